@@ -1,9 +1,9 @@
-//! BBR, version 1 (draft-cardwell-iccrg-bbr-congestion-control-00), with the numbers and the order of
-//! Linux's `tcp_bbr`: it models the path by its greatest delivery rate and its least round trip, paces
-//! at the one and keeps no more in flight than their product asks for. What loss recovery does
-//! elsewhere by reducing the window is left to this model.
+//! BBR, version 1 (draft-cardwell-iccrg-bbr-congestion-control-00), with the constants and the order of
+//! operations of Linux's `tcp_bbr`. It models the path by its maximum delivery rate and its minimum
+//! round-trip time, paces at that rate and limits the data in flight to a multiple of their product. Loss
+//! recovery leaves the window to this model.
 //!
-//! Rates are packets a microsecond in units of 2^-24, gains in units of 1/256.
+//! Rates are in packets per microsecond in units of 2^-24, gains in units of 1/256.
 
 use crate::congestion::{AckSample, CongestionControl, INITIAL_WINDOW, Phase, Restart, Start, Window};
 use belljar_base::{SimDuration, SimTime};
@@ -14,31 +14,31 @@ const UNIT: u64 = 256;
 const HIGH_GAIN: u64 = UNIT * 2885 / 1000 + 1;
 const DRAIN_GAIN: u64 = UNIT * 1000 / 2885;
 const WINDOW_GAIN: u64 = 2 * UNIT;
-/// The cycle of probing for bandwidth.
+/// Gain cycle of bandwidth probing.
 const CYCLE: [u64; 8] = [UNIT * 5 / 4, UNIT * 3 / 4, UNIT, UNIT, UNIT, UNIT, UNIT, UNIT];
-/// A new flow begins the cycle at one of the phases but the one that drains.
+/// A flow starts the cycle at any phase except the draining one.
 const CYCLE_STARTS: u64 = 7;
-/// Round trips over which the greatest rate counts.
+/// Length of the maximum filter for the rate, in round trips.
 const RATE_WINDOW: u32 = 10;
 const MIN_RTT_LIFE: SimDuration = SimDuration::from_secs(10);
 const PROBE_RTT_TIME: SimDuration = SimDuration::from_millis(200);
 const LEAST_WINDOW: u32 = 4;
-/// The pipe is full once the rate has not grown by a quarter in three round trips.
+/// The pipe is considered full when the rate has grown by less than a quarter in each of three round trips.
 const FULL_GROWTH: u64 = UNIT * 5 / 4;
 const FULL_ROUNDS: u32 = 3;
-/// Pacing stays one per cent below the estimate, so that queues drain.
+/// Pacing is one per cent below the estimate, so that queues drain.
 const MARGIN_PERCENT: u64 = 1;
-/// Below this many bytes a second a packet is sent at a time.
+/// Rate in bytes per second below which single packets are sent.
 const SINGLE_RATE: u64 = 1_200_000 / 8;
 const CHUNK_MAX: u64 = 65_536 - 1 - 320;
-/// Policers: the least number of rounds looked at, the share of losses, how alike two rates are and
-/// how long one is believed.
+/// Policer detection: minimum length of an interval in rounds, loss threshold, tolerances for equal rates,
+/// and the number of rounds for which a detected rate is used.
 const POLICER_ROUNDS_MIN: u32 = 4;
 const POLICER_LOSS: u64 = 50;
 const POLICER_RATIO: u64 = UNIT / 8;
 const POLICER_DIFFERENCE: u64 = 4000 / 8;
 const POLICER_ROUNDS_MAX: u32 = 48;
-/// ACK aggregation: how long the most that was acknowledged in excess counts, and its bounds.
+/// ACK aggregation: length of the maximum filter in rounds, and bounds of the sample.
 const EXTRA_ROUNDS: u32 = 5;
 const EXTRA_RESET: u64 = 1 << 20;
 const EXTRA_TIME_US: u64 = 100_000;
@@ -51,7 +51,7 @@ enum Mode {
     ProbeRtt,
 }
 
-/// The greatest value of the last rounds: three candidates (Kathleen Nichols' windowed filter).
+/// Windowed maximum filter of Kathleen Nichols, with three candidates.
 #[derive(Clone, Copy, Debug, Default)]
 struct WindowedMax([(u32, u64); 3]);
 
@@ -88,7 +88,8 @@ impl WindowedMax {
     }
 }
 
-/// Policer detection (long-term sampling): a policer drops what exceeds its rate, so sending faster is in vain.
+/// Policer detection (long-term sampling): a policer drops traffic above its rate, so a higher sending rate
+/// gains nothing.
 #[derive(Clone, Copy, Debug, Default)]
 struct Policer {
     sampling: bool,
@@ -106,7 +107,7 @@ pub(crate) struct Bbr {
     rate: WindowedMax,
     rounds: u32,
     round_start: bool,
-    /// The round ends when this many segments are delivered.
+    /// Number of delivered segments at which the round ends.
     round_end: u64,
     min_rtt: Option<SimDuration>,
     min_rtt_at: SimTime,
@@ -125,7 +126,7 @@ pub(crate) struct Bbr {
     idle_restart: bool,
     app_limited: bool,
     policer: Policer,
-    /// Bytes a second.
+    /// Pacing rate in bytes per second.
     pacing_rate: u64,
     seen_rtt: bool,
     extra: [u64; 2],
@@ -175,7 +176,7 @@ impl Bbr {
         bbr
     }
 
-    /// Initial pacing rate: the initial window in a round trip, or in a millisecond.
+    /// Sets the initial pacing rate: the initial window per round trip, or per millisecond without a sample.
     fn start_pacing(&mut self, srtt: Option<SimDuration>, cwnd: u32, mss: usize) {
         self.seen_rtt |= srtt.is_some();
         let rtt_us = srtt.map_or(1_000, |srtt| srtt.as_micros().max(1));
@@ -183,7 +184,7 @@ impl Bbr {
         self.pacing_rate = bytes_per_second(rate, HIGH_GAIN, mss);
     }
 
-    /// The rate to go by.
+    /// Bandwidth estimate in use.
     fn bandwidth(&self) -> u64 {
         if self.policer.in_use { self.policer.rate } else { self.rate.get() }
     }
@@ -268,7 +269,7 @@ impl Bbr {
         self.sample_policer(sample);
     }
 
-    /// Updates the estimate of ACK aggregation: the bytes acknowledged of late beyond what the rate explains.
+    /// Updates the estimate of ACK aggregation: bytes acknowledged recently in excess of the rate.
     fn update_aggregation(&mut self, window: &Window, sample: &AckSample) {
         if sample.delivered == 0 || sample.interval.is_zero() {
             return;
@@ -320,14 +321,14 @@ impl Bbr {
     }
 
     fn probe_bandwidth(&mut self, now: SimTime) {
-        // A linear congruential generator; its high bits are the random ones.
+        // Linear congruential generator, of which the high bits are random.
         self.dice = self.dice.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         self.mode = Mode::ProbeBandwidth;
         self.phase = CYCLE.len() - 1 - ((self.dice >> 33) % CYCLE_STARTS) as usize;
         self.next_phase(now);
     }
 
-    /// Packets in the network when the next packet may leave.
+    /// Number of packets in the network when the next packet can leave.
     fn in_net(&self, in_flight: u32, sample: &AckSample) -> u64 {
         let mut in_flight = u64::from(in_flight);
         if self.pacing_gain > UNIT {
@@ -342,7 +343,7 @@ impl Bbr {
         ((product * u128::from(gain)) >> 8).div_ceil(1 << RATE_SHIFT) as u64
     }
 
-    /// Room for what waits to be sent, cut up and acknowledged in larger pieces.
+    /// Adds headroom for data that is queued, segmented and acknowledged in larger units.
     fn quantise(&self, window: u64, mss: usize) -> u64 {
         let window = (window + 3 * self.chunk(mss) + 1) & !1;
         window + if self.mode == Mode::ProbeBandwidth && self.phase == 0 { 2 } else { 0 }
@@ -455,8 +456,8 @@ impl Bbr {
         self.prior_window = if kept { window.cwnd } else { self.prior_window.max(window.cwnd) };
     }
 
-    /// The window through loss recovery: as many packets as have left the network in its first round
-    /// trip, what it was before at its end. True if that is all there is to say.
+    /// Sets the window during loss recovery: packet conservation in its first round trip, and the former
+    /// window at its end. True if the window is final for this ACK.
     fn recover(&mut self, window: &mut Window, sample: &AckSample) -> bool {
         let (before, phase) = (self.prior_phase, sample.phase);
         let mut cwnd = window.cwnd;
@@ -502,7 +503,7 @@ impl Bbr {
     }
 }
 
-/// Packets in so many microseconds at a rate.
+/// Number of packets in `micros` microseconds at a rate.
 fn times(rate: u64, micros: u64) -> u64 {
     ((u128::from(rate) * u128::from(micros)) >> RATE_SHIFT) as u64
 }

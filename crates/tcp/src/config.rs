@@ -1,27 +1,29 @@
 use crate::MtuProbing;
 use belljar_base::SimDuration;
 
-/// The parameters of a connection: Linux's sysctls and socket options that count before the
-/// handshake. [`Config::default`] has Linux's defaults.
+/// Parameters of a connection: Linux's sysctls and socket options that apply before the handshake.
+/// [`Config::default`] has Linux's defaults.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// The MSS that we announce: the interface's MTU less 40 for IPv4, less 60 for IPv6, or what the route or `TCP_MAXSEG` says.
+    /// Advertised MSS: the interface's MTU minus 40 for IPv4 or 60 for IPv6, or the value of the route or
+    /// `TCP_MAXSEG`.
     pub mss: u16,
-    /// MSS of the path, where it is not the one that we announce: its MTU less as much.
+    /// MSS of the path, if it differs from the advertised one: the path MTU minus the same header length.
     pub path_mss: Option<u16>,
-    /// `TCP_MAXSEG`: bounds what is sent.
+    /// `TCP_MAXSEG`: upper bound of the MSS for sending.
     pub max_segment: Option<u16>,
-    /// `net.ipv4.tcp_min_snd_mss`: no less than that, options included, is sent in a segment whatever peer and path say.
+    /// `net.ipv4.tcp_min_snd_mss`: lower bound of the MSS for sending, options included, whatever the peer
+    /// and the path report.
     pub min_send_mss: u32,
     /// Mode of path MTU probing by segments.
     pub mtu_probing: MtuProbing,
-    /// `net.ipv4.tcp_rmem`: least, initial and greatest receive buffer in bytes.
+    /// `net.ipv4.tcp_rmem`: minimum, initial and maximum receive buffer in bytes.
     pub rmem: [u32; 3],
-    /// `net.ipv4.tcp_wmem`: least, initial and greatest send buffer in bytes.
+    /// `net.ipv4.tcp_wmem`: minimum, initial and maximum send buffer in bytes.
     pub wmem: [u32; 3],
-    /// `SO_RCVBUF` as `getsockopt` shows it (twice what was set): turns autotuning off.
+    /// `SO_RCVBUF` as reported by `getsockopt` (twice the value set); disables autotuning.
     pub receive_buffer: Option<u32>,
-    /// `SO_SNDBUF` as `getsockopt` shows it: turns autotuning off.
+    /// `SO_SNDBUF` as reported by `getsockopt`; disables autotuning.
     pub send_buffer: Option<u32>,
     /// `net.ipv4.tcp_window_scaling`.
     pub window_scaling: bool,
@@ -29,8 +31,8 @@ pub struct Config {
     pub timestamps: bool,
     /// `net.ipv4.tcp_sack`.
     pub sack: bool,
-    /// Offset of the clock of the timestamps option, in milliseconds: random per connection
-    /// on Linux, drawn by the caller.
+    /// Offset of the clock of the timestamps option in milliseconds, which Linux draws per connection; drawn
+    /// by the caller.
     pub timestamp_offset: u32,
     /// `net.ipv4.tcp_congestion_control` or `TCP_CONGESTION`.
     pub congestion: CongestionAlgorithm,
@@ -40,35 +42,34 @@ pub struct Config {
     pub slow_start_after_idle: bool,
     /// `net.ipv4.tcp_syn_retries` or `TCP_SYNCNT`.
     pub syn_retries: u8,
-    /// `net.ipv4.tcp_syn_linear_timeouts`: retransmissions of the SYN a second apart, before
-    /// those that double.
+    /// `net.ipv4.tcp_syn_linear_timeouts`: number of SYN retransmissions at one-second intervals before the
+    /// intervals double.
     pub syn_linear_timeouts: u8,
     /// `net.ipv4.tcp_synack_retries`.
     pub synack_retries: u8,
-    /// `net.ipv4.tcp_retries1`: after as long as so many retransmissions take, the path is suspected.
+    /// `net.ipv4.tcp_retries1`: number of retransmissions after whose duration the path is suspected.
     pub retries1: u8,
     /// `net.ipv4.tcp_retries2`.
     pub retries2: u8,
     /// `net.ipv4.tcp_orphan_retries`; 0 stands for 8.
     pub orphan_retries: u8,
-    /// `net.ipv4.tcp_fin_timeout` or `TCP_LINGER2`: how long an orphan stays in FIN-WAIT-2.
+    /// `net.ipv4.tcp_fin_timeout` or `TCP_LINGER2`: time that an orphan stays in FIN-WAIT-2.
     pub fin_timeout: SimDuration,
-    /// `net.ipv4.tcp_frto`: whether a retransmission timeout is tested for having been spurious
-    /// (RFC 5682); 0 is never.
+    /// `net.ipv4.tcp_frto`: detection of spurious retransmission timeouts (RFC 5682); 0 disables it.
     pub frto: u8,
-    /// `net.ipv4.tcp_comp_sack_nr`: ACKs of out-of-order data that may be left out at a time; 0 turns
-    /// compression off.
+    /// `net.ipv4.tcp_comp_sack_nr`: maximum number of successive ACKs of out-of-order data to suppress; 0
+    /// disables compression.
     pub compressed_acks: u8,
-    /// `net.ipv4.tcp_comp_sack_delay_ns`: how long an ACK of out-of-order data waits at most.
+    /// `net.ipv4.tcp_comp_sack_delay_ns`: maximum delay of an ACK of out-of-order data.
     pub compressed_ack_delay: SimDuration,
-    /// `net.ipv4.tcp_limit_output_bytes`: the most bytes in the device's queue.
+    /// `net.ipv4.tcp_limit_output_bytes`: maximum number of bytes in the device's queue.
     pub limit_output: u32,
-    /// The times of `SO_KEEPALIVE`.
+    /// `SO_KEEPALIVE` timing.
     pub keepalive: Keepalive,
 }
 
 impl Config {
-    /// The greatest segment, options not deducted, that may be sent to a peer that takes any.
+    /// MSS for sending to a peer without a limit of its own, options not deducted.
     pub(crate) fn send_mss(&self) -> u16 {
         let path = self.path_mss.unwrap_or(self.mss);
         self.max_segment.map_or(path, |most| most.min(path))
@@ -113,23 +114,23 @@ impl Default for Config {
 /// Negotiation of explicit congestion notification (RFC 3168): `net.ipv4.tcp_ecn`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum EcnPolicy {
-    /// 0: never.
+    /// 0: disabled.
     Never,
-    /// 1: asked for by our SYN and granted to the peer's.
+    /// 1: requested in our SYN and granted to the peer's.
     Ask,
-    /// 2: granted to peers that ask, Linux's default.
+    /// 2: granted to peers that request it, Linux's default.
     #[default]
     Accept,
 }
 
-/// Keepalive: the times at which a silent connection is probed, `tcp(7)`.
+/// Keepalive timing of an idle connection, `tcp(7)`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Keepalive {
-    /// `TCP_KEEPIDLE`: silence before the first probe.
+    /// `TCP_KEEPIDLE`: idle time before the first probe.
     pub idle: SimDuration,
-    /// `TCP_KEEPINTVL`: between probes.
+    /// `TCP_KEEPINTVL`: interval between probes.
     pub interval: SimDuration,
-    /// `TCP_KEEPCNT`: unanswered probes that end the connection.
+    /// `TCP_KEEPCNT`: number of unanswered probes after which the connection is aborted.
     pub probes: u8,
 }
 
@@ -139,22 +140,22 @@ impl Default for Keepalive {
     }
 }
 
-/// A congestion control algorithm.
+/// Congestion control algorithm.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CongestionAlgorithm {
-    /// RFC 9438 with HyStart, Linux's default.
+    /// CUBIC (RFC 9438) with HyStart, Linux's default.
     #[default]
     Cubic,
-    /// RFC 5681.
+    /// Reno (RFC 5681).
     Reno,
-    /// RFC 8257: backs off by the share of marked segments.
+    /// DCTCP (RFC 8257): reduces the window by the fraction of marked segments.
     Dctcp,
     /// BBR version 1: paces by a model of the path.
     Bbr,
 }
 
 impl CongestionAlgorithm {
-    /// All of them, as `net.ipv4.tcp_available_congestion_control` lists them.
+    /// All algorithms, in the order of `net.ipv4.tcp_available_congestion_control`.
     pub const ALL: [CongestionAlgorithm; 4] = [
         CongestionAlgorithm::Reno,
         CongestionAlgorithm::Bbr,
@@ -162,12 +163,12 @@ impl CongestionAlgorithm {
         CongestionAlgorithm::Dctcp,
     ];
 
-    /// The algorithm with this name, as `TCP_CONGESTION` takes it.
+    /// Algorithm by its name in `TCP_CONGESTION`.
     pub fn from_name(name: &str) -> Option<CongestionAlgorithm> {
         CongestionAlgorithm::ALL.into_iter().find(|algorithm| algorithm.name() == name)
     }
 
-    /// Its name.
+    /// Name of the algorithm.
     pub const fn name(self) -> &'static str {
         match self {
             CongestionAlgorithm::Cubic => "cubic",

@@ -1,4 +1,4 @@
-//! Congestion control: the interface of the algorithms. Windows count segments, as Linux's do.
+//! Interface of the congestion control algorithms. As in Linux, windows are in segments.
 
 use crate::CongestionAlgorithm;
 use crate::bbr::Bbr;
@@ -9,17 +9,17 @@ use crate::reno::Reno;
 use belljar_base::{SimDuration, SimTime};
 use std::fmt::Debug;
 
-/// RFC 6928: the initial window.
+/// Initial window (RFC 6928).
 pub(crate) const INITIAL_WINDOW: u32 = 10;
-/// A slow-start threshold that was never set.
+/// Initial value of the slow-start threshold.
 pub(crate) const SSTHRESH_UNSET: u32 = 0x7fff_ffff;
 
-/// The congestion window, shared between loss recovery and the algorithm.
+/// Congestion window, shared by loss recovery and the algorithm.
 #[derive(Clone, Debug)]
 pub struct Window {
-    /// The congestion window in segments.
+    /// Congestion window in segments.
     pub cwnd: u32,
-    /// The slow-start threshold in segments.
+    /// Slow-start threshold in segments.
     pub ssthresh: u32,
     /// Segments acknowledged towards the next increase of `cwnd`.
     pub acked_towards_increase: u32,
@@ -35,7 +35,8 @@ impl Window {
         self.cwnd < self.ssthresh
     }
 
-    /// One segment for each one acknowledged, up to the threshold; gives what is left of `acked`.
+    /// Increases the window by one segment for each acknowledged one, up to the threshold; returns the
+    /// remainder of `acked`.
     pub fn slow_start(&mut self, acked: u32) -> u32 {
         let cwnd = self.cwnd.saturating_add(acked).min(self.ssthresh);
         let left = acked - (cwnd - self.cwnd);
@@ -43,10 +44,10 @@ impl Window {
         left
     }
 
-    /// One segment for each `per_increase` acknowledged.
+    /// Increases the window by one segment for each `per_increase` acknowledged ones.
     pub fn increase_additively(&mut self, per_increase: u32, acked: u32) {
         let per_increase = per_increase.max(1);
-        // A credit saved up under a slower rate is worth one segment, not many.
+        // Credit accumulated at a lower rate of increase counts for one segment only.
         if self.acked_towards_increase >= per_increase {
             self.acked_towards_increase = 0;
             self.cwnd += 1;
@@ -57,35 +58,34 @@ impl Window {
     }
 }
 
-/// Sample: the information of one ACK for an algorithm.
+/// Sample: information from one ACK for an algorithm.
 #[derive(Clone, Copy, Debug)]
 pub struct AckSample {
-    /// Segments that this ACK newly delivered, selectively acknowledged ones included.
+    /// Segments newly delivered by this ACK, including selectively acknowledged ones.
     pub delivered: u32,
-    /// Segments delivered in all, and those of them that were acknowledged with a mark's echo.
+    /// Total number of segments delivered.
     pub total_delivered: u64,
-    /// See `total_delivered`.
+    /// Total number of delivered segments whose ACK echoed a congestion mark.
     pub total_marked: u64,
     /// Time of the last delivery.
     pub delivered_at: SimTime,
-    /// Segments found lost with this ACK, and in all.
+    /// Segments found lost with this ACK.
     pub losses: u32,
-    /// See `losses`.
+    /// Total number of segments found lost.
     pub total_lost: u64,
-    /// The round trip of the segment that was sent last of those; `None` if it was retransmitted.
+    /// Round-trip time of the most recently sent of the delivered segments; `None` if it was retransmitted.
     pub rtt: Option<SimDuration>,
-    /// The smoothed round trip.
+    /// Smoothed round-trip time.
     pub srtt: Option<SimDuration>,
-    /// The delivery rate is of `interval_delivered` segments in `interval`, after `prior_delivered` had
-    /// been delivered; zero when the sample says nothing.
+    /// Interval of the delivery rate sample; zero if there is no sample.
     pub interval: SimDuration,
-    /// See `interval`.
+    /// Segments delivered in `interval`.
     pub interval_delivered: u64,
-    /// See `interval`.
+    /// Segments delivered before `interval`.
     pub prior_delivered: u64,
-    /// The rate was limited by the program rather than by the path.
+    /// True if the application limited the rate.
     pub app_limited: bool,
-    /// The ACK was delayed, as far as can be told.
+    /// True if the ACK was probably delayed.
     pub ack_was_delayed: bool,
     /// Phase of loss recovery.
     pub phase: Phase,
@@ -93,23 +93,23 @@ pub struct AckSample {
     pub prior_in_flight: u32,
     /// Segments in flight now.
     pub in_flight: u32,
-    /// The rate to send at in bytes a second, and whether segments wait for it.
+    /// Pacing rate in bytes per second.
     pub pacing_rate: u64,
-    /// See `pacing_rate`.
+    /// True if pacing delays segments.
     pub paced: bool,
-    /// Time for which pacing holds the next segment back.
+    /// Time until pacing releases the next segment.
     pub until_next_send: SimDuration,
-    /// The payload of a full segment.
+    /// Payload of a full segment in bytes.
     pub mss: usize,
-    /// The first unacknowledged sequence number, and the next to be sent.
+    /// First unacknowledged sequence number.
     pub una: u64,
-    /// The next sequence number to be sent.
+    /// Next sequence number to be sent.
     pub nxt: u64,
 }
 
 #[cfg(test)]
 impl AckSample {
-    /// An ACK of one segment that says nothing else.
+    /// Sample of an ACK of one segment without further information.
     pub(crate) fn quiet() -> AckSample {
         AckSample {
             delivered: 1,
@@ -138,62 +138,62 @@ impl AckSample {
     }
 }
 
-/// A congestion control algorithm. Loss recovery decides when windows shrink; the algorithm says by
-/// how much, and how they grow.
+/// Congestion control algorithm. Loss recovery decides when to reduce the window; the algorithm determines
+/// the reduction and the growth.
 pub trait CongestionControl: Debug + Send {
-    /// The name in `TCP_CONGESTION`.
+    /// Name in `TCP_CONGESTION`.
     fn name(&self) -> &'static str;
-    /// The threshold after a loss or a mark, in segments.
+    /// Slow-start threshold after a loss or a mark, in segments.
     fn ssthresh(&mut self, window: &Window) -> u32;
-    /// Every ACK that delivered something, in every state.
+    /// Called for every ACK that delivers segments, in every phase.
     fn on_sample(&mut self, window: &mut Window, sample: &AckSample, now: SimTime);
-    /// `acked` segments were delivered while the window was in use: let it grow.
+    /// Increases the window after `acked` segments were delivered while it was in use.
     fn on_ack(&mut self, window: &mut Window, acked: u32, sample: &AckSample, now: SimTime);
-    /// A retransmission timeout.
+    /// Called on a retransmission timeout.
     fn on_timeout(&mut self) {}
-    /// Sending starts again after nothing was in flight for `idle`; `app_limited` if for want of data.
+    /// Called when sending resumes after an idle period.
     fn on_restart(&mut self, _window: &mut Window, _restart: Restart, _now: SimTime) {}
-    /// The window to restore after a reduction that proved needless, given the one before it.
+    /// Window to restore after an unnecessary reduction from `prior_cwnd`.
     fn undo(&mut self, window: &Window, prior_cwnd: u32) -> u32 {
         window.cwnd.max(prior_cwnd)
     }
-    /// Fast recovery begins.
+    /// Called when fast recovery begins.
     fn on_recovery(&mut self, _window: &mut Window) {}
-    /// True if the algorithm sets the window itself with every sample, through loss recovery, too.
+    /// True if the algorithm sets the window itself with every sample, even during loss recovery.
     fn rules_window(&self) -> bool {
         false
     }
-    /// The rate to send at in bytes a second, for algorithms that pace.
+    /// Pacing rate in bytes per second, for algorithms that pace.
     fn pacing_rate(&self) -> Option<u64> {
         None
     }
-    /// The least number of segments that are sent together, if the algorithm has an opinion.
+    /// Minimum number of segments sent together, if the algorithm prescribes one.
     fn min_packet_segments(&self) -> Option<u32> {
         None
     }
-    /// Windows that the send buffer should hold.
+    /// Size of the send buffer in congestion windows.
     fn send_buffer_windows(&self) -> usize {
         2
     }
-    /// True if the algorithm itself keeps what is in flight below what the path would take.
+    /// True if the algorithm itself limits the data in flight below the capacity of the path.
     fn holds_back(&self) -> bool {
         false
     }
-    /// True if every segment carries an ECN codepoint, ECN is asked for whatever the sysctl says, and
-    /// marks are echoed one for one (RFC 8257).
+    /// True if every segment carries an ECN codepoint, ECN is requested regardless of the sysctl, and each
+    /// mark is echoed individually (RFC 8257).
     fn needs_ecn(&self) -> bool {
         false
     }
 }
 
-/// A pause in sending.
+/// Resumption of sending after an idle period.
 #[derive(Clone, Copy, Debug)]
 pub struct Restart {
-    /// Time for which nothing was in flight.
+    /// Time without data in flight.
     pub idle: SimDuration,
-    /// The program had nothing to send.
+    /// True if the application had no data to send.
     pub app_limited: bool,
-    /// The payload of a full segment.
+    /// Payload of a full segment in bytes.
     pub mss: usize,
 }
 
@@ -215,7 +215,7 @@ impl Start {
     }
 }
 
-/// A fresh instance.
+/// Creates an instance of an algorithm.
 pub(crate) fn instantiate(algorithm: CongestionAlgorithm, start: &Start) -> Box<dyn CongestionControl> {
     match algorithm {
         CongestionAlgorithm::Cubic => Box::new(Cubic::new()),

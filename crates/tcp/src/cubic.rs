@@ -1,8 +1,8 @@
-//! CUBIC (RFC 9438) with HyStart, as Linux runs it by default.
+//! CUBIC (RFC 9438) with HyStart, the default of Linux.
 //!
-//! Linux computes in whole segments, in jiffies and in 1024ths of a second, and looks at the curve anew only now and then. What
-//! is cut off makes windows grow a few percent faster below the plateau than RFC 9438's real numbers would, so it is done here,
-//! too (net/ipv4/tcp_cubic.c; a kernel with 250 jiffies a second).
+//! Linux computes in whole segments, in jiffies and in 1/1024 s, and evaluates the curve only at intervals.
+//! The truncation makes windows grow a few per cent faster below the plateau than the real numbers of RFC
+//! 9438, so it is reproduced here (net/ipv4/tcp_cubic.c with HZ = 250).
 
 use crate::congestion::{AckSample, CongestionControl, Phase, Restart, Window};
 use belljar_base::{HZ, SimDuration, SimTime};
@@ -13,19 +13,19 @@ const BETA: u64 = 717;
 const C: u64 = 410;
 /// RFC 9438, section 4.3: eighths of a window that must be acknowledged for `W_est` to grow by one, 8 (1+beta)/(3 (1-beta)).
 const FRIENDLY: u64 = 8 * (1024 + BETA) / 3 / (1024 - BETA);
-/// Acknowledged segments per segment of growth, at most, before the first loss: the window grows by at least a twentieth a
-/// round trip.
+/// Maximum number of acknowledged segments per segment of growth before the first loss: the window grows by
+/// at least a twentieth per round trip.
 const SLOWEST_BEFORE_LOSS: u64 = 20;
-/// HyStart is not trusted below this window.
+/// Minimum window for HyStart.
 const HYSTART_LOW_WINDOW: u32 = 16;
-/// Round-trip samples that HyStart looks at in a round.
+/// Number of round-trip samples that HyStart uses in a round.
 const HYSTART_MIN_SAMPLES: u32 = 8;
-/// ACKs further apart than this are not one train.
+/// Maximum gap between ACKs of one train.
 const HYSTART_ACK_GAP: SimDuration = SimDuration::from_millis(2);
 const HYSTART_DELAY_MIN: SimDuration = SimDuration::from_millis(4);
 const HYSTART_DELAY_MAX: SimDuration = SimDuration::from_millis(16);
-/// Extra length of a train for the bytes that a sender with offloads holds together: their time at the pacing rate,
-/// limited by [`HYSTART_HELD_MAX`].
+/// Extra length of a train for the bytes that a sender with offloads sends together: their duration at the
+/// pacing rate, at most [`HYSTART_HELD_MAX`].
 const HYSTART_HELD: u64 = 4 * 65536;
 const HYSTART_HELD_MAX: SimDuration = SimDuration::from_millis(1);
 
@@ -34,26 +34,26 @@ pub(crate) struct Cubic {
     /// `W_max`: the window before the last reduction; 0 before the first.
     w_max: u64,
     epoch: Option<Epoch>,
-    /// Time of the last look at the curve, in jiffies.
+    /// Time of the last evaluation of the curve, in jiffies.
     looked: u64,
-    /// Window at the last look.
+    /// Window at the last evaluation.
     looked_at: u64,
-    /// Segments to be acknowledged for the window to grow by one.
+    /// Acknowledged segments needed for the window to grow by one.
     per_increase: u64,
     hystart: HyStart,
     delay_min: Option<SimDuration>,
 }
 
-/// A stretch of congestion avoidance without loss.
+/// Period of congestion avoidance without loss.
 #[derive(Clone, Debug)]
 struct Epoch {
-    /// In jiffies.
+    /// Start time in jiffies.
     start: u64,
-    /// K: time at which the curve reaches its plateau, in 1024ths of a second after `start`.
+    /// K: time from `start` at which the curve reaches its plateau, in 1/1024 s.
     k: u64,
-    /// The height of the plateau.
+    /// Height of the plateau in segments.
     origin: u64,
-    /// `W_est`: what Reno would have by now, and what was acknowledged towards its next increase.
+    /// `W_est`: the window of a Reno flow, and the segments acknowledged towards its next increase.
     w_est: u64,
     acked: u64,
 }
@@ -63,13 +63,13 @@ impl Cubic {
         Cubic::default()
     }
 
-    /// Segments that must be acknowledged for the window to grow by one.
+    /// Number of acknowledged segments for the window to grow by one.
     fn acked_per_increase(&mut self, window: &Window, acked: u32, now: SimTime) -> u32 {
         let (cwnd, now) = (u64::from(window.cwnd), now.jiffies());
         if let Some(epoch) = &mut self.epoch {
             epoch.acked += u64::from(acked);
         }
-        // The window of the last look, after a thirty-second of a second at most: nothing new.
+        // With an unchanged window, the curve is evaluated again only after a thirty-second of a second.
         if self.looked_at == cwnd && now - self.looked <= HZ / 32 {
             return self.per_increase as u32;
         }
@@ -85,12 +85,12 @@ impl Cubic {
                 self.per_increase = self.per_increase.min(cwnd / (epoch.w_est - cwnd));
             }
         }
-        // Never faster than half a slow start.
+        // At most half the rate of slow start.
         self.per_increase = self.per_increase.clamp(2, u64::from(u32::MAX));
         self.per_increase as u32
     }
 
-    /// The window that the curve gives at a time in jiffies.
+    /// Evaluates the curve at a time in jiffies; returns the acknowledged segments per increase.
     fn look(&mut self, cwnd: u64, acked: u32, now: u64) -> u64 {
         let w_max = self.w_max;
         let epoch = self.epoch.get_or_insert_with(|| {
@@ -123,14 +123,14 @@ impl CongestionControl for Cubic {
     fn ssthresh(&mut self, window: &Window) -> u32 {
         self.epoch = None;
         let cwnd = u64::from(window.cwnd);
-        // RFC 9438, section 4.7, fast convergence: a flow that lost ground gives up some more.
+        // RFC 9438, section 4.7, fast convergence: a flow whose window has shrunk releases more bandwidth.
         self.w_max = if cwnd < self.w_max { cwnd * (1024 + BETA) / 2048 } else { cwnd };
         ((cwnd * BETA / 1024) as u32).max(2)
     }
 
     fn on_sample(&mut self, window: &mut Window, sample: &AckSample, now: SimTime) {
         let Some(rtt) = sample.rtt else { return };
-        // The queue that a loss has left says nothing of the path.
+        // Delays in the second after a loss include the remaining queue rather than only the path.
         if self.epoch.as_ref().is_some_and(|epoch| now.jiffies().saturating_sub(epoch.start) < HZ) {
             return;
         }
@@ -156,7 +156,7 @@ impl CongestionControl for Cubic {
         *self = Cubic::new();
     }
 
-    // RFC 9438, section 4.2: time in which the program sent nothing must not count as growth.
+    // RFC 9438, section 4.2: time in which the application sent nothing does not count as growth.
     fn on_restart(&mut self, _: &mut Window, restart: Restart, now: SimTime) {
         if let Some(epoch) = &mut self.epoch {
             let idle = restart.idle.as_nanos() / (1_000_000_000 / HZ);
@@ -165,8 +165,9 @@ impl CongestionControl for Cubic {
     }
 }
 
-/// HyStart: leaves slow start before queues overflow, when a round's ACKs stretch over half the
-/// least round trip or when its round trips are longer than the least by an eighth. Once, until a timeout.
+/// HyStart: leaves slow start before queues overflow, when the ACKs of a round extend over half the minimum
+/// round-trip time, or when its round-trip times exceed the minimum by an eighth. It is inactive afterwards
+/// until a timeout.
 #[derive(Clone, Debug, Default)]
 struct HyStart {
     found: bool,
@@ -200,7 +201,7 @@ impl HyStart {
             self.last_ack = now;
             let held = SimDuration::from_micros(HYSTART_HELD * 1_000_000 / ack.pacing_rate.max(1))
                 .min(HYSTART_HELD_MAX);
-            // Pacing spreads a window over up to half a round trip by itself.
+            // Pacing alone spreads a window over up to half a round trip.
             let longest = if ack.paced { min + held } else { (min + held).div(2) };
             self.found = now.since(self.round_start) > longest;
         }
@@ -215,7 +216,7 @@ impl HyStart {
     }
 }
 
-/// The whole part, by Newton's method from above.
+/// Integer part of the cube root, by Newton's method from above.
 fn cube_root(x: u64) -> u64 {
     if x == 0 {
         return 0;
@@ -287,14 +288,14 @@ mod tests {
             for i in 0..20 {
                 let ack =
                     AckSample { rtt: Some(ms(rtt)), una: round * 100, nxt: round * 100 + 50, ..sample() };
-                // ACKs are too far apart to be a train.
+                // The ACKs are too far apart to form a train.
                 cubic.on_sample(&mut window, &ack, SimTime::ZERO + ms(round * 1000 + i * 3));
             }
             assert_eq!(window.ssthresh == window.cwnd, round == 3, "round {round}");
         }
     }
 
-    /// A round whose ACKs all came with a longer delay than the path's.
+    /// Round of ACKs whose delay exceeds that of the path.
     fn slow_round(cubic: &mut Cubic, window: &mut Window, round: u64, rtt: u64) {
         for i in 0..20 {
             let rtt = Some(SimDuration::from_millis(rtt));
@@ -334,8 +335,9 @@ mod tests {
         assert_eq!(cubic.delay_min, Some(SimDuration::from_millis(30)));
     }
 
-    /// The ACKs of a flight of 40 stretch over more than half a round trip of 40 ms; of the flights before, over less. The rounds
-    /// are those of the flights (76 segments is what the kernel leaves slow start with over 20 Mbit/s).
+    /// The ACKs of a flight of 40 segments extend over more than half a round-trip time of 40 ms, those of
+    /// earlier flights over less. Rounds coincide with flights (the kernel leaves slow start at 76 segments
+    /// over 20 Mbit/s).
     #[test]
     fn rounds_begin_with_flights() {
         let mut cubic = Cubic::new();

@@ -1,17 +1,17 @@
-//! DCTCP (RFC 8257): the window shrinks by half the share of segments that were marked, so that a
-//! switch which marks above a short queue keeps it short. Grows as Reno does.
+//! DCTCP (RFC 8257): the window is reduced by half the fraction of marked segments, so that a switch with a
+//! low marking threshold keeps its queue short. Growth is that of Reno.
 
 use crate::congestion::{AckSample, CongestionControl, Window};
 use belljar_base::SimTime;
 
-/// One, for shares.
+/// Fixed-point one, for fractions.
 const ONE: u64 = 1 << 10;
 /// RFC 8257, section 4.2: "g SHOULD be 1/16".
 const GAIN_SHIFT: u32 = 4;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Dctcp {
-    /// The share of segments that were marked, smoothed. Begins at one: caution.
+    /// Smoothed fraction of marked segments. It starts at one, for caution.
     alpha: u64,
     window_end: u64,
     delivered: u64,

@@ -1,4 +1,4 @@
-//! Delayed acknowledgements: Linux's quick ACKs at the start of a flow, delayed ACKs afterwards.
+//! Delayed acknowledgements: Linux's quick ACKs at the start of a flow, and delayed ACKs afterwards.
 
 use crate::recovery::DUP_THRESHOLD;
 use belljar_base::{SimDuration, SimTime};
@@ -7,54 +7,54 @@ use belljar_base::{SimDuration, SimTime};
 const DELAY_MIN: SimDuration = SimDuration::from_millis(40);
 /// Linux's `TCP_DELACK_MAX`.
 pub(crate) const DELAY_MAX: SimDuration = SimDuration::from_millis(200);
-/// `HZ / 2`: the limit while the peer only sends and we only receive.
+/// `HZ / 2`: maximum delay while data flows only from the peer.
 const DELAY_LIMIT: SimDuration = SimDuration::from_millis(500);
 /// Linux's `TCP_MAX_QUICKACKS`.
 const QUICK_ACKS: u32 = 16;
 
-/// Delayed ACK state: it decides the time for which an ACK may wait.
+/// Delayed ACK state, which determines the delay of ACKs.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct AckPolicy {
-    /// Segments still to be acknowledged at once.
+    /// Number of segments still to be acknowledged immediately.
     quick: u32,
-    /// Both sides are talking: ACKs ride on data.
+    /// True if data flows in both directions, so that ACKs are piggybacked.
     pub interactive: bool,
-    /// Time to wait for data to ride on; zero before the first data.
+    /// Time to wait for data to carry the ACK; zero before the first data.
     pub ato: SimDuration,
     pub last_data_at: SimTime,
-    /// Data was received that is not acknowledged.
+    /// True if received data has not been acknowledged.
     pub scheduled: bool,
-    /// A segment smaller than the MSS came in: the end of a message, probably.
+    /// True if a segment smaller than the MSS was received, probably the end of a message.
     pub pushed: bool,
-    /// ACKs of out-of-order data that were left out since the last one sent.
+    /// Number of ACKs of out-of-order data suppressed since the last one sent.
     pub compressed: u8,
-    /// RCV.NXT when out-of-order data was last acknowledged at once, and how often it was there.
+    /// RCV.NXT when out-of-order data was last acknowledged immediately, and the number of such ACKs with
+    /// this value.
     hole: u64,
     acked_at_hole: u32,
 }
 
 impl AckPolicy {
-    /// The next `n` segments or so are to be acknowledged at once.
+    /// Enters quick ACK mode for a number of segments derived from the window.
     pub(crate) fn enter_quick(&mut self, window: u32, mss: u32) {
         self.add_quick(window, mss);
         self.interactive = false;
         self.ato = DELAY_MIN;
     }
 
-    /// The next `n` segments are to be acknowledged at once, whatever was before.
+    /// Enters quick ACK mode for the next `n` segments.
     pub(crate) fn enter_quick_for(&mut self, n: u32) {
         self.quick = self.quick.max(n);
         self.interactive = false;
         self.ato = DELAY_MIN;
     }
 
-    /// The window has grown: the peer should know.
+    /// Acknowledges immediately to announce a larger window.
     pub(crate) fn announce_growth(&mut self) {
         self.quick |= 1;
     }
 
-    /// More segments are to be acknowledged at once unless both sides are talking
-    /// (`tcp_incr_quickack`).
+    /// Raises the number of segments to acknowledge immediately (`tcp_incr_quickack`).
     fn add_quick(&mut self, window: u32, mss: u32) {
         self.quick = self.quick.max((window / (2 * mss.max(1))).clamp(2, QUICK_ACKS));
     }
@@ -68,7 +68,7 @@ impl AckPolicy {
         self.quick > 0 && !self.interactive
     }
 
-    /// Data arrived in order (`tcp_event_data_recv`).
+    /// Handles data that arrived in order (`tcp_event_data_recv`).
     pub(crate) fn on_data(&mut self, window: u32, mss: u32, rto: SimDuration, now: SimTime) {
         self.scheduled = true;
         if self.ato.is_zero() {
@@ -81,21 +81,21 @@ impl AckPolicy {
             } else if gap < self.ato {
                 self.ato = (self.ato.div(2) + gap).min(rto);
             } else if gap > rto {
-                // The sender was silent for so long that it may have lost its window.
+                // The sender was idle for so long that it may have reset its window.
                 self.add_quick(window, mss);
             }
         }
         self.last_data_at = now;
     }
 
-    /// Data was sent: an answer within the delay makes the flow interactive.
+    /// Handles data sent: a response within the delay makes the flow interactive.
     pub(crate) fn on_data_sent(&mut self, now: SimTime) {
         if !self.ato.is_zero() && now.since(self.last_data_at) < self.ato {
             self.interactive = true;
         }
     }
 
-    /// An ACK was sent, alone or on data.
+    /// Handles an ACK sent, alone or with data.
     pub(crate) fn on_ack_sent(&mut self) {
         self.scheduled = false;
         self.pushed = false;
@@ -108,8 +108,8 @@ impl AckPolicy {
         }
     }
 
-    /// Out-of-order data arrived: whether its ACK may wait for those of the data behind it. The first
-    /// three behind each hole must not, for they tell the sender of a loss.
+    /// True if the ACK of out-of-order data may be delayed until more arrives. The first three ACKs above
+    /// each hole must not, since the sender detects the loss by them.
     pub(crate) fn may_compress(&mut self, nxt: u64, most: u8) -> bool {
         if self.compressed >= most {
             return false;
@@ -126,7 +126,7 @@ impl AckPolicy {
         true
     }
 
-    /// The delayed ACK's timer went off with nothing to ride on (`tcp_delack_timer_handler`).
+    /// Handles the expiration of the delayed ACK timer (`tcp_delack_timer_handler`).
     pub(crate) fn on_delay_expired(&mut self, rto: SimDuration) {
         if self.interactive {
             self.interactive = false;
@@ -136,7 +136,7 @@ impl AckPolicy {
         }
     }
 
-    /// Time for which the ACK for data that just arrived may wait (`tcp_send_delayed_ack`).
+    /// Maximum delay of the ACK for data that just arrived (`tcp_send_delayed_ack`).
     pub(crate) fn delay(&self, srtt: Option<SimDuration>) -> SimDuration {
         if self.ato <= DELAY_MIN {
             return DELAY_MIN;

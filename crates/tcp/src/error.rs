@@ -3,7 +3,7 @@ use thiserror::Error;
 /// Error of a connection, as `SO_ERROR` reports it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum TcpError {
-    /// A reset answered our SYN: `ECONNREFUSED`.
+    /// A reset in response to our SYN: `ECONNREFUSED`.
     #[error("connection refused")]
     Refused,
     /// A reset from the peer: `ECONNRESET`.
@@ -15,22 +15,22 @@ pub enum TcpError {
     /// Retransmissions, keepalive probes or the user timeout ran out: `ETIMEDOUT`.
     #[error("connection timed out")]
     TimedOut,
-    /// The network said that the host cannot be reached: `EHOSTUNREACH`.
+    /// ICMP error: host unreachable, `EHOSTUNREACH`.
     #[error("no route to host")]
     HostUnreachable,
-    /// The network said that the network cannot be reached: `ENETUNREACH`.
+    /// ICMP error: network unreachable, `ENETUNREACH`.
     #[error("network is unreachable")]
     NetworkUnreachable,
-    /// The network said that it is prohibited to go there: `EACCES`.
+    /// ICMP error: communication prohibited, `EACCES`.
     #[error("permission denied")]
     Prohibited,
-    /// The network said that something about the packet is wrong: `EPROTO`.
+    /// ICMP error: malformed packet, `EPROTO`.
     #[error("protocol error")]
     Protocol,
-    /// The peer's host does not speak TCP: `ENOPROTOOPT`.
+    /// ICMP error: protocol unreachable, `ENOPROTOOPT`.
     #[error("protocol not available")]
     NoProtocol,
-    /// [`abort`](crate::Connection::abort) while a call was waiting: `ECONNABORTED`.
+    /// [`abort`](crate::Connection::abort) during a blocked call: `ECONNABORTED`.
     #[error("connection aborted")]
     Aborted,
 }

@@ -1,14 +1,14 @@
 use crate::{FastOpenFailure, State};
 use belljar_base::SimDuration;
 
-/// A snapshot of a connection, the content of `struct tcp_info` (`TCP_INFO` in `tcp(7)`).
+/// Snapshot of a connection, the content of `struct tcp_info` (`TCP_INFO` in `tcp(7)`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Info {
     /// `tcpi_state`.
     pub state: State,
     /// `tcpi_ca_state`: 0 open, 1 disorder, 2 CWR, 3 recovery, 4 loss.
     pub congestion_state: u8,
-    /// `tcpi_retransmits`: timeouts in a row.
+    /// `tcpi_retransmits`: number of successive timeouts.
     pub backoff: u8,
     /// `tcpi_probes`: unanswered window or keepalive probes.
     pub probes: u8,
@@ -18,9 +18,9 @@ pub struct Info {
     pub sack: bool,
     /// `TCPI_OPT_WSCALE`.
     pub window_scaling: bool,
-    /// `TCPI_OPT_ECN`: both sides agreed on it.
+    /// `TCPI_OPT_ECN`: ECN was negotiated.
     pub ecn: bool,
-    /// `TCPI_OPT_ECN_SEEN`: the peer sent a codepoint.
+    /// `TCPI_OPT_ECN_SEEN`: an ECN codepoint was received.
     pub ecn_seen: bool,
     /// `tcpi_snd_wscale`.
     pub send_window_scale: u8,
@@ -58,15 +58,15 @@ pub struct Info {
     pub reordering: u32,
     /// `tcpi_rcv_rtt`.
     pub receive_rtt: SimDuration,
-    /// `tcpi_rcv_space`: bytes the program reads per round trip.
+    /// `tcpi_rcv_space`: bytes that the application reads per round trip.
     pub receive_space: u32,
     /// `tcpi_rcv_ssthresh`.
     pub receive_ssthresh: u32,
     /// `tcpi_total_retrans`, in segments.
     pub total_retransmitted: u32,
-    /// `tcpi_pacing_rate` in bytes a second.
+    /// `tcpi_pacing_rate` in bytes per second.
     pub pacing_rate: u64,
-    /// `tcpi_delivery_rate` in bytes a second.
+    /// `tcpi_delivery_rate` in bytes per second.
     pub delivery_rate: u64,
     /// `tcpi_bytes_acked`.
     pub bytes_acked: u64,
@@ -80,7 +80,7 @@ pub struct Info {
     pub delivered: u32,
     /// `tcpi_notsent_bytes`.
     pub unsent_bytes: u32,
-    /// `tcpi_delivered_ce`: those of the delivered whose ACK echoed a congestion mark.
+    /// `tcpi_delivered_ce`: delivered segments whose ACK echoed a congestion mark.
     pub delivered_marked: u32,
     /// `tcpi_delivery_rate_app_limited`.
     pub delivery_rate_app_limited: bool,
@@ -96,30 +96,30 @@ pub struct Info {
     pub dsacks: u32,
     /// `tcpi_reord_seen`.
     pub reordering_seen: u32,
-    /// `tcpi_rcv_ooopack`: segments that arrived behind a hole.
+    /// `tcpi_rcv_ooopack`: segments that arrived out of order.
     pub out_of_order: u32,
-    /// `tcpi_busy_time`: something was to be sent or acknowledged.
+    /// `tcpi_busy_time`: time with data to send or in flight.
     pub busy_time: SimDuration,
-    /// `tcpi_rwnd_limited`: of that, the peer's window was the limit.
+    /// `tcpi_rwnd_limited`: part of the busy time limited by the peer's window.
     pub window_limited: SimDuration,
-    /// `tcpi_sndbuf_limited`: of that, the send buffer was.
+    /// `tcpi_sndbuf_limited`: part of the busy time limited by the send buffer.
     pub buffer_limited: SimDuration,
-    /// The greatest rate that the program allows (`tcpi_max_pacing_rate`).
+    /// Maximum pacing rate set by the application in bytes per second (`tcpi_max_pacing_rate`).
     pub max_pacing_rate: u64,
-    /// The peer's window in bytes (`tcpi_snd_wnd`).
+    /// Peer's window in bytes (`tcpi_snd_wnd`).
     pub send_window: u32,
-    /// Our window as last announced, in bytes (`tcpi_rcv_wnd`).
+    /// Window last announced, in bytes (`tcpi_rcv_wnd`).
     pub receive_window: u32,
-    /// `TCPI_OPT_SYN_DATA`: data in the SYN, ours or the peer's, has arrived.
+    /// `TCPI_OPT_SYN_DATA`: data in a SYN was delivered, in either direction.
     pub syn_data: bool,
-    /// `TCPI_OPT_TFO_CHILD`: opened by a SYN with a cookie.
+    /// `TCPI_OPT_TFO_CHILD`: the connection was opened by a SYN with a cookie.
     pub fast_open_child: bool,
     /// `tcpi_fastopen_client_fail`.
     pub fast_open_failure: FastOpenFailure,
-    /// Since the last data segment was sent (`tcpi_last_data_sent`).
+    /// Time since the last data segment was sent (`tcpi_last_data_sent`).
     pub since_data_sent: SimDuration,
-    /// Since the last data segment arrived (`tcpi_last_data_recv`).
+    /// Time since the last data segment was received (`tcpi_last_data_recv`).
     pub since_data_received: SimDuration,
-    /// Since the last ACK arrived (`tcpi_last_ack_recv`).
+    /// Time since the last ACK was received (`tcpi_last_ack_recv`).
     pub since_ack_received: SimDuration,
 }

@@ -1,21 +1,20 @@
 use belljar_base::{SimDuration, SimTime};
 use std::collections::VecDeque;
 
-/// Admission: the answer to a SYN that arrives at a listening socket.
+/// Admission decision for a SYN that arrives at a listening socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Admission {
-    /// Start a connection for it: [`Connection::accept_syn`](crate::Connection::accept_syn), then
+    /// Start a connection: [`Connection::accept_syn`](crate::Connection::accept_syn), then
     /// [`Listener::started`].
     Accept,
-    /// Drop it silently; the peer tries again. Linux: the accept queue is full.
+    /// Drop the SYN silently, because the accept queue is full as in Linux; the peer retransmits it.
     Drop,
-    /// The SYN queue is full: answer with a cookie, or drop it as well.
+    /// The SYN queue is full: answer with a SYN cookie, or drop the SYN.
     Crowded,
 }
 
-/// The two queues of a listening socket, `listen(2)`: connections in SYN-RECEIVED (the SYN queue)
-/// and established ones that nobody accepted yet (the accept queue). `K` is how the caller names
-/// connections.
+/// Queues of a listening socket, `listen(2)`: connections in SYN-RECEIVED (SYN queue) and established
+/// connections not yet accepted (accept queue). `K` is the caller's key of a connection.
 #[derive(Clone, Debug)]
 pub struct Listener<K> {
     backlog: usize,
@@ -26,18 +25,18 @@ pub struct Listener<K> {
 }
 
 impl<K: Copy + PartialEq> Listener<K> {
-    /// A listening socket. `backlog` is the argument of `listen(2)`, already cut to
+    /// Creates a listening socket. `backlog` is the argument of `listen(2)`, already limited to
     /// `net.core.somaxconn` (4096).
     pub fn new(backlog: usize) -> Listener<K> {
         Listener { backlog, handshaking: Vec::new(), ready: VecDeque::new(), overflowed_at: None }
     }
 
-    /// A second `listen(2)` on the same socket.
+    /// Changes the backlog, for a further `listen(2)` on the socket.
     pub fn set_backlog(&mut self, backlog: usize) {
         self.backlog = backlog;
     }
 
-    /// The answer to a SYN for no connection yet.
+    /// Decides on a SYN without a connection.
     pub fn on_syn(&self) -> Admission {
         // Linux's `sk_acceptq_is_full` and `inet_csk_reqsk_queue_is_full`.
         if !self.has_room() {
@@ -49,63 +48,62 @@ impl<K: Copy + PartialEq> Listener<K> {
         }
     }
 
-    /// A SYN was answered with a cookie.
+    /// Records that a SYN was answered with a cookie.
     pub fn note_overflow(&mut self, now: SimTime) {
         self.overflowed_at = Some(now);
     }
 
-    /// True if that was so recently that an answer may come.
+    /// True if a cookie was sent within `recently`, so that a reply to it may arrive.
     pub fn overflowed_since(&self, now: SimTime, recently: SimDuration) -> bool {
         self.overflowed_at.is_some_and(|at| now.since(at) <= recently)
     }
 
-    /// True if one more connection may be established. Linux lets the accept queue grow to
-    /// `backlog + 1`.
+    /// True if another connection can be established. The accept queue of Linux holds up to `backlog + 1`.
     pub fn has_room(&self) -> bool {
         self.ready.len() <= self.backlog
     }
 
-    /// `connection` was started for an accepted SYN.
+    /// Records a connection started for an admitted SYN.
     pub fn started(&mut self, connection: K) {
         self.handshaking.push(connection);
     }
 
-    /// `connection` completed its handshake and waits for `accept(2)`.
+    /// Moves a connection that has completed its handshake to the accept queue.
     pub fn established(&mut self, connection: K) {
         self.handshaking.retain(|&other| other != connection);
         self.ready.push_back(connection);
     }
 
-    /// `connection` ended before it was accepted: before the handshake was complete, or (by the
-    /// caller's choice) after. Linux keeps a connection that was reset in the accept queue;
-    /// `accept(2)` gives it and the first read fails.
+    /// Removes a connection that ended before it was accepted: during the handshake or, at the caller's
+    /// choice, after it. Linux keeps a reset connection in the accept queue; `accept(2)` returns it and the
+    /// first read fails.
     pub fn abandoned(&mut self, connection: K) {
         self.handshaking.retain(|&other| other != connection);
         self.ready.retain(|&other| other != connection);
     }
 
-    /// The oldest connection to accept.
+    /// Takes the oldest connection in the accept queue.
     pub fn accept(&mut self) -> Option<K> {
         self.ready.pop_front()
     }
 
-    /// `EPOLLIN` of the listening socket.
+    /// True if the accept queue is not empty: `EPOLLIN`.
     pub fn is_ready(&self) -> bool {
         !self.ready.is_empty()
     }
 
-    /// The lengths of SYN queue and accept queue, as `ss -l` shows the latter.
+    /// Lengths of the SYN queue and the accept queue; `ss -l` shows the latter.
     pub fn queue_lengths(&self) -> (usize, usize) {
         (self.handshaking.len(), self.ready.len())
     }
 
-    /// Connections that may wait: the argument of `listen(2)`.
+    /// Backlog: the argument of `listen(2)`.
     pub fn backlog(&self) -> usize {
         self.backlog
     }
 
-    /// All connections of a socket that is being closed; each is to be
-    /// [aborted](crate::Connection::abort).
+    /// Removes all connections of a socket that is closed; the caller [aborts](crate::Connection::abort)
+    /// each.
     pub fn drain(&mut self) -> impl Iterator<Item = K> {
         std::mem::take(&mut self.handshaking).into_iter().chain(std::mem::take(&mut self.ready))
     }

@@ -1,4 +1,4 @@
-//! Delivery rate estimation (the Internet draft behind BBR; Linux's `tcp_rate.c`).
+//! Delivery rate estimation (draft-cheng-iccrg-delivery-rate-estimation; Linux's `tcp_rate.c`).
 
 use crate::scoreboard::RateStamp;
 use belljar_base::{SimDuration, SimTime};
@@ -6,15 +6,15 @@ use belljar_base::{SimDuration, SimTime};
 /// Delivery counters of a connection.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct DeliveryRate {
-    /// Segments delivered over the life of the connection.
+    /// Segments delivered during the connection's lifetime.
     pub delivered: u64,
     /// Delivered segments whose ACK echoed a congestion mark.
     pub marked: u64,
     delivered_at: SimTime,
     first_sent_at: SimTime,
-    /// Samples are limited by the program until this many are delivered.
+    /// Number of delivered segments up to which samples are application-limited.
     app_limited_until: u64,
-    /// The last sample in bytes a second, and whether the program limited it.
+    /// Latest sample in bytes per second, and true if it was application-limited.
     pub latest: u64,
     pub latest_app_limited: bool,
 }
@@ -22,20 +22,20 @@ pub(crate) struct DeliveryRate {
 /// Rate sample of one ACK.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct RateSample {
-    /// Interval of the measurement; zero if there is no sample.
+    /// Measurement interval; zero if there is no sample.
     pub interval: SimDuration,
-    /// Segments delivered in that.
+    /// Segments delivered in the interval.
     pub delivered: u64,
-    /// Segments delivered before it.
+    /// Segments delivered before the interval.
     pub prior_delivered: u64,
-    /// The program limited it.
+    /// True if the sample was application-limited.
     pub app_limited: bool,
-    /// Bytes a second; 0 if it says nothing.
+    /// Delivery rate in bytes per second; 0 if there is no sample.
     pub rate: u64,
 }
 
 impl DeliveryRate {
-    /// The stamp for a segment that is being sent.
+    /// Stamp for a segment that is being sent.
     pub(crate) fn stamp(&mut self, nothing_in_flight: bool, now: SimTime) -> RateStamp {
         if nothing_in_flight {
             self.first_sent_at = now;
@@ -49,12 +49,12 @@ impl DeliveryRate {
         }
     }
 
-    /// The program has nothing more to send while the window would allow it.
+    /// Records that the application has no data to send although the window is open.
     pub(crate) fn note_app_limited(&mut self, in_flight: u32) {
         self.app_limited_until = (self.delivered + u64::from(in_flight)).max(1);
     }
 
-    /// An ACK delivered `segments`, of which `newest` was sent last.
+    /// Takes a sample from an ACK that delivered `segments`, the most recently sent of which was `newest`.
     pub(crate) fn sample(
         &mut self,
         segments: u32,
@@ -70,7 +70,7 @@ impl DeliveryRate {
         if self.app_limited_until > 0 && self.delivered > self.app_limited_until {
             self.app_limited_until = 0;
         }
-        // The slower of the two phases: ACKs may be compressed, sending may be bursty.
+        // The longer of the send and ACK phases counts: ACKs may be compressed, sending may be bursty.
         let send = sent_at.since(stamp.first_sent_at);
         let receive = now.since(stamp.delivered_at);
         let mut sample = RateSample {
@@ -80,7 +80,7 @@ impl DeliveryRate {
             app_limited: stamp.app_limited,
             rate: 0,
         };
-        // What took less than a round trip says nothing of the path.
+        // An interval below the minimum round-trip time does not measure the path.
         if sample.interval.is_zero() || min_rtt.is_some_and(|min| sample.interval < min) {
             sample.interval = SimDuration::ZERO;
             return sample;
@@ -100,7 +100,7 @@ impl DeliveryRate {
         self.delivered_at
     }
 
-    /// True if the program is the limit at present.
+    /// True if the connection is currently application-limited.
     pub(crate) fn is_app_limited(&self) -> bool {
         self.app_limited_until > 0
     }

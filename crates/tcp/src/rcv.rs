@@ -1,27 +1,26 @@
-//! The receiving half: in-order bytes for the program, the out-of-order queue with its SACK
-//! blocks, and the window to announce.
+//! Receiver: in-order data for the application, the out-of-order queue with its SACK blocks, and the
+//! announced window.
 
 use crate::received::{Payload, ReceiveQueue};
 use crate::seq64;
 use belljar_base::{Map, SimDuration, SimTime};
 use belljar_wire::tcp::SackBlocks;
 
-/// Cost of an out-of-order range besides its bytes, so that many tiny ones stay bounded.
+/// Charge in bytes for an out-of-order range besides its data, which bounds the number of tiny ranges.
 const RANGE_OVERHEAD: usize = 256;
 
-/// The size of the buffers that Linux keeps for all that fits into them (`SKB_SMALL_HEAD_CACHE_SIZE`).
+/// Size of Linux's buffers for small packets in bytes (`SKB_SMALL_HEAD_CACHE_SIZE`).
 const SMALL_BUFFER: u32 = 640;
-/// The headers of a segment without options over IPv4.
+/// Header bytes of a segment without options over IPv4.
 const HEADERS: u32 = 40;
-/// The least window that the buffer is good for (`SOCK_MIN_RCVBUF` / 2).
+/// Minimum of the window clamp in bytes (`SOCK_MIN_RCVBUF` / 2).
 const CLAMP_MIN: u32 = 2_304 / 2;
 
-/// Share of payload before the first full segment: half (`TCP_DEFAULT_SCALING_RATIO`).
+/// Payload ratio before the first full segment: one half (`TCP_DEFAULT_SCALING_RATIO`).
 const DEFAULT_RATIO: u32 = 128;
 
-/// Cost of a segment with so much payload behind its headers in the receive buffer (`skb->truesize`) in a driver
-/// that receives into memory of its own: that and headroom, rounded up as the allocator does, and
-/// the kernel's description of it.
+/// Buffer charge of a segment (`skb->truesize`) in bytes, for a driver that receives into separate memory:
+/// headers, payload and headroom, rounded up by the allocator, plus the kernel's packet structure.
 fn truesize(payload: u32, headers: u32) -> u32 {
     const HEADROOM_AND_SHARED_INFO: u32 = 64 + 320;
     const DESCRIPTION: u32 = 256;
@@ -37,7 +36,7 @@ fn truesize(payload: u32, headers: u32) -> u32 {
     }
 }
 
-/// The receiver's variables of RFC 9293, section 3.3.1, and its queues.
+/// Receive variables of RFC 9293, section 3.3.1, and the receive queues.
 #[derive(Clone, Debug)]
 pub(crate) struct Receiver {
     /// IRS.
@@ -46,44 +45,44 @@ pub(crate) struct Receiver {
     pub nxt: u64,
     /// RCV.NXT when the last ACK was sent.
     pub acked: u64,
-    /// RCV.WND as announced then, in bytes.
+    /// RCV.WND at that time, in bytes.
     pub window: u32,
-    /// Shift of our window.
+    /// Window scale shift.
     pub scale: u8,
-    /// The MSS that we announced.
+    /// Advertised MSS.
     pub advertised_mss: u32,
-    /// The length of the headers that segments come with.
+    /// Header bytes of received segments.
     pub headers: u32,
-    /// The size of the segments that the peer sends, estimated.
+    /// Estimate of the peer's segment size in bytes.
     pub mss: u32,
-    /// The window announced grows up to this as data arrives (`rcv_ssthresh`).
+    /// Current limit of the announced window, which grows as data arrives (`rcv_ssthresh`).
     pub ssthresh: u32,
-    /// The greatest window to announce (`window_clamp`).
+    /// Maximum window to announce (`window_clamp`).
     pub clamp: u32,
-    /// The size of the receive buffer, `SO_RCVBUF`: twice the window.
+    /// Receive buffer size, `SO_RCVBUF`: twice the window.
     pub limit: u32,
     pub limit_locked: bool,
     pub limit_max: u32,
-    /// Share of payload in the buffer, in 256ths: the rest is the overhead of Linux's structures.
+    /// Payload ratio of the buffer in 1/256; the rest is overhead of Linux's structures.
     ratio: u32,
-    /// FIN was received up to.
+    /// True if the FIN has been received in order.
     pub finished: bool,
     data: ReceiveQueue,
-    /// Cost of `data` in the buffer.
+    /// Buffer charge of `data`.
     data_cost: u64,
     out_of_order: Map<u64, Vec<u8>>,
     out_of_order_bytes: usize,
-    /// The sequence number of a FIN that arrived out of order.
+    /// Sequence number of a FIN that arrived out of order.
     pending_fin: Option<u64>,
-    /// Ranges of the out-of-order queue, the most recently changed first (RFC 2018, section 4).
+    /// Out-of-order ranges, the most recently changed first (RFC 2018, section 4).
     recent: Vec<(u64, u64)>,
-    /// A range that arrived twice, to be reported once (RFC 2883).
+    /// Range received twice, to be reported once (RFC 2883).
     duplicate: Option<(u64, u64)>,
     tuning: Autotuning,
     pub bytes_received: u64,
 }
 
-/// Dynamic right-sizing: how much the program reads in a round trip.
+/// Dynamic right-sizing: the amount of data that the application reads per round trip.
 #[derive(Clone, Debug, Default)]
 struct Autotuning {
     rtt: SimDuration,
@@ -95,11 +94,11 @@ struct Autotuning {
 /// Disposition of a data segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Arrival {
-    /// It extended the in-order data.
+    /// The segment extended the in-order data.
     InOrder,
-    /// It lies behind a hole.
+    /// The segment is above a hole.
     OutOfOrder,
-    /// Nothing of it was new, or there was no room.
+    /// The segment contained no new data, or there was no room.
     Useless,
 }
 
@@ -108,7 +107,7 @@ impl Receiver {
         let limit = fixed.unwrap_or(rmem[1]);
         let space = limit / 2;
         let mss = u32::from(advertised_mss);
-        // The greatest window that may ever be announced decides the scale.
+        // The scale depends on the maximum window that can ever be announced.
         let greatest = if fixed.is_some() { space } else { rmem[2].max(space) };
         let mut scale = 0;
         if scaling {
@@ -143,32 +142,32 @@ impl Receiver {
         }
     }
 
-    /// The options that segments will carry are known: the first window is a multiple of what is left
-    /// of them for data.
+    /// Adjusts the first window to a multiple of the segment size, once the options of segments are known.
     pub(crate) fn fit_window(&mut self) {
         let (space, mss) = (self.limit / 2, self.advertised_mss.max(1));
         self.window = if space > mss { space / mss * mss } else { space }.min(65_535);
         self.ssthresh = self.window;
     }
 
-    /// Every segment will carry so many bytes of options.
+    /// Deducts the options that every segment will carry.
     pub(crate) fn deduct_options(&mut self, options: u32) {
         self.advertised_mss = self.advertised_mss.saturating_sub(options).max(88);
         self.headers += options;
         self.tuning.space = self.tuning.space.min(10 * self.advertised_mss);
     }
 
-    /// The window that a buffer of `space` bytes is good for.
+    /// Window for a buffer of `space` bytes.
     fn window_of(&self, space: u32) -> u32 {
         ((u64::from(space) * u64::from(self.ratio)) >> 8) as u32
     }
 
-    /// The buffer that a window needs.
+    /// Buffer size needed for a window.
     fn space_of(&self, window: u64) -> u64 {
         (window << 8) / u64::from(self.ratio)
     }
 
-    /// A segment arrived that is at least as large as any before (`tcp_measure_rcv_mss`).
+    /// Updates the payload ratio by a segment that is at least as large as any before
+    /// (`tcp_measure_rcv_mss`).
     pub(crate) fn measure_segment(&mut self, len: u32) {
         if len != self.mss {
             let ratio = ((len << 8) / truesize(len, self.headers)).max(1);
@@ -180,7 +179,7 @@ impl Receiver {
         self.mss = len.min(self.advertised_mss);
     }
 
-    /// The connection is established: a segment's worth of the buffer is kept back (`tcp_init_buffer_space`).
+    /// Reserves the buffer space of one segment when the connection is established (`tcp_init_buffer_space`).
     pub(crate) fn reserve_segment(&mut self) {
         let (greatest, mss) = (self.window_of(self.limit), self.advertised_mss);
         self.clamp = self.clamp.min(greatest);
@@ -190,7 +189,7 @@ impl Receiver {
         self.ssthresh = self.ssthresh.min(self.clamp);
     }
 
-    /// The greatest window is another one (`tcp_set_window_clamp`).
+    /// Changes the maximum window (`tcp_set_window_clamp`).
     fn set_clamp(&mut self, clamp: u32) {
         let clamp = clamp.max(CLAMP_MIN);
         if clamp < self.clamp {
@@ -201,7 +200,7 @@ impl Receiver {
         self.clamp = clamp;
     }
 
-    /// The peer's initial sequence number is known.
+    /// Sets the peer's initial sequence number.
     pub(crate) fn synchronise(&mut self, initial: u64, now: SimTime) {
         self.initial = initial;
         self.nxt = initial + 1;
@@ -214,7 +213,7 @@ impl Receiver {
         self.data.len()
     }
 
-    /// Bytes that wait behind holes.
+    /// Bytes in the out-of-order queue.
     #[cfg(test)]
     pub(crate) fn held(&self) -> usize {
         self.out_of_order.values().map(|bytes| bytes.len()).sum()
@@ -224,12 +223,12 @@ impl Receiver {
         !self.out_of_order.is_empty()
     }
 
-    /// The sequence number of the next byte that the program reads.
+    /// Sequence number of the next byte to be read by the application.
     pub(crate) fn read_seq(&self) -> u64 {
         self.nxt - self.data.len() as u64 - u64::from(self.finished)
     }
 
-    /// The rest of the window announced last (`tcp_receive_window`).
+    /// Remainder of the window last announced (`tcp_receive_window`).
     pub(crate) fn window_left(&self) -> u32 {
         (self.acked + u64::from(self.window)).saturating_sub(self.nxt) as u32
     }
@@ -238,8 +237,8 @@ impl Receiver {
         self.nxt + u64::from(self.window_left())
     }
 
-    /// Takes in `payload`, which starts at `seq`, and a FIN behind it.
-    // benches/instructions.py counts segments by it.
+    /// Queues `payload`, which starts at `seq`, and a FIN after it.
+    // The symbol is used by benches/instructions.py to count segments.
     #[inline(never)]
     pub(crate) fn insert(&mut self, seq: u64, payload: &mut Payload<'_>, fin: bool) -> Arrival {
         let end = seq + payload.len() as u64;
@@ -253,7 +252,7 @@ impl Receiver {
         if seq < self.nxt {
             self.duplicate = Some((seq, self.nxt));
         }
-        // The peer may not go beyond the window that it was given.
+        // Data beyond the announced window is not accepted.
         let room = self.window_end().max(self.nxt);
         let known = ((self.nxt - seq) as usize).min(payload.len());
         let new = payload.len() - known;
@@ -271,10 +270,10 @@ impl Receiver {
         Arrival::InOrder
     }
 
-    /// Accounts for `bytes` that are appended.
+    /// Charges `bytes` that are appended.
     fn note_appended(&mut self, bytes: usize) {
         let len = bytes as u32;
-        // Linux puts small segments together, so that they do not take a whole one's room each.
+        // Linux coalesces small segments, so they are not charged for a buffer each.
         self.data_cost += if len >= self.mss / 2 {
             u64::from(truesize(len, self.headers))
         } else {
@@ -324,7 +323,7 @@ impl Receiver {
             return Arrival::Useless;
         }
         let end = seq + payload.len() as u64;
-        // The range before it may reach up to or into it.
+        // The preceding range may touch or overlap.
         let before = self.out_of_order.range(..=seq).next_back().map(|(&s, b)| (s, s + b.len() as u64));
         let (start, mut tail) = match before {
             Some((start, stop)) if stop >= end => {
@@ -347,7 +346,7 @@ impl Receiver {
                 (seq, end)
             }
         };
-        // It may reach up to or into those behind it.
+        // Following ranges may touch or overlap.
         while let Some((&next, bytes)) = self.out_of_order.range(start + 1..=tail).next() {
             let stop = next + bytes.len() as u64;
             let bytes = self.out_of_order.remove(&next).expect("the range just found");
@@ -372,12 +371,12 @@ impl Receiver {
         self.recent.truncate(SackBlocks::MAX);
     }
 
-    /// The blocks for the next ACK: a duplicate first (RFC 2883), then the recent ranges.
+    /// SACK blocks for the next ACK: a duplicate first (RFC 2883), then the recent ranges.
     pub(crate) fn sack_blocks(&mut self, max: usize) -> SackBlocks {
         let mut blocks = SackBlocks::default();
         let ranges = self.duplicate.take().into_iter().chain(self.recent.iter().copied());
         for (start, end) in ranges.take(max) {
-            // A FIN behind the range counts as received, too.
+            // A FIN after the range counts as received too.
             let end = end + u64::from(self.pending_fin == Some(end));
             blocks.push(seq64::wire(start), seq64::wire(end));
         }
@@ -388,7 +387,7 @@ impl Receiver {
         self.duplicate = Some((start, end));
     }
 
-    /// True if the next ACK has something to say besides its number.
+    /// True if the next ACK has SACK blocks.
     pub(crate) fn has_sack_news(&self) -> bool {
         self.duplicate.is_some() || !self.recent.is_empty()
     }
@@ -398,7 +397,7 @@ impl Receiver {
         self.recent.len() + usize::from(self.duplicate.is_some())
     }
 
-    /// Moves bytes to `out`.
+    /// Copies bytes to `out` and removes them.
     pub(crate) fn read(&mut self, out: &mut [u8]) -> usize {
         let mut n = 0;
         for piece in self.slices(out.len()) {
@@ -409,17 +408,17 @@ impl Receiver {
         n
     }
 
-    /// The first `n` bytes, or all that there are, in their pieces.
+    /// Up to `n` bytes from the front, as slices.
     pub(crate) fn slices(&self, n: usize) -> impl Iterator<Item = &[u8]> {
         self.data.slices(n)
     }
 
-    /// A packet's buffer whose bytes have been read.
+    /// Takes a packet buffer whose bytes have been read.
     pub(crate) fn spent(&mut self) -> Option<Vec<u8>> {
         self.data.spent()
     }
 
-    /// Drops up to `n` bytes from the front; gives how many.
+    /// Drops up to `n` bytes from the front; returns their number.
     pub(crate) fn drop_front(&mut self, n: usize) -> usize {
         let n = n.min(self.data.len());
         if n > 0 {
@@ -439,8 +438,8 @@ impl Receiver {
         self.recent.clear();
     }
 
-    /// The window to announce (`__tcp_select_window`): free space, but not before it is worth a
-    /// segment (RFC 9293, section 3.8.6.2.2, SWS avoidance), and not ahead of `ssthresh`.
+    /// Window to announce (`__tcp_select_window`): the free space, but at least one segment (SWS avoidance,
+    /// RFC 9293, section 3.8.6.2.2) and at most `ssthresh`.
     pub(crate) fn select_window(&self) -> u32 {
         let full = self.clamp.min(self.window_of(self.limit));
         let used = self.data_cost + self.space_of(self.out_of_order_bytes as u64);
@@ -454,7 +453,7 @@ impl Receiver {
         }
         free = free.min(self.ssthresh);
         if self.scale > 0 {
-            // Rounded up so that scaling does not lose what is announced.
+            // Rounded up so that scaling does not reduce the window.
             return free.next_multiple_of(1 << self.scale);
         }
         let window = self.window;
@@ -467,7 +466,7 @@ impl Receiver {
         }
     }
 
-    /// The window field of the segment that is being sent; remembers what it announces.
+    /// Window field of the segment being sent; records the announced window.
     pub(crate) fn announce_window(&mut self) -> u16 {
         let left = self.window_left();
         let mut window = self.select_window();
@@ -481,8 +480,8 @@ impl Receiver {
         (window >> self.scale) as u16
     }
 
-    /// In-order data of `len` bytes arrived: let the announced window grow (`tcp_grow_window`).
-    /// True if it may.
+    /// Lets the announced window grow after in-order data of `len` bytes (`tcp_grow_window`). True if it has
+    /// grown.
     pub(crate) fn grow_window(&mut self, len: usize) -> bool {
         let left = u64::from(self.limit).saturating_sub(self.data_cost) as u32;
         let space = self.window_of(left).min(self.clamp);
@@ -502,8 +501,8 @@ impl Receiver {
         growth > 0
     }
 
-    /// Segments take more room than their bytes are worth: growth as far as such segments would fit
-    /// into the greatest buffer (`__tcp_grow_window`).
+    /// Growth for segments whose buffer charge exceeds their length: as far as such segments fit into the
+    /// maximum buffer (`__tcp_grow_window`).
     fn cautious_growth(&self, cost: u32, len: u32) -> u32 {
         let mut cost = self.window_of(cost) / 2;
         let mut window = self.window_of(self.limit_max) / 2;
@@ -517,13 +516,13 @@ impl Receiver {
         0
     }
 
-    /// Grows the buffer for the data of a whole round trip that may wait behind a hole.
+    /// Enlarges the buffer for a round trip's data above a hole.
     pub(crate) fn grow_for_holes(&mut self) {
         self.grow_limit(u64::from(self.tuning.space), u64::from(self.tuning.space.max(1)));
     }
 
-    /// Makes the buffer large enough for twice what the program reads in a round trip, and for what
-    /// the sender may add to that in the meantime (`tcp_rcvbuf_grow`).
+    /// Enlarges the buffer to twice the data read per round trip, plus the sender's growth meanwhile
+    /// (`tcp_rcvbuf_grow`).
     fn grow_limit(&mut self, read: u64, before: u64) {
         if self.limit_locked {
             return;
@@ -540,7 +539,7 @@ impl Receiver {
         }
     }
 
-    /// A measurement of the round-trip time as the receiver sees it, by the echo of a timestamp.
+    /// Adds a receiver-side measurement of the round-trip time, from a timestamp echo.
     pub(crate) fn sample_rtt(&mut self, rtt: SimDuration) {
         let old = self.tuning.rtt;
         self.tuning.rtt = if old.is_zero() {
@@ -558,13 +557,13 @@ impl Receiver {
         self.tuning.space
     }
 
-    /// The program has read: once a round trip, make the buffer large enough for twice what it
-    /// reads in one, and for the sender's growth in the meantime (`tcp_rcv_space_adjust` of Linux 6.18).
+    /// Once per round trip after a read, enlarges the buffer to twice the data read in it, plus the sender's
+    /// growth meanwhile (`tcp_rcv_space_adjust` in Linux 6.18).
     pub(crate) fn autotune(&mut self, now: SimTime) {
         if self.tuning.rtt.is_zero() || now.since(self.tuning.since) < self.tuning.rtt {
             return;
         }
-        // What still waits was not this round trip's.
+        // Unread data does not count for this round trip.
         let read = (self.read_seq() - self.tuning.from_seq).saturating_sub(self.data.len() as u64);
         let space = u64::from(self.tuning.space.max(1));
         if read > space {
@@ -575,7 +574,7 @@ impl Receiver {
         self.tuning.since = now;
     }
 
-    /// `SO_RCVBUF` was set.
+    /// Handles a change of `SO_RCVBUF`.
     pub(crate) fn set_limit(&mut self, limit: u32) {
         self.limit = limit;
         self.limit_locked = true;

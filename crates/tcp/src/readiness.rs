@@ -8,37 +8,37 @@ bitflags! {
         const READABLE = 1;
         /// `EPOLLOUT`: a write would not block.
         const WRITABLE = 2;
-        /// `EPOLLRDHUP`: nothing more will arrive.
+        /// `EPOLLRDHUP`: no more data will arrive.
         const READ_CLOSED = 4;
         /// `EPOLLHUP`: both directions are closed.
         const HANG_UP = 8;
-        /// `EPOLLERR`: an error waits to be taken.
+        /// `EPOLLERR`: a pending error.
         const ERROR = 16;
-        /// `EPOLLPRI`: an urgent byte waits to be taken.
+        /// `EPOLLPRI`: a pending urgent byte.
         const URGENT = 32;
     }
 
-    /// Events since the last [`take_events`](crate::Connection::take_events): the points at
-    /// which Linux wakes a socket's waiters, and so the edges of edge-triggered epoll.
+    /// Events since the last [`take_events`](crate::Connection::take_events): the points at which Linux wakes
+    /// a socket's waiters, and hence the edges of edge-triggered epoll.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     pub struct Events: u16 {
-        /// In-order data arrived, or the peer's FIN.
+        /// In-order data or a FIN arrived.
         const READABLE = 1;
-        /// The send buffer was too full for a write or a poll, and a third of it is free again.
+        /// A third of the send buffer is free again after it was too full for a write or a poll.
         const WRITABLE = 2;
-        /// The handshake is complete.
+        /// The handshake completed.
         const CONNECTED = 4;
         /// The peer sent its FIN.
         const READ_CLOSED = 8;
-        /// An error ended the connection (or a soft one was reported).
+        /// An error ended the connection, or a soft error was reported.
         const ERROR = 16;
-        /// The state became CLOSED or TIME-WAIT: nothing will be sent or received any more.
+        /// The state changed to CLOSED or TIME-WAIT: no more data will be sent or received.
         const CLOSED = 32;
-        /// Everything sent, FIN included, was acknowledged: what `SO_LINGER` waits for.
+        /// All data and the FIN were acknowledged, as `SO_LINGER` requires.
         const DRAINED = 64;
-        /// An urgent byte has arrived.
+        /// An urgent byte arrived.
         const URGENT = 128;
-        /// The peer has announced one: `SIGURG`.
+        /// The peer announced an urgent byte: `SIGURG`.
         const URGENT_MARK = 256;
     }
 }

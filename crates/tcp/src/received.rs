@@ -1,15 +1,16 @@
-//! Bytes in order for the program, in the buffers that they have come in: nothing is copied until it is read.
+//! Receive queue: in-order data in the buffers of its packets, copied only when it is read.
 
 use std::collections::VecDeque;
 use std::ops::{Deref, Range};
 
-/// The payload of a segment that has arrived.
+/// Payload of a received segment.
 #[derive(Debug)]
 pub enum Payload<'a> {
-    /// Somebody else's bytes: what is kept of them is copied.
+    /// Borrowed bytes, which are copied if they are queued.
     Lent(&'a [u8]),
-    /// A part of a packet, whose buffer is taken out (and an empty one left) if the bytes are kept.
-    /// [`Connection::take_spent`](crate::Connection::take_spent) gives it back when they are read.
+    /// Part of a packet, whose buffer is taken and replaced by an empty one if the bytes are queued.
+    /// [`Connection::take_spent`](crate::Connection::take_spent) returns the buffer after they have been
+    /// read.
     Owned(&'a mut Vec<u8>, Range<usize>),
 }
 
@@ -36,23 +37,23 @@ impl<'a, const N: usize> From<&'a [u8; N]> for Payload<'a> {
     }
 }
 
-/// Payloads up to this are put behind others in their buffer if it has room.
+/// Maximum payload that is appended to the last buffer if there is room.
 const SMALL: usize = 512;
-/// The capacity of a buffer that is made for a copy.
+/// Capacity of a buffer allocated for a copy, in bytes.
 const COPY_CAPACITY: usize = 1_024;
-/// A buffer is kept for its payload if that is at least this part of it.
+/// Minimum payload for keeping a packet's buffer, as a divisor of its capacity.
 const WORTH_KEEPING: usize = 4;
-/// Buffers read empty that are kept for [`ReceiveQueue::spent`].
+/// Maximum number of spent buffers kept for [`ReceiveQueue::spent`].
 const SPENT_MAX: usize = 256;
 
 #[derive(Clone, Debug)]
 struct Piece {
-    /// The bytes; those that are left start at `from`, which lies before the end.
+    /// Buffer; the unread bytes start at `from`, which is below the length.
     bytes: Vec<u8>,
     from: usize,
 }
 
-/// The in-order data that was not read.
+/// Unread in-order data.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ReceiveQueue {
     pieces: VecDeque<Piece>,
@@ -66,7 +67,7 @@ impl ReceiveQueue {
         self.len
     }
 
-    /// Adds the bytes of a payload within `range`.
+    /// Queues the part `range` of a payload.
     pub(crate) fn push(&mut self, payload: &mut Payload<'_>, range: Range<usize>) {
         match payload {
             Payload::Owned(packet, within) if !self.has_room_for(range.len()) => {
@@ -81,7 +82,7 @@ impl ReceiveQueue {
         }
     }
 
-    /// True if `n` bytes are better put behind the last ones.
+    /// True if `n` bytes are to be appended to the last buffer.
     fn has_room_for(&self, n: usize) -> bool {
         n <= SMALL && self.pieces.back().is_some_and(|last| last.bytes.capacity() - last.bytes.len() >= n)
     }
@@ -99,7 +100,7 @@ impl ReceiveQueue {
         }
     }
 
-    /// Adds what a buffer has from `from` on.
+    /// Queues the bytes of a buffer from `from` on.
     pub(crate) fn push_buffer(&mut self, bytes: Vec<u8>, from: usize) {
         if from < bytes.len() {
             self.len += bytes.len() - from;
@@ -107,7 +108,7 @@ impl ReceiveQueue {
         }
     }
 
-    /// The first `n` bytes, or as many as there are, as slices in their order.
+    /// Up to `n` bytes from the front, as slices in order.
     pub(crate) fn slices(&self, n: usize) -> impl Iterator<Item = &[u8]> {
         self.pieces.iter().scan(n, |left, piece| {
             let bytes = &piece.bytes[piece.from..];
@@ -117,7 +118,7 @@ impl ReceiveQueue {
         })
     }
 
-    /// Drops `n` bytes, or all that there are, from the front; gives how many.
+    /// Drops up to `n` bytes from the front; returns their number.
     pub(crate) fn drop_front(&mut self, n: usize) -> usize {
         let n = n.min(self.len);
         self.len -= n;
@@ -137,7 +138,7 @@ impl ReceiveQueue {
         n
     }
 
-    /// A buffer that has been read empty.
+    /// Takes a buffer that has been read completely.
     pub(crate) fn spent(&mut self) -> Option<Vec<u8>> {
         self.spent.pop()
     }
@@ -170,7 +171,7 @@ mod tests {
             if draw(2) == 0 {
                 received.push(&mut Payload::Lent(&bytes), cut..len);
             } else {
-                // Headers before and something behind.
+                // Headers before the payload, padding after it.
                 let mut packet = Vec::with_capacity(1_536);
                 packet.extend_from_slice(&[0xee; 52]);
                 packet.extend_from_slice(&bytes);

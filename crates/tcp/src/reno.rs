@@ -1,9 +1,9 @@
-//! Reno: RFC 5681 with appropriate byte counting in segments.
+//! Reno (RFC 5681) with appropriate byte counting in segments.
 
 use crate::congestion::{AckSample, CongestionControl, Window};
 use belljar_base::SimTime;
 
-/// Reno's congestion control; all its state is in the [`Window`].
+/// Reno congestion control; all state is in the [`Window`].
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reno;
 

@@ -1,7 +1,7 @@
 use belljar_wire::tcp::{Flags, Repr, Seq};
 
-/// The answer to a segment that belongs to no connection (RFC 9293, section 3.10.7.1), if there is
-/// one. `payload_len` is the segment's payload in bytes.
+/// Reset in response to a segment without a connection (RFC 9293, section 3.10.7.1), unless none is due.
+/// `payload_len` is the segment's payload length in bytes.
 pub fn reset_for(segment: &Repr, payload_len: usize) -> Option<Repr> {
     // "An incoming segment containing a RST is discarded."
     if segment.has(Flags::RST) {

@@ -1,25 +1,26 @@
-//! The round-trip time and the retransmission timeout: RFC 6298 with Linux's constants and its
-//! slower decay of the variation.
+//! Round-trip time and retransmission timeout: RFC 6298 with Linux's constants and its slower decay of the
+//! variation.
 
 use belljar_base::{SimDuration, SimTime};
 
-/// RFC 6298, (2.1): before the first sample.
+/// RFC 6298, (2.1): timeout before the first sample.
 pub(crate) const RTO_INITIAL: SimDuration = SimDuration::from_secs(1);
-/// Retransmission timeout after a handshake that gave no round-trip time (Linux's `TCP_TIMEOUT_FALLBACK`).
+/// Retransmission timeout after a handshake without a round-trip time sample (Linux's
+/// `TCP_TIMEOUT_FALLBACK`).
 const RTO_FALLBACK: SimDuration = SimDuration::from_secs(3);
-/// Linux's `TCP_RTO_MIN`: the least **variation** term, so an RTO is at least this plus the SRTT.
+/// Linux's `TCP_RTO_MIN`: minimum of the **variation** term, so the RTO is at least this plus the SRTT.
 pub(crate) const RTO_MIN: SimDuration = SimDuration::from_millis(200);
 /// Linux's `TCP_RTO_MAX`.
 pub(crate) const RTO_MAX: SimDuration = SimDuration::from_secs(120);
-/// Lifetime of a minimum of the round-trip time (`net.ipv4.tcp_min_rtt_wlen`).
+/// Lifetime of the minimum round-trip time (`net.ipv4.tcp_min_rtt_wlen`).
 const MIN_RTT_LIFE: SimDuration = SimDuration::from_secs(300);
 
-/// Estimates of the path's round-trip time. Variations are kept as four times the mean deviation.
+/// Estimator of the round-trip time. Variations are stored as four times the mean deviation.
 #[derive(Clone, Debug)]
 pub(crate) struct RttEstimator {
     srtt: SimDuration,
     deviation: SimDuration,
-    /// The greatest deviation of the round trip that ends at `round_end`.
+    /// Maximum deviation in the round trip that ends at `round_end`.
     deviation_max: SimDuration,
     variation: SimDuration,
     round_end: u64,
@@ -42,29 +43,29 @@ impl RttEstimator {
         }
     }
 
-    /// The smoothed round-trip time; `None` before the first sample.
+    /// Smoothed round-trip time; `None` before the first sample.
     pub(crate) fn srtt(&self) -> Option<SimDuration> {
         (!self.srtt.is_zero()).then_some(self.srtt)
     }
 
-    /// The mean deviation.
+    /// Mean deviation.
     pub(crate) fn mean_deviation(&self) -> SimDuration {
         self.deviation.div(4)
     }
 
-    /// The least round-trip time of the last five minutes.
+    /// Minimum round-trip time of the last five minutes.
     pub(crate) fn min(&self) -> Option<SimDuration> {
         self.min.map(|(rtt, _)| rtt)
     }
 
-    /// The timeout, backed off.
+    /// Retransmission timeout, including the backoff.
     pub(crate) fn rto(&self) -> SimDuration {
         let doublings = u32::from(self.backoff.min(16));
         self.rto.saturating_mul(1 << doublings).min(RTO_MAX)
     }
 
-    /// RFC 6298, (5.7): the handshake gave no measurement, so its timeout was too short perhaps: "the RTO MUST be
-    /// re-initialized to 3 seconds when data transmission begins".
+    /// RFC 6298, (5.7): without a measurement in the handshake, whose timeout may have been too short, "the
+    /// RTO MUST be re-initialized to 3 seconds when data transmission begins".
     pub(crate) fn fall_back(&mut self) {
         if self.srtt().is_none() {
             self.rto = RTO_FALLBACK;
@@ -77,13 +78,12 @@ impl RttEstimator {
         self.backoff = self.backoff.saturating_add(1);
     }
 
-    /// New data was acknowledged: the doublings are forgotten.
+    /// Resets the backoff after new data has been acknowledged.
     pub(crate) fn reset_backoff(&mut self) {
         self.backoff = 0;
     }
 
-    /// Takes in a measurement. `una` and `nxt` delimit the round trips over which the greatest
-    /// deviation counts.
+    /// Adds a sample. `una` and `nxt` delimit the round trips for the maximum deviation.
     pub(crate) fn sample(&mut self, rtt: SimDuration, una: u64, nxt: u64, now: SimTime) {
         let rtt = rtt.max(SimDuration::from_nanos(1));
         match self.min {
@@ -110,8 +110,7 @@ impl RttEstimator {
         let deviation = self.deviation.as_picos() as i64;
         let mut change = error.abs() - deviation / 4;
         if error < 0 && change > 0 {
-            // A round trip that suddenly gets shorter must not raise the timeout as much as one
-            // that gets longer.
+            // A sudden decrease of the round-trip time must raise the timeout less than an increase.
             change /= 8;
         }
         self.deviation = SimDuration::from_picos((deviation + change).max(0) as u64);
@@ -119,7 +118,7 @@ impl RttEstimator {
             self.deviation_max = self.deviation;
             self.variation = self.variation.max(self.deviation_max);
         }
-        // The variation rises at once but falls once a round trip only.
+        // The variation rises immediately but falls only once per round trip.
         if una > self.round_end {
             if self.deviation_max < self.variation {
                 let excess = self.variation.saturating_sub(self.deviation_max);
@@ -131,8 +130,8 @@ impl RttEstimator {
     }
 }
 
-/// Time for which retransmissions go on: Linux turns a number of retries into the time that they would
-/// take with a first timeout of `base` and doubling up to the greatest (`tcp_model_timeout`).
+/// Duration of retransmissions: Linux converts a number of retries into their total time with a first timeout
+/// of `base` that doubles up to the maximum (`tcp_model_timeout`).
 pub(crate) fn retries_to_time(retries: u8, base: SimDuration) -> SimDuration {
     let doublings = (RTO_MAX.as_picos() / base.as_picos()).ilog2();
     let retries = u32::from(retries);

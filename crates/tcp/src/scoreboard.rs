@@ -1,28 +1,28 @@
-//! The segments in flight and what is known of each: RFC 2018's scoreboard and Linux's
-//! retransmission queue in one. All operations are amortised O(1) or O(log n) in the window.
+//! Scoreboard: the segments in flight with their state, which combines RFC 2018's scoreboard and Linux's
+//! retransmission queue. All operations are amortised O(1) or O(log n) in the window.
 
 use belljar_base::SimTime;
 use std::collections::VecDeque;
 
-/// One transmitted segment that is not cumulatively acknowledged.
+/// Segment that has been sent and not cumulatively acknowledged.
 #[derive(Clone, Debug)]
 pub(crate) struct Sent {
     pub start: u64,
-    /// End: the sequence number behind the last byte, or behind FIN.
+    /// End: the sequence number after the last byte or the FIN.
     pub end: u64,
-    /// Time of its last transmission.
+    /// Time of the last transmission.
     pub sent_at: SimTime,
-    /// The number of its last transmission: ties the entry in the order of transmission to it.
+    /// Number of the last transmission, which matches its entry in the transmission order.
     pub transmission: u64,
     pub sacked: bool,
     pub lost: bool,
-    /// A retransmission is in flight.
+    /// True if a retransmission is in flight.
     pub retransmitted: bool,
     pub ever_retransmitted: bool,
     pub rate: RateStamp,
 }
 
-/// The state of delivery when a segment was sent (Linux's `tcp_rate_skb_sent`).
+/// Delivery state at the transmission of a segment (Linux's `tcp_rate_skb_sent`).
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct RateStamp {
     pub delivered: u64,
@@ -31,24 +31,24 @@ pub(crate) struct RateStamp {
     pub app_limited: bool,
 }
 
-/// The segments in flight in order of sequence.
+/// Segments in flight in order of sequence number.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Scoreboard {
     segments: VecDeque<Sent>,
     sacked: u32,
     lost: u32,
-    /// Judgements of loss so far (Linux's `tp->lost`).
+    /// Number of segments marked lost so far (Linux's `tp->lost`).
     ever_lost: u64,
     retransmitted: u32,
-    /// Lost segments that were not retransmitted since.
+    /// Number of lost segments that have not been retransmitted since.
     to_retransmit: u32,
-    /// No segment to retransmit starts before this.
+    /// Lower bound of the start of the next segment to retransmit.
     retransmit_from: u64,
-    /// `(end, transmission)` in order of transmission; entries whose segment has been sent again,
-    /// acknowledged or given up are dead and dropped when they come to the front.
+    /// Transmissions as `(end, number)` in order. Entries of segments that have been resent, acknowledged or
+    /// marked lost are stale and are removed when they reach the front.
     order: VecDeque<(u64, u64)>,
     transmissions: u64,
-    /// The end of the highest segment that was selectively acknowledged.
+    /// End of the highest segment selectively acknowledged.
     highest_sacked: u64,
 }
 
@@ -84,12 +84,12 @@ impl Scoreboard {
         self.to_retransmit > 0
     }
 
-    /// RFC 6675's pipe: segments believed to be in the network.
+    /// RFC 6675's pipe: the number of segments estimated to be in the network.
     pub(crate) fn in_flight(&self) -> u32 {
         self.len() + self.retransmitted - self.sacked - self.lost
     }
 
-    /// A new segment was sent.
+    /// Adds a segment that has been sent.
     pub(crate) fn push(&mut self, start: u64, end: u64, now: SimTime, rate: RateStamp) {
         let transmission = self.note_transmission(end);
         self.segments.push_back(Sent {
@@ -118,7 +118,7 @@ impl Scoreboard {
         self.transmissions
     }
 
-    /// The index of the segment whose last transmission this was, if it is still awaited.
+    /// Index of the segment whose last transmission this is, if it is still outstanding.
     fn live(&self, end: u64, transmission: u64) -> Option<usize> {
         if self.segments.front().is_none_or(|first| end <= first.start) {
             return None;
@@ -129,9 +129,9 @@ impl Scoreboard {
         (segment.transmission == transmission && awaited).then_some(index)
     }
 
-    /// The index of the segment that contains `seq`.
+    /// Index of the segment that contains `seq`.
     pub(crate) fn find(&self, seq: u64) -> Option<usize> {
-        // Most often it is the first: searching would touch a dozen others.
+        // Usually the first one matches; a binary search would touch a dozen others.
         let index = match self.segments.front() {
             Some(first) if first.end > seq => 0,
             _ => self.segments.partition_point(|segment| segment.end <= seq),
@@ -139,7 +139,7 @@ impl Scoreboard {
         self.segments.get(index).filter(|segment| segment.start <= seq).map(|_| index)
     }
 
-    /// The oldest transmission that is still awaited.
+    /// Oldest outstanding transmission.
     pub(crate) fn oldest_transmission(&mut self) -> Option<usize> {
         while let Some(&(end, transmission)) = self.order.front() {
             if let Some(index) = self.live(end, transmission) {
@@ -150,8 +150,7 @@ impl Scoreboard {
         None
     }
 
-    /// Takes off the first segment if it lies wholly before `ack`; a segment that lies partly
-    /// before it is trimmed and stays.
+    /// Removes the first segment if `ack` covers it; a partly covered segment is trimmed and stays.
     pub(crate) fn pop_acked(&mut self, ack: u64) -> Option<Sent> {
         let first = self.segments.front_mut()?;
         if first.end > ack {
@@ -173,13 +172,13 @@ impl Scoreboard {
         self.to_retransmit -= u32::from(segment.lost && !segment.retransmitted);
     }
 
-    /// The index of the first segment that starts at or after `seq`.
+    /// Index of the first segment that starts at or after `seq`.
     pub(crate) fn first_from(&self, seq: u64) -> usize {
         self.segments.partition_point(|segment| segment.start < seq)
     }
 
-    /// Marks a segment selectively acknowledged; gives it as it was before, or `None` if it was
-    /// marked already.
+    /// Marks a segment as selectively acknowledged; returns its previous state, or `None` if it was marked
+    /// already.
     pub(crate) fn mark_sacked(&mut self, index: usize) -> Option<Sent> {
         if self.segments[index].sacked {
             return None;
@@ -195,7 +194,7 @@ impl Scoreboard {
         Some(before)
     }
 
-    /// The receiver dropped what it had selectively acknowledged (RFC 2018, section 8).
+    /// Clears the SACK marks after reneging by the receiver (RFC 2018, section 8).
     pub(crate) fn forget_sacks(&mut self) {
         for segment in &mut self.segments {
             segment.sacked = false;
@@ -204,7 +203,7 @@ impl Scoreboard {
         self.highest_sacked = 0;
     }
 
-    /// Marks a segment, or its retransmission, lost.
+    /// Marks a segment or its retransmission as lost.
     pub(crate) fn mark_lost(&mut self, index: usize) {
         let segment = &mut self.segments[index];
         if segment.sacked || (segment.lost && !segment.retransmitted) {
@@ -219,21 +218,21 @@ impl Scoreboard {
         self.retransmit_from = self.retransmit_from.min(segment.start);
     }
 
-    /// Takes back every judgement of loss: the timeout or the recovery was needless.
+    /// Clears all loss marks after a spurious timeout or recovery.
     pub(crate) fn unmark_lost(&mut self) {
         for segment in &mut self.segments {
             segment.lost = false;
         }
         self.lost = 0;
         self.to_retransmit = 0;
-        // Those that were lost are awaited again.
+        // Segments that were marked lost are outstanding again.
         let awaited = self.segments.iter().filter(|segment| !segment.sacked);
         let mut order: Vec<(u64, u64)> = awaited.map(|segment| (segment.end, segment.transmission)).collect();
         order.sort_unstable_by_key(|&(_, transmission)| transmission);
         self.order = order.into();
     }
 
-    /// The index of the next lost segment to retransmit.
+    /// Index of the next lost segment to retransmit.
     pub(crate) fn next_to_retransmit(&mut self) -> Option<usize> {
         if self.to_retransmit == 0 {
             self.retransmit_from = u64::MAX;
@@ -251,7 +250,7 @@ impl Scoreboard {
         None
     }
 
-    /// A segment was sent again.
+    /// Records the retransmission of a segment.
     pub(crate) fn note_retransmission(&mut self, index: usize, now: SimTime, rate: RateStamp) {
         let end = self.segments[index].end;
         let transmission = self.note_transmission(end);
@@ -265,8 +264,8 @@ impl Scoreboard {
         segment.rate = rate;
     }
 
-    /// A segment was sent again as a probe: nobody takes its earlier transmission for lost, and it
-    /// counts once (Linux's `__tcp_retransmit_skb` without `tcp_retransmit_skb`).
+    /// Records the retransmission of a segment as a probe: the earlier transmission is not considered lost,
+    /// and the segment counts once (Linux's `__tcp_retransmit_skb` without `tcp_retransmit_skb`).
     pub(crate) fn note_probe(&mut self, index: usize, now: SimTime, rate: RateStamp) {
         let end = self.segments[index].end;
         let transmission = self.note_transmission(end);
@@ -277,7 +276,7 @@ impl Scoreboard {
         segment.rate = rate;
     }
 
-    /// Cuts a segment in two at `at`: the path carries smaller packets than when it was sent.
+    /// Splits a segment at `at`, after the path MTU has decreased.
     pub(crate) fn split(&mut self, index: usize, at: u64) {
         let mut tail = self.segments[index].clone();
         self.segments[index].end = at;
@@ -303,7 +302,7 @@ mod tests {
         board
     }
 
-    /// The counters against a count.
+    /// Compares the counters with a recount.
     fn check(board: &Scoreboard) {
         let count = |f: &dyn Fn(&Sent) -> bool| board.segments.iter().filter(|s| f(s)).count() as u32;
         assert_eq!(board.sacked, count(&|s| s.sacked));

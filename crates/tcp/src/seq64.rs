@@ -1,20 +1,20 @@
-//! Sequence numbers inside a connection are 64 bits wide and never wrap: the low half is the
-//! number on the wire. So they order like integers, and the circle exists only at the edge.
+//! 64-bit sequence numbers within a connection, which never wrap: the low half is the number on the wire.
+//! They compare as integers; modular arithmetic is confined to the conversions.
 
 use belljar_wire::tcp::Seq;
 
-/// The number for an initial sequence number. One turn of the circle is left below it so that
-/// numbers slightly older stay positive.
+/// 64-bit number of an initial sequence number. It starts one wrap above zero, so that slightly older numbers
+/// stay positive.
 pub(crate) const fn from_initial(isn: u32) -> u64 {
     (1 << 32) | isn as u64
 }
 
-/// The number on the wire.
+/// Sequence number on the wire.
 pub(crate) const fn wire(seq: u64) -> Seq {
     Seq(seq as u32)
 }
 
-/// The number nearest to `near` that is `seq` on the wire.
+/// 64-bit number closest to `near` whose low half is `seq`.
 pub(crate) const fn unwrap(seq: Seq, near: u64) -> u64 {
     near.wrapping_add_signed(seq.0.wrapping_sub(near as u32) as i32 as i64)
 }

@@ -1,5 +1,5 @@
-/// The state of a connection (RFC 9293, section 3.3.2). LISTEN is not among them: a listening
-/// socket is a [`Listener`](crate::Listener), not a connection.
+/// State of a connection (RFC 9293, section 3.3.2), without LISTEN: a listening socket is a
+/// [`Listener`](crate::Listener), not a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[allow(missing_docs)]
 pub enum State {
@@ -16,7 +16,7 @@ pub enum State {
 }
 
 impl State {
-    /// The value of `tcpi_state` and of `/proc/net/tcp` (`net/tcp_states.h`).
+    /// Value of `tcpi_state` and of `/proc/net/tcp` (`net/tcp_states.h`).
     pub const fn linux_number(self) -> u8 {
         match self {
             State::Established => 1,
@@ -32,22 +32,22 @@ impl State {
         }
     }
 
-    /// Both sides' initial sequence numbers are known and acknowledged.
+    /// True if the initial sequence numbers of both sides are known and acknowledged.
     pub const fn is_synchronised(self) -> bool {
         !matches!(self, State::SynSent | State::SynReceived | State::Closed)
     }
 
-    /// New data may still be put into the send buffer.
+    /// True if new data can be added to the send buffer.
     pub const fn may_send(self) -> bool {
         matches!(self, State::SynSent | State::SynReceived | State::Established | State::CloseWait)
     }
 
-    /// The peer has not sent its FIN, so data may still arrive.
+    /// True if the peer has not sent its FIN, so that data may arrive.
     pub const fn may_receive(self) -> bool {
         matches!(self, State::Established | State::FinWait1 | State::FinWait2)
     }
 
-    /// Our FIN is queued or sent.
+    /// True if our FIN is queued or sent.
     pub const fn has_sent_fin(self) -> bool {
         matches!(self, State::FinWait1 | State::FinWait2 | State::Closing | State::LastAck | State::TimeWait)
     }

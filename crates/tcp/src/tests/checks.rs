@@ -1,4 +1,4 @@
-//! Segments that are not what they should be, and peers that are silent.
+//! Invalid segments, and silent peers.
 
 use super::solo::{OURS, PEERS, Solo};
 use crate::{Config, Events, Flags, Keepalive, Seq, State, TcpError};

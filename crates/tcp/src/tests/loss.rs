@@ -1,4 +1,4 @@
-//! Recovery from loss, and the times at which what is lost is sent again.
+//! Recovery from loss, and the times of retransmissions.
 
 use super::solo::{OURS, PEERS, Solo};
 use super::util::{Link, World};
@@ -22,7 +22,7 @@ fn transfer(bytes: u64, lost: &'static [u32], config: Config) -> World {
     world
 }
 
-/// The transmissions of data that were sent before.
+/// Transmissions of data that had been sent before.
 fn retransmissions(world: &World) -> Vec<SimTime> {
     let mut highest = None;
     let mut found = Vec::new();
@@ -180,8 +180,8 @@ fn syn_ack_is_sent_six_times() {
     assert_eq!(world.states()[1], State::Closed);
 }
 
-/// Half a second's segments are overtaken by all later ones: the recovery was needless, duplicates
-/// tell, and the window comes back.
+/// All later segments overtake those of half a second: the recovery was spurious, DSACKs reveal it, and the
+/// window is restored.
 #[test]
 fn a_spurious_recovery_is_undone() {
     let mut world = World::simple();
@@ -221,7 +221,7 @@ fn a_spurious_timeout_is_undone() {
     assert!(after.cwnd >= before.cwnd);
 }
 
-/// The same, but the retransmission is what is acknowledged: the window stays small.
+/// As the test before, but the retransmission is acknowledged: the window stays reduced.
 #[test]
 fn a_genuine_timeout_is_not_undone() {
     let mut solo = Solo::modern();

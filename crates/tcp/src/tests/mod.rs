@@ -1,4 +1,4 @@
-//! Two ends and a link between them in virtual time, and single ends against segments made by hand.
+//! Two endpoints and a link between them in virtual time, and single endpoints against hand-made segments.
 
 mod basics;
 mod checks;

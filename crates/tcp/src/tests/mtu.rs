@@ -1,13 +1,13 @@
-//! Paths that swallow long segments without a word, and how probing gets through them.
+//! Black-hole paths, which drop long segments silently, and path MTU probing over them.
 
 use super::util::{Link, World};
 use crate::{Config, MtuProbing};
 use belljar_base::{SimDuration, SimTime};
 
-/// The options of every segment and the header that they stand in.
+/// Header bytes with the options of every segment.
 const HEADER: usize = 32;
 
-/// Runs a transfer over such a path for a minute; returns its progress and the final size of segments.
+/// Runs a transfer over such a path for a minute; returns its progress and the final segment size.
 fn transfer(mode: u8, bytes: u64, longest: usize, base_mss: u32) -> (World, usize) {
     let mut link = Link::new(100_000_000, SimDuration::from_millis(10));
     link.swallows_above = longest;

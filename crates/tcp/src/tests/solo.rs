@@ -1,23 +1,23 @@
-//! One connection against segments made by hand.
+//! Single connection against hand-made segments.
 
 use super::util::address;
 use crate::{Config, Connection, Disposition, Ecn, Flags, Repr, Seq, State};
 use belljar_base::{SimDuration, SimTime};
 use belljar_wire::tcp::{Options, Packet, Timestamps};
 
-/// The initial sequence numbers of the connection and of its peer.
+/// Initial sequence numbers of the connection and of its peer.
 pub(crate) const OURS: u32 = 1000;
 pub(crate) const PEERS: u32 = 50_000;
 
 pub(crate) struct Solo {
     pub tcp: Connection,
     pub now: SimTime,
-    /// The peer's timestamp clock; `None` when the peer sends no timestamps.
+    /// Timestamp clock of the peer; `None` if it sends no timestamps.
     pub stamp: Option<u32>,
 }
 
 impl Solo {
-    /// SYN-SENT, the SYN taken.
+    /// Connection in SYN-SENT whose SYN has been taken.
     pub(crate) fn connecting(config: Config) -> Solo {
         let tcp = Connection::connect(config, address(0), address(1), OURS, SimTime::ZERO);
         let mut solo = Solo { tcp, now: SimTime::ZERO, stamp: None };
@@ -27,7 +27,7 @@ impl Solo {
         solo
     }
 
-    /// ESTABLISHED after a round trip of 10 ms, with a peer that knows no options but MSS.
+    /// Connection in ESTABLISHED after a round trip of 10 ms, with a peer that supports only the MSS option.
     pub(crate) fn plain() -> Solo {
         let mut solo = Solo::connecting(Config::default());
         solo.now += SimDuration::from_millis(10);
@@ -39,12 +39,12 @@ impl Solo {
         solo
     }
 
-    /// ESTABLISHED after 10 ms with timestamps, SACK and window scaling by 7.
+    /// Connection in ESTABLISHED after 10 ms with timestamps, SACK and window scaling by 7.
     pub(crate) fn modern() -> Solo {
         Solo::modern_after(SimDuration::from_millis(10))
     }
 
-    /// The same after another round trip.
+    /// As [`modern`](Self::modern), with this round-trip time.
     pub(crate) fn modern_after(rtt: SimDuration) -> Solo {
         let mut solo = Solo::connecting(Config::default());
         solo.now += rtt;
@@ -59,7 +59,7 @@ impl Solo {
         solo
     }
 
-    /// A segment from the peer.
+    /// Segment from the peer.
     pub(crate) fn segment(&self, flags: Flags, seq: u32, ack: u32) -> Repr {
         let timestamps = self.stamp.map(|value| Timestamps { value, echo: 0 });
         Repr {
@@ -79,12 +79,12 @@ impl Solo {
         assert_eq!(disposition, Disposition::Consumed);
     }
 
-    /// A plain data or ACK segment.
+    /// Feeds a plain data or ACK segment.
     pub(crate) fn data(&mut self, seq: u32, ack: u32, payload: &[u8]) {
         self.feed(&self.segment(Flags::ACK, seq, ack), payload);
     }
 
-    /// Everything that the connection wants to transmit now.
+    /// Takes all segments that the connection transmits now.
     pub(crate) fn sent(&mut self) -> Vec<(Repr, Vec<u8>)> {
         let mut sent = Vec::new();
         let mut bytes = Vec::new();
@@ -97,21 +97,21 @@ impl Solo {
         sent
     }
 
-    /// The one segment that the connection wants to transmit now.
+    /// Takes the only segment that the connection transmits now.
     pub(crate) fn sent_one(&mut self) -> (Repr, Vec<u8>) {
         let mut sent = self.sent();
         assert_eq!(sent.len(), 1, "{sent:?}");
         sent.remove(0)
     }
 
-    /// Goes to the next timer, which must exist, and lets it go off.
+    /// Advances to the next timer, which must exist, and fires it.
     pub(crate) fn tick(&mut self) -> SimTime {
         self.now = self.tcp.next_timer().expect("a timer");
         self.tcp.on_timer(self.now);
         self.now
     }
 
-    /// Lets time pass.
+    /// Advances time by `span`, firing timers.
     pub(crate) fn pass(&mut self, span: SimDuration) {
         let until = self.now + span;
         while self.tcp.next_timer().is_some_and(|at| at <= until) {

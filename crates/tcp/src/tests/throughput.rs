@@ -2,7 +2,7 @@ use super::util::{Link, World};
 use crate::{Config, CongestionAlgorithm};
 use belljar_base::{SimDuration, SimTime};
 
-/// Bytes a second of payload that a 10 s transfer gets, and the limit by rate or window / RTT.
+/// Payload rate of a 10 s transfer in bytes per second, and the limit by rate or window / RTT.
 fn goodput(mbit: u64, rtt_ms: u64, algorithm: CongestionAlgorithm, queue: usize) -> (f64, f64) {
     let rtt = SimDuration::from_millis(rtt_ms);
     let mut link = Link::new(mbit * 1_000_000, rtt.div(2));
@@ -44,7 +44,7 @@ fn a_queue_that_overflows_costs_little() {
     }
 }
 
-/// Loopback: segments of 64 KiB and no delay at all; round trips of zero must not upset anything.
+/// Loopback with segments of 64 KiB and no delay: round-trip times of zero must work.
 #[test]
 fn no_delay_and_huge_segments() {
     let config = Config { mss: 65_496, ..Config::default() };
@@ -59,7 +59,7 @@ fn no_delay_and_huge_segments() {
     assert!(world.ends.iter().all(|end| end.tcp.info(world.now).total_retransmitted == 0), "{world:?}");
 }
 
-/// BBR's model of the path needs neither a full queue nor the absence of loss.
+/// BBR needs neither a full queue nor a loss-free path.
 #[test]
 fn bbr_fills_the_path_with_little_queue_and_through_loss() {
     for (mbit, rtt_ms, loss) in [(10, 20, 0.0), (100, 40, 0.0), (50, 40, 0.01), (5, 10, 0.05)] {
@@ -80,8 +80,8 @@ fn bbr_fills_the_path_with_little_queue_and_through_loss() {
     }
 }
 
-/// RFC 8257: the queue stays about where the switch begins to mark, and the link stays busy; one that
-/// halves its window at a mark needs a longer queue for that. The threshold is above what goes to the device at once.
+/// RFC 8257: the queue stays near the marking threshold and the link stays busy; an algorithm that halves its
+/// window at a mark needs a longer queue. The threshold exceeds the amount sent to the device at once.
 #[test]
 fn dctcp_keeps_the_queue_short_and_the_link_busy() {
     let run = |congestion, mark_above| {

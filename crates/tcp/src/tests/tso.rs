@@ -1,4 +1,5 @@
-//! Segments that go to the device together: the segments of a packet, PSH at its end, and those that wait for the next ACK.
+//! Segments sent to the device together: number per packet, PSH on the last, and those deferred to the next
+//! ACK.
 
 use super::solo::{OURS, PEERS, Solo};
 use crate::Flags;
@@ -8,7 +9,7 @@ const US: fn(u64) -> SimDuration = SimDuration::from_micros;
 const MSS: u32 = 1448;
 
 impl Solo {
-    /// For each segment that is sent now whether it has PSH.
+    /// PSH flag of each segment that is sent now.
     fn pushed(&mut self) -> Vec<bool> {
         self.sent().iter().map(|(repr, _)| repr.flags.contains(Flags::PSH)).collect()
     }
@@ -18,12 +19,12 @@ impl Solo {
     }
 }
 
-/// `[false, .., true]`, so many.
+/// `[false, .., true]` of length `segments`.
 fn packet(segments: usize) -> Vec<bool> {
     (1..=segments).map(|n| n == segments).collect()
 }
 
-/// A millisecond's worth of ten segments in 10 ms is two; RFC 6928's window is five of them.
+/// A packet holds a millisecond of data, here two segments; RFC 6928's window of ten is five packets.
 #[test]
 fn a_packet_is_a_millisecond_of_the_rate() {
     let mut solo = Solo::modern();

@@ -1,30 +1,30 @@
-//! The fixture: two connections, a link with a rate, a delay and faults, and the programs at its
-//! ends, all in virtual time.
+//! Fixture: two connections, a link with a rate, a delay and faults, and the applications at its ends, in
+//! virtual time.
 
 use crate::{Config, Connection, Disposition, Ecn, Events, FastOpen, Repr, State};
 use belljar_base::{Map, Seed, SimDuration, SimTime, Stream};
 use belljar_wire::tcp::{Packet, fill_checksum};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-/// Bytes of IPv4 and Ethernet headers with preamble and gap: what a segment costs on the link.
+/// Bytes of IPv4 and Ethernet headers with preamble and gap, the overhead of a segment on the link.
 const OVERHEAD: usize = 20;
 
-/// A link's properties, the same both ways.
+/// Properties of a link, equal in both directions.
 #[derive(Clone, Debug)]
 pub(crate) struct Link {
     pub rate: u64,
     pub delay: SimDuration,
-    /// Bytes that wait for transmission before more are dropped.
+    /// Queue limit in bytes, above which packets are dropped.
     pub queue: usize,
-    /// Packets that find more bytes than this waiting are marked, if they may be.
+    /// Queue length in bytes above which ECN-capable packets are marked.
     pub mark_above: usize,
     pub loss: f64,
-    /// Segments longer than this vanish without a word.
+    /// Length above which segments are dropped silently.
     pub swallows_above: usize,
-    /// The chance that a bit of a segment is flipped.
+    /// Probability that a bit of a segment is flipped.
     pub damage: f64,
     pub duplicate: f64,
-    /// The chance that a segment is held back, and for how long at most.
+    /// Probability that a segment is delayed, and the maximum delay.
     pub reorder: f64,
     pub reorder_by: SimDuration,
 }
@@ -46,34 +46,34 @@ impl Link {
     }
 }
 
-/// One end with what its program does.
+/// Endpoint with its application.
 pub(crate) struct End {
     pub tcp: Connection,
-    /// The program's data: a byte is a function of its position.
+    /// Length of the application's data; each byte is a function of its position.
     pub to_send: u64,
     pub written: u64,
     pub received: u64,
-    /// The program reads whatever comes.
+    /// True if the application reads incoming data.
     pub reads: bool,
-    /// Bytes that it reads at once, and the time for which it does something else afterwards.
+    /// Maximum bytes per read, and the pause after it.
     pub at_once: usize,
     pub pause: SimDuration,
     reads_again: SimTime,
-    /// Shut down after everything is written.
+    /// True to shut down after everything is written.
     pub closes: bool,
     pub events: Events,
     device_free_at: SimTime,
     device_queue: usize,
-    /// The most bytes that ever waited, and packets that were marked.
+    /// Maximum queue length in bytes, and the number of marked packets.
     pub longest_queue: usize,
     pub marked: u64,
     pattern: Vec<u8>,
 }
 
-/// A segment seen on the wire: when, from which end, the header and the payload's length.
+/// Segment seen on the wire: time, sending end, header, payload length.
 pub(crate) type Seen = (SimTime, usize, Repr, usize);
 
-/// Called with time, sending end, header and payload's length.
+/// Filter called with time, sending end, header and payload length.
 pub(crate) type Filter = Box<dyn FnMut(SimTime, usize, &Repr, usize) -> bool>;
 
 enum Happening {
@@ -90,7 +90,7 @@ pub(crate) struct World {
     sequence: u64,
     pub trace: Vec<Seen>,
     pub tracing: bool,
-    /// Called for each segment about to enter the link: true drops it.
+    /// Filter called for each segment about to enter the link: true drops it.
     pub filter: Filter,
     pub segments: u64,
     buffer: Vec<u8>,
@@ -100,11 +100,10 @@ pub(crate) fn address(end: usize) -> SocketAddr {
     SocketAddr::new(IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1 + end as u8)), [40_000, 80][end])
 }
 
-/// The length of the pattern that an end's data repeats: a prime, so that no power of two or
-/// segment size hides a shift.
+/// Period of the pattern of an end's data: a prime, so that no power of two or segment size hides a shift.
 const PERIOD: u64 = 65_521;
 
-/// The pattern of one end's data, long enough for a chunk to start anywhere in it.
+/// Pattern of one end's data, long enough for a chunk to start anywhere in it.
 fn pattern(seed: u64, end: usize) -> Vec<u8> {
     let mut pattern = vec![0; PERIOD as usize];
     Seed(seed).stream(&["tcp-test", ["data-0", "data-1"][end]]).fill(&mut pattern);
@@ -112,7 +111,7 @@ fn pattern(seed: u64, end: usize) -> Vec<u8> {
     pattern
 }
 
-/// Bytes that a program reads or writes at once.
+/// Bytes that an application reads or writes at once.
 const CHUNK: usize = 16 * 1024;
 
 impl End {
@@ -136,7 +135,7 @@ impl End {
         }
     }
 
-    /// The program runs: writes what fits, reads and checks what is there.
+    /// Runs the application: writes what fits, reads and checks the data.
     fn run(&mut self, peer: &[u8], now: SimTime) {
         if matches!(self.tcp.state(), State::SynSent | State::SynReceived) && !self.tcp.is_unconfirmed() {
             return;
@@ -151,7 +150,7 @@ impl End {
             }
         }
         if self.written < self.to_send {
-            // As a program that polls for writing.
+            // As an application that polls for writing.
             let _ = self.tcp.readiness();
         } else if self.closes {
             self.tcp.shutdown_write(now);
@@ -176,7 +175,7 @@ impl End {
 }
 
 impl World {
-    /// End 0 connects to end 1; the passive end is made by the SYN on its way.
+    /// World in which end 0 connects to end 1; the arrival of the SYN creates the passive end.
     pub(crate) fn new(link: Link, configs: [Config; 2], seed: u64) -> World {
         let mut stream = Seed(seed).stream(&["tcp-test", "isn"]);
         let isns = [stream.next_u32(), stream.next_u32()];
@@ -191,7 +190,8 @@ impl World {
         World::with(link, [client, server], now, seed)
     }
 
-    /// The same with up to `len` bytes in the SYN, which the passive end takes if the cookie is `good`.
+    /// World as of [`new`](Self::new) with up to `len` bytes in the SYN, accepted by the passive end if the
+    /// cookie is `good`.
     pub(crate) fn opened_fast(link: Link, configs: [Config; 2], seed: u64, len: usize, good: bool) -> World {
         let mut stream = Seed(seed).stream(&["tcp-test", "isn"]);
         let isns = [stream.next_u32(), stream.next_u32()];
@@ -245,7 +245,7 @@ impl World {
         self.agenda.insert((at, self.sequence), what);
     }
 
-    /// Lets an end's program run and transmits what it has.
+    /// Runs an end's application and transmits its segments.
     pub(crate) fn flush(&mut self, end: usize) {
         let [first, second] = &mut self.ends;
         let (this, peer) = if end == 0 { (first, second) } else { (second, first) };
@@ -311,7 +311,7 @@ impl World {
         }
     }
 
-    /// Deals with the next thing that happens, if that is not after `until`.
+    /// Processes the next event, unless it is after `until`.
     pub(crate) fn step(&mut self, until: SimTime) -> bool {
         let arrival = self.agenda.first_key_value().map(|(&(at, _), _)| at);
         let timers = self.ends.iter().filter_map(|end| end.tcp.next_timer()).min();
@@ -330,7 +330,7 @@ impl World {
                     self.flush(end);
                 }
                 Happening::Arrive(end, bytes, ecn) => {
-                    // What is damaged is dropped as the stack below would.
+                    // Damaged segments are dropped, as by the network stack.
                     let Ok(packet) = Packet::new_checked(&bytes[..]) else { return true };
                     if self.link.damage > 0.0
                         && !packet.verify_checksum(address(1 - end).ip(), address(end).ip())
@@ -358,7 +358,7 @@ impl World {
         true
     }
 
-    /// Runs until nothing happens any more or `until` has come.
+    /// Runs until no event is left or `until` is reached.
     pub(crate) fn run_until(&mut self, until: SimTime) {
         self.flush(0);
         self.flush(1);
@@ -370,7 +370,7 @@ impl World {
         self.run_until(self.now + span);
     }
 
-    /// Runs until both ends are as `done` wants them; panics after `limit` of simulated time.
+    /// Runs while `going` is true; panics after `limit` of simulated time.
     pub(crate) fn run_while(&mut self, limit: SimTime, mut going: impl FnMut(&World) -> bool) {
         self.flush(0);
         self.flush(1);
