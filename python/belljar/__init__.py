@@ -26,7 +26,7 @@ from .sweep import Point, Sweep, sweep
 from .topology import Gateway, Interface, Management, P4Switch, Route, Router, Simulator, Switch, codel, drop_tail, fq_codel, gilbert_elliott, priority, red
 from .until import half_width
 
-#: The JSON Schema of experiment files, for editors.
+#: JSON Schema of experiment files, for editors.
 SCHEMA = pathlib.Path(__file__).with_name("experiment.schema.json")
 
 __all__ = [

@@ -1,7 +1,9 @@
-"""Where the runs of a sweep are made: on this machine, on a Slurm cluster, on a Dask cluster, or wherever an object leads that has
-`submit(function, argument)` and gives futures: an executor of `concurrent.futures`, a Dask client, an executor of submitit.
+"""Execution backends of sweeps: this machine, a Slurm cluster, a Dask cluster, or any object with a method
+`submit(function, argument)` that returns futures: an executor of `concurrent.futures`, a Dask client, an executor of
+submitit.
 
-Of a future, `done()`, `result()` and `cancel()` are used. Ray needs a few lines, which the guide has."""
+Sweeps use the methods `done()`, `result()` and `cancel()` of a future. For Ray see the guide, which has an adapter of
+a few lines."""
 
 from __future__ import annotations
 
@@ -18,7 +20,7 @@ from .binary import BelljarError
 
 
 class Future(Protocol):
-    """What becomes of a submitted call."""
+    """Handle of a submitted call."""
 
     def done(self) -> bool: ...
 
@@ -28,38 +30,38 @@ class Future(Protocol):
 
 
 class Executor(Protocol):
-    """Something that makes calls elsewhere."""
+    """Executor of calls elsewhere."""
 
     def submit(self, function: Callable[[Any], Any], /, *args: Any) -> Any: ...
 
 
-#: "local", "slurm", "dask", "dask:ADDRESS", or what has `submit`.
+#: "local", "slurm", "dask", "dask:ADDRESS", or an object with `submit`.
 On = Union[str, Executor]
 
 
 class Backend:
-    """An executor as sweeps use it."""
+    """Adapter of an executor for sweeps."""
 
-    #: Whether the runs are made on this machine, so that its files are theirs.
+    #: True if the runs execute on this machine, so that they read its files.
     local = False
-    #: Seconds between two looks at the futures.
+    #: Interval in seconds at which futures are polled.
     pause = 0.05
 
     def __init__(self, executor: Any) -> None:
         self.executor = executor
-        # Equal calls are calls of their own: a retry is one.
+        # A retry is an equal call, which must not be deduplicated.
         self._more = {"pure": False} if hasattr(executor, "scheduler_info") else {}
 
     def submit(self, function: Callable[[Any], Any], tasks: Sequence[Any]) -> list[Future]:
-        """Submits a call for each task."""
+        """Submits one call per task."""
         return [self.executor.submit(function, task, **self._more) for task in tasks]
 
     def close(self) -> None:
-        """Ends what was begun for the sweep alone."""
+        """Releases what was started for this sweep only."""
 
 
 class Local(Backend):
-    """Threads, since each only waits for the process that simulates."""
+    """Threads of this process; each only waits for a simulator process."""
 
     local = True
     pause = 0.01
@@ -72,16 +74,17 @@ class Local(Backend):
 
 
 class Slurm(Backend):
-    """Jobs of a Slurm cluster, by submitit; those that are submitted at once are job arrays. `settings` are submitit's:
-    slurm_partition, timeout_min, mem_gb and so on.
+    """Jobs of a Slurm cluster, submitted by submitit; jobs submitted together form job arrays. `settings` are
+    submitit's: slurm_partition, timeout_min, mem_gb and so on.
 
-    submitit asks `sacct`, which many small clusters do not have, so jobs are watched by `squeue`: one that is not in the queue any more
-    and has left no result is lost."""
+    submitit queries `sacct`, which many small clusters lack, so jobs are monitored by `squeue`: a job that left the
+    queue without a result is lost."""
 
     pause = 0.5
-    #: Jobs of one array: less than what Slurm allows unless it is told otherwise (MaxArraySize is 1001).
+    #: Maximum number of jobs per array, below Slurm's default limit (MaxArraySize is 1001).
     _array = 1000
-    #: Seconds between two looks at the queue, and after which a result that a shared file system may hold back is given up.
+    #: Interval in seconds at which the queue is polled, and time after which a result delayed by a shared file system
+    #: counts as lost.
     _look, _patience = 2.0, 20.0
 
     def __init__(self, folder: pathlib.Path, workers: int | None, settings: dict[str, Any]) -> None:
@@ -109,23 +112,23 @@ class Slurm(Backend):
         return [_SlurmJob(job, self) for job in jobs]
 
     def queue(self) -> tuple[set[str], float]:
-        """The jobs that wait or run, and when that was."""
+        """Pending and running jobs, and the time of the query."""
         now = time.monotonic()
         if now - self._looked > self._look:
             command = ["squeue", "--noheader", "--array", "--format=%i", "--user", str(os.getuid())]
             said = subprocess.run(command, capture_output=True, text=True)
-            # A controller that does not answer tells nothing about jobs.
+            # A controller that does not answer says nothing about its jobs.
             if said.returncode == 0:
                 self._queue, self._looked = set(said.stdout.split()), now
         return self._queue, self._looked
 
     def patience(self) -> float:
-        """Seconds after which a result that is not there is given up."""
+        """Seconds after which a missing result counts as lost."""
         return self._patience
 
 
 class _SlurmJob:
-    """A job of Slurm as a future."""
+    """Slurm job as a future."""
 
     def __init__(self, job: Any, slurm: Slurm) -> None:
         self.job, self.slurm = job, slurm
@@ -154,7 +157,7 @@ class _SlurmJob:
 
 
 class Dask(Backend):
-    """A Dask cluster: at this address, or at the one that Dask's own configuration names (DASK_SCHEDULER_ADDRESS)."""
+    """Dask cluster at this address, or at the one in Dask's configuration (DASK_SCHEDULER_ADDRESS)."""
 
     pause = 0.1
 
@@ -169,7 +172,7 @@ class Dask(Backend):
 
 
 def backend(on: On, folder: pathlib.Path, workers: int | None, settings: dict[str, Any] | None) -> Backend:
-    """The backend that `on` names."""
+    """Backend that `on` selects."""
     if not isinstance(on, str):
         if not callable(getattr(on, "submit", None)):
             raise BelljarError(f"on= is {on!r}, which has no submit(): name \"local\", \"slurm\" or \"dask\", or pass an executor")

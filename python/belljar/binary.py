@@ -1,4 +1,4 @@
-"""Where the `belljar` command is."""
+"""Location of the `belljar` command."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import shutil
 
 
 class BelljarError(Exception):
-    """Something could not be done; the text says what and what to do."""
+    """Error of an operation; the message contains the remedy."""
 
 
 def find_binary(given: str | os.PathLike[str] | None = None) -> pathlib.Path:
-    """The command: `given`, else what BELLJAR_BIN names, else the launcher of the checkout that this package lies in,
-    else the program that was installed with this package, else `belljar` in PATH."""
+    """Finds the command: `given`, else BELLJAR_BIN, else the launcher of the checkout that contains this package,
+    else the program installed with this package, else `belljar` in PATH."""
     for name, what in ((given, "the given binary"), (os.environ.get("BELLJAR_BIN"), "BELLJAR_BIN")):
         if name:
             path = pathlib.Path(name).resolve()
@@ -34,7 +34,7 @@ def find_binary(given: str | os.PathLike[str] | None = None) -> pathlib.Path:
 
 
 def _installed() -> pathlib.Path | None:
-    """The program that this package's wheel has brought, wherever it was installed to."""
+    """Program installed by this package's wheel."""
     try:
         files = importlib.metadata.files("belljar") or []
     except importlib.metadata.PackageNotFoundError:

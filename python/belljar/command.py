@@ -52,7 +52,7 @@ def _variants(text: str) -> tuple[str, list[Any]]:
 
 
 def _seeds(text: str) -> list[int]:
-    """A number of seeds, or the seeds: "5-9", "1,4,7-9"."""
+    """Parses a number of seeds or a list of seeds: "5-9", "1,4,7-9"."""
     seeds: list[int] = []
     for part in [f"1-{text}"] if text.isdigit() else text.split(","):
         found = re.fullmatch(r"(\d+)(?:-(\d+))?", part.strip())
@@ -134,7 +134,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Carries the command out; gives its exit status."""
+    """Executes the command; returns its exit status."""
     given = _parser().parse_args(arguments)
     measures = dict(given.measure)
     until = given.until

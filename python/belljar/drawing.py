@@ -1,5 +1,5 @@
-"""Drawings as SVG that stand in any page: networks, curves and marks. They take their ink from the text around them, so they
-are readable in the dark and in print."""
+"""SVG drawings for web pages: networks, curves and marks. Their colour is that of the surrounding text, so they are
+legible in dark mode and in print."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-#: Nodes that a drawing of a network has at most; hosts are counted where they stand before a network is left out.
+#: Maximum number of nodes in a drawing of a network. Hosts are first collapsed to counts; a larger network is
+#: omitted.
 MOST_NODES = 400
-#: Hosts that are drawn one by one.
+#: Maximum number of hosts drawn individually.
 MOST_HOSTS = 60
-#: Nodes that are placed by their distances, which takes time that grows with the cube of their number.
+#: Maximum number of nodes laid out by distance, whose cost is cubic in their number.
 _FEW_NODES = 60
 _WIDTH, _HEIGHT, _MARGIN = 640, 340, 40
 _FILL = {"host": "#2f6fde", "place": "#8a8f98", "switch": "#2a9d6f", "router": "#e8833a", "simulator": "#8259d6", "gateway": "#c0436b", "radio": "#a98f12", "nic": "#5b6b7f", "memory": "#7a6a58"}
@@ -21,7 +22,7 @@ _FILL = {"host": "#2f6fde", "place": "#8a8f98", "switch": "#2a9d6f", "router": "
 
 @dataclasses.dataclass
 class Node:
-    """Something that a network has: a host, a place of the graph, a switch, a router, another simulator."""
+    """Node of a network: a host, a graph node, a switch, a router, another simulator."""
 
     name: str
     kind: str
@@ -30,7 +31,7 @@ class Node:
 
 @dataclasses.dataclass
 class Edge:
-    """What joins two nodes, by their keys."""
+    """Connection of two nodes, by their keys."""
 
     source: object
     target: object
@@ -39,14 +40,14 @@ class Edge:
 
 @dataclasses.dataclass
 class Drawing:
-    """A network to be drawn: nodes by their keys, and edges between them."""
+    """Drawing of a network: nodes by key, and edges between them."""
 
     nodes: dict[object, Node] = dataclasses.field(default_factory=dict)
     edges: list[Edge] = dataclasses.field(default_factory=list)
 
     def attach(self, hosts: Iterable[tuple[str, object, str]]) -> None:
-        """Adds hosts (name, the key of their place, title): each as a node while they are few, as a number at their place
-        otherwise."""
+        """Attaches hosts (name, key of their node, title): as nodes while there are few, otherwise as a count at
+        their node."""
         given = list(hosts)
         if len(given) <= MOST_HOSTS:
             for name, place, title in given:
@@ -61,7 +62,7 @@ class Drawing:
             node.name = f"{node.name} ({count} host{'' if count == 1 else 's'})"
 
     def svg(self) -> str:
-        """The drawing, or a sentence where there is nothing or too much to be drawn."""
+        """The drawing, or a sentence if there is nothing, or too much, to draw."""
         if not self.nodes:
             return ""
         if len(self.nodes) > MOST_NODES:
@@ -97,19 +98,19 @@ class Drawing:
 
 
 def plural(noun: str, count: int) -> str:
-    """The noun as it is for so many."""
+    """Noun in the singular or plural form for a number."""
     if count != 1 and noun.endswith("y"):
         return noun[:-1] + "ies"
     return noun if count == 1 else noun + ("es" if noun.endswith("ch") or noun.endswith("s") else "s")
 
 
 def escape(text: object) -> str:
-    """Text as it stands in HTML."""
+    """Escapes text for HTML."""
     return html.escape(str(text))
 
 
 def _layout(keys: Sequence[object], pairs: Sequence[tuple[object, object]]) -> dict[object, tuple[float, float]]:
-    """Places for nodes, the same for the same network."""
+    """Deterministic layout of the nodes."""
     number = {key: n for n, key in enumerate(keys)}
     links = [(number[a], number[b]) for a, b in pairs if a in number and b in number and a != b]
     unit = _spread(len(keys), links)
@@ -147,7 +148,7 @@ def _spread(count: int, links: Sequence[tuple[int, int]]) -> list[tuple[float, f
 
 
 def curve(values: Sequence[float], label: str, *, colour: str = "#2f6fde", width: int = 150, height: int = 44) -> str:
-    """A small curve with its greatest value, one of several that stand side by side."""
+    """Sparkline with its maximum, for display in a row."""
     most = max(values, default=0.0)
     step = width / max(len(values) - 1, 1)
     points = " ".join(f"{n * step:.1f},{height - (height - 2) * (v / most if most else 0):.1f}" for n, v in enumerate(values))
@@ -159,7 +160,8 @@ def curve(values: Sequence[float], label: str, *, colour: str = "#2f6fde", width
 
 
 def marks(outcomes: Sequence[tuple[str, str]], width: int = 320) -> str:
-    """A row of marks for runs: (state, title), the state being "ok", "failed" or "missing". States differ in shape, too."""
+    """Row of marks for runs: (state, title), the state being "ok", "failed" or "missing". States differ in shape as
+    well as colour."""
     size, gap = 9, 3
     per_row = max(1, width // (size + gap))
     rows = max(1, math.ceil(len(outcomes) / per_row))
@@ -184,7 +186,7 @@ def marks(outcomes: Sequence[tuple[str, str]], width: int = 320) -> str:
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, most: int = 20) -> str:
-    """A table of at most `most` rows, which says how many there are besides."""
+    """Table of at most `most` rows, with the number of omitted ones."""
     given = list(rows)
     head = "".join(f'<th scope="col" style="text-align:left">{escape(c)}</th>' for c in columns)
     body = "".join("<tr>" + "".join(f'<td style="text-align:left">{escape(cell)}</td>' for cell in row) + "</tr>" for row in given[:most])
@@ -193,12 +195,12 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, most: int
 
 
 def block(title: str, *parts: str) -> str:
-    """What an object shows of itself: a line that sums it up, then its parts."""
+    """HTML representation of an object: a summary line and its parts."""
     return f'<div class="belljar"><p><b>{escape(title)}</b></p>{"".join(parts)}</div>'
 
 
 def size(count: float) -> str:
-    """Bytes as people read them."""
+    """Formats a number of bytes with a unit."""
     for unit in ("B", "kB", "MB", "GB"):
         if abs(count) < 1000:
             return f"{count:.0f} B" if unit == "B" else f"{count:.1f} {unit}"

@@ -1,4 +1,4 @@
-"""What happens while an experiment runs: section `events`, with a method for each thing that can happen."""
+"""Events during an experiment: section `events`, with one method per action."""
 
 from __future__ import annotations
 
@@ -10,54 +10,54 @@ if TYPE_CHECKING:
 
 #: "10 ms", "2 min"; a number counts seconds.
 Time = Union[str, float]
-#: A host's name, a pattern such as "replica*", several of both, "all", or `one_of(...)`.
+#: A host name, a pattern such as "replica*", several of both, "all", or `one_of(...)`.
 Hosts = Union[str, Sequence[str], Mapping[str, Any]]
-#: Where something happens: two hosts, `one_way("alice", "bob")`, `Network.between("here", "there")`, the name of a link (or a
-#: pattern), or `link_from("uplink", "alice")`.
+#: Target of a link event: two hosts, `one_way("alice", "bob")`, `Network.between("here", "there")`, the name of a
+#: link (or a pattern), or `link_from("uplink", "alice")`.
 Link = Mapping[str, Any]
 
 
 class When(TypedDict, total=False):
-    """When an event happens: `at` a time, or `every` so often."""
+    """Schedule of an event: `at` a time, or `every` period."""
 
-    #: Once, counted from the start of the simulation.
+    #: Time of a single event, from the start of the simulation.
     at: Time
-    #: Again and again.
+    #: Period of a repeated event.
     every: Time
-    #: With `every`: the first and the last occasion.
+    #: First and last time of a repeated event.
     between: Sequence[Time]
-    #: With `every`: how likely each occasion is taken.
+    #: Probability with which each repetition occurs.
     probability: float
-    #: How long it lasts; then it is undone.
+    #: Duration, after which the event is undone.
     lasting: Time
-    #: By which a partition is healed, and which the random draws hang on.
+    #: Name, by which a partition is healed, and which labels the random draws.
     name: str
 
 
 def one_of(*hosts: str) -> dict[str, Any]:
-    """One of these hosts, drawn anew each time; names and patterns."""
+    """One of these hosts (names and patterns), drawn anew for each event."""
     return {"one_of": list(hosts)}
 
 
 def one_way(source: Hosts, target: Hosts) -> dict[str, Any]:
-    """The way from these hosts to those over the graph, not back."""
+    """The direction from these hosts to those over the graph, without the reverse."""
     return {"from": source, "to": target}
 
 
 def link_from(link: str | Sequence[str], node: str) -> dict[str, Any]:
-    """The direction of a link that begins at this host, switch or router."""
+    """The direction of a link that starts at this host, switch or router."""
     return {"link": link if isinstance(link, str) else list(link), "from": node}
 
 
 class Events:
-    """The events of an experiment. Every method takes the keys of `When` and gives the experiment back."""
+    """Events of an experiment. Every method accepts the keys of `When` and returns the experiment."""
 
     def __init__(self) -> None:
         self.events: list[dict[str, Any]] = []
 
     def event(self, *, lasting: Time | None = None, **what: Any) -> Self:
-        """Adds an entry as the experiment file has it: event(at="10 s", crash="leader", lasting="5 s"). `lasting` is
-        the file's `for`, which Python keeps for itself."""
+        """Adds an entry with the keys of the experiment file: event(at="10 s", crash="leader", lasting="5 s").
+        `lasting` stands for `for`, a Python keyword."""
         self.events.append({**what, **({} if lasting is None else {"for": lasting})})
         return self
 
@@ -67,7 +67,7 @@ class Events:
         return self.event(**when, **{what: value}, **{key: given for key, given in more.items() if given is not None})
 
     def link_down(self, *ends: Hosts | Link, **when: Unpack[When]) -> Self:
-        """Nothing passes between two hosts (or sets of hosts), or over a link of this name."""
+        """Blocks all traffic between two hosts (or sets of hosts), or over the link with this name."""
         return self._add("link_down", _target(ends), when)
 
     def link_up(self, *ends: Hosts | Link, **when: Unpack[When]) -> Self:
@@ -80,17 +80,17 @@ class Events:
         reordering: Mapping[str, Any] | str | None = None, duplication: float | None = None, corruption: float | None = None,
         **when: Unpack[When],
     ) -> Self:
-        """Other properties of the way between two hosts, or of a link; those not named stay. All but the first three are those
-        of a link."""
+        """Changes properties of the path between two hosts, or of a link; unnamed properties are unchanged. All but
+        the first three apply to links only."""
         return self._add("link_change", _target(ends), when, latency=latency, jitter=jitter, packet_loss=loss, rate=rate, queue=queue,
                          token_bucket=token_bucket, reordering=reordering, duplication=duplication, corruption=corruption)
 
     def link_reset(self, *ends: Hosts | Link, **when: Unpack[When]) -> Self:
-        """The properties of the start again."""
+        """Restores the initial properties."""
         return self._add("link_reset", _target(ends), when)
 
     def partition(self, *groups: Hosts, **when: Unpack[When]) -> Self:
-        """Hosts of different groups don't reach each other; one group is apart from all other hosts."""
+        """Blocks traffic between hosts of different groups; a single group is separated from all other hosts."""
         return self._add("partition", [[group] if isinstance(group, str) else group for group in groups], when)
 
     def heal(self, partition: str = "all", **when: Unpack[When]) -> Self:
@@ -100,28 +100,28 @@ class Events:
     def bandwidth(
         self, hosts: Hosts, *, up: str | None = None, down: str | None = None, **when: Unpack[When]
     ) -> Self:
-        """Other bandwidths, or "unlimited"."""
+        """Changes bandwidths; "unlimited" removes the limit."""
         return self._add("bandwidth", hosts, when, up=up, down=down)
 
     def crash(self, hosts: Hosts, *, files: str | None = None, **when: Unpack[When]) -> Self:
-        """The hosts stop at once; their files are "kept" (the default) or "lost". After `lasting` they start again."""
+        """Stops the hosts immediately; their files are "kept" (the default) or "lost". After `lasting` they restart."""
         return self._add("crash", hosts, when, files=files)
 
     def restart(self, hosts: Hosts, **when: Unpack[When]) -> Self:
-        """Hosts that have crashed start again."""
+        """Restarts crashed hosts."""
         return self._add("restart", hosts, when)
 
     def dns_down(self, hosts: Hosts = "all", **when: Unpack[When]) -> Self:
-        """The name server does not answer these hosts."""
+        """Stops the name server's answers to these hosts."""
         return self._add("dns_down", hosts, when)
 
     def dns_up(self, hosts: Hosts = "all", **when: Unpack[When]) -> Self:
-        """It does again."""
+        """Resumes the name server's answers."""
         return self._add("dns_up", hosts, when)
 
     def start(self, process: int | str, *, on: Hosts, **when: Unpack[When]) -> Self:
-        """Starts a process of the hosts' lists (its place or its program's name), or a model by its name, unless it runs. A
-        model can be `lasting` for a time."""
+        """Starts a process of the hosts' lists (by index or program name), or a model by name, unless it is running.
+        A model can be `lasting` for a time."""
         return self._add("start", process, when, hosts=on)
 
     def stop(self, model: str, *, on: Hosts, **when: Unpack[When]) -> Self:
@@ -129,24 +129,25 @@ class Events:
         return self._add("stop", model, when, hosts=on)
 
     def signal(self, signal: str, *, on: Hosts, process: int | str | None = None, **when: Unpack[When]) -> Self:
-        """Sends a signal to a process of the hosts, the first if none is named."""
+        """Sends a signal to a process of the hosts, by default the first."""
         return self._add("signal", signal, when, hosts=on, process=process)
 
     def clock(
         self, hosts: Hosts, *, step: str | None = None, drift_ppm: float | None = None, **when: Unpack[When]
     ) -> Self:
-        """The wall clock jumps ("-5 s": back), or the clock gains so many microseconds a second from now on."""
+        """Steps the wall clock ("-5 s": back), or sets its drift in microseconds per second."""
         return self._add("clock", hosts, when, step=step, drift_ppm=drift_ppm)
 
     def move(self, hosts: Hosts, to: Sequence[float], *, speed: float | None = None, **when: Unpack[When]) -> Self:
-        """Stations of radios go to a place, in metres, at a speed in metres per second or at once, and stay there."""
+        """Moves stations of radio channels to a position in metres, at a speed in metres per second or at once; they
+        stay there."""
         return self._add("move", hosts, when, to=list(to), speed=speed)
 
     def p4(
         self, switches: str | Sequence[str], *, runtime: str | Sequence[str] | None = None,
         commands: str | Sequence[str] | None = None, **when: Unpack[When],
     ) -> Self:
-        """P4 switches carry out runtime files and files of commands."""
+        """Applies runtime files and command files to P4 switches."""
         return self._add("p4", switches, when, runtime=runtime, commands=commands)
 
 

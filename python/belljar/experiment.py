@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass
 class Process:
-    """A program that a host runs."""
+    """Program run by a host."""
 
     path: str
     args: list[str] = dataclasses.field(default_factory=list)
@@ -38,7 +38,7 @@ class Process:
     placement: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """As the experiment file has it."""
+        """Representation in the experiment file."""
         expected = {"exited": self.expect} if isinstance(self.expect, int) else self.expect
         if isinstance(expected, str) and expected not in ("running", "any"):
             expected = {"signaled": expected}
@@ -56,14 +56,14 @@ class Process:
 
 @dataclasses.dataclass
 class ModelItem:
-    """An endpoint without a program, and when it starts and is stopped."""
+    """Modelled endpoint, with its start and stop times."""
 
     model: Model | Mapping[str, Any]
     start_time: str | float = 0
     shutdown_time: str | float | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """As the experiment file has it."""
+        """Representation in the experiment file."""
         entry: dict[str, Any] = {"model": self.model.to_dict() if isinstance(self.model, Model) else dict(self.model)}
         if self.start_time:
             entry["start_time"] = self.start_time
@@ -73,25 +73,26 @@ class ModelItem:
 
 
 class Clock(TypedDict, total=False):
-    """How a host's clock is wrong from the start: ahead by so much, gaining so many microseconds a second."""
+    """Clock error of a host at the start: offset, and drift in microseconds per second."""
 
     offset: str
     drift_ppm: float
 
 
 class Cpu(TypedDict, total=False):
-    """Simulated time that work takes on a host's one core, such as {"syscall": "1 us", "packet": "2 us", "byte": "0.25 ns"}."""
+    """Simulated CPU time of operations on a host's single core, such as {"syscall": "1 us", "packet": "2 us", "byte":
+    "0.25 ns"}."""
 
     syscall: str
     packet: str
     byte: str
     interrupt: str
-    #: Packets that can wait to be received.
+    #: Maximum number of packets queued for reception.
     backlog: int
 
 
 class HostOptions(TypedDict, total=False):
-    """What a host can be given when it is made: see the fields of Host."""
+    """Options of a host's constructor: see the fields of Host."""
 
     ip_addr: str
     bandwidth_up: str
@@ -116,33 +117,33 @@ class HostOptions(TypedDict, total=False):
 
 @dataclasses.dataclass
 class Host(Station):
-    """A simulated machine. What has no field of its own goes into `extra`, as the experiment file has it."""
+    """Simulated machine. Keys of the experiment file without a field of their own go into `extra`."""
 
     name: str
-    #: Its place in the graph; None: the first one, unless the host has links.
+    #: Graph node of the host; None: the first node, unless the host has links.
     node: int | None = None
     _: dataclasses.KW_ONLY
     ip_addr: str | None = None
     bandwidth_up: str | None = None
     bandwidth_down: str | None = None
-    #: Whether it passes packets of others on.
+    #: True if the host forwards packets.
     forwarding: bool | None = None
     clock: Clock | None = None
     cpu: Cpu | None = None
-    #: Whether its packets are captured, which of them, and how many bytes of each.
+    #: Packet capture: whether, of which packets, and how many bytes of each.
     pcap: bool | None = None
     pcap_filter: str | Mapping[str, str | bool] | None = None
     pcap_size: str | int | None = None
     log_level: str | None = None
-    #: Directories of this machine that its programs see and write as they are.
+    #: Directories of this machine that the host's programs read and write directly.
     shared: Sequence[str] = ()
-    #: Its files instead of this machine's: a directory, or an image as `docker save` writes it.
+    #: Root file system instead of this machine's: a directory, or an image as written by `docker save`.
     root: str | None = None
-    #: "qemu": a whole machine in the host's place; {"type": "qemu", "memory": "1 GiB"} and the like.
+    #: "qemu" for a whole machine; or {"type": "qemu", "memory": "1 GiB"} with further keys.
     machine: str | Mapping[str, Any] | None = None
-    #: Such as {"net.ipv4.tcp_ecn": 1}.
+    #: Kernel parameters, such as {"net.ipv4.tcp_ecn": 1}.
     sysctls: Mapping[str, object] = dataclasses.field(default_factory=dict)
-    #: What waits to be sent to the graph: `fq_codel()` and others.
+    #: Queueing discipline of the interface to the graph: `fq_codel()` and others.
     queue: Mapping[str, Any] | None = None
     extra: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     processes: list[Process | ModelItem] = dataclasses.field(default_factory=list)
@@ -158,8 +159,8 @@ class Host(Station):
         env: Mapping[str, str] | None = None,
         placement: str | None = None,
     ) -> Host:
-        """Adds a program. `expect` is its exit status, the name of the signal that ends it, "running" or "any".
-        With start="never" an event starts it. Gives the host back, so that calls can be chained."""
+        """Adds a program. `expect` is its exit status, the name of the signal that ends it, "running" or "any". With
+        start="never" it is started by an event. Returns the host for chaining."""
         self.processes.append(
             Process(os.fspath(path), [str(a) for a in args], dict(env or {}), start, stop, signal, expect, placement)
         )
@@ -172,14 +173,14 @@ class Host(Station):
     def model(self, model: str, *, start: str | float = 0, stop: str | float | None = None, **settings: Any) -> Host: ...
 
     def model(self, model: Model | str, *, start: str | float = 0, stop: str | float | None = None, **settings: Any) -> Host:
-        """Adds an endpoint without a program: model(Http(to="server", count=10)), by one of the classes in `belljar.models`;
-        or by the words of the experiment file, model("http", to="server", count=10). With start="never" an event starts it.
-        Gives the host back."""
+        """Adds a modelled endpoint: model(Http(to="server", count=10)), by a class in `belljar.models`, or with the
+        keys of the experiment file, model("http", to="server", count=10). With start="never" it is started by an
+        event. Returns the host."""
         self.processes.append(ModelItem({"type": model, **settings} if isinstance(model, str) else model, start, stop))
         return self
 
     def to_dict(self) -> dict[str, Any]:
-        """As the experiment file has it, but for its place in the graph."""
+        """Representation in the experiment file, without the graph node."""
         entry: dict[str, Any] = dict(self.extra)
         for key in ("ip_addr", "bandwidth_up", "bandwidth_down", "forwarding", "clock", "cpu", "root", "machine"):
             if getattr(self, key) is not None:
@@ -195,7 +196,7 @@ class Host(Station):
 
 
 class Network:
-    """The graph: places, named or numbered, and what joins them. Without any place it is one switch of 1 Gbit/s."""
+    """Network graph: nodes, named or numbered, and edges. Without nodes it is a single switch of 1 Gbit/s."""
 
     def __init__(self, *, bandwidth: str = "1 Gbit", loop_latency: str = "1 ms", directed: bool = False) -> None:
         self.bandwidth, self.loop_latency, self.directed = bandwidth, loop_latency, directed
@@ -205,7 +206,7 @@ class Network:
         self._edges: list[tuple[int, int, dict[str, object]]] = []
 
     def node(self, name: object, *, up: str | None = None, down: str | None = None) -> int:
-        """The number of a place, which is made on first use. `up` and `down` are bandwidths of hosts there."""
+        """Number of a graph node, which is created on first use. `up` and `down` are the bandwidths of its hosts."""
         if name not in self._ids:
             self._ids[name] = len(self._ids)
             self._nodes[self._ids[name]] = {"label": str(name)}
@@ -218,7 +219,7 @@ class Network:
     def edge(
         self, source: object, target: object, *, latency: str, loss: float = 0.0, jitter: str | None = None
     ) -> Network:
-        """Joins two places (or a place with itself: the way between hosts at one place)."""
+        """Connects two graph nodes, or a node with itself: the path between hosts at one node."""
         more: dict[str, object] = {"latency": latency}
         if loss:
             more["packet_loss"] = loss
@@ -229,9 +230,9 @@ class Network:
 
     @classmethod
     def from_networkx(cls, graph: "networkx.Graph[Any]", *, bandwidth: str = "1 Gbit", latency: str | None = None) -> Network:
-        """A network from a NetworkX graph. Edges have `latency` ("10 ms"; a number counts milliseconds), and may have
-        `packet_loss` (or `loss`) and `jitter`; nodes may have `host_bandwidth_up` and `host_bandwidth_down`. `latency`
-        is that of edges that have none."""
+        """Builds a network from a NetworkX graph. Edges have `latency` ("10 ms"; a number counts milliseconds), and
+        may have `packet_loss` (or `loss`) and `jitter`; nodes may have `host_bandwidth_up` and `host_bandwidth_down`.
+        `latency` is the default for edges without one."""
         network = cls(bandwidth=bandwidth, directed=graph.is_directed())
         for name, more in graph.nodes(data=True):
             network.node(name, up=more.get("host_bandwidth_up"), down=more.get("host_bandwidth_down"))
@@ -247,7 +248,7 @@ class Network:
         return network
 
     def between(self, source: object, target: object) -> dict[str, Any]:
-        """The edge between two places, for events about links."""
+        """Edge between two graph nodes, for link events."""
         for name in (source, target):
             if name not in self:
                 raise ValueError(f"the network has no place {name!r}")
@@ -257,7 +258,7 @@ class Network:
         return name in self._ids
 
     def draw(self) -> drawing.Drawing:
-        """The places and what joins them."""
+        """Draws nodes and edges."""
         made = drawing.Drawing()
         for name, number in self._ids.items():
             made.nodes[number] = drawing.Node(str(name), "place")
@@ -276,7 +277,7 @@ class Network:
         return drawing.block(repr(self), self.draw().svg())
 
     def to_gml(self) -> str:
-        """The graph as GML; every place gets a way to itself unless it has one."""
+        """The graph as GML; a node without a self-loop gets one."""
         lines = ["graph [", f"  directed {int(self.directed)}"]
         for number, more in self._nodes.items():
             entry = {"host_bandwidth_up": self.bandwidth, "host_bandwidth_down": self.bandwidth, **more}
@@ -289,14 +290,14 @@ class Network:
         return "\n".join([*lines, "]", ""])
 
     def to_dict(self) -> dict[str, Any]:
-        """As the experiment file has it."""
+        """Representation in the experiment file."""
         if not self._nodes:
             return {"graph": {"type": "1_gbit_switch"}}
         return {"graph": {"type": "gml", "inline": self.to_gml()}, "use_shortest_path": self.use_shortest_path}
 
 
 def _words(edge: Mapping[str, object]) -> list[str]:
-    """An edge's properties for people."""
+    """Properties of an edge in words."""
     said = [str(edge["latency"])]
     if "jitter" in edge:
         said.append(f"jitter {edge['jitter']}")
@@ -316,15 +317,15 @@ def _gml(value: object) -> str:
 
 
 class _Plain(yaml.SafeDumper):  # type: ignore[misc, unused-ignore]
-    """Writes what is there twice twice: no anchors."""
+    """YAML dumper without anchors: repeated values are written repeatedly."""
 
     def ignore_aliases(self, data: object) -> bool:
         return True
 
 
 class Experiment(Events, Links):
-    """Hosts, the programs they run, the network between them, and what happens to it. The network is a graph (`network`), or
-    links between hosts, switches and routers (`link`), or both."""
+    """Experiment: hosts, their programs, the network, and events. The network is a graph (`network`), or links
+    between hosts, switches and routers (`link`), or both."""
 
     def __init__(
         self,
@@ -335,7 +336,8 @@ class Experiment(Events, Links):
         metrics_interval: str | None = None, route_log: bool = False,
         **general: Any,
     ) -> None:
-        """`general` are further keys of that section; `metrics_interval` turns time series on, `route_log` that of routes."""
+        """`general` are further keys of that section; `metrics_interval` enables time series, `route_log` the log of
+        route changes."""
         Events.__init__(self)
         Links.__init__(self)
         self.general: dict[str, Any] = {"stop_time": stop_time, "seed": seed, **general}
@@ -348,14 +350,14 @@ class Experiment(Events, Links):
             self.belljar["route_log"] = True
 
     def host(self, name: str, *, at: object = None, **options: Unpack[HostOptions]) -> Host:
-        """Adds a host, at a place of the network if one is named; otherwise where its links lead, or at the first place if it
-        has none."""
+        """Adds a host at a graph node, if named; otherwise it is attached by its links or, without links, to the
+        first node."""
         if name in self.hosts:
             raise ValueError(f"there is a host '{name}' already")
         if at is not None and at not in self.network:
             raise ValueError(f"the network has no place {at!r}: make it with network.node() or network.edge()")
         node = None if at is None else self.network.node(at)
-        # What this version knows no option for is left to the command to judge.
+        # Options unknown to this version are validated by the command.
         known = HostOptions.__annotations__
         extra = {**options.get("extra", {}), **{key: value for key, value in options.items() if key not in known}}
         given: dict[str, Any] = {key: value for key, value in options.items() if key in known and key != "extra"}
@@ -367,23 +369,23 @@ class Experiment(Events, Links):
         cls, graph: networkx.Graph[Any], *, stop_time: str | float, latency: str | None = None, rate: str | None = None,
         **settings: Any,
     ) -> Experiment:
-        """An experiment whose network is made of links, with the nodes and edges of a NetworkX graph. A node's `kind` is
-        "host", "router" or "switch"; without it, nodes with one edge are hosts and others routers. Edges may have `latency`
-        and `jitter` ("10 ms"; a number counts milliseconds), `rate`, `packet_loss` (or `loss`), `queue`, `mtu`, `cost` and
-        `name`; `latency` and `rate` here are those of edges that have none. `settings` are those of Experiment. For a graph of
-        latencies without switches and routers see `Network.from_networkx`."""
+        """Builds an experiment whose network consists of links from a NetworkX graph. A node's `kind` is "host",
+        "router" or "switch"; without it, nodes with one edge are hosts and others routers. Edges may have `latency`
+        and `jitter` ("10 ms"; a number counts milliseconds), `rate`, `packet_loss` (or `loss`), `queue`, `mtu`,
+        `cost` and `name`; `latency` and `rate` here are defaults for edges without them. `settings` are those of
+        Experiment. For a graph of latencies without switches and routers see `Network.from_networkx`."""
         experiment = cls(stop_time=stop_time, **settings)
         experiment._add_graph(graph, latency, rate)
         return experiment
 
     def with_(self, **changes: Any) -> Experiment:
-        """A copy with keys of section `general` changed, such as seed=2."""
+        """Copy with changed keys of section `general`, such as seed=2."""
         changed = copy.deepcopy(self)
         changed.general.update(changes)
         return changed
 
     def to_dict(self) -> dict[str, Any]:
-        """As the experiment file has it."""
+        """Representation in the experiment file."""
         linked = self._linked_hosts()
         hosts = {}
         for name, host in self.hosts.items():
@@ -398,7 +400,7 @@ class Experiment(Events, Links):
         return {**entry, **self.links_dict(), "hosts": hosts}
 
     def to_yaml(self) -> str:
-        """The experiment file."""
+        """The experiment file as text."""
         return str(yaml.dump(self.to_dict(), Dumper=_Plain, sort_keys=False, allow_unicode=True))
 
     def save(self, path: str | os.PathLike[str]) -> pathlib.Path:
@@ -409,13 +411,13 @@ class Experiment(Events, Links):
 
     def _linked_hosts(self) -> set[str]:
         """Hosts with links, radios or PCI devices."""
-        # Stations of radios may be named by patterns.
+        # Stations of radios may be given as patterns.
         patterns = self.linked()
         return {name for name, host in self.hosts.items()
                 if host.extra.get("devices") or any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)}
 
     def draw(self) -> drawing.Drawing:
-        """The network with its hosts: places of the graph, links, devices and radio channels."""
+        """Draws the network with its hosts: graph nodes, links, devices and radio channels."""
         linked = self._linked_hosts()
         in_graph = [host for name, host in self.hosts.items() if host.node is not None or name not in linked]
         made = self.network.draw() if in_graph else drawing.Drawing()
@@ -424,7 +426,7 @@ class Experiment(Events, Links):
         devices = [(name, str(device["pci"])) for name, host in self.hosts.items() for device in host.extra.get("devices") or () if "pci" in device]
         self.draw_links(made, self.hosts, linked, devices)
         made.attach((host.name, host.node or 0, _programs(host)) for host in in_graph if host.name not in linked)
-        # One that has links and a place in the graph is drawn once, with an edge to that place.
+        # A host with links and a graph node is drawn once, with an edge to the node.
         made.edges += [drawing.Edge(("station", h.name), h.node or 0) for h in in_graph if h.name in linked]
         return made
 
@@ -441,14 +443,15 @@ class Experiment(Events, Links):
         return drawing.block(repr(self), self.draw().svg(), drawing.table(["host", "address", "runs"], rows) if rows else "")
 
     def run(self, output: str | os.PathLike[str] | None = None, **options: Any) -> Results:
-        """Runs it into the folder `output`, or into a new one in `belljar.data`: see `belljar.run`."""
+        """Runs the experiment; results are in the folder `output`, or in a new one in `belljar.data`: see
+        `belljar.run`."""
         from .run import run
 
         return run(self, output, **options)
 
 
 def _programs(host: Host) -> str:
-    """What a host runs, for people."""
+    """Description of a host's programs."""
     said = []
     for item in host.processes:
         if isinstance(item, Process):

@@ -1,5 +1,5 @@
-"""Figures that papers on networks have. Each saves the tidy table that it shows beside itself (`.csv`), prints the number
-of runs, and draws no band for fewer than three."""
+"""Figures typical of papers on networks. Each saves the tidy table that it shows as `.csv` next to the figure, prints
+the number of runs, and draws no band for fewer than three runs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-#: What is told apart by people who see few colours, too.
+#: Colours distinguishable with colour vision deficiency.
 COLOURS = ("#2f6fde", "#e8833a", "#2a9d6f", "#c94f7c", "#8259d6", "#b59b1f")
 STYLES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (8, 2)))
 
@@ -24,12 +24,12 @@ Runs = Sequence[Iterable[float]]
 
 
 def _axes(x: str, y: str) -> tuple[Figure, Axes]:
-    # No display is needed, nor pyplot's global state.
+    # Independent of a display and of pyplot's global state.
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
     class Shown(Figure):
-        """A figure that notebooks show, which they do only with those of pyplot otherwise."""
+        """Figure that displays in notebooks, which otherwise only pyplot's figures do."""
 
         def _repr_png_(self) -> bytes:
             data = io.BytesIO()
@@ -73,8 +73,8 @@ def cdf(
     variants: Mapping[str, Runs], *, xlabel: str, path: str | os.PathLike[str] | None = None, tail: bool = False,
     confidence: float = 0.95, resolution: float = 0.0, log_x: bool = False,
 ) -> tuple[Figure, pd.DataFrame]:
-    """Distributions with bands: `variants` maps a name to the values of each of its runs. With `tail`, the axis is that
-    of tail latencies: 0, 0.9, 0.99, 0.999."""
+    """Distributions with bands: `variants` maps a name to the values of each of its runs. With `tail`, the axis is
+    that of tail latencies: 0, 0.9, 0.99, 0.999."""
     import numpy as np
     import pandas as pd
 
@@ -119,7 +119,7 @@ def time_series(
     frame: pd.DataFrame, *, value: str, time: str = "time", variant: str | None = None, run: str = "seed", xlabel: str = "simulated time / s",
     ylabel: str | None = None, path: str | os.PathLike[str] | None = None, confidence: float = 0.95,
 ) -> tuple[Figure, pd.DataFrame]:
-    """The mean of `value` over runs at each time, with its band. The frame is tidy; all runs have the same times
+    """Mean of `value` over runs at each time, with its band. The frame is tidy; all runs have the same times
     (`Results.series(every=...)`)."""
     table = _grouped(frame, time, value, variant, run, confidence)
     figure, axes = _axes(xlabel, ylabel or value)
@@ -133,7 +133,7 @@ def parameter_curve(
     xlabel: str | None = None, ylabel: str | None = None, path: str | os.PathLike[str] | None = None,
     confidence: float = 0.95, strip: bool = True,
 ) -> tuple[Figure, pd.DataFrame]:
-    """`value` against a numeric parameter with its band; with `strip`, each run as a dot as well."""
+    """`value` against a numeric parameter with its band; with `strip`, each run is also drawn as a dot."""
     table = _grouped(frame, parameter, value, variant, run, confidence)
     figure, axes = _axes(xlabel or parameter, ylabel or value)
     if strip:
@@ -151,7 +151,7 @@ def throughput_latency(
     xlabel: str | None = None, ylabel: str | None = None, path: str | os.PathLike[str] | None = None,
     confidence: float = 0.95,
 ) -> tuple[Figure, pd.DataFrame]:
-    """Latency against throughput, a point for each offered load, with the intervals of both."""
+    """Latency against throughput: a point per offered load, with both confidence intervals."""
     import numpy as np
     import pandas as pd
 

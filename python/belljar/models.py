@@ -1,9 +1,9 @@
-"""Traffic models: endpoints without a program, a class for each type. See the guide on modelled traffic.
+"""Traffic models: endpoints without a program, one class per type. See the guide on modelled traffic.
 
     host.model(Http(to="server", count=10, pause=exponential("2 s")), start="5 s")
 
-What is left out is as the guide says. Sizes are "10 MB" or bytes, times "10 ms" or seconds, and both may be drawn anew each
-time: `exponential`, `uniform`, `pareto`.
+Defaults are documented in the guide. Sizes are "10 MB" or bytes, times "10 ms" or seconds. Both may be random
+variables, drawn anew each time: `exponential`, `uniform`, `pareto`.
 """
 
 from __future__ import annotations
@@ -14,48 +14,48 @@ from typing import Any, ClassVar, Literal, Union
 
 #: "10 ms", "10 MB"; a number counts seconds or bytes.
 Value = Union[str, float]
-#: A value, or what it is drawn from: `exponential("2 s")`, `uniform("1 KB", "20 KB")`, `pareto("50 KB", 1.2)`.
+#: A value or a random variable: `exponential("2 s")`, `uniform("1 KB", "20 KB")`, `pareto("50 KB", 1.2)`.
 Draw = Union[Value, Mapping[str, Any]]
-#: "host:port", or several of which each transfer or request takes one.
+#: "host:port", or a list from which each transfer or request chooses.
 Endpoints = Union[str, Sequence[str]]
-#: How many times: once if nothing is said.
+#: Number of repetitions, by default one.
 Count = Union[int, Literal["unlimited"]]
 
 
 def exponential(mean: Value) -> dict[str, Any]:
-    """Drawn from an exponential distribution with this mean."""
+    """Exponential distribution with this mean."""
     return {"exponential": mean}
 
 
 def uniform(least: Value, most: Value) -> dict[str, Any]:
-    """Drawn evenly from `least` to `most`."""
+    """Uniform distribution from `least` to `most`."""
     return {"uniform": [least, most]}
 
 
 def pareto(mean: Value, shape: float, max: Value | None = None) -> dict[str, Any]:
-    """Drawn from a Pareto distribution with this mean, before it is cut off at `max`; `shape` is above 1."""
+    """Pareto distribution with this mean before truncation at `max`; `shape` is greater than 1."""
     return {"pareto": {"mean": mean, "shape": shape, **({} if max is None else {"max": max})}}
 
 
 @dataclasses.dataclass(kw_only=True)
 class Model:
-    """What all models have."""
+    """Base class of all models."""
 
-    #: As the experiment file calls it.
+    #: Type in the experiment file.
     type: ClassVar[str] = ""
-    #: What its flows are called in the results, and by which events start and stop it; its type if left out.
+    #: Label of its flows in the results, and name for events that start and stop it; by default its type.
     name: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """As the experiment file has it."""
+        """Representation in the experiment file."""
         keys = ((field.name, getattr(self, field.name)) for field in dataclasses.fields(self))
         return {"type": self.type, **{key: value for key, value in keys if value is not None}}
 
 
 @dataclasses.dataclass(kw_only=True)
 class Client(Model):
-    """What clients have that do something `count` times, with a `pause` (from the end of one to the beginning of the next)
-    or an `interval` (from beginning to beginning)."""
+    """Base class of clients that act `count` times, with a `pause` (from the end of one action to the start of the
+    next) or an `interval` (from start to start)."""
 
     count: Count | None = None
     pause: Draw | None = None
@@ -64,7 +64,7 @@ class Client(Model):
 
 @dataclasses.dataclass(kw_only=True)
 class Bulk(Client):
-    """Transfers bytes over TCP, each time over a new connection. `size` is needed unless the direction is "down"."""
+    """Transfers bytes over TCP, each time over a new connection. `size` is required unless the direction is "down"."""
 
     type: ClassVar[str] = "bulk"
     to: Endpoints
@@ -74,7 +74,7 @@ class Bulk(Client):
 
 @dataclasses.dataclass(kw_only=True)
 class Http(Client):
-    """Makes HTTP/1.1 requests, to port 80 if `to` names none."""
+    """Sends HTTP/1.1 requests, to port 80 by default."""
 
     type: ClassVar[str] = "http"
     to: Endpoints
@@ -86,7 +86,7 @@ class Http(Client):
 
 @dataclasses.dataclass(kw_only=True)
 class Dns(Client):
-    """Asks for names over UDP: the experiment's name server, or a host."""
+    """Sends DNS queries over UDP to the experiment's name server or to a host."""
 
     type: ClassVar[str] = "dns"
     names: Sequence[str]
@@ -97,7 +97,7 @@ class Dns(Client):
 
 @dataclasses.dataclass(kw_only=True)
 class ConstantRate(Model):
-    """Sends UDP datagrams at a rate of their payload."""
+    """Sends UDP datagrams at a constant payload rate."""
 
     type: ClassVar[str] = "constant_rate"
     to: str
@@ -108,7 +108,8 @@ class ConstantRate(Model):
 
 @dataclasses.dataclass(kw_only=True)
 class OnOff(ConstantRate):
-    """The same, but it sends for a time (`burst`) and pauses for a time (`silence`)."""
+    """Sends UDP datagrams at a constant payload rate in bursts of duration `burst`, separated by pauses of duration
+    `silence`."""
 
     type: ClassVar[str] = "on_off"
     burst: Draw
@@ -117,7 +118,7 @@ class OnOff(ConstantRate):
 
 @dataclasses.dataclass(kw_only=True)
 class Sink(Model):
-    """Reads and throws away; over UDP it counts what is missing, and the delay."""
+    """Reads and discards data; over UDP it counts losses and measures the delay."""
 
     type: ClassVar[str] = "sink"
     port: int
@@ -126,7 +127,7 @@ class Sink(Model):
 
 @dataclasses.dataclass(kw_only=True)
 class Source(Model):
-    """Sends so much (or "unlimited") to everyone who connects, then closes."""
+    """Sends a number of bytes (or "unlimited") to every client, then closes the connection."""
 
     type: ClassVar[str] = "source"
     port: int
@@ -145,7 +146,7 @@ class HttpServer(Model):
 
 @dataclasses.dataclass(kw_only=True)
 class DnsServer(Model):
-    """Answers for the names of the experiment."""
+    """Answers queries for the names of the experiment."""
 
     type: ClassVar[str] = "dns_server"
     port: int | None = None

@@ -1,4 +1,4 @@
-"""Progress bars of runs and sweeps, where there is somebody to see them: notebooks and terminals."""
+"""Progress bars of runs and sweeps in notebooks and terminals."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from typing import Any
 
 
 def bar(wanted: bool | None, **settings: Any) -> Any:
-    """A bar of tqdm's (for a notebook or a terminal, as it chooses), or None. `wanted` says whether to have one; None leaves it to whether
-    somebody could see it."""
+    """Progress bar of tqdm (which chooses its notebook or terminal form), or None. `wanted` requests or suppresses
+    the bar; None shows it in notebooks and terminals only."""
     if wanted is None:
         wanted = "ipykernel" in sys.modules or sys.stderr.isatty()
     if not wanted:
         return None
     try:
-        # Without ipywidgets a bar of text does in notebooks.
+        # Without ipywidgets a text bar works in notebooks.
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             return importlib.import_module("tqdm.auto").tqdm(**settings)
@@ -28,7 +28,7 @@ def bar(wanted: bool | None, **settings: Any) -> Any:
 
 
 def simulated(results: pathlib.Path) -> tuple[float, float] | None:
-    """The simulated time that a run has reached and the one at which it ends, in seconds; None if it does not say."""
+    """Simulated time reached by a run and its end time, in seconds; None if unknown."""
     try:
         folder = os.open(results, os.O_RDONLY | os.O_DIRECTORY)
     except OSError:
@@ -36,7 +36,7 @@ def simulated(results: pathlib.Path) -> tuple[float, float] | None:
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as control:
             control.settimeout(1)
-            # A socket's path is limited to some hundred bytes, a folder's is not.
+            # The path of a socket is limited to about a hundred bytes, unlike that of a folder.
             control.connect(f"/proc/self/fd/{folder}/control.sock")
             control.sendall(b"progress\n")
             words = control.recv(100).split()

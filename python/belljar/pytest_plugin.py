@@ -5,8 +5,8 @@
         results = belljar.run(my_experiment())
         assert "elected" in results.stdout("node1")
 
-Each seed is a test of its own. One that fails prints its seed and how to run it again, and its results are kept; at
-the end the share of seeds that fail is told with its interval."""
+Each seed is a test. A failing test prints its seed and the command that repeats it, and its results are kept. The
+summary reports the share of failing seeds with its confidence interval."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ _SEED = "belljar_seed"
 
 
 class Runner:
-    """What the fixture `belljar` gives: runs experiments under the test's seed."""
+    """Value of the fixture `belljar`: runs experiments under the test's seed."""
 
     def __init__(self, folder: pathlib.Path, seed: int) -> None:
         self.folder, self.seed = folder, seed
-        #: The results so far, in order.
+        #: Results so far, in order.
         self.results: list[pathlib.Path] = []
 
     def run(self, experiment: Experiment | str | pathlib.Path, **options: Any) -> Results:
-        """Runs an experiment (see `belljar.run`) under the test's seed unless one is given."""
+        """Runs an experiment (see `belljar.run`) under the test's seed unless a seed is given."""
         self.folder.mkdir(parents=True, exist_ok=True)
         path = self.folder / f"run{len(self.results) + 1}"
         self.results.append(path)
@@ -52,7 +52,7 @@ class Runner:
 
 
 def _last_words(failure: RunFailed) -> str:
-    """What the processes wrote last that did not end as expected."""
+    """Last output of the processes that did not end as expected."""
     results, words = failure.results, ""
     if results is None:
         return words
@@ -100,7 +100,7 @@ def belljar(request: pytest.FixtureRequest, belljar_seed: int) -> Iterator[Runne
     shutil.rmtree(folder, ignore_errors=True)
     runner = Runner(folder, belljar_seed)
     request.node.stash[_RUNNER] = runner
-    # Goes with the report, from another process too (pytest-xdist).
+    # Part of the report, which pytest-xdist transfers between processes.
     request.node.user_properties.append((_SEED, belljar_seed))
     yield runner
     failed = getattr(request.node, "_belljar_failed", False)
@@ -117,7 +117,7 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
     if runner is None or report.when != "call" or report.skipped:
         return
     if report.failed:
-        # By its file, as seen from here: node ids say nothing of what lies outside of the root.
+        # Path relative to the working directory: node ids do not identify tests outside the root directory.
         where = os.path.relpath(item.path, item.config.invocation_params.dir)
         test = "::".join([where, *item.nodeid.split("[")[0].split("::")[1:]])
         item._belljar_failed = True  # type: ignore[attr-defined]

@@ -1,4 +1,4 @@
-"""The page and the table about a sweep. The page holds all that it needs: it can be mailed, printed, and read in the dark."""
+"""Report page and table of a sweep. The page is self-contained: it can be mailed, printed, and viewed in dark mode."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ figure { display: inline-block; margin: 0 1.5rem 1rem 0; } figcaption { font-wei
 """
 _COLOURS = ("#2f6fde", "#e8833a", "#2a9d6f", "#c94f7c", "#8259d6", "#a98f12")
 _DASHES = ("", "6 3", "6 2 2 2", "2 3", "8 3 2 3 2 3", "10 4")
-#: Lines of one figure.
+#: Maximum number of lines in a figure.
 _LINES = 6
-#: Rows of the tables of failures and slow runs.
+#: Maximum number of rows in the tables of failures and slow runs.
 _ROWS = 12
 
 
 def standard(results: Results) -> Row:
-    """The columns that every table has."""
+    """Columns of every table."""
     hosts = results.statistics["hosts"].values()
     return {
         "simulated_seconds": results.statistics["simulated_seconds"],
@@ -49,8 +49,8 @@ def standard(results: Results) -> Row:
 
 
 def rows(sweep: Sweep) -> list[Row]:
-    """A row for each run: parameters, seed, ok, how it failed, what `measure` gives, and `standard`. Nothing in it depends on
-    where and how fast runs were made."""
+    """One row per run: parameters, seed, ok, reason of failure, results of `measure`, and `standard`. The rows do not
+    depend on where and how fast the runs executed."""
     made = []
     for point in sweep.points:
         results = point.results if point.has_results else None
@@ -62,7 +62,7 @@ def rows(sweep: Sweep) -> list[Row]:
 
 
 def _measured(sweep: Sweep, point: Point, results: Results) -> Row:
-    # A run that failed may lack what is measured.
+    # A failed run may lack the measured values.
     if sweep.measure is None or not point.ok:
         return {}
     value = sweep.measure(results)
@@ -70,7 +70,7 @@ def _measured(sweep: Sweep, point: Point, results: Results) -> Row:
 
 
 def save(sweep: Sweep, folder: pathlib.Path) -> pathlib.Path:
-    """Writes page and tables; gives the page's path."""
+    """Writes page and tables; returns the page's path."""
     table = rows(sweep)
     columns = list(dict.fromkeys(key for row in table for key in row))
     _write(folder / "table.csv", lambda path: _write_csv(path, table, columns))
@@ -103,7 +103,7 @@ def _column(arrow: Any, values: list[Any]) -> Any:
     try:
         return arrow.array(values)
     except (arrow.ArrowInvalid, arrow.ArrowTypeError):
-        # Values of several kinds in one column.
+        # The column contains values of several types.
         return arrow.array([None if v is None else str(v) for v in values])
 
 
@@ -160,11 +160,11 @@ def _number(value: Any) -> bool:
 
 
 def _figures(sweep: Sweep, table: Sequence[Row]) -> list[str]:
-    """A figure for each value and each parameter that is a number, or one over the variants if none is."""
+    """One figure per value and numeric parameter, or one over the variants if no parameter is numeric."""
     names = list(dict.fromkeys(key for point in sweep.points for key in point.parameters))
     fixed = {*names, "seed", "ok", "failure"}
     given = [c for c in dict.fromkeys(key for row in table for key in row) if c not in fixed]
-    # What is measured says more than what every run has.
+    # Measured values are preferred to the standard columns.
     own = [c for c in given if c not in ("simulated_seconds", "packets_out", "bytes_out", "drops", "unexpected")]
     numeric = [n for n in names if all(_number(row.get(n)) for row in table) and len({row[n] for row in table}) > 1]
     parts = []
@@ -196,7 +196,7 @@ def _variant(row: Row, names: Sequence[str]) -> str:
 
 
 def _means(table: Sequence[Row], value: str, names: Sequence[str]) -> str:
-    """A table of means: for sweeps without a parameter that is a number."""
+    """Table of means, for sweeps without a numeric parameter."""
     groups: dict[str, list[float]] = {}
     for row in table:
         groups.setdefault(_variant(row, names), []).append(float(row[value]))
@@ -215,7 +215,7 @@ Line = tuple[str, list[tuple[float, Band]]]
 
 
 def _curves(table: Sequence[Row], value: str, x: str, others: Sequence[str]) -> str:
-    """The mean of a value against a parameter with its band, a line for each combination of the others."""
+    """Mean of a value against a parameter with its band, one line per combination of the other parameters."""
     groups: dict[str, dict[float, list[float]]] = {}
     for row in table:
         groups.setdefault(_variant(row, others), {}).setdefault(float(row[x]), []).append(float(row[value]))
@@ -229,7 +229,7 @@ def _plot(lines: Sequence[Line], x: str, y: str) -> str:
     bands = [(at, band) for _, points in lines for at, band in points]
     heights = [v for _, b in bands for v in (b.mean, b.low, b.high) if not math.isnan(v)]
     x_low, x_high = min(at for at, _ in bands), max(at for at, _ in bands)
-    # From 0 on, unless all is far from it.
+    # The axis starts at 0 unless all values are far from it.
     y_low, y_high = min(heights), max(heights)
     y_low = 0.0 if 0 < y_low < y_high / 2 else y_low
     y_high = y_high if y_high > y_low else y_low + max(1.0, abs(y_low) * 1e-6)
@@ -268,7 +268,7 @@ def _plot(lines: Sequence[Line], x: str, y: str) -> str:
 
 
 def _scale(low: float, high: float) -> list[float]:
-    """Round numbers from `low` to `high`, three to seven of them."""
+    """Three to seven round numbers from `low` to `high`."""
     power = 10.0 ** math.floor(math.log10((high - low) / 6))
     step = next(power * n for n in (1, 2, 5, 10) if (high - low) / (power * n) <= 6)
     return [step * n for n in range(math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9) + 1)]

@@ -24,8 +24,8 @@ _CALL = re.compile(r"(\d+\.\d{9}) \[(\d+)\] (?:--- (\w+)|(\w+)\((.*)\) = (.*))")
 
 @dataclasses.dataclass(frozen=True)
 class Packet:
-    """A packet of a capture: seconds since the start of the simulation, its length, what was kept of it: on links, from the
-    Ethernet header on."""
+    """Captured packet: time in seconds since the start of the simulation, length, and captured bytes, on links from
+    the Ethernet header on."""
 
     time: float
     length: int
@@ -34,18 +34,18 @@ class Packet:
 
     @property
     def ip(self) -> bytes:
-        """From the IP header on; nothing if it is no IP packet."""
+        """Bytes from the IP header on; empty for other packets."""
         if not self.ethernet:
             return self.data
         return self.data[14:] if self.data[12:14] in (b"\x08\0", b"\x86\xdd") else b""
 
 
 class Results:
-    """The results folder of a run that has ended."""
+    """Results folder of a run that has ended."""
 
     def __init__(self, path: str | os.PathLike[str], output: str = "") -> None:
         self.path = pathlib.Path(path)
-        #: What the command said.
+        #: Output of the command.
         self.output = output
         if not (self.path / "sim-stats.json").is_file():
             raise BelljarError(f"{self.path} is not the results of a run that has ended: it has no sim-stats.json")
@@ -58,13 +58,13 @@ class Results:
 
     @functools.cached_property
     def statistics(self) -> dict[str, Any]:
-        """What `sim-stats.json` says."""
+        """Contents of `sim-stats.json`."""
         content: dict[str, Any] = json.loads((self.path / "sim-stats.json").read_text())
         return content
 
     @functools.cached_property
     def topology(self) -> dict[str, Any]:
-        """Places, edges, hosts, the seed and when clocks start."""
+        """Graph nodes, edges, hosts, the seed and the start time of the clocks."""
         content: dict[str, Any] = json.loads((self.path / "topology.json").read_text())
         return content
 
@@ -78,18 +78,18 @@ class Results:
 
     @property
     def ok(self) -> bool:
-        """Whether every process ended as the experiment expects."""
+        """True if every process ended as the experiment expects."""
         return all(p["as_expected"] for h in self.statistics["hosts"].values() for p in h["processes"])
 
     def host(self, name: str) -> pathlib.Path:
-        """The folder of a host, which its processes started in."""
+        """Folder of a host, the initial working directory of its processes."""
         path = self.path / "hosts" / name
         if not path.is_dir():
             raise BelljarError(f"there is no host '{name}' in {self.path}: there are {', '.join(self.hosts)}")
         return path
 
     def files(self, host: str, kind: str, program: str | None = None) -> list[pathlib.Path]:
-        """A host's files `<program>.<pid>.<kind>` by their pids."""
+        """Files `<program>.<pid>.<kind>` of a host, ordered by pid."""
         found = [
             f for f in self.host(host).glob(f"*.{kind}")
             if f.name.split(".")[-2].isdigit() and (program is None or f.name.startswith(program + "."))
@@ -97,15 +97,15 @@ class Results:
         return sorted(found, key=lambda f: int(f.name.split(".")[-2]))
 
     def stdout(self, host: str, program: str | None = None) -> str:
-        """What a host's processes (or those of one program) wrote to standard output, in the order of their pids."""
+        """Standard output of a host's processes (or those of one program), ordered by pid."""
         return "".join(f.read_text(errors="replace") for f in self.files(host, "stdout", program))
 
     def stderr(self, host: str, program: str | None = None) -> str:
-        """The same of standard error."""
+        """Standard error of a host's processes (or those of one program), ordered by pid."""
         return "".join(f.read_text(errors="replace") for f in self.files(host, "stderr", program))
 
     def processes(self) -> pd.DataFrame:
-        """A row for each process of the experiment: host, program, pid, started, ended, state, as_expected, problem."""
+        """One row per process of the experiment: host, program, pid, started, ended, state, as_expected, problem."""
         import pandas as pd
 
         columns = ["host", "program", "pid", "started", "ended", "shell_status", "state", "as_expected", "problem"]
@@ -113,8 +113,8 @@ class Results:
         return pd.DataFrame(rows, columns=columns).astype({"started": float, "ended": float, "pid": "Int64"})
 
     def traffic(self) -> pd.DataFrame:
-        """A row for each host: address, packets and bytes in and out, a column `drop_<reason>` for each reason, and where hosts have a
-        `cpu` its busy share."""
+        """One row per host: address, packets and bytes in and out, a column `drop_<reason>` per reason, and, for
+        hosts with a `cpu`, the busy share."""
         import pandas as pd
 
         rows = []
@@ -129,7 +129,7 @@ class Results:
         return frame
 
     def flows(self) -> pd.DataFrame:
-        """What modelled endpoints have done, a row for each flow in the order of their ends; times are seconds."""
+        """One row per flow of modelled endpoints, ordered by end time; times are in seconds."""
         import pandas as pd
 
         file = self.path / "flows.csv"
@@ -138,19 +138,19 @@ class Results:
         return pd.read_csv(file)
 
     def syscall_counts(self) -> pd.Series[int]:
-        """How often each system call was made on all hosts, the most frequent first."""
+        """Number of calls of each system call on all hosts, in descending order."""
         import pandas as pd
 
         counts = pd.Series(self.statistics["syscalls"], dtype=int, name="count")
         return counts.sort_values(ascending=False)
 
     def warnings(self) -> dict[str, int]:
-        """What programs asked for and did not fully get, with how often."""
+        """Requests of programs that were not fully supported, with their number."""
         return dict(self.statistics["warnings"])
 
     def calls(self, host: str | None = None) -> pd.DataFrame:
-        """Every system call that `strace` has recorded: time (of its end), host, process, thread, call, arguments,
-        result. A signal has a row without arguments and result."""
+        """Every system call recorded by `strace`: time (of its end), host, process, thread, call, arguments, result.
+        Signals have rows without arguments and result."""
         import pandas as pd
 
         columns = ["time", "host", "process", "thread", "call", "arguments", "result"]
@@ -166,12 +166,12 @@ class Results:
                             yield (float(m[1]), name, file.name.removesuffix(".strace"), int(m[2]), m[3] or m[4], m[5], m[6])
 
     def series(self, *, every: float | None = None) -> pd.DataFrame:
-        """The time series of all hosts: counters at sampled times. A row is left out where nothing has changed; with
-        `every`, in seconds, the counters of every host are given at these times instead."""
+        """Time series of all hosts: counters at the sampling times. Rows without a change are omitted; with `every`,
+        in seconds, the counters of every host are given at these times instead."""
         return self._regular(self._metrics("hosts.csv"), ["host"], every)
 
     def links(self) -> pd.DataFrame:
-        """A row for each direction of a link: link, direction, frames, bytes, and a column `drop_<reason>` for each reason."""
+        """One row per direction of a link: link, direction, frames, bytes, and a column `drop_<reason>` per reason."""
         import pandas as pd
 
         rows = [
@@ -185,7 +185,7 @@ class Results:
         return frame
 
     def link_series(self, *, every: float | None = None) -> pd.DataFrame:
-        """The time series of links, a row for each direction (`from`, `to`): frames, bytes, drops by reason, frames that wait.
+        """Time series of links, one row per direction (`from`, `to`): frames, bytes, drops by reason, queued frames.
         `every` is as for `series`."""
         if not self.statistics.get("links"):
             raise BelljarError(f"{self.path} has no links: its experiment has a graph only")
@@ -201,13 +201,13 @@ class Results:
         times = np.arange(1, round(end / every) + 1) * every
         regular = []
         for name, rows in frame.groupby(by, sort=False):
-            # Times have nine decimals: what is equal there must not differ by rounding.
+            # Times have nine decimals, so equal times must not differ by rounding.
             at = np.searchsorted(rows["time"].to_numpy(), times + 1e-9, side="right") - 1
             counters = rows.drop(columns=["time", *by])
             taken = np.where((at >= 0)[:, None], counters.to_numpy()[np.clip(at, 0, None)], 0)
             part = pd.DataFrame(taken, columns=counters.columns)
             part.insert(0, "time", times)
-            # Of a single column, pandas before 2.0 gives the value alone.
+            # For a single column, pandas before 2.0 returns a scalar.
             values: list[Any] = list(name) if isinstance(name, tuple) else [name]
             for place, (column, value) in enumerate(zip(by, values)):
                 part.insert(1 + place, column, value)
@@ -215,8 +215,8 @@ class Results:
         return pd.concat(regular, ignore_index=True) if regular else frame
 
     def radio_stations(self) -> pd.DataFrame:
-        """A row for each station of a radio channel: radio, host, interface, what it sent and received, the shares of time for
-        which it was sending and the medium was busy, and a column `drop_<reason>` for each reason."""
+        """One row per station of a radio channel: radio, host, interface, frames sent and received, the shares of
+        time during which it was sending and the medium was busy, and a column `drop_<reason>` per reason."""
         import pandas as pd
 
         seconds = self.statistics["simulated_seconds"] or 1
@@ -233,7 +233,8 @@ class Results:
         return frame
 
     def positions(self, *, every: float = 1.0) -> pd.DataFrame:
-        """Where the stations of radio channels were, every so many seconds: time, radio, host, interface, x, y, z in metres."""
+        """Positions of the stations of radio channels at intervals of `every` seconds: time, radio, host, interface,
+        x, y, z in metres."""
         import numpy as np
         import pandas as pd
 
@@ -242,7 +243,7 @@ class Results:
         for radio in self.topology.get("radios", []):
             for station in radio["stations"]:
                 path = np.array(station["path"])
-                # Of two places at one time the second is where the station is from then on.
+                # Of two positions at the same time the second one applies.
                 after = np.searchsorted(path[:, 0], times, side="right")
                 before, after = np.clip(after - 1, 0, None), np.clip(after, None, len(path) - 1)
                 length = path[after, 0] - path[before, 0]
@@ -253,8 +254,8 @@ class Results:
         return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=["time", "radio", "host", "interface", "x", "y", "z"])
 
     def routes(self) -> pd.DataFrame:
-        """Each change of a host's routes: time, host, to, metric, event (added or removed; a changed route is added again), protocol (rtnetlink's
-        number), via and dev of the first next hop. Of experiments with `route_log=True`."""
+        """Changes of the hosts' routes: time, host, to, metric, event (added or removed; a changed route is added
+        again), protocol (rtnetlink's number), via and dev of the first next hop. Requires `route_log=True`."""
         import pandas as pd
 
         rows = []
@@ -269,8 +270,8 @@ class Results:
         return frame.sort_values("time", kind="stable", ignore_index=True)
 
     def routing(self, *, control_ports: Sequence[int] = ()) -> dict[str, Any]:
-        """What `belljar inspect --routing --json` says: hosts with their changes and control packets, convergence, loops, and paths at each
-        second. `control_ports` are UDP ports of protocols that have others than their usual ones."""
+        """Output of `belljar inspect --routing --json`: hosts with their changes and control packets, convergence,
+        loops, and paths at each second. `control_ports` are UDP ports of routing protocols on non-standard ports."""
         self._route_logs()
         command = [str(find_binary()), "inspect", str(self.path), "--routing", "--json"]
         command += [word for port in control_ports for word in ("--control-port", str(port))]
@@ -287,7 +288,7 @@ class Results:
         return logs
 
     def tcp(self) -> pd.DataFrame:
-        """The time series of TCP connections: cwnd, rtt_us, unacked, unsent and so on."""
+        """Time series of TCP connections: cwnd, rtt_us, unacked, unsent and so on."""
         return self._metrics("tcp.csv")
 
     def _metrics(self, name: str) -> pd.DataFrame:
@@ -299,23 +300,23 @@ class Results:
         return pd.read_csv(file)
 
     def p4_tables(self, switch: str | None = None) -> pd.DataFrame:
-        """The entries and default actions of P4 switches at the end: columns switch, table, entry, match, priority, action,
-        arguments, hits, packets, bytes. Default actions have no entry, and the misses as their hits; packets and bytes are
-        those of direct counters."""
+        """Entries and default actions of P4 switches at the end: columns switch, table, entry, match, priority,
+        action, arguments, hits, packets, bytes. Default actions have no entry; their hits are the table's misses.
+        Packets and bytes are direct counters."""
         return self._p4_state("tables.csv", switch, "table,entry,match,priority,action,arguments,hits,packets,bytes")
 
     def p4_counters(self, switch: str | None = None) -> pd.DataFrame:
-        """The counters of P4 switches that have counted: columns switch, counter, index, packets, bytes."""
+        """Non-zero counters of P4 switches: columns switch, counter, index, packets, bytes."""
         return self._p4_state("counters.csv", switch, "counter,index,packets,bytes")
 
     def p4_registers(self, switch: str | None = None) -> pd.DataFrame:
-        """The registers of P4 switches that are not 0: columns switch, register, index, value (an int)."""
+        """Non-zero registers of P4 switches: columns switch, register, index, value (an int)."""
         frame = self._p4_state("registers.csv", switch, "register,index,value")
         frame["value"] = [int(value, 16) for value in frame["value"]]
         return frame
 
     def p4_ports(self) -> pd.DataFrame:
-        """The ports of P4 switches: columns switch, port, packets_in, packets_out, queue_full, most_queued, queued."""
+        """Ports of P4 switches: columns switch, port, packets_in, packets_out, queue_full, most_queued, queued."""
         import pandas as pd
 
         rows = [{"switch": name, "port": port, **counts} for name, switch in self.statistics.get("p4_switches", {}).items()
@@ -342,7 +343,7 @@ class Results:
         return frame.astype(numbers)
 
     def packets(self, node: str, interface: str = "eth0") -> Iterator[Packet]:
-        """The packets of a capture (`pcap=True`) of a host, switch or router, in order."""
+        """Packets captured (`pcap=True`) at a host, switch or router, in order."""
         folders = [self.path / kind / node for kind in ("hosts", "switches", "routers", "simulators", "radios", "gateways", "nics")]
         folder = next((folder for folder in folders if folder.is_dir()), None) or self.host(node)
         file = folder / f"{interface}.pcap"
@@ -359,8 +360,8 @@ class Results:
                 yield Packet(seconds - epoch + nanos / 1e9, length, capture.read(kept), ethernet)
 
     def packet_frame(self, node: str, interface: str = "eth0") -> pd.DataFrame:
-        """A capture as a frame: time, length, source, destination, protocol ("arp" on links, too), and for TCP and UDP the
-        ports."""
+        """Capture as a frame: time, length, source, destination, protocol (on links also "arp"), and the ports of TCP
+        and UDP."""
         import ipaddress
 
         import pandas as pd

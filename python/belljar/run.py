@@ -1,4 +1,4 @@
-"""Running experiments by the `belljar` command."""
+"""Execution of experiments by the `belljar` command."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .results import Results
 
 
 class RunFailed(BelljarError):
-    """The run ended, and not as the experiment expects. `results` is what there is of it, if anything; `late` if it took longer than
+    """The run did not end as the experiment expects. `results` are its results, if any; `late` is true if it exceeded
     its timeout, `killed` if the command was killed from outside."""
 
     def __init__(self, message: str, results: Results | None, output: str, *, late: bool = False, killed: bool = False) -> None:
@@ -30,7 +30,7 @@ class RunFailed(BelljarError):
 
 @dataclasses.dataclass(kw_only=True)
 class Options:
-    """How an experiment is run: see `run`."""
+    """Options of a run: see `run`."""
 
     seed: int | None = None
     settings: Mapping[str, Any] | None = None
@@ -59,12 +59,12 @@ def run(
     binary: str | os.PathLike[str] | None = None,
     arguments: Sequence[str] = (),
 ) -> Results:
-    """Runs an experiment, or an experiment file, into the folder `output`, which must not exist yet; without one, into a new folder in
-    `belljar.data`, which `results.path` names.
+    """Runs an experiment or an experiment file. Results are written to the folder `output`, which must not exist; by
+    default to a new folder in `belljar.data`, named by `results.path`.
 
-    `settings` are dotted paths and what they are set to (`{"general.stop_time": "5 s"}`). With `check`, RunFailed is
-    raised where a process did not end as the experiment expects. `timeout` is in real seconds. `progress` shows a bar (by tqdm, where
-    that is installed); without a word it is shown in notebooks and terminals."""
+    `settings` maps dotted paths to values (`{"general.stop_time": "5 s"}`). With `check`, RunFailed is raised if a
+    process did not end as the experiment expects. `timeout` is in seconds of real time. `progress` shows a bar (by
+    tqdm, if installed); the default is to show it in notebooks and terminals."""
     options = Options(seed=seed, settings=settings, strace=strace, pcap=pcap, parallelism=parallelism, check=check, timeout=timeout,
                       progress=progress, binary=binary, arguments=arguments)
     data = new_folder() if output is None else pathlib.Path(output)
@@ -74,8 +74,8 @@ def run(
 
 
 def run_text(text: str, data: pathlib.Path, options: Options, *, directory: str | None = None, bound: bool = False) -> Results:
-    """Runs an experiment from its text, whose paths are relative to `directory`. A run that is `bound` ends with this process,
-    however this process ends."""
+    """Runs an experiment from its text; relative paths start at `directory`. A `bound` run is killed when this
+    process ends for any reason."""
     return _run(["-"], text, data, options, directory, bound)
 
 
@@ -90,7 +90,7 @@ def _run(
     command += ["--pcap"] if options.pcap else []
     command += ["--parallelism", str(options.parallelism)] if options.parallelism is not None else []
     for key, value in (options.settings or {}).items():
-        # JSON is YAML; text as it is may mean something else there.
+        # JSON is valid YAML; unquoted text could be parsed as another type.
         command += ["--set", f"{key}={json.dumps(value)}"]
     command += list(options.arguments)
     status, said = _execute(command, stdin, data, options, directory)
@@ -107,7 +107,7 @@ _numbers = itertools.count(1)
 
 
 def new_folder() -> pathlib.Path:
-    """A folder that nobody has, in the current directory's `belljar.data`: by the time, so that the newest is the last."""
+    """New folder in `belljar.data` of the current directory, named by the time, so that the newest sorts last."""
     now = time.strftime("%Y%m%d-%H%M%S")
     return pathlib.Path("belljar.data") / f"{now}-{os.getpid()}-{next(_numbers)}"
 
@@ -115,11 +115,11 @@ def new_folder() -> pathlib.Path:
 def _execute(
     command: list[str], stdin: str | None, data: pathlib.Path, options: Options, directory: str | None
 ) -> tuple[int, str]:
-    """Exit status and output of the command, which ends with this call whatever happens."""
+    """Exit status and output of the command, which never outlives this call."""
     timeout, progress = options.timeout, options.progress
     late = None if timeout is None else time.monotonic() + timeout
     given = subprocess.DEVNULL if stdin is None else subprocess.PIPE
-    # One run is one process, also where mpirun or srun has started this program as one of several.
+    # One run is one process, even if mpirun or srun started this program as one of several.
     environment = {"BELLJAR_NO_RANKS": "1", **os.environ}
     with subprocess.Popen(command, stdin=given, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace",
                           cwd=directory, env=environment) as process:
@@ -130,7 +130,7 @@ def _execute(
                     out, err = process.communicate(stdin, timeout=0.2)
                     return process.returncode, out + err
                 except subprocess.TimeoutExpired:
-                    # It was taken, whole or in part; the rest follows by itself.
+                    # The input was passed in whole or in part; the next communicate() continues it.
                     stdin = None
                 if late is not None and time.monotonic() > late:
                     raise RunFailed(f"still running after {timeout} s of real time", None, "", late=True)
@@ -138,13 +138,14 @@ def _execute(
                 if reached is None:
                     continue
                 if bar is None:
-                    # Short runs have none: it would be gone before it is read.
+                    # Short runs get no bar: it would be gone before it can be read.
                     bar = bars.bar(progress, total=reached[1], unit=" s", desc="simulated", leave=False)
                     progress = False if bar is None else progress
                 if bar is not None:
                     bar.update(reached[0] - bar.n)
         except BaseException:
-            # In order first: a run that is interrupted keeps what there is, and removes its namespaces and sockets.
+            # An orderly termination first: an interrupted run keeps its partial results, and removes its namespaces
+            # and sockets.
             process.terminate()
             try:
                 process.wait(5)

@@ -1,4 +1,4 @@
-"""How results and sweeps show themselves in notebooks and at the prompt."""
+"""Representations of results and sweeps in notebooks and at the prompt."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     from .results import Results
     from .sweep import Point, Sweep
 
-#: Small curves that stand side by side.
+#: Maximum number of sparklines in a row.
 _CURVES = 12
-#: Points of such a curve.
+#: Number of points of a sparkline.
 _POINTS = 75
 
 
 def results_line(results: Results) -> str:
-    """A run in one line."""
+    """One-line summary of a run."""
     statistics = results.statistics
     hosts = statistics["hosts"].values()
     processes = [p for h in hosts for p in h["processes"]]
@@ -39,7 +39,7 @@ def results_line(results: Results) -> str:
 
 
 def topology_drawing(topology: dict[str, Any]) -> drawing.Drawing:
-    """The network of a run as `topology.json` tells it."""
+    """Network of a run, drawn from `topology.json`."""
     made = drawing.Drawing()
     named = {host["node"]: host["name"] for host in topology["hosts"]}
     for node in topology["nodes"]:
@@ -47,7 +47,7 @@ def topology_drawing(topology: dict[str, Any]) -> drawing.Drawing:
         name = named.get(node["id"], "") if kind == "host" else node["label"] or str(node["id"])
         made.nodes[node["id"]] = drawing.Node(name, kind)
     for edge in topology["edges"]:
-        # Both ways of a graph's edge are one line, and ways from a place to itself are none.
+        # Both directions of an edge are one line; self-loops are not drawn.
         if edge["source"] != edge["target"]:
             said = [edge["link"]] if edge.get("link") else []
             said.append(f"{edge['latency_ns'] / 1e6:g} ms")
@@ -59,7 +59,7 @@ def topology_drawing(topology: dict[str, Any]) -> drawing.Drawing:
 
 
 def results_html(results: Results) -> str:
-    """A run as a page's part: its network, processes (those not as expected first), curves and warnings."""
+    """HTML fragment of a run: its network, processes (unexpected ends first), curves and warnings."""
     processes = sorted(
         ((p["as_expected"], name, p["program"], p["state"], _time(p["ended"]), p["problem"] or "")
          for name, h in results.statistics["hosts"].items() for p in h["processes"]), key=lambda row: row[0])
@@ -77,7 +77,7 @@ def _time(seconds: float | None) -> str:
 
 
 def _host_curves(file: pathlib.Path) -> str:
-    """A small curve for each of the busiest hosts: bytes sent and received over time."""
+    """Sparklines of the busiest hosts: bytes sent and received over time."""
     if not file.is_file():
         return ""
     counters: dict[str, list[tuple[float, float]]] = {}
@@ -88,7 +88,7 @@ def _host_curves(file: pathlib.Path) -> str:
         return ""
     end = max(rows[-1][0] for rows in counters.values())
     times = sorted({0.0, *(time for rows in counters.values() for time, _ in rows)})
-    # No stretch is shorter than the time between samples: it would have nothing, the next one twice as much.
+    # An interval shorter than the sampling period would be empty, and the next one would have twice its share.
     points = max(1, min(_POINTS, round(end / min(b - a for a, b in zip(times, times[1:])))))
     busiest = sorted(counters, key=lambda name: -counters[name][-1][1])
     parts = []
@@ -104,7 +104,7 @@ def _host_curves(file: pathlib.Path) -> str:
 
 
 def sweep_line(sweep: Sweep) -> str:
-    """A sweep in one line."""
+    """One-line summary of a sweep."""
     variants = len(by_parameters(sweep.points))
     said = [f"{len(sweep.points)} {plural('run', len(sweep.points))}", f"{variants} {plural('variant', variants)}",
             f"{len(sweep.failed)} not as expected"]
@@ -114,7 +114,7 @@ def sweep_line(sweep: Sweep) -> str:
 
 
 def by_parameters(points: Sequence[Point]) -> dict[str, list[Point]]:
-    """The points of each combination of parameters, in order."""
+    """Points of each combination of parameters, in order."""
     variants: dict[str, list[Point]] = {}
     for point in points:
         name = ", ".join(f"{key}={value}" for key, value in point.parameters.items()) or "all"
@@ -123,7 +123,7 @@ def by_parameters(points: Sequence[Point]) -> dict[str, list[Point]]:
 
 
 def sweep_html(sweep: Sweep) -> str:
-    """A sweep as a page's part: a row for each combination of parameters with a mark for each seed, and what failed."""
+    """HTML fragment of a sweep: a row per combination of parameters with a mark per seed, and the failures."""
     rows = []
     for name, points in by_parameters(sweep.points).items():
         marks = [("ok" if p.ok else "failed", f"seed {p.seed}" + ("" if p.ok else f": {_last_line(p.problem)}")) for p in points]
@@ -137,13 +137,14 @@ def sweep_html(sweep: Sweep) -> str:
 
 
 def _last_line(problem: str | None) -> str:
-    """The line of a problem that names a process, or its last one."""
+    """Line of a problem that names a process, otherwise its last line."""
     lines = [line.strip() for line in (problem or "").splitlines() if line.strip()]
     return next((line for line in lines if "expected:" in line), lines[-1] if lines else "")
 
 
 def signature(point: Point, results: Results | None) -> str:
-    """How a run failed, without what differs from seed to seed: which processes ended otherwise than expected, and how."""
+    """Failure signature of a run, independent of the seed: the processes that did not end as expected, and their
+    ends."""
     if point.ok:
         return ""
     if results is None:

@@ -1,5 +1,5 @@
-"""Statistics over runs. The sample is the run (a seed, a sampled network), never the packet: every function here takes
-one value, or one set of values, for each run."""
+"""Statistics over runs. The sample is the run (a seed, a sampled network), never the packet: every function here
+takes one value, or one set of values, per run."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import pandas as pd
 
-#: Fewer runs than this say nothing about their spread.
+#: Minimum number of runs for an estimate of the spread.
 FEWEST_RUNS = 3
 
 
 @dataclasses.dataclass(frozen=True)
 class FailureRate:
-    """A share of failed runs with its interval (Wilson's, which holds for few runs and for none that failed)."""
+    """Share of failed runs with Wilson's interval, which is valid for few runs and for no failures."""
 
     failed: int
     runs: int
@@ -35,7 +35,7 @@ class FailureRate:
 
 
 def failure_rate(failed: int, runs: int, confidence: float = 0.95) -> FailureRate:
-    """The rate of `failed` in `runs` runs."""
+    """Failure rate for `failed` of `runs` runs."""
     from statistics import NormalDist
 
     if not 0 <= failed <= runs:
@@ -53,7 +53,7 @@ def failure_rate(failed: int, runs: int, confidence: float = 0.95) -> FailureRat
 
 @dataclasses.dataclass(frozen=True)
 class Band:
-    """A mean over runs with its confidence interval, `low` and `high` not a number for fewer than three runs."""
+    """Mean over runs with its confidence interval; `low` and `high` are NaN for fewer than three runs."""
 
     mean: float
     low: float
@@ -66,8 +66,8 @@ class Band:
 
 
 def mean_band(values: Iterable[float], confidence: float = 0.95, resolution: float = 0.0) -> Band:
-    """The mean of one value for each run, with Student's t interval. `resolution` is that of the measurement; the
-    variance of a value that is known to no more than it is added."""
+    """Mean of one value per run, with Student's t interval. `resolution` is that of the measurement, whose variance
+    is added."""
     import numpy as np
     from scipy import stats
 
@@ -78,7 +78,7 @@ def mean_band(values: Iterable[float], confidence: float = 0.95, resolution: flo
     mean = float(sample.mean())
     if k < FEWEST_RUNS:
         return Band(mean, math.nan, math.nan, k)
-    # Uniform within one step of the measurement.
+    # Uniform distribution within one resolution step.
     variance = float(sample.var(ddof=1)) + resolution**2 / 12
     half = float(stats.t.ppf((1 + confidence) / 2, k - 1)) * math.sqrt(variance / k)
     return Band(mean, mean - half, mean + half, k)
@@ -88,7 +88,7 @@ def quantile_band(
     runs: Sequence[Iterable[float]], confidence: float = 0.95, quantiles: int = 1000, resolution: float = 0.0
 ) -> pd.DataFrame:
     """For each of `quantiles` quantiles the mean over the runs of each run's own quantile, with a Student-t band:
-    columns quantile, mean, low, high, runs. Runs without values are left out."""
+    columns quantile, mean, low, high, runs. Runs without values are omitted."""
     import numpy as np
     import pandas as pd
     from scipy import stats
@@ -113,8 +113,8 @@ def quantile_band(
 def group_band(
     frame: pd.DataFrame, value: str, by: str | list[str], *, run: str = "seed", confidence: float = 0.95
 ) -> pd.DataFrame:
-    """The mean of `value` with its band for each group of `by`. Several rows of a run in a group are averaged first:
-    they are one observation."""
+    """Mean of `value` with its band for each group of `by`. Several rows of a run in a group are averaged first,
+    because they are one observation."""
     import pandas as pd
 
     keys = [by] if isinstance(by, str) else list(by)
@@ -128,8 +128,8 @@ def group_band(
 
 
 def runs_needed(values: Iterable[float], half_width: float, confidence: float = 0.95) -> int:
-    """How many runs an interval of mean +- `half_width` needs, judged by the spread of those at hand: the least n with
-    n >= (t s / h)^2, t being that of n runs."""
+    """Number of runs for an interval of mean +- `half_width`, estimated from the spread of the present runs: the
+    least n with n >= (t s / h)^2, with t for n runs."""
     import numpy as np
     from scipy import stats
 
@@ -142,7 +142,7 @@ def runs_needed(values: Iterable[float], half_width: float, confidence: float = 
     def too_few(n: int) -> bool:
         return n < float(stats.t.ppf((1 + confidence) / 2, n - 1) * s / half_width) ** 2
 
-    # The more runs, the fewer are asked for: the least n that is enough lies where the two meet.
+    # The requirement decreases with n: the least sufficient n is the intersection.
     low, high = 1, 2
     while too_few(high):
         low, high = high, 2 * high
@@ -154,19 +154,19 @@ def runs_needed(values: Iterable[float], half_width: float, confidence: float = 
 
 @dataclasses.dataclass(frozen=True)
 class Comparison:
-    """Two variants compared seed by seed: the mean of b - a, its interval, and p of the paired t-test."""
+    """Paired comparison of two variants by seed: the mean of b - a, its interval, and p of the paired t-test."""
 
     difference: float
     low: float
     high: float
     p_value: float
     runs: int
-    #: The mean of a, to see the difference against.
+    #: Mean of a, for a relative difference.
     base: float
 
     @property
     def is_clear(self) -> bool:
-        """Whether the interval leaves out 0."""
+        """True if the interval excludes 0."""
         return not math.isnan(self.low) and (self.low > 0 or self.high < 0)
 
     def __str__(self) -> str:
@@ -179,7 +179,7 @@ class Comparison:
 
 
 def paired(a: Mapping[Any, float], b: Mapping[Any, float], confidence: float = 0.95) -> Comparison:
-    """Compares two variants by the seeds that both have (dicts or pandas series by seed)."""
+    """Compares two variants by their common seeds (dicts or pandas series by seed)."""
     from scipy import stats
 
     common = sorted(set(a.keys()) & set(b.keys()))
@@ -190,7 +190,7 @@ def paired(a: Mapping[Any, float], b: Mapping[Any, float], confidence: float = 0
     band = mean_band(differences, confidence)
     p = math.nan
     if band.runs >= FEWEST_RUNS:
-        # Equal differences have no spread to test against.
+        # Equal differences have no variance to test against.
         same = max(differences) == min(differences)
         p = (1.0 if differences[0] == 0 else 0.0) if same else float(stats.ttest_rel(after, before).pvalue)
     return Comparison(band.mean, band.low, band.high, p, band.runs, sum(before) / len(before))

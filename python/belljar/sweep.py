@@ -1,4 +1,4 @@
-"""Many runs: seeds and parameters, on this machine or on others. What was done is not done again."""
+"""Sweeps: many runs over seeds and parameters, on this machine or on others. Completed runs are reused."""
 
 from __future__ import annotations
 
@@ -28,39 +28,39 @@ if TYPE_CHECKING:
     import pandas as pd
 
 Parameters = dict[str, Any]
-#: A number, or several by their names, of a run.
+#: Measurement of a run: a number, or several by name.
 Measure = Callable[[Results], Union[float, Mapping[str, Any]]]
 
 
 @dataclasses.dataclass
 class Point:
-    """One run of a sweep."""
+    """Run of a sweep."""
 
     parameters: Parameters
     seed: int
     path: pathlib.Path
     ok: bool
-    #: Why it is not ok.
+    #: Reason of the failure.
     problem: str | None = None
-    #: It was there already.
+    #: True if the run was reused.
     reused: bool = False
-    #: Real time that it took, in seconds, and the machine that made it.
+    #: Real time of the run in seconds, and the machine that executed it.
     seconds: float = 0.0
     machine: str = ""
 
     @property
     def results(self) -> Results:
-        """The results, opened anew each time: those of many runs together would not fit into memory."""
+        """Results, opened on each access: those of many runs would not fit into memory."""
         return Results(self.path)
 
     @property
     def has_results(self) -> bool:
-        """Tells if there are results: a run that took longer than its timeout has none."""
+        """True if there are results: a run that exceeded its timeout has none."""
         return (self.path / "sim-stats.json").is_file()
 
 
 class Sweep:
-    """The runs of a sweep, in the order of parameters and seeds."""
+    """Runs of a sweep, ordered by parameters and seeds."""
 
     def __init__(self, points: list[Point], measure: Measure | None = None) -> None:
         self.points, self.measure = points, measure
@@ -82,12 +82,12 @@ class Sweep:
         return [p for p in self.points if not p.ok]
 
     def failure_rate(self, confidence: float = 0.95) -> FailureRate:
-        """The share of runs that did not end as expected, with its interval."""
+        """Share of runs that did not end as expected, with its interval."""
         return failure_rate(len(self.failed), len(self.points), confidence)
 
     def frame(self, measure: Callable[[Results], Any], *, failed: bool = False) -> pd.DataFrame:
-        """A tidy table: `measure` gives for each run a dict (a row), or an iterable of dicts or a frame (rows); the
-        run's parameters and seed are put before. Failed runs are left out unless `failed`, which adds a column `ok`."""
+        """Tidy table: `measure` returns a dict (a row), or an iterable of dicts or a frame (rows) for each run;
+        parameters and seed are prepended. Failed runs are omitted unless `failed`, which adds a column `ok`."""
         import pandas as pd
 
         parts = []
@@ -105,15 +105,15 @@ class Sweep:
         return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()
 
     def save(self, folder: str | os.PathLike[str]) -> pathlib.Path:
-        """Writes `report.html`, one page about all runs, and `table.csv` (`table.parquet` too, where pyarrow is), a row for each
-        run. Gives the page's path."""
+        """Writes `report.html`, a page about all runs, and `table.csv` (and `table.parquet`, if pyarrow is installed)
+        with a row per run. Returns the page's path."""
         from . import report
 
         return report.save(self, pathlib.Path(folder))
 
 
 def grid(parameters: Mapping[str, Sequence[Any]] | Sequence[Parameters] | None) -> list[Parameters]:
-    """All combinations of named values; a sequence of combinations stays as it is."""
+    """All combinations of named values; a sequence of combinations is unchanged."""
     if parameters is None:
         return [{}]
     if isinstance(parameters, Mapping):
@@ -138,15 +138,16 @@ def sweep(
     on_done: Callable[[Point], None] | None = None,
     **options: Any,
 ) -> Sweep:
-    """Runs `make(**parameters)` (or one experiment, or an experiment file with parameters as settings) for all parameters and seeds (a
-    number counts from 1), `workers` at a time, each on one thread. `on` says where: "local", "slurm" (with `slurm` for
-    submitit), "dask", "dask:ADDRESS", or an executor.
+    """Runs `make(**parameters)` (or one experiment, or an experiment file with parameters as settings) for all
+    parameters and seeds (a number counts from 1), `workers` at a time, each on one thread. `on` selects the backend:
+    "local", "slurm" (with `slurm` for submitit), "dask", "dask:ADDRESS", or an executor.
 
-    The results of a run lie in `folder/<parameters>/<seed>`. A run that is there and was made from the same experiment, and by the same
-    version, is not made again, so an interrupted sweep goes on where it was. A run that does not end as expected is kept and marked, it
-    does not end the sweep. One whose worker is lost is made again, `retries` times at most. Workers must have the same program, and the
-    files that runs read must be the same everywhere (`same_inputs`). At the end the folder has `report.html` and `table.csv` (see
-    `Sweep.save`), with what `measure` gives for each run. `until` adds seeds: see `half_width`. `options` are those of `belljar.run`."""
+    The results of a run are in `folder/<parameters>/<seed>`. An existing run of the same experiment and version is
+    reused, so an interrupted sweep continues. A run that does not end as expected is kept and marked, and does not
+    end the sweep. A run whose worker is lost is repeated, at most `retries` times. Workers must have the same
+    program, and the files that runs read must be identical everywhere (`same_inputs`). At the end the folder contains
+    `report.html` and `table.csv` (see `Sweep.save`), with the results of `measure` for each run. `until` adds seeds:
+    see `half_width`. `options` are those of `belljar.run`."""
     options.setdefault("parallelism", 1)
     wanted = list(range(1, seeds + 1) if isinstance(seeds, int) else seeds)
     wave = [(values, seed) for values in grid(parameters) for seed in wanted]
@@ -174,14 +175,14 @@ def sweep(
         if bar is not None:
             bar.close()
     order = {_name(values): n for n, values in enumerate(grid(parameters))}
-    # Seeds that were added later go to their parameters, in the order in which they were asked for.
+    # Seeds added later are grouped with their parameters, in the order of the requests.
     made = Sweep(sorted(points, key=lambda p: order[_name(p.parameters)]), measure)
     made.save(folder)
     return made
 
 
 def _source(make: Any, values: Parameters) -> tuple[str, str, dict[str, Any]]:
-    """An experiment as text, the directory that its paths are relative to, and its parameters as settings."""
+    """Experiment as text, the base directory of its paths, and its parameters as settings."""
     if isinstance(make, (str, os.PathLike)):
         file = pathlib.Path(make)
         try:
@@ -205,7 +206,7 @@ _Job = tuple[str, str, dict[str, Any], Parameters, int]
 
 @dataclasses.dataclass
 class _Pending:
-    """A run that was submitted."""
+    """Submitted run."""
 
     task: Task
     point: Point
@@ -214,7 +215,7 @@ class _Pending:
 
 
 class _Campaign:
-    """The runs of a sweep on their way."""
+    """Runs of a sweep in progress."""
 
     def __init__(
         self, root: pathlib.Path, on: On, workers: int | None, slurm: dict[str, Any], retries: int, same_inputs: bool,
@@ -231,12 +232,12 @@ class _Campaign:
         self.failed = 0
 
     def close(self) -> None:
-        """Ends what was begun for the sweep alone."""
+        """Releases what was started for this sweep only."""
         self.backend.close()
         self.token.unlink(missing_ok=True)
 
     def run(self, jobs: Sequence[_Job]) -> list[Point]:
-        """Makes the runs that are not there; gives all of them in the order of the jobs."""
+        """Executes the missing runs; returns all of them in the order of the jobs."""
         points: list[Point] = []
         new: list[tuple[Task, Point]] = []
         for text, directory, settings, values, seed in jobs:
@@ -256,10 +257,10 @@ class _Campaign:
         return points
 
     def _known(self, task: Task, path: pathlib.Path) -> dict[str, Any] | None:
-        """The record of a run that is there and need not be made again."""
+        """Record of an existing run that can be reused."""
         record = path.with_name(f"{path.name}.json")
         known: dict[str, Any] | None = json.loads(record.read_text()) if record.is_file() and path.is_dir() else None
-        # One that took too long is made again where it may take longer now.
+        # A run that exceeded its timeout is repeated if the timeout has been increased.
         late, given = known.get("late") if known else None, task.options.get("timeout")
         has_more_time = late is not None and (given is None or given > late)
         current = (
@@ -292,7 +293,7 @@ class _Campaign:
             raise
 
     def _end(self, one: _Pending) -> list[_Pending]:
-        """Takes over what has become of a run; gives it back if it must be made again."""
+        """Processes the outcome of a run; returns the run if it must be repeated."""
         task, point = one.task, one.point
         try:
             outcome: Outcome = one.future.result()
@@ -317,7 +318,7 @@ class _Campaign:
         record = {"fingerprint": fingerprint(task), "version": self._version(), "parameters": point.parameters, "seed": point.seed,
                   "ok": point.ok, "problem": point.problem, "seconds": round(point.seconds, 3), "machine": point.machine,
                   "late": task.options.get("timeout") if outcome.late else None}
-        # Whole or not at all: it says that the run is done.
+        # Written atomically: the record marks the run as complete.
         file = point.path.with_name(f"{point.path.name}.json")
         temporary = file.with_suffix(".tmp")
         temporary.write_text(json.dumps(record, default=str, indent=1) + "\n")

@@ -1,4 +1,4 @@
-"""Networks made of links, switches and routers: see the guide on explicit topologies."""
+"""Networks of links, switches and routers: see the guide on explicit topologies."""
 
 from __future__ import annotations
 
@@ -25,39 +25,40 @@ _KINDS = ("host", "router", "switch")
 
 
 class Line(TypedDict, total=False):
-    """What one direction of a link is like."""
+    """Properties of one direction of a link."""
 
     #: Bits per second, "100 Mbit", or "unlimited".
     rate: str
-    #: How long the last bit travels.
+    #: Propagation delay.
     latency: Time
-    #: So much more or less.
+    #: Maximum deviation of the latency.
     jitter: Time
-    #: The probability that a frame is lost, or `gilbert_elliott(...)`.
+    #: Probability of loss of a frame, or `gilbert_elliott(...)`.
     packet_loss: float | Mapping[str, Any]
-    #: {"probability": 0.01, "delay": "2 ms"}
+    #: Reordering, {"probability": 0.01, "delay": "2 ms"}.
     reordering: Mapping[str, Any]
-    #: The probabilities that a frame arrives twice, or with a wrong bit.
+    #: Probabilities of duplication, and of a bit error, of a frame.
     duplication: float
     corruption: float
-    #: What waits to be sent: `drop_tail(packets=50)`, `codel()`, `fq_codel()`, `red(...)`, `priority(...)`.
+    #: Queue: `drop_tail(packets=50)`, `codel()`, `fq_codel()`, `red(...)`, `priority(...)`.
     queue: Mapping[str, Any]
-    #: {"rate": "10 Mbit", "burst": "32 KB"}
+    #: Token bucket, {"rate": "10 Mbit", "burst": "32 KB"}.
     token_bucket: Mapping[str, Any]
-    #: Bytes that a frame takes on the wire besides its own.
+    #: Overhead of a frame on the wire in bytes.
     overhead: str
 
 
 class LinkOptions(Line, total=False):
-    """What a link is like: in both directions, unless `reverse` says what differs from the second end to the first."""
+    """Properties of a link in both directions, unless `reverse` overrides the direction from the second end to the
+    first."""
 
-    #: By which events and results call it.
+    #: Name of the link in events and results.
     name: str
-    #: The longest IP packet.
+    #: Maximum length of an IP packet.
     mtu: int
-    #: What using it costs a shortest path.
+    #: Cost of the link for shortest paths.
     cost: int
-    #: The direction from the second end to the first, where it differs.
+    #: Overrides for the direction from the second end to the first.
     reverse: Line
 
 
@@ -68,8 +69,8 @@ def _given(**keys: Any) -> dict[str, Any]:
 def drop_tail(
     *, packets: int | None = None, bytes: str | int | None = None, ecn_threshold: int | str | None = None
 ) -> dict[str, Any]:
-    """A queue that drops what does not fit any more: so many packets, or bytes ("64 KB"). With `ecn_threshold` a packet with
-    which more than that wait is marked."""
+    """Drop-tail queue, limited in packets or in bytes ("64 KB"). With `ecn_threshold`, packets that find more than
+    that queued are marked."""
     if (packets is None) == (bytes is None):
         raise ValueError("a queue is limited by packets= or by bytes=")
     return _given(packets=packets, bytes=f"{bytes} B" if isinstance(bytes, int) else bytes, ecn_threshold=ecn_threshold)
@@ -79,7 +80,7 @@ def codel(
     *, packets: int | None = None, target: Time | None = None, interval: Time | None = None, ecn: bool | None = None,
     ce_threshold: Time | None = None,
 ) -> dict[str, Any]:
-    """A queue with CoDel; with `ecn` it marks in place of dropping."""
+    """CoDel queue; with `ecn` it marks instead of dropping."""
     return {"codel": _given(packets=packets, target=target, interval=interval, ecn=ecn, ce_threshold=ce_threshold)}
 
 
@@ -87,7 +88,7 @@ def fq_codel(
     *, packets: int | None = None, bytes: str | None = None, flows: int | None = None, quantum: str | None = None,
     target: Time | None = None, interval: Time | None = None, ecn: bool | None = None, ce_threshold: Time | None = None,
 ) -> dict[str, Any]:
-    """A queue for each of some flows, each with CoDel."""
+    """FQ-CoDel: one CoDel queue per group of flows."""
     return {"fq_codel": _given(packets=packets, bytes=bytes, flows=flows, quantum=quantum, target=target, interval=interval, ecn=ecn,
                                ce_threshold=ce_threshold)}
 
@@ -96,34 +97,34 @@ def red(
     *, min: str, max: str, limit: str, probability: float | None = None, weight: float | None = None,
     average_packet: str | None = None, ecn: bool | None = None,
 ) -> dict[str, Any]:
-    """Random early detection, by bytes that wait on average."""
+    """Random early detection, by the average queue length in bytes."""
     return {"red": _given(min=min, max=max, limit=limit, probability=probability, weight=weight, average_packet=average_packet, ecn=ecn)}
 
 
 def priority(
     bands: Sequence[Mapping[str, Any]], *, dscp: Mapping[int, int] | None = None, default: int | None = None
 ) -> dict[str, Any]:
-    """Queues of which each leaves when those before it are empty; `dscp` says which band a code point is in."""
+    """Strict priority queues; `dscp` maps code points to bands."""
     return {"priority": _given(bands=[dict(band) for band in bands], dscp=None if dscp is None else dict(dscp), default=default)}
 
 
 def gilbert_elliott(
     *, to_bad: float, to_good: float, loss_bad: float | None = None, loss_good: float | None = None
 ) -> dict[str, Any]:
-    """Loss in bursts: of a link that changes between a good and a bad state."""
+    """Gilbert-Elliott loss model: bursts of losses on a link that alternates between a good and a bad state."""
     return {"gilbert_elliott": _given(to_bad=to_bad, to_good=to_good, loss_bad=loss_bad, loss_good=loss_good)}
 
 
 @dataclasses.dataclass
 class Interface:
-    """An interface at the end of a link: its addresses ("10.0.0.1/24"; none at all if the list is empty, assigned ones if
-    it is None) and its hardware address."""
+    """Interface at the end of a link: addresses ("10.0.0.1/24"; an empty list means none, None means automatic) and
+    hardware address."""
 
     addresses: str | Sequence[str] | None = None
     mac: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """As the experiment file has it."""
+        """Representation in the experiment file."""
         addresses = [self.addresses] if isinstance(self.addresses, str) else self.addresses
         given = {"addresses": None if addresses is None else list(addresses), "mac": self.mac}
         return {key: value for key, value in given.items() if value is not None}
@@ -131,8 +132,8 @@ class Interface:
 
 @dataclasses.dataclass
 class Route:
-    """A route: to a network or "default", by the next router (or several, over which flows spread), or right onto the link
-    of the interface `dev`."""
+    """Route to a network or "default", by the next router (or several, for multipath), or directly onto the link of
+    the interface `dev`."""
 
     to: str
     via: str | Sequence[str] | None = None
@@ -140,7 +141,7 @@ class Route:
     metric: int | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """As the experiment file has it."""
+        """Representation in the experiment file."""
         via = self.via if self.via is None or isinstance(self.via, str) else list(self.via)
         given = {"to": self.to, "via": via, "dev": self.dev, "metric": self.metric}
         return {key: value for key, value in given.items() if value is not None}
@@ -148,7 +149,7 @@ class Route:
 
 @dataclasses.dataclass
 class Station:
-    """What hosts and routers have: interfaces by their names, and routes in place of those of shortest paths (or besides
+    """Base class of hosts and routers: interfaces by name, and routes instead of shortest paths (or in addition to
     them: `routing="shortest_path"`)."""
 
     interfaces: Mapping[str, Addresses] = dataclasses.field(default_factory=dict, kw_only=True)
@@ -156,7 +157,7 @@ class Station:
     routing: Literal["shortest_path", "static"] | None = dataclasses.field(default=None, kw_only=True)
 
     def station_dict(self) -> dict[str, Any]:
-        """As the experiment file has it."""
+        """Representation in the experiment file."""
         entry: dict[str, Any] = {}
         if self.interfaces:
             entry["interfaces"] = {name: _interface(own) for name, own in self.interfaces.items()}
@@ -169,21 +170,21 @@ class Station:
 
 @dataclasses.dataclass
 class Switch:
-    """A learning switch; it forgets a station that it has not heard of for `ageing`."""
+    """Learning switch; a station's entry expires after `ageing` without a frame."""
 
     name: str
     ageing: Time | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """As the experiment file has it."""
+        """Representation in the experiment file."""
         return {} if self.ageing is None else {"ageing": self.ageing}
 
 
 @dataclasses.dataclass
 class Management:
-    """The management interface of a P4 switch: servers of P4Runtime and of BMv2's Thrift interface at the end of a link,
-    `exp.link("controller", "s1:mgmt")`.
-    `device_id` is the number at the end of the switch's name unless given; each update of a write takes `control_latency`."""
+    """Management interface of a P4 switch: servers of P4Runtime and of BMv2's Thrift interface at the end of a link,
+    `exp.link("controller", "s1:mgmt")`. `device_id` defaults to the number at the end of the switch's name; each
+    update of a write takes `control_latency`."""
 
     interface: str | None = None
     address: str | None = None
@@ -193,7 +194,7 @@ class Management:
     control_latency: Time | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """As the experiment file has it."""
+        """Representation in the experiment file."""
         port = self.port if self.port is None or isinstance(self.port, int) else list(self.port)
         return _given(interface=self.interface, address=self.address, port=port, thrift_port=self.thrift_port,
                       device_id=self.device_id, control_latency=self.control_latency)
@@ -201,8 +202,8 @@ class Management:
 
 @dataclasses.dataclass
 class P4Switch:
-    """A switch that a P4 program makes; `exp.p4_switch(...)` makes one. The number at the end of an interface's name is the P4
-    port: `switch.port(1)` is the end of a link at port 1."""
+    """Switch programmed in P4; created by `exp.p4_switch(...)`. The number at the end of an interface's name is the
+    P4 port: `switch.port(1)` is the end of a link at port 1."""
 
     name: str
     p4: str | None = None
@@ -223,11 +224,11 @@ class P4Switch:
     trace: bool | None = None
 
     def port(self, number: int) -> str:
-        """A P4 port, as the end of a link."""
+        """P4 port as the end of a link."""
         return f"{self.name}:p{number}"
 
     def to_dict(self) -> dict[str, Any]:
-        """As the experiment file has it."""
+        """Representation in the experiment file."""
         entry = _given(
             p4=self.p4, p4info=self.p4info, cpu_port=self.cpu_port, latency=self.latency, packets_per_second=self.packets_per_second,
             input_packets=self.input_packets, queue_packets=self.queue_packets, queue_bytes=self.queue_bytes, queues=self.queues,
@@ -242,25 +243,25 @@ class P4Switch:
 
 @dataclasses.dataclass
 class Router(Station):
-    """A router; it holds the MSS option of TCP connections that pass to what its links carry (`clamp_mss="path_mtu"`) or to so
-    many bytes."""
+    """Router; it clamps the MSS option of forwarded TCP connections to the MTU of its links (`clamp_mss="path_mtu"`)
+    or to a number of bytes."""
 
     name: str
     clamp_mss: Literal["path_mtu"] | int | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """As the experiment file has it."""
+        """Representation in the experiment file."""
         entry = self.station_dict()
         return entry if self.clamp_mss is None else {**entry, "clamp_mss": self.clamp_mss}
 
 
-#: A host, a switch, a router, or the name of one, with its interface if it matters: "alice:eth1".
+#: A host, a switch, a router, or its name, optionally with an interface: "alice:eth1".
 End = Union[str, Switch, P4Switch, Router, Station]
 
 
 @dataclasses.dataclass
 class Simulator:
-    """Another simulator, with a channel at each of its ports. `exp.simulator(...)` makes one."""
+    """Another simulator, with a channel at each of its ports; created by `exp.simulator(...)`."""
 
     name: str
     command: str | Sequence[str] | None = None
@@ -274,11 +275,11 @@ class Simulator:
     devices: Sequence[Mapping[str, Any]] = ()
 
     def port(self, name: str) -> str:
-        """A port, as the end of a link."""
+        """Port as the end of a link."""
         return f"{self.name}:{name}"
 
     def to_dict(self) -> dict[str, Any]:
-        """As the experiment file has it."""
+        """Representation in the experiment file."""
         command = self.command if self.command is None or isinstance(self.command, str) else list(self.command)
         entry = _given(
             command=command, sync=self.sync, latency=self.latency, sync_interval=self.sync_interval,
@@ -293,7 +294,7 @@ class Simulator:
 
 
 class RadioOptions(TypedDict, total=False):
-    """The settings of a radio channel, as the guide on wireless networks has them."""
+    """Settings of a radio channel, documented in the guide on wireless networks."""
 
     range: float
     carrier_sense_range: float
@@ -314,7 +315,7 @@ class RadioOptions(TypedDict, total=False):
 
 @dataclasses.dataclass
 class Gateway:
-    """An interface of this machine at the end of a link. `exp.gateway(...)` makes one."""
+    """Interface of this machine at the end of a link; created by `exp.gateway(...)`."""
 
     name: str
     interface: str
@@ -323,14 +324,14 @@ class Gateway:
     hard_limit: Time | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """As the experiment file has it."""
+        """Representation in the experiment file."""
         return _given(interface=self.interface, address=self.address, namespace=self.namespace, hard_limit=self.hard_limit)
 
 
 @dataclasses.dataclass
 class Nic:
-    """A network controller of the e1000 family. `exp.nic(...)` makes one; hosts drive it, `exp.host(..., devices=[{"pci": "nic0",
-    "driver": "e1000"}])`, and a link ends at it."""
+    """Network controller of the e1000 family, created by `exp.nic(...)`. A host drives it, `exp.host(...,
+    devices=[{"pci": "nic0", "driver": "e1000"}])`, and a link ends at it."""
 
     name: str
     mac: str | None = None
@@ -339,25 +340,25 @@ class Nic:
     register: Time | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """As the experiment file has it."""
+        """Representation in the experiment file."""
         return _given(mac=self.mac, fetch=self.fetch, write_back=self.write_back, register=self.register)
 
 
 @dataclasses.dataclass
 class Memory:
-    """A memory that simulators reach over channels. `exp.memory(...)` makes one."""
+    """Memory that simulators access over channels; created by `exp.memory(...)`."""
 
     name: str
     size: str | int
     access: Time | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """As the experiment file has it."""
+        """Representation in the experiment file."""
         return _given(size=self.size, access=self.access)
 
 
 class Links:
-    """The links of an experiment, its switches, routers and radio channels."""
+    """Links of an experiment, with its switches, routers and radio channels."""
 
     def __init__(self) -> None:
         self.switches: dict[str, Switch | P4Switch] = {}
@@ -381,8 +382,9 @@ class Links:
         input_packets: int | None = None, queue_packets: int | None = None, queue_bytes: str | int | None = None,
         queues: int | None = None, timestamps: Literal["us", "ns"] | None = None, trace: bool | None = None,
     ) -> P4Switch:
-        """Adds a switch that a P4 program makes: source (.p4) or BMv2 JSON. `management=True` gives it a P4Runtime server at
-        the link end `"name:mgmt"`; without `p4` a controller brings the program. `trace` writes its decisions down, packet by packet."""
+        """Adds a switch programmed in P4: source (.p4) or BMv2 JSON. `management=True` gives it a P4Runtime server at
+        the link end `"name:mgmt"`; without `p4` a controller installs the program. `trace` records its decisions for
+        each packet."""
         if p4 is None and not management:
             raise ValueError(f"switch '{name}' has neither p4= nor management=: nobody would bring a program")
         served = Management() if management is True else management or None
@@ -406,9 +408,10 @@ class Links:
         environment: Mapping[str, str] | None = None, working_directory: str | None = None, start_timeout: Time | None = None,
         devices: Sequence[Mapping[str, Any]] = (),
     ) -> Simulator:
-        """Adds another simulator, with which frames are exchanged over channels. In its command `{PORT}` stands for the
-        adapter URL of a port, which a link to `"name:PORT"` makes; `ports` says which of them listen, {"left": {"role":
-        "listen"}}, or have a socket of their own. `devices` are the PCI devices of one that is a machine, [{"pci": "nic0"}]."""
+        """Adds another simulator, which exchanges frames over channels. In its command, `{PORT}` stands for the
+        adapter URL of a port, which a link to `"name:PORT"` creates. `ports` lists ports that listen, {"left":
+        {"role": "listen"}}, or use a given socket. `devices` are the PCI devices of a simulated machine, [{"pci":
+        "nic0"}]."""
         made = Simulator(
             name, command, dict(ports or {}), sync, latency, sync_interval, dict(environment or {}), working_directory, start_timeout,
             devices)
@@ -418,8 +421,9 @@ class Links:
     def radio(
         self, name: str, stations: Sequence[str] | Mapping[str, Any], *, mobility: Mapping[str, Any] | None = None, **what: Unpack[RadioOptions],
     ) -> Self:
-        """Adds a radio channel of these hosts or routers: names or patterns if `mobility` says where they are, such as `{"ns2": "scenario.tcl"}`
-        or `{"random_waypoint": {"area": [1000, 1000], "speed": [1, 10]}}`; otherwise a mapping to positions. Gives the experiment back."""
+        """Adds a radio channel of these hosts or routers: names or patterns if `mobility` defines their positions,
+        such as `{"ns2": "scenario.tcl"}` or `{"random_waypoint": {"area": [1000, 1000], "speed": [1, 10]}}`;
+        otherwise a mapping to positions. Returns the experiment."""
         given = dict(stations) if isinstance(stations, Mapping) else list(stations)
         more = {} if mobility is None else {"mobility": dict(mobility)}
         self.radios[self._new(name)] = {"stations": given, **more, **what}
@@ -428,20 +432,21 @@ class Links:
     def gateway(
         self, name: str, interface: str, *, address: str | None = None, namespace: str | None = None, hard_limit: Time | None = None,
     ) -> Gateway:
-        """Adds a gateway to an interface of this machine: the name of one that exists, "tap:NAME" or "unix:PATH". The experiment then
-        runs in real time. `address` is the machine's at a TAP interface; a frame that leaves later than `hard_limit` ends the run."""
+        """Adds a gateway to an interface of this machine: the name of an existing one, "tap:NAME" or "unix:PATH". The
+        experiment then runs in real time. `address` is the machine's at a TAP interface; a frame sent later than
+        `hard_limit` ends the run."""
         self.gateways[self._new(name)] = made = Gateway(name, interface, address, namespace, hard_limit)
         return made
 
     def nic(
         self, name: str, *, mac: str | None = None, fetch: Time | None = None, write_back: Time | None = None, register: Time | None = None,
     ) -> Nic:
-        """Adds a network controller of the e1000 family, which a host or a simulator drives."""
+        """Adds a network controller of the e1000 family, driven by a host or a simulator."""
         self.nics[self._new(name)] = made = Nic(name, mac, fetch, write_back, register)
         return made
 
     def memory(self, name: str, size: str | int, *, access: Time | None = None) -> Memory:
-        """Adds a memory, which simulators reach: `exp.simulator(..., devices=[{"memory": name}])`."""
+        """Adds a memory for simulators: `exp.simulator(..., devices=[{"memory": name}])`."""
         self.memories[self._new(name)] = made = Memory(name, size, access)
         return made
 
@@ -451,20 +456,22 @@ class Links:
         return name
 
     def link(self, first: End, second: End, **what: Unpack[LinkOptions]) -> Self:
-        """Adds a link between two interfaces of hosts, switches, routers, simulators or gateways. Gives the experiment back."""
+        """Adds a link between two interfaces of hosts, switches, routers, simulators or gateways. Returns the
+        experiment."""
         ends = [end if isinstance(end, str) else getattr(end, "name") for end in (first, second)]
         self.links.append({"between": ends, **what})
         return self
 
     def linked(self) -> set[str]:
-        """The names of what is at the ends of links."""
+        """Names of the nodes at the ends of links."""
         stations = {station.partition(":")[0] for radio in self.radios.values() for station in radio["stations"]}
         return stations | {end.partition(":")[0] for link in self.links for end in link["between"]}
 
     def draw_links(
         self, made: drawing.Drawing, hosts: Mapping[str, object], linked: Iterable[str], devices: Sequence[tuple[str, str]],
     ) -> None:
-        """Adds what has links to a drawing, and the links. `linked` are the hosts that have some, `devices` hosts and their PCI devices."""
+        """Adds linked nodes and their links to a drawing. `linked` are the hosts with links, `devices` hosts and
+        their PCI devices."""
         kinds = {**dict.fromkeys(hosts, "host"), **dict.fromkeys(self.switches, "switch"), **dict.fromkeys(self.routers, "router"),
                  **dict.fromkeys(self.simulators, "simulator"), **dict.fromkeys(self.gateways, "gateway"),
                  **dict.fromkeys(self.nics, "nic"), **dict.fromkeys(self.memories, "memory"), **dict.fromkeys(self.radios, "radio")}
@@ -484,7 +491,7 @@ class Links:
         made.edges += [drawing.Edge(("station", host), ("station", device), "PCI") for host, device in devices]
 
     def links_dict(self) -> dict[str, Any]:
-        """As the experiment file has it."""
+        """Representation in the experiment file."""
         entry = {
             "switches": {name: switch.to_dict() for name, switch in self.switches.items()},
             "routers": {name: router.to_dict() for name, router in self.routers.items()},

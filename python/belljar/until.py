@@ -1,4 +1,4 @@
-"""When a sweep knows enough: seeds are added until a mean is known as narrowly as asked."""
+"""Stopping rules of sweeps: seeds are added until a mean is known with a given precision."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True)
 class HalfWidth:
-    """Seeds are added to each combination of parameters until the interval of its mean is no wider than so much to each side.
-    `half_width` makes one."""
+    """Adds seeds to each combination of parameters until the half width of the mean's interval is within a limit.
+    Created by `half_width`."""
 
     width: float
-    #: Whether `width` is a share of the mean.
+    #: True if `width` is a share of the mean.
     relative: bool
     of: str | None
     confidence: float
     most: int
 
     def more(self, points: Sequence[Point], measure: Callable[[Results], Any]) -> list[tuple[dict[str, Any], int]]:
-        """The runs, by parameters and seed, that are to be made next; none when all is known or `most` are made."""
+        """Runs to execute next, by parameters and seed; none when the precision is reached or `most` runs exist."""
         variants: dict[str, list[Point]] = {}
         for point in points:
             variants.setdefault(repr(point.parameters), []).append(point)
@@ -41,8 +41,8 @@ class HalfWidth:
         return wave
 
     def _lacking(self, values: Sequence[float], made: int) -> int:
-        """Number of runs to add to those that were made; at most as many as there are, since a spread that is known badly asks for
-        too many."""
+        """Number of runs to add to the existing ones; at most their number, because a poorly known spread
+        overestimates the need."""
         if len(values) < FEWEST_RUNS:
             return max(FEWEST_RUNS - len(values), made)
         band = mean_band(values, self.confidence)
@@ -65,11 +65,11 @@ class HalfWidth:
 
 
 def half_width(width: float | str, of: str | None = None, *, confidence: float = 0.95, most: int = 1000) -> HalfWidth:
-    """Asks for intervals of the mean +- `width`: a number, or a share of the mean, "5 %". `of` names one of the values that
-    `measure` gives, if there are several. No combination of parameters gets more than `most` runs.
+    """Requests intervals of the mean +- `width`: a number, or a share of the mean, "5 %". `of` names one of several
+    values of `measure`. No combination of parameters gets more than `most` runs.
 
-    The interval is looked at again and again while runs come in, so it covers the mean a little less often than `confidence` says;
-    begin with ten seeds or more where that matters."""
+    The interval is evaluated repeatedly while runs complete, so its coverage is slightly below `confidence`; start
+    with ten seeds or more where that matters."""
     text = str(width).strip()
     relative = text.endswith("%")
     try:

@@ -1,4 +1,4 @@
-"""One run of a sweep, as a worker makes it: in a thread of this process, in a job of a batch system, on another machine."""
+"""Execution of one run of a sweep by a worker: a thread of this process, a job of a batch system, or another machine."""
 
 from __future__ import annotations
 
@@ -22,43 +22,43 @@ from .run import Options, RunFailed, run_text
 
 
 class WorkersDiffer(BelljarError):
-    """A worker has another program or other files than the others: what it ran cannot be put beside theirs."""
+    """A worker has another program or other input files than the others: its results are not comparable."""
 
 
 @dataclasses.dataclass
 class Task:
-    """One run to be made: plain data, so that it can travel."""
+    """Run to execute, as plain data for transfer to a worker."""
 
-    #: The experiment as text, and the directory that its paths are relative to.
+    #: Experiment as text, and the base directory of its paths.
     text: str
     directory: str
     seed: int
-    #: The results folder on a shared file system.
+    #: Results folder on a shared file system.
     path: str
     #: Options of `belljar.run`.
     options: dict[str, Any]
-    #: `identity()` where the sweep was started; None: not looked at.
+    #: `identity()` of the process that started the sweep; None: not checked.
     program: str | None
-    #: A file that is there if the file system is shared, and its content.
+    #: Path and content of a file that exists if the file system is shared.
     token: tuple[str, str]
 
 
 @dataclasses.dataclass
 class Outcome:
-    """What has become of a run. It says it as data: batch systems bring exceptions back as text."""
+    """Outcome of a run, as data: batch systems transfer exceptions as text."""
 
-    #: "done"; "lost" if it was ended from outside and can be made again; "mistake" if the experiment cannot be run; "differs" if the
-    #: worker has another program.
+    #: "done"; "lost" if it was ended from outside and can be repeated; "mistake" if the experiment cannot be run;
+    #: "differs" if the worker has another program.
     kind: Literal["done", "lost", "mistake", "differs"]
-    #: Of a run that is done: why it did not end as expected.
+    #: Reason why a completed run did not end as expected.
     problem: str | None = None
-    #: Real time that it took, in seconds.
+    #: Real time of the run in seconds.
     seconds: float = 0.0
-    #: The machine that made it.
+    #: Machine that executed the run.
     machine: str = ""
-    #: The results folder as a compressed archive where the file system is not shared.
+    #: Results folder as a compressed archive, if the file system is not shared.
     archive: bytes | None = None
-    #: It took longer than its timeout.
+    #: True if the run exceeded its timeout.
     late: bool = False
 
 
@@ -66,17 +66,18 @@ _identities: dict[tuple[str, int, int], str] = {}
 
 
 def identity(binary: str | os.PathLike[str] | None = None) -> str:
-    """The program's version and build: its SHA-256, or that of the one which a checkout's launcher has built."""
+    """Version and build of the program: its SHA-256; for a checkout's launcher, that of the binary that it built."""
     path = find_binary(binary)
     told = subprocess.run([path, "--version"], capture_output=True, text=True)
     if told.returncode != 0:
         raise BelljarError(f"{path} --version failed: {told.stderr.strip()}")
     version = told.stdout.strip()
     if path.read_bytes()[:2] == b"#!":
-        # A checkout's launcher: what it has built is found by asking it, and the target directory is the caller's to choose.
+        # For a checkout's launcher, the built binary is found by asking the launcher, because the caller may choose
+        # the target directory.
         target = pathlib.Path(os.environ.get("CARGO_TARGET_DIR") or path.parent / "target")
         built = target / "release" / "belljar"
-        # Another script than the launcher of a checkout stands for itself.
+        # Any other script stands for itself.
         path = built if built.is_file() else path
     status = path.stat()
     key = (str(path), status.st_size, status.st_mtime_ns)
@@ -86,7 +87,7 @@ def identity(binary: str | os.PathLike[str] | None = None) -> str:
 
 
 def run_task(task: Task) -> Outcome:
-    """Makes the run."""
+    """Executes the run."""
     machine = platform.node()
     if task.program is not None:
         try:
@@ -100,7 +101,8 @@ def run_task(task: Task) -> Outcome:
     if token.is_file() and token.read_text() == task.token[1]:
         return _run_into(pathlib.Path(task.path), task, machine)
     with tempfile.TemporaryDirectory(prefix="belljar-") as scratch:
-        # By the same last names: what a guest sees of its folder's path is as near to the others' as can be.
+        # The same last path components, so that the folder path visible to guests differs as little as possible
+        # between runs.
         path = pathlib.Path(scratch, *pathlib.Path(task.path).parts[-2:])
         outcome = _run_into(path, task, machine)
         if outcome.kind == "done" and path.is_dir():
@@ -119,7 +121,8 @@ def _run_into(path: pathlib.Path, task: Task, machine: str) -> Outcome:
     except RunFailed as failure:
         if failure.killed:
             return Outcome("lost", f"the program was killed on {machine}", machine=machine)
-        # One that has left no results is a mistake in the experiment, and so are all that follow; but for one that took too long.
+        # A run without results indicates an error in the experiment, which all other runs share, unless it exceeded
+        # its timeout.
         if failure.results is None and not failure.late:
             return Outcome("mistake", str(failure), machine=machine)
         problem, late = str(failure), failure.late
@@ -134,16 +137,16 @@ def _packed(path: pathlib.Path) -> bytes:
 
 
 def unpack(archive: bytes, path: pathlib.Path) -> None:
-    """Puts the results folder that a worker has sent in its place."""
+    """Installs the results folder sent by a worker."""
     shutil.rmtree(path, ignore_errors=True)
     path.mkdir(parents=True)
     with tarfile.open(fileobj=io.BytesIO(archive), mode="r:gz") as content:
-        # A results folder has links to other places of itself, and sockets' names at most.
+        # A results folder contains at most links into itself and socket names.
         content.extractall(path, filter="tar") if hasattr(tarfile, "tar_filter") else content.extractall(path)
 
 
 def manifest(results: Results | pathlib.Path) -> dict[str, str]:
-    """The machine's files that a run has read, and their SHA-256."""
+    """Files of this machine that a run has read, and their SHA-256."""
     file = (results if isinstance(results, pathlib.Path) else results.path) / "manifest.sha256"
     if not file.is_file():
         return {}
@@ -152,14 +155,14 @@ def manifest(results: Results | pathlib.Path) -> dict[str, str]:
 
 
 class Inputs:
-    """The files that the runs of a sweep have read. All runs must have read the same."""
+    """Input files of a sweep. All runs must have read identical ones."""
 
     def __init__(self) -> None:
         self.known: dict[str, tuple[str, str]] = {}
         self._here: dict[str, str | None] = {}
 
     def add(self, path: pathlib.Path, machine: str) -> None:
-        """Takes a run's manifest in; raises WorkersDiffer if a file is another one than in the runs before."""
+        """Adds a run's manifest; raises WorkersDiffer if a file differs from that of an earlier run."""
         read = manifest(path)
         for name, digest in read.items():
             before = self.known.setdefault(name, (digest, machine))
@@ -169,7 +172,7 @@ class Inputs:
                     "be put side by side: make the files the same, or sweep into another folder")
 
     def is_current(self, path: pathlib.Path) -> bool:
-        """Tells if the files that a run has read are still the same on this machine."""
+        """True if the files that a run has read are unchanged on this machine."""
         return all(self._digest(name) == digest for name, digest in manifest(path).items())
 
     def _digest(self, name: str) -> str | None:
@@ -182,7 +185,7 @@ class Inputs:
 
 
 def fingerprint(task: Task) -> str:
-    """What a run is made from. How fast it is made is no part of it."""
+    """Fingerprint of a run's inputs. Execution options that only affect speed are excluded."""
     made_from = {k: v for k, v in task.options.items() if k not in ("parallelism", "timeout", "check", "binary")}
     text = task.text + json.dumps([task.seed, made_from], default=str, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()
