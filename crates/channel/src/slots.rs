@@ -23,7 +23,7 @@ impl Region {
     /// Creates a region of `len` zero bytes, sealed against shrinking.
     ///
     /// # Errors
-    /// Those of memfd_create(2), ftruncate(2), fcntl(2) and mmap(2).
+    /// Errors of memfd_create(2), ftruncate(2), fcntl(2) and mmap(2).
     pub fn create(len: usize) -> Result<Region> {
         // SAFETY: the name is a C string; a fresh descriptor has no other owner.
         let file = unsafe {
@@ -45,7 +45,7 @@ impl Region {
     /// it, after which an access raises SIGBUS.
     ///
     /// # Errors
-    /// Those of fstat(2) and mmap(2); an empty file cannot be mapped.
+    /// Errors of fstat(2) and mmap(2); an empty file cannot be mapped.
     pub fn open(file: OwnedFd) -> Result<Region> {
         let file = File::from(file);
         let len = usize::try_from(file.metadata()?.len()).map_err(|_| ErrorKind::FileTooLarge)?;

@@ -21,8 +21,8 @@ pub fn is_socket_path(path: &Path) -> bool {
 /// through its directory's descriptor.
 ///
 /// # Errors
-/// Those of the call and of opening the directory, and `InvalidInput` for a path that [`is_socket_path`]
-/// refuses.
+/// Errors of the call and of opening the directory, and `InvalidInput` for a path that [`is_socket_path`]
+/// rejects.
 pub fn with_socket_path<T>(path: &Path, call: impl FnOnce(&Path) -> Result<T>) -> Result<T> {
     if fits(path) {
         return call(path);

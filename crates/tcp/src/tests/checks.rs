@@ -35,7 +35,7 @@ fn resets_count_only_at_the_exact_number() {
     solo.feed(&solo.segment(Flags::RST, PEERS, 0), b"");
     solo.feed(&solo.segment(Flags::RST, PEERS + 100_000, 0), b"");
     assert_eq!(solo.sent().len(), 0);
-    // RFC 5961: in the window but not at its edge: challenge.
+    // RFC 5961: a reset inside the window, but not at its edge, is challenged.
     solo.feed(&solo.segment(Flags::RST, PEERS + 2, 0), b"");
     let (challenge, _) = solo.sent_one();
     assert_eq!((challenge.flags, challenge.ack.0), (Flags::ACK, PEERS + 1));
@@ -80,7 +80,7 @@ fn segments_outside_the_window_are_acknowledged_and_dropped() {
     solo.sent();
     solo.data(PEERS + 1, OURS + 1, b"abc");
     assert_eq!(solo.sent_one().0.ack.0, PEERS + 4);
-    // Overlap: only what is new counts.
+    // Overlapping data: only the new part counts.
     solo.data(PEERS + 2, OURS + 1, b"bcdef");
     let mut buffer = [0; 10];
     assert_eq!(solo.tcp.recv(&mut buffer, solo.now), 6);

@@ -108,7 +108,7 @@ fn data_for_nobody_is_answered_with_a_reset() {
     world.ends[0].to_send = 100;
     world.run_for(MS(100));
     assert_eq!(world.states(), [State::Closed; 2]);
-    // The peer's FIN was received: EPIPE, as Linux says.
+    // The peer's FIN was received, so the error is EPIPE, as on Linux.
     assert_eq!(world.ends[0].tcp.take_error(), Some(TcpError::BrokenPipe));
 }
 
@@ -168,13 +168,13 @@ fn time_wait_makes_room_for_a_newer_syn() {
         solo.feed(&solo.segment(Flags::ACK | Flags::FIN, PEERS + 1, OURS + 2), b"");
         assert_eq!(solo.tcp.state(), State::TimeWait);
         assert_eq!(solo.sent_one().0.ack.0, PEERS + 2);
-        // FIN again: the ACK was lost. TIME-WAIT starts anew.
+        // A retransmitted FIN: its ACK was lost. TIME-WAIT restarts.
         let before = solo.tcp.next_timer().unwrap();
         solo.now += MS(1000);
         solo.feed(&solo.segment(Flags::ACK | Flags::FIN, PEERS + 1, OURS + 2), b"");
         assert_eq!(solo.sent_one().0.ack.0, PEERS + 2);
         assert_eq!(solo.tcp.next_timer().unwrap(), before + MS(1000));
-        // An old SYN is challenged, a newer one is welcome.
+        // An old SYN is challenged; a newer one reopens the connection.
         solo.feed(&solo.segment(Flags::SYN, PEERS, 0), b"");
         assert_eq!(solo.sent_one().0.flags, Flags::ACK);
         let newer = if modern {
@@ -190,14 +190,14 @@ fn time_wait_makes_room_for_a_newer_syn() {
 #[test]
 fn refused_and_reset_connects() {
     let mut solo = Solo::connecting(Config::default());
-    // A reset that acknowledges something else is not for us.
+    // A reset that acknowledges another number does not belong to this connection.
     solo.feed(&solo.segment(Flags::RST | Flags::ACK, 0, OURS + 2), b"");
     assert_eq!(solo.tcp.state(), State::SynSent);
     solo.sent();
     solo.feed(&solo.segment(Flags::RST | Flags::ACK, 0, OURS + 1), b"");
     assert_eq!(solo.tcp.take_error(), Some(TcpError::Refused));
     assert!(solo.tcp.is_finished());
-    // An ACK of something never sent, from an old connection: reset it.
+    // An ACK of a number never sent belongs to an old connection and is answered with a reset.
     let mut solo = Solo::connecting(Config::default());
     solo.feed(&solo.segment(Flags::ACK, 77, OURS + 500), b"");
     let (reset, _) = solo.sent_one();
@@ -220,13 +220,13 @@ fn a_repeated_syn_is_answered_again() {
         let reply = Repr::parse(&Packet::new_checked(&bytes[..]).unwrap());
         assert_eq!((reply.flags, reply.seq.0, reply.ack.0), (Flags::SYN | Flags::ACK, 9, 6));
         assert!(server.poll_transmit(SimTime::ZERO, 0, &mut bytes).is_none());
-        // Once in half a second.
+        // At most one per half second.
         now += SimDuration::from_millis(500);
         for _ in 0..2 {
             assert_eq!(server.on_segment(&syn, b"", Ecn::NotEct, now), Disposition::Consumed);
         }
     }
-    // A final ACK of the wrong number is reset.
+    // A final ACK with a wrong number is answered with a reset.
     let ack = Repr { flags: Flags::ACK, seq: crate::Seq(6), ack: crate::Seq(77), ..syn };
     server.poll_transmit(SimTime::ZERO, 0, &mut bytes).unwrap();
     assert_eq!(server.on_segment(&ack, b"", Ecn::NotEct, SimTime::ZERO), Disposition::Consumed);

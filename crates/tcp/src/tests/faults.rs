@@ -1,11 +1,11 @@
-//! Transfers through links that lose, reorder and duplicate: every byte arrives, whatever happens.
-//! A failure names the seed; `run(seed)` replays it.
+//! Transfers over links that lose, reorder and duplicate segments: every byte arrives. A failure reports the
+//! seed; `run(seed)` replays it.
 
 use super::util::{Link, World};
 use crate::{Config, CongestionAlgorithm, EcnPolicy, MtuProbing, State, TcpError};
 use belljar_base::{Seed, SimDuration, SimTime};
 
-/// A random link, random configurations, both directions at once.
+/// Transfer over a random link, with random configurations, in both directions at once.
 fn run(seed: u64) {
     let mut dice = Seed(seed).stream(&["faults"]);
     let rate = [1_000_000, 10_000_000, 100_000_000, 1_000_000_000][dice.below(4) as usize];
@@ -18,7 +18,7 @@ fn run(seed: u64) {
     link.mark_above = [usize::MAX, 20_000][dice.below(2) as usize];
     link.reorder = [0.0, 0.05, 0.5][dice.below(3) as usize];
     link.reorder_by = delay.saturating_mul(1 + dice.below(4)).max(SimDuration::from_micros(100));
-    // Where what is long vanishes, both ends must be able to find that out.
+    // If the link drops long segments silently, both ends must be able to detect it.
     let black_hole = link.loss < 0.1 && dice.chance(0.2);
     if black_hole {
         link.swallows_above = 200 + dice.below(1300) as usize;
@@ -56,14 +56,14 @@ fn run(seed: u64) {
             .map(|(fixed, greatest)| fixed.unwrap_or(greatest) as usize);
         (receive, send)
     });
-    // Half of the connections begin with data in the SYN, and of those one in three with a cookie that is wrong.
+    // Half of the connections start with data in the SYN, a third of those with an invalid cookie.
     let in_syn = dice.below(3000) as usize;
     let mut world = match dice.below(6) {
         0..3 => World::new(link, configs, seed),
         kind => World::opened_fast(link, configs, seed, in_syn, kind != 3),
     };
     world.tracing = true;
-    // Where one exchange in two fails, timeouts of minutes are the rule: little data there.
+    // If one exchange in two fails, timeouts of minutes are common, so little data is sent.
     let scale =
         if world.link.loss >= 0.1 { 20_000 } else { [300, 30_000, 1_000_000][dice.below(3) as usize] };
     for end in &mut world.ends {
@@ -71,7 +71,7 @@ fn run(seed: u64) {
         end.closes = true;
         end.tcp.set_nodelay(dice.chance(0.5));
         if scale <= 30_000 && dice.chance(0.3) {
-            // A program that is slow: windows close and open again.
+            // A slow program: windows close and reopen.
             end.at_once = 1 + dice.below(4000) as usize;
             end.pause = SimDuration::from_micros(1 + dice.below(300_000));
         }
@@ -80,14 +80,14 @@ fn run(seed: u64) {
     world.run_while(limit, |w| {
         for (this, end) in w.ends.iter().enumerate() {
             let ((receive, send), (peers, _)) = (limits[this], limits[1 - this]);
-            // Linux fills a buffer whole once it is begun, and goes on with one that was sent in part.
+            // Linux fills a buffer completely once it is allocated, and continues one that was sent in part.
             assert!(end.tcp.unacknowledged_bytes() <= send + peers + 65_536, "the send buffer {w:#?}");
             assert!(end.tcp.readable_bytes() + end.tcp.rcv.held() <= receive, "the receive buffer {w:#?}");
         }
         w.states().iter().any(|s| !matches!(s, State::Closed | State::TimeWait)) || has_unread(w)
     });
     for i in 0..2 {
-        // The peer's TIME-WAIT may end before a last ACK gets through; then FIN meets a reset.
+        // The peer's TIME-WAIT may end before the last ACK arrives; a retransmitted FIN then causes a reset.
         let error = world.ends[i].tcp.error();
         assert!(matches!(error, None | Some(TcpError::Reset)), "end {i} {error:?} {world:#?}");
         assert_eq!(world.ends[i].received, world.ends[1 - i].to_send, "end {i} {world:#?}");
@@ -99,7 +99,8 @@ fn has_unread(world: &World) -> bool {
     world.ends.iter().any(|end| end.tcp.readable_bytes() > 0)
 }
 
-/// By hand, for as long as one likes: `BELLJAR_SEEDS=100000 cargo test -p belljar-tcp --release -- --ignored many_seeds`.
+/// Manual run over many seeds: `BELLJAR_SEEDS=100000 cargo test -p belljar-tcp --release -- --ignored
+/// many_seeds`.
 #[test]
 #[ignore = "goes on for minutes"]
 fn many_seeds() {

@@ -1,4 +1,4 @@
-//! Windows and when to send: zero windows, Nagle, corks, delayed ACKs.
+//! Windows and the decision when to send: zero windows, Nagle, corks, delayed ACKs.
 
 use super::solo::{OURS, PEERS, Solo};
 use super::util::World;
@@ -19,7 +19,7 @@ fn a_stopped_reader_stops_the_sender_and_starts_it_again() {
     let info = world.ends[0].tcp.info(world.now);
     assert_eq!(info.unacked, 0);
     assert!(info.unsent_bytes > 0);
-    // Zero-window probes back off: 30 s see only a few.
+    // Zero-window probes back off: only a few are sent in 30 s.
     let probes =
         world.trace.iter().filter(|&&(at, end, _, len)| end == 0 && len == 0 && at > SimTime::from_secs(1));
     assert!((3..10).contains(&probes.count()), "{world:#?}");
@@ -35,7 +35,7 @@ fn a_lost_window_update_is_found_by_a_probe() {
     world.ends[0].to_send = 200_000;
     world.run_for(SimDuration::from_secs(2));
     world.ends[1].reads = true;
-    // The window update goes missing.
+    // The window update is lost.
     let mut lost = 0;
     world.filter = Box::new(move |_, end, repr, len| {
         let update = end == 1 && len == 0 && repr.window > 0;
@@ -46,7 +46,7 @@ fn a_lost_window_update_is_found_by_a_probe() {
     assert!(world.now < SimTime::from_secs(10), "{}", world.now);
 }
 
-/// RFC 9293, section 3.8.6.2.2: no window is announced until it is worth a segment.
+/// RFC 9293, section 3.8.6.2.2: no window is announced until it has space for a segment.
 #[test]
 fn reading_byte_by_byte_makes_no_silly_windows() {
     let mut world = World::simple();
@@ -85,7 +85,7 @@ fn a_probe_is_answered_and_does_not_kill() {
         gaps.push(at.since(last).as_millis());
         last = at;
         let (probe, payload) = solo.sent_one();
-        // A byte that was acknowledged before, so that the peer must answer.
+        // The sequence number of a byte already acknowledged, which the peer must answer.
         assert_eq!((probe.seq.0, payload.len()), (OURS, 0));
         solo.feed(&closed, b"");
     }
@@ -125,7 +125,8 @@ fn nagle_holds_back_a_second_small_segment() {
     solo.now += MS(10);
     solo.data(PEERS + 1, OURS + 4, b"");
     assert_eq!(solo.sent_one().1, b"twothree");
-    // A full segment goes at once, its small rest waits (Minshall): "two three" is not acknowledged.
+    // A full segment is sent at once and the small rest is withheld (Minshall): "two three" is
+    // unacknowledged.
     solo.tcp.send(&[7; 2000], solo.now);
     let sent = solo.sent();
     assert_eq!(sent.iter().map(|(_, payload)| payload.len()).collect::<Vec<_>>(), [1460]);
@@ -199,7 +200,7 @@ fn acks_are_quick_at_first_then_delayed() {
     solo.data(seq + 1000, OURS + 1, &[1; 1000]);
     solo.tcp.recv(&mut buffer, solo.now);
     assert_eq!(solo.sent_one().0.ack.0, seq + 2000);
-    // TCP_QUICKACK turns delays off again.
+    // TCP_QUICKACK disables delayed ACKs again.
     solo.tcp.set_quickack(true, solo.now);
     solo.data(seq + 2000, OURS + 1, &[1; 10]);
     assert_eq!(solo.sent().len(), 1);
@@ -230,7 +231,7 @@ fn writers_are_woken_when_a_third_is_free() {
     world.run_for(MS(100));
     let end = &mut world.ends[0];
     end.tcp.set_send_buffer(30_000);
-    // A buffer more than the limit allows, since one that is begun is filled.
+    // One buffer above the limit, since a buffer is filled once it is allocated.
     let mut written = 0;
     while let n @ 1.. = end.tcp.send(&[0; 50_000], world.now) {
         written += n;
@@ -244,7 +245,7 @@ fn writers_are_woken_when_a_third_is_free() {
     assert!(free >= 10_000, "{free}");
 }
 
-/// What Linux 6.18 shows as `SO_SNDBUF` of connections over `lo` with these `TCP_MAXSEG`.
+/// `SO_SNDBUF` that Linux 6.18 reports for connections over `lo` with these `TCP_MAXSEG`.
 #[test]
 fn the_send_buffer_holds_the_first_window_twice() {
     for (mss, reno, bbr) in [
@@ -265,7 +266,7 @@ fn the_send_buffer_holds_the_first_window_twice() {
     }
 }
 
-/// The kernel's window of such a flow stays where it is for as long as it lasts: the program would send more.
+/// In the kernel, the window of such a flow does not change while it lasts: the program would send more.
 #[test]
 fn a_window_that_the_send_buffer_leaves_unused_does_not_decay() {
     let config = Config { wmem: [4096, 16_384, 300_000], ..Config::default() };
@@ -291,7 +292,7 @@ fn fixed_buffers_bound_what_is_held() {
     assert_eq!(world.ends[1].tcp.receive_buffer(), 8192);
 }
 
-/// Behind a hole three ACKs go at once; those of more that comes closely together are one.
+/// Out-of-order data causes three immediate ACKs; ACKs of further segments in close succession are merged.
 #[test]
 fn acks_behind_a_hole_are_compressed() {
     let mut solo = Solo::modern();

@@ -1,11 +1,11 @@
-//! Random segments, calls and times: nothing panics, nothing grows without bound, timers advance.
+//! Random segments, calls and times: no panic, no unbounded growth, and timers advance.
 
 use super::solo::{OURS, PEERS, Solo};
 use crate::{CongestionAlgorithm, Ecn, Flags, Keepalive, Seq, State};
 use belljar_base::{Seed, SimDuration, Stream};
 use belljar_wire::tcp::Timestamps;
 
-/// A number near one of the edges that the code compares with, or anywhere.
+/// A number near one of the limits that the code compares with, or a random number.
 fn number(dice: &mut Stream, solo: &Solo) -> Seq {
     let near = match dice.below(6) {
         0 => Seq(OURS),

@@ -7,8 +7,8 @@ use belljar_base::{SimDuration, SimTime};
 
 const MS: fn(u64) -> SimDuration = SimDuration::from_millis;
 
-/// A transfer of `bytes` over 100 Mbit/s and 20 ms in which the data segments with these numbers
-/// (from 1, retransmissions counted) are lost.
+/// Transfers `bytes` over 100 Mbit/s and 20 ms, losing the data segments with these numbers (from 1,
+/// retransmissions included).
 fn transfer(bytes: u64, lost: &'static [u32], config: Config) -> World {
     let mut world = World::new(Link::new(100_000_000, MS(10)), [config.clone(), config], 1);
     world.tracing = true;
@@ -22,7 +22,7 @@ fn transfer(bytes: u64, lost: &'static [u32], config: Config) -> World {
     world
 }
 
-/// Transmissions of data that had been sent before.
+/// Data segments that are retransmissions.
 fn retransmissions(world: &World) -> Vec<SimTime> {
     let mut highest = None;
     let mut found = Vec::new();
@@ -98,24 +98,24 @@ fn newreno_repairs_without_sack() {
     let times = retransmissions(&world);
     assert_eq!(times.len(), 2);
     assert!(patience(&world) < MS(40), "{}", patience(&world));
-    // The second hole shows in the partial ACK, a round trip later.
+    // A partial ACK reveals the second hole one round trip later.
     assert!(times[1].since(times[0]) < MS(30), "{}", times[1].since(times[0]));
 }
 
 #[test]
 fn the_tail_is_probed_after_two_round_trips() {
-    // 20,000 bytes are 14 segments; the last two are lost. The probe repeats the last, and its
-    // SACK shows the other.
+    // 20,000 bytes are 14 segments; the last two are lost. The probe retransmits the last one, and its SACK
+    // reveals the other.
     let world = transfer(20_000, &[13, 14], Config::default());
     let times = retransmissions(&world);
     assert_eq!(times.len(), 2);
     let last = world.trace.iter().rfind(|&&(at, end, _, len)| end == 0 && len > 0 && at < times[0]);
     let waited = times[0].since(last.unwrap().0);
-    // 2 * SRTT from the last ACK, not the timeout of 220 ms.
+    // 2 * SRTT after the last ACK, earlier than the timeout of 220 ms.
     assert!(waited > MS(40) && waited < MS(90), "{waited}");
 }
 
-/// One segment alone may be waiting for a delayed ACK: Linux gives it 200 ms more.
+/// The ACK of a single segment may be delayed: Linux waits 200 ms longer.
 #[test]
 fn a_lone_tail_is_probed_later() {
     let world = transfer(20_000, &[14], Config::default());
@@ -124,8 +124,8 @@ fn a_lone_tail_is_probed_later() {
     assert!(patience(&world) > MS(200) && patience(&world) < MS(300), "{}", patience(&world));
 }
 
-/// Linux: a second apart at first, then at growing distances; ETIMEDOUT when the 127 s are over that
-/// `tcp_syn_retries` = 6 stands for.
+/// Linux: SYNs one second apart at first, then at increasing intervals; ETIMEDOUT after 127 s, to which
+/// `tcp_syn_retries` = 6 corresponds.
 #[test]
 fn syn_is_sent_eleven_times_in_131_seconds() {
     let mut solo = Solo::connecting(Config::default());
@@ -141,8 +141,8 @@ fn syn_is_sent_eleven_times_in_131_seconds() {
     assert_eq!(solo.tcp.next_timer(), None);
 }
 
-/// Linux after a 10 ms handshake: the timeout is SRTT + 200 ms and doubles up to 120 s;
-/// tcp_retries2 = 15 ends the connection when 924.6 s have passed since the first one.
+/// Linux after a 10 ms handshake: the timeout is SRTT + 200 ms and doubles up to 120 s; `tcp_retries2` = 15
+/// ends the connection 924.6 s after the first one.
 #[test]
 fn data_is_retransmitted_with_exponential_backoff() {
     let mut solo = Solo::plain();
@@ -180,7 +180,7 @@ fn syn_ack_is_sent_six_times() {
     assert_eq!(world.states()[1], State::Closed);
 }
 
-/// All later segments overtake those of half a second: the recovery was spurious, DSACKs reveal it, and the
+/// All later segments overtake those of half a second. The recovery was spurious: DSACKs reveal it, and the
 /// window is restored.
 #[test]
 fn a_spurious_recovery_is_undone() {
@@ -188,7 +188,7 @@ fn a_spurious_recovery_is_undone() {
     world.ends[0].to_send = 3_000_000;
     world.run_for(MS(150));
     let before = world.ends[0].tcp.info(world.now).cwnd;
-    // Nothing arrives for 500 ms, then everything does.
+    // No segment arrives for 500 ms; then all of them do.
     world.link.delay = MS(510);
     world.run_for(MS(25));
     world.link.delay = MS(10);
@@ -198,7 +198,7 @@ fn a_spurious_recovery_is_undone() {
     assert!(after.cwnd >= before, "{before} before, {} after", after.cwnd);
 }
 
-/// RFC 3522: the ACK that comes after a timeout echoes the first transmission's timestamp.
+/// RFC 3522: the ACK that arrives after a timeout echoes the timestamp of the first transmission.
 #[test]
 fn a_spurious_timeout_is_undone() {
     let mut solo = Solo::modern();
@@ -221,7 +221,7 @@ fn a_spurious_timeout_is_undone() {
     assert!(after.cwnd >= before.cwnd);
 }
 
-/// As the test before, but the retransmission is acknowledged: the window stays reduced.
+/// As in the previous test, but the retransmission is acknowledged: the window stays reduced.
 #[test]
 fn a_genuine_timeout_is_not_undone() {
     let mut solo = Solo::modern();

@@ -74,7 +74,7 @@ fn bbr_fills_the_path_with_little_queue_and_through_loss() {
         let share = (world.ends[1].received - before) as f64 / 30.0 / (mbit as f64 * 125e3 * 1448.0 / 1520.0);
         let srtt = world.ends[0].tcp.info(world.now).rtt;
         println!("{mbit} Mbit/s x {rtt_ms} ms, loss {loss}: {share:.3}, srtt {srtt}");
-        // A probe of the least round trip every ten seconds costs two per cent.
+        // A probe of the minimum round trip every ten seconds costs two per cent.
         assert!(share > if loss > 0.0 { 0.8 } else { 0.92 }, "{mbit} x {rtt_ms}, {loss}: {share}");
         assert!(srtt < SimDuration::from_millis(2 * rtt_ms + 5), "{srtt}");
     }

@@ -32,7 +32,7 @@ fn a_packet_is_a_millisecond_of_the_rate() {
     assert_eq!(solo.pushed(), packet(2).repeat(5));
 }
 
-/// Where the round trip is short only the window bounds a packet, to half of it.
+/// With a short round trip, half of the window is the only limit of a packet.
 #[test]
 fn a_packet_is_half_a_window_at_most() {
     let mut solo = Solo::modern_after(US(100));
@@ -46,7 +46,7 @@ fn small_pieces_of_a_window_wait_for_the_next_ack() {
     solo.tcp.send(&[1; 40_000], solo.now);
     assert_eq!(solo.sent().len(), 10);
     solo.now += US(100);
-    // Two segments of eleven might go, but the second segment's ACK is due.
+    // The window permits two of the eleven segments, but the second segment's ACK is due.
     solo.acknowledge(1);
     assert_eq!(solo.pushed(), []);
     assert_eq!(solo.tcp.info(solo.now).cwnd, 11);
@@ -69,7 +69,7 @@ fn nothing_waits_for_an_ack_that_is_far_away() {
     }
 }
 
-/// A sender that has sent nothing for a millisecond does not wait for more.
+/// A sender that has been idle for a millisecond does not defer a packet.
 #[test]
 fn a_pause_ends_the_waiting() {
     let mut solo = Solo::modern_after(SimDuration::from_millis(4));
@@ -80,7 +80,7 @@ fn a_pause_ends_the_waiting() {
     assert_eq!(solo.pushed(), packet(2));
 }
 
-/// Segments that Nagle holds back do not leave at the end of a packet either.
+/// Segments that Nagle withholds are not appended to a packet either.
 #[test]
 fn the_rest_of_a_packet_is_nagle_s() {
     for (nodelay, pushed) in [(false, packet(3)), (true, packet(4))] {

@@ -150,7 +150,7 @@ impl End {
             }
         }
         if self.written < self.to_send {
-            // As an application that polls for writing.
+            // Like an application that polls for writability.
             let _ = self.tcp.readiness();
         } else if self.closes {
             self.tcp.shutdown_write(now);
