@@ -1,7 +1,7 @@
 //! Foundations shared by all layers of Belljar: simulated time, host ids, seeded random streams, token
 //! buckets, a histogram of lateness, and ordered collections that replace the unordered ones of `std`.
 //!
-//! The crate knows nothing of packets, guests or files.
+//! The crate is independent of packets, guests and files.
 #![forbid(unsafe_code)]
 
 pub mod activity;

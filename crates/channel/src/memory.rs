@@ -60,8 +60,8 @@ impl Drop for Mapping {
 
 /// `T` in shared memory that other processes can map too, initially zero bytes.
 ///
-/// Another process may change the memory behind [`get`](Self::get) at any time: accesses other than raw reads
-/// and writes are sound only under a protocol between the processes.
+/// Another process may change the memory that [`get`](Self::get) refers to at any time: accesses other than
+/// raw reads and writes are sound only under a protocol between the processes.
 pub struct SharedMemory<T> {
     memory: Mapping,
     holds: PhantomData<T>,

@@ -1,8 +1,8 @@
 //! A conservative parallel discrete-event engine over nodes that exchange keyed messages.
 //!
-//! The engine knows neither packets nor guests: a [`Node`] is anything that runs up to a point in time and
-//! sends messages that arrive later. Events within a node are ordered by their [`EventKey`]s, which the nodes
-//! create. The behaviour of a node does not depend on how the simulated time is divided into calls of
+//! The engine is independent of packets and guests: a [`Node`] is anything that runs up to a point in time
+//! and sends messages that arrive later. Events within a node are ordered by their [`EventKey`]s, which the
+//! nodes create. The behaviour of a node does not depend on how the simulated time is divided into calls of
 //! [`Node::run_until`]. Results are therefore independent of the number of workers, the assignment of nodes
 //! to them and the size of the steps.
 //!

@@ -1,6 +1,6 @@
-//! Objects of a host's kernel as state machines: their state and the operations on it. The crate knows
-//! nothing of hosts, guest memory or system calls, and wakes no threads: an object that can be waited for
-//! holds the id of its wait queue, and the kernel notifies that queue after a change.
+//! Objects of a host's kernel as state machines: their state and the operations on it. The crate is
+//! independent of hosts, guest memory and system calls, and wakes no threads: an object that can be waited
+//! for holds the id of its wait queue, and the kernel notifies that queue after a change.
 //!
 //! - [`ids`]: object keys; [`call_counts`]: system call statistics.
 //! - Files: [`pipe`], [`eventfd`], [`timerfd`], [`locks`], [`extents`], [`file_flags`], [`listing`],

@@ -93,7 +93,7 @@ impl Process {
         self.parted = namespaces.is_parted();
     }
     /// True if the process was killed by a core-dumping signal and `RLIMIT_CORE` permits a core file. The
-    /// wait status says so, although no file is written.
+    /// wait status reports a core dump, although no file is written.
     pub fn dumps_core(&self) -> bool {
         const LEAST: u64 = 4_096;
         let Some(WaitStatus::Signaled(signal)) = self.ended else { return false };

@@ -16,7 +16,7 @@
 //! | [`udp`] | UDP (RFC 768) | |
 //! | [`tcp`] | TCP (RFC 9293) with the options of RFC 7323 and RFC 2018 | urgent data is carried, unknown options are skipped |
 //!
-//! The crate reads no clock, allocates nothing per packet and knows nothing of senders or receivers.
+//! The crate reads no clock, allocates nothing per packet and is independent of senders and receivers.
 #![forbid(unsafe_code)]
 
 pub mod arp;

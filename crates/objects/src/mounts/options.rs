@@ -58,7 +58,7 @@ pub fn check_options(kind: &[u8], option: &[u8]) -> Result<(), Errno> {
     }
 }
 
-/// Parses the options of a tmpfs or ramfs; `EINVAL` for options that a tmpfs does not know.
+/// Parses the options of a tmpfs or ramfs; `EINVAL` for options that a tmpfs does not have.
 pub fn options_of(
     kind: &[u8],
     data: &[u8],
