@@ -19,6 +19,7 @@ import contextlib
 import fnmatch
 import functools
 import itertools
+import json
 import os
 import pathlib
 import platform
@@ -33,6 +34,7 @@ import p2p
 import pgbench
 import tcp_matrix
 from common import BUILT, ROOT, belljar, compile_c, measure, remove, run_experiment, wait_for_listener, warm_memory
+from tables import markdown
 from turns import Case, measure_all
 
 HERE = ROOT / "benches" / "report"
@@ -347,8 +349,12 @@ def main():
     parser.add_argument("--full", action="store_true", help="all combinations of the peer-to-peer program: many hours")
     parser.add_argument("--results", type=pathlib.Path, help="where runs write (default: /dev/shm where it has room, else target/benches)")
     parser.add_argument("--list", action="store_true", help="only name the cases")
+    parser.add_argument("--tables", type=pathlib.Path, metavar="FILE", help="measure nothing: print an earlier run's --json FILE as tables in Markdown")
     parser.add_argument("--json", type=pathlib.Path, help="the result (default: target/benches/report.json), and a table beside it")
     a = parser.parse_args()
+    if a.tables:
+        print(markdown(json.loads(a.tables.read_text())), end="")
+        return
     usual = {"scale": 1, "peers": [100, 1_000, 10_000], "hosts": [1_000, 10_000, 30_000], "repeat": 5}
     for name, value in (QUICK if a.quick else usual).items():
         if getattr(a, name) is None:

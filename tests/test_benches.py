@@ -247,6 +247,42 @@ def test_report_keeps_what_it_has(workdir, signal, minutes, status, turns):
     assert said in done.stdout and ("then failed, b: the second time it breaks" in said) == bool(minutes)
 
 
+def test_tables_of_a_result(workdir):
+    """Cases of one unit share a table if their variants or their groups are equal."""
+    def case(unit, **medians):
+        first = next(iter(medians.values()))
+        return {"unit": unit, "variants": {name: {"median": m, "ratio": {"median": m / first}} for name, m in medians.items()}}
+
+    (workdir / "r.json").write_text(json.dumps({
+        "processor": "Some CPU", "cpus": 2, "kernel": "6.1", "load_before": 0.25,
+        "cases": {
+            "pipe, 1 KiB": case("us", native=0.5, near=0.25), "pipe, 2 KiB": case("us", native=1, near=0.751),
+            "p2p: 100 hosts": case("us", native=4, near=1.1, far=12.345), "p2p: 1000 hosts": case("us", native=5, near=2),
+            "start: 1000 hosts": case("us", static=1234.5),
+        },
+        "left_out": {"HTTP": "nginx is not installed"}, "failed": {},
+    }))
+    done = subprocess.run([sys.executable, ROOT / "benches/report.py", "--tables", workdir / "r.json"], capture_output=True, text=True, check=True)
+    assert done.stdout == """Some CPU, 2 processors, Linux 6.1, load 0.2 before.
+
+| us | native | near |
+|---|---:|---:|
+| pipe, 1 KiB | 0.5 | 0.25 (0.5) |
+| pipe, 2 KiB | 1 | 0.751 (0.751) |
+
+| us | native | near | far |
+|---|---:|---:|---:|
+| p2p: 100 hosts | 4 | 1.1 (0.275) | 12.3 (3.09) |
+| p2p: 1000 hosts | 5 | 2 (0.4) |  |
+
+| us | static |
+|---|---:|
+| start: 1000 hosts | 1,230 |
+
+- HTTP: nginx is not installed
+"""
+
+
 @pytest.mark.alone  # Natively nginx opens the machine's own logs, which tests/test_daemons.py watches.
 @pytest.mark.needs("nginx")
 def test_report_of_requests(belljar, workdir):
