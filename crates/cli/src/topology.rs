@@ -111,11 +111,11 @@ fn add_links(
         edges.push(TopologyEdge {
             source: first + a.node.0,
             target: first + b.node.0,
-            latency_ns: a.line.latency.as_nanos(),
-            jitter_ns: a.line.jitter.as_nanos(),
-            loss: a.line.loss.mean(),
+            latency_ns: a.properties.latency.as_nanos(),
+            jitter_ns: a.properties.jitter.as_nanos(),
+            loss: a.properties.loss.mean(),
             link: Some(link.name.clone()),
-            rate: a.line.rate,
+            rate: a.properties.rate,
             interfaces: Some([a, b].map(|end| experiment.node_interfaces(end.node)[end.port].name.clone())),
         });
     }

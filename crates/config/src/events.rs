@@ -3,7 +3,7 @@
 use crate::Signal;
 use crate::topology::P4Setup;
 use belljar_base::{HostId, SimDuration, SimTime};
-use belljar_net::{Loss, QueueConfig, Reordering, TokenBucket};
+use belljar_net::link::PathChange;
 use belljar_radio::Point;
 use std::sync::Arc;
 
@@ -81,52 +81,6 @@ pub enum Target {
         /// The node whose outgoing direction is affected; `None` for both directions.
         from: Option<HostId>,
     },
-}
-
-/// New properties of a path or an edge; `None` leaves a property unchanged.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct PathChange {
-    /// Latency.
-    pub latency: Option<SimDuration>,
-    /// Jitter.
-    pub jitter: Option<SimDuration>,
-    /// Probability of packet loss.
-    pub loss: Option<f64>,
-    /// Properties that exist only for links.
-    pub line: Box<LineChange>,
-}
-
-/// New properties of a link or of one direction; `None` leaves a property unchanged.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct LineChange {
-    /// Rate in bits per second; the inner `None` is unlimited.
-    pub rate: Option<Option<u64>>,
-    /// Frame loss.
-    pub loss: Option<Loss>,
-    /// Frame reordering; the inner `None` disables it.
-    pub reordering: Option<Option<Reordering>>,
-    /// Probability of frame duplication.
-    pub duplication: Option<f64>,
-    /// Probability of a single-bit error in a frame.
-    pub corruption: Option<f64>,
-    /// Queue at the sending end.
-    pub queue: Option<QueueConfig>,
-    /// Token bucket that limits the long-term rate; the inner `None` removes it.
-    pub token_bucket: Option<Option<TokenBucket>>,
-}
-
-impl LineChange {
-    /// Applies later changes on top of these.
-    pub fn merge(&mut self, later: &LineChange) {
-        let later = later.clone();
-        self.rate = later.rate.or(self.rate);
-        self.loss = later.loss.or(self.loss);
-        self.reordering = later.reordering.or(self.reordering);
-        self.duplication = later.duplication.or(self.duplication);
-        self.corruption = later.corruption.or(self.corruption);
-        self.queue = later.queue.or(self.queue.take());
-        self.token_bucket = later.token_bucket.or(self.token_bucket);
-    }
 }
 
 /// Reference to one or more processes of a host.

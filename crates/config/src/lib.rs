@@ -21,7 +21,7 @@ pub mod topology;
 mod yaml;
 
 pub use error::ConfigError;
-pub use events::{Action, ClockSettings, Event, HostSet, LineChange, PathChange, ProcessRef, Target, When};
+pub use events::{Action, ClockSettings, Event, HostSet, ProcessRef, Target, When};
 pub use load::{Inventory, Machine};
 pub use model::{
     CaptureFilter, Experiment, Experimental, Extensions, FinalState, General, GraphSource, Host, HostOptions,

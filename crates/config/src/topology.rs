@@ -9,7 +9,8 @@ pub use pci::{Memory, NEAR, Nic, PCI_PORT, PciConnection, PciDriver, PciDriverKi
 
 use crate::model::{CaptureFilter, Experiment};
 use belljar_base::{HostId, Map, SimDuration};
-use belljar_net::{InterfaceAddress, Loss, MssClamp, Prefix, QueueConfig, Reordering, TokenBucket};
+use belljar_net::link::LinkProperties;
+use belljar_net::{InterfaceAddress, MssClamp, Prefix};
 use belljar_radio::{RandomWaypoint, Settings, Track};
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::path::PathBuf;
@@ -305,50 +306,8 @@ pub struct LinkEnd {
     pub node: HostId,
     /// Index of the interface among the node's interfaces on links.
     pub port: usize,
-    /// Direction from this end to the other.
-    pub line: Line,
-}
-
-/// One direction of a link.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Line {
-    /// Rate in bits per second; `None` for unlimited.
-    pub rate: Option<u64>,
-    /// Propagation latency.
-    pub latency: SimDuration,
-    /// Jitter: largest deviation from the latency in both directions.
-    pub jitter: SimDuration,
-    /// Frame loss.
-    pub loss: Loss,
-    /// Frame reordering.
-    pub reordering: Option<Reordering>,
-    /// Probability of frame duplication.
-    pub duplication: f64,
-    /// Probability of a single-bit error in a frame.
-    pub corruption: f64,
-    /// Queue at the sending end.
-    pub queue: QueueConfig,
-    /// Token bucket that limits the long-term rate.
-    pub token_bucket: Option<TokenBucket>,
-    /// Additional bytes of each frame on the wire.
-    pub overhead: u64,
-}
-
-impl Default for Line {
-    fn default() -> Line {
-        Line {
-            rate: Some(1_000_000_000),
-            latency: SimDuration::from_micros(10),
-            jitter: SimDuration::ZERO,
-            loss: Loss::Independent(0.0),
-            reordering: None,
-            duplication: 0.0,
-            corruption: 0.0,
-            queue: QueueConfig::default(),
-            token_bucket: None,
-            overhead: 0,
-        }
-    }
+    /// Properties of the direction from here to the other end.
+    pub properties: LinkProperties,
 }
 
 impl Experiment {

@@ -124,9 +124,6 @@ pub fn differences(experiment: &Experiment, tdf: Option<f64>, is_auto: bool) -> 
     if own || experiment.events.iter().any(|event| clock(&event.action)) {
         all.push("offsets, drifts and steps of hosts' clocks have no effect".into());
     }
-    if experiment.general.bootstrap_end_time > SimTime::ZERO {
-        all.push("rates and losses hold from the start, not from the end of the bootstrap".into());
-    }
     if experiment.topology.devices.iter().any(|device| matches!(device.kind, DeviceKind::P4(_))) {
         all.push("P4 switches take the time that they take, and their queues are those of the links".into());
     }
@@ -183,11 +180,11 @@ mod tests {
 
     #[test]
     fn what_has_no_effect_is_said() {
-        let text = "general: { stop_time: 10, bootstrap_end_time: 1 }\nnetwork: { graph: { type: 1_gbit_switch } }\n\
+        let text = "general: { stop_time: 10 }\nnetwork: { graph: { type: 1_gbit_switch } }\n\
             hosts: { a: { network_node_id: 0, clock: { offset: 1 s }, processes: [] } }\n";
         let experiment = Experiment::parse_in("test.yaml", text, &PathContext::default()).unwrap();
         let all = differences(&experiment, None, false);
-        assert_eq!(all.len(), 4, "{all:?}");
-        assert!(all[2].contains("clocks have no effect") && all[3].contains("bootstrap"), "{all:?}");
+        assert_eq!(all.len(), 3, "{all:?}");
+        assert!(all[2].contains("clocks have no effect"), "{all:?}");
     }
 }

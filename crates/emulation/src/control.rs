@@ -158,7 +158,7 @@ impl<'a> Dilating<'a> {
             adapter: self
                 .order
                 .tdf_auto
-                .then(|| Adapter::new(tdf_milli, limit, network.longest_way.saturating_mul(2))),
+                .then(|| Adapter::new(tdf_milli, limit, network.longest_path.saturating_mul(2))),
             pressure,
             mean_milli,
             by_groups: self.groups.is_some(),

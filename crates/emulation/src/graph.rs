@@ -5,20 +5,19 @@
 //! are those that the simulator uses, and they draw from the same streams. One thread serves all hosts.
 
 use crate::adapt::{Late, Pressure};
-use crate::cable::thread_seconds;
 use crate::clock::{ExperimentClock, monotonic_ns};
 use crate::relay::take_in;
+use crate::relayed_link::thread_seconds;
 use crate::wake::{Waker, timespec};
 use crate::{Clock, Lateness, go_first, precise_waits};
 use belljar_base::{HostId, Map, Seed, SimDuration, SimTime};
 use belljar_config::Experiment;
+use belljar_net::link::GraphPath;
 use belljar_net::nic::NicEvent;
 use belljar_net::routes::Route;
-use belljar_net::{
-    DropReason, Flow, FlowStreams, Graph, InterfaceAddress, Nic, NicConfig, NodeIndex, Packet, RouteTable,
-};
+use belljar_net::{DropReason, Graph, InterfaceAddress, Nic, NicConfig, NodeIndex, Packet, RouteTable};
 use belljar_packetio::{Counters, Port, Sent};
-use belljar_plan::{HostChange, NetChange, PathState, Schedule};
+use belljar_plan::{HostChange, NetChange, Schedule};
 use belljar_wire::ethernet::HEADER_LEN;
 use rustix::event::{PollFd, PollFlags, poll};
 use std::cmp::Reverse;
@@ -50,16 +49,6 @@ struct Member {
     under_way: BinaryHeap<Reverse<UnderWay>>,
     /// Its time up to which all packets have been taken in.
     seen: SimTime,
-}
-
-/// The way from one host to another.
-struct Way {
-    flow: Option<Flow>,
-    streams: FlowStreams,
-    state: PathState,
-    /// Number of the network's changes that the state has in it.
-    seen: usize,
-    blocked: Option<DropReason>,
 }
 
 /// A packet on its way to a member: due time, sequence number, packet.
@@ -99,7 +88,10 @@ pub struct GraphNetwork {
     /// Networks that lie behind members that pass packets on.
     behind: RouteTable,
     behind6: RouteTable<Ipv6Addr>,
-    ways: Map<(usize, usize), Way>,
+    /// By sender and receiver.
+    paths: Map<(usize, usize), GraphPath>,
+    /// Until then nothing is lost and bandwidths are infinite.
+    bootstrap_end: SimTime,
     sequence: u64,
     lateness: Lateness,
     late: Late,
@@ -144,7 +136,8 @@ impl GraphNetwork {
             owners: Map::new(),
             behind: RouteTable::default(),
             behind6: RouteTable::default(),
-            ways: Map::new(),
+            paths: Map::new(),
+            bootstrap_end: experiment.general.bootstrap_end_time,
             sequence: 0,
             lateness: Lateness::default(),
             late: Late::default(),
@@ -153,8 +146,8 @@ impl GraphNetwork {
         for (index, host, node) in on_graph {
             let number = network.members.len();
             let config = NicConfig {
-                bandwidth_up: host.bandwidth_up,
-                bandwidth_down: host.bandwidth_down,
+                bandwidth_up: host.bandwidth_up.filter(|_| network.bootstrap_end == SimTime::ZERO),
+                bandwidth_down: host.bandwidth_down.filter(|_| network.bootstrap_end == SimTime::ZERO),
                 queue: host.options.queue.clone(),
                 seed: seed.stream(&["host", &host.name, "queue"]).next_u64(),
                 ..NicConfig::default()
@@ -163,11 +156,16 @@ impl GraphNetwork {
                 HostChange::Bandwidth { up, down } => Some((*at, *up, *down)),
                 _ => None,
             });
+            let mut bandwidths: Vec<_> = changes.collect();
+            if network.bootstrap_end > SimTime::ZERO {
+                let later = bandwidths.partition_point(|(at, ..)| *at >= network.bootstrap_end);
+                bandwidths.insert(later, (network.bootstrap_end, None, None));
+            }
             network.members.push(Member {
                 id: HostId(index as u32),
                 node,
                 nic: Nic::new(&config),
-                bandwidths: changes.collect(),
+                bandwidths,
                 now: (host.bandwidth_up, host.bandwidth_down),
                 drops: Map::new(),
                 refused: 0,
@@ -274,7 +272,9 @@ impl GraphNetwork {
                 let member = &mut self.members[from];
                 member.bandwidths.pop();
                 member.now = (up.unwrap_or(member.now.0), down.unwrap_or(member.now.1));
-                member.nic.set_bandwidths(at.max(now), member.now.0, member.now.1);
+                if at >= self.bootstrap_end {
+                    member.nic.set_bandwidths(at.max(now), member.now.0, member.now.1);
+                }
             }
             while let Some((_, event)) = self.members[from].nic.poll(now) {
                 if let NicEvent::Transmit { packet, departs } = event {
@@ -309,40 +309,16 @@ impl GraphNetwork {
         }
     }
 
-    /// The time at which a packet arrives.
+    /// The time at which a packet arrives, or the reason for which it is lost.
     fn due(&mut self, from: usize, to: usize, departs: SimTime) -> Result<SimTime, DropReason> {
         let (a, b) = (&self.members[from], &self.members[to]);
-        let (seed, names) = (self.seed, &self.names);
-        let way = self.ways.entry((from, to)).or_insert_with(|| Way {
-            flow: None,
-            streams: FlowStreams::new(seed, &names[from], &names[to]),
-            state: PathState::default(),
-            seen: 0,
-            blocked: None,
-        });
-        let mut changed = way.flow.is_none() && way.blocked.is_none();
-        while let Some((at, change)) = self.changes.get(way.seen)
-            && *at <= departs
-        {
-            changed |= way.state.apply(a.id, b.id, change);
-            way.seen += 1;
-        }
-        if changed {
-            match way.state.path(self.graphs[way.state.graph].path(a.node, b.node)) {
-                Ok(path) => {
-                    way.blocked = None;
-                    match &mut way.flow {
-                        Some(flow) => flow.set_path(path),
-                        None => way.flow = Some(Flow::new(path)),
-                    }
-                }
-                Err(reason) => way.blocked = Some(reason),
-            }
-        }
-        match (&mut way.flow, way.blocked) {
-            (Some(flow), None) => flow.carry(departs, &mut way.streams).ok_or(DropReason::PathLoss),
-            (_, blocked) => Err(blocked.unwrap_or(DropReason::NoRoute)),
-        }
+        let (seed, names, graphs) = (self.seed, &self.names, &self.graphs);
+        let new = || GraphPath::new(seed, &names[from], &names[to]);
+        let path = self.paths.entry((from, to)).or_insert_with(new);
+        let change = |change: &NetChange| change.of_path(a.id, b.id);
+        path.carry(departs, self.bootstrap_end, &self.changes, change, |graph| {
+            graphs[graph].path(a.node, b.node)
+        })
     }
 
     /// Hands out what has arrived, by the time that it is then.

@@ -5,7 +5,7 @@
 //!
 //! * [`Line`]: one direction of a link, sans-IO: frames and the time in, frames that are due out.
 //! * [`Lateness`]: how late things were done that had a time.
-//! * `relay`: the two directions of a link between two ports of real interfaces, driven by a [`Clock`]. `cable` is a link of
+//! * `relay`: the two directions of a link between two ports of real interfaces, driven by a [`Clock`]. `relayed_link` is a link of
 //!   an experiment on top of it, with what events make of it; `pool` has the threads for all of them; `graph` is the graph network.
 //! * `netlink`, `nodes`, `network`: namespaces and their interfaces, addresses, routes and rates.
 //! * `files`, `init`, `protocol`: the root of a host, its first process, and what that is told.
@@ -23,7 +23,6 @@
 
 mod adapt;
 mod advertise;
-mod cable;
 mod captures;
 pub mod check;
 pub mod clock;
@@ -37,6 +36,7 @@ mod graph;
 mod ids;
 pub mod init;
 mod line;
+mod longest_path;
 mod meter;
 mod netlink;
 mod network;
@@ -48,17 +48,17 @@ pub mod probe;
 mod protocol;
 pub mod quanta;
 mod relay;
+mod relayed_link;
 mod resolver;
 mod run;
 pub mod stage;
 mod timeline;
 pub mod truth;
 mod wake;
-mod ways;
 pub mod world;
 
 pub use belljar_base::Lateness;
 pub use error::{Error, Result};
-pub use line::{Line, LineConfig, LineCounters};
+pub use line::{Line, LineCounters};
 pub use relay::{Clock, go_first, precise_waits};
 pub use wake::Waker;

@@ -2,8 +2,8 @@
 //!
 //! The machine's kernel may lack the disciplines that make delay and loss (netem and most queues), and its timers know
 //! one clock alone. So the line is here, of the parts that links are simulated with: [`Nic`] is the queue and the
-//! serialisation, [`Impairments`] decides loss, order, copies and wrong bits, [`Flow`] the delay. The same description
-//! and the same seed give the same decisions for the same frames as in a simulation.
+//! serialisation, [`LinkDirection`] decides when a frame arrives, if it does. The same description and the same seed give
+//! the same decisions for the same frames as in a simulation.
 //!
 //! The line is sans-IO: frames and the time go in, frames come out when they are due. The time is of any clock, real
 //! or dilated, as long as it does not go back. Everything happens at its exact time, however late the line is polled;
@@ -11,115 +11,37 @@
 
 use crate::Lateness;
 use crate::adapt::Late;
-use belljar_base::{Seed, SimDuration, SimTime, Stream};
-use belljar_net::nic::{DropReason, Nic, NicChange, NicConfig, NicEvent, QueueConfig, TokenBucket};
-use belljar_net::{Flow, Impairments, Loss, Packet, Path, Reordering};
+use belljar_base::{Map, SimDuration, SimTime};
+use belljar_net::Packet;
+use belljar_net::link::{ImpairmentCounts, LinkDirection};
+use belljar_net::nic::{DropReason, Nic, NicChange, NicConfig, NicEvent};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// Frames under way unless told otherwise: 1 Gbit/s of full frames over 0.8 s.
+/// Most frames under way: 1 Gbit/s of full frames over 0.8 s. It bounds the memory of a line without a rate.
 const IN_FLIGHT: usize = 1 << 16;
 /// Buffers that are kept for frames to come.
 const SPARE: usize = 1 << 10;
 
-/// One direction of a link.
-#[derive(Clone, Debug)]
-pub struct LineConfig {
-    /// Time from the last bit's departure to its arrival.
-    pub latency: SimDuration,
-    /// The delay is uniform in `latency` ± this; frames do not overtake each other by it.
-    pub jitter: SimDuration,
-    /// Loss of frames on the way.
-    pub loss: Loss,
-    /// Frames that later ones overtake.
-    pub reordering: Option<Reordering>,
-    /// Probability that a frame arrives twice.
-    pub duplication: f64,
-    /// Probability that a bit of a frame arrives wrong.
-    pub corruption: f64,
-    /// Bits per second, not 0; infinite if none.
-    pub rate: Option<u64>,
-    /// Bytes that a frame takes on the wire besides its own.
-    pub overhead: u64,
-    /// The queue before the line.
-    pub queue: QueueConfig,
-    /// A limit of what leaves in the long run, besides the rate.
-    pub token_bucket: Option<TokenBucket>,
-    /// Longest frame, with its Ethernet header.
-    pub max_frame: usize,
-    /// Most frames under way: further ones are dropped. It bounds the memory of a line without a rate.
-    pub in_flight: usize,
-}
-
-impl Default for LineConfig {
-    fn default() -> LineConfig {
-        LineConfig {
-            latency: SimDuration::ZERO,
-            jitter: SimDuration::ZERO,
-            loss: Loss::Independent(0.0),
-            reordering: None,
-            duplication: 0.0,
-            corruption: 0.0,
-            rate: None,
-            overhead: 0,
-            queue: QueueConfig::default(),
-            token_bucket: None,
-            max_frame: 1_514,
-            in_flight: IN_FLIGHT,
-        }
-    }
-}
-
-impl LineConfig {
-    fn path(&self) -> Path {
-        let least_latency = self.latency.saturating_sub(self.jitter);
-        Path { latency: self.latency, jitter: self.jitter, loss: 0.0, least_latency }
-    }
-
-    fn nic(&self, seed: u64) -> NicConfig {
-        NicConfig {
-            bandwidth_up: self.rate,
-            overhead: self.overhead,
-            queue: self.queue.clone(),
-            token_bucket: self.token_bucket,
-            framed: true,
-            mtu: self.max_frame,
-            seed,
-            ..NicConfig::default()
-        }
-    }
-
-    fn impair(&self, impairments: &mut Impairments) {
-        impairments.loss = self.loss;
-        impairments.reordering = self.reordering;
-        impairments.duplication = self.duplication;
-        impairments.corruption = self.corruption;
-    }
-}
-
 /// Frames that a line counted.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LineCounters {
     /// Frames offered to the queue.
     pub offered: u64,
-    /// Frames that the queue dropped.
-    pub dropped: u64,
-    /// Frames that were lost on the way.
-    pub lost: u64,
-    /// Frames that were dropped because too many were under way.
-    pub overflowed: u64,
-    /// Frames that came while nothing passed.
-    pub blocked: u64,
-    /// Frames that were held back, for later ones to overtake.
-    pub reordered: u64,
-    /// Copies made.
-    pub duplicated: u64,
-    /// Frames with a wrong bit.
-    pub corrupted: u64,
-    /// Frames handed out, copies included.
-    pub delivered: u64,
+    /// Frames that left the queue.
+    pub frames: u64,
     /// Bytes of frames that left the queue.
     pub bytes: u64,
+    /// Frames that the queue marked by ECN.
+    pub ecn_marked: u64,
+    /// Frames dropped by the queue or lost on the link, by reason.
+    pub drops: Map<DropReason, u64>,
+    /// Frames dropped because too many were under way.
+    pub overflowed: u64,
+    /// Frames impaired, other than lost.
+    pub impaired: ImpairmentCounts,
+    /// Frames handed out, copies included.
+    pub delivered: u64,
     /// Bytes of frames handed out, copies included.
     pub delivered_bytes: u64,
 }
@@ -161,16 +83,13 @@ impl Ord for InFlight {
 #[derive(Debug)]
 pub struct Line {
     nic: Nic,
-    impairments: Impairments,
-    flow: Flow,
-    jitter: Stream,
+    direction: LinkDirection,
     under_way: BinaryHeap<Reverse<InFlight>>,
     limit: usize,
     is_limited: bool,
     sequence: u64,
     /// Buffers without a frame.
     spare: Vec<Vec<u8>>,
-    blocked: bool,
     now: SimTime,
     counters: LineCounters,
     lateness: Lateness,
@@ -180,32 +99,14 @@ pub struct Line {
 }
 
 impl Line {
-    /// A line without frames. Its draws follow from `seed` and the names of the ends: those of the simulator's link
-    /// between them.
-    pub fn new(config: &LineConfig, seed: Seed, from: &str, to: &str) -> Line {
-        let jitter = seed.stream(&["line", from, to, "jitter"]);
-        Line::with_streams(config, seed, ["line", from, to], jitter)
-    }
-
-    /// The direction of an experiment's link `link` that begins at `node`. It draws as the simulator's does.
-    pub fn of_link(config: &LineConfig, seed: Seed, link: &str, node: &str) -> Line {
-        let owner = ["link", link, node];
-        Line::with_streams(config, seed, owner, seed.stream(&owner))
-    }
-
-    fn with_streams(config: &LineConfig, seed: Seed, owner: [&str; 3], jitter: Stream) -> Line {
-        let mut impairments = Impairments::new(config.loss, seed, owner);
-        config.impair(&mut impairments);
-        let mut queue = seed.stream(&[owner[0], owner[1], owner[2], "queue"]);
+    /// A line without frames: a queue with these settings before a direction of a link.
+    pub fn new(nic: &NicConfig, direction: LinkDirection) -> Line {
         Line {
-            nic: Nic::new(&config.nic(queue.next_u64())),
-            impairments,
-            flow: Flow::new(config.path()),
-            jitter,
-            blocked: false,
+            nic: Nic::new(nic),
+            direction,
             under_way: BinaryHeap::new(),
-            limit: config.in_flight,
-            is_limited: config.rate.is_some(),
+            limit: IN_FLIGHT,
+            is_limited: nic.bandwidth_up.is_some(),
             sequence: 0,
             spare: Vec::new(),
             now: SimTime::ZERO,
@@ -277,19 +178,9 @@ impl Line {
         self.is_limited
     }
 
-    /// The least time from a frame's departure to its arrival.
+    /// Lower bound of the time from a frame's departure to its arrival, over the whole run.
     pub fn least_latency(&self) -> SimDuration {
-        self.flow.path().least_latency
-    }
-
-    /// Changes delay and impairments from `now` on, and the rate for frames whose first bit has not left. Frames under
-    /// way are not affected. `queue`, `token_bucket`, `overhead`, `max_frame` and `in_flight` stay as they are.
-    pub fn change(&mut self, now: SimTime, config: &LineConfig) {
-        self.advance(now);
-        config.impair(&mut self.impairments);
-        self.flow.set_path(config.path());
-        self.is_limited = config.rate.is_some();
-        self.nic.set_bandwidths(self.now, config.rate, None);
+        self.direction.least_latency()
     }
 
     /// Changes the queue or the rate from `now` on.
@@ -301,23 +192,21 @@ impl Line {
         self.nic.change(self.now, change);
     }
 
-    /// Changes delay and impairments from `now` on, and nothing of the queue.
-    pub fn change_path(&mut self, now: SimTime, config: &LineConfig) {
-        self.advance(now);
-        config.impair(&mut self.impairments);
-        self.flow.set_path(config.path());
-    }
-
-    /// Lets nothing pass from `now` on, or everything again.
-    pub fn set_blocked(&mut self, now: SimTime, blocked: bool) {
-        self.advance(now);
-        self.blocked = blocked;
-    }
-
     /// The frames counted so far.
     pub fn counters(&self) -> LineCounters {
-        let dropped = DropReason::ALL.iter().map(|reason| self.nic.counters().dropped(*reason)).sum();
-        LineCounters { dropped, bytes: self.nic.counters().bytes_out, ..self.counters }
+        let queue = self.nic.counters();
+        let drops = DropReason::ALL.iter().map(|reason| {
+            let on_the_link = self.direction.drops().get(reason).copied().unwrap_or_default();
+            (*reason, queue.dropped(*reason) + on_the_link)
+        });
+        LineCounters {
+            frames: queue.packets_out,
+            bytes: queue.bytes_out,
+            ecn_marked: queue.ecn_marked,
+            drops: drops.filter(|(_, count)| *count > 0).collect(),
+            impaired: *self.direction.impairment_counts(),
+            ..self.counters.clone()
+        }
     }
 
     /// The lateness of frames handed out.
@@ -350,39 +239,21 @@ impl Line {
     }
 
     /// Puts a frame whose last bit leaves at `departs` on its way.
-    fn carry(&mut self, packet: Packet, departs: SimTime) {
-        if self.blocked {
-            self.counters.blocked += 1;
-            self.flow.pass_over(&mut self.jitter);
+    fn carry(&mut self, mut packet: Packet, departs: SimTime) {
+        let Ok(arrival) = self.direction.carry(departs, &mut packet) else {
             return self.recycle(packet.into_bytes());
+        };
+        let bytes = packet.into_bytes();
+        if self.under_way.len() >= self.limit {
+            self.counters.overflowed += 1;
+            return self.recycle(bytes);
         }
-        let impairment = self.impairments.draw();
-        if impairment.lost || self.under_way.len() >= self.limit {
-            let counter =
-                if impairment.lost { &mut self.counters.lost } else { &mut self.counters.overflowed };
-            *counter += 1;
-            self.flow.pass_over(&mut self.jitter);
-            self.recycle(packet.into_bytes());
-            return;
-        }
-        let mut due = self.flow.carry_without_loss(departs, &mut self.jitter);
-        if let Some(delay) = impairment.reordered {
-            due += delay;
-            self.counters.reordered += 1;
-        }
-        let mut bytes = packet.into_bytes();
-        if let Some(number) = impairment.corrupted_bit {
-            let bit = number % (bytes.len() as u64 * 8);
-            bytes[(bit / 8) as usize] ^= 1 << (bit % 8);
-            self.counters.corrupted += 1;
-        }
-        if impairment.duplicated {
-            self.counters.duplicated += 1;
+        if arrival.duplicated {
             let mut copy = self.spare.pop().unwrap_or_default();
             copy.extend_from_slice(&bytes);
-            self.put(due, copy);
+            self.put(arrival.at, copy);
         }
-        self.put(due, bytes);
+        self.put(arrival.at, bytes);
     }
 
     fn put(&mut self, due: SimTime, bytes: Vec<u8>) {

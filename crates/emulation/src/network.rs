@@ -1,25 +1,25 @@
 //! The links of an emulation. A link is a pair of interfaces of the kernel (`veth`) between two namespaces where the kernel
 //! alone can be what the experiment says: *direct*. Else each end is a pair whose other end lies in the hub, and a
-//! [`Cable`] moves frames between the two.
+//! [`RelayedLink`] moves frames between the two.
 //!
 //! A host's interface has a token bucket of the kernel even where a line keeps the rate: so packets wait in the host, where
 //! its TCP sees them and sends no more than is good (TCP small queues), as in a simulation and on a real interface.
 
-use crate::cable::Cable;
 use crate::clock::monotonic_ns;
 use crate::error::{Doing, Result};
 use crate::gateways::{self, Machine};
 use crate::graph::{GraphNetwork, MAC};
+use crate::longest_path;
 use crate::netlink::VethEnd;
 use crate::nodes::{Node, apply_settings, interface_settings};
-use crate::ways;
-use belljar_base::{HostId, SimDuration};
+use crate::relayed_link::RelayedLink;
+use belljar_base::{HostId, SimDuration, SimTime};
 use belljar_config::Experiment;
-use belljar_config::topology::{Device, DeviceKind, Line};
-use belljar_net::Loss;
+use belljar_config::topology::{Device, DeviceKind};
+use belljar_net::link::LinkProperties;
 use belljar_net::nic::{Limit, QueueConfig};
 use belljar_packetio::{Namespace, PacketOptions, PacketRing, Port, Timestamps};
-use belljar_plan::{DeviceChange, HostChange, LinkChange, NetChange, PathState, Schedule};
+use belljar_plan::{DeviceChange, Direction, HostChange, LinkChange, NetChange, Schedule};
 use belljar_wire::ethernet::HEADER_LEN;
 
 /// Latencies up to this are left to the kernel, whose own is of this order.
@@ -40,7 +40,7 @@ const CARRIER_NS: u64 = 2_000_000_000;
 /// The network of an emulation, built.
 pub struct Network {
     /// The links whose frames pass through this process, with their ports.
-    pub cables: Vec<(Cable, [Box<dyn Port>; 2])>,
+    pub relayed: Vec<(RelayedLink, [Box<dyn Port>; 2])>,
     /// The graph network with the ports of its hosts.
     pub graph: Option<(GraphNetwork, Vec<Box<dyn Port>>)>,
     /// The number of direct links.
@@ -49,8 +49,8 @@ pub struct Network {
     pub hub_ends: Vec<Option<[u32; 2]>>,
     /// The least latency that a line has to keep.
     pub least_latency: Option<SimDuration>,
-    /// The latency of the longest way by links.
-    pub longest_way: SimDuration,
+    /// The latency of the longest of the shortest paths by links.
+    pub longest_path: SimDuration,
     /// Rates of direct links that the kernel could not be given.
     pub notes: Vec<String>,
     /// The token buckets of hosts.
@@ -89,25 +89,17 @@ impl Bucket {
 
 /// True if the kernel alone can be the link.
 fn is_direct(experiment: &Experiment, schedule: &Schedule, link: usize) -> bool {
-    let plain = |line: &Line| {
-        line.latency <= KERNELS_LATENCY
-            && line.jitter.is_zero()
-            && line.loss == Loss::Independent(0.0)
-            && line.reordering.is_none()
-            && line.duplication == 0.0
-            && line.corruption == 0.0
-            && line.overhead == 0
-            && line.token_bucket.is_none()
-            && line.queue == QueueConfig::default()
+    let plain = |properties: &LinkProperties| {
+        let LinkProperties { rate, latency, .. } = *properties;
+        // Each other property, and those to come, as they are by default.
+        latency <= KERNELS_LATENCY
+            && *properties == LinkProperties { rate, latency, ..LinkProperties::default() }
     };
     let settings = &experiment.topology.links[link];
-    let [a, b] = [0, 1].map(|end| belljar_plan::Direction {
-        link,
-        nodes: (settings.ends[end].node, settings.ends[1 - end].node),
-    });
+    let [a, b] = [0, 1].map(|end| Direction::of(experiment, link, end));
     let touched = schedule.network.iter().any(|(_, change)| {
-        !matches!(change, NetChange::Graph(_) | NetChange::Split(..) | NetChange::Heal(_))
-            && [a, b].into_iter().any(|direction| PathState::default().apply_to_line(direction, change))
+        !matches!(change, NetChange::Split(..) | NetChange::Heal(_))
+            && [a, b].into_iter().any(|direction| change.of_link(direction).is_some())
     });
     let split = schedule.network.iter().any(|(_, change)| match change {
         NetChange::Split(_, groups) => {
@@ -127,11 +119,16 @@ fn is_direct(experiment: &Experiment, schedule: &Schedule, link: usize) -> bool 
                 .any(|(_, change)| matches!(change, HostChange::Link(c) if concerned(c))),
         }
     };
-    settings.ends.iter().all(|end| plain(&end.line) && !changes(end.node, end.port)) && !touched && !split
+    settings.ends.iter().all(|end| plain(&end.properties) && !changes(end.node, end.port))
+        && !touched
+        && !split
 }
 
-/// True if events change the rate at which a host sends at a port, or over the graph.
-fn changes_rate(schedule: &Schedule, host: usize, port: Option<usize>) -> bool {
+/// True if events, or the end of the bootstrap phase, change the rate at which a host sends at a port, or over the graph.
+fn changes_rate(experiment: &Experiment, schedule: &Schedule, host: usize, port: Option<usize>) -> bool {
+    if experiment.general.bootstrap_end_time > SimTime::ZERO {
+        return true;
+    }
     let changes = schedule.hosts.get(host).into_iter().flatten();
     changes.into_iter().any(|(_, change)| match (change, port) {
         (HostChange::Link(LinkChange::Nic(changed, _)), Some(port)) => *changed == port,
@@ -170,12 +167,12 @@ pub fn build(
     tdf: Option<f64>,
 ) -> Result<Network> {
     let mut network = Network {
-        cables: Vec::new(),
+        relayed: Vec::new(),
         graph: None,
         direct: 0,
         hub_ends: Vec::new(),
         least_latency: None,
-        longest_way: ways::longest(&experiment.topology.links, nodes.len()),
+        longest_path: longest_path::latency(&experiment.topology.links, nodes.len()),
         notes: Vec::new(),
         buckets: Vec::new(),
     };
@@ -217,7 +214,7 @@ pub fn build(
                 hub.netlink.set_up(numbers[end], true)?;
             }
             network.hub_ends.push(Some(numbers));
-            let least = settings.ends.iter().map(|end| end.line.latency).min();
+            let least = settings.ends.iter().map(|end| end.properties.latency).min();
             network.least_latency = network.least_latency.into_iter().chain(least).min();
         }
         for end in [0, 1].into_iter().filter(|end| !outside[*end]) {
@@ -225,8 +222,9 @@ pub fn build(
             let node = &mut nodes[ids[end]];
             node.ports[port] = node.netlink.index(&names[end].name)?;
             apply_settings(node, interface_settings(names[end], tdf))?;
-            let line = &settings.ends[end].line;
-            let is_host = ids[end] < experiment.hosts.len() && !changes_rate(schedule, ids[end], Some(port));
+            let line = &settings.ends[end].properties;
+            let is_host = ids[end] < experiment.hosts.len()
+                && !changes_rate(experiment, schedule, ids[end], Some(port));
             if let Some(rate) = line.rate.filter(|_| by_kernel || is_host)
                 && let Some(room) = room(&line.queue, settings.mtu)
             {
@@ -260,7 +258,7 @@ pub fn build(
             let host = &experiment.hosts[id.index()];
             if let Some(rate) = host.bandwidth_up
                 && let Some(room) = room(&host.options.queue, 1_500)
-                && !changes_rate(schedule, id.index(), None)
+                && !changes_rate(experiment, schedule, id.index(), None)
             {
                 // The graph's rates are of IP packets; full ones are to leave at just that rate.
                 let framed = u128::from(rate) * (1_500 + HEADER_LEN as u128) / 1_500;
@@ -303,7 +301,7 @@ pub fn build(
                 Some(port) => Ok(port),
                 None => open(hub, &format!("l{link}-{end}"), ring_bytes),
             };
-        network.cables.push((Cable::new(experiment, schedule, link), [port(0)?, port(1)?]));
+        network.relayed.push((RelayedLink::new(experiment, schedule, link), [port(0)?, port(1)?]));
     }
     wait_for_bridges(experiment, nodes)?;
     Ok(network)

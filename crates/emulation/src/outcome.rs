@@ -1,8 +1,8 @@
 //! The statistics of an emulation, in the form that those of a simulation have.
 
-use crate::cable::CableReport;
 use crate::graph::GraphReport;
 use crate::nodes::Node;
+use crate::relayed_link::{DirectionReport, LinkReport};
 use belljar_base::{Map, SimTime};
 use belljar_config::Experiment;
 use belljar_config::topology::DeviceKind;
@@ -22,7 +22,7 @@ pub struct Outcome<'a> {
     /// By host, by process, what happened to it.
     pub observed: Vec<Vec<Vec<Observation>>>,
     /// The links whose frames passed through this process.
-    pub cables: Vec<CableReport>,
+    pub links: Vec<LinkReport>,
     /// The graph network.
     pub graph: Option<GraphReport>,
     /// Warnings with their counts.
@@ -79,8 +79,8 @@ impl Outcome<'_> {
         for device in &self.experiment.topology.devices {
             let DeviceKind::Gateway(settings) = &device.kind else { continue };
             let own = &device.interfaces[0];
-            let Some(report) = self.cables.iter().find(|report| report.link == own.link) else { continue };
-            let [from, to] = [own.end, 1 - own.end].map(|end| &report.lanes[end]);
+            let Some(report) = self.links.iter().find(|report| report.link == own.link) else { continue };
+            let [from, to] = [own.end, 1 - own.end].map(|end| &report.directions[end]);
             let gateway = GatewayStatistics {
                 interface: settings.interface.clone(),
                 frames_in: from.counters.offered,
@@ -93,14 +93,14 @@ impl Outcome<'_> {
     }
 
     fn links(&self, nodes: &mut [Node], statistics: &mut Statistics) {
-        let by_link: Map<usize, &CableReport> =
-            self.cables.iter().map(|report| (report.link, report)).collect();
+        let by_link: Map<usize, &LinkReport> =
+            self.links.iter().map(|report| (report.link, report)).collect();
         for (number, link) in self.experiment.topology.links.iter().enumerate() {
             for end in 0..2 {
                 let (near, far) = (&link.ends[end], &link.ends[1 - end]);
                 let (direction, arrived) = match by_link.get(&number) {
                     Some(report) => {
-                        let c = &report.lanes[end].counters;
+                        let c = &report.directions[end].counters;
                         (through_here(report, end), (c.delivered, c.delivered_bytes))
                     }
                     None => {
@@ -131,27 +131,21 @@ impl Outcome<'_> {
     }
 }
 
-fn through_here(report: &CableReport, end: usize) -> DirectionStatistics {
-    let lane = &report.lanes[end];
-    let counted = |all: &[(&str, u64)]| -> Map<String, u64> {
-        all.iter().filter(|(_, n)| *n > 0).map(|(name, n)| ((*name).to_owned(), *n)).collect()
-    };
-    let c = &lane.counters;
+fn through_here(report: &LinkReport, end: usize) -> DirectionStatistics {
+    let DirectionReport { counters, missed } = &report.directions[end];
+    let drops = counters.drops.iter().map(|(reason, count)| (reason.name(), *count));
+    let impairments = [("ecn_marked", counters.ecn_marked)].into_iter().chain(counters.impaired.by_name());
     DirectionStatistics {
-        frames: c.offered - c.dropped.min(c.offered),
-        bytes: c.bytes,
-        drops: counted(&[
-            (DropReason::EgressFull.name(), c.dropped),
-            (DropReason::PathLoss.name(), c.lost),
-            (DropReason::LinkDown.name(), c.blocked),
-            ("missed", lane.missed + c.overflowed),
-        ]),
-        impairments: counted(&[
-            ("reordered", c.reordered),
-            ("duplicated", c.duplicated),
-            ("corrupted", c.corrupted),
-        ]),
+        frames: counters.frames,
+        bytes: counters.bytes,
+        drops: not_zero(drops.chain([("missed", missed + counters.overflowed)])),
+        impairments: not_zero(impairments),
     }
+}
+
+/// The counts that are not 0, by name.
+fn not_zero<'a>(counts: impl Iterator<Item = (&'a str, u64)>) -> Map<String, u64> {
+    counts.filter(|(_, count)| *count > 0).map(|(name, count)| (name.to_owned(), count)).collect()
 }
 
 /// A direct link's direction: what the kernel has counted. Large segments count once.

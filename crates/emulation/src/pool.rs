@@ -1,14 +1,14 @@
 //! The threads that move the frames of all links: as many as there are processors, each for its share of the links.
 //!
 //! A thread sleeps until the first of its links has something to do, and then works for all that have. Waking up costs about as much as
-//! moving two frames. So where several frames are due within the time by which a frame may be late ([`RunningCable::slack`]), the thread
+//! moving two frames. So where several frames are due within the time by which a frame may be late ([`RunningLink::slack`]), the thread
 //! waits until the first of them has been due for that time, and then moves all: with few frames each leaves exactly at its time,
 //! with many a wake-up is for many. In dilated time that span is as much longer as the clock is slower, and so is the number.
 
 use crate::adapt::Pressure;
-use crate::cable::{CableReport, Next, RunningCable, thread_seconds};
 use crate::clock::monotonic_ns;
 use crate::error::{Doing, Result};
+use crate::relayed_link::{LinkReport, Next, RunningLink, thread_seconds};
 use crate::wake::{Waker, timespec};
 use crate::{go_first, precise_waits};
 use rustix::event::{PollFd, PollFlags, epoll, poll};
@@ -31,7 +31,7 @@ const WAKER: u64 = u64::MAX;
 
 /// A link of a thread.
 struct Place {
-    cable: RunningCable,
+    link: RunningLink,
     waker: Option<Waker>,
     /// `CLOCK_MONOTONIC` when it has to work next at the latest, and when it can.
     next: u64,
@@ -57,24 +57,24 @@ pub struct Pool {
 /// Counts of a thread's links, in the end.
 pub struct PoolReport {
     /// The links.
-    pub cables: Vec<CableReport>,
+    pub links: Vec<LinkReport>,
     /// Seconds of processor time.
     pub cpu_seconds: f64,
 }
 
 impl Pool {
     /// A thread's links, each with a waker if clocks may stand: those of one thread are [beside](Waker::beside) each other.
-    pub fn new(cables: Vec<(RunningCable, Option<Waker>)>) -> Result<Pool> {
+    pub fn new(links: Vec<(RunningLink, Option<Waker>)>) -> Result<Pool> {
         let doing = "waiting for frames";
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).doing(doing)?;
-        let waker = cables.iter().find_map(|(_, waker)| waker.clone());
+        let waker = links.iter().find_map(|(_, waker)| waker.clone());
         if let Some(waker) = &waker {
             epoll::add(&epoll, waker.fd(), epoll::EventData::new_u64(WAKER), epoll::EventFlags::IN)
                 .doing(doing)?;
         }
         let place =
-            |(cable, waker)| Place { cable, waker, next: 0, early: 0, ready: false, awaited: [None; 2] };
-        let places = cables.into_iter().map(place).collect();
+            |(link, waker)| Place { link, waker, next: 0, early: 0, ready: false, awaited: [None; 2] };
+        let places = links.into_iter().map(place).collect();
         Ok(Pool { epoll, waker, places, counted: 0, counted_since: monotonic_ns(), rate: 0 })
     }
 
@@ -98,8 +98,8 @@ impl Pool {
                 }
             }
         }
-        let cables = self.places.into_iter().map(|place| place.cable.report()).collect();
-        PoolReport { cables, cpu_seconds: thread_seconds() }
+        let links = self.places.into_iter().map(|place| place.link.report()).collect();
+        PoolReport { links, cpu_seconds: thread_seconds() }
     }
 
     /// Counts frames.
@@ -115,10 +115,10 @@ impl Pool {
     /// Works for one link.
     fn work(&mut self, number: usize, pressure: &Pressure) {
         let place = &mut self.places[number];
-        let cable = &mut place.cable;
-        let slack = cable.slack().as_nanos();
+        let link = &mut place.link;
+        let slack = link.slack().as_nanos();
         let together = u128::from(self.rate) * slack >= u128::from(TOGETHER) * 1_000_000_000;
-        let (frames, next) = cable.work(LONG_NAP, together, pressure);
+        let (frames, next) = link.work(LONG_NAP, together, pressure);
         self.counted += frames as u64;
         let now = monotonic_ns();
         let after = |wait: Duration| now.saturating_add(u64::try_from(wait.as_nanos()).unwrap_or(u64::MAX));
@@ -153,14 +153,14 @@ impl Pool {
         if before == awake {
             return;
         }
-        let cable = &mut place.cable;
+        let link = &mut place.link;
         let data = epoll::EventData::new_u64((number * 2 + end) as u64);
         let flags = |awake| if awake { epoll::EventFlags::IN } else { epoll::EventFlags::empty() };
         // A port that cannot be waited for is looked at each time that the link has something to do.
         let _ = match (before, awake) {
-            (None, Some(awake)) => epoll::add(&self.epoll, cable.fd(end), data, flags(awake)),
-            (Some(_), Some(awake)) => epoll::modify(&self.epoll, cable.fd(end), data, flags(awake)),
-            (_, None) => epoll::delete(&self.epoll, cable.fd(end)),
+            (None, Some(awake)) => epoll::add(&self.epoll, link.fd(end), data, flags(awake)),
+            (Some(_), Some(awake)) => epoll::modify(&self.epoll, link.fd(end), data, flags(awake)),
+            (_, None) => epoll::delete(&self.epoll, link.fd(end)),
         };
     }
 

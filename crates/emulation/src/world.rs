@@ -166,12 +166,12 @@ fn emulate(order: &Order, machine: &Machine, stop: &AtomicBool) -> Result<bool> 
     let clocks = &own.into_iter().map(|own| own.beginning_with(clock)).collect::<Vec<_>>();
     let stands = control::is_controlled(order);
     let waker = || stands.then(Waker::new).transpose().doing("making a waker");
-    // Cables are dealt out to threads, one after the other.
-    let threads = pool::threads(network.cables.len());
+    // Links are dealt out to threads, one after the other.
+    let threads = pool::threads(network.relayed.len());
     let of_threads = (0..threads).map(|_| waker()).collect::<Result<Vec<_>>>()?;
     let mut wakers = vec![None; experiment.topology.links.len()];
-    for ((cable, _), of_thread) in network.cables.iter().zip(of_threads.iter().cycle()) {
-        wakers[cable.link()] = of_thread.as_ref().map(Waker::beside);
+    for ((relayed, _), of_thread) in network.relayed.iter().zip(of_threads.iter().cycle()) {
+        wakers[relayed.link()] = of_thread.as_ref().map(Waker::beside);
     }
     let graph_waker = waker()?;
     let mean_milli = &AtomicU64::new(order.tdf_milli.unwrap_or(1_000));
@@ -197,7 +197,7 @@ fn emulate(order: &Order, machine: &Machine, stop: &AtomicBool) -> Result<bool> 
     let mut truth = Truthfulness {
         setup_seconds: begin.saturating_sub(order.began_ns) as f64 / 1e9,
         direct_links: network.direct,
-        lines: network.cables.len(),
+        lines: network.relayed.len(),
         differences: check::differences(&experiment, tdf, order.tdf_auto),
         tdf,
         ..Truthfulness::default()
@@ -205,11 +205,11 @@ fn emulate(order: &Order, machine: &Machine, stop: &AtomicBool) -> Result<bool> 
     let dilation = dilating.as_ref().map(|dilating| &dilating.dilation);
     let (over, silent) = (&AtomicBool::new(false), &AtomicBool::new(false));
     let mut dealt: Vec<Vec<_>> = (0..threads).map(|_| Vec::new()).collect();
-    for (number, (cable, ports)) in network.cables.into_iter().enumerate() {
-        let link = &experiment.topology.links[cable.link()];
+    for (number, (relayed, ports)) in network.relayed.into_iter().enumerate() {
+        let link = &experiment.topology.links[relayed.link()];
         let of_ends = [0, 1].map(|end| clocks[link.ends[end].node.index()].clone());
-        let waker = wakers[cable.link()].clone();
-        dealt[number % threads].push((cable.start(ports, of_ends, network.least_latency), waker));
+        let waker = wakers[relayed.link()].clone();
+        dealt[number % threads].push((relayed.start(ports, of_ends, network.least_latency), waker));
     }
     let pools = dealt.into_iter().map(Pool::new).collect::<Result<Vec<_>>>()?;
     let ended = thread::scope(|scope| {
@@ -270,13 +270,13 @@ fn emulate(order: &Order, machine: &Machine, stop: &AtomicBool) -> Result<bool> 
     }
     let mut lateness = Lateness::default();
     truth.cpu.line_seconds += pools.iter().map(|pool| pool.cpu_seconds).sum::<f64>();
-    let mut cables: Vec<_> = pools.into_iter().flat_map(|pool| pool.cables).collect();
-    cables.sort_by_key(|cable| cable.link);
-    for cable in &cables {
-        lateness.merge(&cable.lateness);
-        for lane in &cable.lanes {
-            truth.frames += lane.counters.offered;
-            truth.missed += lane.missed + lane.counters.overflowed;
+    let mut links: Vec<_> = pools.into_iter().flat_map(|pool| pool.links).collect();
+    links.sort_by_key(|report| report.link);
+    for report in &links {
+        lateness.merge(&report.lateness);
+        for direction in &report.directions {
+            truth.frames += direction.counters.offered;
+            truth.missed += direction.missed + direction.counters.overflowed;
         }
     }
     if let Some(graph) = &graph {
@@ -296,7 +296,7 @@ fn emulate(order: &Order, machine: &Machine, stop: &AtomicBool) -> Result<bool> 
     truth.cpu.hosts = run.cpu_seconds();
     truth.judge(network.least_latency);
     let (observed, warnings) = run.take();
-    let outcome = Outcome { experiment: &experiment, observed, cables, graph, warnings, now };
+    let outcome = Outcome { experiment: &experiment, observed, links, graph, warnings, now };
     let statistics = outcome.statistics(&mut nodes);
     set_epoch(&folder, clock.wall_at_beginning() / 1_000_000_000)?;
     write_json(&folder, names::STATISTICS, &statistics)?;

@@ -92,8 +92,7 @@ mod tests {
     }
 
     fn path(latency_ms: u64, jitter_ms: u64, loss: f64) -> Path {
-        let (latency, jitter) = (SimDuration::from_millis(latency_ms), SimDuration::from_millis(jitter_ms));
-        Path { latency, jitter, loss, least_latency: latency.saturating_sub(jitter) }
+        Path::new(SimDuration::from_millis(latency_ms), SimDuration::from_millis(jitter_ms), loss)
     }
 
     #[test]

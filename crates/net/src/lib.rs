@@ -5,6 +5,7 @@
 //!   nodes is found on first use and shared by all hosts.
 //! * [`Flow`]: when a packet that follows a path arrives: loss, jitter, and no overtaking.
 //! * [`Impairments`]: what a link does to frames: loss in bursts, reordering, copies, wrong bits.
+//! * [`link`]: one direction of a link or path with all of these and its scheduled changes, as every backend drives it.
 //! * [`nic`]: a host's interface as a machine of queues: a queue, a token bucket and serialisation at the host's
 //!   bandwidth on the way out, CoDel and serialisation on the way in. [`ecn`] is what queues mark.
 //! * [`filter`]: which packets are captured, in tcpdump's words.
@@ -32,6 +33,7 @@ pub mod graph;
 pub mod icmp_limit;
 pub mod igmp;
 mod impairment;
+pub mod link;
 mod mss_clamp;
 pub mod neighbour;
 pub mod nic;

@@ -89,6 +89,7 @@ pub enum Severity {
 /// Diagnostic about a program.
 #[derive(Clone, Debug)]
 pub struct Diagnostic {
+    /// Error or warning.
     pub severity: Severity,
     /// Source range of the problem.
     pub span: Span,

@@ -21,7 +21,7 @@ mod schedule;
 mod tracks;
 
 pub use machine::{machine, machine_names};
-pub use network::{Direction, NetChange, PathState, concerns_host, least_delay, least_latency};
+pub use network::{Direction, NetChange, concerns_host, least_latency, link_direction, link_nic};
 pub use occurrences::with_fixed_events;
 pub use process::{ProcessPlan, program_name};
 pub use routing::{PlannedRoute, RoutingState};

@@ -1,9 +1,11 @@
 //! Changes of the network, and the resulting state of one path or direction of a link.
 
-use belljar_base::{HostId, SimDuration, SimTime};
-use belljar_config::topology::Line;
-use belljar_config::{HostSet, LineChange, PathChange, Target};
-use belljar_net::{DropReason, Path};
+use belljar_base::{HostId, Seed, SimDuration, SimTime};
+use belljar_config::topology::Interface;
+use belljar_config::{Experiment, HostSet, Target};
+use belljar_net::NicConfig;
+use belljar_net::link::{self, DirectionChange, LinkDirection, PathChange};
+use belljar_wire::ethernet::HEADER_LEN;
 
 /// A change of the network, with random choices made and edges converted to graphs.
 #[derive(Clone, Debug)]
@@ -24,124 +26,38 @@ pub enum NetChange {
     Graph(usize),
 }
 
-/// State of a path between two hosts, or of a direction of a link, as the difference from its initial state.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct PathState {
-    down: bool,
-    /// Events whose partitions separate the two ends.
-    splits: Vec<u32>,
-    change: PathChange,
-    /// True if latency and jitter were changed together.
-    exact: bool,
-    /// Index of the graph state that determines the path.
-    pub graph: usize,
-}
-
-impl PathState {
-    /// Applies a change; false if it does not affect the path from `from` to `to`.
-    pub fn apply(&mut self, from: HostId, to: HostId, change: &NetChange) -> bool {
-        self.apply_where(change, (from, to), |target| concerns(target, from, to))
-    }
-
-    /// Applies a change of a link; false if it does not affect this direction.
-    pub fn apply_to_line(&mut self, direction: Direction, change: &NetChange) -> bool {
-        if matches!(change, NetChange::Graph(_)) {
-            return false;
+impl NetChange {
+    /// The change as it concerns the path over the graph from one host to another, if it does.
+    pub fn of_path(&self, from: HostId, to: HostId) -> Option<DirectionChange> {
+        if let NetChange::Graph(graph) = self {
+            return Some(DirectionChange::Graph(*graph));
         }
-        self.apply_where(change, direction.nodes, |target| concerns_line(target, direction))
+        self.between((from, to), |target| concerns(target, from, to))
     }
 
-    fn apply_where(
-        &mut self,
-        change: &NetChange,
+    /// The change as it concerns a direction of a link, if it does.
+    pub fn of_link(&self, direction: Direction) -> Option<DirectionChange> {
+        self.between(direction.nodes, |target| concerns_link(target, direction))
+    }
+
+    fn between(
+        &self,
         (from, to): (HostId, HostId),
         concerned: impl Fn(&Target) -> bool,
-    ) -> bool {
-        match change {
-            NetChange::Graph(graph) => self.graph = *graph,
-            NetChange::Heal(None) => self.splits.clear(),
-            NetChange::Heal(Some(events)) => self.splits.retain(|split| !events.contains(split)),
+    ) -> Option<DirectionChange> {
+        match self {
+            NetChange::Heal(events) => Some(DirectionChange::Heal(events.clone())),
             NetChange::Split(event, groups) => {
-                self.splits.retain(|split| split != event);
                 let group = |host| groups.iter().position(|group| group.may_hold(host));
-                if let (Some(ours), Some(theirs)) = (group(from), group(to))
-                    && ours != theirs
-                {
-                    self.splits.push(*event);
-                }
+                let apart = group(from).zip(group(to)).is_some_and(|(ours, theirs)| ours != theirs);
+                Some(DirectionChange::Split { event: *event, apart })
             }
-            NetChange::Down(target) | NetChange::Up(target) if concerned(target) => {
-                self.down = matches!(change, NetChange::Down(_));
-            }
-            NetChange::Set(target, new) if concerned(target) => {
-                self.exact = match (new.latency, new.jitter) {
-                    (None, None) => self.exact,
-                    (latency, jitter) => latency.is_some() && jitter.is_some(),
-                };
-                self.change.latency = new.latency.or(self.change.latency);
-                self.change.jitter = new.jitter.or(self.change.jitter);
-                self.change.loss = new.loss.or(self.change.loss);
-                self.change.line.merge(&new.line);
-            }
-            NetChange::Reset(target) if concerned(target) => {
-                (self.change, self.exact) = (PathChange::default(), false);
-            }
-            _ => return false,
+            NetChange::Down(target) => concerned(target).then_some(DirectionChange::Down),
+            NetChange::Up(target) => concerned(target).then_some(DirectionChange::Up),
+            NetChange::Set(target, new) => concerned(target).then(|| DirectionChange::Set(new.clone())),
+            NetChange::Reset(target) => concerned(target).then_some(DirectionChange::Reset),
+            NetChange::Graph(_) => None,
         }
-        true
-    }
-
-    /// The changed properties that exist only for links.
-    pub fn line(&self) -> &LineChange {
-        &self.change.line
-    }
-
-    /// True if a partition separates the ends.
-    pub fn is_split(&self) -> bool {
-        !self.splits.is_empty()
-    }
-
-    /// The path in this state; `path` is the one of the graph or the link without changes.
-    pub fn path(&self, path: Option<Path>) -> Result<Path, DropReason> {
-        if self.down {
-            return Err(DropReason::LinkDown);
-        }
-        if !self.splits.is_empty() {
-            return Err(DropReason::Partition);
-        }
-        let path = path.ok_or(DropReason::NoRoute)?;
-        let loss = self.change.loss.unwrap_or(path.loss);
-        if self.change.latency.is_none() && self.change.jitter.is_none() {
-            return Ok(Path { loss, ..path });
-        }
-        let latency = self.change.latency.unwrap_or(path.latency);
-        let jitter = self.change.jitter.unwrap_or(path.jitter).min(most_jitter(latency, self.exact));
-        Ok(Path { latency, jitter, loss, least_latency: latency.saturating_sub(jitter) })
-    }
-}
-
-/// Upper bound on the jitter. Unless it was changed together with the latency, it is half of the latency, so
-/// that the minimum delay after each change can be computed before the run.
-fn most_jitter(latency: SimDuration, exact: bool) -> SimDuration {
-    let limit = if exact {
-        SimDuration::from_nanos(1)
-    } else {
-        SimDuration::from_picos(latency.as_picos().div_ceil(2))
-    };
-    latency.saturating_sub(limit)
-}
-
-/// Minimum delay of a path affected by `change` if the graph's path takes at least `usual`. Another change
-/// may combine a different jitter with this latency.
-pub fn least_delay(change: &PathChange, usual: SimDuration) -> SimDuration {
-    let least = |latency: SimDuration| latency.saturating_sub(most_jitter(latency, false));
-    match (change.latency, change.jitter) {
-        (None, None) => usual,
-        (Some(latency), Some(jitter)) => {
-            least(latency).min(latency.saturating_sub(jitter.min(most_jitter(latency, true))))
-        }
-        (Some(latency), None) => least(latency),
-        (None, Some(_)) => least(usual),
     }
 }
 
@@ -154,16 +70,61 @@ pub struct Direction {
     pub nodes: (HostId, HostId),
 }
 
-/// Minimum latency of a frame in a direction of a link over the whole run.
-pub fn least_latency(line: &Line, direction: Direction, changes: &[(SimTime, NetChange)]) -> SimDuration {
-    let usual = line.latency.saturating_sub(line.jitter);
-    let least = changes.iter().filter_map(|(_, change)| match change {
-        NetChange::Set(_, new) if PathState::default().apply_to_line(direction, change) => {
-            Some(least_delay(new, usual))
-        }
-        _ => None,
-    });
-    least.chain([usual]).min().unwrap_or(usual)
+impl Direction {
+    /// The direction of link number `link` of an experiment that begins at its end 0 or 1.
+    pub fn of(experiment: &Experiment, link: usize, end: usize) -> Direction {
+        let ends = &experiment.topology.links[link].ends;
+        Direction { link, nodes: (ends[end].node, ends[1 - end].node) }
+    }
+
+    /// The changes that concern this direction, of those of the whole network, in their order.
+    pub fn changes(self, network: &[(SimTime, NetChange)]) -> Vec<(SimTime, DirectionChange)> {
+        let own = network.iter().filter_map(|(at, change)| Some((*at, change.of_link(self)?)));
+        own.collect()
+    }
+}
+
+/// The direction of a link that begins at its end 0 or 1, behind its queue, with its changes among those of the network.
+pub fn link_direction(
+    experiment: &Experiment,
+    network: &[(SimTime, NetChange)],
+    link: usize,
+    end: usize,
+) -> LinkDirection {
+    let settings = &experiment.topology.links[link];
+    LinkDirection::new(
+        &settings.ends[end].properties,
+        Seed(experiment.general.seed),
+        &settings.name,
+        experiment.node_name(settings.ends[end].node),
+        Direction::of(experiment, link, end).changes(network),
+        experiment.general.bootstrap_end_time,
+    )
+}
+
+/// Settings of the queue of an interface on a link at the start of the run. Rates do not limit before the end of the
+/// bootstrap phase, when the [schedule](crate::Schedule) sets them.
+pub fn link_nic(experiment: &Experiment, interface: &Interface) -> NicConfig {
+    let settings = &experiment.topology.links[interface.link];
+    let end = &settings.ends[interface.end];
+    let seed = Seed(experiment.general.seed);
+    let from = experiment.node_name(end.node);
+    let nic = end.properties.nic(settings.mtu + HEADER_LEN, seed, &settings.name, from);
+    match experiment.general.bootstrap_end_time {
+        SimTime::ZERO => nic,
+        _ => NicConfig { bandwidth_up: None, token_bucket: None, ..nic },
+    }
+}
+
+/// Lower bound of the latency of the direction of a link that begins at its end 0 or 1, over the whole run.
+pub fn least_latency(
+    experiment: &Experiment,
+    network: &[(SimTime, NetChange)],
+    link: usize,
+    end: usize,
+) -> SimDuration {
+    let changes = Direction::of(experiment, link, end).changes(network);
+    link::least_latency(&experiment.topology.links[link].ends[end].properties, &changes)
 }
 
 /// True if the target includes the path from one host to another.
@@ -177,7 +138,7 @@ fn concerns(target: &Target, from: HostId, to: HostId) -> bool {
 }
 
 /// True if the target includes the direction of a link.
-fn concerns_line(target: &Target, direction: Direction) -> bool {
+fn concerns_link(target: &Target, direction: Direction) -> bool {
     match target {
         Target::Links { links, from } => {
             links.binary_search(&direction.link).is_ok() && from.is_none_or(|from| from == direction.nodes.0)
@@ -197,6 +158,9 @@ pub fn concerns_host(target: &Target, host: HostId) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use belljar_base::SimDuration;
+    use belljar_net::link::PathState;
+    use belljar_net::{DropReason, Path};
 
     fn ms(n: u64) -> SimDuration {
         SimDuration::from_millis(n)
@@ -208,13 +172,13 @@ mod tests {
         Target::Paths { from: hosts(&[a]), to: hosts(&[b]), both }
     }
     fn usual() -> Path {
-        Path { latency: ms(50), jitter: ms(10), loss: 0.1, least_latency: ms(40) }
+        Path::new(ms(50), ms(10), 0.1)
     }
     /// The path from host 0 to host 1 after these changes.
     fn after(changes: &[NetChange]) -> Result<Path, DropReason> {
         let mut state = PathState::default();
         for change in changes {
-            state.apply(HostId(0), HostId(1), change);
+            change.of_path(HostId(0), HostId(1)).iter().for_each(|change| state.apply(change));
         }
         state.path(Some(usual()))
     }
@@ -245,30 +209,6 @@ mod tests {
     }
 
     #[test]
-    fn no_sequence_of_changes_undercuts_the_least_delay() {
-        let amounts = [None, Some(ms(2)), Some(ms(9)), Some(ms(30)), Some(ms(400))];
-        let changes: Vec<PathChange> = amounts
-            .iter()
-            .flat_map(|latency| {
-                amounts.map(|jitter| PathChange { latency: *latency, jitter, ..PathChange::default() })
-            })
-            .filter(|c| c.latency.is_none_or(|latency| c.jitter.is_none_or(|jitter| jitter <= latency)))
-            .collect();
-        for first in &changes {
-            for second in &changes {
-                for third in &changes {
-                    let sequence = [first, second, third];
-                    let bound = sequence.iter().map(|c| least_delay(c, usual().least_latency)).min().unwrap();
-                    let bound = bound.min(usual().least_latency);
-                    let set = sequence.map(|c| NetChange::Set(between(0, 1, false), c.clone()));
-                    let least = after(&set).unwrap().least_latency;
-                    assert!(least >= bound && !least.is_zero(), "{least} < {bound}: {sequence:?}");
-                }
-            }
-        }
-    }
-
-    #[test]
     fn a_reset_brings_the_graphs_path_back() {
         let slow = PathChange {
             latency: Some(ms(90)),
@@ -277,7 +217,7 @@ mod tests {
             ..PathChange::default()
         };
         let set = NetChange::Set(between(0, 1, true), slow);
-        let changed = Path { latency: ms(90), jitter: ms(80), loss: 0.0, least_latency: ms(10) };
+        let changed = Path::new(ms(90), ms(80), 0.0);
         assert_eq!(after(std::slice::from_ref(&set)), Ok(changed));
         assert_eq!(after(&[set, NetChange::Reset(between(0, 1, true))]), Ok(usual()));
     }

@@ -156,10 +156,11 @@ mod tests {
     /// The changes of each host, and over time the pairs of hosts that can reach each other.
     fn effects(experiment: &Experiment) -> (String, Vec<(SimTime, Vec<bool>)>) {
         let schedule = Schedule::new(experiment);
-        let mut states = vec![crate::PathState::default(); 9];
+        let mut states = vec![belljar_net::link::PathState::default(); 9];
         let reach = schedule.network.iter().map(|(at, change)| {
             for (pair, state) in states.iter_mut().enumerate() {
-                state.apply(HostId(pair as u32 / 3), HostId(pair as u32 % 3), change);
+                let change = change.of_path(HostId(pair as u32 / 3), HostId(pair as u32 % 3));
+                change.iter().for_each(|change| state.apply(change));
             }
             let path = experiment.network.graph.path(belljar_net::NodeIndex(0), belljar_net::NodeIndex(0));
             (*at, states.iter().map(|state| state.path(path).is_ok()).collect())

@@ -7,7 +7,8 @@ use crate::occurrences::{self, Occurrence};
 use crate::routing::{self, PlannedRoute, RoutingState};
 use belljar_base::{HostId, Map, Set, SimTime};
 use belljar_config::topology::{LinkEnd, P4Setup};
-use belljar_config::{Action, Experiment, LineChange, PathChange, ProcessRef, Target};
+use belljar_config::{Action, Experiment, ProcessRef, Target};
+use belljar_net::link::{LinkOverrides, PathChange};
 use belljar_net::{EdgeState, Graph, NicChange, NodeIndex};
 use std::net::Ipv6Addr;
 use std::sync::Arc;
@@ -177,8 +178,8 @@ impl Schedule {
             return;
         }
         for end in experiment.topology.links.iter().flat_map(|link| &link.ends) {
-            self.at_node(end.node, at, LinkChange::Nic(end.port, NicChange::Rate(end.line.rate)));
-            if let Some(bucket) = end.line.token_bucket {
+            self.at_node(end.node, at, LinkChange::Nic(end.port, NicChange::Rate(end.properties.rate)));
+            if let Some(bucket) = end.properties.token_bucket {
                 let change = NicChange::TokenBucket(Some(bucket));
                 self.at_node(end.node, at, LinkChange::Nic(end.port, change));
             }
@@ -186,11 +187,11 @@ impl Schedule {
     }
 
     /// Adds changes of the sending properties at an end of a link.
-    fn change_nic(&mut self, end: &LinkEnd, at: SimTime, line: &LineChange) {
+    fn change_nic(&mut self, end: &LinkEnd, at: SimTime, change: &LinkOverrides) {
         let changes = [
-            line.rate.map(NicChange::Rate),
-            line.queue.clone().map(NicChange::Queue),
-            line.token_bucket.map(NicChange::TokenBucket),
+            change.rate.map(NicChange::Rate),
+            change.queue.clone().map(NicChange::Queue),
+            change.token_bucket.map(NicChange::TokenBucket),
         ];
         for change in changes.into_iter().flatten() {
             self.at_node(end.node, at, LinkChange::Nic(end.port, change));
@@ -218,21 +219,21 @@ impl Schedule {
                         self.at_node(end.node, at, LinkChange::Carrier(end.port, up));
                     }
                 }
-                Action::Change(_, PathChange { line, .. }) => {
+                Action::Change(_, PathChange { link: change, .. }) => {
                     for end in link.ends.iter().filter(meant) {
-                        states.lines.entry((*number, end.port, end.node)).or_default().merge(line);
-                        self.change_nic(end, at, line);
+                        states.lines.entry((*number, end.port, end.node)).or_default().merge(change);
+                        self.change_nic(end, at, change);
                     }
                 }
                 Action::Reset(_) => {
                     for end in link.ends.iter().filter(meant) {
                         let changed = states.lines.remove(&(*number, end.port, end.node)).unwrap_or_default();
                         // Only changed properties are restored: setting a token bucket fills it.
-                        let usual = LineChange {
-                            rate: changed.rate.map(|_| end.line.rate),
-                            queue: changed.queue.map(|_| end.line.queue.clone()),
-                            token_bucket: changed.token_bucket.map(|_| end.line.token_bucket),
-                            ..LineChange::default()
+                        let usual = LinkOverrides {
+                            rate: changed.rate.map(|_| end.properties.rate),
+                            queue: changed.queue.map(|_| end.properties.queue.clone()),
+                            token_bucket: changed.token_bucket.map(|_| end.properties.token_bucket),
+                            ..LinkOverrides::default()
                         };
                         self.change_nic(end, at, &usual);
                     }
@@ -314,7 +315,7 @@ impl Schedule {
 struct LinkStates {
     down: Set<usize>,
     /// Changes of directions by events, keyed by the link and the port at which the direction starts.
-    lines: Map<(usize, usize, HostId), LineChange>,
+    lines: Map<(usize, usize, HostId), LinkOverrides>,
     now: RoutingState,
 }
 

@@ -5,11 +5,10 @@ use belljar_base::{HostId, Map, SimDuration, SimTime};
 use belljar_config::Experiment;
 use belljar_engine::{Group, Plan};
 use belljar_net::addresses::{automatic6, of_automatic6};
+use belljar_net::link::{PathState, least_delay};
 use belljar_net::routes::Route;
 use belljar_net::{Addresses, Graph, InterfaceAddress, NodeIndex, Path, RouteTable};
-use belljar_plan::{
-    Direction, NetChange, PathState, RoutingState, concerns_host, least_delay, least_latency,
-};
+use belljar_plan::{NetChange, RoutingState, concerns_host, least_latency};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
@@ -77,9 +76,8 @@ impl Fabric {
         }
         let lines = experiment.topology.links.iter().enumerate().flat_map(|(link, settings)| {
             [0, 1].map(|end| {
-                let (near, far) = (&settings.ends[end], &settings.ends[1 - end]);
-                let direction = Direction { link, nodes: (near.node, far.node) };
-                (near.node, far.node, least_latency(&near.line, direction, &changes))
+                let (near, far) = (settings.ends[end].node, settings.ends[1 - end].node);
+                (near, far, least_latency(experiment, &changes, link, end))
             })
         });
         let addresses6: Vec<Option<Ipv6Addr>> = experiment.hosts.iter().map(|host| host.address6).collect();
@@ -153,7 +151,7 @@ impl Fabric {
         let mut state = PathState::default();
         let past = self.changes.iter().take_while(|(when, _)| *when <= at);
         for (_, change) in past.filter(|(_, c)| matches!(c, NetChange::Split(..) | NetChange::Heal(_))) {
-            state.apply(from, to, change);
+            change.of_path(from, to).iter().for_each(|change| state.apply(change));
         }
         state.is_split()
     }

@@ -3,11 +3,11 @@
 use crate::device::{Gateway, Pace};
 use crate::run::RunOptions;
 use crate::simulators::Failure;
-use crate::world::nic;
 use belljar_base::{HostId, Map, SimTime};
 use belljar_config::Experiment;
 use belljar_config::topology::{self, DeviceKind};
 use belljar_packetio::{Attachment, Namespace, Port};
+use belljar_plan::link_nic;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 use std::thread;
@@ -90,7 +90,7 @@ impl Gateways {
                     continue;
                 }
             };
-            let out = nic(experiment, &device.interfaces[0]);
+            let out = link_nic(experiment, &device.interfaces[0]);
             let link = &experiment.topology.links[device.interfaces[0].link];
             opened.0.insert(id, Gateway::new(device, settings, port, &out, link.mtu, &run));
         }

@@ -2,7 +2,6 @@
 
 use crate::fabric::Fabric;
 use crate::run::RunOptions;
-use crate::world::nic;
 use belljar_base::{HostId, Seed};
 use belljar_config::topology::Interface;
 use belljar_config::{Experiment, Host as HostSettings, Model, PlacementSetting, StraceMode};
@@ -16,7 +15,7 @@ use belljar_netstack::conf::{self, GivenSetting};
 use belljar_netstack::cpu::CpuCosts;
 use belljar_netstack::sysctl::Sysctl;
 use belljar_netstack::{LinkConfig, Resolver, StackConfig, TcpBufferSizes};
-use belljar_plan::{HostChange, LinkChange, PlannedRoute, ProcessPlan};
+use belljar_plan::{HostChange, LinkChange, PlannedRoute, ProcessPlan, link_nic};
 use belljar_results::ResultsFolder;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
@@ -208,7 +207,7 @@ pub fn link_of_node(experiment: &Experiment, node: &str, interface: &Interface) 
         mtu: experiment.topology.links[interface.link].mtu,
         addresses: if quiet { Vec::new() } else { interface.addresses.clone() },
         addresses6: if quiet { Vec::new() } else { interface.addresses6.clone() },
-        nic: nic(experiment, interface),
+        nic: link_nic(experiment, interface),
         carrier: true,
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! `belljar_plan` works out what is to happen; `world` builds the nodes of the engine from that: `node` is a host
 //! and the paths from it, `simulated_host` its kernel or its traffic models (configured by `host_config`), `device` whatever else is at the ends of links; `simulators` starts and ends other simulators, `gateways` opens interfaces of this machine. `fabric` is the graph between
-//! hosts, `outbound_path` one direction between two nodes, over a link or the graph; `grouping` says which nodes a worker runs together, `run` runs them, `outcome`
+//! hosts, `outbound` the outgoing links and paths of a node; `grouping` says which nodes a worker runs together, `run` runs them, `outcome`
 //! makes the statistics; `cells` are several processes, on one machine or several, that run one world together. `debug` lets gdb come to the
 //! processes of hosts, `live` others look at a run and pause it.
 #![forbid(unsafe_code)]
@@ -21,7 +21,7 @@ mod manifest;
 mod message;
 mod metrics;
 mod node;
-mod outbound_path;
+mod outbound;
 mod outcome;
 mod output;
 mod partition;

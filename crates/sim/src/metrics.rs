@@ -4,7 +4,7 @@
 
 use crate::device::DeviceNode;
 use crate::node::HostNode;
-use crate::outbound_path::Cable;
+use crate::outbound::OutboundLink;
 use crate::simulated_host::SimulatedHost;
 use belljar_base::{Footprint, HostId, Map, SimDuration, SimTime};
 use belljar_config::Experiment;
@@ -144,9 +144,9 @@ fn links_table(columns: &str, mut rows: Vec<(u64, (u32, u32), String)>, experime
 }
 
 /// Row of a direction of a link: frames carried, lost and waiting.
-pub fn link_row(counters: &Counters, cable: &Cable, queue: usize) -> String {
+pub fn link_row(counters: &Counters, link: &OutboundLink, queue: usize) -> String {
     let drops = DropReason::ALL.map(|reason| {
-        let on_the_way = cable.drops.get(&reason).copied().unwrap_or_default();
+        let on_the_way = link.direction.drops().get(&reason).copied().unwrap_or_default();
         (counters.dropped(reason) + on_the_way).to_string()
     });
     format!("{},{},{},{queue}", counters.packets_out, counters.bytes_out, drops.join(","))

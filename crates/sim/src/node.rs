@@ -5,7 +5,7 @@ use crate::fabric::Fabric;
 use crate::live::Live;
 use crate::message::Message;
 use crate::metrics::{Sampler, link_row};
-use crate::outbound_path::{Cable, Graph, OutboundPath};
+use crate::outbound::{OutboundLink, OutboundPath};
 use crate::output::Output;
 use crate::partition::KeptAway;
 use crate::pci::HostDevice;
@@ -40,12 +40,12 @@ pub struct HostNode {
     pub(crate) host: SimulatedHost,
     seed: Seed,
     /// Paths over the graph of which something is drawn, or that change.
-    paths: Map<HostId, OutboundPath<Graph>>,
+    paths: Map<HostId, OutboundPath>,
     last_change: SimTime,
     pub(crate) path_drops: Map<DropReason, u64>,
     output: Output,
     /// By link.
-    cables: Vec<Cable>,
+    links: Vec<OutboundLink>,
     /// The PCI devices that it drives.
     pub(crate) devices: Vec<HostDevice>,
     /// Who looks on.
@@ -62,7 +62,7 @@ impl HostNode {
         fabric: Arc<Fabric>,
         mut changes: Vec<(SimTime, HostChange)>,
         loss_free_until: SimTime,
-        cables: Vec<Cable>,
+        links: Vec<OutboundLink>,
         devices: Vec<HostDevice>,
         output: Output,
         debug: DebugState,
@@ -88,7 +88,7 @@ impl HostNode {
             output,
             departures: Vec::new(),
             debug,
-            cables,
+            links,
             devices,
             live: None,
         }
@@ -105,13 +105,12 @@ impl HostNode {
         let mut departures = std::mem::take(&mut self.departures);
         self.host.stack_mut().take_departures(&mut departures);
         for departure in departures.drain(..) {
-            let loss_free = departure.at < self.loss_free_until;
             if let Some(link) = departure.link {
                 if let Some(device) = self.devices.iter_mut().find(|device| device.link == link) {
                     device.transmit(departure.at, departure.packet);
                     continue;
                 }
-                self.send_by_link(link, departure, loss_free, out);
+                self.send_by_link(link, departure.at, departure.packet, out);
                 continue;
             }
             let to = departure.to.and_then(|address| match address {
@@ -130,13 +129,12 @@ impl HostNode {
                 continue;
             }
             let (id, seed, fabric) = (self.id, self.seed, &*self.fabric);
-            let path = self.paths.entry(to).or_insert_with(|| OutboundPath::over_graph(id, to, seed, fabric));
-            let sequence = &mut self.sequence;
-            path.carry(fabric, departure.at, loss_free, departure.packet, |to, time, message| {
-                *sequence += 1;
-                let key = EventKey { time, class: EventClass::Arrival, source: id, sequence: *sequence };
-                out.push(Outgoing { to, key, message });
-            });
+            let path = self.paths.entry(to).or_insert_with(|| OutboundPath::new(id, to, seed, fabric));
+            if let Some(time) = path.carry(fabric, id, departure.at, self.loss_free_until) {
+                self.sequence += 1;
+                let key = EventKey { time, class: EventClass::Arrival, source: id, sequence: self.sequence };
+                out.push(Outgoing { to, key, message: Message { port: None, packet: departure.packet } });
+            }
         }
         self.departures = departures;
         self.exchange_with_devices(out);
@@ -147,7 +145,7 @@ impl HostNode {
         for number in 0..self.devices.len() {
             let link = self.devices[number].link;
             while let Some((at, packet)) = self.devices[number].poll_device() {
-                self.put_on_cable(link, at, true, packet, out);
+                self.send_by_link(link, at, packet, out);
             }
             while let Some((key, packet)) = self.devices[number].poll_received(self.id, &mut self.sequence) {
                 self.host.stack_mut().deliver(key, Some(link), packet);
@@ -200,24 +198,12 @@ impl HostNode {
     fn send_by_link(
         &mut self,
         link: usize,
-        departure: Departure,
-        loss_free: bool,
-        out: &mut Vec<Outgoing<Message>>,
-    ) {
-        self.put_on_cable(link, departure.at, loss_free, departure.packet, out);
-    }
-
-    fn put_on_cable(
-        &mut self,
-        link: usize,
-        at: SimTime,
-        loss_free: bool,
+        departs: SimTime,
         packet: Packet,
         out: &mut Vec<Outgoing<Message>>,
     ) {
-        let cable = &mut self.cables[link];
         let (source, sequence) = (self.id, &mut self.sequence);
-        cable.carry(&(), at, loss_free, packet, |to, time, message| {
+        self.links[link].carry(departs, packet, |to, time, message| {
             *sequence += 1;
             let key = EventKey { time, class: EventClass::Arrival, source, sequence: *sequence };
             out.push(Outgoing { to, key, message });
@@ -380,29 +366,28 @@ impl HostNode {
         self.host.footprint(footprint);
         footprint.start(self.departures.as_ptr(), 2);
     }
-    /// The cable at the end of a link.
-    pub fn cable(&self, link: usize) -> &Cable {
-        &self.cables[link]
+    /// The direction of a link that begins here.
+    pub fn link(&self, link: usize) -> &OutboundLink {
+        &self.links[link]
     }
     /// A row of samples for each link of this host: what it has carried from here.
     pub fn link_rows(&self) -> impl Iterator<Item = String> + '_ {
         let stack = self.host.stack();
-        let row =
-            move |(port, cable)| link_row(&stack.link_counters(port), cable, stack.link_queue_len(port));
-        self.cables.iter().enumerate().map(row)
+        let row = move |(port, link)| link_row(&stack.link_counters(port), link, stack.link_queue_len(port));
+        self.links.iter().enumerate().map(row)
     }
     /// Packets lost on the way from this host, over the graph and its links, by reason.
     pub fn lost(&self) -> Map<DropReason, u64> {
         let mut lost = self.path_drops.clone();
         let paths = self.paths.values().map(|path| &path.drops);
-        for (reason, count) in paths.chain(self.cables.iter().map(|cable| &cable.drops)).flatten() {
+        for (reason, count) in paths.chain(self.links.iter().map(|link| link.direction.drops())).flatten() {
             *lost.entry(*reason).or_default() += count;
         }
         lost
     }
-    /// The cables at the ends of its links.
-    pub fn cables(&self) -> &[Cable] {
-        &self.cables
+    /// The directions of its links that begin here.
+    pub fn links(&self) -> &[OutboundLink] {
+        &self.links
     }
     pub fn attend(&mut self) {
         self.serve_between_windows();

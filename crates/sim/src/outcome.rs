@@ -58,36 +58,32 @@ fn links(experiment: &Experiment, nodes: &[HostNode], devices: &[DeviceNode], st
     let of_hosts = nodes.iter().flat_map(|node| {
         let settings = &experiment.hosts[node.id().index()];
         settings.interfaces.iter().enumerate().map(move |(port, interface)| {
-            (node.id(), interface, node.host.stack().link_counters(port), node.cable(port))
+            (node.id(), interface, node.host.stack().link_counters(port), node.link(port))
         })
     });
     let of_devices = devices.iter().flat_map(|device| {
         let interfaces = experiment.node_interfaces(device.id()).iter().enumerate();
         interfaces
-            .map(move |(port, interface)| (device.id(), interface, device.counters(port), device.cable(port)))
+            .map(move |(port, interface)| (device.id(), interface, device.counters(port), device.link(port)))
     });
-    for (id, interface, counters, cable) in of_hosts.chain(of_devices) {
+    for (id, interface, counters, outbound) in of_hosts.chain(of_devices) {
         let link = &experiment.topology.links[interface.link];
         let drops = DropReason::ALL.iter().map(|reason| {
-            let lost = cable.drops.get(reason).copied().unwrap_or_default();
+            let lost = outbound.direction.drops().get(reason).copied().unwrap_or_default();
             (reason.name().to_owned(), counters.dropped(*reason) + lost)
         });
         let direction = DirectionStatistics {
             frames: counters.packets_out,
             bytes: counters.bytes_out,
             drops: drops.filter(|(_, count)| *count > 0).collect(),
-            impairments: [
-                ("ecn_marked", counters.ecn_marked),
-                ("reordered", cable.impairment_counts().reordered),
-                ("duplicated", cable.impairment_counts().duplicated),
-                ("corrupted", cable.impairment_counts().corrupted),
-            ]
-            .into_iter()
-            .filter(|(_, count)| *count > 0)
-            .map(|(what, count)| (what.to_owned(), count))
-            .collect(),
+            impairments: [("ecn_marked", counters.ecn_marked)]
+                .into_iter()
+                .chain(outbound.direction.impairment_counts().by_name())
+                .filter(|(_, count)| *count > 0)
+                .map(|(what, count)| (what.to_owned(), count))
+                .collect(),
         };
-        let name = format!("{} to {}", experiment.node_name(id), experiment.node_name(cable.to));
+        let name = format!("{} to {}", experiment.node_name(id), experiment.node_name(outbound.to));
         statistics.links.entry(link.name.clone()).or_default().insert(name, direction);
     }
     for device in devices {

@@ -1,5 +1,5 @@
-//! Partitions of hosts behind devices. A partition acts where both ends are known: on an [outbound
-//! path](crate::outbound_path) between two hosts it blocks the path ([`PathState`](belljar_plan::PathState)); a frame that came
+//! Partitions of hosts behind devices. A partition acts where both ends are known: on an [path](crate::outbound)
+//! between two hosts it blocks the path ([`PathState`](belljar_net::link::PathState)); a frame that came
 //! by way of switches or routers shows only at its receiver whose it is, and is kept away there.
 
 use crate::fabric::Fabric;

@@ -7,7 +7,7 @@ use crate::fabric::Fabric;
 use crate::gateways::Gateways;
 use crate::host_config::{Context, Names, host_config, model_host_config, number_interfaces, stack_config};
 use crate::node::HostNode;
-use crate::outbound_path::Cable;
+use crate::outbound::OutboundLink;
 use crate::output::Output;
 use crate::pci::HostDevice;
 use crate::run::RunOptions;
@@ -18,11 +18,9 @@ use belljar_config::topology::Interface;
 use belljar_config::{CaptureFilter, Experiment, Host as HostSettings};
 use belljar_kernel::Host;
 use belljar_model_host::ModelHost;
-use belljar_net::NicConfig;
 use belljar_plan::{DeviceChange, HostChange, NetChange, ProcessPlan};
 use belljar_platform::HostMachine;
 use belljar_results::{ResultsFolder, Writer};
-use belljar_wire::ethernet;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -77,12 +75,12 @@ pub fn hosts(
             let all = [(Arc::from("lo"), false)].into_iter().chain(graph).chain(links).collect();
             output.expected = (Path::new("hosts").join(&settings.name), all);
         }
-        let cables = cables(experiment, &settings.interfaces, fabric.changes());
+        let links = outbound_links(experiment, &settings.interfaces, fabric.changes());
         let devices = HostDevice::all(experiment, &settings.name, &settings.interfaces);
         let seed = Seed(experiment.general.seed);
         let loss_free_until = experiment.general.bootstrap_end_time;
         let fabric = fabric.clone();
-        HostNode::new(id, seed, host, fabric, changes, loss_free_until, cables, devices, output, debug)
+        HostNode::new(id, seed, host, fabric, changes, loss_free_until, links, devices, output, debug)
     });
     nodes.collect()
 }
@@ -117,9 +115,8 @@ pub fn devices(
         DeviceNode::new(
             id,
             device::new(experiment, id, fabric, simulators, gateways),
-            cables(experiment, &settings.interfaces, fabric.changes()),
+            outbound_links(experiment, &settings.interfaces, fabric.changes()),
             changes,
-            experiment.general.bootstrap_end_time,
             Path::new(in_results).join(&settings.name),
             capture,
             options.watched.clone(),
@@ -149,26 +146,12 @@ fn output(
     }
 }
 
-/// The cables at the ends of a node's links.
-fn cables(experiment: &Experiment, interfaces: &[Interface], changes: &[(SimTime, NetChange)]) -> Vec<Cable> {
-    let cable = |interface: &Interface| Cable::over_link(experiment, interface.link, interface.end, changes);
-    interfaces.iter().map(cable).collect()
-}
-
-/// The way out of an interface. Until the end of the bootstrap phase it is as fast as can be.
-pub fn nic(experiment: &Experiment, interface: &Interface) -> NicConfig {
-    let link = &experiment.topology.links[interface.link];
-    let end = &link.ends[interface.end];
-    let (line, node) = (&end.line, experiment.node_name(end.node));
-    let limited = experiment.general.bootstrap_end_time == SimTime::ZERO;
-    NicConfig {
-        bandwidth_up: line.rate.filter(|_| limited),
-        queue: line.queue.clone(),
-        token_bucket: line.token_bucket.filter(|_| limited),
-        overhead: line.overhead,
-        framed: true,
-        mtu: link.mtu + ethernet::HEADER_LEN,
-        seed: Seed(experiment.general.seed).stream(&["link", &link.name, node, "queue"]).next_u64(),
-        ..NicConfig::default()
-    }
+/// The directions of a node's links that begin at the node.
+fn outbound_links(
+    experiment: &Experiment,
+    interfaces: &[Interface],
+    changes: &[(SimTime, NetChange)],
+) -> Vec<OutboundLink> {
+    let link = |at: &Interface| OutboundLink::new(experiment, at.link, at.end, changes);
+    interfaces.iter().map(link).collect()
 }

@@ -1,9 +1,10 @@
 //! Section `events` as YAML.
 
 use super::{Writer, quoted, time};
-use crate::events::{Action, Event, HostSet, PathChange, ProcessRef, Target, When};
+use crate::events::{Action, Event, HostSet, ProcessRef, Target, When};
 use crate::model::Experiment;
 use belljar_base::{HostId, SimDuration, SimTime};
+use belljar_net::link::PathChange;
 use belljar_net::units::{format_bandwidth, format_duration};
 
 impl Experiment {
@@ -160,7 +161,7 @@ fn path_change(out: &mut Writer, change: &PathChange) {
     if let Some(loss) = change.loss {
         out.plain(1, "packet_loss", loss);
     }
-    super::line::change(out, 1, &change.line);
+    super::line::change(out, 1, &change.link);
 }
 
 fn process_ref(process: &ProcessRef) -> String {

@@ -1,17 +1,16 @@
 //! Properties of one direction of a link as YAML.
 
 use super::Writer;
-use crate::events::LineChange;
-use crate::topology::Line;
+use belljar_net::link::{LinkOverrides, LinkProperties};
 use belljar_net::nic::{CodelConfig, Limit};
 use belljar_net::units::{format_bandwidth, format_duration};
 use belljar_net::{Loss, QueueConfig};
 
 /// Writes all properties of a direction.
-pub(super) fn line(out: &mut Writer, level: usize, line: &Line) {
+pub(super) fn line(out: &mut Writer, level: usize, line: &LinkProperties) {
     out.plain(level, "latency", format_duration(line.latency));
     out.plain(level, "jitter", format_duration(line.jitter));
-    let all = LineChange {
+    let all = LinkOverrides {
         rate: Some(line.rate),
         loss: Some(line.loss),
         reordering: Some(line.reordering),
@@ -25,7 +24,7 @@ pub(super) fn line(out: &mut Writer, level: usize, line: &Line) {
 }
 
 /// Writes the changed properties of a direction.
-pub(super) fn change(out: &mut Writer, level: usize, change: &LineChange) {
+pub(super) fn change(out: &mut Writer, level: usize, change: &LinkOverrides) {
     let none = || "none".to_owned();
     if let Some(rate) = change.rate {
         out.plain(level, "rate", rate.map_or("unlimited".to_owned(), format_bandwidth));

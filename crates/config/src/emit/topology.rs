@@ -69,10 +69,10 @@ impl Experiment {
             };
             out.text(0, "- name", &link.name);
             out.plain(1, "between", format_args!("[{}, {}]", end(0), end(1)));
-            line(out, 1, &link.ends[0].line);
-            if link.ends[1].line != link.ends[0].line {
+            line(out, 1, &link.ends[0].properties);
+            if link.ends[1].properties != link.ends[0].properties {
                 out.section(1, "reverse");
-                line(out, 2, &link.ends[1].line);
+                line(out, 2, &link.ends[1].properties);
             }
             out.plain(1, "mtu", link.mtu);
             out.plain(1, "cost", link.cost);

@@ -7,12 +7,13 @@ use super::events_values::{
 use super::process::signal;
 use crate::PathContext;
 use crate::error::Problem;
-use crate::events::{Action, Event, HostSet, LineChange, PathChange, ProcessRef, Target, When};
+use crate::events::{Action, Event, HostSet, ProcessRef, Target, When};
 use crate::model::{Host, Network};
 use crate::topology::{DeviceKind, Topology};
 use crate::yaml::{Node, Section, Style, Value, section};
 use belljar_base::{HostId, SimDuration, SimTime};
 use belljar_net::Loss;
+use belljar_net::link::{LinkOverrides, PathChange};
 use std::rc::Rc;
 
 /// Names of actions, each with the further keys of its entry.
@@ -279,12 +280,12 @@ fn path_change(s: &Section, target: &Target, world: &World) -> Result<PathChange
         latency: s.read("latency", section::duration)?.map(|latency| latency.max(SimDuration::from_nanos(1))),
         jitter: s.read("jitter", section::duration)?,
         loss: None,
-        line: Box::new(super::links::line_change(s)?),
+        link: Box::new(super::links::line_change(s)?),
     };
-    let change = match (target, change.line.loss) {
+    let change = match (target, change.link.loss) {
         (Target::Links { links, from }, _) => {
-            check_p4_ports(s, links, *from, &change.line, world)?;
-            if let (Some(Some(bucket)), Some(node)) = (&change.line.token_bucket, s.get("token_bucket")) {
+            check_p4_ports(s, links, *from, &change.link, world)?;
+            if let (Some(Some(bucket)), Some(node)) = (&change.link.token_bucket, s.get("token_bucket")) {
                 let mtu = links.iter().map(|n| world.topology.links[*n].mtu).max().unwrap_or(0);
                 super::links::check_burst(node, bucket, mtu)?;
             }
@@ -292,12 +293,12 @@ fn path_change(s: &Section, target: &Target, world: &World) -> Result<PathChange
         }
         (_, Some(Loss::Independent(loss))) => PathChange {
             loss: Some(loss),
-            line: Box::new(LineChange { loss: None, ..*change.line }),
+            link: Box::new(LinkOverrides { loss: None, ..*change.link }),
             ..change
         },
         _ => change,
     };
-    if *change.line != LineChange::default() && !matches!(target, Target::Links { .. }) {
+    if *change.link != LinkOverrides::default() && !matches!(target, Target::Links { .. }) {
         const KEYS: [&str; 7] =
             ["rate", "reordering", "duplication", "corruption", "queue", "token_bucket", "packet_loss"];
         let entry = KEYS.iter().find_map(|key| s.entry(key)).expect("one of them has changed it");
@@ -327,7 +328,7 @@ fn check_p4_ports(
     s: &Section,
     links: &[usize],
     from: Option<HostId>,
-    line: &LineChange,
+    line: &LinkOverrides,
     world: &World,
 ) -> Result<(), Problem> {
     let ends = links.iter().flat_map(|link| &world.topology.links[*link].ends);

@@ -1,6 +1,6 @@
 use super::*;
-use crate::cable::Cable;
 use crate::clock::ExperimentClock;
+use crate::relayed_link::RelayedLink;
 use belljar_config::{Experiment, PathContext};
 use belljar_packetio::{Port, Sent, UnixOptions, UnixPort};
 use belljar_plan::Schedule;
@@ -29,17 +29,17 @@ fn pool_by(
     let experiment = experiment.unwrap_or_else(|error| panic!("{error}"));
     let schedule = Schedule::new(&experiment);
     let clock = clock.beginning_at(clock.pace().real);
-    let (mut cables, mut ends) = (Vec::new(), Vec::new());
+    let (mut running, mut ends) = (Vec::new(), Vec::new());
     for link in 0..links {
         let [(a, near), (b, far)] =
             ["a", "b"].map(|name| UnixPort::pair(name, &UnixOptions::default()).unwrap());
         let ports: [Box<dyn Port>; 2] = [Box::new(near), Box::new(far)];
-        let cable =
-            Cable::new(&experiment, &schedule, link).start(ports, [clock.clone(), clock.clone()], None);
-        cables.push((cable, waker.map(Waker::beside)));
+        let link =
+            RelayedLink::new(&experiment, &schedule, link).start(ports, [clock.clone(), clock.clone()], None);
+        running.push((link, waker.map(Waker::beside)));
         ends.push([a, b]);
     }
-    (Pool::new(cables).unwrap(), ends)
+    (Pool::new(running).unwrap(), ends)
 }
 
 /// Ends a pool, also where a test fails.
@@ -96,10 +96,10 @@ fn one_thread_moves_the_frames_of_many_links_in_order() {
             assert_eq!(receive(a, 40), (100..140).collect::<Vec<_>>());
         }
     });
-    assert_eq!(report.cables.iter().map(|cable| cable.link).collect::<Vec<_>>(), [0, 1, 2, 3, 4]);
-    for cable in &report.cables {
-        assert!(cable.lanes.iter().all(|lane| lane.counters.delivered == 40 && lane.missed == 0));
-        assert_eq!(cable.lateness.count(), 80);
+    assert_eq!(report.links.iter().map(|report| report.link).collect::<Vec<_>>(), [0, 1, 2, 3, 4]);
+    for report in &report.links {
+        assert!(report.directions.iter().all(|of| of.counters.delivered == 40 && of.missed == 0));
+        assert_eq!(report.lateness.count(), 80);
     }
 }
 
@@ -114,7 +114,7 @@ fn a_link_whose_port_is_gone_leaves_the_others_alone() {
             assert_eq!(receive(&mut ends[0][1], 1), [round]);
         }
     });
-    assert_eq!(report.cables.len(), 2);
+    assert_eq!(report.links.len(), 2);
 }
 
 #[test]
@@ -151,7 +151,7 @@ fn a_port_that_is_not_to_wake_does_not() {
 fn frames_wait_for_each_other_where_they_are_many() {
     let (mut pool, mut ends) = pool(1, "latency: 500 ms");
     let pressure = Pressure::default();
-    assert_eq!(pool.places[0].cable.slack(), Duration::from_micros(125), "a quarter of what does no harm");
+    assert_eq!(pool.places[0].link.slack(), Duration::from_micros(125), "a quarter of what does no harm");
     let mut waits = |pool: &mut Pool, rate: u64| {
         send(&mut ends[0][0], 1);
         pool.rate = rate;

@@ -1,6 +1,6 @@
 use super::*;
-use crate::LineConfig;
 use belljar_base::Seed;
+use belljar_net::link::{LinkDirection, LinkProperties};
 use belljar_packetio::{Counters, Error, Frame, TimeSource, UnixOptions, UnixPort};
 use belljar_wire::ethernet::Address;
 use std::os::fd::BorrowedFd;
@@ -124,15 +124,18 @@ impl Clock for Dilated {
     }
 }
 
-fn ends(config: &LineConfig) -> (UnixPort, UnixPort, Relay) {
+fn ends(config: &LinkProperties) -> (UnixPort, UnixPort, Relay) {
     ends_with(config, |port| Box::new(port))
 }
 
-fn ends_with(config: &LineConfig, port: fn(UnixPort) -> Box<dyn Port>) -> (UnixPort, UnixPort, Relay) {
+fn ends_with(config: &LinkProperties, port: fn(UnixPort) -> Box<dyn Port>) -> (UnixPort, UnixPort, Relay) {
     let pair = |name| UnixPort::pair(name, &UnixOptions::default()).unwrap();
     let ((a, near_a), (b, near_b)) = (pair("a"), pair("b"));
-    let line = |from, to| Line::new(config, Seed(1), from, to);
-    let relay = Relay::new((port(near_a), line("a", "b")), (port(near_b), line("b", "a")));
+    let line = |from| {
+        let direction = LinkDirection::new(config, Seed(1), "link", from, Vec::new(), SimTime::ZERO);
+        Line::new(&config.nic(1_514, Seed(1), "link", from), direction)
+    };
+    let relay = Relay::new((port(near_a), line("a")), (port(near_b), line("b")));
     (a, b, relay)
 }
 
@@ -141,8 +144,8 @@ fn turn(relay: &mut Relay, clocks: [&dyn Clock; 2]) -> usize {
     relay.work(clocks).unwrap().frames
 }
 
-fn delayed(ms: u64) -> LineConfig {
-    LineConfig { latency: SimDuration::from_millis(ms), ..LineConfig::default() }
+fn delayed(ms: u64) -> LinkProperties {
+    LinkProperties { latency: SimDuration::from_millis(ms), rate: None, ..LinkProperties::default() }
 }
 
 fn send(port: &mut UnixPort, byte: u8) {
@@ -246,7 +249,7 @@ fn stamps_hold_for_more_frames_than_one_look_takes_in() {
 
 #[test]
 fn a_flow_wakes_nobody_for_frames_that_come() {
-    let limited = LineConfig { rate: Some(480_000), ..delayed(5) };
+    let limited = LinkProperties { rate: Some(480_000), ..delayed(5) };
     let (mut a, _b, mut relay) = ends_with(&limited, |port| Box::new(Stamped(port)));
     let at = |micros: u64| Shown(SimTime::from_nanos(micros * 1_000));
     let rest = |relay: &mut Relay, micros| {
@@ -299,7 +302,7 @@ fn frames_may_wait_for_others_and_are_due_before() {
 #[test]
 fn a_port_is_looked_at_by_the_clock_where_the_line_has_a_rate() {
     // Frames of 60 bytes take 10 us, of a clock that is slow by 100.
-    let limited = LineConfig { rate: Some(48_000_000), ..delayed(20) };
+    let limited = LinkProperties { rate: Some(48_000_000), ..delayed(20) };
     for (config, frames, longest) in [(limited, 10, 330), (delayed(1), 60, 3)] {
         let (mut a, _b, mut relay) = ends_with(&config, |port| Box::new(Stamped(port)));
         let mut clock = Slow(SimTime::ZERO, 100);
@@ -320,7 +323,7 @@ fn a_port_is_looked_at_by_the_clock_where_the_line_has_a_rate() {
 
 #[test]
 fn a_clock_that_is_about_to_stand_makes_no_look_endless() {
-    let limited = LineConfig { rate: Some(48_000_000), ..delayed(20) };
+    let limited = LinkProperties { rate: Some(48_000_000), ..delayed(20) };
     let (_a, _b, relay) = ends_with(&limited, |port| Box::new(Stamped(port)));
     let longest = |clock: &dyn Clock| relay.ends[0].looks(clock)[1];
     assert_eq!(longest(&Slow(SimTime::ZERO, 2)), Duration::from_micros(6_600));

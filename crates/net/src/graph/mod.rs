@@ -65,6 +65,13 @@ pub struct Path {
     pub least_latency: SimDuration,
 }
 
+impl Path {
+    /// A path of this latency and jitter, which is less than the latency.
+    pub fn new(latency: SimDuration, jitter: SimDuration, loss: f64) -> Path {
+        Path { latency, jitter, loss, least_latency: latency.saturating_sub(jitter) }
+    }
+}
+
 #[derive(Clone, Copy, Debug)]
 struct Edge {
     latency: u64,
@@ -189,10 +196,5 @@ impl Graph {
 }
 
 fn path_of(latency: u64, jitter: u64, loss: f64) -> Path {
-    Path {
-        latency: SimDuration::from_picos(latency),
-        jitter: SimDuration::from_picos(jitter),
-        loss,
-        least_latency: SimDuration::from_picos(latency - jitter),
-    }
+    Path::new(SimDuration::from_picos(latency), SimDuration::from_picos(jitter), loss)
 }

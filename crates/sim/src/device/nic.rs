@@ -2,7 +2,6 @@
 
 use super::Device;
 use crate::pci;
-use crate::world;
 use belljar_base::{SimDuration, SimTime};
 use belljar_config::Experiment;
 use belljar_config::topology::{self, PCI_PORT};
@@ -10,7 +9,7 @@ use belljar_net::switch::EgressFrame;
 use belljar_net::{Counters, Nic, NicEvent, Packet};
 use belljar_pci::e1000::{Device as Controller, Timing};
 use belljar_pci::{Codec, ToDevice};
-use belljar_plan::LinkChange;
+use belljar_plan::{LinkChange, link_nic};
 use belljar_results::Statistics;
 use std::collections::VecDeque;
 
@@ -42,7 +41,7 @@ pub fn new(experiment: &Experiment, device: &topology::Device, settings: &topolo
     let mac = settings.mac.unwrap_or_else(|| belljar_plan::mac(experiment, &device.name, own));
     Box::new(NetworkController {
         controller: Controller::new(mac, timing),
-        nic: Nic::new(&world::nic(experiment, own)),
+        nic: Nic::new(&link_nic(experiment, own)),
         ports: (link, pci),
         leaving: VecDeque::new(),
         present: false,

@@ -4,7 +4,7 @@ use super::Device;
 use crate::live::{LinkView, Live, Table, link_view};
 use crate::message::Message;
 use crate::metrics::{Sampler, link_row};
-use crate::outbound_path::Cable;
+use crate::outbound::OutboundLink;
 use crate::output::Output;
 use belljar_base::activity::{Activity, Board, Phase};
 use belljar_base::{EventClass, EventKey, HostId, Inbox, SimTime};
@@ -22,14 +22,13 @@ use std::sync::Arc;
 pub struct DeviceNode {
     id: HostId,
     device: Box<dyn Device>,
-    cables: Vec<Cable>,
+    links: Vec<OutboundLink>,
     inbox: Inbox<(usize, Packet)>,
     /// Packets sent from outside of the simulation that arrive here at a later time.
     ahead: VecDeque<(SimTime, usize, Packet)>,
     /// The changes that are to come, the next one last.
     changes: Vec<(SimTime, DeviceChange)>,
     sequence: u64,
-    loss_free_until: SimTime,
     /// Its folder in the results.
     folder: PathBuf,
     /// The names of its interfaces, if their frames are captured: not at PCI connections.
@@ -44,14 +43,13 @@ pub struct DeviceNode {
 }
 
 impl DeviceNode {
-    /// The node `id` with a cable at each port.
+    /// The node `id` with the direction of a link at each port.
     #[allow(clippy::too_many_arguments)]
     pub fn new(
         id: HostId,
         device: Box<dyn Device>,
-        cables: Vec<Cable>,
+        links: Vec<OutboundLink>,
         mut changes: Vec<(SimTime, DeviceChange)>,
-        loss_free_until: SimTime,
         folder: PathBuf,
         capture: Option<Vec<Option<Arc<str>>>>,
         watched: Option<Arc<Board>>,
@@ -61,12 +59,11 @@ impl DeviceNode {
         DeviceNode {
             id,
             device,
-            cables,
+            links,
             inbox: Inbox::default(),
             ahead: VecDeque::new(),
             changes,
             sequence: 0,
-            loss_free_until,
             folder,
             capture,
             watched,
@@ -166,10 +163,8 @@ impl DeviceNode {
         if !leaving.packet.is_undelivered() {
             self.record(leaving.at, leaving.port, leaving.packet.bytes());
         }
-        let cable = &mut self.cables[leaving.port];
-        let loss_free = leaving.departs < self.loss_free_until;
         let (source, sequence) = (self.id, &mut self.sequence);
-        cable.carry(&(), leaving.departs, loss_free, leaving.packet, |to, time, message| {
+        self.links[leaving.port].carry(leaving.departs, leaving.packet, |to, time, message| {
             *sequence += 1;
             let key = EventKey { time, class: EventClass::Arrival, source, sequence: *sequence };
             out.push(Outgoing { to, key, message });
@@ -205,15 +200,15 @@ impl DeviceNode {
     }
     /// A row of samples for each of its links, in the order of its ports.
     pub fn link_rows(&self) -> impl Iterator<Item = String> + '_ {
-        let row = |(port, cable)| link_row(&self.counters(port), cable, self.device.queue_len(port));
-        self.cables.iter().enumerate().map(row)
+        let row = |(port, link)| link_row(&self.counters(port), link, self.device.queue_len(port));
+        self.links.iter().enumerate().map(row)
     }
     /// Views of the outgoing directions of its links, in the order of its ports.
     pub fn link_views(&self) -> Vec<LinkView> {
-        let view = |(port, cable): (usize, &Cable)| {
-            link_view(&self.counters(port), cable.drops.values().sum(), self.device.queue_len(port))
+        let view = |(port, link): (usize, &OutboundLink)| {
+            link_view(&self.counters(port), link.lost(), self.device.queue_len(port))
         };
-        self.cables.iter().enumerate().map(view).collect()
+        self.links.iter().enumerate().map(view).collect()
     }
     /// Its tables as they are now.
     pub fn tables(&self) -> Vec<Table> {
@@ -222,9 +217,9 @@ impl DeviceNode {
     pub fn attend(&mut self) {
         self.live.iter().for_each(|live| self.be_looked_at(live));
     }
-    /// The cable at a port.
-    pub fn cable(&self, port: usize) -> &Cable {
-        &self.cables[port]
+    /// The direction of the link at a port that begins here.
+    pub fn link(&self, port: usize) -> &OutboundLink {
+        &self.links[port]
     }
     /// Adds what only its kind counts to the statistics of the run.
     pub fn add_statistics(&self, name: &str, statistics: &mut Statistics) {

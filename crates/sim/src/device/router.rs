@@ -3,14 +3,13 @@
 use super::Device;
 use crate::fabric::Fabric;
 use crate::live::{ROUTE_COLUMNS, Rows, Table, add_routes};
-use crate::world::nic;
 use belljar_base::{HostId, Seed, SimTime};
 use belljar_config::Experiment;
 use belljar_config::topology::{self, Interface};
 use belljar_net::router::{Router, RouterInterface};
 use belljar_net::switch::EgressFrame;
 use belljar_net::{Counters, Packet};
-use belljar_plan::LinkChange;
+use belljar_plan::{LinkChange, link_nic};
 use belljar_results::{RouterStatistics, Statistics};
 use belljar_wire::ethernet::Address;
 
@@ -29,7 +28,7 @@ pub fn new(
         addresses: i.addresses.clone(),
         addresses6: i.addresses6.clone(),
         advertise: i.advertise,
-        nic: nic(experiment, i),
+        nic: link_nic(experiment, i),
     };
     let mut stream = seed.stream(&["router", &device.name]);
     let mut router = Router::new(device.interfaces.iter().map(interface).collect(), &mut stream);

@@ -235,7 +235,7 @@ impl Device for ForeignSimulator {
         let stamp = now + port.latency;
         self.record((now, number, true), stamp, frame.bytes().len());
     }
-    /// Ignores changes of its links: they act in cables.
+    /// Ignores changes of its links: they act in the sender's directions.
     fn change(&mut self, _: SimTime, _: LinkChange) {}
     fn poll(&mut self, now: SimTime) -> Option<EgressFrame> {
         loop {

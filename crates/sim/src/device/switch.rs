@@ -3,12 +3,11 @@
 use super::Device;
 use crate::fabric::Fabric;
 use crate::live::{Rows, Table};
-use crate::world::nic;
 use belljar_base::{HostId, SimTime};
 use belljar_config::{Experiment, topology};
 use belljar_net::switch::{EgressFrame, Switch};
 use belljar_net::{Counters, NicConfig, Packet};
-use belljar_plan::LinkChange;
+use belljar_plan::{LinkChange, link_nic};
 
 /// Builds the switch that these settings describe.
 pub fn new(
@@ -18,7 +17,7 @@ pub fn new(
     settings: &topology::Switch,
     fabric: &Fabric,
 ) -> Box<dyn Device> {
-    let ports: Vec<NicConfig> = device.interfaces.iter().map(|port| nic(experiment, port)).collect();
+    let ports: Vec<NicConfig> = device.interfaces.iter().map(|port| link_nic(experiment, port)).collect();
     let mut switch = Switch::new(&ports, settings.ageing);
     switch.set_blocked(&fabric.first().blocked[id.index()]);
     Box::new(switch)

@@ -302,10 +302,10 @@ impl HostNode {
 
     fn link_views(&self) -> Vec<LinkView> {
         let stack = self.host.stack();
-        let view = |(link, cable): (usize, &crate::outbound_path::Cable)| {
-            link_view(&stack.link_counters(link), cable.drops.values().sum(), stack.link_queue_len(link))
+        let view = |(number, link): (usize, &crate::outbound::OutboundLink)| {
+            link_view(&stack.link_counters(number), link.lost(), stack.link_queue_len(number))
         };
-        self.cables().iter().enumerate().map(view).collect()
+        self.links().iter().enumerate().map(view).collect()
     }
 }
 

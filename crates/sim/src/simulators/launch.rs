@@ -35,7 +35,7 @@ pub fn launch(
         let latency = |number: usize| {
             let (port, interface) = (&settings.ports[number], &device.interfaces[number]);
             match port.wired {
-                true => experiment.topology.links[interface.link].ends[interface.end].line.latency,
+                true => experiment.topology.links[interface.link].ends[interface.end].properties.latency,
                 false => port.pci.map_or(settings.latency, |pci| pci.latency),
             }
         };

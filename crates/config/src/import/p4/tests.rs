@@ -99,9 +99,9 @@ fn a_topology_of_the_tutorials() {
     let expected = ["s1: {p4: basic.p4, runtime: pod/s1-runtime.json, queues: 2}", "s2: {p4: other.p4}"];
     assert_eq!(switches(&imported), expected);
     assert_eq!(ends(&e), ["h1:eth0 = s1:p1", "s1:p3 = s2:p1", "s2:p2 = h2:eth0"]);
-    let line = &e.topology.links[1].ends[0].line;
+    let line = &e.topology.links[1].ends[0].properties;
     assert_eq!((line.rate, line.latency), (Some(500_000), belljar_base::SimDuration::from_millis(5)));
-    assert_eq!(e.topology.links[2].ends[0].line.latency, belljar_base::SimDuration::from_millis(2));
+    assert_eq!(e.topology.links[2].ends[0].properties.latency, belljar_base::SimDuration::from_millis(2));
     assert_eq!(
         commands(&e, "h1"),
         ["neigh replace 10.0.1.10 lladdr 08:00:00:00:01:00 dev eth0 nud permanent", "-c sysctl -w net.x=1"]

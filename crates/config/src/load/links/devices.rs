@@ -4,9 +4,10 @@
 use super::ends::{Draft, End, check_interface};
 use super::{Kind, Station};
 use crate::error::Problem;
-use crate::topology::{Line, Memory, NEAR, Nic, PCI_PORT, PciConnection, PciDriver, PciDriverKind};
+use crate::topology::{Memory, NEAR, Nic, PCI_PORT, PciConnection, PciDriver, PciDriverKind};
 use crate::yaml::{Entry, Node, Section, section};
 use belljar_base::{Set, SimDuration};
+use belljar_net::link::LinkProperties;
 use belljar_net::suggest::nearest;
 
 /// Keys of a built-in network controller.
@@ -121,8 +122,12 @@ fn connection(item: &Node, host: usize, stations: &[Station], drafts: &[Draft]) 
     let both_foreign = !is_ours && stations[device].kind == Kind::Simulator;
     let one_foreign = !is_ours || stations[device].kind == Kind::Simulator;
     let line = match both_foreign {
-        true => Line { latency, ..Line::default() },
-        false => Line { latency: if one_foreign { NEAR } else { latency }, rate: None, ..Line::default() },
+        true => LinkProperties { latency, ..LinkProperties::default() },
+        false => LinkProperties {
+            latency: if one_foreign { NEAR } else { latency },
+            rate: None,
+            ..LinkProperties::default()
+        },
     };
     let end = |station: usize, interface: String| End { station, interface, span: s.span };
     Ok(Draft {
@@ -181,7 +186,7 @@ fn memory_connection(
     let ends = drafts.iter().flat_map(|draft| &draft.ends);
     let port = format!("p{}", 1 + ends.filter(|end| end.station == memory).count());
     // The simulator's end is a channel, which accounts for the rest of the latency.
-    let line = Line { latency: NEAR, rate: None, ..Line::default() };
+    let line = LinkProperties { latency: NEAR, rate: None, ..LinkProperties::default() };
     let end =
         |station: usize, interface: &str| End { station, interface: interface.to_owned(), span: s.span };
     Ok(Draft {

@@ -2,9 +2,10 @@
 
 use super::{Kind, Station, impairments, queues, values};
 use crate::error::{Problem, Span};
-use crate::topology::{Line, PCI_PORT, PciConnection};
+use crate::topology::{PCI_PORT, PciConnection};
 use crate::yaml::{Node, Section, Value, section};
 use belljar_base::{Map, Set};
+use belljar_net::link::LinkProperties;
 use belljar_net::suggest::nearest;
 use std::rc::Rc;
 
@@ -29,7 +30,7 @@ const MTU: std::ops::RangeInclusive<u64> = 68..=65_535;
 pub(super) struct Draft {
     pub(super) name: String,
     pub(super) ends: [End; 2],
-    pub(super) lines: [Line; 2],
+    pub(super) lines: [LinkProperties; 2],
     /// Positions of the queue settings of each direction in the file.
     pub(super) queues: [Option<Span>; 2],
     pub(super) mtu: usize,
@@ -93,7 +94,7 @@ pub(super) fn read(items: &[Rc<Node>], stations: &[Station]) -> Result<Vec<Draft
             }
         })?;
         let mtu = mtu.unwrap_or(1_500);
-        let there = line(&s, &Line::default(), mtu)?;
+        let there = line(&s, &LinkProperties::default(), mtu)?;
         let reverse = s.read("reverse", |node, _| Section::new(node, "'reverse'", LINE_KEYS, false))?;
         let back = match &reverse {
             Some(reverse) => line(reverse, &there, mtu)?,
@@ -193,7 +194,7 @@ pub(super) fn free_name(station: &Station, taken: &mut Set<String>) -> String {
 }
 
 /// Loads one direction; unspecified properties are those of `usual`.
-fn line(s: &Section, usual: &Line, mtu: usize) -> Result<Line, Problem> {
+fn line(s: &Section, usual: &LinkProperties, mtu: usize) -> Result<LinkProperties, Problem> {
     let latency = s.read("latency", values::latency)?.unwrap_or(usual.latency);
     let jitter = s.read("jitter", section::duration)?.unwrap_or(usual.jitter);
     if jitter >= latency {
@@ -204,7 +205,7 @@ fn line(s: &Section, usual: &Line, mtu: usize) -> Result<Line, Problem> {
     if let (Some(Some(bucket)), Some(node)) = (&change.token_bucket, s.get("token_bucket")) {
         queues::check_burst(node, bucket, mtu)?;
     }
-    Ok(Line {
+    Ok(LinkProperties {
         rate: change.rate.unwrap_or(usual.rate),
         latency,
         jitter,

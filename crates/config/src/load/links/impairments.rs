@@ -3,14 +3,14 @@
 
 use super::{queues, values};
 use crate::error::Problem;
-use crate::events::LineChange;
 use crate::load::events_values::probability;
 use crate::yaml::{Node, Section, Value, section};
+use belljar_net::link::LinkOverrides;
 use belljar_net::{GilbertElliott, Loss, Reordering};
 
 /// The specified properties of a direction.
-pub(in crate::load) fn line_change(s: &Section) -> Result<LineChange, Problem> {
-    Ok(LineChange {
+pub(in crate::load) fn line_change(s: &Section) -> Result<LinkOverrides, Problem> {
+    Ok(LinkOverrides {
         rate: s.read("rate", values::rate)?,
         loss: s.read("packet_loss", loss)?,
         reordering: s.read("reordering", reordering)?,

@@ -132,7 +132,7 @@ pub(super) fn read(
             LinkEnd {
                 node: HostId(*station as u32),
                 port: port.expect("made from the link"),
-                line: draft.lines[n].clone(),
+                properties: draft.lines[n].clone(),
             }
         }),
         mtu: draft.mtu,

@@ -240,7 +240,7 @@ pub(super) fn line_queues(
         }
         let (draft, link) = (&drafts[interface.link], &mut links[interface.link]);
         let (end, other) = (interface.end, 1 - interface.end);
-        let line = &mut link.ends[end].line;
+        let line = &mut link.ends[end].properties;
         let place = &interface.name;
         match draft.queues[end] {
             Some(span) => check_queue(&line.queue).map_err(|why| {

@@ -6,10 +6,11 @@ use super::{Kind, Station};
 use crate::PathContext;
 use crate::error::{Problem, Span};
 use crate::load::events_values::{matches, probability};
-use crate::topology::{Interface, Line, Radio};
+use crate::topology::{Interface, Radio};
 use crate::yaml::section::{self, mapping};
 use crate::yaml::{Node, Section, Value};
 use belljar_base::{Set, SimDuration};
+use belljar_net::link::LinkProperties;
 use belljar_net::suggest::nearest;
 use belljar_radio::{LogDistance, Propagation, Settings, Track};
 
@@ -110,7 +111,8 @@ pub(super) fn join(stations: &[Station], drafts: &mut Vec<Draft>) -> Result<(), 
     for (radio, own) in stations.iter().enumerate().filter(|(_, station)| station.kind == Kind::Radio) {
         let section = own.section.as_ref();
         let latency = section.map(|s| s.read("latency", super::values::latency)).transpose()?.flatten();
-        let line = Line { rate: None, latency: latency.unwrap_or(LATENCY), ..Line::default() };
+        let line =
+            LinkProperties { rate: None, latency: latency.unwrap_or(LATENCY), ..LinkProperties::default() };
         for member in members_of(own)? {
             let (name, interface) = member.split();
             let mut found: Vec<usize> =

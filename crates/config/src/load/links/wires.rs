@@ -3,8 +3,9 @@
 use super::Station;
 use super::ends::Draft;
 use crate::error::Problem;
-use crate::topology::{DeviceKind, Line, NEAR, PciPort, PciRole, Simulator, SimulatorPort, Topology};
+use crate::topology::{DeviceKind, NEAR, PciPort, PciRole, Simulator, SimulatorPort, Topology};
 use belljar_base::{HostId, Map, Set};
+use belljar_net::link::LinkProperties;
 
 /// Finds the links between two simulators and determines which end listens: the one that the file specifies,
 /// or else the first one. `roles` are the specified roles of ports, by the index of the device.
@@ -26,7 +27,7 @@ pub(super) fn read(
                 .help("a channel has two programs at its ends"));
         }
         for line in &draft.lines {
-            let plain = Line { latency: line.latency, ..Line::default() };
+            let plain = LinkProperties { latency: line.latency, ..LinkProperties::default() };
             if *line != plain || line.latency.is_zero() {
                 let message = format!(
                     "link '{name}' joins two simulators, whose channel has a latency above 0 and nothing else"

@@ -1,5 +1,6 @@
 use super::*;
-use crate::events::{Action, HostSet, PathChange, ProcessRef, Target, When};
+use crate::events::{Action, HostSet, ProcessRef, Target, When};
+use belljar_net::link::PathChange;
 
 const WORLD: &str = r#"
 general: { stop_time: 10 min }

@@ -1,6 +1,7 @@
 use super::round_trip::round_trip;
 use super::*;
-use crate::topology::{DeviceKind, Line, Simulator};
+use crate::topology::{DeviceKind, Simulator};
+use belljar_net::link::LinkProperties;
 use belljar_net::nic::Limit;
 use belljar_net::{Loss, QueueConfig, Reordering, TokenBucket};
 
@@ -53,12 +54,12 @@ fn a_topology_with_addresses_given_and_assigned() {
     ];
     assert_eq!(shown, expected);
     assert_eq!(e.hosts[0].address.to_string(), "10.0.1.1");
-    let line = &e.topology.links[0].ends[1].line;
+    let line = &e.topology.links[0].ends[1].properties;
     assert_eq!((line.rate, line.jitter), (Some(10_000_000), SimDuration::from_millis(1)));
     assert_eq!(line.loss, Loss::Independent(0.25));
     assert_eq!((&line.queue, line.overhead), (&QueueConfig::bytes(9_000), 24));
-    let [there, back] = [0, 1].map(|end| e.topology.links[1].ends[end].line.clone());
-    assert_eq!((there, back.rate), (Line::default(), None));
+    let [there, back] = [0, 1].map(|end| e.topology.links[1].ends[end].properties.clone());
+    assert_eq!((there, back.rate), (LinkProperties::default(), None));
     assert!(matches!(back.queue, QueueConfig::Codel { packets: 7, .. }));
     assert!(
         e.hosts[1].forwarding
@@ -107,7 +108,7 @@ events:
 #[test]
 fn queues_and_what_befalls_frames() {
     let e = parse(KINDS);
-    let [there, back] = [0, 1].map(|end| e.topology.links[0].ends[end].line.clone());
+    let [there, back] = [0, 1].map(|end| e.topology.links[0].ends[end].properties.clone());
     let Loss::GilbertElliott(model) = there.loss else { panic!("{there:?}") };
     assert_eq!([model.to_bad, model.to_good, model.loss_bad, model.loss_good], [0.01, 0.3, 1.0, 0.001]);
     let delay = SimDuration::from_millis(3);

@@ -57,7 +57,10 @@ fn stations_get_links_and_addresses_of_one_network() {
     assert_eq!(e.topology.links[1].name, "n1:wlan0-air");
     let latency = SimDuration::from_micros(20);
     assert!(
-        e.topology.links[1].ends.iter().all(|end| end.line.latency == latency && end.line.rate.is_none())
+        e.topology.links[1]
+            .ends
+            .iter()
+            .all(|end| end.properties.latency == latency && end.properties.rate.is_none())
     );
     assert_eq!(air.settings.propagation, Propagation::Range { range: 250.0, carrier_sense: 300.0 });
     let expected = Settings {
@@ -94,5 +97,5 @@ fn links_to_a_radio_may_be_written_out() {
         links: [ { between: [\"b:w\", air], latency: 1 ms } ]\n",
     );
     assert_eq!(radio(&e, "air").1, ["p1 b:w 10.0.0.1/24", "p2 a:eth0 10.0.0.2/24"]);
-    assert_eq!(e.topology.links[0].ends[0].line.latency, SimDuration::from_millis(1));
+    assert_eq!(e.topology.links[0].ends[0].properties.latency, SimDuration::from_millis(1));
 }

@@ -6,7 +6,6 @@ mod statistics;
 
 use super::Device;
 use crate::fabric::Fabric;
-use crate::world::nic;
 use belljar_base::{HostId, Seed, SimTime};
 use belljar_config::topology::P4Setup;
 use belljar_config::{Experiment, topology};
@@ -17,7 +16,7 @@ use belljar_p4::switch::QueueLimits;
 use belljar_p4::{Switch, SwitchConfig};
 use belljar_p4runtime::pipeline::Device as _;
 use belljar_p4runtime::{PortSettings, SwitchDevice};
-use belljar_plan::LinkChange;
+use belljar_plan::{LinkChange, link_nic};
 use belljar_results::Statistics;
 use control::Control;
 
@@ -65,7 +64,7 @@ pub fn new(
     let attachment = |(interface, port): (&topology::Interface, Option<u16>)| match port {
         None => Attachment::Management,
         Some(port) => {
-            let nic = nic(experiment, interface);
+            let nic = link_nic(experiment, interface);
             let limits = limits(&nic.queue, settings.config.limits);
             let (rate, overhead, token_bucket) = (nic.bandwidth_up, nic.overhead, nic.token_bucket);
             Attachment::Port(port, PortSettings { rate, overhead, limits, token_bucket })

@@ -1,20 +1,20 @@
-//! How long frames are on their way through an experiment's links.
+//! The longest of the shortest paths through an experiment's links.
 
 use belljar_base::SimDuration;
 use belljar_config::topology::Link;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// The latency of the longest way between two nodes by links, of shortest ways: exact where the links are a tree, and no more than that elsewhere.
-pub fn longest(links: &[Link], nodes: usize) -> SimDuration {
+/// Latency of the longest shortest path between two nodes by links (the weighted diameter): exact where the links are a tree, a lower bound elsewhere.
+pub fn latency(links: &[Link], nodes: usize) -> SimDuration {
     let mut next = vec![Vec::new(); nodes];
     for link in links {
         for (from, to) in [(0, 1), (1, 0)] {
             let [from, to] = [from, to].map(|end: usize| &link.ends[end]);
-            next[from.node.index()].push((to.node.index(), from.line.latency));
+            next[from.node.index()].push((to.node.index(), from.properties.latency));
         }
     }
-    // The node that is furthest from any other is an end of a longest way.
+    // The node that is furthest from any other is an end of a longest path.
     let mut longest = SimDuration::ZERO;
     let mut seen = vec![false; nodes];
     for first in 0..nodes {
@@ -32,15 +32,15 @@ fn furthest(next: &[Vec<(usize, SimDuration)>], from: usize, seen: &mut [bool]) 
     let mut known = vec![None; next.len()];
     let mut found = (from, SimDuration::ZERO);
     let mut queue = BinaryHeap::from([Reverse((SimDuration::ZERO, from))]);
-    while let Some(Reverse((way, node))) = queue.pop() {
+    while let Some(Reverse((length, node))) = queue.pop() {
         if known[node].is_some() {
             continue;
         }
-        (known[node], seen[node]) = (Some(way), true);
-        if way > found.1 {
-            found = (node, way);
+        (known[node], seen[node]) = (Some(length), true);
+        if length > found.1 {
+            found = (node, length);
         }
-        queue.extend(next[node].iter().map(|(to, latency)| Reverse((way + *latency, *to))));
+        queue.extend(next[node].iter().map(|(to, latency)| Reverse((length + *latency, *to))));
     }
     found
 }
@@ -56,11 +56,11 @@ mod tests {
         );
         let experiment = Experiment::parse_in("test.yaml", &text, &PathContext::default());
         let experiment = experiment.unwrap_or_else(|error| panic!("{error}"));
-        longest(&experiment.topology.links, experiment.hosts.len() + experiment.topology.devices.len())
+        latency(&experiment.topology.links, experiment.hosts.len() + experiment.topology.devices.len())
     }
 
     #[test]
-    fn the_longest_of_shortest_ways_counts() {
+    fn the_longest_of_shortest_paths_counts() {
         let link = |a: &str, b: &str, ms: u32| format!("{{between: [{a}, {b}], latency: {ms} ms}}");
         let tree = [link("a", "s", 1), link("b", "s", 5), link("s", "t", 10), link("c", "t", 3)].join(", ");
         let beside = |ms| longest_of(&format!("{tree}, {}", link("d", "e", ms)));

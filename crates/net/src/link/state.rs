@@ -1,0 +1,141 @@
+//! The state of a path between two hosts, or of a direction of a link, after scheduled changes.
+
+use super::{LinkOverrides, LinkProperties, PathChange};
+use crate::{DropReason, Path};
+use belljar_base::{SimDuration, SimTime};
+
+/// A scheduled change as it concerns one path or one direction of a link.
+#[derive(Clone, Debug, PartialEq)]
+pub enum DirectionChange {
+    /// Nothing passes.
+    Down,
+    /// Frames pass again.
+    Up,
+    /// Other properties.
+    Set(PathChange),
+    /// The properties of the start again.
+    Reset,
+    /// The partition of this event begins. `apart` is true if it separates the two ends.
+    Split {
+        /// Number of the event.
+        event: u32,
+        /// True if the ends are in different groups.
+        apart: bool,
+    },
+    /// The partitions of these events end, or all of them.
+    Heal(Option<Vec<u32>>),
+    /// The graph is in this state, 0 being the first.
+    Graph(usize),
+}
+
+/// State of a path or direction: its difference from the start of the run.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct PathState {
+    down: bool,
+    /// Events whose partitions separate the two ends.
+    splits: Vec<u32>,
+    change: PathChange,
+    /// Latency and jitter were given together.
+    exact: bool,
+    /// State of the graph that gives the path.
+    pub graph: usize,
+}
+
+impl PathState {
+    /// Applies a change.
+    pub fn apply(&mut self, change: &DirectionChange) {
+        match change {
+            DirectionChange::Graph(graph) => self.graph = *graph,
+            DirectionChange::Heal(None) => self.splits.clear(),
+            DirectionChange::Heal(Some(events)) => self.splits.retain(|split| !events.contains(split)),
+            DirectionChange::Split { event, apart } => {
+                self.splits.retain(|split| split != event);
+                if *apart {
+                    self.splits.push(*event);
+                }
+            }
+            DirectionChange::Down => self.down = true,
+            DirectionChange::Up => self.down = false,
+            DirectionChange::Set(new) => {
+                self.exact = match (new.latency, new.jitter) {
+                    (None, None) => self.exact,
+                    (latency, jitter) => latency.is_some() && jitter.is_some(),
+                };
+                self.change.latency = new.latency.or(self.change.latency);
+                self.change.jitter = new.jitter.or(self.change.jitter);
+                self.change.loss = new.loss.or(self.change.loss);
+                self.change.link.merge(&new.link);
+            }
+            DirectionChange::Reset => {
+                (self.change, self.exact) = (PathChange::default(), false);
+            }
+        }
+    }
+
+    /// Changed properties that only a link has.
+    pub fn overrides(&self) -> &LinkOverrides {
+        &self.change.link
+    }
+
+    /// True if a partition separates the two ends.
+    pub fn is_split(&self) -> bool {
+        !self.splits.is_empty()
+    }
+
+    /// The path in this state, where the graph or the link has `path` at the start. Fails with the reason for which
+    /// packets are dropped.
+    pub fn path(&self, path: Option<Path>) -> Result<Path, DropReason> {
+        if self.down {
+            return Err(DropReason::LinkDown);
+        }
+        if !self.splits.is_empty() {
+            return Err(DropReason::Partition);
+        }
+        let path = path.ok_or(DropReason::NoRoute)?;
+        let loss = self.change.loss.unwrap_or(path.loss);
+        if self.change.latency.is_none() && self.change.jitter.is_none() {
+            return Ok(Path { loss, ..path });
+        }
+        let latency = self.change.latency.unwrap_or(path.latency);
+        let jitter = self.change.jitter.unwrap_or(path.jitter).min(most_jitter(latency, self.exact));
+        Ok(Path::new(latency, jitter, loss))
+    }
+}
+
+/// Upper bound of the jitter. Jitter that was not given together with the latency is at most half of the latency, so that
+/// [`least_delay`] bounds every sequence of changes before the run.
+fn most_jitter(latency: SimDuration, exact: bool) -> SimDuration {
+    let limit = if exact {
+        SimDuration::from_nanos(1)
+    } else {
+        SimDuration::from_picos(latency.as_picos().div_ceil(2))
+    };
+    latency.saturating_sub(limit)
+}
+
+/// Lower bound of the delay of a path among whose changes is `change`, where the path takes at least `usual` at the start.
+/// Another change may give other jitter to its latency.
+pub fn least_delay(change: &PathChange, usual: SimDuration) -> SimDuration {
+    let least = |latency: SimDuration| latency.saturating_sub(most_jitter(latency, false));
+    match (change.latency, change.jitter) {
+        (None, None) => usual,
+        (Some(latency), Some(jitter)) => {
+            least(latency).min(latency.saturating_sub(jitter.min(most_jitter(latency, true))))
+        }
+        (Some(latency), None) => least(latency),
+        (None, Some(_)) => least(usual),
+    }
+}
+
+/// Lower bound of a frame's latency in a direction of a link, over the whole run.
+pub fn least_latency<'a>(
+    properties: &LinkProperties,
+    changes: impl IntoIterator<Item = &'a (SimTime, DirectionChange)>,
+) -> SimDuration {
+    let usual = properties.path().least_latency;
+    let changed = changes.into_iter().filter_map(|(_, change)| match change {
+        DirectionChange::Set(new) => Some(least_delay(new, usual)),
+        _ => None,
+    });
+    changed.fold(usual, SimDuration::min)
+}
