@@ -1,11 +1,12 @@
-//! Called as Shadow: `belljar shadow ...`, or by a link named `shadow`, runs an experiment as `shadow ...` does, for scripts and
-//! tools that start it themselves. Shadow's options for sections of the experiment become `--set`; its short options
-//! become ours.
+//! Compatibility with Shadow's command line: `belljar shadow ...`, or a link named `shadow`, runs an
+//! experiment as `shadow ...` does, for scripts and tools that start Shadow themselves. Shadow's options for
+//! sections of the experiment become `--set`; its short options become Belljar's.
 
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
-/// Options of Shadow that set a key of section `experimental`: each of the same name, with `-` for `_`.
+/// Options of Shadow that set a key of section `experimental`. The key has the option's name, with `_` for
+/// `-`.
 const EXPERIMENTAL: &[&str] = &[
     "interface-qdisc",
     "max-unapplied-cpu-latency",
@@ -35,18 +36,20 @@ const EXPERIMENTAL: &[&str] = &[
     "use-worker-spinning",
 ];
 
-/// The same of section `host_option_defaults`, whose log level is named apart from the simulator's.
+/// Options of Shadow that set a key of section `host_option_defaults`, with the key. The host log level has
+/// another name than the simulator's.
 const HOST_DEFAULTS: &[(&str, &str)] = &[
     ("host-log-level", "log_level"),
     ("pcap-capture-size", "pcap_capture_size"),
     ("pcap-enabled", "pcap_enabled"),
 ];
 
-/// Short options of Shadow with a value.
+/// Short options of Shadow with a value, and Belljar's equivalents.
 const SHORT: &[(&str, &str)] =
     &[("-d", "--output"), ("-e", "--template-directory"), ("-l", "--log-level"), ("-p", "--parallelism")];
 
-/// The arguments as `belljar run` takes them, if that is what they are for; as they are otherwise.
+/// Translates Shadow's options in the arguments of `shadow` and of `belljar run`. Other commands' arguments
+/// are returned unchanged.
 pub fn translated(mut arguments: Vec<OsString>) -> Vec<OsString> {
     let name = arguments.first().map_or(OsStr::new(""), |path| Path::new(path).file_name().unwrap_or(path));
     if name == "shadow" {
@@ -61,7 +64,7 @@ pub fn translated(mut arguments: Vec<OsString>) -> Vec<OsString> {
     let rest = arguments.split_off(2);
     let mut given = rest.into_iter();
     while let Some(argument) = given.next() {
-        // What is not text is a file's name.
+        // An argument that is not UTF-8 is a file name.
         let Some(text) = argument.to_str() else {
             arguments.push(argument);
             continue;
@@ -76,7 +79,7 @@ pub fn translated(mut arguments: Vec<OsString>) -> Vec<OsString> {
             continue;
         }
         match key_of(option) {
-            // Its value follows; without one the parser says so.
+            // The value follows as the next argument; if it is missing, the parser reports it.
             Some(key) => match value.or_else(|| given.next()) {
                 Some(value) => {
                     let mut set = OsString::from(key + "=");
@@ -91,7 +94,7 @@ pub fn translated(mut arguments: Vec<OsString>) -> Vec<OsString> {
     arguments
 }
 
-/// The key of the experiment that an option of Shadow sets.
+/// Returns the key of the experiment that an option of Shadow sets.
 fn key_of(option: &str) -> Option<String> {
     let name = option.strip_prefix("--")?;
     if EXPERIMENTAL.contains(&name) {

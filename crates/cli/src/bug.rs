@@ -1,17 +1,18 @@
-//! A fault of the simulator itself: one message, whichever thread it happens on.
+//! Internal faults of the simulator: one message per fault, independent of the thread that panics.
 
 use crate::failure::Failure;
 use std::panic::{self, PanicHookInfo};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 
-/// The signal's number on x86-64.
+/// Signal number on x86-64.
 const SIGPIPE: i32 = 13;
 
 /// The message of the first panic since [`watch`].
 static FIRST: Mutex<Option<String>> = Mutex::new(None);
 
-/// From now on panics are kept for [`failure`] instead of shown, unless a backtrace is wanted.
+/// Installs a panic hook that records the first panic for [`failure`]. The usual message is printed only if a
+/// backtrace is requested.
 pub fn watch() {
     let usual = panic::take_hook();
     let wanted = std::env::var_os("RUST_BACKTRACE").is_some_and(|value| value != "0");
@@ -24,8 +25,8 @@ pub fn watch() {
     }));
 }
 
-/// From now on the process ends without a word, as by SIGPIPE, when nobody reads what it prints any
-/// more (`belljar doctor | head -1`): `println!` panics then.
+/// Installs a panic hook that exits silently, with the status of SIGPIPE, when standard output or standard
+/// error is a closed pipe (`belljar doctor | head -1`): `println!` panics then.
 pub fn allow_readers_to_leave() {
     let usual = panic::take_hook();
     panic::set_hook(Box::new(move |info| {
@@ -38,7 +39,7 @@ pub fn allow_readers_to_leave() {
     }));
 }
 
-/// The message for the user when a thread has panicked.
+/// Returns the user's message for a panicked thread.
 pub fn failure() -> Failure {
     let first = FIRST.lock().unwrap_or_else(PoisonError::into_inner).take();
     Failure::run(format!(

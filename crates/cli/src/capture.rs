@@ -33,7 +33,7 @@ pub struct Arguments {
     filter: String,
 }
 
-/// Merges.
+/// Merges the captures into one file.
 pub fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let results = Results::open(&arguments.results).map_err(Failure::usage)?;
     let hosts = &results.statistics.hosts;
@@ -46,7 +46,8 @@ pub fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
     }
     let topology =
         results.text(names::TOPOLOGY).and_then(|text| Topology::from_json(&text)).unwrap_or_default();
-    // Results whose experiment cannot be read any more (a program of it is gone, say) tell of one address each.
+    // Results whose experiment can no longer be loaded (for instance because a program was removed) give one
+    // address per host.
     let experiment = LazyCell::new(|| Experiment::load(&arguments.results.join(names::EXPERIMENT)).ok());
     let addresses = |name: &str| -> Vec<IpAddr> {
         let all = experiment.as_ref().map(|experiment| experiment.addresses_of(name)).unwrap_or_default();
@@ -66,7 +67,7 @@ pub fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let count = match merge(&results, wanted, &filter, BufWriter::new(file)) {
         Ok(count) => count,
         Err(error) => {
-            // Nothing half done is left behind; a device is none of ours.
+            // Removes the incomplete output. Only regular files are removed, not devices.
             if path.is_file() {
                 let _ = std::fs::remove_file(&path);
             }

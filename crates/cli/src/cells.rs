@@ -1,5 +1,5 @@
-//! `belljar run --cells N`: one simulation in several processes. The first one writes the results of all; the others
-//! split off from it once the experiment has been read.
+//! `belljar run --cells N`: one simulation in several processes. The first process writes the results of all
+//! cells; the others are forked from it after the experiment is loaded.
 
 use crate::failure::Failure;
 use crate::log::Log;
@@ -18,32 +18,33 @@ use std::io::{self, PipeReader, PipeWriter, Read, Write};
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
-/// The most cells there can be.
+/// Upper bound on the number of cells.
 pub const MOST: u32 = 64;
 
-/// This process's cell of the run.
+/// Role of this process in the run.
 pub enum Cell {
-    /// The first.
+    /// The first cell, the parent of all others.
     First(Cells),
-    /// One that has split off.
+    /// A forked cell.
     Other(Other),
 }
 
-/// The other cells of a run.
+/// Handle of the first cell to all others.
 pub struct Cells {
-    /// The exchange by which this process meets them.
+    /// Exchange between this cell and the others.
     pub exchange: Arc<CellExchange>,
     others: Vec<JoinHandle<Result<Part, String>>>,
 }
 
-/// The link of a cell that has split off to the first one.
+/// Link of a forked cell to the first one.
 pub struct Other {
     exchange: CellExchange,
-    /// The pipe for its results at the end.
+    /// Pipe over which the cell sends its part at the end.
     result: PipeWriter,
 }
 
-/// Makes `count` cells of this process, which has no other threads yet; together they have `workers`.
+/// Forks `count - 1` cells from this process, which must have no other threads. `workers` is the number of
+/// workers of all cells together.
 pub fn split(count: usize, workers: usize) -> Result<Cell, Failure> {
     let failed = |error| Failure::run(format!("cells cannot be started: {error}"));
     let mesh = Mesh::create(count).map_err(failed)?;
@@ -76,7 +77,8 @@ pub fn split(count: usize, workers: usize) -> Result<Cell, Failure> {
 }
 
 impl Cells {
-    /// Waits until the others have ended: their parts, and the error of the first that failed.
+    /// Waits until the other cells have ended. Returns their parts, and the error of the first cell that
+    /// failed.
     pub fn finish(self) -> (Vec<Part>, Option<Failure>) {
         let (mut parts, mut failure) = (Vec::new(), None);
         for other in self.others {
@@ -91,7 +93,7 @@ impl Cells {
     }
 }
 
-/// Waits for a cell to end and reads what it says at its end.
+/// Waits until a cell ends and parses the part that it has written to its pipe.
 fn part_of(me: usize, child: i32, mut results: PipeReader) -> Result<Part, String> {
     let mut text = String::new();
     let read = results.read_to_string(&mut text);
@@ -120,13 +122,14 @@ fn ended(status: WaitStatus) -> String {
 }
 
 impl Other {
-    /// Makes this process, which has just split off from `first`, cell `me`.
+    /// Turns this process, just forked from `first`, into cell `me`.
     fn begin(first: Pid, mesh: &Mesh, me: usize, workers: usize, result: PipeWriter) -> io::Result<Other> {
         set_parent_process_death_signal(Some(Signal::KILL))?;
         if getppid() != Some(first) {
             return Err(io::Error::other("the run that this cell belongs to has ended"));
         }
-        // In a process group of its own: Ctrl-C is for the first cell, which tells the others.
+        // A process group of its own: the terminal's Ctrl-C reaches the first cell alone, which notifies the
+        // others.
         setpgid(None, None)?;
         rustix::stdio::dup2_stdin(File::open("/dev/null")?)?;
         let file = mesh.file().try_clone_to_owned()?;
@@ -134,7 +137,7 @@ impl Other {
         Ok(Other { exchange, result })
     }
 
-    /// Runs this cell's hosts and says what it has in the end.
+    /// Runs this cell's hosts and sends its part to the first cell.
     pub fn run(
         mut self,
         experiment: &Experiment,

@@ -33,10 +33,10 @@ pub struct Arguments {
     channels: Vec<Address>,
 }
 
-/// Interval at which the other proxy is looked for.
+/// Interval between attempts to connect to the other proxy.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// Runs until the simulators of one side have gone.
+/// Runs until the simulators of one side have disconnected.
 pub fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
     if arguments.channels.len() > usize::from(u8::MAX) {
         return Err(Failure::usage("a proxy carries up to 255 channels"));
@@ -47,7 +47,7 @@ pub fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
         let sync = if address.sync { SyncMode::Required } else { SyncMode::Off };
         Setup::<Net>::new(Parameters { sync, ..usual })
     };
-    // Listeners' sockets are there before anything is waited for.
+    // Listening channels have their sockets before the proxy waits for anything.
     let setups = arguments.channels.iter().map(setup).collect::<Result<Vec<_>, _>>().map_err(Failure::run)?;
     let stream = meet(arguments)?;
     let patience = Duration::from_secs(arguments.patience);
@@ -57,7 +57,7 @@ pub fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The connection with the other proxy.
+/// Connects to the other proxy, or accepts its connection.
 fn meet(arguments: &Arguments) -> Result<TcpStream, Failure> {
     let mut looks = Duration::from_secs(arguments.patience).as_millis() / LOOK.as_millis();
     let listener = match &arguments.listen {
@@ -65,7 +65,7 @@ fn meet(arguments: &Arguments) -> Result<TcpStream, Failure> {
             let failed = |error| Failure::run(format!("{at}: {error}"));
             let listener = TcpListener::bind(at).map_err(failed)?;
             listener.set_nonblocking(true).map_err(failed)?;
-            // With port 0, whoever starts the other one has to know.
+            // With port 0 the system chooses the port, which the user must pass to the other proxy.
             println!("{}", listener.local_addr().map_err(failed)?);
             Some(listener)
         }
@@ -80,7 +80,7 @@ fn meet(arguments: &Arguments) -> Result<TcpStream, Failure> {
         match met {
             Ok(stream) => {
                 stream.set_nonblocking(false).map_err(Failure::run)?;
-                // Until its hello the other one has to establish its channels too.
+                // The other proxy establishes its channels before it sends its hello.
                 let patience = Duration::from_secs(arguments.patience.saturating_mul(2).clamp(1, 86_400));
                 stream.set_read_timeout(Some(patience)).map_err(Failure::run)?;
                 return Ok(stream);

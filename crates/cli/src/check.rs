@@ -7,7 +7,7 @@ use std::io::{BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Exit status for a history that is neither known to be valid nor known to be invalid.
+/// Exit status for an undecided history: neither valid nor invalid.
 const UNKNOWN: u8 = 3;
 
 /// Judges a history of operations: whether it is linearizable, or which isolation levels its transactions exclude.
@@ -49,7 +49,7 @@ fn model_names() -> Vec<&'static str> {
     MODELS.iter().map(|model| model.0).collect()
 }
 
-/// Reads, judges and reports.
+/// Reads a history, checks it and prints the verdict.
 pub fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let history = read(&arguments.file)?;
     let Some(model) = &arguments.model else {

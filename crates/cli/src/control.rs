@@ -1,8 +1,9 @@
-//! The control socket of a run, in its results folder: how `belljar gdb` comes to its processes, and others to its progress.
+//! The control socket of a run, in its results folder. `belljar gdb` attaches to processes by it, and other
+//! tools query the progress.
 //!
-//! A client sends one line: `list`, `find HOST PROCESS`, `attach HOST PROCESS` or `progress`. The answer is `ok`
-//! and what was asked for, or `error` and why not. After `attach` both sides speak gdb's remote
-//! protocol. Progress is the simulated time that is over and the one at which the run ends, in nanoseconds.
+//! A client sends one line: `list`, `find HOST PROCESS`, `attach HOST PROCESS` or `progress`. The answer is
+//! `ok` and the result, or `error` and the reason. After `attach` both sides speak gdb's remote protocol.
+//! Progress is the committed simulated time and the stop time, both in nanoseconds.
 
 use crate::failure::Failure;
 use belljar_base::SimTime;
@@ -17,17 +18,17 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread;
 
-/// The sockets' names in the results folder: cell 0, which is most often the only one, has the first.
+/// Name of a cell's socket in the results folder. Cell 0, in most runs the only cell, has the plain name.
 fn socket_name(cell: usize) -> String {
     match cell {
         0 => "control.sock".to_owned(),
         cell => format!("control-{cell}.sock"),
     }
 }
-/// The greatest length of a client's line, in bytes.
+/// Upper bound on the length of a client's request, in bytes.
 const LINE_MAX: u64 = 4_096;
 
-/// Where debuggers come to the hosts of the run that writes `folder`.
+/// Creates the hub by which debuggers attach to hosts of the run in `folder`.
 pub fn hub(folder: &ResultsFolder, experiment: &Experiment) -> Arc<DebugHub> {
     let folder = folder.path().to_owned();
     let hosts = experiment.hosts.iter().map(|host| host.name.clone()).collect();
@@ -39,7 +40,7 @@ pub fn hub(folder: &ResultsFolder, experiment: &Experiment) -> Arc<DebugHub> {
     })
 }
 
-/// Checks that each host has the program that is to wait for a debugger.
+/// Checks that each host named by `--gdb` exists and runs the program.
 pub fn check_debuggees(wanted: &[(String, String)], experiment: &Experiment) -> Result<(), Failure> {
     for (name, program) in wanted {
         let Some(host) = experiment.hosts.iter().find(|host| host.name == *name) else {
@@ -64,16 +65,17 @@ pub fn check_debuggees(wanted: &[(String, String)], experiment: &Experiment) -> 
     Ok(())
 }
 
-/// Simulated time that is over, and the time at which the run ends.
+/// Function that returns the committed simulated time and the stop time.
 pub type Reached = Arc<dyn Fn() -> (SimTime, SimTime) + Send + Sync>;
 
-/// The socket while it is there.
+/// Control socket of a cell. Dropping the value removes the socket file.
 pub struct Control {
     path: PathBuf,
 }
 
 impl Control {
-    /// Opens the socket of a cell and answers on it from now on. A folder that cannot have one goes without.
+    /// Opens the socket of a cell and starts a thread that serves it. Returns `None` if that fails, for
+    /// instance on a file system without sockets.
     pub fn open(
         folder: &ResultsFolder,
         cell: usize,
@@ -85,7 +87,7 @@ impl Control {
         let serve = move || {
             for client in listener.incoming().map_while(Result::ok) {
                 let (hub, reached) = (hub.clone(), reached.clone());
-                // A client that cannot be served is left to its own patience.
+                // If no thread can be started, the client's connection is closed without an answer.
                 let _ = thread::Builder::new()
                     .name("debugger".into())
                     .spawn(move || serve(client, &hub, &reached));
@@ -102,7 +104,7 @@ impl Drop for Control {
     }
 }
 
-/// Connects to a cell of the run that writes this folder.
+/// Connects to a cell of the run that writes `folder`.
 pub fn connect(folder: &Path, cell: usize) -> io::Result<UnixStream> {
     with_socket_path(&folder.join(socket_name(cell)), |path| UnixStream::connect(path))
 }

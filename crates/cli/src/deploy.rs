@@ -29,7 +29,7 @@ pub struct Arguments {
     experiment: experiment_options::Arguments,
 }
 
-/// Loads, runs and sums up.
+/// Loads the experiment, deploys and runs it, and prints the summary.
 pub fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let began = progress::now();
     let options = &arguments.experiment;
@@ -46,14 +46,14 @@ pub fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
         arguments.file.parent().filter(|at| *at != Path::new("")).unwrap_or(Path::new(".")),
     )
     .map_err(Failure::run)?;
-    // Paths of programs have no `..` either.
+    // Paths of programs contain no `..`, so the base must not either.
     let climbs = base.components().any(|part| part == std::path::Component::ParentDir);
     let base = if climbs { base.canonicalize().map_err(Failure::run)? } else { base };
     let stop = Arc::new(AtomicBool::new(false));
     let of_handler = stop.clone();
     ctrlc::set_handler(move || {
         if of_handler.swap(true, Relaxed) {
-            // The machines notice that their connections end.
+            // The machines detect that their connections close.
             std::process::exit(130);
         }
     })

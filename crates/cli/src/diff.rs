@@ -24,7 +24,7 @@ pub struct Arguments {
     quiet: bool,
 }
 
-/// Compares and tells.
+/// Compares two results folders and prints the first divergence.
 pub fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let comparison = belljar_results::compare(&arguments.a, &arguments.b).map_err(Failure::usage)?;
     if !arguments.quiet {

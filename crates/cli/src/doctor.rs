@@ -13,17 +13,17 @@ use std::process::{Command, ExitCode, Stdio};
 #[command(after_help = "Example:\n  belljar doctor")]
 pub struct Arguments {}
 
-/// Mappings that a process may have and that guests need, by kind of guest (measured).
+/// Memory mappings that a guest needs, by kind of guest (measured).
 const SMALL_DYNAMIC_GUEST: u64 = 30;
 const PYTHON_GUEST: u64 = 120;
-/// Mappings that the simulator itself needs.
+/// Memory mappings of the simulator itself.
 const OWN_MAPPINGS: u64 = 530;
 /// Linux's default of `vm.max_map_count`.
 const USUAL_MAPPINGS: u64 = 65_530;
-/// Open files beyond which nothing that fits into one simulation asks for more.
+/// Limit on open files that suffices for the largest simulation of one process.
 const ENOUGH_FILES: u64 = 65_536;
 
-/// Far guests that one run may well have.
+/// Number of far guests that a typical large run needs.
 const ENOUGH_PROCESSES: u64 = 4_096;
 /// Linux's default of `kernel.pid_max`.
 const USUAL_PIDS: u64 = 32_768;
@@ -35,7 +35,7 @@ enum State {
     Missing,
 }
 
-/// A line of the report.
+/// Line of the report.
 #[derive(Debug)]
 struct Finding {
     state: State,
@@ -68,7 +68,7 @@ impl fmt::Display for Finding {
     }
 }
 
-/// Looks at everything and tells.
+/// Checks all requirements and prints the report.
 pub fn main(_: &Arguments) -> ExitCode {
     let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
     let flags = cpu_flags(&read("/proc/cpuinfo"));
@@ -189,7 +189,7 @@ fn open_files(soft: u64, hard: u64) -> Finding {
     }
 }
 
-/// A far guest is a process; near ones are none.
+/// Checks the limits on processes: each far guest is a process, near guests are not.
 fn processes(allowed: u64, pids: u64) -> Finding {
     let found = format!("RLIMIT_NPROC {}, pid_max {pids}: each far program takes one", limit(allowed));
     match allowed.min(pids) >= ENOUGH_PROCESSES {
@@ -237,7 +237,7 @@ fn machine_files(is_root: bool) -> Finding {
     )
 }
 
-/// Tried, since half a dozen settings and container runtimes can forbid it.
+/// Checks user namespaces by creating one, since many settings and container runtimes can forbid it.
 fn user_namespaces() -> Finding {
     let mut unshare = Command::new("unshare");
     unshare.args(["--user", "--map-root-user", "--net", "true"]);
@@ -262,7 +262,7 @@ fn user_namespaces() -> Finding {
     }
 }
 
-/// Findings on `belljar emulate`, tried in namespaces of another process.
+/// Checks the requirements of `belljar emulate` by creating its namespaces in another process.
 fn emulation() -> Vec<Finding> {
     const WHAT: &str = "emulation";
     let probe = std::env::current_exe()
@@ -329,7 +329,7 @@ fn emulation() -> Vec<Finding> {
     findings
 }
 
-/// The client for `belljar deploy`.
+/// Checks for an SSH client, which `belljar deploy` uses.
 fn ssh() -> Finding {
     let search = std::env::var_os("PATH").unwrap_or_default();
     match std::env::split_paths(&search).any(|place| place.join("ssh").is_file()) {

@@ -58,12 +58,12 @@ pub struct StageArguments {
     parent: i32,
 }
 
-/// Leaves for new namespaces and runs the world there.
+/// Enters new namespaces and runs the world in them.
 pub fn stage(arguments: &StageArguments) -> Result<ExitCode, Failure> {
     match stage::run(&[WORLD_COMMAND.into()], arguments.parent) {
         Ok(status) => Ok(status),
         Err(error) => {
-            // The command shows it.
+            // The parent prints the failure.
             let line = serde_json::to_string(&Report::Failed(error.to_string())).unwrap_or_default();
             println!("{line}");
             Ok(ExitCode::FAILURE)
@@ -71,13 +71,13 @@ pub fn stage(arguments: &StageArguments) -> Result<ExitCode, Failure> {
     }
 }
 
-/// Runs the world.
+/// Runs the world, the process that holds the emulated network.
 pub fn world() -> Result<ExitCode, Failure> {
     emulation::main();
     Ok(ExitCode::SUCCESS)
 }
 
-/// Runs a host.
+/// Runs the init process of a host.
 pub fn host() -> Result<ExitCode, Failure> {
     init::main().map_err(Failure::run)?;
     Ok(ExitCode::SUCCESS)
@@ -91,18 +91,18 @@ pub struct JoinArguments {
     command: Vec<std::ffi::OsString>,
 }
 
-/// Enters a control group and becomes another program.
+/// Enters a control group and executes a program in it.
 pub fn join(arguments: &JoinArguments) -> Result<ExitCode, Failure> {
     Err(Failure::run(freeze::join(&arguments.command)))
 }
 
-/// Says what this machine offers, for `belljar doctor`.
+/// Prints the emulation facilities of this machine, for `belljar doctor`.
 pub fn probe() -> ExitCode {
     println!("{}", serde_json::to_string(&belljar_emulation::probe::facilities()).unwrap_or_default());
     ExitCode::SUCCESS
 }
 
-/// Loads, runs and sums up.
+/// Loads the experiment, emulates it and prints the summary.
 pub fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
     if !arguments.clean.is_empty() {
         return clean(&arguments.clean);
@@ -152,7 +152,7 @@ pub fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
     Ok(status)
 }
 
-/// Refuses what an emulation cannot do, all of it in one message.
+/// Rejects an experiment with features that the emulation lacks. The error lists all of them.
 fn refuse(experiment: &Experiment, file: &Path) -> Result<(), Failure> {
     let plan = Plan::new(experiment);
     let refused = check::refusals(experiment, &plan.schedule, stage::has_users());
@@ -163,7 +163,7 @@ fn refuse(experiment: &Experiment, file: &Path) -> Result<(), Failure> {
     Err(Failure::usage(format!("{} cannot be emulated:{list}", file.display())))
 }
 
-/// Lets users other than root write to the folders of hosts where they run processes.
+/// Makes the results folders of hosts with processes of other users than root writable for these.
 fn make_writable(experiment: &Experiment, folder: &ResultsFolder) {
     use std::os::unix::fs::PermissionsExt;
     for host in experiment.hosts.iter().filter(|host| host.processes.iter().any(|p| p.user.is_some())) {
@@ -171,20 +171,20 @@ fn make_writable(experiment: &Experiment, folder: &ResultsFolder) {
     }
 }
 
-/// Starts the world and follows it to its end. The first Ctrl-C (or SIGTERM, SIGHUP) ends it in order, the second one at
-/// once. Returns true if it was interrupted.
+/// Starts the world and follows its reports until its end. The first Ctrl-C (or SIGTERM, SIGHUP) ends it in
+/// order, the second one at once. Returns true if it was interrupted.
 fn conduct(order: &Order, progress: &Progress, log: &log::Log) -> Result<bool, Failure> {
     let program = std::env::current_exe().map_err(Failure::run)?;
     let mut command = Command::new(program);
     command.arg("emulate-stage").arg(std::process::id().to_string());
-    // A terminal's Ctrl-C is for this process alone.
+    // A process group of its own: the terminal's Ctrl-C reaches this process alone.
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).process_group(0);
     let mut child = command.spawn().map_err(Failure::run)?;
     let (Some(mut orders), Some(reports)) = (child.stdin.take(), child.stdout.take()) else {
         return Err(Failure::run("the emulation has no connection"));
     };
     let first = serde_json::to_string(order).map_err(Failure::run)?;
-    // If it has gone already, it has said why.
+    // A stage that has ended already has reported the reason.
     let _ = writeln!(orders, "{first}");
     let orders = Arc::new(Mutex::new(orders));
     let asked = AtomicBool::new(false);
@@ -203,7 +203,7 @@ fn conduct(order: &Order, progress: &Progress, log: &log::Log) -> Result<bool, F
     outcome
 }
 
-/// Shows what the world reports, until its end.
+/// Displays the world's reports until its last one. Returns true if the run was interrupted.
 fn follow(reports: impl BufRead, progress: &Progress, log: &log::Log) -> Result<bool, Failure> {
     for line in reports.lines().map_while(Result::ok) {
         match serde_json::from_str(&line) {
@@ -220,12 +220,12 @@ fn follow(reports: impl BufRead, progress: &Progress, log: &log::Log) -> Result<
     Err(Failure::run("the emulation ended without a word: it was killed, or the machine has no memory left"))
 }
 
-/// Waits for the end of the world, which has said its last word.
+/// Waits for the world's process to end, after its last report.
 fn end(child: &mut Child) {
     let _ = child.wait();
 }
 
-/// Removes the mount points and what overlays have put beside them.
+/// Removes the mount points and the work directories of overlays.
 fn remove_scratch(folder: &Path) -> std::io::Result<()> {
     let scratch = folder.join(SCRATCH);
     if !scratch.exists() {
@@ -235,7 +235,7 @@ fn remove_scratch(folder: &Path) -> std::io::Result<()> {
     fs::remove_dir_all(scratch)
 }
 
-/// Gives the directories that the kernel's overlay made for itself a mode in which they can be removed.
+/// Makes the work directories of the kernel's overlay removable by changing their mode.
 fn open_up(directory: &Path) {
     use std::os::unix::fs::PermissionsExt;
     let _ = fs::set_permissions(directory, fs::Permissions::from_mode(0o700));
@@ -246,18 +246,18 @@ fn open_up(directory: &Path) {
     }
 }
 
-/// Removes directories in which nothing was written.
+/// Removes a directory and its subdirectories, as far as they are empty.
 fn remove_empty(directory: &Path) {
     for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
         if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
             remove_empty(&entry.path());
         }
     }
-    // One that is not empty stays.
+    // Fails for a directory with content, which stays.
     let _ = fs::remove_dir(directory);
 }
 
-/// `--clean`.
+/// Implements `--clean`.
 fn clean(folders: &[PathBuf]) -> Result<ExitCode, Failure> {
     for folder in folders {
         if !folder.is_dir() {

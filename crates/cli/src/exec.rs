@@ -40,7 +40,7 @@ pub struct Arguments {
     command: Vec<String>,
 }
 
-/// Runs the command and hands on how it ended.
+/// Runs the command and exits with its status.
 pub fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let mut experiment = Experiment::single_host(&arguments.command).map_err(Failure::input)?;
     experiment.apply_overrides(&belljar_config::Overrides {
@@ -80,7 +80,8 @@ pub fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
     if process.state == "failed to start" {
         return Err(Failure::run(process.problem.as_deref().unwrap_or("the command cannot be started")));
     }
-    // One that was still running when the simulation ended was interrupted, or nothing will ever happen to it.
+    // The command still ran at the end of the simulation: either the user interrupted it, or no event is
+    // pending.
     if process.shell_status.is_none() && finished.ending != Ending::Stopped {
         let program = &process.program;
         match &process.waits_in[..] {

@@ -1,4 +1,4 @@
-//! The options that the commands which run an experiment share, whatever it runs on.
+//! Options common to all commands that run an experiment, whether simulated, emulated or deployed.
 
 use crate::failure::Failure;
 use crate::progress::Display;
@@ -55,7 +55,7 @@ pub struct Arguments {
 }
 
 impl Arguments {
-    /// Loads the experiment with what these options set.
+    /// Loads the experiment and applies the overrides of these options.
     pub fn load(&self, file: &Path) -> Result<Experiment, Failure> {
         let mut experiment = Experiment::load_with(file, &self.set).map_err(Failure::input)?;
         if let Some(filter) = &self.pcap_filter {
@@ -73,18 +73,18 @@ impl Arguments {
         Ok(experiment)
     }
 
-    /// The results folder, if an option names it.
+    /// Results folder given by an option, if any.
     pub fn output(&self) -> Option<&Path> {
         self.output.as_deref()
     }
 
-    /// The results folder as the user has named it.
+    /// Results folder as named by the user.
     pub fn results<'a>(&'a self, experiment: &'a Experiment) -> &'a Path {
         self.output().unwrap_or(&experiment.general.data_directory)
     }
 
-    /// Prints the summary of a run that was not simulated, from its results. The exit status is success if every process ended as
-    /// expected.
+    /// Prints the summary of an emulated or deployed run from its results. The exit status is success if
+    /// every process ended as expected.
     pub fn sum_up(
         &self,
         experiment: &Experiment,
@@ -108,19 +108,19 @@ impl Arguments {
         Ok((results, if good { ExitCode::SUCCESS } else { ExitCode::FAILURE }))
     }
 
-    /// The log in Shadow's format, if it is asked for here or in the experiment.
+    /// Creates the log in Shadow's format, enabled by an option or by the experiment.
     pub fn log(&self, experiment: &Experiment) -> log::Log {
         log::Log::new(self.log || experiment.general.progress, experiment)
     }
 
-    /// The way in which progress is shown: by a line where a terminal watches.
+    /// Mode of the progress display: a progress line on a terminal, notes otherwise.
     pub fn display(&self) -> Display {
         if !self.no_progress && std::io::stderr().is_terminal() { Display::Line } else { Display::Notes }
     }
 }
 
-/// Makes the results folder, with a folder for each of the `hosts`, the template's content, the drawing of the topology
-/// and the experiment as it is run.
+/// Creates the results folder with a folder for each of the `hosts`, the template's content, the drawing of
+/// the topology, and the resolved experiment.
 pub fn create_folder<'a>(
     experiment: &Experiment,
     hosts: impl Iterator<Item = &'a str>,
@@ -135,7 +135,7 @@ pub fn create_folder<'a>(
     Ok(folder)
 }
 
-/// Prints the notes that loading the experiment has left.
+/// Prints the notes of the experiment's loading.
 pub fn print_notes(experiment: &Experiment) {
     for note in &experiment.notes {
         eprintln!("note: {note}");

@@ -2,42 +2,42 @@
 
 use std::fmt;
 
-/// An error to be shown to the user as it is.
+/// Error of a command, with the message for the user.
 #[derive(Debug)]
 pub struct Failure {
     text: String,
     status: u8,
 }
 
-/// Exit status for an experiment or a command line that cannot be used, as clap's own.
+/// Exit status for an invalid experiment or command line, the same as clap's.
 const USAGE: u8 = 2;
 
 impl Failure {
-    /// The input cannot be used.
+    /// Failure for invalid input. The message is printed unchanged.
     pub fn input(error: impl fmt::Display) -> Failure {
         Failure { text: error.to_string(), status: USAGE }
     }
-    /// Something went wrong on the way.
+    /// Failure at run time.
     pub fn run(error: impl fmt::Display) -> Failure {
         Failure { text: format!("error: {error}"), status: 1 }
     }
-    /// The command line names something that cannot be used.
+    /// Failure for an invalid argument of the command line.
     pub fn usage(error: impl fmt::Display) -> Failure {
         Failure { text: format!("error: {error}"), status: USAGE }
     }
-    /// Some failure with a status of its own.
+    /// Failure with a status of its own.
     pub fn other(text: String, status: u8) -> Failure {
         Failure { text, status }
     }
-    /// A failure that somebody else tells of.
+    /// Failure without a message: another process reports it.
     pub fn quiet(status: u8) -> Failure {
         Failure { text: String::new(), status }
     }
-    /// True if nothing is to be said of it here.
+    /// True for a failure without a message.
     pub fn is_quiet(&self) -> bool {
         self.text.is_empty()
     }
-    /// The exit status of the command.
+    /// Exit status of the command.
     pub fn status(&self) -> u8 {
         self.status
     }

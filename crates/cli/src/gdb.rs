@@ -38,7 +38,7 @@ pub struct Arguments {
     arguments: Vec<String>,
 }
 
-/// Finds the run and the process, and becomes gdb.
+/// Finds the run and the process, and executes gdb.
 pub fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let folder = folder(arguments)?;
     let (Some(host), Some(process)) = (&arguments.host, &arguments.process) else {
@@ -55,9 +55,9 @@ pub fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
         format!("{} gdb --bridge -o {} {} {pid}", quoted(&own), quoted(&folder), quoted(Path::new(host)));
     let mut gdb = Command::new(&arguments.gdb);
     gdb.args(["-q", "-iex", "set sysroot /"]);
-    // Some debuginfod servers would be asked for each library.
+    // Some debuginfod servers would be queried for each library.
     gdb.args(["-iex", "set debuginfod enabled off"]);
-    // A busy machine may take longer to answer than the two seconds that gdb waits before it asks again.
+    // gdb retransmits a packet without an answer after two seconds, which a loaded machine may exceed.
     gdb.args(["-iex", "set remotetimeout 60"]);
     gdb.args(["-ex", &format!("target remote | {stream}")]).args(&arguments.arguments);
     if !executable.is_empty() {
@@ -70,7 +70,8 @@ pub fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
     )))
 }
 
-/// The results folder of the run that is meant.
+/// Returns the results folder of the run: the one named by `-o`, or that of the only running experiment in
+/// the current directory.
 fn folder(arguments: &Arguments) -> Result<PathBuf, Failure> {
     if let Some(folder) = &arguments.output {
         return Ok(folder.clone());
@@ -103,7 +104,7 @@ fn connect(folder: &Path, cell: usize) -> Result<UnixStream, Failure> {
     })
 }
 
-/// The processes of all cells.
+/// Lists the processes of all cells.
 fn list(folder: &Path) -> Result<String, Failure> {
     let mut lines: Vec<String> = ask(folder, 0, "list")?.lines().map(str::to_owned).collect();
     for cell in 1.. {
@@ -116,7 +117,7 @@ fn list(folder: &Path) -> Result<String, Failure> {
     Ok(lines.iter().map(|line| format!("{line}\n")).collect())
 }
 
-/// The answer of the cell that has the host in question, and that cell.
+/// Sends a request to the cells in turn until one has the host. Returns that cell and its answer.
 fn ask_host(folder: &Path, question: &str) -> Result<(usize, String), Failure> {
     for cell in 0.. {
         match ask(folder, cell, question) {
@@ -127,7 +128,7 @@ fn ask_host(folder: &Path, question: &str) -> Result<(usize, String), Failure> {
     unreachable!("there are not so many cells")
 }
 
-/// The answer to one question, without its `ok`.
+/// Sends a request to a cell. Returns the answer without its `ok`.
 fn ask(folder: &Path, cell: usize, question: &str) -> Result<String, Failure> {
     let mut stream = connect(folder, cell)?;
     let mut answer = String::new();
@@ -140,7 +141,7 @@ fn ask(folder: &Path, cell: usize, question: &str) -> Result<String, Failure> {
     Ok(answer.strip_prefix([' ', '\n']).unwrap_or(answer).to_owned())
 }
 
-/// Carries what gdb and the simulation have to say to each other.
+/// Relays gdb's remote protocol between the standard streams and the simulation.
 fn bridge(folder: &Path, host: &str, process: &str) -> Result<ExitCode, Failure> {
     let (cell, _) = ask_host(folder, &format!("find {host} {process}"))?;
     let mut stream = connect(folder, cell)?;
@@ -157,12 +158,12 @@ fn bridge(folder: &Path, host: &str, process: &str) -> Result<ExitCode, Failure>
         let _ = to_simulation.shutdown(Shutdown::Write);
     });
     let _ = copy(&mut stream, &mut io::stdout().lock());
-    // gdb may still hold its end: the process need not wait for it.
+    // gdb may keep its end of the pipe open; the process does not wait for it.
     drop(sender);
     Ok(ExitCode::SUCCESS)
 }
 
-/// As `io::copy`, but nothing stays in a buffer.
+/// Copies like `io::copy`, but writes each chunk through at once.
 fn copy(from: &mut impl Read, to: &mut impl Write) -> io::Result<()> {
     let mut buffer = [0; 16 << 10];
     loop {
@@ -175,7 +176,7 @@ fn copy(from: &mut impl Read, to: &mut impl Write) -> io::Result<()> {
     }
 }
 
-/// A path as a word for the shell that gdb starts.
+/// Quotes a path for the shell that gdb starts.
 fn quoted(path: &Path) -> String {
     format!("'{}'", path.display().to_string().replace('\'', "'\\''"))
 }

@@ -38,7 +38,7 @@ pub struct Arguments {
     p4: Option<PathBuf>,
 }
 
-/// Reads, converts and writes.
+/// Reads a topology, converts it and writes the experiment.
 pub fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let folder = arguments.output.as_deref().and_then(|path| path.parent()).unwrap_or("".as_ref());
     let is_json = arguments.file.extension().is_some_and(|ending| ending == "json");
@@ -60,7 +60,8 @@ pub fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
     write(arguments, &imported)
 }
 
-/// The file of an exercise is often imported before its program is complete: then it is written all the same.
+/// Imports a P4 network. The experiment is written even if it does not load: exercises are often imported
+/// before their program is complete.
 fn p4_network(
     arguments: &Arguments,
     dialect: Option<p4::Dialect>,

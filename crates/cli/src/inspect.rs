@@ -65,7 +65,7 @@ impl Name {
     }
 }
 
-/// Opens and prints.
+/// Opens the results and prints the tables.
 pub fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let results = Results::open(&arguments.results).map_err(Failure::usage)?;
     if arguments.flow_monitor {

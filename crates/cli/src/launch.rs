@@ -1,6 +1,6 @@
-//! The launcher of other simulators: this program, which then becomes the simulator. SimBricks' simulators wait by
-//! spinning and do not notice that a peer has gone: without the launcher they would spin for ever after a Belljar that
-//! was killed.
+//! The launcher of other simulators: this program, which then executes the simulator. SimBricks' simulators
+//! spin while they wait and do not detect the end of a peer: without the launcher they would spin forever
+//! after Belljar was killed.
 
 use crate::failure::Failure;
 use rustix::process::{Signal, getppid, set_parent_process_death_signal};
@@ -18,16 +18,16 @@ pub struct Arguments {
     command: Vec<OsString>,
 }
 
-/// The command that starts simulators: [`belljar_sim::SimulatorOptions::launcher`].
+/// Command prefix that starts simulators: [`belljar_sim::SimulatorOptions::launcher`].
 pub fn launcher() -> Vec<OsString> {
     let own = std::env::current_exe().map(OsString::from);
     own.map_or_else(|_| Vec::new(), |own| vec![own, "launch-simulator".into()])
 }
 
-/// Replaces this program.
+/// Executes the simulator in this process, and has the kernel kill it when the parent ends.
 pub fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
     set_parent_process_death_signal(Some(Signal::KILL)).map_err(Failure::run)?;
-    // It may have gone before that.
+    // The parent may have ended before the signal was set.
     if getppid().is_none_or(|parent| parent.as_raw_nonzero().get() != arguments.parent) {
         return Ok(ExitCode::FAILURE);
     }

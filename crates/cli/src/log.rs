@@ -1,5 +1,5 @@
-//! Lines on standard output in the format of Shadow's log, which tools for Shadow read:
-//! `<real time> [<tid>:<thread>] <simulated time> [<LEVEL>] [<host:ip>] [<file:line>] [<function>] <message>`.
+//! Log on standard output in Shadow's format, for tools that parse it: `<real time> [<tid>:<thread>]
+//! <simulated time> [<LEVEL>] [<host:ip>] [<file:line>] [<function>] <message>`.
 
 use crate::progress::now;
 use belljar_base::{Map, SimTime};
@@ -11,11 +11,11 @@ use std::io::Write;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Instant;
 
-/// The log of one run.
+/// Log of a run.
 pub struct Log {
     wanted: bool,
     level: LogLevel,
-    /// Of hosts that have one of their own, by name.
+    /// Levels of hosts with a log level of their own, by name.
     levels: Map<String, LogLevel>,
     start: Instant,
     heartbeat_ps: Option<u64>,
@@ -23,7 +23,7 @@ pub struct Log {
 }
 
 impl Log {
-    /// Writes nothing unless `wanted`.
+    /// Creates a log. It stays empty unless `wanted`.
     pub fn new(wanted: bool, experiment: &Experiment) -> Log {
         let heartbeat = experiment.general.heartbeat_interval.map(|interval| interval.as_picos().max(1));
         Log {
@@ -38,12 +38,12 @@ impl Log {
         }
     }
 
-    /// True if anything is written.
+    /// True if the log is enabled.
     pub fn is_wanted(&self) -> bool {
         self.wanted
     }
 
-    /// A message; `host` as `name:address`.
+    /// Writes a message. `host` has the form `name:address`.
     pub fn line(&self, level: LogLevel, at: Option<SimTime>, host: Option<&str>, from: &str, message: &str) {
         let own = host.and_then(|host| self.levels.get(host.split(':').next()?));
         if !self.wanted || level > *own.unwrap_or(&self.level) {
@@ -63,7 +63,7 @@ impl Log {
             format!("{:02}:{:02}:{:02}.{:09}", s / 3600, s / 60 % 60, s % 60, at.as_nanos() % 1_000_000_000)
         });
         let thread = std::thread::current();
-        // Whoever reads the log may have closed it; the run goes on.
+        // The reader may have closed the pipe; the run continues.
         let _ = writeln!(
             std::io::stdout().lock(),
             "{:02}:{:02}:{:02}.{us:06} [{}:{}] {simulated} [{name}] [{}] [belljar:0] [{from}] {message}",
@@ -76,7 +76,7 @@ impl Log {
         );
     }
 
-    /// Says what the simulator uses, once for each interval that has passed at `committed`.
+    /// Logs the simulator's resource usage, at most once per heartbeat interval of simulated time.
     pub fn heartbeat(&self, committed: SimTime) {
         let Some(interval) = self.heartbeat_ps.filter(|_| self.wanted) else { return };
         let (reached, due) = (committed.as_picos(), self.next_heartbeat_ps.load(Relaxed));
@@ -84,7 +84,7 @@ impl Log {
             return;
         }
         let last = reached / interval * interval;
-        // Only whoever moves the next one on writes this one.
+        // The thread that advances the next heartbeat writes this one.
         if self
             .next_heartbeat_ps
             .compare_exchange(due, last.saturating_add(interval), Relaxed, Relaxed)
@@ -116,7 +116,7 @@ impl Log {
         }
     }
 
-    /// Logs the end of each of the experiment's processes.
+    /// Logs the end of each process.
     pub fn finished(&self, statistics: &Statistics) {
         let end = SimTime::from_nanos((statistics.simulated_seconds * 1e9) as u64);
         for (name, host) in &statistics.hosts {
@@ -138,14 +138,14 @@ impl Log {
         let processes = statistics.hosts.values().flat_map(|host| &host.processes);
         let unexpected = processes.filter(|process| !process.as_expected).count();
         if unexpected > 0 {
-            // The words by which tools for Shadow find that a simulation failed.
+            // Tools for Shadow detect a failed simulation by these words.
             let message = format!("{unexpected} managed processes in unexpected final state");
             self.line(LogLevel::Error, Some(end), None, "summary", &message);
         }
     }
 }
 
-/// The numbers that say how full memory is, in bytes, as a JSON object.
+/// Extracts the main numbers of /proc/meminfo, in bytes, as a JSON object.
 fn meminfo(text: &str) -> String {
     let keys = ["MemTotal", "MemFree", "MemAvailable", "Buffers", "Cached", "SwapTotal", "SwapFree"];
     let entries = text.lines().filter_map(|line| {

@@ -49,7 +49,8 @@ use clap::{CommandFactory, Parser, Subcommand};
 use mimalloc::MiMalloc;
 use std::process::ExitCode;
 
-/// Allocator that asks for huge pages: a simulation of many hosts reads all over its memory, and a TLB covers more of it so.
+/// Global allocator, which requests huge pages: a simulation of many hosts accesses memory all over the heap,
+/// and huge pages reduce TLB misses.
 #[global_allocator]
 static ALLOCATOR: MiMalloc = MiMalloc;
 

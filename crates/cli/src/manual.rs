@@ -1,4 +1,4 @@
-//! Completions of shells and manual pages, made from the command line's own description.
+//! Shell completions and manual pages, generated from the command line's definition.
 
 use crate::failure::Failure;
 use clap_complete::Shell;
@@ -24,16 +24,16 @@ pub struct ManArguments {
     folder: PathBuf,
 }
 
-/// Prints completions.
+/// Prints the completions of a shell.
 pub fn completions(arguments: &CompletionsArguments, mut command: clap::Command) -> ExitCode {
     let mut text = Vec::new();
     clap_complete::generate(arguments.shell, &mut command, "belljar", &mut text);
-    // A reader that has gone wants no more of it.
+    // The reader may have closed the pipe.
     let _ = std::io::stdout().write_all(&text);
     ExitCode::SUCCESS
 }
 
-/// Writes manual pages.
+/// Writes the manual pages.
 pub fn man(arguments: &ManArguments, command: clap::Command) -> Result<ExitCode, Failure> {
     let folder = &arguments.folder;
     let made = std::fs::create_dir_all(folder).and_then(|()| clap_mangen::generate_to(command, folder));

@@ -14,7 +14,7 @@ pub enum PlacementOption {
 }
 
 impl PlacementOption {
-    /// As experiments have it.
+    /// Value of the experiment's setting.
     pub fn setting(self) -> belljar_config::PlacementSetting {
         match self {
             PlacementOption::Near => belljar_config::PlacementSetting::Near,

@@ -23,7 +23,7 @@ pub struct Arguments {
     set: Vec<Setting>,
 }
 
-/// Loads, draws and prints.
+/// Loads the experiment, makes its random choices and prints it.
 pub fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let mut experiment = Experiment::load_with(&arguments.file, &arguments.set).map_err(Failure::input)?;
     experiment.apply_overrides(&Overrides { seed: arguments.seed, ..Overrides::default() });

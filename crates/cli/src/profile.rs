@@ -1,8 +1,8 @@
-//! `belljar run --profile`: what the real time of a run went to.
+//! `belljar run --profile`: distribution of a run's real time over its activities.
 //!
-//! Workers say what they are doing (`base::activity`), and a thread of the command looks at that a thousand times a
-//! second, with a real clock: what it sees a worker do has taken the time since it last looked. So nothing that is
-//! simulated reads a clock, and what is measured is not slowed down by being measured.
+//! Workers publish their current activity (`base::activity`). A thread of the command samples it a thousand
+//! times a second with the real clock, and attributes the time since the last sample to the sampled activity.
+//! So no simulated code reads a clock, and the measurement does not slow down the measured code.
 
 use crate::progress;
 use crate::waits::{self, Wait, Waits};
@@ -20,10 +20,10 @@ use std::time::{Duration, Instant};
 
 /// Interval of real time between two samples of the workers.
 const EVERY: Duration = Duration::from_millis(1);
-/// Lines of each table.
+/// Upper bound on the lines of each table.
 const LINES: usize = 10;
 
-/// Samples of workers' activities: seconds by activity.
+/// Sampled activities of the workers, in seconds per activity.
 #[derive(Default)]
 pub struct WorkerTimes {
     times: Map<Activity, f64>,
@@ -34,7 +34,7 @@ pub struct WorkerTimes {
 }
 
 impl WorkerTimes {
-    /// Looks at workers until there is nothing to see any more.
+    /// Samples the workers' activities until `over` is set.
     pub fn watch(board: &Board, outlook: &Outlook, over: &AtomicBool) -> WorkerTimes {
         let mut seen = WorkerTimes::default();
         let mut last = progress::now();
@@ -53,7 +53,7 @@ impl WorkerTimes {
     }
 }
 
-/// When the parts of the command began that are no worker's.
+/// Times at which the phases of the command before and after the workers' begin.
 pub struct Clock {
     start: Instant,
     loaded: Instant,
@@ -61,17 +61,17 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// The command has begun at `start`, and has read its experiment now.
+    /// Records that the command has started at `start`, and loaded its experiment now.
     pub fn loaded(start: Instant) -> Clock {
         Clock { start, loaded: progress::now(), ended: None }
     }
-    /// All workers have done theirs.
+    /// Records that all workers have ended.
     pub fn simulated(&mut self) {
         self.ended = Some(progress::now());
     }
 }
 
-/// Content of `profile.json`. Times are seconds; those of workers are sums over all of them.
+/// Content of `profile.json`. Times are in seconds; workers' times are sums over all workers.
 #[derive(Serialize)]
 struct Report<'a> {
     /// Real time from the start of the command to its end.
@@ -79,19 +79,19 @@ struct Report<'a> {
     workers: usize,
     /// Number of samples of workers' activities.
     looks: u64,
-    /// Real time of the command before and after the workers ran.
+    /// Real time of the command before the workers start, and below after they have ended.
     loading_seconds: f64,
     concluding_seconds: f64,
     phases: Vec<Line>,
     hosts: Vec<Line>,
     programs: Vec<Line>,
     syscalls: Vec<Line>,
-    /// Ways in which system calls came, by program.
+    /// Number of trapped and of rewritten system calls, by program.
     ways: Vec<Ways<'a>>,
-    /// Who waits for whom at the ports of other simulators.
+    /// Waiting times between the experiment and other simulators, by port.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     simulators: Vec<Wait>,
-    /// CPU time by windows.
+    /// CPU time of windows.
     windows: Option<Windows<'a>>,
 }
 
@@ -113,7 +113,7 @@ struct Ways<'a> {
     ways: CallWays,
 }
 
-/// The fields of [`CallWays`] as written.
+/// Serialized fields of [`CallWays`].
 #[derive(Serialize)]
 #[serde(remote = "CallWays")]
 struct PlainWays {
@@ -125,15 +125,16 @@ struct PlainWays {
 struct Line {
     name: String,
     seconds: f64,
-    /// Of hosts, in guests, in their system calls, and in the network; of programs, in themselves and in their calls.
+    /// Parts of the time. For a host: guests, system calls and network; for a program: its own code and its
+    /// system calls.
     #[serde(skip_serializing_if = "Map::is_empty")]
     parts: Map<&'static str, f64>,
-    /// Number of calls, of a line about a system call.
+    /// Number of calls, in a line about a system call.
     #[serde(skip_serializing_if = "Option::is_none")]
     count: Option<u64>,
 }
 
-/// The tables for people, and the text of `profile.json`.
+/// Renders the tables for the terminal, and the content of `profile.json`.
 pub fn report(
     seen: &WorkerTimes,
     clock: &Clock,
@@ -223,7 +224,7 @@ pub fn report(
     (text, json)
 }
 
-/// Samples summed up by a name, the longest first; with their parts where these are of interest.
+/// Sums samples by name, in descending order, with the parts by phase if `parts` is set.
 fn lines(seen: &WorkerTimes, name: impl Fn(&Activity) -> Option<String>, parts: bool) -> Vec<Line> {
     let mut sums: Map<String, (f64, Map<&'static str, f64>)> = Map::new();
     for (activity, seconds) in &seen.times {
@@ -240,7 +241,7 @@ fn lines(seen: &WorkerTimes, name: impl Fn(&Activity) -> Option<String>, parts: 
     lines
 }
 
-/// Ways in which programs' calls came, the program with the most traps first.
+/// Trapped and rewritten calls of each program, in descending order of traps.
 fn ways(seen: &WorkerTimes) -> Vec<Ways<'_>> {
     let called = seen.programs.iter().filter(|program| program.ways.all() > 0);
     let mut ways: Vec<Ways> =

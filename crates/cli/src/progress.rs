@@ -4,18 +4,18 @@ use belljar_base::SimTime;
 use indicatif::{ProgressBar, ProgressStyle};
 use std::time::Instant;
 
-/// Ways in which a run is shown on standard error while it goes on.
+/// Mode of the display on standard error during a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Display {
-    /// A progress line, and notes.
+    /// Progress line and notes.
     Line,
-    /// Notes alone.
+    /// Notes only.
     Notes,
-    /// Nothing: something else shows both.
+    /// Nothing: the live view displays both.
     Elsewhere,
 }
 
-/// A progress line, or nothing where it is not wanted.
+/// Progress line, or a stand-in that displays only notes or nothing.
 pub struct Progress {
     has_notes: bool,
     bar: Option<ProgressBar>,
@@ -23,7 +23,7 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// A line that is full at `stop`.
+    /// Creates a progress line that is full at `stop`.
     pub fn new(display: Display, stop: SimTime) -> Progress {
         let bar = (display == Display::Line).then(|| {
             let style = ProgressStyle::with_template("{wide_bar} {msg}, {eta} left");
@@ -32,7 +32,8 @@ impl Progress {
         });
         Progress { has_notes: display != Display::Elsewhere, bar, start: now() }
     }
-    /// Shows how far the simulation has come, and the simulator that it has waited for in this share of the last seconds.
+    /// Updates the line with the committed time, and with the simulator that the experiment waits for most,
+    /// with its share of the recent time.
     pub fn show(&self, committed: SimTime, waiting: Option<(&str, f64)>) {
         let Some(bar) = &self.bar else { return };
         let speed = committed.as_secs_f64() / self.start.elapsed().as_secs_f64().max(1e-9);
@@ -42,7 +43,7 @@ impl Progress {
         });
         bar.set_message(format!("{:.3} s simulated, {speed:.1}x{waiting}", committed.as_secs_f64()));
     }
-    /// Says something that stays.
+    /// Prints a note above the line.
     pub fn note(&self, text: &str) {
         match &self.bar {
             Some(bar) => bar.suspend(|| eprintln!("note: {text}")),
@@ -50,7 +51,7 @@ impl Progress {
             None => {}
         }
     }
-    /// Takes the line away.
+    /// Removes the line.
     pub fn finish(&self) {
         if let Some(bar) = &self.bar {
             bar.finish_and_clear();
@@ -58,7 +59,7 @@ impl Progress {
     }
 }
 
-/// The real clock, which only the command line may read.
+/// Reads the real clock. Only the command line may do so.
 #[expect(clippy::disallowed_methods, reason = "progress and speed are shown in real time")]
 pub fn now() -> Instant {
     Instant::now()

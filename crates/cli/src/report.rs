@@ -20,7 +20,7 @@ pub struct Arguments {
     output: Option<PathBuf>,
 }
 
-/// Makes and writes the page.
+/// Renders the page and writes it.
 pub fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let results = Results::open(&arguments.results).map_err(Failure::usage)?;
     let page = belljar_results::report(&results).map_err(Failure::run)?;

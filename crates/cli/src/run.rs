@@ -68,7 +68,7 @@ fn parse_debuggee(text: &str) -> Result<(String, String), String> {
     }
 }
 
-/// Runs the experiment, alone or as one of the ranks that a launcher has started.
+/// Runs the experiment, alone or as one of several ranks.
 pub fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let began = progress::now();
     let ranks = match arguments.show_config {
@@ -85,7 +85,7 @@ pub fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
     Ok(ExitCode::from(status))
 }
 
-/// Loads the experiment and checks that it can be run as the options ask.
+/// Loads the experiment, and checks that the options are applicable to it.
 fn load(arguments: &Arguments, ranks: Option<&Ranks>) -> Result<Experiment, Failure> {
     let mut experiment = arguments.experiment.load(&arguments.file)?;
     experiment.apply_overrides(&Overrides {
@@ -93,7 +93,7 @@ fn load(arguments: &Arguments, ranks: Option<&Ranks>) -> Result<Experiment, Fail
         placement: arguments.placement.map(PlacementOption::setting),
         ..Overrides::default()
     });
-    // How a run in several processes becomes one in one.
+    // Remedy for options that need a run in one process.
     let together = match (ranks, arguments.cells) {
         (None, 1) => None,
         (None, _) => Some("leave out --cells"),
@@ -111,12 +111,12 @@ fn load(arguments: &Arguments, ranks: Option<&Ranks>) -> Result<Experiment, Fail
     Ok(experiment)
 }
 
-/// True if simulated time does not go ahead of real time.
+/// True if simulated time must not run ahead of real time.
 fn in_real_time(arguments: &Arguments, experiment: &Experiment) -> bool {
     arguments.real_time || experiment.has_gateways()
 }
 
-/// Loads, runs and sums up; the exit status.
+/// Loads the experiment, runs it and prints the summary. Returns the exit status.
 fn run(arguments: &Arguments, began: Instant, ranks: Option<&Ranks>) -> Result<u8, Failure> {
     let options = &arguments.experiment;
     if arguments.show_config {
@@ -147,7 +147,7 @@ fn run(arguments: &Arguments, began: Instant, ranks: Option<&Ranks>) -> Result<u
         experiment_options::print_notes(&experiment);
     }
     let log = if is_first { options.log(&experiment) } else { Log::new(false, &experiment) };
-    // Hosts of models alone write nothing but captures.
+    // Hosts with models alone write nothing except captures.
     let writes =
         |host: &&Host| !host.processes.is_empty() || host.models.is_empty() || host.options.pcap_enabled;
     let hosts = experiment.hosts.iter().filter(writes).map(|host| host.name.as_str());
@@ -230,8 +230,8 @@ fn run(arguments: &Arguments, began: Instant, ranks: Option<&Ranks>) -> Result<u
     Ok(u8::from(!good))
 }
 
-/// The folder of the experiment file, or the current one for standard input: what the experiment
-/// names is most often there.
+/// Folder of the experiment file, or the current directory for standard input: most files that the experiment
+/// names are below it.
 pub fn folder_of(file: &Path) -> Vec<PathBuf> {
     let folder = match file.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,

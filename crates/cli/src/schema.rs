@@ -9,10 +9,10 @@ use std::process::ExitCode;
 )]
 pub struct Arguments {}
 
-/// Draft 2020-12. That it names the keys that the loader knows is held by tests.
+/// JSON Schema of experiments, draft 2020-12. Tests compare its keys with the loader's.
 const SCHEMA: &str = include_str!("experiment.schema.json");
 
-/// Prints it.
+/// Prints the schema.
 pub fn main(_: &Arguments) -> ExitCode {
     print!("{SCHEMA}");
     ExitCode::SUCCESS

@@ -1,17 +1,17 @@
-//! Secrets by which those who may speak to this program are known.
+//! Secrets that authenticate peers of this program.
 
 use belljar_base::hex;
 use std::fs::File;
 use std::io::{Read, Result};
 
-/// A secret of so many bytes that the system draws, in hexadecimal.
+/// Draws a secret of `len` random bytes, in hexadecimal.
 pub fn drawn(len: usize) -> Result<String> {
     let mut bytes = vec![0; len];
     File::open("/dev/urandom")?.read_exact(&mut bytes)?;
     Ok(hex(&bytes))
 }
 
-/// Compares in a time that does not tell how much is equal.
+/// Compares two secrets. For secrets of equal length the time does not depend on their content.
 pub fn is_equal(a: &str, b: &str) -> bool {
     a.len() == b.len() && a.bytes().zip(b.bytes()).fold(0, |differs, (a, b)| differs | (a ^ b)) == 0
 }

@@ -1,4 +1,4 @@
-//! Runs a simulation on a thread of its own while this one watches signals and shows progress.
+//! Runs a simulation on a thread of its own, while this thread handles signals and displays progress.
 
 use crate::bug;
 use crate::control;
@@ -24,7 +24,7 @@ const REFRESH: Duration = Duration::from_millis(100);
 /// Exit status after a second Ctrl-C, as shells report SIGINT.
 const INTERRUPTED: i32 = 130;
 
-/// State shared by the simulating thread and the one that waits for it.
+/// State shared between the simulating thread and the watching one.
 #[derive(Default)]
 struct Shared {
     committed_ps: AtomicU64,
@@ -37,8 +37,9 @@ impl Shared {
     }
 }
 
-/// Runs the experiment, or one cell's part of it. The first Ctrl-C (or SIGTERM, SIGHUP) ends it in order, keeping what there
-/// is; the second one at once. If workers are watched, what was seen of them comes with it.
+/// Runs the experiment, or one cell's part of it. The first Ctrl-C (or SIGTERM, SIGHUP) ends the run in order
+/// and keeps its results; the second one ends it at once. Returns the part, and the workers' sampled
+/// activities if they are watched.
 pub fn run(
     experiment: &Experiment,
     folder: &ResultsFolder,
@@ -51,7 +52,7 @@ pub fn run(
     belljar_platform::init().map_err(Failure::run)?;
     let shared = Arc::new(Shared::default());
     let of_handler = shared.clone();
-    // Another rank may have been told first, and then the launcher's own signal is this one's first.
+    // Another rank may have been interrupted first; the launcher's signal is then this rank's first.
     let signalled = AtomicBool::new(false);
     ctrlc::set_handler(move || {
         if signalled.swap(true, Relaxed) {
@@ -115,7 +116,7 @@ pub fn run(
                 }
             }
             let is_paused = options.live.as_ref().is_some_and(|live| live.position().0.is_paused);
-            // Who is waited for while the run is paused is not what it is waiting for.
+            // During a pause, waiting for a simulator is not a delay of the run.
             let notes = if is_paused { Vec::new() } else { lookout.look(outlook, progress::now()) };
             for note in notes {
                 progress.note(&note);
@@ -132,7 +133,7 @@ pub fn run(
     })
 }
 
-/// The reason of an early end of a run, for the summary.
+/// Reason for an early end of a run, for the summary.
 pub fn interruption(ending: Ending) -> Option<&'static str> {
     (ending == Ending::Stopped).then_some("interrupted")
 }

@@ -39,7 +39,7 @@ enum Level {
 }
 
 impl Arguments {
-    /// The changes to an experiment that they ask for.
+    /// Overrides that these options set.
     pub fn overrides(&self) -> Overrides {
         let interval = |at: SimTime| (at > SimTime::ZERO).then(|| at.since(SimTime::ZERO));
         Overrides {

@@ -1,4 +1,4 @@
-//! `belljar sweep`: the campaigns of the Python package, for those who write no Python.
+//! `belljar sweep`: the campaigns of the Python package, for users without Python code.
 
 use crate::failure::Failure;
 use std::ffi::OsString;
@@ -6,7 +6,8 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
-/// Starts the package and says what is missing if it cannot. The current directory is no place for packages.
+/// Starts the package, and reports missing dependencies. The current directory is removed from the module
+/// search path.
 const START: &str = "\
 import sys
 sys.path[:] = [p for p in sys.path if p]
@@ -26,7 +27,7 @@ pub struct Arguments {
     arguments: Vec<OsString>,
 }
 
-/// Becomes the Python package's command.
+/// Executes the Python package's command.
 pub fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let own = std::env::current_exe().map_err(Failure::run)?;
     let python = interpreter(&own);
@@ -37,7 +38,7 @@ pub fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
     }
     if let Some(sources) = sources(&own) {
         let before = std::env::var_os("PYTHONPATH").unwrap_or_default();
-        // An empty entry would be the current directory.
+        // An empty entry would stand for the current directory.
         let others = std::env::split_paths(&before).filter(|path| !path.as_os_str().is_empty());
         let path = std::env::join_paths(std::iter::once(sources).chain(others));
         command.env("PYTHONPATH", path.map_err(Failure::run)?);
@@ -45,7 +46,8 @@ pub fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
     Err(Failure::run(format!("{} cannot be started: {}", python.display(), command.exec())))
 }
 
-/// The interpreter: the one that is named, that of the environment which this program is installed in, or the machine's.
+/// Returns the Python interpreter: the one in `BELLJAR_PYTHON`, that of the environment in which this program
+/// is installed, or the machine's.
 fn interpreter(own: &Path) -> PathBuf {
     if let Some(named) = std::env::var_os("BELLJAR_PYTHON") {
         return named.into();
@@ -54,7 +56,7 @@ fn interpreter(own: &Path) -> PathBuf {
     if beside.is_file() { beside } else { "python3".into() }
 }
 
-/// The package in the checkout that this program was built in.
+/// Returns the package's folder in the checkout in which this program was built, if any.
 fn sources(own: &Path) -> Option<PathBuf> {
     own.ancestors()
         .map(|folder| folder.join("python"))

@@ -1,32 +1,32 @@
-//! Options of `belljar emulate` about dilated time.
+//! Options of `belljar emulate` for dilated time.
 
 use crate::failure::Failure;
 use belljar_config::{Experiment, parse_time};
 use belljar_emulation::p4;
 use belljar_emulation::quanta::Factor;
 
-/// The time between two barriers.
+/// Interval between two barriers.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Quantum {
     /// The experiment's shortest latency.
     Auto,
-    /// So many nanoseconds.
+    /// Interval in nanoseconds.
     Of(u64),
 }
 
-/// A `--tdf`.
+/// Argument of `--tdf`.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Setting {
-    /// The factor follows the machine.
+    /// The factor adapts to the machine.
     Auto,
-    /// A factor.
+    /// A factor, of all nodes or of one, from a time on.
     Factor(Factor),
 }
 
-/// The highest factor, in thousandths, that `auto` starts with.
+/// Upper bound on the first factor of `auto`, in thousandths.
 const FIRST_MOST: u64 = 16_000;
 
-/// Parses a `--tdf`.
+/// Parses the argument of `--tdf`.
 pub fn parse(text: &str) -> Result<Setting, String> {
     if text == "auto" {
         return Ok(Setting::Auto);
@@ -47,7 +47,7 @@ pub fn parse(text: &str) -> Result<Setting, String> {
     }
 }
 
-/// Parses a `--quantum`.
+/// Parses the argument of `--quantum`.
 pub fn parse_quantum(text: &str) -> Result<Quantum, String> {
     const BOUNDS: std::ops::RangeInclusive<u64> = 10_000..=1_000_000_000;
     match text {
@@ -59,21 +59,21 @@ pub fn parse_quantum(text: &str) -> Result<Quantum, String> {
     }
 }
 
-/// What the options say together.
+/// Combined settings of the options.
 #[derive(Debug, Default, PartialEq)]
 pub struct Dilated {
-    /// The first factor in thousandths, if time is dilated.
+    /// First factor in thousandths, if time is dilated.
     pub tdf_milli: Option<u64>,
-    /// True if it follows the machine.
+    /// True if the factor adapts to the machine.
     pub is_auto: bool,
-    /// Its changes, and factors of single nodes.
+    /// Later factors, and factors of single nodes.
     pub factors: Vec<Factor>,
-    /// Nanoseconds between two barriers, if there are any; 0 is the shortest latency.
+    /// Nanoseconds between two barriers, if there are any; 0 stands for the shortest latency.
     pub quantum_ns: Option<u64>,
 }
 
 impl Dilated {
-    /// Takes the options together.
+    /// Combines the options, and checks them against the experiment.
     pub fn new(
         settings: &[Setting],
         quantum: Option<Quantum>,
@@ -115,11 +115,12 @@ impl Dilated {
         dilated.quantum_ns = match quantum {
             Some(Quantum::Of(ns)) => Some(ns),
             Some(Quantum::Auto) => Some(0),
-            // Clocks that go at different rates have to wait for each other.
+            // Clocks with different rates need barriers to stay in step.
             None => dilated.factors.iter().any(|factor| factor.node.is_some()).then_some(0),
         };
         if dilated.is_auto && dilated.quantum_ns.is_none() {
-            // What is needed if every node keeps a processor busy: TCP recovers late from what a factor that is too low loses.
+            // Factor for nodes that each keep a processor busy: TCP is slow to recover from losses under too
+            // low a factor.
             let share = (nodes.len() as u64 * 1_000 / processors as u64).clamp(1_000, FIRST_MOST);
             dilated.tdf_milli.get_or_insert(share);
         }

@@ -6,16 +6,16 @@ use belljar_config::{Experiment, Host};
 use belljar_net::NodeIndex;
 use belljar_results::{Topology, TopologyEdge, TopologyHost, TopologyNode, TopologyRadio, TopologyStation};
 
-/// More places than these are no drawing.
+/// Upper bound on the nodes of a drawing.
 const MOST_NODES: usize = 150;
-/// More connections than these neither.
+/// Upper bound on the edges of a drawing.
 const MOST_EDGES: usize = 1_000;
 
-/// The places with hosts and what joins them; all places if they are few.
+/// Returns the nodes with hosts and the edges between them; all nodes of the graph if they are few.
 pub fn topology(experiment: &Experiment) -> Topology {
     let graph = &experiment.network.graph;
     let used: Set<NodeIndex> = experiment.hosts.iter().filter_map(|host| host.node).collect();
-    // The graph of an experiment that has only links is a stand-in.
+    // An experiment with links alone has a placeholder graph.
     let stand_in = used.is_empty() && !experiment.topology.links.is_empty();
     let count = if stand_in { 0 } else { graph.nodes().len() as u32 };
     let all = 0..count;
@@ -75,7 +75,7 @@ pub fn topology(experiment: &Experiment) -> Topology {
     }
 }
 
-/// Adds the stations at the ends of links, each at a place of its own, numbered from `first`; and the links.
+/// Adds the devices and hosts with links as nodes, numbered from `first`, and the links as edges.
 fn add_links(
     experiment: &Experiment,
     first: u32,
@@ -123,7 +123,7 @@ fn add_links(
     edges.retain(|edge| shown.contains(&edge.source) && shown.contains(&edge.target));
 }
 
-/// All addresses of a host.
+/// Returns all addresses of a host.
 fn addresses(host: &Host) -> Vec<String> {
     let on_graph = host.node.map(|_| host.address.to_string());
     let v4 = host.interfaces.iter().flat_map(|interface| &interface.addresses).map(|own| own.ip.to_string());
@@ -131,7 +131,7 @@ fn addresses(host: &Host) -> Vec<String> {
     on_graph.into_iter().chain(v4).chain(v6).collect()
 }
 
-/// The radio channels and the ways of their stations, until the end of the run.
+/// Returns the radio channels, with their stations' tracks until the end of the run.
 fn radios(experiment: &Experiment) -> Vec<TopologyRadio> {
     let ids = (experiment.hosts.len() as u32..).map(HostId);
     let radio = |(id, device): (HostId, &belljar_config::topology::Device)| {

@@ -25,7 +25,7 @@ pub struct Arguments {
     all: bool,
 }
 
-/// Converts.
+/// Converts the results to a trace.
 pub fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let results = Results::open(&arguments.results).map_err(Failure::usage)?;
     if arguments.output.as_ref().is_some_and(|path| path.as_os_str() == "-") {

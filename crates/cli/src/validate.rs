@@ -13,7 +13,7 @@ pub struct Arguments {
     file: PathBuf,
 }
 
-/// Loads and describes.
+/// Loads the experiment and prints a description.
 pub fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let experiment = Experiment::load(&arguments.file).map_err(Failure::input)?;
     for note in &experiment.notes {

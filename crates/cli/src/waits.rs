@@ -1,4 +1,5 @@
-//! Who waits for whom: the experiment for its simulators, or they for it. Seen by looking at their channels again and again.
+//! Waiting between the experiment and other simulators, in both directions. Sampled by polling the state of
+//! their channels.
 
 use belljar_base::{Map, SimTime};
 use belljar_sim::{Outlook, Watched};
@@ -7,34 +8,35 @@ use std::collections::VecDeque;
 use std::fmt::Write;
 use std::time::{Duration, Instant};
 
-/// A simulator is said to stand still after so long, and again each time that it has taken twice as long.
+/// Time after which a simulator without progress is reported; each further report takes twice as long.
 const STANDSTILL: Duration = Duration::from_secs(5);
-/// Looks that the progress line sums up.
+/// Number of samples summarized by the progress line.
 const RECENT: usize = 20;
 
-/// Shares of looks at a port.
+/// Shares of samples at a port.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Wait {
-    /// The simulator.
+    /// Name of the simulator.
     pub simulator: String,
-    /// The port.
+    /// Name of the port.
     pub port: String,
-    /// The share of all looks at which the experiment waited for the simulator there.
+    /// Share of all samples in which the experiment waited for the simulator at this port.
     pub waited_for: f64,
-    /// The share of all looks at which it had taken all that it was sent there, so that it waited for the experiment.
+    /// Share of all samples in which the simulator had consumed all input at this port, so that it waited for
+    /// the experiment.
     pub waits: f64,
 }
 
-/// Counts of looks.
+/// Counts of samples.
 #[derive(Default)]
 pub struct Waits {
     looks: u64,
-    /// By simulator and port: looks at which it was waited for, and at which it waited.
+    /// By simulator and port: samples in which the experiment waited, and in which the simulator did.
     counts: Map<(String, String), (u64, u64)>,
 }
 
 impl Waits {
-    /// Looks at all simulators.
+    /// Samples all simulators.
     pub fn look(&mut self, outlook: &Outlook) {
         self.looks += 1;
         for simulator in outlook.simulators() {
@@ -50,7 +52,7 @@ impl Waits {
         }
     }
 
-    /// The shares, the largest first.
+    /// Returns the shares, in descending order of the experiment's waiting.
     pub fn shares(&self) -> Vec<Wait> {
         let share = |count: u64| count as f64 / self.looks.max(1) as f64;
         let wait = |((simulator, port), (held, waits)): (&(String, String), &(u64, u64))| Wait {
@@ -65,7 +67,7 @@ impl Waits {
     }
 }
 
-/// The shares as a table for people.
+/// Appends the shares as a table for the terminal.
 pub fn table(text: &mut String, waits: &[Wait]) {
     if waits.is_empty() {
         return;
@@ -82,28 +84,28 @@ pub fn table(text: &mut String, waits: &[Wait]) {
     }
 }
 
-/// Watch over simulators while a run goes on, for the progress line.
+/// Monitor of simulators during a run, for the progress line.
 #[derive(Default)]
 pub struct Lookout {
-    /// Who was waited for at each of the last looks.
+    /// Simulators that the experiment waited for, in each of the last samples.
     recent: VecDeque<Vec<String>>,
-    /// By simulator that is waited for.
+    /// Stalled simulators, by name.
     standing: Map<String, Standstill>,
 }
 
-/// A simulator that stands while it is waited for.
+/// Simulator without progress while the experiment waits for it.
 #[derive(Clone, Copy)]
 struct Standstill {
     at: SimTime,
     since: Instant,
-    /// After how long that is said next.
+    /// Stall duration at which the next report is due.
     next: Duration,
-    /// Number of times that it has been looked for.
+    /// Number of times that the experiment has polled for its messages.
     looks: u64,
 }
 
 impl Lookout {
-    /// Looks at all simulators; what is to be said about those that stand still.
+    /// Samples all simulators. Returns the reports on stalled ones.
     pub fn look(&mut self, outlook: &Outlook, now: Instant) -> Vec<String> {
         let (mut waited_for, mut notes) = (Vec::new(), Vec::new());
         for simulator in outlook.simulators() {
@@ -114,7 +116,7 @@ impl Lookout {
             waited_for.push(simulator.name.clone());
             let fresh = Standstill { at, since: now, next: STANDSTILL, looks: simulator.looks() };
             let standing = self.standing.entry(simulator.name.clone()).or_insert(fresh);
-            // Who does something else than look does not wait.
+            // An experiment that does not poll is busy elsewhere and does not wait.
             if standing.at != at || standing.looks == fresh.looks {
                 *standing = fresh;
             }
@@ -132,7 +134,7 @@ impl Lookout {
         notes
     }
 
-    /// The simulator that is waited for most, with its share of the last looks.
+    /// Returns the simulator that the experiment waits for most, with its share of the recent samples.
     pub fn most(&self) -> Option<(&str, f64)> {
         let mut counts: Map<&str, usize> = Map::new();
         self.recent.iter().flatten().for_each(|name| *counts.entry(name).or_default() += 1);
@@ -141,7 +143,7 @@ impl Lookout {
     }
 }
 
-/// Note on a simulator that stands still.
+/// Formats the report on a stalled simulator.
 fn standstill(simulator: &Watched, port: &str, at: SimTime, stood: Duration) -> String {
     let process = match simulator.process.map(|id| (id, state(id))) {
         None => String::new(),
@@ -162,7 +164,7 @@ fn standstill(simulator: &Watched, port: &str, at: SimTime, stood: Duration) -> 
     )
 }
 
-/// The state of a process, as ps(1) has it.
+/// Returns the state of a process, as in ps(1).
 fn state(id: u32) -> Option<char> {
     let stat = std::fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
     stat.rsplit(") ").next()?.chars().next()

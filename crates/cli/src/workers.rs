@@ -1,4 +1,4 @@
-//! Worker threads: their number, and the CPUs that they run on.
+//! Worker threads: their number and their CPUs.
 
 use crate::failure::Failure;
 use belljar_config::Experiment;
@@ -33,28 +33,28 @@ pub struct Arguments {
     simulator_turns: Option<bool>,
 }
 
-/// Workers as they will run.
+/// Configuration of the workers of a run.
 pub struct Workers {
-    /// Their number.
+    /// Number of workers.
     pub count: usize,
-    /// True if they take over each other's hosts.
+    /// True if workers steal each other's hosts.
     pub stealing: bool,
-    /// True if each has a core to itself, where it may spin.
+    /// True if each worker has a core of its own, on which it may spin.
     pub spinning: bool,
-    /// True if their activities are measured.
+    /// True if workers' activities are measured.
     pub profile: bool,
-    /// The processors that other simulators take turns on, if there are fewer than would spin.
+    /// Processors that other simulators share in turns, if they are too few for all to spin.
     pub places: Option<Places>,
-    /// True if those that wait for other simulators leave their processors to them.
+    /// True if workers sleep while they wait for simulators, to leave them their processors.
     pub sleeping: bool,
-    /// True if simulators are waited for, which takes short sleeps.
+    /// True if the run has simulators to wait for, which takes short sleeps.
     simulators: bool,
-    /// Where they stay, by number; empty if they may move.
+    /// CPU of each pinned worker, by number; empty if workers may migrate.
     cpus: Vec<usize>,
 }
 
 impl Workers {
-    /// One thread, for a command on one host.
+    /// One worker, for a command on one host.
     pub fn one() -> Workers {
         Workers {
             count: 1,
@@ -68,27 +68,28 @@ impl Workers {
         }
     }
 
-    /// So many threads that may move between cores.
+    /// A number of workers that may migrate between cores.
     pub fn some(count: usize, stealing: bool) -> Workers {
         Workers { count, stealing, ..Workers::one() }
     }
 
-    /// The workers that the command line and the experiment ask for on this machine. More workers than hosts are of no
-    /// use.
+    /// Determines the workers from the command line, the experiment and this machine. The number of hosts is
+    /// an upper bound on that of workers.
     pub fn new(arguments: &Arguments, experiment: &Experiment) -> Workers {
         let (cpus, cores) = cpus();
         let wanted = arguments.parallelism.unwrap_or(experiment.general.parallelism) as usize;
         let wanted = if wanted == 0 { cores } else { wanted };
         let count = wanted.clamp(1, experiment.hosts.len().max(1));
-        // A pinned worker waits for its CPU even when another is free: beside other load, the P2P
-        // benchmark took twice as long. So unasked, only where nothing else runs.
+        // A pinned worker waits for its CPU even when another is idle: beside other load, the P2P benchmark
+        // took twice as long. The default is therefore to pin only on an idle machine.
         let pinning = arguments.pinning.or(experiment.experimental.use_cpu_pinning);
         let pinned =
             pinning.unwrap_or_else(|| count > 1 && count + busy_cpus() <= cores) && count <= cpus.len();
         let groups = experiment.started_simulators();
         let sleeping = groups.iter().any(|group| needs_all(*group, cores));
         let places = places(&cpus, cores, &groups, arguments.simulator_turns);
-        // A worker that waits stays on the processor that no simulator has; others would only be in its way.
+        // The worker that waits stays on the processor without simulators; other workers would compete with
+        // it.
         let spinning = count > 1 && count <= cores && places.is_none() && !sleeping;
         let cpus = match (&places, pinned) {
             (Some(_), _) => cpus.into_iter().take(1).collect(),
@@ -100,12 +101,12 @@ impl Workers {
         Workers { count, stealing, spinning, profile, places, sleeping, simulators, cpus }
     }
 
-    /// Number of those that wait for other simulators; 0: all of them.
+    /// Number of workers that may wait for other simulators; 0 for all.
     pub fn waiters(&self) -> usize {
         usize::from(self.places.is_some() || self.sleeping)
     }
 
-    /// The share of each of so many processes: as many workers together, but at least one in each.
+    /// Divides the workers between `cells` processes, with at least one worker in each.
     pub fn in_cells(self, cells: usize) -> Result<Workers, Failure> {
         if cells == 1 {
             return Ok(self);
@@ -113,12 +114,13 @@ impl Workers {
         if self.profile {
             return Err(Failure::usage("--profile measures one process: leave out --cells"));
         }
-        // Who shares cores with other processes must not spin on them, nor insist on one.
+        // Workers that share cores with other processes must neither spin nor be pinned.
         let count = self.count.div_ceil(cells);
         Ok(Workers { count, spinning: false, cpus: Vec::new(), ..self })
     }
 
-    /// The share of each of the ranks that use the same processors, unless a number is asked for, which is each rank's.
+    /// Divides the workers between the ranks with the same processors. A number that was requested is each
+    /// rank's own and is not divided.
     pub fn in_ranks(
         self,
         arguments: &Arguments,
@@ -138,38 +140,41 @@ impl Workers {
         Ok(Workers { count, spinning: false, cpus: Vec::new(), ..self })
     }
 
-    /// Puts the calling thread, worker `worker`, where it stays.
+    /// Prepares the calling thread to be worker `worker`: sets its CPU affinity, and its timer slack for
+    /// waiting on simulators.
     pub fn place(&self, worker: usize) {
         if self.simulators {
-            // Sleeps of a microsecond would take fifty; if not, waiting is slower and nothing else.
+            // With the default slack, a sleep of one microsecond takes fifty. If the call fails, waiting is
+            // slower.
             let _ = set_current_timer_slack(NonZeroU64::new(1));
         }
         let Some(cpu) = self.cpus.get(worker) else { return };
         let mut set = CpuSet::new();
         set.set(*cpu);
-        // One that may not be placed runs all the same.
+        // A worker that cannot be pinned runs unpinned.
         let _ = sched_setaffinity(None, &set);
     }
 }
 
-/// True if this process has a processor that so many threads leave idle.
+/// True if this process has a processor that `threads` threads leave idle.
 pub fn leave_one_idle(threads: usize) -> bool {
     threads < granted()
 }
 
-/// Number of CPUs whose time this process is granted: a container may see more of them.
+/// Number of CPUs granted to this process: a container may see more.
 fn granted() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// True if so many simulators that have channels with each other leave no core to a worker: what they have to say to each other
-/// goes on only while all of them run.
+/// True if a group of `together` simulators with channels between them leaves no core to a worker: they make
+/// progress only while all of them run.
 fn needs_all(together: usize, cores: usize) -> bool {
     together > 1 && together >= cores
 }
 
-/// The processors for simulators to take turns on, `wanted` or if there are more of them than can spin beside the worker that
-/// waits, in several groups of those together or in one that has a core left. It stays on the first one.
+/// Returns the processors that simulators share in turns. `wanted` forces or forbids turns; by default
+/// simulators take turns if they and the waiting worker need more cores than there are, except for a single
+/// connected group that needs all cores. The worker stays on the first processor.
 fn places(cpus: &[usize], cores: usize, groups: &[usize], wanted: Option<bool>) -> Option<Places> {
     let simulators: usize = groups.iter().sum();
     let alone = groups.contains(&simulators) && needs_all(simulators, cores);
@@ -181,7 +186,7 @@ fn places(cpus: &[usize], cores: usize, groups: &[usize], wanted: Option<bool>) 
     Some(Places { count: cores.saturating_sub(1).max(1), apart: apart.to_vec(), all: cpus.to_vec() })
 }
 
-/// The text of a profile, for people and for `benches/scaling.py`.
+/// Formats a profile for the terminal; `benches/scaling.py` parses it.
 pub fn profile_text(profile: &Profile) -> String {
     let ms = |ns: u64| ns as f64 / 1e6;
     let total = profile.run_ns + profile.prepare_ns;
@@ -208,13 +213,15 @@ pub fn profile_text(profile: &Profile) -> String {
     text
 }
 
-/// CPU time of the calling thread in nanoseconds. A system call: other clocks are read by `rdtsc`, which faults on threads that run near guests.
+/// CPU time of the calling thread in nanoseconds. This takes a system call: other clocks use `rdtsc`, which
+/// faults on threads that run near guests.
 pub fn thread_time_ns() -> u64 {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-/// The CPUs that this process may use, one of each physical core first, and how many cores these are.
+/// Returns the CPUs that this process may use, with one CPU of each physical core first, and the number of
+/// cores.
 fn cpus() -> (Vec<usize>, usize) {
     let Ok(allowed) = sched_getaffinity(None) else { return (Vec::new(), 1) };
     let allowed: Vec<usize> = (0..CpuSet::MAX_CPU).filter(|cpu| allowed.is_set(*cpu)).collect();
@@ -226,14 +233,14 @@ fn cpus() -> (Vec<usize>, usize) {
     (firsts, cores)
 }
 
-/// Number of CPUs that were busy in the last minute, rounded to the next whole one.
+/// Load average of the last minute, rounded to a whole number of CPUs.
 fn busy_cpus() -> usize {
     let load = std::fs::read_to_string("/proc/loadavg").ok();
     let load: Option<f64> = load.and_then(|text| text.split(' ').next()?.parse().ok());
     load.map_or(0, |load| load.round() as usize)
 }
 
-/// The name of a CPU's core: the list of its CPUs.
+/// Returns an identifier of a CPU's core: the list of its CPUs.
 fn core_of(cpu: usize) -> String {
     let path = format!("/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list");
     std::fs::read_to_string(path).unwrap_or_else(|_| cpu.to_string())
@@ -261,7 +268,7 @@ mod tests {
         assert_eq!(places(1, &[1], None), Some(vec![0]));
         assert_eq!((places(4, &[], Some(true)), places(2, &[1; 9], Some(false))), (None, None));
         assert_eq!(places(4, &[1], Some(true)), Some(vec![1, 2, 3]));
-        // Those together are left running, if they are all there are; with others they take turns.
+        // A single connected group keeps all its cores; beside other simulators, it takes turns.
         assert_eq!(
             (places(2, &[2, 0], None), places(4, &[3], None), places(4, &[5], None)),
             (None, None, None)

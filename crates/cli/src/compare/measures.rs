@@ -1,4 +1,4 @@
-//! Measures of the results of a run, whichever world it ran in.
+//! Measures of a run's results, whether simulated, emulated or deployed.
 
 use belljar_base::Map;
 use belljar_emulation::truth::Truthfulness;
@@ -7,25 +7,25 @@ use belljar_results::read::{ReadError, Results, packets};
 use std::fs;
 use std::net::IpAddr;
 
-/// Kind of a measure; they are shown in this order.
+/// Kind of a measure. Tables appear in the order of the variants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
-    /// From the start of a process to its end, in seconds.
+    /// Seconds from the start of a process to its end.
     Completion,
-    /// Bits per second of a host while its processes ran.
+    /// Throughput of a host while its processes ran, in Mbit/s.
     Throughput,
-    /// The share of packets that were dropped.
+    /// Share of dropped packets, in percent.
     Loss,
-    /// From a TCP SYN to its answer, in seconds.
+    /// Time from a TCP SYN to its SYN-ACK, in milliseconds.
     Handshake,
-    /// A number with a unit that a program wrote to its standard output.
+    /// Number with a unit on a program's standard output.
     Printed,
-    /// Seconds of processor time of a host's processes.
+    /// CPU time of a host's processes, in seconds.
     Cpu,
 }
 
 impl Kind {
-    /// The heading of its table.
+    /// Heading of the kind's table.
     pub fn heading(self) -> &'static str {
         match self {
             Kind::Completion => "completion times (s)",
@@ -36,8 +36,8 @@ impl Kind {
             Kind::Cpu => "processor time of hosts (s)",
         }
     }
-    /// A difference below this does not matter, however large its share: what a real machine takes to start a program, the
-    /// rounding of what programs print.
+    /// Threshold below which a difference is insignificant, however large its share: start-up time of
+    /// programs on a real machine, rounding of printed numbers.
     pub fn floor(self) -> f64 {
         match self {
             Kind::Completion => 0.05,
@@ -50,13 +50,13 @@ impl Kind {
     }
 }
 
-/// The measures of a run by kind and name.
+/// Measures of a run, by kind and name.
 pub type Measures = Map<(Kind, String), f64>;
 
-/// Lines of a program's output that are looked at.
+/// Upper bound on the number of lines of an output from which numbers are taken.
 const MOST_LINES: usize = 40;
 
-/// Measures a run.
+/// Computes the measures of a run.
 pub fn measure(results: &Results) -> Result<Measures, ReadError> {
     let mut all = Measures::new();
     for (name, host) in &results.statistics.hosts {
@@ -73,13 +73,14 @@ pub fn measure(results: &Results) -> Result<Measures, ReadError> {
                 printed(&label, &fs::read_to_string(path).unwrap_or_default(), &mut all);
             }
         }
-        // The traffic of a host that still served others in the end has no span of its own.
+        // A host with processes that still run at the end has no span, hence no throughput.
         let all_ended =
             host.processes.iter().all(|process| process.started.is_none() || process.ended.is_some());
         if let Some((from, to)) = span.filter(|(from, to)| all_ended && to - from > 0.01) {
             let most = host.bytes_out.max(host.bytes_in);
             for (way, bytes) in [("sent", host.bytes_out), ("received", host.bytes_in)] {
-                // Acknowledgements alone are as many as the receiver's stack pleases.
+                // A direction with acknowledgements alone is skipped: their number depends on the receiver's
+                // TCP stack.
                 if bytes > 10_000 && bytes > most / 10 {
                     let rate = bytes as f64 * 8.0 / 1e6 / (to - from);
                     all.insert((Kind::Throughput, format!("{name} {way}")), rate);
@@ -106,12 +107,13 @@ pub fn measure(results: &Results) -> Result<Measures, ReadError> {
     Ok(all)
 }
 
-/// The verdict on an emulated run; `None` of a simulated one.
+/// Returns the verdict on an emulated run, or `None` for a run without one.
 pub fn truthfulness(results: &Results) -> Option<Truthfulness> {
     serde_json::from_str(&results.text(names::EMULATION)?).ok()
 }
 
-/// Numbers with units in a program's output. Their names are the line with all numbers masked, and the place in it.
+/// Adds the numbers with units of a program's output. A measure's name is the line with all numbers masked,
+/// and the index of the number in the line.
 fn printed(label: &str, output: &str, all: &mut Measures) {
     let lines: Vec<&str> = output.lines().collect();
     if lines.len() > MOST_LINES {
@@ -124,14 +126,14 @@ fn printed(label: &str, output: &str, all: &mut Measures) {
             if let Some(factor) = unit_factor(&unit) {
                 let shown: String = masked.trim().chars().take(48).collect();
                 let name = format!("{label}: \"{shown}\" no. {}", place + 1);
-                // A line that comes again counts once, with its first values.
+                // A repeated line counts once, with the values of its first occurrence.
                 all.entry((Kind::Printed, name)).or_insert(value * factor);
             }
         }
     }
 }
 
-/// The numbers of a line with the words behind them.
+/// Parses the numbers of a line, each with the word behind it.
 fn numbers(line: &str) -> Vec<(f64, String)> {
     let bytes = line.as_bytes();
     let mut found = Vec::new();
@@ -155,7 +157,7 @@ fn numbers(line: &str) -> Vec<(f64, String)> {
     found
 }
 
-/// Part of a word or of a longer number, such as an address.
+/// True for a character of a word or of a longer token, such as an address.
 fn is_part(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b'.' || byte == b'_'
 }
@@ -173,7 +175,8 @@ fn masked(line: &str) -> String {
     out
 }
 
-/// The factor that makes numbers of a unit comparable; `None` where the number is no measurement.
+/// Returns the factor that converts a number to the common unit, or `None` if the unit is not one of a
+/// measurement.
 fn unit_factor(unit: &str) -> Option<f64> {
     match unit.trim_end_matches(',') {
         "s" | "sec" | "secs" | "seconds" | "ms" | "us" | "usec" | "msec" => Some(1.0),
@@ -184,7 +187,7 @@ fn unit_factor(unit: &str) -> Option<f64> {
     }
 }
 
-/// The round trips of TCP handshakes that hosts began, from their captures.
+/// Adds the round trips of TCP handshakes that hosts initiated, from their captures.
 fn handshakes(results: &Results, all: &mut Measures) -> Result<(), ReadError> {
     let text = results.text(names::TOPOLOGY);
     let epoch = text.and_then(|text| belljar_results::Topology::from_json(&text)).map_or(0, |t| t.epoch_secs);
@@ -200,7 +203,7 @@ fn handshakes(results: &Results, all: &mut Measures) -> Result<(), ReadError> {
                 let Some((from, to, flags)) = ip.and_then(tcp) else { continue };
                 let at = packet.at.as_nanos() as f64 / 1e6;
                 match flags & 0x12 {
-                    // A SYN that is sent again measures nothing.
+                    // A retransmitted SYN overwrites the time of the first.
                     0x02 => drop(begun.insert((from.0, from.1, to.0, to.1), at)),
                     0x12 => {
                         let key = (to.0, to.1, from.0, from.1);
@@ -211,7 +214,7 @@ fn handshakes(results: &Results, all: &mut Measures) -> Result<(), ReadError> {
             }
         }
         times.sort_by(f64::total_cmp);
-        // A server's own answers come at once: what it did not begin is no round trip.
+        // The host's own SYN-ACKs follow at once: only a handshake that it initiated has a round trip.
         times.retain(|time| *time > 0.0);
         if let Some(median) = times.get(times.len() / 2) {
             all.insert((Kind::Handshake, host.clone()), *median);
@@ -222,7 +225,7 @@ fn handshakes(results: &Results, all: &mut Measures) -> Result<(), ReadError> {
 
 type End = (IpAddr, u16);
 
-/// Sender, receiver and flags of a TCP segment.
+/// Parses the source, destination and flags of a TCP segment.
 fn tcp(packet: &[u8]) -> Option<(End, End, u8)> {
     let (from, to, segment): (IpAddr, IpAddr, &[u8]) = match packet.first()? >> 4 {
         4 => {

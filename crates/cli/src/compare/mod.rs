@@ -41,7 +41,7 @@ pub struct Arguments {
 /// Values of one measure in several runs.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Band {
-    /// In ascending order.
+    /// Values in ascending order.
     values: Vec<f64>,
 }
 
@@ -84,13 +84,13 @@ fn number(value: f64) -> String {
 /// Verdict on a difference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Judgement {
-    /// It is small.
+    /// The difference is below the tolerance.
     Same,
-    /// It is not small, but repeated runs differ as much.
+    /// The difference is above the tolerance, but within the spread of repeated runs.
     Spread,
-    /// It matters.
+    /// The difference is significant.
     Differs,
-    /// There is nothing to compare with.
+    /// One group has no value.
     Alone,
 }
 
@@ -110,7 +110,7 @@ pub struct Row {
     kind: Kind,
     name: String,
     bands: [Band; 2],
-    /// Of the medians, in percent of the first.
+    /// Difference of the medians, in percent of the first.
     difference: Option<f64>,
     judgement: Judgement,
 }
@@ -119,13 +119,13 @@ impl Row {
     fn new(kind: Kind, name: String, bands: [Band; 2], tolerance: f64) -> Row {
         let medians = (bands[0].median(), bands[1].median());
         let (Some(a), Some(b)) = medians else {
-            // A process that came to its end in one kind of runs alone is a difference, whatever its time.
+            // A process that ended in one group alone is a difference, whatever its completion time.
             let judgement = if kind == Kind::Completion { Judgement::Differs } else { Judgement::Alone };
             return Row { kind, name, bands, difference: None, judgement };
         };
         let difference = (a != 0.0).then(|| 100.0 * (b - a) / a.abs());
         let small = (b - a).abs() <= kind.floor().max(a.abs() * tolerance / 100.0);
-        // One run has no spread.
+        // A spread takes several runs.
         let overlap = match (bands[0].ends(), bands[1].ends()) {
             (Some(a), Some(b)) => bands.iter().any(|band| band.values.len() >= 3) && a.0 <= b.1 && b.0 <= a.1,
             _ => false,
@@ -138,7 +138,7 @@ impl Row {
         Row { kind, name, bands, difference, judgement }
     }
 
-    /// Its name without the world.
+    /// Name of the measure without the world.
     fn measure(&self) -> &str {
         self.name.rsplit_once(" [").map_or(&self.name, |(measure, _)| measure)
     }
@@ -148,7 +148,7 @@ impl Row {
     }
 }
 
-/// Measures, compares and tells.
+/// Computes the measures, compares them and prints the tables.
 pub fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let mut runs = Vec::new();
     for path in &arguments.results {
@@ -196,7 +196,7 @@ pub fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
             own.iter_mut().for_each(|row| row.name += &format!(" [{name}]"));
             all.extend(own);
         }
-        // Rows of one measure follow each other.
+        // Rows of one measure are adjacent.
         all.sort_by(|a, b| (a.kind, a.measure()).cmp(&(b.kind, b.measure())));
         all
     } else {
@@ -231,7 +231,7 @@ pub fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
     Ok(if differ == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// The world of a run, from the simulated to the real.
+/// World in which a run took place, in order from simulated to real.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Place {
     Simulated,
@@ -257,15 +257,16 @@ fn place_of(results: &Path, emulated: bool) -> Place {
     }
 }
 
-/// The factor of runs whose factor followed the machine, which is another in each.
+/// Dilation factor of runs under `auto`, which adapt the factor to the machine: each run has its own.
 const AS_NEEDED: f64 = f64::INFINITY;
 
-/// The world of an emulated run: the factor by which its time was dilated.
+/// Dilation factor of an emulated run.
 fn world_of(truth: &Truthfulness) -> Option<f64> {
     if truth.tdf_auto { Some(AS_NEEDED) } else { truth.tdf }
 }
 
-/// Distance of a world from the simulation: the mean of all differences that count, and how many matter.
+/// Describes the distance of a group from the simulation: the mean of all comparable differences, and the
+/// number of significant ones.
 fn distance(rows: &[Row]) -> String {
     let counted = rows.iter().filter(|row| row.kind.floor().is_finite() && row.judgement != Judgement::Alone);
     let (mut sum, mut count, mut matter) = (0.0, 0usize, 0usize);
@@ -280,7 +281,7 @@ fn distance(rows: &[Row]) -> String {
     )
 }
 
-/// The measures of both groups, by kind and name.
+/// Pairs the measures of both groups, by kind and name.
 fn rows(first: &[&Measures], second: &[&Measures], tolerance: f64) -> Vec<Row> {
     let mut all: Map<(Kind, String), [Vec<f64>; 2]> = Map::new();
     for (group, runs) in [first, second].into_iter().enumerate() {
@@ -291,7 +292,7 @@ fn rows(first: &[&Measures], second: &[&Measures], tolerance: f64) -> Vec<Row> {
     let row = |((kind, name), values): ((Kind, String), [Vec<f64>; 2])| {
         Row::new(kind, name, values.map(Band::new), tolerance)
     };
-    // A number that only one side printed is of a line that differs in words.
+    // A number that one group alone printed comes from a line with different words.
     let shown = |row: &Row| row.kind != Kind::Printed || row.judgement != Judgement::Alone;
     all.into_iter().map(row).filter(shown).collect()
 }

@@ -1,4 +1,4 @@
-//! The page of a comparison: one file that asks nobody for anything.
+//! HTML page of a comparison: one self-contained file without external references.
 
 use super::{Band, Judgement, Row};
 use std::fmt::Write;
@@ -11,7 +11,7 @@ font-variant-numeric:tabular-nums;white-space:nowrap}.differs{color:#b00020;font
 const WIDTH: f64 = 220.0;
 const HEIGHT: f64 = 26.0;
 
-/// The page.
+/// Renders the page.
 pub fn page(rows: &[Row], names: [&str; 2], verdicts: &str, conclusion: &str) -> String {
     let mut body = String::new();
     let mut kind = None;
@@ -56,7 +56,7 @@ pub fn page(rows: &[Row], names: [&str; 2], verdicts: &str, conclusion: &str) ->
     )
 }
 
-/// Both bands on one scale.
+/// Draws both bands on a common scale.
 fn drawing(bands: &[Band; 2]) -> String {
     let most = bands.iter().filter_map(Band::ends).map(|(_, most)| most).fold(0.0, f64::max);
     if most <= 0.0 {

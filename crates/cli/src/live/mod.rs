@@ -1,7 +1,8 @@
-//! `belljar run --live`: a view of the run while it goes on, as a page on localhost or in the terminal.
+//! `belljar run --live`: a view of the running simulation, as a page on localhost or in the terminal.
 //!
-//! `watch` is what both show and can do: the run's state put together from [`belljar_sim::Live`] and the experiment, with the
-//! `schedule` of what is to happen. `page` serves the page, `terminal` draws and reads keys. Neither writes to the results.
+//! `watch` is the common model: the run's state from [`belljar_sim::Live`] and the experiment, the `schedule`
+//! of coming events, and the commands. `page` serves the page; `terminal` draws and reads keys. Neither
+//! writes to the results.
 
 mod page;
 mod schedule;
@@ -47,8 +48,8 @@ pub struct Arguments {
 }
 
 impl Arguments {
-    /// Checks that the run can be looked at: one process, and a terminal where that is to be drawn on. `together`: it has several
-    /// processes, and how that is changed.
+    /// Checks that the view can be opened: the run has one process, and the terminal view has a terminal.
+    /// `together` is set for a run of several processes, and is the remedy to print.
     pub fn check(&self, together: Option<&str>, in_real_time: bool, writes_log: bool) -> Result<(), Failure> {
         let Some(place) = self.live else { return Ok(()) };
         if let Some(remedy) = together {
@@ -69,7 +70,7 @@ impl Arguments {
         Ok(())
     }
 
-    /// What the run is to be looked at by, if it is.
+    /// Creates the live state of the run, or `None` without `--live`.
     pub fn live(&self) -> Option<Arc<Live>> {
         let goal = self
             .pause_at
@@ -77,7 +78,7 @@ impl Arguments {
         self.live.map(|_| Live::new(goal))
     }
 
-    /// Begins the view, which ends when the value is dropped.
+    /// Opens the view. Dropping the value closes it.
     pub fn begin(
         &self,
         live: Option<&Arc<Live>>,
@@ -97,13 +98,13 @@ impl Arguments {
         }))
     }
 
-    /// The way in which progress is shown besides; `usual` without a live view.
+    /// Mode of the progress display beside the view: `usual`, unless the view is in the terminal.
     pub fn display(&self, usual: Display) -> Display {
         if self.live == Some(Place::Terminal) { Display::Elsewhere } else { usual }
     }
 }
 
-/// A live view while it is there.
+/// Open live view.
 pub struct LiveView(
     #[expect(dead_code, reason = "the terminal is given back when this is dropped")] Option<terminal::Screen>,
 );

@@ -1,7 +1,8 @@
-//! The page of the live view, and its server on 127.0.0.1.
+//! The page of the live view, and its HTTP server on 127.0.0.1.
 //!
-//! The address has a token that nobody can guess, without which nothing is answered. Requests name the server as 127.0.0.1 or
-//! localhost, so that no other site's name leads here. The page asks by POST with a JSON object; a GET changes nothing.
+//! The address contains an unguessable token; requests without it are rejected. The `Host` header must be
+//! 127.0.0.1 or localhost, against DNS rebinding. The page sends commands as JSON objects by POST; a GET
+//! changes nothing.
 
 use super::watch::{Selection, Watch};
 use crate::failure::Failure;
@@ -17,16 +18,16 @@ use tiny_http::{Header, Method, Response, Server};
 const PAGE: &str = include_str!("page.html");
 const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");
-/// Bytes of a secret: 128 bits.
+/// Length of a secret in bytes: 128 bits.
 const SECRET_LEN: usize = 16;
-/// Bytes of a request's body at most.
+/// Upper bound on a request's body, in bytes.
 const BODY_MAX: u64 = 4_096;
-/// Hosts that one answer tells of at most.
+/// Upper bound on the number of hosts in an answer.
 const HOSTS_MAX: usize = 500;
-/// Policy for what is not the page: nothing is loaded for it, and nothing of it is carried out.
+/// Content security policy for all answers but the page: no resource is loaded and no script runs.
 const NOTHING: &str = "default-src 'none'; frame-ancestors 'none'";
 
-/// A question of the page.
+/// Request of the page.
 #[derive(Deserialize)]
 #[serde(tag = "ask", rename_all = "snake_case", deny_unknown_fields)]
 enum Request {
@@ -43,13 +44,13 @@ enum Request {
     Pause,
     Step,
     NextEvent,
-    /// So much simulated time, as in an experiment.
+    /// Runs for a simulated duration, written as in an experiment.
     GoFor {
         duration: String,
     },
 }
 
-/// Serves the page from now on, and prints its address.
+/// Starts the server on a thread of its own, and prints its address.
 pub fn serve(watch: Arc<Watch>, port: u16) -> Result<(), Failure> {
     let cannot = |why: &dyn std::fmt::Display| {
         Failure::usage(format!("the live view cannot listen on port {port}: {why}"))
@@ -63,7 +64,7 @@ pub fn serve(watch: Arc<Watch>, port: u16) -> Result<(), Failure> {
     let serve = move || {
         for mut request in server.incoming_requests() {
             let response = site.answer(&mut request);
-            // A browser that has gone needs no answer.
+            // The browser may have closed the connection.
             let _ = request.respond(response);
         }
     };
@@ -73,13 +74,13 @@ pub fn serve(watch: Arc<Watch>, port: u16) -> Result<(), Failure> {
 
 type Answer = Response<Cursor<Vec<u8>>>;
 
-/// The server's page and what it takes to be answered.
+/// State of the server.
 struct Site {
     watch: Arc<Watch>,
     port: u16,
-    /// What the path begins with.
+    /// First component of the path.
     token: String,
-    /// What marks the page's own script and style: a browser takes no other.
+    /// Nonce of the page's own script and style: the browser rejects all others.
     nonce: String,
 }
 
@@ -142,7 +143,7 @@ impl Site {
 
 const JSON: &str = "application/json";
 
-/// Answers a question in JSON, or says why not.
+/// Executes a request. Returns the answer in JSON, or an error message.
 fn ask(watch: &Watch, question: &str) -> Result<String, String> {
     let request: Request = serde_json::from_str(question).map_err(|error| error.to_string())?;
     match request {
@@ -186,7 +187,7 @@ fn respond(status: u16, kind: &str, body: String, policy: &str) -> Answer {
 }
 
 fn header(name: &str, value: &str) -> Header {
-    // Text of ours is; names of folders are made so.
+    // Constant values are printable ASCII; names of folders are sanitized.
     let value: String =
         value.chars().map(|c| if c.is_ascii() && !c.is_control() { c } else { '_' }).collect();
     Header::from_bytes(name, value).expect("a header is printable ASCII")

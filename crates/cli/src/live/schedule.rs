@@ -1,23 +1,24 @@
-//! Schedule of a run: what is known beforehand to happen, in the order of time.
+//! Schedule of a run: events with a known time, in order of time.
 
 use belljar_base::{Map, SimTime};
 use belljar_config::{Experiment, When};
 use belljar_plan::with_fixed_events;
 use serde::Serialize;
 
-/// Hosts that are named where several programs start at one time.
+/// Number of hosts listed by name where several programs start at one time.
 const NAMED: usize = 3;
 
-/// Something that happens at a time.
+/// Event of the schedule.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Entry {
-    /// When, in nanoseconds.
+    /// Simulated time in nanoseconds.
     pub at_ns: u64,
-    /// The event, as the experiment has it.
+    /// Text of the event, as in the experiment.
     pub text: String,
 }
 
-/// Events with every choice made, their ends, and starts and shutdowns of programs.
+/// Returns the scheduled events, with all random choices made, their ends, and the starts and shutdowns of
+/// programs.
 pub fn entries(experiment: &Experiment) -> Vec<Entry> {
     let mut all: Vec<(SimTime, String)> = Vec::new();
     for event in &with_fixed_events(experiment).events {

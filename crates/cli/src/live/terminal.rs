@@ -1,4 +1,4 @@
-//! The live view in the terminal: draws on its alternate screen and reads single keys.
+//! The live view in the terminal: drawn on the alternate screen, controlled by single keys.
 
 use super::watch::{Selection, State, Watch};
 use crate::failure::Failure;
@@ -12,23 +12,23 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 
-/// Time between two drawings, in nanoseconds.
+/// Interval between two drawings, in nanoseconds.
 const REFRESH_NS: i64 = 250_000_000;
 const KEYS: &str = "space pause/go on  s step  n next event  o order  w write snapshot  q leave";
-/// The orders of hosts: by name, then by these columns.
+/// Sort orders of hosts: by name, then by these columns.
 const ORDERS: [&str; 6] = ["", "bytes_out", "syscalls", "queued", "dropped", "connections"];
-/// Lines for the schedule, for queues, and for warnings and notes at most.
+/// Upper bounds on the lines for the schedule, for queues, and for warnings and notes.
 const EVENTS: usize = 4;
 const QUEUES: usize = 4;
 const WARNINGS: usize = 3;
-/// To the alternate screen without a cursor, and back.
+/// Escape sequences: to the alternate screen with the cursor hidden, and back.
 const ENTER: &str = "\x1b[?1049h\x1b[?25l";
 const LEAVE: &str = "\x1b[?25h\x1b[?1049l";
 
-/// The terminal's own settings while ours are in force.
+/// Original settings of the terminal while the view is open.
 static BEFORE: Mutex<Option<Termios>> = Mutex::new(None);
 
-/// Gives the terminal back as it was.
+/// Restores the terminal's original settings.
 pub fn restore() {
     if let Some(before) = BEFORE.lock().unwrap_or_else(PoisonError::into_inner).take() {
         let _ = tcsetattr(io::stdin(), SetArg::TCSANOW, &before);
@@ -36,7 +36,7 @@ pub fn restore() {
     }
 }
 
-/// The view while it is there.
+/// Open view. Dropping the value restores the terminal.
 pub struct Screen {
     is_closing: Arc<AtomicBool>,
     drawer: Option<JoinHandle<()>>,
@@ -44,11 +44,11 @@ pub struct Screen {
 }
 
 impl Screen {
-    /// Takes the terminal.
+    /// Switches the terminal to the view and starts the drawing thread.
     pub fn open(watch: Arc<Watch>) -> Result<Screen, Failure> {
         let before = tcgetattr(io::stdin()).map_err(Failure::run)?;
         let mut ours = before.clone();
-        // Ctrl-C stays what it is; Ctrl-Z would leave the terminal in our hands.
+        // Ctrl-C still sends SIGINT; Ctrl-Z is disabled, since the shell would inherit the changed terminal.
         ours.local_flags.remove(LocalFlags::ICANON | LocalFlags::ECHO);
         ours.control_chars[SpecialCharacterIndices::VSUSP as usize] = 0;
         ours.control_chars[SpecialCharacterIndices::VMIN as usize] = 1;
@@ -72,21 +72,21 @@ impl Drop for Screen {
             let _ = drawer.join();
         }
         restore();
-        // They were on the screen that is gone now.
+        // These notes were on the alternate screen, which is gone.
         self.watch.later_notes().iter().for_each(|note| eprintln!("note: {note}"));
     }
 }
 
-/// The way in which a run is shown.
+/// State of the display.
 #[derive(Default)]
 struct View {
     order: usize,
-    /// What the last key came to, where it was no success.
+    /// Message of the last key, if it failed or wrote a file.
     said: String,
 }
 
 impl View {
-    /// Shows the run until the view is closed.
+    /// Draws the run until the view is closed.
     fn show(&mut self, watch: &Watch, is_closing: &AtomicBool) {
         while !is_closing.load(Relaxed) {
             let (lines, columns) = Term::stderr().size();
@@ -128,7 +128,7 @@ impl View {
     }
 }
 
-/// The next key, or none within the time between two drawings.
+/// Reads the next key, or returns `None` after the interval between two drawings.
 fn key() -> Option<u8> {
     let stdin = io::stdin();
     let mut ready = [PollFd::new(&stdin, PollFlags::IN)];
@@ -139,7 +139,7 @@ fn key() -> Option<u8> {
     let mut byte = [0];
     match rustix::io::read(&stdin, &mut byte) {
         Ok(1) => Some(byte[0]),
-        // The terminal has gone: not to be asked again at once.
+        // The terminal was closed: pause, rather than poll it in a busy loop.
         _ => {
             thread::park_timeout(std::time::Duration::from_nanos(REFRESH_NS as u64));
             None
@@ -147,7 +147,7 @@ fn key() -> Option<u8> {
     }
 }
 
-/// The lines of a screen of so many columns and lines.
+/// Renders the lines of a screen of the given width and height.
 fn frame(state: &State, order: &str, said: &str, (width, height): (usize, usize)) -> Vec<String> {
     let mut lines = head(state, width);
     let below = below(state);
@@ -184,7 +184,7 @@ fn frame(state: &State, order: &str, said: &str, (width, height): (usize, usize)
     lines
 }
 
-/// Time, speed and sums.
+/// Renders the time, the speed and the totals.
 fn head(state: &State, width: usize) -> Vec<String> {
     let how = match (state.is_over, state.is_paused, state.speed) {
         (true, ..) => "writing results".to_owned(),
@@ -219,7 +219,7 @@ fn head(state: &State, width: usize) -> Vec<String> {
     ]
 }
 
-/// Queues, schedule, warnings and notes.
+/// Renders queues, schedule, warnings and notes.
 fn below(state: &State) -> Vec<String> {
     let mut lines = Vec::new();
     let queues: Vec<_> = state.links.iter().filter(|link| link.view.queued > 0).take(QUEUES).collect();
@@ -254,7 +254,7 @@ fn below(state: &State) -> Vec<String> {
     lines
 }
 
-/// A count with a suffix for thousands, millions and so on.
+/// Formats a count with a suffix for thousands, millions and so on.
 fn short(count: u64) -> String {
     const SUFFIXES: [&str; 5] = ["", "k", "M", "G", "T"];
     let (mut value, mut n) = (count as f64, 0);
@@ -264,7 +264,7 @@ fn short(count: u64) -> String {
     if n == 0 { count.to_string() } else { format!("{value:.0}{}", SUFFIXES[n]) }
 }
 
-/// A line of at most `width` columns, without anything that moves the cursor.
+/// Truncates a line to `width` columns, and replaces control characters.
 fn fit(line: &str, width: usize) -> String {
     let mut text: String = line.chars().map(|c| if c.is_control() { ' ' } else { c }).take(width).collect();
     if line.chars().count() > width && width > 1 {

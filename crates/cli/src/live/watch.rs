@@ -1,4 +1,4 @@
-//! Watch over a run: its state for who looks on, and what they can have it do.
+//! Model of the live view: the run's state, and the commands that control it.
 
 use super::schedule::{Entry, entries};
 use crate::progress::now;
@@ -11,17 +11,17 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Age from which on a picture is taken anew.
+/// Maximum age of a picture while the run goes on.
 const STALE: Duration = Duration::from_millis(200);
-/// Real time over which the speed is measured.
+/// Real time over which the speed is averaged.
 const SPEED_OVER: Duration = Duration::from_secs(3);
-/// Entries of the schedule that are told before and after the present.
+/// Number of entries of the schedule shown before and after the present.
 const PAST: usize = 5;
 const TO_COME: usize = 12;
-/// Directions of links that are told, those with the longest queues.
+/// Number of link directions shown, those with the longest queues.
 const QUEUES: usize = 20;
 
-/// What is constant about a run, and what was seen of it last.
+/// Constant properties of a run, and its last observed state.
 pub struct Watch {
     live: Arc<Live>,
     name: String,
@@ -30,10 +30,10 @@ pub struct Watch {
     workers: usize,
     in_real_time: bool,
     started: Instant,
-    /// Hosts, then devices.
+    /// Names of the hosts, then of the devices.
     nodes: Vec<String>,
     host_count: usize,
-    /// By node, the name of each of its outgoing directions.
+    /// Names of each node's outgoing link directions, by node.
     links: Vec<Vec<String>>,
     schedule: Vec<Entry>,
     notes: Vec<String>,
@@ -44,18 +44,18 @@ pub struct Watch {
 struct Seen {
     picture: Arc<Picture>,
     taken: Option<Instant>,
-    /// By host, how much it does: 0 to 9.
+    /// Activity of each host as a digit 0 to 9, by host.
     activity: String,
-    /// Real and simulated times, to measure the speed by.
+    /// Pairs of real and simulated time, to compute the speed.
     times: VecDeque<(Instant, SimTime)>,
-    /// True if the last attempt to look came to nothing, since a window takes long.
+    /// True if the last attempt to take a picture timed out, because a window takes long.
     is_late: bool,
 }
 
-/// A column of the table of hosts: its name and its value.
+/// Column of the table of hosts: its name and its value.
 type Column = (&'static str, fn(&HostView) -> u64);
 
-/// Columns by which hosts are sorted, with their values.
+/// Columns by which hosts can be sorted.
 const COLUMNS: [Column; 9] = [
     ("running", |host| host.running),
     ("ended", |host| host.ended),
@@ -68,46 +68,46 @@ const COLUMNS: [Column; 9] = [
     ("queued", |host| host.queued),
 ];
 
-/// State of a run, in part.
+/// Snapshot of a run's state for the view.
 #[derive(Debug, Serialize)]
 pub struct State {
     pub name: String,
     pub folder: String,
-    /// Simulated times in nanoseconds.
+    /// Committed simulated time, and below the stop time, in nanoseconds.
     pub time_ns: u64,
     pub stop_ns: u64,
-    /// Where it will pause, if it will.
+    /// Simulated time of the next pause, if one is set.
     pub pause_at_ns: Option<u64>,
     pub real_s: f64,
-    /// Simulated seconds per real one; `None` while it is paused.
+    /// Simulated seconds per real second; `None` while the run is paused.
     pub speed: Option<f64>,
     pub is_paused: bool,
     pub is_over: bool,
-    /// Why it cannot pause, if it cannot.
+    /// Reason why the run cannot pause, if it cannot.
     pub no_pause: Option<&'static str>,
-    /// True if hosts could not be looked at, since a window takes long: what is told of them is older.
+    /// True if the state of hosts is outdated, because a window takes long.
     pub is_late: bool,
     pub workers: usize,
     pub host_count: usize,
     pub device_count: usize,
     pub total: HostView,
-    /// By host, in the order of their names.
+    /// Activity digits of the hosts, in the order of their names.
     pub activity: String,
-    /// The hosts that were asked for, and how many match.
+    /// Selected hosts, and the number of hosts that match the filter.
     pub hosts: Vec<Host>,
     pub matching: usize,
     pub links: Vec<Link>,
     pub link_count: usize,
     pub past: Vec<Entry>,
     pub to_come: Vec<Entry>,
-    /// Entries of the schedule before the first of `past`, and after the last of `to_come`.
+    /// Number of schedule entries before the first of `past`, and after the last of `to_come`.
     pub earlier: usize,
     pub later: usize,
     pub warnings: Map<String, u64>,
     pub notes: Vec<String>,
 }
 
-/// A host by its name.
+/// State of a host, with its name.
 #[derive(Debug, Serialize)]
 pub struct Host {
     pub name: String,
@@ -115,23 +115,23 @@ pub struct Host {
     pub view: HostView,
 }
 
-/// A direction of a link by its name.
+/// State of a link direction, with its name.
 #[derive(Debug, Serialize)]
 pub struct Link {
     pub name: String,
-    /// The node that it comes from.
+    /// Name of the sending node.
     pub from: String,
     #[serde(flatten)]
     pub view: LinkView,
 }
 
-/// Which hosts are to be told of.
+/// Filter, order and limit for the hosts in a [`State`].
 pub struct Selection<'a> {
-    /// Part of their names.
+    /// Substring of the names.
     pub filter: &'a str,
-    /// The column of the largest first; by name without.
+    /// Column to sort by, in descending order; empty for the order of names.
     pub by: &'a str,
-    /// How many at most.
+    /// Upper bound on the number of hosts.
     pub limit: usize,
 }
 
@@ -171,22 +171,22 @@ impl Watch {
         }
     }
 
-    /// The names of all hosts and devices.
+    /// Names of all hosts and devices.
     pub fn names(&self) -> &[String] {
         &self.nodes
     }
 
-    /// The run's name.
+    /// Name of the run.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Notes that have come since the start.
+    /// Notes issued since the start of the run.
     pub fn later_notes(&self) -> Vec<String> {
         self.live.notes()
     }
 
-    /// The run as it is now.
+    /// Returns the current state of the run.
     pub fn state(&self, selection: &Selection<'_>) -> State {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         let (position, goal) = self.look(&mut seen);
@@ -253,7 +253,7 @@ impl Watch {
         }
     }
 
-    /// Looks at all nodes, unless that was done just now.
+    /// Takes a picture of all nodes, unless the last one is recent.
     fn look(&self, seen: &mut Seen) -> (Position, Goal) {
         let (before, _) = self.live.position();
         let is_fresh = match (seen.taken, before.is_paused) {
@@ -283,7 +283,7 @@ impl Watch {
         (position, goal)
     }
 
-    /// The tables of a host or device, and the time in nanoseconds that they are of.
+    /// Returns the tables of a host or device, and their simulated time in nanoseconds.
     pub fn tables(&self, name: &str) -> Result<(u64, Vec<Table>), String> {
         let Some(place) = self.nodes.iter().position(|node| node == name) else {
             return Err(format!("there is no host or device '{name}'"));
@@ -293,7 +293,7 @@ impl Watch {
         Ok((picture.at.as_nanos(), tables.map(|node| node.tables).unwrap_or_default()))
     }
 
-    /// Everything about all hosts and devices, as JSON, and the simulated time that it is of.
+    /// Returns the state of all hosts and devices as JSON, and its simulated time.
     pub fn snapshot(&self) -> Result<(SimTime, String), String> {
         let picture = self.live.look(TablesOf::All).ok_or(NO_ANSWER)?;
         let nodes: Map<&str, _> =
@@ -302,19 +302,19 @@ impl Watch {
         Ok((picture.at, json.to_string()))
     }
 
-    /// Lets the run go on.
+    /// Resumes the run.
     pub fn go_on(&self) {
         self.live.set_goal(Goal::End);
     }
-    /// Pauses the run, or says why that cannot be.
+    /// Pauses the run. Fails for a run in real time.
     pub fn pause(&self) -> Result<(), String> {
         self.set_goal(Goal::Here)
     }
-    /// Lets the next instant happen, and pauses.
+    /// Processes the next instant and pauses.
     pub fn step(&self) -> Result<(), String> {
         self.set_goal(Goal::Instant)
     }
-    /// Goes on until right before the next entry of the schedule, and pauses there.
+    /// Runs until just before the next entry of the schedule, and pauses.
     pub fn next_event(&self) -> Result<(), String> {
         let (position, _) = self.live.position();
         let at = position.committed.as_nanos();
@@ -322,7 +322,7 @@ impl Watch {
         let next = next.ok_or("nothing is scheduled any more")?;
         self.set_goal(Goal::Before(SimTime::from_nanos(next.at_ns)))
     }
-    /// Goes on for so much simulated time, and pauses.
+    /// Runs for the given simulated duration, and pauses.
     pub fn go_for(&self, duration: SimDuration) -> Result<(), String> {
         self.set_goal(Goal::Before(self.live.position().0.committed + duration))
     }
@@ -357,7 +357,8 @@ fn add(total: &mut HostView, view: &HostView) {
     total.queued += view.queued;
 }
 
-/// How much each host has done between two pictures, as a digit: 0 nothing, then by the logarithm of calls and bytes.
+/// Activity of each host between two pictures, as a digit: 0 for none, then by the logarithm of calls and
+/// bytes.
 fn activity(before: &Picture, after: &Picture) -> String {
     let old: Map<HostId, HostView> =
         before.nodes.iter().filter_map(|node| Some((node.id, node.host?))).collect();

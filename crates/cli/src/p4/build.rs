@@ -34,7 +34,7 @@ pub struct Arguments {
     explain: bool,
 }
 
-/// Reads, compiles and writes.
+/// Reads a program, compiles it and writes the outputs.
 pub fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let options = options(arguments)?;
     let shown = arguments.file.display();
@@ -83,7 +83,7 @@ fn write(path: &Path, text: &str) -> Result<(), Failure> {
         .map_err(|error| Failure::input(format!("error: {} cannot be written: {error}", path.display())))
 }
 
-/// `" (file.p4:12)"`, or nothing for what has no place in the source.
+/// Formats a node's source position as `" (file.p4:12)"`, or returns an empty string if it has none.
 fn place(node: &serde_json::Value) -> String {
     let info = &node["source_info"];
     match (info["filename"].as_str(), info["line"].as_u64()) {
@@ -92,7 +92,7 @@ fn place(node: &serde_json::Value) -> String {
     }
 }
 
-/// A summary of the compiled program.
+/// Summarizes the compiled program.
 fn explain(compiled: &Compiled) -> String {
     let json = &compiled.json;
     let list = |value: &serde_json::Value| value.as_array().cloned().unwrap_or_default();

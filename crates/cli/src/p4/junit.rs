@@ -1,10 +1,10 @@
-//! Reports that continuous integration and graders read.
+//! JUnit reports, for continuous integration and graders.
 
 use super::test::Tested;
 use belljar_base::Map;
 use quick_junit::{NonSuccessKind, Report, TestCase, TestCaseStatus, TestSuite};
 
-/// The report of these scripts: a suite for each submission, or one for all.
+/// Renders the report: one suite per submission, or one for all scripts.
 pub fn report(tested: &[Tested]) -> Result<String, quick_junit::SerializeError> {
     let mut report = Report::new("belljar p4 test");
     let mut suites: Map<&str, TestSuite> = Map::new();

@@ -1,4 +1,4 @@
-//! Captures in and out of the switch.
+//! Captures as input and output of the switch.
 
 use belljar_base::SimTime;
 use pcap_file::pcap::{PcapHeader, PcapPacket, PcapReader, PcapWriter};
@@ -8,7 +8,7 @@ use std::io::{BufReader, BufWriter};
 use std::path::Path;
 use std::time::Duration;
 
-/// A packet of a capture and its time.
+/// Timestamp and bytes of a captured packet.
 pub type Packet = (Duration, Vec<u8>);
 
 /// Reads the Ethernet frames of a capture.
@@ -30,7 +30,7 @@ pub fn read(path: &Path) -> Result<Vec<Packet>, String> {
     Ok(packets)
 }
 
-/// Writes the packets of a port, with their times since the start.
+/// Writes the packets of a port, with timestamps since the start.
 pub fn write(path: &Path, packets: &[(SimTime, Vec<u8>)]) -> Result<(), String> {
     let wrong = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
     let file = File::create(path).map_err(|error| wrong(&error))?;

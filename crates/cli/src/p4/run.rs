@@ -46,7 +46,7 @@ pub struct Arguments {
     rate: Option<u64>,
 }
 
-/// Packets by the time at which they come in, then by port.
+/// Reads the input packets, in order of arrival time, then of port.
 fn inputs(arguments: &Arguments) -> Result<Vec<(SimTime, u16, Vec<u8>)>, Failure> {
     let mut packets: Vec<(Duration, u16, Vec<u8>)> = Vec::new();
     for capture in &arguments.captures {
@@ -94,7 +94,7 @@ pub fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
             return Ok(ExitCode::SUCCESS);
         }
     }
-    // What still waits leaves; timers alone go on for ever.
+    // Drains the queued packets; timers alone would never end.
     while let Some(at) = switch.next_packet() {
         now = now.max(at);
         collect(&mut switch, now, &mut left);

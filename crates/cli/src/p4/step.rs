@@ -1,7 +1,7 @@
-//! Stepping through packets, in the manner of a debugger.
+//! A stepper for packets, like a debugger's.
 //!
-//! A packet has been processed before its steps are shown: nothing that is done here changes what becomes of it, and one can
-//! go back.
+//! A packet has been processed before its steps are shown: commands cannot change its result, and stepping
+//! backwards is possible.
 
 use belljar_p4::{Program, Step, Switch};
 use std::io::{BufRead, Write};
@@ -17,32 +17,32 @@ p [NAME], print [NAME]      fields of the packet, all or those whose names conta
 q, quit                     end
 ";
 
-/// Lines that are passed without stopping.
+/// Lines that are passed without a prompt.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Going {
-    /// None.
+    /// None: prompt at each line.
     Step,
-    /// All of this packet.
+    /// All lines of this packet.
     Packet,
-    /// All up to a breakpoint.
+    /// All lines up to a breakpoint.
     Breakpoint,
 }
 
-/// Stepper: shows what happens to packets, line by line, as commands on the standard input ask for it.
+/// Stepper: shows the processing of packets line by line, controlled by commands on standard input.
 pub struct Stepper {
     breakpoints: Vec<String>,
     going: Going,
-    /// The commands have ended: what is left is shown at once.
+    /// True at the end of the commands: the remaining lines are shown at once.
     ended: bool,
 }
 
 impl Stepper {
-    /// Stops at the first line.
+    /// Creates a stepper that stops at the first line.
     pub fn new() -> Stepper {
         Stepper { breakpoints: Vec::new(), going: Going::Step, ended: false }
     }
 
-    /// Shows what has happened since the last call. False if the user wants to end.
+    /// Shows the steps since the last call. Returns false if the user quits.
     pub fn show(&mut self, switch: &mut Switch) -> bool {
         let steps = switch.take_steps();
         let program = switch.program();
@@ -71,7 +71,7 @@ impl Stepper {
         true
     }
 
-    /// Reads commands until one goes on; gives the line that is next, or `None` to end.
+    /// Reads commands until one continues. Returns the index of the line to show next, or `None` to quit.
     fn command(&mut self, program: &Program, steps: &[Step], at: usize) -> Option<usize> {
         loop {
             print!("(p4) ");
@@ -108,20 +108,20 @@ impl Stepper {
     }
 }
 
-/// The line has these characters, and no letter or digit beside them.
+/// True if the line contains the word, delimited by other characters than letters, digits and `_`.
 fn has_word(line: &str, word: &str) -> bool {
     let part = |c: Option<char>| c.is_some_and(|c| c.is_alphanumeric() || c == '_');
     line.match_indices(word)
         .any(|(at, _)| !part(line[..at].chars().next_back()) && !part(line[at + word.len()..].chars().next()))
 }
 
-/// The last line up to `at` that has a state.
+/// Returns the fields of the last step up to `at` that has any.
 fn state(program: &Program, steps: &[Step], at: usize) -> Option<Vec<(String, String)>> {
     steps[..=at].iter().rev().find_map(|step| step.fields(program))
 }
 
 fn print_fields(program: &Program, steps: &[Step], at: usize, part: &str) {
-    // Ingress begins with a line of the switch: the packet's first state stands behind it.
+    // The first line of ingress is the switch's own, so the packet's first fields come with a later step.
     let found =
         state(program, steps, at).or_else(|| steps[at..].iter().find_map(|step| step.fields(program)));
     let fields = found.unwrap_or_default();
@@ -134,10 +134,11 @@ fn print_fields(program: &Program, steps: &[Step], at: usize, part: &str) {
     }
 }
 
-/// The fields that have changed since the line before; a header that has become valid is shown as a whole.
+/// Prints the fields that have changed since the previous line. A header that has become valid is printed in
+/// full.
 fn print_changes(program: &Program, steps: &[Step], at: usize) {
     let Some(now) = steps[at].fields(program) else { return };
-    // The packet's first state is what it came with.
+    // The packet's first fields are those it arrived with.
     let before = at.checked_sub(1).and_then(|at| state(program, steps, at));
     let Some(before) = before else { return };
     let old = |name: &str| before.iter().find(|(other, _)| other == name).map(|(_, value)| value.as_str());

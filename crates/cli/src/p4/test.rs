@@ -34,22 +34,22 @@ pub struct Arguments {
     trace: bool,
 }
 
-/// Result of one script.
+/// Result of a script.
 pub struct Tested {
-    /// Submission that it has tested, if there are several.
+    /// Name of the tested submission, if there are several.
     pub submission: Option<String>,
-    /// Script.
+    /// Name of the script.
     pub script: String,
-    /// Deviations, one a line; empty if it has passed.
+    /// Deviations, one per line; empty if the script has passed.
     pub failures: Vec<String>,
-    /// The program or script cannot be used.
+    /// True if the program or the script cannot be used.
     pub error: bool,
 }
 
-/// A script to run.
+/// Script to run.
 struct Task {
     submission: Option<String>,
-    /// Program, or why there is none.
+    /// Program, or the reason why there is none.
     program: Result<PathBuf, String>,
     script: PathBuf,
 }
@@ -58,7 +58,7 @@ const FAILED: u8 = 1;
 const ERROR: u8 = 4;
 const NOTHING: u8 = 5;
 
-/// Runs the scripts and says how they went.
+/// Runs the scripts and prints their results.
 pub fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let mut tested = Vec::new();
     for task in tasks(arguments)? {
@@ -93,7 +93,7 @@ pub fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
     })
 }
 
-/// Says how many scripts each submission has passed.
+/// Prints the number of passed scripts of each submission.
 fn say_scores(tested: &[Tested]) {
     let mut scores: Map<&str, (usize, usize)> = Map::new();
     for one in tested {
@@ -107,7 +107,7 @@ fn say_scores(tested: &[Tested]) {
     }
 }
 
-/// Tasks to run, in the order of the names.
+/// Collects the tasks, in the order of their names.
 fn tasks(arguments: &Arguments) -> Result<Vec<Task>, Failure> {
     if arguments.program.is_dir() && arguments.scripts.is_empty() {
         let scripts = files_in(&arguments.program, &["stf"])?.into_iter();
@@ -139,7 +139,7 @@ fn tasks(arguments: &Arguments) -> Result<Vec<Task>, Failure> {
     Ok(tasks)
 }
 
-/// The program of a submission that a script tests: that of its name, or else the only one.
+/// Returns the program of a submission that a script tests: the one with the script's name, or the only one.
 fn submitted(programs: &[PathBuf], script: &Path) -> Result<PathBuf, String> {
     let named: Vec<_> = programs.iter().filter(|program| program.file_stem() == script.file_stem()).collect();
     match (&named[..], programs) {
@@ -156,14 +156,14 @@ fn submitted(programs: &[PathBuf], script: &Path) -> Result<PathBuf, String> {
     }
 }
 
-/// Submissions of a folder, in the order of their names: folders and programs.
+/// Returns the submissions in a folder, sorted by name: folders and programs.
 fn entries_of(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
     let wrong = |error: std::io::Error| Failure::usage(format!("{}: {error}", folder.display()));
     let entries = std::fs::read_dir(folder).map_err(wrong)?;
     let mut paths = entries.map(|entry| Ok(entry?.path())).collect::<Result<Vec<_>, _>>().map_err(wrong)?;
     let hidden = |path: &Path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with('.'));
     paths.retain(|path| !hidden(path) && (path.is_dir() || has_ending(path, &["p4", "json"])));
-    // Files beside folders are those that all submissions include.
+    // Beside folders, files are includes of all submissions.
     if paths.iter().any(|path| path.is_dir()) {
         paths.retain(|path| path.is_dir());
     }
@@ -175,7 +175,8 @@ fn has_ending(path: &Path, endings: &[&str]) -> bool {
     path.extension().is_some_and(|ending| endings.iter().any(|one| ending == *one))
 }
 
-/// The program of a script in a folder: `name.p4`, `name.json`, or `name-bmv2.json` as the compiler's tests call it.
+/// Returns the program of a script in a folder: `name.p4`, `name.json`, or `name-bmv2.json` as in the
+/// compiler's tests.
 fn program_of(script: &Path) -> PathBuf {
     let stem = script.file_stem().unwrap_or_default().to_string_lossy();
     let plain = script.with_extension("p4");
@@ -183,14 +184,14 @@ fn program_of(script: &Path) -> PathBuf {
     if plain.exists() { plain } else { other.into_iter().find(|path| path.exists()).unwrap_or(plain) }
 }
 
-/// The files of a folder and the folders in it that have one of these endings.
+/// Returns the files with one of the endings, in a folder and its subfolders.
 fn files_in(folder: &Path, endings: &[&str]) -> Result<Vec<PathBuf>, Failure> {
     let wrong = |error: std::io::Error| Failure::usage(format!("{}: {error}", folder.display()));
     let (mut files, mut folders) = (Vec::new(), vec![folder.to_path_buf()]);
     while let Some(folder) = folders.pop() {
         for entry in std::fs::read_dir(&folder).map_err(wrong)? {
             let entry = entry.map_err(wrong)?;
-            // Links are not followed, so that folders do not go round.
+            // Symbolic links are not followed, which prevents loops.
             if entry.file_type().map_err(wrong)?.is_dir() {
                 folders.push(entry.path());
             } else if has_ending(&entry.path(), endings) {

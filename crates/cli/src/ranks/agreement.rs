@@ -1,4 +1,4 @@
-//! Agreement of all ranks on what they run: the same program, the same experiment, the same files on each machine.
+//! Agreement of all ranks on the run: the same program, experiment and files on each machine.
 
 use super::{Ranks, inputs};
 use crate::failure::Failure;
@@ -13,14 +13,14 @@ use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// What a rank is about to run.
+/// Description of the run that a rank is about to start.
 #[derive(Serialize, Deserialize)]
 struct Introduction {
     program: String,
     version: String,
-    /// The experiment file as it stands.
+    /// Hash of the experiment file.
     file: String,
-    /// The experiment with everything resolved.
+    /// Hash of the resolved experiment.
     resolved: String,
     results: PathBuf,
     workers: usize,
@@ -36,8 +36,8 @@ fn digest(mut content: impl io::Read) -> io::Result<String> {
 }
 
 impl Ranks {
-    /// Agrees with all on the experiment in `file`, loaded here with the workers of this rank. Returns it with the number of workers of
-    /// all ranks.
+    /// Compares the experiment in `file`, as loaded by this rank, with those of all ranks. Returns it with
+    /// this rank's workers and the number of workers of all ranks.
     pub fn agree(
         &self,
         file: &Path,
@@ -105,7 +105,7 @@ impl Ranks {
         Ok(all.iter().map(|introduction| introduction.workers).sum())
     }
 
-    /// Compares files of a machine with those of rank 0's: an error that names the first ones that differ.
+    /// Compares the files of a machine with those of rank 0's. The error names the first difference.
     pub fn compare_files(&self, keeper: usize, first: &Hashes, other: &Hashes) -> Result<(), String> {
         let found = differences(&first.iter().cloned().collect(), &other.iter().cloned().collect());
         let (label, same) = (self.roster.label(keeper), self.roster.label(0));

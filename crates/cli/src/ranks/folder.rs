@@ -1,8 +1,9 @@
-//! Results of all ranks in one folder, rank 0's.
+//! The results of all ranks in one folder, rank 0's.
 //!
-//! Ranks that see rank 0's folder, on its machine or by a file system that machines share, write into it. On another machine the first rank
-//! makes one of the same path, since guests see it; after the run its hosts' files come over to rank 0, and it is removed. If they have not all
-//! come, it stays, and a message says where.
+//! Ranks with access to rank 0's folder, on its machine or over a shared file system, write into it. On
+//! another machine the first rank creates a folder with the same path, since guests see it; after the run it
+//! sends its hosts' files to rank 0 and removes the folder. If the transfer is incomplete, the folder stays,
+//! and a message names it.
 
 use super::agreement::Hashes;
 use super::line::{Gone, Line, PIECE};
@@ -18,32 +19,32 @@ use std::io::{self, Read, Write};
 use std::path::{Component, Path, PathBuf};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-/// The file that marks the folder of this run.
+/// Name of the file that identifies this run's folder.
 const MARK: &str = ".ranks";
 
-/// Folders of a run.
+/// Folders of a run, as known to this rank.
 #[derive(Default)]
 pub struct Folders {
-    /// The mark that this rank has made.
+    /// Path of the mark that this rank has written.
     mark: Mutex<Option<PathBuf>>,
-    /// This rank's folder, if it is only needed until rank 0 has its content.
+    /// Folder that this rank has created and removes once rank 0 has its content.
     passing: Mutex<Option<PathBuf>>,
-    /// Such folders, once the run begins.
+    /// Folders of other machines, known once the run begins.
     apart: OnceLock<Apart>,
-    /// Ranks whose folders' content rank 0 has.
+    /// Ranks whose folders' content has arrived at rank 0.
     taken: Mutex<Vec<usize>>,
 }
 
-/// Folders of other machines, whose content comes over to rank 0.
+/// Folders of other machines, whose content is transferred to rank 0.
 struct Apart {
-    /// Their path, the same on all machines.
+    /// Path, the same on all machines.
     path: PathBuf,
-    /// The ranks that have made them.
+    /// Ranks that have created a folder.
     keepers: Vec<usize>,
 }
 
 impl Folders {
-    /// Leaves what is to stay.
+    /// Removes the mark and the temporary folder.
     pub fn leave(&self) {
         if let Some(mark) = self.mark.lock().unwrap_or_else(PoisonError::into_inner).take() {
             let _ = fs::remove_file(mark);
@@ -54,25 +55,25 @@ impl Folders {
     }
 }
 
-/// What rank 0 asks of another one after the run.
+/// Request of rank 0 to another rank after the run.
 #[derive(Debug, Serialize, Deserialize)]
 enum Request {
-    /// These files and folders of its results.
+    /// Send these files and folders of the results.
     Send(Vec<PathBuf>),
-    /// The hashes of these files of its machine.
+    /// Send the hashes of these files of the machine.
     Hash(Vec<OsString>),
-    /// Nothing: all that its machine's hosts have written is at rank 0, so its folder may go.
+    /// The transfer is complete: the folder may be removed.
     Taken,
 }
 
 impl Ranks {
-    /// Makes the results folder by `create`, or finds rank 0's.
+    /// Creates the results folder by `create`, or opens rank 0's.
     pub fn folder(
         &self,
         path: &Path,
         create: impl FnOnce() -> Result<ResultsFolder, Failure>,
     ) -> Result<ResultsFolder, Failure> {
-        // Drawn anew for each run: a token may be used again, and a killed run leaves its folder.
+        // Random for each run: a token may be used again, and a killed run leaves its folder.
         let mark: String = self.step(rendezvous::drawn_token(), |mut all| Ok(all.swap_remove(0)))?;
         let made = |folder: ResultsFolder| {
             folder.write(MARK, mark.as_bytes()).map_err(Failure::run)?;
@@ -109,7 +110,7 @@ impl Ranks {
         let here: Vec<PathBuf> = self.step(here, Ok)?;
         let other = here.iter().position(|path| *path != here[0]);
         if let Some(rank) = other {
-            // All ranks come to the same, and rank 0 says it.
+            // All ranks detect the same error, and rank 0 reports it.
             let failure = Failure::usage(format!(
                 "{} leads to {} at {} and to {} at {}: guests see that path, which must be the same: name a folder with -o",
                 path.display(),
@@ -125,7 +126,7 @@ impl Ranks {
         Ok(mine.unwrap_or_else(|| ResultsFolder::open(&here[0])))
     }
 
-    /// The end of a message after which not all results are at rank 0: where the others are.
+    /// Returns the end of an error message that names the machines with results left, or an empty string.
     pub fn left_behind(&self) -> String {
         let Some(Apart { path, keepers }) = self.folders.apart.get() else { return String::new() };
         let taken = self.folders.taken.lock().unwrap_or_else(PoisonError::into_inner);
@@ -145,12 +146,13 @@ impl Ranks {
         )
     }
 
-    /// Hands this rank's part of the run to rank 0, and what that asks for. Returns the status of the run.
+    /// Sends this rank's part of the run to rank 0, and serves rank 0's requests. Returns the exit status of
+    /// the run.
     pub fn deliver(&self, part: Result<Part, Failure>, folder: &ResultsFolder) -> Result<u8, Failure> {
         if part.is_err() {
             self.lines[0].tell(super::Event::Part);
         }
-        // From here on it has results, which stay until rank 0 has them.
+        // The folder now has results, which stay until rank 0 has received them.
         let passing = self.folders.passing.lock().unwrap_or_else(PoisonError::into_inner).take();
         let mut is_taken = false;
         let part = part.map(|mut part| {
@@ -178,18 +180,19 @@ impl Ranks {
         }
     }
 
-    /// Sends files and folders of the results, as far as they are there.
+    /// Sends files and folders of the results; missing ones are skipped.
     fn send(&self, paths: &[PathBuf], folder: &ResultsFolder) {
         let line = &self.lines[0];
         let packed = pack(paths, folder.path(), Pieces { line, buffer: Vec::new() });
-        // If rank 0 has gone, it is heard of next.
+        // If rank 0 has gone, the next receive fails.
         let _ = line.send_piece(&[]);
         self.say(
             packed.map_err(|error| Failure::run(format!("the files of its hosts cannot be read: {error}"))),
         );
     }
 
-    /// Collects the parts of all other ranks, whose files are in `folder` then; `mine` is rank 0's part. Beside them the first failure.
+    /// Collects the parts of all other ranks and transfers their files into `folder`. `mine` is rank 0's
+    /// part, whose files are compared too. Returns the parts, and the first failure.
     pub fn collect(&self, mine: &Part, folder: &ResultsFolder) -> (Vec<Part>, Option<Failure>) {
         let mut failure = None;
         let mut parts: Vec<Option<Part>> = vec![None];
@@ -211,7 +214,7 @@ impl Ranks {
             let ranks = self.roster.neighbours(*keeper);
             let written = ranks.iter().filter_map(|rank| parts[*rank].as_ref()).flat_map(Part::written);
             match self.receive(*keeper, written.cloned().collect(), folder) {
-                // Nobody knows what hosts of a rank that is lost have written.
+                // The list of written files is incomplete if the part of a rank is missing.
                 Ok(()) if ranks.iter().all(|rank| parts[*rank].is_some()) => {
                     let _ = self.lines[keeper - 1].say(&Reply::GoOn(Request::Taken));
                     self.folders.taken.lock().unwrap_or_else(PoisonError::into_inner).push(*keeper);
@@ -245,7 +248,8 @@ impl Ranks {
             )));
         }
         for path in &written {
-            // As they were made for all hosts; a link is no folder.
+            // Removes the files and folders that rank 0 created for all hosts. A symbolic link counts as a
+            // file.
             let path = folder.path().join(path);
             let is_folder = path.symlink_metadata().is_ok_and(|status| status.is_dir());
             let _ = if is_folder { fs::remove_dir_all(path) } else { fs::remove_file(path) };
@@ -257,7 +261,7 @@ impl Ranks {
             archive.set_preserve_permissions(true);
             archive.unpack(folder.path())
         };
-        // It must be able to say its last word.
+        // The stream is drained, so that the sender's status follows.
         io::copy(&mut pieces, &mut io::sink()).map_err(|_| self.lost(rank))?;
         let packed = line.hear::<Result<(), Refusal>>().map_err(lost)?;
         packed.map_err(|refusal| self.refused(rank, refusal))?;
@@ -266,7 +270,7 @@ impl Ranks {
         })
     }
 
-    /// Compares the files that hosts have read on any machine.
+    /// Compares the files that hosts have read, between all machines.
     fn compare_read<'a>(&self, parts: impl Iterator<Item = &'a Part>) -> Result<(), Failure> {
         let keepers = self.roster.other_keepers();
         if keepers.is_empty() {
@@ -275,7 +279,7 @@ impl Ranks {
         let read: Set<OsString> = parts.flat_map(Part::files_read).cloned().collect();
         let request = Reply::GoOn(Request::Hash(read.iter().cloned().collect()));
         for keeper in &keepers {
-            // One that has gone is missed when it is to answer.
+            // A lost rank is detected when its answer is due.
             let _ = self.lines[keeper - 1].say(&request);
         }
         let first: Hashes = hashes(&read).into_iter().collect();
@@ -290,14 +294,15 @@ impl Ranks {
     }
 }
 
-/// The system's own error below those of the archive, whose text would name it twice.
+/// Returns the operating system's error inside an error of the archive, whose text would name it twice.
 fn root_of(error: io::Error) -> io::Error {
     let mut at = &error;
     loop {
         if let Some(code) = at.raw_os_error() {
             return io::Error::from_raw_os_error(code);
         }
-        // Either wraps it, or is of the archive's own type, whose source it is.
+        // The error either wraps the next one, or is of the archive's own type with the next one as its
+        // source.
         let inner = at.get_ref().and_then(|inner| {
             inner.downcast_ref::<io::Error>().or_else(|| inner.source()?.downcast_ref::<io::Error>())
         });
@@ -308,12 +313,13 @@ fn root_of(error: io::Error) -> io::Error {
     }
 }
 
-/// True for a path that leads to something in a folder of the results, and to no folder of all hosts.
+/// True for a relative path inside one of the results' subfolders: it neither climbs by `..` nor names a
+/// top-level folder.
 fn is_below(path: &Path) -> bool {
     path.components().count() > 1 && path.components().all(|part| matches!(part, Component::Normal(_)))
 }
 
-/// Packs files and folders below `root`, as far as they are there.
+/// Packs files and folders below `root` into an archive; missing ones are skipped.
 fn pack(paths: &[PathBuf], root: &Path, out: impl Write) -> io::Result<()> {
     let mut archive = tar::Builder::new(out);
     archive.follow_symlinks(false);
@@ -329,7 +335,7 @@ fn pack(paths: &[PathBuf], root: &Path, out: impl Write) -> io::Result<()> {
     archive.into_inner()?.flush()
 }
 
-/// Writer of a stream as pieces on a line.
+/// Writer that sends a stream in pieces over a line.
 struct Pieces<'a> {
     line: &'a Line,
     buffer: Vec<u8>,
@@ -344,7 +350,7 @@ impl Write for Pieces<'_> {
         Ok(bytes.len())
     }
     fn flush(&mut self) -> io::Result<()> {
-        // An empty one would end the stream.
+        // An empty piece would end the stream.
         if !self.buffer.is_empty() {
             self.line.send_piece(&self.buffer).map_err(|Gone| io::ErrorKind::BrokenPipe)?;
             self.buffer.clear();
@@ -353,7 +359,7 @@ impl Write for Pieces<'_> {
     }
 }
 
-/// Reader of such a stream.
+/// Reader of a stream sent in pieces.
 struct Received<'a> {
     line: &'a Line,
     piece: Vec<u8>,

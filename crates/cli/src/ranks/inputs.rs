@@ -1,4 +1,5 @@
-//! Files of the machine that an experiment is sure to read: its programs, what they are started by, and their shared libraries.
+//! Files of the machine that an experiment certainly reads: its programs, their interpreters, and their
+//! shared libraries.
 
 use belljar_base::Set;
 use belljar_config::Experiment;
@@ -8,7 +9,8 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-/// The folders that the loader looks into without being told; libraries elsewhere are compared after the run, as is all that was read.
+/// Default search path of the loader. Libraries in other folders are compared after the run, as are all files
+/// read.
 const LIBRARIES: [&str; 8] = [
     "/lib/x86_64-linux-gnu",
     "/usr/lib/x86_64-linux-gnu",
@@ -20,7 +22,7 @@ const LIBRARIES: [&str; 8] = [
     "/usr/local/lib/x86_64-linux-gnu",
 ];
 
-/// The files of programs of hosts that have the machine's files.
+/// Files of the programs of hosts that use the machine's file system.
 pub fn named(experiment: &Experiment) -> Set<OsString> {
     let hosts = experiment.hosts.iter().filter(|host| host.root.is_none());
     let programs = hosts.flat_map(|host| &host.processes).map(|process| process.path.clone());
@@ -33,7 +35,7 @@ fn closure(mut wanted: Vec<PathBuf>) -> Set<OsString> {
         if !found.insert(path.clone().into_os_string()) {
             continue;
         }
-        // What cannot be read is missed by whoever compares.
+        // An unreadable file is reported by the comparison.
         let Ok(content) = fs::read(&path) else { continue };
         if let Some(script) = content.strip_prefix(b"#!") {
             let line = script.split(|byte| *byte == b'\n').next().unwrap_or_default();

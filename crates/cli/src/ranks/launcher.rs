@@ -1,24 +1,24 @@
-//! Launchers of parallel programs, told by the environment that they give to each process.
+//! Launchers of parallel programs, detected by the environment variables of each process.
 
-/// The most ranks there can be: each has a way to each other.
+/// Upper bound on the number of ranks: each pair has a connection.
 pub const MOST: usize = 1_024;
 
-/// Place of this process among those that a launcher has started.
+/// Position of this process among those started by a launcher.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// Its rank.
+    /// Rank of the process.
     pub rank: usize,
-    /// The number of ranks.
+    /// Number of ranks.
     pub count: usize,
-    /// The launcher's name of the job, if it gives one; it tells jobs apart that run at the same time.
+    /// Name of the job, if the launcher gives one. It distinguishes jobs that run at the same time.
     pub job: Option<String>,
-    /// True if the launcher says that all ranks are on one machine, false if it says that they are not.
+    /// True if the launcher states that all ranks are on one machine, false if it states that they are not.
     pub on_one_machine: Option<bool>,
-    /// Descriptor of the launcher's own way between ranks, if it has one that is understood: PMI.
+    /// Descriptor of the launcher's PMI connection, if it has one.
     pub pmi: Option<i32>,
 }
 
-/// Variables of one launcher.
+/// Environment variables of a launcher.
 struct Launcher {
     rank: &'static str,
     count: &'static str,
@@ -30,7 +30,8 @@ struct Launcher {
     pmi: &'static str,
 }
 
-/// Most specific first: an `mpirun` inside of a Slurm job starts its helpers by `srun`, whose variables are then those of the helpers.
+/// Known launchers, the most specific first: an `mpirun` inside a Slurm job starts its helpers by `srun`,
+/// whose variables then describe the helpers.
 const LAUNCHERS: [Launcher; 3] = [
     // Open MPI.
     Launcher {
@@ -41,7 +42,8 @@ const LAUNCHERS: [Launcher; 3] = [
         job: &["PMIX_NAMESPACE"],
         pmi: "",
     },
-    // MPICH and what is made of it, such as Intel MPI; and Slurm with --mpi=pmi2, which alone knows how many machines there are.
+    // MPICH and its derivatives, such as Intel MPI; and Slurm with --mpi=pmi2, which alone sets the number of
+    // machines.
     Launcher {
         rank: "PMI_RANK",
         count: "PMI_SIZE",
@@ -50,7 +52,8 @@ const LAUNCHERS: [Launcher; 3] = [
         job: &[],
         pmi: "PMI_FD",
     },
-    // Slurm. SLURM_NTASKS is there in a batch script too, which is one process; this variable is there in what srun starts alone.
+    // Slurm. A batch script, which is one process, has SLURM_NTASKS too; SLURM_STEP_NUM_TASKS is set only in
+    // processes started by srun.
     Launcher {
         rank: "SLURM_PROCID",
         count: "SLURM_STEP_NUM_TASKS",
@@ -61,10 +64,10 @@ const LAUNCHERS: [Launcher; 3] = [
     },
 ];
 
-/// This process's place, by the variables of its environment; `None` if it was started alone.
+/// Determines this process's position from its environment; `None` if it was started alone.
 ///
 /// # Errors
-/// If they contradict themselves: a message.
+/// A message, if the variables contradict each other or there are too many ranks.
 pub fn place(variable: impl Fn(&str) -> Option<String>) -> Result<Option<Place>, String> {
     let found = LAUNCHERS
         .iter()
@@ -107,7 +110,7 @@ mod tests {
     fn a_process_that_was_started_alone_has_no_place() {
         assert_eq!(of(&[("PATH", "/bin")]), Ok(None));
         assert_eq!(of(&[("PMI_RANK", "0"), ("PMI_SIZE", "1")]), Ok(None));
-        // A batch script of Slurm.
+        // Batch script of Slurm.
         assert_eq!(of(&[("SLURM_PROCID", "0"), ("SLURM_NTASKS", "4"), ("SLURM_JOB_ID", "7")]), Ok(None));
     }
 
@@ -127,7 +130,7 @@ mod tests {
         let found = of(&[&slurm[..], &pmi].concat()).unwrap().unwrap();
         assert_eq!((found.rank, found.count, found.on_one_machine), (3, 4, Some(true)));
         assert_eq!((found.job, found.pmi), (None, Some(9)));
-        // srun --mpi=pmi2 does not tell how many are on this machine.
+        // srun --mpi=pmi2 does not set the number of ranks on this machine.
         let found = of(&[&slurm[..], &pmi[..3]].concat()).unwrap().unwrap();
         assert_eq!((found.rank, found.on_one_machine, found.pmi), (3, Some(false), Some(9)));
         let open = [("OMPI_COMM_WORLD_RANK", "0"), ("OMPI_COMM_WORLD_SIZE", "8"), ("PMIX_NAMESPACE", "a@1")];

@@ -1,7 +1,9 @@
-//! Lines between rank 0 and each other rank: what is said before and after the simulation, and what must be known at once during it.
+//! Control connections between rank 0 and each other rank: messages before and after the simulation, and
+//! urgent events during it.
 //!
-//! A frame is its kind, the length of its content in 64 bits, little-endian, and the content. A line has a thread that reads: what is said waits in
-//! a queue, and an interruption or the loss of a rank acts at once.
+//! A frame is a kind (one byte), the length of the content (64 bits, little-endian), and the content. Each
+//! line has a reader thread: messages are queued, while an interruption or the loss of a rank is handled at
+//! once.
 
 use crate::progress::now;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -15,53 +17,53 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Frames that wait to be taken; a sender of more waits.
+/// Capacity of the receive queue in frames; the reader blocks when it is full.
 const QUEUE: usize = 8;
-/// Bytes of a piece of a file.
+/// Threshold in bytes above which a buffered stream is sent as a piece.
 pub const PIECE: usize = 256 << 10;
-/// The longest greeting, of who may be a stranger.
+/// Upper bound on the length of a greeting, in bytes: the sender is not authenticated yet.
 const GREETING: u64 = 16 << 10;
-/// Time between two looks at what may end a wait.
+/// Interval at which the end conditions of a wait are checked.
 pub const LOOK: Duration = Duration::from_millis(200);
-/// Patience with a greeting.
+/// Timeout for a greeting.
 const GREETING_TIME: Duration = Duration::from_secs(5);
 
-/// Kinds of frames.
+/// Kind of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 enum Kind {
-    /// A value, as JSON.
+    /// Value in JSON.
     Said = 1,
-    /// A piece of a stream of bytes; an empty one ends it.
+    /// Piece of a byte stream; an empty piece ends the stream.
     Piece = 2,
-    /// Hosts are to leave their windows.
+    /// Request that hosts leave their windows.
     Interrupt = 3,
-    /// A rank has gone.
+    /// Loss of a rank.
     Part = 4,
 }
 
-/// Events of a line that act at once.
+/// Event of a line that is handled at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// Hosts are to leave their windows.
+    /// Request that hosts leave their windows.
     Interrupt,
-    /// A rank has gone, or the one at the other end.
+    /// Loss of a rank, or of the connection.
     Part,
 }
 
-/// A line to another rank.
+/// Line to another rank.
 #[derive(Debug)]
 pub struct Line {
     writer: Mutex<TcpStream>,
     said: Mutex<Receiver<(Kind, Vec<u8>)>>,
 }
 
-/// Error: the rank at the other end has gone.
+/// Error: the connection to the other rank has closed, or it has violated the protocol.
 #[derive(Debug)]
 pub struct Gone;
 
 impl Line {
-    /// The line over `stream`; `on_event` is called by its thread.
+    /// Creates a line over `stream` and starts its reader thread, which calls `on_event`.
     pub fn new(stream: TcpStream, on_event: impl FnMut(Event) + Send + 'static) -> io::Result<Line> {
         stream.set_read_timeout(None)?;
         stream.set_nodelay(true)?;
@@ -72,27 +74,27 @@ impl Line {
         Ok(Line { writer: Mutex::new(stream), said: Mutex::new(said) })
     }
 
-    /// Says a value.
+    /// Sends a value.
     pub fn say(&self, value: &impl Serialize) -> Result<(), Gone> {
         self.write(Kind::Said, &serde_json::to_vec(value).map_err(|_| Gone)?)
     }
-    /// The next value that is said, once it is there.
+    /// Receives the next value. Blocks until it has arrived.
     pub fn hear<T: DeserializeOwned>(&self) -> Result<T, Gone> {
         match self.next()? {
             (Kind::Said, bytes) => serde_json::from_slice(&bytes).map_err(|_| Gone),
             _ => Err(Gone),
         }
     }
-    /// Tells of an event; one that has gone need not know.
+    /// Sends an event. A closed connection is ignored.
     pub fn tell(&self, event: Event) {
         let kind = if event == Event::Interrupt { Kind::Interrupt } else { Kind::Part };
         let _ = self.write(kind, &[]);
     }
-    /// Sends a piece of a stream of bytes.
+    /// Sends a piece of a byte stream.
     pub fn send_piece(&self, bytes: &[u8]) -> Result<(), Gone> {
         self.write(Kind::Piece, bytes)
     }
-    /// The next piece.
+    /// Receives the next piece of a byte stream.
     pub fn piece(&self) -> Result<Vec<u8>, Gone> {
         match self.next()? {
             (Kind::Piece, bytes) => Ok(bytes),
@@ -109,7 +111,7 @@ impl Line {
     }
 }
 
-/// Lets a machine that has lost its power or its cable be noticed within half a minute.
+/// Enables TCP keepalive, which detects a machine without power or network within half a minute.
 pub fn notice_loss(stream: &TcpStream) -> io::Result<()> {
     sockopt::set_socket_keepalive(stream, true)?;
     sockopt::set_tcp_keepidle(stream, Duration::from_secs(10))?;
@@ -118,12 +120,12 @@ pub fn notice_loss(stream: &TcpStream) -> io::Result<()> {
     Ok(())
 }
 
-/// Greets the other end of a new stream, whose answer is a value too.
+/// Sends a greeting, or the answer to one, on a new stream.
 pub fn greet(mut stream: &TcpStream, value: &impl Serialize) -> io::Result<()> {
     write_frame(&mut stream, Kind::Said, &serde_json::to_vec(value)?)
 }
 
-/// The greeting of the other end, which may be a stranger: short, and soon.
+/// Receives a greeting from an unauthenticated peer, of at most `GREETING` bytes, within `GREETING_TIME`.
 pub fn greeting<T: DeserializeOwned>(mut stream: &TcpStream) -> io::Result<T> {
     stream.set_read_timeout(Some(GREETING_TIME))?;
     let (kind, bytes) = read_frame(&mut stream, GREETING)?;
@@ -133,7 +135,8 @@ pub fn greeting<T: DeserializeOwned>(mut stream: &TcpStream) -> io::Result<T> {
     Ok(serde_json::from_slice(&bytes)?)
 }
 
-/// The answer to a greeting, for which a rank on a busy machine may take its time: waits until `deadline`, or while `go_on`.
+/// Receives the answer to a greeting. A loaded rank may answer late: waits until `deadline`, as long as
+/// `go_on` returns true.
 pub fn answer<T: DeserializeOwned>(
     stream: &TcpStream,
     deadline: Instant,
@@ -155,7 +158,7 @@ fn read(mut stream: TcpStream, said: &SyncSender<(Kind, Vec<u8>)>, mut on_event:
             Kind::Part => on_event(Event::Part),
             Kind::Said | Kind::Piece => {
                 if said.send((kind, bytes)).is_err() {
-                    // Nobody listens any more.
+                    // The receiver was dropped.
                     return;
                 }
             }
@@ -165,7 +168,7 @@ fn read(mut stream: TcpStream, said: &SyncSender<(Kind, Vec<u8>)>, mut on_event:
 }
 
 fn write_frame(writer: &mut impl Write, kind: Kind, bytes: &[u8]) -> io::Result<()> {
-    // In one piece: it leaves as one packet.
+    // One write, so that the frame leaves in one packet.
     let mut frame = vec![kind as u8];
     frame.extend((bytes.len() as u64).to_le_bytes());
     frame.extend(bytes);
@@ -180,7 +183,7 @@ fn read_frame(reader: &mut impl Read, longest: u64) -> io::Result<(Kind, Vec<u8>
         [Kind::Said, Kind::Piece, Kind::Interrupt, Kind::Part].into_iter().find(|k| *k as u8 == head[0]);
     let kind = kind.filter(|_| len <= longest).ok_or(io::ErrorKind::InvalidData)?;
     let mut bytes = Vec::new();
-    // Not what the head says: memory only for what comes.
+    // Memory is allocated for received bytes, not for the announced length.
     if reader.take(len).read_to_end(&mut bytes)? as u64 != len {
         return Err(io::ErrorKind::UnexpectedEof.into());
     }

@@ -1,22 +1,28 @@
-//! Ranks: one simulation in processes that a launcher has started, on one machine or several. `mpirun -n 8 belljar run exp.yaml`, or `srun`.
+//! Ranks: one simulation in several processes, on one machine or several, started by a launcher such as
+//! `mpirun -n 8 belljar run exp.yaml` or `srun`.
 //!
-//! A rank is a cell ([`belljar_sim::CellExchange`]): it runs part of the hosts, and between two windows of simulated time exchanges packets and
-//! the next window's bound with all others. Ranks of one machine do so over memory that they share, others over TCP.
+//! A rank is a cell ([`belljar_sim::CellExchange`]): it runs part of the hosts. Between two windows of
+//! simulated time it exchanges packets and the bound of the next window with all others: over shared memory
+//! with ranks of the same machine, over TCP with others.
 //!
-//! Launchers are used for what only they can do, starting processes on many machines. MPI itself is not linked, for these reasons:
+//! A launcher is used only to start processes on many machines. MPI itself is not linked, for these reasons:
 //!
-//! - A program linked with one MPI library runs under no other, and not without it: the ABIs of Open MPI and MPICH differ, and a common one is in
-//!   no distribution yet. The same binary, that of the wheel, is to run everywhere.
-//! - `MPI_Init` starts threads, registers memory with devices and forbids forks that copy it. Guests live in this process's memory, and those that
-//!   fork are born by a raw clone of it; near guests' system calls, FS, GS and signals are the platform's.
-//! - Little is missed. Between two windows each rank sends each other one message, and goes on when it has all of theirs: over memory it is the
-//!   cells' exchange, and over TCP one message from all to all costs less than an allreduce and an exchange would cost by MPI over TCP. RDMA
-//!   alone would be faster; on such networks TCP runs over the device (IPoIB), or over Ethernet beside it.
+//! - A program linked with one MPI library runs under no other, and not without it: the ABIs of Open MPI and
+//!   MPICH differ, and no distribution has a common one yet. One binary, that of the wheel, has to run
+//!   everywhere.
+//! - `MPI_Init` starts threads, registers memory with devices and forbids forks that copy it. Guests live in
+//!   this process's memory, and a guest's fork is a raw clone of it; near guests' system calls, FS, GS and
+//!   signals belong to the platform.
+//! - The loss is small. Between two windows each rank sends one message to each other rank, and continues
+//!   when it has received all of theirs. In memory this is the cells' exchange; over TCP one all-to-all
+//!   message costs less than an allreduce and an exchange by MPI over TCP. Only RDMA would be faster; on such
+//!   networks TCP runs over the device (IPoIB), or over Ethernet beside it.
 //!
-//! The life of a run: `launcher` reads the environment, `rendezvous` lets ranks find rank 0, each has a `line` to it. Then they go on in steps
-//! ([`Ranks::step`]): in each, every rank says what it has or why it cannot go on, and rank 0 makes one answer of it for all. So one message is
-//! printed, by rank 0, and all end with the same status. `agreement` compares program, experiment and files of machines, `wiring` makes the ways
-//! between ranks, `folder` brings results into one place.
+//! Sequence of a run: `launcher` reads the environment; `rendezvous` connects each rank to rank 0 by a
+//! `line`. The ranks then proceed in steps ([`Ranks::step`]): in each step every rank sends its value or its
+//! failure, and rank 0 derives one answer for all. So rank 0 alone prints a message, and all ranks exit with
+//! the same status. `agreement` compares program, experiment and files of machines, `wiring` connects the
+//! ranks, and `folder` collects the results.
 
 mod agreement;
 mod folder;
@@ -75,44 +81,44 @@ pub struct Arguments {
     rank_transport: Transport,
 }
 
-/// What rank 0 says to the others in return.
+/// Reply of rank 0 to the others.
 #[derive(Debug, Serialize, Deserialize)]
 enum Reply<A> {
-    /// They go on with this.
+    /// Continue with this answer.
     GoOn(A),
-    /// The run has ended with this status.
+    /// The run has ended with this exit status.
     End(u8),
 }
 
-/// A failure on its way to rank 0.
+/// Failure in the form in which it is sent to rank 0.
 #[derive(Debug, Serialize, Deserialize)]
 struct Refusal {
     text: String,
     status: u8,
 }
 
-/// This rank's part in a run.
+/// Membership of this process in a run of several ranks.
 pub struct Ranks {
     place: Place,
     roster: Roster,
-    /// At rank 0 the lines to all others, from rank 1 on; else the one to rank 0.
+    /// At rank 0 the lines to all others, from rank 1 on; at any other rank the line to rank 0.
     lines: Vec<Arc<Line>>,
     events: Arc<Events>,
     arrivals: Arrivals,
     token: String,
-    /// Patience with ranks that have not connected to this one.
+    /// Timeout for connections of other ranks.
     patience: Duration,
-    /// Files that mark results folders while ranks use them, and folders that are only needed until rank 0 has their content.
+    /// Marks of results folders, and temporary folders on other machines.
     folders: folder::Folders,
 }
 
-/// Events of all lines.
+/// Handler of the events of all lines.
 #[derive(Default)]
 struct Events {
     exchange: OnceLock<Arc<CellExchange>>,
-    /// Lines to pass the loss of a rank on to: rank 0's.
+    /// Lines that the loss of a rank is forwarded on; set at rank 0 only.
     lines: OnceLock<Vec<Arc<Line>>>,
-    /// True if a rank has gone.
+    /// True after the loss of a rank.
     lost: AtomicBool,
 }
 
@@ -130,13 +136,13 @@ impl Events {
 }
 
 impl Arguments {
-    /// How long ranks wait for each other.
+    /// Timeout for the connections between ranks.
     fn patience(&self) -> Duration {
         Duration::from_secs(self.rendezvous_timeout)
     }
 
-    /// Meets the other ranks, if a launcher has started this process as one of several. `output` is the results folder, as far as it is
-    /// known.
+    /// Connects to the other ranks, if a launcher has started this process as one of several. `output` is the
+    /// results folder, if an option names it.
     pub fn meet(&self, file: &Path, output: Option<&Path>) -> Result<Option<Ranks>, Failure> {
         if self.no_ranks {
             return Ok(None);
@@ -170,7 +176,7 @@ impl Ranks {
             Line::new(stream, move |event| events.happen(event)).map(Arc::new)
         });
         let lines: Vec<Arc<Line>> = lines.collect::<Result<_, _>>().map_err(Failure::run)?;
-        // Others learn it from rank 0.
+        // The other ranks receive the roster from rank 0.
         let first = (place.rank == 0).then_some(Member { address: Some(arrivals.address), ..me });
         let roster = Roster { members: first.into_iter().chain(members).collect(), in_memory };
         let folders = folder::Folders::default();
@@ -183,7 +189,7 @@ impl Ranks {
         Ok(ranks)
     }
 
-    /// True for rank 0, which speaks for all.
+    /// True for rank 0, which reports for all ranks.
     pub fn is_first(&self) -> bool {
         self.place.rank == 0
     }
@@ -191,12 +197,13 @@ impl Ranks {
     pub fn here(&self) -> usize {
         self.roster.neighbours(self.place.rank).len()
     }
-    /// Number of ranks on this machine that share this one's processors.
+    /// Number of ranks on this machine with the same processors, this one included.
     pub fn sharers(&self) -> usize {
         self.roster.sharers(self.place.rank)
     }
 
-    /// One step: every rank says what it has, or why it cannot go on; `judge` makes an answer of it at rank 0.
+    /// Performs a step: collects the value or failure of every rank at rank 0, where `judge` derives the
+    /// answer. Returns the answer at every rank.
     fn step<T: Serialize + DeserializeOwned, A: Serialize + DeserializeOwned>(
         &self,
         mine: Result<T, Failure>,
@@ -219,25 +226,25 @@ impl Ranks {
         }
         let answer = judge(all)?;
         for line in &self.lines {
-            // One that has gone is missed in the next step.
+            // A lost rank is detected in the next step.
             let _ = line.say(&Reply::GoOn(&answer));
         }
         Ok(answer)
     }
 
-    /// The failure of another rank as rank 0 tells it.
+    /// Labels the failure of another rank for rank 0's message.
     fn refused(&self, rank: usize, Refusal { text, status }: Refusal) -> Failure {
         let text = text.strip_prefix("error: ").unwrap_or(&text);
         Failure::other(format!("error: {}: {text}", self.roster.label(rank)), status)
     }
 
-    /// Says to rank 0 what this rank has, or why it cannot go on.
+    /// Sends this rank's value or failure to rank 0.
     fn say<T: Serialize>(&self, mine: Result<T, Failure>) {
         let said = mine.map_err(|failure| Refusal { text: failure.to_string(), status: failure.status() });
-        // If it has gone, its last word may still wait to be heard.
+        // If rank 0 has gone, its last reply may still be queued.
         let _ = self.lines[0].say(&said);
     }
-    /// Rank 0's reply: this rank goes on with it, or ends without a word.
+    /// Receives rank 0's answer. If rank 0 has ended the run, fails without a message.
     fn hear<A: DeserializeOwned>(&self) -> Result<A, Failure> {
         match self.lines[0].hear() {
             Ok(Reply::GoOn(answer)) => Ok(answer),
@@ -245,7 +252,7 @@ impl Ranks {
             Err(Gone) => Err(self.first_has_gone()),
         }
     }
-    /// Rank 0 cannot speak any more: the next one does.
+    /// Failure for the loss of rank 0: rank 1 reports it, all others exit without a message.
     fn first_has_gone(&self) -> Failure {
         if self.place.rank > 1 {
             return Failure::quiet(1);
@@ -257,8 +264,8 @@ impl Ranks {
         ))
     }
 
-    /// Ends the run of all ranks with `result`, this one's. Rank 0's message is printed before others know of its end: launchers end all
-    /// ranks when one has failed.
+    /// Ends the run of all ranks with this rank's `result`. Rank 0 prints its message before it notifies the
+    /// others: launchers kill all ranks when one has failed.
     pub fn end(self, result: Result<u8, Failure>) -> Result<u8, Failure> {
         self.folders.leave();
         if !self.is_first() {

@@ -1,22 +1,22 @@
-//! The process management interface of MPICH's launcher, PMI-1: lines of words over a socket that each process is started with.
-//! Here it serves for one thing: rank 0 hands all others a text that nobody else sees.
+//! The process management interface of MPICH's launcher, PMI-1: lines of `key=value` words over an inherited
+//! socket. Its only use here is that rank 0 distributes a secret text to all other ranks.
 
 use belljar_channel::inherited_socket;
 use std::io::{self, BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-/// The text's key in the launcher's store.
+/// Key of the text in the launcher's store.
 const KEY: &str = "belljar";
 
-/// A process's way to its launcher.
+/// Connection of a process to its launcher.
 struct Pmi {
     stream: UnixStream,
     answers: BufReader<UnixStream>,
 }
 
 impl Pmi {
-    /// Sends a command and gives the answer's words, which must be those of `answer`.
+    /// Sends a command. Returns the words of the reply, which must be the command `answer`.
     fn ask(&mut self, command: &str, answer: &str) -> io::Result<Vec<(String, String)>> {
         self.stream.write_all(format!("cmd={command}\n").as_bytes())?;
         let mut line = String::new();
@@ -33,14 +33,15 @@ impl Pmi {
     }
 }
 
-/// Gives rank 0's `text`, a word without '=', to all ranks. All ranks must call it; the first one has the text. Each answer of the
-/// launcher may take as long as `patience`, that to the barrier above all.
+/// Distributes rank 0's `text`, a word without '=', to all ranks. All ranks must call this function; `text`
+/// is set at rank 0 only. `patience` is the timeout for each reply of the launcher, of which the barrier's
+/// takes longest.
 pub fn share(descriptor: i32, text: Option<&str>, patience: Duration) -> io::Result<String> {
     share_over(inherited_socket(descriptor)?, text, patience)
 }
 
 fn share_over(stream: UnixStream, text: Option<&str>, patience: Duration) -> io::Result<String> {
-    // No time at all is none to the system either.
+    // A timeout of zero is an error.
     stream.set_read_timeout(Some(patience.max(Duration::from_millis(1))))?;
     let mut pmi = Pmi { answers: BufReader::new(stream.try_clone()?), stream };
     let value = |words: Vec<(String, String)>, key: &str| {
@@ -54,7 +55,7 @@ fn share_over(stream: UnixStream, text: Option<&str>, patience: Duration) -> io:
     }
     pmi.ask("barrier_in", "barrier_out")?;
     let shared = value(pmi.ask(&format!("get kvsname={store} key={KEY}"), "get_result")?, "value")?;
-    // A process that has come and does not take leave has failed.
+    // The launcher treats a process as failed if it has initialized and does not finalize.
     pmi.ask("finalize", "finalize_ack")?;
     Ok(shared)
 }
@@ -63,7 +64,7 @@ fn share_over(stream: UnixStream, text: Option<&str>, patience: Duration) -> io:
 mod tests {
     use super::*;
 
-    /// A launcher of one process that answers as MPICH's does, but for `refused`.
+    /// Launcher for one process that replies like MPICH's, except for the command `refused`.
     fn launcher(refused: &'static str) -> UnixStream {
         let (ours, theirs) = UnixStream::pair().unwrap();
         std::thread::spawn(move || {
@@ -80,7 +81,7 @@ mod tests {
                         store = line.split("value=").nth(1).unwrap().to_owned();
                         "cmd=put_result rc=0 msg=success".to_owned()
                     }
-                    // Others have not come.
+                    // The other ranks have not entered the barrier.
                     "barrier_in" if refused == "never" => continue,
                     "barrier_in" => "cmd=barrier_out".to_owned(),
                     "get" => format!("cmd=get_result rc=0 msg=success value={store}"),

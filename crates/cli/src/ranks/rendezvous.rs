@@ -1,9 +1,10 @@
-//! The rendezvous: how ranks find rank 0, and prove that they are of its run.
+//! The rendezvous: discovery of rank 0 and authentication of the ranks of a run.
 //!
-//! Rank 0 listens on loopback, on the address of this machine's name where the launcher says that there are several machines, or where
-//! `--rendezvous` says. Its address and a token, which is drawn for this run alone, come to the others by the launcher's own way (MPICH's
-//! PMI), or by a file that only this user can read, in a folder that all machines share. A stranger who connects without the token is
-//! dropped. Where nothing is shared, both are given beforehand: `--rendezvous HOST:PORT` and the token in the environment.
+//! Rank 0 listens on loopback; on the address of this machine's name if the launcher states that there are
+//! several machines; or on the address that `--rendezvous` names. Its address and a token, random for each
+//! run, reach the others over the launcher's PMI (MPICH), or in a file that only this user can read, in a
+//! folder that all machines share. A connection without the token is dropped. Without a shared channel, both
+//! are configured: `--rendezvous HOST:PORT`, and the token in the environment.
 
 use super::Arguments;
 use super::launcher::Place;
@@ -29,36 +30,36 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// The variable with the token where nothing else can carry it.
+/// Environment variable with a configured token.
 pub const TOKEN: &str = "BELLJAR_RENDEZVOUS_TOKEN";
-/// The shortest token from outside.
+/// Minimum length of a configured token, in bytes.
 const TOKEN_LEN: usize = 16;
-/// Time between two looks for rank 0.
+/// Interval between attempts to find rank 0.
 const PAUSE: Duration = Duration::from_millis(50);
-/// Others wait longer than rank 0 by this: its message says who has not come.
+/// Extra timeout of the other ranks, so that rank 0 reports the missing ranks first.
 const LONGER: Duration = Duration::from_secs(15);
-/// Time for which connecting to another rank is tried.
+/// Timeout for connecting to another rank.
 const CONNECT: Duration = Duration::from_secs(10);
-/// The last part of the file's name, if none is given.
+/// First part of the file's default name.
 const FILE: &str = ".belljar-ranks";
 
-/// Place at which ranks meet: rank 0's address, and the token.
+/// Rendezvous point: rank 0's address, and the token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Meeting {
     address: SocketAddr,
     token: String,
 }
 
-/// Purposes of a connection.
+/// Purpose of a connection.
 #[derive(Debug, Serialize, Deserialize)]
 pub enum Purpose {
-    /// The line between a rank and rank 0.
+    /// Line between a rank and rank 0.
     Line(Member),
     /// Packets between two ranks.
     Packets,
 }
 
-/// First words on a connection between ranks.
+/// First message on a connection between ranks.
 #[derive(Debug, Serialize, Deserialize)]
 struct Greeting {
     token: String,
@@ -67,17 +68,17 @@ struct Greeting {
     purpose: Purpose,
 }
 
-/// Connections of other ranks that have come, while the value is there.
+/// Listener for connections of other ranks, open until the value is dropped.
 #[derive(Debug)]
 pub struct Arrivals {
-    /// The address at which others come.
+    /// Listening address.
     pub address: SocketAddr,
     arrived: Receiver<(usize, usize, Purpose, TcpStream)>,
     over: Arc<AtomicBool>,
 }
 
 impl Arrivals {
-    /// Listens; whoever has the `token` arrives.
+    /// Accepts connections on a thread of its own. Peers with the `token` are authenticated.
     pub fn at(listener: TcpListener, token: &str) -> io::Result<Arrivals> {
         listener.set_nonblocking(true)?;
         let address = listener.local_addr()?;
@@ -92,12 +93,12 @@ impl Arrivals {
                     continue;
                 };
                 let (arrive, token) = (arrive.clone(), token.clone());
-                // A stranger may take its time.
+                // An unauthenticated peer may be slow, so each connection has its thread.
                 let _ = thread::Builder::new().name("ranks".into()).spawn(move || {
                     let greeted = stream.set_nonblocking(false).and_then(|()| greeting::<Greeting>(&stream));
                     if let Ok(Greeting { token: proof, rank, count, purpose }) = greeted
                         && secret::is_equal(&proof, &token)
-                        // Rank 0 answers on a line.
+                        // On a line, rank 0 answers later.
                         && (!matches!(purpose, Purpose::Packets) || greet(&stream, &true).is_ok())
                     {
                         let _ = arrive.send((rank, count, purpose, stream));
@@ -109,7 +110,7 @@ impl Arrivals {
         Ok(Arrivals { address, arrived, over })
     }
 
-    /// The next connection for packets: the rank, and the stream.
+    /// Waits for the next packet connection. Returns the rank and the stream.
     pub fn packets(&self, deadline: Instant) -> Option<(usize, TcpStream)> {
         loop {
             match self.next(deadline).ok()? {
@@ -130,7 +131,8 @@ impl Drop for Arrivals {
     }
 }
 
-/// Connects to another rank for packets, again where that fails. Its answer may take until `deadline`; all waits end where not `go_on`.
+/// Connects to another rank for packets, and retries on failure. Its answer may take until `deadline`;
+/// waiting ends early when `go_on` returns false.
 pub fn connect(
     address: SocketAddr,
     token: &str,
@@ -154,25 +156,26 @@ pub fn connect(
     }
 }
 
-/// Ranks that have met.
+/// Result of the rendezvous.
 #[derive(Debug)]
 pub struct Met {
-    /// Lines: at rank 0 to all others, by rank, at another one to rank 0 alone.
+    /// Lines: at rank 0 to all others, by rank; at any other rank to rank 0 alone.
     pub lines: Vec<TcpStream>,
-    /// At rank 0: who the others are.
+    /// Members from rank 1 on, at rank 0.
     pub members: Vec<Member>,
-    /// Connections that come later.
+    /// Listener for later connections.
     pub arrivals: Arrivals,
-    /// The token of the run.
+    /// Token of the run.
     pub token: String,
 }
 
-/// Meets the other ranks. `near` is the path of the results, if it is known: the file of the rendezvous is beside it.
+/// Performs the rendezvous. `near` is the path of the results, if it is known: the rendezvous file is beside
+/// it.
 pub fn meet(arguments: &Arguments, place: &Place, near: Option<&Path>, me: Member) -> Result<Met, Failure> {
     if place.rank == 0 { receive(arguments, place, near) } else { find(arguments, place, near, me) }
 }
 
-/// Rank 0's part: all others come.
+/// Rank 0's part: waits for all others.
 fn receive(arguments: &Arguments, place: &Place, near: Option<&Path>) -> Result<Met, Failure> {
     let given = given_token()?;
     let token = given.clone().map_or_else(drawn_token, Ok)?;
@@ -218,7 +221,7 @@ fn receive(arguments: &Arguments, place: &Place, near: Option<&Path>) -> Result<
             Some(other) if other.is_none() && count == place.count && greet(&stream, &true).is_ok() => {
                 *other = Some((stream, member));
             }
-            // Of another run: it goes on looking for its own.
+            // A rank of another run: refused, it retries until it finds its own.
             _ => drop(greet(&stream, &false)),
         }
     }
@@ -227,7 +230,7 @@ fn receive(arguments: &Arguments, place: &Place, near: Option<&Path>) -> Result<
     Ok(Met { lines, members, arrivals, token })
 }
 
-/// Another rank's part: it finds rank 0.
+/// Other ranks' part: finds rank 0 and connects to it.
 fn find(arguments: &Arguments, place: &Place, near: Option<&Path>, me: Member) -> Result<Met, Failure> {
     let given = given_token()?;
     let fixed = match (&arguments.rendezvous, given, place.pmi) {
@@ -258,7 +261,7 @@ fn find(arguments: &Arguments, place: &Place, near: Option<&Path>, me: Member) -
     );
     loop {
         let meeting = fixed.clone().map_or_else(|| Meeting::read(&path), Ok);
-        // A file that another run has left may lead to who never answers.
+        // The file of another run may name an address that never answers.
         let stands =
             |meeting: &Meeting| fixed.is_some() || Meeting::read(&path).map_or(true, |told| told == *meeting);
         match meeting.and_then(|meeting| come(&meeting, place, &me, deadline, || stands(&meeting))) {
@@ -276,7 +279,7 @@ fn find(arguments: &Arguments, place: &Place, near: Option<&Path>, me: Member) -
     }
 }
 
-/// Comes to rank 0 at its place, and waits for its answer until `deadline`, or while rank 0's place `stands`.
+/// Connects to rank 0, and waits for its answer until `deadline`, as long as `stands` confirms the meeting.
 fn come(
     meeting: &Meeting,
     place: &Place,
@@ -287,7 +290,7 @@ fn come(
     let token = &meeting.token;
     let failed = |error| io::Error::other(format!("rank 0 at {} does not answer ({error})", meeting.address));
     let stream = TcpStream::connect_timeout(&meeting.address, CONNECT).map_err(failed)?;
-    // Packets of others come by the way that leads to rank 0.
+    // Other ranks reach this one on the interface that leads to rank 0.
     let listener = TcpListener::bind((stream.local_addr()?.ip(), 0))?;
     let arrivals = Arrivals::at(listener, token)?;
     let member = Member { address: Some(arrivals.address), ..me.clone() };
@@ -325,12 +328,12 @@ fn given_token() -> Result<Option<String>, Failure> {
     }
 }
 
-/// A secret that nobody guesses, of 256 bits.
+/// Draws a random token of 256 bits.
 pub fn drawn_token() -> Result<String, Failure> {
     secret::drawn(32).map_err(Failure::run)
 }
 
-/// Listens where rank 0 is to be found.
+/// Binds rank 0's listener.
 fn listen(named: Option<&str>, place: &Place) -> Result<TcpListener, Failure> {
     if let Some(text) = named {
         let (host, port) = host_and_port(text);
@@ -359,12 +362,12 @@ fn listen(named: Option<&str>, place: &Place) -> Result<TcpListener, Failure> {
     })
 }
 
-/// The parts of HOST[:PORT].
+/// Splits HOST[:PORT]. The port is 0 if it is missing.
 fn host_and_port(text: &str) -> (String, u16) {
     if let Ok(address) = text.parse::<SocketAddr>() {
         return (address.ip().to_string(), address.port());
     }
-    // An IPv6 address has colons of its own.
+    // An IPv6 address contains colons.
     match text.rsplit_once(':') {
         Some((host, port)) if text.parse::<IpAddr>().is_err() && !host.is_empty() => match port.parse() {
             Ok(port) => (host.to_owned(), port),
@@ -383,7 +386,7 @@ fn addresses(host: &str, port: u16) -> Result<SocketAddr, Failure> {
     })
 }
 
-/// The path of the file by which ranks find rank 0. Ranks of one job have the same; those of jobs at the same time have others.
+/// Returns the path of the rendezvous file. It is the same for all ranks of a job, and differs between jobs.
 fn file_path(arguments: &Arguments, place: &Place, near: Option<&Path>) -> PathBuf {
     if let Some(path) = &arguments.rendezvous_file {
         return path.clone();
@@ -402,7 +405,7 @@ fn file_path(arguments: &Arguments, place: &Place, near: Option<&Path>) -> PathB
     folder.unwrap_or(Path::new(".")).join(format!("{FILE}.{job}"))
 }
 
-/// The file of a rendezvous while ranks come.
+/// Rendezvous file. Dropping the value removes it.
 struct MeetingFile(PathBuf);
 
 impl Drop for MeetingFile {
@@ -422,7 +425,7 @@ impl Meeting {
         (token.len() >= TOKEN_LEN).then(|| Meeting { address, token: token.to_owned() })
     }
 
-    /// Writes it for this user alone, in one step.
+    /// Writes the rendezvous file atomically, readable for this user only.
     fn write(&self, path: &Path) -> Result<MeetingFile, Failure> {
         let begun = path.with_extension(format!("{}.begun", std::process::id()));
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
@@ -441,9 +444,10 @@ impl Meeting {
         Ok(MeetingFile(path.to_owned()))
     }
 
-    /// Reads it; whoever could plant one could pretend to be rank 0.
+    /// Reads a rendezvous file. A file that other users can write is rejected, since it could impersonate
+    /// rank 0.
     fn read(path: &Path) -> io::Result<Meeting> {
-        // A network's file system looks for new files when their folder is read.
+        // Reading the folder makes a network file system look for new files.
         let _ = fs::read_dir(path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new(".")));
         let mut file = File::open(path)?;
         let status = file.metadata()?;
@@ -457,7 +461,7 @@ impl Meeting {
     }
 }
 
-/// Names in a sentence.
+/// Joins ranks for a message.
 fn list(ranks: &[String]) -> String {
     match ranks {
         [one] => format!("rank {one}"),
@@ -524,7 +528,7 @@ mod tests {
         let address = listener.local_addr().unwrap();
         let token = "the right token";
         let other = thread::spawn(move || {
-            // It has taken its time with the first one's greeting, and closes the port for a while.
+            // The listener drops the first connection, and the port is closed for a while.
             drop(listener.accept().unwrap());
             drop(listener);
             thread::sleep(Duration::from_millis(300));
@@ -541,7 +545,7 @@ mod tests {
         let meeting = Meeting { address: listener.local_addr().unwrap(), token: "0123456789abcdef".into() };
         let place = Place { rank: 1, count: 2, job: None, on_one_machine: None, pmi: None };
         let mut looks = 0;
-        // The answer comes after a second look at the file, and would be refused if the rank came once more.
+        // The answer follows the second check of the file; a second connection of the rank would be refused.
         let (ask, asked) = channel();
         let first = thread::spawn(move || {
             let (stream, _) = listener.accept().unwrap();
@@ -558,7 +562,7 @@ mod tests {
         });
         assert!(met.is_ok() && looks >= 2, "{met:?}");
         first.join().unwrap();
-        // Another file than the one that led there.
+        // A changed file ends the wait.
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let meeting = Meeting { address: listener.local_addr().unwrap(), ..meeting };
         let gone = come(&meeting, &place, &Member::this(), now() + Duration::from_secs(60), || false);

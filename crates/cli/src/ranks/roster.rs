@@ -1,26 +1,27 @@
-//! Who the ranks are: their machines and processors.
+//! The roster of ranks, with their machines and processors.
 
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::net::SocketAddr;
 
-/// A rank as the others know it.
+/// Description of a rank for the others.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Member {
-    /// The name of its machine.
+    /// Host name of the machine.
     pub host: String,
-    /// The same for ranks that see the same files and can share memory: the machine's boot, namespaces of processes and files, user.
+    /// Identifier shared by ranks with the same files and shareable memory: the machine's boot ID, process
+    /// and file namespaces, and user.
     pub machine: String,
-    /// The CPUs that it may use.
+    /// CPUs that the rank may use.
     pub cpus: String,
     /// Model and features of the processor.
     pub processor: String,
-    /// Where others connect to it; `None` until it listens.
+    /// Address for connections of other ranks; `None` until the rank listens.
     pub address: Option<SocketAddr>,
 }
 
 impl Member {
-    /// This process.
+    /// Describes this process.
     pub fn this() -> Member {
         let link = |name: &str| {
             let path = fs::read_link(format!("/proc/self/ns/{name}"));
@@ -42,7 +43,7 @@ impl Member {
     }
 }
 
-/// The name of this machine.
+/// Returns the host name of this machine.
 pub fn host_name() -> String {
     let name = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     name.trim().to_owned()
@@ -57,34 +58,34 @@ fn field(file: &str, name: &str) -> String {
 /// All ranks of a run.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Roster {
-    /// By rank.
+    /// Members, by rank.
     pub members: Vec<Member>,
-    /// True if ranks of one machine exchange over memory.
+    /// True if ranks of one machine exchange packets over shared memory.
     pub in_memory: bool,
 }
 
 impl Roster {
-    /// A rank's name in messages.
+    /// Label of a rank in messages.
     pub fn label(&self, rank: usize) -> String {
         match self.members.get(rank) {
             Some(member) => format!("rank {rank} ({})", member.host),
             None => format!("rank {rank}"),
         }
     }
-    /// The ranks of the same machine as this one, itself among them.
+    /// Ranks on the same machine as `rank`, itself included.
     pub fn neighbours(&self, rank: usize) -> Vec<usize> {
         let machine = &self.members[rank].machine;
         (0..self.members.len()).filter(|other| self.members[*other].machine == *machine).collect()
     }
-    /// The first rank of the same machine.
+    /// First rank on the same machine.
     pub fn keeper(&self, rank: usize) -> usize {
         self.neighbours(rank)[0]
     }
-    /// The first rank of each machine but the first one's.
+    /// First rank of each machine, except rank 0.
     pub fn other_keepers(&self) -> Vec<usize> {
         (1..self.members.len()).filter(|rank| self.keeper(*rank) == *rank).collect()
     }
-    /// The number of ranks that this one shares its CPUs with, itself among them.
+    /// Number of ranks with the same CPUs as `rank`, itself included.
     pub fn sharers(&self, rank: usize) -> usize {
         let cpus = &self.members[rank].cpus;
         self.neighbours(rank).into_iter().filter(|other| self.members[*other].cpus == *cpus).count()

@@ -1,4 +1,4 @@
-//! The ways between ranks: memory for those of one machine, a stream for each other pair.
+//! Connections between ranks: shared memory for ranks of one machine, a TCP stream for each other pair.
 
 use super::line::{LOOK, notice_loss};
 use super::rendezvous::connect;
@@ -14,11 +14,11 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 
-/// A stream to each rank that shares no memory with this one, by rank.
+/// Stream to each rank without shared memory, by rank.
 type Streams = Vec<Option<TcpStream>>;
 
 impl Ranks {
-    /// Makes this rank's exchange with all others, which together have `workers`.
+    /// Creates the exchange with all other ranks. `workers` is the number of workers of all ranks together.
     pub fn wire(&self, workers: usize) -> Result<Arc<CellExchange>, Failure> {
         let me = self.place.rank;
         let mesh = self.share_memory()?;
@@ -39,7 +39,7 @@ impl Ranks {
                 (exchange, Ok(has_ways))
             }
             Err(failure) => {
-                // The others need not wait for it.
+                // The others are notified at once, so that they do not wait.
                 match self.is_first() {
                     true => self.events.happen(Event::Part),
                     false => self.lines[0].tell(Event::Part),
@@ -62,14 +62,14 @@ impl Ranks {
         Ok(exchange)
     }
 
-    /// The memory that this rank shares with those of its machine; `None` if it has none with them.
+    /// Creates or opens the memory shared with ranks of this machine; `None` if any of them cannot open it.
     fn share_memory(&self) -> Result<Option<Mesh>, Failure> {
         let me = self.place.rank;
         let neighbours = self.roster.neighbours(me);
         let wanted = self.roster.in_memory && neighbours.len() > 1;
         let is_keeper = self.roster.keeper(me) == me;
         let mut mesh = None;
-        // The first rank of a machine makes the memory; the others open it by the descriptor that it has there.
+        // The first rank of a machine creates the memory; the others open it by that process's descriptor.
         let made = match wanted && is_keeper {
             true => Mesh::create(neighbours.len()).map(|made| {
                 let place = (std::process::id(), made.file().as_raw_fd());
@@ -88,18 +88,19 @@ impl Ranks {
             let file = OpenOptions::new().read(true).write(true).open(file).map(OwnedFd::from);
             mesh = file.and_then(|file| Mesh::join(file, neighbours.len(), number)).ok();
         }
-        // Where one may not open it, such as in a container of its own, all of the machine do without.
+        // If one rank cannot open it, such as in a container of its own, no rank of the machine uses it.
         let has = self.step(Ok(mesh.is_some()), Ok)?;
         Ok(mesh.filter(|_| neighbours.iter().all(|rank| has[*rank])))
     }
 
-    /// Streams to the ranks that this one shares no memory with: it connects to those before it and is connected to by those after it.
-    /// `None` if another rank has failed meanwhile, and tells why.
+    /// Creates the streams to ranks without shared memory: connects to those with lower ranks, and accepts
+    /// connections of those with higher ranks. Returns `None` after the loss of a rank, which is reported
+    /// elsewhere.
     fn connect_streams(&self, in_memory: bool) -> io::Result<Option<Streams>> {
         let me = self.place.rank;
         let neighbours = if in_memory { self.roster.neighbours(me) } else { vec![me] };
         let mut streams: Streams = (0..self.place.count).map(|_| None).collect();
-        // A rank that connects waits less long for the other's answer than that one waits for it: the one that cannot connect knows why.
+        // A connecting rank has the shorter timeout: it knows the cause of its failure, and reports first.
         let (answer, come) = (now() + self.patience * 3 / 4, now() + self.patience);
         let all_are_there = || !self.events.lost.load(SeqCst);
         for rank in (0..me).filter(|rank| !neighbours.contains(rank)) {
@@ -127,7 +128,7 @@ impl Ranks {
             match self.arrivals.packets(now() + LOOK) {
                 Some((rank, stream)) if later(&rank) && rank < streams.len() => {
                     notice_loss(&stream)?;
-                    // One that comes again has lost its first connection.
+                    // A second connection of a rank replaces its lost first one.
                     streams[rank] = Some(stream);
                 }
                 Some(_) => {}
@@ -165,7 +166,7 @@ mod tests {
         TcpListener::bind("127.0.0.1:0").unwrap()
     }
 
-    /// Rank `rank` of three, which the others believe to be at `address`.
+    /// Member `rank` of three, with `address` as known to the others.
     fn member(rank: usize, address: SocketAddr) -> Member {
         let host = format!("m{rank}");
         Member {
@@ -177,7 +178,8 @@ mod tests {
         }
     }
 
-    /// How each of three ranks ends its wiring, where the others connect to rank 1 at `address`, or at its own.
+    /// Results of the wiring at three ranks, where the others connect to rank 1 at `address`, or at its own
+    /// address.
     fn wire(address: Option<SocketAddr>) -> Vec<Result<(), String>> {
         let door = listener();
         let arrivals: Vec<Arrivals> = (0..3).map(|_| Arrivals::at(listener(), TOKEN).unwrap()).collect();
@@ -203,7 +205,7 @@ mod tests {
                 let ranks = Ranks::new(place, me, met, false, PATIENCE).unwrap();
                 let wired = ranks.wire(3);
                 let said = wired.as_ref().map(|_| ()).map_err(ToString::to_string);
-                // The others hear of the end.
+                // Notifies the others of the end.
                 let _ = ranks.end(wired.map(|_| 0));
                 said
             })
@@ -215,7 +217,7 @@ mod tests {
     #[test]
     fn a_rank_that_cannot_connect_says_so() {
         assert_eq!(wire(None), vec![Ok(()), Ok(()), Ok(())]);
-        // Bound, so that nobody else takes the port, and never listening.
+        // Bound but not listening, so that the port stays closed.
         let closed = socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
         bind(&closed, &SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0)).unwrap();
         let nobody = getsockname(&closed).unwrap().try_into().unwrap();

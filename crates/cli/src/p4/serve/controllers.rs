@@ -1,4 +1,4 @@
-//! Connections of controllers to a server.
+//! Controllers' connections to a server.
 
 use crate::failure::Failure;
 use belljar_p4runtime::Connections;
@@ -7,20 +7,20 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsFd;
 
-/// Connections at a time; further ones are closed at once.
+/// Upper bound on simultaneous connections; further ones are closed at once.
 const MAX_CONNECTIONS: usize = 256;
 
 struct Connection {
-    /// Its number at the server.
+    /// Number of the connection at the server.
     number: usize,
     stream: TcpStream,
-    /// Bytes that the server has given and the socket has not taken.
+    /// Output of the server that is not yet written to the socket.
     rest: Vec<u8>,
     input_ended: bool,
     broken: bool,
 }
 
-/// The listening socket and the connections.
+/// Listening socket and connections.
 pub struct Controllers {
     listener: TcpListener,
     address: SocketAddr,
@@ -37,12 +37,12 @@ impl Controllers {
         Ok(Self { listener, address, connections: Vec::new() })
     }
 
-    /// The address, with the port that the system chose if none was given.
+    /// Local address, with the port chosen by the system if none was given.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Adds what is to be waited for: the listener, then one descriptor a connection.
+    /// Adds the descriptors to poll: the listener, then one per connection.
     pub fn polled<'a>(&'a self, server: &impl Connections, polled: &mut Vec<PollFd<'a>>) {
         polled.push(PollFd::from_borrowed_fd(self.listener.as_fd(), PollFlags::IN));
         polled.extend(self.connections.iter().map(|connection| {
@@ -58,7 +58,7 @@ impl Controllers {
         1 + self.connections.len()
     }
 
-    /// Takes new connections, and gives the server what has come in the others.
+    /// Passes received bytes to the server, and accepts new connections.
     pub fn receive(&mut self, ready: &[PollFlags], server: &mut impl Connections) {
         for (connection, ready) in self.connections.iter_mut().zip(&ready[1..]) {
             if !ready.is_empty() {
@@ -66,7 +66,7 @@ impl Controllers {
             }
         }
         while let Ok((stream, _)) = self.listener.accept() {
-            // Small messages go at once.
+            // Small messages are sent at once.
             let ready = stream.set_nonblocking(true).and_then(|()| stream.set_nodelay(true));
             if ready.is_ok() && self.connections.len() < MAX_CONNECTIONS {
                 let number = server.accept();
@@ -81,7 +81,7 @@ impl Controllers {
         }
     }
 
-    /// Sends what the server has for controllers, and forgets connections that are over.
+    /// Writes the server's output to the controllers, and removes closed connections.
     pub fn transmit(&mut self, server: &mut impl Connections) {
         for connection in &mut self.connections {
             connection.transmit(server);

@@ -1,4 +1,4 @@
-//! The interfaces at the switch's ports.
+//! Network interfaces at the switch's ports.
 
 use crate::failure::Failure;
 use belljar_base::{Set, SimTime};
@@ -9,15 +9,15 @@ use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-/// Frames taken from an interface before the others have their turn.
+/// Upper bound on the frames received from one interface before the next one is served.
 const BATCH: usize = 256;
-/// Frames that wait for an interface that takes none; further ones are dropped.
+/// Upper bound on the frames queued for a busy interface; further ones are dropped.
 const WAITING: usize = 1_024;
 
-/// `PORT@INTERFACE` of the command line.
+/// Argument `PORT@INTERFACE`.
 #[derive(Clone, Debug)]
 pub struct Attachment {
-    /// The port's number.
+    /// Port number.
     pub port: u16,
     to: belljar_packetio::Attachment,
 }
@@ -39,20 +39,20 @@ impl FromStr for Attachment {
 struct Interface {
     number: u16,
     port: Box<dyn Port>,
-    /// Where the kernel tells the carrier.
+    /// File in /sys with the state of the carrier.
     carrier: Option<PathBuf>,
     waiting: VecDeque<Vec<u8>>,
     blocked: bool,
     dropped: u64,
-    /// The interface is gone for good.
+    /// True once the interface was removed.
     lost: bool,
 }
 
-/// All interfaces.
+/// All interfaces of the switch.
 pub struct Interfaces(Vec<Interface>);
 
 impl Interfaces {
-    /// Opens the interfaces of the command line, with receive rings of that many bytes.
+    /// Opens the interfaces of the command line. `ring_bytes` is the size of each receive ring.
     pub fn open(attachments: &[Attachment], ring_bytes: usize) -> Result<Self, Failure> {
         let ring = PacketOptions { ring_bytes, ..PacketOptions::default() };
         let mut numbers = Set::new();
@@ -82,12 +82,12 @@ impl Interfaces {
         Ok(Self(all))
     }
 
-    /// The number of interfaces.
+    /// Number of interfaces.
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Adds what is to be waited for, one descriptor an interface.
+    /// Adds the descriptors to poll, one per interface.
     pub fn polled<'a>(&'a self, polled: &mut Vec<PollFd<'a>>) {
         polled.extend(self.0.iter().map(|interface| {
             let flags = if interface.blocked { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN };
@@ -95,7 +95,7 @@ impl Interfaces {
         }));
     }
 
-    /// Gives the switch the frames that have come.
+    /// Passes received frames to the switch.
     pub fn receive(&mut self, ready: &[PollFlags], device: &mut SwitchDevice, now: SimTime) {
         for (interface, ready) in self.0.iter_mut().zip(ready) {
             if ready.is_empty() {
@@ -116,7 +116,7 @@ impl Interfaces {
         self.0.retain(|interface| !interface.lost);
     }
 
-    /// Takes the packets that leave the switch; whether there were any.
+    /// Transmits the packets that leave the switch. Returns true if there were any.
     pub fn send(&mut self, device: &mut SwitchDevice, now: SimTime) -> bool {
         let mut any = false;
         while let Some(leaving) = device.poll(now) {
@@ -129,18 +129,18 @@ impl Interfaces {
         any
     }
 
-    /// Gives the kernel what is queued.
+    /// Flushes the queued frames to the kernel.
     pub fn flush(&mut self) {
         for interface in &mut self.0 {
             interface.flush();
         }
     }
 
-    /// Tells the switch which interfaces have a carrier.
+    /// Reports the state of each interface's carrier to the switch.
     pub fn look_at_carriers(&self, device: &mut SwitchDevice, now: SimTime) {
         for interface in &self.0 {
             let up = match &interface.carrier {
-                // An interface that is down has no carrier to be read.
+                // The carrier of an interface that is down cannot be read.
                 Some(path) => std::fs::read_to_string(path).is_ok_and(|text| text.trim() == "1"),
                 None => true,
             };
@@ -148,7 +148,7 @@ impl Interfaces {
         }
     }
 
-    /// Prints what has gone through.
+    /// Prints the counters of all interfaces.
     pub fn report(&mut self) {
         self.0.iter_mut().for_each(Interface::report);
     }

@@ -1,4 +1,4 @@
-//! `belljar p4 serve`: the switch in real time, between interfaces and controllers.
+//! `belljar p4 serve`: the switch in real time, between network interfaces and controllers.
 
 mod controllers;
 mod interfaces;
@@ -61,7 +61,7 @@ pub struct Arguments {
     ring_bytes: usize,
 }
 
-/// Time between two looks at the carriers of interfaces.
+/// Interval between two checks of the interfaces' carriers.
 const CARRIERS: Duration = Duration::from_secs(1);
 
 /// Runs the switch until it is interrupted.
@@ -129,7 +129,7 @@ fn serve(
         if let Some((server, controllers)) = &mut thrift {
             controllers.receive(of_thrift, server);
         }
-        // A request may send packets, and a packet may be told to a controller.
+        // A request may send packets, and a packet may cause a message to a controller.
         loop {
             let moved = interfaces.send(device, clock.now());
             for text in server.tell_notifications(device, clock.epoch_ns()) {
@@ -148,12 +148,13 @@ fn serve(
         if let Some((server, controllers)) = &mut thrift {
             controllers.transmit(server);
         }
-        // A controller's bytes that found no room are taken now that its requests are carried out.
+        // Executed requests free buffer space, so further bytes of controllers are parsed.
         server.poll(device);
     }
 }
 
-/// Waits for a descriptor. A timeout would cost a packet some microseconds in dilated time, where calls with one are answered by the shim.
+/// Waits until a descriptor is ready. Under dilated time, the shim intercepts calls with a timeout, which
+/// would delay each packet by some microseconds; hence none is passed.
 fn wait(polled: &mut [PollFd<'_>]) -> Result<(), Failure> {
     match rustix::event::poll(polled, None) {
         Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
@@ -161,7 +162,8 @@ fn wait(polled: &mut [PollFd<'_>]) -> Result<(), Failure> {
     }
 }
 
-/// A stream that becomes readable at Ctrl-C, SIGTERM and SIGHUP. A second signal ends the process at once.
+/// Returns a stream that becomes readable at Ctrl-C, SIGTERM and SIGHUP. A second signal ends the process at
+/// once.
 fn stop_signal() -> Result<UnixStream, Failure> {
     let (mut to, from) = UnixStream::pair().map_err(Failure::run)?;
     let mut stopped = false;
@@ -170,7 +172,7 @@ fn stop_signal() -> Result<UnixStream, Failure> {
             std::process::exit(130);
         }
         stopped = true;
-        // The reader may have gone already.
+        // The reader may have been closed already.
         let _ = to.write_all(b".");
     })
     .map_err(Failure::run)?;

@@ -1,4 +1,4 @@
-//! The switch and its server as the command line describes them.
+//! Set-up of the switch and its server from the command line.
 
 use super::Arguments;
 use crate::failure::Failure;
@@ -12,7 +12,7 @@ use belljar_p4runtime::{Server, SwitchDevice};
 use std::fs;
 use std::path::Path;
 
-/// Makes the switch, loads its program and what its files set up.
+/// Creates the switch, loads its program, and applies the configuration files.
 pub fn switch(arguments: &Arguments) -> Result<(SwitchDevice, Server<SwitchDevice>), Failure> {
     let ports = arguments.interface.iter().map(|attachment| attachment.port + 1).max().unwrap_or(0);
     let config = SwitchConfig {
@@ -25,7 +25,7 @@ pub fn switch(arguments: &Arguments) -> Result<(SwitchDevice, Server<SwitchDevic
     let mut server = Server::new(arguments.device_id);
     let Some(path) = &arguments.program else { return Ok((device, server)) };
     let file = ProgramFile::read(path).map_err(Failure::usage)?;
-    // Loaded here first, for errors that name the file.
+    // Loaded here first, so that errors name the file.
     Program::from_text(&file.json).map_err(|error| Failure::usage(error.in_file(path)))?;
     let json = file.json.into_bytes();
     let given = match (&arguments.p4info, file.p4info) {
@@ -61,7 +61,7 @@ fn read(path: &Path) -> Result<Vec<u8>, Failure> {
     fs::read(path).map_err(|error| Failure::usage(format!("{}: cannot be read: {error}", path.display())))
 }
 
-/// Reads P4Info: text, or what is no text as binary.
+/// Parses P4Info in text or binary format.
 fn p4info(path: &Path, bytes: &[u8]) -> Result<P4Info, Failure> {
     let info = P4Info::from_file_content(bytes);
     info.map_err(|error| Failure::usage(format!("{}: {error}", path.display())))
