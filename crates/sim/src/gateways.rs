@@ -1,7 +1,7 @@
 //! The gateways of a run: interfaces of this machine, opened before it begins, and the clock that ties simulated to real time.
 
 use crate::device::{Gateway, Pace};
-use crate::run::RunOptions;
+use crate::options::RunOptions;
 use crate::simulators::Failure;
 use belljar_base::{HostId, Map, SimTime};
 use belljar_config::Experiment;

@@ -1,7 +1,7 @@
 //! The configuration of a host's kernel, as an experiment and its plan give it.
 
 use crate::fabric::Fabric;
-use crate::run::RunOptions;
+use crate::options::RunOptions;
 use belljar_base::{HostId, Seed};
 use belljar_config::topology::Interface;
 use belljar_config::{Experiment, Host as HostSettings, Model, PlacementSetting, StraceMode};

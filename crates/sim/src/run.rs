@@ -1,22 +1,20 @@
 //! Running a world from its first event to its last.
 
 use crate::cells::{self, CellExchange};
-use crate::debug::DebugHub;
 use crate::fabric::Fabric;
 use crate::flows;
-use crate::gateways::{Gateways, PacedClock, RealClock};
-use crate::live::Live;
+use crate::gateways::{Gateways, PacedClock};
 use crate::manifest;
-use crate::message::WorldNode;
 use crate::metrics;
+use crate::options::RunOptions;
 use crate::outcome;
-use crate::simulators::{SimulatorOptions, Simulators};
+use crate::simulators::Simulators;
 use crate::world;
-use belljar_base::activity::{Activity, Board, Phase};
+use crate::world_node::WorldNode;
+use belljar_base::activity::{Activity, Phase};
 use belljar_base::{HostId, Set, SimTime};
 use belljar_config::Experiment;
 use belljar_engine::{Cell, Ending, Engine, Options, Profile, Verdict};
-use belljar_kernel::Output;
 use belljar_plan::Plan;
 use belljar_results::names;
 use belljar_results::{ResultsError, ResultsFolder, Statistics, Writer};
@@ -24,40 +22,7 @@ use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
-
-/// Options of a run, beyond the experiment.
-#[derive(Clone, Debug)]
-pub struct RunOptions {
-    /// Where the standard streams of processes lead.
-    pub output: Output,
-    /// The working directory of all processes, if not their host's folder in the results.
-    pub working_directory: Option<PathBuf>,
-    /// Paths of this machine that guests see although they lie below a directory that starts empty
-    /// on a host, such as `/tmp`: the folder of the experiment file.
-    pub exposed: Vec<PathBuf>,
-    /// Set from outside, it makes hosts leave their window at once instead of finishing it. The
-    /// observer must say [`Verdict::Stop`] then.
-    pub interrupt: Arc<AtomicBool>,
-    /// Where debuggers come to the hosts.
-    pub debug: Arc<DebugHub>,
-    /// Where workers say what they are doing, for who looks on.
-    pub watched: Option<Arc<Board>>,
-    /// Other simulators.
-    pub simulators: SimulatorOptions,
-    /// This machine's clock; `None`: nothing is tied to real time.
-    pub real_clock: Option<RealClock>,
-    /// True if simulated time never goes ahead of real time, by more than a window.
-    pub paced: bool,
-    /// True if this machine has a processor that no worker uses.
-    pub idle_processor: bool,
-    /// Who looks at the run while it goes on, and may pause it: one that is neither tied to real time nor has several cells.
-    pub live: Option<Arc<Live>>,
-    /// Host and program (the name of its file) of processes that wait for a debugger
-    /// before their first instruction.
-    pub wait_for_debugger: Vec<(String, String)>,
-}
 
 /// Why a run could not be completed.
 #[derive(Debug, thiserror::Error)]

@@ -1,7 +1,7 @@
 //! Starting a simulator's process.
 
 use super::{Member, Reason};
-use crate::run::RunOptions;
+use crate::options::RunOptions;
 use belljar_config::Experiment;
 use belljar_config::topology::Simulator;
 use belljar_cosim::process::{Launch, Running};

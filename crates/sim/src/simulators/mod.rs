@@ -10,8 +10,8 @@ pub use outlook::{Outlook, Watched};
 pub use trace::ChannelTrace;
 
 use crate::device::ForeignSimulator;
+use crate::options::RunOptions;
 use crate::pci;
-use crate::run::RunOptions;
 use belljar_base::{HostId, Map};
 use belljar_channel::{SOCKET_NAME_MAX, SOCKET_PATH_MAX};
 use belljar_config::Experiment;

@@ -1,0 +1,56 @@
+//! A node of the world as the engine runs it: a host or a device.
+
+use crate::device::DeviceNode;
+use crate::message::Message;
+use crate::node::HostNode;
+use belljar_base::{EventKey, Footprint, SimTime};
+use belljar_engine::{Node, Outgoing};
+
+/// A node of the world.
+pub enum WorldNode {
+    /// A host, with a kernel and programs.
+    Host(Box<HostNode>),
+    /// A device: a switch, a router.
+    Device(Box<DeviceNode>),
+}
+
+impl Node for WorldNode {
+    type Message = Message;
+
+    fn deliver(&mut self, key: EventKey, message: Message) {
+        match self {
+            WorldNode::Host(host) => host.deliver(key, message),
+            WorldNode::Device(device) => device.deliver(key, message),
+        }
+    }
+    fn run_until(&mut self, limit: SimTime, out: &mut Vec<Outgoing<Message>>) {
+        match self {
+            WorldNode::Host(host) => host.run_until(limit, out),
+            WorldNode::Device(device) => device.run_until(limit, out),
+        }
+    }
+    fn next_event(&self) -> Option<SimTime> {
+        match self {
+            WorldNode::Host(host) => host.next_event(),
+            WorldNode::Device(device) => device.next_event(),
+        }
+    }
+    fn attend(&mut self) {
+        match self {
+            WorldNode::Host(host) => host.attend(),
+            WorldNode::Device(device) => device.attend(),
+        }
+    }
+    fn footprint(&self, footprint: &mut Footprint) {
+        if let WorldNode::Host(host) = self {
+            host.footprint(footprint);
+        }
+    }
+    /// Devices are at rest whenever nobody sends anything.
+    fn finished_at(&self) -> Option<SimTime> {
+        match self {
+            WorldNode::Host(host) => host.finished_at(),
+            WorldNode::Device(device) => device.finished_at(),
+        }
+    }
+}
