@@ -1,5 +1,5 @@
-//! Throughput of the state machine: one flow of 10 simulated seconds over 1 Gbit/s, its segments
-//! handed over in virtual time with nothing else in between. Run with
+//! Throughput of the state machine: one flow of 10 simulated seconds over 1 Gbit/s, whose segments are passed
+//! on in virtual time without any other component. Run with
 //! `perf stat -e task-clock cargo run --release -p belljar-tcp --example throughput`, or `time`.
 
 use belljar_base::{SimDuration, SimTime};
@@ -8,7 +8,7 @@ use belljar_wire::tcp::Packet;
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 
-/// One direction of the link: segments on their way in order of arrival, buffers to use again.
+/// One direction of the link: segments in transit in order of arrival, and buffers for reuse.
 #[derive(Default)]
 struct Pipe {
     free_at: SimTime,
@@ -62,7 +62,7 @@ fn main() {
             ends[end].take_events();
         }
         let arrivals = pipes.iter().filter_map(|pipe| pipe.flight.front().map(|&(_, at, _)| at));
-        // The device sent something: more may be queued.
+        // The device sent a packet: the connection may queue more.
         let departures = pipes[0].flight.iter().rev().take_while(|(departs, _, _)| *departs > now).last();
         let timers = ends.iter().filter_map(Connection::next_timer);
         let next = arrivals.chain(departures.map(|&(at, _, _)| at)).chain(timers).min();

@@ -8,15 +8,15 @@ use std::net::SocketAddr;
 
 /// Disposition of a segment in SYN-RECEIVED.
 pub(crate) enum Handshake {
-    /// It is dealt with.
+    /// The segment was processed completely.
     Done,
-    /// It acknowledges our SYN: go on with it as in ESTABLISHED.
+    /// The segment acknowledges our SYN; processing continues as in ESTABLISHED.
     Complete,
 }
 
 impl Connection {
-    /// A passive open by `syn`, which arrived at `local` from `remote`: SYN-RECEIVED, the SYN-ACK is
-    /// waiting to be transmitted. `syn` must have SYN and neither ACK nor RST.
+    /// Opens a connection passively for `syn`, which arrived at `local` from `remote`. The connection is in
+    /// SYN-RECEIVED, with its SYN-ACK pending. `syn` must have SYN and neither ACK nor RST.
     pub fn accept_syn(
         config: Config,
         local: SocketAddr,
@@ -34,8 +34,8 @@ impl Connection {
         connection
     }
 
-    /// A passive open by the ACK of a SYN cookie, from which the SYN is reconstructed: SYN-RECEIVED with the SYN-ACK
-    /// sent, who knows when.
+    /// Opens a connection passively for the ACK of a SYN cookie, from which the caller has reconstructed the
+    /// SYN. The connection is in SYN-RECEIVED; its SYN-ACK was sent at an unknown time.
     pub fn accept_cookie(
         config: Config,
         local: SocketAddr,
@@ -51,7 +51,7 @@ impl Connection {
         connection
     }
 
-    /// A segment in SYN-RECEIVED that passed the checks of sequence, RST and timestamps.
+    /// Processes a segment in SYN-RECEIVED that passed the checks of sequence, RST and timestamps.
     pub(crate) fn on_segment_syn_received(
         &mut self,
         segment: &Repr,
@@ -86,7 +86,8 @@ impl Connection {
         Handshake::Complete
     }
 
-    /// The peer's SYN came again: our SYN-ACK was lost. Limited in rate as all such answers are.
+    /// Retransmits the SYN-ACK for a duplicate SYN, which indicates that the SYN-ACK was lost. Limited in
+    /// rate like all answers to invalid segments.
     pub(crate) fn repeat_syn_ack(&mut self, now: SimTime) {
         let recently = self.stats.answered_again_at.is_some_and(|at| now.since(at) < CHALLENGE_INTERVAL);
         if !recently {
@@ -95,7 +96,8 @@ impl Connection {
         }
     }
 
-    /// A reset in SYN-RECEIVED: back to listening for a passive open, refused for an active one.
+    /// Processes a reset in SYN-RECEIVED. The error is `Reset` for a passive open and `Refused` for an active
+    /// one.
     pub(crate) fn on_reset_in_handshake(&mut self) {
         self.fail(if self.passive { TcpError::Reset } else { TcpError::Refused });
     }

@@ -1,5 +1,5 @@
-//! The acknowledgment field of an arriving segment: what it frees, what it measures, how the
-//! windows move.
+//! Processing of the acknowledgment field of an arriving segment: data acknowledged, round-trip and
+//! delivery-rate samples, and the send and congestion windows.
 
 use crate::congestion::AckSample;
 use crate::connection::Connection;
@@ -10,22 +10,22 @@ use crate::timers::Retransmit;
 use crate::{Events, Flags, Repr, seq64};
 use belljar_base::{SimDuration, SimTime};
 
-/// Results of a pass over the scoreboard.
+/// Segments that one ACK newly delivers, summarised over the scoreboard.
 #[derive(Default)]
 struct Delivery {
     segments: u32,
     newly_sacked: u32,
-    /// The transmission times of the first and the last segment that were sent only once.
+    /// Transmission times of the first and the last of these segments that were sent only once.
     first_sent: Option<SimTime>,
     last_sent: Option<SimTime>,
-    /// The transmission time of a segment that was newly selectively acknowledged and sent only once.
+    /// Transmission time of a segment that was newly selectively acknowledged and sent only once.
     sacked_sent: Option<SimTime>,
-    /// The stamp of the most recently sent segment, and when it was sent.
+    /// Transmission time and rate stamp of the most recently sent of these segments.
     newest: Option<(SimTime, RateStamp)>,
     retransmission_acked: bool,
-    /// The lowest segment that was never retransmitted and is now delivered.
+    /// Start of the lowest segment newly delivered that was never retransmitted.
     lowest_original: Option<u64>,
-    /// The lowest end of such a segment.
+    /// Lowest end of such a segment.
     lowest_original_end: Option<u64>,
 }
 
@@ -45,7 +45,7 @@ impl Delivery {
 }
 
 impl Connection {
-    /// Deals with the ACK field of an acceptable segment. False if the segment must be dropped.
+    /// Processes the ACK field of an acceptable segment. False if the segment must be dropped.
     pub(crate) fn process_ack(&mut self, segment: &Repr, payload_len: usize, now: SimTime) -> bool {
         let ack = seq64::unwrap(segment.ack, self.snd.una);
         let seq = seq64::unwrap(segment.seq, self.rcv.nxt);
@@ -164,8 +164,8 @@ impl Connection {
         }
     }
 
-    /// RFC 2018: marks what the blocks cover. Gives the end of the first if that is a DSACK
-    /// (RFC 2883).
+    /// Marks the segments that the SACK blocks cover (RFC 2018). Returns the end of the first block if it is
+    /// a DSACK (RFC 2883).
     fn process_sack(
         &mut self,
         segment: &Repr,
@@ -199,7 +199,7 @@ impl Connection {
         dsack.then_some(first_right)
     }
 
-    /// Marks the segments within `left..right`, skipping what the last ACK already reported.
+    /// Marks the segments within `left..right`, except those that the previous ACK already reported.
     fn mark_block(&mut self, left: u64, right: u64, delivery: &mut Delivery, now: SimTime) {
         let min_rtt = self.rtt.min();
         let mut at = left;
@@ -227,7 +227,8 @@ impl Connection {
         }
     }
 
-    /// RFC 8985, section 6.2, step 3: something sent once was delivered after something sent later.
+    /// Detects reordering (RFC 8985, section 6.2, step 3): a segment sent only once was delivered after a
+    /// segment sent later.
     fn note_reordering(&mut self, delivery: &Delivery) {
         if let Some(lowest) = delivery.lowest_original
             && self.highest_delivered > lowest
@@ -239,7 +240,7 @@ impl Connection {
             self.highest_delivered.max(self.snd.flight.highest_sacked()).max(self.snd.una);
     }
 
-    /// RFC 3522: the ACK answers a segment sent before the first retransmission.
+    /// True if the echoed timestamp is older than the first retransmission (RFC 3522).
     fn echoes_original(&self, segment: &Repr) -> bool {
         match (segment.options.timestamps, self.recovery.retransmit_stamp) {
             (Some(stamps), Some(at)) if self.stamps.enabled && stamps.echo != 0 => {
@@ -249,8 +250,8 @@ impl Connection {
         }
     }
 
-    /// RFC 6298, section 3, Karn's algorithm: never from a segment that was retransmitted, unless
-    /// by the echoed timestamp. Gives the sample for congestion control.
+    /// Takes a round-trip sample, from a retransmitted segment only by its echoed timestamp (Karn's
+    /// algorithm, RFC 6298, section 3). Returns the sample for congestion control.
     fn measure(
         &mut self,
         segment: &Repr,

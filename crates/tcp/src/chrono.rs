@@ -1,23 +1,23 @@
-//! Limits of sending and the time that each took: `tcpi_busy_time` and its parts.
+//! Accounting of what limits sending, and for how long: `tcpi_busy_time` and its parts.
 
 use crate::connection::Connection;
 use belljar_base::{SimDuration, SimTime};
 
-/// Limit: the reason for which a connection does not send.
+/// Reason for which a connection does not send.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Limit {
-    /// There is nothing to send.
+    /// Nothing to send.
     #[default]
     Idle,
     /// The congestion window or the path.
     Path,
     /// The peer's window.
     Window,
-    /// The send buffer: everything in it is sent, and the program waits for room.
+    /// The send buffer: all of it has been sent, and the program waits for space.
     Buffer,
 }
 
-/// Times spent under each limit.
+/// Time spent under each limit.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Chrono {
     limit: Limit,
@@ -34,18 +34,18 @@ impl Chrono {
         }
     }
 
-    /// True if there was nothing to send when that was last looked at.
+    /// True if there was nothing to send at the last `note_limit`.
     pub(crate) fn is_idle(&self) -> bool {
         self.limit == Limit::Idle
     }
 
-    /// The time under one limit.
+    /// Time spent under `limit` until `now`.
     pub(crate) fn of(&self, limit: Limit, now: SimTime) -> SimDuration {
         let running = if self.limit == limit { now.since(self.since) } else { SimDuration::ZERO };
         self.spent[limit as usize] + running
     }
 
-    /// The time with something to send or to be acknowledged.
+    /// Time with data to send or unacknowledged, until `now`.
     pub(crate) fn total(&self, now: SimTime) -> SimDuration {
         [Limit::Path, Limit::Window, Limit::Buffer]
             .into_iter()

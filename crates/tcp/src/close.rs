@@ -10,7 +10,7 @@ use belljar_base::{SimDuration, SimTime};
 const TIME_WAIT: SimDuration = SimDuration::from_secs(60);
 
 impl Connection {
-    /// `shutdown(SHUT_WR)`: FIN after what is buffered.
+    /// `shutdown(SHUT_WR)`: queues a FIN after the buffered data.
     pub fn shutdown_write(&mut self, now: SimTime) {
         if self.write_shut {
             return;
@@ -32,15 +32,15 @@ impl Connection {
         self.events |= Events::WRITABLE;
     }
 
-    /// `shutdown(SHUT_RD)`: reads give end of file once the buffer is empty; as on Linux data that
-    /// arrives later is still acknowledged and readable.
+    /// `shutdown(SHUT_RD)`: reads return end of file once the buffer is empty. As on Linux, data that arrives
+    /// later is still acknowledged and readable.
     pub fn shutdown_read(&mut self) {
         self.read_shut = true;
         self.events |= Events::READABLE | Events::READ_CLOSED;
     }
 
-    /// `close(2)` by the last owner: FIN, or a reset if received data was not read. The connection
-    /// goes on as an orphan until [`is_finished`](Self::is_finished).
+    /// `close(2)` of the last descriptor: sends a FIN, or a reset if received data is unread. The connection
+    /// continues as an orphan until [`is_finished`](Self::is_finished).
     pub fn close(&mut self, now: SimTime) {
         if self.orphan {
             return;
@@ -65,7 +65,8 @@ impl Connection {
         self.timers.keepalive = None;
     }
 
-    /// A reset and CLOSED at once: `SO_LINGER` with time 0, or the listening socket was closed.
+    /// Sends a reset and enters CLOSED at once: for `SO_LINGER` with time 0, and when the listening socket is
+    /// closed.
     pub fn abort(&mut self, now: SimTime) {
         self.orphan = true;
         if self.state != State::TimeWait && self.state != State::SynSent && self.state != State::Closed {
@@ -81,7 +82,7 @@ impl Connection {
         self.pending.reset = Some(reset);
     }
 
-    /// Makes the transitions that wait for our FIN to be acknowledged, after an ACK.
+    /// Makes the state transitions that follow the acknowledgment of our FIN.
     pub(crate) fn on_fin_acknowledged(&mut self, now: SimTime) {
         let acknowledged = self.snd.fin && self.snd.is_drained();
         if !acknowledged {
@@ -101,14 +102,15 @@ impl Connection {
         }
     }
 
-    /// Linux gives an orphan a limited time for the peer's FIN (`net.ipv4.tcp_fin_timeout`).
+    /// Limits the time that an orphan waits for the peer's FIN (Linux's `net.ipv4.tcp_fin_timeout`).
     fn limit_fin_wait_2(&mut self, now: SimTime) {
         if self.orphan && self.state == State::FinWait2 && self.timers.lifetime.is_none() {
             self.timers.lifetime = Some(now + self.config.fin_timeout);
         }
     }
 
-    /// The peer's FIN was received up to: "advance RCV.NXT over the FIN, and send an acknowledgment".
+    /// Processes the peer's FIN when all data before it has arrived: "advance RCV.NXT over the FIN, and send
+    /// an acknowledgment".
     pub(crate) fn on_fin(&mut self, now: SimTime) {
         self.pending.ack = true;
         self.events |= Events::READABLE | Events::READ_CLOSED;
@@ -172,9 +174,9 @@ impl Connection {
         Disposition::Consumed
     }
 
-    /// ICMP destination unreachable or the like was received for this connection. It ends a
-    /// handshake; later it is only remembered for when the connection times out.
-    /// With `IP_RECVERR` (`wanted`) one that does not end the connection is told of at once, too.
+    /// Processes an ICMP error, such as destination unreachable, for this connection. The error ends a
+    /// handshake. In later states it is stored and reported if the connection times out; with `IP_RECVERR`
+    /// (`wanted`) it is reported at once instead.
     pub fn on_unreachable(&mut self, error: TcpError, wanted: bool) {
         if matches!(self.state, State::SynSent | State::SynReceived) && !self.fast_open.unconfirmed {
             self.fail(error);
@@ -186,8 +188,8 @@ impl Connection {
         }
     }
 
-    /// ICMP "fragmentation needed": the path carries packets of `mtu` bytes, IP header included.
-    /// Takes a new path MTU: segments in flight that are too large are sent again in smaller pieces.
+    /// Processes ICMP "fragmentation needed": the path carries packets of at most `mtu` bytes, IP header
+    /// included. Segments in flight that exceed the new path MTU are retransmitted in smaller pieces.
     pub fn on_path_mtu(&mut self, mtu: u16, now: SimTime) {
         let headers = if self.remote.is_ipv4() { 40 } else { 60 };
         let mss = mtu.saturating_sub(headers);

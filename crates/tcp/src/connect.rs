@@ -8,7 +8,8 @@ use crate::{Config, Flags, Repr, State, TcpError, seq64};
 use belljar_base::{SimDuration, SimTime};
 use std::net::SocketAddr;
 
-/// Time until a SYN is repeated after a SYN-ACK for another SYN (Linux's `TCP_TIMEOUT_MIN`, two jiffies at 250 Hz).
+/// Delay before the SYN is retransmitted after a SYN-ACK that answers a different SYN: Linux's
+/// `TCP_TIMEOUT_MIN`, two jiffies at 250 Hz.
 const SYN_AGAIN: SimDuration = SimDuration::from_millis(8);
 
 impl Connection {
@@ -140,7 +141,8 @@ impl Connection {
             self.rtt.sample(rtt, una, nxt, now);
         }
         if self.recovery.timeouts > 1 {
-            // RFC 6298, section 5.7, and RFC 5681, section 3.1: a lost SYN means caution.
+            // RFC 6298, section 5.7, and RFC 5681, section 3.1: a lost SYN reduces the initial window to one
+            // segment.
             self.window.cwnd = 1;
         }
     }

@@ -1,4 +1,4 @@
-//! One end of a connection: its parts, and what is left when roles are taken out.
+//! One endpoint of a connection: its state, and the calls by which the program sends and receives.
 
 use crate::chrono::Chrono;
 use crate::congestion::{self, CongestionControl, Start, Window};
@@ -25,23 +25,23 @@ use std::net::SocketAddr;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Disposition {
-    /// The connection dealt with it.
+    /// The connection processed the segment.
     Consumed,
-    /// A SYN that may start a new connection in place of this one, which is in TIME-WAIT: forget
-    /// this connection and treat the SYN as one for no connection.
+    /// The segment is a SYN that may start a new connection; this one is in TIME-WAIT. The caller discards
+    /// this connection and processes the SYN as a segment for no connection.
     Reopen,
 }
 
-/// Description of a segment for the caller that sends it.
+/// Properties of an emitted segment that the caller needs to send it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SegmentMeta {
-    /// The bytes of payload.
+    /// Length of the payload in bytes.
     pub payload_len: usize,
-    /// The codepoint for the IP header.
+    /// ECN codepoint for the IP header.
     pub ecn: Ecn,
 }
 
-/// A segment that goes out although the ordinary rules would not send it.
+/// Segment that is sent although the ordinary rules would withhold it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Probe {
     /// The tail loss probe.
@@ -58,17 +58,19 @@ pub(crate) struct Pending {
     pub syn: bool,
     pub ack: bool,
     pub reset: Option<Repr>,
-    /// An ACK of less than everything, and whether it echoes a mark: it goes before all others.
+    /// Acknowledgment number of a partial ACK, and whether the ACK echoes a congestion mark. Sent before all
+    /// other ACKs.
     pub earlier_ack: Option<(u64, bool)>,
     pub probe: Option<Probe>,
-    /// The next data carries PSH wherever it ends.
+    /// The next data segment carries PSH, even if it does not end a write.
     pub push: bool,
-    /// The program has filled a buffer, before which everything is sent: what can go of it does not wait for more.
+    /// The program has filled a send buffer. Its data is sent as far as the windows allow, without waiting
+    /// for more.
     pub push_one: bool,
 }
 
 impl Pending {
-    /// True if nothing waits.
+    /// True if no control segment, ACK or probe is pending.
     pub(crate) fn is_empty(&self) -> bool {
         let Pending { syn, ack, reset, earlier_ack, probe, push: _, push_one: _ } = self;
         !ack && !syn && probe.is_none() && reset.is_none() && earlier_ack.is_none()
@@ -86,13 +88,13 @@ pub(crate) struct Stamps {
 }
 
 impl Stamps {
-    /// Our clock: milliseconds with a random start.
+    /// Our timestamp clock, in milliseconds from a random offset.
     pub(crate) fn clock(&self, now: SimTime) -> u32 {
         ((now.as_nanos() / 1_000_000) as u32).wrapping_add(self.offset)
     }
 }
 
-/// Options of the socket that count after the handshake, too.
+/// Socket options that remain effective after the handshake.
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
     pub nodelay: bool,
@@ -102,7 +104,7 @@ pub(crate) struct Settings {
     pub receive_low_water: usize,
 }
 
-/// Counters and times that only [`Info`](crate::Info) and timers read.
+/// Counters and times, read only by [`Info`](crate::Info) and by timers.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Stats {
     pub segments_in: u32,
@@ -119,23 +121,23 @@ pub(crate) struct Stats {
     pub bytes_acked: u64,
     pub data_sent_at: SimTime,
     pub ack_received_at: SimTime,
-    /// Anything at all from the peer.
+    /// Time of the last segment from the peer.
     pub heard_at: SimTime,
     pub challenged_at: Option<SimTime>,
-    /// Time at which the SYN-ACK was last repeated because the SYN came again.
+    /// Time of the last retransmission of the SYN-ACK for a duplicate SYN.
     pub answered_again_at: Option<SimTime>,
 }
 
-/// One end of a TCP connection. See the [crate's documentation](crate) for what to call when.
+/// One endpoint of a TCP connection. The [crate's documentation](crate) states the order of calls.
 #[derive(Debug)]
 pub struct Connection {
     pub(crate) local: SocketAddr,
     pub(crate) remote: SocketAddr,
     pub(crate) config: Config,
     pub(crate) state: State,
-    /// Opened by the peer's SYN.
+    /// True if the peer's SYN opened the connection.
     pub(crate) passive: bool,
-    /// Its SYN was answered with a cookie.
+    /// True if the peer's SYN was answered with a cookie.
     pub(crate) from_cookie: bool,
     pub(crate) opened_at: SimTime,
     /// Time of the first transmission of SYN or SYN-ACK.
@@ -170,10 +172,10 @@ pub struct Connection {
     pub(crate) probes_sent: u8,
     pub(crate) probing_since: Option<SimTime>,
     pub(crate) error: Option<TcpError>,
-    /// Soft error told by ICMP; reported if the connection times out.
+    /// Soft error reported by ICMP. The connection returns it if it times out.
     pub(crate) soft_error: Option<TcpError>,
     pub(crate) events: Events,
-    /// `close` was called: nobody reads, nobody writes.
+    /// True after `close`: no descriptor refers to the connection.
     pub(crate) orphan: bool,
     pub(crate) read_shut: bool,
     pub(crate) write_shut: bool,
@@ -263,7 +265,7 @@ impl Connection {
         }
     }
 
-    /// The handshake is complete.
+    /// Enters ESTABLISHED.
     pub(crate) fn establish(&mut self, now: SimTime) {
         self.state = State::Established;
         self.stats.established = true;
@@ -287,9 +289,10 @@ impl Connection {
         }
     }
 
-    /// Puts bytes into the send buffer, one buffer's worth at most; gives how many. To be called again,
-    /// after transmitting, until all are taken or it gives 0: when the send buffer is full, when [`can_send`](Self::can_send)
-    /// is false, and before the handshake is complete.
+    /// Appends bytes of `data` to the send buffer, at most one buffer's worth, and returns their number. The
+    /// caller transmits and repeats the call until all bytes are taken or the result is 0. The result is 0
+    /// when the send buffer is full, when [`can_send`](Self::can_send) is false, and before the handshake is
+    /// complete.
     pub fn send(&mut self, data: &[u8], now: SimTime) -> usize {
         if !self.can_send() || !self.may_exchange() {
             self.write_waiting = true;
@@ -306,32 +309,33 @@ impl Connection {
         n
     }
 
-    /// Moves received bytes to `out`; gives how many.
+    /// Moves received bytes to `out` and returns their number.
     pub fn recv(&mut self, out: &mut [u8], now: SimTime) -> usize {
         let n = self.rcv.read(out);
         self.after_read(n, now);
         n
     }
 
-    /// The first `n` received bytes, or all that there are, in pieces, without consuming them. They stay in order and
-    /// where they are until [`discard`](Self::discard).
+    /// The first `n` received bytes, or as many as there are, in pieces, without consuming them. The bytes
+    /// keep their order and their memory until [`discard`](Self::discard).
     pub fn received(&self, n: usize) -> impl Iterator<Item = &[u8]> {
         self.rcv.slices(n)
     }
 
-    /// The buffer of a packet ([`Payload::Owned`](crate::Payload)) whose bytes have been consumed, for another use.
+    /// A packet buffer ([`Payload::Owned`](crate::Payload)) whose bytes have all been consumed, for reuse.
     pub fn take_spent(&mut self) -> Option<Vec<u8>> {
         self.rcv.spent()
     }
 
-    /// Drops up to `n` received bytes (`MSG_TRUNC`); gives how many.
+    /// Drops up to `n` received bytes (`MSG_TRUNC`) and returns their number.
     pub fn discard(&mut self, n: usize, now: SimTime) -> usize {
         let n = self.rcv.drop_front(n);
         self.after_read(n, now);
         n
     }
 
-    /// The program has taken `n` bytes: the window may be worth announcing (`tcp_cleanup_rbuf`).
+    /// Announces the window if the `n` bytes that the program has consumed opened it far enough
+    /// (`tcp_cleanup_rbuf`).
     fn after_read(&mut self, n: usize, now: SimTime) {
         if n == 0 {
             return;
@@ -349,8 +353,8 @@ impl Connection {
                 return;
             }
         }
-        // RFC 9293, section 3.8.6.2.2: announce the window once it has grown enough; Linux: to
-        // twice of what is left of it.
+        // RFC 9293, section 3.8.6.2.2: announce the window once it has grown enough; Linux: to twice its
+        // remaining size.
         let left = self.rcv.window_left();
         if 2 * u64::from(left) <= u64::from(self.rcv.clamp) {
             let window = self.rcv.select_window();
@@ -360,14 +364,14 @@ impl Connection {
         }
     }
 
-    /// Ends the connection with an error that the program will see.
+    /// Ends the connection with an error, which is reported to the program.
     pub(crate) fn fail(&mut self, error: TcpError) {
         self.error = Some(error);
         self.events |= Events::ERROR;
         self.enter_closed();
     }
 
-    /// CLOSED: no timer runs, nothing is kept but received bytes that were not read.
+    /// Enters CLOSED: stops all timers and discards everything but unread received bytes.
     pub(crate) fn enter_closed(&mut self) {
         if self.state == State::Closed {
             return;

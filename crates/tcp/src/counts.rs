@@ -1,37 +1,38 @@
-//! Counters that Linux keeps for all connections together, for `/proc/net/netstat`.
+//! Event counters that Linux keeps across all connections and shows in `/proc/net/netstat`.
 
 use crate::connection::Connection;
 
-/// Makes the events and their names in the columns of Linux from one list.
+/// Defines the events and their Linux column names from one list.
 macro_rules! counted {
     ($($(#[$doc:meta])* $event:ident = $name:literal,)*) => {
-        /// Something that is counted, by Linux's name for it (`LINUX_MIB_*`).
+        /// Counted event, by Linux's name for it (`LINUX_MIB_*`).
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub(crate) enum Counted { $($(#[$doc])* $event,)* }
-        /// The names of the counters in `/proc/net/netstat`, in the order of [`Counts`].
+        /// Names of the counters in `/proc/net/netstat`, in the order of [`Counts`].
         pub const COUNT_NAMES: &[&str] = &[$($name,)*];
     };
 }
 
 counted! {
-    /// A delayed ACK's time was over.
+    /// The delayed-ACK timer expired.
     DelayedAck = "DelayedACKs",
-    /// A segment was older than one before, by its timestamp.
+    /// A segment's timestamp was older than that of an earlier segment.
     Paws = "PAWSEstab",
     RenoRecovery = "TCPRenoRecovery",
     SackRecovery = "TCPSackRecovery",
-    /// A recovery proved needless: when all was acknowledged, before, by D-SACKs, after a timeout.
+    /// A recovery proved spurious: at its end (`FullUndo`), by a partial ACK, by D-SACKs, or after a timeout.
     FullUndo = "TCPFullUndo",
     PartialUndo = "TCPPartialUndo",
     DsackUndo = "TCPDSACKUndo",
     LossUndo = "TCPLossUndo",
-    /// F-RTO found a timeout spurious.
+    /// F-RTO detected a spurious timeout.
     SpuriousTimeout = "TCPSpuriousRTOs",
     FastRetransmission = "TCPFastRetrans",
     SlowStartRetransmission = "TCPSlowStartRetrans",
     LossProbe = "TCPLossProbes",
     LossProbeRecovery = "TCPLossProbeRecovery",
-    /// The first timeout came in recovery, after another one, or with something selectively acknowledged.
+    /// The first timeout occurred in recovery, after another timeout, or with segments selectively
+    /// acknowledged.
     RenoRecoveryFail = "TCPRenoRecoveryFail",
     SackRecoveryFail = "TCPSackRecoveryFail",
     LossFailure = "TCPLossFailures",
@@ -39,7 +40,7 @@ counted! {
     SackFailure = "TCPSackFailures",
     DsackReceived = "TCPDSACKRecv",
     DsackOutOfOrderReceived = "TCPDSACKOfoRecv",
-    /// Closed with data that nobody had read.
+    /// The connection was closed with unread data.
     AbortOnClose = "TCPAbortOnClose",
     AbortOnTimeout = "TCPAbortOnTimeout",
     ChallengeAck = "TCPChallengeACK",
@@ -50,7 +51,7 @@ counted! {
     KeepaliveProbe = "TCPKeepAlive",
     MtuProbeFail = "TCPMTUPFail",
     MtuProbeSuccess = "TCPMTUPSuccess",
-    /// TIME-WAIT, or FIN-WAIT-2 without an owner, is over.
+    /// TIME-WAIT, or an orphan's FIN-WAIT-2, ended.
     TimeWait = "TW",
 }
 
@@ -61,7 +62,7 @@ pub const COUNTS: usize = COUNT_NAMES.len();
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Tally {
     counts: [u32; COUNTS],
-    /// Bits of the counters that are not 0.
+    /// Bit set of the counters that are not 0.
     changed: u32,
 }
 

@@ -1,6 +1,5 @@
-//! Congestion window validation (RFC 2861, RFC 7661) as Linux does it: the window decays and does not grow while
-//! something else limits sending; and the growth of the send
-//! buffer with the window.
+//! Congestion window validation (RFC 2861, RFC 7661) as Linux does it: the window decays and does not grow
+//! while another limit applies. Also the growth of the send buffer with the window.
 
 use crate::Events;
 use crate::congestion::INITIAL_WINDOW;
@@ -10,16 +9,16 @@ use belljar_base::SimTime;
 /// Use of the congestion window.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct WindowUse {
-    /// The window was full at some time in the present round trip.
+    /// True if the window was full at some time in the present round trip.
     limited: bool,
-    /// The most segments in flight in it.
+    /// Most segments in flight in the present round trip.
     max_in_flight: u32,
-    /// It ends when this is acknowledged.
+    /// Sequence number whose acknowledgment ends the present round trip.
     round_end: u64,
-    /// The most segments in flight since `stamp`, when the window was last the limit.
+    /// Most segments in flight since `stamp`, the last time at which the window was the limit.
     used: u32,
     stamp: SimTime,
-    /// New data was sent since this was last looked at.
+    /// True if new data was sent since the last `validate_window`.
     pub sent: bool,
 }
 
@@ -29,7 +28,7 @@ impl Connection {
     pub(crate) fn validate_window(&mut self, waits: bool, now: SimTime) {
         let in_flight = self.snd.flight.len();
         let limited = waits || self.in_flight() >= self.window.cwnd;
-        // Retransmissions alone say nothing about what the program would send.
+        // Retransmissions alone do not indicate how much the program would send.
         let held_back = limited && self.snd.nxt < self.snd.end();
         if !std::mem::take(&mut self.window_use.sent) && !held_back {
             return;
@@ -48,11 +47,12 @@ impl Connection {
         }
         let usage = &mut self.window_use;
         usage.used = usage.used.max(in_flight);
-        // RFC 2861, section 3.1: a window that was not used for a timeout decays towards its use.
+        // RFC 2861, section 3.1: a window that was not filled for a retransmission timeout decays towards its
+        // use.
         let decays = self.config.slow_start_after_idle && !self.congestion.rules_window();
         if decays && now.since(usage.stamp) >= self.rtt.rto() {
             let used = usage.used.max(INITIAL_WINDOW);
-            // Not while the program waits for room (`SOCK_NOSPACE`).
+            // Not while the program waits for send buffer space (`SOCK_NOSPACE`).
             if self.recovery.is_open() && !self.write_waiting && used < self.window.cwnd {
                 self.window.ssthresh = self.window.ssthresh.max(self.window.cwnd / 4 * 3);
                 self.window.cwnd = (self.window.cwnd + used) / 2;
@@ -62,14 +62,14 @@ impl Connection {
         }
     }
 
-    /// True if the window may grow: it was full, or in slow start at least half full.
+    /// True if the window may grow: it was full, or at least half full in slow start.
     pub(crate) fn is_window_limited(&self) -> bool {
         self.window_use.limited
             || (self.window.in_slow_start() && self.window.cwnd < 2 * self.window_use.max_in_flight)
     }
 
-    /// RFC 5681, section 4.1: after an idle timeout the window is no longer known to be good; it
-    /// halves for each timeout that has passed.
+    /// Reduces the window after an idle period (RFC 5681, section 4.1): it is halved for each retransmission
+    /// timeout that has passed.
     pub(crate) fn restart_after_idle(&mut self, now: SimTime) {
         if !self.config.slow_start_after_idle
             || self.congestion.rules_window()
@@ -95,14 +95,14 @@ impl Connection {
         self.window_use.used = 0;
     }
 
-    /// Linux's `tcp_sndbuf_expand`: room for twice the window, because recovery needs one to keep
-    /// and one to send, at what a segment costs Linux.
+    /// Grows the send buffer to twice the congestion window, at Linux's memory cost per segment
+    /// (`tcp_sndbuf_expand`): recovery needs one window of data to retransmit and one to send.
     pub(crate) fn expand_send_buffer(&mut self) {
         if self.snd.limit_locked {
             return;
         }
-        // Room for headers and for what describes the buffer's pages, in an allocation of a power of two, and the buffer's
-        // own description, as Linux 6.18 counts them: 2,304 bytes for a segment of 1,460.
+        // Linux 6.18 allocates headers, page descriptors and payload in a power of two, and the buffer
+        // descriptor besides: 2,304 bytes for a segment of 1,460.
         const HEADERS: usize = 512;
         const BUFFER_HEAD: usize = 256;
         let mss = self.snd.mss.max(usize::from(self.snd.mss_limit));

@@ -1,21 +1,21 @@
-//! Explicit congestion notification, the classic kind (RFC 3168).
+//! Classic explicit congestion notification (RFC 3168).
 
 use crate::connection::Connection;
 use crate::recovery::Phase;
 use crate::{Ecn, EcnPolicy, Flags, Repr, State};
 
-/// ECN state of a connection in both directions.
+/// ECN state of a connection, in both directions.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct EcnState {
-    /// Both sides agreed.
+    /// Both endpoints have agreed to use ECN.
     pub enabled: bool,
-    /// A codepoint of the peer's was seen.
+    /// The peer has sent a packet with an ECN codepoint.
     pub seen: bool,
-    /// A mark was received: every segment carries ECE until the peer answers with CWR.
+    /// A mark was received. Every segment carries ECE until the peer answers with CWR.
     echoing: bool,
-    /// The window was reduced: the next new data carries CWR.
+    /// The window was reduced. The next new data segment carries CWR.
     announce: bool,
-    /// The last data segment was marked (RFC 8257's DCTCP.CE).
+    /// The last data segment was marked (DCTCP.CE of RFC 8257).
     marked: bool,
 }
 
@@ -24,7 +24,7 @@ impl Connection {
     pub(crate) fn ecn_handshake_flags(&self, is_reply: bool) -> Flags {
         match self.config.ecn {
             _ if is_reply && self.ecn.enabled => Flags::ECE,
-            // RFC 3168, section 6.1.1.1: a SYN that was lost may have been lost for these flags.
+            // RFC 3168, section 6.1.1.1: the flags may be the reason for which a SYN was lost.
             _ if !is_reply && self.asks_for_ecn() && self.recovery.timeouts == 0 => Flags::ECE | Flags::CWR,
             _ => Flags::empty(),
         }

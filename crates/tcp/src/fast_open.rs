@@ -1,6 +1,6 @@
-//! TCP Fast Open (RFC 7413) as Linux does it: data in the SYN, which a server that knows the cookie hands to its program
-//! and answers before the handshake is complete. Cookies are the caller's: it keeps those of servers and makes and checks
-//! its own.
+//! TCP Fast Open (RFC 7413) as Linux does it: data in the SYN, which a server delivers to its program and
+//! answers before the handshake is complete if the SYN carries a valid cookie. The caller manages the
+//! cookies: it stores those of servers, and generates and verifies its own.
 
 use crate::connection::Connection;
 use crate::received::Payload;
@@ -9,15 +9,17 @@ use belljar_base::SimTime;
 use belljar_wire::tcp::FastOpen;
 use std::net::SocketAddr;
 
-/// Bytes that a SYN with data leaves free for options that somebody on the way may add (Linux's `MAX_TCP_OPTION_SPACE`).
+/// Bytes that a SYN with data leaves free for options that middleboxes may add (Linux's
+/// `MAX_TCP_OPTION_SPACE`).
 const OPTION_SPACE: usize = 40;
-/// Linux has one fragment of a page for the data of a SYN (`SKB_FRAG_PAGE_ORDER`).
+/// Maximum length of the data in a SYN, in bytes; Linux holds it in one page fragment
+/// (`SKB_FRAG_PAGE_ORDER`).
 const SYN_DATA_MAX: usize = 32_768;
 
-/// Why data did not go in the SYN, or was not taken there (`tcpi_fastopen_client_fail`).
+/// Reason for which data was not sent in the SYN or not accepted there (`tcpi_fastopen_client_fail`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FastOpenFailure {
-    /// It did, or nobody asked for it.
+    /// The data was accepted, or Fast Open was not requested.
     #[default]
     None,
     /// There was no cookie for the server.
@@ -28,37 +30,38 @@ pub enum FastOpenFailure {
     SynRetransmitted,
 }
 
-/// Fast Open answer of a server's SYN-ACK, to be cached for the next connection with it.
+/// Fast Open option of a server's SYN-ACK, to be cached for the next connection to that server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FastOpenAnswer {
-    /// The greatest segment that the server takes.
+    /// MSS that the server announced.
     pub mss: u16,
-    /// The cookie that it gave.
+    /// Cookie that the server issued.
     pub cookie: Option<FastOpen>,
-    /// It was asked for a cookie and gave none; the number is 1, or 2 if it was asked in the experimental form.
+    /// Nonzero if the server was asked for a cookie and issued none: 1, or 2 for a request in the
+    /// experimental form.
     pub refused: u8,
 }
 
-/// One connection's part of Fast Open.
+/// Fast Open state of one connection.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct FastOpening {
-    /// The option that our SYN or SYN-ACK carries.
+    /// Option that our SYN or SYN-ACK carries.
     pub option: Option<FastOpen>,
-    /// The SYN waits for data to carry.
+    /// The SYN is held back until there is data for it.
     pub deferred: bool,
-    /// Our SYN carried the option, and whether in its experimental form.
+    /// `Some` if our SYN carried the option; true if in its experimental form.
     pub asked: Option<bool>,
     /// Our SYN carried data.
     pub sent_data: bool,
-    /// Data in the SYN arrived.
+    /// The receiver accepted the data in the SYN.
     pub data_taken: bool,
-    /// Opened by a SYN with cookie.
+    /// The connection was opened by a SYN with a cookie.
     pub child: bool,
-    /// True for a Fast Open connection whose SYN-ACK is not acknowledged yet.
+    /// The SYN-ACK of a Fast Open connection is not acknowledged yet.
     pub unconfirmed: bool,
     pub failure: FastOpenFailure,
     pub answer: Option<FastOpenAnswer>,
-    /// Timeouts make it likely that somebody on the way drops such connections.
+    /// Timeouts indicate a middlebox that drops Fast Open connections.
     pub black_hole: bool,
 }
 
@@ -69,14 +72,15 @@ impl Connection {
         self.fast_open.deferred = true;
     }
 
-    /// True if the SYN is being held back.
+    /// True if the SYN is held back.
     pub fn is_deferred(&self) -> bool {
         self.fast_open.deferred
     }
 
-    /// Lets the SYN, which was not transmitted yet, carry `option`, and with a cookie as much of `data` as there is room
-    /// for: `mss` is what the server was found to take before. `None` stands for data without a cookie. Gives how many bytes
-    /// went into the send buffer. The server's answer is [`take_fast_open_answer`](Self::take_fast_open_answer).
+    /// Puts `option` into the SYN, which must not have been transmitted yet. With a cookie, or with `None`
+    /// (data without a cookie), the SYN also carries as much of `data` as fits; `mss` is the MSS cached for
+    /// the server. Returns the number of bytes added to the send buffer.
+    /// [`take_fast_open_answer`](Self::take_fast_open_answer) returns the server's answer.
     pub fn fast_open(
         &mut self,
         option: Option<FastOpen>,
@@ -108,7 +112,7 @@ impl Connection {
         taken
     }
 
-    /// True if timeouts have made it likely that somebody on the way drops connections with Fast Open; tells once.
+    /// True, once, if timeouts indicate a middlebox that drops Fast Open connections.
     pub fn take_fast_open_black_hole(&mut self) -> bool {
         std::mem::take(&mut self.fast_open.black_hole)
     }
@@ -125,17 +129,18 @@ impl Connection {
         self.fast_open.failure
     }
 
-    /// True if data in the SYN, ours or the peer's, has arrived.
+    /// True if the data in the SYN, ours or the peer's, was accepted.
     pub fn syn_data_taken(&self) -> bool {
         self.fast_open.data_taken
     }
 
-    /// The Fast Open answer of the server's SYN-ACK, given once.
+    /// The Fast Open answer of the server's SYN-ACK, returned once.
     pub fn take_fast_open_answer(&mut self) -> Option<FastOpenAnswer> {
         self.fast_open.answer.take()
     }
 
-    /// The segment that is the first SYN carries the data; it is in flight from then on.
+    /// The sequence range of the data that the SYN carries, empty for a retransmission. The data counts as in
+    /// flight from then on.
     pub(crate) fn syn_payload(&mut self, now: SimTime) -> (u64, u64) {
         let (start, end) = (self.snd.initial + 1, self.snd.data_end());
         if !self.fast_open.sent_data || self.recovery.timeouts > 0 || end == start {
@@ -150,8 +155,8 @@ impl Connection {
         (start, end)
     }
 
-    /// The SYN-ACK to a SYN with the option or data has arrived (`tcp_rcv_fastopen_synack`). False if the data must be sent
-    /// again, which is all that is to be done then.
+    /// Processes the SYN-ACK that answers a SYN with the option or with data (`tcp_rcv_fastopen_synack`).
+    /// False if the data must be retransmitted; the caller then does nothing else.
     pub(crate) fn on_fast_open_answer(&mut self, segment: &Repr) -> bool {
         if self.fast_open.asked.is_none() && !self.fast_open.sent_data {
             return true;
@@ -190,8 +195,9 @@ impl Connection {
         false
     }
 
-    /// A passive open by a SYN with a good cookie: SYN-RECEIVED, the SYN-ACK is waiting to be transmitted, and the program
-    /// may read `payload` and write at once. `syn` must have SYN and neither ACK, RST nor FIN; `option` is for the SYN-ACK.
+    /// Opens a connection passively for a SYN with a valid cookie. The connection is in SYN-RECEIVED with its
+    /// SYN-ACK pending, and the program may read `payload` and write at once. `syn` must have SYN and neither
+    /// ACK, RST nor FIN. `option` is the option of the SYN-ACK.
     #[allow(clippy::too_many_arguments)]
     pub fn accept_fast_open(
         config: Config,
@@ -224,17 +230,17 @@ impl Connection {
         connection
     }
 
-    /// Lets the SYN-ACK of [`accept_syn`](Self::accept_syn) carry a cookie.
+    /// Puts a cookie into the SYN-ACK of [`accept_syn`](Self::accept_syn).
     pub fn give_cookie(&mut self, option: FastOpen) {
         self.fast_open.option = Some(option);
     }
 
-    /// Opened by a SYN with a cookie, and the SYN-ACK is not acknowledged yet.
+    /// True if a SYN with a cookie opened the connection and the SYN-ACK is not acknowledged yet.
     pub fn is_unconfirmed(&self) -> bool {
         self.fast_open.unconfirmed
     }
 
-    /// Data may be sent and received: past the handshake, or Fast Open goes before it.
+    /// True if data may be sent and received: after the handshake, or during it with Fast Open.
     pub(crate) fn may_exchange(&self) -> bool {
         self.state.is_synchronised() || self.fast_open.unconfirmed && self.state == State::SynReceived
     }

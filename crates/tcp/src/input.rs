@@ -1,5 +1,5 @@
-//! The arrival of a segment (RFC 9293, section 3.10.7), from the checks that protect the connection
-//! to the data for the program.
+//! Processing of an arriving segment (RFC 9293, section 3.10.7), from the acceptability checks to the
+//! delivery of its data.
 
 use crate::accept::Handshake;
 use crate::connection::{Connection, Disposition};
@@ -15,7 +15,7 @@ const PAWS_LIFE: SimDuration = SimDuration::from_secs(24 * 24 * 3600);
 pub(crate) const CHALLENGE_INTERVAL: SimDuration = SimDuration::from_millis(500);
 
 impl Connection {
-    /// A segment of this connection arrived, its checksum verified.
+    /// Processes a segment of this connection. The caller has verified its checksum.
     pub fn on_segment<'a>(
         &mut self,
         segment: &Repr,
@@ -103,7 +103,7 @@ impl Connection {
         }
     }
 
-    /// PAWS, the window, RST and SYN: whether the segment may be processed any further.
+    /// Checks PAWS, the window, RST and SYN. True if processing of the segment continues.
     fn is_acceptable(&mut self, segment: &Repr, seq: u64, end: u64, now: SimTime) -> bool {
         // RFC 7323, section 5.3, R1: "If there is a Timestamps option in the arriving segment,
         // SEG.TSval < TS.Recent [..], and the RST bit is not set, treat the arriving segment as not
@@ -160,14 +160,14 @@ impl Connection {
         }
         match self.state {
             State::SynReceived => self.on_reset_in_handshake(),
-            // Linux: a peer that resets after its FIN does not want what we still send.
+            // Linux: a reset after the peer's FIN refuses the data that we still send.
             State::CloseWait => self.fail(TcpError::BrokenPipe),
             _ => self.fail(TcpError::Reset),
         }
     }
 
-    /// The answer to a segment that is not acceptable: an ACK, with a DSACK for data that was
-    /// received before. Answers to segments without data are limited in rate.
+    /// Answers a segment that is not acceptable with an ACK, which carries a DSACK for data received before.
+    /// Answers to segments without data are limited in rate.
     fn answer_invalid(&mut self, segment: &Repr, seq: u64, end: u64, now: SimTime) {
         if segment.has(Flags::SYN) || end == seq {
             return self.send_challenge_ack(now);
@@ -196,7 +196,7 @@ impl Connection {
         let len = payload.len();
         if !self.state.may_receive() {
             // "This should not occur since a FIN has been received from the remote side. Ignore the
-            // segment text." What comes again is acknowledged again.
+            // Retransmitted text is acknowledged again.
             self.pending.ack = true;
             return;
         }
@@ -208,7 +208,7 @@ impl Connection {
             // RFC 9293, section 3.6.1: "If [..] new data is received after CLOSE is called, its TCP
             // implementation SHOULD send a RST to show that data was lost."
             self.pending.reset = crate::reset_for(segment, payload.len());
-            // Linux: who has only shut the connection is told, as if the peer had reset it.
+            // Linux: a connection that was shut down but not closed reports the error of a reset by the peer.
             return if self.orphan { self.enter_closed() } else { self.fail(TcpError::Reset) };
         }
         let had_holes = self.rcv.has_holes();
@@ -277,8 +277,8 @@ impl Connection {
         }
     }
 
-    /// Out-of-order data is waiting: its ACK goes at once, or where several would follow each other
-    /// closely with the next ones, within a twentieth of the round trip and 1 ms at most.
+    /// Delays the ACK of out-of-order data, so that one ACK covers several segments in close succession: by
+    /// at most a twentieth of the round trip, and at most 1 ms. Otherwise the ACK is sent at once.
     fn compress_ack(&mut self, now: SimTime) {
         let most = self.config.compressed_acks;
         if !self.sack_enabled || !self.delack.may_compress(self.rcv.nxt, most) {
@@ -290,12 +290,12 @@ impl Connection {
         self.timers.compressed_ack.get_or_insert(now + delay);
     }
 
-    /// `tcp_measure_rcv_mss`: the greatest payload seen is what the peer calls a full segment.
+    /// `tcp_measure_rcv_mss`: takes the largest payload seen as the peer's full segment size.
     fn measure_peer_mss(&mut self, segment: &Repr, len: usize) {
         let len = len as u32;
         if len >= self.rcv.mss {
             self.rcv.measure_segment(len);
-            // The end of a message that fills its segment exactly: its sender may wait for the ACK.
+            // A segment that its message fills exactly: the peer may wait for the ACK.
             self.delack.pushed |= segment.has(Flags::PSH);
         } else if len > 0 {
             self.delack.pushed = true;

@@ -1,7 +1,7 @@
-//! A sans-IO TCP that behaves as Linux's does: segments, timers and the program's calls go in,
-//! segments and events come out. It has no clock (`now` is passed in), no sockets and no random
-//! numbers (the caller gives the initial sequence number), and its memory is bounded by the buffer
-//! sizes of its [`Config`].
+//! A sans-IO TCP that behaves as Linux's does. Its inputs are segments, timers and the program's calls; its
+//! outputs are segments and events. It has no clock (`now` is an argument), no sockets and no random numbers
+//! (the caller supplies the initial sequence number), and its memory is bounded by the buffer sizes of its
+//! [`Config`].
 //!
 //! # Contract
 //!
@@ -10,16 +10,17 @@
 //! [`send`](Connection::send), [`recv`](Connection::recv), [`close`](Connection::close), the option
 //! setters, and when the device has sent queued bytes) the caller
 //!
-//! 1. calls [`poll_transmit`](Connection::poll_transmit) until it gives `None`, wrapping each segment in IP; whoever shows
-//!    it to somebody has its checksum computed before ([`belljar_wire::tcp::fill_checksum`]),
-//! 2. takes [`take_events`](Connection::take_events) and wakes those who wait,
+//! 1. calls [`poll_transmit`](Connection::poll_transmit) until it returns `None`, and wraps each segment in
+//!    IP. A caller that exposes the segment outside the emulation computes its checksum first
+//!    ([`belljar_wire::tcp::fill_checksum`]).
+//! 2. takes [`take_events`](Connection::take_events) and wakes the waiters,
 //! 3. sets its timer to [`next_timer`](Connection::next_timer) and calls `on_timer` then,
 //! 4. forgets the connection when [`is_finished`](Connection::is_finished).
 //!
 //! # Opening
 //!
-//! Active: [`Connection::connect`]. Passive: a [`Listener`] says what to do with a SYN that finds no connection;
-//! the caller keeps the table of connections by address and port.
+//! Active: [`Connection::connect`]. Passive: a [`Listener`] decides about a SYN that matches no connection.
+//! The caller keeps the table of connections by address and port.
 //!
 //! ```text
 //! SYN for a listening socket:   match listener.on_syn() {
@@ -34,9 +35,9 @@
 //! accept(2):                    listener.accept() -> Option<key>
 //! ```
 //!
-//! A segment for no connection and no listener is answered with [`reset_for`]. A SYN that may start a new
-//! connection while the old one is in TIME-WAIT gives [`Disposition::Reopen`]: forget the old connection and treat
-//! the SYN as one for no connection.
+//! A segment that matches neither a connection nor a listener is answered with [`reset_for`]. A SYN that may
+//! start a new connection while the old one is in TIME-WAIT results in [`Disposition::Reopen`]: the caller
+//! discards the old connection and processes the SYN as a segment for no connection.
 //!
 //! # Readiness
 //!
@@ -50,8 +51,8 @@
 //! | `HANG_UP` | `EPOLLHUP` | both directions are shut down, or the state is CLOSED |
 //! | `ERROR` | `EPOLLERR` | [`take_error`](Connection::take_error) would give an error |
 //!
-//! SYN-SENT and SYN-RECEIVED give none of `READABLE`, `WRITABLE`. A listening socket is readable
-//! when [`Listener::is_ready`]. `shutdown(SHUT_RD)` is [`Connection::shutdown_read`].
+//! SYN-SENT and SYN-RECEIVED set neither `READABLE` nor `WRITABLE`. A listening socket is readable when
+//! [`Listener::is_ready`] is true. `shutdown(SHUT_RD)` is [`Connection::shutdown_read`].
 //!
 //! # System calls
 //!

@@ -1,6 +1,7 @@
-//! Finding out by segments what a path carries (RFC 4821), as Linux does: a segment larger than the others goes out, and
-//! what becomes of it narrows the range of sizes down. Where retransmissions go on without an answer the path may swallow
-//! what is too large without a word; then segments are cut.
+//! Packetization-layer path MTU discovery (RFC 4821) as Linux does it. A segment larger than the others
+//! probes the path, and its acknowledgment or loss narrows the range of possible sizes. When retransmissions
+//! stay unanswered, the path may drop large packets silently (a black hole); the segments are then made
+//! smaller.
 
 use crate::connection::{Connection, SegmentMeta};
 use crate::counts::Counted;
@@ -9,23 +10,25 @@ use crate::recovery::{DUP_THRESHOLD, Phase};
 use crate::rtt::{RTO_MIN, retries_to_time};
 use belljar_base::{SimDuration, SimTime};
 
-/// The least window, in segments, that lets a probe go.
+/// Minimum congestion window for a probe, in segments.
 const WINDOW_MIN: u32 = 11;
-/// The length of a TCP header without options.
+/// Length of a TCP header without options, in bytes.
 const TCP_HEADER_LEN: usize = 20;
 
-/// `net.ipv4.tcp_mtu_probing` and what goes with it.
+/// Parameters of MTU probing (`net.ipv4.tcp_mtu_probing` and related sysctls).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MtuProbing {
-    /// `net.ipv4.tcp_mtu_probing`: 0 is never, 1 once segments seem to vanish, 2 always.
+    /// `net.ipv4.tcp_mtu_probing`: 0 disables probing, 1 enables it after a suspected black hole, 2 enables
+    /// it always.
     pub mode: u8,
-    /// `net.ipv4.tcp_base_mss`: the bytes of payload that segments begin with.
+    /// `net.ipv4.tcp_base_mss`: the MSS at which the search starts, in bytes.
     pub base_mss: u32,
-    /// `net.ipv4.tcp_mtu_probe_floor`: the least payload that vanishing segments bring about.
+    /// `net.ipv4.tcp_mtu_probe_floor`: the smallest MSS to which a suspected black hole reduces segments, in
+    /// bytes.
     pub floor: u32,
-    /// `net.ipv4.tcp_probe_threshold`: a range of sizes smaller than this is not searched any further.
+    /// `net.ipv4.tcp_probe_threshold`: the width of the range, in bytes, below which the search ends.
     pub threshold: u32,
-    /// `net.ipv4.tcp_probe_interval`: after so long the whole range is searched again.
+    /// `net.ipv4.tcp_probe_interval`: the time after which the whole range is searched again.
     pub interval: SimDuration,
 }
 
@@ -35,29 +38,30 @@ impl Default for MtuProbing {
     }
 }
 
-/// The search. Sizes are those of packets, IP header included.
+/// State of the search. Sizes are those of packets, IP header included, in bytes.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct MtuSearch {
     pub enabled: bool,
-    /// The largest packet that is known to arrive.
+    /// Largest size known to be delivered.
     pub low: usize,
-    /// The smallest that is known not to, less one, or what the interface carries.
+    /// Upper bound: one less than the smallest size known to be lost, or the limit of the interface and the
+    /// peer.
     high: usize,
-    /// The size of the probe in flight and the numbers of its first byte and behind its last.
+    /// Size of the probe in flight, and its first and end sequence numbers.
     probe: Option<(usize, u64, u64)>,
     /// Start time of the search.
     since: SimTime,
-    /// Linux asks once before each train of segments.
+    /// True if a probe was considered for the present train of segments; Linux considers one per train.
     asked: bool,
 }
 
-/// Decision whether the next segment is a probe.
+/// Decision on whether the next segment is a probe.
 pub(crate) enum Probing {
-    /// No.
+    /// The next segment is an ordinary one.
     No,
-    /// Yes, up to here.
+    /// The next segment is a probe that ends at this sequence number.
     Until(u64),
-    /// Yes, once less is in flight: nothing else goes until then.
+    /// A probe is due, but too much is in flight; nothing else is sent until it can go.
     Later,
 }
 
@@ -70,19 +74,19 @@ impl Connection {
         if self.stamps.enabled { TIMESTAMPS_LEN } else { 0 }
     }
 
-    /// The packet that so much payload makes (`tcp_mss_to_mtu`).
+    /// Size of the packet that carries `payload` bytes (`tcp_mss_to_mtu`).
     fn packet_of(&self, payload: usize) -> usize {
         payload + self.option_len() + self.packet_headers()
     }
 
-    /// The payload of a packet that the peer takes (`tcp_mtu_to_mss`).
+    /// Payload of a packet of `packet` bytes, limited by what the peer accepts (`tcp_mtu_to_mss`).
     pub(crate) fn payload_of(&self, packet: usize) -> usize {
         let mss = packet.saturating_sub(self.packet_headers()).min(usize::from(self.snd.mss_limit));
         let least = (self.config.min_send_mss as usize).min(usize::from(self.config.send_mss()));
         mss.max(least).saturating_sub(self.option_len()).max(1)
     }
 
-    /// `tcp_mtup_init`: the range is that between the base and what the peer takes.
+    /// Starts the search between the base size and the peer's limit (`tcp_mtup_init`).
     pub(crate) fn begin_mtu_search(&mut self, now: SimTime) {
         self.mtu_search = MtuSearch {
             enabled: self.config.mtu_probing.mode > 1,
@@ -94,13 +98,13 @@ impl Connection {
         };
     }
 
-    /// Routers have said what the path carries at most (`tcp_sync_mss`).
+    /// Applies a path MTU reported by a router as the upper bound (`tcp_sync_mss`).
     pub(crate) fn limit_mtu_search(&mut self) {
         let most = usize::from(self.snd.mss_limit) + self.packet_headers();
         self.mtu_search.high = self.mtu_search.high.min(most);
     }
 
-    /// Nothing more can be sent now: the next train of segments may begin with a probe.
+    /// Ends the train of segments when no more can be sent; the next one may begin with a probe.
     pub(crate) fn end_train(&mut self) {
         self.mtu_search.asked = false;
     }
@@ -123,7 +127,7 @@ impl Connection {
             self.search_again(now);
             return Probing::No;
         }
-        // What follows the probe tells by its answers whether the probe was lost.
+        // The acknowledgments of the segments after the probe reveal its loss.
         let needed = (size + (DUP_THRESHOLD as usize + 1) * self.snd.mss) as u64;
         let nxt = self.snd.nxt;
         if (self.snd.data_end().saturating_sub(nxt)) < needed || self.snd.window < needed {
@@ -139,7 +143,7 @@ impl Connection {
         Probing::Until(nxt + size as u64)
     }
 
-    /// `tcp_mtu_check_reprobe`: paths change.
+    /// Restarts the search after the probe interval, since paths change (`tcp_mtu_check_reprobe`).
     fn search_again(&mut self, now: SimTime) {
         if now.since(self.mtu_search.since) < self.config.mtu_probing.interval {
             return;
@@ -163,13 +167,13 @@ impl Connection {
         self.mtu_search.probe = None;
     }
 
-    /// Everything before SND.UNA has arrived, a probe perhaps (`tcp_mtup_probe_success`).
+    /// Completes a probe that SND.UNA has passed (`tcp_mtup_probe_success`).
     pub(crate) fn check_mtu_probe(&mut self) {
         let Some((size, _, end)) = self.mtu_search.probe.filter(|(_, _, end)| *end <= self.snd.una) else {
             return;
         };
         debug_assert!(end > self.snd.initial, "a probe has payload");
-        // The window holds as many bytes as before.
+        // The window keeps its size in bytes.
         let before = u64::from(self.window.cwnd) * self.packet_of(self.snd.mss) as u64;
         self.window.cwnd = ((before / size as u64) as u32).max(1);
         self.window.acked_towards_increase = 0;
@@ -183,8 +187,8 @@ impl Connection {
         self.set_mss();
     }
 
-    /// Takes a lost probe whose successors have arrived as too large, and not as congestion
-    /// (`tcp_mtup_probe_failed`). True if it was so.
+    /// Treats a lost probe whose successors were delivered as too large instead of as congestion
+    /// (`tcp_mtup_probe_failed`). True if that was the case.
     pub(crate) fn probe_has_failed(&mut self, now: SimTime) -> bool {
         let Some((size, start, _)) = self.mtu_search.probe else { return false };
         if self.recovery.phase >= Phase::Reduced || self.snd.una != start {
@@ -198,7 +202,8 @@ impl Connection {
         true
     }
 
-    /// Retransmissions go unanswered (`tcp_mtu_probing`).
+    /// Suspects a black hole when retransmissions stay unanswered, and reduces the segment size
+    /// (`tcp_mtu_probing`).
     pub(crate) fn suspect_black_hole(&mut self, now: SimTime) {
         let settings = self.config.mtu_probing;
         let since = self.recovery.retransmit_stamp.filter(|_| self.recovery.timeouts > 0);
@@ -219,8 +224,8 @@ impl Connection {
         self.set_mss();
     }
 
-    /// Segments larger than what goes now are sent again at once, and without a reduction, since nothing was congested
-    /// (`tcp_simple_retransmit`).
+    /// Retransmits the segments that exceed the present MSS at once, without a reduction, since there was no
+    /// congestion (`tcp_simple_retransmit`).
     pub(crate) fn retransmit_too_large(&mut self, now: SimTime) {
         for index in 0..self.snd.flight.len() as usize {
             let segment = self.snd.flight.get(index);

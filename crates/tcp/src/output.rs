@@ -1,4 +1,4 @@
-//! Output: the choice of what to send next, and the segment that carries it.
+//! Output: the choice of the next segment to send, and its construction.
 
 use crate::congestion::Restart;
 use crate::connection::{Connection, Probe, SegmentMeta};
@@ -11,17 +11,17 @@ use crate::{Ecn, Flags, Repr, State, seq64};
 use belljar_base::SimTime;
 use belljar_wire::tcp::{Options, SackBlocks, Timestamps};
 
-/// The timestamps option with its padding.
+/// Length of the timestamps option with its padding, in bytes.
 pub(crate) const TIMESTAMPS_LEN: usize = 12;
-/// SACK's kind and length with padding, and a block.
+/// Lengths of the SACK option's kind, length and padding, and of one block, in bytes.
 const SACK_HEAD_LEN: usize = 4;
 const SACK_BLOCK_LEN: usize = 8;
-/// The least MSS that a small window brings about.
+/// Smallest MSS to which a small peer window leads, in bytes.
 const MSS_MIN: usize = 48;
 
 impl Connection {
-    /// True if [`poll_transmit`](Self::poll_transmit) may give a segment. Where it cannot it is to be called all the same:
-    /// it notes that sending has stopped.
+    /// True if [`poll_transmit`](Self::poll_transmit) may return a segment. If false, the caller still calls
+    /// it, since it records that sending has stopped.
     pub fn may_transmit(&self, queued_bytes: usize) -> bool {
         if !self.pending.is_empty() {
             return true;
@@ -35,22 +35,23 @@ impl Connection {
         something && windowed && !self.is_device_full(queued_bytes)
     }
 
-    /// True if nothing waits to be sent or to be acknowledged, and [`poll_transmit`](Self::poll_transmit) has noted it: as long
-    /// as it [may not transmit](Self::may_transmit) there is no need to call it.
+    /// True if no data is unsent or unacknowledged and [`poll_transmit`](Self::poll_transmit) has recorded
+    /// it. As long as [`may_transmit`](Self::may_transmit) is also false, the caller need not call it.
     pub fn is_idle(&self) -> bool {
         self.snd.queued() == 0 && self.chrono.is_idle()
     }
 
-    /// True if neither a segment nor anything else has come of what was done since the caller last looked: no event and
-    /// nothing to count. What is sent when other things happen does not matter here.
+    /// True if neither a control segment or ACK, nor an event, nor a counter is pending. Pending data is not
+    /// considered.
     pub fn is_settled(&self) -> bool {
         self.pending.is_empty() && self.events.is_empty() && self.tally.is_empty()
     }
 
-    /// Appends the next segment (TCP header, payload) to `out`; `None` when there is nothing to send now. Its checksum
-    /// is zero: see the [crate's contract](crate). `queued_bytes` is what this connection has waiting in the device's
-    /// queue: as TCP small queues do, data is withheld while that is about a millisecond's worth or
-    /// more (call again when the device has sent some); ACKs and resets never are.
+    /// Appends the next segment (TCP header and payload) to `out`. `None` if there is nothing to send now.
+    /// The checksum of the segment is zero: see the [crate's contract](crate). `queued_bytes` is the number
+    /// of this connection's bytes in the device's queue: as with TCP small queues, data is withheld while
+    /// they amount to about a millisecond at the pacing rate or more, and the caller calls again when the
+    /// device has sent some. ACKs and resets are never withheld.
     pub fn poll_transmit(
         &mut self,
         now: SimTime,
@@ -77,7 +78,7 @@ impl Connection {
         }
     }
 
-    /// The SYN, or the SYN-ACK.
+    /// Emits the SYN or the SYN-ACK.
     fn transmit_handshake(&mut self, now: SimTime, out: &mut Vec<u8>) -> SegmentMeta {
         let is_reply = self.state != State::SynSent;
         let mut repr = self.header(Flags::SYN, self.snd.initial, now);
@@ -109,7 +110,7 @@ impl Connection {
         self.emit(repr, payload, ecn, now, out)
     }
 
-    /// The ACK that was delayed when the marks changed (RFC 8257, section 3.2).
+    /// Sends the ACK that was delayed when the marks changed (RFC 8257, section 3.2).
     fn send_earlier_ack(&mut self, ack: u64, marked: bool, now: SimTime, out: &mut Vec<u8>) -> SegmentMeta {
         let mut repr = self.header(Flags::empty(), self.snd.nxt, now);
         repr.flags.set(Flags::ECE, marked);
@@ -221,7 +222,7 @@ impl Connection {
         self.transmit_new(end, now, out)
     }
 
-    /// Sends the next segment of the packet for the device, up to `end`.
+    /// Sends the next segment of the device packet, which ends at `end`.
     fn transmit_new(&mut self, end: u64, now: SimTime, out: &mut Vec<u8>) -> SegmentMeta {
         let start = self.snd.nxt;
         let nothing_in_flight = self.snd.flight.is_empty();
@@ -281,7 +282,7 @@ impl Connection {
         meta
     }
 
-    /// Sends the last segment again, of which no more than one packet.
+    /// Retransmits the last segment as a tail loss probe.
     fn retransmit_probe(&mut self, last: usize, now: SimTime, out: &mut Vec<u8>) -> SegmentMeta {
         let segment = self.snd.flight.get(last);
         let (start, end) = (segment.start, segment.end);
@@ -333,8 +334,8 @@ impl Connection {
         Some(meta)
     }
 
-    /// Sends the bytes from `start` to `end`, with FIN if that lies among them.
-    // benches/instructions.py counts segments by it.
+    /// Sends the bytes from `start` to `end`, with the FIN if the range includes it.
+    // benches/instructions.py counts segments by this function.
     #[inline(never)]
     fn send_range(
         &mut self,
@@ -384,7 +385,7 @@ impl Connection {
         complete || of_packet || std::mem::take(&mut self.pending.push)
     }
 
-    /// A header with ports, ACK and timestamps.
+    /// Builds a header with ports, ACK and timestamps.
     pub(crate) fn header(&self, flags: Flags, seq: u64, now: SimTime) -> Repr {
         let timestamps = self
             .stamps
@@ -426,8 +427,8 @@ impl Connection {
         SegmentMeta { payload_len: (payload.1 - payload.0) as usize, ecn }
     }
 
-    /// Works out the payload of a full segment: what the path and the peer take, less options, and
-    /// no more than half the peer's greatest window (`tcp_bound_to_half_wnd`).
+    /// Computes the payload of a full segment: the limit of the path and the peer, less options, and at most
+    /// half of the peer's largest window (`tcp_bound_to_half_wnd`).
     pub(crate) fn set_mss(&mut self) {
         let options = if self.stamps.enabled { TIMESTAMPS_LEN } else { 0 };
         let mut mss = self.payload_of(usize::MAX);

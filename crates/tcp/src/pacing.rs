@@ -1,23 +1,25 @@
-//! Pacing: segments leave spread over time rather than in bursts, as Linux's TCP does itself where no
-//! queueing discipline does it for it. Algorithms that set a rate ask for it, or `SO_MAX_PACING_RATE`.
+//! Pacing: segments leave spread over time rather than in bursts. Linux's TCP paces itself unless a queueing
+//! discipline does. Pacing is enabled by congestion control algorithms that set a rate, and by
+//! `SO_MAX_PACING_RATE`.
 //!
-//! A [packet for the device](crate::tso) of about a millisecond's worth leaves together; the next one waits until that much time has
-//! passed.
+//! The segments of a [device packet](crate::tso), about a millisecond's worth of data, leave together. The
+//! next packet waits until that time has passed.
 
 use crate::connection::Connection;
 use belljar_base::{SimDuration, SimTime};
 
-/// A flow's first segments are not paced.
+/// Number of segments at the start of a flow that are not paced.
 const UNPACED_SEGMENTS: u32 = 10;
 
 /// Pacing state.
 #[derive(Clone, Debug)]
 pub(crate) struct Pacing {
-    /// `SO_MAX_PACING_RATE` in bytes a second.
+    /// `SO_MAX_PACING_RATE`, in bytes per second.
     pub max_rate: Option<u64>,
     /// Time of the last transmission or, if later, of the next permitted one (`tcp_wstamp_ns`).
     at: SimTime,
-    /// The rate in bytes a second that the window makes, and of which window, per cent and round trip.
+    /// Rate that the congestion window yields, in bytes per second, and the window, factor (per cent) and
+    /// round trip from which it was computed.
     rate: u64,
     of: [u64; 3],
 }
@@ -34,7 +36,7 @@ impl Pacing {
         self.at
     }
 
-    /// A segment is sent, of data or not.
+    /// Records the transmission of a segment, with or without data.
     pub(crate) fn note_sent(&mut self, now: SimTime) {
         self.at = self.at.max(now);
     }
@@ -45,7 +47,7 @@ impl Connection {
         self.pacing.max_rate.is_some() || self.congestion.pacing_rate().is_some()
     }
 
-    /// True if the next segment has to wait; the timer is set then.
+    /// True if the next segment must wait for pacing. Sets the pacing timer in that case.
     pub(crate) fn must_pace(&mut self, now: SimTime) -> bool {
         if self.pacing.at <= now || !self.is_paced() {
             return false;
@@ -54,7 +56,7 @@ impl Connection {
         true
     }
 
-    /// Accounts for `bytes` that go to the device as one packet (`tcp_update_skb_after_send`).
+    /// Accounts for a device packet of `bytes` (`tcp_update_skb_after_send`).
     pub(crate) fn note_paced(&mut self, bytes: usize, now: SimTime) {
         let late = now.since(self.pacing.at).as_nanos();
         self.pacing.note_sent(now);
@@ -71,19 +73,20 @@ impl Connection {
         self.pacing.at += SimDuration::from_nanos(nanos - late.min(nanos / 2));
     }
 
-    /// Time for which pacing holds the next segment back.
+    /// Time until pacing permits the next segment.
     pub(crate) fn until_next_send(&self, now: SimTime) -> SimDuration {
         self.pacing.at.since(now)
     }
 
-    /// The pacing rate in bytes a second: the algorithm's, or what the last ACK has made of it.
+    /// Pacing rate in bytes per second: that of the congestion control algorithm, or else that computed at
+    /// the last ACK.
     pub(crate) fn pacing_rate(&self) -> u64 {
         let most = self.pacing.max_rate.unwrap_or(u64::MAX);
         self.congestion.pacing_rate().unwrap_or(self.pacing.rate).min(most)
     }
 
-    /// Works the rate out from the window and the round trip: twice (in slow start) or 1.2 times the window per round trip
-    /// (`tcp_update_pacing_rate`).
+    /// Computes the pacing rate from the window and the round trip: 2 times the window per round trip in slow
+    /// start, 1.2 times otherwise (`tcp_update_pacing_rate`).
     pub(crate) fn update_pacing_rate(&mut self) {
         let Some(srtt) = self.rtt.srtt() else { return };
         let window = u64::from(self.window.cwnd.max(self.snd.flight.len())) * self.snd.mss as u64;

@@ -8,28 +8,28 @@ use belljar_base::SimTime;
 use std::net::SocketAddr;
 
 impl Connection {
-    /// True if `send` may ever take bytes: not after `shutdown_write`, `close` or an error.
+    /// True if `send` may take bytes at any later time: false after `shutdown_write`, `close` or an error.
     pub fn can_send(&self) -> bool {
         !self.write_shut && self.state.may_send()
     }
 
-    /// Bytes that `recv` would give (`SIOCINQ`), up to an urgent one.
+    /// Number of bytes that `recv` would return (`SIOCINQ`), up to the urgent mark.
     pub fn readable_bytes(&self) -> usize {
         self.bytes_before_mark()
     }
 
-    /// Bytes that were written and never sent, as many as lie together in memory from the first one on.
+    /// Unsent bytes, as many as are contiguous in memory from the first one.
     pub fn next_bytes(&self) -> &[u8] {
         self.snd.next_bytes()
     }
 
-    /// Bytes that `send` would take.
+    /// Number of bytes that `send` would take.
     pub fn writable_bytes(&self) -> usize {
         if self.can_send() && self.may_exchange() { self.snd.free() } else { 0 }
     }
 
-    /// Bytes sent or to be sent that the peer has not acknowledged, the FIN among them (`SIOCOUTQ`). Of a
-    /// connection that has ended, what was left then.
+    /// Number of bytes, sent or unsent, that the peer has not acknowledged, the FIN included (`SIOCOUTQ`).
+    /// After the connection has ended, the number at that time.
     pub fn unacknowledged_bytes(&self) -> usize {
         match self.state {
             State::SynSent | State::SynReceived => self.snd.queued(),
@@ -38,33 +38,34 @@ impl Connection {
         }
     }
 
-    /// The place in the stream up to which the peer has acknowledged.
+    /// Stream offset up to which the peer has acknowledged.
     pub fn acknowledged_until(&self) -> u64 {
         self.snd.una
     }
 
-    /// The end of what has been written, as a place in the stream.
+    /// Stream offset of the end of the written data.
     pub fn written_until(&self) -> u64 {
         self.snd.end()
     }
 
-    /// Bytes that were never sent (`SIOCOUTQNSD`).
+    /// Number of bytes that were never sent (`SIOCOUTQNSD`).
     pub fn unsent_bytes(&self) -> usize {
         self.snd.unsent()
     }
 
-    /// True if a read with nothing readable is the end of the file: the peer's FIN,
-    /// `shutdown_read`, or CLOSED.
+    /// True if a read without readable bytes returns end of file: after the peer's FIN or `shutdown_read`,
+    /// and in CLOSED or TIME-WAIT.
     pub fn is_read_closed(&self) -> bool {
         self.rcv.finished || self.read_shut || matches!(self.state, State::Closed | State::TimeWait)
     }
 
-    /// True if the peer's FIN has come: readers are at the end then, whatever error there is besides (`SOCK_DONE` of Linux).
+    /// True if the peer's FIN has arrived. Reads then return end of file even if there is an error (Linux's
+    /// `SOCK_DONE`).
     pub fn is_ended_by_peer(&self) -> bool {
         self.rcv.finished
     }
 
-    /// True if everything sent, FIN included, has been acknowledged.
+    /// True if everything sent, the FIN included, has been acknowledged.
     pub fn all_sent_acknowledged(&self) -> bool {
         self.state == State::Closed || self.snd.is_drained()
     }
@@ -74,39 +75,39 @@ impl Connection {
         self.state
     }
 
-    /// CLOSED with nothing left to transmit: the caller may forget an orphan.
+    /// True in CLOSED with nothing left to transmit: the caller may discard an orphan.
     pub fn is_finished(&self) -> bool {
         self.state == State::Closed && self.pending.reset.is_none()
     }
 
-    /// `SO_ERROR`: the error is given once.
+    /// `SO_ERROR`: takes the error.
     pub fn take_error(&mut self) -> Option<TcpError> {
         self.error.take()
     }
 
-    /// As [`take_error`](Self::take_error), and else an ICMP error that did not end the connection: as `SO_ERROR` gives
-    /// it.
+    /// Takes the error, or else an ICMP error that did not end the connection, as `SO_ERROR` reports it.
     pub fn take_any_error(&mut self) -> Option<TcpError> {
         self.error.take().or_else(|| self.soft_error.take())
     }
 
-    /// True if `seq` lies between the first unacknowledged number and the next to be sent.
+    /// True if `seq` lies between SND.UNA and SND.NXT.
     pub fn is_in_flight(&self, seq: Seq) -> bool {
         let seq = seq64::unwrap(seq, self.snd.una);
         (self.snd.una..=self.snd.nxt).contains(&seq)
     }
 
-    /// The error that `take_error` would give.
+    /// The error that `take_error` would return.
     pub fn error(&self) -> Option<TcpError> {
         self.error
     }
 
-    /// Events since the last call.
+    /// Takes the events since the last call.
     pub fn take_events(&mut self) -> Events {
         std::mem::take(&mut self.events)
     }
 
-    /// Readiness as a poll reports it. Notes that somebody waits for `WRITABLE` if it is not set.
+    /// Readiness as poll(2) reports it. If `WRITABLE` is not set, the connection records that a writer waits
+    /// for it.
     pub fn readiness(&mut self) -> Readiness {
         let mut ready = Readiness::empty();
         let read_shut = self.rcv.finished || self.read_shut || self.state == State::Closed;
@@ -211,12 +212,12 @@ impl Connection {
         }
     }
 
-    /// Segments sent again and retransmission timeouts so far.
+    /// Numbers of retransmitted segments and of retransmission timeouts.
     pub fn retransmissions(&self) -> (u32, u32) {
         (self.stats.total_retransmitted, self.stats.timeouts)
     }
 
-    /// True if the peer has acknowledged anything since the last call: the way there works.
+    /// True if the peer has acknowledged data since the last call, which confirms that the path works.
     pub fn take_progress(&mut self) -> bool {
         std::mem::take(&mut self.progress)
     }

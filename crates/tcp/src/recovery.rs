@@ -1,27 +1,27 @@
-//! Loss recovery: which segments are lost (RACK, RFC 8985; for peers without SACK NewReno,
-//! RFC 6582), what the window is meanwhile (PRR, RFC 6937), and when it was all a mistake
-//! (Eifel detection by timestamps, RFC 3522; DSACK, RFC 3708).
+//! Loss recovery: loss detection (RACK, RFC 8985; NewReno, RFC 6582, for peers without SACK), the congestion
+//! window during recovery (PRR, RFC 6937), and the detection of spurious recovery (Eifel detection by
+//! timestamps, RFC 3522; DSACK, RFC 3708).
 
 use crate::connection::Connection;
 use crate::counts::Counted;
 use crate::timers::Retransmit;
 use belljar_base::{SimDuration, SimTime};
 
-/// Duplicate ACKs that count as a loss (RFC 5681), and the least reordering assumed.
+/// Number of duplicate ACKs that indicate a loss (RFC 5681), and the minimum reordering assumed, in segments.
 pub(crate) const DUP_THRESHOLD: u32 = 3;
 
 /// Linux's `TCP_CA_*` states.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Phase {
-    /// Nothing suspicious.
+    /// No sign of loss.
     Open,
-    /// Duplicate ACKs or SACKs, not enough to call it loss.
+    /// Duplicate ACKs or SACKs, too few to indicate a loss.
     Disorder,
     /// The window is being reduced without loss: after a mark or a tail loss.
     Reduced,
     /// Fast recovery.
     Recovery,
-    /// Loss: after a retransmission timeout.
+    /// Recovery from a retransmission timeout.
     Loss,
 }
 
@@ -29,57 +29,57 @@ pub enum Phase {
 #[derive(Clone, Debug)]
 pub(crate) struct Recovery {
     pub phase: Phase,
-    /// SND.NXT when the present phase began: it ends when this is acknowledged.
+    /// SND.NXT at the start of the present phase, which ends when this number is acknowledged.
     pub high: u64,
-    /// Timeouts in a row.
+    /// Number of timeouts in succession.
     pub timeouts: u8,
     /// Time of the first retransmission of this recovery.
     pub retransmit_stamp: Option<SimTime>,
     prior_cwnd: u32,
     prior_ssthresh: u32,
-    /// Set while the last reduction may still prove needless.
+    /// Set while the last reduction may still prove spurious.
     undo: Option<Undo>,
     prr_delivered: u32,
     prr_sent: u32,
-    /// Duplicate ACKs of a peer without SACK.
+    /// Number of duplicate ACKs, for a peer without SACK.
     pub duplicates: u32,
     pub rack: Rack,
-    /// The last timeout may prove spurious (RFC 5682): what is acknowledged next tells.
+    /// True while the last timeout may prove spurious (RFC 5682), depending on the next acknowledgments.
     frto: bool,
-    /// Judgements of loss before the present ACK.
+    /// Number of segments judged lost before the present ACK.
     pub lost_before_ack: u64,
-    /// Until the next ACK only new data is sent: its acknowledgment is F-RTO's test.
+    /// F-RTO: until the next ACK only new data is sent, whose acknowledgment decides the test.
     pub new_data_only: bool,
-    /// SND.NXT when a tail loss probe was sent, and whether it was a retransmission.
+    /// SND.NXT at the transmission of a tail loss probe, and whether the probe was a retransmission.
     pub tail_probe: Option<(u64, bool)>,
-    /// A timeout's own retransmission is still to come: it is not counted among those of slow start.
+    /// The retransmission of a timeout is still due. It is not counted as a slow-start retransmission.
     pub head_due: bool,
 }
 
-/// Undo state: the condition under which a reduction was needless (Linux's `undo_marker` and `undo_retrans`).
+/// Condition under which a reduction proves spurious (Linux's `undo_marker` and `undo_retrans`).
 #[derive(Clone, Copy, Debug)]
 struct Undo {
-    /// SND.UNA when the window was reduced: only retransmissions behind it count.
+    /// SND.UNA at the reduction; only retransmissions after it count.
     from: u64,
-    /// Retransmissions not yet reported as duplicates; `None` before the first.
+    /// Number of retransmissions not yet reported as duplicates; `None` before the first.
     outstanding: Option<u32>,
 }
 
-/// RFC 8985, section 5.2.
+/// State of RACK (RFC 8985, section 5.2).
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rack {
-    /// Send time and end of the most recently sent segment that was delivered.
+    /// Transmission time and end of the most recently sent segment that was delivered.
     latest: Option<(SimTime, u64)>,
     rtt: SimDuration,
     pub reordering_seen: bool,
     /// Number of reorderings.
     pub reorderings: u32,
-    /// The reordering window in quarters of the least round trip.
+    /// Reordering window, in quarters of the minimum round trip.
     window_steps: u32,
 }
 
 impl Rack {
-    /// RFC 8985, section 6.2, steps 2 and 3, for one newly delivered segment.
+    /// Updates RACK for one newly delivered segment (RFC 8985, section 6.2, steps 2 and 3).
     pub(crate) fn on_delivered(
         &mut self,
         sent_at: SimTime,
@@ -122,12 +122,12 @@ impl Recovery {
         }
     }
 
-    /// Open or Reduced: no loss is suspected, a tail loss probe makes sense.
+    /// True in Open and Reduced, the phases without a suspected loss, in which a tail loss probe is useful.
     pub(crate) fn is_open(&self) -> bool {
         matches!(self.phase, Phase::Open | Phase::Reduced)
     }
 
-    /// A segment was retransmitted.
+    /// Records a retransmission.
     pub(crate) fn on_retransmitted(&mut self, now: SimTime) {
         self.on_sent();
         self.retransmit_stamp.get_or_insert(now);
@@ -136,7 +136,7 @@ impl Recovery {
         }
     }
 
-    /// A new segment was sent.
+    /// Records the transmission of a new segment.
     pub(crate) fn on_sent(&mut self) {
         if matches!(self.phase, Phase::Recovery | Phase::Reduced) {
             self.prr_sent += 1;
@@ -144,24 +144,24 @@ impl Recovery {
     }
 }
 
-/// Information of one ACK for loss recovery.
+/// Results of one ACK that loss recovery needs.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct AckSummary {
-    /// SND.UNA moved.
+    /// SND.UNA advanced.
     pub advanced: bool,
-    /// Segments newly delivered, by cumulative or selective acknowledgment.
+    /// Number of segments newly delivered, by cumulative or selective acknowledgment.
     pub delivered: u32,
-    /// Segments newly acknowledged selectively.
+    /// Number of segments newly selectively acknowledged.
     pub newly_sacked: u32,
-    /// Something below [`Recovery::high`] was delivered that was sent only once.
+    /// A segment below [`Recovery::high`] was delivered that was sent only once.
     pub original_delivered: bool,
-    /// SND.UNA moved by less than a full segment.
+    /// SND.UNA advanced by less than a full segment.
     pub small_step: bool,
-    /// The ACK carried neither data, nor a new window, nor anything new.
+    /// The ACK carried neither data, nor a window update, nor a new acknowledgment.
     pub duplicate: bool,
-    /// It reported something that was received twice: the end of that.
+    /// End of the range that a DSACK reports as received twice.
     pub dsack: Option<u64>,
-    /// It echoed a congestion mark.
+    /// The ACK echoed a congestion mark.
     pub mark_echoed: bool,
     /// The echoed timestamp is older than the first retransmission (RFC 3522).
     pub echoes_original: bool,
@@ -179,9 +179,9 @@ impl Connection {
             self.test_timeout(ack);
         }
         if self.recovery.phase >= Phase::Reduced && self.snd.una >= self.recovery.high {
-            // RFC 6582, section 4.1: without SACK duplicate ACKs of what was sent again could begin
-            // another recovery; and CWR must reach the receiver. So until something above is
-            // acknowledged, the phase stays.
+            // RFC 6582, section 4.1: without SACK, duplicate ACKs of retransmissions could start another
+            // recovery. In the Reduced phase, CWR must reach the receiver. So the phase lasts until data
+            // above `high` is acknowledged.
             let held = self.recovery.phase == Phase::Reduced || !self.sack_enabled;
             if !held || self.snd.una > self.recovery.high {
                 self.leave(ack);
@@ -226,7 +226,7 @@ impl Connection {
         }
     }
 
-    /// RFC 6582: a peer without SACK speaks by duplicate ACKs only.
+    /// Counts duplicate ACKs of a peer without SACK, its only sign of loss (RFC 6582).
     fn count_duplicates(&mut self, ack: &AckSummary) {
         if ack.advanced {
             self.recovery.duplicates = 0;
@@ -238,7 +238,7 @@ impl Connection {
         }
     }
 
-    /// F-RTO (RFC 5682, section 3.1, the version with SACK): whether the timeout was spurious.
+    /// Tests whether the timeout was spurious: F-RTO (RFC 5682, section 3.1, the version with SACK).
     fn test_timeout(&mut self, ack: &AckSummary) {
         if !self.recovery.frto {
             return;
@@ -250,7 +250,7 @@ impl Connection {
             return self.restore();
         }
         if self.snd.nxt > self.recovery.high {
-            // Step 3a: the new data has arrived and the old has not.
+            // Step 3a: the new data has arrived and the old data has not.
             self.recovery.frto &= ack.newly_sacked == 0 && !ack.duplicate;
         } else if ack.advanced && self.snd.una < self.recovery.high {
             // Step 2b: "transmit up to two new (previously unsent) segments".
@@ -261,20 +261,20 @@ impl Connection {
         }
     }
 
-    /// F-RTO's new data could not be sent: recovery as usual.
+    /// Abandons F-RTO because no new data could be sent. Recovery continues as usual.
     pub(crate) fn give_up_timeout_test(&mut self) {
         self.recovery.new_data_only = false;
         self.recovery.frto = false;
     }
 
-    /// Segments in the network. Without SACK each duplicate ACK stands for one that left it.
+    /// Number of segments in the network. Without SACK each duplicate ACK counts as one segment that left it.
     pub(crate) fn in_flight(&self) -> u32 {
         let pipe = self.snd.flight.in_flight();
         if self.sack_enabled { pipe } else { pipe.saturating_sub(self.recovery.duplicates) }
     }
 
-    /// RFC 8985, section 6.2, step 5: what was sent long enough before something that was delivered
-    /// is lost.
+    /// Marks lost segments (RFC 8985, section 6.2, step 5): those sent long enough before a segment that was
+    /// delivered.
     fn detect_losses(&mut self, now: SimTime) {
         let Some(latest) = self.recovery.rack.latest.filter(|_| self.sack_enabled) else { return };
         let patience = self.recovery.rack.rtt + self.reordering_window();
@@ -296,7 +296,7 @@ impl Connection {
         }
     }
 
-    /// RFC 8985, section 6.2, step 4.
+    /// Reordering window (RFC 8985, section 6.2, step 4).
     fn reordering_window(&self) -> SimDuration {
         let rack = &self.recovery.rack;
         if !rack.reordering_seen
@@ -309,7 +309,7 @@ impl Connection {
         window.min(self.rtt.srtt().unwrap_or(SimDuration::MAX))
     }
 
-    /// The reordering window passed without an ACK.
+    /// Processes the expiry of the reordering timer.
     pub(crate) fn on_reordering_timer(&mut self, now: SimTime) {
         self.detect_losses(now);
         if self.snd.flight.has_to_retransmit() && self.recovery.phase < Phase::Recovery {
@@ -341,7 +341,7 @@ impl Connection {
         self.start_reduction(Phase::Recovery);
     }
 
-    /// Segments are to be sent again for a reason that is no congestion.
+    /// Enters Loss for a retransmission that congestion did not cause, without a reduction.
     pub(crate) fn enter_loss_without_reduction(&mut self) {
         if self.recovery.phase == Phase::Loss {
             return;
@@ -375,7 +375,7 @@ impl Connection {
         self.queue_cwr();
     }
 
-    /// RFC 6937, section 3.1.
+    /// Sets the window during recovery by proportional rate reduction (RFC 6937, section 3.1).
     fn reduce_proportionally(&mut self, ack: &AckSummary, lost_more: bool) {
         let delivered = ack.delivered > 0 || (ack.duplicate && !self.sack_enabled);
         if !delivered {
@@ -403,7 +403,7 @@ impl Connection {
         self.window.cwnd = in_flight + allowed;
     }
 
-    /// Everything that was in flight when the phase began is acknowledged.
+    /// Leaves the phase: all data in flight at its start is acknowledged.
     fn leave(&mut self, ack: &AckSummary) {
         if ack.echoes_original && ack.advanced {
             let in_loss = self.recovery.phase == Phase::Loss;
@@ -420,7 +420,7 @@ impl Connection {
         self.recovery.duplicates = 0;
     }
 
-    /// The ACK of a SYN-ACK that had timed out has come, and no data waits for its own: nothing was lost.
+    /// Undoes the loss of a SYN-ACK that had timed out: its ACK has arrived and no data is in flight.
     pub(crate) fn end_handshake_loss(&mut self) {
         if self.recovery.phase == Phase::Loss && self.snd.flight.is_empty() {
             self.undo(Counted::LossUndo);
@@ -428,7 +428,7 @@ impl Connection {
         }
     }
 
-    /// The reduction was needless: everything as it was before.
+    /// Undoes a spurious reduction: restores the state before it.
     fn undo(&mut self, why: Counted) {
         if self.recovery.undo.is_some() {
             self.count(why);
@@ -449,8 +449,8 @@ impl Connection {
         self.recovery.timeouts = 0;
     }
 
-    /// RFC 3708: each retransmission that arrives as a duplicate was needless; if all were, so was
-    /// the reduction. RFC 8985, section 6.2, step 4: more patience with reordering.
+    /// Processes a DSACK. Each retransmission that arrives as a duplicate was needless; if all were, the
+    /// reduction is undone (RFC 3708). Also widens the reordering window (RFC 8985, section 6.2, step 4).
     pub(crate) fn on_dsack(&mut self, end: u64) {
         let rack = &mut self.recovery.rack;
         if self.recovery.tail_probe.is_none() {
@@ -459,7 +459,7 @@ impl Connection {
         let Some(undo) = self.recovery.undo.as_mut().filter(|undo| end > undo.from) else { return };
         if let Some(outstanding) = &mut undo.outstanding {
             *outstanding = outstanding.saturating_sub(1);
-            // Also after recovery has ended: the duplicates come a round trip late.
+            // Also after the end of recovery: the duplicates are reported a round trip later.
             if *outstanding == 0 {
                 let over = self.recovery.phase >= Phase::Recovery && self.snd.una >= self.recovery.high;
                 self.undo(match self.recovery.phase {
@@ -471,14 +471,15 @@ impl Connection {
         }
     }
 
-    /// RFC 8985, section 7.4.2: a probe that repaired a loss has hidden it from recovery.
+    /// Processes the ACK of a tail loss probe (RFC 8985, section 7.4.2): a probe that repaired a loss has
+    /// hidden it from recovery.
     fn on_tail_probe_acked(&mut self, ack: &AckSummary) {
         let Some((high, retransmission)) = self.recovery.tail_probe else { return };
         if self.snd.una < high {
             return;
         }
         if !retransmission || ack.dsack.is_some() {
-            // The original and the probe both arrived, or the probe was new data.
+            // The original and the probe have both arrived, or the probe was new data.
             self.recovery.tail_probe = None;
         } else if self.snd.una > high {
             self.recovery.tail_probe = None;
@@ -491,7 +492,7 @@ impl Connection {
         }
     }
 
-    /// A retransmission timeout (RFC 5681, section 3.1; Linux's `tcp_enter_loss`).
+    /// Processes a retransmission timeout (RFC 5681, section 3.1; Linux's `tcp_enter_loss`).
     pub(crate) fn enter_loss(&mut self, now: SimTime) {
         let first = self.recovery.phase < Phase::Recovery
             || self.snd.una >= self.recovery.high
@@ -515,7 +516,7 @@ impl Connection {
         }
         let patience = self.recovery.rack.rtt;
         for index in 0..flight.len() as usize {
-            // What was sent within the last round trip may well arrive.
+            // Segments sent within the last round trip may still be delivered.
             if index == 0 || flight.get(index).sent_at + patience <= now {
                 flight.mark_lost(index);
             }

@@ -11,18 +11,18 @@ impl Connection {
         self.settings.nodelay = on;
     }
 
-    /// `TCP_CORK`, and `MSG_MORE` for the span of a call. While set, a segment that is not full waits
-    /// for more, about 200 ms at most.
+    /// `TCP_CORK`, and `MSG_MORE` for the duration of a call. While set, a segment that is not full is
+    /// withheld, for at most about 200 ms.
     pub fn set_cork(&mut self, on: bool, _now: SimTime) {
         self.settings.cork = on;
     }
 
-    /// Notes that a writer waits for the handshake: the ACK that ends it then goes with the data.
+    /// Records that a writer waits for the handshake; the ACK that completes it is then sent with the data.
     pub fn set_write_pending(&mut self, pending: bool) {
         self.write_pending = pending;
     }
 
-    /// `TCP_QUICKACK`: turns delayed ACKs off until the flow becomes interactive again, or on.
+    /// `TCP_QUICKACK`: `on` disables delayed ACKs until the flow becomes interactive again.
     pub fn set_quickack(&mut self, on: bool, _now: SimTime) {
         if !on {
             return self.delack.leave_quick();
@@ -33,18 +33,18 @@ impl Connection {
         }
     }
 
-    /// `SO_KEEPALIVE` with its times; `None` turns it off.
+    /// `SO_KEEPALIVE` with its times; `None` disables it.
     pub fn set_keepalive(&mut self, keepalive: Option<Keepalive>, now: SimTime) {
         self.settings.keepalive = keepalive;
         self.start_keepalive(now);
     }
 
-    /// `TCP_USER_TIMEOUT`; `None` is Linux's 0.
+    /// `TCP_USER_TIMEOUT`; `None` stands for 0, the kernel's default.
     pub fn set_user_timeout(&mut self, timeout: Option<SimDuration>) {
         self.settings.user_timeout = timeout;
     }
 
-    /// `TCP_MAXSEG`, which counts until the handshake is complete.
+    /// `TCP_MAXSEG`, effective until the handshake is complete.
     pub fn set_max_segment(&mut self, most: Option<u16>) {
         self.config.max_segment = most;
     }
@@ -54,7 +54,7 @@ impl Connection {
         self.config.syn_retries = retries;
     }
 
-    /// `TCP_CONGESTION`.
+    /// `TCP_CONGESTION`: changes the congestion control algorithm.
     pub fn set_congestion(&mut self, algorithm: CongestionAlgorithm, now: SimTime) {
         if self.config.congestion != algorithm {
             self.config.congestion = algorithm;
@@ -87,24 +87,24 @@ impl Connection {
         self.pacing.max_rate = rate;
     }
 
-    /// The algorithm in use.
+    /// The congestion control algorithm in use.
     pub fn congestion(&self) -> CongestionAlgorithm {
         self.config.congestion
     }
 
-    /// `SO_RCVBUF` as `getsockopt` shows it; turns autotuning off.
+    /// `SO_RCVBUF` as `getsockopt` returns it, in bytes; disables autotuning.
     pub fn set_receive_buffer(&mut self, bytes: u32) {
         self.rcv.set_limit(bytes);
     }
 
-    /// `SO_SNDBUF` as `getsockopt` shows it; turns autotuning off.
+    /// `SO_SNDBUF` as `getsockopt` returns it, in bytes; disables autotuning.
     pub fn set_send_buffer(&mut self, bytes: u32) {
         self.snd.limit = bytes as usize;
         self.snd.limit_locked = true;
         self.wake_writer();
     }
 
-    /// `SO_RCVLOWAT`: `READABLE` needs so many bytes (at least 1).
+    /// `SO_RCVLOWAT`: the number of bytes that `READABLE` requires, at least 1.
     pub fn set_receive_low_water(&mut self, bytes: usize) {
         self.settings.receive_low_water = bytes.max(1);
     }

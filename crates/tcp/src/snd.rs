@@ -4,13 +4,13 @@
 use crate::scoreboard::Scoreboard;
 use std::collections::VecDeque;
 
-/// Buffers that have shrunk below this part of their memory give it back when they run empty.
+/// Capacity in bytes above which an empty buffer releases its memory.
 const KEEP_CAPACITY: usize = 64 * 1024;
 
-/// Overhead that Linux counts for a buffer of written bytes, on x86-64 as 6.18 shows it
+/// Memory that Linux accounts for a buffer of written bytes besides its payload, on x86-64 in 6.18
 /// (`skb->truesize` of `tcp_stream_alloc_skb`).
 pub(crate) const BUFFER_COST: usize = 752;
-/// The most bytes of payload in a buffer: what a device without limits of its own takes as one packet
+/// Maximum payload of a buffer in bytes: the largest packet that a device without limits of its own accepts
 /// (`sk_gso_max_size`).
 pub(crate) const BUFFER_MAX: usize = 65_215;
 
@@ -31,28 +31,28 @@ pub(crate) struct Sender {
     pub max_window: u64,
     /// Shift of the peer's window.
     pub scale: u8,
-    /// The greatest payload that the peer and the path take, options deducted.
+    /// Largest payload that the peer and the path accept, less options, in bytes.
     pub mss: usize,
-    /// The MSS without deducting options: what the peer announced or the path limits.
+    /// MSS without deduction of options: the peer's announcement or the limit of the path.
     pub mss_limit: u16,
     /// Bytes that the program wrote and the peer has not acknowledged.
     data: VecDeque<u8>,
-    /// The sequence number of the first byte of `data`.
+    /// Sequence number of the first byte of `data`.
     data_start: u64,
-    /// Ends of the buffers that Linux would keep the bytes in: it allows another one as long as the
-    /// limit is not reached, and fills it whole. What is sent becomes a buffer of its own.
+    /// Ends of the buffers in which Linux would keep the bytes. Linux allocates another buffer while the
+    /// limit is not reached, and then fills it. The sent part of a buffer becomes a separate buffer.
     buffers: VecDeque<u64>,
-    /// The end of what the program has written at once, or of so much that the peer should see it: a
+    /// End of the data to be pushed: the end of a write, or of half a window of data since the last one. A
     /// segment that ends there carries PSH.
     pub pushed: u64,
-    /// FIN stands behind the last byte.
+    /// True if a FIN follows the last byte.
     pub fin: bool,
-    /// The end of the last segment sent that was smaller than the MSS (Minshall's Nagle).
+    /// End of the last segment sent that was smaller than the MSS (Minshall's modification of Nagle).
     pub small_end: u64,
-    /// The size of the send buffer, `SO_SNDBUF`.
+    /// Size of the send buffer in bytes, `SO_SNDBUF`.
     pub limit: usize,
     pub limit_locked: bool,
-    /// Sequence numbers that were not acknowledged when the connection ended.
+    /// Number of sequence numbers that were unacknowledged at the end of the connection.
     pub left: usize,
     pub flight: Scoreboard,
 }
@@ -82,33 +82,33 @@ impl Sender {
         }
     }
 
-    /// Stream offset behind the last byte written.
+    /// Stream offset of the end of the written data.
     pub(crate) fn data_end(&self) -> u64 {
         self.data_start + self.data.len() as u64
     }
 
-    /// Stream offset behind everything to be sent, FIN included.
+    /// Stream offset of the end of everything to be sent, the FIN included.
     pub(crate) fn end(&self) -> u64 {
         self.data_end() + u64::from(self.fin)
     }
 
-    /// The right edge of the peer's window.
+    /// Right edge of the peer's window.
     pub(crate) fn window_end(&self) -> u64 {
         self.una + self.window
     }
 
-    /// Bytes that were never sent.
+    /// Number of bytes that were never sent.
     pub(crate) fn unsent(&self) -> usize {
         self.data_end().saturating_sub(self.nxt.max(self.data_start)) as usize
     }
 
-    /// Bytes that were never sent, as many as lie together from the first on.
+    /// Unsent bytes, as many as are contiguous in memory from the first one.
     pub(crate) fn next_bytes(&self) -> &[u8] {
         let end = self.data_end();
         self.bytes(end - self.unsent() as u64, end).0
     }
 
-    /// Bytes written and not acknowledged.
+    /// Number of bytes written and not acknowledged.
     pub(crate) fn queued(&self) -> usize {
         self.data.len()
     }
@@ -118,7 +118,7 @@ impl Sender {
         self.data.len() + self.buffers.len() * BUFFER_COST
     }
 
-    /// The payload of a buffer: full segments, no more than half the peer's greatest window
+    /// Payload of a new buffer: whole segments, at most half of the peer's largest window
     /// (`tcp_xmit_size_goal`).
     fn buffer_size(&self) -> usize {
         let most = match self.max_window as usize {
@@ -128,7 +128,7 @@ impl Sender {
         (most / self.mss * self.mss).max(self.mss)
     }
 
-    /// Room in the last buffer, as long as something of it was never sent.
+    /// Space in the last buffer, if part of it was never sent.
     fn room_in_last(&self) -> usize {
         match self.buffers.back() {
             Some(&end) if end > self.nxt => {
@@ -139,7 +139,7 @@ impl Sender {
         }
     }
 
-    /// Bytes that [`write`](Self::write) would take.
+    /// Number of bytes that [`write`](Self::write) would take.
     pub(crate) fn free(&self) -> usize {
         let room = self.room_in_last();
         match self.limit.saturating_sub(self.cost() + room) {
@@ -148,8 +148,8 @@ impl Sender {
         }
     }
 
-    /// Takes what fits into one buffer, the last or a new one; gives how much. Between two buffers
-    /// what may be sent is sent, as Linux does.
+    /// Appends as many bytes as fit into one buffer, the last or a new one, and returns their number. The
+    /// caller sends what it may between two buffers, as Linux does.
     pub(crate) fn write(&mut self, bytes: &[u8]) -> usize {
         let room = self.room_in_last();
         let n = if room > 0 {
@@ -165,8 +165,8 @@ impl Sender {
         n
     }
 
-    /// The bytes of the first buffer that was not sent, once it has taken what it lacks to `wanted` from the one behind it
-    /// (`tcp_grow_skb`), and whether it is the last.
+    /// Grows the first unsent buffer to `wanted` bytes from the next one (`tcp_grow_skb`). Returns the number
+    /// of unsent bytes in the first buffer, and whether it is the last.
     pub(crate) fn grow_buffer(&mut self, wanted: u64) -> (u64, bool) {
         let index = self.buffers.partition_point(|&end| end <= self.nxt);
         let Some(&end) = self.buffers.get(index) else { return (0, true) };
@@ -184,8 +184,8 @@ impl Sender {
         (len, index + 1 == self.buffers.len())
     }
 
-    /// Ends a packet for the device at `end`. Linux cuts a buffer there (`tso_fragment`), and both parts count
-    /// for [`BUFFER_COST`].
+    /// Ends a device packet at `end`. Linux splits a buffer there (`tso_fragment`), and each part costs
+    /// [`BUFFER_COST`].
     pub(crate) fn cut_buffer(&mut self, end: u64) {
         let index = self.buffers.partition_point(|&buffer_end| buffer_end < end);
         if self.buffers.get(index).is_some_and(|&buffer_end| buffer_end > end) {
@@ -193,8 +193,8 @@ impl Sender {
         }
     }
 
-    /// Bytes were written, with or without more to come in the same call; whether the peer should see them now
-    /// (`forced_push`).
+    /// Decides whether the written bytes are to be pushed to the peer now (`forced_push`). `complete` is
+    /// false if more follows in the same call.
     pub(crate) fn push_after(&mut self, complete: bool) -> bool {
         let pushes = complete || self.data_end() > self.pushed + self.max_window / 2;
         if pushes {
@@ -203,7 +203,7 @@ impl Sender {
         pushes
     }
 
-    /// The bytes from `start` to `end`, in the two pieces that the ring holds them in.
+    /// The bytes from `start` to `end`, in the two slices of the ring.
     pub(crate) fn bytes(&self, start: u64, end: u64) -> (&[u8], &[u8]) {
         let (from, to) = ((start - self.data_start) as usize, (end - self.data_start) as usize);
         let (first, second) = self.data.as_slices();
@@ -216,7 +216,7 @@ impl Sender {
         }
     }
 
-    /// Everything before `ack` has arrived; gives the number of data bytes that this frees.
+    /// Releases the data before `ack` and returns the number of bytes released.
     pub(crate) fn release(&mut self, ack: u64) -> usize {
         self.una = ack;
         let n = (ack.min(self.data_end()).saturating_sub(self.data_start)) as usize;
@@ -231,12 +231,12 @@ impl Sender {
         n
     }
 
-    /// True if all of the data and FIN, if there is one, is acknowledged.
+    /// True if all data, and the FIN if there is one, is acknowledged.
     pub(crate) fn is_drained(&self) -> bool {
         self.una >= self.end()
     }
 
-    /// Drops everything: the connection is dead.
+    /// Discards all data of a connection that has ended.
     pub(crate) fn clear(&mut self) {
         self.data = VecDeque::new();
         self.buffers.clear();

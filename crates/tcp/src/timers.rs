@@ -7,21 +7,21 @@ use crate::rtt::{RTO_INITIAL, RTO_MAX, RTO_MIN, retries_to_time};
 use crate::{State, TcpError};
 use belljar_base::{SimDuration, SimTime};
 
-/// The least time that a timer is set to ahead (Linux's `TCP_TIMEOUT_MIN`).
+/// Minimum delay of a timer (Linux's `TCP_TIMEOUT_MIN`).
 const TIMEOUT_MIN: SimDuration = SimDuration::from_millis(2);
 
-/// Purpose of the retransmission timer; Linux has one timer for all of them, too.
+/// Purpose of the retransmission timer; as in Linux, one timer serves all of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Retransmit {
     /// The SYN or the SYN-ACK.
     Handshake,
-    /// RFC 6298's timeout.
+    /// The retransmission timeout of RFC 6298.
     Timeout,
     /// The tail loss probe of RFC 8985, section 7.
     TailProbe,
-    /// RFC 8985's reordering window is over.
+    /// The end of the reordering window of RFC 8985.
     Reordering,
-    /// The zero-window probe (or a corked segment that waited long enough).
+    /// The zero-window probe, also used to send a corked segment that has waited long enough.
     WindowProbe,
 }
 
@@ -53,8 +53,8 @@ impl Timers {
 }
 
 impl Connection {
-    /// The timer that Linux shows of a connection (`inet_sk_diag_fill`): its number, `idiag_timer` of sock_diag(7),
-    /// how often it has gone off in a row, and when it goes off next.
+    /// The timer that Linux reports for a connection (`inet_sk_diag_fill`): its number (`idiag_timer` of
+    /// sock_diag(7)), the number of expiries in succession, and the time of its next expiry.
     pub fn shown_timer(&self) -> Option<(u8, u8, SimTime)> {
         const RETRANSMISSION: u8 = 1;
         const KEEPALIVE: u8 = 2;
@@ -77,7 +77,8 @@ impl Connection {
         self.timers.next()
     }
 
-    /// The time of [`next_timer`](Self::next_timer) has come; harmless when it has not.
+    /// Processes the timers that have expired at `now`. A call before the time of
+    /// [`next_timer`](Self::next_timer) has no effect.
     pub fn on_timer(&mut self, now: SimTime) {
         if self.timers.lifetime.is_some_and(|at| at <= now) {
             self.timers.lifetime = None;
@@ -164,8 +165,8 @@ impl Connection {
         self.arm_timeout(rto, now);
     }
 
-    /// Sets the timeout; `TCP_USER_TIMEOUT`, counted from the first retransmission, may come before
-    /// it (`tcp_clamp_rto_to_user_timeout`).
+    /// Sets the retransmission timeout, or the earlier expiry of `TCP_USER_TIMEOUT`, which is counted from
+    /// the first retransmission (`tcp_clamp_rto_to_user_timeout`).
     fn arm_timeout(&mut self, rto: SimDuration, now: SimTime) {
         let mut at = now + rto;
         if let (Some(limit), Some(since)) = (self.settings.user_timeout, self.recovery.retransmit_stamp) {
@@ -174,14 +175,14 @@ impl Connection {
         self.timers.retransmit = Some((at, Retransmit::Timeout));
     }
 
-    /// The rest of the retransmission timeout of the oldest segment.
+    /// Remaining time of the oldest segment's retransmission timeout.
     fn rto_left(&self, now: SimTime) -> SimDuration {
         let sent_at = self.snd.flight.front().map_or(now, |segment| segment.sent_at);
         (sent_at + self.rtt.rto()).since(now)
     }
 
-    /// Arms the tail loss probe instead of the retransmission timer where RFC 8985, section 7.2
-    /// says so; false if it does not.
+    /// Arms the tail loss probe instead of the retransmission timer under the conditions of RFC 8985, section
+    /// 7.2. False if they do not hold.
     pub(crate) fn arm_tail_probe(&mut self, now: SimTime, advancing: bool) -> bool {
         let flight = self.snd.flight.len();
         if flight == 0
@@ -191,7 +192,7 @@ impl Connection {
         {
             return false;
         }
-        // "PTO = 2 * SRTT", and if just one segment is in flight, time for a delayed ACK.
+        // "PTO = 2 * SRTT"; with a single segment in flight, plus time for a delayed ACK.
         let mut timeout = match self.rtt.srtt() {
             Some(srtt) => srtt.saturating_mul(2) + if flight == 1 { RTO_MIN } else { TIMEOUT_MIN },
             None => RTO_INITIAL,
@@ -282,7 +283,7 @@ impl Connection {
         }
     }
 
-    /// Arms the window probe; the first one comes after an ordinary timeout.
+    /// Arms the window probe; the first probe is sent after one retransmission timeout.
     pub(crate) fn arm_window_probe(&mut self, now: SimTime) {
         let timeout = self.rtt.rto().max(RTO_MIN);
         self.timers.retransmit = Some((now + timeout, Retransmit::WindowProbe));

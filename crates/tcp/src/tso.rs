@@ -1,70 +1,73 @@
-//! TCP segmentation offload: data that goes to the device as one packet which it cuts into segments. Decided once for all of its segments, with
-//! the last of which comes PSH, and put off where the next ACK will soon let more of them go together.
+//! TCP segmentation offload: the device receives a packet of several segments and splits it. Whether to send
+//! is decided once for all segments of a packet, and the last one carries PSH. A packet is deferred if the
+//! next ACK will soon permit a larger one.
 
 use crate::connection::Connection;
 use crate::recovery::Phase;
 use crate::snd::{BUFFER_COST, BUFFER_MAX};
 use belljar_base::{SimDuration, SimTime};
 
-/// `sk_pacing_shift`: a packet is 1/1024 s of the rate, and the device's queue holds as much of a connection.
+/// `sk_pacing_shift`: a packet holds 1/1024 s of data at the pacing rate, as does the device's queue per
+/// connection.
 const PACKET_SHIFT: u32 = 10;
-/// The most in a packet.
+/// Maximum payload of a packet in bytes.
 const PACKET_MAX: u64 = BUFFER_MAX as u64;
-/// Growth of a packet where the round trip is short: half for each 512 us
-/// (`net.ipv4.tcp_tso_rtt_log`).
+/// Shift from the minimum round trip in microseconds to units of 512 us, each of which halves the growth of a
+/// packet (`net.ipv4.tcp_tso_rtt_log`).
 const PACKET_RTT_SHIFT: u32 = 9;
-/// `net.ipv4.tcp_min_tso_segs`.
+/// Minimum number of segments in a packet (`net.ipv4.tcp_min_tso_segs`).
 const PACKET_SEGMENTS: u32 = 2;
-/// Divisor of the window: such a part of it is sent without waiting for more (`net.ipv4.tcp_tso_win_divisor`).
+/// Divisor of the window: this part of it is sent without deferral (`net.ipv4.tcp_tso_win_divisor`).
 const WINDOW_PART: u64 = 3;
-/// Nothing waits for an ACK that is further away, nor if nothing was sent for so long.
+/// Maximum time until the expected ACK for which a packet is deferred. After no transmission for this long,
+/// packets are not deferred.
 const WAIT_MAX: SimDuration = SimDuration::from_millis(1);
 
-/// The packet that was begun last.
+/// The device packet that was begun last.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct DevicePacket {
-    /// End: behind its last byte, or behind FIN. While SND.NXT is before that, nothing else is sent.
+    /// End of the packet, FIN included. While SND.NXT is below it, no other new data is sent.
     pub end: u64,
-    /// It has more than one segment.
+    /// True if the packet has more than one segment.
     pub several: bool,
 }
 
 /// Cause of an attempt to send new data.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Push {
-    /// An ACK, a program that has written, a timer: what can go may wait for more.
+    /// An ACK, a completed write or a timer: a packet may be deferred.
     All,
-    /// A program that has filled a buffer: what can go goes.
+    /// A filled send buffer: packets are not deferred.
     One,
-    /// A tail loss probe: something goes whatever the congestion window and Nagle say.
+    /// A tail loss probe: one segment is sent regardless of the congestion window and Nagle.
     Probe,
 }
 
-/// The reason for which no packet can be begun.
+/// Reason for which no packet can be begun.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Held {
-    /// There is not enough to send.
+    /// Too little unsent data.
     Program,
-    /// The congestion window: an ACK is to open it by more soon.
+    /// The congestion window, which an ACK is expected to open further soon.
     Congestion,
     /// The peer's window.
     Window,
-    /// Enough waits in the device's queue.
+    /// The limit on bytes in the device's queue.
     Device,
 }
 
-/// Candidate for a packet, before the decision.
+/// Candidate for a device packet.
 struct Candidate {
-    /// Bytes in the first buffer that was not sent.
+    /// Number of bytes in the first unsent buffer.
     len: u64,
-    /// It is the last buffer, and FIN comes behind it.
+    /// True if it is the last buffer; `fin` is true if a FIN follows it.
     is_last: bool,
     fin: bool,
-    /// Bytes that the peer's window takes.
+    /// Number of bytes that the peer's window permits.
     window: u64,
-    /// Segments that the congestion window takes.
+    /// Number of segments that the congestion window permits.
     free: u64,
-    /// The payload of a segment, and the most segments.
+    /// Payload of a full segment in bytes, and the maximum number of segments.
     mss: u64,
     most: u32,
 }
@@ -75,7 +78,7 @@ impl Connection {
         ((self.bytes_at_once() / self.snd.mss as u64) as u32).max(self.least_segments())
     }
 
-    /// No packet for the device has more payload.
+    /// Maximum payload of a device packet, in bytes.
     fn packet_limit(&self) -> u64 {
         self.bytes_at_once().max(u64::from(self.least_segments()) * self.snd.mss as u64)
     }
@@ -84,7 +87,7 @@ impl Connection {
         self.congestion.min_packet_segments().unwrap_or(PACKET_SEGMENTS)
     }
 
-    /// About a millisecond's worth, and more where the round trip is short.
+    /// Bytes sent in about a millisecond at the pacing rate, and more if the round trip is short.
     fn bytes_at_once(&self) -> u64 {
         let mut bytes = (self.pacing_rate() >> PACKET_SHIFT).min(PACKET_MAX);
         if let Some(rtt) = self.rtt.min() {
@@ -94,12 +97,12 @@ impl Connection {
         bytes
     }
 
-    /// TCP small queues: enough waits in the device, whatever is sent next.
+    /// True if TCP small queues withhold a packet of any size.
     pub(crate) fn is_device_full(&self, queued_bytes: usize) -> bool {
         queued_bytes > 0 && self.is_held_back(queued_bytes, self.packet_limit())
     }
 
-    /// TCP small queues: enough waits in the device for a packet of so many bytes to wait, too (`tcp_small_queue_check`).
+    /// True if TCP small queues withhold a packet of `packet` bytes (`tcp_small_queue_check`).
     fn is_held_back(&self, queued_bytes: usize, packet: u64) -> bool {
         let enough = (self.pacing_rate() >> PACKET_SHIFT)
             .max(2 * (packet + BUFFER_COST as u64))
@@ -107,7 +110,7 @@ impl Connection {
         queued_bytes > 0 && queued_bytes as u64 >= enough
     }
 
-    /// True if some of a packet for the device is still to be sent.
+    /// True if part of the device packet is still to be sent.
     pub(crate) fn is_in_packet(&self) -> bool {
         self.snd.nxt < self.packet.end
     }
@@ -128,7 +131,7 @@ impl Connection {
         let (len, is_last) = self.snd.grow_buffer(quota);
         let fin = is_last && self.snd.fin;
         let window = self.snd.window_end().saturating_sub(start);
-        // SWS avoidance, RFC 9293, section 3.8.6.2.1: not less than a full segment because the window is small.
+        // SWS avoidance, RFC 9293, section 3.8.6.2.1: a small window does not make a segment small.
         if len.min(mss) + u64::from(fin && len <= mss) > window {
             return Err(Held::Window);
         }
@@ -153,7 +156,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Begins a packet for the device that ends at `end`.
+    /// Begins a device packet that ends at `end`.
     pub(crate) fn begin_packet_until(&mut self, end: u64, several: bool, now: SimTime) {
         let payload = end.min(self.snd.data_end()).saturating_sub(self.snd.nxt);
         self.snd.cut_buffer(end);
@@ -170,7 +173,8 @@ impl Connection {
         }
     }
 
-    /// Bytes that may go as one packet; the rest of a segment only if Nagle lets it (`tcp_mss_split_point`).
+    /// Number of bytes that may be sent as one packet; an incomplete last segment is included only if Nagle
+    /// permits it (`tcp_mss_split_point`).
     fn split_point(&self, candidate: &Candidate, quota: u64, push: Push) -> u64 {
         if quota <= candidate.window && !candidate.is_last {
             return quota;
@@ -184,7 +188,8 @@ impl Connection {
         if waits { needed - rest } else { needed }
     }
 
-    /// Defers sending to an ACK that will let more go together (`tcp_tso_should_defer`): an error if so.
+    /// Decides whether to defer a packet until an ACK permits a larger one (`tcp_tso_should_defer`): an error
+    /// if so.
     fn wait_for_more(&self, candidate: &Candidate, now: SimTime) -> Result<(), Held> {
         let &Candidate { len, is_last, fin, window, free, mss, most } = candidate;
         if matches!(self.recovery.phase, Phase::Recovery | Phase::Loss)
@@ -206,7 +211,7 @@ impl Connection {
         match congestion < window {
             true if congestion <= len => Err(Held::Congestion),
             false if window <= len => Err(Held::Window),
-            // Nothing more comes into this packet.
+            // The FIN completes this packet.
             _ if fin => Ok(()),
             _ => Err(Held::Program),
         }

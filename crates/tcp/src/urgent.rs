@@ -1,17 +1,17 @@
-//! Urgent data (RFC 9293, section 3.8.5) as Linux has it: of what is marked, the last byte is taken out of the stream
-//! and given to whoever asks for it (`MSG_OOB`), unless it is to stay in line. RFC 6093 says why nobody should use it.
+//! Urgent data (RFC 9293, section 3.8.5) as Linux does it: the last byte of the marked data is taken out of
+//! the stream and delivered by `MSG_OOB`, unless `SO_OOBINLINE` is set. RFC 6093 recommends against its use.
 
 use crate::connection::Connection;
 use crate::{Events, Flags, Repr};
 
-/// State of the byte under the peer's urgent mark.
+/// State of the byte at the peer's urgent mark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Byte {
-    /// It was announced and has not arrived.
+    /// The byte was announced and has not arrived.
     Awaited,
-    /// It is here.
+    /// The byte has arrived.
     Here(u8),
-    /// The program has taken it.
+    /// The program has read the byte.
     Taken,
 }
 
@@ -22,18 +22,18 @@ pub(crate) struct Urgent {
     pub up: u64,
     /// The number of the peer's last urgent byte, and the byte.
     pub mark: Option<(u64, Byte)>,
-    /// It stays in the stream: `SO_OOBINLINE`.
+    /// The urgent byte remains in the stream: `SO_OOBINLINE`.
     pub inline: bool,
 }
 
-/// Result of asking for an urgent byte.
+/// Result of a read of the urgent byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UrgentByte {
-    /// None was sent, or it was taken, or it is in line.
+    /// There is no urgent byte: none was sent, it was already taken, or it is in the stream.
     None,
-    /// It was announced and may still come.
+    /// The urgent byte was announced and has not arrived.
     Awaited,
-    /// This one.
+    /// The urgent byte.
     Byte(u8),
 }
 
@@ -43,7 +43,7 @@ impl Connection {
         self.urgent.inline = inline;
     }
 
-    /// Marks the end of the data written last as urgent (`MSG_OOB`).
+    /// Marks the end of the most recently written data as urgent (`MSG_OOB`).
     pub fn mark_urgent(&mut self) {
         self.urgent.up = self.snd.data_end();
         self.pending.push = true;
@@ -100,17 +100,17 @@ impl Connection {
         self.urgent.mark.is_some_and(|(at, _)| at == self.rcv.read_seq())
     }
 
-    /// True if urgent data was announced that has not been read past.
+    /// True if urgent data was announced that reading has not passed.
     pub fn has_mark(&self) -> bool {
         self.urgent.mark.is_some()
     }
 
-    /// True if an urgent byte waits to be taken (`EPOLLPRI`).
+    /// True if an urgent byte can be read (`EPOLLPRI`).
     pub fn has_urgent(&self) -> bool {
         matches!(self.urgent.mark, Some((_, Byte::Here(_))))
     }
 
-    /// The urgent byte, to be taken unless the caller only looks (`MSG_OOB`).
+    /// The urgent byte (`MSG_OOB`). Takes it unless `look` is set.
     pub fn take_urgent(&mut self, look: bool) -> UrgentByte {
         match &mut self.urgent.mark {
             _ if self.urgent.inline => UrgentByte::None,
@@ -126,8 +126,8 @@ impl Connection {
         }
     }
 
-    /// A read begins, or goes on after some bytes: an urgent byte that is next is passed over, unless it is in
-    /// line. Gives how many bytes may be read up to the mark; a read that has some stops there.
+    /// Number of bytes that a read may take up to the mark. The start of a read skips an urgent byte that is
+    /// next, unless it is in the stream. A read that already has bytes (`goes_on`) stops at the mark.
     pub fn readable_to_mark(&mut self, goes_on: bool) -> usize {
         if self.is_at_mark() {
             if goes_on {
