@@ -4,6 +4,7 @@
 //! * [`Program`]: a program, lowered once from BMv2 JSON (`p4json`) to flat arrays of expressions and
 //!   instructions.
 //! * [`Switch`]: ports, queues, replication and the state of the program. [`control`] is its control plane.
+//! * [`SwitchDevice`]: a switch whose program can be replaced while it runs.
 //!
 //! Crate `p4files` reads the files that configure and test a switch. This crate reads no clock and opens no
 //! socket.
@@ -11,6 +12,7 @@
 
 mod bits;
 pub mod control;
+mod device;
 mod eval;
 mod hash;
 mod lower;
@@ -27,6 +29,7 @@ pub mod switch;
 mod table;
 mod trace;
 
+pub use device::{PortSettings, SwitchDevice};
 pub use hash::CrcParameters;
 pub use meter::Colour;
 pub use program::Program;

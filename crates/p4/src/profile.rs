@@ -1,11 +1,11 @@
 //! Action profiles: members shared by tables, and groups from which a hash selects one.
 
 use crate::bits::PADDING;
-use crate::control::{ControlError, ErrorKind, Result};
+use crate::control::{ControlError, ErrorKind, Result, Share};
 use crate::hash::Hasher;
 use crate::program::{Program, Table};
 use crate::table::Outcome;
-use belljar_base::Map;
+use belljar_base::{Map, Set};
 
 #[derive(Clone, Debug)]
 pub(crate) struct Member {
@@ -25,6 +25,8 @@ pub(crate) struct Group {
     pub members: Map<u32, u32>,
     /// Member slots, each repeated by its weight, ordered by identifier.
     choices: Vec<u32>,
+    /// All members of a group that watches ports, those included that are left out now; else empty.
+    shares: Vec<Share>,
     users: u32,
 }
 
@@ -197,6 +199,7 @@ impl ProfileState {
         let Some(group) = &mut self.groups[place as usize] else { return Ok(()) };
         let old = std::mem::replace(&mut group.members, new.clone());
         group.choices = choices;
+        group.shares = Vec::new();
         for (members, add) in [(new, true), (old, false)] {
             for member in members.into_keys() {
                 let place = self.member(member)?;
@@ -206,6 +209,38 @@ impl ProfileState {
             }
         }
         Ok(())
+    }
+    /// Gives a group its members, without those whose watch ports are `down`.
+    pub fn set_watching_group(&mut self, id: u32, shares: Vec<Share>, down: &Set<u32>) -> Result<()> {
+        let live = shares.iter().filter(|share| share.watch_port.is_none_or(|port| !down.contains(&port)));
+        let members: Vec<_> = live.map(|share| (share.member, share.weight)).collect();
+        self.set_group(id, &members)?;
+        let place = self.group(id)?;
+        if let Some(group) = &mut self.groups[place as usize]
+            && shares.iter().any(|share| share.watch_port.is_some())
+        {
+            group.shares = shares;
+        }
+        Ok(())
+    }
+    /// Changes the groups that watch ports, of which these are `down` now.
+    pub fn set_ports_down(&mut self, down: &Set<u32>) {
+        let watching = self.groups().filter(|group| !group.shares.is_empty());
+        let watching: Vec<_> = watching.map(|group| (group.id, group.shares.clone())).collect();
+        for (id, shares) in watching {
+            // The group has taken the same members before, so it takes some of them.
+            let _ = self.set_watching_group(id, shares, down);
+        }
+    }
+    /// Members of a group, those included that are left out now.
+    pub fn shares(&self, id: u32) -> Result<Vec<Share>> {
+        let Some(group) = self.group_at(self.group(id)?) else { return Ok(Vec::new()) };
+        if !group.shares.is_empty() {
+            return Ok(group.shares.clone());
+        }
+        let share =
+            |(member, weight): (&u32, &u32)| Share { member: *member, weight: *weight, watch_port: None };
+        Ok(group.members.iter().map(share).collect())
     }
     pub fn delete_group(&mut self, id: u32) -> Result<()> {
         let place = self.group(id)?;
@@ -223,5 +258,45 @@ impl ProfileState {
         out.clear();
         out.extend_from_slice(arguments);
         out.resize(arguments.len() + PADDING, 0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hash::Algorithm;
+
+    #[test]
+    fn members_are_left_out_while_their_watch_ports_are_down() {
+        let mut profile = ProfileState {
+            name: "paths".to_owned(),
+            members: Vec::new(),
+            groups: Vec::new(),
+            by_id: Map::new(),
+            groups_by_id: Map::new(),
+            max_size: 8,
+            hasher: Some(Hasher::new(Algorithm::Identity)),
+        };
+        for member in 0..3 {
+            profile.add_member(member, 0, Vec::new()).unwrap();
+        }
+        profile.add_group(5, 0).unwrap();
+        let share = |member, watch_port| Share { member, weight: 1, watch_port };
+        let shares = vec![share(0, Some(1)), share(1, Some(2)), share(2, None)];
+        let down = |ports: &[u32]| ports.iter().copied().collect::<Set<u32>>();
+        let live = |profile: &ProfileState| {
+            profile.groups().flat_map(|group| group.members.keys().copied()).collect::<Vec<_>>()
+        };
+        profile.set_watching_group(5, shares.clone(), &down(&[2])).unwrap();
+        assert_eq!((live(&profile), profile.shares(5).unwrap()), (vec![0, 2], shares.clone()));
+        profile.set_ports_down(&down(&[1]));
+        assert_eq!((live(&profile), profile.shares(5).unwrap()), (vec![1, 2], shares));
+        // Members that are set without watch ports stay whatever ports do.
+        profile.set_group(5, &[(0, 2)]).unwrap();
+        profile.set_ports_down(&down(&[1, 2]));
+        assert_eq!(
+            (live(&profile), profile.shares(5).unwrap()),
+            (vec![0], vec![Share { weight: 2, ..share(0, None) }])
+        );
     }
 }

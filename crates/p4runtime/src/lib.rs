@@ -9,7 +9,7 @@
 //! * [`pipeline`]: interface to the switch, two traits.
 //! * `state`: entities written by controllers, and the execution of requests.
 //! * [`Server`]: connections, arbitration and the methods of the service.
-//! * [`SwitchDevice`]: the v1model switch behind the interface.
+//! * `device`, `switch`: the v1model switch (`belljar_p4`) behind the interface.
 //! * [`thrift`]: BMv2's Thrift interface, directly on the switch.
 //!
 //! The server implements P4Runtime 1.3, with the fields of later versions that change no meaning (`role` by
@@ -35,10 +35,9 @@ mod switch_server;
 pub mod thrift;
 
 pub use connections::Connections;
-pub use device::{PortSettings, SwitchDevice, pipeline_config};
+pub use device::pipeline_config;
 pub use refusal::Refusal;
 pub use server::Server;
-pub use switch::SwitchPipeline;
 pub use switch_server::{SwitchServer, switch_server};
 
 #[cfg(test)]

@@ -4,23 +4,11 @@ use crate::Refusal;
 use crate::bytestring;
 use crate::grpc::Code;
 use crate::pipeline::{Call, Copy, Count, Entry, Gathering, Handle, Key, Pipeline, Rates, Share, Target};
-use belljar_base::{Map, Set, SimDuration, SimTime};
+use belljar_base::SimDuration;
 use belljar_p4::control::{self, ActionSpec, ControlError, ErrorKind, KeyMatch, MatchKind};
 use belljar_p4::switch::{CloneSession, DigestConfig, Replica};
 use belljar_p4::{Program, Switch};
 use belljar_p4info::Object;
-use std::sync::Arc;
-
-/// Switch with its program.
-pub struct SwitchPipeline {
-    pub(super) switch: Switch,
-    /// JSON of the program.
-    pub(super) json: Option<Arc<str>>,
-    /// All members of groups with watch ports. The switch only has the members whose ports have a carrier.
-    watched: Map<(u32, u32), Vec<Share>>,
-    /// Ports without a carrier.
-    down: Set<u32>,
-}
 
 impl From<ControlError> for Refusal {
     fn from(error: ControlError) -> Self {
@@ -37,101 +25,54 @@ impl From<ControlError> for Refusal {
     }
 }
 
-impl From<Switch> for SwitchPipeline {
-    fn from(switch: Switch) -> Self {
-        Self { switch, json: None, watched: Map::new(), down: Set::new() }
+/// Converts the matches of a key to the switch's form.
+fn matches(switch: &Switch, table: u32, keys: &[Key]) -> Vec<KeyMatch> {
+    let optional = keys.iter().any(|key| matches!(key, Key::Optional(Some(_))));
+    let widths = if optional { switch.program().table_info(table).key } else { Vec::new() };
+    let one = |(at, key): (usize, &Key)| match key {
+        Key::Exact(value) => KeyMatch::Exact(value.clone()),
+        Key::Lpm { length: 0, .. } | Key::Optional(None) => KeyMatch::Any,
+        Key::Lpm { value, length } => KeyMatch::Lpm { value: value.clone(), prefix: *length },
+        Key::Ternary { mask, .. } if bytestring::bits(mask) == 0 => KeyMatch::Any,
+        Key::Ternary { value, mask } => KeyMatch::Ternary { value: value.clone(), mask: mask.clone() },
+        Key::Range { low, high } => KeyMatch::Range { low: low.clone(), high: high.clone() },
+        Key::Optional(Some(value)) => {
+            let width = widths.get(at).map_or(1, |field| field.width);
+            KeyMatch::Ternary { value: value.clone(), mask: bytestring::maximum(width) }
+        }
+    };
+    keys.iter().enumerate().map(one).collect()
+}
+
+fn action(program: &Program, table: u32, target: &Target) -> Result<ActionSpec, Refusal> {
+    Ok(match target {
+        Target::Action(call) => ActionSpec::Direct {
+            action: program.action_of(table, &call.action)?,
+            arguments: call.arguments.clone(),
+        },
+        Target::Member(member) => ActionSpec::Member(*member as u32),
+        Target::Group(group) => ActionSpec::Group(*group as u32),
+    })
+}
+
+fn target(program: &Program, action: ActionSpec) -> Target {
+    match action {
+        ActionSpec::Direct { action, arguments } => {
+            Target::Action(Call { action: program.action_info(action).name, arguments })
+        }
+        ActionSpec::Member(member) => Target::Member(member.into()),
+        ActionSpec::Group(group) => Target::Group(group.into()),
     }
 }
 
-impl SwitchPipeline {
-    fn program(&self) -> &Program {
-        self.switch.program()
-    }
-
-    fn table(&self, name: &str) -> Result<u32, Refusal> {
-        Ok(self.program().table(name)?)
-    }
-
-    fn profile(&self, name: &str) -> Result<u32, Refusal> {
-        Ok(self.program().profile(name)?)
-    }
-
-    /// Converts the matches of a key to the switch's form.
-    fn key(&self, table: u32, keys: &[Key]) -> Vec<KeyMatch> {
-        let optional = keys.iter().any(|key| matches!(key, Key::Optional(Some(_))));
-        let widths = if optional { self.program().table_info(table).key } else { Vec::new() };
-        let one = |(at, key): (usize, &Key)| match key {
-            Key::Exact(value) => KeyMatch::Exact(value.clone()),
-            Key::Lpm { length: 0, .. } | Key::Optional(None) => KeyMatch::Any,
-            Key::Lpm { value, length } => KeyMatch::Lpm { value: value.clone(), prefix: *length },
-            Key::Ternary { mask, .. } if bytestring::bits(mask) == 0 => KeyMatch::Any,
-            Key::Ternary { value, mask } => KeyMatch::Ternary { value: value.clone(), mask: mask.clone() },
-            Key::Range { low, high } => KeyMatch::Range { low: low.clone(), high: high.clone() },
-            Key::Optional(Some(value)) => {
-                let width = widths.get(at).map_or(1, |field| field.width);
-                KeyMatch::Ternary { value: value.clone(), mask: bytestring::maximum(width) }
-            }
-        };
-        keys.iter().enumerate().map(one).collect()
-    }
-
-    fn action(&self, table: u32, target: &Target) -> Result<ActionSpec, Refusal> {
-        Ok(match target {
-            Target::Action(call) => ActionSpec::Direct {
-                action: self.program().action_of(table, &call.action)?,
-                arguments: call.arguments.clone(),
-            },
-            Target::Member(member) => ActionSpec::Member(*member as u32),
-            Target::Group(group) => ActionSpec::Group(*group as u32),
-        })
-    }
-
-    fn target(&self, action: ActionSpec) -> Target {
-        match action {
-            ActionSpec::Direct { action, arguments } => {
-                Target::Action(Call { action: self.program().action_info(action).name, arguments })
-            }
-            ActionSpec::Member(member) => Target::Member(member.into()),
-            ActionSpec::Group(group) => Target::Group(group.into()),
-        }
-    }
-
-    /// Sets the members of a group to those whose watch ports have a carrier.
-    fn set_shares(&mut self, profile: u32, group: u32, shares: &[Share]) -> Result<(), Refusal> {
-        let live =
-            shares.iter().filter(|share| share.watch_port.is_none_or(|port| !self.down.contains(&port)));
-        let members: Vec<_> = live.map(|share| (share.member as u32, share.weight)).collect();
-        Ok(self.switch.set_group(profile, group, &members)?)
-    }
-
-    fn set_group(&mut self, profile: u32, group: u32, shares: &[Share]) -> Result<(), Refusal> {
-        self.set_shares(profile, group, shares)?;
-        if shares.iter().any(|share| share.watch_port.is_some()) {
-            self.watched.insert((profile, group), shares.to_vec());
-        } else {
-            self.watched.remove(&(profile, group));
-        }
-        Ok(())
-    }
-
-    /// Updates the groups that watch a port whose carrier has changed.
-    pub(super) fn set_carrier(&mut self, now: SimTime, port: u16, carrier: bool) {
-        self.switch.set_carrier(now, port, carrier);
-        let port = u32::from(port);
-        let changed = if carrier { self.down.remove(&port) } else { self.down.insert(port) };
-        if !changed {
-            return;
-        }
-        let groups = self
-            .watched
-            .iter()
-            .filter(|(_, shares)| shares.iter().any(|share| share.watch_port == Some(port)));
-        let groups: Vec<_> = groups.map(|(group, shares)| (*group, shares.clone())).collect();
-        for ((profile, group), shares) in groups {
-            // The switch has accepted all of these members before, so it accepts a subset.
-            let _ = self.set_shares(profile, group, &shares);
-        }
-    }
+/// Sets the members of a group; the switch leaves out those whose watch ports have no carrier.
+fn set_shares(switch: &mut Switch, profile: u32, group: u32, shares: &[Share]) -> Result<(), Refusal> {
+    let shares = shares.iter().map(|share| control::Share {
+        member: share.member as u32,
+        weight: share.weight,
+        watch_port: share.watch_port,
+    });
+    Ok(switch.set_watching_group(profile, group, shares.collect())?)
 }
 
 fn replicas(copies: &[Copy]) -> Result<Vec<Replica>, Refusal> {
@@ -178,18 +119,18 @@ fn matched(kind: MatchKind, width: u32, key: KeyMatch) -> Key {
     }
 }
 
-impl Pipeline for SwitchPipeline {
+impl Pipeline for Switch {
     fn has(&self, object: Object<'_>) -> bool {
         object.is_in(self.program())
     }
 
     fn entries(&self, table: &str) -> Vec<Entry> {
-        let Ok(number) = self.table(table) else { return Vec::new() };
+        let Ok(number) = self.program().table(table) else { return Vec::new() };
         let info = self.program().table_info(number);
-        let handles = self.switch.entries(number).unwrap_or_default();
+        let handles = self.entries(number).unwrap_or_default();
         let count = handles.len() as i32;
         let one = |handle: u32| {
-            let entry = self.switch.entry(number, handle).ok()?;
+            let entry = self.entry(number, handle).ok()?;
             let keys =
                 info.key.iter().zip(entry.key).map(|(field, key)| matched(field.kind, field.width, key));
             let priority = match (info.priorities, info.constant) {
@@ -198,7 +139,7 @@ impl Pipeline for SwitchPipeline {
                 (true, true) if (1..=count).contains(&entry.priority) => count + 1 - entry.priority,
                 _ => reversed(entry.priority),
             };
-            let target = self.target(entry.action);
+            let target = target(self.program(), entry.action);
             Some(Entry {
                 handle: handle.into(),
                 keys: keys.collect(),
@@ -217,98 +158,97 @@ impl Pipeline for SwitchPipeline {
         priority: i32,
         target: &Target,
     ) -> Result<Handle, Refusal> {
-        let number = self.table(table)?;
+        let number = self.program().table(table)?;
         let priority = if priority == 0 { 0 } else { reversed(priority) };
-        let action = self.action(number, target)?;
-        let entry = control::Entry { key: self.key(number, keys), priority, action, idle_timeout: None };
-        Ok(self.switch.add_entry(number, &entry)?.into())
+        let action = action(self.program(), number, target)?;
+        let entry = control::Entry { key: matches(self, number, keys), priority, action, idle_timeout: None };
+        Ok(self.add_entry(number, &entry)?.into())
     }
 
     fn modify(&mut self, table: &str, handle: Handle, target: &Target) -> Result<(), Refusal> {
-        let number = self.table(table)?;
-        let action = self.action(number, target)?;
-        Ok(self.switch.modify_entry(number, handle as u32, &action)?)
+        let number = self.program().table(table)?;
+        let action = action(self.program(), number, target)?;
+        Ok(self.modify_entry(number, handle as u32, &action)?)
     }
 
     fn delete(&mut self, table: &str, handle: Handle) -> Result<(), Refusal> {
-        let number = self.table(table)?;
-        Ok(self.switch.delete_entry(number, handle as u32)?)
+        let number = self.program().table(table)?;
+        Ok(self.delete_entry(number, handle as u32)?)
     }
 
     fn default_action(&self, table: &str) -> Option<Call> {
-        let action = self.switch.default_of(self.table(table).ok()?).ok()??;
-        match self.target(action) {
+        let action = self.default_of(self.program().table(table).ok()?).ok()??;
+        match target(self.program(), action) {
             Target::Action(call) => Some(call),
             _ => None,
         }
     }
 
     fn set_default_action(&mut self, table: &str, call: Option<&Call>) -> Result<(), Refusal> {
-        let number = self.table(table)?;
+        let number = self.program().table(table)?;
         match call {
             Some(call) => {
-                let action = self.action(number, &Target::Action(call.clone()))?;
-                Ok(self.switch.set_default(number, &action)?)
+                let action = action(self.program(), number, &Target::Action(call.clone()))?;
+                Ok(self.set_default(number, &action)?)
             }
-            None => Ok(self.switch.reset_default(number)?),
+            None => Ok(self.reset_default(number)?),
         }
     }
 
     fn set_idle_timeout(&mut self, table: &str, handle: Handle, timeout: u64) -> Result<(), Refusal> {
-        let number = self.table(table)?;
+        let number = self.program().table(table)?;
         let timeout = (timeout > 0).then(|| SimDuration::from_nanos(timeout));
-        Ok(self.switch.set_idle_timeout(number, handle as u32, timeout)?)
+        Ok(self.set_idle_timeout(number, handle as u32, timeout)?)
     }
 
     fn idle_time(&self, table: &str, handle: Handle) -> Result<u64, Refusal> {
-        Ok(self.switch.idle_for(self.table(table)?, handle as u32)?.as_nanos())
+        Ok(self.idle_for(self.program().table(table)?, handle as u32)?.as_nanos())
     }
 
     fn add_member(&mut self, profile: &str, call: &Call) -> Result<Handle, Refusal> {
-        let profile = self.profile(profile)?;
-        let id = self.switch.free_member(profile)?;
+        let profile = self.program().profile(profile)?;
+        let id = self.free_member(profile)?;
         let action = self.program().action_of_profile(profile, &call.action)?;
-        self.switch.add_member(profile, id, action, &call.arguments)?;
+        self.add_member(profile, id, action, &call.arguments)?;
         Ok(id.into())
     }
 
     fn modify_member(&mut self, profile: &str, member: Handle, call: &Call) -> Result<(), Refusal> {
-        let profile = self.profile(profile)?;
+        let profile = self.program().profile(profile)?;
         let action = self.program().action_of_profile(profile, &call.action)?;
-        Ok(self.switch.modify_member(profile, member as u32, action, &call.arguments)?)
+        Ok(self.modify_member(profile, member as u32, action, &call.arguments)?)
     }
 
     fn delete_member(&mut self, profile: &str, member: Handle) -> Result<(), Refusal> {
-        let profile = self.profile(profile)?;
-        Ok(self.switch.delete_member(profile, member as u32)?)
+        let profile = self.program().profile(profile)?;
+        Ok(self.delete_member(profile, member as u32)?)
     }
 
     fn add_group(&mut self, profile: &str, shares: &[Share]) -> Result<Handle, Refusal> {
-        let profile = self.profile(profile)?;
-        let id = self.switch.free_group(profile)?;
-        self.switch.add_group(profile, id, 0)?;
-        if let Err(refusal) = self.set_group(profile, id, shares) {
-            self.switch.delete_group(profile, id)?;
+        let profile = self.program().profile(profile)?;
+        let id = self.free_group(profile)?;
+        self.add_group(profile, id, 0)?;
+        if let Err(refusal) = set_shares(self, profile, id, shares) {
+            self.delete_group(profile, id)?;
             return Err(refusal);
         }
         Ok(id.into())
     }
 
     fn modify_group(&mut self, profile: &str, group: Handle, shares: &[Share]) -> Result<(), Refusal> {
-        let profile = self.profile(profile)?;
-        self.set_group(profile, group as u32, shares)
+        let profile = self.program().profile(profile)?;
+        set_shares(self, profile, group as u32, shares)
     }
 
     fn delete_group(&mut self, profile: &str, group: Handle) -> Result<(), Refusal> {
-        let profile = self.profile(profile)?;
-        self.switch.delete_group(profile, group as u32)?;
-        self.watched.remove(&(profile, group as u32));
+        let profile = self.program().profile(profile)?;
+        self.delete_group(profile, group as u32)?;
         Ok(())
     }
 
     fn members(&self, profile: &str) -> Vec<(Handle, Call)> {
-        let Ok(profile) = self.profile(profile) else { return Vec::new() };
-        let members = self.switch.members(profile).unwrap_or_default().into_iter();
+        let Ok(profile) = self.program().profile(profile) else { return Vec::new() };
+        let members = self.members(profile).unwrap_or_default().into_iter();
         members
             .map(|member| {
                 let action = self.program().action_info(member.action).name;
@@ -318,95 +258,98 @@ impl Pipeline for SwitchPipeline {
     }
 
     fn groups(&self, profile: &str) -> Vec<(Handle, Vec<Share>)> {
-        let Ok(profile) = self.profile(profile) else { return Vec::new() };
-        let share = |(member, weight): (u32, u32)| Share { member: member.into(), weight, watch_port: None };
-        let groups = self.switch.groups(profile).unwrap_or_default().into_iter();
-        let shares = |id, members: Vec<(u32, u32)>| match self.watched.get(&(profile, id)) {
-            Some(watched) => watched.clone(),
-            None => members.into_iter().map(share).collect(),
+        let Ok(profile) = self.program().profile(profile) else { return Vec::new() };
+        let share = |share: control::Share| Share {
+            member: share.member.into(),
+            weight: share.weight,
+            watch_port: share.watch_port,
         };
-        groups.map(|group| (group.id.into(), shares(group.id, group.members))).collect()
+        let groups = self.groups(profile).unwrap_or_default().into_iter();
+        groups
+            .map(|group| {
+                let shares = self.shares(profile, group.id).unwrap_or_default();
+                (group.id.into(), shares.into_iter().map(share).collect())
+            })
+            .collect()
     }
 
     fn counter(&self, counter: &str, index: usize) -> Result<Count, Refusal> {
-        let data = self.switch.counter(self.program().counter(counter)?, index as u64)?;
+        let data = self.counter(self.program().counter(counter)?, index as u64)?;
         Ok(Count { bytes: data.bytes, packets: data.packets })
     }
 
     fn set_counter(&mut self, counter: &str, index: usize, count: Count) -> Result<(), Refusal> {
         let counter = self.program().counter(counter)?;
         let data = control::CounterData { packets: count.packets, bytes: count.bytes };
-        Ok(self.switch.set_counter(counter, index as u64, data)?)
+        Ok(self.set_counter(counter, index as u64, data)?)
     }
 
     fn entry_counter(&self, table: &str, handle: Handle) -> Result<Count, Refusal> {
-        let data = self.switch.entry_counter(self.table(table)?, handle as u32)?;
+        let data = self.entry_counter(self.program().table(table)?, handle as u32)?;
         Ok(Count { bytes: data.bytes, packets: data.packets })
     }
 
     fn set_entry_counter(&mut self, table: &str, handle: Handle, count: Count) -> Result<(), Refusal> {
-        let number = self.table(table)?;
+        let number = self.program().table(table)?;
         let data = control::CounterData { packets: count.packets, bytes: count.bytes };
-        Ok(self.switch.set_entry_counter(number, handle as u32, data)?)
+        Ok(self.set_entry_counter(number, handle as u32, data)?)
     }
 
     fn meter(&self, meter: &str, index: usize) -> Result<Option<Rates>, Refusal> {
-        Ok(self.switch.meter(self.program().meter(meter)?, index as u64)?.map(from_meter))
+        Ok(self.meter(self.program().meter(meter)?, index as u64)?.map(from_meter))
     }
 
     fn set_meter(&mut self, meter: &str, index: usize, rates: Option<Rates>) -> Result<(), Refusal> {
         let meter = self.program().meter(meter)?;
-        Ok(self.switch.set_meter(meter, index as u64, rates.map(to_meter))?)
+        Ok(self.set_meter(meter, index as u64, rates.map(to_meter))?)
     }
 
     fn entry_meter(&self, table: &str, handle: Handle) -> Result<Option<Rates>, Refusal> {
-        Ok(self.switch.entry_meter(self.table(table)?, handle as u32)?.map(from_meter))
+        Ok(self.entry_meter(self.program().table(table)?, handle as u32)?.map(from_meter))
     }
 
     fn set_entry_meter(&mut self, table: &str, handle: Handle, rates: Option<Rates>) -> Result<(), Refusal> {
-        let number = self.table(table)?;
-        Ok(self.switch.set_entry_meter(number, handle as u32, rates.map(to_meter))?)
+        let number = self.program().table(table)?;
+        Ok(self.set_entry_meter(number, handle as u32, rates.map(to_meter))?)
     }
 
     fn register(&self, register: &str, index: usize) -> Result<Vec<u8>, Refusal> {
-        Ok(self.switch.register(self.program().register(register)?, index as u64)?)
+        Ok(self.register(self.program().register(register)?, index as u64)?)
     }
 
     fn set_register(&mut self, register: &str, index: usize, value: &[u8]) -> Result<(), Refusal> {
         let register = self.program().register(register)?;
-        Ok(self.switch.set_register(register, index as u64, value)?)
+        Ok(self.set_register(register, index as u64, value)?)
     }
 
     fn set_multicast_group(&mut self, group: u32, copies: Option<&[Copy]>) -> Result<(), Refusal> {
         let group = short("multicast group", group)?;
-        let Some(copies) = copies else { return Ok(self.switch.delete_multicast_group(group)?) };
+        let Some(copies) = copies else { return Ok(self.delete_multicast_group(group)?) };
         let replicas = replicas(copies)?;
-        if self.switch.multicast_copies(group).is_none() {
-            self.switch.create_multicast_group(group)?;
+        if self.multicast_copies(group).is_none() {
+            self.create_multicast_group(group)?;
         }
-        Ok(self.switch.set_multicast_group(group, &replicas)?)
+        Ok(self.set_multicast_group(group, &replicas)?)
     }
 
     fn set_clone_session(&mut self, session: u32, copies: Option<(&[Copy], u32)>) -> Result<(), Refusal> {
         let session = short("clone session", session)?;
-        let Some((copies, length)) = copies else { return Ok(self.switch.delete_clone_session(session)?) };
+        let Some((copies, length)) = copies else { return Ok(self.delete_clone_session(session)?) };
         let length = Some(length).filter(|length| *length > 0);
         let destination = CloneSession { replicas: replicas(copies)?, group: None, length };
-        Ok(self.switch.set_clone_session(session, destination)?)
+        Ok(self.set_clone_session(session, destination)?)
     }
 
     fn multicast_groups(&self) -> Vec<(u32, Vec<Copy>)> {
-        let groups = self.switch.multicast_groups().into_iter();
-        groups
-            .map(|group| (group.into(), copies(self.switch.multicast_copies(group).unwrap_or_default())))
-            .collect()
+        let groups = self.multicast_groups().into_iter();
+        groups.map(|group| (group.into(), copies(self.multicast_copies(group).unwrap_or_default()))).collect()
     }
 
     fn clone_sessions(&self) -> Vec<(u32, Vec<Copy>, u32)> {
-        let sessions = self.switch.clone_sessions().into_iter();
+        let sessions = self.clone_sessions().into_iter();
         sessions
             .filter_map(|id| {
-                let session = self.switch.clone_session(id)?;
+                let session = self.clone_session(id)?;
                 Some((id.into(), copies(&session.replicas), session.length.unwrap_or(0)))
             })
             .collect()
@@ -419,12 +362,12 @@ impl Pipeline for SwitchPipeline {
             max_timeout: SimDuration::from_nanos(gathering.wait),
             ack_timeout: SimDuration::from_nanos(gathering.silence),
         };
-        Ok(self.switch.set_digest(digest, config)?)
+        Ok(self.set_digest(digest, config)?)
     }
 
     fn acknowledge_digest(&mut self, digest: &str, list: u64) -> Result<(), Refusal> {
         let digest = self.program().digest(digest)?;
-        Ok(self.switch.acknowledge_digest(digest, list)?)
+        Ok(self.acknowledge_digest(digest, list)?)
     }
 
     fn set_value_set(
@@ -435,9 +378,9 @@ impl Pipeline for SwitchPipeline {
     ) -> Result<(), Refusal> {
         let set = self.program().value_set(value_set)?;
         let values = members.iter().map(|member| joined(member, widths)).collect::<Result<Vec<_>, _>>()?;
-        self.switch.clear_value_set(set)?;
+        self.clear_value_set(set)?;
         for value in values {
-            self.switch.add_value(set, &value)?;
+            self.add_value(set, &value)?;
         }
         Ok(())
     }

@@ -4,8 +4,9 @@
 //! callers.
 
 use crate::proto::ForwardingPipelineConfig;
-use crate::{Connections, Server, SwitchDevice};
+use crate::{Connections, Server};
 use belljar_base::{SimDuration, SimTime};
+use belljar_p4::SwitchDevice;
 
 /// P4Runtime server of a [`SwitchDevice`], with the methods of [`Server`].
 pub trait SwitchServer: Connections + Send {

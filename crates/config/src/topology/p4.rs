@@ -44,8 +44,6 @@ pub struct P4Source {
 pub struct LoadedProgram {
     /// The executable program.
     pub program: Arc<Program>,
-    /// BMv2's JSON of the program.
-    pub json: Arc<str>,
     /// Its P4Info, in text or binary format.
     pub p4info: Option<Vec<u8>>,
 }

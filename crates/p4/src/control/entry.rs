@@ -94,6 +94,17 @@ pub struct Member {
     pub arguments: Vec<Vec<u8>>,
 }
 
+/// Member of a group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Share {
+    /// Identifier of the member.
+    pub member: u32,
+    /// Its weight against the others'.
+    pub weight: u32,
+    /// The member is left out while this port has no carrier.
+    pub watch_port: Option<u32>,
+}
+
 /// Group of members of an action profile.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Group {

@@ -22,6 +22,6 @@ mod tables;
 
 pub use crate::program::MatchKind;
 pub use dump::TableCounts;
-pub use entry::{ActionSpec, CounterData, Entry, Group, KeyMatch, Member, MeterRates};
+pub use entry::{ActionSpec, CounterData, Entry, Group, KeyMatch, Member, MeterRates, Share};
 pub use error::{ControlError, ErrorKind, Result};
 pub use names::{ActionInfo, KeyInfo, ObjectKind, ParameterInfo, TableInfo};

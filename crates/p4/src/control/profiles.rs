@@ -1,4 +1,4 @@
-use super::{ControlError, Group, Member, Result};
+use super::{ControlError, Group, Member, Result, Share};
 use crate::Switch;
 use crate::profile::ProfileState;
 
@@ -63,6 +63,15 @@ impl Switch {
     /// Replaces the members of a group and their weights.
     pub fn set_group(&mut self, profile: u32, id: u32, members: &[(u32, u32)]) -> Result<()> {
         self.profile_mut(profile)?.set_group(id, members)
+    }
+    /// Sets the members of a group; those whose watch ports have no carrier are left out.
+    pub fn set_watching_group(&mut self, profile: u32, id: u32, shares: Vec<Share>) -> Result<()> {
+        let down = self.ports_down();
+        self.profile_mut(profile)?.set_watching_group(id, shares, &down)
+    }
+    /// Members of a group, including those that are left out at present.
+    pub fn shares(&self, profile: u32, id: u32) -> Result<Vec<Share>> {
+        self.profile(profile)?.shares(id)
     }
     /// Removes a group that no entry references.
     pub fn delete_group(&mut self, profile: u32, id: u32) -> Result<()> {

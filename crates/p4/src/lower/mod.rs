@@ -30,11 +30,8 @@ type Result<T> = std::result::Result<T, LoadError>;
 impl Program {
     /// Reads and lowers a program from its JSON text.
     pub fn from_text(text: &str) -> Result<Program> {
-        Program::new(&Root::from_text(text)?)
-    }
-    /// Lowers a parsed program.
-    pub fn new(root: &Root) -> Result<Program> {
-        let mut lower = Lower::new(root);
+        let root = Root::from_text(text)?;
+        let mut lower = Lower::new(&root);
         lower.headers()?;
         lower.standard_fields()?;
         lower.state()?;
@@ -47,6 +44,7 @@ impl Program {
         lower.deparser()?;
         lower.lists()?;
         unread::forget_unread(&mut lower.program);
+        lower.program.json = text.into();
         Ok(lower.program)
     }
 }
@@ -113,6 +111,7 @@ impl<'a> Lower<'a> {
             names: root.errors.iter().map(|(name, code)| (*code as u32, name.clone())).collect(),
         };
         let program = Program {
+            json: "".into(),
             name: root.program.clone().unwrap_or_default(),
             types: Vec::new(),
             headers: Vec::new(),

@@ -12,6 +12,7 @@ use belljar_base::Map;
 use belljar_p4json::SourceInfo;
 use code::*;
 use std::ops::Range;
+use std::sync::Arc;
 
 /// No node: end of a pipeline, or acceptance by a parser.
 pub(crate) const NONE: u32 = u32::MAX;
@@ -19,6 +20,8 @@ pub(crate) const NONE: u32 = u32::MAX;
 /// v1model program, ready to run. Any number of switches may share it.
 #[derive(Debug)]
 pub struct Program {
+    /// Text that it was read from.
+    pub(crate) json: Arc<str>,
     pub(crate) name: String,
     pub(crate) types: Vec<HeaderType>,
     pub(crate) headers: Vec<Header>,
@@ -397,6 +400,10 @@ pub(crate) struct Standard {
 }
 
 impl Program {
+    /// BMv2's JSON that the program was read from.
+    pub fn json(&self) -> &str {
+        &self.json
+    }
     pub(crate) fn kind_of(&self, header: u32) -> &HeaderType {
         &self.types[self.headers[header as usize].kind as usize]
     }

@@ -20,7 +20,7 @@ use crate::program::Program;
 use crate::run::{Run, Scratch};
 use crate::state::State;
 use crate::trace::{Step, Trace};
-use belljar_base::{Bucket, SimDuration, SimTime, TokenBucket};
+use belljar_base::{Bucket, Set, SimDuration, SimTime, TokenBucket};
 pub use config::{Drop, Notification, SwitchConfig};
 pub(crate) use digest::DigestState;
 pub use digest::{DigestConfig, Sample};
@@ -344,12 +344,13 @@ impl Switch {
         if let (Some(own), Some(theirs)) = (&mut self.trace, &other.trace) {
             own.clone_from(theirs);
         }
+        self.update_watching_groups();
     }
     /// Sets the carrier of a port. Loss of carrier drops the packets queued at the port.
     pub fn set_carrier(&mut self, now: SimTime, port: u16, carrier: bool) {
         self.advance(now);
         let Some(found) = self.ports.get_mut(usize::from(port)) else { return };
-        found.carrier = carrier;
+        let changed = std::mem::replace(&mut found.carrier, carrier) != carrier;
         if !carrier {
             if let Some(due) = found.due.take() {
                 self.busy.remove(due, port);
@@ -360,6 +361,18 @@ impl Switch {
                 self.drop_packet(Drop::LinkDown, packet);
             }
         }
+        if changed {
+            self.update_watching_groups();
+        }
+    }
+    fn update_watching_groups(&mut self) {
+        let down = self.ports_down();
+        self.state.profiles.iter_mut().for_each(|profile| profile.set_ports_down(&down));
+    }
+    /// Ports without a carrier.
+    pub(crate) fn ports_down(&self) -> Set<u32> {
+        let down = self.ports.iter().enumerate().filter(|(_, port)| !port.carrier);
+        down.map(|(number, _)| number as u32).collect()
     }
     /// Starts or stops tracing of packets.
     pub fn set_trace(&mut self, on: bool) {

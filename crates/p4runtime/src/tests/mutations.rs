@@ -12,9 +12,9 @@ use crate::proto::{
     PipelineAction, ReadRequest, SetForwardingPipelineConfigRequest, StreamMessageRequest, Update,
     UpdateType, WriteRequest,
 };
-use crate::{Server, SwitchDevice, pipeline_config};
+use crate::{Server, pipeline_config};
 use belljar_base::SimTime;
-use belljar_p4::SwitchConfig;
+use belljar_p4::{SwitchConfig, SwitchDevice};
 use belljar_p4c::ProgramFile;
 use belljar_p4files as files;
 use prost::Message;

@@ -17,9 +17,9 @@ mod replication;
 mod tables;
 pub mod value;
 
-use crate::pipeline::Device;
-use crate::{Connections, SwitchDevice};
+use crate::Connections;
 use belljar_base::{SimDuration, SimTime};
+use belljar_p4::SwitchDevice;
 use belljar_p4::control::ObjectKind as Kind;
 use call::{Answer, Call, Failure, INTERNAL_ERROR, PROTOCOL_ERROR, UNKNOWN_METHOD};
 use md5::{Digest, Md5};

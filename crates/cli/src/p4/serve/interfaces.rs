@@ -2,7 +2,7 @@
 
 use crate::failure::Failure;
 use belljar_base::{Set, SimTime};
-use belljar_p4runtime::SwitchDevice;
+use belljar_p4::SwitchDevice;
 use belljar_packetio::{MIN_FRAME, PacketOptions, Port, Sent, TapOptions};
 use rustix::event::{PollFd, PollFlags};
 use std::collections::VecDeque;

@@ -6,7 +6,8 @@ mod real_time;
 mod set_up;
 
 use crate::failure::Failure;
-use belljar_p4runtime::{Server, SwitchDevice, thrift};
+use belljar_p4::SwitchDevice;
+use belljar_p4runtime::{Server, thrift};
 use clap::builder::NonEmptyStringValueParser;
 use controllers::Controllers;
 use interfaces::{Attachment, Interfaces};

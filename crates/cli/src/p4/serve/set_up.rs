@@ -2,13 +2,12 @@
 
 use super::Arguments;
 use crate::failure::Failure;
-use belljar_p4::{Program, SwitchConfig};
+use belljar_p4::{Program, SwitchConfig, SwitchDevice};
 use belljar_p4c::ProgramFile;
 use belljar_p4files::{commands, runtime};
 use belljar_p4info::proto::P4Info;
-use belljar_p4runtime::pipeline::Device;
+use belljar_p4runtime::Server;
 use belljar_p4runtime::proto::ForwardingPipelineConfig;
-use belljar_p4runtime::{Server, SwitchDevice};
 use std::fs;
 use std::path::Path;
 
@@ -40,10 +39,7 @@ pub fn switch(arguments: &Arguments) -> Result<(SwitchDevice, Server<SwitchDevic
             let installed = server.install(&mut device, config);
             installed.map_err(|refusal| Failure::usage(format!("{}: {refusal}", path.display())))?;
         }
-        None => {
-            let pipeline = device.load(&json).map_err(Failure::usage)?;
-            device.install(pipeline);
-        }
+        None => device.install(device.load(&file.json).map_err(Failure::usage)?),
     }
     if let Some(switch) = device.switch() {
         if let Some(path) = &arguments.runtime {

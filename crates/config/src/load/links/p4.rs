@@ -161,7 +161,7 @@ impl<'a> Loader<'a> {
                 let program =
                     Program::from_text(&read.json).map_err(|error| wrong(p4, error.in_file(&path)))?;
                 let p4info = p4info.map(|(_, bytes)| bytes).or(read.p4info.map(String::into_bytes));
-                let (program, json) = (Arc::new(program), Arc::from(read.json));
+                let program = Arc::new(program);
                 // Programs are shared with switches that have a server: a specified P4Info file is checked in
                 // any case.
                 let asked = s.entry("management").is_some() || s.get("p4info").is_some();
@@ -171,7 +171,7 @@ impl<'a> Loader<'a> {
                         place.problem(format!("the P4Info does not fit the program: {why}"))
                     })?;
                 }
-                let loaded = LoadedProgram { program, json, p4info };
+                let loaded = LoadedProgram { program, p4info };
                 self.programs.entry(key).or_insert(Arc::new(loaded)).clone()
             }
         };

@@ -9,7 +9,8 @@ use belljar_net::routes::Ip;
 use belljar_net::{Counters, Packet};
 use belljar_netstack::clock::{Clock, CpuModel};
 use belljar_netstack::{Departure, Effect, SocketKey, Stack, StackConfig};
-use belljar_p4runtime::{Connections, SwitchDevice, SwitchServer, pipeline_config, switch_server, thrift};
+use belljar_p4::SwitchDevice;
+use belljar_p4runtime::{Connections, SwitchServer, pipeline_config, switch_server, thrift};
 use belljar_plan::{LinkChange, PlannedRoute};
 use std::collections::VecDeque;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -138,8 +139,8 @@ impl Control {
         p4info: &[u8],
     ) -> Result<(), String> {
         let loaded = &source.loaded;
-        device.know(loaded.json.clone(), loaded.program.clone());
-        let config = pipeline_config(&loaded.json, p4info)?;
+        device.know(loaded.program.clone());
+        let config = pipeline_config(loaded.program.json(), p4info)?;
         self.servers.p4runtime.install(device, config)
     }
 

@@ -13,9 +13,7 @@ use belljar_net::nic::Limit;
 use belljar_net::switch::EgressFrame;
 use belljar_net::{Counters, DropReason, NicChange, Packet, QueueConfig};
 use belljar_p4::switch::QueueLimits;
-use belljar_p4::{Switch, SwitchConfig};
-use belljar_p4runtime::pipeline::Device as _;
-use belljar_p4runtime::{PortSettings, SwitchDevice};
+use belljar_p4::{PortSettings, Switch, SwitchConfig, SwitchDevice};
 use belljar_plan::{LinkChange, link_nic};
 use belljar_results::Statistics;
 use control::Control;
@@ -120,7 +118,7 @@ pub fn new(
             (Some((_, control)), Some(p4info)) => {
                 failures.extend(control.install(&mut switch.device, source, p4info).err());
             }
-            _ => switch.device.install(Switch::new(program.clone(), config).into()),
+            _ => switch.device.install(Switch::new(program.clone(), config)),
         }
         if let Some(made) = switch.device.switch() {
             // The files were tried when the experiment was read.
