@@ -446,7 +446,9 @@ hosts: {a: {network_node_id: 0, processes: [{path: id, user: daemon}]}}
 @measured(4)
 def test_a_p4_switch_passes_packets(tmp_path):
     example = ROOT / "examples" / "p4-switch.yaml"
-    done = subprocess.run([BELLJAR, "emulate", str(example), "-o", str(tmp_path / "emu"), "--until-done"],
+    # The switch has the program that the experiment compiled, with its macros.
+    options = ["--set", "switches.s1.define={UNUSED: 1}", "--set", "switches.s1.timestamps=ns"]
+    done = subprocess.run([BELLJAR, "emulate", str(example), "-o", str(tmp_path / "emu"), "--until-done", *options],
                           capture_output=True, text=True, timeout=600)
     as_expected(done)
     assert (tmp_path / "emu/hosts/alice/GPL-3").read_bytes() == Path("/usr/share/common-licenses/GPL-3").read_bytes()

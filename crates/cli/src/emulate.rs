@@ -2,9 +2,10 @@
 
 use crate::failure::Failure;
 use crate::progress::{self, Progress};
-use crate::{experiment_options, log, run, tdf};
+use crate::{experiment_options, log, p4, run, tdf};
 use belljar_base::SimTime;
 use belljar_config::Experiment;
+use belljar_emulation::p4::SwitchPlan;
 use belljar_emulation::truth::Truthfulness;
 use belljar_emulation::world::{Order, Report, SCRATCH, WORLD_COMMAND};
 use belljar_emulation::{check, clock, freeze, init, stage, world as emulation};
@@ -94,6 +95,18 @@ pub struct JoinArguments {
 /// Enters a control group and executes a program in it.
 pub fn join(arguments: &JoinArguments) -> Result<ExitCode, Failure> {
     Err(Failure::run(freeze::join(&arguments.command)))
+}
+
+/// The plan of an emulated P4 switch.
+#[derive(clap::Args)]
+pub struct SwitchArguments {
+    /// The file that has it.
+    plan: PathBuf,
+}
+
+/// Runs a P4 switch.
+pub fn switch(arguments: &SwitchArguments) -> Result<ExitCode, Failure> {
+    p4::serve::planned(&SwitchPlan::read(&arguments.plan).map_err(Failure::run)?)
 }
 
 /// Prints the emulation facilities of this machine, for `belljar doctor`.

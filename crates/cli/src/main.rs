@@ -131,6 +131,9 @@ enum Command {
     /// Become a process of an emulated host that is frozen in turn
     #[command(hide = true)]
     EmulateJoin(emulate::JoinArguments),
+    /// Become a P4 switch of an emulation
+    #[command(hide = true)]
+    EmulateSwitch(emulate::SwitchArguments),
 }
 
 fn main() -> ExitCode {
@@ -149,6 +152,7 @@ fn main() -> ExitCode {
         Command::EmulateWorld => emulate::world(),
         Command::EmulateHost => emulate::host(),
         Command::EmulateJoin(arguments) => emulate::join(&arguments),
+        Command::EmulateSwitch(arguments) => emulate::switch(&arguments),
         Command::Compare(arguments) => compare::main(&arguments),
         Command::EmulateProbe => Ok(emulate::probe()),
         Command::Gdb(arguments) => gdb::main(&arguments),

@@ -1,9 +1,11 @@
-//! P4 switches of an emulation: each is `belljar p4 serve` in the switch's namespace.
+//! P4 switches of an emulation: each is a process of this program in the switch's namespace, which reads a [`SwitchPlan`] and
+//! is from then on what `belljar p4 serve` is.
 
 use crate::dilation::Dilation;
 use crate::error::{Doing, Error, Result};
 use crate::freeze;
 use crate::nodes::Node;
+use crate::world::SCRATCH;
 use belljar_config::Experiment;
 use belljar_config::topology::{Device, DeviceKind, P4Setup, P4Switch};
 use belljar_packetio::{Namespace, slot_len};
@@ -11,12 +13,16 @@ use belljar_results::ResultsFolder;
 use belljar_wire::ethernet::HEADER_LEN;
 use nix::mount::{MsFlags, mount};
 use nix::sched::{CloneFlags, unshare};
-use std::ffi::OsString;
+use serde::{Deserialize, Serialize};
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
+/// Subcommand that becomes an emulated P4 switch; its argument is the file of the [`SwitchPlan`].
+pub const SWITCH_COMMAND: &str = "emulate-switch";
+/// Folder of the plans, in the scratch folder. No host's name begins with a dot.
+const PLANS: &str = ".switches";
 /// The first words of the line that a switch writes once it passes packets.
 const READY: &str = "P4Runtime: ";
 /// Bytes of the receive rings of all switches, and bounds of those of one interface.
@@ -30,21 +36,66 @@ const NAP: Duration = Duration::from_millis(20);
 
 /// The reason for which a switch cannot be served, if there is one.
 pub fn refusal(switch: &P4Switch) -> Option<&'static str> {
-    let of_kind = |wanted: fn(&P4Setup) -> bool| switch.setup.iter().filter(|setup| wanted(setup)).count();
-    let runtimes = of_kind(|setup| matches!(setup, P4Setup::Runtime(..)));
-    let commands = of_kind(|setup| matches!(setup, P4Setup::Commands(..)));
     if switch.management.is_some() || switch.trace {
         return Some("controllers and traces of P4 switches are for simulations: leave them out");
     }
-    if switch.config.nanoseconds {
-        return Some("in an emulation its timestamps are microseconds: leave 'timestamps' out");
+    switch.source.is_none().then_some("in an emulation it needs a program: set 'p4'")
+}
+
+/// Everything that the process of a switch is given: its compiled program, its set-up and its interfaces.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct SwitchPlan {
+    /// Its name.
+    pub name: String,
+    /// BMv2's JSON of its program.
+    pub json: String,
+    /// The bytes of its program's P4Info, as text or in binary.
+    pub p4info: Option<Vec<u8>>,
+    /// Its set-up before packets pass, in order.
+    pub setup: Vec<P4Setup>,
+    /// Its P4 ports and the interfaces at them.
+    pub interfaces: Vec<(u16, String)>,
+    /// The port by which packets go to controllers and come from them.
+    pub cpu_port: Option<u16>,
+    /// True if its timestamps are nanoseconds instead of microseconds.
+    pub nanoseconds: bool,
+    /// Bytes of each interface's receive ring.
+    pub ring_bytes: usize,
+}
+
+impl SwitchPlan {
+    /// The plan of a switch; `None` if it has no program.
+    fn new(device: &Device, switch: &P4Switch, ring_bytes: usize) -> Option<SwitchPlan> {
+        let loaded = &switch.source.as_ref()?.loaded;
+        let port = |name: &str| Some((P4Switch::port(name)?, name.to_owned()));
+        Some(SwitchPlan {
+            name: device.name.clone(),
+            json: loaded.program.json().to_owned(),
+            p4info: loaded.p4info.clone(),
+            setup: switch.setup.clone(),
+            interfaces: device.interfaces.iter().filter_map(|interface| port(&interface.name)).collect(),
+            cpu_port: switch.config.cpu_port,
+            nanoseconds: switch.config.nanoseconds,
+            ring_bytes,
+        })
     }
-    let Some(source) = &switch.source else { return Some("in an emulation it needs a program: set 'p4'") };
-    if !source.include.is_empty() || !source.define.is_empty() {
-        return Some("in an emulation its program is compiled without 'include' and 'define'");
+
+    /// Reads the plan that [`start`] has written.
+    pub fn read(file: &Path) -> Result<SwitchPlan> {
+        let reading = || format!("reading '{}'", file.display());
+        let bytes = fs::read(file).doing(reading())?;
+        serde_json::from_slice(&bytes).doing(reading())
     }
-    (runtimes > 1 || commands > 1)
-        .then_some("in an emulation it has one file of 'runtime' and one of 'commands' at most")
+
+    /// Writes the plan to a file.
+    fn write(&self, file: &Path) -> Result<()> {
+        let writing = || format!("writing '{}'", file.display());
+        let bytes = serde_json::to_vec(self).doing(writing())?;
+        if let Some(folder) = file.parent() {
+            fs::create_dir_all(folder).doing(writing())?;
+        }
+        fs::write(file, bytes).doing(writing())
+    }
 }
 
 /// A P4 switch that passes packets.
@@ -84,8 +135,13 @@ pub fn start(
             let index = node.id.index();
             let mtu =
                 device.interfaces.iter().map(|interface| experiment.topology.links[interface.link].mtu).max();
-            let ring_bytes = ring_bytes(ports, mtu.unwrap_or(0));
-            let child = serve((device, switch), folder, node, &place, ring_bytes, dilation, members(index))?;
+            let Some(plan) = SwitchPlan::new(device, switch, ring_bytes(ports, mtu.unwrap_or(0))) else {
+                continue;
+            };
+            let file = folder.path().join(SCRATCH).join(PLANS).join(format!("{}.json", device.name));
+            plan.write(&file)?;
+            let child =
+                serve(&file, &device.name, node, folder.create_file(&place)?, dilation, members(index))?;
             started.push((child, folder.path().join(place), &device.name, index));
         }
     }
@@ -107,45 +163,22 @@ pub fn ended(served: &mut [Served]) -> Option<&str> {
     served.iter_mut().find_map(|s| (!matches!(s.child.try_wait(), Ok(None))).then_some(&*s.name))
 }
 
+/// Starts the process of a switch, which reads its plan from a file.
 fn serve(
-    (device, switch): (&Device, &P4Switch),
-    folder: &ResultsFolder,
+    plan: &Path,
+    name: &str,
     node: &Node,
-    log: &Path,
-    ring_bytes: usize,
+    errors: File,
     dilation: Option<&Dilation>,
     members: Option<PathBuf>,
 ) -> Result<Child> {
-    let errors = folder.create_file(log)?;
-    let mut arguments: Vec<OsString> = vec!["p4".into(), "serve".into()];
-    arguments.extend(switch.source.iter().map(|source| source.path.clone().into()));
-    for (number, setup) in switch.setup.iter().enumerate() {
-        let option = if matches!(setup, P4Setup::Runtime(..)) { "--runtime" } else { "--commands" };
-        let mut path = setup.path().to_owned();
-        if path.as_os_str().is_empty() {
-            // Its text stands in the experiment.
-            path = folder.path().join(log.with_file_name(format!("setup-{number}")));
-            fs::write(&path, setup.text()).doing(format!("writing '{}'", path.display()))?;
-        }
-        arguments.extend([option.into(), path.into()]);
-    }
-    if let Some(port) = switch.config.cpu_port {
-        arguments.extend(["--cpu-port".into(), port.to_string().into()]);
-    }
-    for interface in &device.interfaces {
-        if let Some(port) = P4Switch::port(&interface.name) {
-            arguments.extend(["--interface".into(), format!("{port}@{}", interface.name).into()]);
-        }
-    }
-    arguments.extend(["--name".into(), device.name.clone().into()]);
-    arguments.extend(["--ring-bytes".into(), ring_bytes.to_string().into()]);
     let program = std::env::current_exe().doing("finding this program")?;
     let mut input = Stdio::null();
     let mut command = match dilation {
         None => Command::new(program),
         Some(dilation) => {
             // Its rates, meters and timestamps go by its clock.
-            let shim = dilation.of_switch(&device.name);
+            let shim = dilation.of_switch(name);
             let mut command = match members {
                 None => Command::new(shim),
                 Some(members) => {
@@ -160,7 +193,7 @@ fn serve(
             command
         }
     };
-    command.args(arguments).stdin(input).stdout(Stdio::null()).stderr(errors);
+    command.arg(SWITCH_COMMAND).arg(plan).stdin(input).stdout(Stdio::null()).stderr(errors);
     // It asks /sys about its interfaces, which shows those of the namespace that it was mounted in.
     let mut spawn = || -> std::io::Result<Child> {
         unshare(CloneFlags::CLONE_NEWNS)?;
@@ -168,7 +201,7 @@ fn serve(
         command.spawn()
     };
     let spawned = Namespace::Fd(node.fd()).run(|| Ok(spawn()))?;
-    spawned.doing(format!("starting the P4 switch '{}'", device.name))
+    spawned.doing(format!("starting the P4 switch '{name}'"))
 }
 
 fn wait_until_ready(child: &mut Child, log: &Path, name: &str) -> Result<()> {

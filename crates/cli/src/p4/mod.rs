@@ -5,7 +5,7 @@ mod junit;
 mod pcap;
 mod program;
 mod run;
-mod serve;
+pub mod serve;
 mod step;
 mod test;
 

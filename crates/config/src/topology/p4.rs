@@ -6,6 +6,7 @@ use belljar_net::InterfaceAddress;
 use belljar_p4::{Program, Switch, SwitchConfig};
 use belljar_p4files::{commands, runtime};
 use belljar_p4json::LoadError;
+use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -83,7 +84,7 @@ pub(crate) struct ManagementAddress {
 }
 
 /// A file that configures a P4 switch, or such a text within the experiment.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum P4Setup {
     /// Entries and groups, in the format of the P4 tutorials.
     Runtime(PathBuf, String),

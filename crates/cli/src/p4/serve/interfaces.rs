@@ -22,6 +22,13 @@ pub struct Attachment {
     to: belljar_packetio::Attachment,
 }
 
+impl Attachment {
+    /// A port at an interface of the machine.
+    pub fn of_interface(port: u16, name: &str) -> Self {
+        Self { port, to: belljar_packetio::Attachment::Interface(name.to_owned()) }
+    }
+}
+
 impl FromStr for Attachment {
     type Err = String;
 

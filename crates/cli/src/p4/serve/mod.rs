@@ -6,15 +6,17 @@ mod real_time;
 mod set_up;
 
 use crate::failure::Failure;
+use belljar_emulation::p4::SwitchPlan;
 use belljar_p4::SwitchDevice;
 use belljar_p4runtime::{Server, thrift};
+use belljar_packetio::PacketOptions;
 use clap::builder::NonEmptyStringValueParser;
 use controllers::Controllers;
 use interfaces::{Attachment, Interfaces};
 use real_time::{Alarm, Clock};
 use rustix::event::{PollFd, PollFlags};
 use std::io::Write;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -40,13 +42,13 @@ pub struct Arguments {
     #[arg(long, value_name = "FILE", requires = "program")]
     commands: Option<PathBuf>,
     /// The address of the P4Runtime server
-    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:9559")]
+    #[arg(long, value_name = "ADDRESS:PORT", default_value_t = GRPC)]
     grpc: SocketAddr,
     /// The address of a Thrift server, for simple_switch_CLI and its like (BMv2's own is 127.0.0.1:9090)
     #[arg(long, value_name = "ADDRESS:PORT")]
     thrift: Option<SocketAddr>,
     /// The device's number in P4Runtime
-    #[arg(long, value_name = "N", default_value_t = 0)]
+    #[arg(long, value_name = "N", default_value_t = DEVICE_ID)]
     device_id: u64,
     /// A port of the switch: N@INTERFACE, N@tap:NAME for a TAP interface (made if there is none), N@unix:PATH to connect to a socket of frames
     #[arg(short, long = "interface", value_name = "PORT@INTERFACE")]
@@ -57,29 +59,49 @@ pub struct Arguments {
     /// The switch's name, from which its program's random numbers follow
     #[arg(long, default_value = "s1", value_parser = NonEmptyStringValueParser::new())]
     name: String,
-    /// Bytes of each interface's receive ring
-    #[arg(long, hide = true, default_value_t = 8 << 20)]
-    ring_bytes: usize,
 }
 
+/// The usual address of the P4Runtime server.
+const GRPC: SocketAddr = SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 9559));
+
+/// The usual number of the device in P4Runtime.
+const DEVICE_ID: u64 = 0;
 /// Interval between two checks of the interfaces' carriers.
 const CARRIERS: Duration = Duration::from_secs(1);
 
 /// Runs the switch until it is interrupted.
 pub fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
-    let (mut device, server) = set_up::switch(arguments)?;
-    let mut interfaces = Interfaces::open(&arguments.interface, arguments.ring_bytes)?;
-    let p4runtime = (server, Controllers::listen(arguments.grpc)?);
+    let switch = set_up::from_arguments(arguments)?;
+    let interfaces = Interfaces::open(&arguments.interface, PacketOptions::default().ring_bytes)?;
+    run(switch, interfaces, arguments.device_id, arguments.grpc, arguments.thrift)
+}
+
+/// Runs a P4 switch of an emulation until it is interrupted.
+pub fn planned(plan: &SwitchPlan) -> Result<ExitCode, Failure> {
+    let attachment = |(port, name): &(u16, String)| Attachment::of_interface(*port, name);
+    let attachments: Vec<_> = plan.interfaces.iter().map(attachment).collect();
+    let switch = set_up::from_plan(plan)?;
+    run(switch, Interfaces::open(&attachments, plan.ring_bytes)?, DEVICE_ID, GRPC, None)
+}
+
+fn run(
+    (mut device, server): (SwitchDevice, Server<SwitchDevice>),
+    mut interfaces: Interfaces,
+    device_id: u64,
+    grpc: SocketAddr,
+    thrift: Option<SocketAddr>,
+) -> Result<ExitCode, Failure> {
+    let p4runtime = (server, Controllers::listen(grpc)?);
     let listen = |address| {
         let controllers = Controllers::listen(address)?;
-        let server = thrift::Server::new(arguments.device_id, controllers.address().port());
+        let server = thrift::Server::new(device_id, controllers.address().port());
         Ok::<_, Failure>((server, controllers))
     };
-    let thrift = arguments.thrift.map(listen).transpose()?;
+    let thrift = thrift.map(listen).transpose()?;
     let stop = stop_signal()?;
     let clock = Clock::start();
     interfaces.look_at_carriers(&mut device, clock.now());
-    eprintln!("P4Runtime: device {} on {}", arguments.device_id, p4runtime.1.address());
+    eprintln!("P4Runtime: device {device_id} on {}", p4runtime.1.address());
     if let Some((_, controllers)) = &thrift {
         eprintln!("Thrift: on {}", controllers.address());
     }

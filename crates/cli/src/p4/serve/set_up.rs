@@ -1,18 +1,17 @@
 //! Set-up of the switch and its server from the command line.
 
-use super::Arguments;
+use super::{Arguments, DEVICE_ID};
 use crate::failure::Failure;
+use belljar_emulation::p4::SwitchPlan;
 use belljar_p4::{Program, SwitchConfig, SwitchDevice};
 use belljar_p4c::ProgramFile;
 use belljar_p4files::{commands, runtime};
-use belljar_p4info::proto::P4Info;
-use belljar_p4runtime::Server;
-use belljar_p4runtime::proto::ForwardingPipelineConfig;
+use belljar_p4runtime::{Server, pipeline_config};
 use std::fs;
 use std::path::Path;
 
 /// Creates the switch, loads its program, and applies the configuration files.
-pub fn switch(arguments: &Arguments) -> Result<(SwitchDevice, Server<SwitchDevice>), Failure> {
+pub fn from_arguments(arguments: &Arguments) -> Result<(SwitchDevice, Server<SwitchDevice>), Failure> {
     let ports = arguments.interface.iter().map(|attachment| attachment.port + 1).max().unwrap_or(0);
     let config = SwitchConfig {
         name: arguments.name.clone(),
@@ -20,25 +19,19 @@ pub fn switch(arguments: &Arguments) -> Result<(SwitchDevice, Server<SwitchDevic
         cpu_port: arguments.cpu_port,
         ..SwitchConfig::default()
     };
-    let mut device = SwitchDevice::new(config);
-    let mut server = Server::new(arguments.device_id);
+    let (mut device, mut server) = (SwitchDevice::new(config), Server::new(arguments.device_id));
     let Some(path) = &arguments.program else { return Ok((device, server)) };
     let file = ProgramFile::read(path).map_err(Failure::usage)?;
     // Loaded here first, so that errors name the file.
     Program::from_text(&file.json).map_err(|error| Failure::usage(error.in_file(path)))?;
-    let json = file.json.into_bytes();
     let given = match (&arguments.p4info, file.p4info) {
         (Some(path), _) => Some((path, read(path)?)),
         (None, Some(text)) => Some((path, text.into_bytes())),
         (None, None) => None,
     };
     match given {
-        Some((path, bytes)) => {
-            let p4info = Some(p4info(path, &bytes)?);
-            let config = ForwardingPipelineConfig { p4info, p4_device_config: json, cookie: None };
-            let installed = server.install(&mut device, config);
-            installed.map_err(|refusal| Failure::usage(format!("{}: {refusal}", path.display())))?;
-        }
+        Some((path, bytes)) => install(&mut device, &mut server, &file.json, &bytes)
+            .map_err(|error| Failure::usage(format!("{}: {error}", path.display())))?,
         None => device.install(device.load(&file.json).map_err(Failure::usage)?),
     }
     if let Some(switch) = device.switch() {
@@ -53,12 +46,38 @@ pub fn switch(arguments: &Arguments) -> Result<(SwitchDevice, Server<SwitchDevic
     Ok((device, server))
 }
 
-fn read(path: &Path) -> Result<Vec<u8>, Failure> {
-    fs::read(path).map_err(|error| Failure::usage(format!("{}: cannot be read: {error}", path.display())))
+/// Makes a switch of an emulation, whose program is compiled and whose files have been read.
+pub fn from_plan(plan: &SwitchPlan) -> Result<(SwitchDevice, Server<SwitchDevice>), Failure> {
+    let config = SwitchConfig {
+        name: plan.name.clone(),
+        ports: plan.interfaces.iter().map(|(port, _)| port + 1).max().unwrap_or(0),
+        cpu_port: plan.cpu_port,
+        nanoseconds: plan.nanoseconds,
+        ..SwitchConfig::default()
+    };
+    let (mut device, mut server) = (SwitchDevice::new(config), Server::new(DEVICE_ID));
+    match &plan.p4info {
+        Some(p4info) => install(&mut device, &mut server, &plan.json, p4info).map_err(Failure::run)?,
+        None => device.install(device.load(&plan.json).map_err(Failure::run)?),
+    }
+    if let Some(switch) = device.switch() {
+        plan.setup.iter().try_for_each(|setup| setup.apply(switch)).map_err(Failure::run)?;
+    }
+    server.import(&mut device);
+    Ok((device, server))
 }
 
-/// Parses P4Info in text or binary format.
-fn p4info(path: &Path, bytes: &[u8]) -> Result<P4Info, Failure> {
-    let info = P4Info::from_file_content(bytes);
-    info.map_err(|error| Failure::usage(format!("{}: {error}", path.display())))
+/// Installs a program as a controller would; the P4Info is text or binary.
+fn install(
+    device: &mut SwitchDevice,
+    server: &mut Server<SwitchDevice>,
+    json: &str,
+    p4info: &[u8],
+) -> Result<(), String> {
+    let config = pipeline_config(json, p4info)?;
+    server.install(device, config).map_err(|refusal| refusal.to_string())
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, Failure> {
+    fs::read(path).map_err(|error| Failure::usage(format!("{}: cannot be read: {error}", path.display())))
 }
