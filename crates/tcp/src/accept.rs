@@ -46,7 +46,7 @@ impl Connection {
     ) -> Connection {
         let mut connection = Connection::accept_syn(config, local, remote, syn, isn, now);
         connection.pending.syn = false;
-        connection.snd.nxt = connection.snd.initial + 1;
+        connection.tx.snd.nxt = connection.tx.snd.initial + 1;
         connection.from_cookie = true;
         connection
     }
@@ -58,31 +58,31 @@ impl Connection {
         payload_len: usize,
         now: SimTime,
     ) -> Handshake {
-        let ack = seq64::unwrap(segment.ack, self.snd.nxt);
+        let ack = seq64::unwrap(segment.ack, self.tx.snd.nxt);
         // RFC 9293, section 3.10.7.4: "If SND.UNA < SEG.ACK =< SND.NXT, then enter ESTABLISHED state
         // [..] If the segment acknowledgment is not acceptable, form a reset segment
         // <SEQ=SEG.ACK><CTL=RST> and send it."
-        if ack <= self.snd.initial || ack > self.snd.nxt {
+        if ack <= self.tx.snd.initial || ack > self.tx.snd.nxt {
             self.pending.reset = crate::reset_for(segment, payload_len);
             return Handshake::Done;
         }
-        self.snd.release(self.snd.initial + 1);
-        let data_acknowledged = ack > self.snd.initial + 1;
+        self.tx.snd.release(self.tx.snd.initial + 1);
+        let data_acknowledged = ack > self.tx.snd.initial + 1;
         if !self.from_cookie && !data_acknowledged {
-            self.sample_handshake(segment, now);
+            self.tx.sample_handshake(segment, now);
         }
         let fast = self.fast_open.unconfirmed;
         self.establish(now);
         let window = u64::from(segment.window);
         // RFC 7323, section 2.2: the window of a SYN is not scaled.
-        self.snd.window = if segment.has(Flags::SYN) { window } else { window << self.snd.scale };
+        self.tx.snd.window = if segment.has(Flags::SYN) { window } else { window << self.tx.snd.scale };
         // Linux: a passive open forgets the window of the SYN.
-        let before = if self.passive && !fast { 0 } else { self.snd.max_window };
-        self.snd.max_window = before.max(self.snd.window);
-        self.set_mss();
-        self.begin_mtu_search(now);
-        self.end_handshake_loss();
-        self.rearm_rto(now);
+        let before = if self.passive && !fast { 0 } else { self.tx.snd.max_window };
+        self.tx.snd.max_window = before.max(self.tx.snd.window);
+        self.tx.set_mss();
+        self.tx.begin_mtu_search(now);
+        self.tx.end_handshake_loss();
+        self.tx.rearm_rto(now);
         Handshake::Complete
     }
 

@@ -6,6 +6,7 @@ use crate::connection::Connection;
 use crate::counts::Counted;
 use crate::recovery::{AckSummary, Phase};
 use crate::scoreboard::{RateStamp, Sent};
+use crate::sender::Sender;
 use crate::timers::Retransmit;
 use crate::{Events, Flags, Repr, seq64};
 use belljar_base::{SimDuration, SimTime};
@@ -47,72 +48,97 @@ impl Delivery {
 impl Connection {
     /// Processes the ACK field of an acceptable segment. False if the segment must be dropped.
     pub(crate) fn process_ack(&mut self, segment: &Repr, payload_len: usize, now: SimTime) -> bool {
-        let ack = seq64::unwrap(segment.ack, self.snd.una);
+        let ack = seq64::unwrap(segment.ack, self.tx.snd.una);
         let seq = seq64::unwrap(segment.seq, self.rcv.nxt);
-        if ack > self.snd.nxt {
+        if ack > self.tx.snd.nxt {
             // RFC 9293, section 3.10.7.4: "If the ACK acks something not yet sent (SEG.ACK >
             // SND.NXT), then send an ACK, drop the segment, and return."
             self.send_challenge_ack(now);
             return false;
         }
-        if ack + self.snd.max_window.max(1) < self.snd.una {
+        if ack + self.tx.snd.max_window.max(1) < self.tx.snd.una {
             // RFC 5961, section 5.2: "The ACK value is considered acceptable only if it is in the
             // range of ((SND.UNA - MAX.SND.WND) <= SEG.ACK <= SND.NXT)."
             self.send_challenge_ack(now);
             return false;
         }
         self.stats.ack_received_at = now;
-        self.probes_sent = 0;
-        let prior_una = self.snd.una;
-        self.recovery.lost_before_ack = self.snd.flight.ever_lost();
-        let prior_in_flight = self.in_flight();
-        let had_flight = !self.snd.flight.is_empty();
-        let window_changed = ack >= prior_una && self.update_window(segment, seq, ack);
+        self.tx.probes_sent = 0;
+        let prior_una = self.tx.snd.una;
+        self.tx.recovery.lost_before_ack = self.tx.snd.flight.ever_lost();
+        let prior_in_flight = self.tx.in_flight();
+        let had_flight = !self.tx.snd.flight.is_empty();
+        let window_changed = ack >= prior_una && self.tx.update_window(segment, seq, ack);
 
         let mut delivery = Delivery::default();
         let mut summary = AckSummary::default();
-        if self.sack_enabled && !segment.options.sack.is_empty() {
-            summary.dsack = self.process_sack(segment, ack, &mut delivery, now);
-            self.stats.dsacks += u32::from(summary.dsack.is_some());
+        if self.tx.sack_enabled && !segment.options.sack.is_empty() {
+            summary.dsack = self.tx.process_sack(segment, ack, &mut delivery, now);
+            self.tx.stats.dsacks += u32::from(summary.dsack.is_some());
             if let Some(end) = summary.dsack {
                 let old = end <= ack;
-                self.count(if old { Counted::DsackReceived } else { Counted::DsackOutOfOrderReceived });
+                self.tx.tally.count(if old {
+                    Counted::DsackReceived
+                } else {
+                    Counted::DsackOutOfOrderReceived
+                });
             }
         }
         if ack > prior_una {
             summary.advanced = true;
-            summary.small_step = ack - prior_una < self.snd.mss as u64;
-            self.recovery.timeouts = 0;
-            self.advance(ack, &mut delivery, now);
-            self.check_mtu_probe();
+            summary.small_step = ack - prior_una < self.tx.snd.mss as u64;
+            self.tx.recovery.timeouts = 0;
+            if self.tx.advance(ack, &mut delivery, now) {
+                self.make_room(now);
+            }
+            self.tx.check_mtu_probe();
         }
         summary.delivered = delivery.segments;
-        self.count_more(Counted::Delivered, delivery.segments);
+        self.tx.tally.count_more(Counted::Delivered, delivery.segments);
         self.progress |= delivery.segments > 0;
         summary.newly_sacked = delivery.newly_sacked;
         summary.original_delivered =
-            delivery.lowest_original_end.is_some_and(|end| end <= self.recovery.high);
+            delivery.lowest_original_end.is_some_and(|end| end <= self.tx.recovery.high);
         let plain = payload_len == 0 && !window_changed && !segment.flags.intersects(Flags::SYN | Flags::FIN);
         summary.duplicate = ack == prior_una && plain;
         if !had_flight {
             if let Some(end) = summary.dsack {
-                self.on_dsack(end);
+                self.tx.on_dsack(end);
             }
-            self.after_probe_ack(now);
+            self.tx.after_probe_ack(now);
             return true;
         }
-        summary.echoes_original = self.echoes_original(segment);
-        summary.mark_echoed = self.echoes_mark(segment);
-        self.note_reordering(&delivery);
-        let rtt = self.measure(segment, &delivery, summary.advanced, now);
-        self.recover(&summary, now);
-        self.control_congestion(&summary, &delivery, rtt, prior_in_flight, now);
-        self.update_pacing_rate();
-        self.set_timer_after_ack(summary.advanced || delivery.newly_sacked > 0, now);
-        if self.snd.is_drained() && summary.advanced {
+        summary.echoes_original = self.tx.echoes_original(segment);
+        summary.mark_echoed = self.tx.ecn.echoes_mark(segment);
+        self.tx.note_reordering(&delivery);
+        let rtt = self.tx.measure(segment, &delivery, summary.advanced, now);
+        self.tx.recover(&summary, now);
+        self.tx.control_congestion(&summary, &delivery, rtt, prior_in_flight, now);
+        self.tx.update_pacing_rate();
+        self.tx.set_timer_after_ack(summary.advanced || delivery.newly_sacked > 0, now);
+        if self.tx.snd.is_drained() && summary.advanced {
             self.events |= Events::DRAINED;
         }
         true
+    }
+}
+
+impl Sender {
+    /// An ACK while nothing was in flight: an answer to a probe or a window update.
+    fn after_probe_ack(&mut self, now: SimTime) {
+        if self.snd.nxt >= self.snd.end() {
+            return;
+        }
+        if self.snd.window > 0 {
+            self.probing_since = None;
+        }
+        let next = (self.snd.nxt + self.snd.mss as u64).min(self.snd.end());
+        if next <= self.snd.window_end() {
+            self.rtt.reset_backoff();
+            self.timers.retransmit = None;
+        } else {
+            self.arm_window_probe(now);
+        }
     }
 
     /// RFC 9293, section 3.10.7.4: "If (SND.WL1 < SEG.SEQ or (SND.WL1 = SEG.SEQ and SND.WL2 =<
@@ -135,8 +161,8 @@ impl Connection {
         changed
     }
 
-    /// Takes what `ack` covers off the scoreboard and out of the buffer.
-    fn advance(&mut self, ack: u64, delivery: &mut Delivery, now: SimTime) {
+    /// Takes what `ack` covers off the scoreboard and out of the buffer. True if that frees any of the buffer.
+    fn advance(&mut self, ack: u64, delivery: &mut Delivery, now: SimTime) -> bool {
         let min_rtt = self.rtt.min();
         while let Some(sent) = self.snd.flight.pop_acked(ack) {
             if sent.ever_retransmitted {
@@ -158,10 +184,7 @@ impl Connection {
         }
         // Linux counts SYN and FIN as well.
         self.stats.bytes_acked += ack - self.snd.una;
-        let freed = self.snd.release(ack);
-        if freed > 0 {
-            self.make_room(now);
-        }
+        self.snd.release(ack) > 0
     }
 
     /// Marks the segments that the SACK blocks cover (RFC 2018). Returns the end of the first block if it is
@@ -273,14 +296,9 @@ impl Connection {
             self.rtt.reset_backoff();
             return Some(rtt);
         }
-        if advanced
-            && let Some(stamps) = segment.options.timestamps.filter(|s| self.stamps.enabled && s.echo != 0)
-        {
-            let delta = self.stamps.clock(now).wrapping_sub(stamps.echo);
-            if delta < 1 << 24 {
-                self.rtt.sample(SimDuration::from_millis(u64::from(delta.max(1))), una, nxt, now);
-                self.rtt.reset_backoff();
-            }
+        if advanced && let Some(rtt) = self.stamps.echoed_rtt(segment, now) {
+            self.rtt.sample(rtt, una, nxt, now);
+            self.rtt.reset_backoff();
         }
         None
     }
@@ -353,23 +371,6 @@ impl Connection {
         if !self.arm_tail_probe(now, true) {
             self.timers.retransmit = None;
             self.rearm_rto(now);
-        }
-    }
-
-    /// An ACK while nothing was in flight: an answer to a probe or a window update.
-    fn after_probe_ack(&mut self, now: SimTime) {
-        if self.snd.nxt >= self.snd.end() {
-            return;
-        }
-        if self.snd.window > 0 {
-            self.probing_since = None;
-        }
-        let next = (self.snd.nxt + self.snd.mss as u64).min(self.snd.end());
-        if next <= self.snd.window_end() {
-            self.rtt.reset_backoff();
-            self.timers.retransmit = None;
-        } else {
-            self.arm_window_probe(now);
         }
     }
 }

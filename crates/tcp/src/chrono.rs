@@ -1,6 +1,6 @@
 //! Accounting of what limits sending, and for how long: `tcpi_busy_time` and its parts.
 
-use crate::connection::Connection;
+use crate::sender::Sender;
 use belljar_base::{SimDuration, SimTime};
 
 /// Reason for which a connection does not send.
@@ -53,7 +53,7 @@ impl Chrono {
     }
 }
 
-impl Connection {
+impl Sender {
     /// Nothing more can be sent now: notes why. `windowed` if it is for the peer's window.
     pub(crate) fn note_limit(&mut self, windowed: bool, now: SimTime) {
         let unsent = self.snd.unsent() > 0;

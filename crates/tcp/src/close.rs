@@ -27,8 +27,8 @@ impl Connection {
             // "Delete the TCB": there is nothing that a FIN could follow.
             return self.enter_closed();
         }
-        self.restart_after_idle(now);
-        self.snd.fin = true;
+        self.tx.restart_after_idle(now);
+        self.tx.snd.fin = true;
         self.events |= Events::WRITABLE;
     }
 
@@ -48,7 +48,7 @@ impl Connection {
         let unread = self.rcv.readable() > 0;
         self.orphan = true;
         self.read_shut = true;
-        self.settings.cork = false;
+        self.tx.settings.cork = false;
         match self.state {
             State::SynSent => return self.enter_closed(),
             State::Closed => return self.rcv.clear(),
@@ -56,7 +56,7 @@ impl Connection {
         }
         if unread && self.state != State::TimeWait {
             // RFC 2525, section 2.17: data was lost, the peer must know.
-            self.count(Counted::AbortOnClose);
+            self.tx.tally.count(Counted::AbortOnClose);
             self.send_reset(now);
             return self.enter_closed();
         }
@@ -77,14 +77,14 @@ impl Connection {
 
     /// `<SEQ=SND.NXT><CTL=RST,ACK>`, as Linux's `tcp_send_active_reset`.
     pub(crate) fn send_reset(&mut self, now: SimTime) {
-        let mut reset = self.header(Flags::RST, self.snd.nxt, now);
+        let mut reset = self.header(Flags::RST, self.tx.snd.nxt, now);
         reset.window = self.rcv.announce_window();
         self.pending.reset = Some(reset);
     }
 
     /// Makes the state transitions that follow the acknowledgment of our FIN.
     pub(crate) fn on_fin_acknowledged(&mut self, now: SimTime) {
-        let acknowledged = self.snd.fin && self.snd.is_drained();
+        let acknowledged = self.tx.snd.fin && self.tx.snd.is_drained();
         if !acknowledged {
             return;
         }
@@ -105,7 +105,7 @@ impl Connection {
     /// Limits the time that an orphan waits for the peer's FIN (Linux's `net.ipv4.tcp_fin_timeout`).
     fn limit_fin_wait_2(&mut self, now: SimTime) {
         if self.orphan && self.state == State::FinWait2 && self.timers.lifetime.is_none() {
-            self.timers.lifetime = Some(now + self.config.fin_timeout);
+            self.timers.lifetime = Some(now + self.tx.config.fin_timeout);
         }
     }
 
@@ -124,7 +124,7 @@ impl Connection {
 
     fn enter_time_wait(&mut self, now: SimTime) {
         self.state = State::TimeWait;
-        self.timers.retransmit = None;
+        self.tx.timers.retransmit = None;
         self.timers.keepalive = None;
         self.timers.delayed_ack = None;
         self.timers.lifetime = Some(now + TIME_WAIT);
@@ -141,8 +141,8 @@ impl Connection {
         let stamp_newer = segment
             .options
             .timestamps
-            .filter(|_| self.stamps.enabled)
-            .map(|stamps| stamps.value.wrapping_sub(self.stamps.recent) as i32);
+            .filter(|_| self.tx.stamps.enabled)
+            .map(|stamps| stamps.value.wrapping_sub(self.tx.stamps.recent) as i32);
         if segment.has(Flags::SYN) && !segment.flags.intersects(Flags::ACK | Flags::RST) {
             // RFC 6191, section 2: a SYN with a newer timestamp, or else with a higher sequence
             // number, starts a new incarnation.
@@ -193,12 +193,12 @@ impl Connection {
     pub fn on_path_mtu(&mut self, mtu: u16, now: SimTime) {
         let headers = if self.remote.is_ipv4() { 40 } else { 60 };
         let mss = mtu.saturating_sub(headers);
-        if mss >= self.snd.mss_limit || !self.state.is_synchronised() {
+        if mss >= self.tx.snd.mss_limit || !self.state.is_synchronised() {
             return;
         }
-        self.snd.mss_limit = mss.max(512);
-        self.limit_mtu_search();
-        self.set_mss();
-        self.retransmit_too_large(now);
+        self.tx.snd.mss_limit = mss.max(512);
+        self.tx.limit_mtu_search();
+        self.tx.set_mss();
+        self.tx.retransmit_too_large(now);
     }
 }

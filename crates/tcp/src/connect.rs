@@ -3,6 +3,7 @@
 use crate::connection::{Connection, Disposition};
 use crate::output::TIMESTAMPS_LEN;
 use crate::received::Payload;
+use crate::sender::Sender;
 use crate::timers::Retransmit;
 use crate::{Config, Flags, Repr, State, TcpError, seq64};
 use belljar_base::{SimDuration, SimTime};
@@ -11,6 +12,25 @@ use std::net::SocketAddr;
 /// Delay before the SYN is retransmitted after a SYN-ACK that answers a different SYN: Linux's
 /// `TCP_TIMEOUT_MIN`, two jiffies at 250 Hz.
 const SYN_AGAIN: SimDuration = SimDuration::from_millis(8);
+
+impl Sender {
+    /// The first measurement of the round trip, unless the SYN was sent more than once.
+    pub(crate) fn sample_handshake(&mut self, segment: &Repr, now: SimTime) {
+        let (una, nxt) = (self.snd.una, self.snd.nxt);
+        if self.recovery.timeouts == 0 {
+            self.rtt.sample(now.since(self.handshake_sent_at), una, nxt, now);
+        } else if let Some(stamps) = segment.options.timestamps.filter(|_| self.stamps.enabled) {
+            let delta = self.stamps.clock(now).wrapping_sub(stamps.echo);
+            let rtt = belljar_base::SimDuration::from_millis(u64::from(delta.clamp(1, 1 << 20)));
+            self.rtt.sample(rtt, una, nxt, now);
+        }
+        if self.recovery.timeouts > 1 {
+            // RFC 6298, section 5.7, and RFC 5681, section 3.1: a lost SYN reduces the initial window to one
+            // segment.
+            self.window.cwnd = 1;
+        }
+    }
+}
 
 impl Connection {
     /// An active open from `local` to `remote`: SYN-SENT, the SYN is waiting to be transmitted.
@@ -25,9 +45,9 @@ impl Connection {
         let mut connection = Connection::new(config, local, remote, isn, State::SynSent, now);
         connection.pending.syn = true;
         // Until the peer has spoken, 536 or what `TCP_MAXSEG` says (`tcp_connect_init`).
-        connection.snd.mss_limit = connection.config.max_segment.unwrap_or(536);
-        connection.begin_mtu_search(now);
-        connection.set_mss();
+        connection.tx.snd.mss_limit = connection.tx.config.max_segment.unwrap_or(536);
+        connection.tx.begin_mtu_search(now);
+        connection.tx.set_mss();
         connection
     }
 
@@ -37,15 +57,15 @@ impl Connection {
         payload: &mut Payload<'_>,
         now: SimTime,
     ) -> Disposition {
-        let ack = seq64::unwrap(segment.ack, self.snd.initial);
-        let acks_syn = segment.has(Flags::ACK) && ack > self.snd.initial && ack <= self.snd.nxt;
+        let ack = seq64::unwrap(segment.ack, self.tx.snd.initial);
+        let acks_syn = segment.has(Flags::ACK) && ack > self.tx.snd.initial && ack <= self.tx.snd.nxt;
         // "If SEG.ACK =< ISS or SEG.ACK > SND.NXT, send a reset (unless the RST bit is set [...])
         // <SEQ=SEG.ACK><CTL=RST> and discard the segment."
         if segment.has(Flags::ACK) && !acks_syn {
             self.pending.reset = crate::reset_for(segment, payload.len());
             // Linux: that reset clears the peer's way, so the SYN need not wait its whole second.
-            if self.recovery.timeouts == 0 {
-                self.timers.retransmit = Some((now + SYN_AGAIN, Retransmit::Handshake));
+            if self.tx.recovery.timeouts == 0 {
+                self.tx.timers.retransmit = Some((now + SYN_AGAIN, Retransmit::Handshake));
             }
             return Disposition::Consumed;
         }
@@ -62,11 +82,11 @@ impl Connection {
         }
         self.take_syn(segment, now);
         if acks_syn {
-            self.stats.bytes_acked = 1;
-            self.snd.release(self.snd.initial + 1);
-            self.sample_handshake(segment, now);
+            self.tx.stats.bytes_acked = 1;
+            self.tx.snd.release(self.tx.snd.initial + 1);
+            self.tx.sample_handshake(segment, now);
             self.establish(now);
-            self.begin_mtu_search(now);
+            self.tx.begin_mtu_search(now);
             if !self.on_fast_open_answer(segment) {
                 // What is sent again acknowledges.
                 return Disposition::Consumed;
@@ -82,7 +102,7 @@ impl Connection {
         } else {
             // "Otherwise, enter SYN-RECEIVED, form a SYN,ACK segment and send it."
             self.state = State::SynReceived;
-            self.recovery.timeouts = 0;
+            self.tx.recovery.timeouts = 0;
             self.pending.syn = true;
         }
         // `tcp_fastopen_add_skb`: others look at the flags only.
@@ -98,52 +118,35 @@ impl Connection {
         let options = &syn.options;
         let initial = seq64::from_initial(syn.seq.0);
         self.rcv.synchronise(initial, now);
-        self.snd.window = u64::from(syn.window);
-        self.snd.max_window = self.snd.window;
-        self.snd.window_seq = initial;
+        self.tx.snd.window = u64::from(syn.window);
+        self.tx.snd.max_window = self.tx.snd.window;
+        self.tx.snd.window_seq = initial;
         // RFC 9293, section 3.7.1: "If an MSS Option is not received at connection setup, TCP
         // implementations MUST assume a default send MSS of 536".
-        self.snd.mss_limit = options.mss.unwrap_or(536).min(self.config.send_mss());
+        self.tx.snd.mss_limit = options.mss.unwrap_or(536).min(self.tx.config.send_mss());
         // RFC 7323, section 2.2: both sides must send the option.
         match options.window_scale {
-            Some(shift) if self.scaling_enabled => self.snd.scale = shift.min(14),
+            Some(shift) if self.scaling_enabled => self.tx.snd.scale = shift.min(14),
             _ => {
                 self.scaling_enabled = false;
                 self.rcv.scale = 0;
                 self.rcv.clamp = self.rcv.clamp.min(65_535);
             }
         }
-        self.sack_enabled &= options.sack_permitted;
+        self.tx.sack_enabled &= options.sack_permitted;
         match options.timestamps {
-            Some(stamps) if self.stamps.enabled => {
-                self.stamps.recent = stamps.value;
-                self.stamps.recent_at = now;
+            Some(stamps) if self.tx.stamps.enabled => {
+                self.tx.stamps.recent = stamps.value;
+                self.tx.stamps.recent_at = now;
                 self.rcv.deduct_options(TIMESTAMPS_LEN as u32);
             }
-            _ => self.stamps.enabled = false,
+            _ => self.tx.stamps.enabled = false,
         }
         self.negotiate_ecn(syn);
-        self.set_mss();
-        self.rcv.mss = (self.snd.mss as u32).min(self.rcv.advertised_mss).clamp(88, 536);
-        self.recovery.retransmit_stamp = None;
-        self.highest_delivered = self.snd.initial + 1;
+        self.tx.set_mss();
+        self.rcv.mss = (self.tx.snd.mss as u32).min(self.rcv.advertised_mss).clamp(88, 536);
+        self.tx.recovery.retransmit_stamp = None;
+        self.tx.highest_delivered = self.tx.snd.initial + 1;
         self.stats.heard_at = now;
-    }
-
-    /// The first measurement of the round trip, unless the SYN was sent more than once.
-    pub(crate) fn sample_handshake(&mut self, segment: &Repr, now: SimTime) {
-        let (una, nxt) = (self.snd.una, self.snd.nxt);
-        if self.recovery.timeouts == 0 {
-            self.rtt.sample(now.since(self.handshake_sent_at), una, nxt, now);
-        } else if let Some(stamps) = segment.options.timestamps.filter(|_| self.stamps.enabled) {
-            let delta = self.stamps.clock(now).wrapping_sub(stamps.echo);
-            let rtt = belljar_base::SimDuration::from_millis(u64::from(delta.clamp(1, 1 << 20)));
-            self.rtt.sample(rtt, una, nxt, now);
-        }
-        if self.recovery.timeouts > 1 {
-            // RFC 6298, section 5.7, and RFC 5681, section 3.1: a lost SYN reduces the initial window to one
-            // segment.
-            self.window.cwnd = 1;
-        }
     }
 }

@@ -1,20 +1,10 @@
 //! One endpoint of a connection: its state, and the calls by which the program sends and receives.
 
-use crate::chrono::Chrono;
-use crate::congestion::{self, CongestionControl, Start, Window};
-use crate::counts::Tally;
-use crate::cwnd_use::WindowUse;
 use crate::delack::AckPolicy;
-use crate::ecn::EcnState;
 use crate::fast_open::FastOpening;
-use crate::mtu_probe::MtuSearch;
-use crate::pacing::Pacing;
-use crate::rate::DeliveryRate;
 use crate::rcv::Receiver;
-use crate::recovery::Recovery;
-use crate::rtt::RttEstimator;
-use crate::snd::Sender;
-use crate::timers::Timers;
+use crate::sender::Sender;
+use crate::timers::{SendTimers, Timers};
 use crate::tso::DevicePacket;
 use crate::urgent::Urgent;
 use crate::{Config, Ecn, Events, Keepalive, Repr, State, TcpError, seq64};
@@ -77,6 +67,9 @@ impl Pending {
     }
 }
 
+/// RFC 7323, section 5.5: TS.Recent is void after 24 days of silence.
+const PAWS_LIFE: SimDuration = SimDuration::from_secs(24 * 24 * 3600);
+
 /// The timestamps option (RFC 7323, section 3 and 5).
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Stamps {
@@ -92,15 +85,37 @@ impl Stamps {
     pub(crate) fn clock(&self, now: SimTime) -> u32 {
         ((now.as_nanos() / 1_000_000) as u32).wrapping_add(self.offset)
     }
+
+    /// True if a segment is older than one before (PAWS).
+    pub(crate) fn is_old(&self, segment: &Repr, now: SimTime) -> bool {
+        let Some(stamps) = segment.options.timestamps.filter(|_| self.enabled) else { return false };
+        (stamps.value.wrapping_sub(self.recent) as i32) < 0 && now.since(self.recent_at) < PAWS_LIFE
+    }
+
+    /// RFC 7323, section 4.3: "If SEG.TSval >= TS.Recent and SEG.SEQ <= Last.ACK.sent, then
+    /// SEG.TSval is copied to TS.Recent".
+    pub(crate) fn update_recent(&mut self, segment: &Repr, seq: u64, last_ack_sent: u64, now: SimTime) {
+        if let Some(stamps) = segment.options.timestamps.filter(|_| self.enabled) {
+            let newer = stamps.value.wrapping_sub(self.recent) as i32 >= 0;
+            if seq <= last_ack_sent && (newer || now.since(self.recent_at) >= PAWS_LIFE) {
+                self.recent = stamps.value;
+                self.recent_at = now;
+            }
+        }
+    }
+
+    /// The round trip from our segment to the one that echoes its timestamp.
+    pub(crate) fn echoed_rtt(&self, segment: &Repr, now: SimTime) -> Option<SimDuration> {
+        let stamps = segment.options.timestamps.filter(|s| self.enabled && s.echo != 0)?;
+        let delta = self.clock(now).wrapping_sub(stamps.echo);
+        (delta < 1 << 24).then(|| SimDuration::from_millis(u64::from(delta.max(1))))
+    }
 }
 
 /// Socket options that remain effective after the handshake.
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
-    pub nodelay: bool,
-    pub cork: bool,
     pub keepalive: Option<Keepalive>,
-    pub user_timeout: Option<SimDuration>,
     pub receive_low_water: usize,
 }
 
@@ -108,18 +123,9 @@ pub(crate) struct Settings {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Stats {
     pub segments_in: u32,
-    pub segments_out: u32,
-    pub total_retransmitted: u32,
     pub data_segments_in: u32,
-    pub data_segments_out: u32,
-    pub bytes_sent: u64,
-    pub bytes_retransmitted: u64,
-    pub dsacks: u32,
     pub out_of_order: u32,
-    pub timeouts: u32,
     pub established: bool,
-    pub bytes_acked: u64,
-    pub data_sent_at: SimTime,
     pub ack_received_at: SimTime,
     /// Time of the last segment from the peer.
     pub heard_at: SimTime,
@@ -133,44 +139,21 @@ pub(crate) struct Stats {
 pub struct Connection {
     pub(crate) local: SocketAddr,
     pub(crate) remote: SocketAddr,
-    pub(crate) config: Config,
     pub(crate) state: State,
     /// True if the peer's SYN opened the connection.
     pub(crate) passive: bool,
     /// True if the peer's SYN was answered with a cookie.
     pub(crate) from_cookie: bool,
     pub(crate) opened_at: SimTime,
-    /// Time of the first transmission of SYN or SYN-ACK.
-    pub(crate) handshake_sent_at: SimTime,
-    pub(crate) snd: Sender,
+    pub(crate) tx: Sender,
     pub(crate) rcv: Receiver,
-    pub(crate) rtt: RttEstimator,
-    pub(crate) congestion: Box<dyn CongestionControl>,
-    pub(crate) window: Window,
-    pub(crate) window_use: WindowUse,
-    pub(crate) recovery: Recovery,
-    pub(crate) delivery: DeliveryRate,
-    pub(crate) pacing: Pacing,
-    pub(crate) packet: DevicePacket,
-    pub(crate) chrono: Chrono,
-    /// The blocks of the last SACK: what they cover is marked already.
-    pub(crate) sack_cache: [(u64, u64); 4],
-    /// The end of the highest segment known to be delivered.
-    pub(crate) highest_delivered: u64,
     pub(crate) delack: AckPolicy,
     pub(crate) timers: Timers,
-    pub(crate) stamps: Stamps,
-    pub(crate) sack_enabled: bool,
-    pub(crate) ecn: EcnState,
     pub(crate) fast_open: FastOpening,
     pub(crate) scaling_enabled: bool,
     pub(crate) settings: Settings,
     pub(crate) pending: Pending,
     pub(crate) urgent: Urgent,
-    pub(crate) mtu_search: MtuSearch,
-    /// Unanswered window or keepalive probes.
-    pub(crate) probes_sent: u8,
-    pub(crate) probing_since: Option<SimTime>,
     pub(crate) error: Option<TcpError>,
     /// Soft error reported by ICMP. The connection returns it if it times out.
     pub(crate) soft_error: Option<TcpError>,
@@ -179,12 +162,9 @@ pub struct Connection {
     pub(crate) orphan: bool,
     pub(crate) read_shut: bool,
     pub(crate) write_shut: bool,
-    /// Somebody found the send buffer too full.
-    pub(crate) write_waiting: bool,
     /// Somebody waits for the handshake in order to write.
     pub(crate) write_pending: bool,
     pub(crate) stats: Stats,
-    pub(crate) tally: Tally,
     /// The peer has acknowledged something since the path was last said to work.
     pub(crate) progress: bool,
 }
@@ -198,7 +178,6 @@ impl Connection {
         state: State,
         now: SimTime,
     ) -> Connection {
-        let send_buffer = config.send_buffer.unwrap_or(config.wmem[1]);
         let mut rcv = Receiver::new(config.mss, config.rmem, config.receive_buffer, config.window_scaling);
         if remote.is_ipv6() {
             rcv.headers += 20;
@@ -210,58 +189,24 @@ impl Connection {
             passive: false,
             from_cookie: false,
             opened_at: now,
-            handshake_sent_at: now,
-            snd: Sender::new(seq64::from_initial(isn), send_buffer, config.send_buffer.is_some()),
+            scaling_enabled: config.window_scaling,
+            tx: Sender::new(config, seq64::from_initial(isn), remote.is_ipv6(), now),
             rcv,
-            rtt: RttEstimator::new(),
-            congestion: congestion::instantiate(
-                config.congestion,
-                &Start::unknown(seq64::from_initial(isn), config.timestamp_offset, now),
-            ),
-            window: Window::new(),
-            window_use: WindowUse::default(),
-            recovery: Recovery::new(),
-            delivery: DeliveryRate::default(),
-            pacing: Pacing::default(),
-            packet: DevicePacket::default(),
-            chrono: Chrono::default(),
-            sack_cache: [(0, 0); 4],
-            highest_delivered: 0,
             delack: AckPolicy::default(),
             timers: Timers::default(),
-            stamps: Stamps {
-                enabled: config.timestamps,
-                offset: config.timestamp_offset,
-                ..Stamps::default()
-            },
-            sack_enabled: config.sack,
-            ecn: EcnState::default(),
             fast_open: FastOpening::default(),
-            scaling_enabled: config.window_scaling,
-            settings: Settings {
-                nodelay: false,
-                cork: false,
-                keepalive: None,
-                user_timeout: None,
-                receive_low_water: 1,
-            },
+            settings: Settings { keepalive: None, receive_low_water: 1 },
             pending: Pending::default(),
             urgent: Urgent::default(),
-            mtu_search: MtuSearch::default(),
-            probes_sent: 0,
-            probing_since: None,
             error: None,
             soft_error: None,
             events: Events::empty(),
             orphan: false,
             read_shut: false,
             write_shut: false,
-            write_waiting: false,
             write_pending: false,
-            stats: Stats { heard_at: now, data_sent_at: now, ..Stats::default() },
-            tally: Tally::default(),
+            stats: Stats { heard_at: now, ..Stats::default() },
             progress: false,
-            config,
         }
     }
 
@@ -269,18 +214,19 @@ impl Connection {
     pub(crate) fn establish(&mut self, now: SimTime) {
         self.state = State::Established;
         self.stats.established = true;
-        self.recovery.timeouts = 0;
-        self.recovery.retransmit_stamp = None;
-        self.timers.retransmit = None;
+        self.tx.recovery.timeouts = 0;
+        self.tx.recovery.retransmit_stamp = None;
+        self.tx.timers.retransmit = None;
         self.pending.syn = false;
-        self.stats.data_sent_at = now;
-        self.rtt.fall_back();
+        self.tx.stats.data_sent_at = now;
+        self.tx.rtt.fall_back();
         // Where data went before the handshake was complete, it runs already.
         if !std::mem::take(&mut self.fast_open.unconfirmed) {
-            self.start_congestion_control(now);
+            let synchronised = self.may_exchange();
+            self.tx.start_congestion_control(synchronised, now);
         }
-        self.update_pacing_rate();
-        self.expand_send_buffer();
+        self.tx.update_pacing_rate();
+        self.tx.expand_send_buffer();
         self.rcv.reserve_segment();
         self.start_keepalive(now);
         self.events |= Events::CONNECTED | Events::WRITABLE;
@@ -295,16 +241,16 @@ impl Connection {
     /// complete.
     pub fn send(&mut self, data: &[u8], now: SimTime) -> usize {
         if !self.can_send() || !self.may_exchange() {
-            self.write_waiting = true;
+            self.tx.write_waiting = true;
             return 0;
         }
-        self.restart_after_idle(now);
-        let nothing_waits = self.snd.unsent() == 0;
-        let n = self.snd.write(data);
-        let pushes = self.snd.push_after(n == data.len() || n == 0);
+        self.tx.restart_after_idle(now);
+        let nothing_waits = self.tx.snd.unsent() == 0;
+        let n = self.tx.snd.write(data);
+        let pushes = self.tx.snd.push_after(n == data.len() || n == 0);
         self.pending.push_one = nothing_waits && !pushes;
         if n == 0 {
-            self.write_waiting = true;
+            self.tx.write_waiting = true;
         }
         n
     }
@@ -340,7 +286,7 @@ impl Connection {
         if n == 0 {
             return;
         }
-        self.pass_mark();
+        self.urgent.pass_mark(&self.rcv);
         self.rcv.autotune(now);
         if !self.state.may_receive() {
             return;
@@ -378,12 +324,13 @@ impl Connection {
         }
         self.state = State::Closed;
         self.timers = Timers::default();
+        self.tx.timers = SendTimers::default();
         self.fast_open.unconfirmed = false;
         self.fast_open.deferred = false;
         self.pending = Pending { reset: self.pending.reset.take(), ..Pending::default() };
-        self.snd.left = (self.snd.end() - self.snd.una) as usize;
-        self.snd.clear();
-        self.packet = DevicePacket::default();
+        self.tx.snd.left = (self.tx.snd.end() - self.tx.snd.una) as usize;
+        self.tx.snd.clear();
+        self.tx.packet = DevicePacket::default();
         if self.orphan {
             self.rcv.clear();
         }

@@ -72,24 +72,25 @@ impl Tally {
     pub(crate) fn is_empty(&self) -> bool {
         self.changed == 0
     }
-}
 
-impl Connection {
     pub(crate) fn count(&mut self, event: Counted) {
         self.count_more(event, 1);
     }
 
     pub(crate) fn count_more(&mut self, event: Counted, n: u32) {
-        self.tally.counts[event as usize] += n;
-        self.tally.changed |= u32::from(n > 0) << event as u32;
+        self.counts[event as usize] += n;
+        self.changed |= u32::from(n > 0) << event as u32;
     }
+}
 
+impl Connection {
     /// Adds what has happened since the last call: how often each event of [`COUNT_NAMES`] has.
     pub fn add_counts(&mut self, totals: &mut [u64; COUNTS]) {
-        while self.tally.changed != 0 {
-            let event = self.tally.changed.trailing_zeros() as usize;
-            self.tally.changed &= self.tally.changed - 1;
-            totals[event] += u64::from(std::mem::take(&mut self.tally.counts[event]));
+        let tally = &mut self.tx.tally;
+        while tally.changed != 0 {
+            let event = tally.changed.trailing_zeros() as usize;
+            tally.changed &= tally.changed - 1;
+            totals[event] += u64::from(std::mem::take(&mut tally.counts[event]));
         }
     }
 }

@@ -4,6 +4,7 @@
 use crate::Events;
 use crate::congestion::INITIAL_WINDOW;
 use crate::connection::Connection;
+use crate::sender::Sender;
 use belljar_base::SimTime;
 
 /// Use of the congestion window.
@@ -22,7 +23,7 @@ pub(crate) struct WindowUse {
     pub sent: bool,
 }
 
-impl Connection {
+impl Sender {
     /// Sending has stopped for now: because the window is full, or for another reason
     /// (`tcp_cwnd_validate`). `waits` if it is for more of the window to become free.
     pub(crate) fn validate_window(&mut self, waits: bool, now: SimTime) {
@@ -113,27 +114,29 @@ impl Connection {
         self.snd.limit = self.snd.limit.max(wanted);
     }
 
+    /// `sk_stream_is_writeable`: at least half as much is free as is queued.
+    pub(crate) fn has_write_space(&self) -> bool {
+        let cost = self.snd.cost();
+        self.snd.limit.saturating_sub(cost) >= cost / 2 && self.snd.limit > cost
+    }
+}
+
+impl Connection {
     /// An ACK may have made room in the send buffer (`tcp_check_space`).
     pub(crate) fn make_room(&mut self, now: SimTime) {
-        if self.write_waiting && self.in_flight() < self.window.cwnd && !self.snd.limit_locked {
-            self.expand_send_buffer();
+        if self.tx.write_waiting && self.tx.in_flight() < self.tx.window.cwnd && !self.tx.snd.limit_locked {
+            self.tx.expand_send_buffer();
             // It is the buffer that leaves the window unused, not the program (`tcp_new_space`).
-            self.window_use.stamp = now;
+            self.tx.window_use.stamp = now;
         }
         self.wake_writer();
     }
 
     /// Tells a writer that waits when there is room enough.
     pub(crate) fn wake_writer(&mut self) {
-        if self.write_waiting && self.has_write_space() {
-            self.write_waiting = false;
+        if self.tx.write_waiting && self.tx.has_write_space() {
+            self.tx.write_waiting = false;
             self.events |= Events::WRITABLE;
         }
-    }
-
-    /// `sk_stream_is_writeable`: at least half as much is free as is queued.
-    pub(crate) fn has_write_space(&self) -> bool {
-        let cost = self.snd.cost();
-        self.snd.limit.saturating_sub(cost) >= cost / 2 && self.snd.limit > cost
     }
 }

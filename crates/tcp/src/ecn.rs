@@ -2,6 +2,7 @@
 
 use crate::connection::Connection;
 use crate::recovery::Phase;
+use crate::sender::Sender;
 use crate::{Ecn, EcnPolicy, Flags, Repr, State};
 
 /// ECN state of a connection, in both directions.
@@ -19,7 +20,24 @@ pub(crate) struct EcnState {
     marked: bool,
 }
 
-impl Connection {
+impl EcnState {
+    /// True if an ACK says that our segments were marked.
+    pub(crate) fn echoes_mark(&self, segment: &Repr) -> bool {
+        self.enabled && segment.has(Flags::ECE) && !segment.has(Flags::SYN)
+    }
+
+    /// The window was reduced for whatever reason.
+    pub(crate) fn queue_cwr(&mut self) {
+        self.announce = self.enabled;
+    }
+
+    /// The reduction was taken back before it was announced.
+    pub(crate) fn withdraw_cwr(&mut self) {
+        self.announce = false;
+    }
+}
+
+impl Sender {
     /// Our SYN or SYN-ACK is being made: asks for ECN, or grants it.
     pub(crate) fn ecn_handshake_flags(&self, is_reply: bool) -> Flags {
         match self.config.ecn {
@@ -34,82 +52,11 @@ impl Connection {
         self.config.ecn == EcnPolicy::Ask || self.congestion.needs_ecn()
     }
 
-    /// The peer's SYN or SYN-ACK arrived. RFC 3168, section 6.1.1: a SYN asks with ECE and CWR, a
-    /// SYN-ACK grants with ECE alone.
-    pub(crate) fn negotiate_ecn(&mut self, syn: &Repr) {
-        let asked = (syn.has(Flags::ECE), syn.has(Flags::CWR));
-        self.ecn.enabled = match self.state {
-            State::SynSent if syn.has(Flags::ACK) => self.asks_for_ecn() && asked == (true, false),
-            _ => {
-                let may = self.config.ecn != EcnPolicy::Never || self.congestion.needs_ecn();
-                may && asked == (true, true)
-            }
-        };
-    }
-
-    /// Data arrived. "The TCP data receiver sets the ECN-Echo flag in each ACK until it receives a
-    /// CWR packet."
-    pub(crate) fn on_data_ecn(&mut self, segment: &Repr, codepoint: Ecn) {
-        if !self.ecn.enabled {
-            return;
-        }
-        if segment.has(Flags::CWR) {
-            self.ecn.echoing = false;
-            // Linux: the sender, which may be down to one segment, must not wait for a delayed ACK.
-            self.pending.ack = true;
-        }
-        if self.congestion.needs_ecn() {
-            return self.echo_exactly(codepoint == Ecn::Ce);
-        }
-        match codepoint {
-            Ecn::Ce => {
-                if !self.ecn.echoing {
-                    self.delack.enter_quick_for(2);
-                    self.ecn.echoing = true;
-                }
-                self.ecn.seen = true;
-            }
-            Ecn::NotEct if self.ecn.seen => self.delack.enter_quick_for(2),
-            Ecn::NotEct => {}
-            Ecn::Ect0 | Ecn::Ect1 => self.ecn.seen = true,
-        }
-    }
-
-    /// RFC 8257, section 3.2: every ACK tells of the segments that it covers whether they were marked.
-    /// "When receiving packets, the CE codepoint MUST be processed as follows: If the CE codepoint is set
-    /// and DCTCP.CE is false, set DCTCP.CE to true and send an immediate ACK." And the other way round.
-    fn echo_exactly(&mut self, marked: bool) {
-        self.ecn.seen = true;
-        if marked != self.ecn.marked {
-            if self.timers.delayed_ack.is_some() && self.delack.scheduled {
-                self.pending.earlier_ack = Some((self.rcv.nxt, self.ecn.marked));
-            }
-            self.pending.ack = true;
-            self.ecn.marked = marked;
-        }
-        self.ecn.echoing = marked;
-    }
-
-    /// True if an ACK says that our segments were marked.
-    pub(crate) fn echoes_mark(&self, segment: &Repr) -> bool {
-        self.ecn.enabled && segment.has(Flags::ECE) && !segment.has(Flags::SYN)
-    }
-
     /// An ACK echoed a mark: once a window it counts as a loss (RFC 3168, section 6.1.2).
     pub(crate) fn on_mark_echoed(&mut self) {
         if self.recovery.phase < Phase::Reduced {
             self.enter_reduced();
         }
-    }
-
-    /// The window was reduced for whatever reason.
-    pub(crate) fn queue_cwr(&mut self) {
-        self.ecn.announce = self.ecn.enabled;
-    }
-
-    /// The reduction was taken back before it was announced.
-    pub(crate) fn withdraw_cwr(&mut self) {
-        self.ecn.announce = false;
     }
 
     /// The flags and the codepoint of a segment. RFC 3168, section 6.1.5: what is sent again, and
@@ -126,5 +73,63 @@ impl Connection {
         }
         flags.set(Flags::CWR, std::mem::take(&mut self.ecn.announce));
         (flags, Ecn::Ect0)
+    }
+}
+
+impl Connection {
+    /// The peer's SYN or SYN-ACK arrived. RFC 3168, section 6.1.1: a SYN asks with ECE and CWR, a
+    /// SYN-ACK grants with ECE alone.
+    pub(crate) fn negotiate_ecn(&mut self, syn: &Repr) {
+        let asked = (syn.has(Flags::ECE), syn.has(Flags::CWR));
+        self.tx.ecn.enabled = match self.state {
+            State::SynSent if syn.has(Flags::ACK) => self.tx.asks_for_ecn() && asked == (true, false),
+            _ => {
+                let may = self.tx.config.ecn != EcnPolicy::Never || self.tx.congestion.needs_ecn();
+                may && asked == (true, true)
+            }
+        };
+    }
+
+    /// Data arrived. "The TCP data receiver sets the ECN-Echo flag in each ACK until it receives a
+    /// CWR packet."
+    pub(crate) fn on_data_ecn(&mut self, segment: &Repr, codepoint: Ecn) {
+        if !self.tx.ecn.enabled {
+            return;
+        }
+        if segment.has(Flags::CWR) {
+            self.tx.ecn.echoing = false;
+            // Linux: the sender, which may be down to one segment, must not wait for a delayed ACK.
+            self.pending.ack = true;
+        }
+        if self.tx.congestion.needs_ecn() {
+            return self.echo_exactly(codepoint == Ecn::Ce);
+        }
+        match codepoint {
+            Ecn::Ce => {
+                if !self.tx.ecn.echoing {
+                    self.delack.enter_quick_for(2);
+                    self.tx.ecn.echoing = true;
+                }
+                self.tx.ecn.seen = true;
+            }
+            Ecn::NotEct if self.tx.ecn.seen => self.delack.enter_quick_for(2),
+            Ecn::NotEct => {}
+            Ecn::Ect0 | Ecn::Ect1 => self.tx.ecn.seen = true,
+        }
+    }
+
+    /// RFC 8257, section 3.2: every ACK tells of the segments that it covers whether they were marked.
+    /// "When receiving packets, the CE codepoint MUST be processed as follows: If the CE codepoint is set
+    /// and DCTCP.CE is false, set DCTCP.CE to true and send an immediate ACK." And the other way round.
+    fn echo_exactly(&mut self, marked: bool) {
+        self.tx.ecn.seen = true;
+        if marked != self.tx.ecn.marked {
+            if self.timers.delayed_ack.is_some() && self.delack.scheduled {
+                self.pending.earlier_ack = Some((self.rcv.nxt, self.tx.ecn.marked));
+            }
+            self.pending.ack = true;
+            self.tx.ecn.marked = marked;
+        }
+        self.tx.ecn.echoing = marked;
     }
 }

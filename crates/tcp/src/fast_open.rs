@@ -65,6 +65,14 @@ pub(crate) struct FastOpening {
     pub black_hole: bool,
 }
 
+impl FastOpening {
+    /// The third timeout in a row, or the last (`tcp_fastopen_active_detect_blackhole`).
+    pub(crate) fn suspect(&mut self, timeouts: u8, exhausted: bool) {
+        let used = self.asked.is_some() || self.sent_data || self.data_taken;
+        self.black_hole |= used && (timeouts == 2 || (timeouts < 2 && exhausted));
+    }
+}
+
 impl Connection {
     /// Holds back the SYN of [`connect`](Self::connect) until [`fast_open`](Self::fast_open) gives it data (`TCP_FASTOPEN_CONNECT`).
     pub fn defer(&mut self) {
@@ -97,17 +105,17 @@ impl Connection {
             self.fast_open.failure = FastOpenFailure::CookieUnavailable;
             return 0;
         }
-        self.snd.mss_limit = mss.unwrap_or(u16::MAX).min(self.config.send_mss());
-        self.set_mss();
-        let room = usize::from(self.snd.mss_limit).saturating_sub(OPTION_SPACE).min(SYN_DATA_MAX);
+        self.tx.snd.mss_limit = mss.unwrap_or(u16::MAX).min(self.tx.config.send_mss());
+        self.tx.set_mss();
+        let room = usize::from(self.tx.snd.mss_limit).saturating_sub(OPTION_SPACE).min(SYN_DATA_MAX);
         let mut taken = 0;
         while taken < data.len().min(room) {
-            match self.snd.write(&data[taken..data.len().min(room)]) {
+            match self.tx.snd.write(&data[taken..data.len().min(room)]) {
                 0 => break,
                 n => taken += n,
             }
         }
-        self.snd.push_after(true);
+        self.tx.snd.push_after(true);
         self.fast_open.sent_data = taken > 0;
         taken
     }
@@ -115,13 +123,6 @@ impl Connection {
     /// True, once, if timeouts indicate a middlebox that drops Fast Open connections.
     pub fn take_fast_open_black_hole(&mut self) -> bool {
         std::mem::take(&mut self.fast_open.black_hole)
-    }
-
-    /// The third timeout in a row, or the last (`tcp_fastopen_active_detect_blackhole`).
-    pub(crate) fn suspect_fast_open(&mut self, exhausted: bool) {
-        let timeouts = self.recovery.timeouts;
-        let used = self.fast_open.asked.is_some() || self.fast_open.sent_data || self.fast_open.data_taken;
-        self.fast_open.black_hole |= used && (timeouts == 2 || (timeouts < 2 && exhausted));
     }
 
     /// Outcome of data in the SYN.
@@ -142,16 +143,16 @@ impl Connection {
     /// The sequence range of the data that the SYN carries, empty for a retransmission. The data counts as in
     /// flight from then on.
     pub(crate) fn syn_payload(&mut self, now: SimTime) -> (u64, u64) {
-        let (start, end) = (self.snd.initial + 1, self.snd.data_end());
-        if !self.fast_open.sent_data || self.recovery.timeouts > 0 || end == start {
+        let (start, end) = (self.tx.snd.initial + 1, self.tx.snd.data_end());
+        if !self.fast_open.sent_data || self.tx.recovery.timeouts > 0 || end == start {
             return (0, 0);
         }
-        let rate = self.delivery.stamp(true, now);
-        self.snd.flight.push(start, end, now, rate);
-        self.snd.nxt = end;
-        self.stats.data_sent_at = now;
-        self.stats.data_segments_out = self.stats.data_segments_out.wrapping_add(1);
-        self.stats.bytes_sent += end - start;
+        let rate = self.tx.delivery.stamp(true, now);
+        self.tx.snd.flight.push(start, end, now, rate);
+        self.tx.snd.nxt = end;
+        self.tx.stats.data_sent_at = now;
+        self.tx.stats.data_segments_out = self.tx.stats.data_segments_out.wrapping_add(1);
+        self.tx.stats.bytes_sent += end - start;
         (start, end)
     }
 
@@ -161,14 +162,14 @@ impl Connection {
         if self.fast_open.asked.is_none() && !self.fast_open.sent_data {
             return true;
         }
-        let ack = seq64::unwrap(segment.ack, self.snd.nxt);
-        while self.snd.flight.pop_acked(ack).is_some() {}
-        self.stats.bytes_acked += ack - self.snd.una;
-        let freed = self.snd.release(ack);
+        let ack = seq64::unwrap(segment.ack, self.tx.snd.nxt);
+        while self.tx.snd.flight.pop_acked(ack).is_some() {}
+        self.tx.stats.bytes_acked += ack - self.tx.snd.una;
+        let freed = self.tx.snd.release(ack);
         if freed > 0 {
             self.wake_writer();
         }
-        let retransmitted = self.stats.total_retransmitted > 0;
+        let retransmitted = self.tx.stats.total_retransmitted > 0;
         let asked = self.fast_open.asked;
         let cookie =
             segment.options.fast_open.filter(|option| asked.is_some() && !option.cookie().is_empty());
@@ -178,8 +179,8 @@ impl Connection {
             }
             _ => 0,
         };
-        self.fast_open.answer = Some(FastOpenAnswer { mss: self.snd.mss_limit, cookie, refused });
-        if self.snd.flight.is_empty() {
+        self.fast_open.answer = Some(FastOpenAnswer { mss: self.tx.snd.mss_limit, cookie, refused });
+        if self.tx.snd.flight.is_empty() {
             self.fast_open.data_taken = self.fast_open.sent_data;
             return true;
         }
@@ -188,10 +189,10 @@ impl Connection {
         } else {
             FastOpenFailure::DataNotAcknowledged
         };
-        for index in 0..self.snd.flight.len() as usize {
-            self.snd.flight.mark_lost(index);
+        for index in 0..self.tx.snd.flight.len() as usize {
+            self.tx.snd.flight.mark_lost(index);
         }
-        self.enter_loss_without_reduction();
+        self.tx.enter_loss_without_reduction();
         false
     }
 
@@ -217,16 +218,17 @@ impl Connection {
             data_taken: !payload.is_empty(),
             ..FastOpening::default()
         };
-        connection.snd.una = connection.snd.initial + 1;
-        connection.snd.nxt = connection.snd.una;
+        connection.tx.snd.una = connection.tx.snd.initial + 1;
+        connection.tx.snd.nxt = connection.tx.snd.una;
         if !payload.is_empty() {
             let _ = connection.rcv.insert(connection.rcv.nxt, &mut Payload::Lent(payload), false);
             connection.rcv.acked = connection.rcv.nxt;
             connection.stats.data_segments_in = 1;
             connection.events |= Events::READABLE;
         }
-        connection.start_congestion_control(now);
-        connection.rtt.fall_back();
+        let synchronised = connection.may_exchange();
+        connection.tx.start_congestion_control(synchronised, now);
+        connection.tx.rtt.fall_back();
         connection
     }
 

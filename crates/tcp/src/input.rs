@@ -9,8 +9,6 @@ use crate::received::Payload;
 use crate::{Ecn, Events, Flags, Repr, State, TcpError, seq64};
 use belljar_base::{SimDuration, SimTime};
 
-/// RFC 7323, section 5.5: TS.Recent is void after 24 days of silence.
-const PAWS_LIFE: SimDuration = SimDuration::from_secs(24 * 24 * 3600);
 /// `net.ipv4.tcp_invalid_ratelimit`: between answers to segments that are no good.
 pub(crate) const CHALLENGE_INTERVAL: SimDuration = SimDuration::from_millis(500);
 
@@ -59,8 +57,8 @@ impl Connection {
             if let Handshake::Complete = self.on_segment_syn_received(segment, payload.len(), now) {
                 // Both sides opened at once: the SYN-ACK acknowledges ours.
                 // Linux finds nothing new in it and says so (RFC 2883).
-                self.update_recent_stamp(segment, seq, now);
-                if self.sack_enabled {
+                self.tx.stamps.update_recent(segment, seq, self.rcv.acked, now);
+                if self.tx.sack_enabled {
                     self.rcv.note_duplicate(seq, end);
                 }
                 self.pending.ack = true;
@@ -71,7 +69,7 @@ impl Connection {
             return;
         }
         self.stats.heard_at = now;
-        self.update_recent_stamp(segment, seq, now);
+        self.tx.stamps.update_recent(segment, seq, self.rcv.acked, now);
         // "if the ACK bit is off, drop the segment and return"
         if !segment.has(Flags::ACK) {
             return;
@@ -80,7 +78,7 @@ impl Connection {
         if handshaking {
             match self.on_segment_syn_received(segment, payload.len(), now) {
                 // Data may have gone before.
-                Handshake::Complete => just_opened = self.snd.flight.is_empty(),
+                Handshake::Complete => just_opened = self.tx.snd.flight.is_empty(),
                 Handshake::Done => return,
             }
         }
@@ -108,8 +106,8 @@ impl Connection {
         // RFC 7323, section 5.3, R1: "If there is a Timestamps option in the arriving segment,
         // SEG.TSval < TS.Recent [..], and the RST bit is not set, treat the arriving segment as not
         // acceptable: Send an acknowledgment in reply [..] and drop the segment."
-        if self.is_old_duplicate(segment, now) && !segment.has(Flags::RST) {
-            self.count(Counted::Paws);
+        if self.tx.stamps.is_old(segment, now) && !segment.has(Flags::RST) {
+            self.tx.tally.count(Counted::Paws);
             self.answer_invalid(segment, seq, end, now);
             return false;
         }
@@ -134,24 +132,6 @@ impl Connection {
         true
     }
 
-    fn is_old_duplicate(&self, segment: &Repr, now: SimTime) -> bool {
-        let Some(stamps) = segment.options.timestamps.filter(|_| self.stamps.enabled) else { return false };
-        (stamps.value.wrapping_sub(self.stamps.recent) as i32) < 0
-            && now.since(self.stamps.recent_at) < PAWS_LIFE
-    }
-
-    /// RFC 7323, section 4.3: "If SEG.TSval >= TS.Recent and SEG.SEQ <= Last.ACK.sent, then
-    /// SEG.TSval is copied to TS.Recent".
-    fn update_recent_stamp(&mut self, segment: &Repr, seq: u64, now: SimTime) {
-        if let Some(stamps) = segment.options.timestamps.filter(|_| self.stamps.enabled) {
-            let newer = stamps.value.wrapping_sub(self.stamps.recent) as i32 >= 0;
-            if seq <= self.rcv.acked && (newer || now.since(self.stamps.recent_at) >= PAWS_LIFE) {
-                self.stamps.recent = stamps.value;
-                self.stamps.recent_at = now;
-            }
-        }
-    }
-
     /// RFC 5961, section 3.2: only a reset at exactly RCV.NXT counts, one elsewhere in the window is
     /// challenged.
     fn on_reset(&mut self, seq: u64, now: SimTime) {
@@ -174,7 +154,7 @@ impl Connection {
         }
         if seq < self.rcv.nxt {
             self.delack.enter_quick(self.rcv.window, self.rcv.mss);
-            if self.sack_enabled {
+            if self.tx.sack_enabled {
                 self.rcv.note_duplicate(seq, end.min(self.rcv.nxt));
             }
         }
@@ -185,7 +165,7 @@ impl Connection {
         let recently = self.stats.challenged_at.is_some_and(|at| now.since(at) < CHALLENGE_INTERVAL);
         if !recently {
             self.stats.challenged_at = Some(now);
-            self.count(Counted::ChallengeAck);
+            self.tx.tally.count(Counted::ChallengeAck);
             self.pending.ack = true;
         }
     }
@@ -236,8 +216,13 @@ impl Connection {
     fn on_in_order(&mut self, segment: &Repr, len: usize, had_holes: bool, was_empty: bool, now: SimTime) {
         self.measure_peer_mss(segment, len);
         if len > 0 {
-            self.measure_receive_rtt(segment, len, now);
-            let rto = self.rtt.rto();
+            // The round trip that the receiver sees: from our ACK to the data that it let through.
+            if len as u32 >= self.rcv.mss
+                && let Some(rtt) = self.tx.stamps.echoed_rtt(segment, now)
+            {
+                self.rcv.sample_rtt(rtt);
+            }
+            let rto = self.tx.rtt.rto();
             self.delack.on_data(self.rcv.window, self.rcv.mss, rto, now);
             if self.rcv.grow_window(len) {
                 self.delack.announce_growth();
@@ -269,7 +254,7 @@ impl Connection {
             return self.compress_ack(now);
         }
         if !self.pending.ack {
-            let at = now + self.delack.delay(self.rtt.srtt());
+            let at = now + self.delack.delay(self.tx.rtt.srtt());
             let earlier = self.timers.delayed_ack.is_some_and(|armed| armed <= at);
             if !earlier {
                 self.timers.delayed_ack = Some(at);
@@ -280,13 +265,13 @@ impl Connection {
     /// Delays the ACK of out-of-order data, so that one ACK covers several segments in close succession: by
     /// at most a twentieth of the round trip, and at most 1 ms. Otherwise the ACK is sent at once.
     fn compress_ack(&mut self, now: SimTime) {
-        let most = self.config.compressed_acks;
-        if !self.sack_enabled || !self.delack.may_compress(self.rcv.nxt, most) {
+        let most = self.tx.config.compressed_acks;
+        if !self.tx.sack_enabled || !self.delack.may_compress(self.rcv.nxt, most) {
             self.pending.ack = true;
             return;
         }
-        let rtt = self.rtt.srtt().map_or(self.rcv.rtt(), |srtt| srtt.min(self.rcv.rtt()));
-        let delay = rtt.div(20).min(self.config.compressed_ack_delay);
+        let rtt = self.tx.rtt.srtt().map_or(self.rcv.rtt(), |srtt| srtt.min(self.rcv.rtt()));
+        let delay = rtt.div(20).min(self.tx.config.compressed_ack_delay);
         self.timers.compressed_ack.get_or_insert(now + delay);
     }
 
@@ -299,20 +284,6 @@ impl Connection {
             self.delack.pushed |= segment.has(Flags::PSH);
         } else if len > 0 {
             self.delack.pushed = true;
-        }
-    }
-
-    /// The round trip that the receiver sees: from our ACK to the data that it let through.
-    fn measure_receive_rtt(&mut self, segment: &Repr, len: usize, now: SimTime) {
-        let Some(stamps) = segment.options.timestamps.filter(|s| self.stamps.enabled && s.echo != 0) else {
-            return;
-        };
-        if (len as u32) < self.rcv.mss {
-            return;
-        }
-        let delta = self.stamps.clock(now).wrapping_sub(stamps.echo);
-        if delta < 1 << 24 {
-            self.rcv.sample_rtt(SimDuration::from_millis(u64::from(delta.max(1))));
         }
     }
 }

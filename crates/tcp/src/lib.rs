@@ -105,6 +105,7 @@ mod reno;
 mod reset;
 mod rtt;
 mod scoreboard;
+mod sender;
 mod seq64;
 mod settings;
 mod snd;

@@ -8,6 +8,7 @@ use crate::counts::Counted;
 use crate::output::TIMESTAMPS_LEN;
 use crate::recovery::{DUP_THRESHOLD, Phase};
 use crate::rtt::{RTO_MIN, retries_to_time};
+use crate::sender::Sender;
 use belljar_base::{SimDuration, SimTime};
 
 /// Minimum congestion window for a probe, in segments.
@@ -65,9 +66,9 @@ pub(crate) enum Probing {
     Later,
 }
 
-impl Connection {
+impl Sender {
     fn packet_headers(&self) -> usize {
-        TCP_HEADER_LEN + if self.remote.is_ipv4() { 20 } else { 40 }
+        TCP_HEADER_LEN + self.ip_header_len
     }
 
     fn option_len(&self) -> usize {
@@ -109,14 +110,14 @@ impl Connection {
         self.mtu_search.asked = false;
     }
 
-    /// Decides whether the next segment is a probe (`tcp_mtu_probe`).
-    pub(crate) fn ask_for_mtu_probe(&mut self, now: SimTime) -> Probing {
+    /// Decides whether the next segment is a probe (`tcp_mtu_probe`). `sack_news` if the next ACK carries SACK blocks.
+    pub(crate) fn ask_for_mtu_probe(&mut self, sack_news: bool, now: SimTime) -> Probing {
         if !self.mtu_search.enabled || std::mem::replace(&mut self.mtu_search.asked, true) {
             return Probing::No;
         }
         let busy = self.mtu_search.probe.is_some() || self.recovery.phase != Phase::Open;
         // Answers of varying length in the headers would put the size out.
-        if busy || self.window.cwnd < WINDOW_MIN || self.rcv.has_sack_news() {
+        if busy || self.window.cwnd < WINDOW_MIN || sack_news {
             return Probing::No;
         }
         let (low, high) = (self.mtu_search.low, self.mtu_search.high);
@@ -154,14 +155,6 @@ impl Connection {
         self.mtu_search.since = now;
     }
 
-    pub(crate) fn transmit_mtu_probe(&mut self, end: u64, now: SimTime, out: &mut Vec<u8>) -> SegmentMeta {
-        let start = self.snd.nxt;
-        // It is as good as two.
-        self.window.cwnd -= 1;
-        self.mtu_search.probe = Some((self.packet_of((end - start) as usize), start, end));
-        self.transmit_single(end, now, out)
-    }
-
     /// Something is sent again: whatever becomes of a probe says nothing any more.
     pub(crate) fn forget_mtu_probe(&mut self) {
         self.mtu_search.probe = None;
@@ -182,7 +175,7 @@ impl Connection {
             self.window.ssthresh = self.window.ssthresh.max(self.window.cwnd / 2 + self.window.cwnd / 4);
         }
         self.mtu_search.low = size;
-        self.count(Counted::MtuProbeSuccess);
+        self.tally.count(Counted::MtuProbeSuccess);
         self.mtu_search.probe = None;
         self.set_mss();
     }
@@ -195,7 +188,7 @@ impl Connection {
             return false;
         }
         self.mtu_search.high = size - 1;
-        self.count(Counted::MtuProbeFail);
+        self.tally.count(Counted::MtuProbeFail);
         self.mtu_search.probe = None;
         self.window.cwnd += 1;
         self.retransmit_too_large(now);
@@ -237,5 +230,15 @@ impl Connection {
             self.enter_loss_without_reduction();
             self.rearm_rto(now);
         }
+    }
+}
+
+impl Connection {
+    pub(crate) fn transmit_mtu_probe(&mut self, end: u64, now: SimTime, out: &mut Vec<u8>) -> SegmentMeta {
+        let start = self.tx.snd.nxt;
+        // It is as good as two.
+        self.tx.window.cwnd -= 1;
+        self.tx.mtu_search.probe = Some((self.tx.packet_of((end - start) as usize), start, end));
+        self.transmit_single(end, now, out)
     }
 }

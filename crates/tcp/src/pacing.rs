@@ -5,7 +5,7 @@
 //! The segments of a [device packet](crate::tso), about a millisecond's worth of data, leave together. The
 //! next packet waits until that time has passed.
 
-use crate::connection::Connection;
+use crate::sender::Sender;
 use belljar_base::{SimDuration, SimTime};
 
 /// Number of segments at the start of a flow that are not paced.
@@ -42,7 +42,7 @@ impl Pacing {
     }
 }
 
-impl Connection {
+impl Sender {
     pub(crate) fn is_paced(&self) -> bool {
         self.pacing.max_rate.is_some() || self.congestion.pacing_rate().is_some()
     }

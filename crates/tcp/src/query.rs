@@ -15,42 +15,42 @@ impl Connection {
 
     /// Number of bytes that `recv` would return (`SIOCINQ`), up to the urgent mark.
     pub fn readable_bytes(&self) -> usize {
-        self.bytes_before_mark()
+        self.urgent.bytes_before_mark(&self.rcv)
     }
 
     /// Unsent bytes, as many as are contiguous in memory from the first one.
     pub fn next_bytes(&self) -> &[u8] {
-        self.snd.next_bytes()
+        self.tx.snd.next_bytes()
     }
 
     /// Number of bytes that `send` would take.
     pub fn writable_bytes(&self) -> usize {
-        if self.can_send() && self.may_exchange() { self.snd.free() } else { 0 }
+        if self.can_send() && self.may_exchange() { self.tx.snd.free() } else { 0 }
     }
 
     /// Number of bytes, sent or unsent, that the peer has not acknowledged, the FIN included (`SIOCOUTQ`).
     /// After the connection has ended, the number at that time.
     pub fn unacknowledged_bytes(&self) -> usize {
         match self.state {
-            State::SynSent | State::SynReceived => self.snd.queued(),
-            State::Closed => self.snd.left,
-            _ => (self.snd.end() - self.snd.una) as usize,
+            State::SynSent | State::SynReceived => self.tx.snd.queued(),
+            State::Closed => self.tx.snd.left,
+            _ => (self.tx.snd.end() - self.tx.snd.una) as usize,
         }
     }
 
     /// Stream offset up to which the peer has acknowledged.
     pub fn acknowledged_until(&self) -> u64 {
-        self.snd.una
+        self.tx.snd.una
     }
 
     /// Stream offset of the end of the written data.
     pub fn written_until(&self) -> u64 {
-        self.snd.end()
+        self.tx.snd.end()
     }
 
     /// Number of bytes that were never sent (`SIOCOUTQNSD`).
     pub fn unsent_bytes(&self) -> usize {
-        self.snd.unsent()
+        self.tx.snd.unsent()
     }
 
     /// True if a read without readable bytes returns end of file: after the peer's FIN or `shutdown_read`,
@@ -67,7 +67,7 @@ impl Connection {
 
     /// True if everything sent, the FIN included, has been acknowledged.
     pub fn all_sent_acknowledged(&self) -> bool {
-        self.state == State::Closed || self.snd.is_drained()
+        self.state == State::Closed || self.tx.snd.is_drained()
     }
 
     /// The state.
@@ -92,8 +92,8 @@ impl Connection {
 
     /// True if `seq` lies between SND.UNA and SND.NXT.
     pub fn is_in_flight(&self, seq: Seq) -> bool {
-        let seq = seq64::unwrap(seq, self.snd.una);
-        (self.snd.una..=self.snd.nxt).contains(&seq)
+        let seq = seq64::unwrap(seq, self.tx.snd.una);
+        (self.tx.snd.una..=self.tx.snd.nxt).contains(&seq)
     }
 
     /// The error that `take_error` would return.
@@ -129,10 +129,10 @@ impl Connection {
             if self.rcv.readable() >= self.settings.receive_low_water.max(1) + passed_over {
                 ready |= Readiness::READABLE;
             }
-            if write_shut || self.has_write_space() {
+            if write_shut || self.tx.has_write_space() {
                 ready |= Readiness::WRITABLE;
             } else {
-                self.write_waiting = true;
+                self.tx.write_waiting = true;
             }
         }
         ready
@@ -140,8 +140,8 @@ impl Connection {
 
     /// `TCP_INFO`.
     pub fn info(&self, now: SimTime) -> Info {
-        let flight = &self.snd.flight;
-        let phase = self.recovery.phase;
+        let flight = &self.tx.snd.flight;
+        let phase = self.tx.recovery.phase;
         Info {
             state: self.state,
             congestion_state: match phase {
@@ -151,62 +151,62 @@ impl Connection {
                 Phase::Recovery => 3,
                 Phase::Loss => 4,
             },
-            backoff: self.recovery.timeouts,
-            probes: self.probes_sent,
-            timestamps: self.stamps.enabled,
-            sack: self.sack_enabled,
+            backoff: self.tx.recovery.timeouts,
+            probes: self.tx.probes_sent,
+            timestamps: self.tx.stamps.enabled,
+            sack: self.tx.sack_enabled,
             window_scaling: self.scaling_enabled,
-            ecn: self.ecn.enabled,
-            ecn_seen: self.ecn.seen,
-            send_window_scale: self.snd.scale,
+            ecn: self.tx.ecn.enabled,
+            ecn_seen: self.tx.ecn.seen,
+            send_window_scale: self.tx.snd.scale,
             receive_window_scale: self.rcv.scale,
-            rto: self.rtt.rto(),
+            rto: self.tx.rtt.rto(),
             ato: self.delack.ato,
-            send_mss: self.snd.mss as u32,
+            send_mss: self.tx.snd.mss as u32,
             receive_mss: self.rcv.mss,
             advertised_mss: self.rcv.advertised_mss,
             unacked: flight.len(),
             sacked: flight.sacked(),
             lost: flight.lost(),
             retransmitted: flight.retransmitted(),
-            rtt: self.rtt.srtt().unwrap_or_default(),
-            rtt_variation: self.rtt.mean_deviation(),
-            min_rtt: self.rtt.min(),
-            ssthresh: self.window.ssthresh,
-            cwnd: self.window.cwnd,
+            rtt: self.tx.rtt.srtt().unwrap_or_default(),
+            rtt_variation: self.tx.rtt.mean_deviation(),
+            min_rtt: self.tx.rtt.min(),
+            ssthresh: self.tx.window.ssthresh,
+            cwnd: self.tx.window.cwnd,
             reordering: DUP_THRESHOLD,
             receive_rtt: self.rcv.rtt(),
             receive_space: self.rcv.space_per_rtt(),
             receive_ssthresh: self.rcv.ssthresh,
-            total_retransmitted: self.stats.total_retransmitted,
-            pacing_rate: self.pacing_rate(),
-            delivery_rate: self.delivery.latest,
-            bytes_acked: self.stats.bytes_acked,
+            total_retransmitted: self.tx.stats.total_retransmitted,
+            pacing_rate: self.tx.pacing_rate(),
+            delivery_rate: self.tx.delivery.latest,
+            bytes_acked: self.tx.stats.bytes_acked,
             bytes_received: self.rcv.bytes_received,
-            segments_out: self.stats.segments_out,
+            segments_out: self.tx.stats.segments_out,
             segments_in: self.stats.segments_in,
             // The SYN or SYN-ACK counts.
-            delivered: self.delivery.delivered as u32 + u32::from(self.stats.established),
-            unsent_bytes: self.snd.unsent() as u32,
-            delivered_marked: self.delivery.marked as u32,
-            delivery_rate_app_limited: self.delivery.latest_app_limited,
+            delivered: self.tx.delivery.delivered as u32 + u32::from(self.stats.established),
+            unsent_bytes: self.tx.snd.unsent() as u32,
+            delivered_marked: self.tx.delivery.marked as u32,
+            delivery_rate_app_limited: self.tx.delivery.latest_app_limited,
             data_segments_in: self.stats.data_segments_in,
-            data_segments_out: self.stats.data_segments_out,
-            bytes_sent: self.stats.bytes_sent,
-            bytes_retransmitted: self.stats.bytes_retransmitted,
-            dsacks: self.stats.dsacks,
-            reordering_seen: self.recovery.rack.reorderings,
+            data_segments_out: self.tx.stats.data_segments_out,
+            bytes_sent: self.tx.stats.bytes_sent,
+            bytes_retransmitted: self.tx.stats.bytes_retransmitted,
+            dsacks: self.tx.stats.dsacks,
+            reordering_seen: self.tx.recovery.rack.reorderings,
             out_of_order: self.stats.out_of_order,
-            busy_time: self.chrono.total(now),
-            window_limited: self.chrono.of(Limit::Window, now),
-            buffer_limited: self.chrono.of(Limit::Buffer, now),
-            max_pacing_rate: self.pacing.max_rate.unwrap_or(u64::MAX),
-            send_window: self.snd.window as u32,
+            busy_time: self.tx.chrono.total(now),
+            window_limited: self.tx.chrono.of(Limit::Window, now),
+            buffer_limited: self.tx.chrono.of(Limit::Buffer, now),
+            max_pacing_rate: self.tx.pacing.max_rate.unwrap_or(u64::MAX),
+            send_window: self.tx.snd.window as u32,
             receive_window: self.rcv.window,
             syn_data: self.fast_open.data_taken,
             fast_open_child: self.fast_open.child,
             fast_open_failure: self.fast_open.failure,
-            since_data_sent: now.since(self.stats.data_sent_at),
+            since_data_sent: now.since(self.tx.stats.data_sent_at),
             since_data_received: now.since(self.delack.last_data_at),
             since_ack_received: now.since(self.stats.ack_received_at),
         }
@@ -214,7 +214,7 @@ impl Connection {
 
     /// Numbers of retransmitted segments and of retransmission timeouts.
     pub fn retransmissions(&self) -> (u32, u32) {
-        (self.stats.total_retransmitted, self.stats.timeouts)
+        (self.tx.stats.total_retransmitted, self.tx.stats.timeouts)
     }
 
     /// True if the peer has acknowledged data since the last call, which confirms that the path works.
@@ -239,7 +239,7 @@ impl Connection {
 
     /// The next sequence number that will be sent.
     pub fn send_next(&self) -> Seq {
-        seq64::wire(self.snd.nxt)
+        seq64::wire(self.tx.snd.nxt)
     }
 
     /// The present size of the receive buffer, `SO_RCVBUF`.
@@ -249,6 +249,6 @@ impl Connection {
 
     /// The present size of the send buffer, `SO_SNDBUF`.
     pub fn send_buffer(&self) -> u32 {
-        self.snd.limit as u32
+        self.tx.snd.limit as u32
     }
 }

@@ -2,8 +2,8 @@
 //! window during recovery (PRR, RFC 6937), and the detection of spurious recovery (Eifel detection by
 //! timestamps, RFC 3522; DSACK, RFC 3708).
 
-use crate::connection::Connection;
 use crate::counts::Counted;
+use crate::sender::Sender;
 use crate::timers::Retransmit;
 use belljar_base::{SimDuration, SimTime};
 
@@ -167,7 +167,7 @@ pub(crate) struct AckSummary {
     pub echoes_original: bool,
 }
 
-impl Connection {
+impl Sender {
     /// The state machine of loss recovery for one ACK.
     pub(crate) fn recover(&mut self, ack: &AckSummary, now: SimTime) {
         self.recovery.new_data_only = false;
@@ -245,8 +245,8 @@ impl Connection {
         }
         if ack.original_delivered {
             // Step 3b: something that was not sent again has arrived.
-            self.count(Counted::LossUndo);
-            self.count(Counted::SpuriousTimeout);
+            self.tally.count(Counted::LossUndo);
+            self.tally.count(Counted::SpuriousTimeout);
             return self.restore();
         }
         if self.snd.nxt > self.recovery.high {
@@ -337,7 +337,7 @@ impl Connection {
             self.window.ssthresh = self.congestion.ssthresh(&self.window);
         }
         self.congestion.on_recovery(&mut self.window);
-        self.count(if self.sack_enabled { Counted::SackRecovery } else { Counted::RenoRecovery });
+        self.tally.count(if self.sack_enabled { Counted::SackRecovery } else { Counted::RenoRecovery });
         self.start_reduction(Phase::Recovery);
     }
 
@@ -372,7 +372,7 @@ impl Connection {
         self.recovery.prr_sent = 0;
         self.recovery.tail_probe = None;
         self.window.acked_towards_increase = 0;
-        self.queue_cwr();
+        self.ecn.queue_cwr();
     }
 
     /// Sets the window during recovery by proportional rate reduction (RFC 6937, section 3.1).
@@ -431,7 +431,7 @@ impl Connection {
     /// Undoes a spurious reduction: restores the state before it.
     fn undo(&mut self, why: Counted) {
         if self.recovery.undo.is_some() {
-            self.count(why);
+            self.tally.count(why);
             self.restore();
         }
     }
@@ -440,7 +440,7 @@ impl Connection {
         self.recovery.undo = None;
         self.snd.flight.unmark_lost();
         if self.recovery.prior_ssthresh != 0 {
-            self.withdraw_cwr();
+            self.ecn.withdraw_cwr();
             self.window.cwnd = self.congestion.undo(&self.window, self.recovery.prior_cwnd);
             self.window.ssthresh = self.window.ssthresh.max(self.recovery.prior_ssthresh);
         }
@@ -483,7 +483,7 @@ impl Connection {
             self.recovery.tail_probe = None;
         } else if self.snd.una > high {
             self.recovery.tail_probe = None;
-            self.count(Counted::LossProbeRecovery);
+            self.tally.count(Counted::LossProbeRecovery);
             self.enter_reduced();
             self.leave(&AckSummary::default());
         } else if !ack.advanced && ack.duplicate {
@@ -527,6 +527,6 @@ impl Connection {
         self.recovery.duplicates = 0;
         self.window.acked_towards_increase = 0;
         self.window.cwnd = self.snd.flight.in_flight() + 1;
-        self.queue_cwr();
+        self.ecn.queue_cwr();
     }
 }

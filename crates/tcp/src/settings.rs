@@ -2,19 +2,20 @@
 
 use crate::congestion::Start;
 use crate::connection::Connection;
+use crate::sender::Sender;
 use crate::{CongestionAlgorithm, Keepalive, congestion};
 use belljar_base::{SimDuration, SimTime};
 
 impl Connection {
     /// `TCP_NODELAY`.
     pub fn set_nodelay(&mut self, on: bool) {
-        self.settings.nodelay = on;
+        self.tx.settings.nodelay = on;
     }
 
     /// `TCP_CORK`, and `MSG_MORE` for the duration of a call. While set, a segment that is not full is
     /// withheld, for at most about 200 ms.
     pub fn set_cork(&mut self, on: bool, _now: SimTime) {
-        self.settings.cork = on;
+        self.tx.settings.cork = on;
     }
 
     /// Records that a writer waits for the handshake; the ACK that completes it is then sent with the data.
@@ -41,55 +42,36 @@ impl Connection {
 
     /// `TCP_USER_TIMEOUT`; `None` stands for 0, the kernel's default.
     pub fn set_user_timeout(&mut self, timeout: Option<SimDuration>) {
-        self.settings.user_timeout = timeout;
+        self.tx.settings.user_timeout = timeout;
     }
 
     /// `TCP_MAXSEG`, effective until the handshake is complete.
     pub fn set_max_segment(&mut self, most: Option<u16>) {
-        self.config.max_segment = most;
+        self.tx.config.max_segment = most;
     }
 
     /// `TCP_SYNCNT`.
     pub fn set_syn_retries(&mut self, retries: u8) {
-        self.config.syn_retries = retries;
+        self.tx.config.syn_retries = retries;
     }
 
     /// `TCP_CONGESTION`: changes the congestion control algorithm.
     pub fn set_congestion(&mut self, algorithm: CongestionAlgorithm, now: SimTime) {
-        if self.config.congestion != algorithm {
-            self.config.congestion = algorithm;
-            self.start_congestion_control(now);
+        if self.tx.config.congestion != algorithm {
+            self.tx.config.congestion = algorithm;
+            let synchronised = self.may_exchange();
+            self.tx.start_congestion_control(synchronised, now);
         }
-    }
-
-    /// Begins the chosen algorithm with what is known now.
-    pub(crate) fn start_congestion_control(&mut self, now: SimTime) {
-        let start = Start {
-            random: self.config.timestamp_offset,
-            srtt: self.rtt.srtt(),
-            min_rtt: self.rtt.min(),
-            cwnd: self.window.cwnd,
-            mss: self.snd.mss,
-            next: self.snd.nxt,
-            now,
-        };
-        let synchronised = self.may_exchange();
-        let algorithm = match self.config.congestion {
-            // Linux: without ECN on both sides it does as Reno does.
-            CongestionAlgorithm::Dctcp if synchronised && !self.ecn.enabled => CongestionAlgorithm::Reno,
-            algorithm => algorithm,
-        };
-        self.congestion = congestion::instantiate(algorithm, &start);
     }
 
     /// `SO_MAX_PACING_RATE` in bytes a second; turns pacing on.
     pub fn set_max_pacing_rate(&mut self, rate: Option<u64>) {
-        self.pacing.max_rate = rate;
+        self.tx.pacing.max_rate = rate;
     }
 
     /// The congestion control algorithm in use.
     pub fn congestion(&self) -> CongestionAlgorithm {
-        self.config.congestion
+        self.tx.config.congestion
     }
 
     /// `SO_RCVBUF` as `getsockopt` returns it, in bytes; disables autotuning.
@@ -99,13 +81,34 @@ impl Connection {
 
     /// `SO_SNDBUF` as `getsockopt` returns it, in bytes; disables autotuning.
     pub fn set_send_buffer(&mut self, bytes: u32) {
-        self.snd.limit = bytes as usize;
-        self.snd.limit_locked = true;
+        self.tx.snd.limit = bytes as usize;
+        self.tx.snd.limit_locked = true;
         self.wake_writer();
     }
 
     /// `SO_RCVLOWAT`: the number of bytes that `READABLE` requires, at least 1.
     pub fn set_receive_low_water(&mut self, bytes: usize) {
         self.settings.receive_low_water = bytes.max(1);
+    }
+}
+
+impl Sender {
+    /// Begins the chosen algorithm with what is known now. `synchronised` if ECN has been negotiated.
+    pub(crate) fn start_congestion_control(&mut self, synchronised: bool, now: SimTime) {
+        let start = Start {
+            random: self.config.timestamp_offset,
+            srtt: self.rtt.srtt(),
+            min_rtt: self.rtt.min(),
+            cwnd: self.window.cwnd,
+            mss: self.snd.mss,
+            next: self.snd.nxt,
+            now,
+        };
+        let algorithm = match self.config.congestion {
+            // Linux: without ECN on both sides it does as Reno does.
+            CongestionAlgorithm::Dctcp if synchronised && !self.ecn.enabled => CongestionAlgorithm::Reno,
+            algorithm => algorithm,
+        };
+        self.congestion = congestion::instantiate(algorithm, &start);
     }
 }

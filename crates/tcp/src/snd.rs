@@ -1,4 +1,4 @@
-//! The sending half: the bytes that the program wrote, which of them are in flight, and the
+//! The send queue: the bytes that the program wrote, which of them are in flight, and the
 //! peer's window. Decides nothing about when to send: see `output.rs`.
 
 use crate::scoreboard::Scoreboard;
@@ -16,7 +16,7 @@ pub(crate) const BUFFER_MAX: usize = 65_215;
 
 /// The sender's variables of RFC 9293, section 3.3.1, and its queues.
 #[derive(Clone, Debug)]
-pub(crate) struct Sender {
+pub(crate) struct SendQueue {
     /// ISS.
     pub initial: u64,
     /// SND.UNA.
@@ -27,6 +27,8 @@ pub(crate) struct Sender {
     pub window: u64,
     /// SND.WL1: the sequence number of the segment that last updated the window.
     pub window_seq: u64,
+    /// SND.UP: the number after the last urgent byte. Not above SND.UNA: none.
+    pub up: u64,
     /// The greatest window the peer ever announced.
     pub max_window: u64,
     /// Shift of the peer's window.
@@ -57,14 +59,15 @@ pub(crate) struct Sender {
     pub flight: Scoreboard,
 }
 
-impl Sender {
-    pub(crate) fn new(initial: u64, limit: u32, limit_locked: bool) -> Sender {
-        Sender {
+impl SendQueue {
+    pub(crate) fn new(initial: u64, limit: u32, limit_locked: bool) -> SendQueue {
+        SendQueue {
             initial,
             una: initial,
             nxt: initial,
             window: 0,
             window_seq: 0,
+            up: 0,
             max_window: 0,
             scale: 0,
             mss: 536,
@@ -253,7 +256,7 @@ mod tests {
 
     #[test]
     fn bytes_come_back_across_the_ring_s_seam() {
-        let mut sender = Sender::new(100, 50, true);
+        let mut sender = SendQueue::new(100, 50, true);
         let mut written = Vec::new();
         let mut byte = 0u8;
         for round in 0..200 {
@@ -276,7 +279,7 @@ mod tests {
 
     #[test]
     fn fin_takes_one_sequence_number() {
-        let mut sender = Sender::new(0, 100, true);
+        let mut sender = SendQueue::new(0, 100, true);
         sender.write(b"abc");
         sender.fin = true;
         assert_eq!((sender.data_end(), sender.end()), (4, 5));

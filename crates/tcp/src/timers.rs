@@ -4,6 +4,7 @@ use crate::connection::{Connection, Probe};
 use crate::counts::Counted;
 use crate::recovery::Phase;
 use crate::rtt::{RTO_INITIAL, RTO_MAX, RTO_MIN, retries_to_time};
+use crate::sender::Sender;
 use crate::{State, TcpError};
 use belljar_base::{SimDuration, SimTime};
 
@@ -25,31 +26,29 @@ pub(crate) enum Retransmit {
     WindowProbe,
 }
 
+/// The timers of the sending half.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Timers {
+pub(crate) struct SendTimers {
     pub retransmit: Option<(SimTime, Retransmit)>,
-    pub delayed_ack: Option<SimTime>,
-    /// ACKs of out-of-order data wait until then.
-    pub compressed_ack: Option<SimTime>,
     /// Pacing lets the next segment go then.
     pub pacing: Option<SimTime>,
-    pub keepalive: Option<SimTime>,
-    /// The end of TIME-WAIT, or of an orphan's FIN-WAIT-2.
-    pub lifetime: Option<SimTime>,
 }
 
-impl Timers {
-    fn next(&self) -> Option<SimTime> {
-        let mut next = self.retransmit.map_or(SimTime::MAX, |(at, _)| at);
-        for timer in [self.delayed_ack, self.compressed_ack, self.pacing, self.keepalive, self.lifetime] {
-            next = next.min(timer.unwrap_or(SimTime::MAX));
-        }
-        Some(next).filter(|at| *at < SimTime::MAX)
-    }
-
+impl SendTimers {
     pub(crate) fn is_retransmit(&self, kind: Retransmit) -> bool {
         self.retransmit.is_some_and(|(_, armed)| armed == kind)
     }
+}
+
+/// The other timers of a connection.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Timers {
+    pub delayed_ack: Option<SimTime>,
+    /// ACKs of out-of-order data wait until then.
+    pub compressed_ack: Option<SimTime>,
+    pub keepalive: Option<SimTime>,
+    /// The end of TIME-WAIT, or of an orphan's FIN-WAIT-2.
+    pub lifetime: Option<SimTime>,
 }
 
 impl Connection {
@@ -60,21 +59,28 @@ impl Connection {
         const KEEPALIVE: u8 = 2;
         const TIME_WAIT: u8 = 3;
         const WINDOW_PROBE: u8 = 4;
-        if let Some((at, kind)) = self.timers.retransmit {
+        if let Some((at, kind)) = self.tx.timers.retransmit {
             return Some(match kind {
-                Retransmit::WindowProbe => (WINDOW_PROBE, self.probes_sent, at),
-                _ => (RETRANSMISSION, self.recovery.timeouts, at),
+                Retransmit::WindowProbe => (WINDOW_PROBE, self.tx.probes_sent, at),
+                _ => (RETRANSMISSION, self.tx.recovery.timeouts, at),
             });
         }
         if let Some(at) = self.timers.lifetime {
             return Some((TIME_WAIT, 0, at));
         }
-        self.timers.keepalive.map(|at| (KEEPALIVE, self.probes_sent, at))
+        self.timers.keepalive.map(|at| (KEEPALIVE, self.tx.probes_sent, at))
     }
 
     /// Time at which [`on_timer`](Self::on_timer) must be called.
     pub fn next_timer(&self) -> Option<SimTime> {
-        self.timers.next()
+        let (timers, sending) = (&self.timers, &self.tx.timers);
+        let mut next = sending.retransmit.map_or(SimTime::MAX, |(at, _)| at);
+        for timer in
+            [timers.delayed_ack, timers.compressed_ack, sending.pacing, timers.keepalive, timers.lifetime]
+        {
+            next = next.min(timer.unwrap_or(SimTime::MAX));
+        }
+        Some(next).filter(|at| *at < SimTime::MAX)
     }
 
     /// Processes the timers that have expired at `now`. A call before the time of
@@ -82,29 +88,29 @@ impl Connection {
     pub fn on_timer(&mut self, now: SimTime) {
         if self.timers.lifetime.is_some_and(|at| at <= now) {
             self.timers.lifetime = None;
-            self.count(Counted::TimeWait);
+            self.tx.tally.count(Counted::TimeWait);
             self.enter_closed();
         }
         if self.timers.delayed_ack.is_some_and(|at| at <= now) {
             self.timers.delayed_ack = None;
             if self.delack.scheduled {
-                self.delack.on_delay_expired(self.rtt.rto());
-                self.count(Counted::DelayedAck);
+                self.delack.on_delay_expired(self.tx.rtt.rto());
+                self.tx.tally.count(Counted::DelayedAck);
                 self.pending.ack = true;
             }
         }
-        self.timers.pacing = self.timers.pacing.filter(|&at| at > now);
+        self.tx.timers.pacing = self.tx.timers.pacing.filter(|&at| at > now);
         if self.timers.compressed_ack.is_some_and(|at| at <= now) {
             self.timers.compressed_ack = None;
             self.pending.ack |= self.delack.compressed > 0;
         }
-        if let Some((_, kind)) = self.timers.retransmit.filter(|&(at, _)| at <= now) {
-            self.timers.retransmit = None;
+        if let Some((_, kind)) = self.tx.timers.retransmit.filter(|&(at, _)| at <= now) {
+            self.tx.timers.retransmit = None;
             match kind {
                 Retransmit::Handshake => self.on_handshake_timeout(now),
                 Retransmit::Timeout => self.on_retransmission_timeout(now),
                 Retransmit::TailProbe => self.on_tail_probe_timer(now),
-                Retransmit::Reordering => self.on_reordering_timer(now),
+                Retransmit::Reordering => self.tx.on_reordering_timer(now),
                 Retransmit::WindowProbe => self.on_window_probe_timer(now),
             }
         }
@@ -114,38 +120,163 @@ impl Connection {
         }
     }
 
-    pub(crate) fn arm_handshake_timer(&mut self, now: SimTime) {
-        let linear = if self.state == State::SynSent { self.config.syn_linear_timeouts } else { 0 };
-        let doublings = u32::from(self.recovery.timeouts.saturating_sub(linear).min(16));
-        let rto = RTO_INITIAL.saturating_mul(1 << doublings).min(RTO_MAX);
-        self.timers.retransmit = Some((now + rto, Retransmit::Handshake));
-    }
-
     fn on_handshake_timeout(&mut self, now: SimTime) {
         let passive = self.state != State::SynSent && self.passive;
         let exhausted = if passive {
             // Linux: one more where data was taken.
-            self.recovery.timeouts >= self.config.synack_retries + u8::from(self.fast_open.unconfirmed)
+            self.tx.recovery.timeouts >= self.tx.config.synack_retries + u8::from(self.fast_open.unconfirmed)
         } else {
             // Linux counts retries as the time that they would take if all of them doubled.
-            now.since(self.handshake_sent_at) >= retries_to_time(self.config.syn_retries, RTO_INITIAL)
+            now.since(self.tx.handshake_sent_at) >= retries_to_time(self.tx.config.syn_retries, RTO_INITIAL)
         };
-        let user_limit = self.settings.user_timeout.is_some_and(|limit| now.since(self.opened_at) >= limit);
+        let user_limit =
+            self.tx.settings.user_timeout.is_some_and(|limit| now.since(self.opened_at) >= limit);
         if !passive {
-            self.suspect_fast_open(exhausted || user_limit);
+            self.fast_open.suspect(self.tx.recovery.timeouts, exhausted || user_limit);
         }
         if exhausted || user_limit {
             self.time_out();
             return;
         }
-        if self.fast_open.unconfirmed && self.recovery.timeouts == 1 {
+        if self.fast_open.unconfirmed && self.tx.recovery.timeouts == 1 {
             // `tcp_fastopen_synack_timer`: as `tcp_init_transfer` does after as many timeouts of a SYN-ACK.
-            self.enter_loss(now);
+            self.tx.enter_loss(now);
         }
-        self.recovery.timeouts += 1;
-        self.stats.total_retransmitted += 1;
-        self.count(Counted::HandshakeRetransmission);
+        self.tx.recovery.timeouts += 1;
+        self.tx.stats.total_retransmitted += 1;
+        self.tx.tally.count(Counted::HandshakeRetransmission);
         self.pending.syn = true;
+    }
+
+    fn on_tail_probe_timer(&mut self, now: SimTime) {
+        if self.tx.snd.flight.is_empty() {
+            return;
+        }
+        if self.tx.recovery.tail_probe.is_some() {
+            // "At most one probe per flight."
+            let left = self.tx.rto_left(now).max(SimDuration::from_millis(1));
+            self.tx.timers.retransmit = Some((now + left, Retransmit::Timeout));
+            return;
+        }
+        self.pending.probe = Some(Probe::Tail);
+        // The probe gets a whole timeout to be answered.
+        self.tx.timers.retransmit = Some((now + self.tx.rtt.rto(), Retransmit::Timeout));
+    }
+
+    fn on_retransmission_timeout(&mut self, now: SimTime) {
+        if self.tx.snd.flight.is_empty() {
+            return;
+        }
+        let exhausted = self.retransmissions_exhausted(now);
+        self.fast_open.suspect(self.tx.recovery.timeouts, exhausted);
+        if exhausted {
+            self.time_out();
+            return;
+        }
+        self.tx.suspect_black_hole(now);
+        self.tx.stats.timeouts = self.tx.stats.timeouts.wrapping_add(1);
+        self.tx.count_first_timeout();
+        self.tx.recovery.head_due = true;
+        self.tx.enter_loss(now);
+        self.tx.recovery.timeouts = self.tx.recovery.timeouts.saturating_add(1);
+        self.tx.rtt.back_off();
+        self.tx.arm_timeout(self.tx.rtt.rto(), now);
+    }
+
+    /// Nobody answers any more (`tcp_write_err`).
+    fn time_out(&mut self) {
+        self.tx.tally.count(Counted::AbortOnTimeout);
+        self.fail(self.soft_error.unwrap_or(TcpError::TimedOut));
+    }
+
+    /// Linux's `tcp_write_timeout` for a connection past its handshake.
+    fn retransmissions_exhausted(&self, now: SimTime) -> bool {
+        let Some(since) = self.tx.recovery.retransmit_stamp else { return false };
+        if self.tx.recovery.timeouts == 0 {
+            return false;
+        }
+        let limit = match self.tx.settings.user_timeout {
+            Some(limit) if !self.orphan => limit,
+            _ => retries_to_time(self.tx.retry_limit(self.orphan), RTO_MIN),
+        };
+        now.since(since) >= limit
+    }
+
+    /// RFC 9293, section 3.8.6.1: "The transmitting host SHOULD send the first zero-window probe
+    /// when a zero window has existed for the retransmission timeout period".
+    fn on_window_probe_timer(&mut self, now: SimTime) {
+        if !self.tx.snd.flight.is_empty() || self.tx.snd.nxt >= self.tx.snd.end() {
+            self.tx.probes_sent = 0;
+            return;
+        }
+        let user_limit = match (self.tx.settings.user_timeout, self.tx.probing_since) {
+            (Some(limit), Some(since)) => now.since(since) >= limit,
+            _ => false,
+        };
+        if self.tx.probes_sent >= self.tx.retry_limit(self.orphan) || user_limit {
+            self.time_out();
+            return;
+        }
+        self.tx.probing_since.get_or_insert(now);
+        self.pending.probe = Some(Probe::Window);
+    }
+
+    pub(crate) fn start_keepalive(&mut self, now: SimTime) {
+        self.timers.keepalive = match self.settings.keepalive {
+            Some(keepalive) if self.state.is_synchronised() && self.state != State::TimeWait => {
+                Some(now + keepalive.idle)
+            }
+            _ => None,
+        };
+    }
+
+    /// RFC 9293, section 3.8.4, with Linux's times.
+    fn on_keepalive_timer(&mut self, now: SimTime) {
+        let Some(keepalive) = self.settings.keepalive else { return };
+        let state_probes = self.state.is_synchronised() && self.state != State::TimeWait;
+        if !state_probes {
+            return;
+        }
+        if !self.tx.snd.flight.is_empty() || self.tx.snd.nxt < self.tx.snd.end() {
+            // Retransmission finds out whether the peer lives.
+            self.timers.keepalive = Some(now + keepalive.idle);
+            return;
+        }
+        let silence = now.since(self.stats.heard_at);
+        if silence < keepalive.idle {
+            self.timers.keepalive = Some(self.stats.heard_at + keepalive.idle);
+            return;
+        }
+        let exhausted = match self.tx.settings.user_timeout {
+            Some(limit) => silence >= limit && self.tx.probes_sent > 0,
+            None => self.tx.probes_sent >= keepalive.probes,
+        };
+        if exhausted {
+            self.send_reset(now);
+            self.time_out();
+            return;
+        }
+        self.pending.probe = Some(Probe::Keepalive);
+        self.timers.keepalive = Some(now + keepalive.interval);
+    }
+}
+
+impl Sender {
+    /// `tcp_retries2`, or `tcp_orphan_retries` once nobody owns the connection.
+    fn retry_limit(&self, orphan: bool) -> u8 {
+        match (orphan, self.config.orphan_retries) {
+            (false, _) => self.config.retries2,
+            (true, 0) => 8,
+            (true, retries) => retries,
+        }
+    }
+
+    /// `is_syn` if a SYN is sent, not a SYN-ACK.
+    pub(crate) fn arm_handshake_timer(&mut self, is_syn: bool, now: SimTime) {
+        let linear = if is_syn { self.config.syn_linear_timeouts } else { 0 };
+        let doublings = u32::from(self.recovery.timeouts.saturating_sub(linear).min(16));
+        let rto = RTO_INITIAL.saturating_mul(1 << doublings).min(RTO_MAX);
+        self.timers.retransmit = Some((now + rto, Retransmit::Handshake));
     }
 
     /// Starts the retransmission timer for the oldest segment in flight. Where another timer stood
@@ -205,47 +336,6 @@ impl Connection {
         true
     }
 
-    fn on_tail_probe_timer(&mut self, now: SimTime) {
-        if self.snd.flight.is_empty() {
-            return;
-        }
-        if self.recovery.tail_probe.is_some() {
-            // "At most one probe per flight."
-            let left = self.rto_left(now).max(SimDuration::from_millis(1));
-            self.timers.retransmit = Some((now + left, Retransmit::Timeout));
-            return;
-        }
-        self.pending.probe = Some(Probe::Tail);
-        // The probe gets a whole timeout to be answered.
-        self.timers.retransmit = Some((now + self.rtt.rto(), Retransmit::Timeout));
-    }
-
-    fn on_retransmission_timeout(&mut self, now: SimTime) {
-        if self.snd.flight.is_empty() {
-            return;
-        }
-        let exhausted = self.retransmissions_exhausted(now);
-        self.suspect_fast_open(exhausted);
-        if exhausted {
-            self.time_out();
-            return;
-        }
-        self.suspect_black_hole(now);
-        self.stats.timeouts = self.stats.timeouts.wrapping_add(1);
-        self.count_first_timeout();
-        self.recovery.head_due = true;
-        self.enter_loss(now);
-        self.recovery.timeouts = self.recovery.timeouts.saturating_add(1);
-        self.rtt.back_off();
-        self.arm_timeout(self.rtt.rto(), now);
-    }
-
-    /// Nobody answers any more (`tcp_write_err`).
-    fn time_out(&mut self) {
-        self.count(Counted::AbortOnTimeout);
-        self.fail(self.soft_error.unwrap_or(TcpError::TimedOut));
-    }
-
     /// Counts the first timeout by the state in which it came.
     fn count_first_timeout(&mut self) {
         let suspicious = self.recovery.phase == Phase::Disorder || self.snd.flight.sacked() > 0;
@@ -258,92 +348,12 @@ impl Connection {
             (_, false) if suspicious => Counted::RenoFailure,
             _ => return,
         };
-        self.count(event);
-    }
-
-    /// Linux's `tcp_write_timeout` for a connection past its handshake.
-    fn retransmissions_exhausted(&self, now: SimTime) -> bool {
-        let Some(since) = self.recovery.retransmit_stamp else { return false };
-        if self.recovery.timeouts == 0 {
-            return false;
-        }
-        let limit = match self.settings.user_timeout {
-            Some(limit) if !self.orphan => limit,
-            _ => retries_to_time(self.retry_limit(), RTO_MIN),
-        };
-        now.since(since) >= limit
-    }
-
-    /// `tcp_retries2`, or `tcp_orphan_retries` once nobody owns the connection.
-    fn retry_limit(&self) -> u8 {
-        match (self.orphan, self.config.orphan_retries) {
-            (false, _) => self.config.retries2,
-            (true, 0) => 8,
-            (true, retries) => retries,
-        }
+        self.tally.count(event);
     }
 
     /// Arms the window probe; the first probe is sent after one retransmission timeout.
     pub(crate) fn arm_window_probe(&mut self, now: SimTime) {
         let timeout = self.rtt.rto().max(RTO_MIN);
         self.timers.retransmit = Some((now + timeout, Retransmit::WindowProbe));
-    }
-
-    /// RFC 9293, section 3.8.6.1: "The transmitting host SHOULD send the first zero-window probe
-    /// when a zero window has existed for the retransmission timeout period".
-    fn on_window_probe_timer(&mut self, now: SimTime) {
-        if !self.snd.flight.is_empty() || self.snd.nxt >= self.snd.end() {
-            self.probes_sent = 0;
-            return;
-        }
-        let user_limit = match (self.settings.user_timeout, self.probing_since) {
-            (Some(limit), Some(since)) => now.since(since) >= limit,
-            _ => false,
-        };
-        if self.probes_sent >= self.retry_limit() || user_limit {
-            self.time_out();
-            return;
-        }
-        self.probing_since.get_or_insert(now);
-        self.pending.probe = Some(Probe::Window);
-    }
-
-    pub(crate) fn start_keepalive(&mut self, now: SimTime) {
-        self.timers.keepalive = match self.settings.keepalive {
-            Some(keepalive) if self.state.is_synchronised() && self.state != State::TimeWait => {
-                Some(now + keepalive.idle)
-            }
-            _ => None,
-        };
-    }
-
-    /// RFC 9293, section 3.8.4, with Linux's times.
-    fn on_keepalive_timer(&mut self, now: SimTime) {
-        let Some(keepalive) = self.settings.keepalive else { return };
-        let state_probes = self.state.is_synchronised() && self.state != State::TimeWait;
-        if !state_probes {
-            return;
-        }
-        if !self.snd.flight.is_empty() || self.snd.nxt < self.snd.end() {
-            // Retransmission finds out whether the peer lives.
-            self.timers.keepalive = Some(now + keepalive.idle);
-            return;
-        }
-        let silence = now.since(self.stats.heard_at);
-        if silence < keepalive.idle {
-            self.timers.keepalive = Some(self.stats.heard_at + keepalive.idle);
-            return;
-        }
-        let exhausted = match self.settings.user_timeout {
-            Some(limit) => silence >= limit && self.probes_sent > 0,
-            None => self.probes_sent >= keepalive.probes,
-        };
-        if exhausted {
-            self.send_reset(now);
-            self.time_out();
-            return;
-        }
-        self.pending.probe = Some(Probe::Keepalive);
-        self.timers.keepalive = Some(now + keepalive.interval);
     }
 }

@@ -2,8 +2,8 @@
 //! is decided once for all segments of a packet, and the last one carries PSH. A packet is deferred if the
 //! next ACK will soon permit a larger one.
 
-use crate::connection::Connection;
 use crate::recovery::Phase;
+use crate::sender::Sender;
 use crate::snd::{BUFFER_COST, BUFFER_MAX};
 use belljar_base::{SimDuration, SimTime};
 
@@ -72,7 +72,7 @@ struct Candidate {
     most: u32,
 }
 
-impl Connection {
+impl Sender {
     /// Segments that Linux hands to the device as one packet (`tcp_tso_autosize`).
     fn packet_segments(&self) -> u32 {
         ((self.bytes_at_once() / self.snd.mss as u64) as u32).max(self.least_segments())
@@ -117,12 +117,18 @@ impl Connection {
 
     /// Begins the next packet for the device, of what was never sent, if windows, Nagle and the device's queue let it
     /// go and more is not to be waited for (`tcp_write_xmit`).
-    pub(crate) fn begin_packet(&mut self, push: Push, queued_bytes: usize, now: SimTime) -> Result<(), Held> {
+    pub(crate) fn begin_packet(
+        &mut self,
+        push: Push,
+        queued_bytes: usize,
+        sack_len: usize,
+        now: SimTime,
+    ) -> Result<(), Held> {
         let start = self.snd.nxt;
         if start >= self.snd.end() {
             return Err(Held::Program);
         }
-        let (mss, most) = (self.payload_limit() as u64, self.packet_segments());
+        let (mss, most) = (self.payload_limit(sack_len) as u64, self.packet_segments());
         let cwnd = self.window.cwnd;
         let least = u32::from(push == Push::Probe);
         let free = cwnd.saturating_sub(self.in_flight()).max(least);
@@ -145,7 +151,7 @@ impl Connection {
             if push == Push::All {
                 self.wait_for_more(&candidate, now)?;
             }
-            if self.is_urgent() { mss } else { self.split_point(&candidate, quota, push) }
+            if self.snd.is_urgent() { mss } else { self.split_point(&candidate, quota, push) }
         };
         let payload = len.min(limit);
         if self.is_held_back(queued_bytes, payload) {
@@ -165,9 +171,9 @@ impl Connection {
     }
 
     /// The end of the next segment of the packet for the device.
-    pub(crate) fn next_segment(&self) -> u64 {
+    pub(crate) fn next_segment(&self, sack_len: usize) -> u64 {
         let data_end = self.packet.end.min(self.snd.data_end());
-        match self.snd.nxt + self.payload_limit() as u64 {
+        match self.snd.nxt + self.payload_limit(sack_len) as u64 {
             end if end < data_end => end,
             _ => self.packet.end,
         }

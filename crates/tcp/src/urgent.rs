@@ -2,6 +2,8 @@
 //! the stream and delivered by `MSG_OOB`, unless `SO_OOBINLINE` is set. RFC 6093 recommends against its use.
 
 use crate::connection::Connection;
+use crate::rcv::Receiver;
+use crate::snd::SendQueue;
 use crate::{Events, Flags, Repr};
 
 /// State of the byte at the peer's urgent mark.
@@ -18,8 +20,6 @@ pub(crate) enum Byte {
 /// Urgent data in both directions.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Urgent {
-    /// SND.UP: the number after the last urgent byte that we send. Not above SND.UNA: none.
-    pub up: u64,
     /// The number of the peer's last urgent byte, and the byte.
     pub mark: Option<(u64, Byte)>,
     /// The urgent byte remains in the stream: `SO_OOBINLINE`.
@@ -37,6 +37,63 @@ pub enum UrgentByte {
     Byte(u8),
 }
 
+impl Urgent {
+    /// `tcp_check_urg`: a mark counts if it is new and nothing of it has been read. True if it does.
+    fn note_mark(&mut self, at: u64, rcv: &mut Receiver) -> bool {
+        let read = rcv.read_seq();
+        if at < read || at < rcv.nxt || self.mark.is_some_and(|(before, _)| at <= before) {
+            return false;
+        }
+        // The byte before is forgotten if reading had come to it: it is not to turn up in the stream.
+        if self.is_next(rcv) && !self.inline && read != rcv.nxt {
+            rcv.drop_front(1);
+        }
+        self.mark = Some((at, Byte::Awaited));
+        true
+    }
+
+    /// True if reading has come to the mark.
+    fn is_next(&self, rcv: &Receiver) -> bool {
+        self.mark.is_some_and(|(at, _)| at == rcv.read_seq())
+    }
+
+    /// Bytes before the mark, or all (`SIOCINQ`).
+    pub(crate) fn bytes_before_mark(&self, rcv: &Receiver) -> usize {
+        let (readable, read) = (rcv.readable(), rcv.read_seq());
+        match self.mark {
+            Some((at, _)) if !self.inline && at >= read && at < rcv.nxt => (at - read) as usize,
+            _ => readable,
+        }
+    }
+
+    /// Bytes have been read: a mark before them is of no interest any more.
+    pub(crate) fn pass_mark(&mut self, rcv: &Receiver) {
+        if self.mark.is_some_and(|(at, _)| rcv.read_seq() > at) {
+            self.mark = None;
+        }
+    }
+}
+
+impl SendQueue {
+    /// True if urgent data has not been acknowledged.
+    pub(crate) fn is_urgent(&self) -> bool {
+        self.up > self.una
+    }
+
+    /// The flag and the pointer of a segment that begins at `seq` (`__tcp_transmit_skb`).
+    pub(crate) fn point_at_urgent(&self, seq: u64, repr: &mut Repr) {
+        if !self.is_urgent() || seq >= self.up {
+            return;
+        }
+        let ahead = self.up - seq;
+        if ahead < 0x1_0000 {
+            (repr.urgent, repr.flags) = (ahead as u16, repr.flags | Flags::URG);
+        } else if seq + 0xffff > self.nxt {
+            (repr.urgent, repr.flags) = (0xffff, repr.flags | Flags::URG);
+        }
+    }
+}
+
 impl Connection {
     /// `SO_OOBINLINE`.
     pub fn set_urgent_inline(&mut self, inline: bool) {
@@ -45,32 +102,17 @@ impl Connection {
 
     /// Marks the end of the most recently written data as urgent (`MSG_OOB`).
     pub fn mark_urgent(&mut self) {
-        self.urgent.up = self.snd.data_end();
+        self.tx.snd.up = self.tx.snd.data_end();
         self.pending.push = true;
-    }
-
-    /// True if urgent data has not been acknowledged.
-    pub(crate) fn is_urgent(&self) -> bool {
-        self.urgent.up > self.snd.una
-    }
-
-    /// The flag and the pointer of a segment that begins at `seq` (`__tcp_transmit_skb`).
-    pub(crate) fn point_at_urgent(&self, seq: u64, repr: &mut Repr) {
-        if !self.is_urgent() || seq >= self.urgent.up {
-            return;
-        }
-        let ahead = self.urgent.up - seq;
-        if ahead < 0x1_0000 {
-            (repr.urgent, repr.flags) = (ahead as u16, repr.flags | Flags::URG);
-        } else if seq + 0xffff > self.snd.nxt {
-            (repr.urgent, repr.flags) = (0xffff, repr.flags | Flags::URG);
-        }
     }
 
     /// "sixth, check the URG bit" (`tcp_urg`), before the text is taken in.
     pub(crate) fn process_urgent(&mut self, seq: u64, segment: &Repr, payload: &[u8]) {
         if segment.has(Flags::URG) {
-            self.note_mark(seq + u64::from(segment.urgent.saturating_sub(1)));
+            let at = seq + u64::from(segment.urgent.saturating_sub(1));
+            if self.urgent.note_mark(at, &mut self.rcv) {
+                self.events |= Events::URGENT_MARK;
+            }
         }
         if let Some((at, byte @ Byte::Awaited)) = &mut self.urgent.mark
             && *at >= seq
@@ -81,23 +123,9 @@ impl Connection {
         }
     }
 
-    /// `tcp_check_urg`: a mark counts if it is new and nothing of it has been read.
-    fn note_mark(&mut self, at: u64) {
-        let read = self.rcv.read_seq();
-        if at < read || at < self.rcv.nxt || self.urgent.mark.is_some_and(|(before, _)| at <= before) {
-            return;
-        }
-        // The byte before is forgotten if reading had come to it: it is not to turn up in the stream.
-        if self.is_at_mark() && !self.urgent.inline && read != self.rcv.nxt {
-            self.rcv.drop_front(1);
-        }
-        self.urgent.mark = Some((at, Byte::Awaited));
-        self.events |= Events::URGENT_MARK;
-    }
-
     /// True if reading has come to the mark (`SIOCATMARK`).
     pub fn is_at_mark(&self) -> bool {
-        self.urgent.mark.is_some_and(|(at, _)| at == self.rcv.read_seq())
+        self.urgent.is_next(&self.rcv)
     }
 
     /// True if urgent data was announced that reading has not passed.
@@ -141,22 +169,6 @@ impl Connection {
         match self.urgent.mark {
             Some((at, _)) if at > self.rcv.read_seq() => readable.min((at - self.rcv.read_seq()) as usize),
             _ => readable,
-        }
-    }
-
-    /// Bytes before the mark, or all (`SIOCINQ`).
-    pub(crate) fn bytes_before_mark(&self) -> usize {
-        let (readable, read) = (self.rcv.readable(), self.rcv.read_seq());
-        match self.urgent.mark {
-            Some((at, _)) if !self.urgent.inline && at >= read && at < self.rcv.nxt => (at - read) as usize,
-            _ => readable,
-        }
-    }
-
-    /// Bytes have been read: a mark before them is of no interest any more.
-    pub(crate) fn pass_mark(&mut self) {
-        if self.urgent.mark.is_some_and(|(at, _)| self.rcv.read_seq() > at) {
-            self.urgent.mark = None;
         }
     }
 }
