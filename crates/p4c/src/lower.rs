@@ -5,9 +5,8 @@
 use super::ir::*;
 use super::source::{Diagnostic, Sources, Span};
 use super::typed::{self, Call, Callee, DeclKind};
-use super::types::{DeclId, DefId, DefKind, Fields, FieldsKind, Signature, Type};
+use super::types::{DeclId, DefId, Signature};
 use belljar_base::{Map, Set};
-use num_bigint::BigInt;
 use std::rc::Rc;
 
 mod apply;
@@ -17,6 +16,7 @@ mod checksum;
 mod externs;
 mod inline;
 mod instance;
+mod layout;
 mod packet;
 mod parser;
 mod place;
@@ -24,6 +24,7 @@ mod program;
 mod statement;
 mod storage;
 mod table;
+mod types;
 mod value;
 
 pub(super) use instance::{Instance, annotation_text, find_annotation, has_annotation, join};
@@ -74,7 +75,7 @@ pub(super) struct Lower<'a> {
     sources: &'a Sources,
     out: Program,
     bound: Map<DeclId, Bound>,
-    types: Map<DefId, Type>,
+    types: self::types::Types<'a>,
     place: Where,
     /// Pipeline being lowered: 0 ingress, 1 egress.
     pipeline: usize,
@@ -147,7 +148,7 @@ pub fn lower(
         sources,
         out: Program::default(),
         bound: Map::new(),
-        types: Map::new(),
+        types: self::types::Types::new(program),
         place: Where::Control,
         pipeline: 0,
         header_types: Map::new(),
@@ -189,60 +190,6 @@ impl<'a> Lower<'a> {
         Err(Diagnostic::error(span, message))
     }
 
-    /// The type with type parameters of the functions being inlined substituted.
-    fn ty(&self, ty: &Type) -> Type {
-        if self.types.is_empty() {
-            return ty.clone();
-        }
-        let mut ty = ty.clone();
-        for _ in 0..8 {
-            let next = ty.substitute(&|param| self.types.get(&param).cloned());
-            if next == ty {
-                break;
-            }
-            ty = next;
-        }
-        ty
-    }
-
-    fn fields(&self, ty: &Type) -> Option<Fields> {
-        match ty {
-            Type::Named(id, args) => {
-                let def = &self.program.defs[*id];
-                let DefKind::Fields(kind, fields) = &def.kind else { return None };
-                let bound = |param: DefId| {
-                    let index = def.type_params.iter().position(|other| *other == param)?;
-                    args.get(index).cloned()
-                };
-                Some((*kind, fields.iter().map(|f| (f.name.name.clone(), f.ty.substitute(&bound))).collect()))
-            }
-            Type::Tuple(types) => {
-                let fields = types.iter().enumerate().map(|(i, ty)| (Rc::from(format!("f{i}")), ty.clone()));
-                Some((FieldsKind::Struct, fields.collect()))
-            }
-            Type::Record(fields) => Some((FieldsKind::Struct, fields.to_vec())),
-            _ => None,
-        }
-    }
-
-    /// Scalar representation of a type; `None` for aggregate types.
-    fn scalar(&self, ty: &Type) -> Option<Scalar> {
-        Some(match ty {
-            Type::Bool => Scalar::Bool,
-            Type::Bit(width) => Scalar::Bit(*width),
-            Type::Signed(width) => Scalar::Signed(*width),
-            Type::Varbit(width) => Scalar::Varbit(*width),
-            Type::Int => Scalar::Int,
-            Type::Error => Scalar::Bit(32),
-            Type::Named(id, _) => match &self.program.defs[*id].kind {
-                DefKind::Enum(_) => Scalar::Bit(32),
-                DefKind::SerEnum(inner, _) | DefKind::NewType(inner) => self.scalar(inner)?,
-                _ => return None,
-            },
-            _ => return None,
-        })
-    }
-
     fn label(&mut self) -> Label {
         self.out.labels += 1;
         self.out.labels
@@ -250,21 +197,6 @@ impl<'a> Lower<'a> {
 
     fn decl(&self, id: DeclId) -> &'a typed::Decl {
         &self.program.decls[id]
-    }
-
-    /// Number of an error or enum member.
-    fn member(&self, ty: &Type, name: &str) -> Option<BigInt> {
-        match ty {
-            Type::Error => self.program.errors.iter().position(|other| &**other == name).map(BigInt::from),
-            Type::Named(id, _) => match &self.program.defs[*id].kind {
-                DefKind::Enum(members) => members.iter().position(|other| &**other == name).map(BigInt::from),
-                DefKind::SerEnum(_, members) => {
-                    members.iter().find(|(other, _)| &**other == name).map(|(_, value)| value.clone())
-                }
-                _ => None,
-            },
-            _ => None,
-        }
     }
 
     /// Derives an unused name from `base`.

@@ -71,10 +71,13 @@ impl Lower<'_> {
         let mut copies = Vec::new();
         let mut bindings = Vec::new();
         for (param, arg) in signature.params.iter().zip(args) {
-            let ty = self.ty(&param.ty);
+            let ty = self.types.ty(&param.ty);
             let key = (instance.path.clone(), param.decl);
             let Some(arg) = arg else { continue };
-            if self.scalar(&ty).is_none() && self.fields(&ty).is_none() && !matches!(ty, Type::Stack(..)) {
+            if self.types.scalar(&ty).is_none()
+                && self.types.fields(&ty).is_none()
+                && !matches!(ty, Type::Stack(..))
+            {
                 let value = self.val(arg, out)?;
                 bindings.push((param.decl, Bound::Value(value)));
                 continue;

@@ -1,7 +1,7 @@
 //! Assignment of values.
 
 use super::place::Target;
-use super::{Lower, Result, Val, build, storage};
+use super::{Lower, Result, Val, build, layout};
 use crate::ir::*;
 use crate::source::Span;
 use std::rc::Rc;
@@ -141,20 +141,20 @@ impl Lower<'_> {
     ) -> Result<()> {
         let mut written = Vec::new();
         for place in places {
-            self.covers(place, &mut written);
+            self.out.layout.covers(place, &mut written);
         }
         let mut ready = Vec::new();
         for (index, value) in values.iter().enumerate() {
             let own = places.get(index);
             let value = match value {
-                Val::Ex(ex) if values.len() > 1 && self.reads_any(ex, &written) => match own {
+                Val::Ex(ex) if values.len() > 1 && self.out.layout.reads_any(ex, &written) => match own {
                     Some(Place::Scalar(field)) if *ex == Ex::Field(field.clone()) => Val::Ex(ex.clone()),
                     Some(Place::Scalar(field)) => Val::Ex(self.saved(ex.clone(), field.scalar, out)),
                     _ => Val::Ex(ex.clone()),
                 },
                 Val::Header(HeaderRef::Instance(from)) if values.len() > 1 => {
                     let same = matches!(own, Some(Place::Header(HeaderRef::Instance(to))) if to == from);
-                    if !same && storage::overlap(&[(*from, None)], &written) {
+                    if !same && layout::overlap(&[(*from, None)], &written) {
                         let name = self.unique("tmp_header");
                         let ty = self.out.layout.headers[*from].ty;
                         self.out.layout.headers.push(Header { name, ty, metadata: false });
@@ -174,42 +174,6 @@ impl Lower<'_> {
             self.assign(place, value, span, out)?;
         }
         Ok(())
-    }
-
-    /// True if the expression reads any of the storage in `written`.
-    pub(super) fn reads_any(&self, ex: &Ex, written: &[(usize, Option<usize>)]) -> bool {
-        let header = |header: &HeaderRef, field: Option<usize>| {
-            let mut covered = Vec::new();
-            let place = match field {
-                Some(field) => {
-                    Place::Scalar(FieldRef { header: header.clone(), field, scalar: Scalar::Bool })
-                }
-                None => Place::Header(header.clone()),
-            };
-            self.covers(&place, &mut covered);
-            storage::overlap(&covered, written)
-        };
-        match ex {
-            Ex::Int(_) | Ex::Bool(_) | Ex::Data(..) | Ex::Lookahead(..) => false,
-            Ex::Field(field) => {
-                let index = match &field.header {
-                    HeaderRef::Element(_, index) => self.reads_any(index, written),
-                    _ => false,
-                };
-                index || header(&field.header, Some(field.field))
-            }
-            Ex::Op(_, left, right) => {
-                left.as_ref().is_some_and(|left| self.reads_any(left, written))
-                    || self.reads_any(right, written)
-            }
-            Ex::Cond(a, b, c) => [a, b, c].iter().any(|ex| self.reads_any(ex, written)),
-            Ex::At(_, inner) => self.reads_any(inner, written),
-            Ex::Valid(reference) => header(reference, None),
-            Ex::LastIndex(stack) => {
-                let headers = &self.out.layout.stacks[*stack].headers;
-                headers.iter().any(|index| storage::overlap(&[(*index, None)], written))
-            }
-        }
     }
 
     fn assign_header(
@@ -261,7 +225,7 @@ impl Lower<'_> {
             Val::Literal(values) | Val::Struct(values) => {
                 let mut flat = Vec::new();
                 super::value::flatten(&values, &mut flat);
-                let fields = self.header_fields(header);
+                let fields = self.out.layout.header_fields(header);
                 // `...` inside a nested struct denotes all of its fields.
                 flat.resize(fields.len(), Val::Default);
                 let places = fields.into_iter().map(Place::Scalar).collect::<Vec<_>>();

@@ -50,7 +50,7 @@ impl Lower<'_> {
         {
             return Ok((field.clone(), None));
         }
-        match self.scalar(&self.ty(&scalar_ty)) {
+        match self.types.scalar(&self.types.ty(&scalar_ty)) {
             Some(scalar) => Ok((self.temporary("result", scalar), Some(target))),
             None => self.error(span, "a number is needed here"),
         }
@@ -125,7 +125,7 @@ impl Lower<'_> {
                 let mut values = Vec::new();
                 if let Some(Some(data)) = call.args.get(1) {
                     let value = self.val(data, out)?;
-                    let ty = self.ty(&data.ty);
+                    let ty = self.types.ty(&data.ty);
                     values = self.inputs(&value, &ty, span)?.into_iter().map(|(ex, _)| ex).collect();
                 }
                 out.push(Stmt::Primitive("log_msg", vec![Arg::Text(text.to_string()), Arg::List(values)]));
@@ -177,33 +177,35 @@ impl Lower<'_> {
     /// Scalars of a value in order, with their types.
     pub(super) fn inputs(&self, value: &Val, ty: &Type, span: Span) -> Result<Vec<(Ex, Scalar)>> {
         let mut list = Vec::new();
-        self.collect(value, &self.ty(ty), span, &mut list)?;
+        self.collect(value, &self.types.ty(ty), span, &mut list)?;
         Ok(list)
     }
 
     fn collect(&self, value: &Val, ty: &Type, span: Span, list: &mut Vec<(Ex, Scalar)>) -> Result<()> {
         match value {
             Val::Ex(ex) => {
-                let scalar = self.scalar(ty).unwrap_or(Scalar::Int);
+                let scalar = self.types.scalar(ty).unwrap_or(Scalar::Int);
                 let ex = if build::is_truth(ex) { build::to_data(ex.clone()) } else { ex.clone() };
                 list.push((ex, scalar));
             }
             Val::Varbit(field) => list.push((Ex::Field(field.clone()), field.scalar)),
             Val::Header(header) => {
                 list.extend(
-                    self.header_fields(header)
+                    self.out
+                        .layout
+                        .header_fields(header)
                         .into_iter()
                         .map(|field| (Ex::Field(field.clone()), field.scalar)),
                 );
             }
             Val::Stack(stack) => {
                 for header in &self.out.layout.stacks[*stack].headers {
-                    let fields = self.header_fields(&HeaderRef::Instance(*header));
+                    let fields = self.out.layout.header_fields(&HeaderRef::Instance(*header));
                     list.extend(fields.into_iter().map(|field| (Ex::Field(field.clone()), field.scalar)));
                 }
             }
             Val::Struct(values) | Val::Literal(values) => {
-                let fields = self.fields(ty).map(|(_, fields)| fields).unwrap_or_default();
+                let fields = self.types.fields(ty).map(|(_, fields)| fields).unwrap_or_default();
                 for (index, value) in values.iter().enumerate() {
                     let ty = fields.get(index).map_or(Type::Poison, |(_, ty)| ty.clone());
                     self.collect(value, &ty, span, list)?;
@@ -257,7 +259,7 @@ impl Lower<'_> {
     fn digest(&mut self, call: &Call, span: Span, out: &mut Vec<Stmt>) -> Result<i64> {
         let data = self.arg(call, 1, span)?;
         let value = self.val(data, out)?;
-        let ty = self.ty(&data.ty);
+        let ty = self.types.ty(&data.ty);
         let mut elements = Vec::new();
         for (ex, scalar) in self.inputs(&value, &ty, span)? {
             let ex = self.as_input(ex, scalar, out);
@@ -429,12 +431,12 @@ impl Lower<'_> {
                 let index = self.arg_ex(call, 1, span, out)?;
                 let arg = self.arg(call, 0, span)?;
                 let target = self.target(arg, true, out)?;
-                let whole = self.register_cell(&self.ty(&arg.ty), span)?;
+                let whole = self.register_cell(&self.types.ty(&arg.ty), span)?;
                 let args =
                     vec![Arg::Field(whole.clone()), Arg::Object("register_array", name), Arg::Ex(index)];
                 out.push(Stmt::Primitive("register_read", args));
                 let mut high = whole.scalar.width();
-                let value = self.unpacked(&self.ty(&arg.ty), &Ex::Field(whole), &mut high, span)?;
+                let value = self.unpacked(&self.types.ty(&arg.ty), &Ex::Field(whole), &mut high, span)?;
                 self.assign_target(&target, value, span, out)?;
             }
             ("register", "write") if self.is_record(call, 1) => {
@@ -476,24 +478,13 @@ impl Lower<'_> {
     /// True if the argument is a struct, which a register stores as one number.
     fn is_record(&self, call: &Call, index: usize) -> bool {
         call.args.get(index).and_then(Option::as_ref).is_some_and(|arg| {
-            let ty = self.ty(&arg.ty);
-            self.scalar(&ty).is_none() && self.record_width(&ty).is_some()
+            let ty = self.types.ty(&arg.ty);
+            self.types.scalar(&ty).is_none() && self.types.record_width(&ty).is_some()
         })
     }
 
-    /// Width in bits of a struct of scalars.
-    pub(super) fn record_width(&self, ty: &Type) -> Option<u32> {
-        if let Some(scalar) = self.scalar(ty) {
-            return (!matches!(scalar, Scalar::Varbit(_) | Scalar::Int)).then(|| scalar.width());
-        }
-        match self.fields(ty)? {
-            (FieldsKind::Struct, fields) => fields.iter().map(|(_, ty)| self.record_width(ty)).sum(),
-            _ => None,
-        }
-    }
-
     fn register_cell(&mut self, ty: &Type, span: Span) -> Result<FieldRef> {
-        match self.record_width(ty) {
+        match self.types.record_width(ty) {
             Some(width) => Ok(self.temporary("cell", Scalar::Bit(width))),
             None => self.error(span, "a register of this target holds numbers and structs of numbers"),
         }
@@ -501,7 +492,7 @@ impl Lower<'_> {
 
     /// Unpacks a struct from the bits of a number below `high`.
     fn unpacked(&self, ty: &Type, whole: &Ex, high: &mut u32, span: Span) -> Result<Val> {
-        if let Some(scalar) = self.scalar(ty) {
+        if let Some(scalar) = self.types.scalar(ty) {
             *high -= scalar.width();
             let bits = build::slice(whole.clone(), *high + scalar.width() - 1, *high);
             return Ok(Val::Ex(match scalar {
@@ -510,7 +501,7 @@ impl Lower<'_> {
                 _ => bits,
             }));
         }
-        let Some((FieldsKind::Struct, fields)) = self.fields(ty) else {
+        let Some((FieldsKind::Struct, fields)) = self.types.fields(ty) else {
             return self.error(span, "a register of this target holds numbers and structs of numbers");
         };
         let values = fields.iter().map(|(_, ty)| self.unpacked(ty, whole, high, span));

@@ -1,12 +1,10 @@
 //! Inlining of calls.
 //!
 //! Arguments are copied in and copied out, as the language specifies. A copy is omitted where it is
-//! unobservable: when no alias of the argument's storage is reachable during the call.
+//! unobservable: when no alias of the argument's layout is reachable during the call.
 
 use super::place::Target;
-use super::{
-    Bound, Call, Callee, DeclKind, Lower, MAX_INLINE, Result, Signature, Val, Where, build, storage,
-};
+use super::{Bound, Call, Callee, DeclKind, Lower, MAX_INLINE, Result, Signature, Val, Where, build, layout};
 use crate::ast::Direction;
 use crate::ir::*;
 use crate::source::Span;
@@ -26,7 +24,7 @@ impl Lower<'_> {
                 let DeclKind::Function(signature, body) = &self.decl(*id).kind else { return Ok(None) };
                 let outer = self.bind_types(call);
                 let result = self.inline(signature, body, &call.args, Vec::new(), span, out);
-                self.types = outer;
+                self.types.params = outer;
                 result
             }
             Callee::Action(id) => {
@@ -60,7 +58,7 @@ impl Lower<'_> {
             }
             Callee::Builtin(builtin, object) => self.builtin(*builtin, object, call, span, out),
             Callee::Construct(ty) => {
-                let name = match self.ty(ty) {
+                let name = match self.types.ty(ty) {
                     Type::Named(def, _) => self.program.defs[def].name.name.to_string(),
                     _ => "instance".into(),
                 };
@@ -74,10 +72,10 @@ impl Lower<'_> {
 
     /// Binds the type arguments of a call; returns the previous bindings.
     fn bind_types(&mut self, call: &Call) -> belljar_base::Map<usize, Type> {
-        let outer = self.types.clone();
+        let outer = self.types.params.clone();
         for (param, ty) in call.signature.type_params.iter().zip(&call.type_args) {
-            let ty = self.ty(ty);
-            self.types.insert(*param, ty);
+            let ty = self.types.ty(ty);
+            self.types.params.insert(*param, ty);
         }
         outer
     }
@@ -89,7 +87,7 @@ impl Lower<'_> {
         let mut covered = Vec::new();
         for decl in decls {
             if let Some(Bound::Place(place)) = self.bound.get(&decl) {
-                self.covers(&place.clone(), &mut covered);
+                self.out.layout.covers(&place.clone(), &mut covered);
             }
         }
         covered
@@ -135,7 +133,8 @@ impl Lower<'_> {
         let mut result = result?;
         // Copy-out must not change the result.
         if !copies.is_empty()
-            && let (Some(Val::Ex(ex)), Some(scalar)) = (&result, self.scalar(&self.ty(&signature.result)))
+            && let (Some(Val::Ex(ex)), Some(scalar)) =
+                (&result, self.types.scalar(&self.types.ty(&signature.result)))
             && !matches!(ex, Ex::Int(_) | Ex::Bool(_))
         {
             result = Some(Val::Ex(self.saved(ex.clone(), scalar, out)));
@@ -183,7 +182,7 @@ impl Lower<'_> {
         }
         let loops = std::mem::take(&mut self.loops);
         let label = self.label();
-        let place = match self.ty(&signature.result) {
+        let place = match self.types.ty(&signature.result) {
             Type::Void => None,
             ty => Some(self.storage("result", &ty, span)?),
         };
@@ -231,7 +230,8 @@ impl Lower<'_> {
                 for position in &earlier {
                     if let Ready::Value(Val::Ex(ex)) = &ready[*position]
                         && !matches!(ex, Ex::Int(_) | Ex::Bool(_))
-                        && let Some(scalar) = self.scalar(&self.ty(&signature.params[*position].ty))
+                        && let Some(scalar) =
+                            self.types.scalar(&self.types.ty(&signature.params[*position].ty))
                     {
                         let saved = self.saved(ex.clone(), scalar, out);
                         ready[*position] = Ready::Value(Val::Ex(saved));
@@ -246,9 +246,9 @@ impl Lower<'_> {
         let covered = |lower: &Self, item: &Ready| {
             let mut list = Vec::new();
             match item {
-                Ready::Target(Some(Target::Place(place))) => lower.covers(place, &mut list),
+                Ready::Target(Some(Target::Place(place))) => lower.out.layout.covers(place, &mut list),
                 Ready::Target(Some(Target::Slice(field, ..))) => {
-                    lower.covers(&Place::Scalar(field.clone()), &mut list)
+                    lower.out.layout.covers(&Place::Scalar(field.clone()), &mut list)
                 }
                 _ => {}
             }
@@ -259,7 +259,7 @@ impl Lower<'_> {
         let mut bindings = Vec::new();
         for (index, item) in ready.into_iter().enumerate() {
             let param = &signature.params[index];
-            let ty = self.ty(&param.ty);
+            let ty = self.types.ty(&param.ty);
             let others = written
                 .iter()
                 .enumerate()
@@ -272,7 +272,7 @@ impl Lower<'_> {
                 }
                 Ready::Target(None) => Bound::Place(self.storage(&param.name.name, &ty, span)?),
                 Ready::Target(Some(Target::Place(place)))
-                    if !self.must_copy(&place) && !storage::overlap(&written[index], &others) =>
+                    if !self.must_copy(&place) && !layout::overlap(&written[index], &others) =>
                 {
                     if param.direction == Direction::Out {
                         self.invalidate(&place, out);
@@ -320,23 +320,25 @@ impl Lower<'_> {
     ) -> Result<Val> {
         match &value {
             Val::Ex(ex) => {
-                let Some(scalar) = self.scalar(ty) else { return Ok(value) };
+                let Some(scalar) = self.types.scalar(ty) else { return Ok(value) };
                 let simple = matches!(ex, Ex::Int(_) | Ex::Bool(_) | Ex::Data(..) | Ex::Field(_));
-                if self.reads_any(ex, written) || (!simple && scalar != Scalar::Int && size(ex) > 12) {
+                if self.out.layout.reads_any(ex, written)
+                    || (!simple && scalar != Scalar::Int && size(ex) > 12)
+                {
                     return Ok(Val::Ex(self.saved(ex.clone(), scalar, out)));
                 }
                 Ok(value)
             }
             Val::Text(_) | Val::Instance(_) | Val::Varbit(_) => Ok(value),
-            Val::Default if self.scalar(ty).is_some() => {
+            Val::Default if self.types.scalar(ty).is_some() => {
                 Ok(Val::Ex(if *ty == Type::Bool { Ex::Bool(false) } else { build::int(0) }))
             }
             Val::Struct(_) | Val::Header(_) | Val::Stack(_) | Val::Union(_) | Val::UnionStack(_) => {
                 let mut covered = Vec::new();
-                self.value_covers(&value, &mut covered);
+                self.out.layout.value_covers(&value, &mut covered);
                 let dynamic =
                     matches!(&value, Val::Header(header) if !matches!(header, HeaderRef::Instance(_)));
-                if dynamic || storage::overlap(&covered, written) {
+                if dynamic || layout::overlap(&covered, written) {
                     let copy = self.storage(name, ty, span)?;
                     self.assign(&copy, value, span, out)?;
                     return Ok(self.read(&copy));
@@ -351,21 +353,6 @@ impl Lower<'_> {
         }
     }
 
-    fn value_covers(&self, value: &Val, output: &mut Covered) {
-        match value {
-            Val::Struct(values) | Val::Literal(values) => {
-                values.iter().for_each(|value| self.value_covers(value, output))
-            }
-            Val::Header(header) => self.covers(&Place::Header(header.clone()), output),
-            Val::Stack(stack) => self.covers(&Place::Stack(*stack), output),
-            Val::UnionStack(stack) => self.covers(&Place::UnionStack(*stack), output),
-            Val::Union(place) => self.covers(place, output),
-            Val::Varbit(field) => self.covers(&Place::Scalar(field.clone()), output),
-            Val::Ex(ex) => fields_of(ex, &mut |field| self.covers(&Place::Scalar(field.clone()), output)),
-            _ => {}
-        }
-    }
-
     fn builtin(
         &mut self,
         builtin: Builtin,
@@ -376,7 +363,7 @@ impl Lower<'_> {
     ) -> Result<Option<Val>> {
         if builtin == Builtin::IsValid {
             return match self.val(object, out)? {
-                Val::Header(header) => Ok(Some(Val::Ex(self.valid(&header)))),
+                Val::Header(header) => Ok(Some(Val::Ex(self.out.layout.valid(&header)))),
                 Val::Union(Place::Union(union)) => {
                     let headers = &self.out.layout.unions[union].headers;
                     let valid = headers.iter().fold(Ex::Bool(false), |valid, header| {

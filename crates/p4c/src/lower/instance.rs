@@ -100,8 +100,8 @@ impl Lower<'_> {
             }
             DeclKind::ValueSet(size) => {
                 let name = self.full_name(id);
-                let Type::Set(element) = self.ty(&self.decl(id).ty) else { return Ok(()) };
-                let width = self.width_of(&element);
+                let Type::Set(element) = self.types.ty(&self.decl(id).ty) else { return Ok(()) };
+                let width = self.types.width_of(&element);
                 let span = size.span;
                 let Some(size) = constant(&self.val(size, &mut Vec::new())?).and_then(|size| size.to_u64())
                 else {
@@ -117,16 +117,6 @@ impl Lower<'_> {
             _ => {}
         }
         Ok(())
-    }
-
-    fn width_of(&self, ty: &Type) -> u32 {
-        match self.scalar(ty) {
-            Some(scalar) => scalar.width(),
-            None => {
-                let fields = self.fields(ty).map(|(_, fields)| fields).unwrap_or_default();
-                fields.iter().map(|(_, ty)| self.width_of(ty)).sum()
-            }
-        }
     }
 
     /// Instance of a declaration, in the current block or at the top level.
@@ -160,7 +150,7 @@ impl Lower<'_> {
         annotations: &Annotations,
         span: Span,
     ) -> Result<Rc<Instance>> {
-        let ty = self.ty(ty);
+        let ty = self.types.ty(ty);
         let Type::Named(def, _) = &ty else { return self.error(span, "this cannot be instantiated") };
         let def = *def;
         let mut args = Vec::new();
@@ -209,7 +199,7 @@ impl Lower<'_> {
             "register" => {
                 let Type::Named(_, args) = &instance.ty else { return Ok(()) };
                 let element = args.first().cloned().unwrap_or(Type::Bit(32));
-                array.width = match self.record_width(&element) {
+                array.width = match self.types.record_width(&element) {
                     Some(width) => width,
                     None => {
                         let text = "a register of this target holds numbers and structs of numbers";

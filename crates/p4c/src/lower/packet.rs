@@ -48,7 +48,7 @@ impl Lower<'_> {
                 Ok(None)
             }
             "lookahead" => {
-                let ty = self.ty(&expr.ty);
+                let ty = self.types.ty(&expr.ty);
                 let mut offset = 0;
                 let value = self.lookahead(&ty, &mut offset, span)?;
                 if self.lazy {
@@ -64,7 +64,7 @@ impl Lower<'_> {
                 Ok(None)
             }
             "length" => {
-                let fields = self.header_fields(&self.standard_metadata());
+                let fields = self.out.layout.header_fields(&self.standard_metadata());
                 let name = "packet_length";
                 let position = self.out.layout.types[1].fields.iter().position(|(field, _)| field == name);
                 match position {
@@ -83,7 +83,7 @@ impl Lower<'_> {
     }
 
     fn check_whole_bytes(&self, header: &HeaderRef, verb: &str, span: Span) -> Result<()> {
-        let ty = &self.out.layout.types[self.type_of(header)];
+        let ty = &self.out.layout.types[self.out.layout.type_of(header)];
         let bits: u32 = ty.fields.iter().map(|(_, scalar)| scalar.width()).sum();
         if bits.is_multiple_of(8) {
             return Ok(());
@@ -93,7 +93,7 @@ impl Lower<'_> {
     }
 
     fn lookahead(&self, ty: &Type, offset: &mut u32, span: Span) -> Result<Val> {
-        if let Some(scalar) = self.scalar(ty) {
+        if let Some(scalar) = self.types.scalar(ty) {
             if matches!(scalar, Scalar::Varbit(_)) {
                 return self.error(span, "lookahead cannot read a varbit field");
             }
@@ -106,7 +106,8 @@ impl Lower<'_> {
             let values = (0..*size).map(|_| self.lookahead(element, offset, span));
             return Ok(Val::Literal(values.collect::<Result<Vec<_>>>()?.into()));
         }
-        let Some((kind, fields)) = self.fields(ty).filter(|(kind, _)| *kind != FieldsKind::Union) else {
+        let Some((kind, fields)) = self.types.fields(ty).filter(|(kind, _)| *kind != FieldsKind::Union)
+        else {
             return self.error(span, "lookahead cannot read a value of this type");
         };
         let mut values = Vec::new();

@@ -135,13 +135,13 @@ impl Lower<'_> {
             if let Type::Set(_) = set.ty {
                 return self.error(span, "a value set must stand for all keys on this target");
             }
-            self.flat_keyset(set, &self.ty(&key.ty), &mut list)?;
+            self.flat_keyset(set, &self.types.ty(&key.ty), &mut list)?;
         }
         Ok(Case::Keys(list))
     }
 
     fn flat_keyset(&mut self, set: &Expr, ty: &Type, list: &mut Vec<KeySet>) -> Result<()> {
-        if let Some((_, fields)) = self.fields(ty) {
+        if let Some((_, fields)) = self.types.fields(ty) {
             match &set.kind {
                 ExprKind::Any => {
                     for (_, ty) in fields {

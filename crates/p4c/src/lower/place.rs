@@ -4,7 +4,7 @@ use super::build;
 use super::{Bound, Lower, Result, Val};
 use crate::ir::*;
 use crate::typed::{Expr, ExprKind};
-use crate::types::{FieldsKind, Type};
+use crate::types::Type;
 use std::rc::Rc;
 
 /// Target of an assignment.
@@ -40,7 +40,7 @@ impl Lower<'_> {
                 _ => self.error(expr.span, "this has no storage here"),
             },
             ExprKind::Field(base, name) => {
-                let ty = self.ty(&base.ty);
+                let ty = self.types.ty(&base.ty);
                 let place = self.place_of(base, freeze, out)?;
                 self.field_of(place, &ty, name, expr)
             }
@@ -79,8 +79,8 @@ impl Lower<'_> {
                 _ => self.error(expr.span, "this has no storage"),
             },
             Val::Struct(values) => {
-                let ty = self.ty(&expr.ty);
-                let fields = self.fields(&ty).map(|(_, fields)| fields).unwrap_or_default();
+                let ty = self.types.ty(&expr.ty);
+                let fields = self.types.fields(&ty).map(|(_, fields)| fields).unwrap_or_default();
                 let mut list = Vec::new();
                 for ((name, ty), value) in fields.into_iter().zip(values.iter()) {
                     let field = Expr { kind: ExprKind::Poison, ty, span: expr.span };
@@ -93,19 +93,19 @@ impl Lower<'_> {
     }
 
     fn field_of(&mut self, place: Place, ty: &Type, name: &str, expr: &Expr) -> Result<Place> {
-        let field_ty = self.ty(&expr.ty);
+        let field_ty = self.types.ty(&expr.ty);
         let found = match &place {
             Place::Struct(fields) => {
                 fields.iter().find(|(field, _)| &**field == name).map(|(_, place)| place.clone())
             }
-            Place::Header(header) => self.header_field(header, name, &field_ty),
+            Place::Header(header) => self.out.layout.header_field(&self.types, header, name, &field_ty),
             Place::Union(union) => {
-                let position = self.member_position(ty, name);
+                let position = self.types.member_position(ty, name);
                 position.map(|index| {
                     Place::Header(HeaderRef::Instance(self.out.layout.unions[*union].headers[index]))
                 })
             }
-            Place::UnionEnd(stack, next) => self.member_position(ty, name).map(|index| {
+            Place::UnionEnd(stack, next) => self.types.member_position(ty, name).map(|index| {
                 Place::Header(if *next {
                     HeaderRef::UnionNext(*stack, index)
                 } else {
@@ -118,14 +118,6 @@ impl Lower<'_> {
             Some(place) => Ok(place),
             None => self.error(expr.span, format!("field '{name}' cannot be reached here on this target")),
         }
-    }
-
-    fn member_position(&self, ty: &Type, name: &str) -> Option<usize> {
-        let (kind, fields) = self.fields(ty)?;
-        if kind != FieldsKind::Union {
-            return None;
-        }
-        fields.iter().position(|(field, _)| &**field == name)
     }
 
     pub(super) fn element_of(&mut self, place: Place, index: Ex, expr: &Expr) -> Result<Place> {

@@ -107,7 +107,7 @@ impl Lower<'_> {
     fn params_of(&self, block: &Instance) -> Vec<Type> {
         match &self.program.defs[block.def].kind {
             DefKind::Block(_, signature, _) => {
-                signature.params.iter().map(|param| self.ty(&param.ty)).collect()
+                signature.params.iter().map(|param| self.types.ty(&param.ty)).collect()
             }
             _ => Vec::new(),
         }
@@ -123,7 +123,7 @@ impl Lower<'_> {
         };
         let mut places = Vec::new();
         for (index, field) in fields.iter().enumerate() {
-            let Some(scalar) = self.scalar(&field.ty) else { continue };
+            let Some(scalar) = self.types.scalar(&field.ty) else { continue };
             let name = field.name.name.to_string();
             self.out.layout.types[1].fields.push((name.clone(), scalar));
             let reference = FieldRef { header: HeaderRef::Instance(1), field: index, scalar };
@@ -139,7 +139,8 @@ impl Lower<'_> {
     fn collect_lists(&mut self, ty: &Type, place: &Place, outer: &[i64]) -> Result<()> {
         let (Type::Named(def, _), Place::Struct(places)) = (ty, place) else { return Ok(()) };
         let DefKind::Fields(_, fields) = &self.program.defs[*def].kind else { return Ok(()) };
-        let (fields, types) = (fields.clone(), self.fields(ty).map(|(_, fields)| fields).unwrap_or_default());
+        let (fields, types) =
+            (fields.clone(), self.types.fields(ty).map(|(_, fields)| fields).unwrap_or_default());
         for ((field, (_, ty)), (_, place)) in fields.iter().zip(types).zip(places.iter()) {
             self.listed.insert(field.name.span);
             let mut lists = outer.to_vec();

@@ -180,7 +180,7 @@ impl Lower<'_> {
         cases: &[(Vec<Expr>, Vec<typed::Stmt>)],
         out: &mut Vec<Stmt>,
     ) -> Result<()> {
-        let scalar = self.scalar_of(value)?;
+        let scalar = self.types.scalar_of(value)?;
         let mut subject = self.ex(value, out)?;
         if !matches!(subject, Ex::Int(_) | Ex::Bool(_) | Ex::Data(..)) {
             subject = self.saved(subject, scalar, out);
@@ -251,7 +251,7 @@ impl Lower<'_> {
         body: &[typed::Stmt],
         out: &mut Vec<Stmt>,
     ) -> Result<()> {
-        let ty = self.ty(&self.decl(variable).ty);
+        let ty = self.types.ty(&self.decl(variable).ty);
         let name = self.decl(variable).name.name.to_string();
         if !matches!(self.bound.get(&variable), Some(Bound::Place(_)))
             || matches!(self.decl(variable).kind, typed::DeclKind::Var)
@@ -321,7 +321,7 @@ impl Lower<'_> {
     /// Lowers a local variable.
     pub(super) fn variable(&mut self, id: DeclId, value: Option<&Expr>, out: &mut Vec<Stmt>) -> Result<()> {
         let decl = self.decl(id);
-        let ty = self.ty(&decl.ty);
+        let ty = self.types.ty(&decl.ty);
         let value_of = match value {
             Some(value) => Some((self.val(value, out)?, value.span)),
             None => None,

@@ -4,21 +4,20 @@ use super::{Lower, MAX_STORAGE, Result};
 use crate::ir::*;
 use crate::source::Span;
 use crate::types::{FieldsKind, Type};
-use std::rc::Rc;
 
 impl Lower<'_> {
     /// Allocates storage for a variable.
     pub(super) fn storage(&mut self, name: &str, ty: &Type, span: Span) -> Result<Place> {
-        let ty = self.ty(ty);
+        let ty = self.types.ty(ty);
         if self.out.layout.headers.len() + self.out.layout.types[0].fields.len() > MAX_STORAGE {
             return self.error(span, "this program needs too many variables");
         }
-        if let Some(scalar) = self.scalar(&ty) {
+        if let Some(scalar) = self.types.scalar(&ty) {
             return Ok(Place::Scalar(self.temporary(name, scalar)));
         }
         match &ty {
             Type::Stack(element, size) => self.stack(name, element, *size as usize, span),
-            _ => match self.fields(&ty) {
+            _ => match self.types.fields(&ty) {
                 Some((FieldsKind::Header, _)) => {
                     Ok(Place::Header(HeaderRef::Instance(self.header(name, &ty, span)?)))
                 }
@@ -60,30 +59,14 @@ impl Lower<'_> {
         FieldRef { header: HeaderRef::Instance(0), field: fields.len() - 1, scalar }
     }
 
-    /// Fields of a header type, with nested structs flattened.
-    pub(super) fn flat_fields(&self, ty: &Type, prefix: &str, output: &mut Vec<(String, Scalar)>) {
-        for (name, ty) in self.fields(ty).map(|(_, fields)| fields).unwrap_or_default() {
-            let name = format!("{prefix}{name}");
-            match self.scalar(&ty) {
-                Some(scalar) => output.push((name, scalar)),
-                None => self.flat_fields(&ty, &format!("{name}."), output),
-            }
-        }
-    }
-
-    fn type_key(&self, ty: &Type) -> Option<(usize, String)> {
-        let Type::Named(id, args) = ty else { return None };
-        Some((*id, format!("{args:?}")))
-    }
-
     /// Index of the lowered header type.
     pub(super) fn header_type(&mut self, ty: &Type) -> usize {
-        let key = self.type_key(ty).unwrap_or_default();
+        let key = self.types.type_key(ty).unwrap_or_default();
         if let Some(index) = self.header_types.get(&key) {
             return *index;
         }
         let mut fields = Vec::new();
-        self.flat_fields(ty, "", &mut fields);
+        self.types.flat_fields(ty, "", &mut fields);
         let base = match self.program.defs.get(key.0) {
             Some(def) => def.name.name.to_string(),
             None => "header".into(),
@@ -107,7 +90,7 @@ impl Lower<'_> {
     }
 
     fn stack(&mut self, name: &str, element: &Type, size: usize, span: Span) -> Result<Place> {
-        let is_union = matches!(self.fields(element), Some((FieldsKind::Union, _)));
+        let is_union = matches!(self.types.fields(element), Some((FieldsKind::Union, _)));
         if is_union {
             let mut unions = Vec::new();
             for index in 0..size {
@@ -129,8 +112,8 @@ impl Lower<'_> {
     }
 
     fn union(&mut self, name: &str, ty: &Type, span: Span) -> Result<usize> {
-        let fields = self.fields(ty).map(|(_, fields)| fields).unwrap_or_default();
-        let key = self.type_key(ty).unwrap_or_default();
+        let fields = self.types.fields(ty).map(|(_, fields)| fields).unwrap_or_default();
+        let key = self.types.type_key(ty).unwrap_or_default();
         let union_type = match self.union_types.get(&key) {
             Some(index) => *index,
             None => {
@@ -153,96 +136,4 @@ impl Lower<'_> {
         self.out.layout.unions.push(Union { name, ty: union_type, headers });
         Ok(self.out.layout.unions.len() - 1)
     }
-
-    /// Index of a header's type.
-    pub(super) fn type_of(&self, header: &HeaderRef) -> usize {
-        let layout = &self.out.layout;
-        match header {
-            HeaderRef::Instance(index) => layout.headers[*index].ty,
-            HeaderRef::Element(stack, _) | HeaderRef::Next(stack) | HeaderRef::Last(stack) => {
-                layout.stacks[*stack].ty
-            }
-            HeaderRef::UnionNext(stack, member) | HeaderRef::UnionLast(stack, member) => {
-                layout.union_types[layout.union_stacks[*stack].ty].members[*member].1
-            }
-        }
-    }
-
-    /// References to all fields of a header.
-    pub(super) fn header_fields(&self, header: &HeaderRef) -> Vec<FieldRef> {
-        let ty = &self.out.layout.types[self.type_of(header)];
-        let field = |(index, (_, scalar)): (usize, &(String, Scalar))| FieldRef {
-            header: header.clone(),
-            field: index,
-            scalar: *scalar,
-        };
-        ty.fields.iter().enumerate().map(field).collect()
-    }
-
-    /// Storage of a header field by its source name: a scalar, or a struct of scalars.
-    pub(super) fn header_field(&self, header: &HeaderRef, name: &str, ty: &Type) -> Option<Place> {
-        let fields = &self.out.layout.types[self.type_of(header)].fields;
-        if self.scalar(ty).is_some() {
-            let index = fields.iter().position(|(field, _)| field == name)?;
-            return Some(Place::Scalar(FieldRef {
-                header: header.clone(),
-                field: index,
-                scalar: fields[index].1,
-            }));
-        }
-        let (_, inner) = self.fields(ty)?;
-        let mut list = Vec::new();
-        for (field, ty) in inner {
-            let place = self.header_field(header, &format!("{name}.{field}"), &ty)?;
-            list.push((field, place));
-        }
-        Some(Place::Struct(Rc::from(list)))
-    }
-
-    /// Collects every header instance and scalar in a storage location.
-    pub(super) fn covers(&self, place: &Place, output: &mut Vec<(usize, Option<usize>)>) {
-        let layout = &self.out.layout;
-        let header =
-            |header: &HeaderRef, output: &mut Vec<(usize, Option<usize>)>, field: Option<usize>| match header
-            {
-                HeaderRef::Instance(index) => output.push((*index, field)),
-                HeaderRef::Element(stack, _) | HeaderRef::Next(stack) | HeaderRef::Last(stack) => {
-                    output.extend(layout.stacks[*stack].headers.iter().map(|index| (*index, field)));
-                }
-                HeaderRef::UnionNext(stack, _) | HeaderRef::UnionLast(stack, _) => {
-                    let unions = layout.union_stacks[*stack].unions.iter();
-                    output.extend(
-                        unions.flat_map(|union| &layout.unions[*union].headers).map(|index| (*index, None)),
-                    );
-                }
-            };
-        match place {
-            Place::Scalar(field) => header(&field.header, output, Some(field.field)),
-            Place::Header(reference) => header(reference, output, None),
-            Place::Stack(stack) => {
-                output.extend(layout.stacks[*stack].headers.iter().map(|index| (*index, None)))
-            }
-            Place::Union(union) => {
-                output.extend(layout.unions[*union].headers.iter().map(|index| (*index, None)))
-            }
-            Place::UnionStack(stack) | Place::UnionEnd(stack, _) | Place::UnionElement(stack, _) => {
-                let unions = layout.union_stacks[*stack].unions.iter();
-                output.extend(
-                    unions.flat_map(|union| &layout.unions[*union].headers).map(|index| (*index, None)),
-                );
-            }
-            Place::Struct(fields) => {
-                for (_, field) in fields.iter() {
-                    self.covers(field, output);
-                }
-            }
-        }
-    }
-}
-
-/// True if two sets of storage overlap.
-pub(super) fn overlap(a: &[(usize, Option<usize>)], b: &[(usize, Option<usize>)]) -> bool {
-    a.iter().any(|(header, field)| {
-        b.iter().any(|(other, part)| header == other && (field.is_none() || part.is_none() || field == part))
-    })
 }

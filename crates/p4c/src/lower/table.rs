@@ -148,7 +148,7 @@ impl Lower<'_> {
         out: &mut Vec<Stmt>,
     ) -> Result<(FieldRef, bool)> {
         let value = self.val(key, out)?;
-        let scalar = self.scalar_of(key)?;
+        let scalar = self.types.scalar_of(key)?;
         let ex = match value {
             Val::Ex(ex) => ex,
             Val::Varbit(field) => return Ok((field, false)),
@@ -306,7 +306,7 @@ impl Lower<'_> {
             if param.direction != Direction::None {
                 continue;
             }
-            let Some(scalar) = self.scalar(&self.ty(&param.ty)) else {
+            let Some(scalar) = self.types.scalar(&self.types.ty(&param.ty)) else {
                 return self.error(param.name.span, "the control plane of this target only gives numbers");
             };
             // BMv2 delivers a signed argument as unsigned bits.
@@ -387,7 +387,7 @@ impl Lower<'_> {
 
     pub(super) fn number(&mut self, expr: &Expr) -> Result<BigInt> {
         match self.ex(expr, &mut Vec::new())? {
-            Ex::Int(value) => Ok(unsigned(value, self.scalar(&self.ty(&expr.ty)))),
+            Ex::Int(value) => Ok(unsigned(value, self.types.scalar(&self.types.ty(&expr.ty)))),
             Ex::Bool(value) => Ok(BigInt::from(u8::from(value))),
             _ => self.error(expr.span, "this must be known at compile time"),
         }

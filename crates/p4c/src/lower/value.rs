@@ -12,7 +12,9 @@ impl Lower<'_> {
     pub(super) fn ex(&mut self, expr: &Expr, out: &mut Vec<Stmt>) -> Result<Ex> {
         match self.val(expr, out)? {
             Val::Ex(ex) => Ok(ex),
-            Val::Default => Ok(if self.ty(&expr.ty) == Type::Bool { Ex::Bool(false) } else { build::int(0) }),
+            Val::Default => {
+                Ok(if self.types.ty(&expr.ty) == Type::Bool { Ex::Bool(false) } else { build::int(0) })
+            }
             _ => self.error(expr.span, "a number or truth value is needed here"),
         }
     }
@@ -24,8 +26,8 @@ impl Lower<'_> {
             ExprKind::Bool(value) => Val::Ex(Ex::Bool(*value)),
             ExprKind::Str(text) => Val::Text(text.clone()),
             ExprKind::Member(name) => {
-                let ty = self.ty(&expr.ty);
-                match self.member(&ty, name) {
+                let ty = self.types.ty(&expr.ty);
+                match self.types.member(&ty, name) {
                     Some(value) => Val::Ex(Ex::Int(value)),
                     None => return self.error(expr.span, format!("'{name}' has no number")),
                 }
@@ -41,7 +43,7 @@ impl Lower<'_> {
             }
             ExprKind::Unary(op, operand) => {
                 let value = self.ex(operand, out)?;
-                let scalar = self.scalar_of(expr)?;
+                let scalar = self.types.scalar_of(expr)?;
                 Val::Ex(match *op {
                     "!" => build::not(value),
                     "~" => match value {
@@ -58,16 +60,16 @@ impl Lower<'_> {
             ExprKind::Cond(condition, yes, no) => self.conditional(condition, yes, no, expr, out)?,
             ExprKind::Cast(inner) => {
                 let value = self.val(inner, out)?;
-                let (from, to) = (self.ty(&inner.ty), self.ty(&expr.ty));
-                match (value, self.scalar(&from), self.scalar(&to)) {
+                let (from, to) = (self.types.ty(&inner.ty), self.types.ty(&expr.ty));
+                match (value, self.types.scalar(&from), self.types.scalar(&to)) {
                     (Val::Ex(ex), Some(from), Some(to)) => Val::Ex(build::cast(ex, from, to)),
                     (value, ..) => value,
                 }
             }
             ExprKind::Tuple(items) => {
                 let values = self.values(&items.iter().collect::<Vec<_>>(), out)?;
-                let ty = self.ty(&expr.ty);
-                let is_header = matches!(self.fields(&ty), Some((crate::types::FieldsKind::Header, _)));
+                let ty = self.types.ty(&expr.ty);
+                let is_header = matches!(self.types.fields(&ty), Some((crate::types::FieldsKind::Header, _)));
                 let is_stack = matches!(ty, Type::Stack(..));
                 if is_header || is_stack { Val::Literal(values.into()) } else { Val::Struct(values.into()) }
             }
@@ -92,13 +94,6 @@ impl Lower<'_> {
         })
     }
 
-    pub(super) fn scalar_of(&self, expr: &Expr) -> Result<Scalar> {
-        match self.scalar(&self.ty(&expr.ty)) {
-            Some(scalar) => Ok(scalar),
-            None => self.error(expr.span, "a number or truth value is needed here"),
-        }
-    }
-
     /// Lowers expressions in order; later side effects do not change earlier values.
     pub(super) fn values(&mut self, items: &[&Expr], out: &mut Vec<Stmt>) -> Result<Vec<Val>> {
         let mut values: Vec<Val> = Vec::new();
@@ -120,7 +115,7 @@ impl Lower<'_> {
     fn protected(&mut self, value: Val, expr: &Expr, out: &mut Vec<Stmt>) -> Val {
         match value {
             Val::Ex(ex) if !matches!(ex, Ex::Int(_) | Ex::Bool(_) | Ex::Data(..)) => {
-                match self.scalar(&self.ty(&expr.ty)) {
+                match self.types.scalar(&self.types.ty(&expr.ty)) {
                     Some(scalar) => Val::Ex(self.saved(ex, scalar, out)),
                     None => Val::Ex(ex),
                 }
@@ -151,10 +146,10 @@ impl Lower<'_> {
 
     fn field_val(&mut self, base: &Expr, name: &str, expr: &Expr, out: &mut Vec<Stmt>) -> Result<Val> {
         let value = self.val(base, out)?;
-        let ty = self.ty(&base.ty);
-        let fields = self.fields(&ty).map(|(_, fields)| fields).unwrap_or_default();
+        let ty = self.types.ty(&base.ty);
+        let fields = self.types.fields(&ty).map(|(_, fields)| fields).unwrap_or_default();
         let position = fields.iter().position(|(field, _)| &**field == name);
-        let field_ty = self.ty(&expr.ty);
+        let field_ty = self.types.ty(&expr.ty);
         match value {
             Val::Struct(values) | Val::Literal(values) => {
                 match position.and_then(|index| values.get(index)) {
@@ -162,10 +157,12 @@ impl Lower<'_> {
                     None => Ok(Val::Default),
                 }
             }
-            Val::Header(header) => match self.header_field(&header, name, &field_ty) {
-                Some(place) => Ok(self.read(&place)),
-                None => self.error(expr.span, format!("field '{name}' cannot be read here")),
-            },
+            Val::Header(header) => {
+                match self.out.layout.header_field(&self.types, &header, name, &field_ty) {
+                    Some(place) => Ok(self.read(&place)),
+                    None => self.error(expr.span, format!("field '{name}' cannot be read here")),
+                }
+            }
             Val::Union(place) => {
                 let Some(position) = position else { return self.error(expr.span, "no such member") };
                 match place {
@@ -237,19 +234,19 @@ impl Lower<'_> {
             return self.error(expr.span, "an operand is missing");
         };
         if matches!(op, "==" | "!=") {
-            let ty = self.ty(&left.ty);
+            let ty = self.types.ty(&left.ty);
             let equal = self.equal(a, b, &ty, expr)?;
             return Ok(Val::Ex(if op == "==" { equal } else { negated(equal) }));
         }
         let (Val::Ex(a), Val::Ex(b)) = (a, b) else {
             return self.error(expr.span, "numbers are needed here");
         };
-        let scalar = self.scalar_of(expr)?;
+        let scalar = self.types.scalar_of(expr)?;
         if matches!(op, "<" | "<=" | ">" | ">=") {
             return Ok(Val::Ex(build::compare(op, a, b)));
         }
         if op == "++" {
-            let width = self.scalar_of(right)?.width();
+            let width = self.types.scalar_of(right)?.width();
             return Ok(Val::Ex(build::concat(a, b, width, scalar)));
         }
         match build::arithmetic(op, a, b, scalar) {
@@ -308,7 +305,7 @@ impl Lower<'_> {
             }
             return Ok(Val::Ex(Ex::Cond(Box::new(condition), Box::new(a), Box::new(b))));
         }
-        let ty = self.ty(&expr.ty);
+        let ty = self.types.ty(&expr.ty);
         let place = self.storage("tmp", &ty, expr.span)?;
         self.assign(&place, a, expr.span, &mut first)?;
         self.assign(&place, b, expr.span, &mut second)?;
@@ -330,13 +327,13 @@ impl Lower<'_> {
                 Ex::Op("==", Some(Box::new(Ex::Field(a))), Box::new(Ex::Field(b)))
             }
             (Val::Header(header), Val::Invalid) | (Val::Invalid, Val::Header(header)) => {
-                build::not(self.valid(&header))
+                build::not(self.out.layout.valid(&header))
             }
             (Val::Invalid, Val::Invalid) => Ex::Bool(true),
             (Val::Header(header), Val::Literal(values) | Val::Struct(values))
             | (Val::Literal(values) | Val::Struct(values), Val::Header(header)) => {
-                let mut result = self.valid(&header);
-                let fields = self.header_fields(&header);
+                let mut result = self.out.layout.valid(&header);
+                let fields = self.out.layout.header_fields(&header);
                 let mut flat = Vec::new();
                 flatten(&values, &mut flat);
                 for (field, value) in fields.into_iter().zip(flat) {
@@ -346,9 +343,11 @@ impl Lower<'_> {
                 result
             }
             (Val::Header(a), Val::Header(b)) => {
-                let (va, vb) = (self.valid(&a), self.valid(&b));
+                let (va, vb) = (self.out.layout.valid(&a), self.out.layout.valid(&b));
                 let mut same = build::and(va.clone(), vb.clone());
-                for (x, y) in self.header_fields(&a).into_iter().zip(self.header_fields(&b)) {
+                for (x, y) in
+                    self.out.layout.header_fields(&a).into_iter().zip(self.out.layout.header_fields(&b))
+                {
                     let (x, y) = (self.read(&Place::Scalar(x)), self.read(&Place::Scalar(y)));
                     same = build::and(same, self.equal(x, y, ty, expr)?);
                 }
@@ -357,7 +356,7 @@ impl Lower<'_> {
             }
             (Val::Struct(a) | Val::Literal(a), Val::Struct(b) | Val::Literal(b)) => {
                 let mut result = Ex::Bool(true);
-                let types = self.fields(ty).map(|(_, fields)| fields).unwrap_or_default();
+                let types = self.types.fields(ty).map(|(_, fields)| fields).unwrap_or_default();
                 for (index, (a, b)) in a.iter().zip(b.iter()).enumerate() {
                     let ty = types.get(index).map_or(Type::Poison, |(_, ty)| ty.clone());
                     result = build::and(result, self.equal(a.clone(), b.clone(), &ty, expr)?);
@@ -388,27 +387,11 @@ impl Lower<'_> {
             (Val::Default, other) | (other, Val::Default) => match other {
                 Val::Ex(ex) if build::is_truth(&ex) => build::not(ex),
                 Val::Ex(ex) => build::compare("==", ex, build::int(0)),
-                Val::Header(header) => build::not(self.valid(&header)),
+                Val::Header(header) => build::not(self.out.layout.valid(&header)),
                 _ => return self.error(expr.span, "these values cannot be compared on this target"),
             },
             _ => return self.error(expr.span, "these values cannot be compared on this target"),
         })
-    }
-
-    /// Validity of a header.
-    pub(super) fn valid(&self, header: &HeaderRef) -> Ex {
-        match header {
-            HeaderRef::Element(stack, index) => {
-                let headers = &self.out.layout.stacks[*stack].headers;
-                headers.iter().enumerate().fold(Ex::Bool(false), |result, (position, header)| {
-                    let here = build::compare("==", (**index).clone(), build::int(position));
-                    build::or(result, build::and(here, Ex::Valid(HeaderRef::Instance(*header))))
-                })
-            }
-            HeaderRef::Last(_) | HeaderRef::UnionLast(..) => Ex::Bool(true),
-            HeaderRef::Next(_) | HeaderRef::UnionNext(..) => Ex::Bool(false),
-            HeaderRef::Instance(_) => Ex::Valid(header.clone()),
-        }
     }
 
     /// `table.apply().hit` or `.miss` as a value.
