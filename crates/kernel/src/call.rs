@@ -47,6 +47,10 @@ impl Call<'_> {
     pub fn after(&self, time: belljar_base::SimDuration) -> SimTime {
         self.host.net.clock.after(time)
     }
+    /// The number of the caller's network.
+    pub fn network(&self) -> u32 {
+        self.host.processes[self.process.0].attributes.namespaces.net
+    }
     /// The host's clock.
     pub fn now(&self) -> SimTime {
         self.host.net.clock.now()

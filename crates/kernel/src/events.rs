@@ -40,10 +40,8 @@ impl Host {
             && self.net.next_arrival().is_none_or(|arrival| timer.at() < arrival)
         {
             self.doing(Phase::Network);
-            self.use_network(number);
-            self.net.fire_timer();
-            self.use_network(0);
-            return;
+            self.stack_mut(number).fire_timer();
+            return self.carry_out_effects();
         }
         match self.net.next_turn(self.timers.next_id()) {
             Turn::Arrival => {
@@ -72,7 +70,7 @@ impl Host {
     /// Does what the stack has left to be done: whoever waits for its sockets is told.
     #[inline]
     pub(crate) fn carry_out_effects(&mut self) {
-        if self.net.has_effects() {
+        if self.net.has_effects() || self.turn != 0 {
             self.take_effects();
         }
     }
@@ -81,40 +79,59 @@ impl Host {
         let mut effects = std::mem::take(&mut self.spare_effects);
         self.net.take_effects(&mut effects);
         for effect in effects.drain(..) {
-            match effect {
-                Effect::Ready(socket, events) => self.wake_waiters(socket.into(), events),
-                Effect::ProgramReady(n, events) => self.wake_waiters(WaitQueueId::Tun(n as u32), events),
-                Effect::Urgent(socket) => self.tcp_signal_owner(socket),
-                Effect::Passed(frame) => {
-                    self.show_frame(&frame);
-                    // Before what came to be later: this is what that has set off.
-                    self.carry_out_effects();
-                }
-                Effect::Neighbour(neighbour, there) => {
-                    self.administer(|admin| admin.announce_neighbour(*neighbour, there));
-                    self.carry_out_effects();
-                }
-                Effect::Neighbour6(neighbour, there) => {
-                    self.administer(|admin| admin.announce_neighbour(*neighbour, there));
-                    self.carry_out_effects();
-                }
-                Effect::AddressExpired(interface, ip) => {
-                    self.administer(|admin| admin.address_expired(interface, ip));
-                    self.carry_out_effects();
-                }
-                Effect::AddressDeprecated(interface, ip) => {
-                    self.administer(|admin| admin.address_deprecated(interface, ip));
-                    self.carry_out_effects();
-                }
-                Effect::Peer(network, interface, news) => self.tell_interface(network, interface, *news),
-                Effect::Note(what) => self.warn(what),
-                Effect::Closed(socket) => {
-                    self.files.unnamed.remove(&FilePlace::Socket(socket));
-                    self.waits.destroy(socket.into());
-                }
-            }
+            self.carry_out(0, effect);
         }
         self.spare_effects = effects;
+        if self.turn != 0 {
+            self.take_further_effects();
+        }
+    }
+
+    /// Carries out the effects of the stacks of networks beside the first, and what they set off.
+    #[cold]
+    fn take_further_effects(&mut self) {
+        self.end_turn();
+        for (network, effect) in self.networks.take_effects() {
+            self.carry_out(network, effect);
+        }
+        self.carry_out_effects();
+    }
+
+    /// Carries out an effect of the stack of a network.
+    #[inline(always)]
+    fn carry_out(&mut self, network: u32, effect: Effect) {
+        match effect {
+            Effect::Ready(socket, events) => self.wake_waiters(socket.into(), events),
+            Effect::ProgramReady(n, events) => self.wake_waiters(WaitQueueId::Tun(n as u32), events),
+            Effect::Urgent(socket) => self.tcp_signal_owner(socket),
+            Effect::Passed(frame) => {
+                self.show_frame(network, &frame);
+                // Before what came to be later: this is what that has set off.
+                self.carry_out_effects();
+            }
+            Effect::Neighbour(neighbour, there) => {
+                self.administer(network, |admin| admin.announce_neighbour(*neighbour, there));
+                self.carry_out_effects();
+            }
+            Effect::Neighbour6(neighbour, there) => {
+                self.administer(network, |admin| admin.announce_neighbour(*neighbour, there));
+                self.carry_out_effects();
+            }
+            Effect::AddressExpired(interface, ip) => {
+                self.administer(network, |admin| admin.address_expired(interface, ip));
+                self.carry_out_effects();
+            }
+            Effect::AddressDeprecated(interface, ip) => {
+                self.administer(network, |admin| admin.address_deprecated(interface, ip));
+                self.carry_out_effects();
+            }
+            Effect::Peer(to, interface, news) => self.tell_interface(network, (to, interface), *news),
+            Effect::Note(what) => self.warn(what),
+            Effect::Closed(socket) => {
+                self.files.unnamed.remove(&FilePlace::Socket(socket));
+                self.waits.destroy(socket.into());
+            }
+        }
     }
 
     /// Does what is not done for each packet, away from the code that is run for each.

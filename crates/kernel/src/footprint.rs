@@ -71,7 +71,7 @@ impl Host {
             let open = &self.files.open[entry.file.0];
             footprint.object(open);
             if let FileKind::Socket(socket) = open.kind {
-                self.net.sockets[socket.0].footprint(footprint);
+                self.stack_of(socket).sockets[socket.0].footprint(footprint);
             }
         }
     }

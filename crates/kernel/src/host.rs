@@ -200,6 +200,8 @@ pub struct Host {
     pub(crate) next_pid: i32,
     /// True if it has network namespaces besides the first.
     pub(crate) has_networks: bool,
+    /// The number of the stack beside the first whose turn it is; 0 if none has it: see `net::networks`.
+    pub(crate) turn: u32,
     pub(crate) timers: TimerQueue<TimerAction>,
     pub(crate) threads: Slab<Thread>,
     pub(crate) processes: Processes,
@@ -213,8 +215,9 @@ pub struct Host {
     pub(crate) strace: Strace,
     pub(crate) debuggers: crate::debug::Debuggers,
     pub(crate) files: Files,
+    /// The stack of its first network namespace; its clock is the host's.
     pub(crate) net: Stack,
-    /// The stacks of its network namespaces besides.
+    /// The stacks of the others.
     pub(crate) networks: Networks,
     /// Sockets of families that are not the stack's.
     pub(crate) own: OwnSockets,
@@ -263,6 +266,7 @@ impl Host {
             net: Stack::new(network, clock),
             networks: Networks::default(),
             has_networks: false,
+            turn: 0,
             own: OwnSockets::default(),
             models: Models::new(std::mem::take(&mut config.models)),
             urings: Urings::default(),
@@ -322,6 +326,9 @@ impl Host {
     /// Sets a timer, which fires in turn with those of the stack.
     #[inline]
     pub(crate) fn set_timer(&mut self, at: SimTime, action: TimerAction) -> TimerId {
+        if self.turn != 0 {
+            self.end_turn();
+        }
         let id = self.net.timers.name(at);
         self.timers.insert(id, action)
     }

@@ -66,6 +66,7 @@ impl Host {
         self.carry_out_effects();
         self.waits.forget_sockets();
         self.own = OwnSockets::default();
+        self.end_turn();
         (self.networks, self.has_networks) = (Networks::default(), false);
         self.net.lose_state(cut);
         self.specs_started = self.config.processes.len();

@@ -433,7 +433,7 @@ impl Host {
         let mut call = Call { host: self, thread: key, process, number, args, resumed, staged: None };
         let outcome = table::dispatch(&mut call);
         if self.has_networks {
-            self.leave_network();
+            self.leave_networks();
         }
         outcome
     }
@@ -447,8 +447,7 @@ impl Host {
         args: [u64; 6],
         resumed: Option<Resumed>,
     ) -> SysResult {
-        let NamespaceMembership { pid: inside, net, .. } = self.processes[process.0].attributes.namespaces;
-        self.use_network(net);
+        let NamespaceMembership { pid: inside, .. } = self.processes[process.0].attributes.namespaces;
         let (args, is_pid) = match inside {
             0 => (args, false),
             _ => translated(&self.processes.namespaces.pids, inside, number, args),
@@ -458,7 +457,7 @@ impl Host {
         if is_pid && let Ok(Outcome::Done(pid)) = &mut outcome {
             *pid = self.processes.namespaces.pids.shown(inside, *pid as i32) as u64;
         }
-        self.leave_network();
+        self.leave_networks();
         outcome
     }
 

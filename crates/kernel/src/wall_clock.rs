@@ -47,11 +47,10 @@ impl Host {
     /// shorter or longer.
     pub(crate) fn clock_rate_changed(&mut self, before: Clock) {
         self.shift_timers(&Shift::Rate(Box::new(before), Box::new(self.net.clock.clone())));
-        for number in self.networks.numbers() {
-            self.use_network(number);
-            self.net.tcp_set_timers_anew();
-        }
-        self.use_network(0);
+        self.net.tcp_set_timers_anew();
+        let further: Vec<u32> = self.networks.further.keys().copied().collect();
+        further.into_iter().for_each(|number| self.stack_mut(number).tcp_set_timers_anew());
+        self.end_turn();
     }
 
     fn shift_timers(&mut self, shift: &Shift) {

@@ -1,14 +1,15 @@
 //! UNIX sockets as listed in `/proc/net/unix` and by sock_diag(7).
 
 use crate::proc::{ESTABLISHED, LISTEN};
-use belljar_netstack::SocketKey;
 use std::fmt::Write;
 
 /// UNIX socket as listed.
 #[derive(Clone, Debug)]
 pub struct UnixSocketInfo {
-    /// Key of the socket.
-    pub key: SocketKey,
+    /// Its serial number.
+    pub serial: u32,
+    /// `SO_RCVBUF` and `SO_SNDBUF`.
+    pub buffers: (u32, u32),
     /// `SOCK_STREAM`, `SOCK_DGRAM` or `SOCK_SEQPACKET`.
     pub type_: i32,
     /// State number of the corresponding TCP state.

@@ -45,7 +45,7 @@
 //!
 //! # Network namespaces
 //!
-//! An owner may have several stacks of which one is at work at a time: see [`networks`].
+//! An owner may have several stacks, each with its own sockets: see [`networks`].
 //!
 //! # Layers
 //!
@@ -75,6 +75,7 @@ mod footprint;
 pub mod interface;
 pub mod ip;
 pub mod ip_socket;
+pub mod keyed;
 pub mod lifetimes;
 pub mod mib;
 pub mod multicast;
@@ -131,8 +132,8 @@ use clock::Clock;
 use ethernet::LinkPort;
 use interface::{Attachment, Ethernet, Interface, Loopback};
 use ip::fragment::Reassembly;
+use keyed::Keyed;
 use siphasher::sip::SipHasher13;
-use slab::Slab;
 use socket::Socket;
 use std::collections::VecDeque;
 use std::hash::{Hash, Hasher};
@@ -237,7 +238,7 @@ pub struct Stack {
     /// Number of raw sockets: without any no packet asks for them.
     pub raw_sockets: usize,
     /// All sockets, those without an open file included.
-    pub sockets: Slab<Socket>,
+    pub sockets: Keyed<Socket>,
     /// All interfaces by number, `lo` first.
     pub interfaces: Vec<Interface>,
     /// Attributes of IPv4 addresses that were given some, by interface and address.
@@ -247,7 +248,7 @@ pub struct Stack {
     /// Counters of the interfaces that the administrator has made.
     virtual_counters: Map<usize, tun::TunCounters>,
     /// Programs' ends of interfaces.
-    pub tuns: Slab<tun::Tun>,
+    pub tuns: Keyed<tun::Tun>,
     /// Number of observers of the packets that pass its interfaces.
     pub watchers: usize,
     /// MTUs of IPv4 paths, learnt from routers.
@@ -354,7 +355,7 @@ impl Stack {
             departures: Vec::new(),
             is_down: false,
             captured: Captured::default(),
-            sockets: Slab::new(),
+            sockets: Keyed::default(),
             next_serial: 0,
             number: 0,
             lo: Loopback::default(),
@@ -364,7 +365,7 @@ impl Stack {
             links: config.links.iter().map(LinkPort::new).collect(),
             first_link,
             virtual_counters: Map::new(),
-            tuns: Slab::new(),
+            tuns: Keyed::default(),
             taken_over: VecDeque::new(),
             tun_addresses: stream("tun-mac"),
             neighbours: Neighbours::new(&mut stream("neighbours")),

@@ -1,10 +1,11 @@
-//! Network namespaces: several stacks of one owner, each with interfaces, routes, ports and settings of its own.
+//! Network namespaces: several stacks of one owner, each with interfaces, routes, ports, sockets and settings of its own.
 //!
-//! One stack is at work at a time. What is the owner's and not a network's goes from one to the next as they take turns
-//! ([`Stack::exchange`]): the clock, the names of timers, all sockets, and programs' ends of interfaces. So keys are an owner's, and say the same
-//! whichever stack is at work; a socket knows which one it belongs to ([`Socket::network`]), and that one must be at work when it sends, is
-//! bound or is closed. A stack that is not at work keeps its timers: the owner asks for the first of all.
+//! The keys of sockets and of programs' ends of interfaces are an owner's and name their stack ([`keyed`](crate::keyed)). The time, the
+//! names of timers, the serial numbers of sockets and the table of keys are an owner's too: its first stack has them, and lends them to
+//! another one that is to do something ([`Stack::begin_turn`], [`Stack::end_turn`]). A stack whose turn it is not keeps its timers: the owner asks for the
+//! first of all.
 
+use crate::keyed::Keyed;
 use crate::socket::Socket;
 use crate::{LO, Stack, StackConfig};
 
@@ -18,22 +19,30 @@ impl Stack {
         let mut made = Stack::new(config, self.clock.clone());
         made.config.name.clone_from(&self.config.name);
         made.number = number;
+        made.sockets = Keyed::of_further(number);
+        made.tuns = Keyed::of_further(number);
         let lo = &mut made.interfaces[LO];
         lo.up = false;
         lo.addresses.clear();
         lo.addresses6.clear();
         made
     }
-    /// Puts another stack to work in this one's place, which goes to the other's.
-    pub fn exchange(&mut self, other: &mut Stack) {
-        std::mem::swap(self, other);
-        std::mem::swap(&mut self.clock, &mut other.clock);
-        std::mem::swap(&mut self.sockets, &mut other.sockets);
-        std::mem::swap(&mut self.next_serial, &mut other.next_serial);
-        std::mem::swap(&mut self.tuns, &mut other.tuns);
-        self.timers.exchange_names(&mut other.timers);
+    /// Takes over the time, the names and the keys that the owner's first stack has. Call it before anything else of a further stack.
+    pub fn begin_turn(&mut self, first: &mut Stack) {
+        self.continue_from(first);
     }
-    /// The sockets that belong to it, by their keys.
+    /// Hands them back.
+    pub fn end_turn(&mut self, first: &mut Stack) {
+        first.continue_from(self);
+    }
+    fn continue_from(&mut self, from: &mut Stack) {
+        self.clock.clone_from(&from.clock);
+        self.timers.name_after(&from.timers);
+        self.next_serial = from.next_serial;
+        self.sockets.take_keys(&mut from.sockets);
+        self.tuns.take_keys(&mut from.tuns);
+    }
+    /// The sockets that belong to its network, by their keys. The first stack has those of all networks whose family is their owner's.
     pub fn own_sockets(&self) -> impl Iterator<Item = (usize, &Socket)> {
         self.sockets.iter().filter(|(_, socket)| socket.network == self.number)
     }
@@ -42,13 +51,14 @@ impl Stack {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::SocketKey;
     use crate::clock::{Clock, CpuModel, DEFAULT_EPOCH_SECS};
     use crate::socket::SocketKind;
     use crate::timers::StackTimer;
     use belljar_base::{HostId, Seed, SimTime};
 
     #[test]
-    fn sockets_and_the_clock_are_the_owners() {
+    fn the_clock_and_names_are_lent() {
         let clock = Clock::new(DEFAULT_EPOCH_SECS, CpuModel::default());
         let mut first = Stack::new(StackConfig::new(HostId(0), "host", Seed(1)), clock);
         let mut second = first.another(1);
@@ -56,16 +66,19 @@ mod tests {
         let key = first.add_socket(2, 1, 0, SocketKind::Other);
         first.clock.advance(SimTime::from_secs(5));
         let before = first.timers.add(SimTime::from_secs(9), StackTimer::Igmp);
-        first.exchange(&mut second);
-        assert_eq!((first.number, second.number), (1, 0));
-        assert_eq!(first.clock.now(), SimTime::from_secs(5));
-        assert_eq!((first.own_sockets().count(), first.socket(key).network), (0, 0));
-        let inside = first.add_socket(2, 1, 0, SocketKind::Other);
-        let after = first.timers.add(SimTime::from_secs(9), StackTimer::Igmp);
-        assert!(before < after);
-        first.exchange(&mut second);
+        second.begin_turn(&mut first);
+        assert_eq!((first.number, second.number), (0, 1));
+        assert_eq!(second.clock.now(), SimTime::from_secs(5));
+        let inside = second.add_socket(2, 1, 0, SocketKind::Other);
+        assert!(second.socket(inside).serial > first.socket(key).serial);
+        assert_eq!([key, inside].map(|SocketKey(key)| second.sockets.stack_of(key)), [0, 1]);
+        let after = second.timers.add(SimTime::from_secs(9), StackTimer::Igmp);
+        second.clock.advance(SimTime::from_secs(6));
+        second.end_turn(&mut first);
+        assert_eq!(first.clock.now(), SimTime::from_secs(6));
+        assert!(before < after && after < first.timers.name(SimTime::from_secs(9)));
         assert_eq!(first.own_sockets().map(|(key, _)| key).collect::<Vec<_>>(), [key.0]);
-        assert_eq!(first.socket(inside).network, 1);
+        assert_eq!(second.socket(inside).network, 1);
         assert_eq!((first.next_timer(), second.next_timer()), (Some(before), Some(after)));
     }
 }

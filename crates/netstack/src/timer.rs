@@ -82,9 +82,9 @@ impl<A: Copy> TimerQueue<A> {
             *slot = at.map(|at| self.add(at, action));
         }
     }
-    /// Names in one queue go on where those in another have come to, and the other way round.
-    pub fn exchange_names(&mut self, other: &mut TimerQueue<A>) {
-        std::mem::swap(&mut self.sequence, &mut other.sequence);
+    /// Further names follow those that another queue has given.
+    pub fn name_after(&mut self, other: &TimerQueue<A>) {
+        self.sequence = other.sequence;
     }
     /// Takes all back.
     pub fn clear(&mut self) {

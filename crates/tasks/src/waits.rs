@@ -1,6 +1,8 @@
 //! Wait queues: waiters for the change of an object, in order of arrival.
 
 use belljar_base::Footprint;
+use belljar_base::Map;
+use belljar_netstack::keyed::FURTHER;
 use belljar_objects::ids::{EpollKey, FileKey, SocketKey, ThreadKey, WaitQueueId};
 use slab::Slab;
 use std::collections::VecDeque;
@@ -38,6 +40,8 @@ pub struct WaitTable {
     sockets: Vec<VecDeque<Waiter>>,
     /// Queues of the programs' ends of TUN and TAP interfaces.
     tuns: Vec<VecDeque<Waiter>>,
+    /// Queues of sockets and ends whose stack is not the host's first ([`belljar_netstack::keyed`]).
+    further: Map<WaitQueueId, VecDeque<Waiter>>,
     /// Watchers of the mount tables.
     mounts: VecDeque<Waiter>,
 }
@@ -49,6 +53,9 @@ impl WaitTable {
     }
     /// Removes a queue and returns its remaining waiters.
     pub fn destroy(&mut self, queue: WaitQueueId) -> VecDeque<Waiter> {
+        if let Some(waiters) = self.further.remove(&queue) {
+            return waiters;
+        }
         match queue {
             WaitQueueId::Own(n) => self.queues.remove(n as usize),
             WaitQueueId::Socket(n) => {
@@ -61,6 +68,7 @@ impl WaitTable {
     /// Clears the queues of all sockets and TUN interfaces.
     pub fn forget_sockets(&mut self) {
         self.sockets.iter_mut().chain(&mut self.tuns).for_each(VecDeque::clear);
+        self.further.clear();
     }
     /// Appends a waiter.
     #[inline]
@@ -72,6 +80,9 @@ impl WaitTable {
             WaitQueueId::Mounts => return self.mounts.push_back(waiter),
         };
         if queues.len() <= n {
+            if n >= FURTHER {
+                return self.further.entry(queue).or_default().push_back(waiter);
+            }
             queues.resize_with(n + 1, VecDeque::new);
         }
         queues[n].push_back(waiter);
@@ -81,8 +92,14 @@ impl WaitTable {
     pub fn leave(&mut self, queue: WaitQueueId, waiter: Waiter) {
         let waiters = match queue {
             WaitQueueId::Own(n) => self.queues.get_mut(n as usize),
-            WaitQueueId::Socket(n) => self.sockets.get_mut(n as usize),
-            WaitQueueId::Tun(n) => self.tuns.get_mut(n as usize),
+            WaitQueueId::Socket(n) => match self.sockets.get_mut(n as usize) {
+                None => self.further.get_mut(&queue),
+                found => found,
+            },
+            WaitQueueId::Tun(n) => match self.tuns.get_mut(n as usize) {
+                None => self.further.get_mut(&queue),
+                found => found,
+            },
             WaitQueueId::Mounts => Some(&mut self.mounts),
         };
         let Some(waiters) = waiters else { return };
@@ -120,8 +137,8 @@ impl WaitTable {
     fn queue(&self, queue: WaitQueueId) -> Option<&VecDeque<Waiter>> {
         match queue {
             WaitQueueId::Own(n) => self.queues.get(n as usize),
-            WaitQueueId::Socket(n) => self.sockets.get(n as usize),
-            WaitQueueId::Tun(n) => self.tuns.get(n as usize),
+            WaitQueueId::Socket(n) => self.sockets.get(n as usize).or_else(|| self.further.get(&queue)),
+            WaitQueueId::Tun(n) => self.tuns.get(n as usize).or_else(|| self.further.get(&queue)),
             WaitQueueId::Mounts => Some(&self.mounts),
         }
     }

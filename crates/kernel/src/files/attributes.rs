@@ -69,7 +69,7 @@ impl Host {
             FileKind::PipeReader(n) | FileKind::PipeWriter(n) | FileKind::PipeBoth(n) => {
                 (c::S_IFIFO | 0o600, n.0 as u64)
             }
-            FileKind::Socket(n) => (c::S_IFSOCK | 0o777, socket_inode(&self.net, *n) - 1),
+            FileKind::Socket(n) => (c::S_IFSOCK | 0o777, socket_inode(self.stack_of(*n), *n) - 1),
             FileKind::NativeStream(n) => (c::S_IFIFO | 0o600, STREAM_NUMBERS + u64::from(*n)),
             _ => (0o600, 0),
         };

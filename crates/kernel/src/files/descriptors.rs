@@ -5,7 +5,7 @@ use super::owner::FileOwner;
 use super::tree::FormerEntry;
 use crate::files::Files;
 use crate::host::Host;
-use crate::ids::{FdTableKey, FileKey, MountKey, ProcessKey, ThreadKey};
+use crate::ids::{FdTableKey, FileKey, MountKey, ProcessKey, SocketKey, ThreadKey};
 use belljar_linux_abi::{Errno, c};
 
 /// An open file description: shared by duplicated descriptors and by vfork children.
@@ -166,6 +166,13 @@ impl Host {
         }
         let at = held.binary_search_by_key(&fd, |(fd, _)| *fd).ok()?;
         Some(held[at].1)
+    }
+    /// The socket behind a descriptor; the key of none that is the first stack's if there is none.
+    pub(crate) fn socket_behind(&self, process: ProcessKey, fd: i32) -> SocketKey {
+        match self.fd_entry(process, fd).map(|entry| &self.files.open[entry.file.0].kind) {
+            Ok(FileKind::Socket(key)) => *key,
+            _ => SocketKey::default(),
+        }
     }
     /// The open file of a descriptor at present, even for a call that is continued: `poll(2)` and `select(2)` look
     /// descriptors up again.

@@ -54,15 +54,9 @@ impl Call<'_> {
             FileKind::PipeReader(pipe) | FileKind::PipeWriter(pipe) | FileKind::PipeBoth(pipe) => {
                 self.read_pipe(file, pipe, buffers)
             }
-            FileKind::Socket(socket) => {
-                self.host.use_network_of(socket);
-                socket_io::read_socket(self, file, socket, buffers)
-            }
+            FileKind::Socket(socket) => socket_io::read_socket(self, file, socket, buffers),
             FileKind::Notify(n) => self.read_notify(file, n, buffers),
-            FileKind::Tun { tun, .. } => {
-                self.host.use_network_of_tun(tun);
-                self.read_tun(file, tun, buffers)
-            }
+            FileKind::Tun { tun, .. } => self.read_tun(file, tun, buffers),
             FileKind::PtyMaster { pty, .. } => self.read_master(file, pty, buffers),
             FileKind::Terminal { pty, .. } => self.read_terminal(file, pty, buffers),
             FileKind::EventFd(n) => self.read_eventfd(file, n, buffers),
@@ -104,14 +98,8 @@ impl Call<'_> {
             FileKind::PipeReader(pipe) | FileKind::PipeWriter(pipe) | FileKind::PipeBoth(pipe) => {
                 self.write_pipe(file, pipe, buffers)
             }
-            FileKind::Socket(socket) => {
-                self.host.use_network_of(socket);
-                socket_io::write_socket(self, file, socket, buffers)
-            }
-            FileKind::Tun { tun, .. } => {
-                self.host.use_network_of_tun(tun);
-                self.write_tun(tun, buffers)
-            }
+            FileKind::Socket(socket) => socket_io::write_socket(self, file, socket, buffers),
+            FileKind::Tun { tun, .. } => self.write_tun(tun, buffers),
             FileKind::PtyMaster { pty, .. } => self.write_master(file, pty, buffers),
             FileKind::Terminal { pty, .. } => self.write_terminal(file, pty, buffers),
             FileKind::EventFd(n) => self.write_eventfd(file, n, buffers),
@@ -159,10 +147,7 @@ impl Call<'_> {
             (FileKind::PtyMaster { .. } | FileKind::Terminal { .. }, _) => {
                 self.terminal_ioctl(file, request, argument)
             }
-            (FileKind::Tun { tun, .. }, _) => {
-                self.host.use_network_of_tun(tun);
-                self.tun_ioctl(tun, request, argument)
-            }
+            (FileKind::Tun { tun, .. }, _) => self.tun_ioctl(tun, request, argument),
             (FileKind::Virtual { .. }, _) => match self.host.files.namespace_of(file) {
                 Some(namespace) => self.namespace_ioctl(namespace, request, argument),
                 None => {
@@ -174,10 +159,7 @@ impl Call<'_> {
                 }
             },
             (FileKind::PidFd(n), _) => self.pidfd_ioctl(n, request, argument),
-            (FileKind::Socket(socket), _) => {
-                self.host.use_network_of(socket);
-                crate::net::socket_ioctl(self, socket, request, argument)
-            }
+            (FileKind::Socket(socket), _) => crate::net::socket_ioctl(self, socket, request, argument),
             _ => Err(Errno::ENOTTY),
         }
     }

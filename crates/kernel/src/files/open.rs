@@ -208,7 +208,8 @@ impl Host {
             Node::Socket => return Err(Errno::ENXIO),
             Node::Device(Device::Ptmx) => self.open_ptmx(process, key)?,
             Node::Device(Device::NetTun) => {
-                FileKind::Tun { inode: key, tun: self.net.open_tun(offload::HEADER_LEN) }
+                let network = self.network_of_caller();
+                FileKind::Tun { inode: key, tun: self.stack_mut(network).open_tun(offload::HEADER_LEN) }
             }
             Node::Device(Device::Pts(pty, number)) => {
                 let (pty, number) = (*pty as usize, *number);

@@ -94,7 +94,7 @@ impl Host {
         let owner = self.files.open(file).owner.get_or_insert_default();
         (owner.id, owner.thread, owner.uids) = (id, thread, uids);
         if let Some(socket) = self.files.socket_of(file) {
-            self.net.socket(socket).options.owner = id;
+            self.socket(socket).options.owner = id;
         }
         Ok(())
     }

@@ -45,7 +45,7 @@ impl Host {
             FileKind::MessageQueue(n) => self.files.mqueues[*n].readiness(),
             FileKind::PidFd(n) => self.pidfd_readiness(*n),
             FileKind::Uring(n) => self.urings.instances[*n].readiness(&*self.machine),
-            FileKind::Tun { tun, .. } => self.net.tuns[*tun].readiness(),
+            FileKind::Tun { tun, .. } => self.stack(self.network_of_tun(*tun)).tuns[*tun].readiness(),
             FileKind::PtyMaster { pty, .. } => self.files.ptys[*pty].pair.master_readiness(),
             FileKind::Terminal { pty, .. } => self.files.ptys[*pty].pair.slave_readiness(),
             FileKind::TimerFd(n) => self.files.timerfds[*n].readiness(),
@@ -96,11 +96,7 @@ impl Host {
             FileKind::PipeReader(pipe) => self.close_pipe(*pipe, true, false),
             FileKind::PipeWriter(pipe) => self.close_pipe(*pipe, false, true),
             FileKind::PipeBoth(pipe) => self.close_pipe(*pipe, true, true),
-            FileKind::Socket(socket) => {
-                let network = self.use_network_of(*socket);
-                self.close_socket(*socket);
-                self.use_network(network);
-            }
+            FileKind::Socket(socket) => self.close_socket(*socket),
             FileKind::Epoll(epoll) => self.close_epoll(*epoll),
             FileKind::EventFd(n) => {
                 let event = self.files.eventfds.remove(*n);
@@ -111,11 +107,7 @@ impl Host {
             FileKind::MessageQueue(n) => self.close_mqueue(*n),
             FileKind::PidFd(n) => self.close_pidfd(*n),
             FileKind::Uring(n) => self.close_uring(*n),
-            FileKind::Tun { tun, .. } => {
-                let network = self.use_network_of_tun(*tun);
-                self.close_tun(*tun);
-                self.use_network(network);
-            }
+            FileKind::Tun { tun, .. } => self.close_tun(*tun),
             FileKind::PtyMaster { pty, .. } => self.close_master(*pty),
             FileKind::Terminal { pty, .. } => self.close_slave(*pty),
             FileKind::TimerFd(n) => self.close_timerfd(*n),

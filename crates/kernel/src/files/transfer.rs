@@ -222,7 +222,7 @@ impl Call<'_> {
     /// True if `SPLICE_F_NONBLOCK` is for the input too: a stream of the UNIX family looks at it.
     fn splices_without_waiting(&mut self, input: FileKey) -> bool {
         let super::FileKind::Socket(key) = self.host.files.open(input).kind else { return false };
-        let socket = self.host.net.socket(key);
+        let socket = self.host.socket(key);
         socket.type_ == c::SOCK_STREAM && socket.domain == c::AF_UNIX
     }
 

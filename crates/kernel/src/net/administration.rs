@@ -4,7 +4,6 @@ use crate::credentials::capability;
 use crate::files::Files;
 use crate::host::Host;
 use crate::ids::ProcessKey;
-use crate::net::networks::Networks;
 use crate::net::own::OwnSockets;
 use crate::process::{PidMap, Processes};
 use belljar_base::Map;
@@ -17,26 +16,33 @@ use belljar_objects::namespaces::NamespaceKind;
 /// The sockets that are told of changes, and the host's warnings.
 struct HostListeners<'a> {
     own: &'a mut OwnSockets,
+    /// The number of the network whose stack is administered.
+    network: u32,
+    /// The first stack, which keeps the sockets of the host's own families, if another one is administered.
+    first: Option<&'a mut Stack>,
+    /// Stacks beside the first that are not administered.
+    others: Vec<(u32, &'a Stack)>,
     warnings: &'a mut Map<String, u64>,
     processes: &'a Processes,
     pids: &'a PidMap<ProcessKey>,
     files: &'a Files,
-    networks: &'a Networks,
     caller: Option<ProcessKey>,
 }
 
 impl Listeners for HostListeners<'_> {
     fn announce(&mut self, stack: &mut Stack, group: u32, message: &[u8]) {
-        self.own.netlink_announce(stack, group, message);
+        let keeper = self.first.as_deref_mut().unwrap_or(stack);
+        self.own.netlink_announce(keeper, (self.network, group), message);
     }
     fn interface_down(&mut self, stack: &mut Stack, interface: usize) {
-        self.own.packet_interface_down(stack, interface);
+        let keeper = self.first.as_deref_mut().unwrap_or(stack);
+        self.own.packet_interface_down(keeper, (self.network, interface));
     }
     fn memberships(&self, stack: &Stack, interface: usize) -> (u32, u32) {
-        self.own.memberships(stack, interface)
+        self.own.memberships(self.first.as_deref().unwrap_or(stack), (self.network, interface))
     }
     fn unix_sockets(&self, stack: &Stack) -> Vec<UnixSocketInfo> {
-        self.own.unix_shown(stack)
+        self.own.unix_shown(self.first.as_deref().unwrap_or(stack), self.network)
     }
     fn network_named(&self, name: NetworkName) -> Result<u32, Errno> {
         let caller = self.caller.ok_or(Errno::EINVAL)?;
@@ -56,7 +62,7 @@ impl Listeners for HostListeners<'_> {
                 self.processes.namespace(*process, NamespaceKind::Net)
             }
         };
-        if !self.networks.has(number) {
+        if number != self.network && self.other(number).is_none() {
             return Err(Errno::EINVAL);
         }
         let owner = self.processes.namespaces.owner(NamespaceKind::Net, number).unwrap_or(0);
@@ -64,28 +70,52 @@ impl Listeners for HostListeners<'_> {
         Ok(number)
     }
     fn has_interface(&self, network: u32, name: &str) -> bool {
-        let stack = self.networks.resting(network);
-        stack.is_some_and(|stack| stack.interface_by_name(name.as_bytes()).is_some())
+        self.other(network).is_some_and(|stack| stack.interface_by_name(name.as_bytes()).is_some())
     }
     fn warn(&mut self, text: String) {
         *self.warnings.entry(text).or_default() += 1;
     }
 }
 
+impl HostListeners<'_> {
+    /// The stack of a network that is not the one administered.
+    fn other(&self, network: u32) -> Option<&Stack> {
+        if network == 0 {
+            return self.first.as_deref();
+        }
+        self.others.iter().find(|(number, _)| *number == network).map(|(_, stack)| *stack)
+    }
+}
+
 impl Host {
-    /// Carries out an administrative operation on the stack.
-    pub(crate) fn administer<T>(&mut self, operation: impl FnOnce(&mut Admin<'_>) -> T) -> T {
+    /// Carries out an administrative operation on the stack of a network.
+    pub(crate) fn administer<T>(&mut self, network: u32, operation: impl FnOnce(&mut Admin<'_>) -> T) -> T {
+        // From here on it has the host's time.
+        self.stack_mut(network);
+        let (mut further, mut others) = (None, Vec::new());
+        for (number, stack) in &mut self.networks.further {
+            match *number == network {
+                true => further = Some(&mut **stack),
+                false => others.push((*number, &**stack)),
+            }
+        }
+        let (net, first) = match further {
+            Some(stack) => (stack, Some(&mut self.net)),
+            None => (&mut self.net, None),
+        };
         let mut listeners = HostListeners {
             own: &mut self.own,
             warnings: &mut self.warnings,
             processes: &self.processes,
             pids: &self.pids,
             files: &self.files,
-            networks: &self.networks,
+            network,
+            first,
+            others,
             caller: self.caller.map(|(_, process)| process),
         };
-        let result = operation(&mut Admin { net: &mut self.net, listeners: &mut listeners });
-        self.net.log_routes();
+        let result = operation(&mut Admin { net, listeners: &mut listeners });
+        net.log_routes();
         result
     }
 }

@@ -52,7 +52,7 @@ pub fn receive(
     const SO_EE_ORIGIN_LOCAL: u8 = 1;
     const SO_EE_ORIGIN_ICMP: u8 = 2;
     const SO_EE_ORIGIN_ICMP6: u8 = 3;
-    let popped = match &mut call.host.net.socket(key).kind {
+    let popped = match &mut call.host.socket(key).kind {
         SocketKind::Udp(udp) => udp.errors.pop(&mut udp.queued_charge),
         SocketKind::Tcp(tcp) => tcp.errors.pop(&mut 0),
         SocketKind::Raw(raw) => raw.end.pop_error(),
@@ -60,7 +60,7 @@ pub fn receive(
         _ => None,
     };
     let (report, next) = popped.ok_or(Errno::EAGAIN)?;
-    let socket = call.host.net.socket(key);
+    let socket = call.host.socket(key);
     // The next one is told of when this one has been read.
     if next.is_some() || report.errno().is_some() {
         socket.error = next;

@@ -33,6 +33,7 @@ const SIOCGIFVLAN: u64 = 0x8982;
 /// `ioctl` on a socket. `FIONBIO`, `FIOASYNC` and the like belong to the open file and are not
 /// handled here.
 pub fn socket_ioctl(call: &mut Call<'_>, key: SocketKey, request: u64, arg: u64) -> SysResult {
+    let network = call.host.socket(key).network;
     match request {
         SIOCINQ => {
             let n = call.host.socket_readable_bytes(key)?;
@@ -43,15 +44,15 @@ pub fn socket_ioctl(call: &mut Call<'_>, key: SocketKey, request: u64, arg: u64)
             call.write(arg, &(n as i32))?;
         }
         SIOCOUTQNSD => {
-            let n = crate::net::tcp::never_sent_bytes(&mut call.host.net, key)?;
+            let n = crate::net::tcp::never_sent_bytes(call.host.stack_of_mut(key), key)?;
             call.write(arg, &(n as i32))?;
         }
-        SIOCATMARK if call.host.net.socket(key).type_ != c::SOCK_STREAM => {
-            let unix = call.host.net.socket(key).domain == c::AF_UNIX;
+        SIOCATMARK if call.host.socket(key).type_ != c::SOCK_STREAM => {
+            let unix = call.host.socket(key).domain == c::AF_UNIX;
             return Err(if unix { Errno::EOPNOTSUPP } else { Errno::ENOTTY });
         }
         SIOCATMARK => {
-            let at_mark = crate::net::tcp::is_at_mark(&mut call.host.net, key);
+            let at_mark = crate::net::tcp::is_at_mark(call.host.stack_of_mut(key), key);
             call.write(arg, &i32::from(at_mark))?;
         }
         FIOSETOWN | SIOCSPGRP => {
@@ -61,11 +62,11 @@ pub fn socket_ioctl(call: &mut Call<'_>, key: SocketKey, request: u64, arg: u64)
             call.host.set_file_owner(call.process, file, owner, false)?;
         }
         FIOGETOWN | SIOCGPGRP => {
-            let owner = call.host.net.socket(key).options.owner;
+            let owner = call.host.socket(key).options.owner;
             call.write(arg, &call.host.processes.shown_owner(call.process, owner))?;
         }
         SIOCGSTAMP | SIOCGSTAMPNS | SIOCGSTAMP_NEW | SIOCGSTAMPNS_NEW => {
-            let socket = call.host.net.socket(key);
+            let socket = call.host.socket(key);
             if !matches!(socket.domain, c::AF_INET | c::AF_INET6 | c::AF_PACKET) {
                 return Err(Errno::ENOTTY);
             }
@@ -75,17 +76,17 @@ pub fn socket_ioctl(call: &mut Call<'_>, key: SocketKey, request: u64, arg: u64)
             let unit = if matches!(request, SIOCGSTAMP | SIOCGSTAMP_NEW) { 1_000 } else { 1 };
             call.write(arg, &[ns / 1_000_000_000, ns % 1_000_000_000 / unit])?;
         }
-        SIOCGIFCONF => list_interfaces(call, arg)?,
-        SIOCGIFNAME => interface_name(call, arg)?,
-        number if requests::is_question(number) => ask_interface(call, number, arg)?,
-        SIOCETHTOOL => ask_driver(call, arg)?,
+        SIOCGIFCONF => list_interfaces(call, network, arg)?,
+        SIOCGIFNAME => interface_name(call, network, arg)?,
+        number if requests::is_question(number) => ask_interface(call, network, number, arg)?,
+        SIOCETHTOOL => ask_driver(call, network, arg)?,
         SIOCGIFVLAN => {
             let mut entry = [0; VLAN_LEN];
             call.read_bytes(arg, &mut entry)?;
-            requests::ask_vlan(&call.host.net, &mut entry)?;
+            requests::ask_vlan(call.host.stack(network), &mut entry)?;
             call.write_bytes(arg, &entry)?;
         }
-        number if requests::is_change(number) => change(call, number, arg)?,
+        number if requests::is_change(number) => change(call, network, number, arg)?,
         0x8900..=0x89ff => {
             call.host.warn(format!("socket ioctl {request:#x} is not supported"));
             return Err(if request < 0x8950 { Errno::EPERM } else { Errno::EINVAL });
@@ -97,10 +98,10 @@ pub fn socket_ioctl(call: &mut Call<'_>, key: SocketKey, request: u64, arg: u64)
 
 /// `SIOCGIFCONF`: the interfaces with their IPv4 addresses, as many as there is room for; with no
 /// buffer the room that all need.
-fn list_interfaces(call: &mut Call<'_>, arg: u64) -> Result<(), Errno> {
+fn list_interfaces(call: &mut Call<'_>, network: u32, arg: u64) -> Result<(), Errno> {
     let room: i32 = call.read(arg)?;
     let buffer: u64 = call.read(arg + 8)?;
-    let mut list = requests::list_interfaces(&call.host.net);
+    let mut list = requests::list_interfaces(call.host.stack(network));
     if buffer != 0 {
         let fit = (room.max(0) as usize / IFREQ_LEN * IFREQ_LEN).min(list.len());
         list.truncate(fit);
@@ -110,37 +111,37 @@ fn list_interfaces(call: &mut Call<'_>, arg: u64) -> Result<(), Errno> {
 }
 
 /// `SIOCGIFNAME`: from index to name.
-fn interface_name(call: &mut Call<'_>, arg: u64) -> Result<(), Errno> {
+fn interface_name(call: &mut Call<'_>, network: u32, arg: u64) -> Result<(), Errno> {
     let index: i32 = call.read(arg + NAME_LEN as u64)?;
-    let name = requests::interface_name(&call.host.net, index as u32)?;
+    let name = requests::interface_name(call.host.stack(network), index as u32)?;
     call.write_bytes(arg, &name)
 }
 
 /// A property of one interface.
-fn ask_interface(call: &mut Call<'_>, number: u64, arg: u64) -> Result<(), Errno> {
+fn ask_interface(call: &mut Call<'_>, network: u32, number: u64, arg: u64) -> Result<(), Errno> {
     let mut entry = [0; IFREQ_LEN];
     call.read_bytes(arg, &mut entry)?;
-    call.host.administer(|admin| requests::ask_interface(admin, number, &mut entry))?;
+    call.host.administer(network, |admin| requests::ask_interface(admin, number, &mut entry))?;
     call.write_bytes(arg, &entry)
 }
 
 /// `SIOCETHTOOL`: asks the driver of an interface's adapter.
-fn ask_driver(call: &mut Call<'_>, arg: u64) -> Result<(), Errno> {
+fn ask_driver(call: &mut Call<'_>, network: u32, arg: u64) -> Result<(), Errno> {
     let mut entry = [0; IFREQ_LEN];
     call.read_bytes(arg, &mut entry)?;
     let name = entry[..NAME_LEN].split(|byte| *byte == 0).next().unwrap_or_default();
-    let number = call.host.net.interface_by_name(name).ok_or(Errno::ENODEV)?;
+    let number = call.host.stack(network).interface_by_name(name).ok_or(Errno::ENODEV)?;
     let at: u64 = call.read(arg + NAME_LEN as u64)?;
     let request: u32 = call.read(at)?;
     let mut head = vec![0; ethtool::head_len(request)];
     call.read_bytes(at, &mut head)?;
-    let net = &call.host.net;
+    let net = call.host.stack(network);
     let answer = ethtool::answer(net, &net.interfaces[number], &head)?;
     call.write_bytes(at, &answer)
 }
 
 /// Carries out a request that changes something.
-fn change(call: &mut Call<'_>, number: u64, arg: u64) -> Result<(), Errno> {
+fn change(call: &mut Call<'_>, network: u32, number: u64, arg: u64) -> Result<(), Errno> {
     if number != request::GARP {
         call.host.processes.require_for(call.process, NamespaceKind::Net, capability::NET_ADMIN)?;
     }
@@ -150,12 +151,12 @@ fn change(call: &mut Call<'_>, number: u64, arg: u64) -> Result<(), Errno> {
             call.read_bytes(arg, &mut entry)?;
             let add = number == request::ADDRT;
             let device = requests::device_name_at(&entry).map(|at| call.read_vec(at, NAME_LEN - 1));
-            call.host.administer(|admin| requests::change_route(admin, add, &entry, device))?;
+            call.host.administer(network, |admin| requests::change_route(admin, add, &entry, device))?;
         }
         request::SARP | request::DARP | request::GARP => {
             let mut entry = [0; ARPREQ_LEN];
             call.read_bytes(arg, &mut entry)?;
-            requests::neighbour(&mut call.host.net, number, &mut entry)?;
+            requests::neighbour(call.host.stack_mut(network), number, &mut entry)?;
             if number == request::GARP {
                 call.write_bytes(arg, &entry)?;
             }
@@ -163,9 +164,9 @@ fn change(call: &mut Call<'_>, number: u64, arg: u64) -> Result<(), Errno> {
         _ => {
             let mut entry = [0; IFREQ_LEN];
             call.read_bytes(arg, &mut entry)?;
-            call.host.administer(|admin| requests::change_interface(admin, number, &entry))?;
+            call.host.administer(network, |admin| requests::change_interface(admin, number, &entry))?;
         }
     }
-    call.host.net.flush_network();
+    call.host.stack_mut(network).flush_network();
     Ok(())
 }

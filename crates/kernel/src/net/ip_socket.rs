@@ -29,10 +29,10 @@ pub fn receive(
         return error_queue::receive(call, key, room);
     }
     let epoch = call.host.net.clock.realtime_ns() - call.now().as_nanos();
-    let socket = call.host.net.socket(key);
+    let socket = call.host.socket(key);
     let (domain, queue, stamp) = (socket.domain, key.into(), socket.options.timestamp);
     socket.take_error()?;
-    let end = call.host.net.ip_socket(key);
+    let end = call.host.stack_of_mut(key).ip_socket(key);
     let Some(message) = end.queue.pop_front() else {
         // Without waiting, nothing finds out that it is shut.
         let ended = end.read_closed && room.flags & c::MSG_DONTWAIT == 0;
@@ -48,8 +48,8 @@ pub fn receive(
     };
     received.control.extend(control_messages(&end.ip, &message));
     let stored = call.scatter(&room.buffers, &message.bytes[..taken]);
-    call.host.net.socket(key).options.last_arrival = Some(message.arrived);
-    let end = call.host.net.ip_socket(key);
+    call.host.socket(key).options.last_arrival = Some(message.arrived);
+    let end = call.host.stack_of_mut(key).ip_socket(key);
     if room.flags & c::MSG_PEEK != 0 {
         end.queue.push_front(message);
     } else {
@@ -96,10 +96,10 @@ fn control_messages(options: &IpOptions, message: &IpMessage) -> Vec<ControlMess
 
 /// Takes effect on an unconnected socket too, but says `ENOTCONN`, as Linux does.
 pub fn shutdown(call: &mut Call<'_>, key: SocketKey, how: i32) -> Result<(), Errno> {
-    let end = call.host.net.ip_socket(key);
+    let end = call.host.stack_of_mut(key).ip_socket(key);
     end.read_closed |= how != c::SHUT_WR;
     end.write_closed |= how != c::SHUT_RD;
     let connected = end.peer.is_some();
-    call.host.net.notify_socket(key, READABLE | WRITABLE | EPOLLHUP | EPOLLRDHUP);
+    call.host.stack_of_mut(key).notify_socket(key, READABLE | WRITABLE | EPOLLHUP | EPOLLRDHUP);
     if connected { Ok(()) } else { Err(Errno::ENOTCONN) }
 }

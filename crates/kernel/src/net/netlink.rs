@@ -11,6 +11,7 @@ use belljar_linux_net::Requester;
 use belljar_netstack::Stack;
 use belljar_netstack::filter::Metadata;
 use belljar_netstack::readiness::{READABLE, WRITABLE};
+use belljar_netstack::socket::Socket;
 use belljar_objects::namespaces::NamespaceKind;
 
 /// Datagrams that wait for a socket which does not read them, before further ones are lost.
@@ -43,8 +44,8 @@ fn parse_sockaddr(raw: &[u8]) -> Result<(u32, u32), Errno> {
     Ok((word(4)?, word(8)?))
 }
 
-/// A new netlink socket.
-pub fn create(host: &mut Host, type_: i32, protocol: i32) -> Result<SocketKey, Errno> {
+/// A new netlink socket of a network.
+pub fn create(host: &mut Host, network: u32, type_: i32, protocol: i32) -> Result<SocketKey, Errno> {
     if type_ != c::SOCK_RAW && type_ != c::SOCK_DGRAM {
         return Err(Errno::ESOCKTNOSUPPORT);
     }
@@ -57,7 +58,8 @@ pub fn create(host: &mut Host, type_: i32, protocol: i32) -> Result<SocketKey, E
             return Err(Errno::EPROTONOSUPPORT);
         }
     }
-    Ok(host.own.add(&mut host.net, c::AF_NETLINK, type_, protocol, OwnKind::Netlink(Box::default())))
+    let kind = OwnKind::Netlink(Box::default());
+    Ok(host.own.add(&mut host.net, network, (c::AF_NETLINK, type_, protocol), kind))
 }
 
 pub fn bind(call: &mut Call<'_>, key: SocketKey, raw: &[u8]) -> Result<(), Errno> {
@@ -75,7 +77,8 @@ pub fn bind(call: &mut Call<'_>, key: SocketKey, raw: &[u8]) -> Result<(), Errno
         autobind(call, key);
         return Ok(());
     }
-    if call.host.own.netlink_port_taken(&call.host.net, port) {
+    let network = call.host.net.socket(key).network;
+    if call.host.own.netlink_port_taken(&call.host.net, network, port) {
         return Err(Errno::EADDRINUSE);
     }
     call.host.own.netlink(key).port = port;
@@ -89,8 +92,9 @@ fn autobind(call: &mut Call<'_>, key: SocketKey) {
     }
     let pid = call.host.process(call.process).pid;
     let mut port = call.host.processes.shown_pid(call.process, pid) as u32;
-    while call.host.own.netlink_port_taken(&call.host.net, port) {
-        port = 0x8000_0000 | call.host.net.ports.next_u32();
+    let network = call.host.net.socket(key).network;
+    while call.host.own.netlink_port_taken(&call.host.net, network, port) {
+        port = 0x8000_0000 | call.host.stack_mut(network).ports.next_u32();
     }
     call.host.own.netlink(key).port = port;
 }
@@ -126,15 +130,15 @@ pub fn send(
     let may_change =
         call.host.processes.require_for(call.process, NamespaceKind::Net, capability::NET_ADMIN).is_ok();
     let requester = Requester { port, extended, capped, may_change };
-    let protocol = call.host.net.socket(key).protocol;
-    let answers = call.host.administer(|admin| match protocol {
+    let Socket { protocol, network, .. } = *call.host.net.socket(key);
+    let answers = call.host.administer(network, |admin| match protocol {
         c::NETLINK_SOCK_DIAG => admin.answer_diag(&requests, requester),
         protocol => admin.answer(&requests, requester, protocol == c::NETLINK_GENERIC),
     });
     for answer in answers {
         call.host.own.netlink_enqueue(&mut call.host.net, key, &answer);
     }
-    call.host.net.flush_network();
+    call.host.stack_mut(network).flush_network();
     Ok(Attempt::Done(message.len))
 }
 
@@ -217,14 +221,14 @@ pub fn set_option(host: &mut Host, key: SocketKey, name: i32, value: u32) {
 }
 
 impl OwnSockets {
-    /// Gives a message to the members of a group.
-    pub(super) fn netlink_announce(&mut self, net: &mut Stack, group: u32, message: &[u8]) {
+    /// Gives a message to the members of a group of a network.
+    pub(super) fn netlink_announce(&mut self, net: &mut Stack, (network, group): (u32, u32), message: &[u8]) {
         let bit = 1 << (group - 1);
         let member = |kind: &OwnKind| match kind {
             OwnKind::Netlink(netlink) => netlink.groups & bit != 0 && netlink.queue.len() < QUEUE_LIMIT,
             _ => false,
         };
-        let here = |key: SocketKey| net.sockets[key.0].network == net.number;
+        let here = |key: SocketKey| net.sockets[key.0].network == network;
         let sockets = self.iter().filter(|(key, kind)| here(*key) && member(kind));
         let members: Vec<SocketKey> = sockets.map(|(key, _)| key).collect();
         members.into_iter().for_each(|key| self.netlink_enqueue(net, key, message));
@@ -245,9 +249,9 @@ impl OwnSockets {
             other => unreachable!("not a netlink socket: {other:?}"),
         }
     }
-    fn netlink_port_taken(&self, net: &Stack, port: u32) -> bool {
+    fn netlink_port_taken(&self, net: &Stack, network: u32, port: u32) -> bool {
         self.iter().any(|(key, kind)| match kind {
-            OwnKind::Netlink(netlink) => netlink.port == port && net.sockets[key.0].network == net.number,
+            OwnKind::Netlink(netlink) => netlink.port == port && net.sockets[key.0].network == network,
             _ => false,
         })
     }

@@ -1,116 +1,210 @@
-//! Network namespaces of a host: its stacks, of which `Host::net` is the one at work.
+//! Network namespaces of a host: the stack of the first is `Host::net`, those of the others are here by the numbers of their namespaces.
 //!
-//! Between calls and events it is the first one, which the experiment knows. A call is made with the stack of its process at work, or with that of
-//! the socket that it is about; a timer fires in its own. Whoever puts another stack to work than was, outside a call, puts back what was.
+//! The key of a socket names the stack that keeps it, and a process has the number of its namespace: code addresses the stack that it
+//! means ([`Host::stack_of_mut`], [`Host::stack_mut`]). Sockets of the host's own families are kept by the first stack, and have the
+//! number of their namespace in them ([`Socket::network`]).
+//!
+//! The host's time and the names of its timers are those of the first stack. A further stack has its turn, and with it both, from the
+//! moment at which it is addressed until the host ends the turn: when another one is addressed, a timer is set, effects are carried out.
 
 use crate::files::tree::{Inode, NAMESPACE};
 use crate::host::Host;
 use crate::ids::InodeKey;
 use belljar_base::{Map, SimTime};
 use belljar_netstack::interface::{Attachment, Interface};
+use belljar_netstack::keyed::FURTHER;
+use belljar_netstack::socket::Socket;
 use belljar_netstack::veth::PeerNews;
-use belljar_netstack::{SocketKey, Stack, TimerId};
+use belljar_netstack::{Effect, SocketKey, Stack, TimerId};
 use belljar_objects::namespaces::NamespaceKind;
 
-/// The stacks that are not at work.
+/// The stacks of the network namespaces beside the first.
 #[derive(Default)]
 pub(crate) struct Networks {
-    /// The number of the one that is.
-    current: u32,
     /// Where interfaces that have moved are, by the numbers of network and interface that they had.
     moved: Map<(u32, usize), (u32, usize)>,
-    /// Somebody has left one: it may be out of reach.
+    /// A reference to a network is gone: one may be out of reach.
     pub(crate) left: bool,
-    /// The later ones by their numbers; in the place of the one at work is the first one.
-    others: Map<u32, Box<Stack>>,
+    /// The stacks by the numbers of their namespaces.
+    pub(crate) further: Map<u32, Box<Stack>>,
+    /// Effects of stacks whose turn is over, with the numbers of these stacks.
+    effects: Vec<(u32, Effect)>,
 }
 
 impl Networks {
-    /// The first timer of all of them, and whose it is. For when the first stack is at work.
+    /// The first timer of all of them, and the number of its stack.
     pub(crate) fn next_timer(&self) -> Option<(TimerId, u32)> {
-        let timers = self.others.iter().filter_map(|(number, stack)| Some((stack.next_timer()?, *number)));
+        let timers = self.further.iter().filter_map(|(number, stack)| Some((stack.next_timer()?, *number)));
         timers.min()
     }
-    /// When it fires.
+    /// The time at which it fires.
     pub(crate) fn next(&self) -> Option<SimTime> {
         self.next_timer().map(|(timer, _)| timer.at())
     }
     /// True if there is a network of this number.
     pub(crate) fn has(&self, number: u32) -> bool {
-        number == 0 || self.others.contains_key(&number)
+        number == 0 || self.further.contains_key(&number)
     }
-    /// The stack of a network that is not at work.
-    pub(crate) fn resting(&self, number: u32) -> Option<&Stack> {
-        let at = if number == 0 { self.current } else { number };
-        self.others.get(&at).filter(|_| number != self.current).map(|stack| &**stack)
+    /// The stack that keeps a socket, to look at, if the stack of number `turn` has its turn.
+    #[inline]
+    pub(crate) fn stack_of<'a>(&'a self, first: &'a Stack, turn: u32, key: SocketKey) -> &'a Stack {
+        if key.0 < FURTHER {
+            first
+        } else {
+            self.stack(first, self.stack(first, turn).sockets.stack_of(key.0))
+        }
     }
-    /// The numbers of all.
-    pub(crate) fn numbers(&self) -> Vec<u32> {
-        std::iter::once(0).chain(self.others.keys().copied()).collect()
+    #[cold]
+    fn stack<'a>(&'a self, first: &'a Stack, network: u32) -> &'a Stack {
+        self.further.get(&network).map_or(first, |stack| &**stack)
+    }
+    /// Takes the effects of stacks whose turn is over.
+    pub(crate) fn take_effects(&mut self) -> Vec<(u32, Effect)> {
+        std::mem::take(&mut self.effects)
     }
 }
 
 impl Host {
+    /// The stack that keeps a socket, to look at.
+    #[inline]
+    pub(crate) fn stack_of(&self, key: SocketKey) -> &Stack {
+        self.networks.stack_of(&self.net, self.turn, key)
+    }
+    /// The stack that keeps a socket.
+    #[inline(always)]
+    pub(crate) fn stack_of_mut(&mut self, key: SocketKey) -> &mut Stack {
+        if key.0 < FURTHER { &mut self.net } else { self.further_of(key) }
+    }
+    /// What the stack keeps of a socket.
+    #[inline(always)]
+    pub(crate) fn socket(&mut self, key: SocketKey) -> &mut Socket {
+        self.stack_of_mut(key).socket(key)
+    }
+    /// The stack of a network, to look at. A further one has the time of its last turn.
+    pub(crate) fn stack(&self, network: u32) -> &Stack {
+        if network == 0 { &self.net } else { self.networks.stack(&self.net, network) }
+    }
+    /// The stack of a network.
+    #[inline]
+    pub(crate) fn stack_mut(&mut self, network: u32) -> &mut Stack {
+        if network == 0 { &mut self.net } else { self.further(network) }
+    }
+    /// The number of the network of a program's end of an interface.
+    #[inline]
+    pub(crate) fn network_of_tun(&self, tun: usize) -> u32 {
+        self.stack(self.turn).tuns.stack_of(tun)
+    }
+    /// The number of the network of the process whose call is being made.
+    pub(crate) fn network_of_caller(&self) -> u32 {
+        self.caller.map_or(0, |(_, process)| self.processes[process.0].attributes.namespaces.net)
+    }
+
+    /// Number of the sockets of all families that are in a network.
+    pub(crate) fn sockets_in(&self, network: u32) -> usize {
+        // Those of the host's own families are kept by the first stack.
+        let in_first = self.net.sockets.iter().filter(|(_, socket)| socket.network == network).count();
+        in_first + self.networks.further.get(&network).map_or(0, |stack| stack.sockets.len())
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn further_of(&mut self, key: SocketKey) -> &mut Stack {
+        self.further(self.stack(self.turn).sockets.stack_of(key.0))
+    }
+    /// A stack beside the first, whose turn it is from now on.
+    #[cold]
+    #[inline(never)]
+    fn further(&mut self, network: u32) -> &mut Stack {
+        if self.turn != network {
+            self.end_turn();
+        }
+        match self.networks.further.get_mut(&network) {
+            Some(stack) => {
+                if self.turn != network {
+                    stack.begin_turn(&mut self.net);
+                    self.turn = network;
+                }
+                stack
+            }
+            None => &mut self.net,
+        }
+    }
+    /// Ends the turn of a stack beside the first, if one has it: the time goes on where it has come to.
+    #[cold]
+    pub(crate) fn end_turn(&mut self) {
+        let number = std::mem::take(&mut self.turn);
+        let Networks { further, effects, .. } = &mut self.networks;
+        let Some(stack) = further.get_mut(&number) else { return };
+        stack.end_turn(&mut self.net);
+        let mut taken = Vec::new();
+        stack.take_effects(&mut taken);
+        effects.extend(taken.into_iter().map(|effect| (number, effect)));
+    }
+
     /// Makes the stack of a new network namespace.
     pub(crate) fn make_network(&mut self, number: u32) {
         let stack = self.net.another(number);
-        self.networks.others.insert(number, Box::new(stack));
+        self.networks.further.insert(number, Box::new(stack));
         self.has_networks = true;
     }
+    /// A call is over: the turn of a stack that it has addressed ends, and networks that are out of reach go.
+    #[inline(never)]
+    pub(crate) fn leave_networks(&mut self) {
+        self.carry_out_effects();
+        if std::mem::take(&mut self.networks.left) {
+            self.drop_unused_networks();
+        }
+    }
 
-    /// Lets go of networks that nobody can reach any more; with them go other ends of their interfaces.
+    /// Removes the networks that nothing refers to; with them go other ends of their interfaces.
     #[cold]
     fn drop_unused_networks(&mut self) {
-        for number in self.networks.numbers() {
+        let numbers: Vec<u32> = self.networks.further.keys().copied().collect();
+        for number in numbers {
             if self.network_is_used(number) {
                 continue;
             }
-            let Some(stack) = self.networks.others.remove(&number) else { continue };
+            self.end_turn();
+            let Some(stack) = self.networks.further.remove(&number) else { continue };
             for interface in &stack.interfaces {
                 if let Attachment::Veth { network, peer } = interface.attachment
                     && network != number
                 {
-                    self.tell_interface(network, peer, PeerNews::Gone);
+                    self.tell_interface(number, (network, peer), PeerNews::Gone);
                 }
             }
         }
-        self.has_networks = !self.networks.others.is_empty();
+        self.carry_out_effects();
+        self.has_networks = !self.networks.further.is_empty();
     }
 
-    /// Tells an interface of another network of something that concerns it.
-    pub(crate) fn tell_interface(&mut self, network: u32, interface: usize, news: PeerNews) {
+    /// Hands news of network `from` to an interface of another network.
+    pub(crate) fn tell_interface(&mut self, from: u32, (network, interface): (u32, usize), news: PeerNews) {
         if !self.networks.has(network) {
             return;
         }
-        if let PeerNews::Frame(frame) = news {
-            let timer = self.net.timers.name(self.net.clock.now());
-            let current = self.networks.current;
-            let stack = match network {
-                _ if network == current => Some(&mut self.net),
-                0 => self.networks.others.get_mut(&current).map(|stack| &mut **stack),
-                _ => self.networks.others.get_mut(&network).map(|stack| &mut **stack),
-            };
-            if let Some(stack) = stack {
+        match news {
+            PeerNews::Frame(frame) => {
+                self.end_turn();
+                let timer = self.net.timers.name(self.net.clock.now());
+                // It is received when the timer fires, so the stack needs no turn now.
+                let stack =
+                    self.networks.further.get_mut(&network).map_or(&mut self.net, |stack| &mut **stack);
                 stack.cross(interface, frame, timer);
             }
-            return;
-        }
-        let before = self.use_network(network);
-        match news {
-            PeerNews::Frame(_) => {}
-            PeerNews::Carrier(up) => self.administer(|admin| admin.set_peer_carrier(interface, up)),
-            PeerNews::Gone if self.net.interfaces[interface].exists() => {
-                self.administer(|admin| admin.withdraw_interface(interface));
+            PeerNews::Carrier(up) => {
+                self.administer(network, |admin| admin.set_peer_carrier(interface, up));
+            }
+            PeerNews::Gone if self.stack(network).interfaces[interface].exists() => {
+                self.administer(network, |admin| admin.withdraw_interface(interface));
             }
             PeerNews::Gone => {}
-            PeerNews::Moved(former, moved) => self.receive_interface((before, former), *moved),
+            PeerNews::Moved(former, moved) => self.receive_interface(network, (from, former), *moved),
         }
-        self.use_network(before);
     }
 
-    /// An interface of another network comes into the one at work: it and its other end find each other.
-    fn receive_interface(&mut self, former: (u32, usize), mut moved: Interface) {
-        let network = self.networks.current;
+    /// An interface of another network comes into this one: it and its other end find each other.
+    fn receive_interface(&mut self, network: u32, former: (u32, usize), mut moved: Interface) {
         let mut far = None;
         if let Attachment::Veth { network: of_peer, peer } = moved.attachment {
             // The other end may have moved meanwhile.
@@ -119,72 +213,31 @@ impl Host {
             moved.attachment = Attachment::Veth { network: of_peer, peer };
             far = Some((of_peer, peer)).filter(|_| self.networks.has(of_peer));
         }
-        let number = self.administer(|admin| admin.receive_interface(&moved));
+        let number = self.administer(network, |admin| admin.receive_interface(&moved));
         self.networks.moved.insert(former, (network, number));
         if let Some((of_peer, peer)) = far {
-            self.use_network(of_peer);
-            let attachment = &mut self.net.interfaces[peer].attachment;
+            let attachment = &mut self.stack_mut(of_peer).interfaces[peer].attachment;
             if matches!(attachment, Attachment::Veth { .. }) {
                 *attachment = Attachment::Veth { network, peer: number };
             }
         }
     }
 
-    /// True if a process is in a network, a socket belongs to it, or a file holds it.
+    /// True if a process is in a network beside the first, a socket or a program's end belongs to it, or a file refers to it.
     fn network_is_used(&self, number: u32) -> bool {
         let shown = u64::from(NamespaceKind::Net.shown(number));
         let holds = |(n, inode): (usize, &Inode)| {
             let used = inode.opens > 0 || self.files.mounts.uses(InodeKey(n));
             inode.identity() == (NAMESPACE, shown) && used
         };
-        [0, self.networks.current].contains(&number)
+        let stack = &self.networks.further[&number];
+        !stack.sockets.is_empty()
+            || !stack.tuns.is_empty()
             || self
                 .processes
                 .iter()
                 .any(|(_, process)| process.attributes.namespaces.net == number && process.ended.is_none())
             || self.net.sockets.iter().any(|(_, socket)| socket.network == number)
             || self.files.inodes.iter().any(holds)
-    }
-
-    /// Puts the stack of a network to work, and gives the number of the one that was.
-    #[inline]
-    pub(crate) fn use_network(&mut self, number: u32) -> u32 {
-        let before = self.networks.current;
-        if before != number {
-            self.change_network(number);
-        }
-        before
-    }
-    /// The same for the one that a socket belongs to.
-    #[inline]
-    pub(crate) fn use_network_of(&mut self, key: SocketKey) -> u32 {
-        if self.has_networks { self.use_network(self.net.sockets[key.0].network) } else { 0 }
-    }
-    /// The same for the one that a TUN interface is in.
-    pub(crate) fn use_network_of_tun(&mut self, tun: usize) -> u32 {
-        self.use_network(self.net.tuns[tun].network)
-    }
-    /// A call is over: the first stack is at work again.
-    #[inline(never)]
-    pub(crate) fn leave_network(&mut self) {
-        self.use_network(0);
-        if std::mem::take(&mut self.networks.left) {
-            self.drop_unused_networks();
-        }
-    }
-    #[cold]
-    fn change_network(&mut self, number: u32) {
-        // What is left to be done is about the one that is at work.
-        self.net.flush_network();
-        self.carry_out_effects();
-        let Networks { current, others, .. } = &mut self.networks;
-        if let Some(stack) = others.get_mut(current).filter(|_| *current != 0) {
-            self.net.exchange(stack);
-        }
-        *current = 0;
-        if let Some(stack) = others.get_mut(&number) {
-            self.net.exchange(stack);
-            *current = number;
-        }
     }
 }

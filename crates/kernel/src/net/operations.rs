@@ -7,17 +7,18 @@ use crate::call::Call;
 use crate::host::Host;
 use crate::ids::{SocketKey, WaitQueueId};
 use belljar_linux_abi::{Errno, c};
+use belljar_netstack::Stack;
 use belljar_netstack::socket::{Socket, SocketKind};
 
 /// Calls `$function` of the family's module.
 macro_rules! by_family {
     ($host:expr, $key:expr, $function:ident($($argument:expr),*)) => {
-        match $host.net.sockets[$key.0].kind {
+        match $host.stack_of($key).sockets[$key.0].kind {
             SocketKind::Udp(_) => udp::$function($($argument),*),
             SocketKind::Tcp(_) => tcp::$function($($argument),*),
             SocketKind::Ping(_) => ping::$function($($argument),*),
             SocketKind::Raw(_) => raw::$function($($argument),*),
-            SocketKind::Other => match $host.net.sockets[$key.0].domain {
+            SocketKind::Other => match $host.stack_of($key).sockets[$key.0].domain {
                 c::AF_UNIX => unix::$function($($argument),*),
                 c::AF_NETLINK => netlink::$function($($argument),*),
                 _ => packet::$function($($argument),*),
@@ -29,12 +30,12 @@ macro_rules! by_family {
 /// The same of functions that a family of the stack, or of this host, has.
 macro_rules! by_kind {
     ($host:ident, $key:expr, $function:ident, $stack:expr) => {
-        match $host.net.sockets[$key.0].kind {
+        match $host.stack_of($key).sockets[$key.0].kind {
             SocketKind::Udp(_) => udp::$function($stack, $key),
             SocketKind::Tcp(_) => tcp::$function($stack, $key),
             SocketKind::Ping(_) => ping::$function($stack, $key),
             SocketKind::Raw(_) => raw::$function($stack, $key),
-            SocketKind::Other => match $host.net.sockets[$key.0].domain {
+            SocketKind::Other => match $host.stack_of($key).sockets[$key.0].domain {
                 c::AF_UNIX => unix::$function($host, $key),
                 c::AF_NETLINK => netlink::$function($host, $key),
                 _ => packet::$function($host, $key),
@@ -50,34 +51,34 @@ impl Host {
     }
     /// The `EPOLL*` bits (the same as `POLL*`) that hold now.
     pub(crate) fn socket_readiness(&self, key: SocketKey) -> u32 {
-        by_kind!(self, key, readiness, &self.net)
+        by_kind!(self, key, readiness, self.stack_of(key))
     }
     /// The last open file of a socket is closed. The family removes the socket when it is done.
     pub(crate) fn close_socket(&mut self, key: SocketKey) {
-        by_kind!(self, key, close, &mut self.net)
+        by_kind!(self, key, close, self.stack_of_mut(key))
     }
     /// The address that `getsockname` gives.
     pub(crate) fn socket_local_name(&mut self, key: SocketKey) -> Result<RawAddress, Errno> {
-        by_kind!(self, key, local_name, &mut self.net)
+        by_kind!(self, key, local_name, self.stack_of_mut(key))
     }
     /// The address that `getpeername` gives: `ENOTCONN` if there is no peer.
     pub(crate) fn socket_peer_name(&mut self, key: SocketKey) -> Result<RawAddress, Errno> {
-        by_kind!(self, key, peer_name, &mut self.net)
+        by_kind!(self, key, peer_name, self.stack_of_mut(key))
     }
     /// The peer's address of a socket that has just been accepted.
     pub(crate) fn socket_accepted_name(&mut self, key: SocketKey) -> Result<RawAddress, Errno> {
-        match self.net.sockets[key.0].kind {
-            SocketKind::Tcp(_) => self.net.tcp_accepted_name(key).ok_or(Errno::ECONNABORTED),
+        match self.stack_of(key).sockets[key.0].kind {
+            SocketKind::Tcp(_) => self.stack_of_mut(key).tcp_accepted_name(key).ok_or(Errno::ECONNABORTED),
             _ => self.socket_peer_name(key),
         }
     }
     /// `FIONREAD`: bytes that can be read, or the length of the next datagram.
     pub(crate) fn socket_readable_bytes(&mut self, key: SocketKey) -> Result<usize, Errno> {
-        by_kind!(self, key, readable_bytes, &mut self.net)
+        by_kind!(self, key, readable_bytes, self.stack_of_mut(key))
     }
     /// `SIOCOUTQ`: bytes that have not been sent (or acknowledged) yet.
     pub(crate) fn socket_unsent_bytes(&mut self, key: SocketKey) -> Result<usize, Errno> {
-        by_kind!(self, key, unsent_bytes, &mut self.net)
+        by_kind!(self, key, unsent_bytes, self.stack_of_mut(key))
     }
 }
 
@@ -96,7 +97,7 @@ pub fn connect(
 }
 /// `listen(2)`; `backlog` is not negative and at most `SOMAXCONN`.
 pub fn listen(call: &mut Call<'_>, key: SocketKey, backlog: usize) -> Result<(), Errno> {
-    let Socket { domain, kind, .. } = &call.host.net.sockets[key.0];
+    let Socket { domain, kind, .. } = &call.host.stack_of(key).sockets[key.0];
     match kind {
         SocketKind::Tcp(_) => tcp::listen(call, key, backlog),
         SocketKind::Other if *domain == c::AF_UNIX => unix::listen(call, key, backlog),
@@ -105,7 +106,7 @@ pub fn listen(call: &mut Call<'_>, key: SocketKey, backlog: usize) -> Result<(),
 }
 /// `accept(2)`: the new socket, which has no open file yet. `waits`: the call does if it must.
 pub fn accept(call: &mut Call<'_>, key: SocketKey, waits: bool) -> Result<Attempt<SocketKey>, Errno> {
-    let Socket { domain, kind, .. } = &call.host.net.sockets[key.0];
+    let Socket { domain, kind, .. } = &call.host.stack_of(key).sockets[key.0];
     match kind {
         SocketKind::Tcp(_) => tcp::accept(call, key),
         SocketKind::Other if *domain == c::AF_UNIX => unix::accept(call, key, waits),
@@ -121,7 +122,7 @@ pub fn send(
     done: usize,
 ) -> Result<Attempt<usize>, Errno> {
     // UDP and UNIX sockets have more urgent things to say.
-    let Socket { domain, kind, .. } = call.host.net.socket(key);
+    let Socket { domain, kind, .. } = call.host.socket(key);
     if !matches!(kind, SocketKind::Udp(_)) && *domain != c::AF_UNIX {
         message.check_control()?;
     }
@@ -145,27 +146,31 @@ pub fn shutdown(call: &mut Call<'_>, key: SocketKey, how: i32) -> Result<(), Err
 /// The highest socket type, obsolete in itself.
 const SOCK_PACKET: i32 = 10;
 
-/// A new socket, `socket(2)`; `type_` has no flags.
-pub fn create(host: &mut Host, domain: i32, type_: i32, protocol: i32) -> Result<SocketKey, Errno> {
+/// A new socket of a network, `socket(2)`: its domain, its type without flags, its protocol.
+pub fn create(
+    host: &mut Host,
+    network: u32,
+    (domain, type_, protocol): (i32, i32, i32),
+) -> Result<SocketKey, Errno> {
     match domain {
-        c::AF_UNIX => unix::create(host, type_, protocol),
-        c::AF_NETLINK => netlink::create(host, type_, protocol),
-        c::AF_PACKET => packet::create(host, type_, protocol),
-        c::AF_INET | c::AF_INET6 => create_inet(host, domain, type_, protocol),
+        c::AF_UNIX => unix::create(host, network, type_, protocol),
+        c::AF_NETLINK => netlink::create(host, network, type_, protocol),
+        c::AF_PACKET => packet::create(host, network, type_, protocol),
+        c::AF_INET | c::AF_INET6 => create_inet(host.stack_mut(network), domain, type_, protocol),
         // Linux checks the range of the type before it looks for the family.
         _ if type_ > SOCK_PACKET => Err(Errno::EINVAL),
         _ => Err(Errno::EAFNOSUPPORT),
     }
 }
 
-fn create_inet(host: &mut Host, domain: i32, type_: i32, protocol: i32) -> Result<SocketKey, Errno> {
+fn create_inet(net: &mut Stack, domain: i32, type_: i32, protocol: i32) -> Result<SocketKey, Errno> {
     let icmp = if domain == c::AF_INET { c::IPPROTO_ICMP } else { c::IPPROTO_ICMPV6 };
     match (type_, protocol) {
-        (c::SOCK_STREAM, 0 | c::IPPROTO_TCP) => tcp::create(&mut host.net, domain),
-        (c::SOCK_DGRAM, 0 | c::IPPROTO_UDP) => udp::create(&mut host.net, domain, udp::Protocol::Udp),
-        (c::SOCK_DGRAM, c::IPPROTO_UDPLITE) => udp::create(&mut host.net, domain, udp::Protocol::Lite),
-        (c::SOCK_DGRAM, p) if p == icmp => ping::create(&mut host.net, domain),
-        (c::SOCK_RAW, p) => raw::create(&mut host.net, domain, p),
+        (c::SOCK_STREAM, 0 | c::IPPROTO_TCP) => tcp::create(net, domain),
+        (c::SOCK_DGRAM, 0 | c::IPPROTO_UDP) => udp::create(net, domain, udp::Protocol::Udp),
+        (c::SOCK_DGRAM, c::IPPROTO_UDPLITE) => udp::create(net, domain, udp::Protocol::Lite),
+        (c::SOCK_DGRAM, p) if p == icmp => ping::create(net, domain),
+        (c::SOCK_RAW, p) => raw::create(net, domain, p),
         (c::SOCK_STREAM | c::SOCK_DGRAM, _) => Err(Errno::EPROTONOSUPPORT),
         (c::SOCK_SEQPACKET | c::SOCK_RDM | c::SOCK_DCCP | SOCK_PACKET | 0, _) => Err(Errno::ESOCKTNOSUPPORT),
         _ => Err(Errno::EINVAL),

@@ -1,12 +1,12 @@
 //! Sockets of the families that are the host's own and not the stack's: packet, UNIX and netlink sockets. What all sockets
-//! have is kept by the stack, under the same keys.
+//! have is kept by the host's first stack, which is what `net` is here, under the same keys.
 
 use super::unix::state::{UnixNames, UnixSocket};
+use belljar_netstack::keyed::Keyed;
 use belljar_netstack::socket::{Socket, SocketKind};
 use belljar_netstack::{SocketKey, Stack};
 use belljar_objects::packet_fanout::Fanouts;
 use belljar_objects::packet_sockets::PacketSocket;
-use slab::Slab;
 use std::collections::VecDeque;
 
 /// A socket's state by family.
@@ -67,15 +67,15 @@ impl OwnSockets {
         }
     }
     /// True if a packet socket would not lose what it hears now.
-    pub(super) fn packet_has_room(&self, net: &Slab<Socket>, key: SocketKey) -> bool {
+    pub(super) fn packet_has_room(&self, net: &Keyed<Socket>, key: SocketKey) -> bool {
         match self.get(key) {
             Some(OwnKind::Packet(packet)) => packet.queued_charge <= net[key.0].options.receive_buffer,
             _ => false,
         }
     }
-    /// The packet sockets of the network whose stack is at work, in the order in which they were made.
-    pub(super) fn packets_in(&self, net: &Stack) -> Vec<SocketKey> {
-        let own = |key: &&SocketKey| net.sockets[key.0].network == net.number;
+    /// The packet sockets of a network, in the order in which they were made.
+    pub(super) fn packets_in(&self, net: &Stack, network: u32) -> Vec<SocketKey> {
+        let own = |key: &&SocketKey| net.sockets[key.0].network == network;
         self.packets.iter().filter(own).copied().collect()
     }
     /// All of them in the order of their keys.
@@ -83,19 +83,18 @@ impl OwnSockets {
         let kinds = self.kinds.iter().enumerate();
         kinds.filter_map(|(key, kind)| kind.as_ref().map(|kind| (SocketKey(key), kind)))
     }
-    /// Adds a socket of one of these families.
+    /// Adds a socket of one of these families to a network: its domain, type and protocol.
     pub(super) fn add(
         &mut self,
         net: &mut Stack,
-        domain: i32,
-        type_: i32,
-        protocol: i32,
+        network: u32,
+        (domain, type_, protocol): (i32, i32, i32),
         kind: OwnKind,
     ) -> SocketKey {
         let key = net.add_socket(domain, type_, protocol, SocketKind::Other);
+        net.socket(key).network = network;
         if matches!(kind, OwnKind::Packet(_)) {
             self.packets.push(key);
-            net.watchers = self.packets_in(net).len();
         }
         if self.kinds.len() <= key.0 {
             self.kinds.resize_with(key.0 + 1, || None);
@@ -107,7 +106,6 @@ impl OwnSockets {
     pub(super) fn remove(&mut self, net: &mut Stack, key: SocketKey) -> Socket {
         self.kinds[key.0] = None;
         self.packets.retain(|other| *other != key);
-        net.watchers = self.packets_in(net).len();
         net.remove_socket(key)
     }
 }

@@ -14,9 +14,9 @@ pub use belljar_netstack::raw::*;
 /// The largest packet.
 const MAX_PACKET: usize = 65_535;
 pub fn bind(call: &mut Call<'_>, key: SocketKey, given: &[u8]) -> Result<(), Errno> {
-    let (ip, _) = parse_bind(&call.host.net, key, given)?;
-    bind_to_link(&mut call.host.net, key, ip, given);
-    let raw = call.host.net.raw(key);
+    let (ip, _) = parse_bind(call.host.stack_of(key), key, given)?;
+    bind_to_link(call.host.stack_of_mut(key), key, ip, given);
+    let raw = call.host.stack_of_mut(key).raw(key);
     (raw.local, raw.address_chosen) = (ip, ip.is_some());
     Ok(())
 }
@@ -27,19 +27,19 @@ pub fn connect(
     _again: bool,
 ) -> Result<Attempt<()>, Errno> {
     if address::family(given)? == c::AF_UNSPEC {
-        let raw = call.host.net.raw(key);
+        let raw = call.host.stack_of_mut(key).raw(key);
         raw.end.peer = None;
         if !raw.address_chosen {
             raw.local = None;
         }
         return Ok(Attempt::Done(()));
     }
-    let peer = call.host.net.inet_destination(key, given)?;
-    let device = call.host.net.socket_device(key, peer.ip(), address::scope(given))?;
-    let local = call.host.net.raw(key).local;
-    let through = Through::of(&call.host.net.sockets[key.0], device);
-    let route = call.host.net.route(peer.ip(), local, through)?;
-    let raw = call.host.net.raw(key);
+    let peer = call.host.stack_of_mut(key).inet_destination(key, given)?;
+    let device = call.host.stack_of_mut(key).socket_device(key, peer.ip(), address::scope(given))?;
+    let local = call.host.stack_of_mut(key).raw(key).local;
+    let through = Through::of(call.host.socket(key), device);
+    let route = call.host.stack_of_mut(key).route(peer.ip(), local, through)?;
+    let raw = call.host.stack_of_mut(key).raw(key);
     raw.end.peer = Some(route.destination);
     // As `ip4_datagram_connect`: programs ask for the address to compute checksums.
     raw.local = raw.local.or(Some(route.source));
@@ -58,18 +58,18 @@ pub fn send(
         return Err(Errno::EMSGSIZE);
     }
     let destination = match &message.name {
-        Some(raw) => Some(call.host.net.inet_destination(key, raw)?.ip()),
-        None => call.host.net.raw(key).end.peer,
+        Some(raw) => Some(call.host.stack_of_mut(key).inet_destination(key, raw)?.ip()),
+        None => call.host.stack_of_mut(key).raw(key).end.peer,
     };
     let destination = destination.ok_or(Errno::EDESTADDRREQ)?;
-    call.host.net.socket(key).take_error()?;
+    call.host.socket(key).take_error()?;
     // That its end is shut is nothing to a raw socket of Linux (`raw_sendmsg`).
-    let v6 = call.host.net.socket(key).domain == c::AF_INET6;
+    let v6 = call.host.socket(key).domain == c::AF_INET6;
     let mut options = message.send_options(CmsgContext { v6, over_v4: destination.is_ipv4(), udp: false })?;
-    call.host.net.check_given(key, destination, &options)?;
+    call.host.stack_of_mut(key).check_given(key, destination, &options)?;
     options.interface = options.interface.or(message.name.as_ref().and_then(|raw| address::scope(raw)));
     let data = call.gather(&message.buffers, 0, message.len)?;
-    call.host.net.raw_output(key, destination, data, &options)?;
-    call.host.net.flush_network();
+    call.host.stack_of_mut(key).raw_output(key, destination, data, &options)?;
+    call.host.stack_of_mut(key).flush_network();
     Ok(Attempt::Done(message.len))
 }

@@ -10,7 +10,13 @@ impl Host {
     /// `EACCES` unless a process may bind a socket to this port: one from `net.ipv4.ip_unprivileged_port_start` on, or by
     /// `CAP_NET_BIND_SERVICE`.
     pub(crate) fn may_bind_port(&self, process: ProcessKey, port: u16) -> Result<(), Errno> {
-        if port == 0 || u32::from(port) >= self.net.sysctls.unprivileged_port_start {
+        if port == 0
+            || u32::from(port)
+                >= self
+                    .stack(self.processes[process.0].attributes.namespaces.net)
+                    .sysctls
+                    .unprivileged_port_start
+        {
             return Ok(());
         }
         let may = self.processes.require_for(process, NamespaceKind::Net, capability::NET_BIND_SERVICE);

@@ -33,16 +33,19 @@ pub fn sys_close(call: &mut Call<'_>) -> SysResult {
     let lingering = match call.take_state() {
         CallState::Lingering(lingering) => Some(*lingering),
         _ => {
-            call.host.net.lingering = None;
+            let closed = call.host.socket_behind(call.process, call.int(0));
+            call.host.stack_of_mut(closed).lingering = None;
             call.host.close_fd(call.process, call.int(0))?;
-            let begun = call.host.net.lingering.take();
+            let begun = call.host.stack_of_mut(closed).lingering.take();
             begun.map(|(key, ends, time)| (key, ends, call.after(time)))
         }
     };
     // `sk_stream_wait_close`: until what was sent has been acknowledged, the time is over, or a signal comes; the
     // descriptor is gone, and nothing of it is an error.
     match lingering {
-        Some((key, ends, until)) if !call.deadline_passed() && call.host.net.tcp_lingers(key, ends) => {
+        Some((key, ends, until))
+            if !call.deadline_passed() && call.host.stack_of_mut(key).tcp_lingers(key, ends) =>
+        {
             let block = Block::on(call.host.socket_queue(key)).with_deadline(Some(until));
             block
                 .with_state(CallState::Lingering(Box::new((key, ends, until))))

@@ -42,7 +42,7 @@ impl Call<'_> {
     /// Checks that a process which restricts itself may bind a socket of TCP to a port, or connect it to one: `EACCES`.
     pub(super) fn check_restricted_port(&self, key: SocketKey, name: &[u8], right: u64) -> Result<(), Errno> {
         let Some(domain) = &self.host.processes[self.process.0].restrictions else { return Ok(()) };
-        let socket = &self.host.net.sockets[key.0];
+        let socket = &self.host.stack_of(key).sockets[key.0];
         let least = if socket.domain == c::AF_INET { 16 } else { 24 };
         let of_tcp = matches!(socket.domain, c::AF_INET | c::AF_INET6) && socket.type_ == c::SOCK_STREAM;
         // What is no address of the socket's family fails by itself, and without a family a socket is disconnected.

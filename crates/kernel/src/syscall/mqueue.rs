@@ -169,7 +169,7 @@ pub fn sys_mq_notify(call: &mut Call<'_>) -> SysResult {
                     let FileKind::Socket(key) = call.host.files.open(file).kind else {
                         return Err(Errno::ENOTSOCK);
                     };
-                    if call.host.net.socket(key).domain != c::AF_NETLINK {
+                    if call.host.socket(key).domain != c::AF_NETLINK {
                         return Err(Errno::EINVAL);
                     }
                     Some(Notice::Cookie(file, cookie))

@@ -33,7 +33,6 @@ impl Target {
         }
         let FileKind::Socket(key) = open.kind else { return Err(Errno::ENOTSOCK) };
         let nonblocking = open.is_nonblocking();
-        call.host.use_network_of(key);
         Ok(Target { key, nonblocking })
     }
 }
@@ -68,7 +67,7 @@ fn split_type(type_: i32) -> Result<(i32, i32, bool), Errno> {
 /// A new socket as an open file; it belongs to the caller, as a file that it makes.
 fn open_own(call: &mut Call<'_>, key: SocketKey, flags: i32) -> FileKey {
     let uid = call.host.process(call.process).credentials.fsuid;
-    call.host.net.socket(key).uid = uid;
+    call.host.socket(key).uid = uid;
     let file = call.host.files.open_file(FileKind::Socket(key), flags);
     call.host.own_unnamed(call.process, file);
     file
@@ -82,7 +81,7 @@ pub fn sys_socket(call: &mut Call<'_>) -> SysResult {
     if by_hand {
         call.host.processes.require_for(call.process, NamespaceKind::Net, capability::NET_RAW)?;
     }
-    let key = operations::create(call.host, call.int(0), type_, call.int(2))?;
+    let key = operations::create(call.host, call.network(), (call.int(0), type_, call.int(2)))?;
     let file = open_own(call, key, open_flags);
     call.host.install_fd(call.process, file, cloexec, 0).and_then(done)
 }
@@ -93,7 +92,7 @@ pub fn sys_socketpair(call: &mut Call<'_>) -> SysResult {
     if call.int(0) != c::AF_UNIX {
         // As sockets they are made first.
         if matches!(call.int(0), c::AF_INET | c::AF_INET6) {
-            let key = operations::create(call.host, call.int(0), type_, call.int(2))?;
+            let key = operations::create(call.host, call.network(), (call.int(0), type_, call.int(2)))?;
             call.host.close_socket(key);
         }
         let known = matches!(call.int(0), c::AF_INET | c::AF_INET6 | c::AF_NETLINK);
@@ -162,7 +161,7 @@ pub fn sys_connect(call: &mut Call<'_>) -> SysResult {
     call.check_restricted_port(target.key, &name, ACCESS_NET_CONNECT_TCP)?;
     let again = call.resumed.is_some();
     let (is_unix, queue, timeout) = {
-        let socket = call.host.net.socket(target.key);
+        let socket = call.host.socket(target.key);
         (socket.domain == c::AF_UNIX, target.key.into(), socket.options.send_timeout)
     };
     let would_wait = if is_unix { Errno::EAGAIN } else { Errno::EINPROGRESS };
@@ -181,7 +180,7 @@ pub fn sys_connect(call: &mut Call<'_>) -> SysResult {
 pub fn sys_listen(call: &mut Call<'_>) -> SysResult {
     let target = Target::of(call)?;
     // As an unsigned number, cut to net.core.somaxconn: a negative backlog means the most.
-    let backlog = (call.int(1) as u32).min(call.host.net.sysctls.somaxconn);
+    let backlog = (call.int(1) as u32).min(call.host.stack_of(target.key).sysctls.somaxconn);
     operations::listen(call, target.key, backlog as usize)?;
     done(0)
 }
@@ -209,7 +208,7 @@ fn accept(call: &mut Call<'_>, flags: i32) -> SysResult {
         Attempt::Done(key) => key,
         Attempt::Wait(_) if target.nonblocking => return Err(Errno::EAGAIN),
         Attempt::Wait(queue) => {
-            let timeout = call.host.net.socket(target.key).options.receive_timeout;
+            let timeout = call.host.socket(target.key).options.receive_timeout;
             return wait(call, queue, timeout, Errno::EAGAIN, CallState::Deadline);
         }
     };

@@ -108,7 +108,7 @@ fn send_on(
         match operations::send(call, key, message, *sent) {
             Ok(Attempt::Done(n)) => {
                 *sent += n;
-                if *sent >= message.len || !call.host.net.socket(key).is_stream() {
+                if *sent >= message.len || !call.host.socket(key).is_stream() {
                     return Ok(Attempt::Done(*sent));
                 }
             }
@@ -117,7 +117,7 @@ fn send_on(
             Err(errno) => {
                 if errno == Errno::EPIPE
                     && message.flags & c::MSG_NOSIGNAL == 0
-                    && call.host.net.socket(key).is_stream()
+                    && call.host.socket(key).is_stream()
                 {
                     call.raise_sigpipe();
                 }
@@ -142,7 +142,7 @@ fn send_message(call: &mut Call<'_>, key: SocketKey, message: &OutgoingMessage) 
             if message.flags & c::MSG_DONTWAIT != 0 {
                 return if sent > 0 { done(sent as u64) } else { Err(Errno::EAGAIN) };
             }
-            let timeout = call.host.net.socket(key).options.send_timeout;
+            let timeout = call.host.socket(key).options.send_timeout;
             wait_with_progress(call, queue, timeout, sent, &state)
         }
     }
@@ -159,7 +159,7 @@ fn receive_on(
 ) -> Result<Attempt<ReceivedMessage>, Errno> {
     let all = room.flags & c::MSG_WAITALL != 0
         && room.flags & (c::MSG_PEEK | c::MSG_DONTWAIT) == 0
-        && call.host.net.socket(key).is_stream();
+        && call.host.socket(key).is_stream();
     loop {
         match operations::receive(call, key, room, *got) {
             Ok(Attempt::Done(mut received)) => {
@@ -212,9 +212,9 @@ fn receive_message(
                     n => Ok(Receipt::Message(ReceivedMessage { value: n, ..ReceivedMessage::default() })),
                 };
             }
-            let timeout = call.host.net.socket(key).options.receive_timeout;
+            let timeout = call.host.socket(key).options.receive_timeout;
             // Who waits for no bytes has them however the wait ends (`tcp_recvmsg_locked`).
-            let nothing = room.len == 0 && matches!(call.host.net.socket(key).kind, SocketKind::Tcp(_));
+            let nothing = room.len == 0 && matches!(call.host.socket(key).kind, SocketKind::Tcp(_));
             if nothing && call.deadline_passed() {
                 return Ok(Receipt::Message(ReceivedMessage::default()));
             }
@@ -498,7 +498,7 @@ pub fn sys_sendmmsg(call: &mut Call<'_>) -> SysResult {
                 if flags & c::MSG_DONTWAIT != 0 || call.deadline_passed() {
                     return if at > 0 { done(u64::from(at)) } else { Err(Errno::EAGAIN) };
                 }
-                let timeout = call.host.net.socket(target.key).options.send_timeout;
+                let timeout = call.host.socket(target.key).options.send_timeout;
                 return wait_for_messages(call, queue, timeout, (at, sent), &state);
             }
         }
@@ -563,7 +563,7 @@ pub fn sys_recvmmsg(call: &mut Call<'_>) -> SysResult {
                 let block = Block::on(queue)
                     .with_state(CallState::Messages(at, got as u64, started_deadline))
                     .interrupted(interruption(u64::from(at), None));
-                let timeout = call.host.net.socket(target.key).options.receive_timeout;
+                let timeout = call.host.socket(target.key).options.receive_timeout;
                 return block.with_deadline(timeout.map(|timeout| call.after(timeout))).into();
             }
         }

@@ -182,7 +182,6 @@ impl Host {
         let identity = self.urings.instances[n].personalities.get(&entry.personality).cloned();
         let own = identity.map(|as_whom| std::mem::replace(&mut self.process(process).credentials, as_whom));
         let former = self.caller.replace((thread, process));
-        let network = self.use_network(self.processes[process.0].attributes.namespaces.net);
         let outcome = self.with_file_at(process, fd, held.first, |host| {
             let mut call = Call { host, thread, process, number, args, resumed, staged: None };
             match (entry.op, held.first, held.second, made.message.as_ref()) {
@@ -199,7 +198,6 @@ impl Host {
                 _ => table::dispatch(&mut call),
             }
         });
-        self.use_network(network);
         self.caller = former;
         (self.urings.reading, self.urings.is_worker) = (None, false);
         if let Some(own) = own {

@@ -46,7 +46,7 @@ impl Admin<'_> {
         let socket =
             sockets.into_iter().find(|socket| socket.inode == u64::from(inode)).ok_or(Errno::ENOENT)?;
         let cookie = [request.word(16)?, request.word(20)?];
-        let own = [self.net.sockets[socket.key.0].serial, 0];
+        let own = [socket.serial, 0];
         if cookie != [u32::MAX; 2] && cookie != own {
             return Err(Errno::ESTALE);
         }
@@ -56,11 +56,10 @@ impl Admin<'_> {
     /// `struct unix_diag_msg` with the selected attributes.
     fn unix_diag_message(&self, socket: &UnixSocketInfo, show: u32, to: To) -> Vec<u8> {
         let (sequence, flags, port) = to;
-        let own = &self.net.sockets[socket.key.0];
         let asked = |what: (u32, u16)| show & what.0 != 0;
         let mut message = Message::new(BY_FAMILY, flags, sequence, port)
             .put(&[c::AF_UNIX as u8, socket.type_ as u8, socket.state, 0])
-            .put(&words(&[socket.inode as u32, own.serial, 0]));
+            .put(&words(&[socket.inode as u32, socket.serial, 0]));
         if let Some(name) = socket.name.as_ref().filter(|_| asked(NAME)) {
             message = message.attribute(NAME.1, name);
         }
@@ -80,8 +79,8 @@ impl Admin<'_> {
         }
         if asked(MEMINFO) {
             let sent = if socket.state == LISTEN { 0 } else { socket.send_queue as u32 };
-            let options = &own.options;
-            let values = [0, options.receive_buffer, sent, options.send_buffer, 0, 0, 0, 0, 0];
+            let (receive_buffer, send_buffer) = socket.buffers;
+            let values = [0, receive_buffer, sent, send_buffer, 0, 0, 0, 0, 0];
             message = message.attribute(MEMINFO.1, &words(&values));
         }
         message = message.attribute(SHUTDOWN, &[socket.shut]);

@@ -222,7 +222,7 @@ impl InUse {
 }
 
 /// `/proc/net/sockstat`. Memory is not counted in pages here.
-pub fn proc_net_sockstat(net: &Stack) -> String {
+pub fn proc_net_sockstat(net: &Stack, used: usize) -> String {
     let [v4, v6] = [c::AF_INET, c::AF_INET6].map(|domain| InUse::of(net, domain));
     let waiting = v4.waiting + v6.waiting;
     let (mut all, mut orphans) = (0, 0);
@@ -233,9 +233,8 @@ pub fn proc_net_sockstat(net: &Stack) -> String {
         }
     }
     format!(
-        "sockets: used {}\nTCP: inuse {} orphan {} tw {waiting} alloc {} mem 0\nUDP: inuse {} mem 0\nUDPLITE: inuse {}\nRAW: inuse {}\n\
+        "sockets: used {used}\nTCP: inuse {} orphan {} tw {waiting} alloc {} mem 0\nUDP: inuse {} mem 0\nUDPLITE: inuse {}\nRAW: inuse {}\n\
          FRAG: inuse 0 memory 0\n",
-        net.own_sockets().count(),
         v4.tcp,
         orphans.max(waiting) - waiting,
         all - waiting,

@@ -24,6 +24,7 @@ use crate::host::Host;
 use crate::ids::{FileKey, InodeKey};
 use crate::outcome::{SysResult, done};
 use belljar_linux_abi::Errno;
+use belljar_netstack::Stack;
 use belljar_netstack::conf::InterfaceFileSetting;
 use belljar_netstack::sysctl::Sysctl;
 use belljar_objects::namespaces::NamespaceKind;
@@ -38,6 +39,8 @@ pub enum VirtualFile {
     Text(&'static str),
     /// Made from what the host is and does.
     Host(fn(&mut Host) -> String),
+    /// Made from the stack of the reader's network.
+    Network(fn(&Stack) -> String),
     /// Always the same bytes.
     Bytes(fn() -> Vec<u8>),
     /// A setting: the text last written, at first this one.
@@ -89,14 +92,24 @@ impl Host {
             VirtualFile::Text(text) | VirtualFile::Setting(text) => Ok(text.as_bytes().to_vec()),
             VirtualFile::Bytes(make) => Ok(make()),
             VirtualFile::Host(make) => Ok(make(self).into_bytes()),
-            VirtualFile::Tunable(setting) => Ok(self.net.sysctls.show(setting).into_bytes()),
+            VirtualFile::Network(make) => {
+                let network = self.network_of_caller();
+                Ok(make(self.stack_mut(network)).into_bytes())
+            }
+            VirtualFile::Tunable(setting) => {
+                let network = self.network_of_caller();
+                Ok(self.stack_mut(network).sysctls.show(setting).into_bytes())
+            }
             VirtualFile::Kernel(setting) => Ok(self.kernel_setting(setting).into_bytes()),
             VirtualFile::InterfaceSetting(setting) => {
-                Ok(self.net.interface_setting_text(setting).into_bytes())
+                Ok(self.stack(self.network_of_caller()).interface_setting_text(setting).into_bytes())
             }
-            VirtualFile::Interface(number, file) => {
-                Ok(belljar_linux_net::proc::interface_file(&self.net, number, file).into_bytes())
-            }
+            VirtualFile::Interface(number, file) => Ok(belljar_linux_net::proc::interface_file(
+                self.stack(self.network_of_caller()),
+                number,
+                file,
+            )
+            .into_bytes()),
             VirtualFile::Written(bytes) => Ok(bytes),
             VirtualFile::Process(pid, file) => {
                 self.process_file(self.files.shown_namespace(inode), pid, None, file)
@@ -173,7 +186,8 @@ impl Call<'_> {
             VirtualFile::Setting(_) | VirtualFile::Written(_) => *file = VirtualFile::Written(data),
             VirtualFile::Tunable(setting) => {
                 let setting = *setting;
-                self.host.net.set_sysctl(setting, &data)?;
+                let network = self.network();
+                self.host.stack_mut(network).set_sysctl(setting, &data)?;
             }
             VirtualFile::Kernel(setting) => {
                 let setting = *setting;
@@ -181,7 +195,8 @@ impl Call<'_> {
             }
             VirtualFile::InterfaceSetting(setting) => {
                 let setting = *setting;
-                self.host.net.write_interface_setting(setting, &data)?;
+                let network = self.network();
+                self.host.stack_mut(network).write_interface_setting(setting, &data)?;
             }
             VirtualFile::Process(pid, ProcessFile::Comm) => {
                 let pid = *pid;

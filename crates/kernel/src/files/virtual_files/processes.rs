@@ -148,7 +148,11 @@ impl Host {
                 DirectorySource::Process(pid) => self.is_shown(pid),
                 DirectorySource::Thread(pid, tid) => self.has_thread(pid, tid),
                 DirectorySource::SettingsOf { scope: Scope::Interface(number), .. } => {
-                    let there = self.net.interfaces.get(number).filter(|interface| interface.exists());
+                    let there = self
+                        .stack(self.network_of_caller())
+                        .interfaces
+                        .get(number)
+                        .filter(|interface| interface.exists());
                     let name = self.files.inodes[inode.0].links.first().map(|(_, name)| &name[..]);
                     there.is_some_and(|there| name.is_none_or(|name| name == there.name.as_bytes()))
                 }
@@ -185,7 +189,8 @@ impl Host {
                 None => return Ok(None),
             },
             DirectorySource::InterfaceSettings { v6 } => {
-                let scope = std::str::from_utf8(name).ok().and_then(|name| self.net.setting_scope(name));
+                let stack = self.stack(self.network_of_caller());
+                let scope = std::str::from_utf8(name).ok().and_then(|name| stack.setting_scope(name));
                 let Some(scope) = scope else { return Ok(None) };
                 proc_directory(directory, DirectorySource::SettingsOf { v6, scope })
             }
@@ -268,7 +273,8 @@ impl Host {
                 system_names(path).into_iter().chain(settings).map(String::from).collect()
             }
             DirectorySource::InterfaceSettings { .. } => {
-                let interfaces = self.net.interfaces.iter().filter(|interface| interface.exists());
+                let stack = self.stack(self.network_of_caller());
+                let interfaces = stack.interfaces.iter().filter(|interface| interface.exists());
                 let names = interfaces.map(|interface| interface.name.to_string());
                 ["all", "default"].map(String::from).into_iter().chain(names).collect()
             }
@@ -394,7 +400,7 @@ impl Host {
             FileKind::PipeReader(n) | FileKind::PipeWriter(n) | FileKind::PipeBoth(n) => {
                 format!("pipe:[{}]", n.0).into_bytes()
             }
-            FileKind::Socket(n) => format!("socket:[{}]", socket_inode(&self.net, *n)).into_bytes(),
+            FileKind::Socket(n) => format!("socket:[{}]", socket_inode(self.stack_of(*n), *n)).into_bytes(),
             FileKind::Epoll(_) => anonymous("eventpoll"),
             FileKind::EventFd(_) => anonymous("eventfd"),
             FileKind::Userfault(_) => anonymous("userfaultfd"),

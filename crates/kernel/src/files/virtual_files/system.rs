@@ -1,6 +1,6 @@
 //! Contents of `/proc`, `/sys` and `/etc` about the host as a whole.
 
-use super::VirtualFile::{self, Host as Made, Setting, Text, Tunable};
+use super::VirtualFile::{self, Host as Made, Network, Setting, Text, Tunable};
 use super::{KernelSetting, network};
 use crate::host::Host;
 use crate::ipc::attachments;
@@ -10,7 +10,7 @@ use belljar_linux_net::proc::{self, InterfaceFile};
 use belljar_linux_net::unix::proc_net_unix;
 use belljar_netstack::sysctl::Sysctl;
 use belljar_netstack::udp::Protocol;
-use belljar_netstack::{ETH0, LO};
+use belljar_netstack::{ETH0, LO, Stack};
 use belljar_objects::keys::{KeyCaller, KeyLimit};
 use belljar_objects::namespaces::NamespaceKind;
 use belljar_objects::protected::ProtectedKind;
@@ -29,7 +29,7 @@ pub const ETC_FILES: &[(&str, u32, VirtualFile)] = &[
     ("/etc/hosts", 0o644, Made(network::hosts)),
     ("/etc/machine-id", 0o444, Made(machine_id)),
     ("/etc/nsswitch.conf", 0o644, Text(NSSWITCH)),
-    ("/etc/resolv.conf", 0o644, Made(|host| proc::resolv_conf(&host.net))),
+    ("/etc/resolv.conf", 0o644, Network(proc::resolv_conf)),
     ("/etc/timezone", 0o644, Text("Etc/UTC\n")),
 ];
 
@@ -62,28 +62,28 @@ const FIXED_FILES: &[(&str, u32, VirtualFile)] = &[
     ("/proc/loadavg", 0o444, Made(load_average)),
     ("/proc/meminfo", 0o444, Text(MEMINFO)),
     ("/proc/modules", 0o444, Text("")),
-    ("/proc/net/arp", 0o444, Made(|host| proc::proc_net_arp(&host.net))),
-    ("/proc/net/dev", 0o444, Made(|host| proc::proc_net_dev(&host.net))),
-    ("/proc/net/dev_mcast", 0o444, Made(|host| host.net.proc_net_dev_mcast())),
-    ("/proc/net/if_inet6", 0o444, Made(|host| proc::proc_if_inet6(&host.net))),
-    ("/proc/net/igmp", 0o444, Made(|host| host.net.proc_net_igmp())),
-    ("/proc/net/igmp6", 0o444, Made(|host| proc::proc_igmp6(&host.net))),
-    ("/proc/net/ipv6_route", 0o444, Made(|host| proc::proc_ipv6_route(&host.net))),
-    ("/proc/net/netstat", 0o444, Made(|host| proc::proc_net_netstat(&host.net))),
-    ("/proc/net/packet", 0o444, Made(|host| host.own.proc_net_packet(&host.net))),
-    ("/proc/net/raw", 0o444, Made(|host| proc::proc_net_raw(&host.net))),
-    ("/proc/net/route", 0o444, Made(|host| proc::proc_net_route(&host.net))),
-    ("/proc/net/snmp", 0o444, Made(|host| proc::proc_net_snmp(&host.net))),
-    ("/proc/net/snmp6", 0o444, Made(|host| proc::proc_snmp6(&host.net))),
-    ("/proc/net/sockstat", 0o444, Made(|host| proc::proc_net_sockstat(&host.net))),
-    ("/proc/net/sockstat6", 0o444, Made(|host| proc::proc_net_sockstat6(&host.net))),
-    ("/proc/net/tcp", 0o444, Made(|host| proc::proc_net_tcp(&host.net, c::AF_INET))),
-    ("/proc/net/tcp6", 0o444, Made(|host| proc::proc_net_tcp(&host.net, c::AF_INET6))),
-    ("/proc/net/udp", 0o444, Made(|host| proc::proc_net_udp(&host.net, c::AF_INET, Protocol::Udp))),
-    ("/proc/net/udp6", 0o444, Made(|host| proc::proc_net_udp(&host.net, c::AF_INET6, Protocol::Udp))),
-    ("/proc/net/udplite", 0o444, Made(|host| proc::proc_net_udp(&host.net, c::AF_INET, Protocol::Lite))),
-    ("/proc/net/udplite6", 0o444, Made(|host| proc::proc_net_udp(&host.net, c::AF_INET6, Protocol::Lite))),
-    ("/proc/net/unix", 0o444, Made(|host| proc_net_unix(&host.own.unix_shown(&host.net)))),
+    ("/proc/net/arp", 0o444, Network(proc::proc_net_arp)),
+    ("/proc/net/dev", 0o444, Network(proc::proc_net_dev)),
+    ("/proc/net/dev_mcast", 0o444, Network(Stack::proc_net_dev_mcast)),
+    ("/proc/net/if_inet6", 0o444, Network(proc::proc_if_inet6)),
+    ("/proc/net/igmp", 0o444, Network(Stack::proc_net_igmp)),
+    ("/proc/net/igmp6", 0o444, Network(proc::proc_igmp6)),
+    ("/proc/net/ipv6_route", 0o444, Network(proc::proc_ipv6_route)),
+    ("/proc/net/netstat", 0o444, Network(proc::proc_net_netstat)),
+    ("/proc/net/packet", 0o444, Made(|host| host.own.proc_net_packet(&host.net, host.network_of_caller()))),
+    ("/proc/net/raw", 0o444, Network(proc::proc_net_raw)),
+    ("/proc/net/route", 0o444, Network(proc::proc_net_route)),
+    ("/proc/net/snmp", 0o444, Network(proc::proc_net_snmp)),
+    ("/proc/net/snmp6", 0o444, Network(proc::proc_snmp6)),
+    ("/proc/net/sockstat", 0o444, Made(socket_counts)),
+    ("/proc/net/sockstat6", 0o444, Network(proc::proc_net_sockstat6)),
+    ("/proc/net/tcp", 0o444, Network(|net| proc::proc_net_tcp(net, c::AF_INET))),
+    ("/proc/net/tcp6", 0o444, Network(|net| proc::proc_net_tcp(net, c::AF_INET6))),
+    ("/proc/net/udp", 0o444, Network(|net| proc::proc_net_udp(net, c::AF_INET, Protocol::Udp))),
+    ("/proc/net/udp6", 0o444, Network(|net| proc::proc_net_udp(net, c::AF_INET6, Protocol::Udp))),
+    ("/proc/net/udplite", 0o444, Network(|net| proc::proc_net_udp(net, c::AF_INET, Protocol::Lite))),
+    ("/proc/net/udplite6", 0o444, Network(|net| proc::proc_net_udp(net, c::AF_INET6, Protocol::Lite))),
+    ("/proc/net/unix", 0o444, Made(unix_sockets)),
     ("/proc/partitions", 0o444, Text("major minor  #blocks  name\n\n   8        1   67108864 sda1\n")),
     ("/proc/stat", 0o444, Made(stat)),
     ("/proc/swaps", 0o444, Text("Filename\t\t\t\tType\t\tSize\t\tUsed\t\tPriority\n")),
@@ -348,6 +348,15 @@ fn key_users(host: &mut Host) -> String {
 /// A list that depends on who reads it.
 fn of_caller(host: &mut Host, list: fn(KeyCaller<'_>) -> String) -> String {
     host.caller.map_or_else(String::new, |(thread, process)| list(host.keys_of(thread, process)))
+}
+
+fn socket_counts(host: &mut Host) -> String {
+    let network = host.network_of_caller();
+    proc::proc_net_sockstat(host.stack(network), host.sockets_in(network))
+}
+
+fn unix_sockets(host: &mut Host) -> String {
+    proc_net_unix(&host.own.unix_shown(&host.net, host.network_of_caller()))
 }
 
 fn hostname(host: &mut Host) -> String {

@@ -28,8 +28,9 @@ use std::fmt::Write;
 const SOCK_PACKET: i32 = 10;
 /// `PACKET_AUXDATA`.
 const AUXDATA: i32 = 8;
-/// A new packet socket; whoever makes it may.
-pub fn create(host: &mut Host, type_: i32, protocol: i32) -> Result<SocketKey, Errno> {
+
+/// A new packet socket of a network; the caller has the right.
+pub fn create(host: &mut Host, network: u32, type_: i32, protocol: i32) -> Result<SocketKey, Errno> {
     if type_ != c::SOCK_RAW && type_ != c::SOCK_DGRAM {
         if type_ == SOCK_PACKET {
             host.warn("sockets of type SOCK_PACKET are not supported: programs use SOCK_RAW since 1999");
@@ -37,14 +38,18 @@ pub fn create(host: &mut Host, type_: i32, protocol: i32) -> Result<SocketKey, E
         return Err(Errno::ESOCKTNOSUPPORT);
     }
     let packet = PacketSocket { protocol: (protocol as u16).swap_bytes(), ..PacketSocket::default() };
-    Ok(host.own.add(&mut host.net, c::AF_PACKET, type_, protocol, OwnKind::Packet(Box::new(packet))))
+    let kind = OwnKind::Packet(Box::new(packet));
+    let key = host.own.add(&mut host.net, network, (c::AF_PACKET, type_, protocol), kind);
+    host.count_watchers(network);
+    Ok(key)
 }
 
 pub fn bind(call: &mut Call<'_>, key: SocketKey, raw: &[u8]) -> Result<(), Errno> {
     let name = LinkAddress::parse(raw)?;
+    let network = call.host.net.socket(key).network;
     let interface = match name.index {
         0 => None,
-        index => Some(call.host.net.interface_by_index(index).ok_or(Errno::ENODEV)?),
+        index => Some(call.host.stack(network).interface_by_index(index).ok_or(Errno::ENODEV)?),
     };
     let packet = call.host.own.packet(key);
     if packet.fanout.is_some() {
@@ -54,7 +59,7 @@ pub fn bind(call: &mut Call<'_>, key: SocketKey, raw: &[u8]) -> Result<(), Errno
     if name.protocol != 0 {
         packet.protocol = name.protocol;
     }
-    let up = interface.is_none_or(|interface| call.host.net.interfaces[interface].up);
+    let up = interface.is_none_or(|interface| call.host.stack(network).interfaces[interface].up);
     call.host.net.socket(key).error = if up { None } else { Some(Errno::ENETDOWN) };
     Ok(())
 }
@@ -136,7 +141,7 @@ pub fn local_name(host: &mut Host, key: SocketKey) -> Result<RawAddress, Errno> 
     let (protocol, interface) = (packet.protocol, packet.interface);
     let mut name = LinkAddress { protocol, ..LinkAddress::default() };
     if let Some(number) = interface {
-        let interface = &host.net.interfaces[number];
+        let interface = &host.stack(host.net.sockets[key.0].network).interfaces[number];
         name.index = interface_index(number);
         name.hardware_type = interface.hardware_type();
         name.set_address(&interface.mac);
@@ -168,7 +173,16 @@ pub fn close(host: &mut Host, key: SocketKey) {
     host.drop_rings(key);
     let (packet, fanouts) = host.own.packet_and_groups(key);
     fanouts.leave(key, packet);
-    host.own.remove(&mut host.net, key);
+    let network = host.own.remove(&mut host.net, key).network;
+    host.count_watchers(network);
+}
+
+impl Host {
+    /// Packet sockets look on at a network, or do not any more.
+    fn count_watchers(&mut self, network: u32) {
+        let watchers = self.own.packets_in(&self.net, network).len();
+        self.stack_mut(network).watchers = watchers;
+    }
 }
 
 impl OwnSockets {
@@ -177,9 +191,9 @@ impl OwnSockets {
         self.packet_and_groups(key).0
     }
 
-    /// Memberships for which an interface hears what is not for it, and all groups.
-    pub(in crate::net) fn memberships(&self, net: &Stack, interface: usize) -> (u32, u32) {
-        let sockets = self.packets_in(net).into_iter().filter_map(|key| self.get(key));
+    /// Memberships for which an interface of a network hears what is not for it, and all groups.
+    pub(in crate::net) fn memberships(&self, net: &Stack, (network, interface): (u32, usize)) -> (u32, u32) {
+        let sockets = self.packets_in(net, network).into_iter().filter_map(|key| self.get(key));
         let memberships = sockets.flat_map(|kind| match kind {
             OwnKind::Packet(packet) => &packet.memberships[..],
             _ => &[],
@@ -192,9 +206,13 @@ impl OwnSockets {
         })
     }
 
-    /// An interface goes down: sockets bound to it are told.
-    pub(in crate::net) fn packet_interface_down(&mut self, net: &mut Stack, interface: usize) {
-        for key in self.packets_in(net) {
+    /// An interface of a network goes down: sockets bound to it are told.
+    pub(in crate::net) fn packet_interface_down(
+        &mut self,
+        net: &mut Stack,
+        (network, interface): (u32, usize),
+    ) {
+        for key in self.packets_in(net, network) {
             if self.packet(key).interface == Some(interface) {
                 net.socket(key).error = Some(Errno::ENETDOWN);
                 net.notify_socket(key, EPOLLERR);
@@ -202,10 +220,10 @@ impl OwnSockets {
         }
     }
 
-    /// `/proc/net/packet`.
-    pub(crate) fn proc_net_packet(&self, net: &Stack) -> String {
+    /// `/proc/net/packet` of a network.
+    pub(crate) fn proc_net_packet(&self, net: &Stack, network: u32) -> String {
         let mut text = String::from("sk               RefCnt Type Proto  Iface R Rmem   User   Inode\n");
-        for key in self.packets_in(net) {
+        for key in self.packets_in(net, network) {
             let socket = &net.sockets[key.0];
             let Some(OwnKind::Packet(packet)) = self.get(key) else { continue };
             let index = packet.interface.map_or(0, interface_index);

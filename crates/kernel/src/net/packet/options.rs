@@ -73,7 +73,8 @@ pub fn set_option(call: &mut Call<'_>, key: SocketKey, name: i32, value: &[u8]) 
                 return Err(Errno::EINVAL);
             }
             let (packet, fanouts) = call.host.own.packet_and_groups(key);
-            return fanouts.join(call.host.net.number, (key, packet), number as u32, max);
+            let network = call.host.net.socket(key).network;
+            return fanouts.join(network, (key, packet), number as u32, max);
         }
         VNET_HDR | VNET_HDR_SZ => {
             let len = match (name, number) {
@@ -108,7 +109,8 @@ fn membership(call: &mut Call<'_>, key: SocketKey, name: i32, value: &[u8]) -> R
     if !matches!(kind, MULTICAST | PROMISCUOUS | ALL_GROUPS | UNICAST) {
         return Err(Errno::EINVAL);
     }
-    let interface = call.host.net.interface_by_index(index);
+    let network = call.host.net.socket(key).network;
+    let interface = call.host.stack(network).interface_by_index(index);
     let memberships = &mut call.host.own.packet(key).memberships;
     if name == ADD_MEMBERSHIP {
         memberships.push((interface.ok_or(Errno::ENODEV)?, kind, address));

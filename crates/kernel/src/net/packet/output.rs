@@ -9,6 +9,7 @@ use belljar_linux_abi::{Errno, c};
 use belljar_linux_net::offload;
 use belljar_net::Packet;
 use belljar_netstack::interface::Attachment;
+use belljar_netstack::socket::Socket;
 use belljar_wire::ethernet::{HEADER_LEN, ethertype};
 
 /// Ethertype of IPv6.
@@ -31,7 +32,8 @@ pub(super) fn send(call: &mut Call<'_>, key: SocketKey, message: &OutgoingMessag
             }
         }
     }
-    call.host.net.flush_network();
+    let network = call.host.net.socket(key).network;
+    call.host.stack_mut(network).flush_network();
     Ok(message.len)
 }
 
@@ -43,19 +45,21 @@ impl Host {
         name: Option<LinkAddress>,
         data: Vec<u8>,
     ) -> Result<(), Errno> {
-        let cooked = self.net.socket(key).type_ == c::SOCK_DGRAM;
+        let Socket { network, type_, .. } = *self.net.socket(key);
+        let cooked = type_ == c::SOCK_DGRAM;
         let packet = self.own.packet(key);
         let (interface, protocol) = match &name {
             None => (packet.interface, packet.protocol),
-            Some(name) => (self.net.interface_by_index(name.index), name.protocol),
+            Some(name) => (self.stack(network).interface_by_index(name.index), name.protocol),
         };
         let interface = interface.ok_or(Errno::ENXIO)?;
-        if !self.net.interfaces[interface].up {
+        let net = self.stack_mut(network);
+        if !net.interfaces[interface].up {
             return Err(Errno::ENETDOWN);
         }
-        if let Attachment::Tun(_) = self.net.interfaces[interface].attachment {
+        if let Attachment::Tun(_) = net.interfaces[interface].attachment {
             // There is no header, so there is no difference.
-            return match self.net.transmit(interface, None, data, 0) {
+            return match net.transmit(interface, None, data, 0) {
                 true => Ok(()),
                 false => Err(Errno::ENOBUFS),
             };
@@ -64,7 +68,7 @@ impl Host {
             let to = name.filter(|name| name.halen >= 6).map(|name| name.mac());
             // Without an address as Linux's `eth_header` has it: none.
             let mut frame = to.unwrap_or([0; 6]).to_vec();
-            frame.extend_from_slice(&self.net.interfaces[interface].mac);
+            frame.extend_from_slice(&net.interfaces[interface].mac);
             frame.extend_from_slice(&protocol.to_be_bytes());
             frame.extend_from_slice(&data);
             frame
@@ -74,24 +78,29 @@ impl Host {
         if frame.len() < HEADER_LEN {
             return Err(Errno::EINVAL);
         }
-        if frame.len() > self.net.mtu(interface) + HEADER_LEN {
+        if frame.len() > net.mtu(interface) + HEADER_LEN {
             return Err(Errno::EMSGSIZE);
         }
-        self.send_raw_frame(interface, frame)
+        self.send_raw_frame((network, interface), frame)
     }
 
     /// Puts a frame on an interface as it is; `lo` and the graph take the packet out of it.
-    fn send_raw_frame(&mut self, interface: usize, mut frame: Vec<u8>) -> Result<(), Errno> {
+    fn send_raw_frame(
+        &mut self,
+        (network, interface): (u32, usize),
+        mut frame: Vec<u8>,
+    ) -> Result<(), Errno> {
         let protocol = u16::from_be_bytes([frame[12], frame[13]]);
-        let attachment = self.net.interfaces[interface].attachment;
-        if self.net.interfaces[interface].is_link() {
-            return match self.net.send_framed(interface, Packet::new(frame)) {
+        let net = self.stack_mut(network);
+        let attachment = net.interfaces[interface].attachment;
+        if net.interfaces[interface].is_link() {
+            return match net.send_framed(interface, Packet::new(frame)) {
                 true => Ok(()),
                 false => Err(Errno::ENOBUFS),
             };
         }
         if attachment == Attachment::Graph && protocol == ethertype::ARP {
-            self.answer_for_graph(interface, &frame);
+            self.answer_for_graph((network, interface), &frame);
             return Ok(());
         }
         if protocol != ethertype::IPV4 && protocol != IPV6 || frame.len() < HEADER_LEN + 20 {
@@ -101,7 +110,7 @@ impl Host {
             return Ok(());
         }
         frame.drain(..HEADER_LEN);
-        match self.net.transmit(interface, None, frame, 0) {
+        match self.stack_mut(network).transmit(interface, None, frame, 0) {
             true => Ok(()),
             false => Err(Errno::ENOBUFS),
         }

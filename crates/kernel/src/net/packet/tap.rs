@@ -12,7 +12,7 @@ use belljar_netstack::filter::Metadata;
 use belljar_netstack::interface::Attachment;
 use belljar_netstack::readiness::READABLE;
 use belljar_netstack::shown_frames::graph_mac;
-use belljar_netstack::{PacketDirection, Passed, interface_index};
+use belljar_netstack::{PacketDirection, Passed, Stack, interface_index};
 use belljar_objects::packet_sockets::Frame;
 use belljar_wire::arp;
 use belljar_wire::ethernet::{self, Address};
@@ -32,23 +32,25 @@ pub(super) struct TappedFrame<'a> {
 }
 
 impl Host {
-    /// Shows what passes an interface to packet sockets.
-    pub(crate) fn show_frame(&mut self, passed: &Passed) {
+    /// Shows what passes an interface of a network to packet sockets.
+    pub(crate) fn show_frame(&mut self, network: u32, passed: &Passed) {
         let Passed { at, interface, direction, ref bytes } = *passed;
-        let Some((header, payload)) = self.net.frame_parts(interface, bytes, direction) else { return };
-        self.tap_frame(at, interface, (header, payload), direction);
+        let parts = self.stack(network).frame_parts(interface, bytes, direction);
+        let Some((header, payload)) = parts else { return };
+        self.tap_frame(at, (network, interface), (header, payload), direction);
     }
 
     /// The same for a frame's header and what follows it.
     fn tap_frame(
         &mut self,
         at: SimTime,
-        interface: usize,
+        (network, interface): (u32, usize),
         (header, payload): ([u8; ethernet::HEADER_LEN], &[u8]),
         direction: PacketDirection,
     ) {
         let destination: [u8; 6] = header[..6].try_into().expect("six bytes");
-        let own = self.net.interfaces[interface].mac;
+        let tapped = &self.stack(network).interfaces[interface];
+        let own = tapped.mac;
         let packet_type = match (direction, destination) {
             (PacketDirection::Out, _) => c::PACKET_OUTGOING,
             (_, [0xff, 0xff, 0xff, 0xff, 0xff, 0xff]) => c::PACKET_BROADCAST,
@@ -59,41 +61,47 @@ impl Host {
         let mut from = LinkAddress {
             protocol: u16::from_be_bytes([header[12], header[13]]),
             index: interface_index(interface),
-            hardware_type: self.net.interfaces[interface].hardware_type(),
+            hardware_type: tapped.hardware_type(),
             packet_type,
             ..LinkAddress::default()
         };
         if from.hardware_type != NO_HARDWARE {
             from.set_address(&header[6..12]);
         }
-        let bare = matches!(self.net.interfaces[interface].attachment, Attachment::Tun(_));
+        let bare = matches!(tapped.attachment, Attachment::Tun(_));
         let seen = TappedFrame { direction, interface, header, payload, from, bare };
-        for key in self.own.packets_in(&self.net) {
+        for key in self.own.packets_in(&self.net, network) {
             if self.own.packet(key).fanout.is_none() {
                 self.tap_socket(at, key, &seen);
             }
         }
         if !self.own.fanouts.groups.is_empty() {
-            for key in self.chosen_of_groups(&seen) {
+            for key in self.chosen_of_groups(network, &seen) {
                 self.tap_socket(at, key, &seen);
             }
         }
     }
 
-    /// The sockets that hear a frame for their groups (`PACKET_FANOUT`), one of each.
-    fn chosen_of_groups(&mut self, seen: &TappedFrame<'_>) -> Vec<SocketKey> {
+    /// The sockets of a network that hear a frame for their groups (`PACKET_FANOUT`), one of each.
+    fn chosen_of_groups(&mut self, network: u32, seen: &TappedFrame<'_>) -> Vec<SocketKey> {
         let outgoing = seen.from.packet_type == c::PACKET_OUTGOING;
         let mut fanouts = std::mem::take(&mut self.own.fanouts);
-        let (own, sockets) = (&self.own, &self.net.sockets);
+        let flow_key = self.stack(network).flow_key;
+        let Host { own, net, networks, .. } = self;
+        let Stack { sockets, filter_random, .. } = net;
+        let random = match networks.further.get_mut(&network) {
+            Some(stack) => &mut stack.filter_random,
+            None => filter_random,
+        };
         let hears = |key: SocketKey| match own.get(key) {
             Some(OwnKind::Packet(packet)) => packet.hears(seen.direction, seen.from.protocol, seen.interface),
             _ => false,
         };
         let mut chosen = Vec::new();
         for group in &mut fanouts.groups {
-            if group.listener(self.net.number, outgoing).is_some_and(hears) {
+            if group.listener(network, outgoing).is_some_and(hears) {
                 let room = |key| own.packet_has_room(sockets, key);
-                chosen.push(group.choose(seen.payload, self.net.flow_key, &mut self.net.filter_random, room));
+                chosen.push(group.choose(seen.payload, flow_key, random, room));
             }
         }
         self.own.fanouts = fanouts;
@@ -102,19 +110,19 @@ impl Host {
 
     /// Everybody is on the graph's link: who asks there for a station by ARP, with a frame of its own, is
     /// answered for it.
-    pub(super) fn answer_for_graph(&mut self, interface: usize, frame: &[u8]) {
-        let (now, own) = (self.net.clock.now(), self.net.interfaces[interface].mac);
+    pub(super) fn answer_for_graph(&mut self, (network, interface): (u32, usize), frame: &[u8]) {
+        let (now, own) = (self.net.clock.now(), self.stack(network).interfaces[interface].mac);
         let Some((head, payload)) = frame.split_first_chunk::<{ ethernet::HEADER_LEN }>() else { return };
-        self.tap_frame(now, interface, (*head, payload), PacketDirection::Out);
+        self.tap_frame(now, (network, interface), (*head, payload), PacketDirection::Out);
         let asked = arp::Packet::new_checked(payload).ok().and_then(|packet| arp::Repr::parse(&packet).ok());
         let Some(asked) = asked.filter(|asked| asked.operation == arp::Operation::Request) else { return };
         let target = asked.target_protocol;
-        if asked.sender_protocol.is_unspecified() || self.net.interface_of(target).is_some() {
+        if asked.sender_protocol.is_unspecified() || self.stack(network).interface_of(target).is_some() {
             return;
         }
         let answer = arp_frame(Address(own), &arp_reply(&asked, Address(graph_mac(target))));
         if let Some((head, payload)) = answer.split_first_chunk::<{ ethernet::HEADER_LEN }>() {
-            self.tap_frame(now, interface, (*head, payload), PacketDirection::In);
+            self.tap_frame(now, (network, interface), (*head, payload), PacketDirection::In);
         }
     }
 

@@ -25,13 +25,13 @@ pub fn set_option(
     len: usize,
 ) -> Result<(), Errno> {
     let value = call.read_vec(addr, len.min(VALUE_MAX))?;
-    let Socket { kind, domain, .. } = call.host.net.socket(key);
+    let Socket { kind, domain, .. } = call.host.socket(key);
     match (level, &*kind) {
         (c::IPPROTO_IPV6, _) if *domain == c::AF_INET => Err(Errno::ENOPROTOOPT),
         (c::SOL_SOCKET, _) => socket::set(call, key, name, &value),
-        (c::IPPROTO_TCP, SocketKind::Tcp(_)) => tcp::set(&mut call.host.net, key, name, &value),
+        (c::IPPROTO_TCP, SocketKind::Tcp(_)) => tcp::set(call.host.stack_of_mut(key), key, name, &value),
         (c::IPPROTO_IPV6, SocketKind::Raw(_)) if name == raw::IPV6_CHECKSUM => {
-            raw::set(&mut call.host.net, key, level, name, &value)
+            raw::set(call.host.stack_of_mut(key), key, level, name, &value)
         }
         (
             c::IPPROTO_IP | c::IPPROTO_IPV6,
@@ -49,11 +49,13 @@ pub fn set_option(
             if (level, name) == (c::IPPROTO_IP, c::IP_OPTIONS) && !value.is_empty() {
                 call.host.warn("IP_OPTIONS is accepted without effect");
             }
-            ip::set(&mut call.host.net, key, level, name, &value)
+            ip::set(call.host.stack_of_mut(key), key, level, name, &value)
         }
-        (SOL_UDP | SOL_UDPLITE, SocketKind::Udp(_)) => udp::set(&mut call.host.net, key, name, &value),
+        (SOL_UDP | SOL_UDPLITE, SocketKind::Udp(_)) => {
+            udp::set(call.host.stack_of_mut(key), key, name, &value)
+        }
         (c::SOL_RAW | c::IPPROTO_ICMPV6, SocketKind::Raw(_)) => {
-            raw::set(&mut call.host.net, key, level, name, &value)
+            raw::set(call.host.stack_of_mut(key), key, level, name, &value)
         }
         // As `icmp_filter` of a ping socket, which has none.
         (c::SOL_RAW | c::IPPROTO_ICMPV6, SocketKind::Ping(_)) => Ok(()),
@@ -77,13 +79,13 @@ pub fn get_option(
     (level, name): (i32, i32),
     at: u64,
 ) -> Result<Value, Errno> {
-    let Socket { kind, domain, .. } = call.host.net.socket(key);
+    let Socket { kind, domain, .. } = call.host.socket(key);
     match (level, &*kind) {
         (c::SOL_SOCKET, _) => socket::get(call, key, name),
         (c::IPPROTO_IPV6, _) if *domain == c::AF_INET => Err(Errno::EOPNOTSUPP),
-        (c::IPPROTO_TCP, SocketKind::Tcp(_)) => tcp::get(&mut call.host.net, key, name),
+        (c::IPPROTO_TCP, SocketKind::Tcp(_)) => tcp::get(call.host.stack_of_mut(key), key, name),
         (c::IPPROTO_IPV6, SocketKind::Raw(_)) if name == raw::IPV6_CHECKSUM => {
-            raw::get(&mut call.host.net, key, level, name)
+            raw::get(call.host.stack_of_mut(key), key, level, name)
         }
         (
             c::IPPROTO_IP | c::IPPROTO_IPV6,
@@ -93,12 +95,12 @@ pub fn get_option(
                 // A whole filter is read: it says how many sources there is room for.
                 let mut value = [0; 16];
                 call.read_bytes(at, &mut value)?;
-                multicast::get_filter(&mut call.host.net, key, &value).map(Value::from_vec)
+                multicast::get_filter(call.host.stack_of_mut(key), key, &value).map(Value::from_vec)
             }
-            _ => ip::get(&mut call.host.net, key, level, name),
+            _ => ip::get(call.host.stack_of_mut(key), key, level, name),
         },
         (c::SOL_RAW | c::IPPROTO_ICMPV6, SocketKind::Raw(_)) => {
-            raw::get(&mut call.host.net, key, level, name)
+            raw::get(call.host.stack_of_mut(key), key, level, name)
         }
         (c::SOL_PACKET, SocketKind::Other) if *domain == c::AF_PACKET => {
             packet::get_option(call, key, name, at)

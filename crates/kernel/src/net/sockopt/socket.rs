@@ -38,10 +38,10 @@ pub fn set(call: &mut Call<'_>, key: SocketKey, name: i32, value: &[u8]) -> Resu
     let name = plain(name);
     match name {
         c::SO_BINDTODEVICE => return bind_to_device(call, key, value),
-        c::SO_LINGER => return set_linger(&mut call.host.net.socket(key).options, value),
+        c::SO_LINGER => return set_linger(&mut call.host.socket(key).options, value),
         c::SO_RCVTIMEO | c::SO_SNDTIMEO => {
             let timeout = parse_timeout(value)?;
-            let options = &mut call.host.net.socket(key).options;
+            let options = &mut call.host.socket(key).options;
             let slot =
                 if name == c::SO_RCVTIMEO { &mut options.receive_timeout } else { &mut options.send_timeout };
             *slot = timeout;
@@ -50,7 +50,7 @@ pub fn set(call: &mut Call<'_>, key: SocketKey, name: i32, value: &[u8]) -> Resu
         c::SO_ATTACH_FILTER => return attach_filter(call, key, value),
         c::SO_DETACH_FILTER => {
             to_int(value)?;
-            let options = &mut call.host.net.socket(key).options;
+            let options = &mut call.host.socket(key).options;
             if options.filter_locked {
                 return Err(Errno::EPERM);
             }
@@ -67,13 +67,13 @@ pub fn set(call: &mut Call<'_>, key: SocketKey, name: i32, value: &[u8]) -> Resu
     let number = to_int(value)?;
     let on = number != 0;
     check_right(call, name, number)?;
-    let domain = call.host.net.socket(key).domain;
+    let domain = call.host.socket(key).domain;
     // Linux takes sizes as unsigned; `SO_RCVBUFFORCE` and its kin alone think of those below 0.
     let forced = matches!(name, c::SO_RCVBUFFORCE | c::SO_SNDBUFFORCE);
     let asked = |number: i32| if forced { number.max(0) as u32 } else { number as u32 };
-    let is_tcp = matches!(call.host.net.socket(key).kind, SocketKind::Tcp(_));
-    let [_, receive_max, _, send_max] = call.host.net.sysctls.core_buffers;
-    let options = &mut call.host.net.socket(key).options;
+    let is_tcp = matches!(call.host.socket(key).kind, SocketKind::Tcp(_));
+    let [_, receive_max, _, send_max] = call.host.stack_of_mut(key).sysctls.core_buffers;
+    let options = &mut call.host.socket(key).options;
     match name {
         c::SO_REUSEADDR => options.reuse_address = on,
         c::SO_REUSEPORT if on && !matches!(domain, c::AF_INET | c::AF_INET6) => {
@@ -84,7 +84,7 @@ pub fn set(call: &mut Call<'_>, key: SocketKey, name: i32, value: &[u8]) -> Resu
         c::SO_DONTROUTE => options.dont_route = on,
         c::SO_OOBINLINE => {
             options.out_of_band_inline = on;
-            if is_tcp && let Some(connection) = call.host.net.tcp(key).connection() {
+            if is_tcp && let Some(connection) = call.host.stack_of_mut(key).tcp(key).connection() {
                 connection.set_urgent_inline(on);
             }
         }
@@ -101,40 +101,40 @@ pub fn set(call: &mut Call<'_>, key: SocketKey, name: i32, value: &[u8]) -> Resu
             // A negative number is the most, 0 is 1.
             let low_water = if number < 0 { i32::MAX } else { number.max(1) };
             options.receive_low_water = low_water;
-            if let SocketKind::Tcp(tcp) = &mut call.host.net.socket(key).kind
+            if let SocketKind::Tcp(tcp) = &mut call.host.socket(key).kind
                 && let Some(connection) = tcp.connection()
             {
                 connection.set_receive_low_water(low_water as usize);
-                call.host.net.tcp_pump(key);
+                call.host.stack_of_mut(key).tcp_pump(key);
             }
         }
         c::SO_RCVBUF | c::SO_RCVBUFFORCE => {
             let limit = if name == c::SO_RCVBUF { receive_max } else { i32::MAX as u32 / 2 };
             let bytes = (2 * asked(number).min(limit)).max(MIN_RECEIVE_BUFFER);
             (options.receive_buffer, options.receive_buffer_set) = (bytes, true);
-            if is_tcp && let Some(connection) = call.host.net.tcp(key).connection() {
+            if is_tcp && let Some(connection) = call.host.stack_of_mut(key).tcp(key).connection() {
                 connection.set_receive_buffer(bytes);
-                call.host.net.tcp_pump(key);
+                call.host.stack_of_mut(key).tcp_pump(key);
             }
         }
         c::SO_SNDBUF | c::SO_SNDBUFFORCE => {
             let limit = if name == c::SO_SNDBUF { send_max } else { i32::MAX as u32 / 2 };
             let bytes = (2 * asked(number).min(limit)).max(MIN_SEND_BUFFER);
             (options.send_buffer, options.send_buffer_set) = (bytes, true);
-            if is_tcp && let Some(connection) = call.host.net.tcp(key).connection() {
+            if is_tcp && let Some(connection) = call.host.stack_of_mut(key).tcp(key).connection() {
                 connection.set_send_buffer(bytes);
-                call.host.net.tcp_pump(key);
+                call.host.stack_of_mut(key).tcp_pump(key);
             }
         }
         c::SO_ZEROCOPY => {
-            zero_copy::check_option(call.host.net.socket(key), number)?;
-            keep(&mut call.host.net.socket(key).options, name, number);
+            zero_copy::check_option(call.host.socket(key), number)?;
+            keep(&mut call.host.socket(key).options, name, number);
         }
         // Unlike a name, an index may be that of no interface.
         c::SO_BINDTOIFINDEX => {
             check_rebinding(call, key)?;
             let index = u32::try_from(number).map_err(|_| Errno::EINVAL)?;
-            call.host.net.socket(key).options.bound_device = Some(index).filter(|index| *index != 0);
+            call.host.socket(key).options.bound_device = Some(index).filter(|index| *index != 0);
         }
         // Has had no effect since Linux 2.2.
         c::SO_BSDCOMPAT => {}
@@ -159,17 +159,17 @@ pub fn set(call: &mut Call<'_>, key: SocketKey, name: i32, value: &[u8]) -> Resu
             // As an unsigned number, of which all ones is no limit.
             let rate = (number != -1).then_some(u64::from(number as u32));
             if is_tcp {
-                let tcp = call.host.net.tcp(key);
+                let tcp = call.host.stack_of_mut(key).tcp(key);
                 tcp.options.max_pacing_rate = rate;
                 if let Some(connection) = tcp.connection() {
                     connection.set_max_pacing_rate(rate);
-                    call.host.net.tcp_pump(key);
+                    call.host.stack_of_mut(key).tcp_pump(key);
                 }
             }
         }
         _ => return Err(Errno::ENOPROTOOPT),
     }
-    call.host.net.flush_network();
+    call.host.stack_of_mut(key).flush_network();
     Ok(())
 }
 
@@ -206,11 +206,11 @@ fn keep(options: &mut SocketOptions, name: i32, number: i32) {
 
 fn keep_alive(call: &mut Call<'_>, key: SocketKey, on: bool) {
     let now = call.host.net.clock.local();
-    let SocketKind::Tcp(tcp) = &mut call.host.net.socket(key).kind else { return };
+    let SocketKind::Tcp(tcp) = &mut call.host.socket(key).kind else { return };
     let times = tcp.options.keepalive;
     if let Some(connection) = tcp.connection() {
         connection.set_keepalive(on.then_some(times), now);
-        call.host.net.tcp_pump(key);
+        call.host.stack_of_mut(key).tcp_pump(key);
     }
 }
 
@@ -219,18 +219,19 @@ fn bind_to_device(call: &mut Call<'_>, key: SocketKey, value: &[u8]) -> Result<(
     let device = match &value[..end] {
         [] => None,
         name => {
-            let n = call.host.net.interface_by_name(name).ok_or(Errno::ENODEV)?;
+            let network = call.host.socket(key).network;
+            let n = call.host.stack(network).interface_by_name(name).ok_or(Errno::ENODEV)?;
             Some(interface_index(n))
         }
     };
     check_rebinding(call, key)?;
-    call.host.net.socket(key).options.bound_device = device;
+    call.host.socket(key).options.bound_device = device;
     Ok(())
 }
 
 /// `EPERM` if a socket is bound to an interface already and the caller is not privileged.
 fn check_rebinding(call: &mut Call<'_>, key: SocketKey) -> Result<(), Errno> {
-    if call.host.net.socket(key).options.bound_device.is_some() {
+    if call.host.socket(key).options.bound_device.is_some() {
         call.host.processes.require_for(call.process, NamespaceKind::Net, capability::NET_RAW)?;
     }
     Ok(())
@@ -243,7 +244,7 @@ fn attach_filter(call: &mut Call<'_>, key: SocketKey, value: &[u8]) -> Result<()
     };
     let count = usize::from(u16::from_ne_bytes(*count));
     let at = u64::from_ne_bytes(at.try_into().expect("eight bytes"));
-    if call.host.net.socket(key).options.filter_locked {
+    if call.host.socket(key).options.filter_locked {
         return Err(Errno::EPERM);
     }
     if count == 0 || count > MAX_INSTRUCTIONS {
@@ -252,7 +253,7 @@ fn attach_filter(call: &mut Call<'_>, key: SocketKey, value: &[u8]) -> Result<()
     let bytes = call.read_vec(at, count * Instruction::LEN)?;
     let filter =
         SocketFilter::new(bytes.chunks_exact(Instruction::LEN).map(Instruction::from_bytes).collect())?;
-    let socket = call.host.net.socket(key);
+    let socket = call.host.socket(key);
     socket.options.filter = Some(Arc::new(filter));
     if matches!(socket.kind, SocketKind::Tcp(_)) || socket.domain == c::AF_UNIX {
         call.host.warn("filters on TCP and UNIX sockets are accepted without effect");
@@ -295,8 +296,8 @@ pub fn get(call: &mut Call<'_>, key: SocketKey, name: i32) -> Result<Value, Errn
         c::SO_PEERNAME => return call.host.socket_peer_name(key).map(|name| Value::from_slice(&name)),
         _ => {}
     }
-    let socket = call.host.net.socket(key);
-    let options = &socket.options;
+    let socket = call.host.socket(key);
+    let (options, network) = (&socket.options, socket.network);
     Ok(match name {
         c::SO_TYPE => int(socket.type_),
         c::SO_DOMAIN => int(socket.domain),
@@ -330,7 +331,8 @@ pub fn get(call: &mut Call<'_>, key: SocketKey, name: i32) -> Result<Value, Errn
         c::SO_BINDTODEVICE => match options.bound_device {
             None => Value::new(),
             Some(index) => {
-                let name = call.host.net.interface_by_index(index).map(|n| &call.host.net.interfaces[n].name);
+                let net = call.host.stack(network);
+                let name = net.interface_by_index(index).map(|n| &net.interfaces[n].name);
                 name.map_or("", |name| &**name).bytes().chain([0]).collect()
             }
         },
@@ -369,21 +371,21 @@ pub fn get(call: &mut Call<'_>, key: SocketKey, name: i32) -> Result<Value, Errn
 }
 
 fn take_error(call: &mut Call<'_>, key: SocketKey) -> i32 {
-    let socket = call.host.net.socket(key);
+    let socket = call.host.socket(key);
     if let Err(errno) = socket.take_error() {
         return i32::from(errno.0);
     }
     let SocketKind::Tcp(tcp) = &mut socket.kind else { return 0 };
     let error = tcp.connection().and_then(|connection| connection.take_any_error());
     if error.is_some() {
-        call.host.net.tcp_pump(key);
+        call.host.stack_of_mut(key).tcp_pump(key);
     }
     error.map_or(0, |error| i32::from(errno(error).0))
 }
 
 /// Both autotuned on a connection, unless the program has set them.
 fn receive_buffer(call: &mut Call<'_>, key: SocketKey) -> u32 {
-    let socket = call.host.net.socket(key);
+    let socket = call.host.socket(key);
     match &mut socket.kind {
         SocketKind::Tcp(tcp) => {
             tcp.connection().map_or(socket.options.receive_buffer, |connection| connection.receive_buffer())
@@ -393,7 +395,7 @@ fn receive_buffer(call: &mut Call<'_>, key: SocketKey) -> u32 {
 }
 
 fn send_buffer(call: &mut Call<'_>, key: SocketKey) -> u32 {
-    let socket = call.host.net.socket(key);
+    let socket = call.host.socket(key);
     match &mut socket.kind {
         SocketKind::Tcp(tcp) => {
             tcp.connection().map_or(socket.options.send_buffer, |connection| connection.send_buffer())
@@ -405,7 +407,7 @@ fn send_buffer(call: &mut Call<'_>, key: SocketKey) -> u32 {
 /// `SO_PEERCRED`: nobody in particular for a socket that is not of the UNIX family.
 fn peer_credentials(call: &mut Call<'_>, key: SocketKey) -> Result<Value, Errno> {
     let nobody = Ucred { pid: 0, uid: u32::MAX, gid: u32::MAX };
-    if call.host.net.socket(key).domain != c::AF_UNIX {
+    if call.host.socket(key).domain != c::AF_UNIX {
         return Ok(structure(&nobody));
     }
     let (pid, uid, gid) = unix::peer_credentials(call.host, key)?;

@@ -13,20 +13,20 @@ use belljar_tcp::State;
 
 pub fn shutdown(call: &mut Call<'_>, key: SocketKey, how: i32) -> Result<(), Errno> {
     let now = call.host.net.clock.local();
-    match &mut call.host.net.tcp(key).role {
+    match &mut call.host.stack_of_mut(key).tcp(key).role {
         Role::Idle => {
-            let shut = &mut call.host.net.tcp(key).shut;
+            let shut = &mut call.host.stack_of_mut(key).tcp(key).shut;
             shut.0 |= how != c::SHUT_WR;
             shut.1 |= how != c::SHUT_RD;
-            call.host.net.notify_socket(key, READABLE | WRITABLE | EPOLLHUP | EPOLLRDHUP);
+            call.host.stack_of_mut(key).notify_socket(key, READABLE | WRITABLE | EPOLLHUP | EPOLLRDHUP);
             return Err(Errno::ENOTCONN);
         }
         // Ends the listening; accept fails with EINVAL from then on.
-        Role::Listening(_) if how != c::SHUT_WR => call.host.net.tcp_stop_listening(key),
+        Role::Listening(_) if how != c::SHUT_WR => call.host.stack_of_mut(key).tcp_stop_listening(key),
         Role::Listening(_) => {}
         Role::Connection(connection) => {
             if connection.state() == State::Closed {
-                let tcp = call.host.net.tcp(key);
+                let tcp = call.host.stack_of_mut(key).tcp(key);
                 tcp.disconnecting |= tcp.connecting;
                 return Err(Errno::ENOTCONN);
             }
@@ -38,13 +38,13 @@ pub fn shutdown(call: &mut Call<'_>, key: SocketKey, how: i32) -> Result<(), Err
             }
             // Whoever shuts a connection knows that it is one.
             let opening = matches!(connection.state(), State::SynSent | State::SynReceived);
-            let tcp = call.host.net.tcp(key);
+            let tcp = call.host.stack_of_mut(key).tcp(key);
             tcp.connecting &= opening;
-            call.host.net.tcp_pump(key);
-            call.host.net.notify_socket(key, READABLE | WRITABLE | EPOLLHUP);
+            call.host.stack_of_mut(key).tcp_pump(key);
+            call.host.stack_of_mut(key).notify_socket(key, READABLE | WRITABLE | EPOLLHUP);
         }
     }
-    call.host.net.flush_network();
+    call.host.stack_of_mut(key).flush_network();
     Ok(())
 }
 
@@ -60,7 +60,7 @@ impl Files {
 impl Host {
     /// `sk_send_sigurg`: whoever owns the socket is told of urgent data.
     pub(crate) fn tcp_signal_owner(&mut self, key: SocketKey) {
-        let owner = self.net.socket(key).options.owner;
+        let owner = self.socket(key).options.owner;
         let targets = match owner {
             0 => return,
             group if group < 0 => self.group_members(group.saturating_neg()),

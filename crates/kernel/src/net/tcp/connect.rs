@@ -10,25 +10,25 @@ use belljar_netstack::bind::{bind_to_link, parse_bind};
 use belljar_tcp::State;
 
 pub fn bind(call: &mut Call<'_>, key: SocketKey, address: &[u8]) -> Result<(), Errno> {
-    let (ip, port) = parse_bind(&call.host.net, key, address)?;
-    bind_to_link(&mut call.host.net, key, ip, address);
-    if ip.is_some_and(|ip| call.host.net.is_multipoint(ip)) {
+    let (ip, port) = parse_bind(call.host.stack_of(key), key, address)?;
+    bind_to_link(call.host.stack_of_mut(key), key, ip, address);
+    if ip.is_some_and(|ip| call.host.stack_of_mut(key).is_multipoint(ip)) {
         return Err(Errno::EADDRNOTAVAIL);
     }
     call.host.may_bind_port(call.process, port)?;
-    let tcp = call.host.net.tcp(key);
+    let tcp = call.host.stack_of_mut(key).tcp(key);
     // A connection that has ended has left its port, unless that was chosen (`inet_put_port`).
     let ended = tcp.connection().is_some_and(|connection| connection.state() == State::Closed);
     if ended && !tcp.bound.is_some_and(|bound| bound.port_named) {
-        call.host.net.tcp_give_up_name(key);
-        call.host.net.tcp_bind(key, ip, port)?;
-        call.host.net.tcp(key).is_renamed = true;
+        call.host.stack_of_mut(key).tcp_give_up_name(key);
+        call.host.stack_of_mut(key).tcp_bind(key, ip, port)?;
+        call.host.stack_of_mut(key).tcp(key).is_renamed = true;
         return Ok(());
     }
     if tcp.bound.is_some() || !matches!(tcp.role, Role::Idle) {
         return Err(Errno::EINVAL);
     }
-    call.host.net.tcp_bind(key, ip, port)
+    call.host.stack_of_mut(key).tcp_bind(key, ip, port)
 }
 
 /// The states are those of `__inet_stream_connect` of Linux.
@@ -40,30 +40,34 @@ pub fn connect(
 ) -> Result<Attempt<()>, Errno> {
     let queue = call.host.socket_queue(key);
     let unspecified = address::family(address)? == c::AF_UNSPEC;
-    let tcp = call.host.net.tcp(key);
+    let tcp = call.host.stack_of_mut(key).tcp(key);
     match &mut tcp.role {
         _ if unspecified => {
-            call.host.net.tcp_disconnect(key);
+            call.host.stack_of_mut(key).tcp_disconnect(key);
             Ok(Attempt::Done(()))
         }
         _ if tcp.disconnecting => Err(Errno::EINVAL),
         Role::Listening(_) => Err(Errno::EISCONN),
         Role::Connection(connection) if !tcp.connecting || connection.is_deferred() => Err(Errno::EISCONN),
-        Role::Connection(_) => match call.host.net.tcp_connected(key)? {
+        Role::Connection(_) => match call.host.stack_of_mut(key).tcp_connected(key)? {
             true => Ok(Attempt::Done(())),
             false if again => Ok(Attempt::Wait(queue)),
             false => Err(Errno::EALREADY),
         },
         Role::Idle => {
-            let peer = call.host.net.tcp_peer(key, address)?;
+            let peer = call.host.stack_of_mut(key).tcp_peer(key, address)?;
             if let Some(scope) = address::scope(address) {
-                let device = call.host.net.socket_device(key, peer.ip(), Some(scope))?;
-                call.host.net.socket(key).options.bound_device = device;
+                let device = call.host.stack_of_mut(key).socket_device(key, peer.ip(), Some(scope))?;
+                call.host.socket(key).options.bound_device = device;
             }
-            call.host.net.tcp_connect(key, peer)?;
-            call.host.net.flush_network();
-            let deferred =
-                call.host.net.tcp(key).connection().is_some_and(|connection| connection.is_deferred());
+            call.host.stack_of_mut(key).tcp_connect(key, peer)?;
+            call.host.stack_of_mut(key).flush_network();
+            let deferred = call
+                .host
+                .stack_of_mut(key)
+                .tcp(key)
+                .connection()
+                .is_some_and(|connection| connection.is_deferred());
             Ok(if deferred { Attempt::Done(()) } else { Attempt::Wait(queue) })
         }
     }

@@ -24,33 +24,33 @@ pub(super) fn send(
     let blocking = message.flags & c::MSG_DONTWAIT == 0;
     let begun = done > 0 || call.resumed.is_some();
     let queue = call.host.socket_queue(key);
-    let tcp = call.host.net.tcp(key);
+    let tcp = call.host.stack_of_mut(key).tcp(key);
     let deferred = tcp.connection().is_some_and(|connection| connection.is_deferred());
     if !asked && !deferred {
         return Ok(None);
     }
     if begun {
         // The handshake that this call began, or waits for.
-        let ended = !tcp.connecting || call.host.net.tcp_connected(key)?;
+        let ended = !tcp.connecting || call.host.stack_of_mut(key).tcp_connected(key)?;
         return Ok((!ended).then_some(Attempt::Wait(queue)));
     }
     let unspecified = match &message.name {
         Some(name) => address::family(name)? == c::AF_UNSPEC,
         None => false,
     };
-    if unspecified || call.host.net.fast_open_bits() & bit::CLIENT == 0 {
+    if unspecified || call.host.stack_of_mut(key).fast_open_bits() & bit::CLIENT == 0 {
         return Err(Errno::EOPNOTSUPP);
     }
     let data = call.gather(&message.buffers, 0, message.len.min(SYN_DATA_MAX))?;
-    let tcp = call.host.net.tcp(key);
+    let tcp = call.host.stack_of_mut(key).tcp(key);
     let taken = match &tcp.role {
         Role::Connection(_) if deferred => {
-            let taken = call.host.net.tcp_prepare_fast_open(key, Some(&data));
-            call.host.net.tcp_pump(key);
+            let taken = call.host.stack_of_mut(key).tcp_prepare_fast_open(key, Some(&data));
+            call.host.stack_of_mut(key).tcp_pump(key);
             taken
         }
         Role::Connection(_) if tcp.connecting => {
-            return match call.host.net.tcp_connected(key)? {
+            return match call.host.stack_of_mut(key).tcp_connected(key)? {
                 true => Ok(None),
                 false if blocking => Ok(Some(Attempt::Wait(queue))),
                 false => Err(Errno::EALREADY),
@@ -59,17 +59,17 @@ pub(super) fn send(
         Role::Listening(_) | Role::Connection(_) => return Err(Errno::EISCONN),
         Role::Idle => {
             let name = message.name.as_ref().ok_or(Errno::EINVAL)?;
-            let peer = call.host.net.tcp_peer(key, name)?;
-            call.host.net.tcp_connect_with(key, peer, Some(&data))?
+            let peer = call.host.stack_of_mut(key).tcp_peer(key, name)?;
+            call.host.stack_of_mut(key).tcp_connect_with(key, peer, Some(&data))?
         }
     };
     if blocking
         && taken < message.len
-        && let Some(connection) = call.host.net.tcp(key).connection()
+        && let Some(connection) = call.host.stack_of_mut(key).tcp(key).connection()
     {
         connection.set_write_pending(true);
     }
-    call.host.net.flush_network();
+    call.host.stack_of_mut(key).flush_network();
     match taken {
         0 if blocking => Ok(Some(Attempt::Wait(queue))),
         0 => Err(Errno::EINPROGRESS),

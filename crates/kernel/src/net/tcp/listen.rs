@@ -6,10 +6,10 @@ use crate::net::message::Attempt;
 use belljar_linux_abi::Errno;
 
 pub fn listen(call: &mut Call<'_>, key: SocketKey, backlog: usize) -> Result<(), Errno> {
-    call.host.net.tcp_listen(key, backlog)
+    call.host.stack_of_mut(key).tcp_listen(key, backlog)
 }
 
 pub fn accept(call: &mut Call<'_>, key: SocketKey) -> Result<Attempt<SocketKey>, Errno> {
     let queue = call.host.socket_queue(key);
-    Ok(call.host.net.tcp_accept(key)?.map_or(Attempt::Wait(queue), Attempt::Done))
+    Ok(call.host.stack_of_mut(key).tcp_accept(key)?.map_or(Attempt::Wait(queue), Attempt::Done))
 }

@@ -28,17 +28,21 @@ pub fn send(
     // Only its first part asks for room.
     let told = match message.flags & c::MSG_ZEROCOPY {
         0 => false,
-        _ if done > 0 => call.host.net.socket(key).options.is_kept(c::SO_ZEROCOPY),
-        _ => message.len > 0 && call.host.net.zero_copies(key, message.flags)?,
+        _ if done > 0 => call.host.socket(key).options.is_kept(c::SO_ZEROCOPY),
+        _ => message.len > 0 && call.host.stack_of_mut(key).zero_copies(key, message.flags)?,
     };
     if !told {
         return send_part(call, key, message, done);
     }
-    let before =
-        call.host.net.tcp(key).connection().map_or((0, 0), |c| (c.written_until(), c.unsent_bytes()));
+    let before = call
+        .host
+        .stack_of_mut(key)
+        .tcp(key)
+        .connection()
+        .map_or((0, 0), |c| (c.written_until(), c.unsent_bytes()));
     let attempt = send_part(call, key, message, done)?;
     if matches!(attempt, Attempt::Done(n) if n > 0) {
-        call.host.net.zero_copy_written(key, message.len, done == 0, before);
+        call.host.stack_of_mut(key).zero_copy_written(key, message.len, done == 0, before);
     }
     Ok(attempt)
 }
@@ -57,11 +61,12 @@ fn send_part(
     }
     let now = call.host.net.clock.local();
     let queue = call.host.socket_queue(key);
-    let tcp = call.host.net.tcp(key);
+    let net = call.host.stack_of_mut(key);
+    let tcp = net.tcp(key);
     let (cork, more) = (tcp.options.cork, message.flags & c::MSG_MORE != 0);
     let shut = tcp.shut.1;
     let Some(connection) = tcp.connection() else {
-        call.host.net.socket(key).take_error()?;
+        net.socket(key).take_error()?;
         return Err(Errno::EPIPE);
     };
     if shut {
@@ -70,7 +75,7 @@ fn send_part(
     if !connection.can_send() || (done == 0 && connection.error().is_some()) {
         // What was sent before the error is reported first, the error next time.
         let error = if done == 0 { connection.take_error() } else { connection.error() };
-        call.host.net.tcp_pump(key);
+        net.tcp_pump(key);
         return Err(error.map_or(Errno::EPIPE, errno));
     }
     let opening = matches!(connection.state(), State::SynSent | State::SynReceived);
@@ -85,28 +90,29 @@ fn send_part(
     let room = connection.writable_bytes().clamp(1, CHUNK);
     let mut data = SCRATCH.take();
     let len = call.gather_into(&message.buffers, done as u64, room, &mut data)?;
+    let net = call.host.stack_of_mut(key);
     if more
         && !cork
-        && let Some(connection) = call.host.net.tcp(key).connection()
+        && let Some(connection) = net.tcp(key).connection()
     {
         connection.set_cork(true, now);
     }
-    let sent = call.host.net.tcp_put(key, &data[..len]);
+    let sent = net.tcp_put(key, &data[..len]);
     SCRATCH.set(data);
     if message.flags & c::MSG_OOB != 0
         && sent > 0
-        && let Some(connection) = call.host.net.tcp(key).connection()
+        && let Some(connection) = net.tcp(key).connection()
     {
         connection.mark_urgent();
     }
     if !more
         && !cork
-        && let Some(connection) = call.host.net.tcp(key).connection()
+        && let Some(connection) = net.tcp(key).connection()
     {
         connection.set_cork(false, now);
     }
-    call.host.net.tcp_pump(key);
-    call.host.net.flush_network();
+    net.tcp_pump(key);
+    net.flush_network();
     Ok(if sent == 0 { Attempt::Wait(queue) } else { Attempt::Done(sent) })
 }
 
@@ -123,15 +129,16 @@ pub fn receive(
     if room.flags & c::MSG_OOB != 0 {
         return receive_urgent(call, key, room);
     }
-    let socket = call.host.net.socket(key);
+    let net = call.host.stack_of_mut(key);
+    let socket = net.socket(key);
     let (queue, low_water) = (key.into(), socket.options.receive_low_water.max(1) as usize);
     let wanted = room.len - done;
-    let tcp = call.host.net.tcp(key);
+    let tcp = net.tcp(key);
     let shut = tcp.shut.0;
     let Role::Connection(connection) = &mut tcp.role else {
         let idle = matches!(tcp.role, Role::Idle);
         if idle {
-            call.host.net.socket(key).take_error()?;
+            net.socket(key).take_error()?;
         }
         return if idle && shut {
             Ok(Attempt::Done(ReceivedMessage::default()))
@@ -148,7 +155,7 @@ pub fn receive(
     if readable == 0 {
         let error = if connection.is_ended_by_peer() { None } else { connection.take_error() };
         if let Some(error) = error {
-            call.host.net.tcp_pump(key);
+            net.tcp_pump(key);
             return Err(errno(error));
         }
         return Ok(if closed { Attempt::Done(ReceivedMessage::default()) } else { Attempt::Wait(queue) });
@@ -159,19 +166,20 @@ pub fn receive(
     let n = readable.min(wanted);
     if room.flags & c::MSG_TRUNC != 0 && room.flags & c::MSG_PEEK == 0 {
         let n = connection.discard(n, now);
-        call.host.net.tcp_was_read(key);
+        net.tcp_was_read(key);
         return Ok(Attempt::Done(ReceivedMessage { value: n, ..ReceivedMessage::default() }));
     }
     // Copied out before it is consumed, so that a bad buffer loses nothing.
     copy_out(call, key, room, done, n)?;
     if room.flags & c::MSG_PEEK == 0 {
-        if let Role::Connection(connection) = &mut call.host.net.tcp(key).role {
+        let net = call.host.stack_of_mut(key);
+        if let Role::Connection(connection) = &mut net.tcp(key).role {
             connection.discard(n, now);
             while let Some(spent) = connection.take_spent() {
                 recycle(spent);
             }
         }
-        call.host.net.tcp_was_read(key);
+        net.tcp_was_read(key);
     }
     Ok(Attempt::Done(ReceivedMessage { value: n, ..ReceivedMessage::default() }))
 }
@@ -184,8 +192,10 @@ fn copy_out(
     done: usize,
     n: usize,
 ) -> Result<(), Errno> {
-    let Host { net, machine, spaces, processes, .. } = &mut *call.host;
-    let SocketKind::Tcp(tcp) = &net.sockets[key.0].kind else { return Err(Errno::ENOTCONN) };
+    let Host { net, networks, turn, machine, spaces, processes, .. } = &mut *call.host;
+    let SocketKind::Tcp(tcp) = &networks.stack_of(net, *turn, key).sockets[key.0].kind else {
+        return Err(Errno::ENOTCONN);
+    };
     let Role::Connection(connection) = &tcp.role else { return Err(Errno::ENOTCONN) };
     if let Some(staged) = &mut call.staged {
         connection.received(n).for_each(|piece| staged.extend_from_slice(piece));
@@ -207,7 +217,9 @@ fn receive_urgent(
     room: &Incoming,
 ) -> Result<Attempt<ReceivedMessage>, Errno> {
     let look = room.flags & c::MSG_PEEK != 0;
-    let Role::Connection(connection) = &mut call.host.net.tcp(key).role else { return Err(Errno::EINVAL) };
+    let Role::Connection(connection) = &mut call.host.stack_of_mut(key).tcp(key).role else {
+        return Err(Errno::EINVAL);
+    };
     let closed = connection.is_read_closed();
     match connection.take_urgent(look) {
         UrgentByte::None => Err(Errno::EINVAL),
@@ -221,7 +233,7 @@ fn receive_urgent(
             if room.flags & c::MSG_TRUNC == 0 {
                 call.scatter(&room.buffers, &[byte])?;
             }
-            call.host.net.tcp_pump(key);
+            call.host.stack_of_mut(key).tcp_pump(key);
             Ok(Attempt::Done(ReceivedMessage { value: 1, flags: c::MSG_OOB, ..ReceivedMessage::default() }))
         }
     }

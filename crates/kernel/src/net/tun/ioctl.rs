@@ -31,18 +31,20 @@ impl Call<'_> {
         if request == TUNSETIFF {
             return self.tun_set_interface(n, argument);
         }
-        let tun = &self.host.net.tuns[n];
+        let network = self.host.network_of_tun(n);
+        let net = self.host.stack(network);
+        let tun = &net.tuns[n];
         let interface = tun.interface.ok_or(Errno::EBADFD)?;
         match request {
             TUNGETIFF => {
                 let mut entry = [0u8; 40];
-                let name = &self.host.net.interfaces[interface].name;
+                let name = &net.interfaces[interface].name;
                 entry[..name.len()].copy_from_slice(name.as_bytes());
                 let flags = tun.flags | if tun.persistent { flag::PERSIST } else { 0 };
                 entry[NAME_LEN..NAME_LEN + 2].copy_from_slice(&flags.to_ne_bytes());
                 self.write_bytes(argument, &entry)?;
             }
-            TUNSETPERSIST => self.host.net.tuns[n].persistent = argument != 0,
+            TUNSETPERSIST => self.host.stack_mut(network).tuns[n].persistent = argument != 0,
             TUNSETOFFLOAD if argument & !offload::KNOWN != 0 => return Err(Errno::EINVAL),
             TUNSETOFFLOAD | TUNSETNOCSUM | TUNSETOWNER | TUNSETGROUP => {}
             TUNGETVNETHDRSZ => {
@@ -52,7 +54,7 @@ impl Call<'_> {
             TUNSETVNETHDRSZ => {
                 let len: i32 = self.read(argument)?;
                 let len = usize::try_from(len).ok().filter(|len| *len >= offload::HEADER_LEN);
-                self.host.net.tuns[n].header_len = len.ok_or(Errno::EINVAL)?;
+                self.host.stack_mut(network).tuns[n].header_len = len.ok_or(Errno::EINVAL)?;
             }
             _ => return Err(Errno::EINVAL),
         }
@@ -61,7 +63,8 @@ impl Call<'_> {
 
     fn tun_set_interface(&mut self, n: usize, argument: u64) -> SysResult {
         self.host.processes.require_for(self.process, NamespaceKind::Net, capability::NET_ADMIN)?;
-        if self.host.net.tuns[n].interface.is_some() {
+        let net = self.host.stack(self.host.network_of_tun(n));
+        if net.tuns[n].interface.is_some() {
             return Err(Errno::EINVAL);
         }
         let mut entry = [0u8; 40];
@@ -75,11 +78,11 @@ impl Call<'_> {
         }
         let end = entry[..NAME_LEN].iter().position(|b| *b == 0).unwrap_or(NAME_MAX).min(NAME_MAX);
         let given = std::str::from_utf8(&entry[..end]).map_err(|_| Errno::EINVAL)?.to_owned();
+        let net = self.host.stack(self.host.network_of_tun(n));
         let name = match given.as_str() {
-            "" => self.host.net.free_tun_name(flags),
+            "" => net.free_tun_name(flags),
             // A pattern such as `tun%d`.
             pattern if pattern.contains("%d") => {
-                let net = &self.host.net;
                 let free = |n: &u32| {
                     net.interface_by_name(pattern.replace("%d", &n.to_string()).as_bytes()).is_none()
                 };

@@ -26,43 +26,49 @@ const STRIPPED: u16 = 1;
 impl Host {
     /// The last reference to an end is gone, and with it its interface.
     pub(crate) fn close_tun(&mut self, n: usize) {
-        let tun = self.net.tuns.remove(n);
+        let network = self.network_of_tun(n);
+        let net = self.stack_mut(network);
+        let tun = net.tuns.remove(n);
+        if let Some(interface) = tun.interface.filter(|_| tun.persistent) {
+            let entry = &mut net.interfaces[interface];
+            (entry.attachment, entry.carrier) = (Attachment::Unplugged { tap: tun.is_tap() }, false);
+        }
         self.waits.destroy(WaitQueueId::Tun(n as u32));
         let Some(interface) = tun.interface else { return };
         if tun.persistent {
-            self.net.interfaces[interface].attachment = Attachment::Unplugged { tap: tun.is_tap() };
-            self.net.interfaces[interface].carrier = false;
-            return self.administer(|admin| admin.link_changed(interface));
+            return self.administer(network, |admin| admin.link_changed(interface));
         }
-        self.administer(|admin| admin.remove_interface(interface));
-        self.net.flush_network();
+        self.administer(network, |admin| admin.remove_interface(interface));
+        self.stack_mut(network).flush_network();
     }
 
     /// `TUNSETIFF`: makes an interface, or takes one over that a program has left.
     fn attach_tun(&mut self, n: usize, name: &str, flags: u16) -> Result<(), Errno> {
         let wants_tap = flags & flag::TAP != 0;
         let attachment = if wants_tap { Attachment::Tap(n) } else { Attachment::Tun(n) };
-        let there = self.net.interface_by_name(name.as_bytes());
+        let network = self.network_of_tun(n);
+        let net = self.stack_mut(network);
+        let there = net.interface_by_name(name.as_bytes());
         if there.is_some() && flags & flag::TUN_EXCL != 0 {
             return Err(Errno::EBUSY);
         }
-        let interface = match there.map(|there| (there, self.net.interfaces[there].attachment)) {
+        let interface = match there.map(|there| (there, net.interfaces[there].attachment)) {
             Some((there, Attachment::Unplugged { tap })) if tap == wants_tap => there,
             Some((_, Attachment::Tun(_))) if !wants_tap => return Err(Errno::EBUSY),
             Some((_, Attachment::Tap(_))) if wants_tap => return Err(Errno::EBUSY),
             Some(_) => return Err(Errno::EINVAL),
             None => {
-                let mac = if wants_tap { self.net.random_mac() } else { [0; 6] };
-                self.net.add_virtual(name, attachment, Some(mac), None)
+                let mac = if wants_tap { net.random_mac() } else { [0; 6] };
+                net.add_virtual(name, attachment, Some(mac), None)
             }
         };
-        let entry = &mut self.net.interfaces[interface];
+        let entry = &mut net.interfaces[interface];
         (entry.attachment, entry.carrier) = (attachment, true);
-        let tun = &mut self.net.tuns[n];
+        let tun = &mut net.tuns[n];
         (tun.interface, tun.flags) = (Some(interface), flags & !flag::TUN_EXCL);
         // What was left stays so, whoever comes, until it is said otherwise.
         tun.persistent = there.is_some();
-        self.administer(|admin| admin.link_changed(interface));
+        self.administer(network, |admin| admin.link_changed(interface));
         self.notify_events(WaitQueueId::Tun(n as u32), WRITABLE);
         Ok(())
     }
@@ -72,7 +78,8 @@ impl Call<'_> {
     /// `read(2)`: one packet, cut to the buffer.
     pub(crate) fn read_tun(&mut self, file: FileKey, n: usize, buffers: &GuestBuffers) -> SysResult {
         let nonblocking = self.host.files.open(file).is_nonblocking();
-        let tun = &mut self.host.net.tuns[n];
+        let network = self.host.network_of_tun(n);
+        let tun = &mut self.host.stack_mut(network).tuns[n];
         if tun.interface.is_none() {
             return Err(Errno::EBADFD);
         }
@@ -110,10 +117,12 @@ impl Call<'_> {
     /// `write(2)`: one packet.
     pub(crate) fn write_tun(&mut self, n: usize, buffers: &GuestBuffers) -> SysResult {
         let len = total_len(buffers) as usize;
-        let tun = &self.host.net.tuns[n];
+        let network = self.host.network_of_tun(n);
+        let net = self.host.stack(network);
+        let tun = &net.tuns[n];
         let interface = tun.interface.ok_or(Errno::EBADFD)?;
         let (flags, header_len) = (tun.flags, tun.header_len);
-        if !self.host.net.interfaces[interface].up {
+        if !net.interfaces[interface].up {
             return Err(Errno::EIO);
         }
         let bytes = self.gather(buffers, 0, len)?;
@@ -134,10 +143,11 @@ impl Call<'_> {
             None => vec![rest.to_vec()],
             Some(header) => header.packets(rest, link)?,
         };
+        let net = self.host.stack_mut(network);
         for packet in packets {
-            self.host.net.tun_input(n, packet)?;
+            net.tun_input(n, packet)?;
         }
-        self.host.net.flush_network();
+        net.flush_network();
         done(len as u64)
     }
 }

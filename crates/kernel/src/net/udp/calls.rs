@@ -8,14 +8,14 @@ use belljar_netstack::bind::{bind_to_link, parse_bind};
 use belljar_netstack::readiness::{EPOLLHUP, EPOLLRDHUP, READABLE, WRITABLE};
 
 pub fn bind(call: &mut Call<'_>, key: SocketKey, address: &[u8]) -> Result<(), Errno> {
-    let (ip, port) = parse_bind(&call.host.net, key, address)?;
-    bind_to_link(&mut call.host.net, key, ip, address);
+    let (ip, port) = parse_bind(call.host.stack_of(key), key, address)?;
+    bind_to_link(call.host.stack_of_mut(key), key, ip, address);
     call.host.may_bind_port(call.process, port)?;
-    let udp = call.host.net.udp(key);
+    let udp = call.host.stack_of_mut(key).udp(key);
     if udp.bound.is_some() {
         return Err(Errno::EINVAL);
     }
-    call.host.net.udp_bind(key, ip, port, true)
+    call.host.stack_of_mut(key).udp_bind(key, ip, port, true)
 }
 
 pub fn connect(
@@ -24,15 +24,15 @@ pub fn connect(
     address: &[u8],
     _again: bool,
 ) -> Result<Attempt<()>, Errno> {
-    call.host.net.udp_connect(key, address).map(Attempt::Done)
+    call.host.stack_of_mut(key).udp_connect(key, address).map(Attempt::Done)
 }
 
 /// Takes effect on an unconnected socket too, but says `ENOTCONN`, as Linux does.
 pub fn shutdown(call: &mut Call<'_>, key: SocketKey, how: i32) -> Result<(), Errno> {
-    let udp = call.host.net.udp(key);
+    let udp = call.host.stack_of_mut(key).udp(key);
     udp.read_closed |= how != c::SHUT_WR;
     udp.write_closed |= how != c::SHUT_RD;
     let connected = udp.peer.is_some();
-    call.host.net.notify_socket(key, READABLE | WRITABLE | EPOLLHUP | EPOLLRDHUP);
+    call.host.stack_of_mut(key).notify_socket(key, READABLE | WRITABLE | EPOLLHUP | EPOLLRDHUP);
     if connected { Ok(()) } else { Err(Errno::ENOTCONN) }
 }

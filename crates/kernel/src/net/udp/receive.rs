@@ -25,11 +25,12 @@ pub fn receive(
     if room.flags & c::MSG_ERRQUEUE != 0 {
         return error_queue::receive(call, key, room);
     }
-    let socket = call.host.net.socket(key);
+    let net = call.host.stack_of_mut(key);
+    let socket = net.socket(key);
     let (domain, queue, timestamp) = (socket.domain, key.into(), socket.options.timestamp);
     socket.take_error()?;
     let peek = room.flags & c::MSG_PEEK != 0;
-    let udp = call.host.net.udp(key);
+    let udp = net.udp(key);
     let Some(datagram) = udp.queue.pop_front() else {
         // Without waiting, nothing finds out that it is shut.
         let ended = udp.read_closed && room.flags & c::MSG_DONTWAIT == 0;
@@ -48,12 +49,13 @@ pub fn receive(
     }
     if room.control_room > 0 {
         let epoch = call.host.net.clock.realtime_ns() - call.host.net.clock.now().as_nanos();
-        let own = call.host.net.own_address(datagram.interface, datagram.destination);
-        let udp = call.host.net.udp(key);
+        let own = call.host.stack_of_mut(key).own_address(datagram.interface, datagram.destination);
+        let udp = call.host.stack_of_mut(key).udp(key);
         received.control = control_messages(&datagram, udp, timestamp, epoch, own);
     }
-    call.host.net.socket(key).options.last_arrival = Some(datagram.arrived);
-    let udp = call.host.net.udp(key);
+    let net = call.host.stack_of_mut(key);
+    net.socket(key).options.last_arrival = Some(datagram.arrived);
+    let udp = net.udp(key);
     if peek {
         udp.queue.push_front(datagram);
     } else {
@@ -62,7 +64,7 @@ pub fn receive(
             udp.queue.clear();
         }
         udp.queued_charge = udp.queued_charge.saturating_sub(charge(datagram.packet.len()));
-        call.host.net.recycle_buffer(datagram.packet);
+        net.recycle_buffer(datagram.packet);
     }
     stored.map(|()| Attempt::Done(received))
 }

@@ -16,25 +16,26 @@ pub fn send(
     message: &OutgoingMessage,
     _done: usize,
 ) -> Result<Attempt<usize>, Errno> {
+    let net = call.host.stack_of_mut(key);
     // Whatever becomes of the message.
-    if call.host.net.udp(key).bound.is_none() {
-        call.host.net.udp_bind(key, None, 0, false).map_err(|_| Errno::EAGAIN)?;
+    if net.udp(key).bound.is_none() {
+        net.udp_bind(key, None, 0, false).map_err(|_| Errno::EAGAIN)?;
     }
     if message.flags & c::MSG_OOB != 0 {
         return Err(Errno::EOPNOTSUPP);
     }
-    let socket = call.host.net.socket(key);
+    let socket = net.socket(key);
     let (queue, send_buffer, domain) = (key.into(), socket.options.send_buffer, socket.domain);
     if domain == c::AF_INET && message.len > 0xffff {
         return Err(Errno::EMSGSIZE);
     }
     // What is being collected goes where its first part was to go.
-    let collecting = call.host.net.udp(key).corked.is_some();
+    let collecting = net.udp(key).corked.is_some();
     let destination = match &message.name {
-        Some(raw) if !collecting => named_destination(&mut call.host.net, key, raw)?,
+        Some(raw) if !collecting => named_destination(net, key, raw)?,
         _ => None,
     };
-    let udp = call.host.net.udp(key);
+    let udp = net.udp(key);
     // Only an address that is given: one may be connected to port 0. What a socket of IPv6 sends to a peer of
     // IPv4 goes as if that were given.
     let given =
@@ -52,46 +53,47 @@ pub fn send(
     let by = CmsgContext { v6: domain == c::AF_INET6, over_v4, udp: true };
     let mut options = if collecting { SendOptions::default() } else { message.send_options(by)? };
     if let Some(to) = to {
-        call.host.net.check_given(key, to.ip(), &options)?;
+        net.check_given(key, to.ip(), &options)?;
     }
     options.segment.get_or_insert(segment);
     let scope = message.name.as_ref().and_then(|raw| address::scope(raw));
     options.interface = options.interface.or(scope);
     if more || collecting {
-        let to = call.host.net.udp(key).corked.as_ref().map(|(to, ..)| *to).or(to);
+        let to = net.udp(key).corked.as_ref().map(|(to, ..)| *to).or(to);
         check_length(to, message.len)?;
-        let told = call.host.net.zero_copies(key, message.flags)?;
-        check_may_send(&mut call.host.net, key)?;
+        let told = net.zero_copies(key, message.flags)?;
+        check_may_send(net, key)?;
         return send_corked(call, key, message, (to, options), (more, told));
     }
     let destination = to.ok_or(Errno::EDESTADDRREQ)?;
-    let route = call.host.net.udp_route(key, destination, &options)?;
+    let route = net.udp_route(key, destination, &options)?;
     if peer.is_none() {
-        call.host.net.prefetch_ident(route.source, route.destination, c::IPPROTO_UDP as u8);
+        net.prefetch_ident(route.source, route.destination, c::IPPROTO_UDP as u8);
     }
     if let Err(too_long) = check_length(to, message.len) {
-        let mtu = call.host.net.sending_mtu(key, &route);
-        call.host.net.queue_too_long(key, destination, mtu);
+        let mtu = net.sending_mtu(key, &route);
+        net.queue_too_long(key, destination, mtu);
         return Err(too_long);
     }
-    let told = call.host.net.zero_copies(key, message.flags)?;
-    check_may_send(&mut call.host.net, key)?;
-    if call.host.net.udp(key).sending_charge >= send_buffer {
+    let told = net.zero_copies(key, message.flags)?;
+    check_may_send(net, key)?;
+    if net.udp(key).sending_charge >= send_buffer {
         return Ok(Attempt::Wait(queue));
     }
     let start = header_len(route.destination) + HEADER_LEN;
-    let mut packet = call.host.net.packet_buffer();
+    let mut packet = net.packet_buffer();
     packet.resize(start + message.len, 0);
     let mut at = start;
     for (addr, len) in &message.buffers {
         call.read_bytes(*addr, &mut packet[at..at + *len as usize])?;
         at += *len as usize;
     }
+    let net = call.host.stack_of_mut(key);
     if told {
-        call.host.net.zero_copy_begins(key);
+        net.zero_copy_begins(key);
     }
-    call.host.net.udp_transmit(key, &route, destination.port(), packet, &options)?;
-    call.host.net.flush_network();
+    net.udp_transmit(key, &route, destination.port(), packet, &options)?;
+    net.flush_network();
     Ok(Attempt::Done(message.len))
 }
 
@@ -105,7 +107,7 @@ fn send_corked(
     (more, told): (bool, bool),
 ) -> Result<Attempt<usize>, Errno> {
     let data = call.gather(&message.buffers, 0, message.len)?;
-    let udp = call.host.net.udp(key);
+    let udp = call.host.stack_of_mut(key).udp(key);
     if udp.corked.is_none() {
         let destination = destination.ok_or(Errno::EDESTADDRREQ)?;
         udp.corked = Some((destination, options, Vec::new()));
@@ -121,10 +123,10 @@ fn send_corked(
         collected.extend_from_slice(&data);
     }
     if told {
-        call.host.net.zero_copy_begins(key);
+        call.host.stack_of_mut(key).zero_copy_begins(key);
     }
     if !more {
-        call.host.net.udp_uncork(key)?;
+        call.host.stack_of_mut(key).udp_uncork(key)?;
     }
     Ok(Attempt::Done(message.len))
 }

@@ -1,5 +1,6 @@
 //! Making connections: `listen`, `connect`, `accept`.
 
+use super::names::name_space;
 use super::{ARRIVED, PeerCredentials, PeerRef, ROOM, Role, UnixAddress, new_socket};
 use crate::call::Call;
 use crate::host::Host;
@@ -48,7 +49,7 @@ fn connect_datagrams(
     key: SocketKey,
     address: UnixAddress,
 ) -> Result<Attempt<()>, Errno> {
-    let target = call.host.find_unix(call.process, &address, c::SOCK_DGRAM)?;
+    let target = call.host.find_unix(call.process, &address, key)?;
     if !may_send(call.host, key, target) {
         return Err(Errno::EPERM);
     }
@@ -97,8 +98,8 @@ fn set_destination(host: &mut Host, key: SocketKey, target: Option<SocketKey>, a
 }
 
 fn connect_stream(call: &mut Call<'_>, key: SocketKey, address: &UnixAddress) -> Result<Attempt<()>, Errno> {
-    let type_ = call.host.net.socket(key).type_;
-    let listener = call.host.find_unix(call.process, address, type_)?;
+    let (network, type_) = name_space(&call.host.net, key);
+    let listener = call.host.find_unix(call.process, address, key)?;
     let listening = call.host.own.unix(listener);
     if !matches!(listening.role, Role::Listening { .. }) || listening.shut_read {
         return Err(Errno::ECONNREFUSED);
@@ -114,7 +115,7 @@ fn connect_stream(call: &mut Call<'_>, key: SocketKey, address: &UnixAddress) ->
     }
     let credentials = PeerCredentials::of(call);
     let host = &mut *call.host;
-    let child = new_socket(host, type_);
+    let child = new_socket(host, network, type_);
     host.net.socket(child).options = host.net.socket(listener).options.clone();
     let (client_ref, child_ref) = (PeerRef::to(&host.net, key), PeerRef::to(&host.net, child));
     let listener_file = host.own.unix(listener).file;

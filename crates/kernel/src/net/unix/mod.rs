@@ -73,8 +73,8 @@ impl OwnSockets {
     }
 }
 
-/// `socket(2)`.
-pub fn create(host: &mut Host, type_: i32, protocol: i32) -> Result<SocketKey, Errno> {
+/// `socket(2)`, in a network.
+pub fn create(host: &mut Host, network: u32, type_: i32, protocol: i32) -> Result<SocketKey, Errno> {
     if protocol != 0 && protocol != c::AF_UNIX {
         return Err(Errno::EPROTONOSUPPORT);
     }
@@ -84,18 +84,19 @@ pub fn create(host: &mut Host, type_: i32, protocol: i32) -> Result<SocketKey, E
         c::SOCK_RAW => c::SOCK_DGRAM,
         _ => return Err(Errno::ESOCKTNOSUPPORT),
     };
-    Ok(new_socket(host, type_))
+    Ok(new_socket(host, network, type_))
 }
 
-fn new_socket(host: &mut Host, type_: i32) -> SocketKey {
-    host.own.add(&mut host.net, c::AF_UNIX, type_, 0, OwnKind::Unix(Box::default()))
+fn new_socket(host: &mut Host, network: u32, type_: i32) -> SocketKey {
+    host.own.add(&mut host.net, network, (c::AF_UNIX, type_, 0), OwnKind::Unix(Box::default()))
 }
 
 /// `socketpair(2)`.
 pub fn create_pair(call: &mut Call<'_>, type_: i32, protocol: i32) -> Result<(SocketKey, SocketKey), Errno> {
     let credentials = PeerCredentials::of(call);
+    let network = call.network();
     let host = &mut *call.host;
-    let (a, b) = (create(host, type_, protocol)?, create(host, type_, protocol)?);
+    let (a, b) = (create(host, network, type_, protocol)?, create(host, network, type_, protocol)?);
     for (own, other) in [(a, b), (b, a)] {
         let peer = PeerRef::to(&host.net, other);
         let connected = host.net.socket(own).type_ != c::SOCK_DGRAM;

@@ -49,7 +49,7 @@ pub fn bind(call: &mut Call<'_>, key: SocketKey, raw: &[u8]) -> Result<(), Errno
 }
 
 /// The abstract names that a socket's is one of: of its network, and of its type.
-fn name_space(net: &Stack, key: SocketKey) -> (u32, i32) {
+pub(super) fn name_space(net: &Stack, key: SocketKey) -> (u32, i32) {
     let socket = &net.sockets[key.0];
     (socket.network, socket.type_)
 }
@@ -76,17 +76,18 @@ impl OwnSockets {
 }
 
 impl Host {
-    /// The socket with this name, seen from `process`. `ECONNREFUSED` if nobody has it (any more),
+    /// The socket with this name, seen from `process`, for a socket of the same network and type. `ECONNREFUSED` if nobody has it (any more),
     /// `EPROTOTYPE` if it is of another type, or what the walk to its path fails with.
     pub(super) fn find_unix(
         &mut self,
         process: ProcessKey,
         address: &UnixAddress,
-        type_: i32,
+        seeker: SocketKey,
     ) -> Result<SocketKey, Errno> {
+        let (network, type_) = name_space(&self.net, seeker);
         let bound = match address {
             UnixAddress::Abstract(name) => {
-                self.own.unix_names.in_abstract.get(&(self.net.number, type_, name.clone())).copied()
+                self.own.unix_names.in_abstract.get(&(network, type_, name.clone())).copied()
             }
             UnixAddress::Path(path) => {
                 let inode = self.find_socket_node(process, path)?;

@@ -87,7 +87,7 @@ fn send_stream(
 /// Where a datagram goes: the address given, or the peer.
 fn destination(call: &mut Call<'_>, key: SocketKey, named: Option<UnixAddress>) -> Result<SocketKey, Errno> {
     let target = match named {
-        Some(address) => call.host.find_unix(call.process, &address, c::SOCK_DGRAM)?,
+        Some(address) => call.host.find_unix(call.process, &address, key)?,
         None => {
             call.host.own.unix(key).peer.ok_or(Errno::ENOTCONN)?;
             match call.host.own.unix_peer(&call.host.net, key) {

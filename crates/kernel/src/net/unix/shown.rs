@@ -9,9 +9,9 @@ use belljar_linux_net::unix::UnixSocketInfo;
 use belljar_netstack::{SocketKey, Stack};
 
 impl OwnSockets {
-    /// All UNIX sockets.
-    pub(crate) fn unix_shown(&self, net: &Stack) -> Vec<UnixSocketInfo> {
-        let here = |key: SocketKey| net.sockets[key.0].network == net.number;
+    /// All UNIX sockets of a network.
+    pub(crate) fn unix_shown(&self, net: &Stack, network: u32) -> Vec<UnixSocketInfo> {
+        let here = |key: SocketKey| net.sockets[key.0].network == network;
         let keys = self.iter().filter(|(key, kind)| here(*key) && matches!(kind, OwnKind::Unix(_)));
         let keys: Vec<SocketKey> = keys.map(|(key, _)| key).collect();
         let embryos: Vec<SocketKey> = keys.iter().flat_map(|key| self.unix_waiting(*key)).collect();
@@ -46,7 +46,8 @@ impl OwnSockets {
             _ => (super::readable(net, self, key).unwrap_or(0), socket.charged),
         };
         UnixSocketInfo {
-            key,
+            serial: common.serial,
+            buffers: (common.options.receive_buffer, common.options.send_buffer),
             type_: common.type_,
             state,
             inode: inode(key),
