@@ -6,7 +6,7 @@ use crate::ids::{FileKey, MmKey, ProcessKey, ThreadKey};
 use crate::mm::AddressSpace;
 use crate::net::networks::Networks;
 use crate::net::own::OwnSockets;
-use crate::process::{PidMap, Process, Processes, WaitStatus};
+use crate::process::{Process, Processes, WaitStatus};
 use crate::thread::Thread;
 use crate::timer::{TimerAction, TimerId, TimerQueue};
 use belljar_base::activity::Board;
@@ -22,6 +22,7 @@ use belljar_objects::sysv::SysvIpc;
 use belljar_strace::Strace;
 use belljar_tasks::futexes::FutexTable;
 use belljar_tasks::scheduler::Scheduler;
+use belljar_tasks::threads::Threads;
 use belljar_tasks::waits::WaitTable;
 use belljar_uring::instance::Urings;
 use slab::Slab;
@@ -203,7 +204,7 @@ pub struct Host {
     /// The number of the stack beside the first whose turn it is; 0 if none has it: see `net::networks`.
     pub(crate) turn: u32,
     pub(crate) timers: TimerQueue<TimerAction>,
-    pub(crate) threads: Slab<Thread>,
+    pub(crate) threads: Threads,
     pub(crate) processes: Processes,
     pub(crate) spaces: Slab<AddressSpace>,
     pub(crate) waits: WaitTable,
@@ -222,8 +223,6 @@ pub struct Host {
     /// Sockets of families that are not the stack's.
     pub(crate) own: OwnSockets,
     pub(crate) config: HostConfig,
-    pub(crate) tids: PidMap<ThreadKey>,
-    pub(crate) pids: PidMap<ProcessKey>,
     /// Number of address spaces in each slot: a forked child is in its parent's until it executes.
     pub(crate) slots_in_use: Map<u32, u32>,
     pub(crate) futexes: FutexTable,
@@ -279,11 +278,9 @@ impl Host {
             machine,
             timers: TimerQueue::default(),
             waits: WaitTable::default(),
-            threads: Slab::new(),
+            threads: Threads::default(),
             processes: Processes::default(),
             spaces: Slab::new(),
-            tids: PidMap::new(),
-            pids: PidMap::new(),
             next_pid: FIRST_PID,
             slots_in_use: Default::default(),
             scheduler: Scheduler::default(),
@@ -392,7 +389,9 @@ impl Host {
         *self.warnings.entry(what.into()).or_default() += 1;
     }
     pub(crate) fn allocate_pid(&mut self) -> i32 {
-        while self.pids.contains_key(&self.next_pid) || self.tids.contains_key(&self.next_pid) {
+        while self.processes.by_pid.contains_key(&self.next_pid)
+            || self.threads.by_tid.contains_key(&self.next_pid)
+        {
             self.next_pid += 1;
         }
         let pid = self.next_pid;

@@ -54,7 +54,7 @@ impl Host {
         }
         self.processes.time_namespaces = Default::default();
         self.processes.namespaces = Default::default();
-        self.pids.clear();
+        self.processes.by_pid.clear();
         self.scheduler.clear();
         self.debuggers.forget_threads();
         self.ended_tracees.clear();

@@ -183,7 +183,8 @@ impl Host {
             {
                 let regs = self.machine.regs_mut(self.threads[key.0].context);
                 regs.rip -= if aux { RDTSCP_LEN } else { RDTSC_LEN };
-                self.raise_fault(
+                self.threads.raise_fault(
+                    &mut self.processes,
                     key,
                     Fault {
                         signal: c::SIGSEGV,
@@ -220,7 +221,7 @@ impl Host {
                 if of_page && mm.is_some_and(|mm| self.spaces[mm.0].is_guarded(fault.addr)) {
                     fault.code = SEGV_MAPERR;
                 }
-                self.raise_fault(key, fault);
+                self.threads.raise_fault(&mut self.processes, key, fault);
                 Step::Continue
             }
             Exit::Preempted => {

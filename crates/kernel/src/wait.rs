@@ -34,7 +34,7 @@ impl Host {
             state: block.state,
             if_interrupted: block.if_interrupted,
         });
-        if self.has_deliverable_signal(key) {
+        if self.threads.has_deliverable_signal(&self.processes, key) {
             self.interrupt(key);
         }
     }

@@ -26,7 +26,7 @@ impl Host {
 
     /// The calls that the threads of a process wait in, each once, that of the oldest first; none if it has ended.
     pub fn waits_of(&self, pid: i32) -> Vec<&'static str> {
-        let Some(process) = self.pids.get(&pid) else { return Vec::new() };
+        let Some(process) = self.processes.by_pid.get(&pid) else { return Vec::new() };
         let mut calls = Vec::new();
         for key in &self.processes[process.0].threads {
             let thread = &self.threads[key.0];

@@ -11,12 +11,15 @@
 
 pub mod children;
 pub mod futexes;
+pub mod groups;
 pub mod limits;
 pub mod namespaces;
 pub mod outcome;
+pub mod pending;
 pub mod process;
 pub mod rights;
 pub mod scheduler;
 pub mod spin;
 pub mod thread;
+pub mod threads;
 pub mod waits;

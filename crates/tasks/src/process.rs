@@ -122,6 +122,8 @@ pub type PidMap<K> = Map<i32, K>;
 #[derive(Debug, Default)]
 pub struct Processes {
     all: Slab<Process>,
+    /// Their keys by process id.
+    pub by_pid: PidMap<ProcessKey>,
     /// Time namespaces.
     pub time_namespaces: TimeNamespaces,
     /// Other namespaces.

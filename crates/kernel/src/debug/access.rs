@@ -24,7 +24,7 @@ pub struct DebugThread {
 impl Host {
     /// The threads of a process, the oldest first.
     pub fn debug_threads(&self, pid: i32) -> Vec<DebugThread> {
-        let Some(process) = self.pids.get(&pid) else { return Vec::new() };
+        let Some(process) = self.processes.by_pid.get(&pid) else { return Vec::new() };
         let threads = self.processes[process.0].threads.iter().map(|key| &self.threads[key.0]);
         let describe = |thread: &crate::thread::Thread| {
             let name = String::from_utf8_lossy(&thread.comm);
@@ -43,13 +43,13 @@ impl Host {
 
     /// The registers of a thread.
     pub fn debug_regs(&self, tid: i32) -> Option<Regs> {
-        let thread = self.tids.get(&tid)?;
+        let thread = self.threads.by_tid.get(&tid)?;
         Some(*self.machine.regs(self.threads[thread.0].context))
     }
 
     /// The number of the call that a thread waits in.
     pub fn debug_call(&self, tid: i32) -> Option<u64> {
-        let thread = &self.threads[self.tids.get(&tid)?.0];
+        let thread = &self.threads[self.threads.by_tid.get(&tid)?.0];
         let waits = thread.blocked_state().is_some() || thread.continuation.is_some();
         waits.then(|| self.machine.regs(thread.context).rax)
     }
@@ -57,7 +57,7 @@ impl Host {
     /// Changes the registers of a thread. `EBUSY` while it waits in a call, `EIO` for bases of FS and GS that are no
     /// addresses of user space.
     pub fn debug_set_regs(&mut self, tid: i32, regs: &Regs) -> Result<(), Errno> {
-        let thread = self.tids.get(&tid).ok_or(Errno::ESRCH)?;
+        let thread = self.threads.by_tid.get(&tid).ok_or(Errno::ESRCH)?;
         let thread = &self.threads[thread.0];
         let context = thread.context;
         if self.machine.regs(context) == regs {
@@ -75,7 +75,7 @@ impl Host {
 
     /// The vector and floating-point state of a thread, as [`xstate`](belljar_machine::Platform::xstate).
     pub fn debug_xstate(&self, tid: i32) -> Option<Vec<u8>> {
-        let thread = self.tids.get(&tid)?;
+        let thread = self.threads.by_tid.get(&tid)?;
         let mut state = Vec::new();
         self.machine.xstate(self.threads[thread.0].context, &mut state);
         Some(state)
@@ -83,7 +83,7 @@ impl Host {
 
     /// Changes that state.
     pub fn debug_set_xstate(&mut self, tid: i32, state: &[u8]) {
-        if let Some(thread) = self.tids.get(&tid) {
+        if let Some(thread) = self.threads.by_tid.get(&tid) {
             self.machine.set_xstate(self.threads[thread.0].context, state);
         }
     }
@@ -151,7 +151,7 @@ impl Host {
 
     /// The file that a process runs, as this machine has it.
     pub fn debug_executable(&mut self, pid: i32) -> Option<PathBuf> {
-        let process = *self.pids.get(&pid)?;
+        let process = *self.processes.by_pid.get(&pid)?;
         let path = self.processes[process.0].exe.clone();
         let follow = crate::files::tree::Walk::FOLLOW;
         let inode = self.resolve(process, c::AT_FDCWD, &path, follow).ok()?.inode().ok()?;
@@ -173,7 +173,7 @@ impl Host {
     }
 
     fn debug_mm(&self, pid: i32) -> Option<MmKey> {
-        self.processes[self.pids.get(&pid)?.0].mm
+        self.processes[self.processes.by_pid.get(&pid)?.0].mm
     }
 
     /// The bytes of an address space from `addr` on, as many as there are, whatever the protection.

@@ -110,7 +110,7 @@ impl Host {
             let words = bytes.strip_suffix(&[0]).unwrap_or(bytes).split(|byte| *byte == 0);
             words.map(|word| String::from_utf8_lossy(word).into_owned()).collect::<Vec<_>>().join(" ")
         };
-        let living = self.pids.iter().filter(|(_, key)| self.processes[key.0].mm.is_some());
+        let living = self.processes.by_pid.iter().filter(|(_, key)| self.processes[key.0].mm.is_some());
         living
             .map(|(pid, key)| DebugProcess { pid: *pid, command: shown(&self.processes[key.0].cmdline) })
             .collect()
@@ -118,7 +118,7 @@ impl Host {
 
     /// Stops a process for a debugger. False if it does not run or is debugged already.
     pub fn debug_attach(&mut self, pid: i32) -> bool {
-        let Some(process) = self.pids.get(&pid).copied() else { return false };
+        let Some(process) = self.processes.by_pid.get(&pid).copied() else { return false };
         let Some(mm) = self.processes[process.0].mm else { return false };
         // A process that waits for its debugger has one already, without anybody behind it.
         let waits = self.debuggers.by_pid.get(&pid).is_some_and(|d| d.stop == Some(DebugStop::Asked));
@@ -156,7 +156,9 @@ impl Host {
 
     /// Ends a process as `SIGKILL` does.
     pub fn debug_kill(&mut self, pid: i32) {
-        if let Some(process) = self.pids.get(&pid).copied().filter(|p| self.processes[p.0].ended.is_none()) {
+        if let Some(process) =
+            self.processes.by_pid.get(&pid).copied().filter(|p| self.processes[p.0].ended.is_none())
+        {
             self.kill_process(process, c::SIGKILL);
         }
     }
@@ -204,13 +206,13 @@ impl Host {
             return;
         }
         if let Some((tid, signal)) = stopped_by
-            && let Some(thread) = self.tids.get(&tid).copied()
+            && let Some(thread) = self.threads.by_tid.get(&tid).copied()
         {
             let first = self.thread(thread).signals.pending.take(belljar_linux_abi::signal::sig_bit(signal));
             debug_assert!(first.is_some());
         }
         if let Some((tid, signal)) = wanted
-            && let Some(thread) = self.tids.get(&tid).copied()
+            && let Some(thread) = self.threads.by_tid.get(&tid).copied()
         {
             let info = belljar_linux_abi::signal::SigInfo::user(signal, c::SI_USER, 0, 0);
             self.send_signal_to_thread(thread, info);

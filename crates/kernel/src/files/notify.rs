@@ -287,7 +287,7 @@ impl Call<'_> {
     }
     /// An event as it is read, with the descriptors that go with it; nothing for one whose process has ended asking.
     fn tell_reader(&mut self, n: usize, event: &FanotifyEvent) -> Result<Vec<u8>, Errno> {
-        if event.waiter().is_some_and(|tid| !self.host.tids.contains_key(&tid)) {
+        if event.waiter().is_some_and(|tid| !self.host.threads.by_tid.contains_key(&tid)) {
             return Ok(Vec::new());
         }
         let (flags, names_process) = self.host.files.notify.file_flags(n)?;
@@ -296,7 +296,8 @@ impl Call<'_> {
             let file = self.host.open_silently(held, flags)?;
             fds.file = self.host.install_fd(self.process, file, flags & c::O_CLOEXEC != 0, 0)? as i32;
         }
-        if let Some(process) = self.host.pids.get(&event.pid()).copied().filter(|_| names_process) {
+        if let Some(process) = self.host.processes.by_pid.get(&event.pid()).copied().filter(|_| names_process)
+        {
             let file = self.host.create_pidfd(process, 0);
             let installed = self.host.install_fd(self.process, file, true, 0);
             fds.process = installed.map_or(c::FAN_EPIDFD, |fd| fd as i32);

@@ -82,9 +82,9 @@ impl Host {
         let known = match id {
             0 => true,
             i32::MIN => return Err(Errno::EINVAL),
-            group if group < 0 => !self.group_members(-group).is_empty(),
-            tid if thread => self.tids.contains_key(&tid),
-            pid => self.pids.contains_key(&pid) || self.tids.contains_key(&pid),
+            group if group < 0 => !self.processes.group_members(-group).is_empty(),
+            tid if thread => self.threads.by_tid.contains_key(&tid),
+            pid => self.processes.by_pid.contains_key(&pid) || self.threads.by_tid.contains_key(&pid),
         };
         if !known {
             return Err(Errno::ESRCH);
@@ -155,14 +155,14 @@ impl Host {
             signal => SigInfo::input_output(signal, band.0, band.1, owner.fd),
         };
         if owner.thread {
-            if let Some(thread) = self.tids.get(&owner.id).copied() {
+            if let Some(thread) = self.threads.by_tid.get(&owner.id).copied() {
                 self.tell_thread(thread, owner, info);
             }
             return;
         }
         let targets = match owner.id {
-            group if group < 0 => self.group_members(group.wrapping_neg()),
-            pid => self.pids.get(&pid).copied().into_iter().collect(),
+            group if group < 0 => self.processes.group_members(group.wrapping_neg()),
+            pid => self.processes.by_pid.get(&pid).copied().into_iter().collect(),
         };
         for target in targets {
             if owner.may_tell(&self.processes[target.0].credentials) {

@@ -93,7 +93,7 @@ impl Host {
             ) => Some(*pid),
             _ => None,
         };
-        match pid.and_then(|pid| self.pids.get(&pid)) {
+        match pid.and_then(|pid| self.processes.by_pid.get(&pid)) {
             Some(process) => {
                 let who = &self.processes[process.0].credentials;
                 (who.euid, who.egid)

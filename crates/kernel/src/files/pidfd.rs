@@ -59,7 +59,7 @@ impl Host {
     /// A process that has ended makes its descriptors readable; one that has been waited for has
     /// hung up.
     pub(super) fn pidfd_readiness(&self, n: usize) -> u32 {
-        match self.pids.get(&self.files.pidfds[n].pid) {
+        match self.processes.by_pid.get(&self.files.pidfds[n].pid) {
             Some(process) if self.processes[process.0].ended.is_none() => 0,
             Some(_) => READABLE,
             None => READABLE | EPOLLHUP,
@@ -102,7 +102,7 @@ impl Call<'_> {
             return Err(Errno::EINVAL);
         }
         let pid = self.host.files.pidfds[n].pid;
-        let process = *self.host.pids.get(&pid).ok_or(Errno::ESRCH)?;
+        let process = *self.host.processes.by_pid.get(&pid).ok_or(Errno::ESRCH)?;
         let may = self.host.processes.may_access(self.process, process, AccessIds::File);
         may.map_err(|_| Errno::EACCES)?;
         let (kind, number) = self.host.namespace_behind(pid, link)?;
@@ -124,7 +124,7 @@ impl Call<'_> {
         if let Some(status) = status.filter(|_| asked & PIDFD_INFO_EXIT != 0) {
             (info.mask, info.cgroup, info.exit_code) = (PIDFD_INFO_EXIT, ROOT_CGROUP, status.encode());
         }
-        match self.host.pids.get(&pid) {
+        match self.host.processes.by_pid.get(&pid) {
             Some(process) => {
                 let who = &processes[process.0].credentials;
                 let user = |id| processes.shown_id(self.process, IdKind::User, id);

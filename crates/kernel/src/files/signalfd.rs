@@ -79,7 +79,10 @@ impl Call<'_> {
         let mask = signalfd.mask;
         let mut data = Vec::new();
         for _ in 0..room {
-            let Some(info) = self.host.take_signal(self.thread, mask) else { break };
+            let Some(info) = self.host.threads.take_signal(&mut self.host.processes, self.thread, mask)
+            else {
+                break;
+            };
             data.extend_from_slice(SignalfdSiginfo::from(&info).as_bytes());
         }
         if data.is_empty() {

@@ -42,7 +42,7 @@ impl Host {
             self.write_futex_word(process, addr, tid | (word & OWNER_DIED) | waiters)?;
             return Ok(LockAttempt::Locked);
         }
-        if !self.tids.contains_key(&self.processes.meant_pid(process, owner as i32)) {
+        if !self.threads.by_tid.contains_key(&self.processes.meant_pid(process, owner as i32)) {
             return Err(Errno::ESRCH);
         }
         if waits {

@@ -5,7 +5,7 @@ use crate::files::Files;
 use crate::host::Host;
 use crate::ids::ProcessKey;
 use crate::net::own::OwnSockets;
-use crate::process::{PidMap, Processes};
+use crate::process::Processes;
 use belljar_base::Map;
 use belljar_linux_abi::Errno;
 use belljar_linux_net::unix::UnixSocketInfo;
@@ -24,7 +24,6 @@ struct HostListeners<'a> {
     others: Vec<(u32, &'a Stack)>,
     warnings: &'a mut Map<String, u64>,
     processes: &'a Processes,
-    pids: &'a PidMap<ProcessKey>,
     files: &'a Files,
     caller: Option<ProcessKey>,
 }
@@ -58,7 +57,8 @@ impl Listeners for HostListeners<'_> {
                 }
             }
             NetworkName::Process(pid) => {
-                let process = self.pids.get(&self.processes.meant_pid(caller, pid)).ok_or(Errno::ESRCH)?;
+                let process =
+                    self.processes.by_pid.get(&self.processes.meant_pid(caller, pid)).ok_or(Errno::ESRCH)?;
                 self.processes.namespace(*process, NamespaceKind::Net)
             }
         };
@@ -107,7 +107,6 @@ impl Host {
             own: &mut self.own,
             warnings: &mut self.warnings,
             processes: &self.processes,
-            pids: &self.pids,
             files: &self.files,
             network,
             first,

@@ -25,17 +25,6 @@ pub(crate) enum Delivery {
 }
 
 impl Host {
-    /// True if something is pending for the thread that its mask lets through.
-    pub(crate) fn has_deliverable_signal(&self, thread: ThreadKey) -> bool {
-        let signals = &self.threads[thread.0].signals;
-        if !signals.attention {
-            return false;
-        }
-        let process = self.threads[thread.0].process;
-        self.processes[process.0].signals.fatal.is_some()
-            || self.pending_signals(thread) & !signals.blocked != 0
-    }
-
     /// Ends or parks the thread if its process has been condemned or stopped; `None` if it may run.
     #[inline(never)]
     pub(crate) fn end_or_park(&mut self, thread: ThreadKey) -> Option<Delivery> {
@@ -158,7 +147,7 @@ impl Host {
             if info.signo == c::SIGSEGV {
                 *self.process(process).signals.action_mut(c::SIGSEGV) = KernelSigaction::default();
             }
-            self.force_signal(thread, SigInfo::kernel(c::SIGSEGV));
+            self.threads.force_signal(&mut self.processes, thread, SigInfo::kernel(c::SIGSEGV));
             return;
         }
         let signals = &mut self.thread(thread).signals;

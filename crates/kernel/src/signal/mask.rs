@@ -13,7 +13,7 @@ impl Host {
         let signals = &mut self.thread(thread).signals;
         let newly_blocked = mask & !signals.blocked;
         signals.blocked = mask;
-        if self.pending_signals(thread) & !mask != 0 {
+        if self.threads.pending_signals(&self.processes, thread) & !mask != 0 {
             self.thread(thread).signals.attention = true;
         }
         if newly_blocked & self.processes[process.0].signals.pending.set != 0 {

@@ -17,15 +17,17 @@ impl Host {
     /// The count that a timer of `clock` waits on; `None` if its thread has ended.
     pub(crate) fn processor_count(&self, process: ProcessKey, clock: ProcessorClock) -> Option<u64> {
         match clock {
-            ProcessorClock::Process => Some(self.calls_of(process)),
-            ProcessorClock::Thread(tid) => self.tids.get(&tid).map(|thread| self.threads[thread.0].calls),
+            ProcessorClock::Process => Some(self.threads.calls_of(&self.processes, process)),
+            ProcessorClock::Thread(tid) => {
+                self.threads.by_tid.get(&tid).map(|thread| self.threads[thread.0].calls)
+            }
         }
     }
 
     /// Fires what is due of a process's timers of processor time.
     #[cold]
     pub(crate) fn fire_processor_timers(&mut self, process: ProcessKey) {
-        let calls = self.calls_of(process);
+        let calls = self.threads.calls_of(&self.processes, process);
         let counts = [user_part(calls), calls];
         for (which, signal) in [c::SIGVTALRM, c::SIGPROF].into_iter().enumerate() {
             if self.process(process).signals.timers.processor[which].expire(counts[which]).is_some() {

@@ -5,9 +5,8 @@ use crate::ids::{ProcessKey, ThreadKey};
 use crate::outcome::Wake;
 use crate::thread::ThreadState;
 use belljar_linux_abi::c;
-use belljar_linux_abi::signal::{KernelSigaction, SigInfo, sig_bit};
-use belljar_machine::Fault;
-use belljar_objects::signals::{STOPPING, UNBLOCKABLE};
+use belljar_linux_abi::signal::{SigInfo, sig_bit};
+use belljar_objects::signals::STOPPING;
 
 impl Host {
     /// Sends a signal to a process: any thread that does not block it takes it. False if it was
@@ -34,14 +33,18 @@ impl Host {
             let t = &self.threads[t.0].signals;
             (t.blocked | t.awaited) & sig_bit(signal) != 0
         });
-        let traced = self.is_traced(process);
+        let traced = self.threads.is_traced(&self.processes, process);
         let ignored = signals.ignores(signal) || self.processes.spares_init(process, &info);
         if ignored && !blocked && !traced {
             return false;
         }
         let taker = match thread {
-            Some(thread) => Some(thread).filter(|t| self.wants_signal(*t, signal)),
-            None => self.processes[process.0].threads.iter().copied().find(|t| self.wants_signal(*t, signal)),
+            Some(thread) => Some(thread).filter(|t| self.threads.wants_signal(&self.processes, *t, signal)),
+            None => self.processes[process.0]
+                .threads
+                .iter()
+                .copied()
+                .find(|t| self.threads.wants_signal(&self.processes, *t, signal)),
         };
         let stops = sig_bit(signal) & STOPPING != 0
             && !traced
@@ -66,24 +69,14 @@ impl Host {
         queued
     }
 
-    /// True if the thread would take the signal now: it does not block it, or waits for it, and its
-    /// process is not stopped.
-    fn wants_signal(&self, thread: ThreadKey, signal: i32) -> bool {
-        let signals = &self.threads[thread.0].signals;
-        let process = &self.processes[self.threads[thread.0].process.0];
-        if process.signals.job.stopped_by.is_some() && signal != c::SIGKILL {
-            return false;
-        }
-        (signals.blocked & !signals.awaited) & sig_bit(signal) == 0
-    }
-
     fn wake_for_signal(&mut self, thread: ThreadKey, info: SigInfo) {
         let process = self.threads[thread.0].process;
         if self.threads[thread.0].signals.awaited & sig_bit(info.signo) != 0 {
             self.continue_call(thread, Wake::Notified);
             return;
         }
-        let reported = info.signo != c::SIGKILL && (self.is_debugged(process) || self.is_traced(process));
+        let reported = info.signo != c::SIGKILL
+            && (self.is_debugged(process) || self.threads.is_traced(&self.processes, process));
         if self.processes[process.0].signals.is_fatal(info.signo) && !reported {
             self.condemn(process, info);
         }
@@ -122,30 +115,6 @@ impl Host {
         }
     }
 
-    /// Raises a signal that the thread cannot escape: if it blocks or ignores it, it is killed.
-    pub(crate) fn force_signal(&mut self, thread: ThreadKey, info: SigInfo) {
-        let process = self.threads[thread.0].process;
-        let bit = sig_bit(info.signo);
-        let blocked = self.threads[thread.0].signals.blocked & bit != 0;
-        let action = self.process(process).signals.action_mut(info.signo);
-        if blocked || action.handler == c::SIG_IGN as u64 {
-            *action = KernelSigaction::default();
-        }
-        let signals = &mut self.thread(thread).signals;
-        signals.blocked &= !bit;
-        // It replaces one of the same number that somebody sent: that one tells nothing of the fault.
-        signals.pending.discard(bit);
-        signals.pending.push(info);
-        signals.attention = true;
-    }
-
-    /// Raises the signal of a CPU exception.
-    #[inline(never)]
-    pub(crate) fn raise_fault(&mut self, thread: ThreadKey, fault: Fault) {
-        self.thread(thread).signals.last_fault = (fault.trapno, fault.error_code, fault.addr);
-        self.force_signal(thread, SigInfo::fault(fault.signal, fault.code, fault.addr));
-    }
-
     /// The experiment sends process number `spec` its shutdown signal, as from pid 1.
     #[cold]
     pub(crate) fn shutdown_process(&mut self, spec: usize) {
@@ -158,34 +127,5 @@ impl Host {
         if let Some((key, _)) = process {
             self.send_signal(ProcessKey(key), SigInfo::user(signal, c::SI_USER, 1, 0));
         }
-    }
-
-    /// Sets what is done with a signal. What is pending of a signal that is now ignored vanishes.
-    pub(crate) fn set_action(&mut self, process: ProcessKey, signal: i32, action: KernelSigaction) {
-        let target = self.process(process);
-        *target.signals.action_mut(signal) = KernelSigaction { mask: action.mask & !UNBLOCKABLE, ..action };
-        if target.signals.ignores(signal) {
-            target.signals.pending.discard(sig_bit(signal));
-            for thread in target.threads.clone() {
-                self.thread(thread).signals.pending.discard(sig_bit(signal));
-            }
-        }
-    }
-
-    /// The signals pending for a thread or its process, as a set (`rt_sigpending`, `signalfd`).
-    pub(crate) fn pending_signals(&self, thread: ThreadKey) -> u64 {
-        let thread = &self.threads[thread.0];
-        thread.signals.pending.set | self.processes[thread.process.0].signals.pending.set
-    }
-
-    /// Takes a pending signal of `set`, blocked or not, from the thread or its process
-    /// (`rt_sigtimedwait`, reading a `signalfd`). Notification: `ProcessSignals::arrived`.
-    pub(crate) fn take_signal(&mut self, thread: ThreadKey, set: u64) -> Option<SigInfo> {
-        let process = self.threads[thread.0].process;
-        let set = set & !UNBLOCKABLE;
-        let own = self.thread(thread).signals.pending.take(set);
-        let mut info = own.or_else(|| self.process(process).signals.pending.take(set))?;
-        self.process(process).signals.timers.signal_taken(&mut info);
-        Some(info)
     }
 }

@@ -32,7 +32,7 @@ impl Host {
     /// to an orphaned process group, as POSIX demands.
     pub(super) fn stop_process(&mut self, process: ProcessKey, signal: i32) {
         let target = &self.processes[process.0];
-        let orphaned = signal != c::SIGSTOP && self.is_orphaned_group(target.pgid);
+        let orphaned = signal != c::SIGSTOP && self.processes.is_orphaned_group(target.pgid);
         let target = self.process(process);
         if orphaned || target.signals.job.stopped_by.is_some() {
             return;
@@ -61,7 +61,7 @@ impl Host {
             self.trace_group_continued(thread);
             if matches!(self.threads[thread.0].state, ThreadState::Stopped) {
                 self.unpark(thread);
-            } else if self.has_deliverable_signal(thread) {
+            } else if self.threads.has_deliverable_signal(&self.processes, thread) {
                 // It came while the process was stopped.
                 self.interrupt(thread);
             }

@@ -16,7 +16,7 @@ fn with_handler(signal: i32, flags: u64) -> (TestHost, ThreadKey) {
     let mut t = TestHost::new(1);
     let thread = t.threads[0];
     let action = KernelSigaction { handler: HANDLER, flags: flags | SA_RESTORER, restorer: 0x99, mask: 0 };
-    t.host.set_action(t.process, signal, action);
+    t.host.threads.set_action(&mut t.host.processes, t.process, signal, action);
     let context = t.host.thread(thread).context;
     let regs = t.host.machine.regs_mut(context);
     (regs.rsp, regs.rip, regs.rax, regs.rbx) = (DATA + STACK, 0x5002, 35, 77);
@@ -102,7 +102,7 @@ fn a_fault_that_is_blocked_kills_and_names_the_program() {
     let (mut t, thread) = with_handler(c::SIGSEGV, 0);
     t.host.set_blocked(thread, sig_bit(c::SIGSEGV));
     let fault = belljar_machine::Fault { signal: c::SIGSEGV, code: 1, addr: 0x10, trapno: 14, error_code: 6 };
-    t.host.raise_fault(thread, fault);
+    t.host.threads.raise_fault(&mut t.host.processes, thread, fault);
     assert!(matches!(t.host.deliver_signals(thread, None), Delivery::Gone));
     assert!(t.host.warnings().keys().any(|text| text.contains("SIGSEGV") && text.contains("0x10")));
 }

@@ -152,7 +152,7 @@ impl Host {
                 self.send_signal(process, SigInfo::timer(signal, id, 0, timer.value))
             }
             TimerNotice::Thread(signal, tid) => {
-                let Some(thread) = self.tids.get(&tid).copied() else { return false };
+                let Some(thread) = self.threads.by_tid.get(&tid).copied() else { return false };
                 self.send_signal_to_thread(thread, SigInfo::timer(signal, id, 0, timer.value))
             }
         }

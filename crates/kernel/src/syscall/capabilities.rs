@@ -36,7 +36,7 @@ pub fn sys_capget(call: &mut Call<'_>) -> SysResult {
         return Err(Errno::EINVAL);
     }
     let pid = call.host.processes.meant_pid(call.process, pid);
-    let process = call.host.find_task(call.thread, pid)?;
+    let process = call.host.threads.find_task(&call.host.processes, call.thread, pid)?;
     let sets = call.host.process(process).credentials.capabilities;
     if data == 0 {
         return done(0);

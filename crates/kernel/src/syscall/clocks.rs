@@ -94,9 +94,9 @@ impl Clock {
                 let number = call.host.processes.meant_pid(call.process, !(id >> 3));
                 let invalid = |_| Errno::EINVAL;
                 if id & 4 == 0 {
-                    call.host.find_process(call.process, number).map(of_process).map_err(invalid)
+                    call.host.processes.find(call.process, number).map(of_process).map_err(invalid)
                 } else {
-                    let thread = call.host.find_thread(call.thread, number).map_err(invalid)?;
+                    let thread = call.host.threads.find(call.thread, number).map_err(invalid)?;
                     if call.host.threads[thread.0].process != call.process {
                         return Err(Errno::EINVAL);
                     }
@@ -125,7 +125,7 @@ impl Clock {
             TimeSource::Monotonic => host.net.clock.monotonic_ns(),
             TimeSource::RealtimeCoarse => host.net.clock.realtime_ns() - since_tick_ns(host),
             TimeSource::MonotonicCoarse => host.net.clock.monotonic_ns() - since_tick_ns(host),
-            TimeSource::Process(process) => host.calls_of(process) * NS_PER_CALL,
+            TimeSource::Process(process) => host.threads.calls_of(&host.processes, process) * NS_PER_CALL,
             TimeSource::Thread(thread) => host.threads[thread.0].calls * NS_PER_CALL,
         };
         shown.saturating_add_signed(self.offset)

@@ -110,7 +110,7 @@ fn run(call: &mut Call<'_>, request: CloneRequest) -> SysResult {
 /// Waits for the child of a `vfork` whose tracer let the caller go on, unless that child has executed or ended
 /// meanwhile.
 fn wait_for_vfork(call: &mut Call<'_>, pid: i32) -> SysResult {
-    let child = call.host.pids.get(&pid).copied();
+    let child = call.host.processes.by_pid.get(&pid).copied();
     if child.is_some_and(|child| call.host.process(child).vfork_parent == Some(call.thread)) {
         return Block::until(None)
             .with_state(CallState::Vfork(pid))

@@ -217,9 +217,9 @@ pub fn sys_get_robust_list(call: &mut Call<'_>) -> SysResult {
         call.host.processes.require(call.process, capability::SYS_PTRACE)?;
         0
     } else {
-        let process = call.host.find_task(call.thread, call.int(0))?;
+        let process = call.host.threads.find_task(&call.host.processes, call.thread, call.int(0))?;
         call.host.processes.may_access(call.process, process, AccessIds::Real)?;
-        let thread = call.host.find_thread(call.thread, call.int(0));
+        let thread = call.host.threads.find(call.thread, call.int(0));
         thread.map_or(0, |thread| call.host.threads[thread.0].robust_list.0)
     };
     call.write(call.args[2], &HEAD_SIZE)?;

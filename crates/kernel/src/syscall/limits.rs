@@ -27,7 +27,7 @@ pub fn sys_getrusage(call: &mut Call<'_>) -> SysResult {
     let attributes = &call.host.processes[call.process.0].attributes;
     let (peak, of_children) = (attributes.peak_resident, attributes.children_resident);
     let (calls, resident) = match call.int(0) {
-        c::RUSAGE_SELF => (call.host.calls_of(call.process), peak),
+        c::RUSAGE_SELF => (call.host.threads.calls_of(&call.host.processes, call.process), peak),
         c::RUSAGE_CHILDREN => (attributes.children_calls, of_children),
         c::RUSAGE_THREAD => (call.host.thread(call.thread).calls, peak),
         _ => return Err(Errno::EINVAL),
@@ -39,7 +39,7 @@ pub fn sys_getrusage(call: &mut Call<'_>) -> SysResult {
 /// times(2).
 pub fn sys_times(call: &mut Call<'_>) -> SysResult {
     let ticks = |calls: u64| (calls / 2 / CALLS_PER_TICK) as i64;
-    let own = call.host.calls_of(call.process);
+    let own = call.host.threads.calls_of(&call.host.processes, call.process);
     let children = call.host.process(call.process).attributes.children_calls;
     let tms = Tms { utime: ticks(own), stime: ticks(own), cutime: ticks(children), cstime: ticks(children) };
     if call.args[0] != 0 {
@@ -67,7 +67,7 @@ pub fn sys_prlimit64(call: &mut Call<'_>) -> SysResult {
     let [_, _, new, old, ..] = call.args;
     let resource = call.uint(1);
     let asked: Option<[u64; 2]> = if new == 0 { None } else { Some(call.read(new)?) };
-    let process = call.host.find_task(call.thread, call.int(0))?;
+    let process = call.host.threads.find_task(&call.host.processes, call.thread, call.int(0))?;
     call.host.processes.may_limit(call.process, process)?;
     let before = limit_of(call, process, resource)?;
     if let Some([soft, hard]) = asked {

@@ -194,7 +194,7 @@ pub fn sys_reboot(call: &mut Call<'_>) -> SysResult {
             end if end == ENDS[1] || end == ENDS[2] => c::SIGINT,
             _ => return Err(Errno::EINVAL),
         };
-        let init = call.host.find_process(call.process, init)?;
+        let init = call.host.processes.find(call.process, init)?;
         call.host.end_process(init, WaitStatus::Signaled(signal));
         return Ok(Outcome::Gone);
     }
@@ -223,8 +223,8 @@ pub fn sys_kcmp(call: &mut Call<'_>) -> SysResult {
     const FILES: i32 = 2;
     const IO: i32 = 5;
     const SYSVSEM: i32 = 6;
-    let one = call.host.pids.get(&call.int(0)).copied().ok_or(Errno::ESRCH)?;
-    let other = call.host.pids.get(&call.int(1)).copied().ok_or(Errno::ESRCH)?;
+    let one = call.host.processes.by_pid.get(&call.int(0)).copied().ok_or(Errno::ESRCH)?;
+    let other = call.host.processes.by_pid.get(&call.int(1)).copied().ok_or(Errno::ESRCH)?;
     for process in [one, other] {
         call.host.processes.may_access(call.process, process, AccessIds::Real)?;
     }

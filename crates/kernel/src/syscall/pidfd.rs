@@ -14,8 +14,8 @@ pub fn sys_pidfd_open(call: &mut Call<'_>) -> SysResult {
     if flags & !(c::O_NONBLOCK as u32) != 0 || pid <= 0 {
         return Err(Errno::EINVAL);
     }
-    let Some(process) = call.host.pids.get(&pid).copied() else {
-        return Err(if call.host.tids.contains_key(&pid) { Errno::EINVAL } else { Errno::ESRCH });
+    let Some(process) = call.host.processes.by_pid.get(&pid).copied() else {
+        return Err(if call.host.threads.by_tid.contains_key(&pid) { Errno::EINVAL } else { Errno::ESRCH });
     };
     let file = call.host.create_pidfd(process, flags as i32);
     done(call.host.install_fd(call.process, file, true, 0)?)
@@ -26,14 +26,14 @@ pub fn sys_pidfd_open(call: &mut Call<'_>) -> SysResult {
 fn process_of(call: &Call<'_>, fd: i32) -> Result<ProcessKey, Errno> {
     let file = call.host.file_of(call.process, fd)?;
     let pid = call.host.files.pidfd_pid(file)?;
-    call.host.pids.get(&pid).copied().ok_or(Errno::ESRCH)
+    call.host.processes.by_pid.get(&pid).copied().ok_or(Errno::ESRCH)
 }
 
 /// The same for signals, which the directory of a process in `/proc` names as well.
 fn signalled_by(call: &Call<'_>, fd: i32) -> Result<ProcessKey, Errno> {
     let file = call.host.file_of(call.process, fd)?;
     match call.host.files.process_directory(file) {
-        Some(pid) => call.host.pids.get(&pid).copied().ok_or(Errno::ESRCH),
+        Some(pid) => call.host.processes.by_pid.get(&pid).copied().ok_or(Errno::ESRCH),
         None => process_of(call, fd),
     }
 }

@@ -64,7 +64,10 @@ fn poll_asked(call: &mut Call<'_>, timeout: Timeout, asked: &mut [u8]) -> SysRes
         ready += u64::from(entry.revents != 0);
         raw.copy_from_slice(entry.as_bytes());
     }
-    if ready == 0 && attempt.last && call.host.has_deliverable_signal(call.thread) {
+    if ready == 0
+        && attempt.last
+        && call.host.threads.has_deliverable_signal(&call.host.processes, call.thread)
+    {
         // Even a call that does not wait is interrupted.
         return attempt.wait(SmallVec::new(), IfInterrupted::RestartNoHandler);
     }

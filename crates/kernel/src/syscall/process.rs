@@ -53,7 +53,7 @@ pub fn sys_getpgid(call: &mut Call<'_>) -> SysResult {
     if call.int(0) == 1 {
         return done(1);
     }
-    let process = call.host.find_task(call.thread, call.int(0))?;
+    let process = call.host.threads.find_task(&call.host.processes, call.thread, call.int(0))?;
     done(call.host.process(process).pgid as u64)
 }
 
@@ -67,19 +67,19 @@ pub fn sys_getsid(call: &mut Call<'_>) -> SysResult {
     if call.int(0) == 1 {
         return done(1);
     }
-    let process = call.host.find_task(call.thread, call.int(0))?;
+    let process = call.host.threads.find_task(&call.host.processes, call.thread, call.int(0))?;
     done(call.host.process(process).sid as u64)
 }
 
 /// setpgid(2).
 pub fn sys_setpgid(call: &mut Call<'_>) -> SysResult {
-    call.host.set_group(call.process, call.int(0), call.int(1))?;
+    call.host.processes.set_group(call.process, call.int(0), call.int(1))?;
     done(0)
 }
 
 /// setsid(2).
 pub fn sys_setsid(call: &mut Call<'_>) -> SysResult {
-    done(call.host.new_session(call.process)? as u64)
+    done(call.host.processes.new_session(call.process)? as u64)
 }
 
 /// set_tid_address(2).

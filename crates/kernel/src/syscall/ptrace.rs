@@ -33,7 +33,7 @@ pub fn sys_ptrace(call: &mut Call<'_>) -> SysResult {
             return done(0);
         }
         ATTACH | SEIZE => {
-            let target = *call.host.tids.get(&pid).ok_or(Errno::ESRCH)?;
+            let target = *call.host.threads.by_tid.get(&pid).ok_or(Errno::ESRCH)?;
             if request == SEIZE && addr != 0 {
                 return Err(Errno::EIO);
             }
@@ -155,7 +155,7 @@ pub fn sys_ptrace(call: &mut Call<'_>) -> SysResult {
 
 /// The thread that the caller traces by this number.
 fn tracee(call: &Call<'_>, tid: i32) -> Result<ThreadKey, Errno> {
-    let key = *call.host.tids.get(&tid).ok_or(Errno::ESRCH)?;
+    let key = *call.host.threads.by_tid.get(&tid).ok_or(Errno::ESRCH)?;
     let trace = call.host.threads[key.0].trace.as_ref().ok_or(Errno::ESRCH)?;
     if trace.tracer == call.process { Ok(key) } else { Err(Errno::ESRCH) }
 }
@@ -271,7 +271,7 @@ fn other_memory(call: &Call<'_>) -> Result<(ProcessKey, GuestBuffers, GuestBuffe
         return Err(Errno::EINVAL);
     }
     let (local, remote) = (call.read_iovecs(local, local_count)?, call.read_iovecs(remote, remote_count)?);
-    let thread = *call.host.tids.get(&call.int(0)).ok_or(Errno::ESRCH)?;
+    let thread = *call.host.threads.by_tid.get(&call.int(0)).ok_or(Errno::ESRCH)?;
     let process = call.host.threads[thread.0].process;
     call.host.processes.may_access(call.process, process, AccessIds::Real)?;
     Ok((process, local, remote))

@@ -40,7 +40,7 @@ fn is_init(call: &Call<'_>) -> bool {
 }
 
 fn target_process(call: &Call<'_>) -> Result<ProcessKey, Errno> {
-    call.host.find_task(call.thread, call.int(0))
+    call.host.threads.find_task(&call.host.processes, call.thread, call.int(0))
 }
 
 /// sched_getaffinity(2).
@@ -218,10 +218,12 @@ fn priority_targets(call: &Call<'_>) -> Result<Vec<ProcessKey>, Errno> {
 /// Processes by `PRIO_*` and a number, 0 for the caller's own. `ESRCH` if there is none.
 fn targets_of(call: &Call<'_>, which: u32, who: i32) -> Result<Vec<ProcessKey>, Errno> {
     let targets = match which {
-        c::PRIO_PROCESS => call.host.find_task(call.thread, who).into_iter().collect(),
+        c::PRIO_PROCESS => {
+            call.host.threads.find_task(&call.host.processes, call.thread, who).into_iter().collect()
+        }
         c::PRIO_PGRP => {
             let group = if who == 0 { call.host.processes[call.process.0].pgid } else { who };
-            call.host.group_members(group)
+            call.host.processes.group_members(group)
         }
         c::PRIO_USER => {
             let user = |process: &ProcessKey| call.host.processes[process.0].credentials.ruid;
@@ -232,7 +234,7 @@ fn targets_of(call: &Call<'_>, which: u32, who: i32) -> Result<Vec<ProcessKey>, 
                     given.ok_or(Errno::ESRCH)?
                 }
             };
-            call.host.pids.values().copied().filter(|process| user(process) == whose).collect()
+            call.host.processes.by_pid.values().copied().filter(|process| user(process) == whose).collect()
         }
         _ => return Err(Errno::EINVAL),
     };

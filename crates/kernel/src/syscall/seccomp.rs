@@ -133,7 +133,7 @@ pub(crate) fn refuse(
             let mut info = SigInfo::fault(c::SIGSYS, SYS_SECCOMP, instruction);
             info.errno = value.into();
             info.fields[1] = u64::from(number) | u64::from(arch) << 32;
-            host.force_signal(key, info);
+            host.threads.force_signal(&mut host.processes, key, info);
         }
         SeccompVerdict::KillThread(signal) if host.processes[process.0].threads.len() > 1 => {
             host.exit_thread(key, signal);

@@ -91,7 +91,7 @@ fn select_asked(call: &mut Call<'_>, timeout: Timeout, count: usize, asked: &[u8
         return attempt.wait(queues, IfInterrupted::RestartNoHandler);
     }
     attempt.store_remaining(call);
-    if ready == 0 && call.host.has_deliverable_signal(call.thread) {
+    if ready == 0 && call.host.threads.has_deliverable_signal(&call.host.processes, call.thread) {
         // Even a call that does not wait is interrupted.
         return attempt.wait(SmallVec::new(), IfInterrupted::RestartNoHandler);
     }

@@ -35,7 +35,7 @@ pub fn sys_rt_sigaction(call: &mut Call<'_>) -> SysResult {
     let before = *call.host.process(call.process).signals.action(signal);
     let action: Option<KernelSigaction> = if new == 0 { None } else { Some(call.read(new)?) };
     if let Some(action) = action {
-        call.host.set_action(call.process, signal, action);
+        call.host.threads.set_action(&mut call.host.processes, call.process, signal, action);
     }
     if old != 0 {
         call.write(old, &before)?;
@@ -70,7 +70,7 @@ pub fn sys_rt_sigpending(call: &mut Call<'_>) -> SysResult {
         return Err(Errno::EINVAL);
     }
     let blocked = call.host.thread(call.thread).signals.blocked;
-    let set = call.host.pending_signals(call.thread) & blocked;
+    let set = call.host.threads.pending_signals(&call.host.processes, call.thread) & blocked;
     call.write_bytes(call.args[0], &set.to_le_bytes()[..call.args[1] as usize])?;
     done(0)
 }
@@ -78,7 +78,7 @@ pub fn sys_rt_sigpending(call: &mut Call<'_>) -> SysResult {
 /// rt_sigreturn(2). A frame that is none kills, as on Linux.
 pub fn sys_rt_sigreturn(call: &mut Call<'_>) -> SysResult {
     if call.host.pop_frame(call.thread).is_err() {
-        call.host.force_signal(call.thread, SigInfo::kernel(c::SIGSEGV));
+        call.host.threads.force_signal(&mut call.host.processes, call.thread, SigInfo::kernel(c::SIGSEGV));
     }
     Ok(Outcome::Replaced)
 }
@@ -120,7 +120,7 @@ pub fn sys_rt_sigtimedwait(call: &mut Call<'_>) -> SysResult {
     let mut timeout = Timeout::from_timespec(call, timeout)?;
     timeout.remaining = None;
     let attempt = TimedWait::of(call, timeout);
-    if let Some(taken) = call.host.take_signal(call.thread, set) {
+    if let Some(taken) = call.host.threads.take_signal(&mut call.host.processes, call.thread, set) {
         if info != 0 {
             call.write(info, &taken)?;
         }
@@ -144,11 +144,11 @@ pub fn sys_kill(call: &mut Call<'_>) -> SysResult {
             call.host.processes.may_signal_init(own)?;
             return done(0);
         }
-        0 => call.host.group_members(call.host.processes[own.0].pgid),
-        -1 => call.host.members_beside(own),
+        0 => call.host.processes.group_members(call.host.processes[own.0].pgid),
+        -1 => call.host.processes.members_beside(own),
         i32::MIN => return Err(Errno::ESRCH),
-        pid if pid < 0 => call.host.group_members(-pid),
-        pid => vec![call.host.find_task(call.thread, pid)?],
+        pid if pid < 0 => call.host.processes.group_members(-pid),
+        pid => vec![call.host.threads.find_task(&call.host.processes, call.thread, pid)?],
     };
     if targets.is_empty() {
         return Err(Errno::ESRCH);
@@ -198,7 +198,7 @@ fn to_thread(call: &mut Call<'_>, group: Option<i32>, tid: i32, signal: i32) -> 
     if tid <= 0 {
         return Err(Errno::EINVAL);
     }
-    let process = call.host.find_task(call.thread, tid)?;
+    let process = call.host.threads.find_task(&call.host.processes, call.thread, tid)?;
     if group.is_some_and(|group| call.host.process(process).pid != group) {
         return Err(Errno::ESRCH);
     }
@@ -209,7 +209,7 @@ fn to_thread(call: &mut Call<'_>, group: Option<i32>, tid: i32, signal: i32) -> 
     }
     // A process that has ended takes what its first thread is sent, and nothing comes of it.
     if signal != 0
-        && let Ok(thread) = call.host.find_thread(call.thread, tid)
+        && let Ok(thread) = call.host.threads.find(call.thread, tid)
     {
         let info = sent_by(call, signal, c::SI_TKILL);
         call.host.send_signal_to_thread(thread, info);
@@ -251,7 +251,7 @@ fn check_queue_limit(call: &Call<'_>, target: ProcessKey) -> Result<(), Errno> {
 /// rt_sigqueueinfo(2).
 pub fn sys_rt_sigqueueinfo(call: &mut Call<'_>) -> SysResult {
     let info = read_info(call, call.args[2], call.int(1), call.int(0))?;
-    let process = call.host.find_task(call.thread, call.int(0))?;
+    let process = call.host.threads.find_task(&call.host.processes, call.thread, call.int(0))?;
     let signal = valid_signal(call.int(1))?;
     may_send(call, process, &info)?;
     if signal != 0 {
@@ -268,14 +268,14 @@ pub fn sys_rt_tgsigqueueinfo(call: &mut Call<'_>) -> SysResult {
         return Err(Errno::EINVAL);
     }
     let info = read_info(call, call.args[3], call.int(2), group)?;
-    let process = call.host.find_task(call.thread, tid)?;
+    let process = call.host.threads.find_task(&call.host.processes, call.thread, tid)?;
     if call.host.process(process).pid != group {
         return Err(Errno::ESRCH);
     }
     let signal = valid_signal(call.int(2))?;
     may_send(call, process, &info)?;
     if signal != 0
-        && let Ok(thread) = call.host.find_thread(call.thread, tid)
+        && let Ok(thread) = call.host.threads.find(call.thread, tid)
     {
         call.host.send_signal_to_thread(thread, info);
     }

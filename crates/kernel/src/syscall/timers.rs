@@ -59,7 +59,7 @@ fn nanos(time: Timeval) -> Result<u64, Errno> {
 
 /// The processor time that `ITIMER_VIRTUAL` (that of the program's own code) or `ITIMER_PROF` counts.
 fn interval_count(call: &Call<'_>, which: i32) -> u64 {
-    let calls = call.host.calls_of(call.process);
+    let calls = call.host.threads.calls_of(&call.host.processes, call.process);
     if which == c::ITIMER_VIRTUAL { user_part(calls) } else { calls }
 }
 
@@ -122,7 +122,7 @@ fn notice_of(call: &Call<'_>, event: &SigEvent) -> Result<TimerNotice, Errno> {
         c::SIGEV_SIGNAL | c::SIGEV_THREAD if has_signal => TimerNotice::Signal(event.signo),
         c::SIGEV_THREAD_ID if has_signal => {
             let tid = call.host.processes.meant_pid(call.process, event.tid);
-            let thread = call.host.find_thread(call.thread, tid).map_err(|_| Errno::EINVAL)?;
+            let thread = call.host.threads.find(call.thread, tid).map_err(|_| Errno::EINVAL)?;
             if call.host.threads[thread.0].process != call.process {
                 return Err(Errno::EINVAL);
             }

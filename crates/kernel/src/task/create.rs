@@ -58,7 +58,7 @@ impl Host {
             attributes: ProcessAttributes::default(),
         };
         let key = ProcessKey(self.processes.insert(process));
-        self.pids.insert(pid, key);
+        self.processes.by_pid.insert(pid, key);
         self.files.mounts.enter(0);
         key
     }
@@ -113,7 +113,7 @@ impl Host {
             attributes,
         };
         let key = ProcessKey(self.processes.insert(process));
-        self.pids.insert(pid, key);
+        self.processes.by_pid.insert(pid, key);
         self.process(parent).children.push(key);
         let number = self.processes[key.0].attributes.namespaces.pid;
         self.processes.namespaces.pids.add(number, pid);
@@ -158,7 +158,7 @@ impl Host {
             asked_ids: 0,
             keyrings: None,
         }));
-        self.tids.insert(tid, key);
+        self.threads.by_tid.insert(tid, key);
         self.process(process).threads.push(key);
         self.scheduler.ready(key);
         key

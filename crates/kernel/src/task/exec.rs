@@ -20,7 +20,7 @@ impl Host {
                 self.end_thread(other);
             }
         }
-        self.become_leader(thread);
+        self.threads.become_leader(&mut self.processes, thread);
         self.release_thread_words(thread);
         self.delete_posix_timers(process);
         self.cancel_requests_of(process, true);
@@ -43,17 +43,6 @@ impl Host {
         self.unshare_fd_table(thread);
         self.close_on_exec(thread);
         self.wake_vfork_parent(process);
-    }
-
-    /// The thread that executes takes over the process's number.
-    fn become_leader(&mut self, thread: ThreadKey) {
-        let pid = self.processes[self.threads[thread.0].process.0].pid;
-        let tid = std::mem::replace(&mut self.thread(thread).tid, pid);
-        self.tids.remove(&tid);
-        self.tids.insert(pid, thread);
-        let process = self.threads[thread.0].process;
-        self.process(process).attributes.leader_exit_code = None;
-        self.processes.enter_time(process);
     }
 
     fn close_on_exec(&mut self, thread: ThreadKey) {

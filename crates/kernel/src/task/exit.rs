@@ -78,7 +78,7 @@ impl Host {
             return;
         }
         for member in self.processes.namespaces.pids.end(number) {
-            let found = self.pids.get(&member).copied().filter(|member| *member != process);
+            let found = self.processes.by_pid.get(&member).copied().filter(|member| *member != process);
             if let Some(member) = found {
                 self.end_process(member, WaitStatus::Signaled(c::SIGKILL));
             }
@@ -134,7 +134,7 @@ impl Host {
     /// Forgets a process that has ended. Its number is free again.
     pub(crate) fn reap(&mut self, process: ProcessKey) {
         let gone = self.processes.remove(process.0);
-        self.pids.remove(&gone.pid);
+        self.processes.by_pid.remove(&gone.pid);
         self.keep_status(gone.pid, gone.ended);
         self.notify_pidfds(gone.pid);
         self.waits.destroy(gone.child_changed);
@@ -151,7 +151,7 @@ impl Host {
         self.release_thread_words(key);
         if let ThreadState::Blocked(Blocked { state: CallState::Vfork(child), .. }) =
             self.threads[key.0].state
-            && let Some(child) = self.pids.get(&child).copied()
+            && let Some(child) = self.processes.by_pid.get(&child).copied()
         {
             self.process(child).vfork_parent = None;
         }
@@ -159,7 +159,7 @@ impl Host {
         self.let_files_go(key);
         self.drop_own_descriptors(key);
         let thread = self.threads.remove(key.0);
-        self.tids.remove(&thread.tid);
+        self.threads.by_tid.remove(&thread.tid);
         self.forget_registered_rings(thread.tid);
         self.files.notify.forget_thread(thread.tid);
         self.machine.destroy_context(thread.context);
@@ -218,7 +218,8 @@ impl Host {
             reaper = found.parent;
         }
         let init = self.processes.namespaces.pids.init(number);
-        let init = init.and_then(|init| self.pids.get(&init).copied()).filter(|init| *init != process);
+        let init =
+            init.and_then(|init| self.processes.by_pid.get(&init).copied()).filter(|init| *init != process);
         let reaper = reaper.or(init);
         for child in std::mem::take(&mut self.process(process).children) {
             let orphan = self.process(child);
@@ -253,9 +254,9 @@ impl Host {
         if parent.pgid == pgid || parent.sid != sid {
             return;
         }
-        let members = self.group_members(pgid);
+        let members = self.processes.group_members(pgid);
         let stopped = members.iter().any(|m| self.processes[m.0].signals.job.stopped_by.is_some());
-        if !stopped || !self.is_orphaned_group(pgid) {
+        if !stopped || !self.processes.is_orphaned_group(pgid) {
             return;
         }
         for signal in [c::SIGHUP, c::SIGCONT] {
@@ -265,16 +266,8 @@ impl Host {
         }
     }
 
-    /// Calls that a process's threads have made: processor time is counted in them, one microsecond
-    /// each.
-    pub(crate) fn calls_of(&self, process: ProcessKey) -> u64 {
-        let process = &self.processes[process.0];
-        let living: u64 = process.threads.iter().map(|t| self.threads[t.0].calls).sum();
-        living + process.attributes.ended_calls
-    }
-
     /// A process's processor time in ticks of 10 ms.
     fn cpu_ticks(&self, process: ProcessKey) -> u64 {
-        self.calls_of(process) / 10_000
+        self.threads.calls_of(&self.processes, process) / 10_000
     }
 }

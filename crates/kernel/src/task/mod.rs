@@ -1,11 +1,10 @@
-//! Processes and threads: creation, end, waiting, groups and sessions.
+//! Processes and threads: creation, end, waiting.
 
 mod clone;
 mod create;
 mod exec;
 mod exit;
 mod fork;
-mod groups;
 mod wait;
 
 pub(crate) use belljar_tasks::children::{ChildEvent, Selector, WaitFlags};

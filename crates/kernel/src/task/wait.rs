@@ -34,7 +34,8 @@ impl Host {
 
     fn child_event(&mut self, key: ProcessKey, flags: WaitFlags) -> Option<ChildEvent> {
         let keep = flags.contains(WaitFlags::NOWAIT);
-        let calls = self.calls_of(key) + self.processes[key.0].attributes.children_calls;
+        let calls =
+            self.threads.calls_of(&self.processes, key) + self.processes[key.0].attributes.children_calls;
         let job = self.processes[key.0].signals.job;
         if job.stop_unreported || job.continue_unreported {
             self.note_resident(key);

@@ -87,28 +87,10 @@ impl Host {
         true
     }
 
-    /// Threads that a process traces.
-    pub(crate) fn tracees_of(&self, tracer: ProcessKey) -> Vec<ThreadKey> {
-        let threads = self.tids.values().copied();
-        threads
-            .filter(|t| self.threads[t.0].trace.as_ref().is_some_and(|trace| trace.tracer == tracer))
-            .collect()
-    }
-
-    /// True if a thread of the process is traced.
-    pub(crate) fn is_traced(&self, process: ProcessKey) -> bool {
-        self.processes[process.0].threads.iter().any(|thread| self.threads[thread.0].trace.is_some())
-    }
-
-    /// The tracer of a thread's number, 0 for none.
-    pub(crate) fn tracer_pid(&self, thread: ThreadKey) -> i32 {
-        self.threads[thread.0].trace.as_ref().map_or(0, |trace| self.processes[trace.tracer.0].pid)
-    }
-
     /// A process that traces others ends.
     pub(crate) fn tracer_ended(&mut self, tracer: ProcessKey) {
         self.ended_tracees.retain(|ended| ended.tracer != tracer);
-        for tracee in self.tracees_of(tracer) {
+        for tracee in self.threads.tracees_of(tracer) {
             let Some(trace) = &self.threads[tracee.0].trace else { continue };
             let kill = trace.options.contains(TraceOptions::EXITKILL);
             self.trace_resume(tracee, Resume::Detach, 0);

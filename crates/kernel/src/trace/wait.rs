@@ -41,7 +41,7 @@ impl Host {
             );
         }
         let mut any = false;
-        for key in self.tracees_of(tracer) {
+        for key in self.threads.tracees_of(tracer) {
             let (tid, process) = (self.threads[key.0].tid, self.threads[key.0].process);
             if !selects(tid, self.processes[process.0].pgid) {
                 continue;

@@ -231,7 +231,7 @@ impl Call<'_> {
                     return Err(Errno::EINVAL);
                 }
                 let pgid = self.host.processes.meant_pid(self.process, pgid);
-                let members = self.host.group_members(pgid);
+                let members = self.host.processes.group_members(pgid);
                 let first = members.first().ok_or(Errno::ESRCH)?;
                 if self.host.processes[first.0].sid != sid {
                     return Err(Errno::EPERM);

@@ -87,7 +87,7 @@ impl Host {
         let terminal = &self.files.ptys[pty];
         let Some(session) = terminal.session else { return };
         let foreground = terminal.foreground;
-        if let Some(leader) = self.pids.get(&session).copied() {
+        if let Some(leader) = self.processes.by_pid.get(&session).copied() {
             self.send_signal(leader, SigInfo::kernel(c::SIGHUP));
             self.send_signal(leader, SigInfo::kernel(c::SIGCONT));
         }
@@ -120,7 +120,7 @@ impl Host {
         if pgid <= 0 {
             return;
         }
-        for member in self.group_members(pgid) {
+        for member in self.processes.group_members(pgid) {
             if self.processes.contains(member.0) {
                 self.send_signal(member, SigInfo::kernel(signal));
             }
@@ -143,7 +143,7 @@ impl Call<'_> {
         if blocked || ignored {
             return (signal == c::SIGTTIN).then_some(Err(Errno::EIO));
         }
-        if self.host.is_orphaned_group(pgid) {
+        if self.host.processes.is_orphaned_group(pgid) {
             return Some(Err(Errno::EIO));
         }
         self.host.signal_group(pgid, signal);

@@ -28,7 +28,7 @@ impl Call<'_> {
             }
             _ => return Ok(None),
         };
-        let process = *self.host.pids.get(&pid).ok_or(Errno::ESRCH)?;
+        let process = *self.host.processes.by_pid.get(&pid).ok_or(Errno::ESRCH)?;
         self.host.processes.may_access(self.process, process, AccessIds::File).map_err(|_| Errno::EACCES)?;
         Ok(Some((process, file)))
     }
@@ -106,7 +106,7 @@ impl Call<'_> {
         {
             return Err(Errno::EINVAL);
         }
-        let process = *self.host.pids.get(&pid).ok_or(Errno::ESRCH)?;
+        let process = *self.host.processes.by_pid.get(&pid).ok_or(Errno::ESRCH)?;
         let mm = self.host.processes[process.0].mm.ok_or(Errno::ESRCH)?;
         let permissions = |vma: &Vma| {
             let bit = |prot, bit| if vma.prot.contains(prot) { bit } else { 0 };

@@ -221,7 +221,7 @@ impl Call<'_> {
             }
             VirtualFile::Process(_, ProcessFile::Loginuid) => {}
             VirtualFile::Process(pid, what @ (ProcessFile::SetGroups | ProcessFile::IdMap(_))) => {
-                let process = *self.host.pids.get(pid).ok_or(Errno::ESRCH)?;
+                let process = *self.host.processes.by_pid.get(pid).ok_or(Errno::ESRCH)?;
                 let what = *what;
                 let start = offset.unwrap_or(self.host.files.open(open).offset);
                 if start != 0 {
@@ -235,7 +235,7 @@ impl Call<'_> {
                 self.host.files.open(open).offset += if offset.is_none() { len } else { 0 };
             }
             VirtualFile::Process(pid, ProcessFile::TimeOffsets) => {
-                let process = *self.host.pids.get(pid).ok_or(Errno::ESRCH)?;
+                let process = *self.host.processes.by_pid.get(pid).ok_or(Errno::ESRCH)?;
                 let number = self.host.processes[process.0].attributes.time.of_children;
                 let owner = self.host.processes.namespaces.owner(NamespaceKind::Time, number).unwrap_or(0);
                 self.host.processes.require_in(self.process, owner, capability::SYS_TIME)?;

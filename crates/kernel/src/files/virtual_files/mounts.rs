@@ -104,7 +104,7 @@ impl Host {
         else {
             return None;
         };
-        let process = self.pids.get(pid).map(|process| &self.processes[process.0]);
+        let process = self.processes.by_pid.get(pid).map(|process| &self.processes[process.0]);
         let namespace = process.map_or(0, |process| process.mount_namespace);
         MountsForm::of(*file).map(|_| (namespace, self.files.mounts.changes(namespace)))
     }

@@ -122,7 +122,7 @@ impl Host {
         if shown == 0 { Err(Errno::ENOENT) } else { Ok(shown.to_string()) }
     }
     pub(super) fn living(&self, pid: i32) -> Option<ProcessKey> {
-        self.pids.get(&pid).copied()
+        self.processes.by_pid.get(&pid).copied()
     }
     /// True if `/proc` has a directory of this number.
     fn is_shown(&self, pid: i32) -> bool {
@@ -138,7 +138,7 @@ impl Host {
     }
     fn has_thread(&self, pid: i32, tid: i32) -> bool {
         let Some(process) = self.living(pid) else { return false };
-        tid == pid || self.tids.get(&tid).is_some_and(|key| self.threads[key.0].process == process)
+        tid == pid || self.threads.by_tid.get(&tid).is_some_and(|key| self.threads[key.0].process == process)
     }
 
     /// True if a file that the tree remembers still exists: processes and descriptors come and go.
@@ -263,7 +263,7 @@ impl Host {
                 let system = system_names("/proc").into_iter().map(String::from);
                 let init = if namespace == 0 { Some(INIT) } else { None };
                 let shown = |pid: &i32| self.processes.namespaces.pids.shown(namespace, *pid);
-                let processes = self.pids.keys().map(shown).filter(|pid| *pid != 0);
+                let processes = self.processes.by_pid.keys().map(shown).filter(|pid| *pid != 0);
                 let processes = init.into_iter().chain(processes).map(|pid| pid.to_string());
                 own.chain(system).chain(processes).collect()
             }
@@ -441,7 +441,7 @@ impl Host {
         let more = match self.files.pidfd_pid(file) {
             Ok(pid) => {
                 let pids = &self.processes.namespaces.pids;
-                match self.pids.get(&pid) {
+                match self.processes.by_pid.get(&pid) {
                     Some(process) => {
                         let own = self.processes[process.0].attributes.namespaces.pid;
                         let shown = pids.shown(namespace, pid);

@@ -3,7 +3,7 @@
 use super::{INIT, ProcessFile};
 use crate::credentials::capability;
 use crate::host::Host;
-use crate::ids::{MmKey, ProcessKey, ThreadKey};
+use crate::ids::{MmKey, ProcessKey};
 use crate::mm::PAGE;
 use crate::thread::ThreadState;
 use belljar_linux_abi::{Errno, c};
@@ -33,7 +33,7 @@ impl Host {
                 None => init_text(file).into(),
             });
         }
-        let key = *self.pids.get(&pid).ok_or(Errno::ESRCH)?;
+        let key = *self.processes.by_pid.get(&pid).ok_or(Errno::ESRCH)?;
         let process = &self.processes[key.0];
         let maps = |mm: Option<MmKey>, details| {
             mm.map_or_else(Vec::new, |mm| maps_text(self.spaces[mm.0].vmas(), details))
@@ -97,20 +97,15 @@ impl Host {
         Ok(text)
     }
 
-    /// The thread that a file of `/proc` is about: the named one or the process's first.
-    fn thread_of(&self, process: ProcessKey, tid: Option<i32>) -> Option<ThreadKey> {
-        match tid {
-            Some(tid) => self.tids.get(&tid).copied(),
-            None => self.processes[process.0].threads.first().copied(),
-        }
-    }
     fn comm_of(&self, process: ProcessKey, tid: Option<i32>) -> Vec<u8> {
-        self.thread_of(process, tid).map_or_else(Vec::new, |key| self.threads[key.0].comm.clone())
+        self.threads
+            .thread_of(&self.processes, process, tid)
+            .map_or_else(Vec::new, |key| self.threads[key.0].comm.clone())
     }
     /// `PR_SET_NAME` by way of `/proc/.../comm`.
     pub(super) fn set_comm(&mut self, pid: i32, tid: i32, name: &[u8]) -> Result<(), Errno> {
-        let process = *self.pids.get(&pid).ok_or(Errno::ESRCH)?;
-        let key = self.thread_of(process, Some(tid)).ok_or(Errno::ESRCH)?;
+        let process = *self.processes.by_pid.get(&pid).ok_or(Errno::ESRCH)?;
+        let key = self.threads.thread_of(&self.processes, process, Some(tid)).ok_or(Errno::ESRCH)?;
         let name = name.strip_suffix(b"\n").unwrap_or(name);
         self.threads[key.0].comm = name[..name.len().min(15)].to_vec();
         Ok(())
@@ -124,14 +119,14 @@ impl Host {
         old_scale: bool,
         text: &[u8],
     ) -> Result<(), Errno> {
-        let process = *self.pids.get(&pid).ok_or(Errno::ESRCH)?;
+        let process = *self.processes.by_pid.get(&pid).ok_or(Errno::ESRCH)?;
         let privileged = self.processes.is_capable(writer, capability::SYS_RESOURCE);
         self.process(process).attributes.set_oom_adjustment(privileged, old_scale, text)
     }
     /// Writes `/proc/<pid>/timerslack_ns`: 0 stands for the default.
     pub(super) fn set_timer_slack(&mut self, pid: i32, text: &[u8]) -> Result<(), Errno> {
         let slack: u64 = number_in(text).ok_or(Errno::EINVAL)?;
-        let process = *self.pids.get(&pid).ok_or(Errno::ESRCH)?;
+        let process = *self.processes.by_pid.get(&pid).ok_or(Errno::ESRCH)?;
         let attributes = &mut self.process(process).attributes;
         attributes.timer_slack = if slack == 0 { attributes.timer_slack_default } else { slack };
         Ok(())
@@ -145,14 +140,15 @@ impl Host {
             _ => text.parse(),
         };
         let filter = parsed.map_err(|_| Errno::EINVAL)? & 0x1ff;
-        let process = *self.pids.get(&pid).ok_or(Errno::ESRCH)?;
+        let process = *self.processes.by_pid.get(&pid).ok_or(Errno::ESRCH)?;
         self.process(process).attributes.coredump_filter = filter;
         Ok(())
     }
     /// Sets of signals as `/proc/.../status` names them.
     fn signal_sets(&self, process: ProcessKey, tid: Option<i32>) -> String {
         let signals = &self.processes[process.0].signals;
-        let thread = self.thread_of(process, tid).map(|key| &self.threads[key.0].signals);
+        let thread =
+            self.threads.thread_of(&self.processes, process, tid).map(|key| &self.threads[key.0].signals);
         let numbers = 1..=belljar_linux_abi::signal::NSIG;
         let set = |which: &dyn Fn(i32) -> bool| {
             numbers
@@ -174,7 +170,7 @@ impl Host {
     }
     /// `R`, `S`, `T` or `Z`, and its name.
     fn state_of(&self, process: ProcessKey, tid: Option<i32>) -> (char, &'static str) {
-        match self.thread_of(process, tid).map(|key| &self.threads[key.0].state) {
+        match self.threads.thread_of(&self.processes, process, tid).map(|key| &self.threads[key.0].state) {
             _ if self.processes[process.0].ended.is_some() => ('Z', "zombie"),
             Some(ThreadState::Traced) => ('t', "tracing stop"),
             _ if self.processes[process.0].signals.job.stopped_by.is_some() => ('T', "stopped"),
@@ -203,9 +199,9 @@ impl Host {
         let [ppid, pgid, sid] = [self.processes.parent_pid(key), process.pgid, process.sid].map(own);
         let foreground = if foreground < 0 { foreground } else { own(foreground) };
         let threads = process.threads.len();
-        let calls = match tid.and_then(|tid| self.tids.get(&tid)) {
+        let calls = match tid.and_then(|tid| self.threads.by_tid.get(&tid)) {
             Some(thread) => self.threads[thread.0].calls,
-            None => self.calls_of(key),
+            None => self.threads.calls_of(&self.processes, key),
         };
         let of_children = process.attributes.children_calls;
         let ticks = |calls: u64| calls / CALLS_PER_TICK;
@@ -241,7 +237,10 @@ impl Host {
         let own = |pid| namespaces.pids.shown(namespace, pid);
         let all = |pid| namespaces.pids.all_shown(namespace, process.attributes.namespaces.pid, pid);
         let groups: String = who.groups.iter().map(|group| format!("{} ", gid(*group))).collect();
-        let seccomp = self.thread_of(key, tid).and_then(|thread| self.threads[thread.0].seccomp.as_deref());
+        let seccomp = self
+            .threads
+            .thread_of(&self.processes, key, tid)
+            .and_then(|thread| self.threads[thread.0].seccomp.as_deref());
         let fds = process.fds.map_or(0, |table| self.files.tables[table.0].entries.len().max(64));
         let _ = write!(
             TextBytes(&mut text),
@@ -281,7 +280,10 @@ impl Host {
             pid = own(process.pid),
             tid = own(tid.unwrap_or(process.pid)),
             ppid = own(self.processes.parent_pid(key)),
-            tracer = own(self.thread_of(key, tid).map_or(0, |thread| self.tracer_pid(thread))),
+            tracer = own(self
+                .threads
+                .thread_of(&self.processes, key, tid)
+                .map_or(0, |thread| self.threads.tracer_pid(&self.processes, thread))),
         );
         text
     }

@@ -63,8 +63,8 @@ impl Host {
         let owner = self.socket(key).options.owner;
         let targets = match owner {
             0 => return,
-            group if group < 0 => self.group_members(group.saturating_neg()),
-            pid => self.pids.get(&pid).copied().into_iter().collect(),
+            group if group < 0 => self.processes.group_members(group.saturating_neg()),
+            pid => self.processes.by_pid.get(&pid).copied().into_iter().collect(),
         };
         for process in targets {
             self.send_signal(process, SigInfo::kernel(c::SIGURG));

@@ -62,7 +62,7 @@ impl Ancillary {
                     if !may_claim(call, pid, uid, gid) {
                         return Err(Errno::EPERM);
                     }
-                    if !call.host.pids.contains_key(&pid) {
+                    if !call.host.processes.by_pid.contains_key(&pid) {
                         return Err(Errno::ESRCH);
                     }
                     ancillary.credentials = Some(PeerCredentials { pid, uid, gid });

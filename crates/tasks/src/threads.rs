@@ -1,0 +1,98 @@
+//! The threads of a host.
+
+use crate::process::{PidMap, Processes};
+use crate::thread::Thread;
+use belljar_linux_abi::Errno;
+use belljar_objects::ids::{ProcessKey, ThreadKey};
+use slab::Slab;
+use std::ops::{Deref, DerefMut};
+
+/// The threads of a host. Its methods answer what follows from threads and processes alone; those about signals are in `pending.rs`.
+#[derive(Debug, Default)]
+pub struct Threads {
+    all: Slab<Thread>,
+    /// Their keys by thread id.
+    pub by_tid: PidMap<ThreadKey>,
+}
+
+impl Threads {
+    /// The process of the thread with this number, for calls that take any thread's number for its process's; the caller's
+    /// for 0. `ESRCH` otherwise.
+    pub fn find_task(&self, processes: &Processes, caller: ThreadKey, tid: i32) -> Result<ProcessKey, Errno> {
+        match processes.by_pid.get(&tid) {
+            Some(process) => Ok(*process),
+            None => self.find(caller, tid).map(|thread| self[thread.0].process),
+        }
+    }
+
+    /// The thread with this number; the caller for 0. `ESRCH` otherwise.
+    pub fn find(&self, caller: ThreadKey, tid: i32) -> Result<ThreadKey, Errno> {
+        match tid {
+            0 => Ok(caller),
+            _ => self.by_tid.get(&tid).copied().ok_or(Errno::ESRCH),
+        }
+    }
+
+    /// Threads that a process traces.
+    pub fn tracees_of(&self, tracer: ProcessKey) -> Vec<ThreadKey> {
+        let threads = self.by_tid.values().copied();
+        threads.filter(|t| self[t.0].trace.as_ref().is_some_and(|trace| trace.tracer == tracer)).collect()
+    }
+
+    /// True if a thread of the process is traced.
+    pub fn is_traced(&self, processes: &Processes, process: ProcessKey) -> bool {
+        processes[process.0].threads.iter().any(|thread| self[thread.0].trace.is_some())
+    }
+
+    /// The tracer of a thread's number, 0 for none.
+    pub fn tracer_pid(&self, processes: &Processes, thread: ThreadKey) -> i32 {
+        self[thread.0].trace.as_ref().map_or(0, |trace| processes[trace.tracer.0].pid)
+    }
+
+    /// Calls that a process's threads have made: processor time is counted in them, one microsecond
+    /// each.
+    pub fn calls_of(&self, processes: &Processes, process: ProcessKey) -> u64 {
+        let process = &processes[process.0];
+        let living: u64 = process.threads.iter().map(|t| self[t.0].calls).sum();
+        living + process.attributes.ended_calls
+    }
+
+    /// The thread that a file of `/proc` is about: the named one or the process's first.
+    pub fn thread_of(
+        &self,
+        processes: &Processes,
+        process: ProcessKey,
+        tid: Option<i32>,
+    ) -> Option<ThreadKey> {
+        match tid {
+            Some(tid) => self.by_tid.get(&tid).copied(),
+            None => processes[process.0].threads.first().copied(),
+        }
+    }
+
+    /// The thread that executes takes over the process's number.
+    pub fn become_leader(&mut self, processes: &mut Processes, thread: ThreadKey) {
+        let pid = processes[self[thread.0].process.0].pid;
+        let tid = std::mem::replace(&mut self[thread.0].tid, pid);
+        self.by_tid.remove(&tid);
+        self.by_tid.insert(pid, thread);
+        let process = self[thread.0].process;
+        processes[process.0].attributes.leader_exit_code = None;
+        processes.enter_time(process);
+    }
+}
+
+impl Deref for Threads {
+    type Target = Slab<Thread>;
+    #[inline]
+    fn deref(&self) -> &Slab<Thread> {
+        &self.all
+    }
+}
+
+impl DerefMut for Threads {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut Slab<Thread> {
+        &mut self.all
+    }
+}
