@@ -52,6 +52,55 @@ impl Files {
     }
 }
 
+impl Files {
+    /// The magic number of the file system of a device.
+    pub(crate) fn file_system_kind(&self, device: u64) -> i64 {
+        let system = self.mounts.system(device).filter(|system| !system.seed);
+        match device {
+            DISK => c::EXT4_SUPER_MAGIC,
+            PROC => c::PROC_SUPER_MAGIC,
+            SYS => SYSFS_MAGIC,
+            PTS => DEVPTS_SUPER_MAGIC,
+            ANONYMOUS_DEVICE => PIPEFS_MAGIC,
+            NAMESPACE => c::NSFS_MAGIC,
+            _ if system.is_some_and(|system| system.kind == "ramfs") => RAMFS_MAGIC,
+            _ => c::TMPFS_MAGIC,
+        }
+    }
+
+    /// `statfs(2)` of the file system of a device, in a mount.
+    pub(crate) fn file_system(&self, mount: MountKey, device: u64) -> Statfs {
+        let flags = Files::statfs_flags(self.mounts.flags(mount, device));
+        let blocks = match device {
+            DISK => 16 << 20,
+            PROC | SYS | PTS | ANONYMOUS_DEVICE | NAMESPACE => 0,
+            _ => 1 << 19,
+        };
+        let system = self.mounts.system(device).filter(|system| !system.seed);
+        let room = system.map(|system| system.room.unwrap_or_default());
+        let (blocks, used, files, used_files) = match room {
+            Some(room) => (room.bytes / BLOCK, room.used_bytes / BLOCK, room.files, room.used_files),
+            None => (blocks, blocks / 2, blocks / 4, blocks / 8),
+        };
+        // What has no limits says nothing of them.
+        let (used, used_files) = (used.min(blocks), used_files.min(files));
+        Statfs {
+            kind: self.file_system_kind(device),
+            bsize: BLOCK as i64,
+            blocks,
+            bfree: blocks - used,
+            bavail: blocks - used,
+            files,
+            ffree: files - used_files,
+            fsid: device,
+            namelen: 255,
+            frsize: BLOCK as i64,
+            flags,
+            spare: [0; 4],
+        }
+    }
+}
+
 impl Host {
     /// The attributes of what a path leads to.
     pub(crate) fn attributes(&mut self, target: Target) -> FileAttributes {
@@ -154,53 +203,6 @@ impl Host {
             allocated,
             mount: (1, false),
             flags: meta.flags.attributes(self.files.flag_system(key)),
-        }
-    }
-
-    /// The magic number of the file system of a device.
-    pub(crate) fn file_system_kind(&self, device: u64) -> i64 {
-        let system = self.files.mounts.system(device).filter(|system| !system.seed);
-        match device {
-            DISK => c::EXT4_SUPER_MAGIC,
-            PROC => c::PROC_SUPER_MAGIC,
-            SYS => SYSFS_MAGIC,
-            PTS => DEVPTS_SUPER_MAGIC,
-            ANONYMOUS_DEVICE => PIPEFS_MAGIC,
-            NAMESPACE => c::NSFS_MAGIC,
-            _ if system.is_some_and(|system| system.kind == "ramfs") => RAMFS_MAGIC,
-            _ => c::TMPFS_MAGIC,
-        }
-    }
-
-    /// `statfs(2)` of the file system of a device, in a mount.
-    pub(crate) fn file_system(&self, mount: MountKey, device: u64) -> Statfs {
-        let flags = Files::statfs_flags(self.files.mounts.flags(mount, device));
-        let blocks = match device {
-            DISK => 16 << 20,
-            PROC | SYS | PTS | ANONYMOUS_DEVICE | NAMESPACE => 0,
-            _ => 1 << 19,
-        };
-        let system = self.files.mounts.system(device).filter(|system| !system.seed);
-        let room = system.map(|system| system.room.unwrap_or_default());
-        let (blocks, used, files, used_files) = match room {
-            Some(room) => (room.bytes / BLOCK, room.used_bytes / BLOCK, room.files, room.used_files),
-            None => (blocks, blocks / 2, blocks / 4, blocks / 8),
-        };
-        // What has no limits says nothing of them.
-        let (used, used_files) = (used.min(blocks), used_files.min(files));
-        Statfs {
-            kind: self.file_system_kind(device),
-            bsize: BLOCK as i64,
-            blocks,
-            bfree: blocks - used,
-            bavail: blocks - used,
-            files,
-            ffree: files - used_files,
-            fsid: device,
-            namelen: 255,
-            frsize: BLOCK as i64,
-            flags,
-            spare: [0; 4],
         }
     }
 }

@@ -13,7 +13,7 @@ use crate::ids::{EpollKey, FileKey, WaitQueueId};
 use belljar_base::Map;
 use belljar_linux_abi::poll::EpollEvent;
 use belljar_linux_abi::{Errno, c};
-use belljar_tasks::waits::Waiter;
+use belljar_tasks::waits::{WaitTable, Waiter};
 use slab::Slab;
 use smallvec::SmallVec;
 use std::collections::VecDeque;
@@ -95,15 +95,65 @@ impl Files {
     }
 }
 
-impl Host {
+impl Files {
     /// A new instance as an open file.
-    pub(crate) fn create_epoll(&mut self) -> FileKey {
-        let queue = self.waits.create();
+    pub(crate) fn create_epoll(&mut self, waits: &mut WaitTable) -> FileKey {
+        let queue = waits.create();
         let epoll = Epoll { queue, items: Slab::new(), by_target: Map::new(), ready: VecDeque::new() };
-        let key = EpollKey(self.files.epolls.insert(epoll));
-        self.files.open_file(FileKind::Epoll(key), c::O_RDWR)
+        let key = EpollKey(self.epolls.insert(epoll));
+        self.open_file(FileKind::Epoll(key), c::O_RDWR)
     }
 
+    /// `EPOLL_CTL_DEL`.
+    pub(crate) fn epoll_delete(
+        &mut self,
+        waits: &mut WaitTable,
+        epoll: EpollKey,
+        file: FileKey,
+        fd: i32,
+    ) -> Result<(), Errno> {
+        let item = *self.epolls[epoll.0].by_target.get(&(file, fd)).ok_or(Errno::ENOENT)?;
+        self.remove_item(waits, epoll, item);
+        if let Some(watchers) = self.watchers.get_mut(&file) {
+            watchers.retain(|watcher| *watcher != (epoll, item));
+            if watchers.is_empty() {
+                self.watchers.remove(&file);
+            }
+        }
+        Ok(())
+    }
+
+    /// The last reference to an instance is gone.
+    pub(super) fn close_epoll(&mut self, waits: &mut WaitTable, epoll: EpollKey) {
+        let items: Vec<(FileKey, i32)> = self.epolls[epoll.0].by_target.keys().copied().collect();
+        for (file, fd) in items {
+            self.epoll_delete(waits, epoll, file, fd).expect("the item exists");
+        }
+        let instance = self.epolls.remove(epoll.0);
+        waits.destroy(instance.queue);
+    }
+
+    /// An open file goes away, and every item that watches it with it.
+    pub(super) fn forget_watchers(&mut self, waits: &mut WaitTable, file: FileKey) {
+        for (epoll, item) in self.watchers.remove(&file).unwrap_or_default() {
+            self.remove_item(waits, epoll, item);
+        }
+    }
+
+    fn remove_item(&mut self, waits: &mut WaitTable, epoll: EpollKey, index: usize) {
+        let instance = &mut self.epolls[epoll.0];
+        let item = instance.items.remove(index);
+        instance.by_target.remove(&(item.file, item.fd));
+        if item.on_ready_list {
+            instance.ready.retain(|ready| *ready != index);
+        }
+        if let Some(queue) = item.queue {
+            waits.leave(queue, Waiter::Epoll { epoll, item: index });
+        }
+    }
+}
+
+impl Host {
     /// `EPOLL_CTL_ADD`.
     pub(crate) fn epoll_add(
         &mut self,
@@ -158,18 +208,6 @@ impl Host {
         item.events = event.events | EPOLLERR | EPOLLHUP;
         item.data = event.data;
         self.list_if_ready(epoll, index);
-        Ok(())
-    }
-    /// `EPOLL_CTL_DEL`.
-    pub(crate) fn epoll_delete(&mut self, epoll: EpollKey, file: FileKey, fd: i32) -> Result<(), Errno> {
-        let item = *self.files.epolls[epoll.0].by_target.get(&(file, fd)).ok_or(Errno::ENOENT)?;
-        self.remove_item(epoll, item);
-        if let Some(watchers) = self.files.watchers.get_mut(&file) {
-            watchers.retain(|watcher| *watcher != (epoll, item));
-            if watchers.is_empty() {
-                self.files.watchers.remove(&file);
-            }
-        }
         Ok(())
     }
 
@@ -255,31 +293,5 @@ impl Host {
         }
         let queue = instance.queue;
         self.notify_events(queue, READABLE);
-    }
-    fn remove_item(&mut self, epoll: EpollKey, index: usize) {
-        let instance = &mut self.files.epolls[epoll.0];
-        let item = instance.items.remove(index);
-        instance.by_target.remove(&(item.file, item.fd));
-        if item.on_ready_list {
-            instance.ready.retain(|ready| *ready != index);
-        }
-        if let Some(queue) = item.queue {
-            self.waits.leave(queue, Waiter::Epoll { epoll, item: index });
-        }
-    }
-    /// An open file goes away, and every item that watches it with it.
-    pub(super) fn forget_watchers(&mut self, file: FileKey) {
-        for (epoll, item) in self.files.watchers.remove(&file).unwrap_or_default() {
-            self.remove_item(epoll, item);
-        }
-    }
-    /// The last reference to an instance is gone.
-    pub(super) fn close_epoll(&mut self, epoll: EpollKey) {
-        let items: Vec<(FileKey, i32)> = self.files.epolls[epoll.0].by_target.keys().copied().collect();
-        for (file, fd) in items {
-            self.epoll_delete(epoll, file, fd).expect("the item exists");
-        }
-        let instance = self.files.epolls.remove(epoll.0);
-        self.waits.destroy(instance.queue);
     }
 }

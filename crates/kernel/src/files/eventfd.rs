@@ -3,19 +3,27 @@
 use super::FileKind;
 use super::readiness::{EPOLLERR, EPOLLIN, EPOLLOUT};
 use crate::call::Call;
+use crate::files::Files;
 use crate::guest::{GuestBuffers, total_len};
 use crate::host::Host;
 use crate::ids::FileKey;
 use crate::outcome::{Block, SysResult, done};
 use belljar_linux_abi::{Errno, c};
 use belljar_objects::eventfd::EventFd;
+use belljar_tasks::waits::WaitTable;
 
-impl Host {
+impl Files {
     /// A new counter as an open file.
-    pub(crate) fn create_eventfd(&mut self, count: u64, semaphore: bool, flags: i32) -> FileKey {
-        let queue = self.waits.create();
-        let n = self.files.eventfds.insert(EventFd::new(queue, count, semaphore));
-        self.files.open_file(FileKind::EventFd(n), c::O_RDWR | flags)
+    pub(crate) fn create_eventfd(
+        &mut self,
+        waits: &mut WaitTable,
+        count: u64,
+        semaphore: bool,
+        flags: i32,
+    ) -> FileKey {
+        let queue = waits.create();
+        let n = self.eventfds.insert(EventFd::new(queue, count, semaphore));
+        self.open_file(FileKind::EventFd(n), c::O_RDWR | flags)
     }
 }
 

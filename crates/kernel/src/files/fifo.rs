@@ -3,10 +3,12 @@
 
 use super::FileKind;
 use super::FilePlace;
+use crate::files::Files;
 use crate::host::Host;
 use crate::ids::{InodeKey, PipeKey, WaitQueueId};
 use belljar_linux_abi::{Errno, c};
 use belljar_objects::pipe::{Fifo, Pipe};
+use belljar_tasks::waits::WaitTable;
 
 /// The result of an attempt to open a FIFO that did not fail.
 #[derive(Debug)]
@@ -16,6 +18,26 @@ pub(crate) enum FifoOpen {
     Opened(FileKind, u64),
     /// Nobody has the other end open: block on this queue, and when notified try again with `again`.
     Wait(WaitQueueId),
+}
+
+impl Files {
+    /// The pipe behind a FIFO, made if it is not open.
+    fn fifo_of(&mut self, waits: &mut WaitTable, inode: InodeKey, identity: (u64, u64)) -> PipeKey {
+        if let Some(key) = self.fifos.get(&identity) {
+            return *key;
+        }
+        let mut pipe = Pipe::new(waits.create());
+        (pipe.readers, pipe.writers) = (0, 0);
+        let (opening_readers, opening_writers) = (waits.create(), waits.create());
+        let inode = self.inodes.get_mut(inode.0).map(|found| {
+            found.opens += 1;
+            inode
+        });
+        pipe.fifo = Some(Fifo { identity, inode, opening_readers, opening_writers });
+        let key = PipeKey(self.pipes.insert(pipe));
+        self.fifos.insert(identity, key);
+        key
+    }
 }
 
 impl Host {
@@ -28,7 +50,7 @@ impl Host {
         flags: i32,
         again: bool,
     ) -> Result<FifoOpen, Errno> {
-        let key = self.fifo_of(inode, identity);
+        let key = self.files.fifo_of(&mut self.waits, inode, identity);
         let fifo = self.files.pipes[key.0].fifo.expect("found among the FIFOs");
         let waits = flags & c::O_NONBLOCK == 0;
         match flags & c::O_ACCMODE {
@@ -85,24 +107,6 @@ impl Host {
 
     fn queue_len(&self, queue: WaitQueueId) -> u32 {
         self.waits.waiters(queue).count() as u32
-    }
-
-    /// The pipe behind a FIFO, made if it is not open.
-    fn fifo_of(&mut self, inode: InodeKey, identity: (u64, u64)) -> PipeKey {
-        if let Some(key) = self.files.fifos.get(&identity) {
-            return *key;
-        }
-        let mut pipe = Pipe::new(self.waits.create());
-        (pipe.readers, pipe.writers) = (0, 0);
-        let (opening_readers, opening_writers) = (self.waits.create(), self.waits.create());
-        let inode = self.files.inodes.get_mut(inode.0).map(|found| {
-            found.opens += 1;
-            inode
-        });
-        pipe.fifo = Some(Fifo { identity, inode, opening_readers, opening_writers });
-        let key = PipeKey(self.files.pipes.insert(pipe));
-        self.files.fifos.insert(identity, key);
-        key
     }
 
     fn drop_unused_fifo(&mut self, key: PipeKey, awaited: bool) {

@@ -24,7 +24,7 @@ impl Host {
         let open = self.files.open(file);
         open.references -= 1;
         if open.references == 0 {
-            self.forget_watchers(file);
+            self.files.forget_watchers(&mut self.waits, file);
             self.drop_lease(file);
             if self.files.open(file).flags & c::O_ASYNC != 0 {
                 self.set_file_async(file, -1, false);

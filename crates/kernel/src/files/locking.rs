@@ -7,6 +7,7 @@ use crate::ids::{FdTableKey, FileKey, InodeKey};
 use belljar_linux_abi::{Errno, c};
 use belljar_objects::locks::{F_SEAL_EXEC, FileLocks, LockOwner};
 use belljar_objects::space::mappings_of;
+use belljar_tasks::waits::WaitTable;
 
 impl Files {
     /// The seals of a file; `EINVAL` if it can have none.
@@ -19,6 +20,30 @@ impl Files {
         match place {
             FilePlace::Inode(inode) => Some(&mut self.inode(inode).locks),
             place => self.unnamed.get_mut(&place).map(|unnamed| &mut unnamed.locks),
+        }
+    }
+}
+
+impl Files {
+    /// The locks on a file, made if there are none yet.
+    pub(crate) fn locks_of(&mut self, waits: &mut WaitTable, place: FilePlace) -> &mut FileLocks {
+        if self.lock_slot(place).is_none_or(|slot| slot.is_none()) {
+            let locks = Some(Box::new(FileLocks::new(waits.create())));
+            match place {
+                FilePlace::Inode(inode) => self.inode(inode).locks = locks,
+                place => self.unnamed.entry(place).or_default().locks = locks,
+            }
+        }
+        self.lock_slot(place).and_then(Option::as_mut).expect("made above")
+    }
+
+    /// Forgets the list of locks when nobody holds or waits for one.
+    pub(crate) fn forget_locks_if_unused(&mut self, waits: &mut WaitTable, place: FilePlace) {
+        let Some(locks) = self.lock_slot(place).and_then(Option::as_mut) else { return };
+        let (queue, empty) = (locks.queue, locks.is_empty());
+        if empty && waits.is_empty(queue) {
+            waits.destroy(queue);
+            self.lock_slot(place).map(Option::take);
         }
     }
 }
@@ -49,17 +74,6 @@ impl Host {
         }
         Ok(())
     }
-    /// The locks on a file, made if there are none yet.
-    pub(crate) fn locks_of(&mut self, place: FilePlace) -> &mut FileLocks {
-        if self.files.lock_slot(place).is_none_or(|slot| slot.is_none()) {
-            let locks = Some(Box::new(FileLocks::new(self.waits.create())));
-            match place {
-                FilePlace::Inode(inode) => self.files.inode(inode).locks = locks,
-                place => self.files.unnamed.entry(place).or_default().locks = locks,
-            }
-        }
-        self.files.lock_slot(place).and_then(Option::as_mut).expect("made above")
-    }
     /// A process closes a descriptor of this file: its record locks go, whichever descriptor they
     /// were made through.
     pub(crate) fn drop_process_locks(&mut self, table: FdTableKey, place: FilePlace) {
@@ -81,15 +95,6 @@ impl Host {
         if changed {
             self.notify(queue);
         }
-        self.forget_locks_if_unused(place);
-    }
-    /// Forgets the list of locks when nobody holds or waits for one.
-    pub(crate) fn forget_locks_if_unused(&mut self, place: FilePlace) {
-        let Some(locks) = self.files.lock_slot(place).and_then(Option::as_mut) else { return };
-        let (queue, empty) = (locks.queue, locks.is_empty());
-        if empty && self.waits.is_empty(queue) {
-            self.waits.destroy(queue);
-            self.files.lock_slot(place).map(Option::take);
-        }
+        self.files.forget_locks_if_unused(&mut self.waits, place);
     }
 }

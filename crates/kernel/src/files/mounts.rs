@@ -227,6 +227,24 @@ impl Files {
     }
 }
 
+impl Files {
+    /// A copy of a place as the root of a mount that is attached nowhere; with all that is mounted below it if `deep`.
+    pub(crate) fn copy_mount(&mut self, (mount, root): Place, deep: bool) -> MountKey {
+        let flags = self.mount_flags((mount, root)) & MountFlags::OF_MOUNT;
+        let device = self.inode(root).device;
+        let Files { mounts, inodes, .. } = self;
+        let extent = if deep { CopyExtent::Bindable } else { CopyExtent::One };
+        let copy = mounts.copy(mount, root, extent, &|point| is_below(inodes, root, point));
+        let made = mounts.get_mut(copy);
+        if made.device != device {
+            // A part of a seed is one of its file system, not of the one that it lies in.
+            let source = SEEDS.iter().find(|(_, of, ..)| *of == device).map_or("none", |(.., source)| source);
+            (made.device, made.source, made.flags) = (device, source.as_bytes().into(), flags);
+        }
+        copy
+    }
+}
+
 impl Host {
     /// A new file system in memory; its device number and root.
     pub(crate) fn make_memory_system(
@@ -303,21 +321,6 @@ impl Host {
         }
     }
 
-    /// A copy of a place as the root of a mount that is attached nowhere; with all that is mounted below it if `deep`.
-    pub(crate) fn copy_mount(&mut self, (mount, root): Place, deep: bool) -> MountKey {
-        let flags = self.files.mount_flags((mount, root)) & MountFlags::OF_MOUNT;
-        let device = self.files.inode(root).device;
-        let Files { mounts, inodes, .. } = &mut self.files;
-        let extent = if deep { CopyExtent::Bindable } else { CopyExtent::One };
-        let copy = mounts.copy(mount, root, extent, &|point| is_below(inodes, root, point));
-        let made = mounts.get_mut(copy);
-        if made.device != device {
-            // A part of a seed is one of its file system, not of the one that it lies in.
-            let source = SEEDS.iter().find(|(_, of, ..)| *of == device).map_or("none", |(.., source)| source);
-            (made.device, made.source, made.flags) = (device, source.as_bytes().into(), flags);
-        }
-        copy
-    }
     /// A context has been closed; a file system that it made and nobody has mounted goes.
     pub(crate) fn close_context(&mut self, number: usize) {
         let context = self.files.contexts.remove(number);

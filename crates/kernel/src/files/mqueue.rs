@@ -11,7 +11,7 @@ use belljar_linux_abi::ipc::IpcPerm;
 use belljar_linux_abi::signal::SigInfo;
 use belljar_linux_abi::{Errno, c};
 use belljar_objects::namespaces::NamespaceKind;
-use belljar_tasks::waits::Waiter;
+use belljar_tasks::waits::{WaitTable, Waiter};
 
 /// `SI_MESGQ`.
 const SI_MESGQ: i32 = -3;
@@ -78,14 +78,22 @@ impl Files {
     }
 }
 
-impl Host {
+impl Files {
     /// A new queue that nobody has opened yet.
-    pub(crate) fn create_mqueue(&mut self, name: Vec<u8>, limits: (usize, usize), perm: IpcPerm) -> usize {
-        let (queue, name, messages) = (self.waits.create(), Some(name), Vec::new());
+    pub(crate) fn create_mqueue(
+        &mut self,
+        waits: &mut WaitTable,
+        name: Vec<u8>,
+        limits: (usize, usize),
+        perm: IpcPerm,
+    ) -> usize {
+        let (queue, name, messages) = (waits.create(), Some(name), Vec::new());
         let new = MessageQueue { name, opens: 0, perm, limits, messages, queue, notify: None };
-        self.files.mqueues.insert(new)
+        self.mqueues.insert(new)
     }
+}
 
+impl Host {
     /// `EACCES` unless a process may open a queue so.
     pub(crate) fn check_mqueue(&self, process: ProcessKey, n: usize, flags: i32) -> Result<(), Errno> {
         let wanted = match flags & c::O_ACCMODE {

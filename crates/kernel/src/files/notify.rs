@@ -16,6 +16,7 @@ use crate::outcome::{Block, IfInterrupted, SysResult, done};
 use belljar_linux_abi::{Errno, c};
 use belljar_objects::notify::fanotify::{EventDescriptors, FanotifyEvent};
 use belljar_objects::notify::{Happening, NotifiedFile, NotifiedName, NotifyEffect};
+use belljar_tasks::waits::WaitTable;
 
 /// The mount by which a file was reached; inside, `None` for a file that is in none.
 type Reached = Option<Option<MountKey>>;
@@ -58,13 +59,15 @@ impl Files {
     }
 }
 
-impl Host {
+impl Files {
     /// A new instance of inotify as an open file.
-    pub(crate) fn create_inotify(&mut self, flags: i32) -> FileKey {
-        let n = self.files.notify.add_inotify(self.waits.create());
-        self.files.open_file(FileKind::Notify(n), c::O_RDONLY | flags)
+    pub(crate) fn create_inotify(&mut self, waits: &mut WaitTable, flags: i32) -> FileKey {
+        let n = self.notify.add_inotify(waits.create());
+        self.open_file(FileKind::Notify(n), c::O_RDONLY | flags)
     }
+}
 
+impl Host {
     /// The last open file of an instance is closed: who waits for its permission may go on.
     pub(super) fn close_notify(&mut self, n: usize) {
         let queues = [Some(self.files.notify.queue(n)), self.files.notify.permission_queue(n)];

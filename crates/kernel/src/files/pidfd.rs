@@ -14,6 +14,7 @@ use belljar_linux_abi::process::{
 };
 use belljar_linux_abi::{Errno, c};
 use belljar_objects::namespaces::{IdKind, LINKS};
+use belljar_tasks::waits::WaitTable;
 use zerocopy::IntoBytes;
 
 /// `PIDFD_GET_INFO` without the length of its structure, which says how much is wanted.
@@ -46,6 +47,22 @@ impl Files {
     }
 }
 
+impl Files {
+    pub(super) fn close_pidfd(&mut self, waits: &mut WaitTable, n: usize) {
+        let gone = self.pidfds.remove(n);
+        waits.destroy(gone.queue);
+    }
+}
+
+impl Files {
+    /// A process has been waited for: its descriptors keep how it ended.
+    pub(crate) fn keep_status(&mut self, pid: i32, status: Option<WaitStatus>) {
+        for (_, fd) in self.pidfds.iter_mut().filter(|(_, fd)| fd.pid == pid) {
+            fd.status = status;
+        }
+    }
+}
+
 impl Host {
     /// A new descriptor of a process as an open file.
     pub(crate) fn create_pidfd(&mut self, process: ProcessKey, flags: i32) -> FileKey {
@@ -66,13 +83,6 @@ impl Host {
         }
     }
 
-    /// A process has been waited for: its descriptors keep how it ended.
-    pub(crate) fn keep_status(&mut self, pid: i32, status: Option<WaitStatus>) {
-        for (_, fd) in self.files.pidfds.iter_mut().filter(|(_, fd)| fd.pid == pid) {
-            fd.status = status;
-        }
-    }
-
     /// Tells those who watch descriptors of a process that it has ended or gone.
     pub(crate) fn notify_pidfds(&mut self, pid: i32) {
         let queues: Vec<WaitQueueId> =
@@ -80,11 +90,6 @@ impl Host {
         for queue in queues {
             self.notify_events(queue, READABLE | EPOLLHUP);
         }
-    }
-
-    pub(super) fn close_pidfd(&mut self, n: usize) {
-        let gone = self.files.pidfds.remove(n);
-        self.waits.destroy(gone.queue);
     }
 }
 

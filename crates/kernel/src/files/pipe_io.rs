@@ -11,6 +11,7 @@ use crate::outcome::{Block, CallState, IfInterrupted, SysResult, done};
 use belljar_linux_abi::signal::SigInfo;
 use belljar_linux_abi::{Errno, c};
 use belljar_objects::pipe::Pipe;
+use belljar_tasks::waits::WaitTable;
 
 impl Files {
     /// The pipe behind an open file.
@@ -24,15 +25,18 @@ impl Files {
     }
 }
 
-impl Host {
+impl Files {
     /// A new pipe: open files of its reading and its writing end.
-    pub(crate) fn create_pipe(&mut self, flags: i32) -> (FileKey, FileKey) {
-        let queue = self.waits.create();
-        let key = PipeKey(self.files.pipes.insert(Pipe::new(queue)));
-        let reader = self.files.open_file(FileKind::PipeReader(key), c::O_RDONLY | flags & c::O_NONBLOCK);
-        let writer = self.files.open_file(FileKind::PipeWriter(key), c::O_WRONLY | flags);
+    pub(crate) fn create_pipe(&mut self, waits: &mut WaitTable, flags: i32) -> (FileKey, FileKey) {
+        let queue = waits.create();
+        let key = PipeKey(self.pipes.insert(Pipe::new(queue)));
+        let reader = self.open_file(FileKind::PipeReader(key), c::O_RDONLY | flags & c::O_NONBLOCK);
+        let writer = self.open_file(FileKind::PipeWriter(key), c::O_WRONLY | flags);
         (reader, writer)
     }
+}
+
+impl Host {
     /// `fs.pipe-max-size`, beyond which only some may have a pipe.
     fn pipe_max_size(&mut self) -> u64 {
         self.setting("sys/fs/pipe-max-size").unwrap_or(1 << 20)

@@ -97,7 +97,7 @@ impl Host {
             FileKind::PipeWriter(pipe) => self.close_pipe(*pipe, false, true),
             FileKind::PipeBoth(pipe) => self.close_pipe(*pipe, true, true),
             FileKind::Socket(socket) => self.close_socket(*socket),
-            FileKind::Epoll(epoll) => self.close_epoll(*epoll),
+            FileKind::Epoll(epoll) => self.files.close_epoll(&mut self.waits, *epoll),
             FileKind::EventFd(n) => {
                 let event = self.files.eventfds.remove(*n);
                 self.waits.destroy(event.queue);
@@ -105,7 +105,7 @@ impl Host {
             FileKind::Userfault(n) => super::userfault::close(self, *n),
             FileKind::Notify(n) => self.close_notify(*n),
             FileKind::MessageQueue(n) => self.close_mqueue(*n),
-            FileKind::PidFd(n) => self.close_pidfd(*n),
+            FileKind::PidFd(n) => self.files.close_pidfd(&mut self.waits, *n),
             FileKind::Uring(n) => self.close_uring(*n),
             FileKind::Tun { tun, .. } => self.close_tun(*tun),
             FileKind::PtyMaster { pty, .. } => self.close_master(*pty),

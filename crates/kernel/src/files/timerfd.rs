@@ -13,6 +13,7 @@ use crate::wall_clock::{Shift, is_wall_clock};
 use belljar_base::{SimDuration, SimTime};
 use belljar_linux_abi::{Errno, c};
 use belljar_objects::timerfd::{TimerFd, TimerState};
+use belljar_tasks::waits::WaitTable;
 
 impl Files {
     /// The timer behind an open file; `EINVAL` if it is none.
@@ -30,13 +31,16 @@ impl Files {
     }
 }
 
-impl Host {
+impl Files {
     /// A new timer, not set, as an open file.
-    pub(crate) fn create_timerfd(&mut self, clock: i32, flags: i32) -> FileKey {
-        let queue = self.waits.create();
-        let n = self.files.timerfds.insert(TimerFd::new(queue, clock));
-        self.files.open_file(FileKind::TimerFd(n), c::O_RDWR | flags)
+    pub(crate) fn create_timerfd(&mut self, waits: &mut WaitTable, clock: i32, flags: i32) -> FileKey {
+        let queue = waits.create();
+        let n = self.timerfds.insert(TimerFd::new(queue, clock));
+        self.open_file(FileKind::TimerFd(n), c::O_RDWR | flags)
     }
+}
+
+impl Host {
     /// `timerfd_gettime(2)`: the time left, zero if it is not set, and the interval.
     pub(crate) fn timerfd_left(&mut self, n: usize) -> (SimDuration, SimDuration) {
         self.catch_up_timerfd(n);

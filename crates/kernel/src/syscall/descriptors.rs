@@ -285,21 +285,21 @@ fn record_lock(call: &mut Call<'_>, file: FileKey, command: i32, argument: u64) 
         c::F_RDLCK => false,
         c::F_WRLCK => true,
         c::F_UNLCK if !matches!(command, c::F_GETLK | c::F_OFD_GETLK) => {
-            let locks = call.host.locks_of(place);
+            let locks = call.host.files.locks_of(&mut call.host.waits, place);
             let queue = locks.queue;
             if locks.clear(owner, start, end) {
                 call.host.notify(queue);
             }
-            call.host.forget_locks_if_unused(place);
+            call.host.files.forget_locks_if_unused(&mut call.host.waits, place);
             return done(0);
         }
         _ => return Err(Errno::EINVAL),
     };
     let wanted = RecordLock { owner, exclusive, start, end };
-    let locks = call.host.locks_of(place);
+    let locks = call.host.files.locks_of(&mut call.host.waits, place);
     let (queue, conflict) = (locks.queue, locks.conflict(&wanted));
     if matches!(command, c::F_GETLK | c::F_OFD_GETLK) {
-        call.host.forget_locks_if_unused(place);
+        call.host.files.forget_locks_if_unused(&mut call.host.waits, place);
         flock.kind = c::F_UNLCK as i16;
         if let Some(held) = conflict {
             flock.kind = if held.exclusive { c::F_WRLCK as i16 } else { c::F_RDLCK as i16 };
@@ -312,7 +312,7 @@ fn record_lock(call: &mut Call<'_>, file: FileKey, command: i32, argument: u64) 
         return done(0);
     }
     if (exclusive && !writable) || (!exclusive && !readable) {
-        call.host.forget_locks_if_unused(place);
+        call.host.files.forget_locks_if_unused(&mut call.host.waits, place);
         return Err(Errno::EBADF);
     }
     match conflict {
@@ -332,7 +332,7 @@ fn record_lock(call: &mut Call<'_>, file: FileKey, command: i32, argument: u64) 
 
 /// Takes a lock; a part that becomes shared may let others in.
 fn locks_changed(call: &mut Call<'_>, place: FilePlace, lock: RecordLock) {
-    let locks = call.host.locks_of(place);
+    let locks = call.host.files.locks_of(&mut call.host.waits, place);
     locks.set(lock);
     let queue = locks.queue;
     if !lock.exclusive {
@@ -370,17 +370,17 @@ pub fn sys_flock(call: &mut Call<'_>) -> SysResult {
         c::LOCK_SH => false,
         c::LOCK_EX => true,
         c::LOCK_UN => {
-            let locks = call.host.locks_of(place);
+            let locks = call.host.files.locks_of(&mut call.host.waits, place);
             let queue = locks.queue;
             if locks.unlock_whole(file) {
                 call.host.notify(queue);
             }
-            call.host.forget_locks_if_unused(place);
+            call.host.files.forget_locks_if_unused(&mut call.host.waits, place);
             return done(0);
         }
         _ => return Err(Errno::EINVAL),
     };
-    let locks = call.host.locks_of(place);
+    let locks = call.host.files.locks_of(&mut call.host.waits, place);
     let queue = locks.queue;
     if locks.lock_whole(file, exclusive) {
         if !exclusive {

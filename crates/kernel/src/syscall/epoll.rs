@@ -26,7 +26,7 @@ pub fn sys_epoll_create1(call: &mut Call<'_>) -> SysResult {
 }
 
 fn create(call: &mut Call<'_>, flags: i32) -> SysResult {
-    let file = call.host.create_epoll();
+    let file = call.host.files.create_epoll(&mut call.host.waits);
     done(call.host.install_fd(call.process, file, flags & c::EPOLL_CLOEXEC != 0, 0)?)
 }
 
@@ -50,7 +50,7 @@ pub fn sys_epoll_ctl(call: &mut Call<'_>) -> SysResult {
     match operation {
         c::EPOLL_CTL_ADD => call.host.epoll_add(epoll, file, fd, event)?,
         c::EPOLL_CTL_MOD => call.host.epoll_modify(epoll, file, fd, event)?,
-        c::EPOLL_CTL_DEL => call.host.epoll_delete(epoll, file, fd)?,
+        c::EPOLL_CTL_DEL => call.host.files.epoll_delete(&mut call.host.waits, epoll, file, fd)?,
         _ => return Err(Errno::EINVAL),
     }
     done(0)

@@ -2,6 +2,7 @@
 
 use super::clocks::Clock;
 use crate::call::Call;
+use crate::host::Host;
 use crate::credentials::capability;
 use crate::files::userfault;
 use crate::outcome::{SysResult, done};
@@ -24,8 +25,9 @@ fn create_eventfd(call: &mut Call<'_>, flags: i32) -> SysResult {
     if flags & !(c::EFD_CLOEXEC | c::EFD_NONBLOCK | c::EFD_SEMAPHORE) != 0 {
         return Err(Errno::EINVAL);
     }
-    let semaphore = flags & c::EFD_SEMAPHORE != 0;
-    let file = call.host.create_eventfd(u64::from(call.uint(0)), semaphore, flags & c::EFD_NONBLOCK);
+    let (count, semaphore) = (u64::from(call.uint(0)), flags & c::EFD_SEMAPHORE != 0);
+    let Host { files, waits, .. } = &mut *call.host;
+    let file = files.create_eventfd(waits, count, semaphore, flags & c::EFD_NONBLOCK);
     done(call.host.install_fd(call.process, file, flags & c::EFD_CLOEXEC != 0, 0)?)
 }
 
@@ -56,7 +58,7 @@ pub fn sys_timerfd_create(call: &mut Call<'_>) -> SysResult {
     if flags & !(c::TFD_CLOEXEC | c::TFD_NONBLOCK) != 0 || !known.contains(&clock) {
         return Err(Errno::EINVAL);
     }
-    let file = call.host.create_timerfd(clock, flags & c::TFD_NONBLOCK);
+    let file = call.host.files.create_timerfd(&mut call.host.waits, clock, flags & c::TFD_NONBLOCK);
     done(call.host.install_fd(call.process, file, flags & c::TFD_CLOEXEC != 0, 0)?)
 }
 

@@ -20,7 +20,7 @@ pub fn sys_inotify_init1(call: &mut Call<'_>) -> SysResult {
 }
 
 fn create(call: &mut Call<'_>, flags: i32) -> SysResult {
-    let file = call.host.create_inotify(flags & c::IN_NONBLOCK);
+    let file = call.host.files.create_inotify(&mut call.host.waits, flags & c::IN_NONBLOCK);
     done(call.host.install_fd(call.process, file, flags & c::IN_CLOEXEC != 0, 0)?)
 }
 

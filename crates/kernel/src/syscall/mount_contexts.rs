@@ -258,7 +258,7 @@ pub fn sys_open_tree(call: &mut Call<'_>) -> SysResult {
     if flags & RECURSIVE == 0 && call.host.files.hides_locked(place) {
         return Err(Errno::EINVAL);
     }
-    let copy = call.host.copy_mount(place, flags & RECURSIVE != 0);
+    let copy = call.host.files.copy_mount(place, flags & RECURSIVE != 0);
     open_place(call, (copy, place.1), close_on_exec)
 }
 

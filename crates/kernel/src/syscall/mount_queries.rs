@@ -72,7 +72,7 @@ pub fn sys_statmount(call: &mut Call<'_>) -> SysResult {
             found
         }
     };
-    let magic = call.host.file_system_kind(found.device) as u64;
+    let magic = call.host.files.file_system_kind(found.device) as u64;
     let bytes = found.statmount(request[2], room.min(1 << 20) as usize, magic, namespace)?;
     let (fixed, strings) = bytes.split_at(bytes.len().min(STATMOUNT_LEN));
     call.write_bytes(buffer.wrapping_add(STATMOUNT_LEN as u64), strings)?;

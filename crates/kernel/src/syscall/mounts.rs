@@ -200,7 +200,7 @@ fn bind(call: &mut Call<'_>, place: Place, source: Option<&[u8]>, deep: bool) ->
     if !deep && call.host.files.hides_locked((mount, root)) {
         return Err(Errno::EINVAL);
     }
-    let copy = call.host.copy_mount((mount, root), deep);
+    let copy = call.host.files.copy_mount((mount, root), deep);
     attach(call, copy, place)
 }
 

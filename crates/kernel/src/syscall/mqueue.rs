@@ -55,7 +55,7 @@ pub fn sys_mq_open(call: &mut Call<'_>) -> SysResult {
             let limits = if attributes == 0 { DEFAULT } else { limits(call, attributes)? };
             let mode = call.uint(2) & !call.host.process(call.process).umask;
             let perm = call.host.processes.new_permissions(call.process, 0, mode as i32);
-            call.host.create_mqueue(name, limits, perm)
+            call.host.files.create_mqueue(&mut call.host.waits, name, limits, perm)
         }
     };
     let file = call.host.files.open_mqueue(n, flags);

@@ -21,7 +21,7 @@ pub fn sys_pipe2(call: &mut Call<'_>) -> SysResult {
 
 fn create(call: &mut Call<'_>, flags: i32) -> SysResult {
     let close_on_exec = flags & c::O_CLOEXEC != 0;
-    let (reader, writer) = call.host.create_pipe(flags & !c::O_CLOEXEC);
+    let (reader, writer) = call.host.files.create_pipe(&mut call.host.waits, flags & !c::O_CLOEXEC);
     call.host.own_unnamed(call.process, reader);
     if !call.host.processes.is_capable(call.process, capability::SYS_RESOURCE) {
         call.host.limit_pipe(reader);

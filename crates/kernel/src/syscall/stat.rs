@@ -139,7 +139,7 @@ pub fn sys_statfs(call: &mut Call<'_>) -> SysResult {
     let path = call.read_path(call.args[0])?;
     let found = call.host.resolve_here(call.process, &path, Walk::FOLLOW)?;
     let device = call.host.attributes(found.target()?).device;
-    let answer = call.host.file_system(found.target_mount, device);
+    let answer = call.host.files.file_system(found.target_mount, device);
     call.write(call.args[1], &answer)?;
     done(0)
 }
@@ -149,7 +149,7 @@ pub fn sys_fstatfs(call: &mut Call<'_>) -> SysResult {
     let file = call.host.file_of(call.process, call.int(0))?;
     let device = call.host.file_attributes(file).device;
     let mount = call.host.files.mount_of(file);
-    let answer = call.host.file_system(mount, device);
+    let answer = call.host.files.file_system(mount, device);
     call.write(call.args[1], &answer)?;
     done(0)
 }
@@ -176,7 +176,7 @@ pub fn sys_sysfs(call: &mut Call<'_>) -> SysResult {
 pub fn sys_ustat(call: &mut Call<'_>) -> SysResult {
     let device = u64::from(call.uint(0));
     call.host.files.mounts.system(device).ok_or(Errno::EINVAL)?;
-    let found = call.host.file_system(BASE, device);
+    let found = call.host.files.file_system(BASE, device);
     call.write(call.args[1], &[u64::from(found.bfree as u32), found.ffree, 0, 0])?;
     done(0)
 }

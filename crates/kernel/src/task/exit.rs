@@ -135,7 +135,7 @@ impl Host {
     pub(crate) fn reap(&mut self, process: ProcessKey) {
         let gone = self.processes.remove(process.0);
         self.processes.by_pid.remove(&gone.pid);
-        self.keep_status(gone.pid, gone.ended);
+        self.files.keep_status(gone.pid, gone.ended);
         self.notify_pidfds(gone.pid);
         self.waits.destroy(gone.child_changed);
         self.waits.destroy(gone.signals.arrived);

@@ -15,6 +15,7 @@ use crate::files::Files;
 use crate::host::Host;
 use crate::ids::{FileKey, InodeKey, ProcessKey, WaitQueueId};
 use belljar_linux_abi::{Errno, c};
+use belljar_tasks::waits::WaitTable;
 use belljar_terminal::Pair;
 
 /// The group of terminals, as Debian mounts `/dev/pts`.
@@ -53,6 +54,15 @@ impl Files {
             FileKind::PtyMaster { pty, .. } => Some((pty, true)),
             FileKind::Terminal { pty, .. } => Some((pty, false)),
             _ => None,
+        }
+    }
+}
+
+impl Files {
+    fn forget_pty_if_unused(&mut self, waits: &mut WaitTable, key: usize) {
+        if self.ptys[key].pair.is_unused() {
+            let pty = self.ptys.remove(key);
+            waits.destroy(pty.queue);
         }
     }
 }
@@ -139,7 +149,7 @@ impl Host {
             self.forget_if_unused(inode);
         }
         self.notify(queue);
-        self.forget_pty_if_unused(key);
+        self.files.forget_pty_if_unused(&mut self.waits, key);
     }
 
     /// A slave is closed; the last one ends what the master can read.
@@ -149,14 +159,7 @@ impl Host {
             let queue = pty.queue;
             self.notify(queue);
         }
-        self.forget_pty_if_unused(key);
-    }
-
-    fn forget_pty_if_unused(&mut self, key: usize) {
-        if self.files.ptys[key].pair.is_unused() {
-            let pty = self.files.ptys.remove(key);
-            self.waits.destroy(pty.queue);
-        }
+        self.files.forget_pty_if_unused(&mut self.waits, key);
     }
 
     /// Moves what the master has written through the line discipline as far as there is room.

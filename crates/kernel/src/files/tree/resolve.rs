@@ -121,6 +121,15 @@ impl Files {
     }
 }
 
+impl Files {
+    /// `EXDEV` if a step leads to another mount and must not.
+    fn check_step(&mut self, how: Walk, from: Place, to: Place) -> Result<(), Errno> {
+        let crosses = how.contains(Walk::NO_XDEV)
+            && (from.0 != to.0 || self.inode(from.1).device != self.inode(to.1).device);
+        if crosses { Err(Errno::EXDEV) } else { Ok(()) }
+    }
+}
+
 impl Host {
     /// Walks `path` from the descriptor `dirfd` (or the working directory for `AT_FDCWD`).
     pub(crate) fn resolve(
@@ -217,12 +226,6 @@ impl Host {
             process,
         })
     }
-    /// `EXDEV` if a step leads to another mount and must not.
-    fn check_step(&mut self, how: Walk, from: Place, to: Place) -> Result<(), Errno> {
-        let crosses = how.contains(Walk::NO_XDEV)
-            && (from.0 != to.0 || self.files.inode(from.1).device != self.files.inode(to.1).device);
-        if crosses { Err(Errno::EXDEV) } else { Ok(()) }
-    }
     /// `EACCES` unless the directory that a walk has come to may be searched.
     fn check_may_search(&mut self, process: ProcessKey, walker: &Walker) -> Result<(), Errno> {
         if walker.how.contains(Walk::HELD) {
@@ -253,7 +256,7 @@ impl Host {
                 if name == b".." {
                     if walker.at != walker.root {
                         let parent = self.files.place_above(walker.at);
-                        self.check_step(walker.how, walker.at, parent)?;
+                        self.files.check_step(walker.how, walker.at, parent)?;
                         walker.at = parent;
                     } else if walker.how.contains(Walk::BENEATH) {
                         return Err(Errno::EXDEV);
@@ -302,7 +305,7 @@ impl Host {
             // What is taken away is the name that a mount hides.
             let place = if is_name { (mount, inode) } else { self.files.mounts.top(mount, inode) };
             let (target_mount, inode) = place;
-            self.check_step(walker.how, walker.at, place)?;
+            self.files.check_step(walker.how, walker.at, place)?;
             let follow = !is_name && (!last || slash || walker.how.contains(Walk::FOLLOW));
             if follow && self.files.inode(inode).node.is_symlink() {
                 if last {
@@ -316,7 +319,7 @@ impl Host {
                         }
                         (walker.rest, position) = (rest, 0);
                         if walker.rest.first() == Some(&b'/') {
-                            self.check_step(walker.how, walker.at, walker.root)?;
+                            self.files.check_step(walker.how, walker.at, walker.root)?;
                             walker.at = walker.root;
                         }
                     }

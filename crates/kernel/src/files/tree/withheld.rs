@@ -6,6 +6,7 @@
 //! made up. The run's warnings name the first of these directories and files.
 
 use super::lookup::ROOT;
+use crate::files::Files;
 use crate::files::tree::Node;
 use crate::files::virtual_files::VirtualFile;
 use crate::host::Host;
@@ -17,22 +18,24 @@ use std::path::Path;
 /// So many are named; a guest may well walk over the whole machine.
 const NAMED: usize = 3;
 
+impl Files {
+    /// The path that guests know a lower file by.
+    fn guest_path<'a>(&self, path: &'a Path) -> &'a [u8] {
+        match &*self.root {
+            root if root == Path::new("/") => path.as_os_str().as_bytes(),
+            root => path.as_os_str().as_bytes().strip_prefix(root.as_os_str().as_bytes()).unwrap_or_default(),
+        }
+    }
+}
+
 impl Host {
     /// A lookup of `path` says that its directory is kept from the simulator: it is empty. What programs
     /// look for in a home without being told to is no reason to warn.
     pub(super) fn withheld_name(&mut self, path: &Path) {
-        if self.guest_path(path).starts_with(b"/root/.") {
+        if self.files.guest_path(path).starts_with(b"/root/.") {
             return;
         }
         self.withheld_directory(path.parent().unwrap_or(path));
-    }
-
-    /// The path that guests know a lower file by.
-    fn guest_path<'a>(&self, path: &'a Path) -> &'a [u8] {
-        match &*self.files.root {
-            root if root == Path::new("/") => path.as_os_str().as_bytes(),
-            root => path.as_os_str().as_bytes().strip_prefix(root.as_os_str().as_bytes()).unwrap_or_default(),
-        }
     }
 
     /// A directory of the machine that cannot be looked into.
@@ -64,7 +67,7 @@ impl Host {
     /// A stand-in for a file of the machine that cannot be read: the lists of passwords, `shadow(5)` and `gshadow(5)`,
     /// by which nobody can log in with one.
     pub(super) fn stand_in(&mut self, path: &Path, stat: &NativeStat) -> Option<Node> {
-        let make = match self.guest_path(path) {
+        let make = match self.files.guest_path(path) {
             b"/etc/shadow" => shadow,
             b"/etc/gshadow" => group_shadow,
             _ => return None,
