@@ -54,6 +54,10 @@ impl Processes {
         let who = self.who(process);
         who.has(capability) && self.namespaces.users.knows_owner(who.user_namespace, owner)
     }
+    /// True if a process may make files run as a group: one of its own, or by its rights.
+    pub fn may_set_group(&self, process: ProcessKey, owner: (u32, u32)) -> bool {
+        self.overrides(process, capability::FSETID, owner) || self.is_in_group(process, owner.1)
+    }
 
     /// Checks that the process may change the owner or group of a file: `EPERM`. `u32::MAX` keeps an id and
     /// is always allowed; an owner may choose another of its groups.

@@ -50,9 +50,7 @@ impl Files {
     pub(super) fn fifo_inode(&mut self, file: FileKey) -> Option<InodeKey> {
         self.pipe_of(file)?.fifo?.inode
     }
-}
 
-impl Files {
     /// The magic number of the file system of a device.
     pub(crate) fn file_system_kind(&self, device: u64) -> i64 {
         let system = self.mounts.system(device).filter(|system| !system.seed);
@@ -152,7 +150,7 @@ impl Host {
     fn inode_attributes(&mut self, key: InodeKey) -> FileAttributes {
         // A shared file may have changed; what cannot be asked keeps its last size.
         let _ = self.size_of(key);
-        let owner = self.owner_of(key);
+        let owner = self.files.owner_of(&self.processes, key);
         let directory_links = match self.files.inode(key).node.is_directory() {
             true => self.directory_links(key),
             false => 0,

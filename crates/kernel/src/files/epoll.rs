@@ -93,9 +93,7 @@ impl Files {
             .max()
             .unwrap_or(0)
     }
-}
 
-impl Files {
     /// A new instance as an open file.
     pub(crate) fn create_epoll(&mut self, waits: &mut WaitTable) -> FileKey {
         let queue = waits.create();

@@ -92,10 +92,10 @@ impl Host {
             return Err(Errno::EACCES);
         }
         let native_path = self.content_path(key)?.ok_or(Errno::ENOENT)?;
-        self.check_permission(process, key, EXEC)?;
-        self.check_restricted(&found, ACCESS_FS_EXECUTE | ACCESS_FS_READ_FILE)?;
+        self.files.check_permission(&self.processes, process, key, EXEC)?;
+        self.files.check_restricted(&self.processes, &found, ACCESS_FS_EXECUTE | ACCESS_FS_READ_FILE)?;
         self.files.check_not_written(key)?;
-        let readable = self.check_permission(process, key, READ).is_ok();
+        let readable = self.files.check_permission(&self.processes, process, key, READ).is_ok();
         let inode = self.files.inode(key);
         let meta = &inode.meta;
         let has_rights = !flags.contains(MountFlags::NO_SUID);

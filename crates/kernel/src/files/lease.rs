@@ -59,7 +59,7 @@ impl Host {
             _ => return Err(Errno::EINVAL),
         };
         let FileKind::Regular(inode) = self.files.open(file).kind else { return Err(Errno::EINVAL) };
-        let owner = self.owner_of(inode).0;
+        let owner = self.files.owner_of(&self.processes, inode).0;
         if self.processes[process.0].credentials.fsuid != owner
             && !self.processes.is_capable(process, capability::LEASE)
         {

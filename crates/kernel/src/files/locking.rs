@@ -22,9 +22,7 @@ impl Files {
             place => self.unnamed.get_mut(&place).map(|unnamed| &mut unnamed.locks),
         }
     }
-}
 
-impl Files {
     /// The locks on a file, made if there are none yet.
     pub(crate) fn locks_of(&mut self, waits: &mut WaitTable, place: FilePlace) -> &mut FileLocks {
         if self.lock_slot(place).is_none_or(|slot| slot.is_none()) {

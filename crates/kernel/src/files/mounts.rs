@@ -225,9 +225,7 @@ impl Files {
         let (_, device, kind, source) = SEEDS[0];
         Mounts::new(super::tree::ROOT, device, kind, source.as_bytes())
     }
-}
 
-impl Files {
     /// A copy of a place as the root of a mount that is attached nowhere; with all that is mounted below it if `deep`.
     pub(crate) fn copy_mount(&mut self, (mount, root): Place, deep: bool) -> MountKey {
         let flags = self.mount_flags((mount, root)) & MountFlags::OF_MOUNT;

@@ -7,6 +7,7 @@ use crate::files::Files;
 use crate::host::Host;
 use crate::ids::{FileKey, ProcessKey, WaitQueueId};
 use crate::ipc;
+use crate::process::Processes;
 use belljar_linux_abi::ipc::IpcPerm;
 use belljar_linux_abi::signal::SigInfo;
 use belljar_linux_abi::{Errno, c};
@@ -76,9 +77,7 @@ impl Files {
         self.mqueues[n].opens += 1;
         self.open_file(FileKind::MessageQueue(n), flags & (c::O_ACCMODE | c::O_NONBLOCK))
     }
-}
 
-impl Files {
     /// A new queue that nobody has opened yet.
     pub(crate) fn create_mqueue(
         &mut self,
@@ -93,21 +92,29 @@ impl Files {
     }
 }
 
-impl Host {
+impl Files {
     /// `EACCES` unless a process may open a queue so.
-    pub(crate) fn check_mqueue(&self, process: ProcessKey, n: usize, flags: i32) -> Result<(), Errno> {
+    pub(crate) fn check_mqueue(
+        &self,
+        processes: &Processes,
+        process: ProcessKey,
+        n: usize,
+        flags: i32,
+    ) -> Result<(), Errno> {
         let wanted = match flags & c::O_ACCMODE {
             c::O_RDONLY => ipc::READ,
             c::O_WRONLY => ipc::WRITE,
             _ => ipc::READ | ipc::WRITE,
         };
-        let perm = self.files.mqueues[n].perm;
-        if self.processes.overrides(process, capability::DAC_OVERRIDE, (perm.uid, perm.gid)) {
+        let perm = self.mqueues[n].perm;
+        if processes.overrides(process, capability::DAC_OVERRIDE, (perm.uid, perm.gid)) {
             return Ok(());
         }
-        self.processes.ipc_check(process, perm, wanted)
+        processes.ipc_check(process, perm, wanted)
     }
+}
 
+impl Host {
     /// `mq_unlink(3)`: it lives on while it is open. `EPERM`, as in a sticky directory, for others than its
     /// owner.
     pub(crate) fn unlink_mqueue(&mut self, process: ProcessKey, name: &[u8]) -> Result<(), Errno> {

@@ -6,6 +6,7 @@ use super::tree::{Directory, DirectorySource, Found, Node, PROC, PTS, Place, SYS
 use crate::files::Files;
 use crate::host::Host;
 use crate::ids::InodeKey;
+use crate::process::Processes;
 use belljar_linux_abi::landlock::{ACCESS_FS_MAKE_DIR, ACCESS_FS_MAKE_SYM};
 use belljar_linux_abi::{Errno, c};
 use belljar_objects::file_flags::FileFlags;
@@ -72,9 +73,7 @@ impl Files {
         }
         at == of
     }
-}
 
-impl Files {
     /// `EEXIST` if a path leads to something, and `EROFS` if nothing can be made there.
     fn check_name_is_free(&mut self, found: &Found) -> Result<(), Errno> {
         if found.target.is_some() || found.name.is_empty() {
@@ -84,27 +83,34 @@ impl Files {
     }
 }
 
-impl Host {
+impl Files {
     /// Checks that a new name can be made where a path leads, for something that takes a right of `landlock(7)`. `ENOENT` in a
     /// removed directory.
-    pub(crate) fn check_can_create(&mut self, found: &Found, right: u64) -> Result<(), Errno> {
-        self.files.check_name_is_free(found)?;
-        let parent = self.files.inode(found.parent);
+    pub(crate) fn check_can_create(
+        &mut self,
+        processes: &Processes,
+        found: &Found,
+        right: u64,
+    ) -> Result<(), Errno> {
+        self.check_name_is_free(found)?;
+        let parent = self.inode(found.parent);
         if MADE_UP.contains(&parent.device) {
             return Err(Errno::EACCES);
         }
         if parent.is_nameless() {
             return Err(Errno::ENOENT);
         }
-        self.check_permission(found.process, found.parent, WRITE | EXEC)?;
-        self.check_restricted_in(found, right)?;
-        let device = self.files.inode(found.parent).device;
-        self.files.mounts.room(device).map_or(Ok(()), |room| room.check_file())
+        self.check_permission(processes, found.process, found.parent, WRITE | EXEC)?;
+        self.check_restricted_in(processes, found, right)?;
+        let device = self.inode(found.parent).device;
+        self.mounts.room(device).map_or(Ok(()), |room| room.check_file())
     }
+}
 
+impl Host {
     /// `mkdir(2)`.
     pub(crate) fn make_directory(&mut self, found: &Found, mode: u32) -> Result<(), Errno> {
-        self.check_can_create(found, ACCESS_FS_MAKE_DIR)?;
+        self.files.check_can_create(&self.processes, found, ACCESS_FS_MAKE_DIR)?;
         let directory = Directory { parent: found.parent, ..Directory::default() };
         let shared = self.files.directory(found.parent).shared;
         let source = if shared { DirectorySource::Own } else { DirectorySource::None };
@@ -126,7 +132,7 @@ impl Host {
         if target.is_empty() {
             return Err(Errno::ENOENT);
         }
-        self.check_can_create(found, ACCESS_FS_MAKE_SYM)?;
+        self.files.check_can_create(&self.processes, found, ACCESS_FS_MAKE_SYM)?;
         if found.slash {
             return Err(Errno::ENOENT);
         }
@@ -142,7 +148,7 @@ impl Host {
 
     /// `mknod(2)` of something that has no native counterpart: a FIFO or the name of a UNIX socket.
     pub(crate) fn make_special(&mut self, found: &Found, node: Node, mode: u32) -> Result<InodeKey, Errno> {
-        self.check_can_create(found, node.right_to_make())?;
+        self.files.check_can_create(&self.processes, found, node.right_to_make())?;
         let inode = self.new_inode_at(found, node, mode);
         self.files.add_name(found.parent, &found.name, inode);
         self.content_changed(found.parent);
@@ -159,14 +165,20 @@ impl Host {
         if mount != found.mount || self.files.inode(inode).device != self.files.inode(found.parent).device {
             return Err(Errno::EXDEV);
         }
-        self.check_may_link(found.process, inode)?;
-        self.check_can_create(found, 0)?;
+        self.files.check_may_link(&self.processes, found.process, inode)?;
+        self.files.check_can_create(&self.processes, found, 0)?;
         if self.files.inode(inode).node.is_directory() {
             return Err(Errno::EPERM);
         }
         self.files.check_flags(inode, FileFlags::FIXED)?;
         let from = (mount, self.files.parent_of(inode));
-        self.check_refer(found.process, [from, (found.mount, found.parent)], (inode, None), (false, false))?;
+        self.files.check_refer(
+            &self.processes,
+            found.process,
+            [from, (found.mount, found.parent)],
+            (inode, None),
+            (false, false),
+        )?;
         if self.files.inode(inode).links.is_empty() {
             return self.name_unnamed(inode, found);
         }
@@ -219,10 +231,10 @@ impl Host {
         if found.slash && !directory {
             of_kind?;
         }
-        self.check_may_remove(found.process, found.parent, inode)?;
+        self.files.check_may_remove(&self.processes, found.process, found.parent, inode)?;
         of_kind?;
         let right = self.files.inode(inode).node.right_to_remove();
-        self.check_restricted_in(found, right)?;
+        self.files.check_restricted_in(&self.processes, found, right)?;
         self.check_removable(found.parent, inode)?;
         self.drop_name(found.parent, &found.name, inode, true)?;
         self.content_changed(found.parent);
@@ -308,18 +320,24 @@ impl Host {
         let exchange = flags & c::RENAME_EXCHANGE != 0;
         self.files.check_places(from, to, inode, target, exchange)?;
         let is_directory = self.files.inode(inode).node.is_directory();
-        self.check_may_remove(from.process, from.parent, inode)?;
+        self.files.check_may_remove(&self.processes, from.process, from.parent, inode)?;
         match target {
-            Some(target) => self.check_may_remove(to.process, to.parent, target)?,
-            None => self.check_permission(to.process, to.parent, WRITE | EXEC)?,
+            Some(target) => self.files.check_may_remove(&self.processes, to.process, to.parent, target)?,
+            None => self.files.check_permission(&self.processes, to.process, to.parent, WRITE | EXEC)?,
         }
         if is_directory && from.parent != to.parent {
             // Its entry `..` changes.
-            self.check_permission(from.process, inode, WRITE)?;
+            self.files.check_permission(&self.processes, from.process, inode, WRITE)?;
         }
         self.files.check_move(from, to, inode, target)?;
         let directories = [(from.mount, from.parent), (to.mount, to.parent)];
-        self.check_refer(from.process, directories, (inode, target), (true, exchange))?;
+        self.files.check_refer(
+            &self.processes,
+            from.process,
+            directories,
+            (inode, target),
+            (true, exchange),
+        )?;
         self.take_over(inode)?;
         if exchange {
             let target = target.ok_or(Errno::ENOENT)?;

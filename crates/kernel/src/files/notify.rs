@@ -57,9 +57,7 @@ impl Files {
     pub(crate) fn notified_name(&self, directory: InodeKey, name: &[u8]) -> NotifiedName {
         NotifiedName { directory: self.notified(directory), name: name.into() }
     }
-}
 
-impl Files {
     /// A new instance of inotify as an open file.
     pub(crate) fn create_inotify(&mut self, waits: &mut WaitTable, flags: i32) -> FileKey {
         let n = self.notify.add_inotify(waits.create());

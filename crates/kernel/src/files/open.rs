@@ -105,8 +105,10 @@ impl Host {
                 let mode = found.mode_of_new(self, request.mode);
                 let inode = self.create_file(&found, mode)?;
                 let rights = self.files.inode(inode).node.rights_to_open(flags & !c::O_TRUNC);
-                let withheld =
-                    self.check_restricted(&found, rights).inspect_err(|_| self.close_native(inode))?;
+                let withheld = self
+                    .files
+                    .check_restricted(&self.processes, &found, rights)
+                    .inspect_err(|_| self.close_native(inode))?;
                 if let Some(queue) = self.ask_permission(Some(found.mount), inode, c::FAN_OPEN_PERM)? {
                     return Ok(Opened::Asked(queue));
                 }
@@ -126,11 +128,11 @@ impl Host {
             Some(Target::Inode(inode)) => inode,
         };
         if flags & c::O_CREAT != 0 && !request.again && !self.files.inode(inode).node.is_directory() {
-            self.check_may_open_to_create(process, found.parent, inode)?;
+            self.files.check_may_open_to_create(&self.processes, process, found.parent, inode)?;
         }
         let place = (found.target_mount, inode);
         let rights = self.files.inode(inode).node.rights_to_open(flags);
-        let withheld = self.check_restricted(&found, rights)?;
+        let withheld = self.files.check_restricted(&self.processes, &found, rights)?;
         let opened = self.open_inode(process, place, flags, found.slash, request.again)?;
         if let Opened::File(file) = opened {
             self.files.open(file).withheld = withheld;
@@ -177,7 +179,7 @@ impl Host {
             if changes && (cut != 0 || self.files.is_read_only_system(key)) {
                 self.files.check_writable(place)?;
             }
-            self.check_permission(process, key, access | cut)?;
+            self.files.check_permission(&self.processes, process, key, access | cut)?;
             if changes {
                 self.files.check_writable(place)?;
             }
@@ -185,7 +187,7 @@ impl Host {
                 self.files.check_flags(key, FileFlags::APPEND)?;
             }
             if flags & c::O_NOATIME != 0 {
-                self.check_owns(process, key)?;
+                self.files.check_owns(&self.processes, process, key)?;
             }
         }
         if let Some(queue) = self.ask_permission(Some(place.0), key, c::FAN_OPEN_PERM)? {
@@ -240,7 +242,7 @@ impl Host {
             }
             Node::Regular(_) => {
                 if flags & c::O_TRUNC != 0 {
-                    self.written_by(process, key);
+                    self.files.written_by(&self.processes, process, key);
                     self.set_size(key, 0)?;
                 }
                 if writes {
@@ -299,7 +301,7 @@ impl Host {
 
     /// Creates an empty regular file where a path leads; it stays open natively.
     fn create_file(&mut self, found: &Found, mode: u32) -> Result<InodeKey, Errno> {
-        self.check_can_create(found, ACCESS_FS_MAKE_REG)?;
+        self.files.check_can_create(&self.processes, found, ACCESS_FS_MAKE_REG)?;
         let (content, native) = self.create_own_file(found.parent, &found.name)?;
         let inode = self.new_inode_at(found, Node::Regular(content), mode);
         self.files.add_name(found.parent, &found.name, inode);
@@ -328,9 +330,13 @@ impl Host {
             return Err(Errno::ENOTDIR);
         }
         self.files.check_writable((found.target_mount, directory))?;
-        self.check_permission(process, directory, WRITE | EXEC)?;
+        self.files.check_permission(&self.processes, process, directory, WRITE | EXEC)?;
         let reads = if request.flags & c::O_ACCMODE == c::O_RDWR { ACCESS_FS_READ_FILE } else { 0 };
-        let withheld = self.check_restricted(found, ACCESS_FS_MAKE_REG | ACCESS_FS_WRITE_FILE | reads)?;
+        let withheld = self.files.check_restricted(
+            &self.processes,
+            found,
+            ACCESS_FS_MAKE_REG | ACCESS_FS_WRITE_FILE | reads,
+        )?;
         let mode = request.mode & !self.processes[process.0].umask;
         let inode = self.unnamed_file(directory, mode)?;
         let (uid, gid) = found.owner;

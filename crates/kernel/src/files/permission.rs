@@ -5,8 +5,8 @@ use super::tree::{DirectorySource, NAMESPACE, Node, PROC, SYS};
 use super::virtual_files::{MagicLink, VirtualFile};
 use crate::credentials::{Credentials, capability};
 use crate::files::Files;
-use crate::host::Host;
 use crate::ids::{InodeKey, ProcessKey};
+use crate::process::Processes;
 use belljar_linux_abi::{Errno, c};
 use belljar_objects::file_flags::FileFlags;
 use belljar_objects::namespaces::NamespaceKind;
@@ -64,12 +64,10 @@ impl Files {
     pub(crate) fn check_changeable(&mut self, key: InodeKey) -> Result<(), Errno> {
         if matches!(self.inode(key).device, PROC | SYS | NAMESPACE) { Err(Errno::EPERM) } else { Ok(()) }
     }
-}
 
-impl Host {
     /// User and group of a file. Those of `/proc/<pid>` are the process's.
-    pub(crate) fn owner_of(&self, key: InodeKey) -> (u32, u32) {
-        let inode = &self.files.inodes[key.0];
+    pub(crate) fn owner_of(&self, processes: &Processes, key: InodeKey) -> (u32, u32) {
+        let inode = &self.inodes[key.0];
         let pid = match &inode.node {
             Node::Directory(directory) => match directory.source {
                 DirectorySource::Process(pid)
@@ -93,9 +91,9 @@ impl Host {
             ) => Some(*pid),
             _ => None,
         };
-        match pid.and_then(|pid| self.processes.by_pid.get(&pid)) {
+        match pid.and_then(|pid| processes.by_pid.get(&pid)) {
             Some(process) => {
-                let who = &self.processes[process.0].credentials;
+                let who = &processes[process.0].credentials;
                 (who.euid, who.egid)
             }
             None => (inode.meta.uid, inode.meta.gid),
@@ -103,9 +101,9 @@ impl Host {
     }
 
     /// True if the mode bits let somebody do with a file all that `wanted` says.
-    fn allows(&self, who: &Credentials, key: InodeKey, wanted: u32) -> bool {
-        let mode = self.files.inodes[key.0].meta.mode;
-        let (owner, group) = self.owner_of(key);
+    fn allows(&self, processes: &Processes, who: &Credentials, key: InodeKey, wanted: u32) -> bool {
+        let mode = self.inodes[key.0].meta.mode;
+        let (owner, group) = self.owner_of(processes, key);
         let granted = if who.fsuid == owner {
             mode >> 6
         } else if who.fsgid == group || who.groups.contains(&group) {
@@ -115,153 +113,181 @@ impl Host {
         };
         granted & wanted == wanted
     }
+
     /// `EACCES` unless a process may do all that `wanted` says.
     pub(crate) fn check_permission(
         &self,
+        processes: &Processes,
         process: ProcessKey,
         key: InodeKey,
         wanted: u32,
     ) -> Result<(), Errno> {
-        let who = &self.processes[process.0].credentials;
-        let overrides = |capability| self.processes.overrides(process, capability, self.owner_of(key));
+        let who = &processes[process.0].credentials;
+        let overrides = |capability| processes.overrides(process, capability, self.owner_of(processes, key));
         let searches = wanted & WRITE == 0 && overrides(capability::DAC_READ_SEARCH) && {
-            let directory = self.files.inodes[key.0].node.is_directory();
+            let directory = self.inodes[key.0].node.is_directory();
             directory || wanted & EXEC == 0
         };
         // Settings of a network are its administrator's.
         let administers =
             matches!(
-                self.files.inodes[key.0].node,
+                self.inodes[key.0].node,
                 Node::Virtual(VirtualFile::Tunable(_) | VirtualFile::InterfaceSetting(_))
-            ) && self.processes.require_for(process, NamespaceKind::Net, capability::NET_ADMIN).is_ok();
+            ) && processes.require_for(process, NamespaceKind::Net, capability::NET_ADMIN).is_ok();
         let superuser = overrides(capability::DAC_OVERRIDE) || searches || administers;
-        if wanted & WRITE != 0 && self.files.inodes[key.0].meta.flags.contains(FileFlags::IMMUTABLE) {
+        if wanted & WRITE != 0 && self.inodes[key.0].meta.flags.contains(FileFlags::IMMUTABLE) {
             return Err(Errno::EPERM);
         }
         if superuser {
-            return self.files.check_superuser_access(key, wanted);
+            return self.check_superuser_access(key, wanted);
         }
-        if self.allows(who, key, wanted) { Ok(()) } else { Err(Errno::EACCES) }
+        if self.allows(processes, who, key, wanted) { Ok(()) } else { Err(Errno::EACCES) }
     }
+
     /// `EPERM` unless a process owns a file.
-    pub(crate) fn check_owns(&self, process: ProcessKey, key: InodeKey) -> Result<(), Errno> {
-        let (owner, own) = (self.owner_of(key), self.processes[process.0].credentials.fsuid);
-        if self.processes.overrides(process, capability::FOWNER, owner) || own == owner.0 {
+    pub(crate) fn check_owns(
+        &self,
+        processes: &Processes,
+        process: ProcessKey,
+        key: InodeKey,
+    ) -> Result<(), Errno> {
+        let (owner, own) = (self.owner_of(processes, key), processes[process.0].credentials.fsuid);
+        if processes.overrides(process, capability::FOWNER, owner) || own == owner.0 {
             Ok(())
         } else {
             Err(Errno::EPERM)
         }
     }
+
     /// `EPERM` unless a process may give a file another name (`fs.protected_hardlinks`): its own, or one that it may read and write, and
     /// that is nobody's program with rights.
-    pub(crate) fn check_may_link(&self, process: ProcessKey, key: InodeKey) -> Result<(), Errno> {
-        let inode = &self.files.inodes[key.0];
+    pub(crate) fn check_may_link(
+        &self,
+        processes: &Processes,
+        process: ProcessKey,
+        key: InodeKey,
+    ) -> Result<(), Errno> {
+        let inode = &self.inodes[key.0];
         let for_group = SET_GID | c::S_IXGRP;
         let is_plain = inode.node.format() == c::S_IFREG
             && inode.meta.mode & SET_USER == 0
             && inode.meta.mode & for_group != for_group;
-        let is_safe = self.files.protected.get(ProtectedKind::Hardlinks) == 0
-            || is_plain && self.check_permission(process, key, READ | WRITE).is_ok();
-        if is_safe { Ok(()) } else { self.check_owns(process, key) }
+        let is_safe = self.protected.get(ProtectedKind::Hardlinks) == 0
+            || is_plain && self.check_permission(processes, process, key, READ | WRITE).is_ok();
+        if is_safe { Ok(()) } else { self.check_owns(processes, process, key) }
     }
+
     /// The user of a process, the owner of something in a directory, and mode and owner of the directory, if only owners remove from it.
     fn in_sticky(
         &self,
+        processes: &Processes,
         process: ProcessKey,
         directory: InodeKey,
         key: InodeKey,
     ) -> Option<(u32, u32, (u32, u32))> {
-        let mode = self.files.inodes[directory.0].meta.mode;
-        let user = self.processes[process.0].credentials.fsuid;
-        (mode & STICKY != 0).then(|| (user, self.owner_of(key).0, (mode, self.owner_of(directory).0)))
+        let mode = self.inodes[directory.0].meta.mode;
+        let user = processes[process.0].credentials.fsuid;
+        (mode & STICKY != 0)
+            .then(|| (user, self.owner_of(processes, key).0, (mode, self.owner_of(processes, directory).0)))
     }
+
     /// `EACCES` unless a process may follow the symbolic link that ends a path (`fs.protected_symlinks`).
     pub(crate) fn check_may_follow_last(
         &self,
+        processes: &Processes,
         process: ProcessKey,
         directory: InodeKey,
         link: InodeKey,
     ) -> Result<(), Errno> {
-        match self.in_sticky(process, directory, link) {
-            Some((user, owner, place)) if !self.files.protected.may_follow(user, owner, place) => {
+        match self.in_sticky(processes, process, directory, link) {
+            Some((user, owner, place)) if !self.protected.may_follow(user, owner, place) => {
                 Err(Errno::EACCES)
             }
             _ => Ok(()),
         }
     }
+
     /// `EACCES` unless a process may open with `O_CREAT` what is in a directory already (`fs.protected_regular`, `fs.protected_fifos`).
     pub(crate) fn check_may_open_to_create(
         &self,
+        processes: &Processes,
         process: ProcessKey,
         directory: InodeKey,
         key: InodeKey,
     ) -> Result<(), Errno> {
-        let kind = self.files.inodes[key.0].node.format();
-        let protected = &self.files.protected;
-        match self.in_sticky(process, directory, key) {
+        let kind = self.inodes[key.0].node.format();
+        let protected = &self.protected;
+        match self.in_sticky(processes, process, directory, key) {
             Some((user, owner, place)) if !protected.may_open_to_create(user, kind, owner, place) => {
                 Err(Errno::EACCES)
             }
             _ => Ok(()),
         }
     }
+
     /// Checks that a process may remove or replace the name of `key` in a directory: `EACCES` without
     /// the right to write there, `EPERM` where only owners may.
     pub(crate) fn check_may_remove(
         &self,
+        processes: &Processes,
         process: ProcessKey,
         directory: InodeKey,
         key: InodeKey,
     ) -> Result<(), Errno> {
-        self.check_permission(process, directory, WRITE | EXEC)?;
-        let parent = &self.files.inodes[directory.0].meta;
+        self.check_permission(processes, process, directory, WRITE | EXEC)?;
+        let parent = &self.inodes[directory.0].meta;
         if parent.flags.contains(FileFlags::APPEND) {
             return Err(Errno::EPERM);
         }
         if parent.mode & STICKY != 0 {
-            self.check_owns(process, directory).or_else(|_| self.check_owns(process, key))?;
+            self.check_owns(processes, process, directory)
+                .or_else(|_| self.check_owns(processes, process, key))?;
         }
-        self.files.check_flags(key, FileFlags::FIXED)
+        self.check_flags(key, FileFlags::FIXED)
     }
 
     /// `EPERM` unless a process may give a file to this user and group (`u32::MAX`: as they are).
     pub(crate) fn check_may_give(
         &self,
+        processes: &Processes,
         process: ProcessKey,
         key: InodeKey,
         uid: u32,
         gid: u32,
     ) -> Result<(), Errno> {
-        self.processes.check_may_give(process, self.owner_of(key), uid, gid)?;
+        processes.check_may_give(process, self.owner_of(processes, key), uid, gid)?;
         // The bits that a file loses are its owner's.
-        let is_kept = self.mode_without_ids(process, key) == self.files.inodes[key.0].meta.mode;
-        if is_kept { Ok(()) } else { self.check_owns(process, key) }
+        let is_kept = self.mode_without_ids(processes, process, key) == self.inodes[key.0].meta.mode;
+        if is_kept { Ok(()) } else { self.check_owns(processes, process, key) }
     }
 
     /// The mode that `chmod(2)` gives: a group that the process is not in loses its bit.
-    pub(crate) fn mode_to_set(&self, process: ProcessKey, key: InodeKey, mode: u32) -> u32 {
-        let owner = self.owner_of(key);
-        if self.may_set_group(process, owner) { mode & 0o7777 } else { mode & 0o7777 & !SET_GID }
+    pub(crate) fn mode_to_set(
+        &self,
+        processes: &Processes,
+        process: ProcessKey,
+        key: InodeKey,
+        mode: u32,
+    ) -> u32 {
+        let owner = self.owner_of(processes, key);
+        if processes.may_set_group(process, owner) { mode & 0o7777 } else { mode & 0o7777 & !SET_GID }
     }
-    /// True if a process may make files run as a group: one of its own, or by its rights.
-    pub(crate) fn may_set_group(&self, process: ProcessKey, owner: (u32, u32)) -> bool {
-        self.processes.overrides(process, capability::FSETID, owner)
-            || self.processes.is_in_group(process, owner.1)
-    }
+
     /// The mode of a file whose owner changes, or that is written to ([`without_ids`]). Directories keep theirs.
-    pub(crate) fn mode_without_ids(&self, process: ProcessKey, key: InodeKey) -> u32 {
-        let inode = &self.files.inodes[key.0];
+    pub(crate) fn mode_without_ids(&self, processes: &Processes, process: ProcessKey, key: InodeKey) -> u32 {
+        let inode = &self.inodes[key.0];
         let mode = inode.meta.mode;
-        let is_of_group = || self.may_set_group(process, self.owner_of(key));
+        let is_of_group = || processes.may_set_group(process, self.owner_of(processes, key));
         if inode.node.is_directory() { mode } else { without_ids(mode, is_of_group()) }
     }
+
     /// Clears the set-user-id and set-group-id bits of a file that another program writes to.
-    pub(crate) fn written_by(&mut self, process: ProcessKey, key: InodeKey) {
-        let mode = self.files.inodes[key.0].meta.mode;
+    pub(crate) fn written_by(&mut self, processes: &Processes, process: ProcessKey, key: InodeKey) {
+        let mode = self.inodes[key.0].meta.mode;
         if mode & (SET_USER | SET_GID) != 0
-            && !self.processes.overrides(process, capability::FSETID, self.owner_of(key))
+            && !processes.overrides(process, capability::FSETID, self.owner_of(processes, key))
         {
-            self.files.inode(key).meta.mode = self.mode_without_ids(process, key);
+            self.inode(key).meta.mode = self.mode_without_ids(processes, process, key);
         }
     }
 }

@@ -7,6 +7,7 @@ use crate::files::Files;
 use crate::host::Host;
 use crate::ids::{FileKey, ProcessKey, WaitQueueId};
 use crate::outcome::{SysResult, done};
+use crate::process::Processes;
 use crate::process::WaitStatus;
 use crate::rights::AccessIds;
 use belljar_linux_abi::process::{
@@ -45,9 +46,7 @@ impl Files {
             _ => Err(Errno::EBADF),
         }
     }
-}
 
-impl Files {
     pub(super) fn close_pidfd(&mut self, waits: &mut WaitTable, n: usize) {
         let gone = self.pidfds.remove(n);
         waits.destroy(gone.queue);
@@ -61,6 +60,16 @@ impl Files {
             fd.status = status;
         }
     }
+
+    /// A process that has ended makes its descriptors readable; one that has been waited for has
+    /// hung up.
+    pub(super) fn pidfd_readiness(&self, processes: &Processes, n: usize) -> u32 {
+        match processes.by_pid.get(&self.pidfds[n].pid) {
+            Some(process) if processes[process.0].ended.is_none() => 0,
+            Some(_) => READABLE,
+            None => READABLE | EPOLLHUP,
+        }
+    }
 }
 
 impl Host {
@@ -71,16 +80,6 @@ impl Host {
         let namespace = self.processes[process.0].attributes.namespaces.pid;
         let n = self.files.pidfds.insert(PidFd { pid, namespace, status: None, queue });
         self.files.open_file(FileKind::PidFd(n), c::O_RDWR | flags)
-    }
-
-    /// A process that has ended makes its descriptors readable; one that has been waited for has
-    /// hung up.
-    pub(super) fn pidfd_readiness(&self, n: usize) -> u32 {
-        match self.processes.by_pid.get(&self.files.pidfds[n].pid) {
-            Some(process) if self.processes[process.0].ended.is_none() => 0,
-            Some(_) => READABLE,
-            None => READABLE | EPOLLHUP,
-        }
     }
 
     /// Tells those who watch descriptors of a process that it has ended or gone.

@@ -23,9 +23,7 @@ impl Files {
             _ => None,
         }
     }
-}
 
-impl Files {
     /// A new pipe: open files of its reading and its writing end.
     pub(crate) fn create_pipe(&mut self, waits: &mut WaitTable, flags: i32) -> (FileKey, FileKey) {
         let queue = waits.create();

@@ -43,7 +43,7 @@ impl Host {
             FileKind::Notify(n) if self.files.notify.has_events(*n) => READABLE,
             FileKind::Notify(_) => 0,
             FileKind::MessageQueue(n) => self.files.mqueues[*n].readiness(),
-            FileKind::PidFd(n) => self.pidfd_readiness(*n),
+            FileKind::PidFd(n) => self.files.pidfd_readiness(&self.processes, *n),
             FileKind::Uring(n) => self.urings.instances[*n].readiness(&*self.machine),
             FileKind::Tun { tun, .. } => self.stack(self.network_of_tun(*tun)).tuns[*tun].readiness(),
             FileKind::PtyMaster { pty, .. } => self.files.ptys[*pty].pair.master_readiness(),
@@ -78,7 +78,7 @@ impl Host {
                 Some(self.files.ptys[*pty].queue)
             }
             FileKind::TimerFd(n) => Some(self.files.timerfds[*n].queue),
-            FileKind::SignalFd(n) => self.signalfd_queue(*n),
+            FileKind::SignalFd(n) => self.files.signalfd_queue(&self.processes, *n),
             FileKind::Virtual { mounts: Some(_), .. } => Some(WaitQueueId::Mounts),
             _ => None,
         }

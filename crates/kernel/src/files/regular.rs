@@ -119,7 +119,7 @@ pub fn write(
             wanted = whole.checked_sub(start).filter(|left| *left > 0).ok_or(Errno::EPERM)?;
         }
         wanted = wanted.min(call.host.files.room_end(inode, start)? - start);
-        call.host.written_by(call.process, inode);
+        call.host.files.written_by(&call.host.processes, call.process, inode);
     }
     let mut moved = 0;
     while moved < wanted {

@@ -4,8 +4,8 @@
 use super::devices::Device;
 use super::tree::{Found, MEMORY, Node, Place, Target};
 use crate::files::Files;
-use crate::host::Host;
 use crate::ids::{InodeKey, ProcessKey};
+use crate::process::Processes;
 use belljar_linux_abi::landlock::*;
 use belljar_linux_abi::{Errno, c};
 use belljar_objects::landlock::{Denied, Domain, Refer, denies};
@@ -75,35 +75,48 @@ impl Node {
     }
 }
 
-impl Host {
+impl Files {
     /// Checks that a process which restricts itself has all of some rights to the target of a path, `EACCES`; gives those that it
     /// has not.
-    pub(crate) fn check_restricted(&mut self, found: &Found, rights: u64) -> Result<u64, Errno> {
-        let Some(domain) = self.processes[found.process.0].restrictions.clone() else { return Ok(0) };
-        let denied = self.files.denied_to(&domain, found);
+    pub(crate) fn check_restricted(
+        &mut self,
+        processes: &Processes,
+        found: &Found,
+        rights: u64,
+    ) -> Result<u64, Errno> {
+        let Some(domain) = processes[found.process.0].restrictions.clone() else { return Ok(0) };
+        let denied = self.denied_to(&domain, found);
         if denies(&denied, rights) {
             Err(Errno::EACCES)
         } else {
             Ok(denied.iter().fold(0, |all, layer| all | layer))
         }
     }
+
     /// The same of rights to make or remove something in the directory of a path.
-    pub(crate) fn check_restricted_in(&mut self, found: &Found, rights: u64) -> Result<(), Errno> {
-        let Some(domain) = self.processes[found.process.0].restrictions.clone() else { return Ok(()) };
-        let denied = self.files.denied_in(&domain, (found.mount, found.parent));
+    pub(crate) fn check_restricted_in(
+        &mut self,
+        processes: &Processes,
+        found: &Found,
+        rights: u64,
+    ) -> Result<(), Errno> {
+        let Some(domain) = processes[found.process.0].restrictions.clone() else { return Ok(()) };
+        let denied = self.denied_in(&domain, (found.mount, found.parent));
         if denies(&denied, rights) { Err(Errno::EACCES) } else { Ok(()) }
     }
+
     /// Checks that a process which restricts itself may link or move a file: `EACCES`, `EXDEV`. `replaced` is what has the name
     /// that it gets, and what it is exchanged for.
     pub(super) fn check_refer(
         &mut self,
+        processes: &Processes,
         process: ProcessKey,
         [from, to]: [Place; 2],
         (moved, replaced): (InodeKey, Option<InodeKey>),
         (removes, exchanges): (bool, bool),
     ) -> Result<(), Errno> {
-        let Some(domain) = self.processes[process.0].restrictions.clone() else { return Ok(()) };
-        let files = &mut self.files;
+        let Some(domain) = processes[process.0].restrictions.clone() else { return Ok(()) };
+        let files = self;
         let mut wanted = [0, files.inode(moved).node.right_to_make()];
         if removes {
             wanted[0] |= files.inode(moved).node.right_to_remove();

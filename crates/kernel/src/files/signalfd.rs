@@ -8,6 +8,7 @@ use crate::guest::{GuestBuffers, total_len};
 use crate::host::Host;
 use crate::ids::{FileKey, ProcessKey, WaitQueueId};
 use crate::outcome::{Block, SysResult, done};
+use crate::process::Processes;
 use belljar_linux_abi::poll::SignalfdSiginfo;
 use belljar_linux_abi::signal::SigSet;
 use belljar_linux_abi::{Errno, c};
@@ -31,19 +32,32 @@ impl Files {
             _ => Err(Errno::EINVAL),
         }
     }
+
+    /// A new signal descriptor of `process` as an open file.
+    pub(crate) fn create_signalfd(
+        &mut self,
+        processes: &Processes,
+        process: ProcessKey,
+        mask: SigSet,
+        flags: i32,
+    ) -> FileKey {
+        let owner = (process, processes[process.0].pid);
+        let n = self.signalfds.insert(SignalFd { mask, owner });
+        self.open_file(FileKind::SignalFd(n), c::O_RDWR | flags)
+    }
+
+    fn signalfd_owner(&self, processes: &Processes, n: usize) -> Option<ProcessKey> {
+        let (process, pid) = self.signalfds[n].owner;
+        processes.get(process.0).filter(|p| p.pid == pid).map(|_| process)
+    }
+
+    /// Notified whenever a signal is sent to its owner.
+    pub(super) fn signalfd_queue(&self, processes: &Processes, n: usize) -> Option<WaitQueueId> {
+        self.signalfd_owner(processes, n).map(|process| processes[process.0].signals.arrived)
+    }
 }
 
 impl Host {
-    /// A new signal descriptor of `process` as an open file.
-    pub(crate) fn create_signalfd(&mut self, process: ProcessKey, mask: SigSet, flags: i32) -> FileKey {
-        let owner = (process, self.processes[process.0].pid);
-        let n = self.files.signalfds.insert(SignalFd { mask, owner });
-        self.files.open_file(FileKind::SignalFd(n), c::O_RDWR | flags)
-    }
-    fn signalfd_owner(&self, n: usize) -> Option<ProcessKey> {
-        let (process, pid) = self.files.signalfds[n].owner;
-        self.processes.get(process.0).filter(|p| p.pid == pid).map(|_| process)
-    }
     /// Changes what it shows, and to whom.
     pub(crate) fn set_signalfd(&mut self, n: usize, process: ProcessKey, mask: SigSet) {
         let pid = self.processes[process.0].pid;
@@ -53,15 +67,11 @@ impl Host {
     }
     /// Readiness of a signalfd: `EPOLLIN` if one of its signals is pending for its owner or one of the owner's threads.
     pub(super) fn signalfd_readiness(&self, n: usize) -> u32 {
-        let Some(process) = self.signalfd_owner(n) else { return 0 };
+        let Some(process) = self.files.signalfd_owner(&self.processes, n) else { return 0 };
         let process = &self.processes[process.0];
         let threads = process.threads.iter().filter_map(|t| self.threads.get(t.0));
         let pending = threads.fold(process.signals.pending.set, |set, t| set | t.signals.pending.set);
         if pending & self.files.signalfds[n].mask != 0 { EPOLLIN } else { 0 }
-    }
-    /// Notified whenever a signal is sent to its owner.
-    pub(super) fn signalfd_queue(&self, n: usize) -> Option<WaitQueueId> {
-        self.signalfd_owner(n).map(|process| self.processes[process.0].signals.arrived)
     }
 }
 

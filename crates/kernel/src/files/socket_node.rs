@@ -29,14 +29,16 @@ impl Host {
         if found.target.is_some() {
             return Err(Errno::EADDRINUSE);
         }
-        self.check_can_create(&found, ACCESS_FS_MAKE_SOCK)?;
+        self.files.check_can_create(&self.processes, &found, ACCESS_FS_MAKE_SOCK)?;
         Ok(found)
     }
     /// The socket's entry that a path leads to, to which a process may write. `ECONNREFUSED` if it leads to something else.
     pub(crate) fn find_socket_node(&mut self, process: ProcessKey, path: &[u8]) -> Result<InodeKey, Errno> {
         let inode = self.resolve_here(process, path, Walk::FOLLOW)?.inode()?;
         match self.files.inode(inode).node {
-            Node::Socket => self.check_permission(process, inode, WRITE).map(|()| inode),
+            Node::Socket => {
+                self.files.check_permission(&self.processes, process, inode, WRITE).map(|()| inode)
+            }
             _ => Err(Errno::ECONNREFUSED),
         }
     }

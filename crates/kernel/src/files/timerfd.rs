@@ -29,9 +29,7 @@ impl Files {
         let timer = &mut self.timerfds[n];
         timer.cancel_on_set && std::mem::take(&mut timer.cancelled)
     }
-}
 
-impl Files {
     /// A new timer, not set, as an open file.
     pub(crate) fn create_timerfd(&mut self, waits: &mut WaitTable, clock: i32, flags: i32) -> FileKey {
         let queue = waits.create();

@@ -4,8 +4,10 @@
 use super::permission::{READ, WRITE};
 use super::tree::Node;
 use crate::credentials::capability;
+use crate::files::Files;
 use crate::host::Host;
 use crate::ids::{InodeKey, ProcessKey};
+use crate::process::Processes;
 use belljar_linux_abi::{Errno, c};
 use belljar_objects::file_flags::FileFlags;
 
@@ -13,6 +15,26 @@ const USER: &[u8] = b"user.";
 const TRUSTED: &[u8] = b"trusted.";
 const SECURITY: &[u8] = b"security.";
 const CAPABILITY: &[u8] = b"security.capability";
+
+impl Files {
+    /// All names that a process may know, each ended by a zero byte.
+    pub(crate) fn attribute_names(
+        &mut self,
+        processes: &Processes,
+        process: ProcessKey,
+        inode: InodeKey,
+    ) -> Vec<u8> {
+        let superuser = processes.is_capable(process, capability::SYS_ADMIN);
+        let mut names = Vec::new();
+        for name in self.inode(inode).attributes.iter().flat_map(|all| all.keys()) {
+            if superuser || !name.starts_with(TRUSTED) {
+                names.extend_from_slice(name);
+                names.push(0);
+            }
+        }
+        names
+    }
+}
 
 impl Host {
     /// Checks that a process may read (or, for `WRITE`, change) an attribute of this name: `EOPNOTSUPP`
@@ -56,7 +78,7 @@ impl Host {
             Node::Virtual(_) => return Err(Errno::EOPNOTSUPP),
             _ => return Err(refused),
         }
-        self.check_permission(process, inode, access)
+        self.files.check_permission(&self.processes, process, inode, access)
     }
     /// The value of an attribute; `ENODATA` if there is none of this name.
     pub(crate) fn attribute(
@@ -68,18 +90,6 @@ impl Host {
         self.check_attribute(process, inode, name, READ)?;
         let attributes = self.files.inode(inode).attributes.as_ref();
         attributes.and_then(|all| all.get(name)).map(|value| value.to_vec()).ok_or(Errno::ENODATA)
-    }
-    /// All names that a process may know, each ended by a zero byte.
-    pub(crate) fn attribute_names(&mut self, process: ProcessKey, inode: InodeKey) -> Vec<u8> {
-        let superuser = self.processes.is_capable(process, capability::SYS_ADMIN);
-        let mut names = Vec::new();
-        for name in self.files.inode(inode).attributes.iter().flat_map(|all| all.keys()) {
-            if superuser || !name.starts_with(TRUSTED) {
-                names.extend_from_slice(name);
-                names.push(0);
-            }
-        }
-        names
     }
     /// `setxattr(2)`.
     pub(crate) fn set_attribute(

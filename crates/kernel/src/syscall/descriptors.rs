@@ -182,7 +182,7 @@ pub fn sys_fcntl(call: &mut Call<'_>) -> SysResult {
                     call.host.files.check_flags(inode, FileFlags::APPEND)?;
                 }
                 if asked & !flags & c::O_NOATIME != 0 {
-                    call.host.check_owns(call.process, inode)?;
+                    call.host.files.check_owns(&call.host.processes, call.process, inode)?;
                 }
             }
             call.host.set_file_async(file, fd, asked & c::O_ASYNC != 0);

@@ -102,7 +102,7 @@ fn check_enterable(call: &mut Call<'_>, inode: InodeKey) -> Result<(), Errno> {
     if !call.host.files.inode(inode).node.is_directory() {
         return Err(Errno::ENOTDIR);
     }
-    call.host.check_permission(call.process, inode, EXEC)
+    call.host.files.check_permission(&call.host.processes, call.process, inode, EXEC)
 }
 
 fn directory_path(call: &mut Call<'_>, place: Place) -> Result<Vec<u8>, Errno> {

@@ -2,9 +2,9 @@
 
 use super::clocks::Clock;
 use crate::call::Call;
-use crate::host::Host;
 use crate::credentials::capability;
 use crate::files::userfault;
+use crate::host::Host;
 use crate::outcome::{SysResult, done};
 use belljar_base::{SimDuration, SimTime};
 use belljar_linux_abi::time::{Itimerspec, Timespec};
@@ -129,7 +129,12 @@ fn signalfd(call: &mut Call<'_>, flags: i32) -> SysResult {
     }
     let mask = call.read::<u64>(call.args[1])? & !crate::signal::UNBLOCKABLE;
     if fd == -1 {
-        let file = call.host.create_signalfd(call.process, mask, flags & c::SFD_NONBLOCK);
+        let file = call.host.files.create_signalfd(
+            &call.host.processes,
+            call.process,
+            mask,
+            flags & c::SFD_NONBLOCK,
+        );
         return done(call.host.install_fd(call.process, file, flags & c::SFD_CLOEXEC != 0, 0)?);
     }
     let file = call.host.pollable_file(call.process, fd)?;

@@ -78,6 +78,6 @@ fn marked_place(call: &mut Call<'_>, request: &MarkRequest) -> Result<Place, Err
     if request.has(c::FAN_MARK_ONLYDIR) && !call.host.files.inode(place.1).node.is_directory() {
         return Err(Errno::ENOTDIR);
     }
-    call.host.check_permission(call.process, place.1, READ)?;
+    call.host.files.check_permission(&call.host.processes, call.process, place.1, READ)?;
     Ok(place)
 }

@@ -56,7 +56,7 @@ pub(crate) fn ioctl(call: &mut Call<'_>, file: FileKey, inode: InodeKey, request
 }
 
 fn set(call: &mut Call<'_>, key: InodeKey, system: FlagSystem, new: NewFlags) -> SysResult {
-    call.host.check_owns(call.process, key)?;
+    call.host.files.check_owns(&call.host.processes, call.process, key)?;
     let inode = call.host.files.inode(key);
     let (old, directory) = (inode.meta.flags, inode.node.is_directory());
     let flags = old.changed(new, system, directory);

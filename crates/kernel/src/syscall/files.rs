@@ -189,8 +189,8 @@ pub fn sys_truncate(call: &mut Call<'_>) -> SysResult {
         _ => return Err(Errno::EINVAL),
     }
     call.host.files.check_writable(place)?;
-    call.host.check_permission(call.process, inode, WRITE)?;
-    call.host.check_restricted(&found, ACCESS_FS_TRUNCATE)?;
+    call.host.files.check_permission(&call.host.processes, call.process, inode, WRITE)?;
+    call.host.files.check_restricted(&call.host.processes, &found, ACCESS_FS_TRUNCATE)?;
     call.host.check_not_executed(inode)?;
     if let Some((queue, until)) = call.host.break_leases(inode, true, true)? {
         return Block::on(queue).with_deadline(Some(until)).into();
@@ -230,7 +230,7 @@ fn cut(call: &mut Call<'_>, inode: InodeKey, size: u64) -> Result<(), Errno> {
     } else if size < before {
         call.host.files.check_seals(inode, c::F_SEAL_SHRINK)?;
     }
-    call.host.written_by(call.process, inode);
+    call.host.files.written_by(&call.host.processes, call.process, inode);
     call.host.set_size(inode, size)
 }
 
@@ -251,7 +251,7 @@ pub fn sys_fallocate(call: &mut Call<'_>) -> SysResult {
     }
     call.host.allocate(file, mode, start as u64, end)?;
     if let Some(inode) = call.host.files.open(file).kind.inode() {
-        call.host.written_by(call.process, inode);
+        call.host.files.written_by(&call.host.processes, call.process, inode);
     }
     done(0)
 }

@@ -47,7 +47,7 @@ pub fn sys_mq_open(call: &mut Call<'_>) -> SysResult {
     let n = match call.host.files.find_mqueue(namespace, &name) {
         Some(_) if flags & (c::O_CREAT | c::O_EXCL) == c::O_CREAT | c::O_EXCL => return Err(Errno::EEXIST),
         Some(n) => {
-            call.host.check_mqueue(call.process, n, flags)?;
+            call.host.files.check_mqueue(&call.host.processes, call.process, n, flags)?;
             n
         }
         None if flags & c::O_CREAT == 0 => return Err(Errno::ENOENT),

@@ -115,7 +115,7 @@ fn link(call: &mut Call<'_>, from: (i32, u64), to: (i32, u64), flags: i32) -> Sy
     let to = found_at(call, to.0, to.1, Walk::NAME)?;
     let Target::Inode(inode) = target else {
         // What is in no file system cannot come into one.
-        call.host.check_can_create(&to, 0)?;
+        call.host.files.check_can_create(&call.host.processes, &to, 0)?;
         return Err(Errno::EXDEV);
     };
     call.host.make_link((from.target_mount, inode), &to)?;
@@ -251,7 +251,7 @@ fn chmod(call: &mut Call<'_>, target: Target, mode: u32, by: Option<i32>) -> Sys
         Target::File(file) => {
             let meta = unnamed_of_caller(call, file)?;
             let owner = (meta.uid, meta.gid);
-            let is_of_group = call.host.may_set_group(call.process, owner);
+            let is_of_group = call.host.processes.may_set_group(call.process, owner);
             let strange = if is_of_group { 0 } else { c::S_ISGID };
             call.host.meta_of(file)?.mode = mode & 0o7777 & !strange;
             return done(0);
@@ -262,12 +262,13 @@ fn chmod(call: &mut Call<'_>, target: Target, mode: u32, by: Option<i32>) -> Sys
     }
     call.host.files.check_changeable(inode)?;
     call.host.files.check_flags(inode, FileFlags::FIXED)?;
-    call.host.check_owns(call.process, inode)?;
+    call.host.files.check_owns(&call.host.processes, call.process, inode)?;
     call.host.take_over(inode)?;
     if (call.host.files.inode(inode).meta.mode ^ mode) & 0o111 != 0 {
         call.host.files.check_seals(inode, F_SEAL_EXEC)?;
     }
-    call.host.files.inode(inode).meta.mode = call.host.mode_to_set(call.process, inode, mode);
+    call.host.files.inode(inode).meta.mode =
+        call.host.files.mode_to_set(&call.host.processes, call.process, inode, mode);
     call.host.inode_changed(inode);
     attributes_changed(call, inode, by)
 }
@@ -313,7 +314,7 @@ fn chown(call: &mut Call<'_>, target: Target, uid: u32, gid: u32, by: Option<i32
             let meta = call.host.meta_of(file)?;
             let owner = (meta.uid, meta.gid);
             call.host.processes.check_may_give(call.process, owner, uid, gid)?;
-            let is_of_group = call.host.may_set_group(call.process, owner);
+            let is_of_group = call.host.processes.may_set_group(call.process, owner);
             let meta = call.host.meta_of(file)?;
             meta.mode = without_ids(meta.mode, is_of_group);
             meta.uid = if uid == u32::MAX { meta.uid } else { uid };
@@ -325,9 +326,9 @@ fn chown(call: &mut Call<'_>, target: Target, uid: u32, gid: u32, by: Option<i32
     if (uid, gid) != (u32::MAX, u32::MAX) {
         call.host.files.check_flags(key, FileFlags::FIXED)?;
     }
-    call.host.check_may_give(call.process, key, uid, gid)?;
+    call.host.files.check_may_give(&call.host.processes, call.process, key, uid, gid)?;
     call.host.take_over(key)?;
-    let mode = call.host.mode_without_ids(call.process, key);
+    let mode = call.host.files.mode_without_ids(&call.host.processes, call.process, key);
     let inode = call.host.files.inode(key);
     // An ordinary file loses its set-user-id and set-group-id bits, chown(2).
     inode.meta.mode = mode;
@@ -432,12 +433,12 @@ fn set_times(call: &mut Call<'_>, target: Target, new: [NewTime; 2]) -> SysResul
     let now = new.iter().all(|time| matches!(time, NewTime::Now));
     let fixed = if now { FileFlags::IMMUTABLE } else { FileFlags::FIXED };
     call.host.files.check_flags(inode, fixed)?;
-    if call.host.check_owns(call.process, inode).is_err() {
+    if call.host.files.check_owns(&call.host.processes, call.process, inode).is_err() {
         // Whoever may write may say that it has happened now.
         if !now {
             return Err(Errno::EPERM);
         }
-        call.host.check_permission(call.process, inode, WRITE)?;
+        call.host.files.check_permission(&call.host.processes, call.process, inode, WRITE)?;
     }
     call.host.take_over(inode)?;
     call.host.files.inode(inode).changed = true;

@@ -124,7 +124,7 @@ fn check_access(call: &mut Call<'_>, (dirfd, path, walk): (i32, &[u8], Walk), wa
         }
         // `R_OK`, `W_OK` and `X_OK` are the mode bits of others.
         let wanted = wanted as u32;
-        call.host.check_permission(call.process, inode, wanted)?;
+        call.host.files.check_permission(&call.host.processes, call.process, inode, wanted)?;
         let node = &call.host.files.inode(inode).node;
         let special = matches!(node, Node::Device(_) | Node::Fifo | Node::Socket);
         if wanted & WRITE != 0 && !special {

@@ -57,7 +57,7 @@ fn get(call: &mut Call<'_>, named: Named) -> SysResult {
 }
 fn list(call: &mut Call<'_>, named: Named) -> SysResult {
     let (_, inode) = named(call)?;
-    let names = call.host.attribute_names(call.process, inode);
+    let names = call.host.files.attribute_names(&call.host.processes, call.process, inode);
     give(call, &names, call.args[1], call.args[2])
 }
 fn set(call: &mut Call<'_>, named: Named) -> SysResult {

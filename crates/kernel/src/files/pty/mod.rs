@@ -56,9 +56,7 @@ impl Files {
             _ => None,
         }
     }
-}
 
-impl Files {
     fn forget_pty_if_unused(&mut self, waits: &mut WaitTable, key: usize) {
         if self.ptys[key].pair.is_unused() {
             let pty = self.ptys.remove(key);

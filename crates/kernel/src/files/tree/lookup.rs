@@ -139,8 +139,8 @@ impl Found {
     pub(crate) fn mode_of_new(&self, host: &Host, mode: u32) -> u32 {
         let for_group = c::S_ISGID | c::S_IXGRP;
         let (group, _) = host.files.inherited(self.parent, self.owner.1, mode, false);
-        let strips =
-            mode & for_group == for_group && !host.may_set_group(self.process, (self.owner.0, group));
+        let strips = mode & for_group == for_group
+            && !host.processes.may_set_group(self.process, (self.owner.0, group));
         let kept = if strips { mode & !c::S_ISGID } else { mode };
         kept & !host.processes[self.process.0].umask & 0o7777
     }

@@ -7,6 +7,7 @@ use crate::files::Files;
 use crate::files::permission::EXEC;
 use crate::host::Host;
 use crate::ids::{FileKey, InodeKey, MountKey, ProcessKey};
+use crate::process::Processes;
 use belljar_linux_abi::{Errno, c};
 use belljar_objects::mounts::MountFlags;
 use bitflags::bitflags;
@@ -119,14 +120,33 @@ impl Files {
             _ => self.inode(inode).links.first().map_or(ROOT, |(parent, _)| *parent),
         }
     }
-}
 
-impl Files {
     /// `EXDEV` if a step leads to another mount and must not.
     fn check_step(&mut self, how: Walk, from: Place, to: Place) -> Result<(), Errno> {
         let crosses = how.contains(Walk::NO_XDEV)
             && (from.0 != to.0 || self.inode(from.1).device != self.inode(to.1).device);
         if crosses { Err(Errno::EXDEV) } else { Ok(()) }
+    }
+}
+
+impl Files {
+    /// The root of the tree that a process sees: that of its mount namespace.
+    fn top_of(&self, processes: &Processes, process: ProcessKey) -> Place {
+        let mount = self.mounts.root_of(processes[process.0].mount_namespace);
+        (mount, self.mounts.get(mount).root)
+    }
+
+    /// `EACCES` unless the directory that a walk has come to may be searched.
+    fn check_may_search(
+        &mut self,
+        processes: &Processes,
+        process: ProcessKey,
+        walker: &Walker,
+    ) -> Result<(), Errno> {
+        if walker.how.contains(Walk::HELD) {
+            return Ok(());
+        }
+        self.check_permission(processes, process, walker.at.1, EXEC)
     }
 }
 
@@ -169,20 +189,15 @@ impl Host {
     /// Place of a directory or file that a process holds, by its absolute path from the root of the tree, whatever the process's root is.
     /// It was reached before, so that rights to search the directories above it do not matter any more.
     pub(crate) fn resolve_absolute(&mut self, process: ProcessKey, path: &[u8]) -> Result<Place, Errno> {
-        let top = self.top_of(process);
+        let top = self.files.top_of(&self.processes, process);
         let how = Walk::FOLLOW | Walk::HELD;
         let walker = Walker { root: top, at: top, rest: path.to_vec(), links: 0, how };
         self.walk(process, walker)?.place()
     }
-    /// The root of the tree that a process sees: that of its mount namespace.
-    fn top_of(&self, process: ProcessKey) -> Place {
-        let mount = self.files.mounts.root_of(self.processes[process.0].mount_namespace);
-        (mount, self.files.mounts.get(mount).root)
-    }
     /// A process's root directory.
     pub(crate) fn root_of(&mut self, process: ProcessKey) -> Result<Place, Errno> {
         if self.processes[process.0].root == b"/" || self.processes[process.0].root.is_empty() {
-            return Ok(self.top_of(process));
+            return Ok(self.files.top_of(&self.processes, process));
         }
         let root = self.processes[process.0].root.clone();
         self.resolve_absolute(process, &root)
@@ -226,13 +241,6 @@ impl Host {
             process,
         })
     }
-    /// `EACCES` unless the directory that a walk has come to may be searched.
-    fn check_may_search(&mut self, process: ProcessKey, walker: &Walker) -> Result<(), Errno> {
-        if walker.how.contains(Walk::HELD) {
-            return Ok(());
-        }
-        self.check_permission(process, walker.at.1, EXEC)
-    }
     fn walk(&mut self, process: ProcessKey, mut walker: Walker) -> Result<Found, Errno> {
         let owner = self.processes.maker_of(process);
         let mut position = 0;
@@ -251,7 +259,7 @@ impl Host {
             }
             if matches!(&name[..], b"" | b"." | b"..") {
                 if !name.is_empty() {
-                    self.check_may_search(process, &walker)?;
+                    self.files.check_may_search(&self.processes, process, &walker)?;
                 }
                 if name == b".." {
                     if walker.at != walker.root {
@@ -283,7 +291,7 @@ impl Host {
                 return Err(Errno::ENAMETOOLONG);
             }
             let (mount, parent) = walker.at;
-            self.check_may_search(process, &walker)?;
+            self.files.check_may_search(&self.processes, process, &walker)?;
             let found = self.lookup(parent, &name)?;
             let Some(inode) = found else {
                 if !last {
@@ -309,7 +317,7 @@ impl Host {
             let follow = !is_name && (!last || slash || walker.how.contains(Walk::FOLLOW));
             if follow && self.files.inode(inode).node.is_symlink() {
                 if last {
-                    self.check_may_follow_last(process, parent, inode)?;
+                    self.files.check_may_follow_last(&self.processes, process, parent, inode)?;
                 }
                 match self.follow(process, &mut walker, inode)? {
                     Step::Text(text) => {
