@@ -51,7 +51,7 @@ impl Host {
         self.run_events_until(limit);
         self.net.take_arrivals(limit);
         self.net.plan_arrivals();
-        self.rest_natives();
+        self.files.rest_natives(&mut *self.machine);
     }
 
     fn run_events_until(&mut self, limit: SimTime) {

@@ -5,6 +5,11 @@ use belljar_linux_abi::Errno;
 use belljar_objects::ids::ProcessKey;
 
 impl Processes {
+    /// The process with this number, one that has ended and not been waited for included.
+    pub fn numbered(&self, pid: i32) -> Option<ProcessKey> {
+        self.by_pid.get(&pid).copied()
+    }
+
     /// The living or ended process with this number; the caller's own for 0. `ESRCH` otherwise.
     pub fn find(&self, caller: ProcessKey, pid: i32) -> Result<ProcessKey, Errno> {
         match pid {

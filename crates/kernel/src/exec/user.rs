@@ -60,7 +60,7 @@ impl Host {
         let read = self.machine.read_at(native, 0, &mut bytes)?;
         bytes.truncate(read);
         if self.files.inode(inode).opens == 0 {
-            self.close_native(inode);
+            self.files.close_native(&mut *self.machine, inode);
         }
         Ok(String::from_utf8_lossy(&bytes).into_owned())
     }

@@ -7,6 +7,7 @@ use crate::files::Files;
 use crate::host::Host;
 use crate::ids::InodeKey;
 use belljar_linux_abi::Errno;
+use belljar_machine::Machine;
 use belljar_machine::{NativeFile, OpenHow};
 use belljar_objects::native_cache::Cached;
 use std::path::Path;
@@ -21,6 +22,39 @@ impl Files {
             _ => None,
         }
     }
+
+    /// Gives a regular file a native descriptor that is open already.
+    pub(crate) fn keep_native(&mut self, machine: &mut dyn Machine, key: InodeKey, file: NativeFile) {
+        self.close_native(machine, key);
+        let last_use = self.natives.used(key, None);
+        self.set_cached(key, Some(Cached { file, last_use }));
+        if self.natives.len() > LEAST {
+            let share = machine.file_share().max(LEAST);
+            self.close_natives(machine, share);
+        }
+    }
+
+    /// Closes an inode's native descriptor.
+    pub(crate) fn close_native(&mut self, machine: &mut dyn Machine, key: InodeKey) {
+        if let Some(cached) = self.set_cached(key, None) {
+            self.natives.forget(cached.last_use);
+            machine.close(cached.file);
+        }
+    }
+
+    /// The host rests: if there are not enough descriptors for each host, it leaves none open.
+    pub(crate) fn rest_natives(&mut self, machine: &mut dyn Machine) {
+        if !self.natives.is_empty() && machine.file_share() < LEAST {
+            self.close_natives(machine, 0);
+        }
+    }
+
+    fn close_natives(&mut self, machine: &mut dyn Machine, share: usize) {
+        while self.natives.len() > share {
+            let Some(oldest) = self.natives.oldest() else { return };
+            self.close_native(machine, oldest);
+        }
+    }
 }
 
 impl Host {
@@ -31,7 +65,7 @@ impl Host {
             Err(Errno::EMFILE | Errno::ENFILE) => {}
             opened => return opened,
         }
-        self.close_natives(0);
+        self.files.close_natives(&mut *self.machine, 0);
         self.machine.open(path, how).map_err(|errno| match errno {
             Errno::EMFILE | Errno::ENFILE => {
                 self.warn("files that could not be opened because the simulator has no descriptors left: see `ulimit -n`");
@@ -60,40 +94,7 @@ impl Host {
             self.withheld_file(&path);
         }
         let file = opened?;
-        self.keep_native(key, file);
+        self.files.keep_native(&mut *self.machine, key, file);
         Ok(file)
-    }
-
-    /// Gives a regular file a native descriptor that is open already.
-    pub(crate) fn keep_native(&mut self, key: InodeKey, file: NativeFile) {
-        self.close_native(key);
-        let last_use = self.files.natives.used(key, None);
-        self.files.set_cached(key, Some(Cached { file, last_use }));
-        if self.files.natives.len() > LEAST {
-            let share = self.machine.file_share().max(LEAST);
-            self.close_natives(share);
-        }
-    }
-
-    /// Closes an inode's native descriptor.
-    pub(crate) fn close_native(&mut self, key: InodeKey) {
-        if let Some(cached) = self.files.set_cached(key, None) {
-            self.files.natives.forget(cached.last_use);
-            self.machine.close(cached.file);
-        }
-    }
-
-    /// The host rests: if there are not enough descriptors for each host, it leaves none open.
-    pub(crate) fn rest_natives(&mut self) {
-        if !self.files.natives.is_empty() && self.machine.file_share() < LEAST {
-            self.close_natives(0);
-        }
-    }
-
-    fn close_natives(&mut self, share: usize) {
-        while self.files.natives.len() > share {
-            let Some(oldest) = self.files.natives.oldest() else { return };
-            self.close_native(oldest);
-        }
     }
 }

@@ -6,6 +6,7 @@ use super::tree::FormerEntry;
 use crate::files::Files;
 use crate::host::Host;
 use crate::ids::{FdTableKey, FileKey, MountKey, ProcessKey, SocketKey, ThreadKey};
+use crate::process::Processes;
 use belljar_linux_abi::{Errno, c};
 
 /// An open file description: shared by duplicated descriptors and by vfork children.
@@ -121,6 +122,41 @@ impl Files {
     pub(crate) fn retain_file(&mut self, file: FileKey) {
         self.open[file.0].references += 1;
     }
+
+    /// The socket behind a descriptor; the key of none that is the first stack's if there is none.
+    pub(crate) fn socket_behind(&self, processes: &Processes, process: ProcessKey, fd: i32) -> SocketKey {
+        match self.fd_entry(processes, process, fd).map(|entry| &self.open[entry.file.0].kind) {
+            Ok(FileKind::Socket(key)) => *key,
+            _ => SocketKey::default(),
+        }
+    }
+
+    /// A descriptor's entry.
+    #[inline]
+    pub(crate) fn fd_entry(
+        &self,
+        processes: &Processes,
+        process: ProcessKey,
+        fd: i32,
+    ) -> Result<FdEntry, Errno> {
+        let table = processes[process.0].fds.ok_or(Errno::EBADF)?;
+        let fd = usize::try_from(fd).map_err(|_| Errno::EBADF)?;
+        self.tables[table.0].entries.get(fd).copied().flatten().ok_or(Errno::EBADF)
+    }
+
+    /// Sets or clears `FD_CLOEXEC`.
+    pub(crate) fn set_close_on_exec(
+        &mut self,
+        processes: &Processes,
+        process: ProcessKey,
+        fd: i32,
+        close_on_exec: bool,
+    ) -> Result<(), Errno> {
+        let entry = self.fd_entry(processes, process, fd)?;
+        let table = processes[process.0].fds.ok_or(Errno::EBADF)?;
+        self.tables[table.0].entries[fd as usize] = Some(FdEntry { close_on_exec, ..entry });
+        Ok(())
+    }
 }
 
 impl Host {
@@ -167,17 +203,10 @@ impl Host {
         let at = held.binary_search_by_key(&fd, |(fd, _)| *fd).ok()?;
         Some(held[at].1)
     }
-    /// The socket behind a descriptor; the key of none that is the first stack's if there is none.
-    pub(crate) fn socket_behind(&self, process: ProcessKey, fd: i32) -> SocketKey {
-        match self.fd_entry(process, fd).map(|entry| &self.files.open[entry.file.0].kind) {
-            Ok(FileKind::Socket(key)) => *key,
-            _ => SocketKey::default(),
-        }
-    }
     /// The open file of a descriptor at present, even for a call that is continued: `poll(2)` and `select(2)` look
     /// descriptors up again.
     pub(crate) fn present_file_of(&self, process: ProcessKey, fd: i32) -> Result<FileKey, Errno> {
-        let file = self.fd_entry(process, fd)?.file;
+        let file = self.files.fd_entry(&self.processes, process, fd)?.file;
         if self.caller.is_some_and(|(_, of)| of == process) {
             self.looked_up.borrow_mut().push((fd, file));
         }
@@ -216,16 +245,9 @@ impl Host {
             self.release_file(file);
         }
     }
-    /// A descriptor's entry.
-    #[inline]
-    pub(crate) fn fd_entry(&self, process: ProcessKey, fd: i32) -> Result<FdEntry, Errno> {
-        let table = self.processes[process.0].fds.ok_or(Errno::EBADF)?;
-        let fd = usize::try_from(fd).map_err(|_| Errno::EBADF)?;
-        self.files.tables[table.0].entries.get(fd).copied().flatten().ok_or(Errno::EBADF)
-    }
     /// `close(2)`.
     pub(crate) fn close_fd(&mut self, process: ProcessKey, fd: i32) -> Result<(), Errno> {
-        let entry = self.fd_entry(process, fd)?;
+        let entry = self.files.fd_entry(&self.processes, process, fd)?;
         let table = self.processes[process.0].fds.ok_or(Errno::EBADF)?;
         self.files.tables[table.0].entries[fd as usize] = None;
         self.close_descriptor(table, entry);
@@ -257,18 +279,6 @@ impl Host {
         if let Some(entry) = replaced {
             self.close_descriptor(table, entry);
         }
-        Ok(())
-    }
-    /// Sets or clears `FD_CLOEXEC`.
-    pub(crate) fn set_close_on_exec(
-        &mut self,
-        process: ProcessKey,
-        fd: i32,
-        close_on_exec: bool,
-    ) -> Result<(), Errno> {
-        let entry = self.fd_entry(process, fd)?;
-        let table = self.processes[process.0].fds.ok_or(Errno::EBADF)?;
-        self.files.tables[table.0].entries[fd as usize] = Some(FdEntry { close_on_exec, ..entry });
         Ok(())
     }
 }

@@ -8,6 +8,7 @@ use super::tree::{PROC, Place, Walk};
 use crate::files::Files;
 use crate::host::{Host, Output};
 use crate::ids::{InodeKey, ProcessKey};
+use crate::mm::AddressSpace;
 use crate::mm::map::MapSource;
 use belljar_linux_abi::landlock::{ACCESS_FS_EXECUTE, ACCESS_FS_READ_FILE};
 use belljar_linux_abi::{Errno, c};
@@ -15,6 +16,7 @@ use belljar_machine::{NativeFile, OpenHow, Prot};
 use belljar_objects::extents::Extents;
 use belljar_objects::file_flags::FileFlags;
 use belljar_objects::mounts::MountFlags;
+use slab::Slab;
 use std::os::unix::ffi::OsStrExt;
 
 /// A program file that may be executed.
@@ -66,6 +68,17 @@ impl Files {
     fn check_not_written(&mut self, key: InodeKey) -> Result<(), Errno> {
         if self.seals(key).is_err() && self.is_written(key) { Err(Errno::ETXTBSY) } else { Ok(()) }
     }
+
+    /// `ETXTBSY` if a file is being executed, and cannot be written.
+    pub(crate) fn check_not_executed(
+        &mut self,
+        spaces: &Slab<AddressSpace>,
+        key: InodeKey,
+    ) -> Result<(), Errno> {
+        let identity = Some(self.inode(key).identity());
+        let executed = spaces.iter().any(|(_, mm)| mm.executes == identity);
+        if executed { Err(Errno::ETXTBSY) } else { Ok(()) }
+    }
 }
 
 impl Host {
@@ -107,12 +120,6 @@ impl Host {
         let native = self.open_native(&native_path, OpenHow::default())?;
         let path = self.files.path_of_place(place).unwrap_or_else(|| self.files.shown_path(key));
         Ok(Executable { native, place, path, identity, size, owner, set_uid, set_gid, readable })
-    }
-    /// `ETXTBSY` if a file is being executed, and cannot be written.
-    pub(crate) fn check_not_executed(&mut self, key: InodeKey) -> Result<(), Errno> {
-        let identity = Some(self.files.inode(key).identity());
-        let executed = self.spaces.iter().any(|(_, mm)| mm.executes == identity);
-        if executed { Err(Errno::ETXTBSY) } else { Ok(()) }
     }
     /// The object that `mmap(2)` of a descriptor maps; `None` for `/dev/zero`, which is anonymous memory.
     /// `EBADF`, `EACCES` (not open for what the mapping needs), `ENODEV` (cannot be mapped).

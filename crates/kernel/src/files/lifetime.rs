@@ -73,7 +73,7 @@ impl Host {
             if self.files.inode(inode).is_nameless() {
                 self.forget_if_unused(inode);
             } else {
-                self.close_native(inode);
+                self.files.close_native(&mut *self.machine, inode);
             }
         }
     }

@@ -4,10 +4,12 @@ use crate::files::FilePlace;
 use crate::files::Files;
 use crate::host::Host;
 use crate::ids::{FdTableKey, FileKey, InodeKey};
+use crate::mm::AddressSpace;
 use belljar_linux_abi::{Errno, c};
 use belljar_objects::locks::{F_SEAL_EXEC, FileLocks, LockOwner};
 use belljar_objects::space::mappings_of;
 use belljar_tasks::waits::WaitTable;
+use slab::Slab;
 
 impl Files {
     /// The seals of a file; `EINVAL` if it can have none.
@@ -44,34 +46,39 @@ impl Files {
             self.lock_slot(place).map(Option::take);
         }
     }
-}
 
-impl Host {
     /// `F_ADD_SEALS`. `EPERM` if no more can be added, `EBUSY` if it is mapped to be written.
-    pub(crate) fn add_seals(&mut self, inode: InodeKey, mut seals: i32) -> Result<(), Errno> {
+    pub(crate) fn add_seals(
+        &mut self,
+        spaces: &Slab<AddressSpace>,
+        inode: InodeKey,
+        mut seals: i32,
+    ) -> Result<(), Errno> {
         let content = c::F_SEAL_SHRINK | c::F_SEAL_GROW | c::F_SEAL_WRITE | c::F_SEAL_FUTURE_WRITE;
         if seals & !(content | c::F_SEAL_SEAL | F_SEAL_EXEC) != 0 {
             return Err(Errno::EINVAL);
         }
-        self.files.check_seals(inode, c::F_SEAL_SEAL)?;
+        self.check_seals(inode, c::F_SEAL_SEAL)?;
         // What can be executed and stays so does not change either.
-        if seals & F_SEAL_EXEC != 0 && self.files.inode(inode).meta.mode & 0o111 != 0 {
+        if seals & F_SEAL_EXEC != 0 && self.inode(inode).meta.mode & 0o111 != 0 {
             seals |= content;
         }
-        let identity = self.files.inode(inode).identity();
-        let already = self.files.seals(inode)? & c::F_SEAL_WRITE != 0;
+        let identity = self.inode(inode).identity();
+        let already = self.seals(inode)? & c::F_SEAL_WRITE != 0;
         if seals & c::F_SEAL_WRITE != 0
             && !already
-            && mappings_of(&self.spaces, identity).any(|vma| vma.shared && vma.may_write)
+            && mappings_of(spaces, identity).any(|vma| vma.shared && vma.may_write)
         {
             return Err(Errno::EBUSY);
         }
-        if let Some(memfd) = self.files.inode(inode).content_mut().and_then(|content| content.memfd.as_mut())
-        {
+        if let Some(memfd) = self.inode(inode).content_mut().and_then(|content| content.memfd.as_mut()) {
             memfd.seals |= seals;
         }
         Ok(())
     }
+}
+
+impl Host {
     /// A process closes a descriptor of this file: its record locks go, whichever descriptor they
     /// were made through.
     pub(crate) fn drop_process_locks(&mut self, table: FdTableKey, place: FilePlace) {

@@ -309,7 +309,7 @@ impl Host {
                 self.unmounted_watches(inode);
                 // A socket that is bound there keeps its entry.
                 if self.files.inode(inode).opens == 0 {
-                    self.close_native(inode);
+                    self.files.close_native(&mut *self.machine, inode);
                     self.files.inodes.remove(inode.0);
                 }
             }

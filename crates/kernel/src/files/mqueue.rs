@@ -90,9 +90,7 @@ impl Files {
         let new = MessageQueue { name, opens: 0, perm, limits, messages, queue, notify: None };
         self.mqueues.insert(new)
     }
-}
 
-impl Files {
     /// `EACCES` unless a process may open a queue so.
     pub(crate) fn check_mqueue(
         &self,

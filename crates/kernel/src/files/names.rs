@@ -9,6 +9,7 @@ use crate::ids::InodeKey;
 use crate::process::Processes;
 use belljar_linux_abi::landlock::{ACCESS_FS_MAKE_DIR, ACCESS_FS_MAKE_SYM};
 use belljar_linux_abi::{Errno, c};
+use belljar_machine::Machine;
 use belljar_objects::file_flags::FileFlags;
 use belljar_objects::notify::Happening;
 use std::ffi::OsStr;
@@ -81,9 +82,7 @@ impl Files {
         }
         self.check_writable((found.mount, found.parent))
     }
-}
 
-impl Files {
     /// Checks that a new name can be made where a path leads, for something that takes a right of `landlock(7)`. `ENOENT` in a
     /// removed directory.
     pub(crate) fn check_can_create(
@@ -107,6 +106,24 @@ impl Files {
     }
 }
 
+impl Files {
+    fn move_natively(
+        &mut self,
+        machine: &mut dyn Machine,
+        from: &Found,
+        to: &Found,
+        inode: InodeKey,
+    ) -> Result<(), Errno> {
+        if !self.has_own_name(inode) {
+            return Ok(());
+        }
+        let old = self.own_path_in(from.parent, &from.name).ok_or(Errno::ENOENT)?;
+        self.ensure_own(machine, to.parent)?;
+        let new = self.own_path_in(to.parent, &to.name).ok_or(Errno::ENOENT)?;
+        machine.rename(&old, &new)
+    }
+}
+
 impl Host {
     /// `mkdir(2)`.
     pub(crate) fn make_directory(&mut self, found: &Found, mode: u32) -> Result<(), Errno> {
@@ -118,7 +135,7 @@ impl Host {
         let inode = self.new_inode_at(found, Node::Directory(directory), mode & 0o1777);
         self.files.add_name(found.parent, &found.name, inode);
         self.content_changed(found.parent);
-        if let Err(errno) = self.ensure_own(inode) {
+        if let Err(errno) = self.files.ensure_own(&mut *self.machine, inode) {
             self.files.remove_name(found.parent, &found.name);
             self.forget_if_unused(inode);
             return Err(errno);
@@ -136,7 +153,7 @@ impl Host {
         if found.slash {
             return Err(Errno::ENOENT);
         }
-        self.ensure_own(found.parent)?;
+        self.files.ensure_own(&mut *self.machine, found.parent)?;
         let path = self.files.own_path_in(found.parent, &found.name).ok_or(Errno::ENOENT)?;
         self.machine.create_symlink(&target, &path)?;
         let inode = self.new_inode_at(found, Node::Symlink { target, own: true }, 0o777);
@@ -184,7 +201,7 @@ impl Host {
         }
         self.take_over(inode)?;
         self.files.inode(inode).changed = true;
-        self.link_own(inode, found.parent, &found.name)?;
+        self.files.link_own(&mut *self.machine, inode, found.parent, &found.name)?;
         self.files.add_name(found.parent, &found.name, inode);
         self.inode_changed(inode);
         self.content_changed(found.parent);
@@ -196,7 +213,7 @@ impl Host {
     fn name_unnamed(&mut self, inode: InodeKey, found: &Found) -> Result<(), Errno> {
         let unnamed = self.files.inode(inode).former_path.is_none() && self.files.inode(inode).changed;
         let from = self.content_path(inode).ok().flatten().filter(|_| unnamed).ok_or(Errno::ENOENT)?;
-        let folder = self.ensure_own(found.parent)?;
+        let folder = self.files.ensure_own(&mut *self.machine, found.parent)?;
         self.machine.rename(&from, &folder.join(OsStr::from_bytes(&found.name)))?;
         if let Some(content) = self.files.inode(inode).content_mut() {
             content.store = Store::Own;
@@ -352,7 +369,7 @@ impl Host {
             }
             self.drop_name(to.parent, &to.name, target, false)?;
         }
-        self.move_natively(from, to, inode)?;
+        self.files.move_natively(&mut *self.machine, from, to, inode)?;
         self.relocate(from, to, inode);
         for parent in [from.parent, to.parent] {
             self.content_changed(parent);
@@ -379,15 +396,6 @@ impl Host {
         }
         self.self_event(inode, c::IN_MOVE_SELF);
     }
-    fn move_natively(&mut self, from: &Found, to: &Found, inode: InodeKey) -> Result<(), Errno> {
-        if !self.files.has_own_name(inode) {
-            return Ok(());
-        }
-        let old = self.files.own_path_in(from.parent, &from.name).ok_or(Errno::ENOENT)?;
-        self.ensure_own(to.parent)?;
-        let new = self.files.own_path_in(to.parent, &to.name).ok_or(Errno::ENOENT)?;
-        self.machine.rename(&old, &new)
-    }
     /// Moves a name in the tree; working directories below it move along.
     fn relocate(&mut self, from: &Found, to: &Found, inode: InodeKey) {
         let old = self.files.path_of(inode);
@@ -412,9 +420,9 @@ impl Host {
     fn exchange(&mut self, from: &Found, to: &Found, inode: InodeKey, target: InodeKey) -> Result<(), Errno> {
         let aside = Found { name: b"exchanged/".to_vec(), ..from.clone() };
         let native_aside = Found { name: b".belljar-exchange".to_vec(), ..from.clone() };
-        self.move_natively(from, &native_aside, inode)?;
-        self.move_natively(to, from, target)?;
-        self.move_natively(&native_aside, to, inode)?;
+        self.files.move_natively(&mut *self.machine, from, &native_aside, inode)?;
+        self.files.move_natively(&mut *self.machine, to, from, target)?;
+        self.files.move_natively(&mut *self.machine, &native_aside, to, inode)?;
         self.relocate(from, &aside, inode);
         self.relocate(to, from, target);
         self.relocate(&aside, to, inode);

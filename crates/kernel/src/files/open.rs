@@ -108,7 +108,7 @@ impl Host {
                 let withheld = self
                     .files
                     .check_restricted(&self.processes, &found, rights)
-                    .inspect_err(|_| self.close_native(inode))?;
+                    .inspect_err(|_| self.files.close_native(&mut *self.machine, inode))?;
                 if let Some(queue) = self.ask_permission(Some(found.mount), inode, c::FAN_OPEN_PERM)? {
                     return Ok(Opened::Asked(queue));
                 }
@@ -201,7 +201,7 @@ impl Host {
             if flags & c::O_TRUNC != 0 && self.size_of(key)? > 0 {
                 self.files.check_seals(key, c::F_SEAL_SHRINK)?;
             }
-            self.check_not_executed(key)?;
+            self.files.check_not_executed(&self.spaces, key)?;
             self.take_over(key)?;
         }
         let kind = match &self.files.inode(key).node {
@@ -215,9 +215,9 @@ impl Host {
             }
             Node::Device(Device::Pts(pty, number)) => {
                 let (pty, number) = (*pty as usize, *number);
-                self.open_slave(process, pty, number, flags)?
+                self.files.open_slave(&mut self.processes, process, pty, number, flags)?
             }
-            Node::Device(Device::Tty) => self.open_controlling_terminal(process)?,
+            Node::Device(Device::Tty) => self.files.open_controlling_terminal(&self.processes, process)?,
             Node::Device(device) => {
                 device.open()?;
                 FileKind::Device { inode: key, device: *device }
@@ -227,7 +227,11 @@ impl Host {
                 if let VirtualFile::Namespace(NamespaceKind::Mounts, number) = *file {
                     self.files.mounts.enter(number);
                 }
-                FileKind::Virtual { inode: key, content: None, mounts: self.watched_mounts(key) }
+                FileKind::Virtual {
+                    inode: key,
+                    content: None,
+                    mounts: self.files.watched_mounts(&self.processes, key),
+                }
             }
             Node::Fifo => {
                 return Ok(match self.open_fifo((key, identity), flags, again)? {
@@ -282,7 +286,7 @@ impl Host {
         let (mount, inode) = (open.mount, open.kind.inode().ok_or(Errno::EINVAL)?);
         if flags & c::O_ACCMODE != c::O_RDONLY {
             self.files.check_file_writable(held)?;
-            self.check_not_executed(inode)?;
+            self.files.check_not_executed(&self.spaces, inode)?;
             self.take_over(inode)?;
             self.copy_up(inode, u64::MAX)?;
         }
@@ -305,7 +309,7 @@ impl Host {
         let (content, native) = self.create_own_file(found.parent, &found.name)?;
         let inode = self.new_inode_at(found, Node::Regular(content), mode);
         self.files.add_name(found.parent, &found.name, inode);
-        self.keep_native(inode, native);
+        self.files.keep_native(&mut *self.machine, inode, native);
         self.content_changed(found.parent);
         self.created_event(found.parent, &found.name, inode);
         Ok(inode)
@@ -314,7 +318,7 @@ impl Host {
     /// The same without keeping it open: `mknod(2)` of a regular file.
     pub(crate) fn create_closed_file(&mut self, found: &Found, mode: u32) -> Result<InodeKey, Errno> {
         let inode = self.create_file(found, mode)?;
-        self.close_native(inode);
+        self.files.close_native(&mut *self.machine, inode);
         Ok(inode)
     }
 
@@ -359,7 +363,7 @@ impl Host {
     fn unnamed_file(&mut self, near: InodeKey, mode: u32) -> Result<InodeKey, Errno> {
         let (content, native) = self.create_unnamed()?;
         let inode = self.new_inode(near, Node::Regular(content), mode);
-        self.keep_native(inode, native);
+        self.files.keep_native(&mut *self.machine, inode, native);
         Ok(inode)
     }
 

@@ -51,9 +51,7 @@ impl Files {
         let gone = self.pidfds.remove(n);
         waits.destroy(gone.queue);
     }
-}
 
-impl Files {
     /// A process has been waited for: its descriptors keep how it ended.
     pub(crate) fn keep_status(&mut self, pid: i32, status: Option<WaitStatus>) {
         for (_, fd) in self.pidfds.iter_mut().filter(|(_, fd)| fd.pid == pid) {

@@ -294,7 +294,7 @@ impl Host {
                 content.extents.cut(size);
             }
             if !was_open && self.files.inode(inode).opens == 0 {
-                self.close_native(inode);
+                self.files.close_native(&mut *self.machine, inode);
             }
             self.files.recharge(inode);
         }

@@ -45,14 +45,14 @@ impl Host {
         });
         // Its mode and owner are those that it had.
         inode.changed = true;
-        self.keep_native(key, native);
+        self.files.keep_native(&mut *self.machine, key, native);
         for (_, open) in &mut self.files.open {
             if matches!(open.kind, FileKind::Virtual { inode, .. } if inode == key) {
                 open.kind = FileKind::Regular(key);
             }
         }
         if self.files.inode(key).opens == 0 {
-            self.close_native(key);
+            self.files.close_native(&mut *self.machine, key);
         }
         Ok(())
     }

@@ -33,7 +33,7 @@ pub fn sys_close(call: &mut Call<'_>) -> SysResult {
     let lingering = match call.take_state() {
         CallState::Lingering(lingering) => Some(*lingering),
         _ => {
-            let closed = call.host.socket_behind(call.process, call.int(0));
+            let closed = call.host.files.socket_behind(&call.host.processes, call.process, call.int(0));
             call.host.stack_of_mut(closed).lingering = None;
             call.host.close_fd(call.process, call.int(0))?;
             let begun = call.host.stack_of_mut(closed).lingering.take();
@@ -154,7 +154,7 @@ fn file_owner(call: &mut Call<'_>, file: FileKey, command: i32, argument: u64) -
 /// `fcntl(2)`.
 pub fn sys_fcntl(call: &mut Call<'_>) -> SysResult {
     let (fd, command, argument) = (call.int(0), call.int(1), call.args[2]);
-    let FdEntry { file, close_on_exec } = call.host.fd_entry(call.process, fd)?;
+    let FdEntry { file, close_on_exec } = call.host.files.fd_entry(&call.host.processes, call.process, fd)?;
     let path_only =
         [c::F_DUPFD, c::F_DUPFD_CLOEXEC, F_DUPFD_QUERY, F_CREATED_QUERY, c::F_GETFD, c::F_SETFD, c::F_GETFL];
     if call.host.files.open(file).flags & c::O_PATH != 0 && !path_only.contains(&command) {
@@ -170,7 +170,12 @@ pub fn sys_fcntl(call: &mut Call<'_>) -> SysResult {
         }
         c::F_GETFD => done(u64::from(close_on_exec)),
         c::F_SETFD => {
-            call.host.set_close_on_exec(call.process, fd, argument as i32 & c::FD_CLOEXEC != 0)?;
+            call.host.files.set_close_on_exec(
+                &call.host.processes,
+                call.process,
+                fd,
+                argument as i32 & c::FD_CLOEXEC != 0,
+            )?;
             done(0)
         }
         c::F_GETFL => done(call.host.files.open(file).flags as u64),
@@ -219,7 +224,7 @@ pub fn sys_fcntl(call: &mut Call<'_>) -> SysResult {
             }
             let inode = open.kind.inode().ok_or(Errno::EINVAL)?;
             call.host.files.seals(inode)?;
-            call.host.add_seals(inode, argument as i32)?;
+            call.host.files.add_seals(&call.host.spaces, inode, argument as i32)?;
             done(0)
         }
         F_DUPFD_QUERY => done(u64::from(call.host.file_of(call.process, argument as i32)? == file)),
@@ -400,8 +405,16 @@ pub fn sys_ioctl(call: &mut Call<'_>) -> SysResult {
         return Err(Errno::EBADF);
     }
     match u64::from(call.uint(1)) {
-        c::FIOCLEX => call.host.set_close_on_exec(call.process, fd, true).and_then(|()| done(0)),
-        c::FIONCLEX => call.host.set_close_on_exec(call.process, fd, false).and_then(|()| done(0)),
+        c::FIOCLEX => call
+            .host
+            .files
+            .set_close_on_exec(&call.host.processes, call.process, fd, true)
+            .and_then(|()| done(0)),
+        c::FIONCLEX => call
+            .host
+            .files
+            .set_close_on_exec(&call.host.processes, call.process, fd, false)
+            .and_then(|()| done(0)),
         c::FIONBIO => {
             let on: i32 = call.read(argument)?;
             let open = call.host.files.open(file);

@@ -191,7 +191,7 @@ pub fn sys_truncate(call: &mut Call<'_>) -> SysResult {
     call.host.files.check_writable(place)?;
     call.host.files.check_permission(&call.host.processes, call.process, inode, WRITE)?;
     call.host.files.check_restricted(&call.host.processes, &found, ACCESS_FS_TRUNCATE)?;
-    call.host.check_not_executed(inode)?;
+    call.host.files.check_not_executed(&call.host.spaces, inode)?;
     if let Some((queue, until)) = call.host.break_leases(inode, true, true)? {
         return Block::on(queue).with_deadline(Some(until)).into();
     }

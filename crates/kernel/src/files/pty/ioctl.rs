@@ -240,7 +240,7 @@ impl Call<'_> {
                 done(0)
             }
             c::TIOCSCTTY => {
-                self.host.claim_terminal(self.process, key, argument == 1)?;
+                self.host.files.claim_terminal(&mut self.host.processes, self.process, key, argument == 1)?;
                 done(0)
             }
             _ if !own => Err(Errno::ENOTTY),
@@ -278,7 +278,13 @@ impl Call<'_> {
             _ => {
                 let flags = argument as i32;
                 let number = pty.number;
-                let kind = self.host.open_slave(self.process, key, number, flags | c::O_NOCTTY)?;
+                let kind = self.host.files.open_slave(
+                    &mut self.host.processes,
+                    self.process,
+                    key,
+                    number,
+                    flags | c::O_NOCTTY,
+                )?;
                 let inode = kind.inode().ok_or(Errno::EIO)?;
                 let file = self.host.open_inode_file(kind, None, inode, flags);
                 return done(self.host.install_fd(self.process, file, flags & c::O_CLOEXEC != 0, 0)?);

@@ -14,6 +14,7 @@ use super::tree::Node;
 use crate::files::Files;
 use crate::host::Host;
 use crate::ids::{FileKey, InodeKey, ProcessKey, WaitQueueId};
+use crate::process::Processes;
 use belljar_linux_abi::{Errno, c};
 use belljar_tasks::waits::WaitTable;
 use belljar_terminal::Pair;
@@ -63,6 +64,51 @@ impl Files {
             waits.destroy(pty.queue);
         }
     }
+
+    /// Opens `/dev/tty`: the controlling terminal. `ENXIO` for a process that has none.
+    pub(crate) fn open_controlling_terminal(
+        &mut self,
+        processes: &Processes,
+        process: ProcessKey,
+    ) -> Result<FileKind, Errno> {
+        let pty = processes[process.0].terminal.ok_or(Errno::ENXIO)?;
+        let inode = self.attach_slave(pty);
+        Ok(FileKind::Terminal { inode, pty })
+    }
+
+    /// The fields of `/proc/<pid>/stat` about a process's terminal: its device number and the foreground process group.
+    pub(crate) fn terminal_numbers(&self, processes: &Processes, process: ProcessKey) -> (u64, i32) {
+        match processes[process.0].terminal.map(|pty| &self.ptys[pty]) {
+            Some(pty) => (Device::Pts(0, pty.number).number(), pty.foreground),
+            None => (0, -1),
+        }
+    }
+}
+
+impl Files {
+    /// Opens the slave of a pair; it becomes the controlling terminal of a session leader that has
+    /// none unless `O_NOCTTY` says no. `EIO` while it is locked or once its master is closed.
+    pub(crate) fn open_slave(
+        &mut self,
+        processes: &mut Processes,
+        process: ProcessKey,
+        pty: usize,
+        number: u32,
+        flags: i32,
+    ) -> Result<FileKind, Errno> {
+        let found = self.ptys.get_mut(pty).filter(|pty| pty.number == number).ok_or(Errno::EIO)?;
+        if !found.pair.master_open || found.pair.locked {
+            return Err(Errno::EIO);
+        }
+        if found.pair.exclusive && processes[process.0].credentials.euid != 0 {
+            return Err(Errno::EBUSY);
+        }
+        let inode = self.attach_slave(pty);
+        if flags & c::O_NOCTTY == 0 {
+            self.acquire_terminal(processes, process, pty);
+        }
+        Ok(FileKind::Terminal { inode, pty })
+    }
 }
 
 impl Host {
@@ -103,36 +149,6 @@ impl Host {
             at = self.lookup(at, name)?.ok_or(Errno::ENOENT)?;
         }
         Ok(at)
-    }
-
-    /// Opens the slave of a pair; it becomes the controlling terminal of a session leader that has
-    /// none unless `O_NOCTTY` says no. `EIO` while it is locked or once its master is closed.
-    pub(crate) fn open_slave(
-        &mut self,
-        process: ProcessKey,
-        pty: usize,
-        number: u32,
-        flags: i32,
-    ) -> Result<FileKind, Errno> {
-        let found = self.files.ptys.get_mut(pty).filter(|pty| pty.number == number).ok_or(Errno::EIO)?;
-        if !found.pair.master_open || found.pair.locked {
-            return Err(Errno::EIO);
-        }
-        if found.pair.exclusive && self.processes[process.0].credentials.euid != 0 {
-            return Err(Errno::EBUSY);
-        }
-        let inode = self.files.attach_slave(pty);
-        if flags & c::O_NOCTTY == 0 {
-            self.acquire_terminal(process, pty);
-        }
-        Ok(FileKind::Terminal { inode, pty })
-    }
-
-    /// Opens `/dev/tty`: the controlling terminal. `ENXIO` for a process that has none.
-    pub(crate) fn open_controlling_terminal(&mut self, process: ProcessKey) -> Result<FileKind, Errno> {
-        let pty = self.processes[process.0].terminal.ok_or(Errno::ENXIO)?;
-        let inode = self.files.attach_slave(pty);
-        Ok(FileKind::Terminal { inode, pty })
     }
 
     /// The master is closed: its slaves hang up.
@@ -178,14 +194,6 @@ impl Host {
         if pty.pair.set_stopped(stopped) {
             let queue = pty.queue;
             self.notify(queue);
-        }
-    }
-
-    /// The fields of `/proc/<pid>/stat` about a process's terminal: its device number and the foreground process group.
-    pub(crate) fn terminal_numbers(&self, process: ProcessKey) -> (u64, i32) {
-        match self.processes[process.0].terminal.map(|pty| &self.files.ptys[pty]) {
-            Some(pty) => (Device::Pts(0, pty.number).number(), pty.foreground),
-            None => (0, -1),
         }
     }
 }

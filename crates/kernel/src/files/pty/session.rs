@@ -2,28 +2,30 @@
 //! the foreground, and what befalls the others, `credentials(7)`, `tty_ioctl(4)`.
 
 use crate::call::Call;
+use crate::files::Files;
 use crate::host::Host;
 use crate::ids::ProcessKey;
 use crate::outcome::{Block, IfInterrupted, SysResult};
+use crate::process::Processes;
 use belljar_linux_abi::signal::{SigInfo, sig_bit};
 use belljar_linux_abi::{Errno, c};
 
-impl Host {
+impl Files {
     /// Makes a terminal the controlling one of a session leader that has none, unless the terminal
     /// is another session's.
-    pub(super) fn acquire_terminal(&mut self, process: ProcessKey, pty: usize) {
-        let leader = &self.processes[process.0];
-        let free = self.files.ptys[pty].session.is_none();
+    pub(super) fn acquire_terminal(&mut self, processes: &mut Processes, process: ProcessKey, pty: usize) {
+        let leader = &processes[process.0];
+        let free = self.ptys[pty].session.is_none();
         if leader.sid == leader.pid && leader.terminal.is_none() && free {
-            self.set_terminal(process, pty);
+            self.set_terminal(processes, process, pty);
         }
     }
 
-    fn set_terminal(&mut self, process: ProcessKey, pty: usize) {
-        let leader = self.process(process);
+    fn set_terminal(&mut self, processes: &mut Processes, process: ProcessKey, pty: usize) {
+        let leader = &mut processes[process.0];
         leader.terminal = Some(pty);
         let (sid, pgid) = (leader.sid, leader.pgid);
-        let pty = &mut self.files.ptys[pty];
+        let pty = &mut self.ptys[pty];
         (pty.session, pty.foreground) = (Some(sid), pgid);
     }
 
@@ -31,12 +33,13 @@ impl Host {
     /// terminal that is another session's unless root steals it.
     pub(super) fn claim_terminal(
         &mut self,
+        processes: &mut Processes,
         process: ProcessKey,
         pty: usize,
         steal: bool,
     ) -> Result<(), Errno> {
-        let leader = &self.processes[process.0];
-        let session = self.files.ptys[pty].session;
+        let leader = &processes[process.0];
+        let session = self.ptys[pty].session;
         if leader.sid == leader.pid && session == Some(leader.sid) {
             return Ok(());
         }
@@ -47,12 +50,27 @@ impl Host {
             if !(steal && leader.credentials.euid == 0) {
                 return Err(Errno::EPERM);
             }
-            self.forget_terminal_of_session(session);
+            self.forget_terminal_of_session(processes, session);
         }
-        self.set_terminal(process, pty);
+        self.set_terminal(processes, process, pty);
         Ok(())
     }
 
+    fn forget_terminal_of_session(&mut self, processes: &mut Processes, session: i32) {
+        for (_, process) in processes.iter_mut() {
+            if process.sid == session {
+                process.terminal = None;
+            }
+        }
+        for (_, pty) in &mut self.ptys {
+            if pty.session == Some(session) {
+                (pty.session, pty.foreground) = (None, 0);
+            }
+        }
+    }
+}
+
+impl Host {
     /// `TIOCNOTTY`: a session leader takes the terminal from its whole session, whose foreground
     /// group is hung up and continued; anyone else only forgets it.
     pub(super) fn give_up_terminal(&mut self, process: ProcessKey) {
@@ -65,7 +83,7 @@ impl Host {
         let (sid, foreground) = (target.sid, self.files.ptys[pty].foreground);
         self.signal_group(foreground, c::SIGHUP);
         self.signal_group(foreground, c::SIGCONT);
-        self.forget_terminal_of_session(sid);
+        self.files.forget_terminal_of_session(&mut self.processes, sid);
     }
 
     /// The leader of a session ends: the foreground group of its terminal is hung up, and the
@@ -78,7 +96,7 @@ impl Host {
         }
         let Some(pty) = terminal else { return };
         let foreground = self.files.ptys[pty].foreground;
-        self.forget_terminal_of_session(sid);
+        self.files.forget_terminal_of_session(&mut self.processes, sid);
         self.signal_group(foreground, c::SIGHUP);
     }
 
@@ -94,20 +112,7 @@ impl Host {
         if foreground != session {
             self.signal_group(foreground, c::SIGHUP);
         }
-        self.forget_terminal_of_session(session);
-    }
-
-    fn forget_terminal_of_session(&mut self, session: i32) {
-        for (_, process) in self.processes.iter_mut() {
-            if process.sid == session {
-                process.terminal = None;
-            }
-        }
-        for (_, pty) in &mut self.files.ptys {
-            if pty.session == Some(session) {
-                (pty.session, pty.foreground) = (None, 0);
-            }
-        }
+        self.files.forget_terminal_of_session(&mut self.processes, session);
     }
 
     /// Sends a signal to the foreground process group of a terminal.

@@ -7,6 +7,7 @@ use crate::files::Files;
 use crate::host::Host;
 use crate::ids::InodeKey;
 use belljar_linux_abi::Errno;
+use belljar_machine::Machine;
 use belljar_machine::{NativeFile, OpenHow};
 use std::path::{Path, PathBuf};
 
@@ -45,26 +46,47 @@ impl Files {
     pub(crate) fn own_path_in(&self, directory: InodeKey, name: &[u8]) -> Option<PathBuf> {
         Some(join(&self.own_path(directory)?, name))
     }
-}
 
-impl Host {
     /// Makes a directory exist natively in the own layer, and gives its path.
-    pub(crate) fn ensure_own(&mut self, directory: InodeKey) -> Result<PathBuf, Errno> {
-        let path = self.files.own_path(directory).ok_or(Errno::ENOENT)?;
-        if self.files.directory(directory).own {
+    pub(crate) fn ensure_own(
+        &mut self,
+        machine: &mut dyn Machine,
+        directory: InodeKey,
+    ) -> Result<PathBuf, Errno> {
+        let path = self.own_path(directory).ok_or(Errno::ENOENT)?;
+        if self.directory(directory).own {
             return Ok(path);
         }
         if directory != ROOT {
-            let parent = self.files.directory(directory).parent;
-            self.ensure_own(parent)?;
+            let parent = self.directory(directory).parent;
+            self.ensure_own(machine, parent)?;
         }
-        match self.machine.create_dir(&path, DIRECTORY_MODE) {
+        match machine.create_dir(&path, DIRECTORY_MODE) {
             Ok(()) | Err(Errno::EEXIST) => {}
             Err(errno) => return Err(errno),
         }
-        self.files.directory(directory).own = true;
+        self.directory(directory).own = true;
         Ok(path)
     }
+
+    /// A second native name for a file of the own layer.
+    pub(crate) fn link_own(
+        &mut self,
+        machine: &mut dyn Machine,
+        key: InodeKey,
+        directory: InodeKey,
+        name: &[u8],
+    ) -> Result<(), Errno> {
+        if self.has_own_name(key) {
+            let existing = self.own_path(key).ok_or(Errno::ENOENT)?;
+            let path = join(&self.ensure_own(machine, directory)?, name);
+            machine.create_link(&existing, &path)?;
+        }
+        Ok(())
+    }
+}
+
+impl Host {
     /// The folder of files that have no name: removed ones that are still open, and those of
     /// `O_TMPFILE` and `memfd_create(2)`. It is gone when the simulation ends.
     fn unnamed_folder(&self) -> PathBuf {
@@ -74,7 +96,7 @@ impl Host {
     pub(crate) fn new_unnamed(&mut self) -> Result<(u64, PathBuf), Errno> {
         let folder = self.unnamed_folder();
         if self.files.last_unnamed == 0 {
-            self.ensure_own(ROOT)?;
+            self.files.ensure_own(&mut *self.machine, ROOT)?;
             match self.machine.create_dir(&folder, DIRECTORY_MODE) {
                 Ok(()) | Err(Errno::EEXIST) => {}
                 Err(errno) => return Err(errno),
@@ -124,7 +146,7 @@ impl Host {
         directory: InodeKey,
         name: &[u8],
     ) -> Result<(Content, NativeFile), Errno> {
-        let path = join(&self.ensure_own(directory)?, name);
+        let path = join(&self.files.ensure_own(&mut *self.machine, directory)?, name);
         let native = self.create_native(&path)?;
         let shared = self.files.directory(directory).shared;
         Ok((Content { shared, ..Content::empty(Store::Own) }, native))
@@ -163,7 +185,7 @@ impl Host {
         let lower = if size > 0 { Some(self.native_of(key)?) } else { None };
         let (store, upper) = match links.first() {
             Some((directory, name)) => {
-                let path = join(&self.ensure_own(*directory)?, name);
+                let path = join(&self.files.ensure_own(&mut *self.machine, *directory)?, name);
                 (Store::Own, self.create_native(&path)?)
             }
             None => {
@@ -182,18 +204,18 @@ impl Host {
             }
             return copied;
         }
-        self.close_native(key);
+        self.files.close_native(&mut *self.machine, key);
         if let Some(content) = self.files.inode(key).content_mut() {
             *content = Content::new(store, size);
         }
-        self.keep_native(key, upper);
+        self.files.keep_native(&mut *self.machine, key, upper);
         let identity = self.files.inode(key).identity();
         self.remap_file(identity, upper)?;
         for (directory, name) in links.iter().skip(1) {
-            self.link_own(key, *directory, name)?;
+            self.files.link_own(&mut *self.machine, key, *directory, name)?;
         }
         if self.files.inode(key).opens == 0 {
-            self.close_native(key);
+            self.files.close_native(&mut *self.machine, key);
         }
         Ok(())
     }
@@ -208,15 +230,6 @@ impl Host {
             }
             self.machine.write_at(to, at, &buffer[..read])?;
             at += read as u64;
-        }
-        Ok(())
-    }
-    /// A second native name for a file of the own layer.
-    pub(crate) fn link_own(&mut self, key: InodeKey, directory: InodeKey, name: &[u8]) -> Result<(), Errno> {
-        if self.files.has_own_name(key) {
-            let existing = self.files.own_path(key).ok_or(Errno::ENOENT)?;
-            let path = join(&self.ensure_own(directory)?, name);
-            self.machine.create_link(&existing, &path)?;
         }
         Ok(())
     }

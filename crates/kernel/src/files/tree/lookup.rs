@@ -8,6 +8,7 @@ use crate::files::devices::Device;
 use crate::host::Host;
 use crate::ids::{InodeKey, MountKey};
 use belljar_linux_abi::{Errno, c};
+use belljar_machine::Machine;
 use belljar_machine::NativeStat;
 use belljar_objects::listing::ListedEntry;
 use smallvec::SmallVec;
@@ -146,6 +147,50 @@ impl Found {
     }
 }
 
+impl Files {
+    /// Another name of a file of the machine that is known already.
+    fn link_seen(
+        &mut self,
+        machine: &mut dyn Machine,
+        directory: InodeKey,
+        name: &[u8],
+        known: InodeKey,
+    ) -> Result<InodeKey, Errno> {
+        self.link_own(machine, known, directory, name)?;
+        self.add_name(directory, name, known);
+        if let Some((_, unseen)) = &mut self.inode(known).lower_links {
+            *unseen = unseen.saturating_sub(1);
+        }
+        Ok(known)
+    }
+
+    /// The node that guests see for a native file. Sockets, FIFOs and devices of the machine are only names.
+    fn node_of(
+        &mut self,
+        machine: &mut dyn Machine,
+        native: &Path,
+        store: Store,
+        stat: &NativeStat,
+        parent: InodeKey,
+    ) -> Result<Node, Errno> {
+        let shared = store == Store::Own && self.directory(parent).shared;
+        Ok(match stat.mode & c::S_IFMT {
+            c::S_IFDIR => {
+                let (own, source) = match store {
+                    Store::Lower(path) => (false, DirectorySource::Lower(path)),
+                    _ => (true, DirectorySource::Own),
+                };
+                Node::Directory(Directory { parent, source, own, shared, ..Directory::default() })
+            }
+            c::S_IFLNK => Node::Symlink { target: machine.read_link(native)?, own: store == Store::Own },
+            c::S_IFIFO => Node::Fifo,
+            c::S_IFSOCK => Node::Socket,
+            c::S_IFREG => Node::Regular(Content { shared, ..Content::new(store, stat.size) }),
+            _ => Node::Device(Device::Absent(stat.rdev)),
+        })
+    }
+}
+
 impl Host {
     /// A new inode without a name, on the device of `near`.
     pub(crate) fn new_inode(&mut self, near: InodeKey, node: Node, mode: u32) -> InodeKey {
@@ -170,7 +215,7 @@ impl Host {
         let inode = self.files.inode(key);
         if inode.is_nameless() && inode.opens == 0 && !self.files.mounts.uses(key) {
             self.forget_watches(key);
-            self.close_native(key);
+            self.files.close_native(&mut *self.machine, key);
             self.remove_unnamed(key);
             let inode = self.files.inodes.remove(key.0);
             if let Some(room) = self.files.mounts.room(inode.device) {
@@ -247,7 +292,7 @@ impl Host {
         let linked =
             matches!(store, Store::Lower(_)) && stat.nlink > 1 && stat.mode & c::S_IFMT == c::S_IFREG;
         if linked && let Some(known) = self.files.lower_links.get(&(stat.dev, stat.ino)).copied() {
-            return self.link_seen(directory, name, known).map(Some);
+            return self.files.link_seen(&mut *self.machine, directory, name, known).map(Some);
         }
         let number = match &store {
             Store::Lower(path) => Some(path_number(&self.files.root, path)),
@@ -255,7 +300,7 @@ impl Host {
         };
         let node = match self.stand_in(&native, &stat) {
             Some(node) => node,
-            None => self.node_of(&native, store, &stat, directory)?,
+            None => self.files.node_of(&mut *self.machine, &native, store, &stat, directory)?,
         };
         let (uid, gid) = shown_owner(&stat);
         let meta =
@@ -272,16 +317,6 @@ impl Host {
         }
         self.files.add_name(directory, name, inode);
         Ok(Some(inode))
-    }
-
-    /// Another name of a file of the machine that is known already.
-    fn link_seen(&mut self, directory: InodeKey, name: &[u8], known: InodeKey) -> Result<InodeKey, Errno> {
-        self.link_own(known, directory, name)?;
-        self.files.add_name(directory, name, known);
-        if let Some((_, unseen)) = &mut self.files.inode(known).lower_links {
-            *unseen = unseen.saturating_sub(1);
-        }
-        Ok(known)
     }
 
     /// Brings what is known of a shared file up to date; false if its name now leads to another
@@ -310,31 +345,6 @@ impl Host {
                 Ok(false)
             }
         }
-    }
-
-    /// The node that guests see for a native file. Sockets, FIFOs and devices of the machine are only names.
-    fn node_of(
-        &mut self,
-        native: &Path,
-        store: Store,
-        stat: &NativeStat,
-        parent: InodeKey,
-    ) -> Result<Node, Errno> {
-        let shared = store == Store::Own && self.files.directory(parent).shared;
-        Ok(match stat.mode & c::S_IFMT {
-            c::S_IFDIR => {
-                let (own, source) = match store {
-                    Store::Lower(path) => (false, DirectorySource::Lower(path)),
-                    _ => (true, DirectorySource::Own),
-                };
-                Node::Directory(Directory { parent, source, own, shared, ..Directory::default() })
-            }
-            c::S_IFLNK => Node::Symlink { target: self.machine.read_link(native)?, own: store == Store::Own },
-            c::S_IFIFO => Node::Fifo,
-            c::S_IFSOCK => Node::Socket,
-            c::S_IFREG => Node::Regular(Content { shared, ..Content::new(store, stat.size) }),
-            _ => Node::Device(Device::Absent(stat.rdev)),
-        })
     }
 
     /// Everything in a directory, sorted by name.

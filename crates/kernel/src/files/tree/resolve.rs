@@ -127,9 +127,7 @@ impl Files {
             && (from.0 != to.0 || self.inode(from.1).device != self.inode(to.1).device);
         if crosses { Err(Errno::EXDEV) } else { Ok(()) }
     }
-}
 
-impl Files {
     /// The root of the tree that a process sees: that of its mount namespace.
     fn top_of(&self, processes: &Processes, process: ProcessKey) -> Place {
         let mount = self.mounts.root_of(processes[process.0].mount_namespace);

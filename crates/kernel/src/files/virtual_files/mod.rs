@@ -118,7 +118,7 @@ impl Host {
                 self.process_file(self.files.shown_namespace(inode), pid, Some(tid), file)
             }
             VirtualFile::DescriptorInfo(pid, fd) => {
-                self.descriptor_info(self.files.shown_namespace(inode), pid, fd)
+                self.files.descriptor_info(&self.processes, self.files.shown_namespace(inode), pid, fd)
             }
             VirtualFile::Namespace(..) => Err(Errno::EINVAL),
         }

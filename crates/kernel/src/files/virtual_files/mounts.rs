@@ -4,8 +4,8 @@ use super::VirtualFile;
 use crate::files::Files;
 use crate::files::mounts::SEEDS;
 use crate::files::tree::Node;
-use crate::host::Host;
 use crate::ids::{InodeKey, MountKey};
+use crate::process::Processes;
 use belljar_objects::mounts::text::{MountLine, MountsForm};
 
 impl Files {
@@ -94,18 +94,16 @@ impl Files {
         }
         lines
     }
-}
 
-impl Host {
     /// The namespace of a table of mounts and the number of its changes so far; `None` for other files.
-    pub(crate) fn watched_mounts(&self, inode: InodeKey) -> Option<(u32, u64)> {
+    pub(crate) fn watched_mounts(&self, processes: &Processes, inode: InodeKey) -> Option<(u32, u64)> {
         let Node::Virtual(VirtualFile::Process(pid, file) | VirtualFile::Thread(pid, _, file)) =
-            &self.files.inodes[inode.0].node
+            &self.inodes[inode.0].node
         else {
             return None;
         };
-        let process = self.processes.by_pid.get(pid).map(|process| &self.processes[process.0]);
+        let process = processes.by_pid.get(pid).map(|process| &processes[process.0]);
         let namespace = process.map_or(0, |process| process.mount_namespace);
-        MountsForm::of(*file).map(|_| (namespace, self.files.mounts.changes(namespace)))
+        MountsForm::of(*file).map(|_| (namespace, self.mounts.changes(namespace)))
     }
 }

@@ -8,6 +8,7 @@ use crate::files::{FileKind, OpenFile};
 use crate::host::Host;
 use crate::ids::{FileKey, InodeKey, ProcessKey};
 use crate::outcome::{SysResult, done};
+use crate::process::Processes;
 use crate::rights::AccessIds;
 use belljar_linux_abi::{Errno, c};
 use belljar_objects::mounts::BASE;
@@ -26,6 +27,37 @@ impl Files {
     pub(crate) fn mount_namespace_of(&self, file: FileKey) -> Option<u32> {
         self.namespace_of(file).filter(|(kind, _)| *kind == NamespaceKind::Mounts).map(|(_, number)| number)
     }
+
+    /// The namespaces that `setns(2)` names: one that is open, or those of the kinds `kinds` of an open process. `EINVAL` for what is
+    /// no namespace or not of the kind that is asked for.
+    fn named_namespaces(
+        &mut self,
+        processes: &Processes,
+        by: ProcessKey,
+        file: FileKey,
+        kinds: i32,
+    ) -> Result<Vec<(NamespaceKind, u32)>, Errno> {
+        match self.namespace_of(file) {
+            Some((kind, number)) if kinds == 0 || kinds == kind.flag() => Ok(vec![(kind, number)]),
+            None if matches!(self.open(file), OpenFile { kind: FileKind::PidFd(_), .. }) => {
+                let pid = self.pidfd_pid(file)?;
+                if kinds == 0 || kinds & !ALL_KINDS != 0 {
+                    return Err(Errno::EINVAL);
+                }
+                let process = processes.numbered(pid).ok_or(Errno::ESRCH)?;
+                if processes[process.0].ended.is_some() {
+                    return Err(Errno::ESRCH);
+                }
+                processes.may_access(by, process, AccessIds::Real)?;
+                // The user namespace comes first: it gives the rights for the others.
+                let mut named: Vec<_> =
+                    NamespaceKind::all().filter(|kind| kinds & kind.flag() != 0).collect();
+                named.sort_by_key(|kind| *kind != NamespaceKind::User);
+                Ok(named.into_iter().map(|kind| (kind, processes.namespace(process, kind))).collect())
+            }
+            _ => Err(Errno::EINVAL),
+        }
+    }
 }
 
 impl Host {
@@ -36,7 +68,7 @@ impl Host {
         if pid == super::INIT {
             return Ok((*kind, 0));
         }
-        let process = self.living(pid).ok_or(Errno::ENOENT)?;
+        let process = self.processes.numbered(pid).ok_or(Errno::ENOENT)?;
         let of = &self.processes[process.0].attributes;
         Ok(match link {
             "time_for_children" => (*kind, of.time.of_children),
@@ -64,41 +96,12 @@ impl Host {
         self.files.namespaces.insert(shown, key);
         key
     }
-    /// The namespaces that `setns(2)` names: one that is open, or those of the kinds `kinds` of an open process. `EINVAL` for what is
-    /// no namespace or not of the kind that is asked for.
-    fn named_namespaces(
-        &mut self,
-        by: ProcessKey,
-        file: FileKey,
-        kinds: i32,
-    ) -> Result<Vec<(NamespaceKind, u32)>, Errno> {
-        match self.files.namespace_of(file) {
-            Some((kind, number)) if kinds == 0 || kinds == kind.flag() => Ok(vec![(kind, number)]),
-            None if matches!(self.files.open(file), OpenFile { kind: FileKind::PidFd(_), .. }) => {
-                let pid = self.files.pidfd_pid(file)?;
-                if kinds == 0 || kinds & !ALL_KINDS != 0 {
-                    return Err(Errno::EINVAL);
-                }
-                let process = self.living(pid).ok_or(Errno::ESRCH)?;
-                if self.processes[process.0].ended.is_some() {
-                    return Err(Errno::ESRCH);
-                }
-                self.processes.may_access(by, process, AccessIds::Real)?;
-                // The user namespace comes first: it gives the rights for the others.
-                let mut named: Vec<_> =
-                    NamespaceKind::all().filter(|kind| kinds & kind.flag() != 0).collect();
-                named.sort_by_key(|kind| *kind != NamespaceKind::User);
-                Ok(named.into_iter().map(|kind| (kind, self.processes.namespace(process, kind))).collect())
-            }
-            _ => Err(Errno::EINVAL),
-        }
-    }
 }
 
 impl Call<'_> {
     /// `setns(2)`: all namespaces are entered, or none.
     pub(crate) fn enter_namespaces(&mut self, file: FileKey, kinds: i32) -> SysResult {
-        let named = self.host.named_namespaces(self.process, file, kinds)?;
+        let named = self.host.files.named_namespaces(&self.host.processes, self.process, file, kinds)?;
         let process = self.host.process(self.process);
         let (mut who, mut of) = (process.credentials.clone(), process.attributes.namespaces);
         let alone = process.threads.len() == 1;

@@ -8,6 +8,7 @@ use crate::files::tree::{Directory, DirectorySource, Meta, Node, PROC, Step, Tar
 use crate::files::{FdTable, FileKind};
 use crate::host::Host;
 use crate::ids::{FileKey, InodeKey, ProcessKey};
+use crate::process::Processes;
 use crate::rights::AccessIds;
 use belljar_linux_abi::interface_settings;
 use belljar_linux_abi::{Errno, c};
@@ -113,6 +114,52 @@ impl Files {
             _ => None,
         }
     }
+
+    fn fd_table_of(&self, processes: &Processes, pid: i32) -> Option<&FdTable> {
+        let table = processes[processes.numbered(pid)?.0].fds?;
+        self.tables.get(table.0)
+    }
+
+    fn descriptor(&self, processes: &Processes, pid: i32, fd: i32) -> Option<FileKey> {
+        let table = self.fd_table_of(processes, pid)?;
+        Some(table.entries.get(usize::try_from(fd).ok()?)?.as_ref()?.file)
+    }
+
+    /// `/proc/<pid>/fdinfo/<fd>`.
+    pub(super) fn descriptor_info(
+        &mut self,
+        processes: &Processes,
+        namespace: u32,
+        pid: i32,
+        fd: i32,
+    ) -> Result<Vec<u8>, Errno> {
+        let file = self.descriptor(processes, pid, fd).ok_or(Errno::ENOENT)?;
+        let table = self.fd_table_of(processes, pid).ok_or(Errno::ENOENT)?;
+        let on_exec = table.entries[fd as usize].is_some_and(|entry| entry.close_on_exec);
+        let open = self.open(file);
+        let (position, mut flags) = (open.offset, open.flags);
+        if on_exec {
+            flags |= c::O_CLOEXEC;
+        }
+        let number = self.open(file).kind.inode().map_or(0, |inode| self.inode(inode).number);
+        let more = match self.pidfd_pid(file) {
+            Ok(pid) => {
+                let pids = &processes.namespaces.pids;
+                match processes.by_pid.get(&pid) {
+                    Some(process) => {
+                        let own = processes[process.0].attributes.namespaces.pid;
+                        let shown = pids.shown(namespace, pid);
+                        format!("Pid:\t{shown}\nNSpid:{}\n", pids.all_shown(namespace, own, pid))
+                    }
+                    None => "Pid:\t-1\nNSpid:\t-1\n".to_owned(),
+                }
+            }
+            Err(_) => self.shown_marks(file),
+        };
+        let mount = self.shown_mount_of(file);
+        let text = format!("pos:\t{position}\nflags:\t0{flags:o}\nmnt_id:\t{mount}\nino:\t{number}\n{more}");
+        Ok(text.into_bytes())
+    }
 }
 
 impl Host {
@@ -121,23 +168,12 @@ impl Host {
         let shown = self.processes.namespaces.pids.shown(namespace, pid);
         if shown == 0 { Err(Errno::ENOENT) } else { Ok(shown.to_string()) }
     }
-    pub(super) fn living(&self, pid: i32) -> Option<ProcessKey> {
-        self.processes.by_pid.get(&pid).copied()
-    }
     /// True if `/proc` has a directory of this number.
     fn is_shown(&self, pid: i32) -> bool {
-        pid == INIT || self.living(pid).is_some()
-    }
-    fn fd_table_of(&self, pid: i32) -> Option<&FdTable> {
-        let table = self.processes[self.living(pid)?.0].fds?;
-        self.files.tables.get(table.0)
-    }
-    fn descriptor(&self, pid: i32, fd: i32) -> Option<FileKey> {
-        let table = self.fd_table_of(pid)?;
-        Some(table.entries.get(usize::try_from(fd).ok()?)?.as_ref()?.file)
+        pid == INIT || self.processes.numbered(pid).is_some()
     }
     fn has_thread(&self, pid: i32, tid: i32) -> bool {
-        let Some(process) = self.living(pid) else { return false };
+        let Some(process) = self.processes.numbered(pid) else { return false };
         tid == pid || self.threads.by_tid.get(&tid).is_some_and(|key| self.threads[key.0].process == process)
     }
 
@@ -158,8 +194,12 @@ impl Host {
                 }
                 _ => true,
             },
-            Node::Magic(MagicLink::Descriptor(pid, fd)) => self.descriptor(*pid, *fd).is_some(),
-            Node::Virtual(VirtualFile::DescriptorInfo(pid, fd)) => self.descriptor(*pid, *fd).is_some(),
+            Node::Magic(MagicLink::Descriptor(pid, fd)) => {
+                self.files.descriptor(&self.processes, *pid, *fd).is_some()
+            }
+            Node::Virtual(VirtualFile::DescriptorInfo(pid, fd)) => {
+                self.files.descriptor(&self.processes, *pid, *fd).is_some()
+            }
             _ => true,
         }
     }
@@ -210,7 +250,7 @@ impl Host {
                 None => return Ok(None),
             },
             DirectorySource::Descriptors { pid, info } => match number(name) {
-                Some(fd) if self.descriptor(pid, fd).is_some() => {
+                Some(fd) if self.files.descriptor(&self.processes, pid, fd).is_some() => {
                     if info {
                         (Node::Virtual(VirtualFile::DescriptorInfo(pid, fd)), 0o400)
                     } else {
@@ -289,7 +329,7 @@ impl Host {
                 if pid == INIT {
                     return Ok(());
                 }
-                let table = self.fd_table_of(pid).ok_or(Errno::ENOENT)?;
+                let table = self.files.fd_table_of(&self.processes, pid).ok_or(Errno::ENOENT)?;
                 let open = table.entries.iter().enumerate().filter(|(_, entry)| entry.is_some());
                 open.map(|(fd, _)| fd.to_string()).collect()
             }
@@ -297,7 +337,7 @@ impl Host {
                 if pid == INIT {
                     return Ok(());
                 }
-                let process = self.living(pid).ok_or(Errno::ENOENT)?;
+                let process = self.processes.numbered(pid).ok_or(Errno::ENOENT)?;
                 let threads = self.processes[process.0].threads.iter();
                 let namespace = self.files.shown_namespace(directory);
                 let shown = |tid| self.processes.namespaces.pids.shown(namespace, tid);
@@ -316,7 +356,7 @@ impl Host {
     pub(crate) fn follow_magic(&mut self, process: ProcessKey, link: MagicLink) -> Result<Step, Errno> {
         self.may_follow(process, link)?;
         if let MagicLink::Descriptor(pid, fd) = link {
-            let file = self.descriptor(pid, fd).ok_or(Errno::ENOENT)?;
+            let file = self.files.descriptor(&self.processes, pid, fd).ok_or(Errno::ENOENT)?;
             let target = self.files.open(file).kind.inode().map_or(Target::File(file), Target::Inode);
             return Ok(Step::Target(target, self.files.mount_of(file)));
         }
@@ -328,7 +368,7 @@ impl Host {
         let text = self.magic_text(process, link)?;
         let held = match link {
             MagicLink::WorkingDirectory(pid) | MagicLink::Root(pid) | MagicLink::Executable(pid) => {
-                self.living(pid)
+                self.processes.numbered(pid)
             }
             _ => None,
         };
@@ -354,7 +394,7 @@ impl Host {
         if pid == INIT {
             return self.processes.require(process, capability::SYS_PTRACE).map_err(|_| Errno::EACCES);
         }
-        let target = self.living(pid).ok_or(Errno::ENOENT)?;
+        let target = self.processes.numbered(pid).ok_or(Errno::ENOENT)?;
         self.processes.may_access(process, target, AccessIds::File).map_err(|_| Errno::EACCES)
     }
 
@@ -362,7 +402,9 @@ impl Host {
     pub(crate) fn magic_text(&mut self, process: ProcessKey, link: MagicLink) -> Result<Vec<u8>, Errno> {
         // One that has ended is nowhere and runs nothing.
         let is_alive = |host: &Host, key: &ProcessKey| host.processes[key.0].ended.is_none();
-        let of = |host: &Host, pid| host.living(pid).filter(|key| is_alive(host, key)).ok_or(Errno::ENOENT);
+        let of = |host: &Host, pid| {
+            host.processes.numbered(pid).filter(|key| is_alive(host, key)).ok_or(Errno::ENOENT)
+        };
         Ok(match link {
             MagicLink::Own(namespace) => {
                 self.shown_in(namespace, self.processes[process.0].pid)?.into_bytes()
@@ -384,7 +426,7 @@ impl Host {
             MagicLink::WorkingDirectory(pid) => self.processes[of(self, pid)?.0].cwd.clone(),
             MagicLink::Root(pid) => self.processes[of(self, pid)?.0].root.clone(),
             MagicLink::Descriptor(pid, fd) => {
-                let file = self.descriptor(pid, fd).ok_or(Errno::ENOENT)?;
+                let file = self.files.descriptor(&self.processes, pid, fd).ok_or(Errno::ENOENT)?;
                 self.open_file_name(file)
             }
         })
@@ -425,35 +467,5 @@ impl Host {
                 None => anonymous("file"),
             },
         }
-    }
-
-    /// `/proc/<pid>/fdinfo/<fd>`.
-    pub(super) fn descriptor_info(&mut self, namespace: u32, pid: i32, fd: i32) -> Result<Vec<u8>, Errno> {
-        let file = self.descriptor(pid, fd).ok_or(Errno::ENOENT)?;
-        let table = self.fd_table_of(pid).ok_or(Errno::ENOENT)?;
-        let on_exec = table.entries[fd as usize].is_some_and(|entry| entry.close_on_exec);
-        let open = self.files.open(file);
-        let (position, mut flags) = (open.offset, open.flags);
-        if on_exec {
-            flags |= c::O_CLOEXEC;
-        }
-        let number = self.files.open(file).kind.inode().map_or(0, |inode| self.files.inode(inode).number);
-        let more = match self.files.pidfd_pid(file) {
-            Ok(pid) => {
-                let pids = &self.processes.namespaces.pids;
-                match self.processes.by_pid.get(&pid) {
-                    Some(process) => {
-                        let own = self.processes[process.0].attributes.namespaces.pid;
-                        let shown = pids.shown(namespace, pid);
-                        format!("Pid:\t{shown}\nNSpid:{}\n", pids.all_shown(namespace, own, pid))
-                    }
-                    None => "Pid:\t-1\nNSpid:\t-1\n".to_owned(),
-                }
-            }
-            Err(_) => self.files.shown_marks(file),
-        };
-        let mount = self.files.shown_mount_of(file);
-        let text = format!("pos:\t{position}\nflags:\t0{flags:o}\nmnt_id:\t{mount}\nino:\t{number}\n{more}");
-        Ok(text.into_bytes())
     }
 }

@@ -195,7 +195,7 @@ impl Host {
         let own = |pid| self.processes.namespaces.pids.shown(namespace, pid);
         let mut text = format!("{} (", own(tid.unwrap_or(process.pid))).into_bytes();
         text.extend_from_slice(&self.comm_of(key, tid));
-        let (terminal, foreground) = self.terminal_numbers(key);
+        let (terminal, foreground) = self.files.terminal_numbers(&self.processes, key);
         let [ppid, pgid, sid] = [self.processes.parent_pid(key), process.pgid, process.sid].map(own);
         let foreground = if foreground < 0 { foreground } else { own(foreground) };
         let threads = process.threads.len();
