@@ -44,6 +44,7 @@ impl ChecksumState {
 pub struct Packet {
     bytes: Vec<u8>,
     cookie: u64,
+    mark: u32,
     checksum: ChecksumState,
     undelivered: bool,
     segment: u16,
@@ -57,7 +58,7 @@ impl Packet {
     /// A packet whose leaving is reported as [`NicEvent::Sent`](crate::NicEvent::Sent) with
     /// `cookie`: a name for its sender. 0 stands for nobody and is never reported.
     pub fn with_cookie(bytes: Vec<u8>, cookie: u64) -> Packet {
-        Packet { bytes, cookie, checksum: ChecksumState::Untested, undelivered: false, segment: 0 }
+        Packet { bytes, cookie, mark: 0, checksum: ChecksumState::Untested, undelivered: false, segment: 0 }
     }
     /// Sets the state of the transport checksum. Only TCP segments and UDP datagrams in IP packets without extension
     /// headers may be open.
@@ -68,6 +69,11 @@ impl Packet {
     /// datagram.
     pub fn with_segment(self, segment: u16) -> Packet {
         Packet { segment, ..self }
+    }
+    /// Sets the mark (`SO_MARK`), a number that rules of its host may select the packet by. It is no part of the packet and does
+    /// not leave the host.
+    pub fn with_mark(self, mark: u32) -> Packet {
+        Packet { mark, ..self }
     }
     /// Marks the frame as one that comes back to its sender: the medium could not deliver it.
     pub fn undelivered(self) -> Packet {
@@ -98,6 +104,14 @@ impl Packet {
     /// The payload of each datagram that it is made of, in bytes; 0 if it is one.
     pub fn segment(&self) -> u16 {
         self.segment
+    }
+    /// Its mark: see [`with_mark`](Self::with_mark).
+    pub fn mark(&self) -> u32 {
+        self.mark
+    }
+    /// Gives it another mark.
+    pub fn set_mark(&mut self, mark: u32) {
+        self.mark = mark;
     }
     /// The bytes, with their checksum, to change them in place: the packet is no longer intact.
     pub fn bytes_mut(&mut self) -> &mut [u8] {

@@ -422,11 +422,11 @@ impl Router {
 /// A packet with an Ethernet header before it.
 pub fn framed(mut packet: Packet, dst: Address, src: Address, ethertype: u16) -> Packet {
     packet.fill_checksum();
-    let (cookie, checksum) = (packet.cookie(), packet.checksum());
+    let (cookie, checksum, mark) = (packet.cookie(), packet.checksum(), packet.mark());
     let mut bytes = packet.into_bytes();
     bytes.splice(..0, [0; ethernet::HEADER_LEN]);
     ethernet::Repr { dst, src, ethertype }.emit(&mut bytes);
-    Packet::with_cookie(bytes, cookie).with_checksum(checksum)
+    Packet::with_cookie(bytes, cookie).with_checksum(checksum).with_mark(mark)
 }
 
 /// A frame with an ARP message, padded to no length: links carry any.

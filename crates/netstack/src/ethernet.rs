@@ -197,6 +197,7 @@ impl Stack {
             match event {
                 NicEvent::Transmit { mut packet, departs } => {
                     self.seen(at, interface, &mut packet, PacketDirection::Out);
+                    packet.set_mark(0);
                     self.departures.push(Departure { at: departs, link: Some(link), to: None, packet });
                 }
                 // The sender counts IP packets.
@@ -264,11 +265,11 @@ impl Stack {
                 self.recycle_buffer(packet.into_bytes());
             }
             ethertype::IPV4 | ethertype::IPV6 => {
-                let checksum = packet.checksum();
+                let (checksum, mark) = (packet.checksum(), packet.mark());
                 let mut bytes = packet.into_bytes();
                 bytes.drain(..ethernet::HEADER_LEN);
                 self.arrived_as_one = !to_many;
-                self.ip_input(interface, Packet::new(bytes).with_checksum(checksum));
+                self.ip_input(interface, Packet::new(bytes).with_checksum(checksum).with_mark(mark));
             }
             TAGGED => self.vlan_input(interface, packet),
             _ => self.recycle_buffer(packet.into_bytes()),

@@ -53,6 +53,7 @@ impl Stack {
         self.routes.footprint(footprint);
         footprint.object(&self.policy);
         footprint.object(&self.sysctls.default_ttl);
+        footprint.object(&self.hooks);
         footprint.object(&self.raw_sockets);
         footprint.object(&self.watchers);
         footprint.object(&self.idents);

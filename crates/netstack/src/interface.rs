@@ -6,7 +6,6 @@
 //! itself, and what a packet sets off is done in the order in which packets were queued.
 
 use super::ethernet::LinkConfig;
-use super::ip::route::ResolvedRoute;
 use super::resolver::SERVICE;
 use super::{LO, Stack};
 use crate::Departure;
@@ -288,7 +287,7 @@ pub fn recycle(mut buffer: Vec<u8>) {
 }
 
 /// The destination address of a packet.
-fn destination(packet: &[u8]) -> Option<IpAddr> {
+pub(crate) fn destination(packet: &[u8]) -> Option<IpAddr> {
     if packet.first()? >> 4 == 6 {
         let octets: [u8; 16] = packet.get(24..40)?.try_into().ok()?;
         return Some(octets.into());
@@ -312,12 +311,7 @@ impl Stack {
     pub fn recycle_buffer(&mut self, buffer: Vec<u8>) {
         recycle(buffer);
     }
-    /// Queues a packet on an interface; its cookie is told when it has left. False if the queue is
-    /// full and the packet lost.
-    pub fn queue_packet(&mut self, route: &ResolvedRoute, packet: Packet) -> bool {
-        self.send_packet(route.interface, route.gateway, packet)
-    }
-    /// Queues a packet of this content on an interface, to a router: as [`queue_packet`](Self::queue_packet).
+    /// Queues a packet of this content on an interface, to a router, past the hooks of IP: as [`send_packet`](Self::send_packet).
     pub fn transmit(
         &mut self,
         interface: usize,
@@ -327,7 +321,10 @@ impl Stack {
     ) -> bool {
         self.send_packet(interface, gateway, Packet::with_cookie(bytes, cookie))
     }
-    fn send_packet(&mut self, interface: usize, gateway: Option<IpAddr>, packet: Packet) -> bool {
+    /// Queues a packet on an interface, to a router; its cookie is reported when it has left. False if the queue is
+    /// full and the packet lost.
+    #[inline]
+    pub(crate) fn send_packet(&mut self, interface: usize, gateway: Option<IpAddr>, packet: Packet) -> bool {
         match self.interfaces[interface].attachment {
             Attachment::Loopback => {
                 self.clock.work_on_packet(packet.len());
@@ -356,8 +353,8 @@ impl Stack {
     }
 
     /// Sends a multicast or broadcast packet back to this host, as if it had come in by `interface`.
-    pub fn loop_back(&mut self, interface: usize, bytes: Vec<u8>) {
-        self.lo.queue.push_back((Packet::new(bytes), interface));
+    pub(crate) fn loop_back(&mut self, interface: usize, packet: Packet) {
+        self.lo.queue.push_back((packet, interface));
     }
 
     /// Moves queued packets on.
@@ -370,6 +367,7 @@ impl Stack {
             match event {
                 NicEvent::Transmit { mut packet, departs } => {
                     self.seen(at, GRAPH, &mut packet, PacketDirection::Out);
+                    packet.set_mark(0);
                     let to = destination(packet.open_bytes());
                     self.depart(Departure { at: departs, link: None, to, packet });
                 }

@@ -163,6 +163,8 @@ pub struct StackCounters {
     pub malformed: u64,
     /// Packets for another host's address.
     pub not_for_us: u64,
+    /// Packets dropped by hooks ([`ip::hooks`]), by their point and by [`mib::version`].
+    pub hook_drops: [[u64; 2]; 5],
     /// Packets dropped because those to their source would leave by another interface (`rp_filter`).
     pub wrong_sources: u64,
     /// SYNs and handshakes dropped because a listener's queues were full.
@@ -235,6 +237,8 @@ pub struct Stack {
     arrived_as_one: bool,
     /// The name server's address, on a host that cannot reach it over the graph.
     service: Option<Ipv4Addr>,
+    /// Functions that decide on packets.
+    hooks: ip::hooks::Hooks,
     /// Number of raw sockets: without any no packet asks for them.
     pub raw_sockets: usize,
     /// All sockets, those without an open file included.
@@ -390,6 +394,7 @@ impl Stack {
             igmp: Igmp::new(stream("igmp")),
             igmp_timer: None,
             filter_random: stream("socket-filter"),
+            hooks: ip::hooks::Hooks::default(),
             raw_sockets: 0,
             watchers: 0,
             resolved: 0,

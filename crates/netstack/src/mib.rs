@@ -164,10 +164,8 @@ impl Stack {
         }
     }
 
-    /// A packet of this host's own leaves, whose payload is known. Ones to all networks are told apart by the caller.
-    pub fn count_own(&mut self, dst: &IpAddr, octets: usize, number: u8, payload: &[u8]) {
-        self.counters.ip[version(dst)].out_requests += 1;
-        self.count_sent(dst, octets);
+    /// A packet of this host's own is to be sent, with this protocol and payload: counts it if it is a message of ICMP.
+    pub fn count_icmp_sent(&mut self, dst: &IpAddr, number: u8, payload: &[u8]) {
         let is_icmp =
             matches!((number, dst), (protocol::ICMP, IpAddr::V4(_)) | (protocol::ICMPV6, IpAddr::V6(_)));
         if let (true, [kind, ..]) = (is_icmp, payload) {

@@ -5,7 +5,9 @@ use super::interface::Attachment;
 use super::{LO, Stack, interface_index};
 use crate::SocketKey;
 use crate::StackTimer;
+use crate::ip::Onward;
 use belljar_linux_abi::{Errno, c};
+use belljar_net::Packet;
 use belljar_net::igmp::{IgmpMessage, SourceFilter};
 use belljar_wire::checksum;
 use std::fmt::Write;
@@ -217,8 +219,7 @@ impl Stack {
         let sum = checksum::internet(&packet);
         packet[10..12].copy_from_slice(&sum.to_be_bytes());
         packet.extend_from_slice(&message.bytes);
-        self.count_own(&message.to.into(), packet.len(), IGMP, &[]);
-        self.transmit(message.interface, None, packet, 0);
+        self.ip_local_out(&message.to.into(), Packet::new(packet), &Onward::by(message.interface, None));
     }
 
     /// A report is due.

@@ -117,6 +117,7 @@ impl Stack {
         mut outbound: Outbound<'_>,
     ) -> Result<(), Errno> {
         let route = outbound.route;
+        outbound.mark = self.sockets[key.0].options.mark;
         if route.destination.is_ipv4() {
             let pieces = match usize::from(outbound.segment) {
                 0 => 1,

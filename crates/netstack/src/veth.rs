@@ -50,14 +50,14 @@ impl Stack {
         self.clock.work_on_packet(frame.len());
         self.seen(self.clock.now(), interface, &mut frame, PacketDirection::Out);
         self.count_virtual(interface, frame.len(), PacketDirection::Out);
-        let (cookie, len, checksum) = (frame.cookie(), frame.len(), frame.checksum());
+        let (cookie, len, checksum, mark) = (frame.cookie(), frame.len(), frame.checksum(), frame.mark());
         if cookie != 0 {
             self.take_over(cookie, len);
         }
         let frame = Packet::new(frame.into_bytes()).with_checksum(checksum);
         if network == self.number {
             let timer = self.timers.name(self.clock.now());
-            self.cross(peer, frame, timer);
+            self.cross(peer, frame.with_mark(mark), timer);
         } else {
             self.tell_peer(network, peer, PeerNews::Frame(frame));
         }

@@ -98,18 +98,18 @@ impl Stack {
         }
         self.seen(self.clock.now(), interface, &mut frame, PacketDirection::Out);
         self.count_virtual(interface, frame.len(), PacketDirection::Out);
-        let (cookie, checksum) = (frame.cookie(), frame.checksum());
+        let (cookie, checksum, mark) = (frame.cookie(), frame.checksum(), frame.mark());
         let mut bytes = frame.into_bytes();
         let [a, b] = TAGGED.to_be_bytes();
         let [c, d] = id.to_be_bytes();
         bytes.splice(HEADER_LEN - 2..HEADER_LEN - 2, [a, b, c, d]);
-        self.send_framed(below, Packet::with_cookie(bytes, cookie).with_checksum(checksum))
+        self.send_framed(below, Packet::with_cookie(bytes, cookie).with_checksum(checksum).with_mark(mark))
     }
 
     /// A tagged frame is received by the interface below.
     #[inline(never)]
     pub(crate) fn vlan_input(&mut self, below: usize, frame: Packet) {
-        let checksum = frame.checksum();
+        let (checksum, mark) = (frame.checksum(), frame.mark());
         let mut bytes = frame.into_bytes();
         let tag = bytes.get(HEADER_LEN..HEADER_LEN + 2).map(|tag| u16::from_be_bytes([tag[0], tag[1]]));
         let vlan = tag.and_then(|tag| self.vlan(below, tag & VLAN_ID));
@@ -118,7 +118,7 @@ impl Stack {
             Some(vlan) => {
                 bytes.drain(HEADER_LEN - 2..HEADER_LEN - 2 + TAG_LEN);
                 self.count_virtual(vlan, bytes.len(), PacketDirection::In);
-                self.frame_input(vlan, Packet::new(bytes).with_checksum(checksum));
+                self.frame_input(vlan, Packet::new(bytes).with_checksum(checksum).with_mark(mark));
             }
         }
     }

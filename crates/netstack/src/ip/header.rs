@@ -55,6 +55,10 @@ impl IpHeader {
             fragment_offset: 0,
         }
     }
+    /// True if it is that of a fragment.
+    pub(crate) fn is_fragment(&self) -> bool {
+        self.more_fragments || self.fragment_offset > 0
+    }
     /// Its length in bytes.
     pub(crate) fn len(&self) -> usize {
         header_len(self.dst)

@@ -2,6 +2,7 @@
 
 use super::IpHeader;
 use super::fragment::{Added, Expired};
+use super::hooks::HookPoint;
 use crate::LO;
 use crate::Stack;
 use crate::StackTimer;
@@ -27,6 +28,8 @@ pub struct Inbound {
     pub checksum: ChecksumState,
     /// The payload of each datagram that it is made of, in bytes; 0 if it is one.
     pub segment: u16,
+    /// Its mark.
+    pub mark: u32,
     /// Its IP header.
     pub header: IpHeader,
     /// All of it.
@@ -49,7 +52,7 @@ impl Inbound {
 impl Stack {
     /// A packet was received on `interface`.
     pub fn ip_input(&mut self, interface: usize, packet: Packet) {
-        let (checksum, segment) = (packet.checksum(), packet.segment());
+        let (checksum, segment, mark) = (packet.checksum(), packet.segment(), packet.mark());
         let packet = packet.into_open_bytes();
         let (header, payload) = match IpHeader::parse(&packet) {
             Ok(parsed) => parsed,
@@ -67,19 +70,35 @@ impl Stack {
         if header.dst.is_ipv6() && interface != LO && (!self.v6.on || self.is_disabled6(interface)) {
             return self.recycle_buffer(packet);
         }
-        if !self.interface_settings.is_plain() && self.source_is_refused(interface, &header) {
-            self.counters.wrong_sources += 1;
-            return self.recycle_buffer(packet);
-        }
         let version = version(&header.dst);
         self.count_received(version, payload.end, header.tos);
+        let mut inbound = Inbound { interface, checksum, segment, mark, header, packet, payload };
+        if !self.hooks.is_empty() && !self.pass_input_hooks(HookPoint::Prerouting, &mut inbound) {
+            return;
+        }
+        let header = &inbound.header;
+        if !self.interface_settings.is_plain() && self.source_is_refused(interface, header) {
+            self.counters.wrong_sources += 1;
+            return self.recycle_buffer(inbound.packet);
+        }
         let Some(cast) = self.is_for_us(interface, header.dst, header.src) else {
-            let packet = Packet::new(packet).with_checksum(checksum);
+            let packet = Packet::new(inbound.packet).with_checksum(inbound.checksum).with_mark(inbound.mark);
             return self.ip_pass_on(interface, header.dst, packet);
         };
-        self.count_cast(version, payload.end, cast);
-        let inbound = Inbound { interface, checksum, segment, header, packet, payload };
-        match inbound.header.more_fragments || inbound.header.fragment_offset > 0 {
+        self.count_cast(version, inbound.payload.end, cast);
+        match version == 0 && inbound.header.is_fragment() {
+            true => self.fragment_input(inbound),
+            false => self.local_input(inbound),
+        }
+    }
+
+    /// A packet is for this host: all of a datagram, or over IPv6 a fragment.
+    #[inline(always)]
+    fn local_input(&mut self, mut inbound: Inbound) {
+        if !self.hooks.is_empty() && !self.pass_input_hooks(HookPoint::Input, &mut inbound) {
+            return;
+        }
+        match inbound.header.is_fragment() {
             true => self.fragment_input(inbound),
             false => self.whole_input(inbound),
         }
@@ -88,7 +107,6 @@ impl Stack {
     /// Forwards a packet that is not for this host, or drops it.
     #[inline(never)]
     fn ip_pass_on(&mut self, interface: usize, to: IpAddr, packet: Packet) {
-        let packet = packet.into_bytes();
         if self.forwards(to.is_ipv6(), interface) && interface != LO && !self.is_multipoint(to) {
             return match to {
                 IpAddr::V4(_) => self.ip_forward(interface, packet),
@@ -97,7 +115,7 @@ impl Stack {
         }
         self.counters.not_for_us += 1;
         self.counters.ip[version(&to)].in_address_errors += 1;
-        self.recycle_buffer(packet);
+        self.recycle_buffer(packet.into_open_bytes());
     }
 
     /// True if packets to the source of this one would leave by another interface, where `rp_filter` asks that they do not
@@ -122,7 +140,7 @@ impl Stack {
     /// A part of a datagram goes on when the others are there.
     #[inline(never)]
     fn fragment_input(&mut self, part: Inbound) {
-        let Inbound { interface, header, packet, payload, .. } = part;
+        let Inbound { interface, mark, header, packet, payload, .. } = part;
         let now = self.clock.now();
         let version = version(&header.dst);
         let until = now + self.sysctls.fragment_times[version];
@@ -137,7 +155,11 @@ impl Stack {
         self.counters.ip[version].reassembled += 1;
         let payload = header.len()..packet.len();
         let checksum = ChecksumState::Untested;
-        self.whole_input(Inbound { interface, checksum, segment: 0, header, packet, payload });
+        let whole = Inbound { interface, checksum, segment: 0, mark, header, packet, payload };
+        match header.dst {
+            IpAddr::V4(_) => self.local_input(whole),
+            IpAddr::V6(_) => self.whole_input(whole),
+        }
     }
 
     /// A whole datagram goes to its protocol.

@@ -3,6 +3,7 @@
 mod forward;
 pub mod fragment;
 pub mod header;
+pub mod hooks;
 pub mod icmp;
 pub mod ident;
 pub mod input;
@@ -15,4 +16,4 @@ pub use header::IpHeader;
 pub use icmp::Unreachable;
 pub use input::Inbound;
 pub use options::IpOptions;
-pub use output::Outbound;
+pub use output::{Onward, Outbound, Outcome};

@@ -1,13 +1,17 @@
-//! Output of IP: finishes headers, fragments, and queues packets.
+//! Output of IP: finishes headers, passes hooks, fragments, and queues packets.
 
 use super::IpHeader;
 use super::header::{V4_LEN, V6_LEN};
+use super::hooks::HookPoint;
 use super::ident::Ident;
 use super::route::ResolvedRoute;
 use crate::LO;
 use crate::Stack;
+use crate::interface::destination;
+use crate::mib::version;
 use belljar_linux_abi::Errno;
-use belljar_net::{ChecksumState, Packet};
+use belljar_net::{ChecksumState, Packet, forward};
+use belljar_wire::ethernet::Address;
 use belljar_wire::ipv6;
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -33,139 +37,248 @@ pub struct Outbound<'a> {
     pub loop_back: bool,
     /// Its identification, of IPv4.
     pub ident: Ident,
+    /// Its mark.
+    pub mark: u32,
+}
+
+/// The next step of a packet that is complete.
+#[derive(Clone, Copy, Debug)]
+pub struct Onward {
+    /// The number of the interface that it leaves by.
+    pub interface: usize,
+    /// The router that it is handed to; `None`: its destination is on the link.
+    pub gateway: Option<IpAddr>,
+    /// The hardware address of the next station, where the sender knows it.
+    pub station: Option<Address>,
+    /// The length that it is cut to if it is longer.
+    pub mtu: usize,
+    /// True if a copy is delivered to this host too.
+    pub loop_back: bool,
+    /// True if it does not leave the host: it is for many, and its TTL is 0.
+    pub stays: bool,
+}
+
+impl Onward {
+    /// By an interface to a router, at any length.
+    #[inline]
+    pub fn by(interface: usize, gateway: Option<IpAddr>) -> Onward {
+        Onward { interface, gateway, station: None, mtu: usize::MAX, loop_back: false, stays: false }
+    }
+}
+
+/// The outcome of sending a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// Its interface has it, or its fragments.
+    Queued,
+    /// It is lost: the queue was full, or it was to stay.
+    Lost,
+    /// A hook has dropped it.
+    Refused,
 }
 
 impl<'a> Outbound<'a> {
     /// One whose sender wants nothing else of it: one datagram to one host, whose checksum anything may have made.
     pub fn new(route: &'a ResolvedRoute, header: IpHeader, packet: Vec<u8>) -> Outbound<'a> {
         let (checksum, ident) = (ChecksumState::Untested, Ident::OfAll);
-        let (cookie, segment, probes, loop_back) = (0, 0, false, false);
-        Outbound { route, header, packet, cookie, segment, checksum, probes, loop_back, ident }
+        let (cookie, segment, probes, loop_back, mark) = (0, 0, false, false, 0);
+        Outbound { route, header, packet, cookie, segment, checksum, probes, loop_back, ident, mark }
     }
 }
 
 impl Stack {
     /// Sends a datagram, in fragments if it is larger than the MTU and may be cut. `EMSGSIZE` if it
-    /// may not.
-    pub fn ip_output(&mut self, mut outbound: Outbound<'_>) -> Result<(), Errno> {
-        let Outbound { route, header, packet, cookie, segment, checksum, probes, loop_back, ident } =
-            &mut outbound;
-        let (route, cookie, segment, ident) = (*route, *cookie, *segment, *ident);
-        self.count_own(&header.dst, packet.len(), header.protocol, &packet[header.len()..]);
+    /// may not, `EPERM` if a hook drops it.
+    pub fn ip_output(&mut self, outbound: Outbound<'_>) -> Result<(), Errno> {
+        let Outbound {
+            route,
+            mut header,
+            mut packet,
+            cookie,
+            segment,
+            checksum,
+            probes,
+            loop_back,
+            ident,
+            mark,
+        } = outbound;
+        self.count_icmp_sent(&header.dst, header.protocol, &packet[header.len()..]);
         let mtu = match header.dst {
-            IpAddr::V4(_) if *probes => self.mtu(route.interface),
+            IpAddr::V4(_) if probes => self.mtu(route.interface),
             _ => self.path_mtu(route, self.clock.now()),
         };
         if header.dst.is_ipv4() {
             let (src, dst, protocol, uncut) = (header.src, header.dst, header.protocol, header.dont_fragment);
             header.id = self.ident_of(ident, src, dst, protocol, uncut).into();
         } else {
-            header.flow_label = if header.unlabelled { 0 } else { self.flow_label(header, packet) };
+            header.flow_label = if header.unlabelled { 0 } else { self.flow_label(&header, &packet) };
         }
-        if *loop_back && header.dst.is_ipv4() && !header.dst.is_multicast() {
-            self.counters.ip[0].out_all.add(packet.len());
-        }
-        if *loop_back && self.is_looped(route, header.dst) {
-            let mut copy = packet.clone();
-            header.emit(&mut copy);
-            self.loop_back(route.interface, copy);
-        }
-        if header.ttl == 0 && self.is_multipoint(header.dst) {
-            // It is for this host alone.
-            self.packet_lost(cookie, packet.len());
-            return Ok(());
-        }
-        if packet.len() <= mtu || segment > 0 {
-            header.emit(packet);
-            let len = packet.len();
-            let packet = std::mem::take(packet);
-            let whole = Packet::with_cookie(packet, cookie).with_checksum(*checksum).with_segment(segment);
-            if !self.queue_packet(route, whole) {
-                self.packet_lost(cookie, len);
+        let len = packet.len();
+        if len > mtu && segment == 0 {
+            debug_assert!(checksum != ChecksumState::Open, "what is cut has its checksum");
+            if header.dont_fragment {
+                self.counters.ip[0].not_cut += 1;
+                return Err(Errno::EMSGSIZE);
             }
-            return Ok(());
         }
-        self.ip_output_pieces(outbound, mtu)
+        if loop_back && header.dst.is_ipv4() && !header.dst.is_multicast() {
+            self.counters.ip[0].out_all.add(len);
+        }
+        header.emit(&mut packet);
+        let whole = Packet::with_cookie(packet, cookie).with_checksum(checksum).with_segment(segment);
+        let stays = header.ttl == 0 && self.is_multipoint(header.dst);
+        let onward = Onward { mtu, loop_back, stays, ..Onward::by(route.interface, route.gateway) };
+        let outcome = self.ip_local_out(&header.dst, whole.with_mark(mark), &onward);
+        if outcome != Outcome::Queued {
+            self.packet_lost(cookie, len);
+        }
+        if outcome == Outcome::Refused { Err(Errno::EPERM) } else { Ok(()) }
     }
 
-    /// The same with a packet that is longer than `mtu`.
+    /// Sends a packet of this host's own, to `dst`, whose header is complete: `ip_local_out` of Linux.
+    #[inline]
+    pub fn ip_local_out(&mut self, dst: &IpAddr, mut packet: Packet, onward: &Onward) -> Outcome {
+        self.counters.ip[version(dst)].out_requests += 1;
+        if !self.hooks.is_empty() {
+            match self.pass_hooks(HookPoint::Output, packet, None, Some(onward.interface)) {
+                Some(passed) => packet = passed,
+                None => return Outcome::Refused,
+            }
+        }
+        self.count_sent(dst, packet.len());
+        self.ip_finish_output(packet, onward)
+    }
+
+    /// Sends a packet, of this host's own or another's, in fragments if it is longer than it may be.
+    #[inline]
+    pub(super) fn ip_finish_output(&mut self, packet: Packet, onward: &Onward) -> Outcome {
+        if onward.loop_back || onward.stays {
+            return self.ip_finish_multipoint(packet, onward);
+        }
+        match self.pass_postrouting(packet, onward) {
+            Some(packet) => self.ip_queue(packet, onward),
+            None => Outcome::Refused,
+        }
+    }
+
+    /// The same with a packet for many. IPv4 loops the copy back before the packet itself leaves, IPv6 afterwards
+    /// (`ip_mc_output`, `ip6_finish_output2`).
     #[inline(never)]
-    fn ip_output_pieces(&mut self, outbound: Outbound<'_>, mtu: usize) -> Result<(), Errno> {
-        let Outbound { route, mut header, packet, cookie, checksum, .. } = outbound;
-        debug_assert!(checksum != ChecksumState::Open, "what is cut has its checksum");
-        if header.dont_fragment {
-            self.counters.ip[0].not_cut += 1;
-            return Err(Errno::EMSGSIZE);
+    fn ip_finish_multipoint(&mut self, packet: Packet, onward: &Onward) -> Outcome {
+        let v4 = packet.open_bytes().first().is_some_and(|first| first >> 4 == 4);
+        if v4 {
+            self.ip_loop_back(&packet, onward);
+            if onward.stays {
+                return Outcome::Lost;
+            }
         }
-        if matches!(header.dst, IpAddr::V6(_)) {
-            return self.fragment_v6(route, header, packet, cookie, mtu);
+        let Some(packet) = self.pass_postrouting(packet, onward) else { return Outcome::Refused };
+        if !v4 {
+            self.ip_loop_back(&packet, onward);
+            if onward.stays {
+                return Outcome::Lost;
+            }
         }
-        let step = (mtu.saturating_sub(V4_LEN) & !7).max(8);
-        let payload = &packet[V4_LEN..];
-        let pieces = payload.len().div_ceil(step);
-        self.counters.ip[0].cut += 1;
-        self.counters.ip[0].fragments_created += pieces as u64;
-        for n in 0..pieces {
-            let piece = &packet[V4_LEN + n * step..packet.len().min(V4_LEN + (n + 1) * step)];
-            let mut fragment = Vec::with_capacity(V4_LEN + piece.len());
-            fragment.resize(V4_LEN, 0);
-            fragment.extend_from_slice(piece);
-            header.more_fragments = n + 1 < pieces;
-            header.fragment_offset = n * step;
-            header.emit(&mut fragment);
+        self.ip_queue(packet, onward)
+    }
+
+    #[inline(always)]
+    fn pass_postrouting(&mut self, packet: Packet, onward: &Onward) -> Option<Packet> {
+        match self.hooks.is_empty() {
+            true => Some(packet),
+            false => self.pass_hooks(HookPoint::Postrouting, packet, None, Some(onward.interface)),
+        }
+    }
+
+    /// Delivers a copy of a packet to this host, if it hears what it sends to a group, or to all.
+    fn ip_loop_back(&mut self, packet: &Packet, onward: &Onward) {
+        let is_looped = onward.loop_back
+            && onward.interface != LO
+            && match destination(packet.open_bytes()) {
+                Some(IpAddr::V4(v4)) if v4.is_multicast() => self.igmp.is_member(onward.interface, v4),
+                Some(IpAddr::V6(v6)) if v6.is_multicast() => self.is_member6(onward.interface, v6),
+                Some(to) => self.is_multipoint(to),
+                None => false,
+            };
+        if is_looped {
+            let copy = Packet::new(packet.bytes().to_vec()).with_mark(packet.mark());
+            if let Some(copy) = self.pass_postrouting(copy, onward) {
+                self.loop_back(onward.interface, copy);
+            }
+        }
+    }
+
+    /// Queues a packet at its interface, in fragments if it is longer than it may be.
+    #[inline]
+    fn ip_queue(&mut self, packet: Packet, onward: &Onward) -> Outcome {
+        if packet.len() > onward.mtu && packet.segment() == 0 {
+            return self.ip_fragment(packet, onward);
+        }
+        let queued = match onward.station {
+            Some(station) => self.send_frame(onward.interface, station, packet),
+            None => self.send_packet(onward.interface, onward.gateway, packet),
+        };
+        if queued { Outcome::Queued } else { Outcome::Lost }
+    }
+
+    #[inline(never)]
+    fn ip_fragment(&mut self, packet: Packet, onward: &Onward) -> Outcome {
+        let cookie = packet.cookie();
+        let bytes = packet.into_bytes();
+        let (version, pieces) = match bytes[0] >> 4 {
+            4 => (0, fragment_v4(&bytes, onward.mtu)),
+            _ => (1, fragment_v6(&bytes, onward.mtu, self.v6.next_fragment_id())),
+        };
+        self.counters.ip[version].cut += 1;
+        self.counters.ip[version].fragments_created += pieces.len() as u64;
+        for piece in pieces {
             // Losing one loses all: Linux goes on sending the rest.
-            self.queue_packet(route, Packet::with_cookie(fragment, cookie));
+            self.send_packet(onward.interface, onward.gateway, Packet::with_cookie(piece, cookie));
         }
-        self.recycle_buffer(packet);
-        Ok(())
+        self.recycle_buffer(bytes);
+        Outcome::Queued
     }
 
-    /// True if this host hears what it sends to a group, or to all.
-    fn is_looped(&self, route: &ResolvedRoute, to: IpAddr) -> bool {
-        match to {
-            _ if route.interface == LO => false,
-            IpAddr::V4(v4) if v4.is_multicast() => self.igmp.is_member(route.interface, v4),
-            IpAddr::V6(v6) if v6.is_multicast() => self.is_member6(route.interface, v6),
-            _ => self.is_multipoint(to),
-        }
-    }
-
-    /// Sends a packet whose header is complete and that fits into the interface's MTU.
-    pub fn send_whole(&mut self, route: &ResolvedRoute, to: Ipv4Addr, packet: Vec<u8>, loop_back: bool) {
-        self.count_own(&to.into(), packet.len(), packet[9], packet.get(V4_LEN..).unwrap_or_default());
-        if loop_back && self.is_looped(route, to.into()) {
-            self.loop_back(route.interface, packet.clone());
-        }
-        if packet[8] > 0 || !self.is_multipoint(to.into()) {
-            self.queue_packet(route, Packet::new(packet));
-        }
-    }
-
-    /// RFC 8200, section 4.5: only who sends an IPv6 packet cuts it.
-    fn fragment_v6(
+    /// Sends a packet of a raw socket whose header is complete and that fits into the interface's MTU; `EPERM` if a hook drops
+    /// it.
+    pub fn send_whole(
         &mut self,
         route: &ResolvedRoute,
-        header: IpHeader,
-        packet: Vec<u8>,
-        cookie: u64,
-        mtu: usize,
+        to: Ipv4Addr,
+        packet: Packet,
+        loop_back: bool,
     ) -> Result<(), Errno> {
-        let ident = self.v6.next_fragment_id();
-        let step = (mtu.saturating_sub(V6_LEN + ipv6::FRAGMENT_LEN) & !7).max(8);
-        let payload = &packet[V6_LEN..];
-        let pieces = payload.chunks(step);
-        let count = pieces.len();
-        self.counters.ip[1].cut += 1;
-        self.counters.ip[1].fragments_created += count as u64;
-        for (n, piece) in pieces.enumerate() {
-            let mut bytes = vec![0; V6_LEN + ipv6::FRAGMENT_LEN];
-            bytes.extend_from_slice(piece);
-            let (next_header, offset, more) = (header.protocol, n * step, n + 1 < count);
-            ipv6::Fragment { next_header, offset, more, ident }.emit(&mut bytes[V6_LEN..]);
-            IpHeader { protocol: ipv6::extension::FRAGMENT, ..header }.emit(&mut bytes);
-            self.queue_packet(route, Packet::with_cookie(bytes, cookie));
+        let (to, bytes) = (to.into(), packet.bytes());
+        self.count_icmp_sent(&to, bytes[9], bytes.get(V4_LEN..).unwrap_or_default());
+        let stays = bytes[8] == 0 && self.is_multipoint(to);
+        let onward = Onward { loop_back, stays, ..Onward::by(route.interface, route.gateway) };
+        match self.ip_local_out(&to, packet, &onward) {
+            Outcome::Refused => Err(Errno::EPERM),
+            Outcome::Queued | Outcome::Lost => Ok(()),
         }
-        self.recycle_buffer(packet);
-        Ok(())
     }
+}
+
+fn fragment_v4(packet: &[u8], mtu: usize) -> Vec<Vec<u8>> {
+    let mut pieces = Vec::new();
+    forward::fragment(packet, mtu, |piece| pieces.push(piece));
+    pieces
+}
+
+/// RFC 8200, section 4.5: only the sender of an IPv6 packet cuts it.
+fn fragment_v6(packet: &[u8], mtu: usize, ident: u32) -> Vec<Vec<u8>> {
+    let Ok(header) = ipv6::Repr::parse(packet) else { return Vec::new() };
+    let step = (mtu.saturating_sub(V6_LEN + ipv6::FRAGMENT_LEN) & !7).max(8);
+    let payload = &packet[V6_LEN..];
+    let count = payload.len().div_ceil(step);
+    let piece = |(n, piece): (usize, &[u8])| {
+        let mut bytes = vec![0; V6_LEN + ipv6::FRAGMENT_LEN];
+        bytes.extend_from_slice(piece);
+        let (next_header, offset, more) = (header.next_header, n * step, n + 1 < count);
+        ipv6::Fragment { next_header, offset, more, ident }.emit(&mut bytes[V6_LEN..]);
+        let payload_len = bytes.len() - V6_LEN;
+        ipv6::Repr { next_header: ipv6::extension::FRAGMENT, payload_len, ..header }.emit(&mut bytes);
+        bytes
+    };
+    payload.chunks(step).enumerate().map(piece).collect()
 }

@@ -8,7 +8,7 @@ use crate::ip::{IpHeader, Outbound};
 use crate::path_mtu::heeds_routers;
 use crate::udp::SendOptions;
 use belljar_linux_abi::Errno;
-use belljar_net::forward;
+use belljar_net::{Packet, forward};
 use belljar_wire::checksum;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
@@ -131,7 +131,7 @@ impl Stack {
         data[10..12].copy_from_slice(&sum.to_be_bytes());
         let to: Ipv4Addr = forward::destination(&data);
         let loop_back = self.raw(key).end.ip.multicast_loop;
-        self.send_whole(&route, to, data, loop_back);
-        Ok(())
+        let mark = self.socket(key).options.mark;
+        self.send_whole(&route, to, Packet::new(data).with_mark(mark), loop_back)
     }
 }

@@ -8,8 +8,8 @@ use crate::Stack;
 use crate::StackTimer;
 use crate::TimerId;
 use crate::interface::cookie;
-use crate::ip::IpHeader;
 use crate::ip::route::Through;
+use crate::ip::{IpHeader, Onward, Outcome};
 use crate::readiness::{
     EPOLLERR, EPOLLHUP, EPOLLIN, EPOLLOUT, EPOLLPRI, EPOLLRDHUP, EPOLLRDNORM, READABLE, WRITABLE,
 };
@@ -102,6 +102,7 @@ impl Stack {
 
         let mut header = IpHeader { ttl, ..IpHeader::new(local, remote, protocol::TCP) };
         let cookie = cookie(key, socket);
+        let mark = through.mark;
         let Ok(route) = self.route(remote, Some(local), through) else { return };
         // No segment is too long for the path: they are made to fit.
         header.dont_fragment = self.must_not_fragment(discover, &route, 0, self.clock.now());
@@ -131,7 +132,6 @@ impl Stack {
             // There Linux answers without the socket.
             let socketless = is_remainder || of_listener && answers_syn && segment.payload_len == 0;
             let id = if socketless || remote.is_ipv6() { 0 } else { self.tcp_ident(key) };
-            self.count_own(&remote, packet.len(), protocol::TCP, &[]);
             self.counters.tcp_out += 1;
             if checksum == ChecksumState::Intact {
                 fill_checksum(local, remote, &mut packet[header.len()..]);
@@ -142,8 +142,9 @@ impl Stack {
             // Only data is held back while much is queued, so only data is waited for.
             let counted = segment.payload_len > 0;
             let cookie = if counted { cookie } else { 0 };
-            let packet = Packet::with_cookie(packet, cookie).with_checksum(checksum);
-            if self.queue_packet(&route, packet) && counted {
+            let packet = Packet::with_cookie(packet, cookie).with_checksum(checksum).with_mark(mark);
+            let onward = Onward::by(route.interface, route.gateway);
+            if self.ip_local_out(&remote, packet, &onward) == Outcome::Queued && counted {
                 self.tcp(key).in_device += len;
                 self.tcp_prefetch(key);
             }

@@ -121,6 +121,7 @@ impl Stack {
                     interface: inbound.interface,
                     checksum: inbound.checksum,
                     segment: inbound.segment,
+                    mark: inbound.mark,
                     header: inbound.header,
                     packet: inbound.packet.clone(),
                     payload: inbound.payload.clone(),
@@ -146,8 +147,8 @@ impl Stack {
             packet[start + 4..start + 6].copy_from_slice(&(len as u16).to_be_bytes());
             packet.extend_from_slice(piece);
             let payload = start..packet.len();
-            let Inbound { interface, checksum, header, .. } = inbound;
-            let apart = Inbound { interface, checksum, segment: 0, header, packet, payload };
+            let Inbound { interface, checksum, mark, header, .. } = inbound;
+            let apart = Inbound { interface, checksum, segment: 0, mark, header, packet, payload };
             self.udp_enqueue_one(key, apart, source, (len, len));
         }
         self.recycle_buffer(inbound.packet);

@@ -1,7 +1,7 @@
 //! Neighbour discovery on links (RFC 4861, `net/ipv6/ndisc.c` of Linux).
 
 use crate::Stack;
-use crate::ip::Inbound;
+use crate::ip::{Inbound, Onward};
 use belljar_net::forward::ForwardError;
 use belljar_net::neighbour::NeighbourEvent;
 use belljar_net::{Packet, neighbour::NeighbourState};
@@ -59,12 +59,10 @@ impl Stack {
         };
         header.emit(&mut packet);
         packet.extend(message);
-        self.count_own(&dst.into(), packet.len(), protocol::ICMPV6, &packet[ipv6::HEADER_LEN..]);
-        let packet = Packet::new(packet);
-        match to {
-            Some(to) => drop(self.send_frame(interface, to, packet)),
-            None => drop(self.link_output6(interface, None, packet)),
-        }
+        self.count_icmp_sent(&dst.into(), protocol::ICMPV6, &packet[ipv6::HEADER_LEN..]);
+        let station = to.or_else(|| dst.is_multicast().then(|| ipv6::group_address(dst)));
+        let onward = Onward { station, ..Onward::by(interface, None) };
+        self.ip_local_out(&dst.into(), Packet::new(packet), &onward);
     }
 
     /// Does what the neighbour cache asks for.

@@ -1,6 +1,7 @@
 //! Groups: who is a member on which link, and telling routers of it (MLDv2, RFC 3810, as Linux does).
 
 use crate::interface::Attachment;
+use crate::ip::Onward;
 use crate::{LO, Stack};
 use belljar_base::{SimDuration, SimTime};
 use belljar_net::Packet;
@@ -188,8 +189,9 @@ impl Stack {
             flow_label: 0,
         };
         header.emit(&mut packet);
-        self.count_own(&dst.into(), packet.len(), protocol::ICMPV6, &packet[message_at..]);
-        self.send_frame(interface, ipv6::group_address(dst), Packet::new(packet));
+        self.count_icmp_sent(&dst.into(), protocol::ICMPV6, &packet[message_at..]);
+        let onward = Onward { station: Some(ipv6::group_address(dst)), ..Onward::by(interface, None) };
+        self.ip_local_out(&dst.into(), Packet::new(packet), &onward);
     }
 }
 

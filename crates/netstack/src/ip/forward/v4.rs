@@ -2,15 +2,17 @@
 
 use crate::Stack;
 use crate::family::{FlowKey, RouteQuery};
-use crate::ip::icmp;
+use crate::ip::{Onward, icmp};
+use belljar_net::Packet;
 use belljar_net::forward::{self, ForwardError};
 use belljar_net::policy::Action;
 use belljar_net::routes::RouteKind;
-use std::net::IpAddr;
 
 impl Stack {
     /// Passes a packet on that is not for this host, as a router does.
-    pub fn ip_forward(&mut self, interface: usize, mut bytes: Vec<u8>) {
+    pub fn ip_forward(&mut self, interface: usize, packet: Packet) {
+        let mark = packet.mark();
+        let mut bytes = packet.into_bytes();
         let total = usize::from(u16::from_be_bytes([bytes[2], bytes[3]]));
         bytes.truncate(total);
         let (from, to) = (forward::source(&bytes), forward::destination(&bytes));
@@ -31,7 +33,7 @@ impl Stack {
         let whole = u16::from_be_bytes([bytes[6], bytes[7]]) & 0x1fff == 0;
         let sender = FlowKey::of_forwarded(bytes[9], if whole { payload } else { &[] });
         let asked =
-            RouteQuery { arrived: interface, tos: bytes[1], sender, ..RouteQuery::own(to, Some(from)) };
+            RouteQuery { arrived: interface, mark, tos: bytes[1], sender, ..RouteQuery::own(to, Some(from)) };
         let hash = || match self.sysctls.multipath_hash {
             0 => crate::flow_hash_of(self.flow_key, from, to),
             _ => forward::flow_hash(self.flow_key, &bytes),
@@ -47,9 +49,8 @@ impl Stack {
                 }
                 if bytes.len() <= mtu || forward::may_fragment(&bytes) {
                     forward::count_hop(&mut bytes);
-                    self.counters.ip[0].forwarded += 1;
-                    self.count_sent(&to.into(), bytes.len());
-                    return self.forward_by(hop.interface, hop.router(), mtu, bytes);
+                    let onward = Onward { mtu, ..Onward::by(hop.interface, hop.router()) };
+                    return self.ip_forward_finish(interface, Packet::new(bytes).with_mark(mark), &onward);
                 }
                 self.counters.ip[0].not_cut += 1;
                 Some(ForwardError::FragmentationNeeded(mtu as u16))
@@ -68,20 +69,6 @@ impl Stack {
             self.refuse(&bytes, why);
         }
         self.recycle_buffer(bytes);
-    }
-
-    fn forward_by(&mut self, interface: usize, gateway: Option<IpAddr>, mtu: usize, bytes: Vec<u8>) {
-        if bytes.len() <= mtu {
-            self.transmit(interface, gateway, bytes, 0);
-            return;
-        }
-        let mut pieces = Vec::new();
-        forward::fragment(&bytes, mtu, |piece| pieces.push(piece));
-        self.counters.ip[0].cut += 1;
-        self.counters.ip[0].fragments_created += pieces.len() as u64;
-        for piece in pieces {
-            self.transmit(interface, gateway, piece, 0);
-        }
     }
 
     /// Tells the sender of a packet, this host perhaps, why it went no further.

@@ -3,8 +3,9 @@
 use crate::LO;
 use crate::Stack;
 use crate::family::{FlowKey, RouteQuery};
-use crate::ip::icmp;
+use crate::ip::{Onward, icmp};
 use crate::v6::device_for;
+use belljar_net::Packet;
 use belljar_net::forward::ForwardError;
 use belljar_net::forward6;
 use belljar_net::policy::Action;
@@ -14,7 +15,9 @@ use std::net::IpAddr;
 
 impl Stack {
     /// Passes a packet on that is not for this host, as a router does.
-    pub fn ip_forward6(&mut self, interface: usize, mut bytes: Vec<u8>) {
+    pub fn ip_forward6(&mut self, interface: usize, packet: Packet) {
+        let mark = packet.mark();
+        let mut bytes = packet.into_bytes();
         let Ok(header) = ipv6::Repr::parse(&bytes) else { return self.recycle_buffer(bytes) };
         bytes.truncate(ipv6::HEADER_LEN + header.payload_len);
         let (from, to) = (header.src, header.dst);
@@ -37,7 +40,8 @@ impl Stack {
                 Err(_) => FlowKey::default(),
             };
             let tos = header.traffic_class;
-            let asked = RouteQuery { arrived: interface, tos, sender, ..RouteQuery::own(to, Some(from)) };
+            let asked =
+                RouteQuery { arrived: interface, mark, tos, sender, ..RouteQuery::own(to, Some(from)) };
             let found = self.lookup(&asked, || hash);
             let found = found.map(|f| f.map(|found| (found.hop, found.route.kind, found.route.metrics)));
             match found {
@@ -48,10 +52,9 @@ impl Stack {
                     let mtu = self.mtu(hop.interface).min(of_route);
                     if bytes.len() <= mtu {
                         ipv6::decrement_hop_limit(&mut bytes);
-                        self.counters.ip[1].forwarded += 1;
-                        self.count_sent(&to.into(), bytes.len());
-                        self.transmit(hop.interface, hop.gateway.map(IpAddr::V6), bytes, 0);
-                        return;
+                        let onward = Onward::by(hop.interface, hop.gateway.map(IpAddr::V6));
+                        let packet = Packet::new(bytes).with_mark(mark);
+                        return self.ip_forward_finish(interface, packet, &onward);
                     }
                     Some(ForwardError::FragmentationNeeded(mtu as u16))
                 }
