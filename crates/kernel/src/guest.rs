@@ -5,8 +5,12 @@ use crate::call::Call;
 use crate::host::Host;
 use crate::ids::ProcessKey;
 use crate::mm::{Access, AddressSpace, PAGE};
+use crate::process::Processes;
 use belljar_linux_abi::Errno;
 use belljar_machine::Machine;
+use belljar_netstack::Stack;
+use belljar_uring::instance::Urings;
+use slab::Slab;
 use smallvec::SmallVec;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
@@ -20,19 +24,43 @@ const MAX_RW_COUNT: u64 = 0x7fff_f000;
 /// Buffers in guest memory: address and length of each.
 pub type GuestBuffers = SmallVec<[(u64, u64); 2]>;
 
-impl Host {
-    /// Copies from a process's memory. `EFAULT` where it has no readable mapping.
-    pub(crate) fn read_guest(&self, process: ProcessKey, addr: u64, out: &mut [u8]) -> Result<(), Errno> {
+/// The memory of a process, to be read while other parts of its host are in use.
+pub(crate) struct GuestReader<'a> {
+    processes: &'a Processes,
+    spaces: &'a Slab<AddressSpace>,
+    urings: &'a Urings,
+    machine: &'a dyn Machine,
+    process: ProcessKey,
+}
+
+impl GuestReader<'_> {
+    /// Copies from the memory. `EFAULT` where it has no readable mapping.
+    #[inline]
+    pub(crate) fn read(&self, addr: u64, out: &mut [u8]) -> Result<(), Errno> {
         if out.is_empty() {
             return Ok(());
         }
-        let mm = self.processes[process.0].mm.ok_or(Errno::ESRCH)?;
+        let mm = self.processes[self.process.0].mm.ok_or(Errno::ESRCH)?;
         let mm = &self.spaces[mm.0];
         let read = mm
             .check(addr, out.len() as u64, Access::Read)
             .and_then(|()| self.machine.read(mm.space, addr, out));
         // A request of io_uring that has waited reads what it named when it was submitted.
-        if self.urings.read_snapshot(process, addr, out) { Ok(()) } else { read }
+        if self.urings.read_snapshot(self.process, addr, out) { Ok(()) } else { read }
+    }
+}
+
+impl Host {
+    /// Copies from a process's memory. `EFAULT` where it has no readable mapping.
+    pub(crate) fn read_guest(&self, process: ProcessKey, addr: u64, out: &mut [u8]) -> Result<(), Errno> {
+        let Host { processes, spaces, urings, machine, .. } = self;
+        GuestReader { processes, spaces, urings, machine: &**machine, process }.read(addr, out)
+    }
+    /// A process's memory to read from, and the stack meanwhile.
+    #[inline]
+    pub(crate) fn memory_and_net(&mut self, process: ProcessKey) -> (GuestReader<'_>, &mut Stack) {
+        let Host { processes, spaces, urings, machine, net, .. } = self;
+        (GuestReader { processes, spaces, urings, machine: &**machine, process }, net)
     }
     /// Copies to a process's memory. `EFAULT` where it has no writable mapping.
     pub(crate) fn write_guest(&mut self, process: ProcessKey, addr: u64, data: &[u8]) -> Result<(), Errno> {

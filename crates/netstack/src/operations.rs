@@ -83,11 +83,16 @@ impl Stack {
     }
     /// Sends a datagram; false if the send buffer is full.
     pub fn send_to(&mut self, key: SocketKey, to: SocketAddr, payload: &[u8]) -> Result<bool, Errno> {
-        self.udp_send(key, to, payload)
+        Ok(self.udp_send(key, &udp::Bytes { to, payload })?.is_some())
     }
     /// Takes the next datagram's payload into `out`, and says who sent it; `None` if there is none.
     pub fn receive_from(&mut self, key: SocketKey, out: &mut Vec<u8>) -> Result<Option<SocketAddr>, Errno> {
-        self.udp_receive(key, out)
+        out.clear();
+        let Some(datagram) = self.udp_take(key)? else { return Ok(None) };
+        out.extend_from_slice(&datagram.packet[datagram.payload.clone()]);
+        let source = datagram.source;
+        self.udp_taken(key, datagram, false);
+        Ok(Some(source))
     }
 
     /// Makes a socket that could not be made use of go away.

@@ -1,6 +1,6 @@
 //! The calls on UDP sockets but for sending and receiving.
 
-use super::{Protocol, UdpSocket, charge};
+use super::{Datagram, Protocol, UdpSocket, charge};
 use crate::SocketKey;
 use crate::Stack;
 use crate::address;
@@ -219,15 +219,27 @@ impl Stack {
 }
 
 impl Stack {
-    /// The next datagram's payload, in `out`, and who sent it; `None` if there is none.
-    pub fn udp_receive(&mut self, key: SocketKey, out: &mut Vec<u8>) -> Result<Option<SocketAddr>, Errno> {
-        out.clear();
+    /// Takes the next datagram out of a socket's queue, an error that is pending before it; `None` if there is none. To be
+    /// followed by [`udp_taken`](Self::udp_taken).
+    #[inline]
+    pub fn udp_take(&mut self, key: SocketKey) -> Result<Option<Datagram>, Errno> {
         self.socket(key).take_error()?;
+        Ok(self.udp(key).queue.pop_front())
+    }
+
+    /// A datagram has been received, or is put back (`MSG_PEEK`).
+    #[inline]
+    pub fn udp_taken(&mut self, key: SocketKey, datagram: Datagram, peek: bool) {
+        self.socket(key).options.last_arrival = Some(datagram.arrived);
         let udp = self.udp(key);
-        let Some(datagram) = udp.queue.pop_front() else { return Ok(None) };
+        if peek {
+            return udp.queue.push_front(datagram);
+        }
+        if udp.queue.is_empty() {
+            // The next one comes to the same buffer, which is in the cache.
+            udp.queue.clear();
+        }
         udp.queued_charge = udp.queued_charge.saturating_sub(charge(datagram.packet.len()));
-        out.extend_from_slice(&datagram.packet[datagram.payload.clone()]);
         self.recycle_buffer(datagram.packet);
-        Ok(Some(datagram.source))
     }
 }

@@ -5,7 +5,8 @@ mod control;
 mod coverage;
 mod input;
 mod send;
-pub use send::{check_length, check_may_send, named_destination};
+pub(crate) use send::Bytes;
+pub use send::{NamedDestination, OutgoingDatagram};
 
 pub use calls::*;
 pub use control::{CmsgContext, SendOptions};

@@ -1,6 +1,6 @@
 //! Sending datagrams.
 
-use super::{HEADER_LEN, Protocol, SendOptions, charge};
+use super::{CmsgContext, HEADER_LEN, Protocol, SendOptions, charge};
 use crate::SocketKey;
 use crate::Stack;
 use crate::ip::header::header_len;
@@ -24,60 +24,217 @@ const MAX_SEGMENTS: usize = 128;
 /// it will have left before that matters.
 const UNCHARGED_QUEUE: usize = 8;
 
-/// First check of a datagram: `EMSGSIZE` if it is too long.
-pub fn check_length(to: Option<SocketAddr>, len: usize) -> Result<(), Errno> {
+/// A datagram to be sent by a socket, as its owner has it: a message of `sendmsg(2)`, or a traffic model's bytes.
+pub trait OutgoingDatagram {
+    /// The length of its payload in bytes.
+    fn payload_len(&self) -> usize;
+    /// The destination that it names.
+    fn destination(&self) -> NamedDestination<'_>;
+    /// `MSG_*` flags.
+    fn flags(&self) -> i32;
+    /// The settings that its control messages ask for.
+    fn options(&self, by: CmsgContext) -> Result<SendOptions, Errno>;
+    /// Copies its payload to `out`, which has that length.
+    fn copy_to(&self, out: &mut [u8]) -> Result<(), Errno>;
+}
+
+/// The destination that a datagram names.
+#[derive(Clone, Copy, Debug)]
+pub enum NamedDestination<'a> {
+    /// That of the socket's peer.
+    Peer,
+    /// An address.
+    Address(SocketAddr),
+    /// A `struct sockaddr_*`.
+    Raw(&'a [u8]),
+}
+
+/// Bytes for a destination.
+pub(crate) struct Bytes<'a> {
+    /// The destination.
+    pub to: SocketAddr,
+    /// The payload.
+    pub payload: &'a [u8],
+}
+
+impl OutgoingDatagram for Bytes<'_> {
+    fn payload_len(&self) -> usize {
+        self.payload.len()
+    }
+    fn destination(&self) -> NamedDestination<'_> {
+        NamedDestination::Address(self.to)
+    }
+    fn flags(&self) -> i32 {
+        0
+    }
+    fn options(&self, _: CmsgContext) -> Result<SendOptions, Errno> {
+        Ok(SendOptions::default())
+    }
+    fn copy_to(&self, out: &mut [u8]) -> Result<(), Errno> {
+        out.copy_from_slice(self.payload);
+        Ok(())
+    }
+}
+
+/// `EMSGSIZE` for a datagram that is too long for any network.
+fn check_length(to: Option<SocketAddr>, len: usize) -> Result<(), Errno> {
     let most = if to.is_some_and(|to| to.is_ipv6()) { MAX_PAYLOAD6 } else { MAX_PAYLOAD };
     if len > most { Err(Errno::EMSGSIZE) } else { Ok(()) }
 }
 
-/// Second check: an error that is pending, or `EPIPE` if the socket is shut for writing.
-pub fn check_may_send(net: &mut Stack, key: SocketKey) -> Result<(), Errno> {
-    net.socket(key).take_error()?;
-    if net.udp(key).write_closed { Err(Errno::EPIPE) } else { Ok(()) }
-}
-
-/// The destination that a message names. To a socket of IPv6 an address without a family names none, and one
-/// of another family is not valid.
-pub fn named_destination(net: &mut Stack, key: SocketKey, raw: &[u8]) -> Result<Option<SocketAddr>, Errno> {
-    if net.socket(key).domain == c::AF_INET6 {
-        match address::family(raw)? {
-            c::AF_UNSPEC => return Ok(None),
-            c::AF_INET if net.udp(key).ip.v6_only => return Err(Errno::ENETUNREACH),
-            c::AF_INET | c::AF_INET6 => {}
-            _ => return Err(Errno::EINVAL),
-        }
-    }
-    net.inet_destination(key, raw).map(Some)
+/// How a datagram is collected (`MSG_MORE`, `UDP_CORK`).
+struct Collecting {
+    /// Where it goes if this is its first part, and its settings.
+    to: Option<SocketAddr>,
+    options: SendOptions,
+    /// More parts follow.
+    more: bool,
+    /// The sender wants to know when the bytes have left (`MSG_ZEROCOPY`).
+    reports: bool,
 }
 
 impl Stack {
-    /// Sends a datagram; false if the send buffer is full.
+    /// Sends a datagram, or collects it: `udp_sendmsg` of Linux. Gives the length of its payload; `None` if the send buffer is
+    /// full.
     pub fn udp_send(
         &mut self,
         key: SocketKey,
-        destination: SocketAddr,
-        payload: &[u8],
-    ) -> Result<bool, Errno> {
-        let socket = self.socket(key);
-        let send_buffer = socket.options.send_buffer;
-        socket.take_error()?;
-        check_length(Some(destination), payload.len())?;
-        if self.udp(key).sending_charge >= send_buffer {
-            return Ok(false);
+        message: &impl OutgoingDatagram,
+    ) -> Result<Option<usize>, Errno> {
+        // Whatever becomes of the message.
+        if self.udp(key).bound.is_none() {
+            self.udp_bind(key, None, 0, false).map_err(|_| Errno::EAGAIN)?;
         }
-        let options = SendOptions::default();
+        let (flags, len) = (message.flags(), message.payload_len());
+        if flags & c::MSG_OOB != 0 {
+            return Err(Errno::EOPNOTSUPP);
+        }
+        let socket = self.socket(key);
+        let (send_buffer, domain) = (socket.options.send_buffer, socket.domain);
+        if domain == c::AF_INET && len > 0xffff {
+            return Err(Errno::EMSGSIZE);
+        }
+        // What is being collected goes where its first part was to go.
+        let collecting = self.udp(key).corked.is_some();
+        let destination = match message.destination() {
+            NamedDestination::Address(to) if !collecting => Some(to),
+            NamedDestination::Raw(raw) if !collecting => self.udp_destination(key, raw)?,
+            _ => None,
+        };
+        let udp = self.udp(key);
+        // Only an address that is given: one may be connected to port 0. What a socket of IPv6 sends to a peer of
+        // IPv4 goes as if that were given.
+        let of_peer = udp.peer.filter(|peer| domain == c::AF_INET6 && peer.is_ipv4() && !collecting);
+        if destination.or(of_peer).is_some_and(|to| to.port() == 0) {
+            return Err(Errno::EINVAL);
+        }
+        if !collecting && destination.or(udp.peer).is_none() {
+            return Err(Errno::EDESTADDRREQ);
+        }
+        let more = flags & c::MSG_MORE != 0 || udp.cork;
+        let (peer, segment) = (udp.peer, udp.segment);
+        let to = destination.or(peer);
+        let over_v4 = to.is_none_or(|to| to.is_ipv4());
+        let by = CmsgContext { v6: domain == c::AF_INET6, over_v4, udp: true };
+        let mut options = if collecting { SendOptions::default() } else { message.options(by)? };
+        if let Some(to) = to {
+            self.check_given(key, to.ip(), &options)?;
+        }
+        options.segment.get_or_insert(segment);
+        if let NamedDestination::Raw(raw) = message.destination() {
+            options.interface = options.interface.or(address::scope(raw));
+        }
+        if more || collecting {
+            let to = self.udp(key).corked.as_ref().map(|(to, ..)| *to).or(to);
+            check_length(to, len)?;
+            let reports = self.zero_copies(key, flags)?;
+            self.udp_may_send(key)?;
+            return self.udp_collect(key, message, Collecting { to, options, more, reports }).map(Some);
+        }
+        let destination = to.ok_or(Errno::EDESTADDRREQ)?;
         let route = self.udp_route(key, destination, &options)?;
+        if peer.is_none() {
+            self.prefetch_ident(route.source, route.destination, c::IPPROTO_UDP as u8);
+        }
+        if let Err(too_long) = check_length(to, len) {
+            let mtu = self.sending_mtu(key, &route);
+            self.queue_too_long(key, destination, mtu);
+            return Err(too_long);
+        }
+        let reports = self.zero_copies(key, flags)?;
+        self.udp_may_send(key)?;
+        if self.udp(key).sending_charge >= send_buffer {
+            return Ok(None);
+        }
+        let start = header_len(route.destination) + HEADER_LEN;
         let mut packet = self.packet_buffer();
-        packet.resize(header_len(route.destination) + HEADER_LEN, 0);
-        packet.extend_from_slice(payload);
+        packet.resize(start + len, 0);
+        message.copy_to(&mut packet[start..])?;
+        if reports {
+            self.zero_copy_begins(key);
+        }
         self.udp_transmit(key, &route, destination.port(), packet, &options)?;
         self.flush_network();
-        Ok(true)
+        Ok(Some(len))
+    }
+
+    /// An error that is pending, or `EPIPE` if the socket is shut for writing.
+    fn udp_may_send(&mut self, key: SocketKey) -> Result<(), Errno> {
+        self.socket(key).take_error()?;
+        if self.udp(key).write_closed { Err(Errno::EPIPE) } else { Ok(()) }
+    }
+
+    /// The destination that a message names. To a socket of IPv6 an address without a family names none, and one
+    /// of another family is not valid.
+    fn udp_destination(&mut self, key: SocketKey, raw: &[u8]) -> Result<Option<SocketAddr>, Errno> {
+        if self.socket(key).domain == c::AF_INET6 {
+            match address::family(raw)? {
+                c::AF_UNSPEC => return Ok(None),
+                c::AF_INET if self.udp(key).ip.v6_only => return Err(Errno::ENETUNREACH),
+                c::AF_INET | c::AF_INET6 => {}
+                _ => return Err(Errno::EINVAL),
+            }
+        }
+        self.inet_destination(key, raw).map(Some)
+    }
+
+    /// Collects under `MSG_MORE` or `UDP_CORK`; sends what was collected with the first call without.
+    #[cold]
+    fn udp_collect(
+        &mut self,
+        key: SocketKey,
+        message: &impl OutgoingDatagram,
+        collecting: Collecting,
+    ) -> Result<usize, Errno> {
+        let mut data = vec![0; message.payload_len()];
+        message.copy_to(&mut data)?;
+        let udp = self.udp(key);
+        if udp.corked.is_none() {
+            let to = collecting.to.ok_or(Errno::EDESTADDRREQ)?;
+            udp.corked = Some((to, collecting.options, Vec::new()));
+            udp.corked_charge = charge(header_len(to.ip()) + HEADER_LEN);
+        }
+        if let Some((to, _, collected)) = &mut udp.corked {
+            check_length(Some(*to), collected.len() + data.len())?;
+            // What comes later lies in pages.
+            udp.corked_charge = match collected.is_empty() {
+                true => charge(header_len(to.ip()) + HEADER_LEN + data.len()),
+                false => udp.corked_charge + data.len() as u32,
+            };
+            collected.extend_from_slice(&data);
+        }
+        if collecting.reports {
+            self.zero_copy_begins(key);
+        }
+        if !collecting.more {
+            self.udp_uncork(key)?;
+        }
+        Ok(data.len())
     }
 
     /// The route of a datagram; `EACCES` for a broadcast that the socket has not asked for.
     #[inline(always)]
-    pub fn udp_route(
+    fn udp_route(
         &mut self,
         key: SocketKey,
         destination: SocketAddr,
@@ -102,7 +259,7 @@ impl Stack {
     /// Sends what lies in `packet` behind room for the headers, and sees to it that who sent it with `MSG_ZEROCOPY` is
     /// told when it has left.
     #[inline]
-    pub fn udp_transmit(
+    fn udp_transmit(
         &mut self,
         key: SocketKey,
         route: &ResolvedRoute,

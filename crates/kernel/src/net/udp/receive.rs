@@ -1,6 +1,6 @@
 //! Receiving datagrams.
 
-use super::{Datagram, UDP_GRO, UdpSocket, charge};
+use super::{Datagram, UDP_GRO, UdpSocket};
 use crate::call::Call;
 use crate::ids::SocketKey;
 use crate::net::error_queue;
@@ -25,17 +25,15 @@ pub fn receive(
     if room.flags & c::MSG_ERRQUEUE != 0 {
         return error_queue::receive(call, key, room);
     }
-    let net = call.host.stack_of_mut(key);
-    let socket = net.socket(key);
-    let (domain, queue, timestamp) = (socket.domain, key.into(), socket.options.timestamp);
-    socket.take_error()?;
     let peek = room.flags & c::MSG_PEEK != 0;
-    let udp = net.udp(key);
-    let Some(datagram) = udp.queue.pop_front() else {
+    let Some(datagram) = call.host.net.udp_take(key)? else {
+        let udp = call.host.net.udp(key);
         // Without waiting, nothing finds out that it is shut.
         let ended = udp.read_closed && room.flags & c::MSG_DONTWAIT == 0;
-        return Ok(if ended { Attempt::Done(ReceivedMessage::default()) } else { Attempt::Wait(queue) });
+        return Ok(if ended { Attempt::Done(ReceivedMessage::default()) } else { Attempt::Wait(key.into()) });
     };
+    let socket = call.host.net.socket(key);
+    let (domain, timestamp) = (socket.domain, socket.options.timestamp);
     let payload = &datagram.packet[datagram.payload.clone()];
     let taken = payload.len().min(room.len);
     let stored = call.scatter(&room.buffers, &payload[..taken]);
@@ -53,19 +51,7 @@ pub fn receive(
         let udp = call.host.stack_of_mut(key).udp(key);
         received.control = control_messages(&datagram, udp, timestamp, epoch, own);
     }
-    let net = call.host.stack_of_mut(key);
-    net.socket(key).options.last_arrival = Some(datagram.arrived);
-    let udp = net.udp(key);
-    if peek {
-        udp.queue.push_front(datagram);
-    } else {
-        if udp.queue.is_empty() {
-            // The next one comes to the same place, which is in the cache.
-            udp.queue.clear();
-        }
-        udp.queued_charge = udp.queued_charge.saturating_sub(charge(datagram.packet.len()));
-        net.recycle_buffer(datagram.packet);
-    }
+    call.host.net.udp_taken(key, datagram, peek);
     stored.map(|()| Attempt::Done(received))
 }
 
