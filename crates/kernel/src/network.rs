@@ -8,8 +8,8 @@ impl Host {
     pub fn set_carrier(&mut self, link: usize, carrier: bool) {
         self.net.set_carrier(link, carrier);
         if !self.net.is_down {
-            let interface = self.net.link_interface(link);
-            self.administer(0, |admin| admin.link_changed(interface));
+            let interface = self.net.interfaces.at_link(link);
+            self.administer(|admin| admin.link_changed(interface));
             self.net.flush_network();
             self.carry_out_effects();
         }

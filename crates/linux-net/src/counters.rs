@@ -51,8 +51,9 @@ impl InterfaceCounters {
                 }
             }
             Attachment::Dummy | Attachment::Vlan { .. } | Attachment::Veth { .. } => {
-                let number = net.interface_by_name(interface.name.as_bytes());
-                let counters = number.map_or(TunCounters::default(), |number| net.virtual_counters(number));
+                let number = net.interfaces.by_name(interface.name.as_bytes());
+                let counters =
+                    number.map_or(TunCounters::default(), |number| net.interfaces.virtual_counters(number));
                 let swap = |(packets, bytes): (u64, u64)| (bytes, packets);
                 InterfaceCounters {
                     received: swap(counters.received),

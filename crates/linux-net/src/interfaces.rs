@@ -69,7 +69,7 @@ impl Admin<'_> {
             self.net.redirects.forget(number);
             self.net.interface_is_down6(number);
             self.listeners.interface_down(self.net, number);
-            for vlan in self.net.vlans_of(number) {
+            for vlan in self.net.interfaces.vlans_of(number) {
                 self.set_interface_up(vlan, false);
                 self.link_changed(vlan);
             }
@@ -117,7 +117,7 @@ impl Admin<'_> {
         self.set_interface_up(number, false);
         self.net.interfaces[number].carrier = false;
         self.link_gone(number);
-        self.net.forget_addresses(number);
+        self.net.interfaces.forget_addresses(number);
         let interface = &mut self.net.interfaces[number];
         (interface.name, interface.attachment) = ("".into(), Attachment::Gone);
         self.net.igmp.forget(number);
@@ -152,7 +152,7 @@ impl Admin<'_> {
         attributes: Option<AddressAttributes>,
         lifetime: Option<Lifetime>,
     ) -> Result<(), AddressConflict> {
-        self.net.add_address(number, own, attributes)?;
+        self.net.interfaces.add_address(number, own, attributes)?;
         self.net.set_lifetime(number, own.ip.into(), lifetime);
         self.announce_address(number, &own, true);
         self.connect_networks(number);
@@ -177,14 +177,14 @@ impl Admin<'_> {
     /// Changes the metric of an address, and of its connected route if there is one. Other attributes stay.
     pub(crate) fn change_metric(&mut self, number: usize, own: InterfaceAddress, given: &AddressAttributes) {
         let metric = given.metric;
-        let before = self.net.set_address_metric(number, own, metric, given.origin);
-        let kept = self.net.address_attributes(number, &own);
-        let has_route = !kept.no_prefix_route && self.net.primary_of(number, &own) == own;
+        let before = self.net.interfaces.set_address_metric(number, own, metric, given.origin);
+        let kept = self.net.interfaces.address_attributes(number, &own);
+        let has_route = !kept.no_prefix_route && self.net.interfaces.primary_of(number, &own) == own;
         if before == metric || !has_route || !self.net.interfaces[number].up {
             return;
         }
         self.connect_networks(number);
-        let network = self.net.address_network(number, &own);
+        let network = self.net.interfaces.address_network(number, &own);
         let old = self.routes_of(number).into_iter().find(|(prefix, at, route)| {
             (*prefix, *at) == (network, before)
                 && route.protocol == protocol::KERNEL
@@ -204,7 +204,7 @@ impl Admin<'_> {
             return Err(Errno::EADDRNOTAVAIL);
         }
         if !self.net.interface_settings.either(conf::v4::PROMOTE_SECONDARIES, number) {
-            for secondary in self.net.secondaries_of(number, &own) {
+            for secondary in self.net.interfaces.secondaries_of(number, &own) {
                 self.take_address(number, secondary);
             }
         }
@@ -222,15 +222,15 @@ impl Admin<'_> {
     /// promoted to primary.
     fn take_address(&mut self, number: usize, own: InterfaceAddress) -> Option<InterfaceAddress> {
         let message = self.address_message(number, &own, c::RTM_DELADDR, (0, 0, 0));
-        let network = self.net.address_network(number, &own);
-        let metric = self.net.address_attributes(number, &own).metric;
-        let promoted = self.net.remove_address(number, &own);
+        let network = self.net.interfaces.address_network(number, &own);
+        let metric = self.net.interfaces.address_attributes(number, &own).metric;
+        let promoted = self.net.interfaces.remove_address(number, &own);
         if self.net.interfaces[number].addresses.iter().all(|other| other.ip != own.ip) {
             self.net.set_lifetime(number, own.ip.into(), None);
         }
         self.announce(group::IPV4_ADDRESS, &message);
         // If the host has the same IP address elsewhere, only the connected route is deleted.
-        let elsewhere = self.net.interface_of(own.ip).is_some();
+        let elsewhere = self.net.interfaces.with_address(own.ip).is_some();
         for (prefix, at, route) in self.routes_of(number) {
             let is_own = route.protocol == protocol::KERNEL && route.source == Some(own.ip);
             if is_own && (!elsewhere || (prefix, at) == (network, metric)) {

@@ -122,7 +122,7 @@ fn name_of(bytes: &[u8]) -> &[u8] {
 /// Interface of a label, whose name precedes the colon.
 fn labelled_interface(stack: &Stack, label: &[u8]) -> Result<usize, Errno> {
     let name = label.split(|byte| *byte == b':').next().unwrap_or(label);
-    stack.interface_by_name(name).ok_or(Errno::ENODEV)
+    stack.interfaces.by_name(name).ok_or(Errno::ENODEV)
 }
 
 /// First address of an interface with this label; the default label is the interface's name.
@@ -131,7 +131,7 @@ fn labelled(stack: &Stack, interface: usize, label: &[u8]) -> Option<InterfaceAd
     stack.interfaces[interface].addresses.iter().find(has).copied()
 }
 fn label_of(stack: &Stack, interface: usize, own: &InterfaceAddress) -> Box<str> {
-    let label = stack.address_attributes(interface, own).label;
+    let label = stack.interfaces.address_attributes(interface, own).label;
     label.unwrap_or_else(|| (&*stack.interfaces[interface].name).into())
 }
 
@@ -175,7 +175,7 @@ pub fn change_interface(admin: &mut Admin<'_>, number: u64, entry: &[u8; IFREQ_L
         }
         request::SIFBRDADDR => {
             let own = labelled(admin.net, interface, name).ok_or(Errno::EADDRNOTAVAIL)?;
-            admin.net.set_broadcast(interface, own, ip_of(value)?);
+            admin.net.interfaces.set_broadcast(interface, own, ip_of(value)?);
             admin.announce_address(interface, &own, true);
             return Ok(());
         }
@@ -218,7 +218,7 @@ impl Admin<'_> {
             self.set_interface_up(interface, true);
             let own = InterfaceAddress { ip, len: class_len(ip) };
             let label = name.contains(&b':').then(|| String::from_utf8_lossy(name).into());
-            let usual = self.net.address_attributes(interface, &own);
+            let usual = self.net.interfaces.address_attributes(interface, &own);
             let given = label.is_some().then_some(AddressAttributes { label, ..usual });
             self.give_address(interface, own, given, None)?;
         }
@@ -230,7 +230,7 @@ impl Admin<'_> {
     /// attributes. A broadcast address derived from the old mask is derived anew.
     fn set_labelled_netmask(&mut self, interface: usize, name: &[u8], len: u8) -> Result<(), Errno> {
         let old = labelled(self.net, interface, name).ok_or(Errno::EADDRNOTAVAIL)?;
-        let mut given = self.net.address_attributes(interface, &old);
+        let mut given = self.net.interfaces.address_attributes(interface, &old);
         let before = given.peer.map_or(old.len, |peer| peer.len);
         if before == len {
             return Ok(());
@@ -292,7 +292,7 @@ pub fn change_route(
     }
     let device = match device {
         None => None,
-        Some(name) => Some(admin.net.interface_by_name(name_of(&name?)).ok_or(Errno::ENODEV)?),
+        Some(name) => Some(admin.net.interfaces.by_name(name_of(&name?)).ok_or(Errno::ENODEV)?),
     };
     let gateway = if flags & RTF_GATEWAY != 0 { Some(ip_of(&entry[24..40])?) } else { None };
     // The field is the metric plus one; 0 stands for none.
@@ -338,7 +338,7 @@ pub fn neighbour(stack: &mut Stack, number: u64, entry: &mut [u8; ARPREQ_LEN]) -
     let net = &*stack;
     let interface = match name_of(&entry[52..68]) {
         [] => net.route(ip.into(), None, None)?.interface,
-        name => net.interface_by_name(name).ok_or(Errno::ENODEV)?,
+        name => net.interfaces.by_name(name).ok_or(Errno::ENODEV)?,
     };
     match number {
         request::GARP => {
@@ -399,7 +399,7 @@ pub fn list_interfaces(stack: &Stack) -> Vec<u8> {
 
 /// `SIOCGIFNAME`: the name field of the `struct ifreq` for the interface with this index.
 pub fn interface_name(stack: &Stack, index: u32) -> Result<[u8; NAME_LEN], Errno> {
-    let interface = stack.interface_by_index(index).ok_or(Errno::ENODEV)?;
+    let interface = stack.interfaces.by_index(index).ok_or(Errno::ENODEV)?;
     let entry = ifreq(&stack.interfaces[interface].name);
     Ok(*entry.first_chunk().expect("longer than a name"))
 }
@@ -410,7 +410,7 @@ pub fn ask_vlan(stack: &Stack, entry: &mut [u8; VLAN_LEN]) -> Result<(), Errno> 
     const GET_REALDEV_NAME: i32 = 8;
     const GET_VID: i32 = 9;
     let command = i32::from_ne_bytes(*entry.first_chunk().expect("longer than four bytes"));
-    let number = stack.interface_by_name(name_of(&entry[4..27])).ok_or(Errno::ENODEV)?;
+    let number = stack.interfaces.by_name(name_of(&entry[4..27])).ok_or(Errno::ENODEV)?;
     let Attachment::Vlan { below, id } = stack.interfaces[number].attachment else {
         return Err(Errno::EINVAL);
     };
@@ -441,16 +441,18 @@ pub fn ask_interface(admin: &Admin<'_>, number: u64, entry: &mut [u8; IFREQ_LEN]
         GIFADDR => put_address(entry, own?.ip),
         GIFDSTADDR => {
             let own = own?;
-            let peer = admin.net.address_attributes(interface_number, &own).peer;
+            let peer = admin.net.interfaces.address_attributes(interface_number, &own).peer;
             put_address(entry, peer.unwrap_or(own).ip);
         }
         GIFBRDADDR if interface_number == LO => put_address(entry, Ipv4Addr::UNSPECIFIED),
         GIFBRDADDR => {
-            let given = admin.net.address_attributes(interface_number, &own?);
+            let given = admin.net.interfaces.address_attributes(interface_number, &own?);
             let broadcast = given.broadcast.unwrap_or(Ipv4Addr::UNSPECIFIED);
             put_address(entry, broadcast);
         }
-        GIFNETMASK => put_address(entry, admin.net.address_network(interface_number, &own?).netmask()),
+        GIFNETMASK => {
+            put_address(entry, admin.net.interfaces.address_network(interface_number, &own?).netmask())
+        }
         GIFMTU => put(&(interface.mtu as i32).to_ne_bytes()),
         GIFINDEX => put(&interface_index(interface_number).to_ne_bytes()),
         GIFTXQLEN => put(&interface.queue_capacity().to_ne_bytes()),

@@ -28,7 +28,7 @@ impl Stack {
         target: Ipv4Addr,
         packet: Option<Ipv4Addr>,
     ) -> Option<Ipv4Addr> {
-        let own = packet.filter(|source| self.interface_of(*source).is_some());
+        let own = packet.filter(|source| self.interfaces.with_address(*source).is_some());
         let together = |source: &Ipv4Addr| {
             let addresses = &self.interfaces[interface].addresses;
             addresses.iter().any(|own| own.network().contains(*source) && own.network().contains(target))
@@ -38,7 +38,7 @@ impl Stack {
             1 => own.filter(together),
             _ => None,
         };
-        own.or_else(|| self.source_on(interface, Some(target), c::RT_SCOPE_LINK))
+        own.or_else(|| self.interfaces.source_on(interface, Some(target), c::RT_SCOPE_LINK))
     }
 
     /// A packet of ARP is received (`arp_process`).
@@ -52,7 +52,7 @@ impl Stack {
             return;
         };
         let (ip, mac, target) = (heard.sender_protocol, heard.sender_hardware, heard.target_protocol);
-        let own = self.interface_of(target).is_some() || self.is_of_local_network(target);
+        let own = self.interfaces.with_address(target).is_some() || self.is_of_local_network(target);
         let for_us = own && !target.is_loopback();
         let reply = heard.operation == arp::Operation::Reply;
         let answers = !reply
@@ -81,7 +81,7 @@ impl Stack {
         let heeded = match self.interface_settings.greatest(v4::ARP_IGNORE, interface) {
             1 => own.iter().any(|own| own.ip == target),
             2 => own.iter().any(|own| own.ip == target && own.network().contains(asker)),
-            3 => self.interface_of(target) != Some(LO),
+            3 => self.interfaces.with_address(target) != Some(LO),
             8 => false,
             _ => true,
         };

@@ -96,7 +96,7 @@ pub fn parse_bind(net: &Stack, key: SocketKey, raw: &[u8]) -> Result<(Option<IpA
         && ipv6::is_link_scope(v6)
     {
         // An address of one link says nothing without it.
-        let interface = net.interface_by_index(device.ok_or(Errno::EINVAL)?).ok_or(Errno::ENODEV)?;
+        let interface = net.interfaces.by_index(device.ok_or(Errno::EINVAL)?).ok_or(Errno::ENODEV)?;
         let has =
             |own: &belljar_net::InterfaceAddress<_>| own.ip == v6 && !net.v6.is_tentative(interface, v6);
         let usable = v6.is_multicast() || net.interfaces[interface].addresses6.iter().any(has);
@@ -106,7 +106,7 @@ pub fn parse_bind(net: &Stack, key: SocketKey, raw: &[u8]) -> Result<(Option<IpA
             Err(Errno::EADDRNOTAVAIL)
         };
     }
-    let usable = net.is_local(ip) || net.is_multipoint(ip) || options.free_bind;
+    let usable = net.is_local(ip) || net.interfaces.is_multipoint(ip) || options.free_bind;
     if !usable {
         return Err(Errno::EADDRNOTAVAIL);
     }

@@ -1,6 +1,7 @@
 //! Settings of interfaces, the files of `/proc/sys/net/ipv4/conf` and `ipv6/conf`: what has been written, and how the values of an
 //! interface and of all of them count together (`include/linux/inetdevice.h` of Linux).
 
+use crate::interfaces::Interfaces;
 use crate::sysctl::Sysctl;
 use crate::{LO, Stack};
 use belljar_base::Map;
@@ -151,7 +152,7 @@ impl Stack {
     }
 
     fn set_given(&mut self, name: &GivenSetting, value: i32) {
-        match self.setting_scope(&name.scope) {
+        match self.interfaces.setting_scope(&name.scope) {
             Some(scope) => {
                 let _ = self.set_interface_setting(name.v6, name.setting, scope, value);
             }
@@ -159,22 +160,6 @@ impl Stack {
                 "sysctl {}: there is no such interface at the start",
                 setting_name(name.v6, name.setting, &name.scope)
             )),
-        }
-    }
-
-    /// The directory of this name below `conf`.
-    pub fn setting_scope(&self, name: &str) -> Option<Scope> {
-        match name {
-            "all" => Some(Scope::All),
-            "default" => Some(Scope::Default),
-            name => self.interface_by_name(name.replace('/', ".").as_bytes()).map(Scope::Interface),
-        }
-    }
-    fn scope_name(&self, scope: Scope) -> String {
-        match scope {
-            Scope::All => "all".to_owned(),
-            Scope::Default => "default".to_owned(),
-            Scope::Interface(number) => self.interfaces[number].name.replace('.', "/"),
         }
     }
 
@@ -231,7 +216,7 @@ impl Stack {
     ) -> Result<(), Errno> {
         let of = &table(v6)[setting];
         if !of.works && value != of.default {
-            let name = setting_name(v6, setting, &self.scope_name(scope));
+            let name = setting_name(v6, setting, &self.interfaces.scope_name(scope));
             self.note(format!("sysctl {name} is accepted without effect"));
         }
         if setting == forwarding(v6) && scope == Scope::All {
@@ -329,6 +314,25 @@ impl From<Named<'_>> for GivenSetting {
 fn setting_name(v6: bool, setting: usize, scope: &str) -> String {
     let family = if v6 { "ipv6" } else { "ipv4" };
     format!("net.{family}.conf.{scope}.{}", table(v6)[setting].name)
+}
+
+impl Interfaces {
+    /// The directory of this name below `conf`.
+    pub fn setting_scope(&self, name: &str) -> Option<Scope> {
+        match name {
+            "all" => Some(Scope::All),
+            "default" => Some(Scope::Default),
+            name => self.by_name(name.replace('/', ".").as_bytes()).map(Scope::Interface),
+        }
+    }
+
+    fn scope_name(&self, scope: Scope) -> String {
+        match scope {
+            Scope::All => "all".to_owned(),
+            Scope::Default => "default".to_owned(),
+            Scope::Interface(number) => self[number].name.replace('.', "/"),
+        }
+    }
 }
 
 #[cfg(test)]

@@ -58,18 +58,6 @@ impl LinkPort {
     }
 }
 
-impl Stack {
-    /// The number of the interface at a link's end.
-    pub fn link_interface(&self, link: usize) -> usize {
-        self.first_link + link
-    }
-
-    /// True if an address stands for all stations on the link of an interface.
-    pub(crate) fn is_broadcast_on(&self, interface: usize, ip: Ipv4Addr) -> bool {
-        ip.is_broadcast() || self.broadcast_on(interface, ip).is_some()
-    }
-}
-
 /// The hardware address of an IPv4 multicast group (RFC 1112, section 6.4).
 fn group_address(group: Ipv4Addr) -> Address {
     let [_, b, c, d] = group.octets();
@@ -103,7 +91,7 @@ impl Stack {
         };
         let (to, packet) = if next.is_multicast() {
             (group_address(next), packet)
-        } else if self.is_broadcast_on(interface, next) {
+        } else if self.interfaces.is_broadcast_on(interface, next) {
             (Address::BROADCAST, packet)
         } else if !self.interfaces[interface].asks_neighbours() {
             let known = self.neighbours.get(interface, next).and_then(|known| known.address);
@@ -182,7 +170,7 @@ impl Stack {
             self.set_timer6();
         }
         for link in 0..self.links.len() {
-            let interface = self.link_interface(link);
+            let interface = self.interfaces.at_link(link);
             let port = &mut self.links[link];
             let next = port.nic.next_event();
             self.timers.set(&mut port.timer, next, StackTimer::Interface(interface));
@@ -192,7 +180,7 @@ impl Stack {
     }
 
     fn flush_link(&mut self, link: usize) {
-        let (now, interface) = (self.clock.now(), self.link_interface(link));
+        let (now, interface) = (self.clock.now(), self.interfaces.at_link(link));
         while let Some((at, event)) = self.links[link].nic.poll(now) {
             match event {
                 NicEvent::Transmit { mut packet, departs } => {
@@ -221,7 +209,7 @@ impl Stack {
     /// A frame has come in by a link.
     #[inline(never)]
     pub fn frame_arrived(&mut self, link: usize, packet: Packet) {
-        let interface = self.link_interface(link);
+        let interface = self.interfaces.at_link(link);
         let nic = &mut self.links[link].nic;
         if self.is_down {
             return nic.count_drop(DropReason::HostDown);
@@ -279,16 +267,16 @@ impl Stack {
     /// A link loses its carrier, and with it its neighbours, or finds it. To be followed by
     /// [`flush_network`](Self::flush_network).
     pub fn set_carrier(&mut self, link: usize, carrier: bool) {
-        let interface = self.link_interface(link);
+        let interface = self.interfaces.at_link(link);
         self.config.links[link].carrier = carrier;
         self.links[link].nic.set_carrier(self.clock.now(), carrier);
         self.interfaces[interface].carrier = carrier;
-        for vlan in self.vlans_of(interface) {
+        for vlan in self.interfaces.vlans_of(interface) {
             self.interfaces[vlan].carrier = carrier;
         }
         self.log_carrier(interface);
         if !self.is_down && !carrier {
-            for number in std::iter::once(interface).chain(self.vlans_of(interface)) {
+            for number in std::iter::once(interface).chain(self.interfaces.vlans_of(interface)) {
                 self.neighbours.flush(number, false);
                 self.v6.neighbours.flush(number, false);
                 self.flush_nexthops(number);

@@ -256,10 +256,6 @@ impl Interface {
 }
 
 impl Stack {
-    /// The MTU of an interface.
-    pub fn mtu(&self, interface: usize) -> usize {
-        self.interfaces[interface].mtu
-    }
     /// Packets that wait to leave an interface.
     pub fn queue_len(&self, interface: usize) -> usize {
         match self.interfaces[interface].attachment {

@@ -135,7 +135,7 @@ impl Stack {
     /// A socket gets `bytes` of a packet, if there is room.
     pub fn ip_socket_enqueue(&mut self, key: SocketKey, bytes: Vec<u8>, inbound: &Inbound) {
         let arrived = self.clock.now();
-        let own = self.own_address(inbound.interface, inbound.header.dst);
+        let own = self.interfaces.own_address(inbound.interface, inbound.header.dst);
         let room = self.socket(key).options.receive_buffer;
         let end = self.ip_socket(key);
         if end.queued_charge > room {

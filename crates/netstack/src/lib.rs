@@ -73,6 +73,7 @@ pub mod family;
 pub mod filter;
 mod footprint;
 pub mod interface;
+pub mod interfaces;
 pub mod ip;
 pub mod ip_socket;
 pub mod keyed;
@@ -120,7 +121,7 @@ pub use timer::{TimerId, TimerQueue};
 pub use timers::StackTimer;
 pub use v6::InitialRoute6;
 
-use belljar_base::{Inbox, Map, Stream};
+use belljar_base::{Inbox, Stream};
 use belljar_net::icmp_limit::IcmpLimit;
 use belljar_net::igmp::Igmp;
 use belljar_net::neighbour::Neighbours;
@@ -131,6 +132,7 @@ use captured::Captured;
 use clock::Clock;
 use ethernet::LinkPort;
 use interface::{Attachment, Ethernet, Interface, Loopback};
+use interfaces::Interfaces;
 use ip::fragment::Reassembly;
 use keyed::Keyed;
 use siphasher::sip::SipHasher13;
@@ -242,15 +244,11 @@ pub struct Stack {
     /// Number of raw sockets: without any no packet asks for them.
     pub raw_sockets: usize,
     /// All sockets, those without an open file included.
-    pub sockets: Keyed<Socket>,
-    /// All interfaces by number, `lo` first.
-    pub interfaces: Vec<Interface>,
-    /// Attributes of IPv4 addresses that were given some, by interface and address.
-    address_attributes: Map<(usize, belljar_net::InterfaceAddress), own_addresses::AddressAttributes>,
+    pub sockets: Slab<Socket>,
+    /// Its interfaces.
+    pub interfaces: Interfaces,
     /// The queues before links, by their number.
     pub links: Vec<LinkPort>,
-    /// Counters of the interfaces that the administrator has made.
-    virtual_counters: Map<usize, tun::TunCounters>,
     /// Programs' ends of interfaces.
     pub tuns: Keyed<tun::Tun>,
     /// Number of observers of the packets that pass its interfaces.
@@ -289,8 +287,6 @@ pub struct Stack {
     pub next_serial: u32,
     /// Its number among the stacks of its owner: see [`networks`].
     pub number: u32,
-    /// The number of the first interface at a link.
-    first_link: usize,
     /// Hardware addresses of TAP interfaces.
     pub tun_addresses: Stream,
     /// Neighbours on the links, by hardware address.
@@ -367,16 +363,14 @@ impl Stack {
             has_pairs: false,
             eth0: Ethernet::new(Nic::new(&config.nic)),
             links: config.links.iter().map(LinkPort::new).collect(),
-            first_link,
-            virtual_counters: Map::new(),
-            tuns: Keyed::default(),
+            tuns: Slab::new(),
             taken_over: VecDeque::new(),
             tun_addresses: stream("tun-mac"),
             neighbours: Neighbours::new(&mut stream("neighbours")),
             neighbour_timer: None,
             arrived_as_one: true,
             service: config.resolver.as_ref().filter(|_| !config.on_graph).map(|r| r.zone.address),
-            interfaces,
+            interfaces: Interfaces::new(interfaces, first_link),
             routes,
             policy: Policy::default(),
             v6: v6::Ipv6::new(&config),
@@ -404,7 +398,6 @@ impl Stack {
             redirects: ip::redirect::Redirects::default(),
             lifetimes: lifetimes::Lifetimes::default(),
             nexthops: nexthops::NextHops::default(),
-            address_attributes: Map::new(),
             lingering: None,
             counters: StackCounters::default(),
             route_log: String::new(),
@@ -446,11 +439,13 @@ impl Stack {
     pub fn add_connected(&mut self, number: usize) {
         for own in self.interfaces[number].addresses.clone() {
             let route = Route { source: Some(own.ip), ..Route::by(number, None, protocol::KERNEL) };
-            let (network, given) =
-                (self.address_network(number, &own), self.address_attributes(number, &own));
+            let (network, given) = (
+                self.interfaces.address_network(number, &own),
+                self.interfaces.address_attributes(number, &own),
+            );
             let connected = !given.no_prefix_route
                 && (own.len < 32 || given.peer.is_some())
-                && self.primary_of(number, &own) == own;
+                && self.interfaces.primary_of(number, &own) == own;
             if connected && self.routes.get(network, given.metric).is_none() {
                 self.routes.insert(network, given.metric, route);
             }

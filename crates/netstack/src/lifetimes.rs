@@ -96,7 +96,7 @@ impl Stack {
         for ((interface, ip), entry) in due {
             if entry.lifetime.valid <= now {
                 self.lifetimes.addresses.remove(&(interface, ip));
-                if self.has_address(interface, ip) {
+                if self.interfaces.has_address(interface, ip) {
                     self.effects.push(Effect::AddressExpired(interface, ip));
                 }
                 continue;
@@ -113,14 +113,6 @@ impl Stack {
             }
         }
         self.set_lifetime_timer();
-    }
-
-    fn has_address(&self, interface: usize, ip: IpAddr) -> bool {
-        let interface = &self.interfaces[interface];
-        match ip {
-            IpAddr::V4(ip) => interface.addresses.iter().any(|own| own.ip == ip),
-            IpAddr::V6(ip) => interface.addresses6.iter().any(|own| own.ip == ip),
-        }
     }
 
     /// Makes a temporary address of a network, within the lifetime of the address that a router's announcement has made there.

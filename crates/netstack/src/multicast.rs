@@ -6,7 +6,7 @@ use super::{LO, Stack, interface_index};
 use crate::SocketKey;
 use crate::StackTimer;
 use crate::ip::Onward;
-use belljar_linux_abi::{Errno, c};
+use belljar_linux_abi::Errno;
 use belljar_net::Packet;
 use belljar_net::igmp::{IgmpMessage, SourceFilter};
 use belljar_wire::checksum;
@@ -64,21 +64,12 @@ impl Stack {
     /// the one that the group is routed by.
     pub fn multicast_interface(&self, index: u32, own: Ipv4Addr, group: Ipv4Addr) -> Result<usize, Errno> {
         if index != 0 {
-            return self.interface_by_index(index).ok_or(Errno::ENODEV);
+            return self.interfaces.by_index(index).ok_or(Errno::ENODEV);
         }
         if !own.is_unspecified() {
-            return self.interface_of(own).ok_or(Errno::ENODEV);
+            return self.interfaces.with_address(own).ok_or(Errno::ENODEV);
         }
         self.route(group.into(), None, None).map(|route| route.interface).map_err(|_| Errno::ENODEV)
-    }
-    /// The host's own address that stands for a destination of many.
-    pub fn own_address(&self, interface: usize, destination: IpAddr) -> IpAddr {
-        match destination {
-            IpAddr::V4(v4) if self.is_multipoint(destination) => {
-                self.source_on(interface, Some(v4), c::RT_SCOPE_LINK).unwrap_or(Ipv4Addr::UNSPECIFIED).into()
-            }
-            _ => destination,
-        }
     }
 }
 

@@ -4,7 +4,7 @@
 //! network stands before it: it has no route of its own to that network, and goes with the primary one unless `promote_secondaries`
 //! makes it the next. So the flag follows from the order, and only what cannot be told from an address is kept beside the list.
 
-use crate::Stack;
+use crate::interfaces::Interfaces;
 use belljar_linux_abi::c;
 use belljar_net::{InterfaceAddress, Prefix};
 use std::net::Ipv4Addr;
@@ -37,7 +37,7 @@ pub enum AddressConflict {
     Scope,
 }
 
-impl Stack {
+impl Interfaces {
     /// The attributes of an address; those of one that nobody has given any are the usual ones.
     pub fn address_attributes(&self, number: usize, own: &InterfaceAddress) -> AddressAttributes {
         if let Some(given) = self.address_attributes.get(&(number, *own)) {
@@ -64,7 +64,7 @@ impl Stack {
     pub fn primary_of(&self, number: usize, own: &InterfaceAddress) -> InterfaceAddress {
         let network = self.address_network(number, own);
         let same = |other: &&InterfaceAddress| self.address_network(number, other) == network;
-        self.interfaces[number].addresses.iter().find(same).copied().unwrap_or(*own)
+        self[number].addresses.iter().find(same).copied().unwrap_or(*own)
     }
 
     /// The addresses that stand for all stations of an address's network: the one that was given with it, and that of the network
@@ -89,7 +89,7 @@ impl Stack {
             true => own.network().broadcast() == Some(ip),
             false => self.broadcasts(number, own).any(|all| all == ip),
         };
-        let own = self.interfaces[number].addresses.iter().find(of)?;
+        let own = self[number].addresses.iter().find(of)?;
         Some(self.primary_of(number, own).ip)
     }
 
@@ -99,7 +99,7 @@ impl Stack {
             .address_attributes
             .iter()
             .filter(|(_, given)| given.broadcast == Some(ip) && !ip.is_broadcast());
-        let usable = |number: &usize| self.interfaces[*number].up && self.interfaces[*number].is_link();
+        let usable = |number: &usize| self[*number].up && self[*number].is_link();
         given.map(|((number, _), _)| *number).find(usable)
     }
 
@@ -109,7 +109,7 @@ impl Stack {
             return Vec::new();
         }
         let network = self.address_network(number, own);
-        let own_addresses = self.interfaces[number].addresses.iter();
+        let own_addresses = self[number].addresses.iter();
         own_addresses
             .filter(|other| *other != own && self.address_network(number, other) == network)
             .copied()
@@ -128,7 +128,7 @@ impl Stack {
         let network = peer.unwrap_or(own).network();
         let scope = attributes.as_ref().map_or_else(|| self.scope_of(number, &own), |given| given.scope);
         let (mut place, mut secondary) = (0, false);
-        let list = &self.interfaces[number].addresses;
+        let list = &self[number].addresses;
         for (at, other) in list.iter().enumerate() {
             let of_other = self.scope_of(number, other);
             if scope <= of_other && self.primary_of(number, other) == *other {
@@ -145,7 +145,7 @@ impl Stack {
             }
         }
         let place = if secondary { list.len() } else { place };
-        self.interfaces[number].addresses.insert(place, own);
+        self[number].addresses.insert(place, own);
         if let Some(given) = attributes {
             self.address_attributes.insert((number, own), given);
         }
@@ -176,7 +176,7 @@ impl Stack {
     /// Takes an address away. A secondary one that becomes primary by that is told, and moves up behind the other primary ones.
     pub fn remove_address(&mut self, number: usize, own: &InterfaceAddress) -> Option<InterfaceAddress> {
         let next = self.secondaries_of(number, own).first().copied();
-        self.interfaces[number].addresses.retain(|other| other != own && Some(*other) != next);
+        self[number].addresses.retain(|other| other != own && Some(*other) != next);
         self.address_attributes.remove(&(number, *own));
         let next = next?;
         // Those that remain secondary stand behind it.
@@ -184,14 +184,14 @@ impl Stack {
         let other = |own: &InterfaceAddress| {
             self.address_network(number, own) != network && self.primary_of(number, own) == *own
         };
-        let last = self.interfaces[number].addresses.iter().rposition(other);
-        self.interfaces[number].addresses.insert(last.map_or(0, |last| last + 1), next);
+        let last = self[number].addresses.iter().rposition(other);
+        self[number].addresses.insert(last.map_or(0, |last| last + 1), next);
         Some(next)
     }
 
     /// An interface is no more: neither are its addresses.
     pub fn forget_addresses(&mut self, number: usize) {
-        self.interfaces[number].addresses.clear();
+        self[number].addresses.clear();
         self.address_attributes.retain(|(interface, _), _| *interface != number);
     }
 }
@@ -211,24 +211,24 @@ mod tests {
     fn primary_addresses_stand_first_and_the_next_one_moves_up() {
         let mut stack = stack();
         for text in ["10.0.0.1/24", "10.0.0.2/24", "10.0.0.3/24", "10.0.0.9/25", "10.0.0.10/25"] {
-            stack.add_address(ETH0, own(text), None).unwrap();
+            stack.interfaces.add_address(ETH0, own(text), None).unwrap();
         }
         let shown = |stack: &crate::Stack| {
             let list = stack.interfaces[ETH0].addresses.iter().filter(|own| own.ip.octets()[0] == 10);
             list.map(|own| {
-                let kind = if stack.primary_of(ETH0, own) == *own { "" } else { "s" };
+                let kind = if stack.interfaces.primary_of(ETH0, own) == *own { "" } else { "s" };
                 format!("{}{kind}", own.ip.octets()[3])
             })
             .collect::<Vec<_>>()
             .join(" ")
         };
         assert_eq!(shown(&stack), "1 9 2s 3s 10s");
-        assert_eq!(stack.remove_address(ETH0, &own("10.0.0.1/24")), Some(own("10.0.0.2/24")));
+        assert_eq!(stack.interfaces.remove_address(ETH0, &own("10.0.0.1/24")), Some(own("10.0.0.2/24")));
         assert_eq!(shown(&stack), "9 2 3s 10s");
-        assert!(stack.add_address(ETH0, own("10.0.0.2/24"), None).is_err());
-        assert_eq!(stack.remove_address(ETH0, &own("10.0.0.3/24")), None);
+        assert!(stack.interfaces.add_address(ETH0, own("10.0.0.2/24"), None).is_err());
+        assert_eq!(stack.interfaces.remove_address(ETH0, &own("10.0.0.3/24")), None);
         assert_eq!(shown(&stack), "9 2 10s");
-        assert!(stack.add_address(ETH0, own("10.0.0.9/25"), None).is_err());
+        assert!(stack.interfaces.add_address(ETH0, own("10.0.0.9/25"), None).is_err());
     }
 
     #[test]
@@ -236,10 +236,10 @@ mod tests {
         let mut stack = stack();
         let given = AddressAttributes {
             no_prefix_route: true,
-            ..stack.address_attributes(ETH0, &own("10.9.0.1/24"))
+            ..stack.interfaces.address_attributes(ETH0, &own("10.9.0.1/24"))
         };
-        stack.add_address(ETH0, own("10.9.0.1/24"), Some(given)).unwrap();
-        stack.add_address(ETH0, own("10.9.0.2/24"), None).unwrap();
+        stack.interfaces.add_address(ETH0, own("10.9.0.1/24"), Some(given)).unwrap();
+        stack.interfaces.add_address(ETH0, own("10.9.0.2/24"), None).unwrap();
         stack.add_connected(ETH0);
         assert!(stack.routes.get(own("10.9.0.1/24").network(), 0).is_none());
     }

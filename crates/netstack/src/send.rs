@@ -59,7 +59,7 @@ impl Stack {
     /// Checks the source and the interface that a datagram is given by control messages: `ENODEV` for an interface that is not
     /// there; for a source that is not this host's, `ENETUNREACH` or `EINVAL` (`ip_route_output_key`, `ip6_datagram_send_ctl`).
     pub fn check_given(&self, key: SocketKey, to: IpAddr, options: &SendOptions) -> Result<(), Errno> {
-        let device = options.interface.map(|index| self.interface_by_index(index).ok_or(Errno::ENODEV));
+        let device = options.interface.map(|index| self.interfaces.by_index(index).ok_or(Errno::ENODEV));
         let free = self.sockets[key.0].ip_options().is_some_and(|ip| ip.free_bind);
         match options.source {
             Some(IpAddr::V4(v4)) if v4.is_multicast() || v4.is_broadcast() => return Err(Errno::EINVAL),
@@ -137,7 +137,7 @@ impl Stack {
     pub fn sending_mtu(&self, key: SocketKey, route: &ResolvedRoute) -> usize {
         let ignores = self.sockets[key.0].ip_options().is_some_and(|ip| !heeds_routers(ip.mtu_discover));
         match route.destination {
-            IpAddr::V4(_) if ignores => self.mtu(route.interface),
+            IpAddr::V4(_) if ignores => self.interfaces.mtu(route.interface),
             _ => self.path_mtu(route, self.clock.now()),
         }
     }

@@ -1,7 +1,8 @@
 //! Frames as packet sockets are shown them: interfaces that carry no Ethernet have headers made up.
 
+use crate::PacketDirection;
 use crate::interface::Attachment;
-use crate::{PacketDirection, Stack};
+use crate::interfaces::Interfaces;
 use belljar_wire::ethernet::{HEADER_LEN, ethertype};
 use std::net::Ipv4Addr;
 
@@ -11,7 +12,7 @@ pub fn graph_mac(station: Ipv4Addr) -> [u8; 6] {
     [0x02, 0x42, a, b, c, d]
 }
 
-impl Stack {
+impl Interfaces {
     /// The header of a frame that passes an interface, made up where it has none, and what follows it; `None` if it is too short.
     pub fn frame_parts<'a>(
         &self,
@@ -19,7 +20,7 @@ impl Stack {
         bytes: &'a [u8],
         direction: PacketDirection,
     ) -> Option<([u8; HEADER_LEN], &'a [u8])> {
-        let interface = &self.interfaces[interface];
+        let interface = &self[interface];
         if interface.is_link() {
             return bytes.split_first_chunk().map(|(header, payload)| (*header, payload));
         }

@@ -3,6 +3,7 @@
 use super::Effect;
 use super::PacketDirection;
 use crate::Stack;
+use crate::interfaces::Interfaces;
 use crate::readiness::{EPOLLERR, READABLE, WRITABLE};
 use belljar_linux_abi::Errno;
 use belljar_net::Packet;
@@ -82,14 +83,6 @@ impl Stack {
         })
     }
 
-    /// A name that no interface has, for one that `TUNSETIFF` makes with these flags.
-    pub fn free_tun_name(&self, flags: u16) -> String {
-        let stem = if flags & flag::TAP != 0 { "tap" } else { "tun" };
-        let taken = |n: &u32| self.interface_by_name(format!("{stem}{n}").as_bytes()).is_some();
-        let n = (0..).find(|n| !taken(n)).unwrap_or(0);
-        format!("{stem}{n}")
-    }
-
     /// Hands a packet (of a TAP interface a frame) to the program; false if it is lost.
     #[inline(never)]
     pub fn tun_output(&mut self, n: usize, mut packet: Packet) -> bool {
@@ -133,5 +126,15 @@ impl Stack {
             self.ip_input(interface, packet);
         }
         Ok(())
+    }
+}
+
+impl Interfaces {
+    /// A name that no interface has, for one that `TUNSETIFF` makes with these flags.
+    pub fn free_tun_name(&self, flags: u16) -> String {
+        let stem = if flags & flag::TAP != 0 { "tap" } else { "tun" };
+        let taken = |n: &u32| self.by_name(format!("{stem}{n}").as_bytes()).is_some();
+        let n = (0..).find(|n| !taken(n)).unwrap_or(0);
+        format!("{stem}{n}")
     }
 }

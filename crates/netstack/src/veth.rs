@@ -49,7 +49,7 @@ impl Stack {
         }
         self.clock.work_on_packet(frame.len());
         self.seen(self.clock.now(), interface, &mut frame, PacketDirection::Out);
-        self.count_virtual(interface, frame.len(), PacketDirection::Out);
+        self.interfaces.count_virtual(interface, frame.len(), PacketDirection::Out);
         let (cookie, len, checksum, mark) = (frame.cookie(), frame.len(), frame.checksum(), frame.mark());
         if cookie != 0 {
             self.take_over(cookie, len);
@@ -79,7 +79,7 @@ impl Stack {
             let there = &self.interfaces[interface];
             if there.up && matches!(there.attachment, Attachment::Veth { .. }) {
                 self.clock.work_on_packet(frame.len());
-                self.count_virtual(interface, frame.len(), PacketDirection::In);
+                self.interfaces.count_virtual(interface, frame.len(), PacketDirection::In);
                 self.frame_input(interface, frame);
             }
         }

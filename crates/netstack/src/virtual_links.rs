@@ -2,6 +2,7 @@
 //! interfaces that carry frames.
 
 use crate::interface::{Attachment, Interface};
+use crate::interfaces::Interfaces;
 use crate::tun::TunCounters;
 use crate::{PacketDirection, Stack};
 use belljar_net::Packet;
@@ -49,39 +50,10 @@ impl Stack {
         mac
     }
 
-    /// The VLANs of an interface, by number.
-    pub fn vlans_of(&self, interface: usize) -> Vec<usize> {
-        let all = self.interfaces.iter().enumerate();
-        all.filter(
-            |(_, other)| matches!(other.attachment, Attachment::Vlan { below, .. } if below == interface),
-        )
-        .map(|(number, _)| number)
-        .collect()
-    }
-
-    /// The VLAN of an interface with this number.
-    pub fn vlan(&self, below: usize, id: u16) -> Option<usize> {
-        self.interfaces.iter().position(|other| other.attachment == Attachment::Vlan { below, id })
-    }
-
-    /// What has passed an interface that the administrator has made.
-    pub fn virtual_counters(&self, interface: usize) -> TunCounters {
-        self.virtual_counters.get(&interface).copied().unwrap_or_default()
-    }
-
-    pub(crate) fn count_virtual(&mut self, interface: usize, len: usize, direction: PacketDirection) {
-        let counters = self.virtual_counters.entry(interface).or_default();
-        let (packets, octets) = match direction {
-            PacketDirection::In => &mut counters.received,
-            PacketDirection::Out => &mut counters.sent,
-        };
-        (*packets, *octets) = (*packets + 1, *octets + len as u64);
-    }
-
     /// A dummy is given a packet, or a frame: it is sent, and nobody receives it.
     #[inline(never)]
     pub(crate) fn dummy_output(&mut self, interface: usize, packet: Packet) -> bool {
-        self.count_virtual(interface, packet.len(), PacketDirection::Out);
+        self.interfaces.count_virtual(interface, packet.len(), PacketDirection::Out);
         let (cookie, len) = (packet.cookie(), packet.len());
         if cookie != 0 {
             self.taken_over.push_back((cookie, len));
@@ -97,7 +69,7 @@ impl Stack {
             return false;
         }
         self.seen(self.clock.now(), interface, &mut frame, PacketDirection::Out);
-        self.count_virtual(interface, frame.len(), PacketDirection::Out);
+        self.interfaces.count_virtual(interface, frame.len(), PacketDirection::Out);
         let (cookie, checksum, mark) = (frame.cookie(), frame.checksum(), frame.mark());
         let mut bytes = frame.into_bytes();
         let [a, b] = TAGGED.to_be_bytes();
@@ -112,14 +84,45 @@ impl Stack {
         let (checksum, mark) = (frame.checksum(), frame.mark());
         let mut bytes = frame.into_bytes();
         let tag = bytes.get(HEADER_LEN..HEADER_LEN + 2).map(|tag| u16::from_be_bytes([tag[0], tag[1]]));
-        let vlan = tag.and_then(|tag| self.vlan(below, tag & VLAN_ID));
+        let vlan = tag.and_then(|tag| self.interfaces.vlan(below, tag & VLAN_ID));
         match vlan.filter(|vlan| self.interfaces[*vlan].up && bytes.len() >= HEADER_LEN + TAG_LEN) {
             None => self.recycle_buffer(bytes),
             Some(vlan) => {
                 bytes.drain(HEADER_LEN - 2..HEADER_LEN - 2 + TAG_LEN);
-                self.count_virtual(vlan, bytes.len(), PacketDirection::In);
+                self.interfaces.count_virtual(vlan, bytes.len(), PacketDirection::In);
                 self.frame_input(vlan, Packet::new(bytes).with_checksum(checksum).with_mark(mark));
             }
         }
+    }
+}
+
+impl Interfaces {
+    /// The VLANs of an interface, by number.
+    pub fn vlans_of(&self, interface: usize) -> Vec<usize> {
+        let all = self.iter().enumerate();
+        all.filter(
+            |(_, other)| matches!(other.attachment, Attachment::Vlan { below, .. } if below == interface),
+        )
+        .map(|(number, _)| number)
+        .collect()
+    }
+
+    /// The VLAN of an interface with this number.
+    pub fn vlan(&self, below: usize, id: u16) -> Option<usize> {
+        self.iter().position(|other| other.attachment == Attachment::Vlan { below, id })
+    }
+
+    /// What has passed an interface that the administrator has made.
+    pub fn virtual_counters(&self, interface: usize) -> TunCounters {
+        self.counters.get(&interface).copied().unwrap_or_default()
+    }
+
+    pub(crate) fn count_virtual(&mut self, interface: usize, len: usize, direction: PacketDirection) {
+        let counters = self.counters.entry(interface).or_default();
+        let (packets, octets) = match direction {
+            PacketDirection::In => &mut counters.received,
+            PacketDirection::Out => &mut counters.sent,
+        };
+        (*packets, *octets) = (*packets + 1, *octets + len as u64);
     }
 }

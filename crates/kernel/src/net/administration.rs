@@ -70,7 +70,8 @@ impl Listeners for HostListeners<'_> {
         Ok(number)
     }
     fn has_interface(&self, network: u32, name: &str) -> bool {
-        self.other(network).is_some_and(|stack| stack.interface_by_name(name.as_bytes()).is_some())
+        let stack = self.networks.resting(network);
+        stack.is_some_and(|stack| stack.interfaces.by_name(name.as_bytes()).is_some())
     }
     fn warn(&mut self, text: String) {
         *self.warnings.entry(text).or_default() += 1;

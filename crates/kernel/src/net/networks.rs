@@ -164,9 +164,8 @@ impl Host {
             if self.network_is_used(number) {
                 continue;
             }
-            self.end_turn();
-            let Some(stack) = self.networks.further.remove(&number) else { continue };
-            for interface in &stack.interfaces {
+            let Some(stack) = self.networks.others.remove(&number) else { continue };
+            for interface in stack.interfaces.iter() {
                 if let Attachment::Veth { network, peer } = interface.attachment
                     && network != number
                 {

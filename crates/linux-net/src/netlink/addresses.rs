@@ -86,10 +86,10 @@ impl Admin<'_> {
         to: To,
     ) -> Vec<u8> {
         let (sequence, flags, port) = to;
-        let given = self.net.address_attributes(number, own);
+        let given = self.net.interfaces.address_attributes(number, own);
         let (stage, cache) = self.stage(number, own.ip.into(), None);
         let mut state = u32::from(stage);
-        if self.net.primary_of(number, own) != *own {
+        if self.net.interfaces.primary_of(number, own) != *own {
             state |= u32::from(IFA_F_SECONDARY);
         }
         if given.no_prefix_route {
@@ -146,7 +146,7 @@ impl Admin<'_> {
             self.warn(format!("rtnetlink: {name} of addresses is accepted without effect"));
         }
         if i32::from(request.body.first().copied().unwrap_or(0)) == c::AF_INET6 {
-            let number = self.net.interface_by_index(request.word(4)?).ok_or(Errno::ENODEV)?;
+            let number = self.net.interfaces.by_index(request.word(4)?).ok_or(Errno::ENODEV)?;
             return self.add_address6(request, number);
         }
         let (number, own, given) = self.address_given(request)?;
@@ -182,7 +182,7 @@ impl Admin<'_> {
             None => Ok(None),
         };
         let ip = v4(c::IFA_LOCAL)?.ok_or(refusal(Errno::EINVAL, "ipv4: Local address is not supplied"))?;
-        let number = self.net.interface_by_index(request.word(4)?);
+        let number = self.net.interfaces.by_index(request.word(4)?);
         let number = number.ok_or(refusal(Errno::ENODEV, "ipv4: Device not found"))?;
         let peer = v4(c::IFA_ADDRESS)?.filter(|peer| *peer != ip).map(|ip| InterfaceAddress { ip, len });
         let flags = flags_given(request)?;
@@ -272,10 +272,10 @@ impl Admin<'_> {
     /// Handles `ip addr del`: deletes the address and the routes with it as their source.
     pub(crate) fn remove_address(&mut self, request: &Request<'_>) -> Result<(), Refusal> {
         if i32::from(request.body.first().copied().unwrap_or(0)) == c::AF_INET6 {
-            let number = self.net.interface_by_index(request.word(4)?).ok_or(Errno::ENODEV)?;
+            let number = self.net.interfaces.by_index(request.word(4)?).ok_or(Errno::ENODEV)?;
             return self.remove_address6(request, number);
         }
-        let number = self.net.interface_by_index(request.word(4)?);
+        let number = self.net.interfaces.by_index(request.word(4)?);
         let number = number.ok_or(refusal(Errno::ENODEV, "ipv4: Device not found"))?;
         let own = self.address_to_remove(request, number)?;
         let own = own.ok_or(refusal(Errno::EADDRNOTAVAIL, "ipv4: Address not found"))?;
@@ -294,7 +294,7 @@ impl Admin<'_> {
         let label = request.attribute(IFADDRMSG, c::IFA_LABEL);
         let label = label.map(|label| label.strip_suffix(&[0]).unwrap_or(label));
         let like = |own: &&InterfaceAddress| {
-            let given = self.net.address_attributes(number, own);
+            let given = self.net.interfaces.address_attributes(number, own);
             let name = given.label.as_deref().unwrap_or(&self.net.interfaces[number].name).as_bytes();
             let far = given.peer.unwrap_or(**own);
             local.is_none_or(|ip| ip == IpAddr::V4(own.ip))

@@ -131,7 +131,7 @@ pub(super) fn next_hop<A: Announced>(
         debug_assert_eq!(gateway6, Some(router));
         return Ok(NextHop { interface, gateway: None, gateway6, on_link });
     }
-    let device = device.map(|index| net.interface_by_index(index).ok_or(Errno::ENODEV)).transpose()?;
+    let device = device.map(|index| net.interfaces.by_index(index).ok_or(Errno::ENODEV)).transpose()?;
     let gateway = match gateway {
         None => None,
         Some(ip) => Some(A::of(ip).ok_or(Errno::EINVAL)?),

@@ -52,8 +52,8 @@ impl Admin<'_> {
             &name[..end]
         });
         let found = match name {
-            Some(name) if index == 0 => self.net.interface_by_name(name),
-            _ => self.net.interface_by_index(index),
+            Some(name) if index == 0 => self.net.interfaces.by_name(name),
+            _ => self.net.interfaces.by_index(index),
         };
         found.ok_or(Errno::ENODEV)
     }

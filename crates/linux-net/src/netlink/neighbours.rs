@@ -182,7 +182,7 @@ impl Admin<'_> {
     }
 
     fn neighbour_named(&self, request: &Request<'_>) -> Result<(usize, IpAddr), Errno> {
-        let interface = self.net.interface_by_index(request.word(4)?).ok_or(Errno::ENODEV)?;
+        let interface = self.net.interfaces.by_index(request.word(4)?).ok_or(Errno::ENODEV)?;
         let ip = parse_ip(request.attribute(NDMSG, NDA_DST).ok_or(Errno::EINVAL)?)?;
         if self.net.interfaces[interface].is_link() { Ok((interface, ip)) } else { Err(Errno::EINVAL) }
     }

@@ -41,7 +41,7 @@ impl Admin<'_> {
     pub(super) fn check_free(&self, name: &str, network: Option<u32>) -> Result<(), Errno> {
         let taken = match network {
             Some(network) => self.listeners.has_interface(network, name),
-            None => self.net.interface_by_name(name.as_bytes()).is_some(),
+            None => self.net.interfaces.by_name(name.as_bytes()).is_some(),
         };
         if taken { Err(Errno::EEXIST) } else { Ok(()) }
     }

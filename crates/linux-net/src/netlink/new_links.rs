@@ -70,7 +70,7 @@ pub(super) fn checked_name(name: &str) -> Result<(), Errno> {
 impl Admin<'_> {
     /// Unused interface name of a stem and a number.
     pub(super) fn free_name(&self, stem: &str) -> String {
-        let free = |n: &u32| self.net.interface_by_name(format!("{stem}{n}").as_bytes()).is_none();
+        let free = |n: &u32| self.net.interfaces.by_name(format!("{stem}{n}").as_bytes()).is_none();
         format!("{stem}{}", (0..).find(free).unwrap_or(0))
     }
 
@@ -146,7 +146,7 @@ impl Admin<'_> {
         let below = request.number(IFINFOMSG, IFLA_LINK)?;
         let below = below.ok_or(refusal(Errno::EINVAL, "link not specified"))?;
         let below =
-            self.net.interface_by_index(below).ok_or(refusal(Errno::ENODEV, "link does not exist"))?;
+            self.net.interfaces.by_index(below).ok_or(refusal(Errno::ENODEV, "link does not exist"))?;
         if !self.net.interfaces[below].is_link() {
             return Err(refusal(Errno::EOPNOTSUPP, "VLANs not supported on device"));
         }
@@ -158,7 +158,7 @@ impl Admin<'_> {
             let Attachment::Vlan { below, .. } = self.net.interfaces[at].attachment else { break };
             at = below;
         }
-        match self.net.vlan(below, id) {
+        match self.net.interfaces.vlan(below, id) {
             Some(_) => Err(refusal(Errno::EEXIST, "VLAN device already exists")),
             None => Ok((below, id)),
         }
@@ -172,7 +172,7 @@ impl Admin<'_> {
                 let mut all = vec![number];
                 let mut next = 0;
                 while let Some(below) = all.get(next) {
-                    all.extend(self.net.vlans_of(*below));
+                    all.extend(self.net.interfaces.vlans_of(*below));
                     next += 1;
                 }
                 all.into_iter().rev().for_each(|each| self.remove_interface(each));

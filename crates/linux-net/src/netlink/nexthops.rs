@@ -160,7 +160,7 @@ impl Admin<'_> {
         let Some(index) = device else {
             return invalid("Device attribute required for non-blackhole and non-fdb nexthops");
         };
-        let number = match self.net.interface_by_index(index) {
+        let number = match self.net.interfaces.by_index(index) {
             Some(number) => number,
             None => return invalid("Invalid device index"),
         };

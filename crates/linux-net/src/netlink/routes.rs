@@ -386,7 +386,7 @@ fn local_routes(net: &Stack, to: To) -> Vec<Vec<u8>> {
     for (number, interface) in net.interfaces.iter().enumerate().filter(|(_, i)| i.up) {
         let mut told = Vec::new();
         for own in &interface.addresses {
-            let primary = net.primary_of(number, own);
+            let primary = net.interfaces.primary_of(number, own);
             let mut add = |ip: Ipv4Addr, len, kind, scope| {
                 let header = [c::AF_INET as u8, len, 0, 0, c::RT_TABLE_LOCAL, KERNEL, scope, kind];
                 let message = local_message(&header, ip.into(), number, to);
@@ -396,7 +396,7 @@ fn local_routes(net: &Stack, to: To) -> Vec<Vec<u8>> {
                 add(own.network().address(), own.len, c::RTN_LOCAL, c::RT_SCOPE_HOST);
             }
             add(own.ip, 32, c::RTN_LOCAL, c::RT_SCOPE_HOST);
-            for broadcast in net.broadcasts(number, own) {
+            for broadcast in net.interfaces.broadcasts(number, own) {
                 if !told.contains(&broadcast) {
                     add(broadcast, 32, c::RTN_BROADCAST, c::RT_SCOPE_LINK);
                     told.push(broadcast);

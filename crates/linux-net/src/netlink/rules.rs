@@ -88,7 +88,7 @@ impl Admin<'_> {
         };
         let mut how = if rule.inverted { INVERT } else { 0 };
         let missing = |name: &Option<Arc<str>>| {
-            name.as_ref().is_some_and(|name| self.net.interface_by_name(name.as_bytes()).is_none())
+            name.as_ref().is_some_and(|name| self.net.interfaces.by_name(name.as_bytes()).is_none())
         };
         how |= if missing(&rule.arrived) { IIF_DETACHED } else { 0 };
         how |= if missing(&rule.device) { OIF_DETACHED } else { 0 };

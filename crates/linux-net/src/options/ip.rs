@@ -33,7 +33,7 @@ pub fn set(net: &mut Stack, key: SocketKey, level: i32, name: i32, value: &[u8])
     if level == c::IPPROTO_IPV6 && name == c::IPV6_MULTICAST_IF {
         let index = u32::try_from(to_int(value)?).map_err(|_| Errno::ENODEV)?;
         let index = (index != 0).then_some(index);
-        if index.is_some_and(|index| net.interface_by_index(index).is_none()) {
+        if index.is_some_and(|index| net.interfaces.by_index(index).is_none()) {
             return Err(Errno::ENODEV);
         }
         net.socket(key).ip_options_mut().ok_or(Errno::ENOPROTOOPT)?.multicast_if6 = index;
@@ -210,7 +210,7 @@ fn set_membership6(
     }
     let interface = match index {
         0 => net.group_interface(),
-        index => net.interface_by_index(index),
+        index => net.interfaces.by_index(index),
     };
     let interface = interface.ok_or(Errno::ENODEV)?;
     let groups = &mut net.socket(key).ip_options_mut().ok_or(Errno::ENOPROTOOPT)?.groups6;

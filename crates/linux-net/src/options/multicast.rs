@@ -63,8 +63,8 @@ fn set_interface(net: &mut Stack, key: SocketKey, value: &[u8]) -> Result<(), Er
     };
     let interface = match (number, own.is_unspecified()) {
         (0, true) => None,
-        (0, false) => Some(net.interface_of(own).ok_or(Errno::EADDRNOTAVAIL)?),
-        (number, _) => Some(net.interface_by_index(number).ok_or(Errno::EADDRNOTAVAIL)?),
+        (0, false) => Some(net.interfaces.with_address(own).ok_or(Errno::EADDRNOTAVAIL)?),
+        (number, _) => Some(net.interfaces.by_index(number).ok_or(Errno::EADDRNOTAVAIL)?),
     };
     let options = net.socket(key).ip_options_mut().ok_or(Errno::ENOPROTOOPT)?;
     options.multicast_interface = (interface, own);

@@ -66,7 +66,7 @@ pub fn proc_ipv6_route(net: &Stack) -> String {
             line(to.clone(), len, hop.gateway, metric, flags, &net.interfaces[hop.interface].name);
         }
     }
-    for interface in &net.interfaces {
+    for interface in net.interfaces.iter() {
         for own in &interface.addresses6 {
             line(hex(own.ip), 128, None, 0, UP | LOCAL, &interface.name);
         }

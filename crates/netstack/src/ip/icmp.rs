@@ -104,7 +104,7 @@ impl Stack {
     fn echo_reply(&mut self, request: &Inbound) {
         let header = &request.header;
         // Linux ignores broadcast pings (net.ipv4.icmp_echo_ignore_broadcasts), but not those to IPv6 groups.
-        let to_many = self.is_multipoint(header.dst);
+        let to_many = self.interfaces.is_multipoint(header.dst);
         if to_many && header.dst.is_ipv4() {
             return;
         }
@@ -151,7 +151,7 @@ impl Stack {
         refused.fill_checksum();
         let header = &refused.header;
         // RFC 1122, section 3.2.2: never for a packet to many, a later fragment or an ICMP error.
-        if self.is_multipoint(header.dst) {
+        if self.interfaces.is_multipoint(header.dst) {
             return;
         }
         if header.dst.is_ipv6() {
@@ -218,7 +218,7 @@ impl Stack {
         {
             let now = self.clock.now();
             let Ok(route) = self.route(dst.ip(), Some(src.ip()), None) else { return };
-            let usual = self.mtu(route.interface);
+            let usual = self.interfaces.mtu(route.interface);
             self.path_mtus.learn(to, extra as usize, usual, now);
         }
         self.raw_error(&RawError {

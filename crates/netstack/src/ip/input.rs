@@ -107,7 +107,7 @@ impl Stack {
     /// Forwards a packet that is not for this host, or drops it.
     #[inline(never)]
     fn ip_pass_on(&mut self, interface: usize, to: IpAddr, packet: Packet) {
-        if self.forwards(to.is_ipv6(), interface) && interface != LO && !self.is_multipoint(to) {
+        if self.forwards(to.is_ipv6(), interface) && interface != LO && !self.interfaces.is_multipoint(to) {
             return match to {
                 IpAddr::V4(_) => self.ip_forward(interface, packet),
                 IpAddr::V6(_) => self.ip_forward6(interface, packet),
@@ -125,7 +125,7 @@ impl Stack {
         let (IpAddr::V4(from), IpAddr::V4(to)) = (header.src, header.dst) else { return false };
         let level = self.interface_settings.greatest(v4::RP_FILTER, interface);
         let exempt = level == 0 || interface == LO || from.is_unspecified() || to.is_multicast();
-        if exempt || self.interface_of(from).is_some() {
+        if exempt || self.interfaces.with_address(from).is_some() {
             return false;
         }
         let asked = RouteQuery { tos: header.tos, ..RouteQuery::own(from, Some(to)) };
@@ -219,7 +219,7 @@ impl Stack {
                 let takes = matches!(src, IpAddr::V4(src) if self.igmp.takes(interface, v4, src));
                 (takes, Cast::Group)
             }
-            IpAddr::V4(v4) if self.is_broadcast(v4) => (true, Cast::All),
+            IpAddr::V4(v4) if self.interfaces.is_broadcast(v4) => (true, Cast::All),
             IpAddr::V6(v6) if v6.is_multicast() => (self.is_member6(interface, v6), Cast::Group),
             IpAddr::V6(v6) if v6.is_loopback() => (interface == LO, Cast::One),
             // It is asked for before it is known to be free.

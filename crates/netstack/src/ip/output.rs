@@ -104,7 +104,7 @@ impl Stack {
         } = outbound;
         self.count_icmp_sent(&header.dst, header.protocol, &packet[header.len()..]);
         let mtu = match header.dst {
-            IpAddr::V4(_) if probes => self.mtu(route.interface),
+            IpAddr::V4(_) if probes => self.interfaces.mtu(route.interface),
             _ => self.path_mtu(route, self.clock.now()),
         };
         if header.dst.is_ipv4() {
@@ -126,7 +126,7 @@ impl Stack {
         }
         header.emit(&mut packet);
         let whole = Packet::with_cookie(packet, cookie).with_checksum(checksum).with_segment(segment);
-        let stays = header.ttl == 0 && self.is_multipoint(header.dst);
+        let stays = header.ttl == 0 && self.interfaces.is_multipoint(header.dst);
         let onward = Onward { mtu, loop_back, stays, ..Onward::by(route.interface, route.gateway) };
         let outcome = self.ip_local_out(&header.dst, whole.with_mark(mark), &onward);
         if outcome != Outcome::Queued {
@@ -197,7 +197,7 @@ impl Stack {
             && match destination(packet.open_bytes()) {
                 Some(IpAddr::V4(v4)) if v4.is_multicast() => self.igmp.is_member(onward.interface, v4),
                 Some(IpAddr::V6(v6)) if v6.is_multicast() => self.is_member6(onward.interface, v6),
-                Some(to) => self.is_multipoint(to),
+                Some(to) => self.interfaces.is_multipoint(to),
                 None => false,
             };
         if is_looped {
@@ -250,7 +250,7 @@ impl Stack {
     ) -> Result<(), Errno> {
         let (to, bytes) = (to.into(), packet.bytes());
         self.count_icmp_sent(&to, bytes[9], bytes.get(V4_LEN..).unwrap_or_default());
-        let stays = bytes[8] == 0 && self.is_multipoint(to);
+        let stays = bytes[8] == 0 && self.interfaces.is_multipoint(to);
         let onward = Onward { loop_back, stays, ..Onward::by(route.interface, route.gateway) };
         match self.ip_local_out(&to, packet, &onward) {
             Outcome::Refused => Err(Errno::EPERM),

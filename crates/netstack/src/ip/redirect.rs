@@ -100,7 +100,11 @@ impl Stack {
         let (gateway, IpAddr::V4(instead_of)) = (Ipv4Addr::new(*a, *b, *c, *d), inbound.header.src) else {
             return;
         };
-        if !accepted || quoted.len() < 20 || gateway == instead_of || self.is_multipoint(gateway.into()) {
+        if !accepted
+            || quoted.len() < 20
+            || gateway == instead_of
+            || self.interfaces.is_multipoint(gateway.into())
+        {
             return;
         }
         let (from, to) = (forward::source(quoted), forward::destination(quoted));

@@ -2,7 +2,7 @@
 
 use crate::family::{Family, FlowKey, RouteQuery, refused};
 use crate::socket::Socket;
-use crate::{LO, Stack, interface_index};
+use crate::{LO, Stack};
 use belljar_linux_abi::{Errno, c};
 use belljar_net::InterfaceAddress;
 use belljar_net::policy::table;
@@ -92,7 +92,7 @@ impl Stack {
     pub fn is_local(&self, ip: IpAddr) -> bool {
         match ip {
             IpAddr::V4(v4) => {
-                v4.is_loopback() || self.interface_of(v4).is_some() || self.is_of_local_network(v4)
+                v4.is_loopback() || self.interfaces.with_address(v4).is_some() || self.is_of_local_network(v4)
             }
             IpAddr::V6(v6) => {
                 let own = v6 == Ipv6Addr::LOCALHOST || self.interface_of6(v6).is_some();
@@ -148,9 +148,12 @@ impl Stack {
         let route = match destination {
             IpAddr::V4(v4) if v4.is_loopback() && !self.interfaces[LO].up => return Err(Errno::ENETUNREACH),
             IpAddr::V4(v4) if v4.is_loopback() => inside(Ipv4Addr::LOCALHOST.into()),
-            IpAddr::V4(v4) if self.interface_of(v4).is_some() => inside(destination),
+            IpAddr::V4(v4) if self.interfaces.with_address(v4).is_some() => inside(destination),
             IpAddr::V4(v4) if self.service == Some(v4) => inside(
-                self.source_on(LO + 1, Some(v4), c::RT_SCOPE_UNIVERSE).unwrap_or(Ipv4Addr::LOCALHOST).into(),
+                self.interfaces
+                    .source_on(LO + 1, Some(v4), c::RT_SCOPE_UNIVERSE)
+                    .unwrap_or(Ipv4Addr::LOCALHOST)
+                    .into(),
             ),
             IpAddr::V4(v4) => {
                 let own = match source {
@@ -193,18 +196,19 @@ impl Stack {
     ) -> Result<ResolvedRoute, Errno> {
         let to_many = to.is_broadcast() || to.is_multicast();
         let given = interface_named(through.device);
-        let device =
-            given.or_else(|| source.filter(|_| to_many).and_then(|source| self.interface_of(source)));
+        let device = given
+            .or_else(|| source.filter(|_| to_many).and_then(|source| self.interfaces.with_address(source)));
         let on_link = match device {
-            None => self.given_broadcast(to),
+            None => self.interfaces.given_broadcast(to),
             Some(device) => {
                 let interface = self.interfaces.get(device).filter(|interface| interface.up);
                 interface.ok_or(Errno::ENETUNREACH)?;
-                (to_many || self.broadcast_on(device, to).is_some()).then_some(device)
+                (to_many || self.interfaces.broadcast_on(device, to).is_some()).then_some(device)
             }
         };
-        let directly =
-            |device| (device, None, self.broadcast_on(device, to), table::MAIN, Metrics::default());
+        let directly = |device| {
+            (device, None, self.interfaces.broadcast_on(device, to), table::MAIN, Metrics::default())
+        };
         let (interface, gateway, preferred, table, metrics) = match on_link {
             Some(device) => directly(device),
             None => {
@@ -234,13 +238,13 @@ impl Stack {
         let far =
             gateway.is_some() || on_link.is_some() && to.is_multicast() && to.octets()[..3] != [224, 0, 0];
         let scope = if far { c::RT_SCOPE_UNIVERSE } else { c::RT_SCOPE_LINK };
-        let own = source.or(preferred).or_else(|| self.source_on(interface, next, scope));
+        let own = source.or(preferred).or_else(|| self.interfaces.source_on(interface, next, scope));
         Ok(ResolvedRoute {
             interface,
             source: own.unwrap_or(Ipv4Addr::UNSPECIFIED).into(),
             destination: to.into(),
             gateway,
-            broadcast: self.is_broadcast(to),
+            broadcast: self.interfaces.is_broadcast(to),
             table,
             metrics,
         })
@@ -287,57 +291,6 @@ impl Stack {
             table,
             metrics,
         })
-    }
-
-    /// The interface that has an address.
-    pub fn interface_of(&self, ip: Ipv4Addr) -> Option<usize> {
-        self.interfaces.iter().position(|interface| interface.addresses.iter().any(|own| own.ip == ip))
-    }
-
-    /// The primary address of an interface that packets to `next` come from, valid in a scope at least as wide as `scope`: one of
-    /// the same network, or the first, or that of another interface (`inet_select_addr`).
-    pub fn source_on(&self, interface: usize, next: Option<Ipv4Addr>, scope: u8) -> Option<Ipv4Addr> {
-        let fits = |number, own: &&InterfaceAddress| {
-            self.scope_of(number, own).min(c::RT_SCOPE_HOST) <= scope && self.primary_of(number, own) == **own
-        };
-        let own = &self.interfaces[interface].addresses;
-        // The cheaper question first: a host may have many addresses.
-        let is_near = |own: &InterfaceAddress| {
-            next.is_none_or(|next| self.address_network(interface, own).contains(next))
-        };
-        let near = own.iter().find(|own| is_near(own) && fits(interface, own));
-        let first = || own.iter().find(|own| fits(interface, own));
-        let others = || {
-            let every = self.interfaces.iter().enumerate();
-            let mut all =
-                every.flat_map(|(number, other)| other.addresses.iter().map(move |own| (number, own)));
-            let usable = |(number, own): &(usize, &InterfaceAddress)| {
-                self.scope_of(*number, own) != c::RT_SCOPE_LINK && fits(*number, own)
-            };
-            all.find(usable).map(|(_, own)| own)
-        };
-        near.or_else(first).or_else(others).map(|own| own.ip)
-    }
-
-    /// True if an address stands for all stations of a link that this host is on, or of any.
-    pub fn is_broadcast(&self, ip: Ipv4Addr) -> bool {
-        ip.is_broadcast()
-            || (1..self.interfaces.len())
-                .any(|number| self.interfaces[number].is_link() && self.broadcast_on(number, ip).is_some())
-    }
-
-    /// True if `ip` names no single host.
-    pub fn is_multipoint(&self, ip: IpAddr) -> bool {
-        is_multipoint(ip) || matches!(ip, IpAddr::V4(v4) if self.is_broadcast(v4))
-    }
-
-    /// The interface with an index that guests use.
-    pub fn interface_by_index(&self, index: u32) -> Option<usize> {
-        (0..self.interfaces.len()).find(|n| interface_index(*n) == index && self.interfaces[*n].exists())
-    }
-    /// The interface with a name.
-    pub fn interface_by_name(&self, name: &[u8]) -> Option<usize> {
-        self.interfaces.iter().position(|interface| interface.exists() && interface.name.as_bytes() == name)
     }
 }
 

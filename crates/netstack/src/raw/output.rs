@@ -39,7 +39,7 @@ impl Stack {
         data: Vec<u8>,
         options: &SendOptions,
     ) -> Result<(), Errno> {
-        let local = self.raw(key).local.filter(|ip| !self.is_multipoint(*ip));
+        let local = self.raw(key).local.filter(|ip| !self.interfaces.is_multipoint(*ip));
         let source = options.source.or(local);
         let route = self.route_for(key, SocketAddr::new(to, 0), source, options.interface)?;
         if route.broadcast && !self.socket(key).options.broadcast {
@@ -60,7 +60,7 @@ impl Stack {
         options: &SendOptions,
     ) -> Result<(), Errno> {
         let destination = route.destination;
-        let multipoint = self.is_multipoint(destination);
+        let multipoint = self.interfaces.is_multipoint(destination);
         let multicast = matches!(destination, IpAddr::V4(v4) if v4.is_multicast());
         let usual_hops = self.hop_limit(route.interface);
         let default_ttl = self.sysctls.default_ttl as u8;
@@ -105,7 +105,7 @@ impl Stack {
         route: ResolvedRoute,
         mut data: Vec<u8>,
     ) -> Result<(), Errno> {
-        let mtu = self.mtu(route.interface);
+        let mtu = self.interfaces.mtu(route.interface);
         if data.len() > mtu {
             self.queue_too_long(key, SocketAddr::new(route.destination, 0), mtu);
             return Err(Errno::EMSGSIZE);

@@ -101,7 +101,7 @@ impl Stack {
             // A rule may know the address that has been chosen, and another way for it.
             route = self.route(peer.ip(), Some(route.source), through)?;
         }
-        if self.is_multipoint(route.destination) {
+        if self.interfaces.is_multipoint(route.destination) {
             return Err(Errno::ENETUNREACH);
         }
         let remote = SocketAddr::new(route.destination, peer.port());

@@ -30,7 +30,7 @@ impl Stack {
         // What never left the host cannot be damaged.
         let tested = inbound.checksum != ChecksumState::Untested || inbound.interface == LO;
         let intact = tested || packet.verify_checksum(src, dst);
-        if !intact || self.is_multipoint(dst) {
+        if !intact || self.interfaces.is_multipoint(dst) {
             self.counters.malformed += 1;
             return;
         }

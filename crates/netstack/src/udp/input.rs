@@ -76,7 +76,7 @@ impl Stack {
             return self.recycle_buffer(inbound.packet);
         }
         let (source, lengths) = (SocketAddr::new(src, src_port), (len, covered));
-        if self.is_multipoint(dst) {
+        if self.interfaces.is_multipoint(dst) {
             return self.udp_input_to_many(protocol, inbound, source, (dst_port, unsummed), lengths);
         }
         let receiver = self.udp_receiver(protocol, source, SocketAddr::new(dst, dst_port));

@@ -247,7 +247,7 @@ impl Stack {
         let bound_ip = self.udp(key).bound.and_then(|bound| bound.reach.ip);
         // An address of IPv6 that `connect` gave is none for what goes over IPv4.
         let bound_ip = bound_ip.filter(|ip| ip.is_ipv4() == destination.is_ipv4());
-        let source = options.source.or(bound_ip).filter(|ip| !self.is_multipoint(*ip));
+        let source = options.source.or(bound_ip).filter(|ip| !self.interfaces.is_multipoint(*ip));
         let route = self.route_for(key, destination, source, options.interface);
         let route = self.count_no_route(&destination.ip(), route)?;
         if route.broadcast && !broadcast_allowed {
@@ -351,7 +351,7 @@ impl Stack {
         let ip_len = header_len(destination);
         let queue_len = self.queue_len(route.interface);
         let now = self.clock.now();
-        let (mtu, multicast) = (self.path_mtu(route, now), self.is_multipoint(destination));
+        let (mtu, multicast) = (self.path_mtu(route, now), self.interfaces.is_multipoint(destination));
         let protocol = self.udp(key).protocol;
         let socket = &self.sockets[key.0];
         let Some(ip) = socket.ip_options() else { return Err(Errno::EINVAL) };

@@ -185,7 +185,7 @@ impl Stack {
             self.choose_router();
         }
         if let Some(mtu) = mtu.map(|mtu| mtu as usize).filter(|_| of_mtus)
-            && (ipv6::MIN_MTU..self.mtu(interface)).contains(&mtu)
+            && (ipv6::MIN_MTU..self.interfaces.mtu(interface)).contains(&mtu)
         {
             self.v6.link_mtus.insert(interface, mtu);
         }

@@ -216,12 +216,12 @@ impl Stack {
     pub fn path_mtu(&self, route: &ResolvedRoute, now: SimTime) -> usize {
         let mtu = self.mtu_to(route.interface, route.destination, now);
         let Some(own) = route.metrics.mtu else { return mtu };
-        let own = (own as usize).min(self.mtu(route.interface));
+        let own = (own as usize).min(self.interfaces.mtu(route.interface));
         if route.metrics.mtu_locked { own } else { own.min(mtu) }
     }
     /// The longest packet that goes unfragmented to a destination by an interface.
     pub fn mtu_to(&self, interface: usize, to: IpAddr, now: SimTime) -> usize {
-        let mtu = self.mtu(interface);
+        let mtu = self.interfaces.mtu(interface);
         match to {
             IpAddr::V4(ip) => self.known_path_mtu4(ip, now).map_or(mtu, |known| mtu.min(known)),
             IpAddr::V6(_) if interface == LO => mtu,

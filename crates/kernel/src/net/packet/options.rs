@@ -109,8 +109,7 @@ fn membership(call: &mut Call<'_>, key: SocketKey, name: i32, value: &[u8]) -> R
     if !matches!(kind, MULTICAST | PROMISCUOUS | ALL_GROUPS | UNICAST) {
         return Err(Errno::EINVAL);
     }
-    let network = call.host.net.socket(key).network;
-    let interface = call.host.stack(network).interface_by_index(index);
+    let interface = call.host.net.interfaces.by_index(index);
     let memberships = &mut call.host.own.packet(key).memberships;
     if name == ADD_MEMBERSHIP {
         memberships.push((interface.ok_or(Errno::ENODEV)?, kind, address));

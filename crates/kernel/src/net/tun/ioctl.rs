@@ -80,11 +80,11 @@ impl Call<'_> {
         let given = std::str::from_utf8(&entry[..end]).map_err(|_| Errno::EINVAL)?.to_owned();
         let net = self.host.stack(self.host.network_of_tun(n));
         let name = match given.as_str() {
-            "" => net.free_tun_name(flags),
+            "" => self.host.net.interfaces.free_tun_name(flags),
             // A pattern such as `tun%d`.
             pattern if pattern.contains("%d") => {
                 let free = |n: &u32| {
-                    net.interface_by_name(pattern.replace("%d", &n.to_string()).as_bytes()).is_none()
+                    net.interfaces.by_name(pattern.replace("%d", &n.to_string()).as_bytes()).is_none()
                 };
                 let number = (0..).find(free).unwrap_or(0);
                 pattern.replace("%d", &number.to_string())

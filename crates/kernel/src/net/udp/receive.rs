@@ -47,8 +47,8 @@ pub fn receive(
     }
     if room.control_room > 0 {
         let epoch = call.host.net.clock.realtime_ns() - call.host.net.clock.now().as_nanos();
-        let own = call.host.stack_of_mut(key).own_address(datagram.interface, datagram.destination);
-        let udp = call.host.stack_of_mut(key).udp(key);
+        let own = call.host.net.interfaces.own_address(datagram.interface, datagram.destination);
+        let udp = call.host.net.udp(key);
         received.control = control_messages(&datagram, udp, timestamp, epoch, own);
     }
     call.host.net.udp_taken(key, datagram, peek);

@@ -18,7 +18,11 @@ impl Stack {
         let (from, to) = (forward::source(&bytes), forward::destination(&bytes));
         let no_host =
             from.is_unspecified() || from.is_loopback() || from.is_multicast() || from.is_broadcast();
-        if no_host || to.is_loopback() || !self.arrived_as_one || self.is_broadcast_on(interface, to) {
+        if no_host
+            || to.is_loopback()
+            || !self.arrived_as_one
+            || self.interfaces.is_broadcast_on(interface, to)
+        {
             self.counters.not_for_us += 1;
             self.counters.ip[0].in_address_errors += 1;
             return self.recycle_buffer(bytes);
@@ -43,7 +47,8 @@ impl Stack {
         let refusal = match found {
             Ok(Some((Some(hop), _, of_route))) => {
                 // `ip_dst_mtu_maybe_forward`: what a route says counts for what passes by, too.
-                let mtu = self.mtu(hop.interface).min(of_route.map_or(usize::MAX, |mtu| mtu as usize));
+                let mtu =
+                    self.interfaces.mtu(hop.interface).min(of_route.map_or(usize::MAX, |mtu| mtu as usize));
                 if hop.interface == interface {
                     self.tell_better_router(interface, &hop, &bytes);
                 }

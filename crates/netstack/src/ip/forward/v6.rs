@@ -49,7 +49,7 @@ impl Stack {
                     // `ip6_dst_mtu_maybe_forward`: unlike over IPv4 only a locked one counts.
                     let of_route =
                         metrics.mtu.filter(|_| metrics.mtu_locked).map_or(usize::MAX, |mtu| mtu as usize);
-                    let mtu = self.mtu(hop.interface).min(of_route);
+                    let mtu = self.interfaces.mtu(hop.interface).min(of_route);
                     if bytes.len() <= mtu {
                         ipv6::decrement_hop_limit(&mut bytes);
                         let onward = Onward::by(hop.interface, hop.gateway.map(IpAddr::V6));

@@ -1,0 +1,130 @@
+//! The interfaces of a host by number, with the attributes of their addresses.
+
+use crate::interface::Interface;
+use crate::ip::route::is_multipoint;
+use crate::own_addresses::AddressAttributes;
+use crate::tun::TunCounters;
+use belljar_base::Map;
+use belljar_linux_abi::c;
+use belljar_net::InterfaceAddress;
+use std::net::{IpAddr, Ipv4Addr};
+use std::ops::{Deref, DerefMut};
+
+/// The interfaces of a host by number, `lo` first. An interface that is removed leaves its number unused.
+#[derive(Debug)]
+#[repr(C)] // What is read often comes first: see `belljar_base::Footprint`.
+pub struct Interfaces {
+    list: Vec<Interface>,
+    /// Attributes of IPv4 addresses that were given some, by interface and address.
+    pub(crate) address_attributes: Map<(usize, InterfaceAddress), AddressAttributes>,
+    /// Counters of the interfaces that the administrator has made.
+    pub(crate) counters: Map<usize, TunCounters>,
+    /// The number of the first interface at a link.
+    first_link: usize,
+}
+
+impl Deref for Interfaces {
+    type Target = Vec<Interface>;
+    #[inline(always)]
+    fn deref(&self) -> &Vec<Interface> {
+        &self.list
+    }
+}
+
+impl DerefMut for Interfaces {
+    #[inline(always)]
+    fn deref_mut(&mut self) -> &mut Vec<Interface> {
+        &mut self.list
+    }
+}
+
+impl Interfaces {
+    /// The interfaces that a host has at its start; those from `first_link` on are at links.
+    pub fn new(list: Vec<Interface>, first_link: usize) -> Interfaces {
+        Interfaces { list, address_attributes: Map::new(), counters: Map::new(), first_link }
+    }
+    /// The MTU of an interface.
+    pub fn mtu(&self, interface: usize) -> usize {
+        self.list[interface].mtu
+    }
+
+    /// The interface that has an address.
+    pub fn with_address(&self, ip: Ipv4Addr) -> Option<usize> {
+        self.list.iter().position(|interface| interface.addresses.iter().any(|own| own.ip == ip))
+    }
+
+    /// The interface with an index that guests use.
+    pub fn by_index(&self, index: u32) -> Option<usize> {
+        (0..self.list.len()).find(|n| crate::interface_index(*n) == index && self.list[*n].exists())
+    }
+
+    /// The interface with a name.
+    pub fn by_name(&self, name: &[u8]) -> Option<usize> {
+        self.list.iter().position(|interface| interface.exists() && interface.name.as_bytes() == name)
+    }
+
+    /// The primary address of an interface that packets to `next` come from, valid in a scope at least as wide as `scope`: one of
+    /// the same network, or the first, or that of another interface (`inet_select_addr`).
+    pub fn source_on(&self, interface: usize, next: Option<Ipv4Addr>, scope: u8) -> Option<Ipv4Addr> {
+        let fits = |number, own: &&InterfaceAddress| {
+            self.scope_of(number, own).min(c::RT_SCOPE_HOST) <= scope && self.primary_of(number, own) == **own
+        };
+        let own = &self.list[interface].addresses;
+        // The cheaper question first: a host may have many addresses.
+        let is_near = |own: &InterfaceAddress| {
+            next.is_none_or(|next| self.address_network(interface, own).contains(next))
+        };
+        let near = own.iter().find(|own| is_near(own) && fits(interface, own));
+        let first = || own.iter().find(|own| fits(interface, own));
+        let others = || {
+            let every = self.list.iter().enumerate();
+            let mut all =
+                every.flat_map(|(number, other)| other.addresses.iter().map(move |own| (number, own)));
+            let usable = |(number, own): &(usize, &InterfaceAddress)| {
+                self.scope_of(*number, own) != c::RT_SCOPE_LINK && fits(*number, own)
+            };
+            all.find(usable).map(|(_, own)| own)
+        };
+        near.or_else(first).or_else(others).map(|own| own.ip)
+    }
+
+    /// True if an address stands for all stations of a link that this host is on, or of any.
+    pub fn is_broadcast(&self, ip: Ipv4Addr) -> bool {
+        ip.is_broadcast()
+            || (1..self.list.len())
+                .any(|number| self.list[number].is_link() && self.broadcast_on(number, ip).is_some())
+    }
+
+    /// True if `ip` names no single host.
+    pub fn is_multipoint(&self, ip: IpAddr) -> bool {
+        is_multipoint(ip) || matches!(ip, IpAddr::V4(v4) if self.is_broadcast(v4))
+    }
+
+    /// The number of the interface at a link's end.
+    pub fn at_link(&self, link: usize) -> usize {
+        self.first_link + link
+    }
+
+    /// True if an address stands for all stations on the link of an interface.
+    pub(crate) fn is_broadcast_on(&self, interface: usize, ip: Ipv4Addr) -> bool {
+        ip.is_broadcast() || self.broadcast_on(interface, ip).is_some()
+    }
+
+    pub(crate) fn has_address(&self, interface: usize, ip: IpAddr) -> bool {
+        let interface = &self.list[interface];
+        match ip {
+            IpAddr::V4(ip) => interface.addresses.iter().any(|own| own.ip == ip),
+            IpAddr::V6(ip) => interface.addresses6.iter().any(|own| own.ip == ip),
+        }
+    }
+
+    /// The host's own address that stands for a destination of many.
+    pub fn own_address(&self, interface: usize, destination: IpAddr) -> IpAddr {
+        match destination {
+            IpAddr::V4(v4) if self.is_multipoint(destination) => {
+                self.source_on(interface, Some(v4), c::RT_SCOPE_LINK).unwrap_or(Ipv4Addr::UNSPECIFIED).into()
+            }
+            _ => destination,
+        }
+    }
+}
