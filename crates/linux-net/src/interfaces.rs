@@ -102,7 +102,7 @@ impl Admin<'_> {
         self.withdraw_interface(number);
         if let Attachment::Veth { network, peer } = attachment {
             if network != self.net.number {
-                self.net.tell_peer(network, peer, PeerNews::Gone);
+                self.net.effects.tell_peer(network, peer, PeerNews::Gone);
             } else if self.net.interfaces[peer].exists() {
                 self.withdraw_interface(peer);
             }

@@ -156,7 +156,7 @@ impl Stack {
             Some(scope) => {
                 let _ = self.set_interface_setting(name.v6, name.setting, scope, value);
             }
-            None => self.note(format!(
+            None => self.effects.note(format!(
                 "sysctl {}: there is no such interface at the start",
                 setting_name(name.v6, name.setting, &name.scope)
             )),
@@ -217,7 +217,7 @@ impl Stack {
         let of = &table(v6)[setting];
         if !of.works && value != of.default {
             let name = setting_name(v6, setting, &self.interfaces.scope_name(scope));
-            self.note(format!("sysctl {name} is accepted without effect"));
+            self.effects.note(format!("sysctl {name} is accepted without effect"));
         }
         if setting == forwarding(v6) && scope == Scope::All {
             let which = if v6 { &mut self.sysctls.forwarding6 } else { &mut self.sysctls.forwarding };
@@ -238,7 +238,7 @@ impl Stack {
             if off {
                 return Ok(());
             }
-            self.note("sysctl disable_ipv6: the experiment has no IPv6 (belljar: {ipv6: true})");
+            self.effects.note("sysctl disable_ipv6: the experiment has no IPv6 (belljar: {ipv6: true})");
             return Err(Errno::EACCES);
         }
         let numbers = match scope {

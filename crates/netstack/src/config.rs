@@ -1,9 +1,13 @@
 //! Configuration that a stack is built from.
 
-use super::{InitialRoute, InitialRoute6, LinkConfig, Resolver};
+use super::{InitialRoute6, LinkConfig, Resolver};
 use belljar_base::{HostId, Seed, SimTime};
 use belljar_net::NicConfig;
+use belljar_net::routes::{Prefix, Route};
 use std::net::{Ipv4Addr, Ipv6Addr};
+
+/// A route that a host has from the start: where to, with which metric, how.
+pub type InitialRoute = (Prefix, u32, Route);
 
 /// Configuration of a stack: its settings at the start, and those that the experiment changes while it runs.
 #[derive(Clone, Debug)]

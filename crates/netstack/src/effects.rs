@@ -3,7 +3,7 @@
 use super::Stack;
 use super::veth::PeerNews;
 use crate::SocketKey;
-use belljar_base::SimTime;
+use belljar_base::{Footprint, SimTime};
 use belljar_net::Packet;
 use belljar_net::neighbour::Neighbour;
 use std::net::{IpAddr, Ipv6Addr};
@@ -57,34 +57,53 @@ pub struct Passed {
     pub bytes: Vec<u8>,
 }
 
+/// What the owner of a stack is to do, in the order in which it arose.
+#[derive(Debug, Default)]
+pub struct Effects(Vec<Effect>);
+
+impl Effects {
+    /// Adds one.
+    #[inline]
+    pub(crate) fn push(&mut self, effect: Effect) {
+        self.0.push(effect);
+    }
+    /// Reports `EPOLL*` bits that have come up at a socket to those who wait for it.
+    #[inline]
+    pub fn notify_socket(&mut self, key: SocketKey, events: u32) {
+        self.0.push(Effect::Ready(key, events));
+    }
+    /// Reports something that fell short.
+    pub fn note(&mut self, what: impl Into<Box<str>>) {
+        self.0.push(Effect::Note(what.into()));
+    }
+    /// Reports an IPv4 neighbour that has changed, or is forgotten.
+    pub fn neighbour_changed(&mut self, neighbour: Neighbour, there: bool) {
+        self.0.push(Effect::Neighbour(Box::new(neighbour), there));
+    }
+    /// Reports an IPv6 neighbour that has changed, or is forgotten.
+    pub fn neighbour_changed6(&mut self, neighbour: Neighbour<Ipv6Addr>, there: bool) {
+        self.0.push(Effect::Neighbour6(Box::new(neighbour), there));
+    }
+    /// Reports something that concerns an interface of another network.
+    pub fn tell_peer(&mut self, network: u32, interface: usize, news: PeerNews) {
+        self.0.push(Effect::Peer(network, interface, Box::new(news)));
+    }
+    /// Lists the memory that reporting touches.
+    pub(crate) fn footprint(&self, footprint: &mut Footprint) {
+        footprint.object(self);
+        footprint.start(self.0.as_ptr(), 1);
+    }
+}
+
 impl Stack {
     /// True if there is anything for its owner to do.
     #[inline]
     pub fn has_effects(&self) -> bool {
-        !self.effects.is_empty()
+        !self.effects.0.is_empty()
     }
     /// Puts what its owner is to do into `out`, which is empty, in order.
     pub fn take_effects(&mut self, out: &mut Vec<Effect>) {
-        std::mem::swap(&mut self.effects, out);
-    }
-    pub(crate) fn push_effect(&mut self, effect: Effect) {
-        self.effects.push(effect);
-    }
-    /// Tells those who wait for a socket of `EPOLL*` bits that have come up.
-    pub fn notify_socket(&mut self, key: SocketKey, events: u32) {
-        self.effects.push(Effect::Ready(key, events));
-    }
-    /// Tells of something that fell short.
-    pub fn note(&mut self, what: impl Into<Box<str>>) {
-        self.effects.push(Effect::Note(what.into()));
-    }
-    /// Tells of an IPv4 neighbour that has changed, or is forgotten.
-    pub fn neighbour_changed(&mut self, neighbour: Neighbour, there: bool) {
-        self.effects.push(Effect::Neighbour(Box::new(neighbour), there));
-    }
-    /// Tells of an IPv6 neighbour that has changed, or is forgotten.
-    pub fn neighbour_changed6(&mut self, neighbour: Neighbour<Ipv6Addr>, there: bool) {
-        self.effects.push(Effect::Neighbour6(Box::new(neighbour), there));
+        std::mem::swap(&mut self.effects.0, out);
     }
     /// Shows what passes an interface to whoever looks on: a frame on links, a packet elsewhere.
     pub fn tap(&mut self, at: SimTime, interface: usize, packet: &mut Packet, direction: PacketDirection) {

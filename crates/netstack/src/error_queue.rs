@@ -148,7 +148,7 @@ impl Stack {
             SocketKind::Ping(ping) if ping.end.ip.receive_errors => ping.end.push_error(error, room),
             _ => return,
         }
-        self.notify_socket(key, EPOLLERR);
+        self.effects.notify_socket(key, EPOLLERR);
     }
 }
 

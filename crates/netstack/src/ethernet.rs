@@ -150,8 +150,8 @@ impl Stack {
                     }
                 }
                 NeighbourEvent::Overflow { packet } => self.packet_lost(packet.cookie(), packet.len()),
-                NeighbourEvent::Changed(neighbour) => self.neighbour_changed(neighbour, true),
-                NeighbourEvent::Forgotten(neighbour) => self.neighbour_changed(neighbour, false),
+                NeighbourEvent::Changed(neighbour) => self.effects.neighbour_changed(neighbour, true),
+                NeighbourEvent::Forgotten(neighbour) => self.effects.neighbour_changed(neighbour, false),
             }
         }
     }

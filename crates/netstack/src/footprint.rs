@@ -24,8 +24,7 @@ impl Stack {
         footprint.object(&self.inbox);
         footprint.object(&self.timers);
         self.timers.footprint(footprint);
-        footprint.object(&self.effects);
-        footprint.start(self.effects.as_ptr(), 1);
+        self.effects.footprint(footprint);
         footprint.object(&self.departures);
         footprint.start(self.departures.as_ptr(), 1);
         self.captured.footprint(footprint);

@@ -152,7 +152,7 @@ impl Stack {
             tos: inbound.header.tos,
             arrived,
         });
-        self.notify_socket(key, READABLE);
+        self.effects.notify_socket(key, READABLE);
     }
 
     /// A socket hears of an ICMP error: one that asked for all of them, or by its peer of a hard one.
@@ -166,6 +166,6 @@ impl Stack {
             return;
         }
         self.socket(key).error = Some(errno);
-        self.notify_socket(key, EPOLLERR);
+        self.effects.notify_socket(key, EPOLLERR);
     }
 }

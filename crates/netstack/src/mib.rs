@@ -1,7 +1,7 @@
 //! Counters of IP and ICMP, of each version (RFC 4293, RFC 5097): the numbers of `/proc/net/snmp`, `netstat` and
 //! `snmp6`.
 
-use super::Stack;
+use crate::{tcp, udp};
 use belljar_base::{Footprint, Map};
 use belljar_linux_abi::Errno;
 use belljar_net::icmp_limit::Exceeded;
@@ -130,10 +130,57 @@ impl IcmpCounters {
     }
 }
 
-impl Stack {
+/// Counters of the stack beside those of the interfaces.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[repr(C)] // What is read often comes first: see `belljar_base::Footprint`.
+pub struct StackCounters {
+    /// Of UDP and of UDP-Lite, by [`udp::Protocol::index`] and [`version`].
+    pub udp: [[udp::UdpCounters; 2]; 2],
+    /// Of IP and of ICMP, by [`version`].
+    pub ip: [IpCounters; 2],
+    /// Packets that were cut short, malformed or damaged.
+    pub malformed: u64,
+    /// Packets for another host's address.
+    pub not_for_us: u64,
+    /// Packets dropped by hooks ([`ip::hooks`](crate::ip::hooks)), by their point and by [`version`].
+    pub hook_drops: [[u64; 2]; 5],
+    /// Packets dropped because those to their source would leave by another interface (`rp_filter`).
+    pub wrong_sources: u64,
+    /// SYNs and handshakes dropped because a listener's queues were full.
+    pub listen_overflows: u64,
+    /// SYNs and handshakes that a listener dropped for any reason.
+    pub listen_drops: u64,
+    /// SYN cookies sent, returned, and returned that were none.
+    pub cookies: [u64; 3],
+    /// Of TCP Fast Open.
+    pub fast_open: tcp::fast_open::FastOpenCounters,
+    /// Resets sent for segments that belong to no connection.
+    pub tcp_resets_sent: u64,
+    /// See `ip`.
+    pub icmp: [IcmpCounters; 2],
+    /// Connections begun by `connect(2)`.
+    pub tcp_active_opens: u64,
+    /// Connections begun by a SYN for a listener.
+    pub tcp_passive_opens: u64,
+    /// Connections that ended before their handshake was complete.
+    pub tcp_attempt_fails: u64,
+    /// Connections that a reset ended.
+    pub tcp_resets: u64,
+    /// TCP segments received, sent, and of those sent again.
+    pub tcp_in: u64,
+    /// See `tcp_in`.
+    pub tcp_out: u64,
+    /// See `tcp_in`.
+    pub tcp_retransmitted: u64,
+    /// Retransmission timeouts.
+    pub tcp_timeouts: u64,
+    /// Further counters of connections, by `belljar_tcp::COUNT_NAMES`.
+    pub tcp_counts: [u64; belljar_tcp::COUNTS],
+}
+impl StackCounters {
     /// A packet was received, for whomever.
     pub fn count_received(&mut self, version: usize, octets: usize, tos: u8) {
-        let counters = &mut self.counters.ip[version];
+        let counters = &mut self.ip[version];
         counters.received.add(octets);
         counters.ecn[usize::from(tos & 3)] += 1;
     }
@@ -142,22 +189,22 @@ impl Stack {
     pub fn count_cast(&mut self, version: usize, octets: usize, cast: Cast) {
         match cast {
             Cast::One => {}
-            Cast::Group => self.counters.ip[version].in_group.add(octets),
-            Cast::All => self.counters.ip[version].in_all.add(octets),
+            Cast::Group => self.ip[version].in_group.add(octets),
+            Cast::All => self.ip[version].in_all.add(octets),
         }
     }
 
     /// Counts `OutNoRoutes` if the routing of a socket's packet to `to` failed by `ENETUNREACH`; passes the result on.
     pub fn count_no_route<T>(&mut self, to: &IpAddr, found: Result<T, Errno>) -> Result<T, Errno> {
         if let Err(Errno::ENETUNREACH) = found {
-            self.counters.ip[version(to)].out_no_routes += 1;
+            self.ip[version(to)].out_no_routes += 1;
         }
         found
     }
 
     /// A packet leaves, this host's own or another's.
     pub fn count_sent(&mut self, dst: &IpAddr, octets: usize) {
-        let counters = &mut self.counters.ip[version(dst)];
+        let counters = &mut self.ip[version(dst)];
         counters.sent.add(octets);
         if dst.is_multicast() {
             counters.out_group.add(octets);
@@ -169,7 +216,7 @@ impl Stack {
         let is_icmp =
             matches!((number, dst), (protocol::ICMP, IpAddr::V4(_)) | (protocol::ICMPV6, IpAddr::V6(_)));
         if let (true, [kind, ..]) = (is_icmp, payload) {
-            self.counters.icmp[version(dst)].count_sent(*kind);
+            self.icmp[version(dst)].count_sent(*kind);
         }
     }
 }

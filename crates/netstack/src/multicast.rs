@@ -77,7 +77,7 @@ impl Stack {
     /// `IP_ADD_MEMBERSHIP`.
     pub fn join_group(&mut self, key: SocketKey, interface: usize, group: Ipv4Addr) -> Result<(), Errno> {
         if self.interfaces[interface].attachment == Attachment::Graph {
-            self.note(
+            self.effects.note(
                 "multicast groups reach the sockets of one net, and others over links: not over the graph",
             );
         }

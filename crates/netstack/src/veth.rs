@@ -3,7 +3,6 @@
 //! A frame is received in the same instant, but never within the call that sends. Each end knows the other by the numbers of its network and its
 //! interface; what concerns the other end in another network is an effect for the owner ([`PeerNews`]).
 
-use crate::effects::Effect;
 use crate::interface::{Attachment, Interface};
 use crate::{PacketDirection, Stack, StackTimer, TimerId};
 use belljar_net::Packet;
@@ -32,10 +31,6 @@ impl Stack {
             self.interfaces[end].carrier = self.interfaces[far].up;
         }
     }
-    /// Tells the owner of something that concerns an interface of another network.
-    pub fn tell_peer(&mut self, network: u32, interface: usize, news: PeerNews) {
-        self.push_effect(Effect::Peer(network, interface, Box::new(news)));
-    }
     /// Sends a frame to the other end.
     #[inline(never)]
     pub(crate) fn veth_output(
@@ -59,7 +54,7 @@ impl Stack {
             let timer = self.timers.name(self.clock.now());
             self.cross(peer, frame.with_mark(mark), timer);
         } else {
-            self.tell_peer(network, peer, PeerNews::Frame(frame));
+            self.effects.tell_peer(network, peer, PeerNews::Frame(frame));
         }
         true
     }

@@ -196,7 +196,7 @@ impl Stack {
             }
         }
         if told {
-            self.notify_socket(key, EPOLLERR);
+            self.effects.notify_socket(key, EPOLLERR);
         }
     }
 }

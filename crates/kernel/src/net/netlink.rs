@@ -241,7 +241,7 @@ impl OwnSockets {
     pub(crate) fn netlink_enqueue(&mut self, net: &mut Stack, key: SocketKey, message: &[u8]) {
         let Some(kept) = net.filtered(key, message, Metadata::default()) else { return };
         self.netlink(key).queue.push_back(message[..kept].to_vec());
-        net.notify_socket(key, READABLE);
+        net.effects.notify_socket(key, READABLE);
     }
     fn netlink(&mut self, key: SocketKey) -> &mut NetlinkSocket {
         match self.get_mut(key) {

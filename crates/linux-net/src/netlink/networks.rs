@@ -85,7 +85,7 @@ impl Admin<'_> {
             ..Interface::program(&interface.name, interface.mac, interface.attachment)
         };
         self.withdraw_interface(number);
-        self.net.tell_peer(network, 0, PeerNews::Moved(number, Box::new(moved)));
+        self.net.effects.tell_peer(network, 0, PeerNews::Moved(number, Box::new(moved)));
     }
 
     /// Adds an interface from another network namespace, in which its name is free; returns its index here.
@@ -113,7 +113,7 @@ impl Admin<'_> {
         if network == self.net.number {
             self.set_peer_carrier(peer, up);
         } else {
-            self.net.tell_peer(network, peer, PeerNews::Carrier(up));
+            self.net.effects.tell_peer(network, peer, PeerNews::Carrier(up));
         }
     }
 }

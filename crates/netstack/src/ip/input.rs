@@ -71,7 +71,7 @@ impl Stack {
             return self.recycle_buffer(packet);
         }
         let version = version(&header.dst);
-        self.count_received(version, payload.end, header.tos);
+        self.counters.count_received(version, payload.end, header.tos);
         let mut inbound = Inbound { interface, checksum, segment, mark, header, packet, payload };
         if !self.hooks.is_empty() && !self.pass_input_hooks(HookPoint::Prerouting, &mut inbound) {
             return;
@@ -85,7 +85,7 @@ impl Stack {
             let packet = Packet::new(inbound.packet).with_checksum(inbound.checksum).with_mark(inbound.mark);
             return self.ip_pass_on(interface, header.dst, packet);
         };
-        self.count_cast(version, inbound.payload.end, cast);
+        self.counters.count_cast(version, inbound.payload.end, cast);
         match version == 0 && inbound.header.is_fragment() {
             true => self.fragment_input(inbound),
             false => self.local_input(inbound),

@@ -102,7 +102,7 @@ impl Stack {
             ident,
             mark,
         } = outbound;
-        self.count_icmp_sent(&header.dst, header.protocol, &packet[header.len()..]);
+        self.counters.count_icmp_sent(&header.dst, header.protocol, &packet[header.len()..]);
         let mtu = match header.dst {
             IpAddr::V4(_) if probes => self.interfaces.mtu(route.interface),
             _ => self.path_mtu(route, self.clock.now()),
@@ -145,7 +145,7 @@ impl Stack {
                 None => return Outcome::Refused,
             }
         }
-        self.count_sent(dst, packet.len());
+        self.counters.count_sent(dst, packet.len());
         self.ip_finish_output(packet, onward)
     }
 
@@ -249,7 +249,7 @@ impl Stack {
         loop_back: bool,
     ) -> Result<(), Errno> {
         let (to, bytes) = (to.into(), packet.bytes());
-        self.count_icmp_sent(&to, bytes[9], bytes.get(V4_LEN..).unwrap_or_default());
+        self.counters.count_icmp_sent(&to, bytes[9], bytes.get(V4_LEN..).unwrap_or_default());
         let stays = bytes[8] == 0 && self.interfaces.is_multipoint(to);
         let onward = Onward { loop_back, stays, ..Onward::by(route.interface, route.gateway) };
         match self.ip_local_out(&to, packet, &onward) {

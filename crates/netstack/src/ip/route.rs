@@ -214,8 +214,8 @@ impl Stack {
             None => {
                 let from = source.unwrap_or(Ipv4Addr::UNSPECIFIED);
                 let hash = || match self.sysctls.multipath_hash {
-                    0 => crate::flow_hash_of(self.flow_key, from, to),
-                    _ => crate::flow_hash_with_ports(self.flow_key, from, to, &through.sender),
+                    0 => crate::flow_hash::flow_hash_of(self.flow_key, from, to),
+                    _ => crate::flow_hash::flow_hash_with_ports(self.flow_key, from, to, &through.sender),
                 };
                 let Through { mark, tos, sender, .. } = *through;
                 let asked = RouteQuery { device, mark, tos, sender, ..RouteQuery::own(to, source) };
@@ -270,7 +270,7 @@ impl Stack {
             (interface.ok_or(Errno::ENETUNREACH)?, None, None, table::MAIN, Metrics::default())
         } else {
             let from = source.unwrap_or(Ipv6Addr::UNSPECIFIED);
-            let hash = || crate::flow_hash_of6(self.flow_key, from, to);
+            let hash = || crate::flow_hash::flow_hash_of6(self.flow_key, from, to);
             let asked = RouteQuery {
                 device,
                 mark: through.mark,

@@ -76,7 +76,7 @@ impl Stack {
         let unlabelled = !ping.end.ip.flow_label;
         let device = self.socket_device(key, to, scope)?;
         let route = self.route(to, source, Through::of(&self.sockets[key.0], device));
-        let route = self.count_no_route(&to, route)?;
+        let route = self.counters.count_no_route(&to, route)?;
         icmp::fill_checksum(route.source, route.destination, &mut data);
         let protocol = self.socket(key).protocol as u8;
         let usual = self.hop_limit(route.interface);

@@ -96,7 +96,7 @@ impl Stack {
         let bound_ip = bound.and_then(|bound| bound.reach.ip);
         let through = Through::of(&self.sockets[key.0], device).to_port(peer.port());
         let route = self.route(peer.ip(), bound_ip, through);
-        let mut route = self.count_no_route(&peer.ip(), route)?;
+        let mut route = self.counters.count_no_route(&peer.ip(), route)?;
         if bound_ip.is_none() && !self.is_plainly_routed() {
             // A rule may know the address that has been chosen, and another way for it.
             route = self.route(peer.ip(), Some(route.source), through)?;

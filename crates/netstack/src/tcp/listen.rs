@@ -153,6 +153,6 @@ impl Stack {
             self.tcp_pump(child);
         }
         self.tcp_give_up_name(key);
-        self.notify_socket(key, READABLE | EPOLLHUP);
+        self.effects.notify_socket(key, READABLE | EPOLLHUP);
     }
 }

@@ -203,7 +203,7 @@ impl Stack {
         let drained = if events.contains(Events::DRAINED) && self.tcp(key).orphan { WRITABLE } else { 0 };
         let woken = woken_by(events) | drained;
         if woken != 0 {
-            self.notify_socket(key, woken);
+            self.effects.notify_socket(key, woken);
         }
         if finished {
             self.tcp_finished(key);
@@ -218,7 +218,7 @@ impl Stack {
         if let Role::Listening(queues) = &mut self.tcp(parent).role {
             queues.established(key);
         }
-        self.notify_socket(parent, READABLE);
+        self.effects.notify_socket(parent, READABLE);
     }
 
     /// The clock goes at another rate, and so do all timers.

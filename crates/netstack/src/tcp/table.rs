@@ -4,7 +4,7 @@ use super::Role;
 use crate::SocketKey;
 use crate::Stack;
 use crate::bind::Reach;
-use crate::flow_hash;
+use crate::flow_hash::flow_hash;
 use crate::socket::SocketKind;
 use belljar_base::Map;
 use smallvec::SmallVec;

@@ -180,7 +180,7 @@ impl Stack {
         let own_ip = own_ip.filter(|ip| ip.is_ipv4() == peer.is_ipv4());
         let through = Through::of(&self.sockets[key.0], device).to_port(peer.port());
         let route = self.route(peer.ip(), own_ip, through);
-        let route = self.count_no_route(&peer.ip(), route)?;
+        let route = self.counters.count_no_route(&peer.ip(), route)?;
         if route.broadcast && !broadcast {
             return Err(Errno::EACCES);
         }

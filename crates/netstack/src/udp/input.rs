@@ -6,12 +6,13 @@ use crate::SocketKey;
 use crate::Stack;
 use crate::error_queue::{QueuedError, is_hard};
 use crate::filter::Metadata;
+use crate::flow_hash::flow_hash;
 use crate::ip::Inbound;
 use crate::ip::Unreachable;
 use crate::mib::version;
 use crate::readiness::{EPOLLERR, READABLE};
 use crate::socket::SocketKind;
-use crate::{LO, flow_hash, interface_index};
+use crate::{LO, interface_index};
 use belljar_linux_abi::Errno;
 use belljar_net::ChecksumState;
 use belljar_wire::checksum;
@@ -213,7 +214,7 @@ impl Stack {
             segment: inbound.segment,
             packet: inbound.packet,
         });
-        self.notify_socket(key, READABLE);
+        self.effects.notify_socket(key, READABLE);
     }
 
     /// The socket that receives what comes from `source` for `destination`: the one that is bound
@@ -314,6 +315,6 @@ impl Stack {
             return;
         }
         self.socket(key).error = Some(errno);
-        self.notify_socket(key, EPOLLERR);
+        self.effects.notify_socket(key, EPOLLERR);
     }
 }

@@ -249,7 +249,7 @@ impl Stack {
         let bound_ip = bound_ip.filter(|ip| ip.is_ipv4() == destination.is_ipv4());
         let source = options.source.or(bound_ip).filter(|ip| !self.interfaces.is_multipoint(*ip));
         let route = self.route_for(key, destination, source, options.interface);
-        let route = self.count_no_route(&destination.ip(), route)?;
+        let route = self.counters.count_no_route(&destination.ip(), route)?;
         if route.broadcast && !broadcast_allowed {
             return Err(Errno::EACCES);
         }
@@ -434,7 +434,7 @@ impl Stack {
         udp.sending_charge = udp.sending_charge.saturating_sub(charge(bytes));
         udp.packets_left += 1;
         if udp.is_writable(send_buffer) {
-            self.notify_socket(key, WRITABLE);
+            self.effects.notify_socket(key, WRITABLE);
         }
         self.zero_copy_settle(key);
     }

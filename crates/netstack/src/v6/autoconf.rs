@@ -140,7 +140,7 @@ impl Stack {
         self.v6.tentative.retain(|t| (t.interface, t.ip) != (interface, ip));
         self.v6.failed.push((interface, ip));
         let name = self.interfaces[interface].name.clone();
-        self.note(format!("IPv6 address {ip} of {name} is used by another net on the link"));
+        self.effects.note(format!("IPv6 address {ip} of {name} is used by another net on the link"));
     }
 
     /// Asks routers to announce themselves, three times.

@@ -59,7 +59,7 @@ impl Stack {
         };
         header.emit(&mut packet);
         packet.extend(message);
-        self.count_icmp_sent(&dst.into(), protocol::ICMPV6, &packet[ipv6::HEADER_LEN..]);
+        self.counters.count_icmp_sent(&dst.into(), protocol::ICMPV6, &packet[ipv6::HEADER_LEN..]);
         let station = to.or_else(|| dst.is_multicast().then(|| ipv6::group_address(dst)));
         let onward = Onward { station, ..Onward::by(interface, None) };
         self.ip_local_out(&dst.into(), Packet::new(packet), &onward);
@@ -97,8 +97,8 @@ impl Stack {
                     }
                 }
                 NeighbourEvent::Overflow { packet } => self.packet_lost(packet.cookie(), packet.len()),
-                NeighbourEvent::Changed(neighbour) => self.neighbour_changed6(neighbour, true),
-                NeighbourEvent::Forgotten(neighbour) => self.neighbour_changed6(neighbour, false),
+                NeighbourEvent::Changed(neighbour) => self.effects.neighbour_changed6(neighbour, true),
+                NeighbourEvent::Forgotten(neighbour) => self.effects.neighbour_changed6(neighbour, false),
             }
         }
     }

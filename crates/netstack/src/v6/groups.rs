@@ -189,7 +189,7 @@ impl Stack {
             flow_label: 0,
         };
         header.emit(&mut packet);
-        self.count_icmp_sent(&dst.into(), protocol::ICMPV6, &packet[message_at..]);
+        self.counters.count_icmp_sent(&dst.into(), protocol::ICMPV6, &packet[message_at..]);
         let onward = Onward { station: Some(ipv6::group_address(dst)), ..Onward::by(interface, None) };
         self.ip_local_out(&dst.into(), Packet::new(packet), &onward);
     }

@@ -215,7 +215,7 @@ impl OwnSockets {
         for key in self.packets_in(net, network) {
             if self.packet(key).interface == Some(interface) {
                 net.socket(key).error = Some(Errno::ENETDOWN);
-                net.notify_socket(key, EPOLLERR);
+                net.effects.notify_socket(key, EPOLLERR);
             }
         }
     }

@@ -145,7 +145,7 @@ impl Host {
         // The word that hands the frame over is written last.
         self.ring_write(memory, at + 8, &body[8..]);
         self.ring_write(memory, at, &body[..8]);
-        self.net.notify_socket(key, READABLE);
+        self.net.effects.notify_socket(key, READABLE);
     }
 
     fn ring_receive_v3(&mut self, key: SocketKey, frame: &Frame, place: &FramePlace) {
@@ -219,7 +219,7 @@ impl Host {
         }
         self.ring_write(memory, at + 12, &header);
         self.ring_write(memory, at + 8, &(status::USER | why).to_ne_bytes());
-        self.net.notify_socket(key, READABLE);
+        self.net.effects.notify_socket(key, READABLE);
         self.open_block(key);
     }
 
@@ -283,9 +283,8 @@ impl Host {
             self.own.packet(key).rings.send_head = (head + 1) % ring.frames;
             sent += len;
         }
-        let network = self.net.socket(key).network;
-        self.stack_mut(network).flush_network();
-        self.net.notify_socket(key, WRITABLE);
+        self.net.flush_network();
+        self.net.effects.notify_socket(key, WRITABLE);
         Ok(sent)
     }
 }

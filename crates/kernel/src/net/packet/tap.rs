@@ -165,6 +165,6 @@ impl Host {
         }
         packet.queued_charge += charge(frame.bytes.len());
         packet.queue.push_back(frame);
-        self.net.notify_socket(key, READABLE);
+        self.net.effects.notify_socket(key, READABLE);
     }
 }

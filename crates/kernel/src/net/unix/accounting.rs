@@ -49,7 +49,7 @@ impl OwnSockets {
         let socket = self.unix_mut(sender);
         socket.charged -= message.charge.min(socket.charged);
         if self.unix_has_room(net, sender) {
-            net.notify_socket(sender, ROOM);
+            net.effects.notify_socket(sender, ROOM);
         }
     }
 
@@ -73,7 +73,7 @@ impl OwnSockets {
         if was_full && !self.unix_inbox_full(key) {
             let senders = self.unix(key).connected_from.clone();
             wake_senders(net, &senders);
-            net.notify_socket(key, ROOM);
+            net.effects.notify_socket(key, ROOM);
         }
     }
 }
@@ -82,7 +82,7 @@ impl OwnSockets {
 pub(super) fn wake_senders(net: &mut Stack, senders: &[PeerRef]) {
     for sender in senders {
         if let Some(key) = sender.alive(net) {
-            net.notify_socket(key, ROOM);
+            net.effects.notify_socket(key, ROOM);
         }
     }
 }

@@ -25,7 +25,7 @@ pub fn listen(call: &mut Call<'_>, key: SocketKey, backlog: usize) -> Result<(),
     }
     socket.credentials = credentials;
     socket.peer_credentials = Some(credentials);
-    call.host.net.notify_socket(key, ROOM);
+    call.host.net.effects.notify_socket(key, ROOM);
     Ok(())
 }
 
@@ -91,7 +91,7 @@ fn set_destination(host: &mut Host, key: SocketKey, target: Option<SocketKey>, a
         host.own.unix_mut(former).connected_from.retain(|from| *from != own);
         if any_lost && host.own.unix(former).peer == Some(own) {
             host.net.socket(former).error = Some(Errno::ECONNRESET);
-            host.net.notify_socket(former, u32::MAX);
+            host.net.effects.notify_socket(former, u32::MAX);
         }
     }
     host.own.inbox_drained(&mut host.net, key, was_full);
@@ -144,8 +144,8 @@ fn connect_stream(call: &mut Call<'_>, key: SocketKey, address: &UnixAddress) ->
         Role::Listening { waiting, .. } => waiting.push_back(child),
         _ => return Err(Errno::ECONNREFUSED),
     }
-    host.net.notify_socket(listener, ARRIVED);
-    host.net.notify_socket(key, ROOM);
+    host.net.effects.notify_socket(listener, ARRIVED);
+    host.net.effects.notify_socket(key, ROOM);
     Ok(Attempt::Done(()))
 }
 
@@ -161,7 +161,7 @@ pub fn accept(call: &mut Call<'_>, key: SocketKey, waits: bool) -> Result<Attemp
     match waiting.pop_front() {
         Some(child) => {
             // Those who found the backlog full.
-            call.host.net.notify_socket(key, ROOM);
+            call.host.net.effects.notify_socket(key, ROOM);
             call.host.own.unix_mut(child).embryo = false;
             Ok(Attempt::Done(child))
         }

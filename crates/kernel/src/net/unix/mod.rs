@@ -121,14 +121,14 @@ pub fn shutdown(call: &mut Call<'_>, key: SocketKey, how: i32) -> Result<(), Err
     let socket = host.own.unix_mut(key);
     socket.shut_read |= read;
     socket.shut_write |= write;
-    host.net.notify_socket(key, u32::MAX);
+    host.net.effects.notify_socket(key, u32::MAX);
     if host.net.socket(key).type_ != c::SOCK_DGRAM
         && let Some(peer) = host.own.unix_peer(&host.net, key)
     {
         let other = host.own.unix_mut(peer);
         other.shut_read |= write;
         other.shut_write |= read;
-        host.net.notify_socket(peer, u32::MAX);
+        host.net.effects.notify_socket(peer, u32::MAX);
     }
     Ok(())
 }
@@ -248,13 +248,13 @@ pub fn close(host: &mut Host, key: SocketKey) {
         if unread {
             host.net.socket(peer).error = Some(Errno::ECONNRESET);
         }
-        host.net.notify_socket(peer, u32::MAX);
+        host.net.effects.notify_socket(peer, u32::MAX);
     }
     if let Some(peer) = peer {
         host.own.unix_mut(peer).connected_from.retain(|from| from.key != key);
     }
     // Whoever connects to a listener, or sends to a socket that is full, tries again and fails.
-    host.net.notify_socket(key, u32::MAX);
+    host.net.effects.notify_socket(key, u32::MAX);
     host.own.remove(&mut host.net, key);
     // Others are not told that their receiver is gone before they send.
     if was_full {

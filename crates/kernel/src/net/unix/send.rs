@@ -146,7 +146,7 @@ fn send_datagram(
     let target = if packets { connected_peer(call, key) } else { destination(call, key, named) };
     // The message that was made is freed again, which tells those who wait for room (`sock_wfree`).
     if target.is_err() && call.host.own.unix_has_room(&call.host.net, key) {
-        call.host.net.notify_socket(key, ROOM);
+        call.host.net.effects.notify_socket(key, ROOM);
     }
     let target = target?;
     let own = PeerRef::to(&call.host.net, key);
@@ -179,5 +179,5 @@ fn deliver(call: &mut Call<'_>, from: SocketKey, to: SocketKey, data: Vec<u8>, a
     let files = ancillary.files.clone();
     let message = Message { data, taken: 0, files, credentials, source, sender, charge };
     host.own.unix_mut(to).inbox.push_back(message);
-    host.net.notify_socket(to, ARRIVED);
+    host.net.effects.notify_socket(to, ARRIVED);
 }

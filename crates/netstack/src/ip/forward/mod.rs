@@ -22,7 +22,7 @@ impl Stack {
         }
         let Some(to) = destination(packet.open_bytes()) else { return };
         self.counters.ip[version(&to)].forwarded += 1;
-        self.count_sent(&to, packet.len());
+        self.counters.count_sent(&to, packet.len());
         self.ip_finish_output(packet, onward);
     }
 }

@@ -39,7 +39,7 @@ impl Stack {
         let asked =
             RouteQuery { arrived: interface, mark, tos: bytes[1], sender, ..RouteQuery::own(to, Some(from)) };
         let hash = || match self.sysctls.multipath_hash {
-            0 => crate::flow_hash_of(self.flow_key, from, to),
+            0 => crate::flow_hash::flow_hash_of(self.flow_key, from, to),
             _ => forward::flow_hash(self.flow_key, &bytes),
         };
         let found = self.lookup(&asked, hash);

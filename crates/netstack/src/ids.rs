@@ -1,0 +1,14 @@
+//! Numbers of sockets and interfaces.
+
+/// The key of a socket. Keys are given again once they are free.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SocketKey(pub usize);
+
+/// The number of the interface `lo`.
+pub const LO: usize = 0;
+/// The number of the interface `eth0` on a host that is attached to the graph.
+pub const ETH0: usize = 1;
+/// The index by which guests know an interface.
+pub fn interface_index(interface: usize) -> u32 {
+    interface as u32 + 1
+}
