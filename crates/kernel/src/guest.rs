@@ -8,7 +8,8 @@ use crate::mm::{Access, AddressSpace, PAGE};
 use crate::process::Processes;
 use belljar_linux_abi::Errno;
 use belljar_machine::Machine;
-use belljar_netstack::Stack;
+use belljar_netstack::keyed::FURTHER;
+use belljar_netstack::{SocketKey, Stack};
 use belljar_uring::instance::Urings;
 use slab::Slab;
 use smallvec::SmallVec;
@@ -56,10 +57,16 @@ impl Host {
         let Host { processes, spaces, urings, machine, .. } = self;
         GuestReader { processes, spaces, urings, machine: &**machine, process }.read(addr, out)
     }
-    /// A process's memory to read from, and the stack meanwhile.
+    /// Memory of a process to read from, and the stack that keeps a socket.
     #[inline]
-    pub(crate) fn memory_and_net(&mut self, process: ProcessKey) -> (GuestReader<'_>, &mut Stack) {
-        let Host { processes, spaces, urings, machine, net, .. } = self;
+    pub(crate) fn memory_and_stack(
+        &mut self,
+        process: ProcessKey,
+        key: SocketKey,
+    ) -> (GuestReader<'_>, &mut Stack) {
+        self.stack_of_mut(key);
+        let Host { processes, spaces, urings, machine, net, networks, turn, .. } = self;
+        let net = if key.0 < FURTHER { net } else { networks.in_turn(*turn, net) };
         (GuestReader { processes, spaces, urings, machine: &**machine, process }, net)
     }
     /// Copies to a process's memory. `EFAULT` where it has no writable mapping.

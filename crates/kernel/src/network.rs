@@ -9,7 +9,7 @@ impl Host {
         self.net.set_carrier(link, carrier);
         if !self.net.is_down {
             let interface = self.net.interfaces.at_link(link);
-            self.administer(|admin| admin.link_changed(interface));
+            self.administer(0, |admin| admin.link_changed(interface));
             self.net.flush_network();
             self.carry_out_effects();
         }

@@ -6,6 +6,7 @@ use crate::ethernet::LinkPort;
 use crate::interface::{Attachment, Ethernet, Interface, Loopback};
 use crate::interfaces::Interfaces;
 use crate::ip::fragment::Reassembly;
+use crate::keyed::Keyed;
 use crate::socket::Socket;
 use crate::{
     Arrivals, CapturedRun, Departure, ETH0, Effects, InitialRoute, SocketKey, StackConfig, StackCounters,
@@ -19,7 +20,6 @@ use belljar_net::neighbour::Neighbours;
 use belljar_net::policy::Policy;
 use belljar_net::routes::{Prefix, Route, RouteTable, protocol};
 use belljar_net::{Nic, Packet};
-use slab::Slab;
 use std::collections::VecDeque;
 use std::net::{Ipv4Addr, SocketAddr};
 
@@ -65,13 +65,13 @@ pub struct Stack {
     /// Number of raw sockets: without any no packet asks for them.
     pub raw_sockets: usize,
     /// All sockets, those without an open file included.
-    pub sockets: Slab<Socket>,
+    pub sockets: Keyed<Socket>,
     /// Its interfaces.
     pub interfaces: Interfaces,
     /// The queues before links, by their number.
     pub links: Vec<LinkPort>,
     /// Programs' ends of interfaces.
-    pub tuns: Slab<tun::Tun>,
+    pub tuns: Keyed<tun::Tun>,
     /// Number of observers of the packets that pass its interfaces.
     pub watchers: usize,
     /// MTUs of IPv4 paths, learnt from routers.
@@ -176,7 +176,7 @@ impl Stack {
             departures: Vec::new(),
             is_down: false,
             captured: Captured::default(),
-            sockets: Slab::new(),
+            sockets: Keyed::default(),
             next_serial: 0,
             number: 0,
             lo: Loopback::default(),
@@ -184,7 +184,7 @@ impl Stack {
             has_pairs: false,
             eth0: Ethernet::new(Nic::new(&config.nic)),
             links: config.links.iter().map(LinkPort::new).collect(),
-            tuns: Slab::new(),
+            tuns: Keyed::default(),
             taken_over: VecDeque::new(),
             tun_addresses: stream("tun-mac"),
             neighbours: Neighbours::new(&mut stream("neighbours")),

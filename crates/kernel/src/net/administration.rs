@@ -70,8 +70,7 @@ impl Listeners for HostListeners<'_> {
         Ok(number)
     }
     fn has_interface(&self, network: u32, name: &str) -> bool {
-        let stack = self.networks.resting(network);
-        stack.is_some_and(|stack| stack.interfaces.by_name(name.as_bytes()).is_some())
+        self.other(network).is_some_and(|stack| stack.interfaces.by_name(name.as_bytes()).is_some())
     }
     fn warn(&mut self, text: String) {
         *self.warnings.entry(text).or_default() += 1;

@@ -130,7 +130,7 @@ fn ask_driver(call: &mut Call<'_>, network: u32, arg: u64) -> Result<(), Errno> 
     let mut entry = [0; IFREQ_LEN];
     call.read_bytes(arg, &mut entry)?;
     let name = entry[..NAME_LEN].split(|byte| *byte == 0).next().unwrap_or_default();
-    let number = call.host.net.interfaces.by_name(name).ok_or(Errno::ENODEV)?;
+    let number = call.host.stack(network).interfaces.by_name(name).ok_or(Errno::ENODEV)?;
     let at: u64 = call.read(arg + NAME_LEN as u64)?;
     let request: u32 = call.read(at)?;
     let mut head = vec![0; ethtool::head_len(request)];

@@ -100,6 +100,6 @@ pub fn shutdown(call: &mut Call<'_>, key: SocketKey, how: i32) -> Result<(), Err
     end.read_closed |= how != c::SHUT_WR;
     end.write_closed |= how != c::SHUT_RD;
     let connected = end.peer.is_some();
-    call.host.net.effects.notify_socket(key, READABLE | WRITABLE | EPOLLHUP | EPOLLRDHUP);
+    call.host.stack_of_mut(key).effects.notify_socket(key, READABLE | WRITABLE | EPOLLHUP | EPOLLRDHUP);
     if connected { Ok(()) } else { Err(Errno::ENOTCONN) }
 }

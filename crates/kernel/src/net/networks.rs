@@ -58,6 +58,11 @@ impl Networks {
     fn stack<'a>(&'a self, first: &'a Stack, network: u32) -> &'a Stack {
         self.further.get(&network).map_or(first, |stack| &**stack)
     }
+    /// The stack that has its turn, to change.
+    #[cold]
+    pub(crate) fn in_turn<'a>(&'a mut self, turn: u32, first: &'a mut Stack) -> &'a mut Stack {
+        self.further.get_mut(&turn).map_or(first, |stack| &mut **stack)
+    }
     /// Takes the effects of stacks whose turn is over.
     pub(crate) fn take_effects(&mut self) -> Vec<(u32, Effect)> {
         std::mem::take(&mut self.effects)
@@ -164,7 +169,8 @@ impl Host {
             if self.network_is_used(number) {
                 continue;
             }
-            let Some(stack) = self.networks.others.remove(&number) else { continue };
+            self.end_turn();
+            let Some(stack) = self.networks.further.remove(&number) else { continue };
             for interface in stack.interfaces.iter() {
                 if let Attachment::Veth { network, peer } = interface.attachment
                     && network != number

@@ -229,8 +229,9 @@ impl Host {
                 None => return Ok(None),
             },
             DirectorySource::InterfaceSettings { v6 } => {
+                let stack = self.stack(self.network_of_caller());
                 let scope =
-                    std::str::from_utf8(name).ok().and_then(|name| self.net.interfaces.setting_scope(name));
+                    std::str::from_utf8(name).ok().and_then(|name| stack.interfaces.setting_scope(name));
                 let Some(scope) = scope else { return Ok(None) };
                 proc_directory(directory, DirectorySource::SettingsOf { v6, scope })
             }

@@ -49,7 +49,7 @@ pub fn bind(call: &mut Call<'_>, key: SocketKey, raw: &[u8]) -> Result<(), Errno
     let network = call.host.net.socket(key).network;
     let interface = match name.index {
         0 => None,
-        index => Some(call.host.net.interfaces.by_index(index).ok_or(Errno::ENODEV)?),
+        index => Some(call.host.stack(network).interfaces.by_index(index).ok_or(Errno::ENODEV)?),
     };
     let packet = call.host.own.packet(key);
     if packet.fanout.is_some() {

@@ -109,7 +109,8 @@ fn membership(call: &mut Call<'_>, key: SocketKey, name: i32, value: &[u8]) -> R
     if !matches!(kind, MULTICAST | PROMISCUOUS | ALL_GROUPS | UNICAST) {
         return Err(Errno::EINVAL);
     }
-    let interface = call.host.net.interfaces.by_index(index);
+    let network = call.host.net.socket(key).network;
+    let interface = call.host.stack(network).interfaces.by_index(index);
     let memberships = &mut call.host.own.packet(key).memberships;
     if name == ADD_MEMBERSHIP {
         memberships.push((interface.ok_or(Errno::ENODEV)?, kind, address));

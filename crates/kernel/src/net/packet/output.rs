@@ -50,7 +50,7 @@ impl Host {
         let packet = self.own.packet(key);
         let (interface, protocol) = match &name {
             None => (packet.interface, packet.protocol),
-            Some(name) => (self.net.interfaces.by_index(name.index), name.protocol),
+            Some(name) => (self.stack(network).interfaces.by_index(name.index), name.protocol),
         };
         let interface = interface.ok_or(Errno::ENXIO)?;
         let net = self.stack_mut(network);
@@ -78,7 +78,7 @@ impl Host {
         if frame.len() < HEADER_LEN {
             return Err(Errno::EINVAL);
         }
-        if frame.len() > self.net.interfaces.mtu(interface) + HEADER_LEN {
+        if frame.len() > net.interfaces.mtu(interface) + HEADER_LEN {
             return Err(Errno::EMSGSIZE);
         }
         self.send_raw_frame((network, interface), frame)

@@ -283,7 +283,8 @@ impl Host {
             self.own.packet(key).rings.send_head = (head + 1) % ring.frames;
             sent += len;
         }
-        self.net.flush_network();
+        let network = self.net.socket(key).network;
+        self.stack_mut(network).flush_network();
         self.net.effects.notify_socket(key, WRITABLE);
         Ok(sent)
     }

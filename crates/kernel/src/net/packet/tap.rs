@@ -35,10 +35,9 @@ impl Host {
     /// Shows what passes an interface of a network to packet sockets.
     pub(crate) fn show_frame(&mut self, network: u32, passed: &Passed) {
         let Passed { at, interface, direction, ref bytes } = *passed;
-        let Some((header, payload)) = self.net.interfaces.frame_parts(interface, bytes, direction) else {
-            return;
-        };
-        self.tap_frame(at, interface, (header, payload), direction);
+        let parts = self.stack(network).interfaces.frame_parts(interface, bytes, direction);
+        let Some((header, payload)) = parts else { return };
+        self.tap_frame(at, (network, interface), (header, payload), direction);
     }
 
     /// The same for a frame's header and what follows it.
@@ -118,7 +117,9 @@ impl Host {
         let asked = arp::Packet::new_checked(payload).ok().and_then(|packet| arp::Repr::parse(&packet).ok());
         let Some(asked) = asked.filter(|asked| asked.operation == arp::Operation::Request) else { return };
         let target = asked.target_protocol;
-        if asked.sender_protocol.is_unspecified() || self.net.interfaces.with_address(target).is_some() {
+        if asked.sender_protocol.is_unspecified()
+            || self.stack(network).interfaces.with_address(target).is_some()
+        {
             return;
         }
         let answer = arp_frame(Address(own), &arp_reply(&asked, Address(graph_mac(target))));

@@ -219,7 +219,8 @@ fn bind_to_device(call: &mut Call<'_>, key: SocketKey, value: &[u8]) -> Result<(
     let device = match &value[..end] {
         [] => None,
         name => {
-            let n = call.host.net.interfaces.by_name(name).ok_or(Errno::ENODEV)?;
+            let network = call.host.socket(key).network;
+            let n = call.host.stack(network).interfaces.by_name(name).ok_or(Errno::ENODEV)?;
             Some(interface_index(n))
         }
     };
@@ -330,8 +331,8 @@ pub fn get(call: &mut Call<'_>, key: SocketKey, name: i32) -> Result<Value, Errn
         c::SO_BINDTODEVICE => match options.bound_device {
             None => Value::new(),
             Some(index) => {
-                let name =
-                    call.host.net.interfaces.by_index(index).map(|n| &call.host.net.interfaces[n].name);
+                let net = call.host.stack(network);
+                let name = net.interfaces.by_index(index).map(|n| &net.interfaces[n].name);
                 name.map_or("", |name| &**name).bytes().chain([0]).collect()
             }
         },

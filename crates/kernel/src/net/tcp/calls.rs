@@ -18,7 +18,10 @@ pub fn shutdown(call: &mut Call<'_>, key: SocketKey, how: i32) -> Result<(), Err
             let shut = &mut call.host.stack_of_mut(key).tcp(key).shut;
             shut.0 |= how != c::SHUT_WR;
             shut.1 |= how != c::SHUT_RD;
-            call.host.net.effects.notify_socket(key, READABLE | WRITABLE | EPOLLHUP | EPOLLRDHUP);
+            call.host
+                .stack_of_mut(key)
+                .effects
+                .notify_socket(key, READABLE | WRITABLE | EPOLLHUP | EPOLLRDHUP);
             return Err(Errno::ENOTCONN);
         }
         // Ends the listening; accept fails with EINVAL from then on.
@@ -40,8 +43,8 @@ pub fn shutdown(call: &mut Call<'_>, key: SocketKey, how: i32) -> Result<(), Err
             let opening = matches!(connection.state(), State::SynSent | State::SynReceived);
             let tcp = call.host.stack_of_mut(key).tcp(key);
             tcp.connecting &= opening;
-            call.host.net.tcp_pump(key);
-            call.host.net.effects.notify_socket(key, READABLE | WRITABLE | EPOLLHUP);
+            call.host.stack_of_mut(key).tcp_pump(key);
+            call.host.stack_of_mut(key).effects.notify_socket(key, READABLE | WRITABLE | EPOLLHUP);
         }
     }
     call.host.stack_of_mut(key).flush_network();

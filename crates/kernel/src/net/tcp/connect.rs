@@ -10,9 +10,9 @@ use belljar_netstack::bind::{bind_to_link, parse_bind};
 use belljar_tcp::State;
 
 pub fn bind(call: &mut Call<'_>, key: SocketKey, address: &[u8]) -> Result<(), Errno> {
-    let (ip, port) = parse_bind(&call.host.net, key, address)?;
-    bind_to_link(&mut call.host.net, key, ip, address);
-    if ip.is_some_and(|ip| call.host.net.interfaces.is_multipoint(ip)) {
+    let (ip, port) = parse_bind(call.host.stack_of(key), key, address)?;
+    bind_to_link(call.host.stack_of_mut(key), key, ip, address);
+    if ip.is_some_and(|ip| call.host.stack_of_mut(key).interfaces.is_multipoint(ip)) {
         return Err(Errno::EADDRNOTAVAIL);
     }
     call.host.may_bind_port(call.process, port)?;

@@ -80,7 +80,7 @@ impl Call<'_> {
         let given = std::str::from_utf8(&entry[..end]).map_err(|_| Errno::EINVAL)?.to_owned();
         let net = self.host.stack(self.host.network_of_tun(n));
         let name = match given.as_str() {
-            "" => self.host.net.interfaces.free_tun_name(flags),
+            "" => net.interfaces.free_tun_name(flags),
             // A pattern such as `tun%d`.
             pattern if pattern.contains("%d") => {
                 let free = |n: &u32| {

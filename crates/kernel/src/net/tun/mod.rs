@@ -46,7 +46,9 @@ impl Host {
     fn attach_tun(&mut self, n: usize, name: &str, flags: u16) -> Result<(), Errno> {
         let wants_tap = flags & flag::TAP != 0;
         let attachment = if wants_tap { Attachment::Tap(n) } else { Attachment::Tun(n) };
-        let there = self.net.interfaces.by_name(name.as_bytes());
+        let network = self.network_of_tun(n);
+        let net = self.stack_mut(network);
+        let there = net.interfaces.by_name(name.as_bytes());
         if there.is_some() && flags & flag::TUN_EXCL != 0 {
             return Err(Errno::EBUSY);
         }

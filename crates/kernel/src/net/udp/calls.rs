@@ -33,6 +33,6 @@ pub fn shutdown(call: &mut Call<'_>, key: SocketKey, how: i32) -> Result<(), Err
     udp.read_closed |= how != c::SHUT_WR;
     udp.write_closed |= how != c::SHUT_RD;
     let connected = udp.peer.is_some();
-    call.host.net.effects.notify_socket(key, READABLE | WRITABLE | EPOLLHUP | EPOLLRDHUP);
+    call.host.stack_of_mut(key).effects.notify_socket(key, READABLE | WRITABLE | EPOLLHUP | EPOLLRDHUP);
     if connected { Ok(()) } else { Err(Errno::ENOTCONN) }
 }

@@ -26,13 +26,13 @@ pub fn receive(
         return error_queue::receive(call, key, room);
     }
     let peek = room.flags & c::MSG_PEEK != 0;
-    let Some(datagram) = call.host.net.udp_take(key)? else {
-        let udp = call.host.net.udp(key);
+    let Some(datagram) = call.host.stack_of_mut(key).udp_take(key)? else {
+        let udp = call.host.stack_of_mut(key).udp(key);
         // Without waiting, nothing finds out that it is shut.
         let ended = udp.read_closed && room.flags & c::MSG_DONTWAIT == 0;
         return Ok(if ended { Attempt::Done(ReceivedMessage::default()) } else { Attempt::Wait(key.into()) });
     };
-    let socket = call.host.net.socket(key);
+    let socket = call.host.stack_of_mut(key).socket(key);
     let (domain, timestamp) = (socket.domain, socket.options.timestamp);
     let payload = &datagram.packet[datagram.payload.clone()];
     let taken = payload.len().min(room.len);
@@ -47,11 +47,12 @@ pub fn receive(
     }
     if room.control_room > 0 {
         let epoch = call.host.net.clock.realtime_ns() - call.host.net.clock.now().as_nanos();
-        let own = call.host.net.interfaces.own_address(datagram.interface, datagram.destination);
-        let udp = call.host.net.udp(key);
+        let own =
+            call.host.stack_of_mut(key).interfaces.own_address(datagram.interface, datagram.destination);
+        let udp = call.host.stack_of_mut(key).udp(key);
         received.control = control_messages(&datagram, udp, timestamp, epoch, own);
     }
-    call.host.net.udp_taken(key, datagram, peek);
+    call.host.stack_of_mut(key).udp_taken(key, datagram, peek);
     stored.map(|()| Attempt::Done(received))
 }
 

@@ -57,7 +57,7 @@ pub fn send(
     _done: usize,
 ) -> Result<Attempt<usize>, Errno> {
     let staged = call.staged.as_deref();
-    let (memory, net) = call.host.memory_and_net(call.process);
+    let (memory, net) = call.host.memory_and_stack(call.process, key);
     let sent = net.udp_send(key, &GuestDatagram { message, staged, memory })?;
     Ok(sent.map_or(Attempt::Wait(key.into()), Attempt::Done))
 }
