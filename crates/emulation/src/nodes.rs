@@ -324,8 +324,8 @@ pub fn settings(experiment: &Experiment, id: HostId, tdf: Option<f64>) -> Vec<(S
         (_, Some(DeviceKind::Router(_))) => experiment.belljar.ipv6,
         _ => false,
     };
-    let forwards =
-        host.map_or(matches!(device.map(|d| &d.kind), Some(DeviceKind::Router(_))), |h| h.forwarding);
+    let is_router = matches!(device.map(|d| &d.kind), Some(DeviceKind::Router(_)));
+    let forwards = host.map_or(is_router, |h| h.forwarding);
     let mut all = vec![("net/ipv4/ping_group_range".to_owned(), "0 2147483647".to_owned())];
     let mut set = |name: &str, value: &str| all.push((name.to_owned(), value.to_owned()));
     for scope in ["all", "default"] {
@@ -339,6 +339,10 @@ pub fn settings(experiment: &Experiment, id: HostId, tdf: Option<f64>) -> Vec<(S
     }
     if forwards {
         set("net/ipv4/ip_forward", "1");
+    }
+    if is_router {
+        set("net/ipv4/fib_multipath_hash_policy", "1");
+        set("net/ipv6/fib_multipath_hash_policy", "1");
     }
     // The simulator's defaults, which are Linux's own; machines differ.
     set(CONGESTION, CONGESTION_CONTROLS[usize::from(tdf.is_some())]);
