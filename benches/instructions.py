@@ -8,6 +8,7 @@ guests report the units that they do meanwhile. No counters are needed, and it d
     lseek    a rewritten system call that the kernel answers
     p4       a hop of a datagram over a line of P4 switches (p4_chain.p4), with its share of the two ends
     switch   the same over a line of learning switches
+    router   the same over a line of routers
 
 A section begins and ends at fixed simulated times, and counts are means over all of it, with what its windows cost. They are the
 simulator's own instructions and those of the stubs that it makes for guests. What programs, their libraries and the simulator's C
@@ -64,15 +65,17 @@ def call(kind, count):
                       f"hosts: {{host: {{network_node_id: 0, processes: [{guest(kind, count)}]}}}}\n", 1)
 
 
-def line(a, count, switch):
-    """Trains of datagrams over a line of switches with links of 1 ms: a section is the time in which each train passes one switch."""
+def line(a, count, device, kind="switches", ports=("p1", "p2")):
+    """Trains of datagrams over a line of devices with links of 1 ms: a section is the time in which each train passes one of them. The ends
+    of a line of switches are on one network."""
     names = [f"s{n}" for n in range(1, count + 1)]
-    ends = ["h1", *(end for name in names for end in (f"{name}:p1", f"{name}:p2")), "h2"]
+    ends = ["h1", *(f"{name}:{port}" for name in names for port in ports), "h2"]
+    own = {n: f"interfaces: {{eth0: {address(n)}/16}}, " if kind == "switches" else "" for n in (1, 2)}
     processes = {1: f"{guest('datagrams', 'h2', a.train, start_time='1 s')}, {section(2.0005, 1_000_000)}", 2: guest("discard")}
-    hosts = "\n".join(f"  h{n}: {{interfaces: {{eth0: {address(n)}/16}}, processes: [{process}]}}" for n, process in processes.items())
+    hosts = "\n".join(f"  h{n}: {{{own[n]}processes: [{process}]}}" for n, process in processes.items())
     links = "\n".join(f'- {{between: ["{left}", "{right}"], rate: 1 Gbit, latency: 1 ms}}' for left, right in zip(ends[::2], ends[1::2]))
-    switches = "\n".join(f"  {name}: {switch}" for name in names)
-    return f"general: {{stop_time: 2.01 s, parallelism: 1}}\nswitches:\n{switches}\nhosts:\n{hosts}\nlinks:\n{links}\n", count
+    devices = "\n".join(f"  {name}: {device}" for name in names)
+    return f"general: {{stop_time: 2.01 s, parallelism: 1}}\n{kind}:\n{devices}\nhosts:\n{hosts}\nlinks:\n{links}\n", count
 
 
 def p4(a):
@@ -84,9 +87,13 @@ def switch(a):
     return line(a, a.switches, "{}")
 
 
+def router(a):
+    return line(a, a.switches, "{}", "routers", ("eth0", "eth1"))
+
+
 # name: (its unit; a function that gives the experiment, and the units in one that its guests report)
 WORKLOADS = {"p2p": ("message", p2p), "flow": ("segment", flow), "getppid": ("call", call("getppid", 900)), "lseek": ("call", call("lseek", 60)),
-             "p4": ("hop", p4), "switch": ("hop", switch)}
+             "p4": ("hop", p4), "switch": ("hop", switch), "router": ("hop", router)}
 
 
 def measure(name, a):
@@ -142,7 +149,7 @@ def main():
     sizes.add_argument("--peers", type=int, default=3)
     sizes.add_argument("--messages", type=int, default=8, help="in flight per peer")
     sizes.add_argument("--latency", type=float, default=0.1, help="ms, of the flow, one way")
-    sizes.add_argument("--switches", type=int, default=16, help="of the line of learning switches")
+    sizes.add_argument("--switches", type=int, default=16, help="of the lines of learning switches and of routers")
     sizes.add_argument("--p4-switches", type=int, default=5)
     sizes.add_argument("--train", type=int, default=6, help="datagrams at each switch of a line")
     sizes.add_argument("--logging", action="store_true", help="with captures and logs of system calls")
