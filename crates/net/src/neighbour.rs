@@ -296,6 +296,12 @@ impl<A: Ip> Neighbours<A> {
         }
     }
 
+    /// True if [`poll`](Self::poll) has something.
+    #[inline]
+    pub fn has_events(&self) -> bool {
+        !self.events.is_empty()
+    }
+
     /// The next thing to do.
     pub fn poll(&mut self) -> Option<NeighbourEvent<A>> {
         self.events.pop_front()

@@ -106,6 +106,15 @@ impl Prefix {
     }
 }
 
+impl InterfaceAddress {
+    /// True if `ip` stands for all stations of its network.
+    #[inline]
+    pub fn has_broadcast(&self, ip: Ipv4Addr) -> bool {
+        let hosts = !mask(self.len);
+        self.len <= 30 && u32::from(ip) ^ u32::from(self.ip) <= hosts && u32::from(ip) & hosts == hosts
+    }
+}
+
 fn mask(len: u8) -> u32 {
     u32::MAX.checked_shl(32 - u32::from(len)).unwrap_or(0)
 }

@@ -128,6 +128,17 @@ impl Stack {
         }
     }
 
+    /// Does what the neighbour caches ask for.
+    #[inline]
+    fn settle_neighbours(&mut self) {
+        if self.neighbours.has_events() {
+            self.neighbour_events();
+        }
+        if self.v6.neighbours.has_events() {
+            self.neighbour_events6();
+        }
+    }
+
     /// Does what the neighbour cache asks for.
     pub fn neighbour_events(&mut self) {
         while let Some(event) = self.neighbours.poll() {
@@ -159,13 +170,13 @@ impl Stack {
     /// The neighbours' next time-out and those of the links' queues.
     #[inline(never)]
     pub fn flush_links(&mut self) {
-        self.neighbour_events();
-        self.neighbour_events6();
+        self.settle_neighbours();
         for link in 0..self.links.len() {
-            self.flush_link(link);
+            if self.links[link].nic.next_event().is_some_and(|at| at <= self.clock.now()) {
+                self.flush_link(link);
+            }
         }
-        self.neighbour_events();
-        self.neighbour_events6();
+        self.settle_neighbours();
         if self.v6.on {
             self.set_timer6();
         }

@@ -521,7 +521,15 @@ impl Stack {
     }
 
     /// A packet, or a frame, passes an interface.
+    #[inline]
     pub fn seen(&mut self, at: SimTime, interface: usize, packet: &mut Packet, direction: PacketDirection) {
+        if self.watchers > 0 || self.config.capture {
+            self.show(at, interface, packet, direction);
+        }
+    }
+
+    #[inline(never)]
+    fn show(&mut self, at: SimTime, interface: usize, packet: &mut Packet, direction: PacketDirection) {
         self.tap(at, interface, packet, direction);
         if self.config.capture {
             packet.fill_checksum();

@@ -90,6 +90,10 @@ impl Interfaces {
 
     /// True if an address stands for all stations of a link that this host is on, or of any.
     pub fn is_broadcast(&self, ip: Ipv4Addr) -> bool {
+        // That of a network has at least two host bits, and all of them are set.
+        if u32::from(ip) & 3 != 3 && self.address_attributes.is_empty() {
+            return false;
+        }
         ip.is_broadcast()
             || (1..self.list.len())
                 .any(|number| self.list[number].is_link() && self.broadcast_on(number, ip).is_some())

@@ -84,9 +84,19 @@ impl Interfaces {
     }
 
     /// The address of an interface for whose network `ip` stands: packets to all its stations come from it.
+    #[inline]
     pub fn broadcast_on(&self, number: usize, ip: Ipv4Addr) -> Option<Ipv4Addr> {
+        let addresses = &self.interfaces[number].addresses;
+        if self.address_attributes.is_empty() && !addresses.iter().any(|own| own.has_broadcast(ip)) {
+            return None;
+        }
+        self.find_broadcast_on(number, ip)
+    }
+
+    #[inline(never)]
+    fn find_broadcast_on(&self, number: usize, ip: Ipv4Addr) -> Option<Ipv4Addr> {
         let of = |own: &&InterfaceAddress| match self.address_attributes.is_empty() {
-            true => own.network().broadcast() == Some(ip),
+            true => own.has_broadcast(ip),
             false => self.broadcasts(number, own).any(|all| all == ip),
         };
         let own = self[number].addresses.iter().find(of)?;

@@ -308,6 +308,7 @@ impl Nic {
     }
 
     /// When [`poll`](Self::poll) has something to say, if nothing is sent before.
+    #[inline]
     pub fn next_event(&self) -> Option<SimTime> {
         if let Some((at, _)) = self.overdue.front() {
             return Some(*at);

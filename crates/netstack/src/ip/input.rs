@@ -3,6 +3,7 @@
 use super::IpHeader;
 use super::fragment::{Added, Expired};
 use super::hooks::HookPoint;
+use super::route::is_multipoint;
 use crate::LO;
 use crate::Stack;
 use crate::StackTimer;
@@ -107,7 +108,7 @@ impl Stack {
     /// Forwards a packet that is not for this host, or drops it.
     #[inline(never)]
     fn ip_pass_on(&mut self, interface: usize, to: IpAddr, packet: Packet) {
-        if self.forwards(to.is_ipv6(), interface) && interface != LO && !self.interfaces.is_multipoint(to) {
+        if self.forwards(to.is_ipv6(), interface) && interface != LO && !is_multipoint(to) {
             return match to {
                 IpAddr::V4(_) => self.ip_forward(interface, packet),
                 IpAddr::V6(_) => self.ip_forward6(interface, packet),

@@ -115,6 +115,7 @@ impl Stack {
         own.or_else(|| self.is_of_routed_here(ip).then_some(ip))
     }
 
+    #[inline]
     fn is_of_routed_here<A: Family>(&self, ip: A) -> bool {
         let routes = A::policy(self).table(A::routes(self), table::LOCAL);
         routes.is_some_and(|routes| routes.lookup(ip, || 0, |_| true).is_some())

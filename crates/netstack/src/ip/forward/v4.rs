@@ -18,11 +18,7 @@ impl Stack {
         let (from, to) = (forward::source(&bytes), forward::destination(&bytes));
         let no_host =
             from.is_unspecified() || from.is_loopback() || from.is_multicast() || from.is_broadcast();
-        if no_host
-            || to.is_loopback()
-            || !self.arrived_as_one
-            || self.interfaces.is_broadcast_on(interface, to)
-        {
+        if no_host || to.is_loopback() || !self.arrived_as_one {
             self.counters.not_for_us += 1;
             self.counters.ip[0].in_address_errors += 1;
             return self.recycle_buffer(bytes);
@@ -32,10 +28,10 @@ impl Stack {
             self.refuse(&bytes, ForwardError::TimeExceeded);
             return self.recycle_buffer(bytes);
         }
-        let payload = bytes.get(usize::from(bytes[0] & 0xf) * 4..).unwrap_or_default();
-        // Of a later fragment the ports are not known.
-        let whole = u16::from_be_bytes([bytes[6], bytes[7]]) & 0x1fff == 0;
-        let sender = FlowKey::of_forwarded(bytes[9], if whole { payload } else { &[] });
+        let sender = match self.policy.is_plain() {
+            true => FlowKey::default(),
+            false => flow_key(&bytes),
+        };
         let asked =
             RouteQuery { arrived: interface, mark, tos: bytes[1], sender, ..RouteQuery::own(to, Some(from)) };
         let hash = || match self.sysctls.multipath_hash {
@@ -86,4 +82,13 @@ impl Stack {
         }
         self.send_icmp_by(route, false, icmp::ERROR_TOS, &mut message);
     }
+}
+
+/// What rules match a packet by beside its addresses.
+#[cold]
+fn flow_key(packet: &[u8]) -> FlowKey {
+    let payload = packet.get(usize::from(packet[0] & 0xf) * 4..).unwrap_or_default();
+    // Of a later fragment the ports are not known.
+    let whole = u16::from_be_bytes([packet[6], packet[7]]) & 0x1fff == 0;
+    FlowKey::of_forwarded(packet[9], if whole { payload } else { &[] })
 }
