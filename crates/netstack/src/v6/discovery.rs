@@ -70,10 +70,13 @@ impl Stack {
         while let Some(event) = self.v6.neighbours.poll() {
             match event {
                 NeighbourEvent::Ask { interface, target, to, source } => {
-                    let source = source.filter(|ip| self.interface_of6(*ip) == Some(interface));
-                    let Some(source) = source.or_else(|| self.source_for(target, interface)) else {
-                        continue;
-                    };
+                    // `ndisc_solicit`: a packet's own source, or else the link-local address.
+                    let own = &self.interfaces[interface].addresses6;
+                    let source = source.filter(|ip| own.iter().any(|own| own.ip == *ip));
+                    let is_local =
+                        |ip: &Ipv6Addr| ip.is_unicast_link_local() && !self.v6.is_tentative(interface, *ip);
+                    let local = || own.iter().map(|own| own.ip).find(is_local);
+                    let Some(source) = source.or_else(local) else { continue };
                     let own = Address(self.interfaces[interface].mac);
                     let question = Discovery::NeighbourSolicit { target, source: Some(own) };
                     let dst = if to.is_some() { target } else { ipv6::solicited_node(target) };
