@@ -45,11 +45,11 @@ impl Stack {
                 // `ip_dst_mtu_maybe_forward`: what a route says counts for what passes by, too.
                 let mtu =
                     self.interfaces.mtu(hop.interface).min(of_route.map_or(usize::MAX, |mtu| mtu as usize));
-                if hop.interface == interface {
-                    self.tell_better_router(interface, &hop, &bytes);
-                }
                 if bytes.len() <= mtu || forward::may_fragment(&bytes) {
                     forward::count_hop(&mut bytes);
+                    if hop.interface == interface {
+                        self.tell_better_router(interface, &hop, &bytes);
+                    }
                     let onward = Onward { mtu, ..Onward::by(hop.interface, hop.router()) };
                     return self.ip_forward_finish(interface, Packet::new(bytes).with_mark(mark), &onward);
                 }
