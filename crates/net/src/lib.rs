@@ -11,11 +11,12 @@
 //! * [`filter`]: which packets are captured, in tcpdump's words.
 //! * [`addresses`]: which host has which IPv4 address and name.
 //! * [`dns`]: the name server that answers for hosts and configured records.
-//! * [`switch`] and [`router`]: what stands between the links of an explicit topology; [`neighbour`] and
-//!   [`forward`] are what routers and hosts have in common.
-//! * [`MssClamp`]: what a router makes of the MSS option.
-//! * [`routes`]: a host's or router's routes, of both families; [`policy`]: which of a host's tables is asked. [`forward6`] is the IPv6 part of [`forward`].
-//! * [`icmp_limit`]: how often a host sends ICMP errors.
+//! * [`switch`]: the learning switch between the links of an explicit topology.
+//! * [`frame`], [`neighbour`], [`forward`]: Ethernet frames and ARP messages, the neighbour cache, forwarding of packets;
+//!   [`forward6`] is the IPv6 part of [`forward`].
+//! * [`MssClamp`]: clamping of the MSS option of SYNs that are forwarded.
+//! * [`routes`]: routing tables of both families; [`policy`]: the rules by which one of several tables is asked.
+//! * [`icmp_limit`]: rate limits of ICMP errors.
 //! * [`igmp`]: what a host says of its multicast groups.
 //! * [`units`]: values such as "10 ms" and "1 Gbit", as graphs and experiment files write them.
 //!
@@ -29,6 +30,7 @@ pub mod filter;
 mod flow;
 pub mod forward;
 pub mod forward6;
+pub mod frame;
 pub mod graph;
 pub mod icmp_limit;
 pub mod igmp;
@@ -40,7 +42,6 @@ pub mod nic;
 mod packet;
 pub mod policy;
 mod ports;
-pub mod router;
 pub mod routes;
 pub mod suggest;
 pub mod switch;

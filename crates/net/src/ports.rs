@@ -1,4 +1,4 @@
-//! The interfaces of a switch or router, and which of them have something to send.
+//! The ports of a switch, and which of them have something to send.
 
 use crate::nic::{Nic, NicChange, NicConfig, NicEvent};
 use crate::switch::EgressFrame;
@@ -48,7 +48,7 @@ impl Ports {
             let (_, port) = self.busy.iter().min().copied().filter(|(at, _)| *at <= now)?;
             let event = self.nics[port].poll(now);
             self.note(port);
-            // Nobody waits for a frame of a switch or router, so nothing else can have happened.
+            // Nobody waits for a frame of a switch, so nothing else can have happened.
             if let Some((at, NicEvent::Transmit { packet, departs })) = event {
                 return Some(EgressFrame { port, at, departs, packet });
             }

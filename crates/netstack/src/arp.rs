@@ -5,7 +5,7 @@ use crate::family::RouteQuery;
 use crate::{LO, Stack};
 use belljar_linux_abi::c;
 use belljar_net::Packet;
-use belljar_net::router::{arp_frame, arp_reply, arp_request};
+use belljar_net::frame::{arp_frame, arp_reply, arp_request};
 use belljar_net::routes::RouteKind;
 use belljar_wire::arp;
 use belljar_wire::ethernet::Address;

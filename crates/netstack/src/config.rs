@@ -2,8 +2,8 @@
 
 use super::{InitialRoute6, LinkConfig, Resolver};
 use belljar_base::{HostId, Seed, SimTime};
-use belljar_net::NicConfig;
 use belljar_net::routes::{Prefix, Route};
+use belljar_net::{MssClamp, NicConfig};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// A route that a host has from the start: where to, with which metric, how.
@@ -43,6 +43,8 @@ pub struct StackConfig {
     pub routes: Vec<InitialRoute>,
     /// True if it passes packets of others on.
     pub forwarding: bool,
+    /// Clamping of the MSS option of SYNs that it passes on.
+    pub clamp_mss: Option<MssClamp>,
     /// Settings, with their values as sysctl(8) writes them.
     pub sysctls: Vec<(crate::sysctl::Sysctl, String)>,
     /// Settings of interfaces.
@@ -74,6 +76,7 @@ impl StackConfig {
             links: Vec::new(),
             routes: Vec::new(),
             forwarding: false,
+            clamp_mss: None,
             sysctls: Vec::new(),
             interface_settings: Vec::new(),
             nic: NicConfig::default(),

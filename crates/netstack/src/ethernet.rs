@@ -11,8 +11,8 @@ use crate::adapter::Adapter;
 use crate::virtual_links::TAGGED;
 use belljar_base::SimTime;
 use belljar_net::forward::{self, ForwardError};
+use belljar_net::frame::framed;
 use belljar_net::neighbour::NeighbourEvent;
-use belljar_net::router::framed;
 use belljar_net::{DropReason, Nic, NicChange, NicConfig, NicEvent, Packet};
 use belljar_wire::ethernet::{self, Address, Frame, ethertype};
 use std::net::{IpAddr, Ipv4Addr};
@@ -155,12 +155,16 @@ impl Stack {
                     }
                 }
                 NeighbourEvent::Failed { packets, .. } => {
+                    self.counters.forwarding.unanswered += packets.len() as u64;
                     for packet in packets {
                         self.refuse(packet.bytes(), ForwardError::HostUnreachable);
                         self.packet_lost(packet.cookie(), packet.len());
                     }
                 }
-                NeighbourEvent::Overflow { packet } => self.packet_lost(packet.cookie(), packet.len()),
+                NeighbourEvent::Overflow { packet } => {
+                    self.counters.forwarding.unanswered += 1;
+                    self.packet_lost(packet.cookie(), packet.len());
+                }
                 NeighbourEvent::Changed(neighbour) => self.effects.neighbour_changed(neighbour, true),
                 NeighbourEvent::Forgotten(neighbour) => self.effects.neighbour_changed(neighbour, false),
             }

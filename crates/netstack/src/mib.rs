@@ -176,6 +176,8 @@ pub struct StackCounters {
     pub tcp_timeouts: u64,
     /// Further counters of connections, by `belljar_tcp::COUNT_NAMES`.
     pub tcp_counts: [u64; belljar_tcp::COUNTS],
+    /// Of forwarded packets.
+    pub forwarding: crate::ip::ForwardCounters,
 }
 impl StackCounters {
     /// A packet was received, for whomever.

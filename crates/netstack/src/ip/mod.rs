@@ -12,6 +12,7 @@ mod output;
 pub mod redirect;
 pub mod route;
 
+pub use forward::ForwardCounters;
 pub use header::IpHeader;
 pub use icmp::Unreachable;
 pub use input::Inbound;

@@ -91,6 +91,7 @@ impl Stack {
                     }
                 }
                 NeighbourEvent::Failed { packets, interface } => {
+                    self.counters.forwarding.unanswered += packets.len() as u64;
                     for packet in packets {
                         match packet.bytes().first().map(|first| first >> 4) {
                             Some(4) => self.refuse(packet.bytes(), ForwardError::HostUnreachable),
@@ -99,7 +100,10 @@ impl Stack {
                         self.packet_lost(packet.cookie(), packet.len());
                     }
                 }
-                NeighbourEvent::Overflow { packet } => self.packet_lost(packet.cookie(), packet.len()),
+                NeighbourEvent::Overflow { packet } => {
+                    self.counters.forwarding.unanswered += 1;
+                    self.packet_lost(packet.cookie(), packet.len());
+                }
                 NeighbourEvent::Changed(neighbour) => self.effects.neighbour_changed6(neighbour, true),
                 NeighbourEvent::Forgotten(neighbour) => self.effects.neighbour_changed6(neighbour, false),
             }

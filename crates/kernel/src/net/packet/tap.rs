@@ -7,7 +7,7 @@ use crate::net::own::OwnKind;
 use crate::net::udp::charge;
 use belljar_base::SimTime;
 use belljar_linux_abi::c;
-use belljar_net::router::{arp_frame, arp_reply};
+use belljar_net::frame::{arp_frame, arp_reply};
 use belljar_netstack::filter::Metadata;
 use belljar_netstack::interface::Attachment;
 use belljar_netstack::readiness::READABLE;

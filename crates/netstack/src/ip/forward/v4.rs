@@ -25,6 +25,7 @@ impl Stack {
         }
         if bytes[8] <= 1 {
             self.counters.ip[0].in_header_errors += 1;
+            self.counters.forwarding.expired += 1;
             self.refuse(&bytes, ForwardError::TimeExceeded);
             return self.recycle_buffer(bytes);
         }
@@ -50,11 +51,15 @@ impl Stack {
                     if hop.interface == interface {
                         self.tell_better_router(interface, &hop, &bytes);
                     }
+                    if let Some(clamp) = self.config.clamp_mss {
+                        self.clamp_mss(clamp, from, mtu, &mut bytes);
+                    }
                     let onward = Onward { mtu, ..Onward::by(hop.interface, hop.router()) };
                     return self.ip_forward_finish(interface, Packet::new(bytes).with_mark(mark), &onward);
                 }
                 self.counters.ip[0].not_cut += 1;
-                Some(ForwardError::FragmentationNeeded(mtu as u16))
+                self.refuse(&bytes, ForwardError::FragmentationNeeded(mtu as u16));
+                return self.recycle_buffer(bytes);
             }
             Ok(Some((None, RouteKind::Blackhole, _))) | Err(Action::Blackhole) => None,
             Ok(Some((None, RouteKind::Prohibit, _))) | Err(Action::Prohibit) => {
@@ -66,6 +71,7 @@ impl Stack {
                 Some(ForwardError::NetworkUnreachable)
             }
         };
+        self.counters.forwarding.no_route += 1;
         if let Some(why) = refusal {
             self.refuse(&bytes, why);
         }

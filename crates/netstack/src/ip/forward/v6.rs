@@ -28,10 +28,13 @@ impl Stack {
         }
         // Addresses of one link don't leave it.
         let stays = ipv6::is_link_scope(from) || ipv6::is_link_scope(to);
-        let refusal = if header.hop_limit <= 1 {
+        if header.hop_limit <= 1 {
             self.counters.ip[1].in_header_errors += 1;
-            Some(ForwardError::TimeExceeded)
-        } else if stays {
+            self.counters.forwarding.expired += 1;
+            self.refuse6(interface, &bytes, ForwardError::TimeExceeded);
+            return self.recycle_buffer(bytes);
+        }
+        let refusal = if stays {
             None
         } else {
             let hash = forward6::flow_hash(self.flow_key, &bytes);
@@ -52,11 +55,15 @@ impl Stack {
                     let mtu = self.interfaces.mtu(hop.interface).min(of_route);
                     if bytes.len() <= mtu {
                         ipv6::decrement_hop_limit(&mut bytes);
+                        if let Some(clamp) = self.config.clamp_mss {
+                            self.clamp_mss(clamp, from, mtu, &mut bytes);
+                        }
                         let onward = Onward::by(hop.interface, hop.gateway.map(IpAddr::V6));
                         let packet = Packet::new(bytes).with_mark(mark);
                         return self.ip_forward_finish(interface, packet, &onward);
                     }
-                    Some(ForwardError::FragmentationNeeded(mtu as u16))
+                    self.refuse6(interface, &bytes, ForwardError::FragmentationNeeded(mtu as u16));
+                    return self.recycle_buffer(bytes);
                 }
                 Ok(Some((None, RouteKind::Blackhole, _))) | Err(Action::Blackhole) => None,
                 Ok(Some((None, RouteKind::Prohibit, _))) | Err(Action::Prohibit) => {
@@ -65,6 +72,7 @@ impl Stack {
                 Ok(_) | Err(_) => Some(ForwardError::NetworkUnreachable),
             }
         };
+        self.counters.forwarding.no_route += 1;
         if let Some(why) = refusal {
             self.refuse6(interface, &bytes, why);
         }

@@ -1,0 +1,49 @@
+//! Ethernet frames of IP packets and of ARP messages (RFC 894, RFC 826).
+
+use crate::Packet;
+use belljar_wire::arp;
+use belljar_wire::ethernet::{self, Address, ethertype};
+use std::net::Ipv4Addr;
+
+/// A packet with an Ethernet header before it.
+pub fn framed(mut packet: Packet, dst: Address, src: Address, ethertype: u16) -> Packet {
+    packet.fill_checksum();
+    let (cookie, checksum) = (packet.cookie(), packet.checksum());
+    let mut bytes = packet.into_bytes();
+    let len = bytes.len();
+    bytes.resize(len + ethernet::HEADER_LEN, 0);
+    bytes.copy_within(..len, ethernet::HEADER_LEN);
+    ethernet::Repr { dst, src, ethertype }.emit(&mut bytes);
+    Packet::with_cookie(bytes, cookie).with_checksum(checksum)
+}
+
+/// A frame with an ARP message, padded to no length: links carry any.
+pub fn arp_frame(to: Address, message: &arp::Repr) -> Vec<u8> {
+    let mut frame = vec![0; ethernet::HEADER_LEN + arp::LEN];
+    let header = ethernet::Repr { dst: to, src: message.sender_hardware, ethertype: ethertype::ARP };
+    header.emit(&mut frame);
+    message.emit(&mut frame[ethernet::HEADER_LEN..]);
+    frame
+}
+
+/// The question who has `target`.
+pub fn arp_request(own: Address, source: Ipv4Addr, target: Ipv4Addr) -> arp::Repr {
+    arp::Repr {
+        operation: arp::Operation::Request,
+        sender_hardware: own,
+        sender_protocol: source,
+        target_hardware: Address::default(),
+        target_protocol: target,
+    }
+}
+
+/// The answer of the station `own` to a request for it.
+pub fn arp_reply(request: &arp::Repr, own: Address) -> arp::Repr {
+    arp::Repr {
+        operation: arp::Operation::Reply,
+        sender_hardware: own,
+        sender_protocol: request.target_protocol,
+        target_hardware: request.sender_hardware,
+        target_protocol: request.sender_protocol,
+    }
+}
