@@ -86,7 +86,7 @@ impl Interfaces {
     /// The address of an interface for whose network `ip` stands: packets to all its stations come from it.
     #[inline]
     pub fn broadcast_on(&self, number: usize, ip: Ipv4Addr) -> Option<Ipv4Addr> {
-        let addresses = &self.interfaces[number].addresses;
+        let addresses = &self[number].addresses;
         if self.address_attributes.is_empty() && !addresses.iter().any(|own| own.has_broadcast(ip)) {
             return None;
         }

@@ -42,7 +42,8 @@ impl Stack {
     #[cold]
     fn clamp_mss<A: Family>(&self, clamp: MssClamp, from: A, mtu: usize, packet: &mut Vec<u8>) {
         let back = self.lookup(&RouteQuery::own(from, None), || 0).ok().flatten();
-        let back = back.and_then(|found| found.hop).map_or(usize::MAX, |hop| self.interfaces.mtu(hop.interface));
+        let back =
+            back.and_then(|found| found.hop).map_or(usize::MAX, |hop| self.interfaces.mtu(hop.interface));
         clamp.apply(packet, mtu.min(back));
     }
 }
