@@ -76,7 +76,7 @@ impl Connection {
         let window = u64::from(segment.window);
         // RFC 7323, section 2.2: the window of a SYN is not scaled.
         self.tx.snd.window = if segment.has(Flags::SYN) { window } else { window << self.tx.snd.scale };
-        // Linux: a passive open forgets the window of the SYN.
+        // Linux: a passive open discards the window of the SYN.
         let before = if self.passive && !fast { 0 } else { self.tx.snd.max_window };
         self.tx.snd.max_window = before.max(self.tx.snd.window);
         self.tx.set_mss();

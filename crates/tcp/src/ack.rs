@@ -124,7 +124,7 @@ impl Connection {
 }
 
 impl Sender {
-    /// An ACK while nothing was in flight: an answer to a probe or a window update.
+    /// Processes an ACK that arrives with nothing in flight: the answer to a probe, or a window update.
     fn after_probe_ack(&mut self, now: SimTime) {
         if self.snd.nxt >= self.snd.end() {
             return;
@@ -161,7 +161,8 @@ impl Sender {
         changed
     }
 
-    /// Takes what `ack` covers off the scoreboard and out of the buffer. True if that frees any of the buffer.
+    /// Removes the data that `ack` covers from the scoreboard and the send buffer. True if that frees buffer
+    /// space.
     fn advance(&mut self, ack: u64, delivery: &mut Delivery, now: SimTime) -> bool {
         let min_rtt = self.rtt.min();
         while let Some(sent) = self.snd.flight.pop_acked(ack) {

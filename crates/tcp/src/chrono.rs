@@ -54,7 +54,7 @@ impl Chrono {
 }
 
 impl Sender {
-    /// Nothing more can be sent now: notes why. `windowed` if it is for the peer's window.
+    /// Records the reason when no more can be sent now. `windowed` is true if the peer's window is the limit.
     pub(crate) fn note_limit(&mut self, windowed: bool, now: SimTime) {
         let unsent = self.snd.unsent() > 0;
         let room = self.in_flight() < self.window.cwnd;

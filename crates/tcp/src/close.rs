@@ -55,7 +55,7 @@ impl Connection {
             _ => {}
         }
         if unread && self.state != State::TimeWait {
-            // RFC 2525, section 2.17: data was lost, the peer must know.
+            // RFC 2525, section 2.17: a reset reports to the peer that data was lost.
             self.tx.tally.count(Counted::AbortOnClose);
             self.send_reset(now);
             return self.enter_closed();

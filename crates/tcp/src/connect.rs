@@ -14,7 +14,7 @@ use std::net::SocketAddr;
 const SYN_AGAIN: SimDuration = SimDuration::from_millis(8);
 
 impl Sender {
-    /// The first measurement of the round trip, unless the SYN was sent more than once.
+    /// Takes the first round-trip sample, unless the SYN was retransmitted.
     pub(crate) fn sample_handshake(&mut self, segment: &Repr, now: SimTime) {
         let (una, nxt) = (self.snd.una, self.snd.nxt);
         if self.recovery.timeouts == 0 {
@@ -33,8 +33,8 @@ impl Sender {
 }
 
 impl Connection {
-    /// An active open from `local` to `remote`: SYN-SENT, the SYN is waiting to be transmitted.
-    /// `isn` is the initial sequence number.
+    /// Opens a connection actively from `local` to `remote` with the initial sequence number `isn`. The
+    /// connection is in SYN-SENT, with its SYN pending.
     pub fn connect(
         config: Config,
         local: SocketAddr,
@@ -44,7 +44,7 @@ impl Connection {
     ) -> Connection {
         let mut connection = Connection::new(config, local, remote, isn, State::SynSent, now);
         connection.pending.syn = true;
-        // Until the peer has spoken, 536 or what `TCP_MAXSEG` says (`tcp_connect_init`).
+        // Until the peer announces an MSS: 536, or `TCP_MAXSEG` (`tcp_connect_init`).
         connection.tx.snd.mss_limit = connection.tx.config.max_segment.unwrap_or(536);
         connection.tx.begin_mtu_search(now);
         connection.tx.set_mss();
@@ -63,7 +63,8 @@ impl Connection {
         // <SEQ=SEG.ACK><CTL=RST> and discard the segment."
         if segment.has(Flags::ACK) && !acks_syn {
             self.pending.reset = crate::reset_for(segment, payload.len());
-            // Linux: that reset clears the peer's way, so the SYN need not wait its whole second.
+            // Linux: the reset clears the stale state at the peer, so the SYN is retransmitted before its
+            // timeout of one second.
             if self.tx.recovery.timeouts == 0 {
                 self.tx.timers.retransmit = Some((now + SYN_AGAIN, Retransmit::Handshake));
             }
@@ -88,12 +89,12 @@ impl Connection {
             self.establish(now);
             self.tx.begin_mtu_search(now);
             if !self.on_fast_open_answer(segment) {
-                // What is sent again acknowledges.
+                // The retransmission carries the ACK.
                 return Disposition::Consumed;
             }
             self.delack.enter_quick(self.rcv.window, self.rcv.mss);
             if self.write_pending {
-                // Linux saves an ACK: the data that somebody waits to write carries it.
+                // Linux omits the bare ACK: the data of a waiting writer carries the acknowledgment.
                 self.delack.scheduled = true;
                 self.timers.delayed_ack = Some(now + crate::delack::DELAY_MAX);
             } else {
@@ -105,7 +106,8 @@ impl Connection {
             self.tx.recovery.timeouts = 0;
             self.pending.syn = true;
         }
-        // `tcp_fastopen_add_skb`: others look at the flags only.
+        // `tcp_fastopen_add_skb`: only Fast Open connections take data from a SYN-ACK; the others use its
+        // flags alone.
         let may_carry = self.fast_open.asked.is_some() || self.fast_open.sent_data;
         if self.state == State::Established && may_carry && (!payload.is_empty() || segment.has(Flags::FIN)) {
             self.process_text(seq64::unwrap(segment.seq, self.rcv.initial) + 1, segment, payload, now);
@@ -113,7 +115,7 @@ impl Connection {
         Disposition::Consumed
     }
 
-    /// Takes over what the peer's SYN says: its sequence number, window and options.
+    /// Adopts the sequence number, window and options of the peer's SYN.
     pub(crate) fn take_syn(&mut self, syn: &Repr, now: SimTime) {
         let options = &syn.options;
         let initial = seq64::from_initial(syn.seq.0);

@@ -70,7 +70,7 @@ impl Pending {
 /// RFC 7323, section 5.5: TS.Recent is void after 24 days of silence.
 const PAWS_LIFE: SimDuration = SimDuration::from_secs(24 * 24 * 3600);
 
-/// The timestamps option (RFC 7323, section 3 and 5).
+/// State of the timestamps option (RFC 7323, sections 3 and 5).
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Stamps {
     pub enabled: bool,
@@ -86,7 +86,7 @@ impl Stamps {
         ((now.as_nanos() / 1_000_000) as u32).wrapping_add(self.offset)
     }
 
-    /// True if a segment is older than one before (PAWS).
+    /// True if the timestamp of a segment is older than TS.Recent (PAWS).
     pub(crate) fn is_old(&self, segment: &Repr, now: SimTime) -> bool {
         let Some(stamps) = segment.options.timestamps.filter(|_| self.enabled) else { return false };
         (stamps.value.wrapping_sub(self.recent) as i32) < 0 && now.since(self.recent_at) < PAWS_LIFE
@@ -104,7 +104,7 @@ impl Stamps {
         }
     }
 
-    /// The round trip from our segment to the one that echoes its timestamp.
+    /// Round trip from the transmission of our segment to the arrival of the one that echoes its timestamp.
     pub(crate) fn echoed_rtt(&self, segment: &Repr, now: SimTime) -> Option<SimDuration> {
         let stamps = segment.options.timestamps.filter(|s| self.enabled && s.echo != 0)?;
         let delta = self.clock(now).wrapping_sub(stamps.echo);
@@ -162,10 +162,10 @@ pub struct Connection {
     pub(crate) orphan: bool,
     pub(crate) read_shut: bool,
     pub(crate) write_shut: bool,
-    /// Somebody waits for the handshake in order to write.
+    /// True if a writer waits for the handshake.
     pub(crate) write_pending: bool,
     pub(crate) stats: Stats,
-    /// The peer has acknowledged something since the path was last said to work.
+    /// True if the peer has acknowledged data since the last [`take_progress`](Connection::take_progress).
     pub(crate) progress: bool,
 }
 
@@ -220,7 +220,7 @@ impl Connection {
         self.pending.syn = false;
         self.tx.stats.data_sent_at = now;
         self.tx.rtt.fall_back();
-        // Where data went before the handshake was complete, it runs already.
+        // A Fast Open connection started congestion control before the handshake was complete.
         if !std::mem::take(&mut self.fast_open.unconfirmed) {
             let synchronised = self.may_exchange();
             self.tx.start_congestion_control(synchronised, now);

@@ -84,7 +84,7 @@ impl Tally {
 }
 
 impl Connection {
-    /// Adds what has happened since the last call: how often each event of [`COUNT_NAMES`] has.
+    /// Adds the occurrences of each event of [`COUNT_NAMES`] since the last call to `totals`.
     pub fn add_counts(&mut self, totals: &mut [u64; COUNTS]) {
         let tally = &mut self.tx.tally;
         while tally.changed != 0 {

@@ -24,8 +24,8 @@ pub(crate) struct WindowUse {
 }
 
 impl Sender {
-    /// Sending has stopped for now: because the window is full, or for another reason
-    /// (`tcp_cwnd_validate`). `waits` if it is for more of the window to become free.
+    /// Records the use of the congestion window when sending stops, and lets an unused window decay
+    /// (`tcp_cwnd_validate`). `waits` is true if sending waits for the congestion window to open further.
     pub(crate) fn validate_window(&mut self, waits: bool, now: SimTime) {
         let in_flight = self.snd.flight.len();
         let limited = waits || self.in_flight() >= self.window.cwnd;
@@ -114,7 +114,7 @@ impl Sender {
         self.snd.limit = self.snd.limit.max(wanted);
     }
 
-    /// `sk_stream_is_writeable`: at least half as much is free as is queued.
+    /// `sk_stream_is_writeable`: the free space is at least half of the space in use.
     pub(crate) fn has_write_space(&self) -> bool {
         let cost = self.snd.cost();
         self.snd.limit.saturating_sub(cost) >= cost / 2 && self.snd.limit > cost
@@ -122,17 +122,18 @@ impl Sender {
 }
 
 impl Connection {
-    /// An ACK may have made room in the send buffer (`tcp_check_space`).
+    /// Grows the send buffer after an ACK if a writer waits and the congestion window is open, and wakes the
+    /// writer if there is space (`tcp_check_space`).
     pub(crate) fn make_room(&mut self, now: SimTime) {
         if self.tx.write_waiting && self.tx.in_flight() < self.tx.window.cwnd && !self.tx.snd.limit_locked {
             self.tx.expand_send_buffer();
-            // It is the buffer that leaves the window unused, not the program (`tcp_new_space`).
+            // The send buffer, not the program, leaves the window unused (`tcp_new_space`).
             self.tx.window_use.stamp = now;
         }
         self.wake_writer();
     }
 
-    /// Tells a writer that waits when there is room enough.
+    /// Notifies a waiting writer when the send buffer has enough space.
     pub(crate) fn wake_writer(&mut self) {
         if self.tx.write_waiting && self.tx.has_write_space() {
             self.tx.write_waiting = false;

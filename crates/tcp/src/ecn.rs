@@ -21,24 +21,24 @@ pub(crate) struct EcnState {
 }
 
 impl EcnState {
-    /// True if an ACK says that our segments were marked.
+    /// True if an ACK reports that our segments were marked.
     pub(crate) fn echoes_mark(&self, segment: &Repr) -> bool {
         self.enabled && segment.has(Flags::ECE) && !segment.has(Flags::SYN)
     }
 
-    /// The window was reduced for whatever reason.
+    /// Queues a CWR after a reduction of the window.
     pub(crate) fn queue_cwr(&mut self) {
         self.announce = self.enabled;
     }
 
-    /// The reduction was taken back before it was announced.
+    /// Withdraws the CWR of a reduction that was undone before its announcement.
     pub(crate) fn withdraw_cwr(&mut self) {
         self.announce = false;
     }
 }
 
 impl Sender {
-    /// Our SYN or SYN-ACK is being made: asks for ECN, or grants it.
+    /// The ECN flags of our SYN, which request ECN, or of our SYN-ACK, which accept it.
     pub(crate) fn ecn_handshake_flags(&self, is_reply: bool) -> Flags {
         match self.config.ecn {
             _ if is_reply && self.ecn.enabled => Flags::ECE,
@@ -52,15 +52,15 @@ impl Sender {
         self.config.ecn == EcnPolicy::Ask || self.congestion.needs_ecn()
     }
 
-    /// An ACK echoed a mark: once a window it counts as a loss (RFC 3168, section 6.1.2).
+    /// Processes an echoed mark: once per window it counts as a loss (RFC 3168, section 6.1.2).
     pub(crate) fn on_mark_echoed(&mut self) {
         if self.recovery.phase < Phase::Reduced {
             self.enter_reduced();
         }
     }
 
-    /// The flags and the codepoint of a segment. RFC 3168, section 6.1.5: what is sent again, and
-    /// pure ACKs (section 6.1.4), must not be marked on the way.
+    /// ECN flags and codepoint of a segment. Retransmissions (RFC 3168, section 6.1.5) and pure ACKs (section
+    /// 6.1.4) must not be marked by routers, so they are sent as Not-ECT.
     pub(crate) fn ecn_of_segment(&mut self, new_data: bool) -> (Flags, Ecn) {
         if !self.ecn.enabled {
             return (Flags::empty(), Ecn::NotEct);
@@ -77,8 +77,8 @@ impl Sender {
 }
 
 impl Connection {
-    /// The peer's SYN or SYN-ACK arrived. RFC 3168, section 6.1.1: a SYN asks with ECE and CWR, a
-    /// SYN-ACK grants with ECE alone.
+    /// Evaluates the flags of the peer's SYN or SYN-ACK. RFC 3168, section 6.1.1: a SYN requests ECN with ECE
+    /// and CWR, a SYN-ACK accepts it with ECE alone.
     pub(crate) fn negotiate_ecn(&mut self, syn: &Repr) {
         let asked = (syn.has(Flags::ECE), syn.has(Flags::CWR));
         self.tx.ecn.enabled = match self.state {
@@ -90,15 +90,15 @@ impl Connection {
         };
     }
 
-    /// Data arrived. "The TCP data receiver sets the ECN-Echo flag in each ACK until it receives a
-    /// CWR packet."
+    /// Processes the codepoint and CWR flag of a data segment. "The TCP data receiver sets the ECN-Echo flag
+    /// in each ACK until it receives a CWR packet."
     pub(crate) fn on_data_ecn(&mut self, segment: &Repr, codepoint: Ecn) {
         if !self.tx.ecn.enabled {
             return;
         }
         if segment.has(Flags::CWR) {
             self.tx.ecn.echoing = false;
-            // Linux: the sender, which may be down to one segment, must not wait for a delayed ACK.
+            // Linux: immediate ACK, since a sender with a window of one segment would wait for a delayed one.
             self.pending.ack = true;
         }
         if self.tx.congestion.needs_ecn() {
@@ -118,9 +118,10 @@ impl Connection {
         }
     }
 
-    /// RFC 8257, section 3.2: every ACK tells of the segments that it covers whether they were marked.
-    /// "When receiving packets, the CE codepoint MUST be processed as follows: If the CE codepoint is set
-    /// and DCTCP.CE is false, set DCTCP.CE to true and send an immediate ACK." And the other way round.
+    /// Makes every ACK state whether the segments that it covers were marked (RFC 8257, section 3.2). "When
+    /// receiving packets, the CE codepoint MUST be processed as follows: If the CE codepoint is set and
+    /// DCTCP.CE is false, set DCTCP.CE to true and send an immediate ACK." The converse holds for an unmarked
+    /// segment.
     fn echo_exactly(&mut self, marked: bool) {
         self.tx.ecn.seen = true;
         if marked != self.tx.ecn.marked {

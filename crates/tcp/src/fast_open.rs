@@ -66,7 +66,8 @@ pub(crate) struct FastOpening {
 }
 
 impl FastOpening {
-    /// The third timeout in a row, or the last (`tcp_fastopen_active_detect_blackhole`).
+    /// Suspects a black hole after the third timeout in succession, or after the last
+    /// (`tcp_fastopen_active_detect_blackhole`).
     pub(crate) fn suspect(&mut self, timeouts: u8, exhausted: bool) {
         let used = self.asked.is_some() || self.sent_data || self.data_taken;
         self.black_hole |= used && (timeouts == 2 || (timeouts < 2 && exhausted));

@@ -9,7 +9,7 @@ use crate::received::Payload;
 use crate::{Ecn, Events, Flags, Repr, State, TcpError, seq64};
 use belljar_base::{SimDuration, SimTime};
 
-/// `net.ipv4.tcp_invalid_ratelimit`: between answers to segments that are no good.
+/// `net.ipv4.tcp_invalid_ratelimit`: the minimum interval between answers to invalid segments.
 pub(crate) const CHALLENGE_INTERVAL: SimDuration = SimDuration::from_millis(500);
 
 impl Connection {
@@ -55,8 +55,8 @@ impl Connection {
                 return self.repeat_syn_ack(now);
             }
             if let Handshake::Complete = self.on_segment_syn_received(segment, payload.len(), now) {
-                // Both sides opened at once: the SYN-ACK acknowledges ours.
-                // Linux finds nothing new in it and says so (RFC 2883).
+                // Simultaneous open: the SYN-ACK acknowledges our SYN. Linux treats it as a duplicate and
+                // reports a DSACK (RFC 2883).
                 self.tx.stamps.update_recent(segment, seq, self.rcv.acked, now);
                 if self.tx.sack_enabled {
                     self.rcv.note_duplicate(seq, end);
@@ -77,7 +77,7 @@ impl Connection {
         let mut just_opened = false;
         if handshaking {
             match self.on_segment_syn_received(segment, payload.len(), now) {
-                // Data may have gone before.
+                // With Fast Open, data may already be in flight.
                 Handshake::Complete => just_opened = self.tx.snd.flight.is_empty(),
                 Handshake::Done => return,
             }
@@ -132,8 +132,8 @@ impl Connection {
         true
     }
 
-    /// RFC 5961, section 3.2: only a reset at exactly RCV.NXT counts, one elsewhere in the window is
-    /// challenged.
+    /// Processes a reset. RFC 5961, section 3.2: only a reset at exactly RCV.NXT is valid; one elsewhere in
+    /// the window causes a challenge ACK.
     fn on_reset(&mut self, seq: u64, now: SimTime) {
         if seq != self.rcv.nxt {
             return self.send_challenge_ack(now);
@@ -216,7 +216,8 @@ impl Connection {
     fn on_in_order(&mut self, segment: &Repr, len: usize, had_holes: bool, was_empty: bool, now: SimTime) {
         self.measure_peer_mss(segment, len);
         if len > 0 {
-            // The round trip that the receiver sees: from our ACK to the data that it let through.
+            // Samples the round trip at the receiver: from our ACK to the arrival of the data that the ACK
+            // permitted.
             if len as u32 >= self.rcv.mss
                 && let Some(rtt) = self.tx.stamps.echoed_rtt(segment, now)
             {

@@ -110,13 +110,14 @@ impl Sender {
         self.mtu_search.asked = false;
     }
 
-    /// Decides whether the next segment is a probe (`tcp_mtu_probe`). `sack_news` if the next ACK carries SACK blocks.
+    /// Decides whether the next segment is a probe (`tcp_mtu_probe`). `sack_news` is true if the next ACK
+    /// carries SACK blocks.
     pub(crate) fn ask_for_mtu_probe(&mut self, sack_news: bool, now: SimTime) -> Probing {
         if !self.mtu_search.enabled || std::mem::replace(&mut self.mtu_search.asked, true) {
             return Probing::No;
         }
         let busy = self.mtu_search.probe.is_some() || self.recovery.phase != Phase::Open;
-        // Answers of varying length in the headers would put the size out.
+        // SACK blocks make the option length vary, and with it the size of the packet.
         if busy || self.window.cwnd < WINDOW_MIN || sack_news {
             return Probing::No;
         }
@@ -155,7 +156,7 @@ impl Sender {
         self.mtu_search.since = now;
     }
 
-    /// Something is sent again: whatever becomes of a probe says nothing any more.
+    /// Abandons the probe in flight after a retransmission: its outcome is no longer conclusive.
     pub(crate) fn forget_mtu_probe(&mut self) {
         self.mtu_search.probe = None;
     }
@@ -236,7 +237,7 @@ impl Sender {
 impl Connection {
     pub(crate) fn transmit_mtu_probe(&mut self, end: u64, now: SimTime, out: &mut Vec<u8>) -> SegmentMeta {
         let start = self.tx.snd.nxt;
-        // It is as good as two.
+        // The probe counts as two segments.
         self.tx.window.cwnd -= 1;
         self.tx.mtu_search.probe = Some((self.tx.packet_of((end - start) as usize), start, end));
         self.transmit_single(end, now, out)

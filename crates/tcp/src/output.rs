@@ -102,7 +102,7 @@ impl Connection {
         }
         let payload = if is_reply { (0, 0) } else { self.syn_payload(now) };
         if is_reply || self.tx.recovery.timeouts == 0 {
-            // A SYN that is sent again is a plain one.
+            // A retransmitted SYN carries no Fast Open option.
             repr.options.fast_open = self.fast_open.option;
         }
         self.tx.snd.nxt = self.tx.snd.nxt.max(self.tx.snd.initial + 1);
@@ -198,7 +198,7 @@ impl Connection {
         None
     }
 
-    /// Sends what is new up to `end` as a packet of its own.
+    /// Sends the new data up to `end` as a packet of its own.
     pub(crate) fn transmit_single(&mut self, end: u64, now: SimTime, out: &mut Vec<u8>) -> SegmentMeta {
         self.tx.begin_packet_until(end, false, now);
         self.transmit_new(end, now, out)
@@ -283,7 +283,7 @@ impl Connection {
                 let fits =
                     self.tx.snd.window_end().min(start + self.tx.snd.mss as u64).min(self.tx.snd.end());
                 if fits > start {
-                    // `tcp_write_wakeup`: something fits, if less than a segment.
+                    // `tcp_write_wakeup`: the window takes a segment, possibly a small one.
                     self.tx.probes_sent = 0;
                     self.pending.push = true;
                     return Some(self.transmit_single(fits, now, out));
@@ -388,8 +388,8 @@ impl Connection {
 }
 
 impl Sender {
-    /// True if a segment up to `end` carries PSH: what was written up to there was meant to be seen by the peer, or it ends a packet for
-    /// the device that has several segments, or `push` is set, which it clears.
+    /// True if a segment that ends at `end` carries PSH: it ends data that the program has pushed, or a
+    /// device packet of several segments, or `push` is set. Clears `push` in the last case.
     fn is_pushed(&self, end: u64, new: bool, push: &mut bool) -> bool {
         let data_end = self.snd.data_end();
         let complete = end >= data_end && self.snd.pushed >= data_end;
@@ -397,10 +397,10 @@ impl Sender {
         complete || of_packet || std::mem::take(push)
     }
 
-    /// Nagle (RFC 9293, section 3.7.4) with Minshall's change: a small segment waits only while
-    /// another small one is unacknowledged; and `TCP_CORK`.
+    /// True if the Nagle algorithm (RFC 9293, section 3.7.4) or `TCP_CORK` withholds a small segment. With
+    /// Minshall's modification Nagle withholds it only while another small segment is unacknowledged.
     pub(crate) fn must_wait_for_more(&self) -> bool {
-        // `tcp_nagle_test`: urgent data waits for nothing.
+        // `tcp_nagle_test`: urgent data is never withheld.
         if self.snd.is_urgent() {
             return false;
         }
@@ -410,7 +410,8 @@ impl Sender {
         !self.settings.nodelay && !self.snd.flight.is_empty() && self.snd.small_end > self.snd.una
     }
 
-    /// The payload that a segment may have now, with the options it will carry: `sack_len` is the number of SACK blocks.
+    /// Maximum payload of the next segment, in bytes: the MSS less the SACK option, which has `sack_len`
+    /// blocks.
     pub(crate) fn payload_limit(&self, sack_len: usize) -> usize {
         let sack = if self.sack_enabled { sack_len } else { 0 };
         let options = if sack == 0 { 0 } else { SACK_HEAD_LEN + SACK_BLOCK_LEN * sack.min(3) };

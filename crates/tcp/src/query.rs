@@ -185,7 +185,7 @@ impl Connection {
             bytes_received: self.rcv.bytes_received,
             segments_out: self.tx.stats.segments_out,
             segments_in: self.stats.segments_in,
-            // The SYN or SYN-ACK counts.
+            // Linux counts the SYN or SYN-ACK as delivered.
             delivered: self.tx.delivery.delivered as u32 + u32::from(self.stats.established),
             unsent_bytes: self.tx.snd.unsent() as u32,
             delivered_marked: self.tx.delivery.marked as u32,

@@ -168,7 +168,7 @@ pub(crate) struct AckSummary {
 }
 
 impl Sender {
-    /// The state machine of loss recovery for one ACK.
+    /// Runs the state machine of loss recovery for one ACK.
     pub(crate) fn recover(&mut self, ack: &AckSummary, now: SimTime) {
         self.recovery.new_data_only = false;
         self.on_tail_probe_acked(ack);
@@ -244,7 +244,7 @@ impl Sender {
             return;
         }
         if ack.original_delivered {
-            // Step 3b: something that was not sent again has arrived.
+            // Step 3b: data that was not retransmitted has arrived.
             self.tally.count(Counted::LossUndo);
             self.tally.count(Counted::SpuriousTimeout);
             return self.restore();

@@ -1,9 +1,10 @@
-//! The sending half of a connection: the send queue, round trip, congestion control, loss recovery and pacing.
+//! The sending half of a connection: send queue, round trip, congestion control, loss recovery and pacing.
 //!
-//! Its methods stand in files by role. What an acknowledgment does is in `ack.rs`, recovery in `recovery.rs`, the use of the window in
-//! `cwnd_use.rs`, pacing in `pacing.rs`, packets for the device in `tso.rs`, the search for the path's MTU in `mtu_probe.rs`, the
-//! timers in `timers.rs`. They know neither the state of the connection nor what it receives: a [`Connection`](crate::Connection)
-//! makes the segments, and passes what the receiver says.
+//! The methods are grouped in files by role: ACK processing in `ack.rs`, loss recovery in `recovery.rs`,
+//! window validation in `cwnd_use.rs`, pacing in `pacing.rs`, device packets in `tso.rs`, path MTU discovery
+//! in `mtu_probe.rs`, timers in `timers.rs`. They depend neither on the state of the connection nor on its
+//! receiving half: a [`Connection`](crate::Connection) builds the segments and supplies the information of
+//! the receiver.
 
 use crate::Config;
 use crate::chrono::Chrono;
@@ -22,7 +23,7 @@ use crate::timers::SendTimers;
 use crate::tso::DevicePacket;
 use belljar_base::{SimDuration, SimTime};
 
-/// Options of the socket that decide when something is sent.
+/// Socket options that determine when data is sent.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SendSettings {
     pub nodelay: bool,
@@ -30,7 +31,7 @@ pub(crate) struct SendSettings {
     pub user_timeout: Option<SimDuration>,
 }
 
-/// Counters of what was sent, and times.
+/// Counters and times of transmission.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SendStats {
     pub segments_out: u32,
@@ -44,13 +45,13 @@ pub(crate) struct SendStats {
     pub data_sent_at: SimTime,
 }
 
-/// The sending half of a connection. See the [module](self).
+/// The sending half of a connection; see the [module documentation](self).
 #[derive(Debug)]
 pub(crate) struct Sender {
     pub config: Config,
-    /// The length of the IP header.
+    /// Length of the IP header in bytes.
     pub ip_header_len: usize,
-    /// Time of the first transmission of SYN or SYN-ACK.
+    /// Time of the first transmission of the SYN or SYN-ACK.
     pub handshake_sent_at: SimTime,
     pub snd: SendQueue,
     pub rtt: RttEstimator,
@@ -62,9 +63,9 @@ pub(crate) struct Sender {
     pub pacing: Pacing,
     pub packet: DevicePacket,
     pub chrono: Chrono,
-    /// The blocks of the last SACK: what they cover is marked already.
+    /// Blocks of the previous SACK; the segments that they cover are already marked.
     pub sack_cache: [(u64, u64); 4],
-    /// The end of the highest segment known to be delivered.
+    /// End of the highest segment known to be delivered.
     pub highest_delivered: u64,
     pub timers: SendTimers,
     pub stamps: Stamps,
@@ -72,13 +73,13 @@ pub(crate) struct Sender {
     pub ecn: EcnState,
     pub settings: SendSettings,
     pub mtu_search: MtuSearch,
-    /// Unanswered window or keepalive probes.
+    /// Unanswered window or keepalive probes in succession.
     pub probes_sent: u8,
     pub probing_since: Option<SimTime>,
-    /// A writer found the send buffer too full.
+    /// True if a writer waits for send buffer space.
     pub write_waiting: bool,
     pub stats: SendStats,
-    /// Counters of the whole connection, of which most concern sending.
+    /// Event counters of the whole connection, most of which concern sending.
     pub tally: Tally,
 }
 

@@ -64,7 +64,7 @@ impl Connection {
         }
     }
 
-    /// `SO_MAX_PACING_RATE` in bytes a second; turns pacing on.
+    /// `SO_MAX_PACING_RATE`, in bytes per second; enables pacing.
     pub fn set_max_pacing_rate(&mut self, rate: Option<u64>) {
         self.tx.pacing.max_rate = rate;
     }
@@ -93,7 +93,8 @@ impl Connection {
 }
 
 impl Sender {
-    /// Begins the chosen algorithm with what is known now. `synchronised` if ECN has been negotiated.
+    /// Starts the configured algorithm with the present window and round trip. `synchronised` is true once
+    /// ECN has been negotiated.
     pub(crate) fn start_congestion_control(&mut self, synchronised: bool, now: SimTime) {
         let start = Start {
             random: self.config.timestamp_offset,
@@ -105,7 +106,7 @@ impl Sender {
             now,
         };
         let algorithm = match self.config.congestion {
-            // Linux: without ECN on both sides it does as Reno does.
+            // Linux: without ECN at both endpoints DCTCP behaves as Reno.
             CongestionAlgorithm::Dctcp if synchronised && !self.ecn.enabled => CongestionAlgorithm::Reno,
             algorithm => algorithm,
         };

@@ -1,5 +1,5 @@
-//! The send queue: the bytes that the program wrote, which of them are in flight, and the
-//! peer's window. Decides nothing about when to send: see `output.rs`.
+//! The send queue: the bytes that the program wrote, the segments in flight, and the peer's window. The
+//! decision when to send is made in `output.rs`.
 
 use crate::scoreboard::Scoreboard;
 use std::collections::VecDeque;
@@ -27,9 +27,10 @@ pub(crate) struct SendQueue {
     pub window: u64,
     /// SND.WL1: the sequence number of the segment that last updated the window.
     pub window_seq: u64,
-    /// SND.UP: the number after the last urgent byte. Not above SND.UNA: none.
+    /// SND.UP: the sequence number after our last urgent byte. There is no urgent data if it is at most
+    /// SND.UNA.
     pub up: u64,
-    /// The greatest window the peer ever announced.
+    /// Largest window that the peer has announced, in bytes.
     pub max_window: u64,
     /// Shift of the peer's window.
     pub scale: u8,

@@ -30,7 +30,7 @@ pub(crate) enum Retransmit {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SendTimers {
     pub retransmit: Option<(SimTime, Retransmit)>,
-    /// Pacing lets the next segment go then.
+    /// Time at which pacing permits the next segment.
     pub pacing: Option<SimTime>,
 }
 
@@ -44,10 +44,10 @@ impl SendTimers {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Timers {
     pub delayed_ack: Option<SimTime>,
-    /// ACKs of out-of-order data wait until then.
+    /// Time at which the delayed ACK of out-of-order data is sent.
     pub compressed_ack: Option<SimTime>,
     pub keepalive: Option<SimTime>,
-    /// The end of TIME-WAIT, or of an orphan's FIN-WAIT-2.
+    /// End of TIME-WAIT, or of an orphan's FIN-WAIT-2.
     pub lifetime: Option<SimTime>,
 }
 
@@ -123,10 +123,10 @@ impl Connection {
     fn on_handshake_timeout(&mut self, now: SimTime) {
         let passive = self.state != State::SynSent && self.passive;
         let exhausted = if passive {
-            // Linux: one more where data was taken.
+            // Linux: one more retransmission where data was taken.
             self.tx.recovery.timeouts >= self.tx.config.synack_retries + u8::from(self.fast_open.unconfirmed)
         } else {
-            // Linux counts retries as the time that they would take if all of them doubled.
+            // Linux converts the number of retries to the time that they take with exponential backoff.
             now.since(self.tx.handshake_sent_at) >= retries_to_time(self.tx.config.syn_retries, RTO_INITIAL)
         };
         let user_limit =
@@ -159,7 +159,7 @@ impl Connection {
             return;
         }
         self.pending.probe = Some(Probe::Tail);
-        // The probe gets a whole timeout to be answered.
+        // The probe has a full timeout for its acknowledgment.
         self.tx.timers.retransmit = Some((now + self.tx.rtt.rto(), Retransmit::Timeout));
     }
 
@@ -183,13 +183,14 @@ impl Connection {
         self.tx.arm_timeout(self.tx.rtt.rto(), now);
     }
 
-    /// Nobody answers any more (`tcp_write_err`).
+    /// Ends the connection because the peer no longer answers (`tcp_write_err`).
     fn time_out(&mut self) {
         self.tx.tally.count(Counted::AbortOnTimeout);
         self.fail(self.soft_error.unwrap_or(TcpError::TimedOut));
     }
 
-    /// Linux's `tcp_write_timeout` for a connection past its handshake.
+    /// True if the retransmissions of a connection past its handshake are exhausted (Linux's
+    /// `tcp_write_timeout`).
     fn retransmissions_exhausted(&self, now: SimTime) -> bool {
         let Some(since) = self.tx.recovery.retransmit_stamp else { return false };
         if self.tx.recovery.timeouts == 0 {
@@ -230,7 +231,7 @@ impl Connection {
         };
     }
 
-    /// RFC 9293, section 3.8.4, with Linux's times.
+    /// Processes the keepalive timer (RFC 9293, section 3.8.4), with Linux's times.
     fn on_keepalive_timer(&mut self, now: SimTime) {
         let Some(keepalive) = self.settings.keepalive else { return };
         let state_probes = self.state.is_synchronised() && self.state != State::TimeWait;
@@ -238,7 +239,7 @@ impl Connection {
             return;
         }
         if !self.tx.snd.flight.is_empty() || self.tx.snd.nxt < self.tx.snd.end() {
-            // Retransmission finds out whether the peer lives.
+            // Retransmissions already test whether the peer is alive.
             self.timers.keepalive = Some(now + keepalive.idle);
             return;
         }
@@ -262,7 +263,7 @@ impl Connection {
 }
 
 impl Sender {
-    /// `tcp_retries2`, or `tcp_orphan_retries` once nobody owns the connection.
+    /// Retry limit: `tcp_retries2`, or `tcp_orphan_retries` for an orphan.
     fn retry_limit(&self, orphan: bool) -> u8 {
         match (orphan, self.config.orphan_retries) {
             (false, _) => self.config.retries2,
@@ -271,7 +272,7 @@ impl Sender {
         }
     }
 
-    /// `is_syn` if a SYN is sent, not a SYN-ACK.
+    /// Starts the timer of the handshake. `is_syn` is true for a SYN, false for a SYN-ACK.
     pub(crate) fn arm_handshake_timer(&mut self, is_syn: bool, now: SimTime) {
         let linear = if is_syn { self.config.syn_linear_timeouts } else { 0 };
         let doublings = u32::from(self.recovery.timeouts.saturating_sub(linear).min(16));
@@ -279,8 +280,8 @@ impl Sender {
         self.timers.retransmit = Some((now + rto, Retransmit::Handshake));
     }
 
-    /// Starts the retransmission timer for the oldest segment in flight. Where another timer stood
-    /// in for it, the time already waited counts (`tcp_rearm_rto`).
+    /// Starts the retransmission timer for the oldest segment in flight. If another timer has run instead,
+    /// the time already waited counts (`tcp_rearm_rto`).
     pub(crate) fn rearm_rto(&mut self, now: SimTime) {
         if self.timers.is_retransmit(Retransmit::Handshake) {
             // The SYN-ACK is to be acknowledged first.
@@ -336,7 +337,7 @@ impl Sender {
         true
     }
 
-    /// Counts the first timeout by the state in which it came.
+    /// Counts the first timeout of a series by the recovery phase.
     fn count_first_timeout(&mut self) {
         let suspicious = self.recovery.phase == Phase::Disorder || self.snd.flight.sacked() > 0;
         let event = match (self.recovery.phase, self.sack_enabled) {

@@ -73,7 +73,7 @@ struct Candidate {
 }
 
 impl Sender {
-    /// Segments that Linux hands to the device as one packet (`tcp_tso_autosize`).
+    /// Number of segments in a packet for the device (`tcp_tso_autosize`).
     fn packet_segments(&self) -> u32 {
         ((self.bytes_at_once() / self.snd.mss as u64) as u32).max(self.least_segments())
     }
@@ -115,8 +115,8 @@ impl Sender {
         self.snd.nxt < self.packet.end
     }
 
-    /// Begins the next packet for the device, of what was never sent, if windows, Nagle and the device's queue let it
-    /// go and more is not to be waited for (`tcp_write_xmit`).
+    /// Begins the next device packet with unsent data, if the windows, Nagle and the limit on the device's
+    /// queue permit it and it is not deferred (`tcp_write_xmit`).
     pub(crate) fn begin_packet(
         &mut self,
         push: Push,
@@ -170,7 +170,7 @@ impl Sender {
         self.note_paced(payload as usize, now);
     }
 
-    /// The end of the next segment of the packet for the device.
+    /// End of the next segment of the device packet.
     pub(crate) fn next_segment(&self, sack_len: usize) -> u64 {
         let data_end = self.packet.end.min(self.snd.data_end());
         match self.snd.nxt + self.payload_limit(sack_len) as u64 {

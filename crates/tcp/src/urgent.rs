@@ -20,7 +20,7 @@ pub(crate) enum Byte {
 /// Urgent data in both directions.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Urgent {
-    /// The number of the peer's last urgent byte, and the byte.
+    /// Sequence number and state of the peer's last urgent byte.
     pub mark: Option<(u64, Byte)>,
     /// The urgent byte remains in the stream: `SO_OOBINLINE`.
     pub inline: bool,
@@ -38,13 +38,14 @@ pub enum UrgentByte {
 }
 
 impl Urgent {
-    /// `tcp_check_urg`: a mark counts if it is new and nothing of it has been read. True if it does.
+    /// Records an urgent mark if it is new and its data is unread (`tcp_check_urg`). True if so.
     fn note_mark(&mut self, at: u64, rcv: &mut Receiver) -> bool {
         let read = rcv.read_seq();
         if at < read || at < rcv.nxt || self.mark.is_some_and(|(before, _)| at <= before) {
             return false;
         }
-        // The byte before is forgotten if reading had come to it: it is not to turn up in the stream.
+        // A read has reached the previous urgent byte: drop the byte, so that it does not become part of the
+        // stream.
         if self.is_next(rcv) && !self.inline && read != rcv.nxt {
             rcv.drop_front(1);
         }
@@ -52,12 +53,12 @@ impl Urgent {
         true
     }
 
-    /// True if reading has come to the mark.
+    /// True if reading has reached the mark.
     fn is_next(&self, rcv: &Receiver) -> bool {
         self.mark.is_some_and(|(at, _)| at == rcv.read_seq())
     }
 
-    /// Bytes before the mark, or all (`SIOCINQ`).
+    /// Number of readable bytes before the mark, or of all if there is none (`SIOCINQ`).
     pub(crate) fn bytes_before_mark(&self, rcv: &Receiver) -> usize {
         let (readable, read) = (rcv.readable(), rcv.read_seq());
         match self.mark {
@@ -66,7 +67,7 @@ impl Urgent {
         }
     }
 
-    /// Bytes have been read: a mark before them is of no interest any more.
+    /// Discards a mark that reading has passed.
     pub(crate) fn pass_mark(&mut self, rcv: &Receiver) {
         if self.mark.is_some_and(|(at, _)| rcv.read_seq() > at) {
             self.mark = None;
@@ -75,12 +76,12 @@ impl Urgent {
 }
 
 impl SendQueue {
-    /// True if urgent data has not been acknowledged.
+    /// True if urgent data is unacknowledged.
     pub(crate) fn is_urgent(&self) -> bool {
         self.up > self.una
     }
 
-    /// The flag and the pointer of a segment that begins at `seq` (`__tcp_transmit_skb`).
+    /// Sets the URG flag and the urgent pointer of a segment that starts at `seq` (`__tcp_transmit_skb`).
     pub(crate) fn point_at_urgent(&self, seq: u64, repr: &mut Repr) {
         if !self.is_urgent() || seq >= self.up {
             return;
@@ -106,7 +107,8 @@ impl Connection {
         self.pending.push = true;
     }
 
-    /// "sixth, check the URG bit" (`tcp_urg`), before the text is taken in.
+    /// Processes the urgent pointer before the text of the segment is queued: "sixth, check the URG bit"
+    /// (`tcp_urg`).
     pub(crate) fn process_urgent(&mut self, seq: u64, segment: &Repr, payload: &[u8]) {
         if segment.has(Flags::URG) {
             let at = seq + u64::from(segment.urgent.saturating_sub(1));
@@ -123,7 +125,7 @@ impl Connection {
         }
     }
 
-    /// True if reading has come to the mark (`SIOCATMARK`).
+    /// True if reading has reached the mark (`SIOCATMARK`).
     pub fn is_at_mark(&self) -> bool {
         self.urgent.is_next(&self.rcv)
     }
