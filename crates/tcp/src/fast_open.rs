@@ -75,7 +75,8 @@ impl FastOpening {
 }
 
 impl Connection {
-    /// Holds back the SYN of [`connect`](Self::connect) until [`fast_open`](Self::fast_open) gives it data (`TCP_FASTOPEN_CONNECT`).
+    /// Holds back the SYN of [`connect`](Self::connect) until [`fast_open`](Self::fast_open) supplies its
+    /// data (`TCP_FASTOPEN_CONNECT`).
     pub fn defer(&mut self) {
         self.pending.syn = false;
         self.fast_open.deferred = true;
