@@ -1,16 +1,17 @@
-//! Process groups and sessions, `setpgid(2)`, `setsid(2)`.
+//! Process groups and sessions: `setpgid(2)`, `setsid(2)`.
 
 use crate::process::Processes;
 use belljar_linux_abi::Errno;
 use belljar_objects::ids::ProcessKey;
 
 impl Processes {
-    /// The process with this number, one that has ended and not been waited for included.
+    /// Process with the number `pid`, including one that has ended and was not waited for.
     pub fn numbered(&self, pid: i32) -> Option<ProcessKey> {
         self.by_pid.get(&pid).copied()
     }
 
-    /// The living or ended process with this number; the caller's own for 0. `ESRCH` otherwise.
+    /// Process with the number `pid`, including one that has ended; the caller for 0. `ESRCH` if there is
+    /// none.
     pub fn find(&self, caller: ProcessKey, pid: i32) -> Result<ProcessKey, Errno> {
         match pid {
             0 => Ok(caller),
@@ -18,19 +19,19 @@ impl Processes {
         }
     }
 
-    /// All processes but one that have a number above 1 in its namespace, in order of their numbers.
+    /// All processes except `own` that have a number above 1 in its namespace, in order of their numbers.
     pub fn members_beside(&self, own: ProcessKey) -> Vec<ProcessKey> {
         let reached = |process: &ProcessKey| *process != own && self.shown_pid(own, self[process.0].pid) > 1;
         self.by_pid.values().copied().filter(reached).collect()
     }
 
-    /// The members of a process group, in order of their numbers.
+    /// Members of a process group, in order of their numbers.
     pub fn group_members(&self, pgid: i32) -> Vec<ProcessKey> {
         self.by_pid.values().copied().filter(|p| self[p.0].pgid == pgid).collect()
     }
 
-    /// True if no member's parent is in another group of the same session: nobody does job control
-    /// for it. Members that have ended do not count.
+    /// True if the group is orphaned: no member's parent is in another group of the same session, so no
+    /// process does job control for the group. Members that have ended do not count.
     pub fn is_orphaned_group(&self, pgid: i32) -> bool {
         self.group_members(pgid).into_iter().all(|member| {
             let member = &self[member.0];
@@ -42,7 +43,7 @@ impl Processes {
         })
     }
 
-    /// `setpgid(2)` with its arguments resolved: 0 means the caller and its number.
+    /// `setpgid(2)`; a `pid` of 0 is the caller, a `pgid` of 0 the number of the process.
     pub fn set_group(&mut self, caller: ProcessKey, pid: i32, pgid: i32) -> Result<(), Errno> {
         if pgid < 0 {
             return Err(Errno::EINVAL);
@@ -72,7 +73,8 @@ impl Processes {
         Ok(())
     }
 
-    /// `setsid(2)`: a new session with the caller as leader; gives its number.
+    /// `setsid(2)`: creates a session led by the caller and returns its number. `EPERM` if a process group
+    /// has that number.
     pub fn new_session(&mut self, caller: ProcessKey) -> Result<i32, Errno> {
         let pid = self[caller.0].pid;
         if !self.group_members(pid).is_empty() {

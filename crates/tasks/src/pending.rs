@@ -1,4 +1,4 @@
-//! Signals of threads: which are pending, which thread takes one, and those that a fault raises.
+//! Signals of threads: pending signals, their delivery, and signals raised by faults.
 
 use crate::process::Processes;
 use crate::threads::Threads;
@@ -9,8 +9,8 @@ use belljar_objects::ids::{ProcessKey, ThreadKey};
 use belljar_objects::signals::UNBLOCKABLE;
 
 impl Threads {
-    /// True if the thread would take the signal now: it does not block it, or waits for it, and its
-    /// process is not stopped.
+    /// True if the thread would take the signal now: the thread does not block the signal or waits for it,
+    /// and its process is not stopped.
     #[inline]
     pub fn wants_signal(&self, processes: &Processes, thread: ThreadKey, signal: i32) -> bool {
         let signals = &self[thread.0].signals;
@@ -21,7 +21,8 @@ impl Threads {
         (signals.blocked & !signals.awaited) & sig_bit(signal) == 0
     }
 
-    /// Raises a signal that the thread cannot escape: if it blocks or ignores it, it is killed.
+    /// Raises a signal that the thread cannot avoid: if the thread blocks or ignores it, the default action
+    /// applies.
     pub fn force_signal(&mut self, processes: &mut Processes, thread: ThreadKey, info: SigInfo) {
         let process = self[thread.0].process;
         let bit = sig_bit(info.signo);
@@ -32,7 +33,7 @@ impl Threads {
         }
         let signals = &mut self[thread.0].signals;
         signals.blocked &= !bit;
-        // It replaces one of the same number that somebody sent: that one tells nothing of the fault.
+        // The signal replaces a pending one of the same number, which lacks the information about the fault.
         signals.pending.discard(bit);
         signals.pending.push(info);
         signals.attention = true;
@@ -45,7 +46,8 @@ impl Threads {
         self.force_signal(processes, thread, SigInfo::fault(fault.signal, fault.code, fault.addr));
     }
 
-    /// Sets what is done with a signal. What is pending of a signal that is now ignored vanishes.
+    /// Sets the action of a signal. If the process now ignores the signal, its pending instances are
+    /// discarded.
     pub fn set_action(
         &mut self,
         processes: &mut Processes,
@@ -63,15 +65,15 @@ impl Threads {
         }
     }
 
-    /// The signals pending for a thread or its process, as a set (`rt_sigpending`, `signalfd`).
+    /// Set of the signals pending for a thread or its process (`rt_sigpending`, `signalfd`).
     #[inline]
     pub fn pending_signals(&self, processes: &Processes, thread: ThreadKey) -> u64 {
         let thread = &self[thread.0];
         thread.signals.pending.set | processes[thread.process.0].signals.pending.set
     }
 
-    /// Takes a pending signal of `set`, blocked or not, from the thread or its process
-    /// (`rt_sigtimedwait`, reading a `signalfd`). Notification: `ProcessSignals::arrived`.
+    /// Takes a pending signal of `set`, blocked or not, from the thread or its process (`rt_sigtimedwait`,
+    /// reads of a `signalfd`). Arrivals are announced by `ProcessSignals::arrived`.
     pub fn take_signal(&mut self, processes: &mut Processes, thread: ThreadKey, set: u64) -> Option<SigInfo> {
         let process = self[thread.0].process;
         let set = set & !UNBLOCKABLE;
@@ -81,7 +83,7 @@ impl Threads {
         Some(info)
     }
 
-    /// True if something is pending for the thread that its mask lets through.
+    /// True if a signal is pending for the thread that its mask does not block.
     #[inline]
     pub fn has_deliverable_signal(&self, processes: &Processes, thread: ThreadKey) -> bool {
         let signals = &self[thread.0].signals;

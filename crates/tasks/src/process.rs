@@ -122,7 +122,7 @@ pub type PidMap<K> = Map<i32, K>;
 #[derive(Debug, Default)]
 pub struct Processes {
     all: Slab<Process>,
-    /// Their keys by process id.
+    /// Process keys by process id.
     pub by_pid: PidMap<ProcessKey>,
     /// Time namespaces.
     pub time_namespaces: TimeNamespaces,

@@ -54,7 +54,8 @@ impl Processes {
         let who = self.who(process);
         who.has(capability) && self.namespaces.users.knows_owner(who.user_namespace, owner)
     }
-    /// True if a process may make files run as a group: one of its own, or by its rights.
+    /// True if a process may keep the set-group-ID bit of a file with this owner and group: the process is in
+    /// the group, or has `CAP_FSETID` for the file.
     pub fn may_set_group(&self, process: ProcessKey, owner: (u32, u32)) -> bool {
         self.overrides(process, capability::FSETID, owner) || self.is_in_group(process, owner.1)
     }

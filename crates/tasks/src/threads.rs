@@ -7,17 +7,18 @@ use belljar_objects::ids::{ProcessKey, ThreadKey};
 use slab::Slab;
 use std::ops::{Deref, DerefMut};
 
-/// The threads of a host. Its methods answer what follows from threads and processes alone; those about signals are in `pending.rs`.
+/// The threads of a host. Methods here depend only on threads and processes; those about signals are in
+/// `pending.rs`.
 #[derive(Debug, Default)]
 pub struct Threads {
     all: Slab<Thread>,
-    /// Their keys by thread id.
+    /// Thread keys by thread id.
     pub by_tid: PidMap<ThreadKey>,
 }
 
 impl Threads {
-    /// The process of the thread with this number, for calls that take any thread's number for its process's; the caller's
-    /// for 0. `ESRCH` otherwise.
+    /// Process of the thread with the number `tid`, for calls that accept any thread's number for its
+    /// process; the caller's process for 0. `ESRCH` if there is none.
     pub fn find_task(&self, processes: &Processes, caller: ThreadKey, tid: i32) -> Result<ProcessKey, Errno> {
         match processes.by_pid.get(&tid) {
             Some(process) => Ok(*process),
@@ -25,7 +26,7 @@ impl Threads {
         }
     }
 
-    /// The thread with this number; the caller for 0. `ESRCH` otherwise.
+    /// Thread with the number `tid`; the caller for 0. `ESRCH` if there is none.
     pub fn find(&self, caller: ThreadKey, tid: i32) -> Result<ThreadKey, Errno> {
         match tid {
             0 => Ok(caller),
@@ -44,20 +45,20 @@ impl Threads {
         processes[process.0].threads.iter().any(|thread| self[thread.0].trace.is_some())
     }
 
-    /// The tracer of a thread's number, 0 for none.
+    /// Number of the process that traces a thread; 0 if it is not traced.
     pub fn tracer_pid(&self, processes: &Processes, thread: ThreadKey) -> i32 {
         self[thread.0].trace.as_ref().map_or(0, |trace| processes[trace.tracer.0].pid)
     }
 
-    /// Calls that a process's threads have made: processor time is counted in them, one microsecond
-    /// each.
+    /// Number of system calls made by a process's threads, including those that have ended. Each call counts
+    /// as one microsecond of processor time.
     pub fn calls_of(&self, processes: &Processes, process: ProcessKey) -> u64 {
         let process = &processes[process.0];
         let living: u64 = process.threads.iter().map(|t| self[t.0].calls).sum();
         living + process.attributes.ended_calls
     }
 
-    /// The thread that a file of `/proc` is about: the named one or the process's first.
+    /// Thread that a file of `/proc` describes: the one with the number `tid`, or the first of the process.
     pub fn thread_of(
         &self,
         processes: &Processes,
@@ -70,7 +71,7 @@ impl Threads {
         }
     }
 
-    /// The thread that executes takes over the process's number.
+    /// Gives the process's number to a thread that executes a program.
     pub fn become_leader(&mut self, processes: &mut Processes, thread: ThreadKey) {
         let pid = processes[self[thread.0].process.0].pid;
         let tid = std::mem::replace(&mut self[thread.0].tid, pid);

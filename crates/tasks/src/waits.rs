@@ -40,7 +40,8 @@ pub struct WaitTable {
     sockets: Vec<VecDeque<Waiter>>,
     /// Queues of the programs' ends of TUN and TAP interfaces.
     tuns: Vec<VecDeque<Waiter>>,
-    /// Queues of sockets and ends whose stack is not the host's first ([`belljar_netstack::keyed`]).
+    /// Queues of sockets and TUN interfaces of stacks other than the host's first
+    /// ([`belljar_netstack::keyed`]).
     further: Map<WaitQueueId, VecDeque<Waiter>>,
     /// Watchers of the mount tables.
     mounts: VecDeque<Waiter>,
