@@ -67,7 +67,7 @@ pub struct Passage {
 
 /// The decision of a hook.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum HookVerdict {
     /// The packet goes on.
     Accept,
     /// It is dropped: [`StackCounters::hook_drops`](crate::StackCounters::hook_drops). A socket that sends it gets `EPERM`.
@@ -75,7 +75,7 @@ pub enum Verdict {
 }
 
 /// A function that decides on packets. It may change a packet, its checksums included, or its mark.
-pub type Hook = Box<dyn FnMut(&mut Packet, &Passage) -> Verdict + Send>;
+pub type Hook = Box<dyn FnMut(&mut Packet, &Passage) -> HookVerdict + Send>;
 
 /// The hooks of a host by point, each in order of priority; `None` while there are none.
 #[derive(Default)]
@@ -88,12 +88,12 @@ impl Hooks {
         self.0.is_none()
     }
 
-    fn decide(&mut self, packet: &mut Packet, passage: &Passage) -> Verdict {
-        let Some(all) = &mut self.0 else { return Verdict::Accept };
+    fn decide(&mut self, packet: &mut Packet, passage: &Passage) -> HookVerdict {
+        let Some(all) = &mut self.0 else { return HookVerdict::Accept };
         let hooks = &mut all[passage.point as usize];
-        match hooks.iter_mut().all(|(_, hook)| hook(packet, passage) == Verdict::Accept) {
-            true => Verdict::Accept,
-            false => Verdict::Drop,
+        match hooks.iter_mut().all(|(_, hook)| hook(packet, passage) == HookVerdict::Accept) {
+            true => HookVerdict::Accept,
+            false => HookVerdict::Drop,
         }
     }
 }
@@ -121,8 +121,8 @@ impl Stack {
         let v6 = packet.bytes().first().is_some_and(|first| first >> 4 == 6);
         let passage = Passage { point, v6, incoming, outgoing };
         match self.hooks.decide(&mut packet, &passage) {
-            Verdict::Accept => Some(packet),
-            Verdict::Drop => {
+            HookVerdict::Accept => Some(packet),
+            HookVerdict::Drop => {
                 self.counters.hook_drops[point as usize][usize::from(v6)] += 1;
                 self.recycle_buffer(packet.into_bytes());
                 None

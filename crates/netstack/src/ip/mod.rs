@@ -17,4 +17,4 @@ pub use header::IpHeader;
 pub use icmp::Unreachable;
 pub use input::Inbound;
 pub use options::IpOptions;
-pub use output::{Onward, Outbound, Outcome};
+pub use output::{Onward, Outbound, SendOutcome};

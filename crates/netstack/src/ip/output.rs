@@ -68,7 +68,7 @@ impl Onward {
 
 /// The outcome of sending a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum SendOutcome {
     /// Its interface has it, or its fragments.
     Queued,
     /// It is lost: the queue was full, or it was to stay.
@@ -129,20 +129,20 @@ impl Stack {
         let stays = header.ttl == 0 && self.interfaces.is_multipoint(header.dst);
         let onward = Onward { mtu, loop_back, stays, ..Onward::by(route.interface, route.gateway) };
         let outcome = self.ip_local_out(&header.dst, whole.with_mark(mark), &onward);
-        if outcome != Outcome::Queued {
+        if outcome != SendOutcome::Queued {
             self.packet_lost(cookie, len);
         }
-        if outcome == Outcome::Refused { Err(Errno::EPERM) } else { Ok(()) }
+        if outcome == SendOutcome::Refused { Err(Errno::EPERM) } else { Ok(()) }
     }
 
     /// Sends a packet of this host's own, to `dst`, whose header is complete: `ip_local_out` of Linux.
     #[inline]
-    pub fn ip_local_out(&mut self, dst: &IpAddr, mut packet: Packet, onward: &Onward) -> Outcome {
+    pub fn ip_local_out(&mut self, dst: &IpAddr, mut packet: Packet, onward: &Onward) -> SendOutcome {
         self.counters.ip[version(dst)].out_requests += 1;
         if !self.hooks.is_empty() {
             match self.pass_hooks(HookPoint::Output, packet, None, Some(onward.interface)) {
                 Some(passed) => packet = passed,
-                None => return Outcome::Refused,
+                None => return SendOutcome::Refused,
             }
         }
         self.counters.count_sent(dst, packet.len());
@@ -151,32 +151,32 @@ impl Stack {
 
     /// Sends a packet, of this host's own or another's, in fragments if it is longer than it may be.
     #[inline]
-    pub(super) fn ip_finish_output(&mut self, packet: Packet, onward: &Onward) -> Outcome {
+    pub(super) fn ip_finish_output(&mut self, packet: Packet, onward: &Onward) -> SendOutcome {
         if onward.loop_back || onward.stays {
             return self.ip_finish_multipoint(packet, onward);
         }
         match self.pass_postrouting(packet, onward) {
             Some(packet) => self.ip_queue(packet, onward),
-            None => Outcome::Refused,
+            None => SendOutcome::Refused,
         }
     }
 
     /// The same with a packet for many. IPv4 loops the copy back before the packet itself leaves, IPv6 afterwards
     /// (`ip_mc_output`, `ip6_finish_output2`).
     #[inline(never)]
-    fn ip_finish_multipoint(&mut self, packet: Packet, onward: &Onward) -> Outcome {
+    fn ip_finish_multipoint(&mut self, packet: Packet, onward: &Onward) -> SendOutcome {
         let v4 = packet.open_bytes().first().is_some_and(|first| first >> 4 == 4);
         if v4 {
             self.ip_loop_back(&packet, onward);
             if onward.stays {
-                return Outcome::Lost;
+                return SendOutcome::Lost;
             }
         }
-        let Some(packet) = self.pass_postrouting(packet, onward) else { return Outcome::Refused };
+        let Some(packet) = self.pass_postrouting(packet, onward) else { return SendOutcome::Refused };
         if !v4 {
             self.ip_loop_back(&packet, onward);
             if onward.stays {
-                return Outcome::Lost;
+                return SendOutcome::Lost;
             }
         }
         self.ip_queue(packet, onward)
@@ -210,7 +210,7 @@ impl Stack {
 
     /// Queues a packet at its interface, in fragments if it is longer than it may be.
     #[inline]
-    fn ip_queue(&mut self, packet: Packet, onward: &Onward) -> Outcome {
+    fn ip_queue(&mut self, packet: Packet, onward: &Onward) -> SendOutcome {
         if packet.len() > onward.mtu && packet.segment() == 0 {
             return self.ip_fragment(packet, onward);
         }
@@ -218,11 +218,11 @@ impl Stack {
             Some(station) => self.send_frame(onward.interface, station, packet),
             None => self.send_packet(onward.interface, onward.gateway, packet),
         };
-        if queued { Outcome::Queued } else { Outcome::Lost }
+        if queued { SendOutcome::Queued } else { SendOutcome::Lost }
     }
 
     #[inline(never)]
-    fn ip_fragment(&mut self, packet: Packet, onward: &Onward) -> Outcome {
+    fn ip_fragment(&mut self, packet: Packet, onward: &Onward) -> SendOutcome {
         let cookie = packet.cookie();
         let bytes = packet.into_bytes();
         let (version, pieces) = match bytes[0] >> 4 {
@@ -236,7 +236,7 @@ impl Stack {
             self.send_packet(onward.interface, onward.gateway, Packet::with_cookie(piece, cookie));
         }
         self.recycle_buffer(bytes);
-        Outcome::Queued
+        SendOutcome::Queued
     }
 
     /// Sends a packet of a raw socket whose header is complete and that fits into the interface's MTU; `EPERM` if a hook drops
@@ -253,8 +253,8 @@ impl Stack {
         let stays = bytes[8] == 0 && self.interfaces.is_multipoint(to);
         let onward = Onward { loop_back, stays, ..Onward::by(route.interface, route.gateway) };
         match self.ip_local_out(&to, packet, &onward) {
-            Outcome::Refused => Err(Errno::EPERM),
-            Outcome::Queued | Outcome::Lost => Ok(()),
+            SendOutcome::Refused => Err(Errno::EPERM),
+            SendOutcome::Queued | SendOutcome::Lost => Ok(()),
         }
     }
 }

@@ -9,7 +9,7 @@ use crate::StackTimer;
 use crate::TimerId;
 use crate::interface::cookie;
 use crate::ip::route::Through;
-use crate::ip::{IpHeader, Onward, Outcome};
+use crate::ip::{IpHeader, Onward, SendOutcome};
 use crate::readiness::{
     EPOLLERR, EPOLLHUP, EPOLLIN, EPOLLOUT, EPOLLPRI, EPOLLRDHUP, EPOLLRDNORM, READABLE, WRITABLE,
 };
@@ -144,7 +144,7 @@ impl Stack {
             let cookie = if counted { cookie } else { 0 };
             let packet = Packet::with_cookie(packet, cookie).with_checksum(checksum).with_mark(mark);
             let onward = Onward::by(route.interface, route.gateway);
-            if self.ip_local_out(&remote, packet, &onward) == Outcome::Queued && counted {
+            if self.ip_local_out(&remote, packet, &onward) == SendOutcome::Queued && counted {
                 self.tcp(key).in_device += len;
                 self.tcp_prefetch(key);
             }

@@ -1,6 +1,6 @@
 //! Two hosts, `A` and `B`, on the links of a router `R`; every packet that passes a hook is noted.
 
-use super::{HookPoint, Passage, Verdict};
+use super::{HookPoint, HookVerdict, Passage};
 use crate::clock::{Clock, CpuModel, DEFAULT_EPOCH_SECS};
 use crate::ip::IpHeader;
 use crate::udp::{self, Protocol, SendOptions};
@@ -99,7 +99,7 @@ impl Network {
                     let is_icmp = [protocol::ICMP, protocol::ICMPV6].contains(&header.protocol);
                     let kind = is_icmp.then(|| packet.bytes()[payload.start]);
                     notes.lock().unwrap().push((host, point, header.protocol, kind));
-                    Verdict::Accept
+                    HookVerdict::Accept
                 };
                 stack.register_hook(point, 0, Box::new(note));
             }
@@ -117,8 +117,8 @@ impl Network {
     /// Drops packets with this mark at a point of a host.
     fn drop_marked(&mut self, host: usize, point: HookPoint, mark: u32) {
         let hook = move |packet: &mut Packet, _: &Passage| match packet.mark() == mark {
-            true => Verdict::Drop,
-            false => Verdict::Accept,
+            true => HookVerdict::Drop,
+            false => HookVerdict::Accept,
         };
         self.stacks[host].register_hook(point, 10, Box::new(hook));
     }
@@ -355,7 +355,7 @@ fn a_router_drops_what_it_has_marked() {
         let mut network = Network::new();
         let mark = |packet: &mut Packet, _: &Passage| {
             packet.set_mark(packet.mark() + 9);
-            Verdict::Accept
+            HookVerdict::Accept
         };
         network.stacks[R].register_hook(HookPoint::Prerouting, -1, Box::new(mark));
         network.drop_marked(R, HookPoint::Forward, 9);
@@ -385,7 +385,7 @@ fn a_hook_may_change_a_packet() {
             bytes[payload.start + 6..payload.start + 8].fill(0);
             header.emit(bytes);
         }
-        Verdict::Accept
+        HookVerdict::Accept
     };
     network.stacks[R].register_hook(HookPoint::Prerouting, 1, Box::new(rewrite));
     let key = network.udp_socket(A, false, 0);
