@@ -77,9 +77,12 @@ pub enum HookVerdict {
 /// A function that decides on packets. It may change a packet, its checksums included, or its mark.
 pub type Hook = Box<dyn FnMut(&mut Packet, &Passage) -> HookVerdict + Send>;
 
-/// The hooks of a host by point, each in order of priority; `None` while there are none.
+/// The hooks of a point with their priorities, in order of these.
+type AtPoint = Vec<(i32, Hook)>;
+
+/// The hooks of a host by point; `None` while there are none.
 #[derive(Default)]
-pub struct Hooks(Option<Box<[Vec<(i32, Hook)>; HookPoint::ALL.len()]>>);
+pub struct Hooks(Option<Box<[AtPoint; HookPoint::ALL.len()]>>);
 
 impl Hooks {
     /// True if there is none: packets need not ask.

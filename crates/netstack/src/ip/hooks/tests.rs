@@ -313,7 +313,8 @@ fn the_copy_of_a_multicast_passes_as_received_by_its_interface() {
         let mut passed = network.passed(protocol::UDP, None);
         assert!(passed.contains(&(R, HookPoint::Prerouting)));
         passed.retain(|passage| passage.0 == A);
-        (expected.sort(), passed.sort());
+        expected.sort();
+        passed.sort();
         assert_eq!(passed, expected);
         // It stays.
         let options = network.stacks[A].socket(key).ip_options_mut().unwrap();
