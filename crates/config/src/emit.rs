@@ -6,6 +6,11 @@ mod models;
 mod radio;
 mod topology;
 
+pub(crate) use events::{ppm, signed};
+pub(crate) use line::change as line_change;
+pub(crate) use radio::position;
+pub(crate) use topology::p4_setups;
+
 use crate::CaptureFilter;
 use crate::model::{Experiment, FinalState, GraphSource, Host, HostOptions, Process, WholeMachine};
 use belljar_base::SimTime;
@@ -262,16 +267,16 @@ fn time(time: SimTime) -> String {
 
 /// Lines of `key: value`, two spaces per level.
 #[derive(Default)]
-struct Writer(String);
+pub(crate) struct Writer(String);
 
 impl Writer {
-    fn plain(&mut self, level: usize, key: &str, value: impl std::fmt::Display) {
+    pub(crate) fn plain(&mut self, level: usize, key: &str, value: impl std::fmt::Display) {
         let _ = writeln!(self.0, "{:width$}{key}: {value}", "", width = level * 2);
     }
     fn section(&mut self, level: usize, key: &str) {
         let _ = writeln!(self.0, "{:width$}{key}:", "", width = level * 2);
     }
-    fn text(&mut self, level: usize, key: &str, value: &str) {
+    pub(crate) fn text(&mut self, level: usize, key: &str, value: &str) {
         self.plain(level, key, quoted(value));
     }
     fn path(&mut self, level: usize, key: &str, value: &Path) {

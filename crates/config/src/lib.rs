@@ -10,6 +10,7 @@
 
 mod emit;
 mod error;
+mod event_kinds;
 mod events;
 pub mod import;
 mod load;

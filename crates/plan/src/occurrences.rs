@@ -4,7 +4,7 @@
 //! affect the others.
 
 use belljar_base::{HostId, Seed, SimTime, Stream};
-use belljar_config::{Action, Event, Experiment, HostSet, ProcessRef, Target, When};
+use belljar_config::{Action, Event, Experiment, HostSet, When};
 
 /// An occurrence of an event, or the end of a lasting event, with all choices made.
 pub struct Occurrence {
@@ -56,7 +56,7 @@ fn draw(experiment: &Experiment, number: u32, event: &Event, occurrences: &mut V
     let mut stream = Seed(experiment.general.seed).stream(&["event", &owner]);
     let mut add = |at: SimTime, stream: &mut Stream| {
         let action = drawn(&event.action, experiment.hosts.len() as u32, stream);
-        let end = event.lasting.map(|lasting| (at + lasting, ending(&action)));
+        let end = event.lasting.map(|lasting| (at + lasting, action.ending()));
         occurrences.push(Occurrence { at, event: number, action, ends: false });
         if let Some((at, action)) = end {
             occurrences.push(Occurrence { at, event: number, action, ends: true });
@@ -78,56 +78,20 @@ fn draw(experiment: &Experiment, number: u32, event: &Event, occurrences: &mut V
 
 /// The action with all choices of hosts made.
 fn drawn(action: &Action, count: u32, stream: &mut Stream) -> Action {
-    let mut draw = |hosts: &mut HostSet| {
+    let mut action = action.clone();
+    for hosts in action.hosts_mut() {
         if let HostSet::OneOf(among) = hosts {
             let one = among[stream.below(among.len() as u64) as usize];
             *hosts = HostSet::Some(vec![one]);
         }
-    };
-    let mut action = action.clone();
-    match &mut action {
-        Action::LinkDown(target)
-        | Action::LinkUp(target)
-        | Action::Change(target, _)
-        | Action::Reset(target) => {
-            if let Target::Paths { from, to, .. } = target {
-                draw(from);
-                draw(to);
-            }
-        }
-        Action::Partition(groups) => {
-            groups.iter_mut().for_each(&mut draw);
-            if let [HostSet::Some(alone)] = &groups[..] {
-                let others = (0..count).map(HostId).filter(|id| !alone.contains(id)).collect();
-                groups.push(HostSet::Some(others));
-            }
-        }
-        Action::Bandwidth { hosts, .. }
-        | Action::Crash { hosts, .. }
-        | Action::Restart(hosts)
-        | Action::NameServer { hosts, .. }
-        | Action::Start(hosts, _)
-        | Action::Stop(hosts, _)
-        | Action::Signal(hosts, ..)
-        | Action::Move { hosts, .. }
-        | Action::Clock { hosts, .. } => draw(hosts),
-        Action::Heal(_) | Action::P4 { .. } => {}
+    }
+    if let Action::Partition(groups) = &mut action
+        && let [HostSet::Some(alone)] = &groups[..]
+    {
+        let others = (0..count).map(HostId).filter(|id| !alone.contains(id)).collect();
+        groups.push(HostSet::Some(others));
     }
     action
-}
-
-/// The action that ends a lasting action. Partitions, bandwidths and clocks are reverted by the original
-/// action itself.
-fn ending(action: &Action) -> Action {
-    match action {
-        Action::LinkDown(target) => Action::LinkUp(target.clone()),
-        Action::Change(target, _) => Action::Reset(target.clone()),
-        Action::Crash { hosts, .. } => Action::Restart(hosts.clone()),
-        Action::NameServer { hosts, .. } => Action::NameServer { hosts: hosts.clone(), down: false },
-        Action::Start(hosts, ProcessRef::Program(model)) => Action::Stop(hosts.clone(), model.clone()),
-        Action::Stop(hosts, model) => Action::Start(hosts.clone(), ProcessRef::Program(model.clone())),
-        other => other.clone(),
-    }
 }
 
 #[cfg(test)]

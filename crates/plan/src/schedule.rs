@@ -7,7 +7,7 @@ use crate::occurrences::{self, Occurrence};
 use crate::routing::{self, PlannedRoute, RoutingState};
 use belljar_base::{HostId, Map, Set, SimTime};
 use belljar_config::topology::{LinkEnd, P4Setup};
-use belljar_config::{Action, Experiment, ProcessRef, Target};
+use belljar_config::{Action, Experiment, HostSet, ProcessRef, Target};
 use belljar_net::link::{LinkOverrides, PathChange};
 use belljar_net::{EdgeState, Graph, NicChange, NodeIndex};
 use std::net::Ipv6Addr;
@@ -158,7 +158,16 @@ impl Schedule {
                 }
                 return;
             }
-            _ => return self.add_to_hosts(experiment, occurrence),
+            Action::Bandwidth { hosts, .. }
+            | Action::Crash { hosts, .. }
+            | Action::Restart(hosts)
+            | Action::NameServer { hosts, .. }
+            | Action::Start(hosts, _)
+            | Action::Stop(hosts, _)
+            | Action::Signal(hosts, ..)
+            | Action::Clock { hosts, .. } => return self.add_to_hosts(experiment, occurrence, hosts),
+            // The tracks of stations have it.
+            Action::Move { .. } => return,
         };
         self.network.push((at, network));
     }
@@ -257,18 +266,7 @@ impl Schedule {
         states.now = after;
     }
 
-    fn add_to_hosts(&mut self, experiment: &Experiment, occurrence: &Occurrence) {
-        let (Action::Bandwidth { hosts, .. }
-        | Action::Crash { hosts, .. }
-        | Action::Restart(hosts)
-        | Action::NameServer { hosts, .. }
-        | Action::Start(hosts, _)
-        | Action::Stop(hosts, _)
-        | Action::Signal(hosts, ..)
-        | Action::Clock { hosts, .. }) = &occurrence.action
-        else {
-            return;
-        };
+    fn add_to_hosts(&mut self, experiment: &Experiment, occurrence: &Occurrence, hosts: &HostSet) {
         for (index, settings) in experiment.hosts.iter().enumerate() {
             if !hosts.may_hold(HostId(index as u32)) {
                 continue;
@@ -305,7 +303,14 @@ impl Schedule {
                     step_ns.map(HostChange::Step).into_iter().for_each(&mut add);
                     drift_ppb.map(HostChange::Drift).into_iter().for_each(&mut add);
                 }
-                _ => {}
+                Action::LinkDown(_)
+                | Action::LinkUp(_)
+                | Action::Change(..)
+                | Action::Reset(_)
+                | Action::Partition(_)
+                | Action::Heal(_)
+                | Action::P4 { .. }
+                | Action::Move { .. } => {}
             }
         }
     }

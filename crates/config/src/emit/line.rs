@@ -24,7 +24,7 @@ pub(super) fn line(out: &mut Writer, level: usize, line: &LinkProperties) {
 }
 
 /// Writes the changed properties of a direction.
-pub(super) fn change(out: &mut Writer, level: usize, change: &LinkOverrides) {
+pub(crate) fn change(out: &mut Writer, level: usize, change: &LinkOverrides) {
     let none = || "none".to_owned();
     if let Some(rate) = change.rate {
         out.plain(level, "rate", rate.map_or("unlimited".to_owned(), format_bandwidth));

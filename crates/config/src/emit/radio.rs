@@ -67,7 +67,7 @@ impl Experiment {
 }
 
 /// A position as a list.
-pub(super) fn position(place: Point) -> String {
+pub(crate) fn position(place: Point) -> String {
     format!("[{}]", coordinates(place))
 }
 

@@ -210,7 +210,7 @@ fn p4_switch(out: &mut Writer, p4: &P4Switch, interfaces: &[Interface]) {
 }
 
 /// Writes runtime files and commands: names of files, and blocks of text.
-pub(super) fn p4_setups(out: &mut Writer, level: usize, setup: &[P4Setup]) {
+pub(crate) fn p4_setups(out: &mut Writer, level: usize, setup: &[P4Setup]) {
     for (key, commands) in [("runtime", false), ("commands", true)] {
         let mut all =
             setup.iter().filter(|setup| matches!(setup, P4Setup::Commands(..)) == commands).peekable();

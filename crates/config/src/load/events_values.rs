@@ -1,24 +1,44 @@
 //! Values specific to events and clocks: sets of hosts, targets, probabilities, signed times.
 
-use super::events::World;
+use crate::PathContext;
 use crate::error::Problem;
 use crate::events::{ClockSettings, HostSet, ProcessRef, Target};
-use crate::model::Host;
+use crate::model::{Host, Network};
+use crate::topology::Topology;
 use crate::yaml::{Node, Section, Style, Value, section};
 use belljar_base::HostId;
 use belljar_net::suggest::nearest;
 use belljar_net::units;
 
+/// The hosts and network to which events can refer.
+pub(crate) struct World<'a> {
+    pub(crate) hosts: &'a [Host],
+    pub(crate) network: &'a Network,
+    pub(crate) topology: &'a Topology,
+    pub(crate) around: &'a PathContext,
+}
+
+impl World<'_> {
+    /// Names of hosts and devices, by their ids.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &str> + Clone {
+        let hosts = self.hosts.iter().map(|host| host.name.as_str());
+        hosts.chain(self.topology.devices.iter().map(|device| device.name.as_str()))
+    }
+    pub(crate) fn node_count(&self) -> usize {
+        self.hosts.len() + self.topology.devices.len()
+    }
+}
+
 /// Upper bound on the drift of a clock: a tenth.
 const MAX_DRIFT_PPB: i64 = 100_000_000;
 
 /// A name, a pattern such as `replica*`, a list of both, `all`, or `{ one_of: ... }`.
-pub(super) fn host_set(node: &Node, key: &str, world: &World) -> Result<HostSet, Problem> {
+pub(crate) fn host_set(node: &Node, key: &str, world: &World) -> Result<HostSet, Problem> {
     set(node, key, world, world.hosts.len())
 }
 
 /// As [`host_set`], including switches and routers.
-pub(super) fn node_set(node: &Node, key: &str, world: &World) -> Result<HostSet, Problem> {
+pub(crate) fn node_set(node: &Node, key: &str, world: &World) -> Result<HostSet, Problem> {
     set(node, key, world, world.node_count())
 }
 
@@ -76,7 +96,7 @@ fn named(node: &Node, key: &str, world: &World, count: usize) -> Result<Vec<Host
 }
 
 /// True if `name` matches `pattern`, in which each `*` matches any characters.
-pub(in crate::load) fn matches(pattern: &str, name: &str) -> bool {
+pub(crate) fn matches(pattern: &str, name: &str) -> bool {
     match pattern.split_once('*') {
         None => pattern == name,
         Some((start, rest)) => name.strip_prefix(start).is_some_and(|tail| {
@@ -86,7 +106,7 @@ pub(in crate::load) fn matches(pattern: &str, name: &str) -> bool {
 }
 
 /// Fails unless all of these hosts are on the graph.
-pub(super) fn on_graph(node: &Node, hosts: &HostSet, world: &World) -> Result<(), Problem> {
+pub(crate) fn on_graph(node: &Node, hosts: &HostSet, world: &World) -> Result<(), Problem> {
     let off =
         world.hosts.iter().enumerate().find(|(n, host)| {
             host.node.is_none() && hosts.may_hold(HostId(*n as u32)) && *hosts != HostSet::All
@@ -142,7 +162,7 @@ fn link_target(s: &Section, node: &Node, world: &World) -> Result<Target, Proble
 }
 
 /// `NAME` of a link, `[alice, bob]`, `{ from: alice, to: bob }`, `{ edge: [0, 1] }` or `{ link: NAME }`.
-pub(super) fn target(node: &Node, key: &str, world: &World) -> Result<Target, Problem> {
+pub(crate) fn target(node: &Node, key: &str, world: &World) -> Result<Target, Problem> {
     const FORMS: &str = "write [alice, bob], { from: alice, to: bob } or { edge: [0, 1] }";
     match &node.value {
         Value::Sequence(items) => {
@@ -198,7 +218,7 @@ fn edge(node: &Node, world: &World) -> Result<Target, Problem> {
 }
 
 /// An index in the list of processes, or a program's name; each host must have it.
-pub(super) fn process_ref(
+pub(crate) fn process_ref(
     node: &Node,
     key: &str,
     hosts: &HostSet,
@@ -211,7 +231,7 @@ pub(super) fn process_ref(
 }
 
 /// A process as in [`process_ref`], or the name of a model.
-pub(super) fn startable(node: &Node, hosts: &HostSet, world: &World) -> Result<ProcessRef, Problem> {
+pub(crate) fn startable(node: &Node, hosts: &HostSet, world: &World) -> Result<ProcessRef, Problem> {
     let process = place_or_name(node, "start")?;
     let has = |host: &Host| {
         let model =
@@ -223,7 +243,7 @@ pub(super) fn startable(node: &Node, hosts: &HostSet, world: &World) -> Result<P
 }
 
 /// The name of a model that each host must have.
-pub(super) fn model_ref(node: &Node, hosts: &HostSet, world: &World) -> Result<String, Problem> {
+pub(crate) fn model_ref(node: &Node, hosts: &HostSet, world: &World) -> Result<String, Problem> {
     let name = section::string(node, "stop")?.to_owned();
     for (_, host) in of(hosts, world) {
         if host.models_called(&name).next().is_some() {
@@ -245,7 +265,7 @@ pub(super) fn model_ref(node: &Node, hosts: &HostSet, world: &World) -> Result<S
 }
 
 /// True if any of these hosts has a matching program.
-pub(super) fn runs_programs(hosts: &HostSet, process: &ProcessRef, world: &World) -> bool {
+pub(crate) fn runs_programs(hosts: &HostSet, process: &ProcessRef, world: &World) -> bool {
     of(hosts, world).any(|(_, host)| host.processes_like(process).next().is_some())
 }
 
@@ -289,7 +309,7 @@ fn each_has(
     Err(node.problem(message).help(help))
 }
 
-pub(super) fn probability(node: &Node, key: &str) -> Result<f64, Problem> {
+pub(crate) fn probability(node: &Node, key: &str) -> Result<f64, Problem> {
     let text = section::string(node, key)?;
     match text.parse::<f64>() {
         Ok(value) if (0.0..=1.0).contains(&value) => Ok(value),
@@ -298,7 +318,7 @@ pub(super) fn probability(node: &Node, key: &str) -> Result<f64, Problem> {
 }
 
 /// A time that may be negative, in nanoseconds.
-pub(super) fn signed_time(node: &Node, key: &str) -> Result<i64, Problem> {
+pub(crate) fn signed_time(node: &Node, key: &str) -> Result<i64, Problem> {
     let text = section::string(node, key)?;
     let amount = text.trim().strip_prefix('-');
     let duration = units::parse_duration(amount.unwrap_or(text))
@@ -308,7 +328,7 @@ pub(super) fn signed_time(node: &Node, key: &str) -> Result<i64, Problem> {
 }
 
 /// Parses parts per million; returns parts per billion.
-pub(super) fn drift(node: &Node, key: &str) -> Result<i64, Problem> {
+pub(crate) fn drift(node: &Node, key: &str) -> Result<i64, Problem> {
     let text = section::string(node, key)?;
     let Ok(ppm) = text.parse::<f64>() else {
         return Err(node.problem(format!("'{key}' must be a number of parts per million, not '{text}'")));
@@ -321,7 +341,7 @@ pub(super) fn drift(node: &Node, key: &str) -> Result<i64, Problem> {
 }
 
 /// The `clock` of a host.
-pub(super) fn clock(node: &Node, key: &str) -> Result<ClockSettings, Problem> {
+pub(crate) fn clock(node: &Node, key: &str) -> Result<ClockSettings, Problem> {
     let s = Section::new(node, &format!("'{key}'"), &["offset", "drift_ppm"], false)?;
     Ok(ClockSettings {
         offset_ns: s.read("offset", signed_time)?.unwrap_or(0),

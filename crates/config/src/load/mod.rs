@@ -3,18 +3,17 @@
 mod captures;
 mod cpu;
 mod events;
-mod events_p4;
-mod events_values;
+pub(crate) mod events_values;
 mod experimental;
 mod extensions;
 mod general;
 mod hosts;
 mod inventory;
-mod links;
+pub(crate) mod links;
 mod machine;
 mod models;
 mod network;
-mod process;
+pub(crate) mod process;
 mod root;
 #[cfg(test)]
 mod tests;
@@ -212,7 +211,7 @@ fn experiment(source: &Source, around: &PathContext, settings: &[Setting]) -> Re
         return Err(Problem::whole_file(message)
             .help("give one of them another: belljar: { dns: { address: 10.9.9.9 } }"));
     }
-    let world = events::World { hosts: &hosts, network: &network, topology: &topology, around };
+    let world = events_values::World { hosts: &hosts, network: &network, topology: &topology, around };
     let events = file.get("events").map(|node| events::read(node, &world)).transpose()?.unwrap_or_default();
     for host in &hosts {
         let never = |p: &&Process| p.start_time >= general.stop_time && p.start_time != SimTime::MAX;

@@ -156,7 +156,7 @@ fn user(node: &Node, key: &str) -> Result<String, Problem> {
     }
 }
 
-pub(super) fn signal(node: &Node, key: &str) -> Result<Signal, Problem> {
+pub(crate) fn signal(node: &Node, key: &str) -> Result<Signal, Problem> {
     let text = section::string(node, key)?;
     let found = match text.parse::<i32>() {
         Ok(number) => Signal::from_number(number),

@@ -9,7 +9,7 @@ use belljar_net::link::LinkOverrides;
 use belljar_net::{GilbertElliott, Loss, Reordering};
 
 /// The specified properties of a direction.
-pub(in crate::load) fn line_change(s: &Section) -> Result<LinkOverrides, Problem> {
+pub(crate) fn line_change(s: &Section) -> Result<LinkOverrides, Problem> {
     Ok(LinkOverrides {
         rate: s.read("rate", values::rate)?,
         loss: s.read("packet_loss", loss)?,

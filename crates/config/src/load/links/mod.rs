@@ -15,12 +15,13 @@ mod tracks;
 mod values;
 mod wires;
 
-pub(super) use impairments::line_change;
-pub(super) use p4::{check_queue as check_p4_queue, setups as p4_setups};
-pub(super) use queues::{check_burst, queue};
-pub(super) use radios::number;
+pub(crate) use impairments::line_change;
+pub(crate) use p4::{check_queue as check_p4_queue, setups as p4_setups};
+pub(crate) use queues::check_burst;
+pub(super) use queues::queue;
+pub(crate) use radios::number;
 pub(super) use simulators::notes as simulator_notes;
-pub(super) use tracks::position;
+pub(crate) use tracks::position;
 
 use super::hosts::{Context, check_name};
 use crate::error::{Problem, Span};

@@ -180,7 +180,7 @@ impl<'a> Loader<'a> {
 }
 
 /// The files in `runtime` and `commands`, or literal blocks of text, with their nodes.
-pub(in crate::load) fn setups<'n>(
+pub(crate) fn setups<'n>(
     s: &Section<'n>,
     around: &PathContext,
 ) -> Result<(Vec<P4Setup>, Vec<&'n Node>), Problem> {
@@ -261,7 +261,7 @@ pub(super) fn line_queues(
 }
 
 /// The reason why a port of a P4 switch cannot have this queue.
-pub(in crate::load) fn check_queue(queue: &QueueConfig) -> Result<(), &'static str> {
+pub(crate) fn check_queue(queue: &QueueConfig) -> Result<(), &'static str> {
     match queue {
         QueueConfig::Fifo { limit: Limit::Packets(_) | Limit::Bytes(_), ecn_threshold: None } => Ok(()),
         QueueConfig::Fifo { .. } => Err("its program marks packets, by enq_qdepth or deq_qdepth"),

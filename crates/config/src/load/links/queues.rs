@@ -190,7 +190,7 @@ pub(super) fn token_bucket(node: &Node, key: &str) -> Result<Option<TokenBucket>
 }
 
 /// Refuses a burst smaller than the longest frame, which could never be sent, as with `tbf`.
-pub(in crate::load) fn check_burst(node: &Node, bucket: &TokenBucket, mtu: usize) -> Result<(), Problem> {
+pub(crate) fn check_burst(node: &Node, bucket: &TokenBucket, mtu: usize) -> Result<(), Problem> {
     let longest = mtu + ethernet::HEADER_LEN;
     if bucket.burst >= longest as u64 {
         return Ok(());

@@ -327,7 +327,7 @@ fn propagation(s: &Section) -> Result<Propagation, Problem> {
 }
 
 /// A number of at least `least`.
-pub(in crate::load) fn number(node: &Node, key: &str, least: f64) -> Result<f64, Problem> {
+pub(crate) fn number(node: &Node, key: &str, least: f64) -> Result<f64, Problem> {
     let text = section::string(node, key)?;
     match text.trim().parse::<f64>() {
         Ok(value) if (least..=FAR).contains(&value) => Ok(value),

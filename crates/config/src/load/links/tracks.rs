@@ -136,7 +136,7 @@ fn waypoint(node: &Node) -> Result<Waypoint, Problem> {
 }
 
 /// A position in metres.
-pub(in crate::load) fn position(node: &Node, key: &str) -> Result<Point, Problem> {
+pub(crate) fn position(node: &Node, key: &str) -> Result<Point, Problem> {
     match section::list(node, key)? {
         place if matches!(place.len(), 2 | 3) => point(place, key),
         _ => Err(node.problem("a position has two or three coordinates").help(POSITION)),

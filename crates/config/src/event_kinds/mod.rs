@@ -1,0 +1,109 @@
+//! Kinds of events. Each has one file, which reads the kind from a section of `events`, writes it again, lists the sets of
+//! hosts that are drawn at each occurrence, and says what ends the event after its time.
+//!
+//! The effect of an action is planned in the crate `plan`.
+
+mod bandwidth;
+mod clock;
+mod crash;
+mod link;
+mod movement;
+mod name_server;
+mod p4;
+mod partition;
+mod programs;
+
+pub(crate) use p4::check as check_p4;
+pub(crate) use partition::check_heal;
+
+use crate::emit::Writer;
+use crate::error::Problem;
+use crate::events::{Action, HostSet};
+use crate::load::events_values::World;
+use crate::model::Experiment;
+use crate::yaml::{Node, Section};
+
+/// A kind of event. Methods that take an action are given one of this kind.
+pub(crate) trait Kind: Sync {
+    /// Key that names the kind.
+    fn key(&self) -> &'static str;
+    /// Further keys of an event of this kind.
+    fn parameters(&self) -> &'static [&'static str] {
+        &[]
+    }
+    /// True if an event of this kind may have a duration.
+    fn may_last(&self) -> bool {
+        true
+    }
+    /// Refuses a duration, which `node` specifies, for this action.
+    fn check_duration(&self, _action: &Action, _node: &Node, _world: &World) -> Result<(), Problem> {
+        Ok(())
+    }
+    /// Reads the action from the value of its key and its section.
+    fn read(&self, value: &Node, s: &Section, world: &World) -> Result<Action, Problem>;
+    /// Writes the action's keys.
+    fn write(&self, action: &Action, experiment: &Experiment, out: &mut Writer);
+    /// Sets of hosts from which hosts may be drawn at each occurrence.
+    fn hosts<'a>(&self, action: &'a mut Action) -> Vec<&'a mut HostSet>;
+    /// Action that ends this one after its duration; the action itself if the plan knows its end.
+    fn ending(&self, action: &Action) -> Action {
+        action.clone()
+    }
+}
+
+/// All kinds, in the order in which messages list them.
+pub(crate) const KINDS: &[&dyn Kind] = &[
+    &link::Down,
+    &link::Up,
+    &link::Change,
+    &link::Reset,
+    &partition::Partition,
+    &partition::Heal,
+    &bandwidth::Bandwidth,
+    &crash::Crash,
+    &crash::Restart,
+    &name_server::Down,
+    &name_server::Up,
+    &programs::Start,
+    &programs::Stop,
+    &programs::Signal,
+    &clock::Clock,
+    &p4::P4,
+    &movement::Move,
+];
+
+impl Action {
+    /// The kind of the action.
+    pub(crate) fn kind(&self) -> &'static dyn Kind {
+        match self {
+            Action::LinkDown(_) => &link::Down,
+            Action::LinkUp(_) => &link::Up,
+            Action::Change(..) => &link::Change,
+            Action::Reset(_) => &link::Reset,
+            Action::Partition(_) => &partition::Partition,
+            Action::Heal(_) => &partition::Heal,
+            Action::Bandwidth { .. } => &bandwidth::Bandwidth,
+            Action::Crash { .. } => &crash::Crash,
+            Action::Restart(_) => &crash::Restart,
+            Action::NameServer { down: true, .. } => &name_server::Down,
+            Action::NameServer { down: false, .. } => &name_server::Up,
+            Action::Start(..) => &programs::Start,
+            Action::Stop(..) => &programs::Stop,
+            Action::Signal(..) => &programs::Signal,
+            Action::Clock { .. } => &clock::Clock,
+            Action::P4 { .. } => &p4::P4,
+            Action::Move { .. } => &movement::Move,
+        }
+    }
+
+    /// Sets of hosts from which hosts may be drawn at each occurrence.
+    pub fn hosts_mut(&mut self) -> Vec<&mut HostSet> {
+        self.kind().hosts(self)
+    }
+
+    /// Action that ends this one after the event's duration. Partitions, bandwidths and clocks are ended by the same
+    /// action.
+    pub fn ending(&self) -> Action {
+        self.kind().ending(self)
+    }
+}
