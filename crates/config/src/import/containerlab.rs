@@ -1,7 +1,7 @@
 //! Containerlab: `topology: { nodes: ..., links: ... }`. Bridges become switches, Linux containers hosts, and
 //! every other kind, a vendor's router, a router.
 
-use super::{Cable, Draft, Kind, Member, commands, interface_name, node_name};
+use super::{Cable, Draft, Imported, Importer, Input, Kind, Member, commands, interface_name, node_name};
 use crate::error::{Problem, Source};
 use crate::yaml::section::{self, mapping};
 use crate::yaml::{self, Entry, Node, Value};
@@ -12,7 +12,22 @@ const CONTAINERS: [&str; 3] = ["linux", "k8s-kind", "host"];
 /// Keys of a node that do not affect the network between nodes.
 const SILENT: [&str; 5] = ["kind", "group", "labels", "mgmt-ipv4", "mgmt-ipv6"];
 
-pub(super) fn read(source: &Source) -> Result<Draft, Problem> {
+/// A topology file of Containerlab.
+pub(super) struct Containerlab;
+
+impl Importer for Containerlab {
+    fn name(&self) -> &'static str {
+        "containerlab"
+    }
+    fn has_extension(&self, extension: &str) -> bool {
+        matches!(extension, "yml" | "yaml")
+    }
+    fn read(&self, input: &Input) -> Result<Imported, Problem> {
+        Ok(draft(input.source)?.finish(&input.source.name))
+    }
+}
+
+fn draft(source: &Source) -> Result<Draft, Problem> {
     let tree = yaml::parse(&source.text)?.ok_or_else(|| Problem::whole_file("this file is empty"))?;
     let top = mapping(&tree, "a topology")?;
     let topology = entry(top, "topology").ok_or_else(|| {

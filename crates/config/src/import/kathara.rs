@@ -1,14 +1,30 @@
 //! Kathara: `machine[0]="A"` attaches an interface to a collision domain. A domain of two interfaces becomes
 //! a link, every other one a switch. Machines become hosts, or routers if they start a routing daemon.
 
-use super::{Cable, Draft, Kind, Member, commands, node_name};
+use super::{Cable, Draft, Imported, Importer, Input, Kind, Member, commands, node_name};
 use crate::error::{Problem, Source, Span};
 use belljar_base::Map;
 
 /// Options of machines that do not affect the network between them.
 const SILENT: [&str; 4] = ["image", "mem", "cpus", "num_terms"];
 
-pub(super) fn read(source: &Source, startup: impl Fn(&str) -> Option<String>) -> Result<Draft, Problem> {
+/// `lab.conf` of Kathara, with `<machine>.startup` beside it.
+pub(super) struct Kathara;
+
+impl Importer for Kathara {
+    fn name(&self) -> &'static str {
+        "kathara"
+    }
+    fn has_extension(&self, extension: &str) -> bool {
+        extension == "conf"
+    }
+    fn read(&self, input: &Input) -> Result<Imported, Problem> {
+        let startup = |machine: &str| (input.beside)(&format!("{machine}.startup"));
+        Ok(draft(input.source, startup)?.finish(&input.source.name))
+    }
+}
+
+fn draft(source: &Source, startup: impl Fn(&str) -> Option<String>) -> Result<Draft, Problem> {
     let mut draft = Draft::default();
     let mut domains: Map<String, Vec<String>> = Map::new();
     let mut interfaces: Map<String, usize> = Map::new();

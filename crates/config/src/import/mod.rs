@@ -4,7 +4,7 @@
 mod commands;
 mod containerlab;
 mod kathara;
-pub mod p4;
+mod p4;
 
 use crate::emit::quoted;
 use crate::error::{ConfigError, Problem, Source};
@@ -12,24 +12,95 @@ use belljar_base::{Map, Set};
 use std::fmt::Write;
 use std::path::Path;
 
-/// Format of a topology file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Format {
-    /// A topology file of Containerlab.
-    Containerlab,
-    /// `lab.conf` of Kathara, with `<machine>.startup` beside it.
-    Kathara,
+/// A file to be imported.
+struct Input<'a> {
+    source: &'a Source,
+    options: &'a Options<'a>,
+    /// Reads a file in the folder of the topology file.
+    beside: &'a dyn Fn(&str) -> Option<String>,
 }
 
+/// Importer of one format of topology files.
+trait Importer: Sync {
+    /// Name of the format.
+    fn name(&self) -> &'static str;
+    /// Description of the file, where the name of the format is not that of a tool.
+    fn description(&self) -> Option<&'static str> {
+        None
+    }
+    /// True if files with this extension may have the format.
+    fn has_extension(&self, extension: &str) -> bool;
+    /// True if a file with such an extension has the format, by its text.
+    fn recognises(&self, _text: &str) -> bool {
+        true
+    }
+    /// True if an experiment that does not load yet is of use, such as one whose program is incomplete.
+    fn may_be_incomplete(&self) -> bool {
+        false
+    }
+    /// Converts a file.
+    fn read(&self, input: &Input) -> Result<Imported, Problem>;
+}
+
+/// All importers.
+const IMPORTERS: [&dyn Importer; 4] =
+    [&containerlab::Containerlab, &kathara::Kathara, &p4::Tutorial, &p4::P4app];
+
+/// Format of a topology file.
+#[derive(Clone, Copy)]
+pub struct Format(&'static dyn Importer);
+
 impl Format {
-    /// The format of a file, by its extension.
-    pub fn of(path: &Path) -> Option<Format> {
-        match path.extension()?.to_str()? {
-            "yml" | "yaml" => Some(Format::Containerlab),
-            "conf" => Some(Format::Kathara),
-            _ => None,
+    /// All formats.
+    pub fn all() -> impl Iterator<Item = Format> {
+        IMPORTERS.into_iter().map(Format)
+    }
+
+    /// The format of a file, by its extension and, where several have that, its text.
+    pub fn of(path: &Path) -> Result<Option<Format>, ConfigError> {
+        let extension = path.extension().and_then(|extension| extension.to_str()).unwrap_or_default();
+        let mut candidates = Format::all().filter(|format| format.0.has_extension(extension));
+        match (candidates.next(), candidates.next()) {
+            (only, None) => Ok(only),
+            (first, second) => {
+                let text = text_of(path)?;
+                let mut all = first.into_iter().chain(second).chain(candidates);
+                Ok(all.find(|format| format.0.recognises(&text)))
+            }
         }
     }
+
+    /// Name of the format.
+    pub fn name(self) -> &'static str {
+        self.0.name()
+    }
+
+    /// Description of the file, where the name of the format is not that of a tool.
+    pub fn description(self) -> Option<&'static str> {
+        self.0.description()
+    }
+
+    /// True if an experiment that does not load yet is of use, such as one whose program is incomplete.
+    pub fn may_be_incomplete(self) -> bool {
+        self.0.may_be_incomplete()
+    }
+
+    /// Imports the file at `path`.
+    pub fn import(self, path: &Path, options: &Options) -> Result<Imported, ConfigError> {
+        let source = Source { name: path.display().to_string(), text: text_of(path)? };
+        let folder = path.parent().unwrap_or(Path::new(""));
+        let beside = |name: &str| std::fs::read_to_string(folder.join(name)).ok();
+        import_source(&source, self, options, &beside)
+    }
+}
+
+/// Settings of an import.
+#[derive(Clone, Copy, Debug)]
+pub struct Options<'a> {
+    /// Folder of the experiment file, to which the paths in it are relative.
+    pub folder: &'a Path,
+    /// Program of the P4 switches without one in the file.
+    pub program: Option<&'a Path>,
 }
 
 /// An experiment converted from another tool's topology.
@@ -41,15 +112,6 @@ pub struct Imported {
     pub notes: Vec<String>,
 }
 
-/// Imports the file at `path`.
-pub fn import(path: &Path, format: Format) -> Result<Imported, ConfigError> {
-    let name = path.display().to_string();
-    let text = text_of(path)?;
-    let beside = path.parent().unwrap_or(Path::new(""));
-    let startup = |machine: &str| std::fs::read_to_string(beside.join(format!("{machine}.startup"))).ok();
-    import_text(&name, &text, format, startup)
-}
-
 fn text_of(path: &Path) -> Result<String, ConfigError> {
     std::fs::read_to_string(path).map_err(|error| {
         let source = Source { name: path.display().to_string(), text: String::new() };
@@ -58,19 +120,14 @@ fn text_of(path: &Path) -> Result<String, ConfigError> {
     })
 }
 
-/// Imports a topology from the text of a file; `startup` returns the text of a machine's startup script.
-pub fn import_text(
-    name: &str,
-    text: &str,
+fn import_source(
+    source: &Source,
     format: Format,
-    startup: impl Fn(&str) -> Option<String>,
+    options: &Options,
+    beside: &dyn Fn(&str) -> Option<String>,
 ) -> Result<Imported, ConfigError> {
-    let source = Source { name: name.to_owned(), text: text.to_owned() };
-    let read = match format {
-        Format::Containerlab => containerlab::read(&source),
-        Format::Kathara => kathara::read(&source, startup),
-    };
-    read.map(|draft| draft.finish(name)).map_err(|problem| problem.into_error(&source))
+    let read = format.0.read(&Input { source, options, beside });
+    read.map_err(|problem| problem.into_error(source))
 }
 
 /// Kind of the node to which a machine is converted.

@@ -1,15 +1,26 @@
 use super::*;
 use crate::{Experiment, PathContext};
 
-fn take(format: Format, text: &str, scripts: &[(&str, &str)]) -> (Experiment, Vec<String>) {
-    let script =
-        |machine: &str| scripts.iter().find(|(m, _)| *m == machine).map(|(_, text)| text.to_string());
-    let imported = import_text("lab", text, format, script).unwrap_or_else(|e| panic!("{e}"));
+fn import(
+    format: &'static dyn Importer,
+    text: &str,
+    scripts: &[(&str, &str)],
+) -> Result<Imported, ConfigError> {
+    let source = Source { name: "lab".to_owned(), text: text.to_owned() };
+    let options = Options { folder: Path::new(""), program: None };
+    let script = |file: &str| {
+        let (_, text) = scripts.iter().find(|(machine, _)| *file == format!("{machine}.startup"))?;
+        Some((*text).to_owned())
+    };
+    import_source(&source, Format(format), &options, &script)
+}
+fn take(format: &'static dyn Importer, text: &str, scripts: &[(&str, &str)]) -> (Experiment, Vec<String>) {
+    let imported = import(format, text, scripts).unwrap_or_else(|e| panic!("{e}"));
     let loaded = Experiment::parse_in("out.yaml", &imported.yaml, &PathContext::default());
     (loaded.unwrap_or_else(|e| panic!("{e}\n{}", imported.yaml)), imported.notes)
 }
-fn error(format: Format, text: &str) -> String {
-    let error = import_text("lab", text, format, |_| None).unwrap_err();
+fn error(format: &'static dyn Importer, text: &str) -> String {
+    let error = import(format, text, &[]).unwrap_err();
     let place = error.position.map_or("-".to_owned(), |(line, column)| format!("{line}:{column}"));
     format!("{place} {}", error.message)
 }
@@ -28,7 +39,7 @@ fn ends(e: &Experiment) -> Vec<String> {
 #[test]
 fn a_topology_of_containerlab() {
     let (e, notes) = take(
-        Format::Containerlab,
+        &containerlab::Containerlab,
         r#"
 name: lab
 topology:
@@ -78,7 +89,7 @@ topology:
 #[test]
 fn a_lab_of_kathara() {
     let (e, notes) = take(
-        Format::Kathara,
+        &kathara::Kathara,
         "LAB_DESCRIPTION=\"two networks\"\n# comment\npc1[0]=\"A\"\npc1[image]=\"kathara/base\"\nr1[0]=A\nr1[1]=\"B/02:00:00:00:00:01\"\n\
          r2[0]='B'\nr2[1]=\"C\"\npc2[0]=\"C\"\npc3[0]=\"C\"\npc3[bridged]=true\n",
         &[
@@ -107,7 +118,7 @@ fn a_lab_of_kathara() {
 #[test]
 fn nodes_of_containerlab_inherit() {
     let (e, notes) = take(
-        Format::Containerlab,
+        &containerlab::Containerlab,
         r#"
 topology:
   defaults:
@@ -156,7 +167,7 @@ topology:
 #[test]
 fn settings_of_machines_of_kathara() {
     let (e, notes) = take(
-        Format::Kathara,
+        &kathara::Kathara,
         "r[0]=A\nr[1]=B\nr[sysctl]=\"net.ipv4.tcp_congestion_control=reno\"\nr[sysctl]=net.ipv4.ip_forward=0\nr[env]=\"X=y\"\n\
          r[exec]=\"hostname -f\"\nr[sysctl]=\"net.ipv6.conf.all.keep_addr_on_down=0\"\na[0]=A\nb[0]=B\n",
         &[("r", "ifconfig eth0 10.0.1.1/24\necho started\n")],
@@ -171,7 +182,7 @@ fn settings_of_machines_of_kathara() {
 
 #[test]
 fn what_is_no_topology_is_refused_where_it_goes_wrong() {
-    let lab = |text: &str| error(Format::Containerlab, text);
+    let lab = |text: &str| error(&containerlab::Containerlab, text);
     assert_eq!(lab(""), "- this file is empty");
     assert_eq!(lab("hosts: {}"), "1:1 there is no 'topology' in this file");
     assert_eq!(
@@ -188,6 +199,6 @@ fn what_is_no_topology_is_refused_where_it_goes_wrong() {
         lab("topology:\n  nodes: { A: {}, a: {} }\n"),
         "2:19 there are two nodes that would be called 'a'"
     );
-    assert_eq!(error(Format::Kathara, "pc1\n"), "1:1 this is not a line of lab.conf");
-    assert_eq!(error(Format::Kathara, "pc1[image]=x\n"), "- no machine of this lab has an interface");
+    assert_eq!(error(&kathara::Kathara, "pc1\n"), "1:1 this is not a line of lab.conf");
+    assert_eq!(error(&kathara::Kathara, "pc1[image]=x\n"), "- no machine of this lab has an interface");
 }

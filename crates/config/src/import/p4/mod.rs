@@ -9,52 +9,78 @@ mod programs;
 mod tests;
 mod tutorial;
 
-use super::{Imported, node_name};
+use super::{Imported, Importer, Input, Options, node_name};
 use crate::emit::quoted;
-use crate::error::{ConfigError, Problem, Source, Span};
+use crate::error::{Problem, Source, Span};
 use crate::yaml::section::{self, mapping};
 use crate::yaml::{Entry, Node};
 use belljar_base::{Map, Set};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
-/// Tool for which a file is written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Dialect {
-    /// `topology.json` of the P4 tutorials.
-    Tutorial,
-    /// `p4app.json` of p4-utils.
-    P4app,
-}
+/// `topology.json` of the P4 tutorials.
+pub(super) struct Tutorial;
 
-/// Settings of an import.
-#[derive(Clone, Copy, Debug)]
-pub struct Options<'a> {
-    /// Folder of the experiment file, to which the paths in it are relative.
-    pub folder: &'a Path,
-    /// Program of the switches without one in the file.
-    pub program: Option<&'a Path>,
-}
-
-impl Dialect {
-    /// The dialect of a JSON file: p4-utils has a section `topology`.
-    pub fn of(text: &str) -> Dialect {
-        let is_p4app = || entry(mapping(&*crate::yaml::parse(text).ok()??, "").ok()?, "topology").map(|_| ());
-        if is_p4app().is_some() { Dialect::P4app } else { Dialect::Tutorial }
+impl Importer for Tutorial {
+    fn name(&self) -> &'static str {
+        "p4-tutorial"
+    }
+    fn description(&self) -> Option<&'static str> {
+        Some("topology.json of the P4 tutorials")
+    }
+    fn has_extension(&self, extension: &str) -> bool {
+        extension == "json"
+    }
+    fn recognises(&self, text: &str) -> bool {
+        !is_p4app(text)
+    }
+    fn may_be_incomplete(&self) -> bool {
+        true
+    }
+    fn read(&self, input: &Input) -> Result<Imported, Problem> {
+        network(input, tutorial::read)
     }
 }
 
-/// Imports the file at `path`; its dialect is detected unless it is given.
-pub fn import(path: &Path, dialect: Option<Dialect>, options: &Options) -> Result<Imported, ConfigError> {
-    let text = super::text_of(path)?;
-    let source = Source { name: path.display().to_string(), text };
-    let folder = path.parent().unwrap_or(Path::new(""));
+/// `p4app.json` of p4-utils.
+pub(super) struct P4app;
+
+impl Importer for P4app {
+    fn name(&self) -> &'static str {
+        "p4app"
+    }
+    fn description(&self) -> Option<&'static str> {
+        Some("p4app.json of p4-utils")
+    }
+    fn has_extension(&self, extension: &str) -> bool {
+        extension == "json"
+    }
+    fn recognises(&self, text: &str) -> bool {
+        is_p4app(text)
+    }
+    fn may_be_incomplete(&self) -> bool {
+        true
+    }
+    fn read(&self, input: &Input) -> Result<Imported, Problem> {
+        network(input, p4app::read)
+    }
+}
+
+/// True for a file of p4-utils, which has a section `topology`.
+fn is_p4app(text: &str) -> bool {
+    let topology = || entry(mapping(&*crate::yaml::parse(text).ok()??, "").ok()?, "topology").map(|_| ());
+    topology().is_some()
+}
+
+/// Reads a network and writes it as an experiment.
+fn network(
+    input: &Input,
+    read: fn(&Source, &mut Network, &Options) -> Result<(), Problem>,
+) -> Result<Imported, Problem> {
+    let folder = Path::new(&input.source.name).parent().unwrap_or(Path::new(""));
     let mut network = Network { folder: folder.to_owned(), ..Network::default() };
-    let read = match dialect.unwrap_or_else(|| Dialect::of(&source.text)) {
-        Dialect::Tutorial => tutorial::read(&source, &mut network, options),
-        Dialect::P4app => p4app::read(&source, &mut network, options),
-    };
-    read.and_then(|()| network.finish(&source.name, options)).map_err(|problem| problem.into_error(&source))
+    read(input.source, &mut network, input.options)?;
+    network.finish(&input.source.name, input.options)
 }
 
 /// A host of the network.

@@ -1,4 +1,5 @@
 use super::*;
+use crate::import::Format;
 use crate::{Experiment, PathContext};
 use std::os::unix::fs::PermissionsExt;
 
@@ -25,7 +26,9 @@ impl Folder {
 
     fn import(&self, file: &str, program: Option<&Path>) -> Result<(Experiment, Imported), String> {
         let options = Options { folder: &self.0, program };
-        let imported = import(&self.0.join(file), None, &options).map_err(|error| {
+        let path = self.0.join(file);
+        let format = Format::of(&path).unwrap().expect("JSON is a format");
+        let imported = format.import(&path, &options).map_err(|error| {
             let place = error.position.map_or("-".to_owned(), |(line, column)| format!("{line}:{column}"));
             format!("{place} {}", error.message)
         })?;
