@@ -1,10 +1,11 @@
 //! `belljar deploy`.
 
+use crate::backend::{self, Backend, Job, Outcome};
 use crate::experiment_options;
 use crate::failure::Failure;
 use crate::progress::{self, Progress};
-use belljar_config::Inventory;
-use belljar_deployment::{Order, check, deploy};
+use belljar_config::{Experiment, Inventory};
+use belljar_deployment::{MachineReport, Order, check, deploy};
 use belljar_results::names;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -29,62 +30,78 @@ pub struct Arguments {
     experiment: experiment_options::Arguments,
 }
 
-/// Loads the experiment, deploys and runs it, and prints the summary.
+/// Runs the experiment on the machines of the inventory.
 pub fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
-    let began = progress::now();
-    let options = &arguments.experiment;
-    let experiment = options.load(&arguments.file)?;
-    let refused = check::refusals(&experiment);
-    if !refused.is_empty() {
-        let list = refused.iter().map(|why| format!("\n  {why}")).collect::<String>();
-        return Err(Failure::usage(format!("{} cannot be deployed:{list}", arguments.file.display())));
+    backend::conduct(arguments, progress::now()).map(ExitCode::from)
+}
+
+/// Settings of a deployment.
+pub struct Settings {
+    inventory: Inventory,
+    /// Folder of the experiment file.
+    base: PathBuf,
+}
+
+impl Backend for Arguments {
+    type Settings = Settings;
+
+    fn options(&self) -> &experiment_options::Arguments {
+        &self.experiment
     }
-    let inventory = Inventory::load(&arguments.inventory, &experiment).map_err(Failure::input)?;
-    experiment_options::print_notes(&experiment);
-    eprintln!("note: deployed: {}", check::differences(&experiment).join("; "));
-    let base = std::path::absolute(
-        arguments.file.parent().filter(|at| *at != Path::new("")).unwrap_or(Path::new(".")),
-    )
-    .map_err(Failure::run)?;
-    // Paths of programs contain no `..`, so the base must not either.
-    let climbs = base.components().any(|part| part == std::path::Component::ParentDir);
-    let base = if climbs { base.canonicalize().map_err(Failure::run)? } else { base };
-    let stop = Arc::new(AtomicBool::new(false));
-    let of_handler = stop.clone();
-    ctrlc::set_handler(move || {
-        if of_handler.swap(true, Relaxed) {
-            // The machines detect that their connections close.
-            std::process::exit(130);
+
+    fn prepare(&self) -> Result<(Experiment, Settings), Failure> {
+        let experiment = self.experiment.load(&self.file)?;
+        backend::refuse(&self.file, "deployed", &check::refusals(&experiment))?;
+        let inventory = Inventory::load(&self.inventory, &experiment).map_err(Failure::input)?;
+        let base = std::path::absolute(
+            self.file.parent().filter(|at| *at != Path::new("")).unwrap_or(Path::new(".")),
+        )
+        .map_err(Failure::run)?;
+        // Paths of programs contain no `..`, so the base must not either.
+        let climbs = base.components().any(|part| part == std::path::Component::ParentDir);
+        let base = if climbs { base.canonicalize().map_err(Failure::run)? } else { base };
+        Ok((experiment, Settings { inventory, base }))
+    }
+
+    fn note(&self, experiment: &Experiment, _: &Settings) -> Option<String> {
+        Some(format!("deployed: {}", check::differences(experiment).join("; ")))
+    }
+
+    fn run(&self, job: &Job, settings: Settings) -> Result<Outcome, Failure> {
+        let &Job { experiment, folder, log, .. } = job;
+        let stop = Arc::new(AtomicBool::new(false));
+        let of_handler = stop.clone();
+        ctrlc::set_handler(move || {
+            if of_handler.swap(true, Relaxed) {
+                // The machines detect that their connections close.
+                std::process::exit(130);
+            }
+        })
+        .map_err(Failure::run)?;
+        let shown = Progress::new(self.experiment.display(), experiment.general.stop_time);
+        let Settings { inventory, base } = &settings;
+        let order = Order { experiment, inventory, base, folder, stop: &stop };
+        let ended = deploy(&order, &|now| {
+            shown.show(now, None);
+            log.heartbeat(now);
+        });
+        shown.finish();
+        let (statistics, deployment, notes, interrupted) = ended.map_err(Failure::run)?;
+        notes.iter().for_each(|note| eprintln!("note: {note}"));
+        for (name, text) in [
+            (names::STATISTICS, serde_json::to_string_pretty(&statistics)),
+            (names::DEPLOYMENT, serde_json::to_string_pretty(&deployment)),
+        ] {
+            folder.write(name, (text.map_err(Failure::run)? + "\n").as_bytes()).map_err(Failure::run)?;
         }
-    })
-    .map_err(Failure::run)?;
-    let hosts = experiment.hosts.iter().map(|host| host.name.as_str());
-    let folder = experiment_options::create_folder(&experiment, hosts)?;
-    let (log, shown) =
-        (options.log(&experiment), Progress::new(options.display(), experiment.general.stop_time));
-    let order =
-        Order { experiment: &experiment, inventory: &inventory, base: &base, folder: &folder, stop: &stop };
-    let ended = deploy(&order, &|now| {
-        shown.show(now, None);
-        log.heartbeat(now);
-    });
-    shown.finish();
-    let (statistics, deployment, notes, interrupted) = ended.map_err(Failure::run)?;
-    notes.iter().for_each(|note| eprintln!("note: {note}"));
-    for (name, text) in [
-        (names::STATISTICS, serde_json::to_string_pretty(&statistics)),
-        (names::DEPLOYMENT, serde_json::to_string_pretty(&deployment)),
-    ] {
-        folder.write(name, (text.map_err(Failure::run)? + "\n").as_bytes()).map_err(Failure::run)?;
+        let line = |(name, machine): (&String, &MachineReport)| {
+            format!(
+                "machine {name}: clock {:+.3} ms against this one's, known within {:.3} ms; programs started up to {:.1} ms late\n",
+                machine.clock_offset * 1e3,
+                machine.clock_uncertainty * 1e3,
+                machine.latest_start * 1e3
+            )
+        };
+        Outcome::of_real(job, interrupted, deployment.machines.iter().map(line).collect())
     }
-    let (_, status) = options.sum_up(&experiment, &folder, began.elapsed(), interrupted, &log)?;
-    for (name, machine) in &deployment.machines {
-        println!(
-            "machine {name}: clock {:+.3} ms against this one's, known within {:.3} ms; programs started up to {:.1} ms late",
-            machine.clock_offset * 1e3,
-            machine.clock_uncertainty * 1e3,
-            machine.latest_start * 1e3
-        );
-    }
-    Ok(status)
 }

@@ -1,5 +1,6 @@
 //! `belljar emulate`.
 
+use crate::backend::{self, Backend, Job, Outcome};
 use crate::failure::Failure;
 use crate::progress::{self, Progress};
 use crate::{experiment_options, log, p4, run, tdf};
@@ -115,65 +116,75 @@ pub fn probe() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// Loads the experiment, emulates it and prints the summary.
+/// Emulates the experiment, or removes the remains of earlier emulations.
 pub fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
     if !arguments.clean.is_empty() {
         return clean(&arguments.clean);
     }
-    let (began, began_ns) = (progress::now(), clock::monotonic_ns());
-    let Some(file) = &arguments.file else { return Err(Failure::usage("no experiment is given")) };
-    let options = &arguments.experiment;
-    let experiment = options.load(file)?;
-    refuse(&experiment, file)?;
-    experiment_options::print_notes(&experiment);
-    let dilated = tdf::Dilated::new(&arguments.tdf, arguments.quantum, &experiment)?;
-    let tdf = dilated.tdf_milli.map(|tdf| tdf as f64 / 1e3);
-    eprintln!("note: emulated: {}", check::differences(&experiment, tdf, dilated.is_auto).join("; "));
-    let hosts = experiment.hosts.iter().map(|host| host.name.as_str());
-    let folder = experiment_options::create_folder(&experiment, hosts)?;
-    if stage::has_users() {
-        make_writable(&experiment, &folder);
-    }
-    let order = Order {
-        folder: folder.path().to_owned(),
-        exposed: run::folder_of(file),
-        tdf_milli: dilated.tdf_milli,
-        tdf_auto: dilated.is_auto,
-        factors: dilated.factors,
-        quantum_ns: dilated.quantum_ns,
-        group: format!("belljar-{}-{began_ns}", std::process::id()),
-        until_done: arguments.until_done,
-        command: std::process::id(),
-        began_ns,
-    };
-    let log = options.log(&experiment);
-    let progress = Progress::new(options.display(), experiment.general.stop_time);
-    let ended = conduct(&order, &progress, &log);
-    progress.finish();
-    let remains = remove_scratch(folder.path());
-    for host in &experiment.hosts {
-        remove_empty(&folder.host(&host.name).join("fs"));
-    }
-    let interrupted = ended?;
-    remains.map_err(Failure::run)?;
-    let (results, status) = options.sum_up(&experiment, &folder, began.elapsed(), interrupted, &log)?;
-    let truth =
-        results.text(names::EMULATION).and_then(|text| serde_json::from_str::<Truthfulness>(&text).ok());
-    if let Some(truth) = truth {
-        println!("{}", truth.summary());
-    }
-    Ok(status)
+    backend::conduct(arguments, progress::now()).map(ExitCode::from)
 }
 
-/// Rejects an experiment with features that the emulation lacks. The error lists all of them.
-fn refuse(experiment: &Experiment, file: &Path) -> Result<(), Failure> {
-    let plan = Plan::new(experiment);
-    let refused = check::refusals(experiment, &plan.schedule, stage::has_users());
-    if refused.is_empty() {
-        return Ok(());
+impl Arguments {
+    fn experiment_file(&self) -> Result<&Path, Failure> {
+        self.file.as_deref().ok_or_else(|| Failure::usage("no experiment is given"))
     }
-    let list = refused.iter().map(|why| format!("\n  {why}")).collect::<String>();
-    Err(Failure::usage(format!("{} cannot be emulated:{list}", file.display())))
+}
+
+impl Backend for Arguments {
+    type Settings = tdf::Dilated;
+
+    fn options(&self) -> &experiment_options::Arguments {
+        &self.experiment
+    }
+
+    fn prepare(&self) -> Result<(Experiment, tdf::Dilated), Failure> {
+        let file = self.experiment_file()?;
+        let experiment = self.experiment.load(file)?;
+        let plan = Plan::new(&experiment);
+        let refused = check::refusals(&experiment, &plan.schedule, stage::has_users());
+        backend::refuse(file, "emulated", &refused)?;
+        let dilated = tdf::Dilated::new(&self.tdf, self.quantum, &experiment)?;
+        Ok((experiment, dilated))
+    }
+
+    fn note(&self, experiment: &Experiment, dilated: &tdf::Dilated) -> Option<String> {
+        let tdf = dilated.tdf_milli.map(|tdf| tdf as f64 / 1e3);
+        Some(format!("emulated: {}", check::differences(experiment, tdf, dilated.is_auto).join("; ")))
+    }
+
+    fn run(&self, job: &Job, dilated: tdf::Dilated) -> Result<Outcome, Failure> {
+        let &Job { experiment, folder, log, .. } = job;
+        if stage::has_users() {
+            make_writable(experiment, folder);
+        }
+        // Both clocks are monotonic.
+        let began_ns = clock::monotonic_ns().saturating_sub(job.began.elapsed().as_nanos() as u64);
+        let order = Order {
+            folder: folder.path().to_owned(),
+            exposed: run::folder_of(self.experiment_file()?),
+            tdf_milli: dilated.tdf_milli,
+            tdf_auto: dilated.is_auto,
+            factors: dilated.factors,
+            quantum_ns: dilated.quantum_ns,
+            group: format!("belljar-{}-{began_ns}", std::process::id()),
+            until_done: self.until_done,
+            command: std::process::id(),
+            began_ns,
+        };
+        let progress = Progress::new(self.experiment.display(), experiment.general.stop_time);
+        let ended = conduct(&order, &progress, log);
+        progress.finish();
+        let remains = remove_scratch(folder.path());
+        for host in &experiment.hosts {
+            remove_empty(&folder.host(&host.name).join("fs"));
+        }
+        let interrupted = ended?;
+        remains.map_err(Failure::run)?;
+        let truth = fs::read_to_string(folder.path().join(names::EMULATION)).ok();
+        let truth = truth.and_then(|text| serde_json::from_str::<Truthfulness>(&text).ok());
+        let appendix = truth.map_or_else(String::new, |truth| format!("{}\n", truth.summary()));
+        Outcome::of_real(job, interrupted, appendix)
+    }
 }
 
 /// Makes the results folders of hosts with processes of other users than root writable for these.

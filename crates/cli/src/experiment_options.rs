@@ -6,13 +6,10 @@ use crate::{log, shadow_options, topology};
 use belljar_base::SimTime;
 use belljar_config::{Experiment, Overrides, Setting, parse_time};
 use belljar_net::Filter;
-use belljar_results::read::Results;
-use belljar_results::{ResultsFolder, Summary, names};
+use belljar_results::{ResultsFolder, names};
 use clap::builder::FalseyValueParser;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
-use std::time::Duration;
 
 /// Options of an experiment's run.
 #[derive(clap::Args)]
@@ -83,31 +80,6 @@ impl Arguments {
         self.output().unwrap_or(&experiment.general.data_directory)
     }
 
-    /// Prints the summary of an emulated or deployed run from its results. The exit status is success if
-    /// every process ended as expected.
-    pub fn sum_up(
-        &self,
-        experiment: &Experiment,
-        folder: &ResultsFolder,
-        real_time: Duration,
-        interrupted: bool,
-        log: &log::Log,
-    ) -> Result<(Results, ExitCode), Failure> {
-        let results = Results::open(folder.path()).map_err(Failure::run)?;
-        let summary = Summary {
-            statistics: &results.statistics,
-            real_time,
-            results: self.results(experiment),
-            interrupted: interrupted.then_some("interrupted"),
-            emulated: true,
-        };
-        log.finished(&results.statistics);
-        println!("{summary}");
-        let mut processes = results.statistics.hosts.values().flat_map(|host| &host.processes);
-        let good = processes.all(|process| process.as_expected) && !interrupted;
-        Ok((results, if good { ExitCode::SUCCESS } else { ExitCode::FAILURE }))
-    }
-
     /// Creates the log in Shadow's format, enabled by an option or by the experiment.
     pub fn log(&self, experiment: &Experiment) -> log::Log {
         log::Log::new(self.log || experiment.general.progress, experiment)
@@ -133,11 +105,4 @@ pub fn create_folder<'a>(
     folder.write(names::TOPOLOGY, drawing.as_bytes()).map_err(Failure::run)?;
     folder.write(names::EXPERIMENT, experiment.to_yaml().as_bytes()).map_err(Failure::run)?;
     Ok(folder)
-}
-
-/// Prints the notes of the experiment's loading.
-pub fn print_notes(experiment: &Experiment) {
-    for note in &experiment.notes {
-        eprintln!("note: {note}");
-    }
 }

@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod as_shadow;
+mod backend;
 mod bug;
 mod capture;
 mod cells;

@@ -1,8 +1,8 @@
 //! `belljar run`.
 
+use crate::backend::{self, Backend, Complete, Job, Outcome};
 use crate::cells::{self, Cell};
 use crate::failure::Failure;
-use crate::log::Log;
 use crate::placement::PlacementOption;
 use crate::progress::Display;
 use crate::ranks::{self, Ranks};
@@ -10,13 +10,12 @@ use crate::workers::{self, Workers};
 use crate::{control, experiment_options, launch, live, profile, progress, session};
 use belljar_base::activity::Board;
 use belljar_config::{Experiment, Host, Overrides};
-use belljar_results::{Summary, names};
-use belljar_sim::{Output, RunOptions, SimulatorOptions};
+use belljar_results::{ResultsFolder, names};
+use belljar_sim::{CellExchange, Output, RunOptions, SimulatorOptions};
 use clap::builder::FalseyValueParser;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::time::Instant;
 
 /// Runs the experiment and writes a results folder. The exit status is 0 only if every process
 /// ended as the experiment expects.
@@ -71,14 +70,14 @@ fn parse_debuggee(text: &str) -> Result<(String, String), String> {
 /// Runs the experiment, alone or as one of several ranks.
 pub fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let began = progress::now();
-    let ranks = match arguments.show_config {
-        true => None,
-        false => arguments.ranks.meet(&arguments.file, arguments.experiment.output())?,
-    };
-    let status = match ranks {
-        None => run(arguments, began, None)?,
+    if arguments.show_config {
+        print!("{}", load(arguments, None)?.to_yaml());
+        return Ok(ExitCode::SUCCESS);
+    }
+    let status = match arguments.ranks.meet(&arguments.file, arguments.experiment.output())? {
+        None => backend::conduct(&Simulation { arguments, ranks: None }, began)?,
         Some(ranks) => {
-            let result = run(arguments, began, Some(&ranks));
+            let result = backend::conduct(&Simulation { arguments, ranks: Some(&ranks) }, began);
             ranks.end(result)?
         }
     };
@@ -116,118 +115,143 @@ fn in_real_time(arguments: &Arguments, experiment: &Experiment) -> bool {
     arguments.real_time || experiment.has_gateways()
 }
 
-/// Loads the experiment, runs it and prints the summary. Returns the exit status.
-fn run(arguments: &Arguments, began: Instant, ranks: Option<&Ranks>) -> Result<u8, Failure> {
-    let options = &arguments.experiment;
-    if arguments.show_config {
-        print!("{}", load(arguments, ranks)?.to_yaml());
-        return Ok(0);
-    }
-    let cells_of = |experiment: &Experiment| (arguments.cells as usize).min(experiment.hosts.len().max(1));
-    let prepared = load(arguments, ranks).and_then(|experiment| {
-        let workers = Workers::new(&arguments.workers, &experiment);
-        let workers = match ranks {
-            Some(ranks) => workers.in_ranks(&arguments.workers, &experiment, ranks.sharers())?,
-            None => workers.in_cells(cells_of(&experiment))?,
-        };
-        Ok((experiment, workers))
-    });
-    let (experiment, workers, exchange) = match ranks {
-        None => {
-            let (experiment, workers) = prepared?;
-            (experiment, workers, None)
-        }
-        Some(ranks) => {
-            let (experiment, workers, total) = ranks.agree(&arguments.file, prepared)?;
-            (experiment, workers, Some(ranks.wire(total)?))
-        }
-    };
-    let is_first = ranks.is_none_or(Ranks::is_first);
-    if is_first {
-        experiment_options::print_notes(&experiment);
-    }
-    let log = if is_first { options.log(&experiment) } else { Log::new(false, &experiment) };
-    // Hosts with models alone write nothing except captures.
-    let writes =
-        |host: &&Host| !host.processes.is_empty() || host.models.is_empty() || host.options.pcap_enabled;
-    let hosts = experiment.hosts.iter().filter(writes).map(|host| host.name.as_str());
-    let create = || experiment_options::create_folder(&experiment, hosts);
-    let folder = match ranks {
-        None => create()?,
-        Some(ranks) => ranks.folder(&experiment.general.data_directory, create)?,
-    };
+/// A simulation in this process, or as one of several ranks.
+struct Simulation<'a> {
+    arguments: &'a Arguments,
+    ranks: Option<&'a Ranks>,
+}
 
-    let start = progress::now();
-    let cells = cells_of(&experiment);
-    let watched = workers.profile.then(|| Arc::new(Board::new(workers.count)));
-    let mut clock = profile::Clock::loaded(began);
-    let live = arguments.live.live();
-    let in_real_time = in_real_time(arguments, &experiment);
-    let run_options = RunOptions {
-        live: live.clone(),
-        watched: watched.clone(),
-        output: Output::Files,
-        working_directory: None,
-        exposed: folder_of(&arguments.file),
-        interrupt: Default::default(),
-        simulators: SimulatorOptions {
-            launcher: launch::launcher(),
-            places: workers.places.clone(),
-            trace: arguments.trace_channels,
-            outlook: Default::default(),
-        },
-        real_clock: in_real_time.then_some(belljar_emulation::clock::monotonic_ns),
-        paced: arguments.real_time,
-        idle_processor: workers::leave_one_idle(workers.count * ranks.map_or(cells, Ranks::here)),
-        debug: control::hub(&folder, &experiment),
-        wait_for_debugger: arguments.gdb.clone(),
-    };
-    if let (Some(ranks), false) = (ranks, is_first) {
+/// Settings of a simulation.
+struct Settings {
+    workers: Workers,
+    /// Connection with the other ranks.
+    exchange: Option<Arc<CellExchange>>,
+}
+
+impl Simulation<'_> {
+    fn cells(&self, experiment: &Experiment) -> usize {
+        (self.arguments.cells as usize).min(experiment.hosts.len().max(1))
+    }
+}
+
+impl Backend for Simulation<'_> {
+    type Settings = Settings;
+
+    fn options(&self) -> &experiment_options::Arguments {
+        &self.arguments.experiment
+    }
+
+    fn reports(&self) -> bool {
+        self.ranks.is_none_or(Ranks::is_first)
+    }
+
+    fn prepare(&self) -> Result<(Experiment, Settings), Failure> {
+        let Simulation { arguments, ranks } = self;
+        let prepared = load(arguments, *ranks).and_then(|experiment| {
+            let workers = Workers::new(&arguments.workers, &experiment);
+            let workers = match ranks {
+                Some(ranks) => workers.in_ranks(&arguments.workers, &experiment, ranks.sharers())?,
+                None => workers.in_cells(self.cells(&experiment))?,
+            };
+            Ok((experiment, workers))
+        });
+        let Some(ranks) = ranks else {
+            let (experiment, workers) = prepared?;
+            return Ok((experiment, Settings { workers, exchange: None }));
+        };
+        let (experiment, workers, total) = ranks.agree(&arguments.file, prepared)?;
+        let exchange = Some(ranks.wire(total)?);
+        Ok((experiment, Settings { workers, exchange }))
+    }
+
+    fn create_folder(&self, experiment: &Experiment) -> Result<ResultsFolder, Failure> {
+        // Hosts with models alone write nothing except captures.
+        let writes =
+            |host: &&Host| !host.processes.is_empty() || host.models.is_empty() || host.options.pcap_enabled;
+        let hosts = experiment.hosts.iter().filter(writes).map(|host| host.name.as_str());
+        let create = || experiment_options::create_folder(experiment, hosts);
+        match self.ranks {
+            None => create(),
+            Some(ranks) => ranks.folder(&experiment.general.data_directory, create),
+        }
+    }
+
+    fn run(&self, job: &Job, settings: Settings) -> Result<Outcome, Failure> {
+        let &Job { experiment, folder, log, began } = job;
+        let &Simulation { arguments, ranks } = self;
+        let Settings { workers, exchange } = settings;
+        let start = progress::now();
+        let cells = self.cells(experiment);
+        let watched = workers.profile.then(|| Arc::new(Board::new(workers.count)));
+        let mut clock = profile::Clock::loaded(began);
+        let live = arguments.live.live();
+        let in_real_time = in_real_time(arguments, experiment);
+        let run_options = RunOptions {
+            live: live.clone(),
+            watched: watched.clone(),
+            output: Output::Files,
+            working_directory: None,
+            exposed: folder_of(&arguments.file),
+            interrupt: Default::default(),
+            simulators: SimulatorOptions {
+                launcher: launch::launcher(),
+                places: workers.places.clone(),
+                trace: arguments.trace_channels,
+                outlook: Default::default(),
+            },
+            real_clock: in_real_time.then_some(belljar_emulation::clock::monotonic_ns),
+            paced: arguments.real_time,
+            idle_processor: workers::leave_one_idle(workers.count * ranks.map_or(cells, Ranks::here)),
+            debug: control::hub(folder, experiment),
+            wait_for_debugger: arguments.gdb.clone(),
+        };
+        if let (Some(ranks), false) = (ranks, self.reports()) {
+            let exchange = exchange.as_deref();
+            let ran = session::run(experiment, folder, &run_options, &workers, log, Display::Notes, exchange);
+            return ranks.deliver(ran.map(|(part, _)| part), folder).map(Outcome::Part);
+        }
+        let display = arguments.live.display(arguments.experiment.display());
+        let others = match cells {
+            1 => None,
+            count => match cells::split(count, workers.count * count)? {
+                Cell::First(others) => Some(others),
+                Cell::Other(cell) => {
+                    return cell.run(experiment, folder, &run_options, &workers).map(Outcome::Part);
+                }
+            },
+        };
+        let view = arguments.live.begin(live.as_ref(), experiment, folder, workers.count, in_real_time)?;
+        let exchange = exchange.or(others.as_ref().map(|cells| cells.exchange.clone()));
         let exchange = exchange.as_deref();
-        let ran = session::run(&experiment, &folder, &run_options, &workers, &log, Display::Notes, exchange);
-        return ranks.deliver(ran.map(|(part, _)| part), &folder);
+        let (part, seen) = session::run(experiment, folder, &run_options, &workers, log, display, exchange)?;
+        drop(view);
+        clock.simulated();
+        let (parts, failure) = match (others, ranks) {
+            (Some(cells), _) => cells.finish(),
+            (None, Some(ranks)) => ranks.collect(&part, folder),
+            (None, None) => (Vec::new(), None),
+        };
+        let finished = belljar_sim::conclude(experiment, folder, part, parts).map_err(Failure::run)?;
+        if let Some(failure) = failure {
+            return Err(failure);
+        }
+        let mut appendix = String::new();
+        let real_time = start.elapsed();
+        if let Some(seen) = seen {
+            let engine = finished.profile.as_ref();
+            let (text, json) =
+                profile::report(&seen, &clock, workers.count, experiment, &finished.statistics, engine);
+            folder.write(names::PROFILE, json.as_bytes()).map_err(Failure::run)?;
+            appendix = text;
+        }
+        Ok(Outcome::Complete(Box::new(Complete {
+            interrupted: session::interruption(finished.ending),
+            statistics: finished.statistics,
+            real_time,
+            emulated: false,
+            appendix,
+        })))
     }
-    let display = arguments.live.display(options.display());
-    let others = match cells {
-        1 => None,
-        count => match cells::split(count, workers.count * count)? {
-            Cell::First(others) => Some(others),
-            Cell::Other(cell) => return cell.run(&experiment, &folder, &run_options, &workers),
-        },
-    };
-    let view = arguments.live.begin(live.as_ref(), &experiment, &folder, workers.count, in_real_time)?;
-    let exchange = exchange.or(others.as_ref().map(|cells| cells.exchange.clone()));
-    let exchange = exchange.as_deref();
-    let (part, seen) = session::run(&experiment, &folder, &run_options, &workers, &log, display, exchange)?;
-    drop(view);
-    clock.simulated();
-    let (parts, failure) = match (others, ranks) {
-        (Some(cells), _) => cells.finish(),
-        (None, Some(ranks)) => ranks.collect(&part, &folder),
-        (None, None) => (Vec::new(), None),
-    };
-    let finished = belljar_sim::conclude(&experiment, &folder, part, parts).map_err(Failure::run)?;
-    if let Some(failure) = failure {
-        return Err(failure);
-    }
-    let summary = Summary {
-        statistics: &finished.statistics,
-        real_time: start.elapsed(),
-        results: options.results(&experiment),
-        interrupted: session::interruption(finished.ending),
-        emulated: false,
-    };
-    log.finished(&finished.statistics);
-    println!("{summary}");
-    if let Some(seen) = seen {
-        let engine = finished.profile.as_ref();
-        let (text, json) =
-            profile::report(&seen, &clock, workers.count, &experiment, &finished.statistics, engine);
-        folder.write(names::PROFILE, json.as_bytes()).map_err(Failure::run)?;
-        print!("{text}");
-    }
-    let good = finished.as_expected() && summary.interrupted.is_none();
-    Ok(u8::from(!good))
 }
 
 /// Folder of the experiment file, or the current directory for standard input: most files that the experiment

@@ -1,0 +1,129 @@
+//! Backends: what an experiment runs on. [`conduct`] is the course of every run: load, refuse, run, sum up.
+
+use crate::experiment_options;
+use crate::failure::Failure;
+use crate::log::Log;
+use belljar_config::Experiment;
+use belljar_results::read::Results;
+use belljar_results::{ResultsFolder, Statistics, Summary};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// A backend with the options of its command.
+pub trait Backend {
+    /// Settings of a run, checked against the experiment.
+    type Settings;
+
+    /// Options that all backends share.
+    fn options(&self) -> &experiment_options::Arguments;
+    /// Loads the experiment, and refuses one that this backend cannot run as the options ask.
+    fn prepare(&self) -> Result<(Experiment, Self::Settings), Failure>;
+    /// True if this process reports on the run; other ranks of the same run do not.
+    fn reports(&self) -> bool {
+        true
+    }
+    /// Note on what differs from a simulation.
+    fn note(&self, _experiment: &Experiment, _settings: &Self::Settings) -> Option<String> {
+        None
+    }
+    /// Makes the results folder.
+    fn create_folder(&self, experiment: &Experiment) -> Result<ResultsFolder, Failure> {
+        let hosts = experiment.hosts.iter().map(|host| host.name.as_str());
+        experiment_options::create_folder(experiment, hosts)
+    }
+    /// Runs the experiment and leaves its results in the folder.
+    fn run(&self, job: &Job, settings: Self::Settings) -> Result<Outcome, Failure>;
+}
+
+/// A run that begins.
+pub struct Job<'a> {
+    /// The experiment.
+    pub experiment: &'a Experiment,
+    /// Its results folder.
+    pub folder: &'a ResultsFolder,
+    /// The log in Shadow's format.
+    pub log: &'a Log,
+    /// Start of the command.
+    pub began: Instant,
+}
+
+/// End of a run.
+pub enum Outcome {
+    /// This process ran a part; another process reports. The value is the exit status.
+    Part(u8),
+    /// The run is complete.
+    Complete(Box<Complete>),
+}
+
+/// Results of a complete run.
+pub struct Complete {
+    /// Statistics of the run.
+    pub statistics: Statistics,
+    /// Duration of the run in real time.
+    pub real_time: Duration,
+    /// Reason of an early end.
+    pub interrupted: Option<&'static str>,
+    /// True if the run was in real time on a real kernel.
+    pub emulated: bool,
+    /// Text printed after the summary.
+    pub appendix: String,
+}
+
+impl Outcome {
+    /// Outcome of a run on a real kernel, whose statistics are in its results folder.
+    pub fn of_real(job: &Job, interrupted: bool, appendix: String) -> Result<Outcome, Failure> {
+        let results = Results::open(job.folder.path()).map_err(Failure::run)?;
+        Ok(Outcome::Complete(Box::new(Complete {
+            statistics: results.statistics,
+            real_time: job.began.elapsed(),
+            interrupted: interrupted.then_some("interrupted"),
+            emulated: true,
+            appendix,
+        })))
+    }
+}
+
+/// Runs an experiment on a backend. The exit status is 0 only if every process ended as expected.
+/// `began` is the start of the command.
+pub fn conduct(backend: &impl Backend, began: Instant) -> Result<u8, Failure> {
+    let (experiment, settings) = backend.prepare()?;
+    let options = backend.options();
+    if backend.reports() {
+        for note in &experiment.notes {
+            eprintln!("note: {note}");
+        }
+        if let Some(note) = backend.note(&experiment, &settings) {
+            eprintln!("note: {note}");
+        }
+    }
+    let log = if backend.reports() { options.log(&experiment) } else { Log::new(false, &experiment) };
+    let folder = backend.create_folder(&experiment)?;
+    let job = Job { experiment: &experiment, folder: &folder, log: &log, began };
+    let complete = match backend.run(&job, settings)? {
+        Outcome::Part(status) => return Ok(status),
+        Outcome::Complete(complete) => complete,
+    };
+    let summary = Summary {
+        statistics: &complete.statistics,
+        real_time: complete.real_time,
+        results: options.results(&experiment),
+        interrupted: complete.interrupted,
+        emulated: complete.emulated,
+    };
+    log.finished(&complete.statistics);
+    println!("{summary}");
+    print!("{}", complete.appendix);
+    let mut processes = complete.statistics.hosts.values().flat_map(|host| &host.processes);
+    let good = processes.all(|process| process.as_expected) && complete.interrupted.is_none();
+    Ok(u8::from(!good))
+}
+
+/// Refuses an experiment for all the reasons that a backend has, in one message. `verb` is the participle of the backend's
+/// command.
+pub fn refuse(file: &Path, verb: &str, reasons: &[String]) -> Result<(), Failure> {
+    if reasons.is_empty() {
+        return Ok(());
+    }
+    let list = reasons.iter().map(|why| format!("\n  {why}")).collect::<String>();
+    Err(Failure::usage(format!("{} cannot be {verb}:{list}", file.display())))
+}
