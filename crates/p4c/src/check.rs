@@ -3,9 +3,9 @@
 //! An erroneous expression gets [`Type::Poison`], which is compatible with every type, so that one mistake
 //! yields one message.
 
-use super::ast::{self, Annotations, Ident};
+use super::ast::{self, Ident};
 use super::source::{Diagnostic, Severity, Span};
-use super::typed::{Decl, DeclKind, Expr, ExprKind, Program};
+use super::typed::Program;
 use super::types::*;
 use belljar_base::{Map, Set};
 use std::rc::Rc;
@@ -16,6 +16,7 @@ mod call;
 mod construct;
 mod convert;
 mod declaration;
+mod definitions;
 mod expression;
 pub(super) mod fold;
 mod instance;
@@ -63,7 +64,7 @@ pub(super) struct Checker {
     program: Program,
     scopes: Vec<Map<Rc<str>, Vec<Symbol>>>,
     diagnostics: Vec<Diagnostic>,
-    inferred: Vec<Option<Type>>,
+    inferred: unify::Inferred,
     context: Context,
     match_kinds: Vec<Rc<str>>,
     /// Variables and parameters that cannot be assigned, with the reason.
@@ -92,7 +93,7 @@ pub fn check(program: &[ast::Decl]) -> (Program, Vec<Diagnostic>) {
         program: Program::default(),
         scopes: vec![Map::new()],
         diagnostics: Vec::new(),
-        inferred: Vec::new(),
+        inferred: unify::Inferred::default(),
         context: Context { place: Place::Top, result: Type::Void, loops: 0 },
         match_kinds: Vec::new(),
         read_only: Map::new(),
@@ -139,10 +140,6 @@ impl Checker {
         }
     }
 
-    fn poison(&self, span: Span) -> Expr {
-        Expr { kind: ExprKind::Poison, ty: Type::Poison, span }
-    }
-
     fn scoped<T>(&mut self, f: impl FnOnce(&mut Self) -> T) -> T {
         self.scopes.push(Map::new());
         let result = f(self);
@@ -165,29 +162,9 @@ impl Checker {
         scopes.iter().rev().find_map(|scope| scope.get(name)).map_or(&[], Vec::as_slice)
     }
 
-    fn symbol_span(&self, symbol: &Symbol) -> Option<Span> {
-        match symbol {
-            Symbol::Decl(decl) => Some(self.program.decls[*decl].name.span),
-            Symbol::Generic(def) | Symbol::Type(Type::Named(def, _) | Type::Var(def)) => {
-                Some(self.program.defs[*def].name.span)
-            }
-            Symbol::Type(_) => None,
-        }
-    }
-
-    fn arity(&self, symbol: &Symbol) -> Option<Vec<Rc<str>>> {
-        let Symbol::Decl(decl) = symbol else { return None };
-        match &self.program.decls[*decl].kind {
-            DeclKind::Function(signature, _) | DeclKind::Extern(signature) => {
-                Some(signature.params.iter().map(|param| param.name.name.clone()).collect())
-            }
-            _ => None,
-        }
-    }
-
     /// Declares a name in the current scope. Functions and extern functions may be overloaded.
     fn declare(&mut self, name: &Ident, symbol: Symbol) {
-        let arity = self.arity(&symbol);
+        let arity = self.program.arity(&symbol);
         let at_top = self.scopes.len() == 1;
         if let (true, Symbol::Decl(decl)) = (at_top, &symbol) {
             self.program.top_decls.insert(*decl);
@@ -195,9 +172,10 @@ impl Checker {
         let local = &self.scopes[self.scopes.len() - 1];
         let previous = local.get(&name.name).cloned().unwrap_or_default();
         for other in &previous {
-            let overload = arity.is_some() && self.arity(other).is_some_and(|names| Some(names) != arity);
+            let overload =
+                arity.is_some() && self.program.arity(other).is_some_and(|names| Some(names) != arity);
             if !overload {
-                let place = self.symbol_span(other);
+                let place = self.program.symbol_span(other);
                 let error = self.error(name.span, format!("'{}' is declared twice", name.name));
                 if let Some(place) = place {
                     error.notes.push((place, "the first declaration".into()));
@@ -206,7 +184,8 @@ impl Checker {
             }
         }
         if !at_top && previous.is_empty() && !self.lookup(&name.name, false).is_empty() {
-            let place = self.lookup(&name.name, false).first().and_then(|symbol| self.symbol_span(symbol));
+            let place =
+                self.lookup(&name.name, false).first().and_then(|symbol| self.program.symbol_span(symbol));
             let warning =
                 self.warn("shadow", name.span, format!("'{}' shadows another declaration", name.name));
             if let Some(place) = place {
@@ -215,48 +194,6 @@ impl Checker {
         }
         let last = self.scopes.len() - 1;
         self.scopes[last].entry(name.name.clone()).or_default().push(symbol);
-    }
-
-    fn add_decl(&mut self, name: &Ident, annotations: &Annotations, ty: Type, kind: DeclKind) -> DeclId {
-        let decl = Decl { name: name.clone(), annotations: annotations.clone(), ty, kind };
-        self.program.decls.push(decl);
-        self.program.decls.len() - 1
-    }
-
-    fn add_def(&mut self, name: &Ident, annotations: &Annotations, kind: DefKind) -> DefId {
-        let def = Def { name: name.clone(), annotations: annotations.clone(), type_params: Vec::new(), kind };
-        self.program.defs.push(def);
-        self.program.defs.len() - 1
-    }
-
-    fn def(&self, id: DefId) -> &Def {
-        &self.program.defs[id]
-    }
-
-    /// Fields of a struct, header or union with type arguments substituted.
-    fn fields(&self, ty: &Type) -> Option<Fields> {
-        let Type::Named(id, args) = ty else { return None };
-        let def = self.def(*id);
-        let DefKind::Fields(kind, fields) = &def.kind else { return None };
-        let bound = |param: DefId| {
-            let index = def.type_params.iter().position(|other| *other == param)?;
-            args.get(index).cloned()
-        };
-        let list =
-            fields.iter().map(|field| (field.name.name.clone(), field.ty.substitute(&bound))).collect();
-        Some((*kind, list))
-    }
-
-    fn fields_kind(&self, ty: &Type) -> Option<FieldsKind> {
-        let Type::Named(id, _) = ty else { return None };
-        match self.def(*id).kind {
-            DefKind::Fields(kind, _) => Some(kind),
-            _ => None,
-        }
-    }
-
-    fn is_header(&self, ty: &Type) -> bool {
-        self.fields_kind(ty) == Some(FieldsKind::Header)
     }
 
     /// Formats a type in P4 syntax.
@@ -275,10 +212,10 @@ impl Checker {
             Type::Stack(element, size) => format!("{}[{size}]", self.show(element)),
             Type::Tuple(types) => format!("tuple<{}>", list(types)),
             Type::List(element) => format!("list<{}>", self.show(element)),
-            Type::Named(id, args) if args.is_empty() => self.def(*id).name.name.to_string(),
-            Type::Named(id, args) => format!("{}<{}>", self.def(*id).name.name, list(args)),
-            Type::Var(id) => self.def(*id).name.name.to_string(),
-            Type::Infer(_) => match self.resolved(ty) {
+            Type::Named(id, args) if args.is_empty() => self.program.def(*id).name.name.to_string(),
+            Type::Named(id, args) => format!("{}<{}>", self.program.def(*id).name.name, list(args)),
+            Type::Var(id) => self.program.def(*id).name.name.to_string(),
+            Type::Infer(_) => match self.inferred.resolved(ty) {
                 Type::Infer(_) => "_".into(),
                 found => self.show(&found),
             },

@@ -1,5 +1,6 @@
 //! Controls and parsers.
 
+use super::definitions::poison;
 use super::{Checker, Place, Symbol, closest};
 use crate::ast::{self, DeclKind as Ast};
 use crate::source::Span;
@@ -20,7 +21,7 @@ impl Checker {
         if let Some(param) = signature.type_params.first() {
             self.error(param.span, format!("a {what} with a body cannot have type parameters"));
         }
-        let id = self.add_def(&decl.name, &decl.annotations, DefKind::Param);
+        let id = self.program.add_def(&decl.name, &decl.annotations, DefKind::Param);
         let signature = Rc::new(self.signature(signature, what));
         let place = if parser { Place::Parser } else { Place::Control };
         let params = self.within(place, Type::Void, |c| c.params(constructor, "constructor"));
@@ -104,7 +105,8 @@ impl Checker {
             self.error(size.span, "the size of a value set must be known at compile time");
         }
         let ty = Type::Set(Rc::new(element));
-        let id = self.add_decl(&decl.name, &decl.annotations, ty, DeclKind::ValueSet(Rc::new(size_value)));
+        let id =
+            self.program.add_decl(&decl.name, &decl.annotations, ty, DeclKind::ValueSet(Rc::new(size_value)));
         self.declare(&decl.name, Symbol::Decl(id));
         id
     }
@@ -227,7 +229,7 @@ impl Checker {
         names: &[Rc<str>],
     ) -> Transition {
         let keys = keys.iter().map(|key| self.select_key(key)).collect::<Vec<_>>();
-        let types = keys.iter().map(|key| self.resolved(&key.ty)).collect::<Vec<_>>();
+        let types = keys.iter().map(|key| self.inferred.resolved(&key.ty)).collect::<Vec<_>>();
         let mut result = Vec::new();
         let mut complete: Option<Span> = None;
         for case in cases {
@@ -267,20 +269,23 @@ impl Checker {
 
     fn select_key(&mut self, key: &ast::Expr) -> Expr {
         let value = self.value(key);
-        let ty = self.resolved(&value.ty);
+        let ty = self.inferred.resolved(&value.ty);
         let fits = match &ty {
             Type::Bool | Type::Bit(_) | Type::Signed(_) | Type::Error | Type::Poison => true,
             Type::Int => value.int().is_some(),
             Type::Tuple(_) => true,
             Type::Named(id, _) => {
-                matches!(self.def(*id).kind, DefKind::Enum(_) | DefKind::SerEnum(..) | DefKind::NewType(_))
+                matches!(
+                    self.program.def(*id).kind,
+                    DefKind::Enum(_) | DefKind::SerEnum(..) | DefKind::NewType(_)
+                )
             }
             _ => false,
         };
         if !fits || (ty == Type::Int) {
             let shown = self.show(&ty);
             self.error(key.span, format!("select is not defined for {shown}"));
-            return self.poison(key.span);
+            return poison(key.span);
         }
         value
     }
@@ -308,11 +313,11 @@ impl Checker {
         if let [set] = sets {
             let checked = self.expr(set);
             if let (ExprKind::Decl(_), Type::Set(element)) = (&checked.kind, &checked.ty) {
-                let element = self.resolved(element);
+                let element = self.inferred.resolved(element);
                 if types.len() > 1 || !matches!(element, Type::Bit(_)) {
                     let (mut parts, mut keys) = (Vec::new(), Vec::new());
-                    self.leaves(&element, &mut parts);
-                    types.iter().for_each(|ty| self.leaves(ty, &mut keys));
+                    self.program.leaves(&element, &mut parts);
+                    types.iter().for_each(|ty| self.program.leaves(ty, &mut keys));
                     let fits = parts == keys;
                     if !fits && !types.contains(&Type::Poison) {
                         let shown = self.show(&element);
@@ -325,7 +330,9 @@ impl Checker {
                 let checked = match checked {
                     // `{ set }` for a single key.
                     Expr { kind: ExprKind::Tuple(mut items), .. }
-                        if items.len() == 1 && self.fields(ty).is_none() && !matches!(ty, Type::Tuple(_)) =>
+                        if items.len() == 1
+                            && self.program.fields(ty).is_none()
+                            && !matches!(ty, Type::Tuple(_)) =>
                     {
                         items.remove(0)
                     }
@@ -355,38 +362,29 @@ impl Checker {
         list
     }
 
-    /// Collects the types of a value's scalars.
-    fn leaves(&self, ty: &Type, list: &mut Vec<Type>) {
-        match (self.fields(ty), ty) {
-            (Some((_, fields)), _) => fields.iter().for_each(|(_, ty)| self.leaves(ty, list)),
-            (None, Type::Tuple(types)) => types.iter().for_each(|ty| self.leaves(ty, list)),
-            (None, ty) => list.push(ty.clone()),
-        }
-    }
-
     fn keyset_checked(&mut self, set: Expr, ty: &Type) -> Expr {
         let span = set.span;
         if *ty == Type::Poison || set.ty == Type::Poison {
-            return self.poison(span);
+            return poison(span);
         }
         if matches!(set.kind, ExprKind::Type(_)) {
             self.error(span, "a type is not a value");
-            return self.poison(span);
+            return poison(span);
         }
         if matches!(set.kind, ExprKind::Call(_)) {
             self.error(span, "a set cannot call a function").help = Some("call it before".into());
-            return self.poison(span);
+            return poison(span);
         }
         if matches!(set.ty, Type::Void | Type::Action | Type::Function | Type::Table(_)) {
             self.error(span, "this is not a value");
-            return self.poison(span);
+            return poison(span);
         }
         match set.kind {
             ExprKind::Any => Expr { ty: ty.clone(), ..set },
             ExprKind::Mask(a, _) | ExprKind::Range(a, _) if self.conflicting(&a, ty) => {
                 let (from, to) = (self.show(&a.ty), self.show(ty));
                 self.error(span, format!("the key is {to}, this set {from}"));
-                self.poison(span)
+                poison(span)
             }
             ExprKind::Mask(a, b) => {
                 let (a, b) = (self.coerce_number(*a, ty), self.coerce_number(*b, ty));
@@ -403,15 +401,15 @@ impl Checker {
             }
             _ => match &set.ty {
                 Type::Set(element) => {
-                    let element = self.resolved(element);
+                    let element = self.inferred.resolved(element);
                     if element != *ty {
                         let (from, to) = (self.show(&element), self.show(ty));
                         self.error(span, format!("the key is {to}, the value set holds {from}"));
                     }
                     set
                 }
-                Type::Int if *ty != self.underlying(ty) => {
-                    let number = self.underlying(ty);
+                Type::Int if *ty != self.program.underlying(ty) => {
+                    let number = self.program.underlying(ty);
                     self.coerce(set, &number)
                 }
                 _ => self.coerce(set, ty),
@@ -420,19 +418,19 @@ impl Checker {
     }
 
     fn conflicting(&self, set: &Expr, ty: &Type) -> bool {
-        let from = self.resolved(&set.ty);
-        from != Type::Int && self.underlying(&from) != self.underlying(ty)
+        let from = self.inferred.resolved(&set.ty);
+        from != Type::Int && self.program.underlying(&from) != self.program.underlying(ty)
     }
 
     fn coerce_number(&mut self, value: Expr, ty: &Type) -> Expr {
-        let number = self.underlying(ty);
+        let number = self.program.underlying(ty);
         if !matches!(number, Type::Bit(_) | Type::Signed(_)) {
             let shown = self.show(ty);
             let span = value.span;
             self.error(span, format!("masks and ranges are not defined for {shown}"));
-            return self.poison(span);
+            return poison(span);
         }
-        if self.resolved(&value.ty) == *ty {
+        if self.inferred.resolved(&value.ty) == *ty {
             return value;
         }
         self.coerce(value, &number)

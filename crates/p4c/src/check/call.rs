@@ -1,5 +1,6 @@
 //! Calls of functions, actions, methods, tables, controls, parsers and constructors.
 
+use super::definitions::{poison, substituted};
 use super::{Checker, Place, Symbol, closest};
 use crate::ast::{self, Arg, Direction, Ident};
 use crate::source::Span;
@@ -40,7 +41,7 @@ impl Checker {
             _ => {
                 self.check_args_alone(args);
                 self.error(callee.span, "this cannot be called");
-                self.poison(span)
+                poison(span)
             }
         }
     }
@@ -77,7 +78,7 @@ impl Checker {
             } else {
                 self.error(name.span, format!("'{}' cannot be called", name.name));
             }
-            return self.poison(span);
+            return poison(span);
         };
         let signature = |decl: &DeclId| match &self.program.decls[*decl].kind {
             DeclKind::Function(signature, _)
@@ -92,10 +93,10 @@ impl Checker {
             self.error(name.span, format!("'{}' cannot be called", name.name))
                 .notes
                 .push((place, "declared here".into()));
-            return self.poison(span);
+            return poison(span);
         }
         let Some((decl, signature)) = self.choose(&name.name, candidates, args, span) else {
-            return self.poison(span);
+            return poison(span);
         };
         self.used.insert(decl);
         let is_action = matches!(self.program.decls[decl].kind, DeclKind::Action(..));
@@ -125,7 +126,7 @@ impl Checker {
                 _ => "static_assert failed".into(),
             };
             self.error(expr.span, text);
-            return self.poison(expr.span);
+            return poison(expr.span);
         }
         Expr { kind: ExprKind::Bool(true), ty: Type::Bool, span: expr.span }
     }
@@ -193,37 +194,38 @@ impl Checker {
         if !types.is_empty() && types.len() != signature.type_params.len() {
             let wanted = signature.type_params.len();
             self.error(span, format!("'{name}' takes {wanted} type arguments, not {}", types.len()));
-            return self.poison(span);
+            return poison(span);
         }
         let first_own = bindings.len();
         for (index, param) in signature.type_params.iter().enumerate() {
             let ty = match types.get(index) {
                 Some(ty) => match self.value_ty(ty) {
-                    Type::DontCare => self.fresh(),
+                    Type::DontCare => self.inferred.fresh(),
                     ty => ty,
                 },
-                None => self.fresh(),
+                None => self.inferred.fresh(),
             };
             bindings.push((*param, ty));
         }
         let Some(args) = self.check_args(name, signature, &bindings, args, span) else {
-            return self.poison(span);
+            return poison(span);
         };
-        let result = self.substituted(&signature.result, &bindings);
-        let result = self.resolved(&result);
-        let type_args = bindings[first_own..].iter().map(|(_, ty)| self.resolved(ty)).collect::<Vec<_>>();
+        let result = substituted(&signature.result, &bindings);
+        let result = self.inferred.resolved(&result);
+        let type_args =
+            bindings[first_own..].iter().map(|(_, ty)| self.inferred.resolved(ty)).collect::<Vec<_>>();
         if let Some(index) = type_args.iter().position(|ty| matches!(ty, Type::Infer(_))) {
-            let name_of = self.def(signature.type_params[index]).name.name.clone();
+            let name_of = self.program.def(signature.type_params[index]).name.name.clone();
             let in_result = signature.result == Type::Var(signature.type_params[index]);
             if in_result {
                 self.error(span, format!("the type '{name_of}' of '{name}' cannot be inferred")).help =
                     Some(format!("write it: {name}<type>(...)"));
-                return self.poison(span);
+                return poison(span);
             }
         }
         let args = args.into_iter().map(|arg| arg.map(|arg| self.settle(arg))).collect::<Vec<_>>();
         if !self.check_passed(&callee, signature, &type_args, &args) {
-            return self.poison(span);
+            return poison(span);
         }
         let call = Call { callee, signature: signature.clone(), type_args, args };
         Expr { kind: ExprKind::Call(Box::new(call)), ty: result, span }
@@ -253,7 +255,7 @@ impl Checker {
                 }
                 (_, Type::Named(id, _))
                     if matches!(
-                        self.def(*id).kind,
+                        self.program.def(*id).kind,
                         DefKind::Block(..) | DefKind::BlockType(..) | DefKind::Package(_)
                     ) =>
                 {
@@ -275,12 +277,8 @@ impl Checker {
 
     /// Replaces the type of an argument by the result of inference.
     pub(super) fn settle(&self, mut expr: Expr) -> Expr {
-        expr.ty = self.resolved(&expr.ty);
+        expr.ty = self.inferred.resolved(&expr.ty);
         expr
-    }
-
-    pub(super) fn substituted(&self, ty: &Type, bindings: &Bindings) -> Type {
-        ty.substitute(&|param| bindings.iter().find(|(other, _)| *other == param).map(|(_, ty)| ty.clone()))
     }
 
     pub(super) fn check_args(
@@ -331,7 +329,7 @@ impl Checker {
                 if values[index].as_ref().is_some_and(|value| value.ty == Type::Poison) {
                     continue;
                 }
-                let ty = self.substituted(&param.ty, bindings);
+                let ty = substituted(&param.ty, bindings);
                 if let (Type::DontCare, Some(value)) = (&ty, &values[index]) {
                     let (span, param) = (value.span, param.name.name.clone());
                     self.error(
@@ -358,7 +356,7 @@ impl Checker {
 
     fn argument(&mut self, value: &ast::Expr, param: &ParamDef) -> Expr {
         let checked = self.expr(value);
-        let instance = matches!(&checked.ty, Type::Named(id, _) if matches!(self.def(*id).kind, DefKind::Extern(_) | DefKind::Block(..) | DefKind::BlockType(..) | DefKind::Package(_)));
+        let instance = matches!(&checked.ty, Type::Named(id, _) if matches!(self.program.def(*id).kind, DefKind::Extern(_) | DefKind::Block(..) | DefKind::BlockType(..) | DefKind::Package(_)));
         let what = match (&checked.kind, &checked.ty) {
             (ExprKind::Type(_), _) if checked.ty != Type::Poison => "a type",
             (_, Type::Action) => "an action",
@@ -369,7 +367,7 @@ impl Checker {
             _ => return checked,
         };
         self.error(value.span, format!("{what} cannot be passed as '{}'", param.name.name));
-        self.poison(value.span)
+        poison(value.span)
     }
 
     fn pass(&mut self, value: Expr, param: &ParamDef, ty: &Type) -> Expr {
@@ -377,7 +375,7 @@ impl Checker {
         match param.direction {
             Direction::Out | Direction::InOut => {
                 if !self.check_lvalue(&value) {
-                    return self.poison(span);
+                    return poison(span);
                 }
                 if !self.unify(&value.ty, ty) {
                     let (from, to) = (self.show(&value.ty), self.show(ty));
@@ -386,7 +384,7 @@ impl Checker {
                         "'{}' is assigned, so that its type must be exactly this",
                         param.name.name
                     ));
-                    return self.poison(span);
+                    return poison(span);
                 }
                 value
             }
@@ -403,22 +401,22 @@ impl Checker {
         span: Span,
     ) -> Expr {
         let object = self.expr(base);
-        let ty = self.resolved(&object.ty);
+        let ty = self.inferred.resolved(&object.ty);
         if ty == Type::Poison {
             self.check_args_alone(args);
-            return self.poison(span);
+            return poison(span);
         }
-        if let Some(size) = self.size_method(&ty, &name.name, args.is_empty()) {
+        if let Some(size) = self.program.size_method(&ty, &name.name, args.is_empty()) {
             if !types.is_empty() {
                 self.error(span, format!("'{}' takes no type arguments", name.name));
-                return self.poison(span);
+                return poison(span);
             }
             return match size {
                 Some(bits) => Expr { kind: ExprKind::Int(bits), ty: Type::Int, span },
                 None => {
                     let shown = self.show(&ty);
                     self.error(span, format!("{shown} has no size in bits"));
-                    self.poison(span)
+                    poison(span)
                 }
             };
         }
@@ -431,24 +429,25 @@ impl Checker {
             _ => {
                 self.check_args_alone(args);
                 self.no_method(&ty, name, &[]);
-                self.poison(span)
+                poison(span)
             }
         }
     }
 
     /// Direct application `Control.apply(...)`: creates an anonymous instance for this call.
     fn direct_application(&mut self, ty: &Type, name: &Ident, args: &[Arg], span: Span) -> Expr {
-        let block = matches!(ty, Type::Named(id, _) if matches!(self.def(*id).kind, DefKind::Block(..)));
+        let block =
+            matches!(ty, Type::Named(id, _) if matches!(self.program.def(*id).kind, DefKind::Block(..)));
         if !block || &*name.name != "apply" {
             self.check_args_alone(args);
             let shown = self.show(ty);
             self.error(name.span, format!("{shown} has no member '{}' to call", name.name));
-            return self.poison(span);
+            return poison(span);
         }
         let ast_args: &[Arg] = &[];
         let instance = self.construct(ty.clone(), ast_args, span);
         if instance.ty == Type::Poison {
-            return self.poison(span);
+            return poison(span);
         }
         self.apply_block(instance, ty, args, span)
     }
@@ -460,7 +459,7 @@ impl Checker {
         }
         if !matches!(self.context.place, Place::Control) {
             self.error(span, "tables can only be applied in the body of a control");
-            return self.poison(span);
+            return poison(span);
         }
         let call = Call {
             callee: Callee::Table(table),

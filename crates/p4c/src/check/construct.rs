@@ -2,6 +2,7 @@
 
 use super::Checker;
 use super::call::Bindings;
+use super::definitions::poison;
 use crate::ast::Arg;
 use crate::source::Span;
 use crate::typed::*;
@@ -11,8 +12,8 @@ use std::rc::Rc;
 impl Checker {
     /// Constructor call of a generic type without type arguments.
     pub(super) fn construct_inferred(&mut self, id: DefId, args: &[Arg], span: Span) -> Expr {
-        let params = self.def(id).type_params.clone();
-        let types = params.iter().map(|_| self.fresh()).collect::<Rc<[Type]>>();
+        let params = self.program.def(id).type_params.clone();
+        let types = params.iter().map(|_| self.inferred.fresh()).collect::<Rc<[Type]>>();
         self.construct(Type::Named(id, types), args, span)
     }
 
@@ -24,9 +25,9 @@ impl Checker {
                 let shown = self.show(&ty);
                 self.error(span, format!("{shown} has no constructor"));
             }
-            return self.poison(span);
+            return poison(span);
         };
-        let def = self.def(*id);
+        let def = self.program.def(*id);
         let name = def.name.name.clone();
         let bindings: Bindings = def.type_params.iter().copied().zip(given.iter().cloned()).collect();
         let candidates: Vec<((), Rc<Signature>)> = match &def.kind {
@@ -41,24 +42,24 @@ impl Checker {
         if candidates.is_empty() {
             self.check_args_alone(args);
             self.error(span, format!("'{name}' has no constructor"));
-            return self.poison(span);
+            return poison(span);
         }
         let Some(((), signature)) = self.choose(&name, candidates, args, span) else {
-            return self.poison(span);
+            return poison(span);
         };
-        let (from, place) = (self.diagnostics.len(), self.def(*id).name.span);
+        let (from, place) = (self.diagnostics.len(), self.program.def(*id).name.span);
         let Some(values) = self.check_args(&name, &signature, &bindings, args, span) else {
             self.in_context(from, place, "declared here");
-            return self.poison(span);
+            return poison(span);
         };
         for value in values.iter().flatten() {
             if !self.is_constant(value) {
                 self.error(value.span, "arguments of a constructor must be known at compile time");
-                return self.poison(span);
+                return poison(span);
             }
         }
         let values = values.into_iter().map(|value| value.map(|value| self.settle(value))).collect();
-        let ty = self.resolved(&ty);
+        let ty = self.inferred.resolved(&ty);
         let call =
             Call { callee: Callee::Construct(ty.clone()), signature, type_args: Vec::new(), args: values };
         Expr { kind: ExprKind::Call(Box::new(call)), ty, span }

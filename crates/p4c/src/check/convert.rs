@@ -1,5 +1,6 @@
 //! Implicit conversions and casts.
 
+use super::definitions::poison;
 use super::{Checker, fold};
 use crate::source::Span;
 use crate::typed::{Expr, ExprKind};
@@ -10,20 +11,20 @@ use std::rc::Rc;
 impl Checker {
     /// Converts `expr` implicitly to `target`; reports an error if no implicit conversion exists.
     pub(super) fn coerce(&mut self, expr: Expr, target: &Type) -> Expr {
-        let (span, from) = (expr.span, self.resolved(&expr.ty));
+        let (span, from) = (expr.span, self.inferred.resolved(&expr.ty));
         match self.convert(expr, target) {
             Ok(expr) => expr,
             Err(_) => {
                 let (from, target) = (self.show(&from), self.show(target));
                 self.error(span, format!("expected {target}, found {from}"));
-                self.poison(span)
+                poison(span)
             }
         }
     }
 
     /// Implicit conversion; returns the expression unchanged as the error if none exists.
     pub(super) fn convert(&mut self, mut expr: Expr, target: &Type) -> Result<Expr, Box<Expr>> {
-        let (from, to) = (self.resolved(&expr.ty), self.resolved(target));
+        let (from, to) = (self.inferred.resolved(&expr.ty), self.inferred.resolved(target));
         if from == Type::Poison || to == Type::Poison {
             return Ok(Expr { ty: to, ..expr });
         }
@@ -38,11 +39,11 @@ impl Checker {
                 return Err(Box::new(expr));
             }
             (Type::Int, Type::Bit(_) | Type::Signed(_)) => return Ok(self.int_to(expr, &to)),
-            (Type::Int, Type::Named(id, _)) => match self.def(*id).kind.clone() {
+            (Type::Int, Type::Named(id, _)) => match self.program.def(*id).kind.clone() {
                 // The specification requires a cast here. p4c accepts a number without one, and large
                 // programs depend on it.
                 DefKind::NewType(inner) if expr.int().is_some() => {
-                    let inner = self.resolved(&inner);
+                    let inner = self.inferred.resolved(&inner);
                     if !matches!(inner, Type::Bit(_) | Type::Signed(_)) {
                         return Err(Box::new(expr));
                     }
@@ -57,14 +58,14 @@ impl Checker {
                 return Ok(Expr { kind: ExprKind::Default, ty: to, span: expr.span });
             }
             (Type::Invalid, Type::Named(..)) => {
-                return match self.fields_kind(&to) {
+                return match self.program.fields_kind(&to) {
                     Some(FieldsKind::Header | FieldsKind::Union) => Ok(Expr { ty: to, ..expr }),
                     _ => Err(Box::new(expr)),
                 };
             }
             (Type::Named(id, _), Type::Bit(_) | Type::Signed(_)) => {
-                if let DefKind::SerEnum(inner, _) = &self.def(*id).kind {
-                    let inner = self.resolved(inner);
+                if let DefKind::SerEnum(inner, _) = &self.program.def(*id).kind {
+                    let inner = self.inferred.resolved(inner);
                     if inner == to {
                         return Ok(self.underlying_value(expr, to));
                     }
@@ -82,7 +83,7 @@ impl Checker {
             _ => {}
         }
         if self.unify(&from, &to) {
-            expr.ty = self.resolved(&to);
+            expr.ty = self.inferred.resolved(&to);
             return Ok(expr);
         }
         Err(Box::new(expr))
@@ -109,7 +110,7 @@ impl Checker {
     /// Converts a member of a serializable enum to its underlying number.
     pub(super) fn underlying_value(&mut self, expr: Expr, to: Type) -> Expr {
         if let (ExprKind::Member(name), Type::Named(id, _)) = (&expr.kind, &expr.ty)
-            && let DefKind::SerEnum(_, members) = &self.def(*id).kind
+            && let DefKind::SerEnum(_, members) = &self.program.def(*id).kind
             && let Some((_, value)) = members.iter().find(|(member, _)| member == name)
         {
             return Expr { kind: ExprKind::Int(value.clone()), ty: to, span: expr.span };
@@ -121,7 +122,7 @@ impl Checker {
     fn tuple_to(&mut self, expr: Expr, to: &Type) -> Result<Expr, Box<Expr>> {
         let ExprKind::Tuple(items) = &expr.kind else { return Err(Box::new(expr)) };
         let types: Vec<Type> = match to {
-            Type::Named(..) => match self.fields(to) {
+            Type::Named(..) => match self.program.fields(to) {
                 Some((FieldsKind::Struct | FieldsKind::Header, fields)) => {
                     fields.into_iter().map(|(_, ty)| ty).collect()
                 }
@@ -154,7 +155,7 @@ impl Checker {
 
     fn record_to(&mut self, expr: Expr, to: &Type) -> Result<Expr, Box<Expr>> {
         let (ExprKind::Record(given), Some((FieldsKind::Struct | FieldsKind::Header, fields))) =
-            (&expr.kind, self.fields(to))
+            (&expr.kind, self.program.fields(to))
         else {
             return Err(Box::new(expr));
         };
@@ -163,7 +164,7 @@ impl Checker {
         if let Some((unknown, value)) = given.iter().find(|(name, _)| !names(name)) {
             let ty = self.show(to);
             self.error(value.span, format!("{ty} has no field '{unknown}'"));
-            return Ok(self.poison(expr.span));
+            return Ok(poison(expr.span));
         }
         let mut converted = Vec::with_capacity(fields.len());
         for (name, ty) in &fields {
@@ -175,7 +176,7 @@ impl Checker {
                 let shown = self.show(to);
                 self.error(expr.span, format!("field '{name}' of {shown} has no value")).help =
                     Some("name it, or end the list with '...'".into());
-                return Ok(self.poison(expr.span));
+                return Ok(poison(expr.span));
             };
             let value = self.coerce(value.clone(), ty);
             converted.push(value);
@@ -185,9 +186,9 @@ impl Checker {
 
     /// `(to) expr`.
     pub(super) fn cast(&mut self, expr: Expr, to: &Type, span: Span) -> Expr {
-        let from = self.resolved(&expr.ty);
+        let from = self.inferred.resolved(&expr.ty);
         if from == Type::Poison || *to == Type::Poison {
-            return self.poison(span);
+            return poison(span);
         }
         let aggregate = matches!(from, Type::Tuple(_) | Type::Record(_) | Type::Invalid | Type::Dots);
         let same = |from: &Type| from == to;
@@ -196,10 +197,10 @@ impl Checker {
             done.span = span;
             return done;
         }
-        if !self.castable(&from, to) {
+        if !self.program.castable(&from, to) {
             let (from, to) = (self.show(&from), self.show(to));
             self.error(span, format!("{from} cannot be cast to {to}"));
-            return self.poison(span);
+            return poison(span);
         }
         if let Some(kind) = self.fold_cast(&expr, &from, to, span) {
             return Expr { kind, ty: to.clone(), span };
@@ -209,8 +210,8 @@ impl Checker {
 
     fn fold_cast(&mut self, expr: &Expr, from: &Type, to: &Type, span: Span) -> Option<ExprKind> {
         let to = match to {
-            Type::Named(id, _) => match &self.def(*id).kind {
-                DefKind::NewType(_) => self.underlying(to),
+            Type::Named(id, _) => match &self.program.def(*id).kind {
+                DefKind::NewType(_) => self.program.underlying(to),
                 DefKind::SerEnum(_, members) => {
                     let value = expr.int()?;
                     let found = members.iter().find(|(_, member)| member == value)?;
@@ -240,52 +241,6 @@ impl Checker {
             (ExprKind::Bool(value), Type::Bit(_)) => Some(ExprKind::Int((*value as u8).into())),
             (ExprKind::Bool(value), Type::Bool) => Some(ExprKind::Bool(*value)),
             _ => None,
-        }
-    }
-
-    fn castable(&self, from: &Type, to: &Type) -> bool {
-        match (from, to) {
-            (Type::Infer(_) | Type::Var(_), _) | (_, Type::Infer(_)) => from == to,
-            (Type::Bit(1), Type::Bool) | (Type::Bool, Type::Bit(1)) => true,
-            (Type::Int, Type::Bool) => true,
-            (Type::Bit(_), Type::Bit(_)) | (Type::Signed(_), Type::Signed(_)) => true,
-            (Type::Bit(a), Type::Signed(b)) | (Type::Signed(a), Type::Bit(b)) => a == b,
-            (Type::Int, Type::Bit(_) | Type::Signed(_)) | (Type::Bit(_) | Type::Signed(_), Type::Int) => true,
-            (Type::Named(id, _), to)
-                if matches!(self.def(*id).kind, DefKind::NewType(_) | DefKind::SerEnum(..)) =>
-            {
-                let (inner, opaque) = match &self.def(*id).kind {
-                    DefKind::NewType(inner) => (inner.clone(), true),
-                    DefKind::SerEnum(inner, _) => (inner.clone(), false),
-                    _ => return false,
-                };
-                inner == *to
-                    || (!opaque && self.castable(&inner, to))
-                    || (opaque && self.castable_to_named(&inner, to))
-            }
-            (from, Type::Named(..)) => self.castable_to_named(from, to),
-            _ => false,
-        }
-    }
-
-    fn castable_to_named(&self, from: &Type, to: &Type) -> bool {
-        let Type::Named(id, _) = to else { return self.castable_number(from, to) };
-        match &self.def(*id).kind {
-            DefKind::NewType(inner) => {
-                inner == from
-                    || self.castable_number(from, inner)
-                    || self.castable_to_named(from, inner) && matches!(inner, Type::Named(..))
-            }
-            DefKind::SerEnum(inner, _) => inner == from || self.castable_number(from, inner),
-            _ => false,
-        }
-    }
-
-    fn castable_number(&self, from: &Type, to: &Type) -> bool {
-        match (from, to) {
-            (Type::Int, Type::Bit(_) | Type::Signed(_)) => true,
-            (Type::Bit(a), Type::Bit(b)) => a == b,
-            _ => false,
         }
     }
 }

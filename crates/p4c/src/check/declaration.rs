@@ -47,7 +47,7 @@ impl Checker {
             Ast::ExternFunction(signature) => {
                 let signature = self.scoped(|c| c.signature(signature, "extern function"));
                 let kind = DeclKind::Extern(Rc::new(signature));
-                let id = self.add_decl(&decl.name, &decl.annotations, Type::Function, kind);
+                let id = self.program.add_decl(&decl.name, &decl.annotations, Type::Function, kind);
                 self.declare(&decl.name, Symbol::Decl(id));
             }
             Ast::Function(signature, body) => {
@@ -58,16 +58,16 @@ impl Checker {
                 self.control_plane_name(decl, "", "action");
             }
             Ast::BlockType(kind, signature) => {
-                let id = self.add_def(&decl.name, &decl.annotations, DefKind::Param);
+                let id = self.program.add_def(&decl.name, &decl.annotations, DefKind::Param);
                 let signature = self.scoped(|c| c.signature(signature, kind));
-                self.finish_def(id, signature.type_params.clone());
+                self.program.finish_def(id, signature.type_params.clone());
                 self.program.defs[id].kind = DefKind::BlockType(*kind == "parser", Rc::new(signature));
                 self.declare_def(&decl.name, id);
             }
             Ast::Package(signature) => {
-                let id = self.add_def(&decl.name, &decl.annotations, DefKind::Param);
+                let id = self.program.add_def(&decl.name, &decl.annotations, DefKind::Param);
                 let signature = self.scoped(|c| c.signature(signature, "package"));
-                self.finish_def(id, signature.type_params.clone());
+                self.program.finish_def(id, signature.type_params.clone());
                 self.program.defs[id].kind = DefKind::Package(Rc::new(signature));
                 self.declare_def(&decl.name, id);
             }
@@ -83,12 +83,8 @@ impl Checker {
         }
     }
 
-    pub(super) fn finish_def(&mut self, id: DefId, params: Vec<DefId>) {
-        self.program.defs[id].type_params = params;
-    }
-
     pub(super) fn declare_def(&mut self, name: &Ident, id: DefId) {
-        let symbol = if self.def(id).type_params.is_empty() {
+        let symbol = if self.program.def(id).type_params.is_empty() {
             Symbol::Type(Type::Named(id, Rc::from([])))
         } else {
             Symbol::Generic(id)
@@ -100,7 +96,7 @@ impl Checker {
     pub(super) fn type_params(&mut self, params: &[Ident]) -> Vec<DefId> {
         let mut list = Vec::new();
         for param in params {
-            let id = self.add_def(param, &Rc::from([]), DefKind::Param);
+            let id = self.program.add_def(param, &Rc::from([]), DefKind::Param);
             self.declare(param, Symbol::Type(Type::Var(id)));
             list.push(id);
         }
@@ -115,14 +111,16 @@ impl Checker {
         }
         let fits = match &found {
             Type::Bit(_) | Type::Signed(_) | Type::Bool | Type::Poison => true,
-            Type::Named(id, _) => matches!(self.def(*id).kind, DefKind::NewType(_) | DefKind::SerEnum(..)),
+            Type::Named(id, _) => {
+                matches!(self.program.def(*id).kind, DefKind::NewType(_) | DefKind::SerEnum(..))
+            }
             _ => false,
         };
         if !fits {
             let shown = self.show(&found);
             self.error(ty.span, format!("'type' cannot be made of {shown}"));
         }
-        let id = self.add_def(&decl.name, &decl.annotations, DefKind::NewType(found));
+        let id = self.program.add_def(&decl.name, &decl.annotations, DefKind::NewType(found));
         self.declare_def(&decl.name, id);
     }
 
@@ -132,7 +130,7 @@ impl Checker {
             "header" => FieldsKind::Header,
             _ => FieldsKind::Union,
         };
-        let id = self.add_def(&decl.name, &decl.annotations, DefKind::Param);
+        let id = self.program.add_def(&decl.name, &decl.annotations, DefKind::Param);
         let (params, list) = self.scoped(|c| {
             let params = c.type_params(params);
             let mut list: Vec<FieldDef> = Vec::new();
@@ -140,7 +138,7 @@ impl Checker {
             for field in fields {
                 c.check_annotations(&field.annotations);
                 let ty = c.value_ty(&field.ty);
-                if !c.field_fits(kind, &ty) {
+                if !c.program.field_fits(kind, &ty) {
                     let shown = c.show(&ty);
                     let what = match kind {
                         FieldsKind::Struct => "a struct",
@@ -170,7 +168,7 @@ impl Checker {
             }
             (params, list)
         });
-        self.finish_def(id, params);
+        self.program.finish_def(id, params);
         self.program.defs[id].kind = DefKind::Fields(kind, list.into());
         self.declare_def(&decl.name, id);
     }
@@ -193,7 +191,7 @@ impl Checker {
                 self.error(name.span, "members of an enum without an underlying type have no values").help =
                     Some(format!("write enum bit<32> {}", decl.name.name));
             }
-            let id = self.add_def(&decl.name, &decl.annotations, DefKind::Enum(names.into()));
+            let id = self.program.add_def(&decl.name, &decl.annotations, DefKind::Enum(names.into()));
             self.declare_def(&decl.name, id);
             return;
         };
@@ -205,7 +203,8 @@ impl Checker {
             ty = Type::Poison;
         }
         // A member's value may refer to earlier members.
-        let id = self.add_def(&decl.name, &decl.annotations, DefKind::SerEnum(ty.clone(), Rc::from([])));
+        let id =
+            self.program.add_def(&decl.name, &decl.annotations, DefKind::SerEnum(ty.clone(), Rc::from([])));
         let mut list: Vec<(Rc<str>, num_bigint::BigInt)> = Vec::new();
         for (name, value) in members {
             let Some(value) = value else {
@@ -226,13 +225,13 @@ impl Checker {
     }
 
     fn extern_object(&mut self, decl: &ast::Decl, params: &[Ident], methods: &[ast::Method]) {
-        let id = self.add_def(&decl.name, &decl.annotations, DefKind::Extern(Rc::from([])));
+        let id = self.program.add_def(&decl.name, &decl.annotations, DefKind::Extern(Rc::from([])));
         self.scoped(|c| {
             let params = c.type_params(params);
-            c.finish_def(id, params);
+            c.program.finish_def(id, params);
         });
         self.declare_def(&decl.name, id);
-        let params_again = self.def(id).type_params.clone();
+        let params_again = self.program.def(id).type_params.clone();
         let list = self.scoped(|c| {
             for (param, def) in params.iter().zip(params_again) {
                 c.declare(param, Symbol::Type(Type::Var(def)));
@@ -310,7 +309,7 @@ impl Checker {
             if defaulted && default.is_none() && !optional && what != "action" {
                 self.error(param.name.span, "a parameter without a default follows one with a default");
             }
-            let decl = self.add_decl(&param.name, &param.annotations, ty.clone(), DeclKind::Var);
+            let decl = self.program.add_decl(&param.name, &param.annotations, ty.clone(), DeclKind::Var);
             self.parameters.insert(decl);
             match param.direction {
                 Direction::In => {
@@ -338,7 +337,7 @@ impl Checker {
         let span = param.ty.span.to(param.name.span);
         let instance = match ty {
             Type::Named(id, _) => matches!(
-                self.def(*id).kind,
+                self.program.def(*id).kind,
                 DefKind::Extern(_) | DefKind::Block(..) | DefKind::BlockType(..) | DefKind::Package(_)
             ),
             _ => false,
@@ -364,7 +363,7 @@ impl Checker {
         }
         let parser = what == "constructor" && self.context.place == Place::Parser;
         let block = match ty {
-            Type::Named(id, _) => match self.def(*id).kind {
+            Type::Named(id, _) => match self.program.def(*id).kind {
                 // A parameter of control type, so that any control of that type can be passed to a
                 // constructor.
                 DefKind::BlockType(kind, _) if what == "constructor" && kind == parser => None,
@@ -392,7 +391,7 @@ impl Checker {
         place: Place,
         declare: bool,
     ) -> DeclId {
-        let id = self.add_decl(&decl.name, &decl.annotations, Type::Function, DeclKind::Pending);
+        let id = self.program.add_decl(&decl.name, &decl.annotations, Type::Function, DeclKind::Pending);
         let (signature, body) = self.scoped(|c| {
             let signature = c.signature(signature, "function");
             let result = signature.result.clone();
@@ -419,7 +418,7 @@ impl Checker {
     }
 
     pub(super) fn action(&mut self, decl: &ast::Decl, params: &[ast::Param], body: &[ast::Stmt]) -> DeclId {
-        let id = self.add_decl(&decl.name, &decl.annotations, Type::Action, DeclKind::Pending);
+        let id = self.program.add_decl(&decl.name, &decl.annotations, Type::Action, DeclKind::Pending);
         let (params, body) = self.scoped(|c| {
             let params = c.params(params, "action");
             let mut data = false;
@@ -455,14 +454,16 @@ impl Checker {
             if errors {
                 return;
             }
-            if let Some(span) = self.lookup("main", true).first().and_then(|symbol| self.symbol_span(symbol))
+            if let Some(span) =
+                self.lookup("main", true).first().and_then(|symbol| self.program.symbol_span(symbol))
             {
                 self.error(span, "main must be an instance of a package");
             }
             return;
         };
         let ty = self.program.decls[main].ty.clone();
-        let package = matches!(&ty, Type::Named(id, _) if matches!(self.def(*id).kind, DefKind::Package(_)));
+        let package =
+            matches!(&ty, Type::Named(id, _) if matches!(self.program.def(*id).kind, DefKind::Package(_)));
         if !package && ty != Type::Poison {
             let span = self.program.decls[main].name.span;
             let shown = self.show(&ty);
@@ -480,7 +481,7 @@ impl Checker {
             },
             _ => false,
         };
-        if let (false, Some(span)) = (fits, self.symbol_span(&symbol)) {
+        if let (false, Some(span)) = (fits, self.program.symbol_span(&symbol)) {
             self.error(span, "NoAction must be an action without parameters").help =
                 Some("choose another name, or #include <core.p4>".into());
         }

@@ -1,5 +1,6 @@
 //! Expressions.
 
+use super::definitions::poison;
 use super::{Checker, Place, Symbol, closest, fold};
 use crate::ast::{self, Ident};
 use crate::source::Span;
@@ -48,7 +49,7 @@ impl Checker {
             ast::ExprKind::Invalid => (ExprKind::Invalid, Type::Invalid),
             ast::ExprKind::Dots => (ExprKind::Default, Type::Dots),
             ast::ExprKind::Default | ast::ExprKind::DontCare => {
-                let ty = self.fresh();
+                let ty = self.inferred.fresh();
                 (ExprKind::Any, Type::Set(Rc::new(ty)))
             }
             ast::ExprKind::Mask(value, mask) => return self.mask_or_range(value, mask, true, span),
@@ -67,7 +68,7 @@ impl Checker {
             (_, Type::Function) => "a function",
             (_, Type::Void) => {
                 self.error(expr.span, "this call has no result");
-                return self.poison(expr.span);
+                return poison(expr.span);
             }
             (_, Type::Set(_)) => "a set",
             _ => return checked,
@@ -75,7 +76,7 @@ impl Checker {
         if checked.ty != Type::Poison {
             self.error(expr.span, format!("{what} is not a value"));
         }
-        self.poison(expr.span)
+        poison(expr.span)
     }
 
     /// Checks an expression against the expected type `ty`.
@@ -88,7 +89,7 @@ impl Checker {
         let ty = if signed { Type::Signed(width) } else { Type::Bit(width) };
         if signed && width == 0 {
             self.error(span, "int<0> is not a type");
-            return self.poison(span);
+            return poison(span);
         }
         let wrapped = fold::wrap(value, &ty);
         if wrapped != *value {
@@ -136,7 +137,7 @@ impl Checker {
                 let near = closest(&name.name, names);
                 let error = self.error(name.span, format!("'{}' is not declared", name.name));
                 error.help = near.map(|near| format!("did you mean '{near}'?"));
-                self.poison(name.span)
+                poison(name.span)
             }
         }
     }
@@ -165,9 +166,9 @@ impl Checker {
 
     fn member(&mut self, base: &ast::Expr, name: &Ident, span: Span) -> Expr {
         let base = self.expr(base);
-        let ty = self.resolved(&base.ty);
+        let ty = self.inferred.resolved(&base.ty);
         if ty == Type::Poison {
-            return self.poison(span);
+            return poison(span);
         }
         if let ExprKind::Type(ty) = &base.kind {
             return self.type_member(&ty.clone(), name, span);
@@ -181,7 +182,7 @@ impl Checker {
                 None if names.is_empty() || names.len() > 20 => None,
                 None => Some(format!("it has: {}", names.join(", "))),
             };
-            checker.poison(span)
+            poison(span)
         };
         match &ty {
             Type::Stack(element, _) => {
@@ -202,7 +203,7 @@ impl Checker {
                 }
                 if &*name.name != "size" && self.context.place != Place::Parser {
                     self.error(name.span, format!("'{}' of a stack can only be used in a parser", name.name));
-                    return self.poison(span);
+                    return poison(span);
                 }
                 Expr { kind: ExprKind::StackMember(Box::new(base), name.name.clone()), ty: result, span }
             }
@@ -215,7 +216,7 @@ impl Checker {
                 Expr { kind: ExprKind::ApplyMember(Box::new(base), name.name.clone()), ty: result, span }
             }
             Type::Named(..) => {
-                let Some((_, fields)) = self.fields(&ty) else { return no_member(self, Vec::new()) };
+                let Some((_, fields)) = self.program.fields(&ty) else { return no_member(self, Vec::new()) };
                 match fields.iter().find(|(field, _)| *field == name.name) {
                     Some((_, field)) => {
                         if let ExprKind::Tuple(items) = &base.kind
@@ -258,10 +259,10 @@ impl Checker {
     /// `error.X` and `Enum.X`.
     fn type_member(&mut self, ty: &Type, name: &Ident, span: Span) -> Expr {
         let members: Vec<Rc<str>> = match ty {
-            Type::Poison => return self.poison(span),
+            Type::Poison => return poison(span),
             Type::Error => self.program.errors.clone(),
             Type::MatchKind => self.match_kinds.clone(),
-            Type::Named(id, _) => match &self.def(*id).kind {
+            Type::Named(id, _) => match &self.program.def(*id).kind {
                 DefKind::Enum(members) => members.to_vec(),
                 DefKind::SerEnum(_, members) => members.iter().map(|(name, _)| name.clone()).collect(),
                 _ => Vec::new(),
@@ -275,30 +276,30 @@ impl Checker {
         let near = closest(&name.name, members.iter());
         let error = self.error(name.span, format!("{shown} has no member '{}'", name.name));
         error.help = near.map(|near| format!("did you mean '{near}'?"));
-        self.poison(span)
+        poison(span)
     }
 
     fn index(&mut self, base: &ast::Expr, index: &ast::Expr, span: Span) -> Expr {
         let base = self.value(base);
         let index = self.value(index);
-        let (ty, index_ty) = (self.resolved(&base.ty), self.resolved(&index.ty));
+        let (ty, index_ty) = (self.inferred.resolved(&base.ty), self.inferred.resolved(&index.ty));
         if ty == Type::Poison || index_ty == Type::Poison {
-            return self.poison(span);
+            return poison(span);
         }
-        let number = matches!(self.underlying(&index_ty), Type::Int | Type::Bit(_) | Type::Signed(_));
+        let number = matches!(self.program.underlying(&index_ty), Type::Int | Type::Bit(_) | Type::Signed(_));
         let (length, is_tuple) = match &ty {
             Type::Stack(_, size) => (*size as usize, false),
             Type::Tuple(types) => (types.len(), true),
             _ => {
                 let shown = self.show(&ty);
                 self.error(span, format!("{shown} cannot be indexed"));
-                return self.poison(span);
+                return poison(span);
             }
         };
         if !number {
             let shown = self.show(&index_ty);
             self.error(index.span, format!("an index must be a number, not {shown}"));
-            return self.poison(span);
+            return poison(span);
         }
         let position = index.int().map(|value| usize::try_from(value.clone()));
         match position {
@@ -306,7 +307,7 @@ impl Checker {
                 let element = match &ty {
                     Type::Stack(element, _) => (**element).clone(),
                     Type::Tuple(types) => types[position].clone(),
-                    _ => return self.poison(span),
+                    _ => return poison(span),
                 };
                 if let ExprKind::Tuple(items) = &base.kind
                     && let Some(item) = items.get(position)
@@ -317,14 +318,14 @@ impl Checker {
             }
             Some(_) => {
                 self.error(index.span, format!("the index is outside 0 to {}", length.saturating_sub(1)));
-                self.poison(span)
+                poison(span)
             }
             None if is_tuple => {
                 self.error(index.span, "the index of a tuple must be known at compile time");
-                self.poison(span)
+                poison(span)
             }
             None => {
-                let Type::Stack(element, _) = &ty else { return self.poison(span) };
+                let Type::Stack(element, _) = &ty else { return poison(span) };
                 let element = (**element).clone();
                 Expr { kind: ExprKind::Index(Box::new(base), Box::new(index)), ty: element, span }
             }
@@ -334,11 +335,11 @@ impl Checker {
     fn slice(&mut self, base: &ast::Expr, high: &ast::Expr, low: &ast::Expr, span: Span) -> Expr {
         let base = self.value(base);
         let (h, l) = (self.slice_bound(high), self.slice_bound(low));
-        let (Some(h), Some(l)) = (h, l) else { return self.poison(span) };
+        let (Some(h), Some(l)) = (h, l) else { return poison(span) };
         if h < l {
             self.error(span, format!("the high bit {h} of this slice is below its low bit {l}")).help =
                 Some(format!("write [{l}:{h}]"));
-            return self.poison(span);
+            return poison(span);
         }
         self.sliced(base, h, l, high.span, span)
     }
@@ -350,52 +351,52 @@ impl Checker {
     fn plus_slice(&mut self, base: &ast::Expr, start: &ast::Expr, width: &ast::Expr, span: Span) -> Expr {
         let base = self.value(base);
         let Some(width_value) = self.constant_u32(width, MAX_WIDTH, "the width of a slice") else {
-            return self.poison(span);
+            return poison(span);
         };
         if width_value == 0 {
             self.error(width.span, "the width of a slice must be at least 1");
-            return self.poison(span);
+            return poison(span);
         }
         let start_value = self.value(start);
         if start_value.ty == Type::Poison {
-            return self.poison(span);
+            return poison(span);
         }
         if let Some(low) = start_value.int() {
             let Ok(low) = u32::try_from(low.clone()) else {
                 self.error(start.span, "the slice begins outside the value");
-                return self.poison(span);
+                return poison(span);
             };
             return self.sliced(base, low.saturating_add(width_value - 1), low, start.span, span);
         }
         // A variable start index: shift, then slice.
-        let ty = self.resolved(&base.ty);
+        let ty = self.inferred.resolved(&base.ty);
         let number = matches!(ty, Type::Bit(_) | Type::Signed(_));
         if !number {
             let shown = self.show(&ty);
             self.error(span, format!("{shown} cannot be sliced"));
-            return self.poison(span);
+            return poison(span);
         }
         let shifted = self.binary_checked(">>", base, start_value, span);
         self.sliced(shifted, width_value - 1, 0, width.span, span)
     }
 
     pub(super) fn sliced(&mut self, base: Expr, high: u32, low: u32, place: Span, span: Span) -> Expr {
-        let ty = self.resolved(&base.ty);
-        let ty = match self.underlying(&ty) {
-            Type::Poison => return self.poison(span),
+        let ty = self.inferred.resolved(&base.ty);
+        let ty = match self.program.underlying(&ty) {
+            Type::Poison => return poison(span),
             inner @ (Type::Bit(_) | Type::Signed(_)) => inner,
             Type::Int if base.int().is_some() => Type::Int,
             _ => {
                 let shown = self.show(&ty);
                 self.error(span, format!("{shown} cannot be sliced"));
-                return self.poison(span);
+                return poison(span);
             }
         };
         if let Some(width) = ty.width()
             && high >= width
         {
             self.error(place, format!("bit {high} is outside a value of {width} bits"));
-            return self.poison(span);
+            return poison(span);
         }
         let result = Type::Bit(high - low + 1);
         if let Some(value) = base.int() {
@@ -407,7 +408,7 @@ impl Checker {
     fn conditional(&mut self, condition: &ast::Expr, yes: &ast::Expr, no: &ast::Expr, span: Span) -> Expr {
         let condition = self.typed(condition, &Type::Bool);
         let (yes, no) = (self.value(yes), self.value(no));
-        let (yt, nt) = (self.resolved(&yes.ty), self.resolved(&no.ty));
+        let (yt, nt) = (self.inferred.resolved(&yes.ty), self.inferred.resolved(&no.ty));
         let literal = |ty: &Type| {
             matches!(ty, Type::Int | Type::Tuple(_) | Type::Record(_) | Type::Invalid | Type::Dots)
         };
@@ -416,16 +417,16 @@ impl Checker {
         } else {
             let no = match self.convert(no, &yt) {
                 Ok(no) => no,
-                Err(_) if yt == Type::Poison => return self.poison(span),
+                Err(_) if yt == Type::Poison => return poison(span),
                 Err(_) => {
                     let (yt, nt) = (self.show(&yt), self.show(&nt));
                     self.error(span, format!("the two results have different types: {yt} and {nt}"));
-                    return self.poison(span);
+                    return poison(span);
                 }
             };
             (yes, no)
         };
-        let ty = self.resolved(&yes.ty);
+        let ty = self.inferred.resolved(&yes.ty);
         match condition.bool() {
             Some(true) if ty != Type::Int => return yes,
             Some(false) if ty != Type::Int => return no,
@@ -435,7 +436,7 @@ impl Checker {
         if ty == Type::Int && condition.ty != Type::Poison {
             self.error(span, "the width of this value is unknown").help =
                 Some("give one of the results a width, such as 8w1".into());
-            return self.poison(span);
+            return poison(span);
         }
         Expr { kind: ExprKind::Cond(Box::new(condition), Box::new(yes), Box::new(no)), ty, span }
     }
@@ -443,21 +444,21 @@ impl Checker {
     fn mask_or_range(&mut self, a: &ast::Expr, b: &ast::Expr, mask: bool, span: Span) -> Expr {
         let (a, b) = (self.value(a), self.value(b));
         let op = if mask { "&&&" } else { ".." };
-        let (at, bt) = (self.resolved(&a.ty), self.resolved(&b.ty));
+        let (at, bt) = (self.inferred.resolved(&a.ty), self.inferred.resolved(&b.ty));
         if at == Type::Poison || bt == Type::Poison {
-            return self.poison(span);
+            return poison(span);
         }
         let number = |checker: &Checker, ty: &Type| {
-            matches!(checker.underlying(ty), Type::Int | Type::Bit(_))
+            matches!(checker.program.underlying(ty), Type::Int | Type::Bit(_))
                 || (!mask && matches!(ty, Type::Signed(_)))
         };
         if !number(self, &at) || !number(self, &bt) {
             let (at, bt) = (self.show(&at), self.show(&bt));
             self.error(span, format!("'{op}' is not defined for {at} and {bt}"));
-            return self.poison(span);
+            return poison(span);
         }
         // A serializable enum member with a numeric mask.
-        let (a_number, b_number) = (self.underlying(&at), self.underlying(&bt));
+        let (a_number, b_number) = (self.program.underlying(&at), self.program.underlying(&bt));
         let (a, b) = if at == Type::Int && bt != Type::Int {
             (self.coerce(a, &b_number), b)
         } else if bt == Type::Int || (at != bt && a_number == b_number) {
@@ -467,7 +468,7 @@ impl Checker {
             let b = self.coerce(b, &at);
             (a, b)
         };
-        let ty = Type::Set(Rc::new(self.resolved(&a.ty)));
+        let ty = Type::Set(Rc::new(self.inferred.resolved(&a.ty)));
         let kind = if mask {
             ExprKind::Mask(Box::new(a), Box::new(b))
         } else {

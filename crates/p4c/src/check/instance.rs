@@ -1,5 +1,6 @@
 //! Instances and their implementations of abstract methods.
 
+use super::definitions::substituted;
 use super::{Checker, Place, Symbol};
 use crate::ast::{self, DeclKind as Ast, Ident};
 use crate::source::Span;
@@ -19,7 +20,7 @@ impl Checker {
         let callee = ast::Expr::new(ast::ExprKind::Type(Box::new(ty.clone())), ty.span);
         let made = self.call(&callee, &[], args, decl.span);
         let Expr { kind: ExprKind::Call(mut call), ty: made_ty, .. } = made else {
-            let id = self.add_decl(&decl.name, &decl.annotations, Type::Poison, DeclKind::Var);
+            let id = self.program.add_decl(&decl.name, &decl.annotations, Type::Poison, DeclKind::Var);
             self.declare(&decl.name, Symbol::Decl(id));
             return None;
         };
@@ -27,12 +28,12 @@ impl Checker {
         let from = self.diagnostics.len();
         self.abstract_methods(&made_ty, decl, methods);
         self.in_context(from, decl.name.span, "of this instance");
-        let made_ty = self.resolved(&made_ty);
+        let made_ty = self.inferred.resolved(&made_ty);
         self.check_inferred(&made_ty, &decl.name);
         let Callee::Construct(ty) = &mut call.callee else { return None };
         *ty = made_ty.clone();
         let kind = DeclKind::Instance(Rc::new(*call));
-        let id = self.add_decl(&decl.name, &decl.annotations, made_ty, kind);
+        let id = self.program.add_decl(&decl.name, &decl.annotations, made_ty, kind);
         self.watch(id, "instance");
         self.declare(&decl.name, Symbol::Decl(id));
         Some(id)
@@ -41,7 +42,7 @@ impl Checker {
     fn check_instance_place(&mut self, ty: &Type, span: Span) {
         let Type::Named(id, _) = ty else { return };
         let (at_top, in_parser) = (self.scopes.len() == 1, self.context.place == Place::Parser);
-        match &self.def(*id).kind {
+        match &self.program.def(*id).kind {
             DefKind::Block(parser, ..) if at_top => {
                 let what = if *parser { "a parser" } else { "a control" };
                 self.error(span, format!("{what} cannot be instantiated at the top of a program"));
@@ -63,8 +64,9 @@ impl Checker {
     fn check_inferred(&mut self, ty: &Type, name: &Ident) {
         let Type::Named(id, args) = ty else { return };
         let open = args.iter().position(|arg| matches!(arg, Type::Infer(_)));
-        let Some(param) = open.and_then(|index| self.def(*id).type_params.get(index)) else { return };
-        let (param, shown) = (self.def(*param).name.name.clone(), self.def(*id).name.name.clone());
+        let Some(param) = open.and_then(|index| self.program.def(*id).type_params.get(index)) else { return };
+        let (param, shown) =
+            (self.program.def(*param).name.name.clone(), self.program.def(*id).name.name.clone());
         self.error(name.span, format!("the type '{param}' of '{shown}' cannot be inferred")).help =
             Some(format!("write it: {shown}<type>(...)"));
     }
@@ -76,15 +78,15 @@ impl Checker {
             return;
         };
         let own = own.clone();
-        let bindings = self.def(*owner).type_params.iter().copied().zip(args.iter().cloned());
+        let bindings = self.program.def(*owner).type_params.iter().copied().zip(args.iter().cloned());
         let bindings = bindings.collect::<Vec<_>>();
         if !wanted.type_params.is_empty() || !own.type_params.is_empty() {
             return;
         }
-        let result = self.substituted(&wanted.result, &bindings);
+        let result = substituted(&wanted.result, &bindings);
         let mut fits = self.unify(&own.result, &result) && own.params.len() == wanted.params.len();
         for (own, wanted) in own.params.iter().zip(&wanted.params) {
-            let ty = self.substituted(&wanted.ty, &bindings);
+            let ty = substituted(&wanted.ty, &bindings);
             fits &= own.direction == wanted.direction && self.unify(&own.ty, &ty);
         }
         if !fits {
@@ -98,7 +100,7 @@ impl Checker {
 
     fn abstract_methods(&mut self, ty: &Type, decl: &ast::Decl, methods: Option<&[ast::Decl]>) {
         let wanted: Vec<MethodDef> = match ty {
-            Type::Named(id, _) => match &self.def(*id).kind {
+            Type::Named(id, _) => match &self.program.def(*id).kind {
                 DefKind::Extern(methods) => {
                     methods.iter().filter(|method| method.is_abstract).cloned().collect()
                 }

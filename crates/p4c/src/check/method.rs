@@ -1,11 +1,12 @@
 //! Method calls: methods of externs and the built-in methods of headers, stacks and blocks.
 
 use super::call::{Bindings, no_params};
+use super::definitions::poison;
 use super::{Checker, Place, closest};
 use crate::ast::{self, Arg, Ident};
 use crate::source::Span;
 use crate::typed::*;
-use crate::types::{DefKind, FieldsKind, MethodDef, Signature, Type};
+use crate::types::{DefKind, MethodDef, Signature, Type};
 use num_bigint::BigInt;
 use std::rc::Rc;
 
@@ -30,14 +31,14 @@ impl Checker {
         args: &[Arg],
         span: Span,
     ) -> Expr {
-        if let Some((builtin, params)) = self.builtin(ty, &name.name) {
+        if let Some((builtin, params)) = self.program.builtin(ty, &name.name) {
             return self.call_builtin(object, builtin, params, args, span);
         }
         if let Type::Named(id, given) = ty {
-            match &self.def(*id).kind {
+            match &self.program.def(*id).kind {
                 DefKind::Extern(methods) => {
                     let methods = methods.clone();
-                    let params = self.def(*id).type_params.clone();
+                    let params = self.program.def(*id).type_params.clone();
                     let bindings = params.into_iter().zip(given.iter().cloned()).collect();
                     return self.extern_method(object, ty, &methods, bindings, name, types, args, span);
                 }
@@ -50,11 +51,13 @@ impl Checker {
         self.check_args_alone(args);
         let list: Vec<Rc<str>> = match ty {
             Type::Stack(..) => vec!["push_front".into(), "pop_front".into()],
-            ty if self.is_header(ty) => vec!["isValid".into(), "setValid".into(), "setInvalid".into()],
+            ty if self.program.is_header(ty) => {
+                vec!["isValid".into(), "setValid".into(), "setInvalid".into()]
+            }
             _ => Vec::new(),
         };
         self.no_method(ty, name, &list);
-        self.poison(span)
+        poison(span)
     }
 
     #[allow(clippy::too_many_arguments)]
@@ -70,7 +73,7 @@ impl Checker {
         span: Span,
     ) -> Expr {
         let owner = match ty {
-            Type::Named(id, _) => self.def(*id).name.name.clone(),
+            Type::Named(id, _) => self.program.def(*id).name.name.clone(),
             _ => "".into(),
         };
         let candidates =
@@ -81,10 +84,10 @@ impl Checker {
             let names = methods.iter().map(|method| method.name.name.clone()).filter(|name| *name != owner);
             let names = names.collect::<Vec<_>>();
             self.no_method(ty, name, &names);
-            return self.poison(span);
+            return poison(span);
         }
         let Some(((), signature)) = self.choose(&name.name, candidates, args, span) else {
-            return self.poison(span);
+            return poison(span);
         };
         let callee = Callee::Method(Box::new(object), name.name.clone());
         let result = self.finish_call(callee, &signature, bindings, types, args, &name.name, span);
@@ -97,7 +100,7 @@ impl Checker {
         let (result, span) = (call.ty.clone(), call.span);
         let ExprKind::Call(call) = &call.kind else { return };
         if owner == "packet_in" && &*name.name == "lookahead" {
-            let fixed = self.size_in_bits(&result, false) == self.size_in_bits(&result, true);
+            let fixed = self.program.size_in_bits(&result, false) == self.program.size_in_bits(&result, true);
             if !fixed {
                 let shown = self.show(&result);
                 self.error(span, format!("lookahead cannot read {shown}: its size varies"));
@@ -105,11 +108,11 @@ impl Checker {
             return;
         }
         let Some(Some(arg)) = call.args.first() else { return };
-        let ty = self.resolved(&arg.ty);
-        let varies = self.size_in_bits(&ty, false) != self.size_in_bits(&ty, true);
+        let ty = self.inferred.resolved(&arg.ty);
+        let varies = self.program.size_in_bits(&ty, false) != self.program.size_in_bits(&ty, true);
         let (sized, count) = (call.args.len() == 2, arg.span);
         match (owner, &*name.name) {
-            ("packet_in", "extract") if self.is_header(&ty) && varies != sized => {
+            ("packet_in", "extract") if self.program.is_header(&ty) && varies != sized => {
                 let shown = self.show(&ty);
                 let problem = match sized {
                     true => format!("{shown} has no varbit field, so that it takes no size"),
@@ -120,12 +123,12 @@ impl Checker {
                     false => "write extract(header, size in bits of the varbit field)".into(),
                 });
             }
-            ("packet_in", "extract") if !self.is_header(&ty) && ty != Type::Poison => {
+            ("packet_in", "extract") if !self.program.is_header(&ty) && ty != Type::Poison => {
                 let shown = self.show(&ty);
                 let span = arg.span;
                 self.error(span, format!("extract needs a header, not {shown}"));
             }
-            ("packet_out", "emit") if !self.emittable(&ty) => {
+            ("packet_out", "emit") if !self.program.emittable(&ty) => {
                 let shown = self.show(&ty);
                 let span = arg.span;
                 self.error(span, format!("emit needs headers, not {shown}"));
@@ -134,45 +137,18 @@ impl Checker {
         }
     }
 
-    fn emittable(&self, ty: &Type) -> bool {
-        match ty {
-            Type::Poison | Type::Var(_) => true,
-            Type::Stack(..) => true,
-            Type::Tuple(types) => types.iter().all(|ty| self.emittable(ty)),
-            _ => match self.fields(ty) {
-                Some((FieldsKind::Struct, fields)) => fields.iter().all(|(_, ty)| self.emittable(ty)),
-                Some(_) => true,
-                None => false,
-            },
-        }
-    }
-
     pub(super) fn apply_block(&mut self, object: Expr, ty: &Type, args: &[Arg], span: Span) -> Expr {
-        let Some((parser, params)) = self.block_signature(ty) else { return self.poison(span) };
+        let Some((parser, params)) = self.program.block_signature(ty) else { return poison(span) };
         let wanted = if parser { Place::Parser } else { Place::Control };
         if self.context.place != wanted {
             let (what, place) =
                 if parser { ("parsers", "a parser state") } else { ("controls", "the body of a control") };
             self.check_args_alone(args);
             self.error(span, format!("{what} can only be applied in {place}"));
-            return self.poison(span);
+            return poison(span);
         }
         let signature = Rc::new(Signature { type_params: Vec::new(), params, result: Type::Void });
         self.finish_call(Callee::Apply(Box::new(object)), &signature, Vec::new(), &[], args, "apply", span)
-    }
-
-    fn builtin(&self, ty: &Type, name: &str) -> Option<(Builtin, usize)> {
-        let kind = self.fields_kind(ty);
-        Some(match (ty, name) {
-            (Type::Stack(..), "push_front") => (Builtin::PushFront, 1),
-            (Type::Stack(..), "pop_front") => (Builtin::PopFront, 1),
-            (_, "isValid") if matches!(kind, Some(FieldsKind::Header | FieldsKind::Union)) => {
-                (Builtin::IsValid, 0)
-            }
-            (_, "setValid") if kind == Some(FieldsKind::Header) => (Builtin::SetValid, 0),
-            (_, "setInvalid") if kind == Some(FieldsKind::Header) => (Builtin::SetInvalid, 0),
-            _ => return None,
-        })
     }
 
     fn call_builtin(
@@ -186,21 +162,21 @@ impl Checker {
         if args.len() != params {
             self.check_args_alone(args);
             self.error(span, format!("this method takes {params} arguments, not {}", args.len()));
-            return self.poison(span);
+            return poison(span);
         }
         if builtin != Builtin::IsValid && !self.check_lvalue(&object) {
-            return self.poison(span);
+            return poison(span);
         }
         let mut values = Vec::new();
         if let Some(Arg { value: Some(value), .. }) = args.first() {
             let count = self.value(value);
             if count.ty != Type::Poison && count.int().is_none() {
                 self.error(value.span, "the count must be known at compile time");
-                return self.poison(span);
+                return poison(span);
             }
             if count.int().is_some_and(|count| *count < BigInt::from(0)) {
                 self.error(value.span, "the count cannot be negative");
-                return self.poison(span);
+                return poison(span);
             }
             values.push(Some(count));
         }
@@ -208,54 +184,5 @@ impl Checker {
         let callee = Callee::Builtin(builtin, Box::new(object));
         let call = Call { callee, signature: no_params(result.clone()), type_args: Vec::new(), args: values };
         Expr { kind: ExprKind::Call(Box::new(call)), ty: result, span }
-    }
-
-    /// Result of `minSizeInBits()` and its variants; `None` if `name` is another method.
-    pub(super) fn size_method(&self, ty: &Type, name: &str, no_args: bool) -> Option<Option<BigInt>> {
-        let (max, bytes) = match name {
-            "minSizeInBits" => (false, false),
-            "minSizeInBytes" => (false, true),
-            "maxSizeInBits" => (true, false),
-            "maxSizeInBytes" => (true, true),
-            _ => return None,
-        };
-        if !no_args {
-            return None;
-        }
-        let bits = self.size_in_bits(ty, max);
-        Some(bits.map(|bits| BigInt::from(if bytes { bits.div_ceil(8) } else { bits })))
-    }
-
-    fn size_in_bits(&self, ty: &Type, max: bool) -> Option<u64> {
-        Some(match ty {
-            Type::Bool => 1,
-            Type::Bit(width) | Type::Signed(width) => u64::from(*width),
-            Type::Varbit(width) => {
-                if max {
-                    u64::from(*width)
-                } else {
-                    0
-                }
-            }
-            Type::Stack(element, size) => self.size_in_bits(element, max)? * u64::from(*size),
-            Type::Tuple(types) => types.iter().map(|ty| self.size_in_bits(ty, max)).sum::<Option<u64>>()?,
-            Type::Named(id, _) => match &self.def(*id).kind {
-                DefKind::Fields(kind, _) => {
-                    let (_, fields) = self.fields(ty)?;
-                    let sizes = fields
-                        .iter()
-                        .map(|(_, ty)| self.size_in_bits(ty, max))
-                        .collect::<Option<Vec<_>>>()?;
-                    match (kind, max) {
-                        (FieldsKind::Union, true) => sizes.into_iter().max().unwrap_or(0),
-                        (FieldsKind::Union, false) => 0,
-                        _ => sizes.into_iter().sum(),
-                    }
-                }
-                DefKind::NewType(inner) | DefKind::SerEnum(inner, _) => self.size_in_bits(inner, max)?,
-                _ => return None,
-            },
-            _ => return None,
-        })
     }
 }

@@ -1,5 +1,6 @@
 //! Unary and binary operators.
 
+use super::definitions::poison;
 use super::{Checker, fold};
 use crate::ast;
 use crate::source::Span;
@@ -11,9 +12,9 @@ impl Checker {
     pub(super) fn unary(&mut self, op: &'static str, operand: &ast::Expr, span: Span) -> Expr {
         let operand = self.expr(operand);
         let operand = self.enum_as_number(operand);
-        let ty = self.resolved(&operand.ty);
+        let ty = self.inferred.resolved(&operand.ty);
         let fits = match (op, &ty) {
-            (_, Type::Poison) => return self.poison(span),
+            (_, Type::Poison) => return poison(span),
             ("!", Type::Bool) => true,
             ("~", Type::Bit(_) | Type::Signed(_)) => true,
             ("-" | "+", Type::Bit(_) | Type::Signed(_) | Type::Int) => true,
@@ -22,7 +23,7 @@ impl Checker {
         if !fits {
             let shown = self.show(&ty);
             self.error(span, format!("'{op}' is not defined for {shown}"));
-            return self.poison(span);
+            return poison(span);
         }
         let kind = match (&operand.kind, op) {
             (ExprKind::Bool(value), _) => ExprKind::Bool(!value),
@@ -38,7 +39,7 @@ impl Checker {
     /// Converts a serializable enum operand of arithmetic to its underlying number.
     pub(super) fn enum_as_number(&mut self, expr: Expr) -> Expr {
         if let Type::Named(id, _) = &expr.ty
-            && let DefKind::SerEnum(inner, _) = &self.def(*id).kind
+            && let DefKind::SerEnum(inner, _) = &self.program.def(*id).kind
         {
             let inner = inner.clone();
             return self.underlying_value(expr, inner);
@@ -60,7 +61,7 @@ impl Checker {
 
     pub(super) fn binary_checked(&mut self, op: &'static str, left: Expr, right: Expr, span: Span) -> Expr {
         if left.ty == Type::Poison || right.ty == Type::Poison {
-            return self.poison(span);
+            return poison(span);
         }
         match op {
             "&&" | "||" => self.logical(op, left, right, span),
@@ -74,11 +75,11 @@ impl Checker {
     fn mismatch(&mut self, op: &str, left: &Type, right: &Type, span: Span) -> Expr {
         let (left, right) = (self.show(left), self.show(right));
         self.error(span, format!("'{op}' is not defined for {left} and {right}"));
-        self.poison(span)
+        poison(span)
     }
 
     fn logical(&mut self, op: &'static str, left: Expr, right: Expr, span: Span) -> Expr {
-        if self.resolved(&left.ty) != Type::Bool || self.resolved(&right.ty) != Type::Bool {
+        if self.inferred.resolved(&left.ty) != Type::Bool || self.inferred.resolved(&right.ty) != Type::Bool {
             return self.mismatch(op, &left.ty, &right.ty, span);
         }
         let kind = match (left.bool(), op) {
@@ -90,8 +91,8 @@ impl Checker {
     }
 
     fn equality(&mut self, op: &'static str, left: Expr, right: Expr, span: Span) -> Expr {
-        let (lt, rt) = (self.resolved(&left.ty), self.resolved(&right.ty));
-        let serializable = |ty: &Type| matches!(ty, Type::Named(id, _) if matches!(self.def(*id).kind, DefKind::SerEnum(..)));
+        let (lt, rt) = (self.inferred.resolved(&left.ty), self.inferred.resolved(&right.ty));
+        let serializable = |ty: &Type| matches!(ty, Type::Named(id, _) if matches!(self.program.def(*id).kind, DefKind::SerEnum(..)));
         let (left, right) = match (serializable(&lt), serializable(&rt)) {
             (true, false) => (self.enum_as_number(left), right),
             (false, true) => (left, self.enum_as_number(right)),
@@ -99,7 +100,7 @@ impl Checker {
             _ => (left, right),
         };
         let literal = |ty: &Type| matches!(ty, Type::Int | Type::Tuple(_) | Type::Record(_) | Type::Invalid);
-        let (lt, rt) = (self.resolved(&left.ty), self.resolved(&right.ty));
+        let (lt, rt) = (self.inferred.resolved(&left.ty), self.inferred.resolved(&right.ty));
         let (left, right) = if literal(&lt) && !(lt == Type::Int && rt == Type::Int) {
             match self.convert(left, &rt) {
                 Ok(left) => (left, right),
@@ -114,11 +115,11 @@ impl Checker {
                 Err(_) => return self.mismatch(op, &lt, &rt, span),
             }
         };
-        let ty = self.resolved(&left.ty);
-        if !self.comparable(&ty) {
+        let ty = self.inferred.resolved(&left.ty);
+        if !self.program.comparable(&ty) {
             let shown = self.show(&ty);
             self.error(span, format!("values of type {shown} cannot be compared"));
-            return self.poison(span);
+            return poison(span);
         }
         let kind = match (&left.kind, &right.kind) {
             (ExprKind::Int(a), ExprKind::Int(b)) => ExprKind::Bool((a == b) == (op == "==")),
@@ -130,33 +131,9 @@ impl Checker {
         Expr { kind, ty: Type::Bool, span }
     }
 
-    fn comparable(&self, ty: &Type) -> bool {
-        match ty {
-            Type::Tuple(types) => types.iter().all(|ty| self.comparable(ty)),
-            Type::Stack(element, _) => self.comparable(element),
-            Type::Named(id, _) => match &self.def(*id).kind {
-                DefKind::Fields(..) => self
-                    .fields(ty)
-                    .is_some_and(|(_, fields)| fields.iter().all(|(_, ty)| self.comparable(ty))),
-                DefKind::Enum(_) | DefKind::SerEnum(..) => true,
-                DefKind::NewType(inner) => self.comparable(inner),
-                _ => false,
-            },
-            Type::Bool
-            | Type::Error
-            | Type::Int
-            | Type::Bit(_)
-            | Type::Signed(_)
-            | Type::Varbit(_)
-            | Type::Str => true,
-            Type::Poison | Type::Infer(_) | Type::Var(_) => matches!(ty, Type::Poison),
-            _ => false,
-        }
-    }
-
     fn shift(&mut self, op: &'static str, left: Expr, right: Expr, span: Span) -> Expr {
         let (left, right) = (self.enum_as_number(left), self.enum_as_number(right));
-        let (lt, rt) = (self.resolved(&left.ty), self.resolved(&right.ty));
+        let (lt, rt) = (self.inferred.resolved(&left.ty), self.inferred.resolved(&right.ty));
         let number = |ty: &Type| matches!(ty, Type::Int | Type::Bit(_) | Type::Signed(_));
         if !number(&lt) || !number(&rt) {
             return self.mismatch(op, &lt, &rt, span);
@@ -164,20 +141,20 @@ impl Checker {
         if matches!(rt, Type::Signed(_)) {
             self.error(right.span, "the distance of a shift must be unsigned").help =
                 Some("cast it to bit<W>".into());
-            return self.poison(span);
+            return poison(span);
         }
         if right.int().is_some_and(Signed::is_negative) {
             self.error(right.span, "the distance of a shift cannot be negative");
-            return self.poison(span);
+            return poison(span);
         }
         if lt == Type::Int && rt != Type::Int && right.int().is_none() {
             self.error(span, "the width of the left operand of this shift is unknown").help =
                 Some("give it a width, such as 8w1".into());
-            return self.poison(span);
+            return poison(span);
         }
         if rt == Type::Int && right.int().is_none() {
             self.error(right.span, "the distance must be known at compile time or have a width");
-            return self.poison(span);
+            return poison(span);
         }
         if let (Some(width), Some(by)) = (lt.width(), right.int())
             && *by >= width.into()
@@ -189,7 +166,7 @@ impl Checker {
 
     fn concatenation(&mut self, left: Expr, right: Expr, span: Span) -> Expr {
         let (left, right) = (self.enum_as_number(left), self.enum_as_number(right));
-        let (lt, rt) = (self.resolved(&left.ty), self.resolved(&right.ty));
+        let (lt, rt) = (self.inferred.resolved(&left.ty), self.inferred.resolved(&right.ty));
         if let (ExprKind::Str(a), ExprKind::Str(b)) = (&left.kind, &right.kind) {
             return Expr { kind: ExprKind::Str(format!("{a}{b}").into()), ty: Type::Str, span };
         }
@@ -197,13 +174,13 @@ impl Checker {
             if *ty == Type::Int {
                 self.error(operand.span, "an operand of '++' has no width").help =
                     Some("write it as 8w1".into());
-                return self.poison(span);
+                return poison(span);
             }
         }
         let (Some(a), Some(b)) = (lt.width(), rt.width()) else { return self.mismatch("++", &lt, &rt, span) };
         if a + b > MAX_WIDTH {
             self.error(span, format!("{} bits are too many: the limit is {MAX_WIDTH}", a + b));
-            return self.poison(span);
+            return poison(span);
         }
         let ty = if matches!(lt, Type::Bit(_)) { Type::Bit(a + b) } else { Type::Signed(a + b) };
         if let (Some(x), Some(y)) = (left.int(), right.int()) {
@@ -215,7 +192,7 @@ impl Checker {
 
     fn arithmetic(&mut self, op: &'static str, left: Expr, right: Expr, span: Span) -> Expr {
         let (left, right) = (self.enum_as_number(left), self.enum_as_number(right));
-        let (lt, rt) = (self.resolved(&left.ty), self.resolved(&right.ty));
+        let (lt, rt) = (self.inferred.resolved(&left.ty), self.inferred.resolved(&right.ty));
         let number = |ty: &Type| matches!(ty, Type::Int | Type::Bit(_) | Type::Signed(_));
         if !number(&lt) || !number(&rt) {
             return self.mismatch(op, &lt, &rt, span);
@@ -224,7 +201,7 @@ impl Checker {
         for operand in [&left, &right] {
             if division && operand.int().is_some_and(Signed::is_negative) {
                 self.error(operand.span, format!("'{op}' is not defined for negative numbers"));
-                return self.poison(span);
+                return poison(span);
             }
         }
         let (left, right, ty) = match (&lt, &rt) {
@@ -249,7 +226,7 @@ impl Checker {
             }
             if right.int().is_some_and(|value| value.bits() == 0) {
                 self.error(span, "division by zero");
-                return self.poison(span);
+                return poison(span);
             }
             let power = right.int().is_some_and(|value| value.magnitude().count_ones() == 1);
             let known = self.is_constant(&left) && self.is_constant(&right);
@@ -263,7 +240,7 @@ impl Checker {
                     ),
                 )
                 .help = Some("use a shift or a mask".into());
-                return self.poison(span);
+                return poison(span);
             }
         }
         if matches!(op, "<" | "<=" | ">" | ">=") {
@@ -285,7 +262,7 @@ impl Checker {
                 Ok(None) => {}
                 Err(reason) => {
                     self.error(span, reason);
-                    return self.poison(span);
+                    return poison(span);
                 }
             }
         }

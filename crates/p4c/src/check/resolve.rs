@@ -46,7 +46,7 @@ impl Checker {
         let found = self.value_ty(ty);
         let instance = match &found {
             Type::Named(id, _) => matches!(
-                self.def(*id).kind,
+                self.program.def(*id).kind,
                 DefKind::Block(..) | DefKind::BlockType(..) | DefKind::Package(_) | DefKind::Extern(_)
             ),
             _ => false,
@@ -98,7 +98,7 @@ impl Checker {
 
     fn stack(&mut self, element: &TypeExpr, size: &Expr) -> Type {
         let ty = self.ty(element);
-        let header = matches!(self.fields_kind(&ty), Some(FieldsKind::Header | FieldsKind::Union));
+        let header = matches!(self.program.fields_kind(&ty), Some(FieldsKind::Header | FieldsKind::Union));
         if !header && !matches!(ty, Type::Poison | Type::Var(_)) {
             let shown = self.show(&ty);
             self.error(element.span, format!("{shown} cannot be the element of a stack")).help =
@@ -159,15 +159,15 @@ impl Checker {
 
     /// Instantiates a generic type with type arguments.
     pub(super) fn specialize(&mut self, id: DefId, args: Vec<Type>, span: Span) -> Type {
-        let wanted = self.def(id).type_params.len();
+        let wanted = self.program.def(id).type_params.len();
         if wanted != args.len() {
-            let name = self.def(id).name.name.clone();
+            let name = self.program.def(id).name.name.clone();
             self.error(span, format!("'{name}' takes {wanted} type arguments, not {}", args.len()));
             return Type::Poison;
         }
         for arg in &args {
             if matches!(arg, Type::Named(other, _) if *other == id) {
-                let name = self.def(id).name.name.clone();
+                let name = self.program.def(id).name.name.clone();
                 self.error(span, format!("'{name}' cannot be a type argument of itself"));
                 return Type::Poison;
             }
@@ -183,11 +183,11 @@ impl Checker {
 
     /// Reports fields of a specialised struct, header or union that its kind does not allow.
     fn check_specialized(&mut self, ty: &Type, span: Span) {
-        let Some((kind, fields)) = self.fields(ty) else { return };
+        let Some((kind, fields)) = self.program.fields(ty) else { return };
         for (index, (name, field)) in fields.into_iter().enumerate() {
-            if !self.field_fits(kind, &field) {
+            if !self.program.field_fits(kind, &field) {
                 let place = match ty {
-                    Type::Named(id, _) => match &self.def(*id).kind {
+                    Type::Named(id, _) => match &self.program.def(*id).kind {
                         DefKind::Fields(_, fields) => fields.get(index).map(|field| field.name.span),
                         _ => None,
                     },
@@ -203,33 +203,6 @@ impl Checker {
         }
     }
 
-    /// True if a struct, header or union of this kind may have fields of type `ty`.
-    pub(super) fn field_fits(&self, kind: FieldsKind, ty: &Type) -> bool {
-        let named = |id: DefId| &self.def(id).kind;
-        match (kind, ty) {
-            (_, Type::Poison | Type::Var(_) | Type::Infer(_) | Type::DontCare) => true,
-            (FieldsKind::Union, ty) => self.is_header(ty),
-            (_, Type::Void | Type::Str | Type::Action | Type::Int | Type::MatchKind | Type::Set(_)) => false,
-            (FieldsKind::Header, Type::Bit(_) | Type::Signed(_) | Type::Varbit(_) | Type::Bool) => true,
-            (FieldsKind::Header, Type::Named(id, _)) => match named(*id) {
-                DefKind::SerEnum(..) => true,
-                DefKind::NewType(inner) => self.field_fits(kind, inner),
-                DefKind::Fields(FieldsKind::Struct, _) => self
-                    .fields(ty)
-                    .is_some_and(|(_, fields)| fields.iter().all(|(_, ty)| self.field_fits(kind, ty))),
-                _ => false,
-            },
-            (FieldsKind::Header, _) => false,
-            (FieldsKind::Struct, Type::Named(id, _)) => {
-                matches!(
-                    named(*id),
-                    DefKind::Fields(..) | DefKind::Enum(_) | DefKind::SerEnum(..) | DefKind::NewType(_)
-                )
-            }
-            (FieldsKind::Struct, _) => true,
-        }
-    }
-
     /// Resolves the type of a value; `void` is an error.
     pub(super) fn value_ty(&mut self, ty: &TypeExpr) -> Type {
         let found = self.ty(ty);
@@ -238,16 +211,5 @@ impl Checker {
             return Type::Poison;
         }
         found
-    }
-
-    /// The type with `type` definitions and serializable enums replaced by their underlying types.
-    pub(super) fn underlying(&self, ty: &Type) -> Type {
-        match ty {
-            Type::Named(id, _) => match &self.def(*id).kind {
-                DefKind::NewType(inner) | DefKind::SerEnum(inner, _) => self.underlying(inner),
-                _ => ty.clone(),
-            },
-            _ => ty.clone(),
-        }
     }
 }

@@ -1,5 +1,6 @@
 //! Statements.
 
+use super::definitions::poison;
 use super::{Checker, Place, Symbol};
 use crate::ast::{self, StmtKind};
 use crate::source::Span;
@@ -105,9 +106,12 @@ impl Checker {
         if !self.check_lvalue(&left) {
             return;
         }
-        let ty = self.resolved(&left.ty);
+        let ty = self.inferred.resolved(&left.ty);
         if let Type::Named(id, _) = &ty
-            && matches!(self.def(*id).kind, DefKind::Extern(_) | DefKind::Block(..) | DefKind::Package(_))
+            && matches!(
+                self.program.def(*id).kind,
+                DefKind::Extern(_) | DefKind::Block(..) | DefKind::Package(_)
+            )
         {
             self.error(span, "an instance cannot be assigned");
             return;
@@ -157,7 +161,7 @@ impl Checker {
             let error = self.error(after.span, "this case comes after 'default'");
             error.help = Some("write 'default' last".into());
         }
-        match self.resolved(&value.ty) {
+        match self.inferred.resolved(&value.ty) {
             Type::Poison => {
                 for body in cases.iter().filter_map(|case| case.body.as_ref()) {
                     self.block(body);
@@ -222,7 +226,10 @@ impl Checker {
         let fits = match ty {
             Type::Bool | Type::Bit(_) | Type::Signed(_) | Type::Error | Type::Int => true,
             Type::Named(id, _) => {
-                matches!(self.def(*id).kind, DefKind::Enum(_) | DefKind::SerEnum(..) | DefKind::NewType(_))
+                matches!(
+                    self.program.def(*id).kind,
+                    DefKind::Enum(_) | DefKind::SerEnum(..) | DefKind::NewType(_)
+                )
             }
             _ => false,
         };
@@ -275,8 +282,8 @@ impl Checker {
         output: &mut Vec<Stmt>,
     ) {
         let collection = self.expr(collection);
-        let element = match self.resolved(&collection.ty) {
-            Type::Set(element) => self.resolved(&element),
+        let element = match self.inferred.resolved(&collection.ty) {
+            Type::Set(element) => self.inferred.resolved(&element),
             Type::Stack(element, _) => (*element).clone(),
             Type::List(element) => (*element).clone(),
             Type::Tuple(types) if !types.is_empty() => types[0].clone(),
@@ -297,7 +304,7 @@ impl Checker {
                     let (from, to) = (self.show(&element), self.show(&ty));
                     self.error(collection.span, format!("the loop gives {from}, its variable is {to}"));
                 }
-                let id = self.add_decl(&decl.name, &decl.annotations, ty, DeclKind::Var);
+                let id = self.program.add_decl(&decl.name, &decl.annotations, ty, DeclKind::Var);
                 self.declare(&decl.name, Symbol::Decl(id));
                 id
             }
@@ -344,7 +351,7 @@ impl Checker {
         let fits = match &found {
             Type::Int | Type::Str | Type::MatchKind | Type::DontCare => false,
             Type::Named(id, _) => !matches!(
-                self.def(*id).kind,
+                self.program.def(*id).kind,
                 DefKind::Extern(_) | DefKind::Block(..) | DefKind::BlockType(..) | DefKind::Package(_)
             ),
             _ => true,
@@ -368,7 +375,7 @@ impl Checker {
             return None;
         }
         let found = if fits { found } else { Type::Poison };
-        let id = self.add_decl(&decl.name, &decl.annotations, found, DeclKind::Var);
+        let id = self.program.add_decl(&decl.name, &decl.annotations, found, DeclKind::Var);
         self.watch(id, "variable");
         self.declare(&decl.name, Symbol::Decl(id));
         Some(Stmt::Var(id, value))
@@ -379,7 +386,7 @@ impl Checker {
         let from = self.diagnostics.len();
         if let Type::Named(id, _) = &found
             && !matches!(
-                self.def(*id).kind,
+                self.program.def(*id).kind,
                 DefKind::Fields(..) | DefKind::Enum(_) | DefKind::SerEnum(..) | DefKind::NewType(_)
             )
         {
@@ -387,7 +394,7 @@ impl Checker {
             self.error(decl.name.span, format!("a constant cannot have the type {shown}")).help =
                 Some(format!("write {shown}(...) {};", decl.name.name));
         }
-        if self.fields_kind(&found) == Some(FieldsKind::Union) {
+        if self.program.fields_kind(&found) == Some(FieldsKind::Union) {
             self.error(decl.span, "a constant cannot be a header union");
         }
         // `const bool _ = static_assert(...)` declares no name.
@@ -399,10 +406,10 @@ impl Checker {
             value
         } else {
             self.error(value.span, "this is not known at compile time");
-            self.poison(value.span)
+            poison(value.span)
         };
         let ty = if value.ty == Type::Poison { Type::Poison } else { found };
-        let id = self.add_decl(&decl.name, &decl.annotations, ty, DeclKind::Const(Rc::new(value)));
+        let id = self.program.add_decl(&decl.name, &decl.annotations, ty, DeclKind::Const(Rc::new(value)));
         if !asserts {
             self.watch(id, "constant");
         }

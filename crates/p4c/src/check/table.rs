@@ -1,5 +1,6 @@
 //! Tables.
 
+use super::definitions::poison;
 use super::{Checker, Symbol};
 use crate::ast::{self, Direction, PropertyValue};
 use crate::source::Span;
@@ -75,7 +76,12 @@ impl Checker {
                 self.entries(&mut table, &decl.name, property, entries, properties);
             }
         }
-        let id = self.add_decl(&decl.name, &decl.annotations, Type::Poison, DeclKind::Table(Rc::new(table)));
+        let id = self.program.add_decl(
+            &decl.name,
+            &decl.annotations,
+            Type::Poison,
+            DeclKind::Table(Rc::new(table)),
+        );
         self.program.decls[id].ty = Type::Table(id);
         self.declare(&decl.name, Symbol::Decl(id));
         id
@@ -106,7 +112,7 @@ impl Checker {
     fn key(&mut self, value: &ast::Expr, kind: &ast::Ident, annotations: &ast::Annotations) -> Expr {
         self.check_annotations(annotations);
         let value = self.value(value);
-        let ty = self.resolved(&value.ty);
+        let ty = self.inferred.resolved(&value.ty);
         let complex = match &value.kind {
             ExprKind::Binary(op, ..) => *op != "&",
             ExprKind::Unary(..) | ExprKind::Cond(..) => true,
@@ -127,14 +133,17 @@ impl Checker {
             }
             Type::Int => value.int().is_some(),
             Type::Named(id, _) => {
-                matches!(self.def(*id).kind, DefKind::Enum(_) | DefKind::SerEnum(..) | DefKind::NewType(_))
+                matches!(
+                    self.program.def(*id).kind,
+                    DefKind::Enum(_) | DefKind::SerEnum(..) | DefKind::NewType(_)
+                )
             }
             _ => false,
         };
         if !fits || ty == Type::Int {
             let shown = self.show(&ty);
             self.error(value.span, format!("a key cannot have the type {shown}"));
-            return self.poison(value.span);
+            return poison(value.span);
         }
         value
     }
@@ -174,21 +183,10 @@ impl Checker {
         Some((found, args))
     }
 
-    fn action_signature(&self, decl: DeclId) -> Rc<crate::types::Signature> {
-        match &self.program.decls[decl].kind {
-            DeclKind::Action(signature, _) => signature.clone(),
-            _ => Rc::new(crate::types::Signature {
-                type_params: Vec::new(),
-                params: Vec::new(),
-                result: Type::Void,
-            }),
-        }
-    }
-
     fn action_ref(&mut self, action: &ast::Expr, annotations: &ast::Annotations) -> Option<ActionRef> {
         self.check_annotations(annotations);
         let (decl, args) = self.named_action(action)?;
-        let signature = self.action_signature(decl);
+        let signature = self.program.action_signature(decl);
         let directed = signature.params.iter().filter(|param| param.direction != Direction::None).count();
         let given = args.map_or(0, <[ast::Arg]>::len);
         if given != directed {
@@ -254,7 +252,7 @@ impl Checker {
                 Some("add it to 'actions'".into());
             return None;
         };
-        let signature = self.action_signature(decl);
+        let signature = self.program.action_signature(decl);
         let directed = signature.params.iter().filter(|param| param.direction != Direction::None).count();
         let mut args = args.unwrap_or(&[]).iter().collect::<Vec<_>>();
         if args.iter().all(|arg| arg.name.is_some()) {
@@ -294,7 +292,7 @@ impl Checker {
             let value = match args.get(position) {
                 Some(arg) => match &arg.value {
                     Some(value) => self.typed(value, &param.ty),
-                    None => self.poison(arg.span),
+                    None => poison(arg.span),
                 },
                 None => match &param.default {
                     Some(default) => default.clone(),
@@ -410,7 +408,7 @@ impl Checker {
             }
         });
         let delta = delta.unwrap_or_else(|| BigInt::from(1));
-        let types = table.key.iter().map(|(key, ..)| self.resolved(&key.ty)).collect::<Vec<_>>();
+        let types = table.key.iter().map(|(key, ..)| self.inferred.resolved(&key.ty)).collect::<Vec<_>>();
         let mut priority: Option<BigInt> = None;
         let count = entries.len();
         for entry in entries {

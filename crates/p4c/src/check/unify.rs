@@ -4,17 +4,21 @@ use super::Checker;
 use crate::types::*;
 use std::rc::Rc;
 
-impl Checker {
+/// Types of expressions that unification has found, by type variable.
+#[derive(Default)]
+pub(super) struct Inferred(Vec<Option<Type>>);
+
+impl Inferred {
     pub(super) fn fresh(&mut self) -> Type {
-        self.inferred.push(None);
-        Type::Infer(self.inferred.len() - 1)
+        self.0.push(None);
+        Type::Infer(self.0.len() - 1)
     }
 
     /// The type with inferred type variables substituted.
     pub(super) fn resolved(&self, ty: &Type) -> Type {
         let all = |list: &Rc<[Type]>| list.iter().map(|ty| self.resolved(ty)).collect::<Rc<[Type]>>();
         match ty {
-            Type::Infer(index) => match &self.inferred[*index] {
+            Type::Infer(index) => match &self.0[*index] {
                 Some(found) => self.resolved(found),
                 None => ty.clone(),
             },
@@ -30,7 +34,7 @@ impl Checker {
         }
     }
 
-    fn occurs(&self, index: usize, ty: &Type) -> bool {
+    pub(super) fn occurs(&self, index: usize, ty: &Type) -> bool {
         match ty {
             Type::Infer(other) => *other == index,
             Type::Stack(element, _) | Type::Set(element) | Type::List(element) => self.occurs(index, element),
@@ -39,18 +43,22 @@ impl Checker {
             _ => false,
         }
     }
+}
 
+impl Checker {
     /// Unifies two types; returns false if they differ.
     pub(super) fn unify(&mut self, a: &Type, b: &Type) -> bool {
-        let (a, b) = (self.resolved(a), self.resolved(b));
+        let (a, b) = (self.inferred.resolved(a), self.inferred.resolved(b));
         match (&a, &b) {
             (Type::Poison | Type::DontCare, _) | (_, Type::Poison | Type::DontCare) => true,
             (Type::Infer(x), Type::Infer(y)) if x == y => true,
             (Type::Infer(index), other) | (other, Type::Infer(index)) => {
-                if self.occurs(*index, other) || matches!(other, Type::Void | Type::Action | Type::Function) {
+                if self.inferred.occurs(*index, other)
+                    || matches!(other, Type::Void | Type::Action | Type::Function)
+                {
                     return false;
                 }
-                self.inferred[*index] = Some(other.clone());
+                self.inferred.0[*index] = Some(other.clone());
                 true
             }
             (Type::Stack(x, n), Type::Stack(y, m)) => n == m && self.unify(x, y),
@@ -67,9 +75,9 @@ impl Checker {
             }
             (Type::Named(d, _), Type::Named(e, _)) => {
                 let block = |def: &Def| matches!(def.kind, DefKind::Block(..));
-                if block(self.def(*d)) && !block(self.def(*e)) {
+                if block(self.program.def(*d)) && !block(self.program.def(*e)) {
                     self.unify_block(&a, &b)
-                } else if block(self.def(*e)) && !block(self.def(*d)) {
+                } else if block(self.program.def(*e)) && !block(self.program.def(*d)) {
                     self.unify_block(&b, &a)
                 } else {
                     false
@@ -82,7 +90,7 @@ impl Checker {
     /// Unifies a control or parser with a control or parser type: same kind, same parameters.
     fn unify_block(&mut self, block: &Type, wanted: &Type) -> bool {
         let (Some((parser, have)), Some((wants_parser, want))) =
-            (self.block_signature(block), self.block_signature(wanted))
+            (self.program.block_signature(block), self.program.block_signature(wanted))
         else {
             return false;
         };
@@ -94,26 +102,5 @@ impl Checker {
                 .iter()
                 .zip(&want)
                 .all(|(have, want)| have.direction == want.direction && self.unify(&have.ty, &want.ty))
-    }
-
-    /// Kind and parameters of a control, a parser, or the type of either.
-    pub(super) fn block_signature(&self, ty: &Type) -> Option<(bool, Vec<ParamDef>)> {
-        let Type::Named(id, args) = ty else { return None };
-        let def = self.def(*id);
-        let (parser, signature) = match &def.kind {
-            DefKind::Block(parser, signature, _) | DefKind::BlockType(parser, signature) => {
-                (*parser, signature)
-            }
-            _ => return None,
-        };
-        let bound = |param: DefId| {
-            let index = def.type_params.iter().position(|other| *other == param)?;
-            args.get(index).cloned()
-        };
-        let params = signature
-            .params
-            .iter()
-            .map(|param| ParamDef { ty: param.ty.substitute(&bound), ..param.clone() });
-        Some((parser, params.collect()))
     }
 }
