@@ -1,58 +1,69 @@
-//! `--tdf auto`: the time dilation factor follows the machine. It is raised when the time that is given falls short, and lowered
-//! when there is slack.
+//! `--tdf auto`: adaptation of the time dilation factor to the load of the machine. The factor is raised
+//! when the machine runs short of processor time, and lowered when there is slack.
 //!
-//! Time falls short when a P4 switch or a line has hardly a moment without work, or all of them together leave hardly a moment of all
-//! processors (hosts' programs do not count: they may take every processor at every factor); when lines hand frames out later than does no harm, in
-//! the mean or too many of them; or when a node waited for a processor that it would have had on a
-//! machine of its own. The first is what keeps the rates of an experiment whose flows adapt to what they get: as TCP does, which slows
-//! down before anything is late. The others say themselves how much is missing, whatever the reason: load of the experiment, or of
-//! somebody else. Slack is the absence of all with a margin; then the factor is lowered. A flow asks for more only round trip by round
-//! trip, so slack has to last for some time of the experiment, in which the machine's is short at high factors. Below the last factor that
-//! was too low each step waits for a while, which doubles each time that it was one too many, and halves each time that it was not:
-//! programs that a short time has held back, such as TCP after a loss, need some until they ask for what they can have. Without frames
-//! the factor is lowered slowly: most networks that are idle have not begun yet.
+//! The machine is short when one of these holds:
+//!
+//! - A P4 switch or a line is busy almost all of the time, or all of them together use almost all
+//!   processors. (Programs of hosts do not count: they may use every processor at every factor.) This
+//!   criterion preserves the rates of experiments whose flows adapt to the available capacity: TCP slows
+//!   down before any frame is late.
+//! - Lines deliver frames later than is harmless, in the mean or for too large a share of them.
+//! - A node waited for a processor that it would have had on a machine of its own.
+//!
+//! The latter two quantify the shortage, whether the experiment or another user of the machine causes the
+//! load.
+//!
+//! Slack is the absence of all three, with a margin. A flow increases its demand by one round trip at a
+//! time, so slack must last for some time of the experiment, of which little passes per window at high
+//! factors. Below the last factor that was too low, each step down waits for some windows; their number
+//! doubles when the step was too low and halves when it was not, because programs that a shortage has
+//! slowed, such as TCP after a loss, take time to demand their share again. Without frames the factor is
+//! lowered slowly: most idle networks have not started yet.
 
 use belljar_base::SimDuration;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Frames without which a window says nothing of lateness.
+/// Least number of frames in a window for its lateness to count.
 const FEW: u64 = 20;
-/// The highest factor, in thousandths.
+/// Highest factor, in thousandths.
 const MOST: u64 = 500_000;
-/// Shares of its time for which a node may be short of a processor: above the first the factor is raised, below the second lowered.
+/// Shares of its time for which a node may lack a processor: above the first the factor is raised, below
+/// the second it may be lowered.
 const SHORT: f64 = 0.10;
 const HARDLY_SHORT: f64 = 0.04;
-/// The share of frames that may be later than does no harm: half of what makes a run doubtful.
+/// Share of frames that may be later than is harmless: half of the share that makes a run doubtful.
 const HARMED: f64 = 0.005;
-/// The share of the lateness that does no harm below which there is slack.
+/// Fraction of the harmless lateness below which there is slack.
 const MARGIN: f64 = 0.5;
-/// The share of its time for which a switch or a line has work: above the first the factor is raised to where the third is expected,
-/// below the second it may be lowered.
+/// Busy shares of a switch or a line: above the first the factor is raised so as to reach the third, below
+/// the second it may be lowered.
 const BUSY: f64 = 0.85;
 const HARDLY_BUSY: f64 = 0.5;
 const WELL_BUSY: f64 = 0.7;
-/// Bounds of a step upwards, and of one downwards: the first if there is hardly anything to do.
+/// Bounds of the ratio of a step up, and of a step down; a step down has its first bound when hardly
+/// anything is busy.
 const STEP_UP: (f64, f64) = (1.25, 2.0);
 const STEP_DOWN: (f64, f64) = (0.5, 0.8);
-/// Windows with slack before a step downwards, and if there are no frames.
+/// Windows with slack before a step down, with frames and without.
 const PATIENCE: u32 = 4;
 const IDLE_PATIENCE: u32 = 20;
-/// The time of the experiment for which there is slack before a step downwards: at least so long, and so many round trips of the longest way.
+/// Experiment time with slack before a step down: at least this duration, and this number of longest round
+/// trips.
 const SLACK: SimDuration = SimDuration::from_millis(100);
 const SLACK_TRIPS: u64 = 2;
-/// Windows one after another in which frames are late, or a node is short of a processor, before that alone raises the factor: a stolen
-/// moment of the machine does not.
+/// Consecutive windows with late frames, or with a node short of a processor, before that criterion alone
+/// raises the factor; a single disturbance of the machine does not.
 const LATE_PATIENCE: u32 = 2;
-/// Windows that say nothing after the machine stood still, and the least number of windows between two such times: a machine that is always
-/// like that is short.
+/// Windows that are ignored after the machine stalled, and the least number of windows between two such
+/// stalls: a machine that stalls more often is short.
 const HELD: u32 = 2;
 const HELD_APART: u32 = 20;
-/// The weight of the last window among those before.
+/// Weight of the latest window in the moving average.
 const WEIGHT: f64 = 0.4;
-/// Windows before a step downwards to where the factor was too low: at first, and at most.
+/// Windows before a step down to a factor that was too low: initially, and at most.
 const MEMORY: (u32, u32) = (40, 1_000);
 
-/// A number of frames, the sum of their lateness, and how many were later than does no harm.
+/// Number of frames, sum of their lateness in nanoseconds, and number of frames later than is harmless.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Late {
     frames: u64,
@@ -61,32 +72,33 @@ pub struct Late {
 }
 
 impl Late {
-    /// Counts a frame, where a lateness up to `harmless` does no harm.
+    /// Counts a frame; a lateness up to `harmless` is harmless.
     pub fn add(&mut self, late: SimDuration, harmless: SimDuration) {
         self.frames += 1;
         self.ns = self.ns.saturating_add(late.as_nanos());
         self.harmed += u64::from(late > harmless);
     }
 
-    /// Both together.
+    /// Sum of both counts.
     pub fn with(self, other: Late) -> Late {
         let Late { frames, ns, harmed } = other;
         Late { frames: self.frames + frames, ns: self.ns.saturating_add(ns), harmed: self.harmed + harmed }
     }
 
-    /// Frames that are late by `mean` nanoseconds in the mean, `harmed` of them by too much.
+    /// Counts of frames that are late by `mean` nanoseconds in the mean, `harmed` of them by more than is
+    /// harmless.
     #[cfg(test)]
     pub fn of(frames: u64, mean: f64, harmed: u64) -> Late {
         Late { frames, ns: (frames as f64 * mean) as u64, harmed }
     }
 
-    /// The mean lateness in nanoseconds.
+    /// Mean lateness in nanoseconds.
     fn mean(self) -> f64 {
         self.ns as f64 / self.frames.max(1) as f64
     }
 }
 
-/// Lateness of all lines since it was last looked at.
+/// Lateness of all lines since the last [`take`](Pressure::take).
 #[derive(Debug, Default)]
 pub struct Pressure {
     late_ns: AtomicU64,
@@ -95,7 +107,7 @@ pub struct Pressure {
 }
 
 impl Pressure {
-    /// Counts what a line's counts have grown by since `seen`.
+    /// Adds the growth of a line's counts since `seen`, which is updated.
     pub fn grow(&self, seen: &mut Late, now: Late) {
         if now.frames > seen.frames {
             self.frames.fetch_add(now.frames - seen.frames, Relaxed);
@@ -105,7 +117,7 @@ impl Pressure {
         }
     }
 
-    /// The frames since the last call.
+    /// Takes the counts since the last call.
     pub fn take(&self) -> Late {
         let taken = |count: &AtomicU64| count.swap(0, Relaxed);
         Late { frames: taken(&self.frames), ns: taken(&self.late_ns), harmed: taken(&self.harmed) }
@@ -117,46 +129,48 @@ impl Pressure {
 pub struct Window {
     /// Frames and their lateness.
     pub late: Late,
-    /// The greatest share of its time for which a node was short of a processor.
+    /// Largest share of its time for which a node lacked a processor.
     pub short: f64,
-    /// The greatest share of its time for which a switch or a line had work, or of all processors' that these took.
+    /// Busy share: the largest of any switch or line, or their joint share of all processors, whichever is
+    /// greater.
     pub busy: f64,
-    /// The experiment's time that has passed.
+    /// Experiment time that has passed.
     pub passed: SimDuration,
-    /// The window was much longer than it was to be: nobody was given a processor.
+    /// True if the window was much longer than planned: the machine gave this process no processor.
     pub is_held: bool,
 }
 
-/// The decisions of a run. *After each window* call [`decide`](Adapter::decide).
+/// Adapter of the factor of a run. *After each window* call [`decide`](Adapter::decide).
 #[derive(Debug)]
 pub struct Adapter {
     tdf_milli: u64,
-    /// Mean lateness that does no harm, in nanoseconds.
+    /// Harmless mean lateness, in nanoseconds.
     limit: f64,
-    /// Windows with slack one after another, and the experiment's time in them.
+    /// Consecutive windows with slack, and the experiment time in them.
     slack: u32,
     slack_time: SimDuration,
-    /// Slack of less time is none.
+    /// Shortest slack that counts.
     least_slack: SimDuration,
-    /// Windows with late frames one after another, and such with a node that was short of a processor.
+    /// Consecutive windows with late frames, and with a node short of a processor.
     late: u32,
     short: u32,
-    /// Windows since the machine stood still.
+    /// Windows since the machine last stalled.
     calm: u32,
-    /// The share that a switch or a line had work for, over the last windows.
+    /// Moving average of the busy share.
     busy: f64,
-    /// The last factor that was too low.
+    /// Last factor that was too low, in thousandths.
     too_low: u64,
-    /// Windows until a factor down there may be tried.
+    /// Windows until a factor near or below `too_low` may be tried.
     wait: u32,
-    /// Windows that the next step down there waits for.
+    /// Windows that the next such trial waits for.
     memory: u32,
-    /// The last step was one down there.
+    /// True if the last step down was such a trial.
     tried: bool,
 }
 
 impl Adapter {
-    /// Decisions from a factor on; `limit` is the mean lateness that does no harm, in nanoseconds, and `trip` the longest round trip.
+    /// Returns an adapter that starts with a factor; `limit` is the harmless mean lateness in nanoseconds,
+    /// `trip` the longest round trip.
     pub fn new(tdf_milli: u64, limit: f64, trip: SimDuration) -> Adapter {
         Adapter {
             tdf_milli,
@@ -175,12 +189,12 @@ impl Adapter {
         }
     }
 
-    /// The highest factor that is hardly more than one that was too low.
+    /// Highest factor that counts as near the one that was too low.
     fn low(&self) -> u64 {
         (self.too_low as f64 * STEP_UP.0) as u64
     }
 
-    /// The new factor, in thousandths, if it is to change.
+    /// Evaluates a window; returns the new factor in thousandths if it changes.
     pub fn decide(&mut self, window: Window) -> Option<u64> {
         let Window { late, short, busy, passed, is_held } = window;
         let frames = late.frames;
@@ -190,12 +204,12 @@ impl Adapter {
             return None;
         }
         self.wait = self.wait.saturating_sub(1);
-        // A share that is four times too great asks for twice the factor.
+        // Doubling the factor quarters the share of such frames.
         let share = late.harmed as f64 / frames.max(1) as f64 / HARMED;
         let late = if frames >= FEW { (late.mean() / self.limit).max(share.sqrt()) } else { 0.0 };
         self.late = if late > 1.0 { self.late + 1 } else { 0 };
         self.short = if short > SHORT { self.short + 1 } else { 0 };
-        // The kernel counts a wait when it ends: it may have begun before the window, and be longer.
+        // The kernel accounts a wait when it ends: it may have begun before the window, and exceed it.
         let busy = busy.min(1.0);
         self.busy = self.busy.mul_add(1.0 - WEIGHT, busy * WEIGHT);
         let (is_late, is_short) = (self.late >= LATE_PATIENCE, self.short >= LATE_PATIENCE);
@@ -226,7 +240,7 @@ impl Adapter {
                     return None;
                 }
                 if std::mem::replace(&mut self.tried, true) {
-                    // This one is enough now: the load has fallen, and the next may come sooner.
+                    // The last trial sufficed: the load has fallen, and the next trial may come sooner.
                     self.too_low = (new as f64 / STEP_UP.0) as u64;
                     self.memory = (self.memory / 2).clamp(PATIENCE, MEMORY.0);
                 }
@@ -251,12 +265,12 @@ mod tests {
         Adapter::new(tdf_milli, limit, SimDuration::ZERO)
     }
 
-    /// The experiment's time in a window of the machine's.
+    /// Experiment time of a window of 100 ms.
     fn passed(tdf_milli: u64) -> SimDuration {
         SimDuration::from_nanos(100_000_000_000 / tdf_milli)
     }
 
-    /// A machine that is just enough at a factor of `need`.
+    /// Window of a machine that just suffices at a factor of `need`.
     fn window(tdf_milli: u64, need: f64) -> Window {
         let load = need * 1e3 / tdf_milli as f64;
         let late = if load > 1.0 { 1e6 * load } else { 2e4 * load };
@@ -326,7 +340,7 @@ mod tests {
 
     #[test]
     fn too_many_late_frames_raise_it_though_the_mean_is_small() {
-        // Frames are late by 10 us, and some by a moment of the machine in which others have the processors.
+        // Frames are late by 10 us, and some by a period in which other processes have the processors.
         let mut adapter = starting_at(1_000, 2.5e5);
         let mut step = || {
             let harmed = 30_000 / (adapter.tdf_milli * adapter.tdf_milli / 1_000_000);
@@ -340,7 +354,8 @@ mod tests {
 
     #[test]
     fn a_switch_without_a_moment_to_spare_raises_it_though_nothing_is_late() {
-        // Flows that take what they get: nothing is ever late, and a switch has as much to do as the factor lets it.
+        // Flows that use the available capacity: no frame is late, and the switch is as busy as the factor
+        // permits.
         let mut adapter = starting_at(8_000, 1e5);
         let mut step = |need: f64| {
             let busy = (need * 1e3 / adapter.tdf_milli as f64).min(1.0);
@@ -392,7 +407,7 @@ mod tests {
         for short in [0.9, 0.0, 0.7, 0.0] {
             assert_eq!(adapter.decide(Window { short, ..window(1e3, 1_000, 0.6) }), None);
         }
-        // A machine that stood still for a while says nothing, and one that does so all the time is short.
+        // A single stall of the machine is ignored; frequent stalls count as shortage.
         let held = Window { short: 0.9, is_held: true, ..window(1e7, 1_000, 1.0) };
         assert_eq!([held, Window { is_held: false, ..held }].map(|window| adapter.decide(window)), [None; 2]);
         let mut always = starting_at(8_000, 1e5);

@@ -1,5 +1,5 @@
-//! Router advertisements (RFC 4861) of routers whose interfaces are to announce themselves: Linux leaves them to a program,
-//! and here this process is it.
+//! Router advertisements (RFC 4861) of routers with `advertise` interfaces. On Linux a daemon such as radvd
+//! sends them; here this process does.
 
 use crate::clock::ExperimentClock;
 use crate::error::Result;
@@ -12,21 +12,21 @@ use std::net::Ipv6Addr;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
-/// The time between two advertisements, in naps: the least that RFC 4861 allows is 3 s.
+/// Interval between advertisements, in naps of [`NAP`]: 3 s, the minimum of RFC 4861.
 const INTERVAL: u64 = 150;
 const NAP: Duration = Duration::from_millis(20);
-/// Seconds for which a router is believed to be there, and addresses of a network are valid and preferred.
+/// Router lifetime, and valid and preferred lifetimes of prefixes, in seconds.
 const ROUTER_LIFETIME: u16 = 1_800;
 const VALID: u32 = 2_592_000;
 const PREFERRED: u32 = 604_800;
 const ALL_NODES: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1);
 const ICMPV6: u8 = 58;
 
-/// The interfaces that announce themselves, each with its advertisement.
+/// Sender of router advertisements: advertising interfaces, each with its frame.
 pub struct Advertiser(Vec<(PacketRing, Vec<u8>)>);
 
 impl Advertiser {
-    /// Those of the experiment's routers.
+    /// Opens the advertising interfaces of the experiment's routers.
     pub fn open(experiment: &Experiment, nodes: &[Node]) -> Result<Advertiser> {
         let mut all = Vec::new();
         for (device, node) in experiment.topology.devices.iter().zip(&nodes[experiment.hosts.len()..]) {
@@ -42,12 +42,13 @@ impl Advertiser {
         Ok(Advertiser(all))
     }
 
-    /// True if nothing is announced.
+    /// True if no interface advertises.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Announces until `stop` is set; in the beginning a few times quickly, as routers do that come up.
+    /// Sends advertisements until `stop` is set, with additional ones shortly after the start, as a router
+    /// does whose interface becomes an advertising one.
     pub fn run(mut self, clock: &ExperimentClock, stop: &AtomicBool) {
         let mut naps = 0;
         while !stop.load(Relaxed) {
@@ -55,7 +56,7 @@ impl Advertiser {
             let is_due = |nap: u64| nap.is_multiple_of(INTERVAL) || matches!(nap, 25 | 50);
             if (naps..=passed).any(is_due) {
                 for (port, frame) in &mut self.0 {
-                    // An interface that is down has nobody to tell.
+                    // Sending on an interface that is down fails, without consequence.
                     let _ = port.send(frame).and_then(|_| port.flush());
                 }
             }
@@ -68,13 +69,13 @@ impl Advertiser {
     }
 }
 
-/// The link-local address that follows from a hardware address (RFC 4291, appendix A).
+/// Link-local address derived from a hardware address (RFC 4291, appendix A).
 fn link_local(mac: [u8; 6]) -> Ipv6Addr {
     let [a, b, c, d, e, f] = mac;
     Ipv6Addr::from([0xfe, 0x80, 0, 0, 0, 0, 0, 0, a ^ 2, b, c, 0xff, 0xfe, d, e, f])
 }
 
-/// The frame of an advertisement.
+/// Ethernet frame of a router advertisement.
 fn advertisement(interface: &Interface, mac: [u8; 6], mtu: usize) -> Vec<u8> {
     let mut body = vec![134, 0, 0, 0, 64, 0];
     body.extend(ROUTER_LIFETIME.to_be_bytes());
@@ -85,7 +86,7 @@ fn advertisement(interface: &Interface, mac: [u8; 6], mtu: usize) -> Vec<u8> {
     body.extend((mtu as u32).to_be_bytes());
     for own in &interface.addresses6 {
         let prefix = own.network();
-        // On the link, and good for making addresses where it has the length for it.
+        // On-link flag; the autonomous flag as well if the prefix length permits SLAAC.
         let flags = if prefix.bits() == 64 { 0xc0 } else { 0x80 };
         body.extend([3, 4, prefix.bits(), flags]);
         body.extend(VALID.to_be_bytes());

@@ -1,5 +1,5 @@
-//! Captures of an emulation: a packet socket on each interface that is to be captured, and one thread that writes all of
-//! them into the files that a simulation writes.
+//! Captures of an emulation: a packet socket on each captured interface, and one thread that writes all of
+//! them to the same pcap files as a simulation does.
 
 use crate::clock::ExperimentClock;
 use crate::error::{Error, Result};
@@ -15,19 +15,19 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-/// Packets taken in one go from an interface.
+/// Maximum number of packets taken from an interface at a time.
 const BATCH: usize = 256;
 
-/// A captured interface.
+/// Captured interface.
 struct Captured {
     port: PacketRing,
     file: Arc<Growing>,
     keep: usize,
     filter: Option<Filter>,
-    /// True if Ethernet frames are written, not IP packets.
+    /// True if the file holds Ethernet frames instead of IP packets.
     ethernet: bool,
     path: PathBuf,
-    /// The node's place among all.
+    /// Index of the node.
     node: usize,
 }
 
@@ -38,7 +38,7 @@ pub struct Captures {
 }
 
 impl Captures {
-    /// Opens what the experiment asks for.
+    /// Opens the captures that the experiment asks for.
     pub fn open(experiment: &Experiment, folder: &ResultsFolder, nodes: &[Node]) -> Result<Captures> {
         let mut captures = Captures { interfaces: Vec::new(), writer: Writer::new(false) };
         for (host, node) in experiment.hosts.iter().zip(nodes).filter(|(host, _)| host.options.pcap_enabled) {
@@ -60,7 +60,7 @@ impl Captures {
         if experiment.topology.pcap_enabled {
             let topology = &experiment.topology;
             let devices = topology.devices.iter().zip(&nodes[experiment.hosts.len()..]);
-            // The other end of a gateway's link sees the same.
+            // A capture at a gateway would equal that of the link's other end.
             for (device, node) in devices.filter(|(d, _)| !matches!(d.kind, DeviceKind::Gateway(_))) {
                 let place = Path::new(device.kind.noun().1).join(&device.name);
                 for interface in &device.interfaces {
@@ -84,7 +84,7 @@ impl Captures {
     ) -> Result<()> {
         let Some(text) = filter.of(name) else { return Ok(()) };
         let parsed = Filter::parse(text, &|name| experiment.addresses_of(name)).map_err(Error::new)?;
-        // A packet over `lo` is seen once as it comes in.
+        // A packet over `lo` is captured once, on reception.
         let options = PacketOptions {
             outgoing: name != "lo",
             promiscuous: false,
@@ -94,7 +94,7 @@ impl Captures {
         };
         let port = Namespace::Fd(node.fd()).run(|| PacketRing::open(name, &options));
         let port = match port {
-            // A port that the spanning tree leaves out.
+            // The spanning tree has disabled the port.
             Err(belljar_packetio::Error::Down { .. }) => return Ok(()),
             other => other?,
         };
@@ -105,13 +105,14 @@ impl Captures {
         Ok(())
     }
 
-    /// True if nothing is captured.
+    /// True if no interface is captured.
     pub fn is_empty(&self) -> bool {
         self.interfaces.is_empty()
     }
 
-    /// Writes packets until `stop` is set, and those that wait then. Times are those of the experiment, by the clocks of the nodes;
-    /// the files' clock starts with the second in which it began. Returns the number of packets that were missed.
+    /// Writes packets until `stop` is set, and then those still queued. Time stamps are experiment times by
+    /// the clocks of the nodes; the epoch of a file is the second in which the experiment began. Returns
+    /// the number of packets that were missed.
     pub fn run(self, clocks: &[ExperimentClock], stop: &AtomicBool) -> Result<u64> {
         let mut open: Vec<(Captured, CaptureWriter)> = Vec::new();
         for captured in self.interfaces {

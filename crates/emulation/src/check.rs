@@ -1,5 +1,5 @@
-//! Limits of emulations: refused before anything is started, or, where it makes no difference to
-//! what is asked of the network, said.
+//! Limitations of emulations: unsupported parts of an experiment are refused before anything is started;
+//! differences that do not affect the network are reported.
 
 use crate::error::{Error, Result};
 use belljar_base::SimTime;
@@ -7,11 +7,11 @@ use belljar_config::topology::DeviceKind;
 use belljar_config::{Action, Experiment, StraceMode};
 use belljar_plan::{DeviceChange, HostChange, Schedule};
 
-/// The longest name of an interface.
+/// Maximum length of an interface name.
 const LONGEST_NAME: usize = 15;
 
-/// The parts of an experiment that an emulation cannot do and does not leave out, one sentence each with its remedy.
-/// `all_users`: the machine's users exist in the emulation.
+/// Reports the parts of an experiment that an emulation does not support, one sentence each with its
+/// remedy. `all_users`: the machine's users exist in the emulation.
 pub fn refusals(experiment: &Experiment, schedule: &Schedule, all_users: bool) -> Vec<String> {
     let mut refused = Vec::new();
     for (host, changes) in experiment.hosts.iter().zip(&schedule.hosts) {
@@ -96,7 +96,7 @@ fn too_long(node: &str, interface: &str) -> String {
     )
 }
 
-/// Refuses gateways of hosts whose time is dilated.
+/// Refuses gateways if time is dilated.
 pub fn dilated_gateways(experiment: &Experiment, dilated: bool) -> Result<()> {
     let mut devices = experiment.topology.devices.iter();
     match devices.find(|device| dilated && matches!(device.kind, DeviceKind::Gateway(_))) {
@@ -108,8 +108,8 @@ pub fn dilated_gateways(experiment: &Experiment, dilated: bool) -> Result<()> {
     }
 }
 
-/// Differences from a simulation of the experiment, one phrase each.
-/// `tdf` is the time dilation factor, if there is one, and `is_auto` says that it is only the first.
+/// Reports differences from a simulation of the experiment, one phrase each. `tdf` is the time dilation
+/// factor, if any; `is_auto` is true if it is only the initial factor.
 pub fn differences(experiment: &Experiment, tdf: Option<f64>, is_auto: bool) -> Vec<String> {
     let mut all = vec![
         match (tdf, is_auto) {

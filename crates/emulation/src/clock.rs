@@ -1,4 +1,4 @@
-//! The clock of an emulation: this machine's, from the moment at which the experiment begins, or a slower one.
+//! Clock of an emulation: the machine's clock since the beginning of the experiment, or a dilated one.
 
 use crate::Clock;
 use belljar_base::{SimDuration, SimTime};
@@ -9,20 +9,21 @@ use std::collections::VecDeque;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
-/// Pieces of a clock that are kept: what waits in a queue of the kernel is stamped by an older one.
+/// Number of pieces of a clock that are kept: packets queued in the kernel carry time stamps of earlier
+/// pieces.
 const KEPT: usize = 256;
 
-/// Nanoseconds of `CLOCK_MONOTONIC`.
+/// Reads `CLOCK_MONOTONIC`, in nanoseconds.
 pub fn monotonic_ns() -> u64 {
     nanos(clock_gettime(ClockId::Monotonic))
 }
 
-/// Nanoseconds since 1970.
+/// Reads the wall clock, in nanoseconds since 1970.
 pub fn wall_ns() -> u64 {
     nanos(clock_gettime(ClockId::Realtime))
 }
 
-/// Nanoseconds since the machine started.
+/// Reads `CLOCK_BOOTTIME`: nanoseconds since the machine booted.
 pub fn boot_ns() -> u64 {
     nanos(clock_gettime(ClockId::Boottime))
 }
@@ -31,19 +32,20 @@ fn nanos(time: Timespec) -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-/// Time since the beginning of an experiment, which may lie ahead: until then it is zero. All copies are one clock.
+/// Clock of the time since the beginning of an experiment; it shows zero before the beginning. Clones share
+/// their pieces.
 #[derive(Clone, Debug)]
 pub struct ExperimentClock {
-    /// The pieces, the present one last; never empty.
+    /// Pieces of constant rate, the current one last; never empty.
     pieces: Arc<RwLock<VecDeque<Pace>>>,
-    /// The virtual time at which the experiment begins.
+    /// Virtual time at which the experiment begins.
     begin: u64,
-    /// Wall-clock time less `CLOCK_MONOTONIC`: of the machine, and of the hosts as well.
+    /// Difference of wall-clock time and `CLOCK_MONOTONIC`, for the machine and the hosts.
     wall: u64,
 }
 
 impl ExperimentClock {
-    /// A clock that goes as the machine's, or `tdf_milli` thousandths as slowly.
+    /// Creates a clock at the machine's rate, or slower by the factor `tdf_milli` / 1000.
     pub fn new(tdf_milli: Option<u64>) -> ExperimentClock {
         let real = monotonic_ns();
         let rate = tdf_milli.map_or(FULL_RATE, Pace::rate_of);
@@ -55,33 +57,34 @@ impl ExperimentClock {
         }
     }
 
-    /// The same clock with a beginning: when `CLOCK_MONOTONIC` shows `real`.
+    /// Returns this clock with a beginning: when `CLOCK_MONOTONIC` shows `real`.
     pub fn beginning_at(&self, real: u64) -> ExperimentClock {
         ExperimentClock { begin: self.pace().at(real), ..self.clone() }
     }
 
-    /// A clock of its own that goes as this one does now.
+    /// Returns an independent clock with the current pace of this one.
     pub fn fork(&self) -> ExperimentClock {
         ExperimentClock { pieces: Arc::new(RwLock::new(VecDeque::from([self.pace()]))), ..self.clone() }
     }
 
-    /// This clock with the beginning of another one: all clocks of an experiment count from one moment.
+    /// Returns this clock with the beginning of another one: all clocks of an experiment count from the
+    /// same moment.
     pub fn beginning_with(&self, other: &ExperimentClock) -> ExperimentClock {
         ExperimentClock { begin: other.begin, ..self.clone() }
     }
 
-    /// Its pace now.
+    /// Current pace.
     pub fn pace(&self) -> Pace {
         self.piece(u64::MAX)
     }
 
-    /// The piece that holds when `CLOCK_MONOTONIC` shows `real`; the oldest one before that.
+    /// Piece in effect when `CLOCK_MONOTONIC` shows `real`; the oldest piece if that is earlier.
     fn piece(&self, real: u64) -> Pace {
         let pieces = self.pieces.read().unwrap_or_else(PoisonError::into_inner);
         *pieces.iter().rev().find(|pace| pace.real <= real).unwrap_or(&pieces[0])
     }
 
-    /// Lets it go on by a new piece, which begins where the clock is then.
+    /// Continues the clock with a new piece, which starts at the value that the clock has then.
     pub fn go_on(&self, pace: Pace) {
         let mut pieces = self.pieces.write().unwrap_or_else(PoisonError::into_inner);
         if pieces.len() >= KEPT {
@@ -90,37 +93,37 @@ impl ExperimentClock {
         pieces.push_back(pace);
     }
 
-    /// The virtual `CLOCK_MONOTONIC` at which the experiment begins.
+    /// Virtual `CLOCK_MONOTONIC` at which the experiment begins.
     pub fn begin(&self) -> u64 {
         self.begin
     }
 
-    /// Wall-clock time less `CLOCK_MONOTONIC`.
+    /// Difference of wall-clock time and `CLOCK_MONOTONIC`.
     pub fn wall(&self) -> u64 {
         self.wall
     }
 
-    /// The hosts' wall clock at the beginning, in nanoseconds since 1970.
+    /// Wall-clock time of the hosts at the beginning, in nanoseconds since 1970.
     pub fn wall_at_beginning(&self) -> u64 {
         self.begin + self.wall
     }
 
-    /// The time of the experiment.
+    /// Current experiment time.
     pub fn time(&self) -> SimTime {
         self.at(monotonic_ns())
     }
 
-    /// The time of the experiment when `CLOCK_MONOTONIC` shows `ns`.
+    /// Experiment time when `CLOCK_MONOTONIC` shows `ns`.
     pub fn at(&self, ns: u64) -> SimTime {
         SimTime::from_nanos(self.piece(ns).at(ns).saturating_sub(self.begin))
     }
 
-    /// The time of the experiment when the machine's wall clock shows `ns`.
+    /// Experiment time when the machine's wall clock shows `ns`.
     pub fn at_wall(&self, ns: u64) -> SimTime {
         self.at(ns.saturating_sub(self.wall))
     }
 
-    /// The real time that a span of it takes.
+    /// Real time that a span of experiment time takes.
     pub fn span(&self, span: SimDuration) -> Duration {
         Duration::from_nanos(self.pace().real_span(span.as_nanos()))
     }
@@ -132,7 +135,7 @@ impl Clock for ExperimentClock {
     }
     fn real(&self, span: SimDuration) -> Duration {
         let pace = self.pace();
-        // It stands before that, until somebody lets it go on.
+        // The clock stops at its limit before then, until the controller continues it.
         let stands = pace.limit != u64::MAX
             && !span.is_zero()
             && pace.at(monotonic_ns()).saturating_add(span.as_nanos()) > pace.limit;
@@ -142,7 +145,7 @@ impl Clock for ExperimentClock {
         self.span(span)
     }
     fn shown_at(&self, stamp: Timestamp) -> Option<SimTime> {
-        // The machine's wall clock may have been corrected since the beginning.
+        // The machine's wall clock may have been adjusted since the beginning.
         let ago = wall_ns().saturating_sub(stamp.nanos);
         (stamp.source == TimeSource::Kernel).then(|| self.at(monotonic_ns().saturating_sub(ago)))
     }
@@ -170,7 +173,7 @@ mod tests {
         let first = clock.pace();
         let begin = first.real + 100;
         let own = own.beginning_with(&clock.beginning_at(begin));
-        // It runs for 1 us, stands for 9, and goes on at half the rate.
+        // The clock runs for 1 us, is stopped for 9, and continues at half the rate.
         own.go_on(Pace { limit: begin + 1_000, ..first });
         let second =
             Pace { real: begin + 10_000, start: begin + 1_000, rate: Pace::rate_of(2_000), limit: u64::MAX };

@@ -1,4 +1,5 @@
-//! Dilated time of a run: which node has which clock, how it is frozen, and who waits for it.
+//! Dilated time of a run: assignment of clocks to nodes, the freezers, and the wakers of threads that wait
+//! for a clock.
 
 use crate::adapt::{Adapter, Pressure};
 use crate::clock::ExperimentClock;
@@ -21,28 +22,29 @@ use std::cell::RefCell;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicU64;
 
-/// Bounds of the time between two barriers where the experiment's latencies give it.
+/// Bounds of the quantum (time between two barriers) when it is derived from the experiment's latencies.
 const QUANTUM: [SimDuration; 2] = [SimDuration::from_micros(200), SimDuration::from_millis(10)];
-/// The share of the lateness that does no harm which a factor that follows the machine is to keep to.
+/// Share of the harmless lateness to which `--tdf auto` keeps.
 const SHARE: f64 = 0.5;
 
-/// The clocks of a run, before it begins.
+/// Dilated clocks of a run, before it begins.
 pub struct Dilating<'a> {
     order: &'a Order,
     /// The clocks.
     pub dilation: Dilation,
-    /// By node, the number of its clock.
+    /// Index of the clock, by node.
     numbers: Vec<usize>,
     groups: Option<Groups>,
-    /// By node, the list of members of its control group, and the way to freeze it.
+    /// Membership file of the control group (`cgroup.procs`) and its freezer, by node.
     frozen: RefCell<Map<usize, (PathBuf, Freezer)>>,
 }
 
 impl<'a> Dilating<'a> {
-    /// Makes the clocks of a run, if its time is dilated.
+    /// Creates the clocks of a run, if its time is dilated.
     pub fn prepare(order: &'a Order, experiment: &Experiment) -> Result<Option<Dilating<'a>>> {
         let Some(tdf_milli) = order.tdf_milli else { return Ok(None) };
-        // Entering a group takes this program, which may not run on files of a host's own.
+        // A process enters a group by executing this program, which may be unable to run on a host's own
+        // root.
         let own_files = experiment.hosts.iter().any(|host| host.root.is_some());
         let groups = order.quantum_ns.filter(|_| !own_files).and_then(|_| Groups::make(&order.group));
         let freezes = match (order.quantum_ns, &groups) {
@@ -72,7 +74,7 @@ impl<'a> Dilating<'a> {
         Ok(Some(dilating))
     }
 
-    /// The clock of a host, for its first process.
+    /// Dilation settings of a host, for its first process.
     pub fn setup_of(&self, node: usize, name: &str) -> DilatedSetup {
         let freezing = match (self.order.quantum_ns, self.members_of(node)) {
             (None, _) => Freezing::Never,
@@ -82,17 +84,18 @@ impl<'a> Dilating<'a> {
         DilatedSetup { folder: self.dilation.of_host(name), freezing }
     }
 
-    /// The list of members of a node's control group.
+    /// Membership file of a node's control group.
     pub fn members_of(&self, node: usize) -> Option<PathBuf> {
         self.frozen.borrow().get(&node).map(|(members, _)| members.clone())
     }
 
-    /// The clock of each node.
+    /// Clocks of all nodes, by node.
     pub fn clocks(&self) -> Vec<ExperimentClock> {
         self.numbers.iter().map(|number| self.dilation.all[*number].clock.clone()).collect()
     }
 
-    /// The controller of the clocks, if they do not just go. `wakers` are by link, and of the graph network.
+    /// Creates the controller of the clocks; none if the clocks run at a constant rate. `wakers` are those
+    /// of each link, and that of the graph network.
     pub fn controller<'b>(
         &'b self,
         experiment: &Experiment,
@@ -116,7 +119,7 @@ impl<'a> Dilating<'a> {
         }
         members.sort_by_key(|(node, _)| self.numbers[*node]);
         let mut members: Vec<Member> = members.into_iter().map(|(_, member)| member).collect();
-        // Lines and all else of the network are threads of this process.
+        // Lines and all other parts of the network are threads of this process.
         members.push(Member::new(Counted::Process(std::process::id()), None, Vec::new()));
         for (link, waker) in experiment.topology.links.iter().zip(wakers.0) {
             for (end, waker) in link.ends.iter().zip(waker.iter().cycle()) {
@@ -166,19 +169,19 @@ impl<'a> Dilating<'a> {
         })))
     }
 
-    /// The name of a clock's node; none of the network's.
+    /// Name of the node that has a clock; none for the clock of the network.
     pub fn name_of<'e>(&self, experiment: &'e Experiment, number: usize) -> Option<&'e str> {
         let node = self.numbers.iter().position(|own| *own == number)?;
         Some(experiment.node_name(belljar_base::HostId(node as u32)))
     }
 }
 
-/// True if clocks do not just go.
+/// True if a controller governs the clocks: the factor changes, or hosts run in quanta.
 pub fn is_controlled(order: &Order) -> bool {
     order.tdf_auto || !order.factors.is_empty() || order.quantum_ns.is_some()
 }
 
-/// The nodes that have processes, by their places: name and processes of each.
+/// Nodes that have processes: index, name and processes of each.
 pub fn counted(nodes: &[Node], served: &[Served]) -> Vec<(usize, (String, Counted))> {
     let hosts = nodes
         .iter()

@@ -1,7 +1,8 @@
-//! Dilated time: what the hosts of an emulation are given so that their clocks go slower than the machine's.
+//! Dilated time: clocks of an emulation's hosts that run slower than the machine's.
 //!
-//! Every process of a host runs below the shim of `belljar_shim::dilate`, which finds the host's clock in a file that this
-//! process writes: in memory, in a folder that the host sees. All else that shows time in a file is written here as well.
+//! Every process of a host runs under the shim of `belljar_shim::dilate`, which reads the host's clock from
+//! a file that this process writes, on a tmpfs that the host sees. This process also writes the files in
+//! `/proc` that show time.
 
 use crate::clock::{ExperimentClock, boot_ns, monotonic_ns};
 use crate::error::{Doing, Result};
@@ -18,37 +19,41 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-/// Steps of the time stamp counter in a nanosecond, times 2^32: guests measure it by the clock, so any will do.
+/// Ticks of the time stamp counter per nanosecond, times 2^32. Guests calibrate it against the clock, so
+/// that any rate is valid.
 const COUNTER_RATE: u64 = 2 << 32;
-/// International atomic time less UTC since 2017.
+/// Difference of International Atomic Time and UTC since 2017.
 const TAI_NS: u64 = 37_000_000_000;
-/// Virtual time between two writings of `/proc/uptime`, whose unit it is, and of `/proc/stat`.
+/// Virtual time between two updates of `/proc/uptime`, equal to its resolution; and updates of it for each
+/// one of `/proc/stat`.
 const UPTIME_NS: u64 = 10_000_000;
 const STATUS_EVERY: u64 = 10;
-/// The longest time, of the machine, for which a wait relies on the factor where that may change.
+/// Longest real time for which a wait relies on the current factor, where the factor may change.
 const LONGEST_WAIT_NS: u64 = 20_000_000;
-/// The shortest sleep between them, and the longest.
+/// Bounds of the sleep between updates.
 const NAPS: [Duration; 2] = [Duration::from_millis(5), Duration::from_millis(100)];
 
-/// The files in `/proc` that are written here.
+/// Files of `/proc` that this process writes.
 pub const IN_PROC: [&str; 2] = ["uptime", "stat"];
-/// The folder of what is no host. It and the files of [`IN_PROC`] begin with a dot, as no host's name does.
+/// Folder of the network's clock. Its name, like those of the files of [`IN_PROC`], begins with a dot, as
+/// no host name does.
 const NETWORK: &str = ".network";
 
 /// Settings for all clocks of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Dilated {
-    /// The time dilation factor in thousandths.
+    /// Time dilation factor in thousandths.
     pub tdf_milli: u64,
-    /// True if it may change.
+    /// True if the factor may change.
     pub changes: bool,
-    /// True if each clock is set on its own.
+    /// True if each clock is set separately.
     pub apart: bool,
-    /// The way of freezing hosts: a value of [`Page::freezes`].
+    /// Method of freezing hosts: a value of [`Page::freezes`].
     pub freezes: u64,
 }
 
-/// The clock of a host, of a P4 switch, or of the rest of the network, and the page that programs read it from.
+/// Clock of a host, of a P4 switch, or of the rest of the network, and the page from which programs read
+/// it.
 pub struct Paged {
     /// The clock.
     pub clock: ExperimentClock,
@@ -57,22 +62,23 @@ pub struct Paged {
     sequence: AtomicU64,
 }
 
-/// Everything that dilated hosts are given.
+/// Clocks and files of the dilated hosts.
 pub struct Dilation {
     folder: PathBuf,
-    /// The clocks: of the hosts, of the switches that have one, and of the rest of the network.
+    /// Clocks: of the hosts, of the switches that have one, and of the rest of the network.
     pub all: Vec<Paged>,
     settings: Dilated,
     boot: u64,
-    /// `CLOCK_MONOTONIC` when it began to differ.
+    /// `CLOCK_MONOTONIC` at the start of the dilation.
     began: u64,
-    /// What the machine had counted in the beginning.
+    /// Idle time of the machine's processors, and `/proc/stat`, at the start of the dilation.
     idle: u64,
     status: String,
 }
 
 impl Dilation {
-    /// Makes the folder in `scratch`, with a clock for each of these hosts and P4 switches, and one for the rest of the network.
+    /// Makes the folder in `scratch`, with a clock for each of these hosts and P4 switches, and one for the
+    /// rest of the network.
     pub fn prepare(scratch: &Path, hosts: &[&str], switches: &[&str], settings: Dilated) -> Result<Dilation> {
         let folder = scratch.join(".clocks");
         let failed = || format!("making '{}'", folder.display());
@@ -110,28 +116,28 @@ impl Dilation {
         Ok(dilation)
     }
 
-    /// The folder of a host.
+    /// Folder of a host.
     pub fn of_host(&self, host: &str) -> PathBuf {
         self.folder.join(host)
     }
 
-    /// The shim for a P4 switch, which goes by its clock.
+    /// Shim of a P4 switch, which uses the switch's clock.
     pub fn of_switch(&self, switch: &str) -> PathBuf {
         self.of_host(&of_switch(switch)).join(places::PROGRAM)
     }
 
-    /// The shim for what is no host and has the network's clock.
+    /// Shim of processes outside of hosts, which uses the network's clock.
     pub fn program(&self) -> PathBuf {
         self.of_host(NETWORK).join(places::PROGRAM)
     }
 
-    /// The clock of the network.
+    /// Clock of the network.
     pub fn network(&self) -> &ExperimentClock {
         &self.all[self.all.len() - 1].clock
     }
 
     fn page(&self, name: &str, clock: &ExperimentClock, pace: Pace, mean_rate: u64) -> Page {
-        // Until it goes on, a clock's pace is the piece before.
+        // The clock still has its previous piece: `go_on` appends the new one later.
         let before = clock.pace();
         let (real, passed) = (before.real - self.began, before.start - self.began);
         let mean = if real == 0 { pace.rate } else { ((u128::from(passed) << 32) / u128::from(real)) as u64 };
@@ -145,20 +151,21 @@ impl Dilation {
             tai: TAI_NS,
             counter_rate: COUNTER_RATE,
             nap: if self.settings.changes { LONGEST_WAIT_NS } else { 0 },
-            // A P4 switch takes packets from a ring and not their times.
+            // A P4 switch reads packets from a ring, but not their time stamps.
             rings: u64::from(!name.starts_with('.')),
             mean_rate,
             freezes: self.settings.freezes,
         }
     }
 
-    /// Lets a clock go on by a new piece. `mean_rate` is for what the kernel times.
+    /// Continues a clock with a new piece. `mean_rate` is the rate for timers of the kernel.
     pub fn go_on(&self, number: usize, pace: Pace, mean_rate: u64) {
         let paged = &self.all[number];
         let page = self.page(&paged.name, &paged.clock, pace, mean_rate);
         paged.clock.go_on(pace);
         let sequence = paged.sequence.fetch_add(2, Relaxed) + 1;
-        // Readers wait while the number is odd. It is a file in memory: there is no reason for failing.
+        // The sequence number is odd during the update, and readers retry. The file is on a tmpfs: writing
+        // does not fail.
         let words = page.to_bytes();
         let _ = paged.file.write_all_at(&sequence.to_le_bytes(), 0);
         let _ = paged.file.write_all_at(&words[8..], 8);
@@ -175,7 +182,7 @@ impl Dilation {
             let seconds = (now + self.boot) as f64 / 1e9;
             let idle = slowed(self.idle, idle_ticks(), self.share(now));
             let text = format!("{seconds:.2} {:.2}\n", idle as f64 / 100.0);
-            // Whoever reads it meanwhile sees the old digits or the new ones: they are as many.
+            // The text keeps its length, so that a concurrent reader sees old or new digits.
             let _ = uptime.write_all_at(text.as_bytes(), 0);
             if count.is_multiple_of(STATUS_EVERY)
                 && let Ok(text) = fs::read_to_string("/proc/stat")
@@ -189,19 +196,19 @@ impl Dilation {
         }
     }
 
-    /// The share of real time that passed for the hosts.
+    /// Ratio of virtual to real time since the start of the dilation.
     fn share(&self, now: u64) -> f64 {
         let real = monotonic_ns().saturating_sub(self.began).max(1);
         (now.saturating_sub(self.began) as f64 / real as f64).min(1.0)
     }
 }
 
-/// The name of a P4 switch's folder, which no host has.
+/// Name of a P4 switch's folder, which no host has.
 fn of_switch(switch: &str) -> String {
     format!(".p4.{switch}")
 }
 
-/// Lets what is left of all timers of programs (`timerfd`) take so many times as long.
+/// Multiplies the remaining time and the interval of all `timerfd` timers of programs by `by`.
 pub fn set_timers_anew(by: f64) {
     for process in numbers(Path::new("/proc")).filter(|id| *id != 1) {
         let mut own = None;
@@ -223,7 +230,7 @@ pub fn set_timers_anew(by: f64) {
 
 fn set_timer_anew(timer: impl AsFd, by: f64) {
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
-    // What it has counted and nobody has read would be lost.
+    // Setting a timer would discard expirations that have not been read.
     let mut fds = [PollFd::new(&timer, PollFlags::IN)];
     if poll(&mut fds, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })) != Ok(0) {
         return;
@@ -239,7 +246,8 @@ fn set_timer_anew(timer: impl AsFd, by: f64) {
     let _ = timerfd_settime(&timer, TimerfdTimerFlags::empty(), &setting);
 }
 
-/// `/proc/stat` with the ticks of processors slowed: since the beginning a share of what was counted has passed.
+/// Returns `/proc/stat` with slowed processor ticks: they grow since the start of the dilation by `share`
+/// of their real growth.
 fn status(first: &str, now: &str, share: f64) -> String {
     let mut text = String::new();
     for (line, before) in now.lines().zip(first.lines().chain(std::iter::repeat(""))) {
@@ -264,14 +272,14 @@ fn status(first: &str, now: &str, share: f64) -> String {
     text
 }
 
-/// Hundredths of a second that all processors were idle.
+/// Idle time of all processors in hundredths of a second.
 fn idle_ticks() -> u64 {
     let text = fs::read_to_string("/proc/uptime").unwrap_or_default();
     let idle = text.split_whitespace().nth(1).and_then(|seconds| seconds.parse::<f64>().ok());
     (idle.unwrap_or(0.0) * 100.0) as u64
 }
 
-/// A count that grows slower since a beginning.
+/// Scales the growth of a count since a first value.
 fn slowed(first: u64, now: u64, share: f64) -> u64 {
     first + (now.saturating_sub(first) as f64 * share) as u64
 }

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::io;
 
-/// The result of a step of an emulation.
+/// Result of a step of an emulation.
 pub type Result<T> = std::result::Result<T, Error>;
 
 /// Failure of an emulation.
@@ -12,7 +12,7 @@ pub type Result<T> = std::result::Result<T, Error>;
 pub struct Error(String);
 
 impl Error {
-    /// A failure that is told as it is.
+    /// Creates a failure with this message.
     pub fn new(text: impl Into<String>) -> Error {
         Error(text.into())
     }
@@ -30,9 +30,9 @@ impl From<belljar_results::ResultsError> for Error {
     }
 }
 
-/// Adds the operation to an error of the system.
+/// Extension of results that prefixes a system error with the failed operation.
 pub(crate) trait Doing<T> {
-    /// The error reads `operation: error`.
+    /// Converts the error to `operation: error`.
     fn doing(self, operation: impl fmt::Display) -> Result<T>;
 }
 

@@ -1,15 +1,17 @@
-//! The files of a host: the machine's, below a layer of the host's own.
+//! File system of a host: that of the machine, below a layer of the host's own.
 //!
-//! Each directory in the machine's root is the lower half of an overlay whose upper half is `fs/DIRECTORY` in the host's
-//! folder of the results, where what was written is found. An overlay of the whole root would be one mount less, but in a
-//! user namespace the kernel refuses it for the sake of what is mounted below (`clone_private_mount`). A directory that
-//! cannot be overlaid, such as one with mounts of its own, is seen read-only, as it is on the machine. `/tmp`, `/run`,
-//! `/var/tmp` and `/dev/shm` start empty; `/dev`, `/proc` and `/sys` are the host's own.
+//! Each directory in the machine's root is the lower directory of an overlay whose upper directory is
+//! `fs/DIRECTORY` in the host's folder of the results, which thus holds the files that the host has
+//! written. An overlay of the whole root would be one mount less, but in a user namespace the kernel
+//! refuses it because of the mounts below the root (`clone_private_mount`). A directory that cannot be
+//! overlaid, such as one with mounts of its own, is bound read-only, as it is on the machine. `/tmp`,
+//! `/run`, `/var/tmp` and `/dev/shm` start empty; `/dev`, `/proc` and `/sys` are the host's own.
 //!
-//! A host with a root of its own has one overlay of that directory, below what every host has (`skeleton`).
+//! A host with a root of its own has one overlay of that directory, below a `skeleton` of mount points and
+//! files that every host has.
 //!
-//! Where the results lie on an overlay themselves (in a container), the kernel refuses their folder as the upper half. It
-//! is in memory then, and copied to the results in the end.
+//! Where the results themselves are on an overlay (in a container), the kernel refuses them as upper
+//! directory. The upper directory is then on a tmpfs, and is copied to the results at the end.
 
 use crate::dilation::IN_PROC;
 use crate::error::{Doing, Error, Result};
@@ -22,25 +24,26 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
-/// Directories in the root that are not the machine's.
+/// Directories in the root that are not taken from the machine.
 const OWN: [&str; 5] = ["dev", "proc", "run", "sys", "tmp"];
 /// Directories that start empty.
 const VOLATILE: [&str; 4] = ["/tmp", "/run", "/var/tmp", "/dev/shm"];
-/// The machine's devices that hosts have.
+/// Devices of the machine that hosts have.
 const DEVICES: [&str; 7] = ["null", "zero", "full", "random", "urandom", "tty", "net/tun"];
-/// The mode of directories that everybody may write to.
+/// Mode of directories that are writable for all users.
 const FOR_ALL: u32 = 0o1777;
 
-/// The files of a host that has entered them.
+/// File system of a host, after [`Files::enter`].
 pub struct Files {
-    /// The upper half in memory and the place in the results where it is to be copied.
+    /// Upper directory on a tmpfs, and the folder of the results to which it is copied.
     memory: Option<(File, File)>,
-    /// Directories of the host's own root among those that are emptied.
+    /// Directories of the host's own root within those that start empty.
     kept: Vec<PathBuf>,
 }
 
 impl Files {
-    /// Makes the host's root and changes to it. Returns what differs from the description above, for the user.
+    /// Makes the host's root and changes to it. Returns the differences from the description of this
+    /// module, for the user.
     pub fn enter(setup: &HostSetup) -> Result<(Files, Vec<String>)> {
         let root = setup.scratch.join("root");
         fs::create_dir_all(&root).doing(format!("making '{}'", root.display()))?;
@@ -99,7 +102,7 @@ impl Files {
                 if self.kept.contains(&entry) {
                     continue;
                 }
-                // What cannot be removed, such as a mount, stays.
+                // Entries that cannot be removed, such as mounts, stay.
                 let is_dir = fs::symlink_metadata(&entry).is_ok_and(|m| m.is_dir());
                 let _ = if is_dir { fs::remove_dir_all(&entry) } else { fs::remove_file(&entry) };
             }
@@ -107,7 +110,7 @@ impl Files {
         let _ = make(Path::new("/run/lock"), FOR_ALL);
     }
 
-    /// Copies what was written to the results, where it is not there already.
+    /// Copies the upper directory to the results, if it is on a tmpfs.
     pub fn finish(&self) -> Result<()> {
         let Some((from, to)) = &self.memory else { return Ok(()) };
         let path = |file: &File| PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()));
@@ -115,7 +118,8 @@ impl Files {
     }
 }
 
-/// Overlays of the machine's directories in an empty root. Returns what differs from the description of this module.
+/// Mounts overlays of the machine's directories in an empty root. Returns the differences from the
+/// description of this module.
 fn machines(root: &Path, layers: &mut Layers) -> Result<Vec<String>> {
     memory(root, "0755")?;
     let mut notes = Vec::new();
@@ -140,12 +144,12 @@ fn machines(root: &Path, layers: &mut Layers) -> Result<Vec<String>> {
     Ok(notes)
 }
 
-/// The directory that lies above a host's own root, below what the host writes.
+/// Skeleton directory: the overlay layer above a host's own root and below the upper directory.
 fn skeleton_of(setup: &HostSetup) -> PathBuf {
     setup.scratch.join("skeleton")
 }
 
-/// Makes what every host has, whatever its root has: mount points, and the files that say who the host is.
+/// Makes the skeleton: mount points, and the files that identify the host and configure its names.
 fn skeleton(lower: &Path, setup: &HostSetup) -> Result<()> {
     let top = skeleton_of(setup);
     let inside = |path: &Path| top.join(path.strip_prefix("/").unwrap_or(path));
@@ -168,17 +172,17 @@ fn skeleton(lower: &Path, setup: &HostSetup) -> Result<()> {
         fs::write(&at, content).doing(format!("placing '{path}'"))?;
         fs::set_permissions(&at, Permissions::from_mode(0o644)).doing(format!("placing '{path}'"))?;
     }
-    // Directories that the root has too look as they do there.
+    // Directories that exist in the root take its owners and modes.
     like(&top, lower)
 }
 
-/// Gives directories owner and mode of those of the same names below `lower`.
+/// Copies owner and mode from directories below `lower` to those of the same names below `directory`.
 fn like(directory: &Path, lower: &Path) -> Result<()> {
     let Ok(meta) = fs::symlink_metadata(lower) else { return Ok(()) };
     if !meta.is_dir() {
         return Ok(());
     }
-    // A user namespace may not have the owner.
+    // The owner may not be mapped in the user namespace.
     let _ = std::os::unix::fs::chown(directory, Some(meta.uid()), Some(meta.gid()));
     make(directory, meta.mode() & 0o7777)?;
     for entry in sorted(directory)?.iter().filter(|entry| entry.is_dir()) {
@@ -187,7 +191,7 @@ fn like(directory: &Path, lower: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Where the upper halves of overlays are.
+/// Upper and work directories of overlays.
 struct Layers {
     upper: PathBuf,
     work: PathBuf,
@@ -198,8 +202,8 @@ struct Layers {
 
 impl Layers {
     fn choose(setup: &HostSetup, results: &Path) -> Result<Layers> {
-        // In a user namespace the overlay's own attributes are those that users may set.
-        // Nothing is to be safe from a failure of the machine: without this the end of a host waits for the disk.
+        // In a user namespace overlayfs stores its attributes as user attributes. Files need not survive a
+        // crash of the machine: without `volatile` the end of a host waits for the disk.
         let options = if in_user_namespace() { ",volatile,userxattr" } else { ",volatile" };
         let work = setup.scratch.join("work");
         let mut layers = Layers { upper: results.to_owned(), work, options, copied: None, count: 0 };
@@ -226,14 +230,14 @@ impl Layers {
         Ok(layers)
     }
 
-    /// Puts an overlay of `lower` at `at`.
+    /// Mounts an overlay of `lower` at `at`.
     fn overlay(&mut self, lower: &Path, at: &Path) -> Result<()> {
         let upper = self.upper.join(lower.strip_prefix("/").unwrap_or(lower));
         self.count += 1;
         let work = self.work.join(self.count.to_string());
         let meta = fs::metadata(lower).doing(format!("looking at '{}'", lower.display()))?;
         make(&upper, meta.mode() & 0o7777)?;
-        // A user namespace may not have the owner; the directory is the user's then.
+        // The owner may not be mapped in the user namespace; the directory then belongs to the user.
         let _ = std::os::unix::fs::chown(&upper, Some(meta.uid()), Some(meta.gid()));
         fs::create_dir_all(&work).doing(format!("making '{}'", work.display()))?;
         if lower == Path::new("/var") {
@@ -247,7 +251,7 @@ impl Layers {
         mounted.doing("it cannot be overlaid")
     }
 
-    /// Puts an overlay of a host's own root at `at`.
+    /// Mounts an overlay of a host's own root at `at`.
     fn whole(&mut self, lower: &Path, setup: &HostSetup, at: &Path) -> Result<()> {
         let (skeleton, work) = (skeleton_of(setup), self.work.join("root"));
         fs::create_dir_all(&work).doing(format!("making '{}'", work.display()))?;
@@ -256,7 +260,7 @@ impl Layers {
         mounted.doing(format!("the root '{}' cannot be overlaid", lower.display()))
     }
 
-    /// Mounts an overlay of these directories, from the top.
+    /// Mounts an overlay of these lower directories, topmost first.
     fn mount(&self, lower: &[&Path], upper: &Path, work: &Path, at: &Path) -> nix::Result<()> {
         let escaped = |path: &Path| {
             path.display().to_string().replace('\\', "\\\\").replace(",", "\\,").replace(":", "\\:")
@@ -272,7 +276,7 @@ impl Layers {
         mount(Some("overlay"), at, Some("overlay"), MsFlags::empty(), Some(&*text))
     }
 
-    /// Lets a directory of the upper half hide that of the lower one.
+    /// Makes a directory of the upper layer opaque, so that it hides that of the lower layer.
     fn empty(&self, upper: &Path) {
         let name = if !self.options.ends_with("userxattr") {
             "trusted.overlay.opaque"
@@ -285,13 +289,13 @@ impl Layers {
     }
 }
 
-/// True if not all users of the machine exist here.
+/// True if the user namespace maps fewer than all user ids of the machine.
 pub fn in_user_namespace() -> bool {
     let map = fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
     map.split_whitespace().collect::<Vec<_>>() != ["0", "0", "4294967295"]
 }
 
-/// `/dev`, `/proc`, `/sys`, `/run` and `/tmp`.
+/// Makes `/dev`, `/proc`, `/sys`, `/run` and `/tmp`.
 fn own_directories(root: &Path, setup: &HostSetup, results: &Path) -> Result<()> {
     let flags = MsFlags::MS_NOSUID | MsFlags::MS_NODEV | MsFlags::MS_NOEXEC;
     let volatile = [("run", 0o755), ("tmp", FOR_ALL)];
@@ -308,7 +312,7 @@ fn own_directories(root: &Path, setup: &HostSetup, results: &Path) -> Result<()>
         .doing("mounting /proc: a container that hides parts of /proc does not allow it")?;
     make(&root.join("sys"), 0o555)?;
     let read_only = flags | MsFlags::MS_RDONLY;
-    // A container may not allow it: few programs look there.
+    // A container may not allow it; few programs need it.
     let _ = mount(Some("sysfs"), &root.join("sys"), Some("sysfs"), read_only, None::<&str>);
     let dev = root.join("dev");
     make(&dev, 0o755)?;
@@ -342,13 +346,13 @@ fn own_directories(root: &Path, setup: &HostSetup, results: &Path) -> Result<()>
     Ok(())
 }
 
-/// Puts a file of this content in the place of the machine's.
+/// Replaces a file of the machine by one with this content.
 fn place(root: &Path, path: &str, content: &str) -> Result<()> {
     let at = root.join(path.trim_start_matches('/'));
     let failed = || format!("placing '{path}'");
     if !fs::symlink_metadata(&at).is_ok_and(|m| m.is_file()) {
-        // A link leads to where the host has nothing.
-        // It must not be written through: until the root is changed it leads to the machine's.
+        // The target of a symbolic link does not exist in the host. The link must not be written through:
+        // before the change of the root it resolves to a file of the machine.
         match fs::remove_file(&at) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error).doing(failed()),
             _ => {}
@@ -362,14 +366,14 @@ fn place(root: &Path, path: &str, content: &str) -> Result<()> {
     fs::remove_file(&source).doing(failed())
 }
 
-/// A file system in memory.
+/// Mounts a tmpfs.
 fn memory(at: &Path, mode: &str) -> Result<()> {
     let flags = MsFlags::MS_NOSUID | MsFlags::MS_NODEV;
     mount(Some("tmpfs"), at, Some("tmpfs"), flags, Some(&*format!("mode={mode}")))
         .doing(format!("mounting a file system in memory at '{}'", at.display()))
 }
 
-/// Shows what is at `from` at the same path in the host's root.
+/// Binds `from` at the same path in the host's root.
 fn bind_same(root: &Path, from: &Path, read_only: bool) -> Result<()> {
     let at = root.join(from.strip_prefix("/").unwrap_or(from));
     fs::create_dir_all(&at).doing(format!("making '{}'", at.display()))?;
@@ -381,17 +385,18 @@ fn bind(from: &Path, at: &Path, read_only: bool) -> Result<()> {
     mount(Some(from), at, None::<&str>, MsFlags::MS_BIND | MsFlags::MS_REC, None::<&str>).doing(failed())?;
     if read_only {
         let flags = MsFlags::MS_BIND | MsFlags::MS_REMOUNT | MsFlags::MS_RDONLY;
-        // In a user namespace the flags that it has must be kept; it stays as writable as it is for the user.
+        // In a user namespace a remount must keep the mount's locked flags, and can fail; the user's
+        // permissions then apply.
         let _ = mount(None::<&str>, at, None::<&str>, flags, None::<&str>);
     }
     Ok(())
 }
 
-/// Makes a directory of this mode, whatever the umask.
+/// Makes a directory with this mode, independently of the umask.
 fn make(path: &Path, mode: u32) -> Result<()> {
     let failed = || format!("making '{}'", path.display());
     fs::create_dir_all(path).doing(failed())?;
-    // What is not changed is not copied to the upper half of an overlay.
+    // An unnecessary change would copy the directory to the upper layer of an overlay.
     if fs::metadata(path).doing(failed())?.mode() & 0o7777 == mode {
         return Ok(());
     }

@@ -1,12 +1,14 @@
-//! Freezing the processes of a host or a switch: by a control group of the kernel (version 2) where one can be made, else by
-//! signals.
+//! Freezing of the processes of a host or a switch: by a control group of version 2 where one can be made,
+//! else by signals.
 //!
-//! A group freezes what is in it at once, and nobody sees it. Processes enter it by a hidden command that executes their program
-//! ([`join`]), so that there is none outside. Control groups of version 1 are not used: what they have frozen cannot be killed, and would
-//! outlive an emulation that is killed.
+//! A control group freezes all its members at once, invisibly to them. Processes enter it by a hidden
+//! command that then executes their program ([`join`]), so that no process runs outside. Control groups of
+//! version 1 are not used: their frozen processes cannot be killed, and would outlive an emulation that is
+//! killed.
 //!
-//! Signals (`SIGSTOP`, `SIGCONT`) are sent by the host's first process to all others of its namespace in one call (`kill(-1)`), to which
-//! the kernel adds what is being forked. The shim hides them from parents.
+//! The first process of a host sends signals (`SIGSTOP`, `SIGCONT`) to all other processes of its namespace
+//! in one call (`kill(-1)`), which the kernel also delivers to processes being forked. The shim hides them
+//! from parents.
 
 use crate::error::{Doing, Error, Result};
 use nix::sys::signal::{Signal, kill};
@@ -20,29 +22,30 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// The hidden subcommand of the program that enters a group, which standard input is the list of, and executes a program.
+/// Hidden subcommand that enters the control group whose membership file is the standard input, and
+/// executes a program.
 pub const JOIN_COMMAND: &str = "emulate-join";
 /// Mount points of control groups of version 2.
 const MOUNTS: [&str; 2] = ["/sys/fs/cgroup", "/sys/fs/cgroup/unified"];
-/// Files of a group.
+/// Files of a control group: members and freezer.
 const MEMBERS: &str = "cgroup.procs";
 const FREEZE: &str = "cgroup.freeze";
-/// Orders to the first process of a host.
+/// Orders to the first process of a host: stop and continue its processes.
 const STOP: u8 = b's';
 const GO_ON: u8 = b'g';
 
-/// The control groups of an emulation.
+/// Control groups of an emulation.
 #[derive(Debug)]
 pub struct Groups(PathBuf);
 
 impl Groups {
-    /// Makes the group of this emulation, below that of this process, if that is allowed.
+    /// Makes the group of this emulation below that of this process, if this is permitted.
     pub fn make(name: &str) -> Option<Groups> {
         let own = own_group()?;
         let all = MOUNTS.iter().map(|mount| Path::new(mount).join(&own).join(name));
         all.filter(|path| fs::create_dir(path).is_ok()).find_map(|path| {
             let groups = Groups(path);
-            // A kernel from before 5.2 has no freezer there.
+            // A kernel before 5.2 has no freezer in version 2.
             if groups.0.join(FREEZE).exists() {
                 Some(groups)
             } else {
@@ -52,7 +55,7 @@ impl Groups {
         })
     }
 
-    /// Makes a node's own group. Returns the list of its members, and its freezer.
+    /// Makes the group of a node. Returns its membership file and its freezer.
     pub fn add(&self, node: usize) -> Result<(PathBuf, Freezer)> {
         let path = self.0.join(node.to_string());
         let failed = || format!("making the control group '{}'", path.display());
@@ -62,38 +65,38 @@ impl Groups {
     }
 }
 
-/// The path of this process's group of version 2, below the mount point.
+/// Path of this process's group of version 2, relative to the mount point.
 fn own_group() -> Option<PathBuf> {
     let text = fs::read_to_string("/proc/self/cgroup").ok()?;
     let path = text.lines().find_map(|line| line.strip_prefix("0::/"))?;
     Some(PathBuf::from(path))
 }
 
-/// Removes the groups of an emulation that has ended, whose name this is.
+/// Removes the groups of the emulation `name`, which has ended.
 pub fn remove(name: &str) {
     let Some(own) = own_group() else { return };
     for path in MOUNTS.iter().map(|mount| Path::new(mount).join(&own).join(name)) {
         for entry in fs::read_dir(&path).into_iter().flatten().flatten() {
-            // The files of a group go with it.
+            // The kernel removes the files of a group with its directory.
             let _ = fs::remove_dir(entry.path());
         }
         let _ = fs::remove_dir(&path);
     }
 }
 
-/// A way to freeze one node.
+/// Freezer of one node.
 #[derive(Debug)]
 pub enum Freezer {
-    /// Its control group's file.
+    /// Freezer file of the node's control group.
     Group(File),
-    /// A connection to the first process of a host.
+    /// Connection to the first process of a host.
     Host(UnixStream),
-    /// A process.
+    /// Process id, for `SIGSTOP` and `SIGCONT`.
     Process(u32),
 }
 
 impl Freezer {
-    /// Freezes it, or lets it go on. It takes effect a little later.
+    /// Freezes or thaws the node. The change takes effect asynchronously.
     pub fn set(&mut self, frozen: bool) -> Result<()> {
         match self {
             Freezer::Group(file) => {
@@ -104,7 +107,7 @@ impl Freezer {
                 .doing("telling a host to stop its processes"),
             Freezer::Process(pid) => {
                 let signal = if frozen { Signal::SIGSTOP } else { Signal::SIGCONT };
-                // One that has ended is found out elsewhere.
+                // The end of a process is detected elsewhere.
                 let _ = kill(Pid::from_raw(*pid as i32), signal);
                 Ok(())
             }
@@ -112,7 +115,8 @@ impl Freezer {
     }
 }
 
-/// Stops all other processes of this namespace, and lets them go on, as `orders` say. For the first process of a host.
+/// Stops and continues all other processes of this namespace as `orders` demand, until the connection is
+/// closed. Run by the first process of a host.
 pub fn obey(mut orders: UnixStream) {
     if !belljar_platform::go_before_programs() {
         crate::go_first();
@@ -120,12 +124,13 @@ pub fn obey(mut orders: UnixStream) {
     let mut order = [0];
     while matches!(orders.read(&mut order), Ok(1)) {
         let signal = if order[0] == STOP { Signal::SIGSTOP } else { Signal::SIGCONT };
-        // There may be nobody.
+        // There may be no other process.
         let _ = kill(Pid::from_raw(-1), signal);
     }
 }
 
-/// Enters the group whose list standard input is, and executes a program with its arguments.
+/// Enters the control group whose membership file is the standard input, and executes a program with its
+/// arguments. Returns only on failure.
 pub fn join(arguments: &[std::ffi::OsString]) -> Error {
     let enter = || -> std::io::Result<()> {
         File::from(std::io::stdin().as_fd().try_clone_to_owned()?).write_all(b"0")

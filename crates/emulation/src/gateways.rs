@@ -1,5 +1,6 @@
-//! Links that end at interfaces of this machine. They are opened in the network namespace that the command was started in, which the
-//! emulation has left; a line connects them with the other end.
+//! Gateways: links that end at interfaces of this machine. The interfaces are opened in the network
+//! namespace in which the command was started, and which the emulation has left; a line connects them with
+//! the other end.
 
 use crate::error::{Error, Result};
 use crate::files::in_user_namespace;
@@ -10,16 +11,18 @@ use belljar_packetio::{Attachment, Namespace, Port};
 use std::fs::File;
 use std::os::fd::AsFd;
 
-/// The machine's network namespace, as far as it can be reached.
+/// Network namespace of the machine, if it is reachable.
 pub struct Machine(Option<File>);
 
 impl Machine {
-    /// That of a process that has not left it, by its id in the `/proc` of before the emulation.
+    /// Opens the namespace of a process that has not left it; `process` is its id in the `/proc` of the
+    /// machine.
     pub fn of(process: u32) -> Machine {
         Machine(File::open(format!("/proc/{process}/ns/net")).ok())
     }
 
-    /// Opens the interface of a gateway.
+    /// Opens the interface of a gateway. `None` if the node is not a gateway; fails if the interface cannot
+    /// be reached.
     pub fn open(&self, experiment: &Experiment, id: HostId) -> Result<Option<Box<dyn Port>>> {
         let (Some(device), Some(settings)) = (experiment.device(id), of(experiment, id)) else {
             return Ok(None);
@@ -44,7 +47,7 @@ impl Machine {
     }
 }
 
-/// The settings of a node that is a gateway.
+/// Settings of a node that is a gateway.
 pub fn of(experiment: &Experiment, id: HostId) -> Option<&Gateway> {
     match &experiment.device(id)?.kind {
         DeviceKind::Gateway(settings) => Some(settings),

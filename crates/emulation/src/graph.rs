@@ -1,8 +1,10 @@
-//! The graph network: packets between hosts whose distances are the paths of a graph.
+//! Graph network: packets between hosts at the nodes of a graph, which are delayed and lost as its paths
+//! define.
 //!
-//! Each host has one interface, whose other end is a port here. A packet leaves through a queue at the bandwidth of the
-//! host's uplink, takes the path's delay unless it is lost, and passes the queue before the receiver's downlink: the parts
-//! are those that the simulator uses, and they draw from the same streams. One thread serves all hosts.
+//! Each host has one interface, whose peer is a port of this network. A packet leaves through a queue at
+//! the bandwidth of the host's uplink, is lost or takes the path's delay, and passes the queue of the
+//! receiver's downlink. These parts are those of the simulator, and draw from the same random streams. One
+//! thread serves all hosts.
 
 use crate::adapt::{Late, Pressure};
 use crate::clock::{ExperimentClock, monotonic_ns};
@@ -27,31 +29,31 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
-/// The hardware address of every host's interface: packets are told apart by their IP addresses alone.
+/// Hardware address of every host's interface: packets are distinguished by their IP addresses only.
 pub const MAC: [u8; 6] = [2, 0, 0, 0, 0, 1];
-/// The longest sleep: how soon the end of the run is noticed.
+/// Longest sleep, which bounds the time until the thread notices the end of the run.
 const NAP: Duration = Duration::from_millis(20);
 
-/// A bandwidth that may change: the inner `None` is unlimited.
+/// New bandwidth in bit/s, if it changes; the inner `None` is unlimited.
 type NewRate = Option<Option<u64>>;
 
-/// A host on the graph.
+/// Host on the graph.
 struct Member {
     id: HostId,
     node: NodeIndex,
     nic: Nic,
-    /// Changes of its bandwidths that are to come, the next one last.
+    /// Future changes of its bandwidths up and down, the next one last.
     bandwidths: Vec<(SimTime, NewRate, NewRate)>,
     now: (Option<u64>, Option<u64>),
     drops: Map<DropReason, u64>,
     refused: u64,
-    /// Packets on their way to it.
+    /// Packets in flight to the host.
     under_way: BinaryHeap<Reverse<UnderWay>>,
-    /// Its time up to which all packets have been taken in.
+    /// Host time up to which all packets have been received from the port.
     seen: SimTime,
 }
 
-/// A packet on its way to a member: due time, sequence number, packet.
+/// Packet in flight to a member: due time, sequence number, packet.
 struct UnderWay(SimTime, u64, Packet);
 
 impl UnderWay {
@@ -76,21 +78,21 @@ impl Ord for UnderWay {
     }
 }
 
-/// The graph network of an experiment.
+/// Graph network of an experiment.
 pub struct GraphNetwork {
     members: Vec<Member>,
     names: Vec<String>,
     seed: Seed,
     graphs: Vec<Arc<Graph>>,
     changes: Vec<(SimTime, NetChange)>,
-    /// By address, members.
+    /// Index of the member, by address.
     owners: Map<IpAddr, usize>,
-    /// Networks that lie behind members that pass packets on.
+    /// Routes to networks behind members that forward packets.
     behind: RouteTable,
     behind6: RouteTable<Ipv6Addr>,
-    /// By sender and receiver.
+    /// Paths by sender and receiver.
     paths: Map<(usize, usize), GraphPath>,
-    /// Until then nothing is lost and bandwidths are infinite.
+    /// End of the bootstrap period, in which no packet is lost and bandwidths are infinite.
     bootstrap_end: SimTime,
     sequence: u64,
     lateness: Lateness,
@@ -98,31 +100,31 @@ pub struct GraphNetwork {
     harmless: SimDuration,
 }
 
-/// Counts of a host on the graph.
+/// Statistics of a host on the graph.
 #[derive(Debug)]
 pub struct MemberReport {
-    /// The host.
+    /// Node id of the host.
     pub id: HostId,
-    /// Of its queues.
+    /// Counters of its queues.
     pub nic: belljar_net::Counters,
-    /// Packets that it sent and that were lost on the way, by reason.
+    /// Packets sent by the host and lost in the network, by reason.
     pub drops: Map<DropReason, u64>,
-    /// Packets that the kernel dropped before they came here, or did not take from here.
+    /// Packets that the kernel dropped before they reached this thread, or refused to accept from it.
     pub missed: u64,
 }
 
-/// Counts of the graph network.
+/// Statistics of the graph network.
 pub struct GraphReport {
-    /// By host on the graph.
+    /// Statistics of the hosts on the graph.
     pub members: Vec<MemberReport>,
-    /// Lateness of packets handed to their receivers.
+    /// Lateness of packets delivered to their receivers.
     pub lateness: Lateness,
-    /// Seconds of processor time of the thread that moved them.
+    /// Processor time of the thread, in seconds.
     pub cpu_seconds: f64,
 }
 
 impl GraphNetwork {
-    /// The graph network, if any host is on it.
+    /// Creates the graph network, if any host is on it.
     pub fn new(experiment: &Experiment, schedule: &Schedule) -> Option<GraphNetwork> {
         let seed = Seed(experiment.general.seed);
         let on_graph =
@@ -197,17 +199,18 @@ impl GraphNetwork {
         (!network.members.is_empty()).then_some(network)
     }
 
-    /// The hosts on the graph, in the order in which [`run`](Self::run) wants their ports.
+    /// Hosts on the graph, in the order of the ports and clocks that [`run`](Self::run) takes.
     pub fn hosts(&self) -> impl Iterator<Item = HostId> {
         self.members.iter().map(|member| member.id)
     }
 
-    /// Sets the lateness up to which packets are in time.
+    /// Sets the lateness up to which packets count as being in time.
     pub fn set_harmless(&mut self, harmless: SimDuration) {
         self.harmless = harmless;
     }
 
-    /// Moves packets until `stop` is set. Each member has a clock; `waker` is told when one goes on that stood.
+    /// Forwards packets until `stop` is set. `ports` and `clocks` are by member; `waker` interrupts the
+    /// sleep when a stopped clock continues.
     pub fn run(
         mut self,
         mut ports: Vec<Box<dyn Port>>,
@@ -256,13 +259,14 @@ impl GraphNetwork {
                     let _ = nic.send(at, Packet::new(packet.to_vec()));
                 }
             });
-            // An interface that is down, as that of a crashed host, has nothing to say.
+            // Receiving fails while an interface is down, as that of a crashed host.
             moved += received.unwrap_or(0);
         }
         moved
     }
 
-    /// Lets the uplinks work until the time up to which packets have been taken in, and makes changes of bandwidths.
+    /// Advances the uplinks to the time up to which packets have been received, and applies changes of
+    /// bandwidths.
     fn transmit(&mut self) {
         for from in 0..self.members.len() {
             let now = self.members[from].seen;
@@ -284,7 +288,7 @@ impl GraphNetwork {
         }
     }
 
-    /// Puts a packet whose last bit leaves at `departs` on its way.
+    /// Routes a packet whose last bit leaves at `departs`, and schedules its arrival or counts its loss.
     fn carry(&mut self, from: usize, packet: Packet, departs: SimTime) {
         let Some(destination) = destination(packet.bytes()) else { return };
         let to = self.owners.get(&destination).copied().or_else(|| self.behind(destination));
@@ -309,7 +313,7 @@ impl GraphNetwork {
         }
     }
 
-    /// The time at which a packet arrives, or the reason for which it is lost.
+    /// Arrival time of a packet, or the reason for its loss.
     fn due(&mut self, from: usize, to: usize, departs: SimTime) -> Result<SimTime, DropReason> {
         let (a, b) = (&self.members[from], &self.members[to]);
         let (seed, names, graphs) = (self.seed, &self.names, &self.graphs);
@@ -321,7 +325,7 @@ impl GraphNetwork {
         })
     }
 
-    /// Hands out what has arrived, by the time that it is then.
+    /// Delivers the packets that are due at `now`, by member.
     fn deliver(&mut self, ports: &mut [Box<dyn Port>], now: &[SimTime], frame: &mut Vec<u8>) -> usize {
         let mut moved = 0;
         for ((member, port), now) in self.members.iter_mut().zip(ports).zip(now.iter().copied()) {
@@ -352,7 +356,7 @@ impl GraphNetwork {
         moved
     }
 
-    /// Sleeps until a port is readable or something is due.
+    /// Sleeps until a port is readable or an event is due.
     fn sleep(&self, ports: &[Box<dyn Port>], clocks: &[ExperimentClock], waker: Option<&Waker>) {
         let mut wait = NAP;
         for (member, clock) in self.members.iter().zip(clocks) {
@@ -368,12 +372,13 @@ impl GraphNetwork {
         }
         let all = ports.iter().map(|port| port.fd()).chain(waker.map(Waker::fd));
         let mut fds: Vec<PollFd<'_>> = all.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
-        // An interrupted sleep is a short one.
+        // An interrupted sleep only ends early.
         let _ = poll(&mut fds, Some(&timespec(wait)));
         if let Some(waker) = waker {
             waker.clear();
         }
-        // What a port has to say besides frames (that it is down) must not keep this from sleeping.
+        // An error condition of a port (such as being down) keeps it readable, and must not cause a busy
+        // loop.
         if fds.iter().any(|fd| fd.revents().contains(PollFlags::ERR)) {
             std::thread::sleep(Duration::from_micros(200));
         }
@@ -388,7 +393,7 @@ fn is_group(address: IpAddr) -> bool {
     address.is_multicast() || address == IpAddr::V4(Ipv4Addr::BROADCAST)
 }
 
-/// The destination of an IP packet.
+/// Destination address of an IP packet.
 fn destination(packet: &[u8]) -> Option<IpAddr> {
     match packet.first()? >> 4 {
         4 => <[u8; 4]>::try_from(packet.get(16..20)?).ok().map(|octets| Ipv4Addr::from(octets).into()),

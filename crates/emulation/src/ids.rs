@@ -1,5 +1,6 @@
-//! Users and groups of an emulation without root. A user namespace has one id of each kind, or those that `/etc/subuid` and
-//! `/etc/subgid` lend its user, which the machine's `newuidmap` and `newgidmap` give it.
+//! Users and groups of an emulation without root. A user namespace has a single id of each kind, or the
+//! subordinate ids that `/etc/subuid` and `/etc/subgid` grant to its user, mapped by the machine's
+//! `newuidmap` and `newgidmap`.
 
 use crate::error::{Doing, Error, Result};
 use nix::unistd::{Gid, Uid, User};
@@ -8,11 +9,11 @@ use std::io::Write;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-/// Ids of the machine's users that an emulation is to have: all that distributions give out.
+/// Number of ids that an emulation maps at most: the whole range that distributions assign.
 const WANTED: u32 = 65_535;
 const PROGRAMS: [&str; 2] = ["newuidmap", "newgidmap"];
 
-/// The first of the ids that a user is lent in the longest range, and how many.
+/// Returns first id and length of the longest range of subordinate ids of a user in `file`.
 fn lent(file: &str, user: Uid) -> Option<(u32, u32)> {
     let name = User::from_uid(user).ok().flatten().map(|found| found.name);
     let text = fs::read_to_string(file).ok()?;
@@ -26,7 +27,8 @@ fn lent(file: &str, user: Uid) -> Option<(u32, u32)> {
     ranges.max_by_key(|(_, count)| *count)
 }
 
-/// The ranges of users and groups that an ordinary user's emulation can have; none if there are no programs to get them with.
+/// Ranges of subordinate users and groups for an unprivileged emulation; `None` without ranges or without
+/// the programs that map them.
 fn ranges() -> Option<[(u32, u32); 2]> {
     let user = Uid::effective();
     let search = std::env::var_os("PATH").unwrap_or_default();
@@ -35,16 +37,17 @@ fn ranges() -> Option<[(u32, u32); 2]> {
     (PROGRAMS.iter().all(is_there) && ranges.iter().all(|(_, count)| *count > 0)).then_some(ranges)
 }
 
-/// True if an emulation of this ordinary user has several users.
+/// True if an emulation of this unprivileged user has several users.
 pub fn are_several() -> bool {
     ranges().is_some()
 }
 
-/// A process that stays outside of the user namespace that this process is about to make, and gives it its ids.
+/// Process outside of the user namespace that this process is about to make, which maps the namespace's
+/// ids.
 pub struct Mapper(Option<Child>);
 
 impl Mapper {
-    /// Starts it, if there are ids to be given.
+    /// Starts the process, if there are subordinate ids.
     pub fn start() -> Mapper {
         let Some(ranges) = ranges() else { return Mapper(None) };
         let (user, group) = (Uid::effective().as_raw(), Gid::effective().as_raw());
@@ -63,7 +66,7 @@ impl Mapper {
         Mapper(spawned.ok())
     }
 
-    /// Gives this process, which has made its namespace, its ids: several, or one each.
+    /// Maps the ids of this process's new user namespace: the subordinate ids, or a single id of each kind.
     pub fn map(self, user: Uid, group: Gid) -> Result<()> {
         if let Some(mut child) = self.0 {
             let _ = child.stdin.take().map(|mut stdin| stdin.write_all(b"go\n"));
@@ -82,18 +85,19 @@ impl Mapper {
     }
 }
 
-/// True if there is more than one user in the namespace of this process.
+/// True if the namespace of this process has more than one user.
 pub fn has_several_users() -> bool {
     let map = fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
     let counts = map.lines().filter_map(|line| line.split_whitespace().nth(2)?.parse::<u64>().ok());
     counts.sum::<u64>() > 1
 }
 
-/// Gives what other users of this namespace have written below a directory to its first one, who is the user who runs Belljar.
+/// Changes the owner of all files below a directory to the namespace's root, which is the user that runs
+/// Belljar.
 pub fn take_over(directory: &Path) {
     for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
         let path = entry.path();
-        // What cannot be given stays as it is.
+        // Files whose owner cannot be changed are skipped.
         let _ = std::os::unix::fs::lchown(&path, Some(0), Some(0));
         if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
             take_over(&path);

@@ -1,4 +1,5 @@
-//! The first process of a host: it makes the host's root, starts its processes, and buries them. With it the host ends.
+//! First process of a host (init): it makes the host's root, and starts and reaps its processes. The host
+//! ends with it.
 
 use crate::clock::monotonic_ns;
 use crate::error::{Doing, Error, Result};
@@ -21,15 +22,15 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-/// The process id before that of the first process, as in a simulation.
+/// Last process id to be skipped, so that the first process has the same id as in a simulation.
 const LAST_PID: &str = "999";
 
-/// State shared by the two threads: whoever holds it may speak.
+/// State shared by both threads; the lock holder may write to the socket.
 struct Shared {
     socket: Mutex<UnixStream>,
-    /// A process was started.
+    /// Signalled when a process has been started.
     started: Condvar,
-    /// There is none left.
+    /// Signalled when no process is left.
     idle: Condvar,
 }
 
@@ -38,12 +39,12 @@ impl Shared {
         self.socket.lock().unwrap_or_else(PoisonError::into_inner)
     }
     fn tell(&self, news: &News) {
-        // Nobody listens once the emulation is over, and then all of this ends.
+        // Sending fails once the emulation is over, and this process is killed with it.
         let _ = protocol::send(&*self.lock(), news);
     }
 }
 
-/// Runs a host whose requests come by standard input.
+/// Runs a host, which receives its setup and requests on standard input.
 pub fn main() -> Result<()> {
     let socket = std::io::stdin().as_fd().try_clone_to_owned().doing("taking the connection")?;
     let socket = UnixStream::from(socket);
@@ -59,7 +60,7 @@ pub fn main() -> Result<()> {
             let orders = std::io::stdout().as_fd().try_clone_to_owned().doing("taking the orders")?;
             std::thread::spawn(move || freeze::obey(orders.into()));
         }
-        // It cannot be found any more below the host's root.
+        // The path is invisible after the change of the root.
         Some(Freezing::Group(members)) => {
             group = Some(File::options().write(true).open(members).doing("opening a control group")?);
         }
@@ -74,7 +75,7 @@ pub fn main() -> Result<()> {
     };
     let of_reaper = shared.clone();
     std::thread::spawn(move || reap(&of_reaper));
-    // Not every kernel can: the first process has a low id then.
+    // A kernel without support for it assigns a low id to the first process.
     let _ = fs::write("/proc/sys/kernel/ns_last_pid", LAST_PID);
     shared.tell(&News::Ready);
     while let Some(request) = protocol::receive::<Request>(&mut requests) {
@@ -122,11 +123,11 @@ fn prepare(setup: &HostSetup, shared: &Shared) -> Result<Files> {
     Ok(files)
 }
 
-/// Ends all processes and waits until they have been buried.
+/// Kills all processes and waits until they have been reaped.
 fn end_all(shared: &Shared) -> MutexGuard<'_, UnixStream> {
     let mut held = shared.lock();
     loop {
-        // The first process itself is not among them.
+        // The signal does not reach the calling process itself.
         match kill(Pid::from_raw(-1), Signal::SIGKILL) {
             Err(Errno::ESRCH) => return held,
             _ => {
@@ -137,10 +138,11 @@ fn end_all(shared: &Shared) -> MutexGuard<'_, UnixStream> {
     }
 }
 
-/// Buries processes for ever.
+/// Reaps processes for ever.
 fn reap(shared: &Shared) {
     loop {
-        // It is only looked at first: `start`, which has the connection meanwhile, waits itself for what could not be executed.
+        // The process is left waitable at first: `start`, which may hold the lock, itself waits for a child
+        // that failed to execute its program.
         let looked = waitid(Id::All, WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT);
         let at = monotonic_ns();
         let held = shared.lock();
@@ -158,7 +160,7 @@ fn reap(shared: &Shared) {
     }
 }
 
-/// Starts a process. Its end is not told before its start: both need the connection.
+/// Starts a process. Its end cannot be reported before its start, as both require the lock.
 fn start(setup: &HostSetup, process: &ProcessStart, group: Option<&File>, shared: &Shared) {
     let held = shared.lock();
     let at = monotonic_ns();
@@ -177,7 +179,7 @@ fn spawn(
     process: &ProcessStart,
     group: Option<&File>,
 ) -> std::result::Result<i32, String> {
-    // The files get their names once the process has its id.
+    // The files are renamed once the process id is known.
     let temporary = |stream: &str| setup.directory.join(format!(".{}.{stream}", process.number));
     let open = |stream: &str| -> std::result::Result<(PathBuf, File), String> {
         let path = temporary(stream);
@@ -194,7 +196,7 @@ fn spawn(
             command
         }
         Some(_) => {
-            // The shim could only tell the program's own standard error.
+            // The shim could report the error only on the program's own standard error.
             access(&*process.path, AccessFlags::X_OK)
                 .map_err(|e| format!("'{}' cannot be started: {}", process.path, e.desc()))?;
             let shim = Path::new(places::FOLDER).join(places::PROGRAM);

@@ -1,22 +1,26 @@
-//! Experiments on the real kernel: the same plan that a simulation runs, with namespaces for hosts, kernel interfaces for
-//! links, and what the kernel lacks made of the parts that networks are simulated with.
+//! Emulation of experiments on the real kernel, by the same plan as in a simulation: namespaces are the
+//! hosts, kernel interfaces the links, and components of the network simulator provide what the kernel
+//! lacks.
 //!
 //! Bottom-up:
 //!
-//! * [`Line`]: one direction of a link, sans-IO: frames and the time in, frames that are due out.
-//! * [`Lateness`]: how late things were done that had a time.
-//! * `relay`: the two directions of a link between two ports of real interfaces, driven by a [`Clock`]. `relayed_link` is a link of
-//!   an experiment on top of it, with what events make of it; `pool` has the threads for all of them; `graph` is the graph network.
+//! * [`Line`]: one direction of a link, sans-IO: frames and the time in, due frames out.
+//! * [`Lateness`]: lateness of scheduled operations.
+//! * `relay`: both directions of a link between two ports of real interfaces, driven by a [`Clock`].
+//!   `relayed_link` adds the scheduled events of an experiment's link; `pool` has the threads for all
+//!   links; `graph` is the graph network.
 //! * `netlink`, `nodes`, `network`: namespaces and their interfaces, addresses, routes and rates.
-//! * `files`, `init`, `protocol`: the root of a host, its first process, and what that is told.
+//! * `files`, `init`, `protocol`: root and first process of a host, and the protocol to that process.
 //! * `ids`: users and groups without root.
-//! * `gateways`: links that end at interfaces of this machine.
-//! * `captures`, `resolver`, `advertise`, `p4`: packets into files, the name server, router advertisements, P4 switches.
-//! * [`stage`], [`world`], `run`, `timeline`: the way into the namespaces, the run from its first step to its last.
-//! * `dilation`: slower clocks for hosts. `meter`: what nodes use of the processors; `adapt`: how slow clocks are to be;
-//!   [`quanta`]: who runs when, `control` that for a run; [`freeze`]: the means to stop the others; `wake`: who waits for a clock that stands.
-//! * [`probe`]: what a machine offers.
-//! * [`check`], [`truth`], `outcome`: what an emulation cannot do, whether it is to be believed, its statistics.
+//! * `gateways`: links that end at interfaces of the machine.
+//! * `captures`, `resolver`, `advertise`, `p4`: packet captures, name server, router advertisements, P4
+//!   switches.
+//! * [`stage`], [`world`], `run`, `timeline`: entry into the namespaces, and the run from setup to results.
+//! * `dilation`: slower clocks for hosts. `meter`: processor usage of the nodes; `adapt`: adaptation of the
+//!   factor; [`quanta`]: scheduling of hosts in turns, which `control` sets up for a run; [`freeze`]:
+//!   freezing of the waiting hosts; `wake`: wakeup of threads that wait for a stopped clock.
+//! * [`probe`]: facilities of a machine.
+//! * [`check`], [`truth`], `outcome`: limitations of emulations, fidelity of a run, its statistics.
 //!
 //! [`Line`] and the relay read no clock: the time is an argument, so that it may be dilated.
 #![forbid(unsafe_code)]

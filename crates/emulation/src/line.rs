@@ -1,13 +1,14 @@
-//! One direction of an emulated link: a queue at a rate, then delay and impairments, of real frames.
+//! Line: one direction of an emulated link for real frames, consisting of a queue with a rate, a delay and
+//! impairments.
 //!
-//! The machine's kernel may lack the disciplines that make delay and loss (netem and most queues), and its timers know
-//! one clock alone. So the line is here, of the parts that links are simulated with: [`Nic`] is the queue and the
-//! serialisation, [`LinkDirection`] decides when a frame arrives, if it does. The same description and the same seed give
-//! the same decisions for the same frames as in a simulation.
+//! The machine's kernel may lack the queueing disciplines for delay and loss (netem and most queues), and
+//! its timers only use real time. A line is therefore built of the components of simulated links: [`Nic`]
+//! is the queue and the serialisation, [`LinkDirection`] decides on loss and arrival times. The same
+//! description and seed give the same decisions for the same frames as in a simulation.
 //!
-//! The line is sans-IO: frames and the time go in, frames come out when they are due. The time is of any clock, real
-//! or dilated, as long as it does not go back. Everything happens at its exact time, however late the line is polled;
-//! how late frames were handed out is measured ([`Lateness`]).
+//! The line is sans-IO: frames and the time go in, due frames come out. The time may be that of any clock,
+//! real or dilated, that does not decrease. Every operation takes effect at its exact time, however late
+//! the line is polled; the lateness of deliveries is measured ([`Lateness`]).
 
 use crate::Lateness;
 use crate::adapt::Late;
@@ -18,12 +19,13 @@ use belljar_net::nic::{DropReason, Nic, NicChange, NicConfig, NicEvent};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// Most frames under way: 1 Gbit/s of full frames over 0.8 s. It bounds the memory of a line without a rate.
+/// Maximum number of frames in flight, which bounds the memory of a line without a rate: 0.8 s of full-size
+/// frames at 1 Gbit/s.
 const IN_FLIGHT: usize = 1 << 16;
-/// Buffers that are kept for frames to come.
+/// Maximum number of buffers kept for reuse.
 const SPARE: usize = 1 << 10;
 
-/// Frames that a line counted.
+/// Counters of a line.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LineCounters {
     /// Frames offered to the queue.
@@ -36,17 +38,17 @@ pub struct LineCounters {
     pub ecn_marked: u64,
     /// Frames dropped by the queue or lost on the link, by reason.
     pub drops: Map<DropReason, u64>,
-    /// Frames dropped because too many were under way.
+    /// Frames dropped because too many were in flight.
     pub overflowed: u64,
     /// Frames impaired, other than lost.
     pub impaired: ImpairmentCounts,
-    /// Frames handed out, copies included.
+    /// Frames delivered, copies included.
     pub delivered: u64,
-    /// Bytes of frames handed out, copies included.
+    /// Bytes of frames delivered, copies included.
     pub delivered_bytes: u64,
 }
 
-/// A frame under way.
+/// Frame in flight.
 #[derive(Debug)]
 struct InFlight {
     due: SimTime,
@@ -78,8 +80,8 @@ impl Ord for InFlight {
 
 /// One direction of an emulated link. See the [module](self).
 ///
-/// *When a frame arrives*, [`offer`](Line::offer) it. *At [`next_event`](Line::next_event)*, and before, if one
-/// likes, call [`deliver`](Line::deliver), which hands out the frames that are due.
+/// *When a frame arrives*, [`offer`](Line::offer) it. *At [`next_event`](Line::next_event)*, or earlier,
+/// call [`deliver`](Line::deliver), which delivers the frames that are due.
 #[derive(Debug)]
 pub struct Line {
     nic: Nic,
@@ -88,18 +90,18 @@ pub struct Line {
     limit: usize,
     is_limited: bool,
     sequence: u64,
-    /// Buffers without a frame.
+    /// Spare buffers.
     spare: Vec<Vec<u8>>,
     now: SimTime,
     counters: LineCounters,
     lateness: Lateness,
     late: Late,
-    /// A lateness that does no harm.
+    /// Harmless lateness.
     harmless: SimDuration,
 }
 
 impl Line {
-    /// A line without frames: a queue with these settings before a direction of a link.
+    /// Creates a line without frames: a queue with these settings before a direction of a link.
     pub fn new(nic: &NicConfig, direction: LinkDirection) -> Line {
         Line {
             nic: Nic::new(nic),
@@ -117,7 +119,7 @@ impl Line {
         }
     }
 
-    /// Takes a frame that arrives at the near end at `now`.
+    /// Queues a frame that arrives at the near end at `now`.
     pub fn offer(&mut self, now: SimTime, frame: &[u8]) {
         self.advance(now);
         self.counters.offered += 1;
@@ -129,13 +131,14 @@ impl Line {
         self.transmit();
     }
 
-    /// Hands the frames that are due by `now` to `each`, with the time at which they were due. Returns their number.
+    /// Passes the frames that are due by `now` to `each`, with their due times. Returns their number.
     pub fn deliver(&mut self, now: SimTime, each: impl FnMut(&[u8], SimTime)) -> usize {
         self.advance(now);
         self.deliver_by(now, self.now, each)
     }
 
-    /// Like [`deliver`](Self::deliver), where the far end goes by a clock of its own, which shows `far`.
+    /// Delivers frames like [`deliver`](Self::deliver), where the far end has a clock of its own that shows
+    /// `far`.
     pub fn deliver_by(&mut self, now: SimTime, far: SimTime, mut each: impl FnMut(&[u8], SimTime)) -> usize {
         self.advance(now);
         let mut delivered = 0;
@@ -153,27 +156,27 @@ impl Line {
         delivered
     }
 
-    /// The time at which [`deliver`](Line::deliver) is to be called next, if nothing is offered before.
+    /// Time of the next call of [`deliver`](Line::deliver), if no frame is offered before.
     pub fn next_event(&self) -> Option<SimTime> {
         self.next_departure().into_iter().chain(self.next_arrival()).min()
     }
 
-    /// The time of the near end at which the queue goes on.
+    /// Time of the near end at which the queue must be processed.
     pub fn next_departure(&self) -> Option<SimTime> {
         self.nic.next_event()
     }
 
-    /// The time of the far end at which the next frame is due.
+    /// Time of the far end at which the next frame is due.
     pub fn next_arrival(&self) -> Option<SimTime> {
         self.under_way.peek().map(|Reverse(next)| next.due)
     }
 
-    /// Frames in the queue and under way, copies included.
+    /// Number of frames in the queue and in flight, copies included.
     pub fn pending(&self) -> usize {
         self.nic.egress_queue_len() + self.under_way.len()
     }
 
-    /// True if it has a rate.
+    /// True if the line has a rate.
     pub fn is_limited(&self) -> bool {
         self.is_limited
     }
@@ -183,7 +186,7 @@ impl Line {
         self.direction.least_latency()
     }
 
-    /// Changes the queue or the rate from `now` on.
+    /// Changes queue or rate from `now` on.
     pub fn change_nic(&mut self, now: SimTime, change: &NicChange) {
         self.advance(now);
         if let NicChange::Rate(rate) = change {
@@ -192,7 +195,7 @@ impl Line {
         self.nic.change(self.now, change);
     }
 
-    /// The frames counted so far.
+    /// Counters so far.
     pub fn counters(&self) -> LineCounters {
         let queue = self.nic.counters();
         let drops = DropReason::ALL.iter().map(|reason| {
@@ -209,22 +212,22 @@ impl Line {
         }
     }
 
-    /// The lateness of frames handed out.
+    /// Lateness of delivered frames.
     pub fn lateness(&self) -> &Lateness {
         &self.lateness
     }
 
-    /// Sets the lateness up to which [`late`](Self::late) takes frames to be in time.
+    /// Sets the lateness up to which [`late`](Self::late) counts frames as being on time.
     pub fn set_harmless(&mut self, harmless: SimDuration) {
         self.harmless = harmless;
     }
 
-    /// Their number, the sum of their lateness, and how many were too late.
+    /// Number of delivered frames, sum of their lateness, and number of frames later than is harmless.
     pub fn late(&self) -> Late {
         self.late
     }
 
-    /// Lets the queue work until `now`; a time that went back counts as the last.
+    /// Advances the queue to `now`; a time before the last one is ignored.
     fn advance(&mut self, now: SimTime) {
         self.now = self.now.max(now);
         self.transmit();
@@ -238,7 +241,7 @@ impl Line {
         }
     }
 
-    /// Puts a frame whose last bit leaves at `departs` on its way.
+    /// Sends a frame whose last bit leaves at `departs` over the link: schedules its arrival or drops it.
     fn carry(&mut self, mut packet: Packet, departs: SimTime) {
         let Ok(arrival) = self.direction.carry(departs, &mut packet) else {
             return self.recycle(packet.into_bytes());

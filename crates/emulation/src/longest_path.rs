@@ -1,11 +1,12 @@
-//! The longest of the shortest paths through an experiment's links.
+//! Weighted diameter of an experiment's links.
 
 use belljar_base::SimDuration;
 use belljar_config::topology::Link;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// Latency of the longest shortest path between two nodes by links (the weighted diameter): exact where the links are a tree, a lower bound elsewhere.
+/// Latency of the longest shortest path between two nodes over links (the weighted diameter): exact if the
+/// links form a tree, a lower bound otherwise.
 pub fn latency(links: &[Link], nodes: usize) -> SimDuration {
     let mut next = vec![Vec::new(); nodes];
     for link in links {
@@ -27,7 +28,7 @@ pub fn latency(links: &[Link], nodes: usize) -> SimDuration {
     longest
 }
 
-/// The node that is furthest from one, and how far. Marks those that can be reached.
+/// Returns the node furthest from `from`, and its distance. Marks all reachable nodes in `seen`.
 fn furthest(next: &[Vec<(usize, SimDuration)>], from: usize, seen: &mut [bool]) -> (usize, SimDuration) {
     let mut known = vec![None; next.len()];
     let mut found = (from, SimDuration::ZERO);

@@ -1,54 +1,57 @@
-//! Processor time that the nodes of an emulation use, and wait for: the kernel's account of each thread (`schedstat`).
+//! Processor time that the nodes of an emulation use and wait for, from the kernel's statistics of each
+//! thread (`schedstat`).
 //!
-//! A node is short of a processor as far as it waited for one although it has had less than the whole time of one: on a
-//! machine of its own it would not have waited. Waits that are short in its own time do not count: frames are late by as much.
+//! A node lacks a processor to the extent that it waited for one while it ran for less than the whole time:
+//! on a machine of its own it would not have waited. Waits that are short in the node's own time are
+//! ignored here: the lateness of frames shows them.
 
 use crate::clock::monotonic_ns;
 use belljar_base::Map;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Something whose processes are counted.
+/// Node whose processes are metered.
 #[derive(Clone, Debug)]
 pub enum Counted {
-    /// The host whose first process this is, without that.
+    /// Host with this first process, which itself is not metered.
     Host(u32),
-    /// One process.
+    /// Single process.
     Process(u32),
 }
 
-/// Nanoseconds since the last look.
+/// Usage in nanoseconds since the last measurement.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Use {
-    /// On a processor.
+    /// Time on a processor.
     pub ran: u64,
-    /// Ready to run, and waiting.
+    /// Time runnable and waiting for a processor.
     pub waited: u64,
-    /// The number of times that it began to run, which has no unit.
+    /// Number of times that threads began to run.
     pub turns: u64,
-    /// The time for which the busiest thread ran.
+    /// Running time of the busiest thread.
     pub most_ran: u64,
-    /// The time for which the busiest thread ran or waited.
+    /// Running and waiting time of the busiest thread.
     pub most_ready: u64,
 }
 
-/// A wait in virtual nanoseconds that does no harm.
+/// Harmless wait per turn, in virtual nanoseconds.
 const HARMLESS_NS: f64 = 500_000.0;
 
-/// A wait in virtual nanoseconds with which whoever hands on frames keeps up: those that came meanwhile are dealt with together.
+/// Mean wait, in virtual nanoseconds, up to which a forwarding process keeps up: frames that arrive
+/// meanwhile are processed in a batch.
 const CAUGHT_UP_NS: f64 = 0.5 * HARMLESS_NS;
 
 impl Use {
-    /// The share of `passed`, in virtual nanoseconds, for which its busiest thread had work, where a virtual nanosecond takes `tdf` of
-    /// the machine's.
+    /// Share of `passed`, in virtual nanoseconds, for which the busiest thread was busy; `tdf` real
+    /// nanoseconds take one virtual nanosecond.
     pub fn busy(&self, passed: u64, tdf: f64) -> f64 {
         let is_caught_up = self.waited as f64 <= CAUGHT_UP_NS * tdf * self.turns as f64;
         let busiest = if is_caught_up { self.most_ran } else { self.most_ready };
         busiest as f64 / (passed.max(1) as f64 * tdf.max(1.0))
     }
 
-    /// The share of `passed`, in virtual nanoseconds, for which it was short of a processor, where a virtual nanosecond takes `tdf` of
-    /// the machine's.
+    /// Share of `passed`, in virtual nanoseconds, for which the node lacked a processor; `tdf` is the
+    /// number of real nanoseconds per virtual nanosecond.
     pub fn short(&self, passed: u64, tdf: f64) -> f64 {
         let passed = passed.max(1) as f64;
         let waited = self.waited as f64 / tdf.max(1.0);
@@ -59,22 +62,22 @@ impl Use {
     }
 }
 
-/// The meter of all nodes.
+/// Meter of all nodes.
 #[derive(Debug)]
 pub struct Meter {
     namespaces: Map<PathBuf, usize>,
-    /// First processes of hosts, which do not count.
+    /// First processes of hosts, which are not metered.
     first: Vec<u32>,
     single: Map<u32, usize>,
     nodes: usize,
-    /// By process, its node.
+    /// Node of each known process.
     known: Map<u32, Option<usize>>,
-    /// By thread, what it had used when it was last looked at.
+    /// Usage of each thread at the last measurement.
     seen: Map<u32, Use>,
 }
 
 impl Meter {
-    /// A meter of these nodes.
+    /// Creates a meter of these nodes.
     pub fn new(nodes: &[Counted]) -> Meter {
         let mut meter = Meter {
             namespaces: Map::new(),
@@ -98,7 +101,8 @@ impl Meter {
         meter
     }
 
-    /// The time that each node has run and waited for a processor since the last call, and the time that looking took.
+    /// Measures the usage of each node since the last call. Returns it with the duration of the measurement
+    /// in nanoseconds.
     pub fn look(&mut self) -> (Vec<Use>, u64) {
         let began = monotonic_ns();
         let mut used = vec![Use::default(); self.nodes];
@@ -135,12 +139,12 @@ impl Meter {
     }
 }
 
-/// The process-id namespace of a process.
+/// PID namespace of a process.
 fn namespace(process: u32) -> Option<PathBuf> {
     fs::read_link(format!("/proc/{process}/ns/pid")).ok()
 }
 
-/// The names in a directory that are numbers.
+/// Numeric names in a directory.
 pub fn numbers(directory: &Path) -> impl Iterator<Item = u32> {
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
     entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())

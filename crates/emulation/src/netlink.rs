@@ -22,7 +22,7 @@ use std::io;
 use std::net::IpAddr;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-/// A connection to the kernel about the interfaces of one namespace.
+/// Netlink connection for the interfaces of one namespace.
 pub struct Netlink {
     socket: Socket,
     sequence: u32,
@@ -30,17 +30,17 @@ pub struct Netlink {
 
 /// One end of a pair of interfaces.
 pub struct VethEnd<'a> {
-    /// Its name.
+    /// Name of the interface.
     pub name: &'a str,
-    /// Its hardware address; the kernel's choice if none.
+    /// Hardware address; the kernel chooses one if none is given.
     pub mac: Option<[u8; 6]>,
 }
 
-/// Next hop of a route: the interface and the router, if there is one.
+/// Next hop of a route: interface index, and gateway if there is one.
 pub type Hop = (u32, Option<IpAddr>);
 
 impl Netlink {
-    /// Opens a connection inside of a namespace.
+    /// Opens a connection in a namespace.
     pub fn open(namespace: BorrowedFd<'_>) -> Result<Netlink> {
         let open = || {
             let mut socket = Socket::new(NETLINK_ROUTE)?;
@@ -52,7 +52,7 @@ impl Netlink {
         Ok(Netlink { socket: opened.doing("opening a netlink socket")?, sequence: 0 })
     }
 
-    /// Makes a pair of interfaces: `near` here and `far` in another namespace.
+    /// Creates a veth pair: `near` here and `far` in another namespace.
     pub fn add_veth(
         &mut self,
         near: &VethEnd<'_>,
@@ -79,10 +79,10 @@ impl Netlink {
             .doing(format!("making the interfaces '{}' and '{}'", near.name, far.name))
     }
 
-    /// Makes a bridge without a spanning tree of its own. Stations are forgotten after `ageing_secs`.
+    /// Creates a bridge without STP. Entries of its forwarding database expire after `ageing_secs`.
     pub fn add_bridge(&mut self, name: &str, ageing_secs: u64) -> Result<()> {
         let mut message = LinkMessage::default();
-        // In hundredths of a second.
+        // The attribute is in hundredths of a second.
         let ageing = InfoBridge::AgeingTime(u32::try_from(ageing_secs * 100).unwrap_or(u32::MAX));
         let data = vec![ageing, InfoBridge::MulticastSnooping(false)];
         message.attributes.push(LinkAttribute::IfName(name.to_owned()));
@@ -94,12 +94,12 @@ impl Netlink {
             .doing(format!("making the bridge '{name}'"))
     }
 
-    /// The number of an interface.
+    /// Returns the index of an interface.
     pub fn index(&mut self, name: &str) -> Result<u32> {
         Ok(self.link(name)?.header.index)
     }
 
-    /// True if the kernel has seen an interface's carrier: a port of a bridge passes no frames before.
+    /// True if an interface is operationally up: a bridge forwards no frames to a port before.
     pub fn is_running(&mut self, name: &str) -> Result<bool> {
         let link = self.link(name)?;
         Ok(link.attributes.iter().any(|attribute| matches!(attribute, LinkAttribute::OperState(State::Up))))
@@ -136,7 +136,7 @@ impl Netlink {
         self.set_flags(index, flags, LinkFlags::Up).doing("bringing an interface up or down")
     }
 
-    /// Lets an interface do without ARP: all stations have its own hardware address.
+    /// Disables ARP on an interface: all stations have its own hardware address.
     pub fn set_no_arp(&mut self, index: u32) -> Result<()> {
         self.set_flags(index, LinkFlags::Noarp, LinkFlags::Noarp).doing("turning ARP off")
     }
@@ -155,7 +155,8 @@ impl Netlink {
         self.change(RouteNetlinkMessage::SetLink(message), 0).doing("adding a port to a bridge")
     }
 
-    /// Gives an interface an address, without looking for others that have it; `route`: and the route to its network.
+    /// Adds an address to an interface, without duplicate address detection. `route`: the kernel adds the
+    /// route to its network as well.
     pub fn add_address(&mut self, index: u32, address: IpAddr, prefix: u8, route: bool) -> Result<()> {
         let mut message = AddressMessage::default();
         message.header.index = index;
@@ -169,13 +170,13 @@ impl Netlink {
             .doing(format!("adding the address {address}/{prefix}"))
     }
 
-    /// Adds a route, or replaces that of the same metric.
+    /// Adds a route, or replaces the one of the same metric.
     pub fn set_route(&mut self, route: &RouteSpec) -> Result<()> {
         self.change(RouteNetlinkMessage::NewRoute(route.message()), NLM_F_CREATE | NLM_F_REPLACE)
             .doing(format!("adding the route to {}/{}", route.to, route.prefix))
     }
 
-    /// Removes a route; one that is not there is no error.
+    /// Removes a route; a missing route is no error.
     pub fn remove_route(&mut self, route: &RouteSpec) -> Result<()> {
         match self.change(RouteNetlinkMessage::DelRoute(route.message()), 0) {
             Err(error) if error.raw_os_error() == Some(nix::libc::ESRCH) => Ok(()),
@@ -183,13 +184,13 @@ impl Netlink {
         }
     }
 
-    /// Limits what leaves an interface to `rate` bits per second by a token bucket (`tbf`) of `burst` bytes; `limit`
-    /// bytes may wait.
+    /// Limits the egress rate of an interface to `rate` bit/s by a token bucket filter (`tbf`) with a
+    /// bucket of `burst` bytes and a queue of `limit` bytes.
     pub fn set_rate(&mut self, index: u32, rate: u64, burst: u32, limit: u32) -> io::Result<()> {
         const TCA_TBF_PARMS: u16 = 1;
         const TCA_TBF_RATE64: u16 = 4;
         const TCA_TBF_BURST: u16 = 6;
-        /// The kernel works the time of a frame out by itself and wants no table (`TC_LINKLAYER_ETHERNET`).
+        /// `TC_LINKLAYER_ETHERNET`: the kernel computes transmission times itself and takes no rate table.
         const ETHERNET: u8 = 1;
         let bytes = rate / 8;
         let mut parameters = vec![0, ETHERNET, 0, 0, 0, 0, 0, 0];
@@ -228,7 +229,7 @@ impl Netlink {
         self.socket.send(&bytes, 0).map(drop)
     }
 
-    /// The answers to the last request, up to its acknowledgement or error.
+    /// Receives the answers to the last request, up to its acknowledgement or error.
     fn answers(&mut self) -> io::Result<Vec<RouteNetlinkMessage>> {
         let mut out = Vec::new();
         loop {
@@ -239,7 +240,7 @@ impl Netlink {
                 if !(16..=rest.len()).contains(&len) {
                     break;
                 }
-                // What the library does not know is passed over.
+                // Messages that the library cannot parse are skipped.
                 let message = NetlinkMessage::<RouteNetlinkMessage>::deserialize(&rest[..len]).ok();
                 rest = &rest[len.next_multiple_of(4).min(rest.len())..];
                 let Some(message) = message.filter(|m| m.header.sequence_number == self.sequence) else {
@@ -256,29 +257,29 @@ impl Netlink {
     }
 }
 
-/// A route as it is given to the kernel.
+/// Route as given to the kernel.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RouteSpec {
-    /// The first address of its destinations.
+    /// First address of the destination prefix.
     pub to: IpAddr,
-    /// The length of their prefix.
+    /// Length of the destination prefix in bits.
     pub prefix: u8,
-    /// Less is better.
+    /// Metric; routes of lower metric are preferred.
     pub metric: u32,
-    /// `RTPROT_*`.
+    /// Protocol that installed the route, `RTPROT_*`.
     pub protocol: u8,
-    /// The next hops.
+    /// Next hops.
     pub hops: Vec<Hop>,
-    /// The source address of packets that have none.
+    /// Preferred source address.
     pub source: Option<IpAddr>,
-    /// The congestion control of connections by it, if not that of the namespace.
+    /// Congestion control of connections over the route, if it differs from that of the namespace.
     pub congestion: Option<&'static str>,
-    /// The least retransmission timeout of TCP, in milliseconds, if not the kernel's.
+    /// Minimum retransmission timeout of TCP in milliseconds, if it differs from the kernel's.
     pub rto_min: Option<u32>,
 }
 
 impl RouteSpec {
-    /// Metrics of connections by the route: the library takes the name of a congestion control for a number.
+    /// Encodes `RTA_METRICS`, because the library mistakes the name of a congestion control for a number.
     fn metrics(&self) -> Option<RouteAttribute> {
         const RTA_METRICS: u16 = 8;
         const RTAX_LOCK: u16 = 1;
@@ -295,7 +296,7 @@ impl RouteSpec {
             add(RTAX_CC_ALGO, &[name.as_bytes(), &[0]].concat());
         }
         if let Some(milliseconds) = self.rto_min {
-            // Only a locked one holds.
+            // The kernel applies the value only if it is locked.
             add(RTAX_LOCK, &(1u32 << RTAX_RTO_MIN).to_ne_bytes());
             add(RTAX_RTO_MIN, &milliseconds.to_ne_bytes());
         }

@@ -1,9 +1,10 @@
-//! The links of an emulation. A link is a pair of interfaces of the kernel (`veth`) between two namespaces where the kernel
-//! alone can be what the experiment says: *direct*. Else each end is a pair whose other end lies in the hub, and a
-//! [`RelayedLink`] moves frames between the two.
+//! Links of an emulation. A link is *direct* if the kernel alone can provide its properties: a pair of
+//! interfaces (`veth`) between two namespaces. Otherwise each end is a pair whose peer is in the hub, and a
+//! [`RelayedLink`] moves frames between the two peers.
 //!
-//! A host's interface has a token bucket of the kernel even where a line keeps the rate: so packets wait in the host, where
-//! its TCP sees them and sends no more than is good (TCP small queues), as in a simulation and on a real interface.
+//! A host's interface has a token bucket of the kernel even where a line enforces the rate: packets then
+//! queue in the host, where its TCP accounts for them and limits itself (TCP small queues), as in a
+//! simulation and on a physical interface.
 
 use crate::clock::monotonic_ns;
 use crate::error::{Doing, Result};
@@ -22,64 +23,65 @@ use belljar_packetio::{Namespace, PacketOptions, PacketRing, Port, Timestamps};
 use belljar_plan::{DeviceChange, Direction, HostChange, LinkChange, NetChange, Schedule};
 use belljar_wire::ethernet::HEADER_LEN;
 
-/// Latencies up to this are left to the kernel, whose own is of this order.
+/// Largest latency that is left to the kernel, whose own latency is of this order.
 pub const KERNELS_LATENCY: SimDuration = SimDuration::from_micros(100);
-/// The time that the tokens of a full bucket last, and the least that a bucket holds.
+/// Time in which a full bucket drains at its rate, and minimum size of a bucket in bytes.
 const BURST: SimDuration = SimDuration::from_micros(1_000);
 const LEAST_BURST: u64 = 3_200;
-/// The least burst from 1 Gbit/s on: less falls short (measured over 16 bridges: 32 kB 18 %, 256 kB 95 %).
+/// Minimum burst in bytes at rates of at least [`FAST`]; smaller bursts do not reach the rate (measured
+/// over 16 bridges: 32 kB 18 %, 256 kB 95 %).
 const FAST_BURST: u64 = 256 << 10;
 const FAST: u64 = 1_000_000_000;
-/// Bytes of the largest segment that TCP hands to an interface in one piece, with its headers.
+/// Maximum size in bytes of a segment that TCP hands to an interface at once (TSO), headers included.
 const LARGEST_SEGMENT: usize = 66_000;
 /// Name of a switch's bridge in its namespace, which no port has.
 const BRIDGE: &str = "bj-bridge";
-/// Longest wait for the carriers of bridges.
+/// Longest wait for the ports of bridges to come up.
 const CARRIER_NS: u64 = 2_000_000_000;
 
-/// The network of an emulation, built.
+/// Network of an emulation, after its construction.
 pub struct Network {
-    /// The links whose frames pass through this process, with their ports.
+    /// Links whose frames pass through this process, with their ports.
     pub relayed: Vec<(RelayedLink, [Box<dyn Port>; 2])>,
-    /// The graph network with the ports of its hosts.
+    /// Graph network with the ports of its hosts.
     pub graph: Option<(GraphNetwork, Vec<Box<dyn Port>>)>,
-    /// The number of direct links.
+    /// Number of direct links.
     pub direct: usize,
-    /// By link, the numbers of its ends in the hub; none of a direct link.
+    /// Interface indices of the ends in the hub, by link; none for a direct link.
     pub hub_ends: Vec<Option<[u32; 2]>>,
-    /// The least latency that a line has to keep.
+    /// Smallest latency of a relayed link or of the graph.
     pub least_latency: Option<SimDuration>,
-    /// The latency of the longest of the shortest paths by links.
+    /// Latency of the longest of the shortest paths over links.
     pub longest_path: SimDuration,
-    /// Rates of direct links that the kernel could not be given.
+    /// Notes on rates of direct links that the kernel could not enforce.
     pub notes: Vec<String>,
-    /// The token buckets of hosts.
+    /// Token buckets of hosts and of direct links.
     pub buckets: Vec<Bucket>,
 }
 
-/// A token bucket of the kernel at a host's interface.
+/// Token bucket of the kernel at a node's interface.
 #[derive(Clone, Copy, Debug)]
 pub struct Bucket {
-    /// The node.
+    /// Index of the node.
     pub node: usize,
-    /// The number of its interface.
+    /// Index of the interface in the node's namespace.
     index: u32,
     rate: u64,
     room: u32,
     mtu: usize,
-    /// Bytes that it has held at most.
+    /// Largest size so far, in bytes.
     burst: u32,
 }
 
 impl Bucket {
-    /// Sets it, for time that is dilated by a factor: it fills in real time.
+    /// Sets the bucket's rate for a time dilation factor: the bucket fills in real time.
     pub fn set(&mut self, node: &mut Node, tdf: f64) -> std::io::Result<()> {
         let rate = self.fill(tdf);
         node.netlink.set_rate(self.index, rate, self.burst, self.room)
     }
 
-    /// The rate at which it fills at a factor. Its size becomes no smaller: segments that wait already may be as large as the bucket was, and
-    /// a bucket that is smaller than a segment never lets it pass.
+    /// Rate in bit/s at which the bucket fills at a factor. Its size never decreases: queued segments may
+    /// be as large as the bucket was, and a bucket smaller than a segment never passes it.
     fn fill(&mut self, tdf: f64) -> u64 {
         let rate = ((self.rate as f64 / tdf) as u64).max(1);
         self.burst = self.burst.max(burst(rate, self.mtu));
@@ -87,11 +89,11 @@ impl Bucket {
     }
 }
 
-/// True if the kernel alone can be the link.
+/// True if the kernel alone can provide the link.
 fn is_direct(experiment: &Experiment, schedule: &Schedule, link: usize) -> bool {
     let plain = |properties: &LinkProperties| {
         let LinkProperties { rate, latency, .. } = *properties;
-        // Each other property, and those to come, as they are by default.
+        // All other properties, including scheduled ones, have their defaults.
         latency <= KERNELS_LATENCY
             && *properties == LinkProperties { rate, latency, ..LinkProperties::default() }
     };
@@ -124,7 +126,8 @@ fn is_direct(experiment: &Experiment, schedule: &Schedule, link: usize) -> bool 
         && !split
 }
 
-/// True if events, or the end of the bootstrap phase, change the rate at which a host sends at a port, or over the graph.
+/// True if events or the end of the bootstrap phase change the sending rate of a host at a port, or over
+/// the graph.
 fn changes_rate(experiment: &Experiment, schedule: &Schedule, host: usize, port: Option<usize>) -> bool {
     if experiment.general.bootstrap_end_time > SimTime::ZERO {
         return true;
@@ -137,14 +140,15 @@ fn changes_rate(experiment: &Experiment, schedule: &Schedule, host: usize, port:
     })
 }
 
-/// Bytes of a token bucket at this rate: at least the longest frame, which would never pass otherwise.
+/// Size in bytes of a token bucket at a rate in bit/s: at least the longest frame, which would never pass
+/// otherwise.
 fn burst(rate: u64, mtu: usize) -> u32 {
     let bytes = (rate as f64 / 8.0 * BURST.as_nanos() as f64 / 1e9) as u64;
     let least = if rate >= FAST { FAST_BURST } else { LEAST_BURST };
     u32::try_from(bytes.max(least).max((mtu + HEADER_LEN) as u64)).unwrap_or(u32::MAX)
 }
 
-/// Bytes that may wait before a token bucket in the place of a queue; `None` if it is no plain one.
+/// Queue limit in bytes of a token bucket that stands for a queue; `None` if the queue is not a plain FIFO.
 fn room(queue: &QueueConfig, mtu: usize) -> Option<u32> {
     let bytes = match queue {
         QueueConfig::Fifo { limit: Limit::Packets(packets), ecn_threshold: None } => {
@@ -153,12 +157,12 @@ fn room(queue: &QueueConfig, mtu: usize) -> Option<u32> {
         QueueConfig::Fifo { limit: Limit::Bytes(bytes), ecn_threshold: None } => *bytes,
         _ => return None,
     };
-    // Large segments of TCP come as one.
+    // A large segment of TCP (TSO) is queued as one packet.
     Some(u32::try_from(bytes.max(LARGEST_SEGMENT)).unwrap_or(u32::MAX))
 }
 
-/// Builds all links between `nodes`, which are in the order of their ids, and the graph network, through `hub`, and those to interfaces of the
-/// `machine`.
+/// Builds all links between `nodes`, which are in the order of their ids, the graph network, and the links
+/// to interfaces of the `machine`; far ends are in `hub`.
 pub fn build(
     experiment: &Experiment,
     schedule: &Schedule,
@@ -178,7 +182,8 @@ pub fn build(
     };
     let graph = GraphNetwork::new(experiment, schedule);
     let ports = experiment.topology.links.len() * 2 + graph.iter().flat_map(GraphNetwork::hosts).count();
-    // Many ports share the memory that a few would have, but each has room for what comes until the factor of a dilated network follows its load.
+    // Many ports share the memory of a few, but each must hold the arrivals until the factor of a dilated
+    // network has adapted to its load.
     let ring_bytes = ((64 << 20) / ports.max(1)).clamp(512 << 10, 4 << 20);
     for node in nodes.iter_mut() {
         if gateways::of(experiment, node.id).is_none() {
@@ -196,7 +201,7 @@ pub fn build(
         });
         let [a, b] = [0, 1].map(|end| VethEnd { name: &names[end].name, mac: macs[end] });
         let ids = [0, 1].map(|end| settings.ends[end].node.index());
-        // The kernel's own clock is not the hosts' where that is dilated.
+        // Latency of the kernel is real time, so that no link is direct under dilation.
         let outside = [0, 1].map(|end| gateways::of(experiment, settings.ends[end].node).is_some());
         let by_kernel = tdf.is_none() && outside == [false; 2] && is_direct(experiment, schedule, link);
         if by_kernel {
@@ -260,7 +265,8 @@ pub fn build(
                 && let Some(room) = room(&host.options.queue, 1_500)
                 && !changes_rate(experiment, schedule, id.index(), None)
             {
-                // The graph's rates are of IP packets; full ones are to leave at just that rate.
+                // Rates of the graph are those of IP packets; full-size packets are to leave at exactly
+                // that rate.
                 let framed = u128::from(rate) * (1_500 + HEADER_LEN as u128) / 1_500;
                 limited.push((id.index(), index, u64::try_from(framed).unwrap_or(rate), (room, 1_500), None));
             }
@@ -307,8 +313,8 @@ pub fn build(
     Ok(network)
 }
 
-/// Waits until bridges pass frames at all their ports: the kernel tells them of carriers up to a second late. A port may
-/// be down from the start, so the wait is no longer than it takes for those that are up.
+/// Waits until bridges forward frames at all their ports: the kernel notices carriers up to a second late.
+/// A port may be down from the start, so that the wait is bounded by [`CARRIER_NS`].
 fn wait_for_bridges(experiment: &Experiment, nodes: &mut [Node]) -> Result<()> {
     let deadline = monotonic_ns() + CARRIER_NS;
     for node in nodes.iter_mut() {
@@ -325,7 +331,7 @@ fn wait_for_bridges(experiment: &Experiment, nodes: &mut [Node]) -> Result<()> {
     Ok(())
 }
 
-/// A port on an interface of the hub.
+/// Opens a port on an interface of the hub.
 fn open(hub: &Node, name: &str, ring_bytes: usize) -> Result<Box<dyn Port>> {
     let options = PacketOptions { ring_bytes, timestamps: Timestamps::Kernel, ..PacketOptions::default() };
     Ok(Namespace::Fd(hub.fd()).run(|| Ok(Box::new(PacketRing::open(name, &options)?) as Box<dyn Port>))?)

@@ -1,5 +1,5 @@
-//! The namespaces of an emulation: one for each host, switch and router, and the hub, where the far ends of all links lie
-//! whose frames pass through this process.
+//! Namespaces of an emulation: one for each host, switch and router, and the hub, which holds the far ends
+//! of all links whose frames pass through this process.
 
 use crate::error::{Doing, Error, Result};
 use crate::freeze::Freezer;
@@ -20,39 +20,39 @@ use std::os::unix::net::UnixStream;
 use std::process::{Command, Stdio};
 use std::sync::mpsc::Sender;
 
-/// The hidden subcommand of the program that becomes the first process of a host.
+/// Hidden subcommand that becomes the first process of a host.
 pub const INIT_COMMAND: &str = "emulate-host";
 
-/// A host, switch or router.
+/// Host, switch or router.
 pub struct Node {
-    /// Its id in the experiment.
+    /// Id in the experiment.
     pub id: HostId,
-    /// Its name.
+    /// Name in the experiment.
     pub name: String,
-    /// Its network namespace.
+    /// Network namespace.
     pub namespace: OwnedFd,
-    /// A connection to the kernel about its interfaces.
+    /// Netlink connection for the interfaces.
     pub netlink: Netlink,
-    /// The numbers of its interfaces on links, by port.
+    /// Indices of the interfaces on links, by port.
     pub ports: Vec<u32>,
-    /// The number of its interface on the graph.
+    /// Index of the interface on the graph.
     pub graph: Option<u32>,
-    /// Its routes over links as they are now.
+    /// Current routes over links.
     pub routes: Vec<RouteSpec>,
-    /// Properties of connections that its routes have to name, since its namespace has others.
+    /// TCP properties that the routes must set, because the namespace does not have them.
     named: Named,
-    /// The connection to its first process, of hosts alone.
+    /// Connection to the first process, if the node is a host.
     pub connection: Option<UnixStream>,
-    /// The id of that process.
+    /// Id of the first process.
     pub first: Option<u32>,
-    /// The way to freeze its processes, of hosts that are to be frozen.
+    /// Freezer of the processes, if the node is a host that is frozen by signals.
     pub freezer: Option<Freezer>,
 }
 
-/// News of a host.
+/// Event of a host: index of the node and message of its first process.
 pub type HostNews = (usize, News);
 
-/// Runs `make` on a thread that has left these namespaces for new ones.
+/// Runs `make` on a thread that has moved to new namespaces of these kinds.
 fn apart<T: Send>(flags: CloneFlags, make: impl FnOnce() -> Result<T> + Send) -> Result<T> {
     let work = || {
         unshare(flags).doing("making namespaces")?;
@@ -64,13 +64,13 @@ fn apart<T: Send>(flags: CloneFlags, make: impl FnOnce() -> Result<T> + Send) ->
     })
 }
 
-/// The network namespace of the calling thread.
+/// Network namespace of the calling thread.
 fn own_namespace() -> Result<OwnedFd> {
     Ok(File::open("/proc/thread-self/ns/net").doing("opening a network namespace")?.into())
 }
 
 impl Node {
-    /// The namespace of a switch or router, or with `id` none the hub.
+    /// Creates the namespace of a switch or router, or of the hub.
     pub fn device(id: HostId, name: &str, settings: &[(String, String)]) -> Result<Node> {
         let namespace = apart(CloneFlags::CLONE_NEWNET, || {
             write_settings(settings);
@@ -79,7 +79,7 @@ impl Node {
         Node::new(id, name, namespace, Named::default(), None)
     }
 
-    /// The namespaces of a host, and its first process, whose news go to `news`.
+    /// Creates the namespaces of a host and starts its first process, whose messages are sent to `news`.
     pub fn host(
         id: HostId,
         setup: &HostSetup,
@@ -93,7 +93,7 @@ impl Node {
             | CloneFlags::CLONE_NEWIPC
             | CloneFlags::CLONE_NEWPID;
         let program = std::env::current_exe().doing("finding this program")?;
-        // Where there are no control groups, the first process stops the others.
+        // Without control groups, the first process stops the others.
         let (orders, obedience) = match setup.dilated.as_ref().map(|dilated| &dilated.freezing) {
             Some(Freezing::Signals) => {
                 let (ours, theirs) = UnixStream::pair().doing("making a connection to a host")?;
@@ -109,7 +109,7 @@ impl Node {
             let child = command.spawn().doing("starting the first process of a host")?;
             Ok((own_namespace()?, named, child.id()))
         })?;
-        // The experiment's own choice is not to be overruled.
+        // The experiment's own choice takes precedence.
         let chosen = setup.sysctls.iter().any(|(name, _)| name == "net.ipv4.tcp_congestion_control");
         named.congestion = named.congestion.filter(|_| !chosen);
         messages::send(&ours, setup)?;
@@ -143,12 +143,12 @@ impl Node {
         Ok(Node { id, name, namespace, netlink, ports, graph, routes, named, connection, first, freezer })
     }
 
-    /// Its network namespace.
+    /// Network namespace of the node.
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.namespace.as_fd()
     }
 
-    /// Tells its first process something.
+    /// Sends a request to the first process; does nothing for nodes without one.
     pub fn tell(&self, request: &Request) -> Result<()> {
         match &self.connection {
             Some(connection) => messages::send(connection, request)
@@ -157,7 +157,7 @@ impl Node {
         }
     }
 
-    /// Gives it addresses and brings its interfaces up or, again, after they were down.
+    /// Adds the addresses and brings the interfaces up, initially or again after [`down`](Self::down).
     pub fn configure(&mut self, experiment: &Experiment) -> Result<()> {
         if let (Some(index), Some(host)) = (self.graph, experiment.hosts.get(self.id.index())) {
             self.netlink.set_up(index, true)?;
@@ -183,7 +183,7 @@ impl Node {
         Ok(())
     }
 
-    /// On the graph everybody is on the link.
+    /// Default route on the graph interface: all hosts of the graph are on-link.
     fn route_to_all(&self, index: u32, source: IpAddr) -> RouteSpec {
         let v4 = source.is_ipv4();
         RouteSpec {
@@ -220,7 +220,7 @@ impl Node {
         })
     }
 
-    /// Takes its interfaces down.
+    /// Brings the interfaces down.
     pub fn down(&mut self) -> Result<()> {
         for index in self.graph.into_iter().chain(self.ports.clone()) {
             self.netlink.set_up(index, false)?;
@@ -228,7 +228,7 @@ impl Node {
         Ok(())
     }
 
-    /// Gives it these routes over links in the place of those that it has of their family.
+    /// Replaces the routes over links of one family.
     pub fn set_routes(&mut self, family4: bool, routes: Vec<RouteSpec>) -> Result<()> {
         let (own, others): (Vec<_>, Vec<_>) =
             self.routes.clone().into_iter().partition(|route| route.to.is_ipv4() == family4);
@@ -237,7 +237,7 @@ impl Node {
             self.netlink.remove_route(old)?;
         }
         for new in routes.iter().filter(|new| !own.contains(new)) {
-            // Replacing an IPv6 route of several hops leaves some of the old ones.
+            // Replacing an IPv6 multipath route leaves some of its old next hops.
             if let Some(old) = own.iter().find(|old| !family4 && key(old) == key(new)) {
                 self.netlink.remove_route(old)?;
             }
@@ -247,7 +247,7 @@ impl Node {
         Ok(())
     }
 
-    /// The kernel's form of planned routes.
+    /// Converts planned routes to those of the kernel.
     pub fn specs<A: Ip + Into<IpAddr>>(&self, routes: &[PlannedRoute<A>]) -> Vec<RouteSpec> {
         let spec = |(prefix, metric, route): &PlannedRoute<A>| RouteSpec {
             to: prefix.address().into(),
@@ -267,32 +267,33 @@ impl Node {
     }
 }
 
-/// The metric of IPv6 routes for which none is given, and of those that the kernel makes for addresses.
+/// Default metric of IPv6 routes, and metric of those that the kernel adds for addresses.
 const USUAL_METRIC6: u32 = 1_024;
 const KERNELS_METRIC6: u32 = 256;
-/// The length of the netmask of a graph interface, as in a simulation.
+/// Prefix length of a graph interface, as in a simulation.
 const GRAPH_PREFIX: u8 = 24;
 const GRAPH_PREFIX6: u8 = 64;
 
-/// Writes settings of the calling thread's network namespace. What a kernel without IPv6 does not have is left out.
+/// Writes settings of the calling thread's network namespace. Settings that the kernel lacks, such as those
+/// of IPv6, are skipped.
 fn write_settings(settings: &[(String, String)]) {
     for (name, value) in settings {
         let _ = fs::write(format!("/proc/sys/{name}"), value);
     }
 }
 
-/// Properties of connections that routes name where the namespace did not take them.
+/// TCP properties that routes set where the namespace did not accept them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Named {
-    /// The congestion control: only those that the machine allows to all can be a namespace's own; routes may name any that the
-    /// kernel has.
+    /// Congestion control: a namespace can only use those that the machine allows to all users; a route can
+    /// name any available one.
     congestion: Option<&'static str>,
-    /// The least retransmission timeout in milliseconds: not every kernel has a setting for it.
+    /// Minimum retransmission timeout in milliseconds: not every kernel has a setting for it.
     rto_min: Option<u32>,
 }
 
 impl Named {
-    /// The settings among these that the calling thread's namespace lacks.
+    /// Returns the settings among these that the calling thread's namespace has not accepted.
     fn missing(settings: &[(String, String)]) -> Named {
         let read = |name: &str| fs::read_to_string(format!("/proc/sys/{name}")).unwrap_or_default();
         let wanted = |name: &str| settings.iter().find(|(n, _)| n == name).map(|(_, value)| &**value);
@@ -307,15 +308,16 @@ impl Named {
     }
 }
 
-/// The setting for congestion control, and its values: that of simulated hosts, and that of dilated ones, whose clock the
-/// kernel's CUBIC does not know.
+/// Setting of the congestion control, and its values: for hosts as simulated, and for dilated ones, whose
+/// clock the kernel's CUBIC does not use.
 const CONGESTION: &str = "net/ipv4/tcp_congestion_control";
 const CONGESTION_CONTROLS: [&str; 2] = ["cubic", "reno"];
-/// The setting for TCP's least retransmission timeout, in microseconds, and its usual value.
+/// Setting of TCP's minimum retransmission timeout in microseconds, and its default.
 const RTO_MIN: &str = "net/ipv4/tcp_rto_min_us";
 const USUAL_RTO_MIN_US: f64 = 200_000.0;
 
-/// Settings of a node's network namespace, to be written before it has interfaces: what a simulated node is like.
+/// Settings of a node's network namespace that make it resemble a simulated node. They must be written
+/// before the node has interfaces.
 pub fn settings(experiment: &Experiment, id: HostId, tdf: Option<f64>) -> Vec<(String, String)> {
     let device = experiment.device(id);
     let host = experiment.hosts.get(id.index());
@@ -344,7 +346,7 @@ pub fn settings(experiment: &Experiment, id: HostId, tdf: Option<f64>) -> Vec<(S
         set("net/ipv4/fib_multipath_hash_policy", "1");
         set("net/ipv6/fib_multipath_hash_policy", "1");
     }
-    // The simulator's defaults, which are Linux's own; machines differ.
+    // Defaults of the simulator, which are those of Linux; machines may differ.
     set(CONGESTION, CONGESTION_CONTROLS[usize::from(tdf.is_some())]);
     set("net/ipv4/tcp_rmem", "4096 131072 6291456");
     set("net/ipv4/tcp_wmem", "4096 16384 4194304");
@@ -352,9 +354,9 @@ pub fn settings(experiment: &Experiment, id: HostId, tdf: Option<f64>) -> Vec<(S
     all
 }
 
-/// Times of the kernel that dilated hosts would find too short, as far as it has settings for them.
+/// Kernel timeouts that are lengthened for dilated hosts, where the kernel has settings for them.
 pub fn slow_settings(tdf: f64) -> Vec<(String, String)> {
-    /// With their usual values.
+    /// Settings of durations, with their defaults.
     const SPANS: [(&str, f64); 8] = [
         (RTO_MIN, USUAL_RTO_MIN_US),
         ("net/ipv4/tcp_comp_sack_delay_ns", 1e6),
@@ -365,7 +367,8 @@ pub fn slow_settings(tdf: f64) -> Vec<(String, String)> {
         ("net/ipv4/tcp_min_rtt_wlen", 300.0),
         ("net/ipv4/ipfrag_time", 30.0),
     ];
-    /// Numbers of retransmissions, whose timeouts double each time.
+    /// Settings of retransmission counts, with their defaults; the timeout doubles with each
+    /// retransmission.
     const RETRIES: [(&str, f64); 3] = [
         ("net/ipv4/tcp_syn_retries", 6.0),
         ("net/ipv4/tcp_synack_retries", 5.0),
@@ -376,10 +379,10 @@ pub fn slow_settings(tdf: f64) -> Vec<(String, String)> {
     spans.chain(retries).map(|(name, value)| (name.to_owned(), format!("{value:.0}"))).collect()
 }
 
-/// Settings of one interface, written once it is there. Namespaces have no defaults for times of ARP and neighbour
-/// discovery, only interfaces have them.
+/// Settings of one interface, written after its creation. Timeouts of ARP and neighbour discovery have no
+/// default per namespace, only a value per interface.
 pub fn interface_settings(interface: &Interface, tdf: Option<f64>) -> Vec<(String, String)> {
-    /// With their usual values.
+    /// Settings of neighbour timeouts, with their defaults.
     const NEIGHBOURS: [(&str, f64); 3] =
         [("base_reachable_time_ms", 30_000.0), ("retrans_time_ms", 1_000.0), ("delay_first_probe_time", 5.0)];
     let name = &interface.name;
@@ -398,7 +401,7 @@ pub fn interface_settings(interface: &Interface, tdf: Option<f64>) -> Vec<(Strin
     all
 }
 
-/// Writes settings inside of a node's namespace.
+/// Writes settings in a node's namespace.
 pub fn apply_settings(node: &Node, settings: Vec<(String, String)>) -> Result<()> {
     if !settings.is_empty() {
         belljar_packetio::Namespace::Fd(node.fd()).run(|| {

@@ -1,4 +1,4 @@
-//! The statistics of an emulation, in the form that those of a simulation have.
+//! Statistics of an emulation, in the format of a simulation's statistics.
 
 use crate::graph::GraphReport;
 use crate::nodes::Node;
@@ -17,22 +17,22 @@ use std::fs;
 
 /// Outcome of an emulation.
 pub struct Outcome<'a> {
-    /// The experiment.
+    /// Experiment that was run.
     pub experiment: &'a Experiment,
-    /// By host, by process, what happened to it.
+    /// Observations of each process, by host and process.
     pub observed: Vec<Vec<Vec<Observation>>>,
-    /// The links whose frames passed through this process.
+    /// Reports of the links whose frames passed through this process.
     pub links: Vec<LinkReport>,
-    /// The graph network.
+    /// Report of the graph network.
     pub graph: Option<GraphReport>,
     /// Warnings with their counts.
     pub warnings: Map<String, u64>,
-    /// When it ended.
+    /// Time at which the emulation ended.
     pub now: SimTime,
 }
 
 impl Outcome<'_> {
-    /// The statistics, with the kernel's counts of all interfaces.
+    /// Compiles the statistics, including the kernel's counters of all interfaces.
     pub fn statistics(&self, nodes: &mut [Node]) -> Statistics {
         let mut statistics =
             Statistics { simulated_seconds: self.now.as_secs_f64(), ..Statistics::default() };
@@ -143,12 +143,13 @@ fn through_here(report: &LinkReport, end: usize) -> DirectionStatistics {
     }
 }
 
-/// The counts that are not 0, by name.
+/// Nonzero counts, by name.
 fn not_zero<'a>(counts: impl Iterator<Item = (&'a str, u64)>) -> Map<String, u64> {
     counts.filter(|(_, count)| *count > 0).map(|(name, count)| (name.to_owned(), count)).collect()
 }
 
-/// A direct link's direction: what the kernel has counted. Large segments count once.
+/// Statistics of one direction of a direct link, from the kernel's counters. A large segment (TSO) counts
+/// as one frame.
 fn by_kernel(experiment: &Experiment, nodes: &mut [Node], node: usize, port: usize) -> DirectionStatistics {
     let name = &experiment.node_interfaces(nodes[node].id)[port].name;
     let stats = nodes[node].netlink.counters(name).unwrap_or_default();
@@ -161,7 +162,7 @@ fn by_kernel(experiment: &Experiment, nodes: &mut [Node], node: usize, port: usi
     }
 }
 
-/// The counts of a router: those of its namespace's `/proc/net/snmp`.
+/// Statistics of a router, from its namespace's `/proc/net/snmp`.
 fn router(node: &Node) -> RouterStatistics {
     let read = || Ok(fs::read_to_string("/proc/thread-self/net/snmp").unwrap_or_default());
     let text = Namespace::Fd(node.fd()).run(read).unwrap_or_default();
@@ -175,7 +176,7 @@ fn router(node: &Node) -> RouterStatistics {
     }
 }
 
-/// A count of the section `Ip`.
+/// Value of a counter in the section `Ip`; 0 if it is missing.
 fn snmp(text: &str, name: &str) -> u64 {
     let mut lines = text.lines().filter_map(|line| line.strip_prefix("Ip:"));
     let (names, values) = (lines.next().unwrap_or_default(), lines.next().unwrap_or_default());

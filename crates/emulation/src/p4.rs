@@ -1,5 +1,5 @@
-//! P4 switches of an emulation: each is a process of this program in the switch's namespace, which reads a [`SwitchPlan`] and
-//! is from then on what `belljar p4 serve` is.
+//! P4 switches of an emulation: each is a process of this program in the switch's namespace, which reads a
+//! [`SwitchPlan`] and then runs as `belljar p4 serve` does.
 
 use crate::dilation::Dilation;
 use crate::error::{Doing, Error, Result};
@@ -19,22 +19,22 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-/// Subcommand that becomes an emulated P4 switch; its argument is the file of the [`SwitchPlan`].
+/// Hidden subcommand that becomes an emulated P4 switch; its argument is the file of the [`SwitchPlan`].
 pub const SWITCH_COMMAND: &str = "emulate-switch";
-/// Folder of the plans, in the scratch folder. No host's name begins with a dot.
+/// Folder of the plans within the scratch folder. No host's name begins with a dot.
 const PLANS: &str = ".switches";
-/// The first words of the line that a switch writes once it passes packets.
+/// Prefix of the line that a switch logs when it starts to forward packets.
 const READY: &str = "P4Runtime: ";
-/// Bytes of the receive rings of all switches, and bounds of those of one interface.
+/// Total bytes of the receive rings of all switches, and bounds of the ring of one interface.
 const RINGS: usize = 256 << 20;
 const RING: [usize; 2] = [512 << 10, 8 << 20];
-/// Frames for which such a ring has room at least, be they as long as the MTU lets them.
+/// Minimum number of frames of MTU size for which a ring has room.
 const FRAMES: usize = 256;
-/// Looks at what a switch has written before it is given up, and the time between two.
+/// Number of checks of a switch's log before its start fails, and the interval between them.
 const LOOKS: u32 = 1_500;
 const NAP: Duration = Duration::from_millis(20);
 
-/// The reason for which a switch cannot be served, if there is one.
+/// Reason for which an emulation does not support a switch, if there is one.
 pub fn refusal(switch: &P4Switch) -> Option<&'static str> {
     if switch.management.is_some() || switch.trace {
         return Some("controllers and traces of P4 switches are for simulations: leave them out");
@@ -42,29 +42,29 @@ pub fn refusal(switch: &P4Switch) -> Option<&'static str> {
     switch.source.is_none().then_some("in an emulation it needs a program: set 'p4'")
 }
 
-/// Everything that the process of a switch is given: its compiled program, its set-up and its interfaces.
+/// Plan of a switch for its process: compiled program, setup and interfaces.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct SwitchPlan {
-    /// Its name.
+    /// Name of the switch.
     pub name: String,
-    /// BMv2's JSON of its program.
+    /// Program in BMv2's JSON format.
     pub json: String,
-    /// The bytes of its program's P4Info, as text or in binary.
+    /// P4Info of the program, in text or binary format.
     pub p4info: Option<Vec<u8>>,
-    /// Its set-up before packets pass, in order.
+    /// Setup before packets are forwarded, in order.
     pub setup: Vec<P4Setup>,
-    /// Its P4 ports and the interfaces at them.
+    /// P4 ports with the names of their interfaces.
     pub interfaces: Vec<(u16, String)>,
-    /// The port by which packets go to controllers and come from them.
+    /// P4 port for packets to and from controllers.
     pub cpu_port: Option<u16>,
-    /// True if its timestamps are nanoseconds instead of microseconds.
+    /// True if timestamps are nanoseconds instead of microseconds.
     pub nanoseconds: bool,
-    /// Bytes of each interface's receive ring.
+    /// Size in bytes of each interface's receive ring.
     pub ring_bytes: usize,
 }
 
 impl SwitchPlan {
-    /// The plan of a switch; `None` if it has no program.
+    /// Creates the plan of a switch; `None` if it has no program.
     fn new(device: &Device, switch: &P4Switch, ring_bytes: usize) -> Option<SwitchPlan> {
         let loaded = &switch.source.as_ref()?.loaded;
         let port = |name: &str| Some((P4Switch::port(name)?, name.to_owned()));
@@ -80,7 +80,7 @@ impl SwitchPlan {
         })
     }
 
-    /// Reads the plan that [`start`] has written.
+    /// Reads a plan that [`start`] has written.
     pub fn read(file: &Path) -> Result<SwitchPlan> {
         let reading = || format!("reading '{}'", file.display());
         let bytes = fs::read(file).doing(reading())?;
@@ -98,25 +98,25 @@ impl SwitchPlan {
     }
 }
 
-/// A P4 switch that passes packets.
+/// P4 switch that forwards packets.
 pub struct Served {
-    /// Its name.
+    /// Name of the switch.
     pub name: String,
-    /// Its process.
+    /// Process of the switch.
     pub child: Child,
-    /// Its node's place among all.
+    /// Index of the node.
     pub node: usize,
 }
 
-/// The names of the experiment's P4 switches.
+/// Names of the experiment's P4 switches.
 pub fn names(experiment: &Experiment) -> Vec<&str> {
     let devices = experiment.topology.devices.iter();
     let switches = devices.filter(|device| matches!(device.kind, DeviceKind::P4(_)));
     switches.map(|device| &*device.name).collect()
 }
 
-/// Starts the experiment's P4 switches, and waits until they pass packets. `members` is the list of members of the control group of a
-/// node, if it has one.
+/// Starts the experiment's P4 switches, and waits until they forward packets. `members` returns the
+/// membership file of a node's control group, if it has one.
 pub fn start(
     experiment: &Experiment,
     folder: &ResultsFolder,
@@ -153,12 +153,12 @@ pub fn start(
     Ok(served)
 }
 
-/// Bytes of each receive ring of a switch, of which all have so many `ports`.
+/// Size in bytes of each receive ring, where all switches have `ports` interfaces together.
 fn ring_bytes(ports: usize, mtu: usize) -> usize {
     (RINGS / ports.max(1)).clamp(RING[0], RING[1]).max(FRAMES * slot_len(mtu + HEADER_LEN))
 }
 
-/// The name of a switch that has ended although the emulation has not.
+/// Returns the name of a switch whose process has ended.
 pub fn ended(served: &mut [Served]) -> Option<&str> {
     served.iter_mut().find_map(|s| (!matches!(s.child.try_wait(), Ok(None))).then_some(&*s.name))
 }
@@ -177,7 +177,7 @@ fn serve(
     let mut command = match dilation {
         None => Command::new(program),
         Some(dilation) => {
-            // Its rates, meters and timestamps go by its clock.
+            // The switch's rates, meters and timestamps use its dilated clock.
             let shim = dilation.of_switch(name);
             let mut command = match members {
                 None => Command::new(shim),
@@ -194,7 +194,8 @@ fn serve(
         }
     };
     command.arg(SWITCH_COMMAND).arg(plan).stdin(input).stdout(Stdio::null()).stderr(errors);
-    // It asks /sys about its interfaces, which shows those of the namespace that it was mounted in.
+    // The switch reads `/sys` for its interfaces, which shows those of the namespace in which it was
+    // mounted.
     let mut spawn = || -> std::io::Result<Child> {
         unshare(CloneFlags::CLONE_NEWNS)?;
         mount(Some("sysfs"), "/sys", Some("sysfs"), MsFlags::MS_RDONLY, None::<&str>)?;

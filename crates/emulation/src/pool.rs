@@ -1,9 +1,11 @@
-//! The threads that move the frames of all links: as many as there are processors, each for its share of the links.
+//! Pool of threads that move the frames of all links: one per processor, each with a share of the links.
 //!
-//! A thread sleeps until the first of its links has something to do, and then works for all that have. Waking up costs about as much as
-//! moving two frames. So where several frames are due within the time by which a frame may be late ([`RunningLink::slack`]), the thread
-//! waits until the first of them has been due for that time, and then moves all: with few frames each leaves exactly at its time,
-//! with many a wake-up is for many. In dilated time that span is as much longer as the clock is slower, and so is the number.
+//! A thread sleeps until the first of its links has work, and then serves all links that have. A wakeup
+//! costs about as much as moving two frames. So if several frames are expected within the harmless lateness
+//! ([`RunningLink::slack`]), the thread waits until the first of them has been due for that time, and then
+//! moves all of them. At low load each frame thus leaves exactly on time; at high load one wakeup serves
+//! many frames. Dilation stretches this span of real time by the factor, and with it the number of frames
+//! per wakeup.
 
 use crate::adapt::Pressure;
 use crate::clock::monotonic_ns;
@@ -17,32 +19,33 @@ use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
-/// The longest sleep: how soon the end of the run is noticed. A link is looked at more seldom while nothing is to be done for it.
+/// Longest sleep, which bounds the time until the end of the run is noticed; and longest interval between
+/// visits of an idle link.
 const NAP: Duration = Duration::from_millis(20);
 const LONG_NAP: Duration = Duration::from_secs(1);
-/// Real time over which frames are counted.
+/// Real time over which the frame rate is measured.
 const WINDOW_NS: u64 = 10_000_000;
-/// Frames taken in and handed out within the span by which they may be late, from which on they wait for each other.
+/// Number of frames, received and delivered within the harmless lateness, from which on frames are batched.
 const TOGETHER: u64 = 4;
-/// Descriptors that are asked for at once.
+/// Maximum number of events taken from epoll at once.
 const EVENTS: usize = 256;
-/// The number of the waker among the descriptors.
+/// Epoll data of the waker.
 const WAKER: u64 = u64::MAX;
 
-/// A link of a thread.
+/// Link of a thread.
 struct Place {
     link: RunningLink,
     waker: Option<Waker>,
-    /// `CLOCK_MONOTONIC` when it has to work next at the latest, and when it can.
+    /// `CLOCK_MONOTONIC` at which the link must be served at the latest, and from which on it can be.
     next: u64,
     early: u64,
-    /// A port was readable.
+    /// True if a port has become readable.
     ready: bool,
-    /// The kind of readiness that is waited for at each port; none if it is not waited for at all.
+    /// Epoll interest in each port: readable, errors only, or none if it is not registered.
     awaited: [Option<bool>; 2],
 }
 
-/// The links of one thread.
+/// Links of one thread.
 pub struct Pool {
     epoll: OwnedFd,
     waker: Option<Waker>,
@@ -50,20 +53,21 @@ pub struct Pool {
     /// Frames moved since `counted_since`.
     counted: u64,
     counted_since: u64,
-    /// Frames in a second of the machine, lately.
+    /// Recent frame rate, per second of real time.
     rate: u64,
 }
 
-/// Counts of a thread's links, in the end.
+/// Final report of a thread's links.
 pub struct PoolReport {
-    /// The links.
+    /// Reports of the links.
     pub links: Vec<LinkReport>,
-    /// Seconds of processor time.
+    /// Processor time of the thread, in seconds.
     pub cpu_seconds: f64,
 }
 
 impl Pool {
-    /// A thread's links, each with a waker if clocks may stand: those of one thread are [beside](Waker::beside) each other.
+    /// Creates the pool of one thread, from links with a waker each if clocks may stop; these wakers are
+    /// [beside](Waker::beside) each other.
     pub fn new(links: Vec<(RunningLink, Option<Waker>)>) -> Result<Pool> {
         let doing = "waiting for frames";
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).doing(doing)?;
@@ -80,7 +84,7 @@ impl Pool {
 
     /// Moves frames until `stop` is set.
     pub fn run(mut self, pressure: &Pressure, stop: &AtomicBool) -> PoolReport {
-        // Without it sleeps end some 50 us later, which the verdict then shows.
+        // Without it sleeps end about 50 us late, which the verdict then shows.
         let _ = precise_waits();
         go_first();
         while !stop.load(Relaxed) {
@@ -102,7 +106,7 @@ impl Pool {
         PoolReport { links, cpu_seconds: thread_seconds() }
     }
 
-    /// Counts frames.
+    /// Updates the frame rate.
     fn measure(&mut self, now: u64) {
         let passed = now.saturating_sub(self.counted_since);
         if passed >= WINDOW_NS {
@@ -112,7 +116,7 @@ impl Pool {
         }
     }
 
-    /// Works for one link.
+    /// Serves one link, and schedules its next service.
     fn work(&mut self, number: usize, pressure: &Pressure) {
         let place = &mut self.places[number];
         let link = &mut place.link;
@@ -136,7 +140,7 @@ impl Pool {
                 [None; 2]
             }
             Next::Gone => {
-                // It stays for its counts.
+                // The link remains for its statistics.
                 (place.next, place.early) = (u64::MAX, u64::MAX);
                 [None; 2]
             }
@@ -146,7 +150,7 @@ impl Pool {
         }
     }
 
-    /// Waits for a port from now on, or only for its errors, or not at all.
+    /// Changes the epoll interest in a port: readable, errors only, or none.
     fn await_port(&mut self, number: usize, end: usize, awake: Option<bool>) {
         let place = &mut self.places[number];
         let before = std::mem::replace(&mut place.awaited[end], awake);
@@ -156,7 +160,7 @@ impl Pool {
         let link = &mut place.link;
         let data = epoll::EventData::new_u64((number * 2 + end) as u64);
         let flags = |awake| if awake { epoll::EventFlags::IN } else { epoll::EventFlags::empty() };
-        // A port that cannot be waited for is looked at each time that the link has something to do.
+        // A port that epoll does not support is polled whenever the link is served.
         let _ = match (before, awake) {
             (None, Some(awake)) => epoll::add(&self.epoll, link.fd(end), data, flags(awake)),
             (Some(_), Some(awake)) => epoll::modify(&self.epoll, link.fd(end), data, flags(awake)),
@@ -164,9 +168,9 @@ impl Pool {
         };
     }
 
-    /// Sleeps until a port is readable, a clock goes on that stood, or `wait` is over.
+    /// Sleeps until a port is readable, a stopped clock continues, or `wait` has passed.
     fn wait(&mut self, wait: Duration) {
-        // The descriptor's own wait counts milliseconds. An interrupted sleep is a short one, which is in order.
+        // The timeout of epoll has a resolution of milliseconds. An interrupted sleep only ends early.
         let mut all = [PollFd::new(&self.epoll, PollFlags::IN)];
         if !wait.is_zero() && poll(&mut all, Some(&timespec(wait))) == Ok(0) {
             return;
@@ -191,7 +195,7 @@ impl Pool {
     }
 }
 
-/// The number of threads for so many links.
+/// Number of threads for a number of links.
 pub fn threads(links: usize) -> usize {
     let processors = std::thread::available_parallelism().map_or(1, |count| count.get());
     processors.min(links)

@@ -1,4 +1,4 @@
-//! Facilities that this machine offers to emulations, found out by trying it in namespaces of our own.
+//! Probe of the machine's facilities for emulations, by using them in new namespaces.
 
 use crate::dilation::{Dilated, Dilation};
 use crate::error::Result;
@@ -11,26 +11,26 @@ use std::os::fd::AsFd;
 use std::path::Path;
 use std::process::Command;
 
-/// Facilities for emulations.
+/// Facilities of the machine for emulations.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Facilities {
-    /// Why namespaces cannot be made; the rest is not known then.
+    /// Reason for which namespaces cannot be made; the other facilities are then unknown.
     pub namespaces: Option<String>,
-    /// Pairs of interfaces (veth).
+    /// True if pairs of interfaces (veth) can be made.
     pub veth: bool,
-    /// Bridges.
+    /// True if bridges can be made.
     pub bridge: bool,
-    /// The token bucket filter (tbf).
+    /// True if there is a token bucket filter (tbf).
     pub tbf: bool,
-    /// Overlays of the machine's files.
+    /// True if directories of the machine can be overlaid.
     pub overlay: bool,
-    /// Forwarding can be turned on in a network namespace.
+    /// True if forwarding can be enabled in a network namespace.
     pub forwarding: bool,
-    /// Programs can have a slower clock.
+    /// True if programs can run on a dilated clock.
     pub dilation: bool,
 }
 
-/// Tries everything. The calling process is in namespaces of its own afterwards.
+/// Probes all facilities. The calling process is moved to new namespaces.
 pub fn facilities() -> Facilities {
     let mut found = Facilities::default();
     if let Err(error) = enter() {
@@ -61,7 +61,7 @@ fn network(found: &mut Facilities) -> Result<()> {
     Ok(())
 }
 
-/// Runs a program in dilated time, below what `overlay` has mounted.
+/// Runs a program in dilated time, on the tmpfs that `overlay` has mounted.
 fn dilation() -> bool {
     let settings = Dilated { tdf_milli: 2_000, changes: false, apart: false, freezes: 0 };
     let Ok(dilation) = Dilation::prepare(Path::new("/tmp"), &[], &[], settings) else { return false };
@@ -69,7 +69,7 @@ fn dilation() -> bool {
     status.is_ok_and(|status| status.success())
 }
 
-/// Puts an overlay on `/usr`, in memory.
+/// Mounts an overlay of `/usr` on a tmpfs.
 fn overlay() -> bool {
     let private = MsFlags::MS_REC | MsFlags::MS_PRIVATE;
     let base = Path::new("/tmp");

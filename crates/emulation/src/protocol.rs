@@ -1,4 +1,5 @@
-//! Messages between the process that runs an emulation and the first process of each host: one line of JSON each.
+//! Protocol between the process that runs an emulation and the first process of each host: messages of one
+//! line of JSON each.
 
 use crate::error::{Doing, Result};
 use serde::de::DeserializeOwned;
@@ -6,131 +7,132 @@ use serde::{Deserialize, Serialize};
 use std::io::{BufRead, Write};
 use std::path::PathBuf;
 
-/// Everything that the first process of a host is told before it does anything.
+/// Setup of a host, the first message to its first process.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct HostSetup {
-    /// The host's name.
+    /// Name of the host.
     pub name: String,
-    /// Its folder in the results: the working directory of its processes.
+    /// Folder of the host in the results, the default working directory of its processes.
     pub directory: PathBuf,
-    /// A folder for mount points, on the same file system.
+    /// Folder for mount points, on the same file system.
     pub scratch: PathBuf,
-    /// The directory with its files, if it does not have the machine's.
+    /// Root directory, if the host does not use the machine's files.
     pub root: Option<PathBuf>,
-    /// The directory that its programs start in.
+    /// Working directory of the host's programs.
     pub working_directory: PathBuf,
-    /// Files that the host sees in the place of the machine's, with their content.
+    /// Files that replace those of the machine: path and content.
     pub files: Vec<(String, String)>,
-    /// Directories of the machine that it sees and writes as they are.
+    /// Directories of the machine that the host shares read-write.
     pub shared: Vec<PathBuf>,
-    /// Directories that it sees although they lie below one that starts empty.
+    /// Directories that remain visible below one that starts empty.
     pub exposed: Vec<PathBuf>,
-    /// Settings of its kernel.
+    /// Sysctls of the host: name and value.
     pub sysctls: Vec<(String, String)>,
-    /// True if all users of the machine exist in the emulation too.
+    /// True if the machine's users exist in the emulation.
     pub all_users: bool,
-    /// Its clock, if its time is dilated.
+    /// Clock of the host, if its time is dilated.
     pub dilated: Option<DilatedSetup>,
 }
 
-/// The clock of a dilated host.
+/// Clock of a dilated host.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct DilatedSetup {
-    /// The folder with the shim and the clock.
+    /// Folder with the shim and the clock.
     pub folder: PathBuf,
-    /// The way in which it is frozen.
+    /// Method of freezing the host.
     pub freezing: Freezing,
 }
 
-/// A way to freeze the processes of a host.
+/// Method of freezing the processes of a host.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Freezing {
-    /// They are not frozen.
+    /// The processes are not frozen.
     Never,
-    /// By the control group whose list of members this is.
+    /// Freezing by a control group, given by its membership file.
     Group(PathBuf),
-    /// By signals that the first process sends, as its standard output orders.
+    /// Freezing by signals, which the first process sends on orders from the socket that is its standard
+    /// output.
     Signals,
 }
 
-/// A process to be started.
+/// Process to be started.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ProcessStart {
-    /// Its place in the host's list.
+    /// Index in the host's list of processes.
     pub number: usize,
-    /// The program's file name.
+    /// File name of the program.
     pub program: String,
-    /// The path of its file.
+    /// Path of the program.
     pub path: String,
-    /// Its arguments, `argv[0]` included.
+    /// Arguments, including `argv[0]`.
     pub args: Vec<String>,
-    /// Its environment.
+    /// Environment.
     pub environment: Vec<(String, String)>,
-    /// The user that it runs as.
+    /// User to run as.
     pub user: Option<String>,
 }
 
-/// A request to the first process of a host.
+/// Request to the first process of a host.
 #[derive(Debug, Serialize, Deserialize)]
 pub enum Request {
-    /// Starts a process.
+    /// Start a process.
     Start(ProcessStart),
-    /// Sends a signal to a process.
+    /// Send a signal to a process.
     Signal {
-        /// Its process id.
+        /// Process id.
         pid: i32,
-        /// The signal's number.
+        /// Signal number.
         signal: i32,
     },
-    /// Ends all processes at once.
+    /// Kill all processes.
     Crash,
-    /// Empties the directories that start empty.
+    /// Empty the directories that start empty.
     Boot,
-    /// Ends all processes and itself.
+    /// Kill all processes, and exit.
     Finish,
 }
 
-/// News from the first process of a host. Times are of `CLOCK_MONOTONIC`, in nanoseconds.
+/// Notification from the first process of a host. Times are `CLOCK_MONOTONIC` in nanoseconds.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum News {
-    /// It is ready to start processes.
+    /// The host is ready to start processes.
     Ready,
-    /// It cannot become ready.
+    /// The host cannot become ready, for this reason.
     Unfit(String),
-    /// Something is not as the experiment has it.
+    /// The host differs from the experiment's description.
     Warning(String),
     /// A process was started.
     Started {
-        /// Its place in the host's list.
+        /// Index in the host's list of processes.
         number: usize,
-        /// Its process id.
+        /// Process id.
         pid: i32,
-        /// When.
+        /// Time of the start.
         at: u64,
     },
     /// A process could not be started.
     Failed {
-        /// Its place in the host's list.
+        /// Index in the host's list of processes.
         number: usize,
-        /// Why.
+        /// Reason of the failure.
         reason: String,
-        /// When.
+        /// Time of the failure.
         at: u64,
     },
     /// A process ended.
     Ended {
-        /// Its process id.
+        /// Process id.
         pid: i32,
-        /// The status that it exited with.
+        /// Exit status, if the process exited.
         exited: Option<i32>,
-        /// The signal that killed it.
+        /// Number of the signal that killed the process, if any.
         signaled: Option<i32>,
-        /// When.
+        /// Time of the end.
         at: u64,
     },
     /// All processes have ended.
     Finished {
-        /// Seconds of processor time that they took.
+        /// Processor time of the processes, in seconds.
         cpu_seconds: f64,
     },
 }
@@ -142,7 +144,7 @@ pub fn send<T: Serialize>(mut to: impl Write, message: &T) -> Result<()> {
     to.write_all(&line).doing("telling a host")
 }
 
-/// Reads a message; `None` at the end of the stream or if it breaks off.
+/// Reads a message; `None` at the end of the stream, or if the message is malformed.
 pub fn receive<T: DeserializeOwned>(from: &mut impl BufRead) -> Option<T> {
     let mut line = String::new();
     match from.read_line(&mut line) {

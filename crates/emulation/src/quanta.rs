@@ -1,18 +1,22 @@
-//! The controller of dilated time: it lets the clocks of all nodes go on, and changes their rates, so that they agree.
+//! Controller of dilated time: it starts and stops the clocks of all nodes and changes their rates,
+//! consistently.
 //!
-//! A machine has fewer processors than an experiment has hosts. In dilated time hosts may share them one after another: all clocks
-//! stand at one virtual time, a *barrier*; each node then runs until its clock shows a quantum more, for which it takes the quantum times
-//! its time dilation factor of the machine's time; and while it waits for its turn, or for the others at the next barrier, it is frozen and its
-//! clock stands (Chen et al., "Enhancing Fidelity of P4-Based Network Emulation with a Lightweight Virtual Time System", PADS 2023,
-//! section 4.2). As the quantum is no longer than the shortest latency, no frame arrives at a node that is already past its time:
-//! lines take frames by the clock of the end where they come from, and hand them out by that of the other.
+//! A machine has fewer processors than an experiment has hosts. In dilated time hosts can share them by
+//! turns. All clocks are stopped at one virtual time, a *barrier*. Each node then runs until its clock has
+//! advanced by a quantum, which takes the quantum times its time dilation factor of real time. While a node
+//! waits for its turn, or for the others at the next barrier, it is frozen and its clock is stopped (Chen
+//! et al., "Enhancing Fidelity of P4-Based Network Emulation with a Lightweight Virtual Time System", PADS
+//! 2023, section 4.2). Since the quantum does not exceed the shortest latency, no frame arrives in the past
+//! of a node: lines accept frames by the clock of their near end, and deliver them by that of the far end.
 //!
-//! Turns are made of what nodes have lately used ([`plan`]): nodes that together need no more than one processor run in one turn, and turns are
-//! given to processors greedily. If there are no more turns than processors, nobody has to wait, and clocks run on without barriers
-//! until the next look. So freezing costs nothing where the machine suffices.
+//! Turns are planned from the recent usage of the nodes ([`plan`]): nodes that need no more than one
+//! processor together share a turn, and turns are assigned to processors greedily. If there are no more
+//! turns than processors, no node has to wait, and clocks run without barriers until the next measurement.
+//! Freezing thus costs nothing where the machine suffices.
 //!
-//! Limits: the kernel places processes; that as many turns run at a time as there are processors is all that this does. A node that
-//! starts to work is found out by the next look. The kernel's own timers do not stand; see [`Page::mean_rate`].
+//! Limits: the kernel schedules the processes; the controller only ensures that no more turns run at a time
+//! than there are processors. A node that becomes busy is detected at the next measurement. Timers of the
+//! kernel do not stop; see [`Page::mean_rate`].
 //!
 //! [`Page::mean_rate`]: belljar_platform::dilate::clock::Page::mean_rate
 
@@ -29,72 +33,74 @@ use serde::{Deserialize, Serialize};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-/// Real time between two looks at what nodes have used, and how many times as long as a look it is at least.
+/// Shortest real time between two measurements of usage, also as a multiple of the duration of a
+/// measurement.
 const LOOK_NS: u64 = 100_000_000;
 const LOOK_SHARE: u64 = 20;
-/// A look that comes after so many times as long as it was to says that the machine stood still.
+/// Multiple of the planned interval from which on a late measurement means that the machine stalled.
 const HELD_UP: u64 = 2;
-/// The longest sleep while clocks run on.
+/// Longest sleep while clocks run without barriers.
 const NAP_NS: u64 = 5_000_000;
-/// The real time in which all clocks can be written: a clock that goes is stopped so far ahead.
+/// Real time in which all clocks can be written: running clocks are stopped this far ahead.
 const AHEAD_NS: u64 = 2_000_000;
-/// A turn is full when the nodes in it have used so much of a processor.
+/// Processor share of its nodes at which a turn is full.
 const FULL: f64 = 0.9;
-/// The share of a node's demand that outlasts a look.
+/// Share of a node's demand that carries over to the next measurement.
 const FADING: f64 = 0.7;
-/// A node that uses less of a processor is not worth freezing: its clock stands all the same.
+/// Processor share below which a node is not worth freezing; its clock is stopped nevertheless.
 const IDLE: f64 = 0.02;
-/// The change of the mean factor from which kernel timers are set anew.
+/// Relative change of the mean factor from which on kernel timers are set again.
 const DRIFT: f64 = 0.08;
 
-/// A time dilation factor that holds from some time on.
+/// Time dilation factor, effective from a time on.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Factor {
-    /// The node; none for all that have no factor of their own.
+    /// Name of the node; `None` for all nodes without a factor of their own.
     pub node: Option<String>,
-    /// Nanoseconds of the experiment.
+    /// Experiment time from which on the factor is effective, in nanoseconds.
     pub at_ns: u64,
-    /// The factor in thousandths.
+    /// Factor in thousandths.
     pub tdf_milli: u64,
 }
 
-/// A node with a clock.
+/// Node with a clock.
 pub struct Member {
-    /// Its processes.
+    /// Processes of the node.
     pub counted: Counted,
-    /// The way to freeze it; what has none only has its clock stopped.
+    /// Freezer; without one, only the clock is stopped.
     pub freezer: Option<Freezer>,
-    /// Whoever waits for its clock.
+    /// Wakers of the threads that wait for the clock.
     pub wakers: Vec<Waker>,
-    /// A factor of its own, in thousandths.
+    /// Factor of the node's own, in thousandths.
     pub tdf_milli: Option<u64>,
-    /// The share of a processor that it uses while it runs.
+    /// Processor share of the node while it runs.
     demand: f64,
 }
 
 impl Member {
-    /// A node that has used nothing yet.
+    /// Creates a node without usage.
     pub fn new(counted: Counted, freezer: Option<Freezer>, wakers: Vec<Waker>) -> Member {
         Member { counted, freezer, wakers, tdf_milli: None, demand: 0.0 }
     }
 }
 
-/// A change of a factor: the time, the member (none for all that have no factor of their own), and the factor in thousandths.
+/// Change of a factor: experiment time in nanoseconds, member (`None` for all without a factor of their
+/// own), factor in thousandths.
 type Change = (u64, Option<usize>, u64);
 
 /// Processor time that a node needs until the next barrier.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Need {
-    /// Real nanoseconds of its quantum.
+    /// Quantum in real nanoseconds.
     pub length: u64,
-    /// The share of a processor that it uses in them.
+    /// Processor share during the quantum.
     pub demand: f64,
 }
 
-/// The turns of each processor until the next barrier: the numbers of the nodes in each.
+/// Turns of each processor until the next barrier, with the indices of the nodes in each turn.
 pub type Turns = Vec<Vec<Vec<usize>>>;
 
-/// Puts nodes into turns, and turns onto processors: each onto the one with the least work so far.
+/// Plans turns: groups nodes into turns, and assigns each turn to the processor with the least work so far.
 pub fn plan(needs: &[Need], processors: usize) -> Turns {
     let mut order: Vec<usize> = (0..needs.len()).collect();
     order.sort_by(|a, b| {
@@ -124,96 +130,98 @@ pub fn plan(needs: &[Need], processors: usize) -> Turns {
     plan.into_iter().map(|(_, turns)| turns).collect()
 }
 
-/// Figures of barriers and factors, in `emulation.json`.
+/// Statistics of barriers, in `emulation.json`.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct QuantaReport {
-    /// Virtual microseconds between two barriers.
+    /// Quantum: virtual microseconds between two barriers.
     pub quantum_us: f64,
-    /// `control groups` or `signals`.
+    /// Freezing method, `control groups` or `signals`.
     pub frozen_by: String,
-    /// Barriers.
+    /// Number of barriers.
     pub barriers: u64,
-    /// Microseconds of the machine that a barrier took beyond the turns of the busiest processor: the mean, and the most.
+    /// Mean overhead of a barrier in real microseconds, beyond the turns of the busiest processor.
     pub barrier_us: f64,
-    /// See there.
+    /// Maximum overhead of a barrier in real microseconds.
     pub barrier_max_us: f64,
-    /// The share of the machine's time that barriers took.
+    /// Share of real time that the overhead of barriers took.
     pub barrier_share: f64,
-    /// Most turns of a processor between two barriers.
+    /// Maximum number of turns of a processor between two barriers.
     pub most_turns: usize,
-    /// The share of the experiment in which nobody was frozen.
+    /// Share of the experiment's time in which no node was frozen.
     pub free_share: f64,
 }
 
-/// See the [module](self).
+/// Controller of the clocks of a run. See the [module](self).
 pub struct Controller<'a> {
     dilation: &'a Dilation,
-    /// In the order of the clocks.
+    /// Members, in the order of the clocks.
     members: Vec<Member>,
     quantum: Option<u64>,
-    /// The factor of all that have none of their own, in thousandths.
+    /// Factor of all members without one of their own, in thousandths.
     tdf_milli: u64,
-    /// The next one last.
+    /// Future changes, the next one last.
     changes: Vec<Change>,
     adapter: Option<Adapter>,
     pressure: &'a Pressure,
-    /// The machine's time in that of the hosts, in thousandths: others follow it.
+    /// Mean ratio of real to virtual time, in thousandths, published for other threads.
     mean_milli: &'a AtomicU64,
     processors: usize,
     meter: Meter,
-    /// The virtual time at which the experiment begins.
+    /// Virtual time at which the experiment begins.
     begin: u64,
     look_due: u64,
-    /// Real nanoseconds that the last cycle had to take; zero while clocks run on.
+    /// Planned duration of the last cycle in real nanoseconds; zero while clocks run without barriers.
     cycle_ns: u64,
-    /// Real and virtual time of the last look.
+    /// Real and virtual time of the last measurement.
     looked: (u64, u64),
     mean_rate: u64,
     frozen: Vec<bool>,
     report: QuantaReport,
     barrier_ns: u64,
     free_ns: u64,
-    /// Seconds of the experiment, the node, and the factor from then on.
+    /// Changes so far: experiment time in seconds, member, new factor.
     factors: Vec<(f64, Option<usize>, f64)>,
     failed: Option<crate::Error>,
 }
 
-/// Figures of a controller, in the end.
+/// Result of a controller.
 pub struct Controlled {
-    /// Figures of barriers, if there was a quantum.
+    /// Statistics of barriers, if there was a quantum.
     pub quanta: Option<QuantaReport>,
-    /// Changes of factors: seconds of the experiment, the member's number (none for all), and the factor from then on.
+    /// Changes of factors: experiment time in seconds, member (`None` for all without a factor of their
+    /// own), new factor.
     pub factors: Vec<(f64, Option<usize>, f64)>,
-    /// A host that could not be frozen.
+    /// Error of the first host that could not be frozen.
     pub failed: Option<crate::Error>,
 }
 
 /// Settings of a controller.
 pub struct Control<'a> {
-    /// The clocks.
+    /// Clocks of the nodes.
     pub dilation: &'a Dilation,
-    /// The nodes, in their order.
+    /// Members, in the order of the clocks.
     pub members: Vec<Member>,
-    /// Virtual nanoseconds between two barriers, if hosts are to be frozen.
+    /// Quantum in virtual nanoseconds, if hosts are frozen.
     pub quantum: Option<u64>,
-    /// The first factor, in thousandths.
+    /// Initial factor, in thousandths.
     pub tdf_milli: u64,
-    /// Changes of factors: nanoseconds of the experiment, the member (none for all without one of its own), thousandths.
+    /// Changes of factors: experiment time in nanoseconds, member (`None` for all without a factor of their
+    /// own), factor in thousandths.
     pub changes: Vec<Change>,
-    /// Decisions on the factor, if it follows the machine.
+    /// Adapter, if the factor follows the load of the machine.
     pub adapter: Option<Adapter>,
-    /// The measures that these decisions follow.
+    /// Lateness of frames, for the adapter.
     pub pressure: &'a Pressure,
-    /// The mean factor in thousandths, written for others.
+    /// Mean factor in thousandths, which the controller updates for other threads.
     pub mean_milli: &'a AtomicU64,
     /// True if control groups freeze hosts, false if signals do.
     pub by_groups: bool,
-    /// The virtual time at which the experiment begins.
+    /// Virtual time at which the experiment begins.
     pub begin: u64,
 }
 
 impl<'a> Controller<'a> {
-    /// A controller that has not begun.
+    /// Creates a controller that has not started.
     pub fn new(control: Control<'a>) -> Controller<'a> {
         let Control { dilation, members, quantum, tdf_milli, mut changes, .. } = control;
         changes.sort_by_key(|(at, ..)| *at);
@@ -249,9 +257,9 @@ impl<'a> Controller<'a> {
         }
     }
 
-    /// Drives all clocks until `stop` is set; then they run on and nobody is frozen.
+    /// Drives all clocks until `stop` is set; afterwards they run freely and no node is frozen.
     pub fn run(mut self, stop: &AtomicBool) -> Controlled {
-        // Frozen hosts wait for it, and it hardly works.
+        // Frozen hosts wait for this thread, which uses little processor time.
         if !belljar_platform::go_before_programs() {
             go_first();
         }
@@ -282,7 +290,7 @@ impl<'a> Controller<'a> {
         Controlled { quanta: self.quantum.map(|_| self.report), factors: self.factors, failed: self.failed }
     }
 
-    /// The virtual time, by the network's clock.
+    /// Virtual time of the network's clock at a real time.
     fn time(&self, real: u64) -> u64 {
         self.dilation.network().pace().at(real)
     }
@@ -295,7 +303,7 @@ impl<'a> Controller<'a> {
         (0..self.members.len()).all(|member| self.tdf_of(member) == self.tdf_of(0))
     }
 
-    /// Stops all clocks that go, at one time, which it returns.
+    /// Stops all running clocks at the same virtual time, which it returns.
     fn stand(&mut self) -> u64 {
         let real = monotonic_ns() + AHEAD_NS;
         let now = self.time(real);
@@ -307,8 +315,8 @@ impl<'a> Controller<'a> {
         now
     }
 
-    /// Lets the clocks of these members, which stand at `now`, go on until `limit`, and their nodes. Returns the real time at which
-    /// all of them began to.
+    /// Continues the clocks of these members, which are stopped at `now`, until `limit`, and thaws their
+    /// nodes. Returns the real time at which the clocks continued.
     fn set(&mut self, members: impl IntoIterator<Item = usize>, now: u64, limit: u64) -> u64 {
         let real = monotonic_ns();
         for member in members {
@@ -341,7 +349,8 @@ impl<'a> Controller<'a> {
         plan(&(0..self.members.len()).map(need).collect::<Vec<_>>(), self.processors)
     }
 
-    /// Lets all clocks run from `now` on until there is something to do. Returns the time at which they stand then.
+    /// Runs all clocks without barriers from `now` until a change is due or turns are needed. Returns the
+    /// virtual time at which they were stopped again.
     fn run_on(&mut self, now: u64, stop: &AtomicBool) -> u64 {
         self.cycle_ns = 0;
         self.set(0..self.members.len(), now, u64::MAX);
@@ -365,7 +374,7 @@ impl<'a> Controller<'a> {
         end
     }
 
-    /// Lets all nodes run from one barrier to the next, in turns.
+    /// Runs all nodes from one barrier to the next, in turns. Returns the virtual time of the next barrier.
     fn cycle(&mut self, now: u64, end: u64, turns: &Turns, stop: &AtomicBool) -> u64 {
         let began = monotonic_ns();
         let length = |turn: &[usize]| {
@@ -379,10 +388,10 @@ impl<'a> Controller<'a> {
             turns.iter().map(|turns| turns.iter().map(|turn| length(turn)).collect()).collect();
         let needed = lengths.iter().map(|lengths| lengths.iter().sum::<u64>()).max().unwrap_or(0);
         self.cycle_ns = needed;
-        // By processor, the number of its turn and when that ends.
+        // Current turn of each processor, and the real time of its end.
         let mut running: Vec<Option<(usize, u64)>> = vec![None; turns.len()];
         let mut next = vec![0; turns.len()];
-        // Nobody runs before its turn.
+        // Nodes of later turns wait frozen.
         for (processor, turns) in turns.iter().enumerate() {
             for member in turns.iter().skip(1).flatten() {
                 self.freeze(*member, true);
@@ -402,7 +411,7 @@ impl<'a> Controller<'a> {
             running[processor] = None;
             self.begin_turn(processor, &turns[processor], &lengths, &mut running, &mut next, (now, end));
             if stop.load(Relaxed) {
-                // The rest of the quantum would only be waited for.
+                // Nothing depends on the rest of the quantum.
                 break;
             }
         }
@@ -432,7 +441,7 @@ impl<'a> Controller<'a> {
         }
     }
 
-    /// Makes the changes that are due at `now`.
+    /// Applies the changes that are due at `now`.
     fn change(&mut self, now: u64) {
         while let Some((at, member, tdf_milli)) = self.changes.last().copied()
             && self.begin.saturating_add(at) <= now
@@ -451,7 +460,7 @@ impl<'a> Controller<'a> {
         self.factors.push((seconds, member, tdf_milli as f64 / 1e3));
     }
 
-    /// Looks at what nodes have used until `now`, and decides on the factor. Returns true if they are to take turns.
+    /// Measures the usage of nodes until `now`, and adapts the factor. Returns true if turns are needed.
     fn look(&mut self, now: u64) -> bool {
         let (used, took) = self.meter.look();
         let real = monotonic_ns();
@@ -466,7 +475,7 @@ impl<'a> Controller<'a> {
             let demand = (used.ran + used.waited) as f64 / (passed as f64 * tdf);
             let own = &mut self.members[member];
             own.demand = demand.min(1.0).max(own.demand * FADING);
-            // The network is no machine of the experiment.
+            // The last member is the network, which is not a node of the experiment.
             if member + 1 < count {
                 short = short.max(used.short(passed, tdf));
             }
@@ -475,7 +484,7 @@ impl<'a> Controller<'a> {
         let own = own.enumerate().map(|(member, (counted, used))| (counted, self.tdf_of(member), used));
         let busy = busy(own, passed, real_passed.saturating_mul(self.processors as u64));
         let late = self.pressure.take();
-        // What comes before the experiment says nothing of it.
+        // Usage before the beginning of the experiment is not representative.
         if now > self.begin
             && let Some(adapter) = &mut self.adapter
             && let Some(tdf_milli) =
@@ -487,7 +496,7 @@ impl<'a> Controller<'a> {
         let turns = self.turns();
         let takes_turns =
             self.quantum.is_some() && (!self.is_uniform() || turns.iter().any(|turns| turns.len() > 1));
-        // Clocks that run on go by their factor; else the last look's time is the best guess.
+        // Clocks that run freely keep their factor; under barriers the last interval is the best estimate.
         let mean = match takes_turns {
             true => real_passed as f64 / passed as f64,
             false => self.tdf_of(0) as f64 / 1e3,
@@ -502,16 +511,17 @@ impl<'a> Controller<'a> {
     }
 }
 
-/// True if the machine stood still: `passed` went by since the last look, which was to be after `planned`. In turns a look waits for the end of
-/// a cycle, which takes `cycle`.
+/// True if the machine stalled: `passed` real nanoseconds have gone by since the last measurement, which
+/// was due after `planned`. Under barriers a measurement waits for the end of a cycle, which takes `cycle`.
 fn is_held(passed: u64, planned: u64, cycle: u64) -> bool {
     passed > HELD_UP.saturating_mul(planned.max(LOOK_NS)).saturating_add(cycle)
 }
 
-/// The greatest share of its time for which a switch or the lines had work, or the share of all processors' time, `all_ns`, that these took
-/// together. Of each member: what it is, its factor in thousandths, and what it has used.
+/// Busy share: the largest of any switch or the lines, or their joint share of all processors' time
+/// `all_ns`, whichever is greater. `members` yields kind, factor in thousandths and usage of each member.
 ///
-/// Hosts do not count. Switches and lines only work as much as they are given, a host's program as much as it likes, whatever the factor.
+/// Hosts do not count: switches and lines only process their input, whereas a program on a host may use any
+/// processor time, at every factor.
 fn busy<'a>(members: impl Iterator<Item = (&'a Counted, u64, &'a Use)>, passed: u64, all_ns: u64) -> f64 {
     let (mut busiest, mut ran) = (0f64, 0);
     for (_, tdf_milli, used) in members.filter(|(counted, ..)| matches!(counted, Counted::Process(_))) {
@@ -549,7 +559,7 @@ mod tests {
 
     #[test]
     fn turns_go_to_the_processor_with_the_least_work() {
-        // The longest ones come first, as those of a greater factor.
+        // Longer turns, as those of nodes with a greater factor, are assigned first.
         let needs =
             [need(1_000, 1.0), need(4_000, 1.0), need(1_000, 1.0), need(1_000, 1.0), need(1_000, 1.0)];
         assert_eq!(plan(&needs, 2), [vec![vec![1]], vec![vec![0], vec![2], vec![3], vec![4]]]);
@@ -577,7 +587,7 @@ mod tests {
         let (processors, mut tdf_milli) = (2, 2_000);
         let mut adapter = Adapter::new(tdf_milli, 1e5, SimDuration::ZERO);
         let (host, lines) = (Counted::Host(1), Counted::Process(2));
-        // All processors' time is used, by programs that never wait for one.
+        // Programs use all processors, but never wait for one.
         let spins = Use { ran: REAL, turns: 10, most_ran: REAL, most_ready: REAL, ..Use::default() };
         let moves = Use { ran: REAL / 50, turns: 100, most_ran: REAL / 50, most_ready: REAL / 50, ..spins };
         let mut step = |moves: &Use| {
@@ -592,7 +602,7 @@ mod tests {
         };
         assert!((0..200).all(|_| step(&moves) <= 2_000));
         assert_eq!(step(&moves), 1_000, "there is slack");
-        // Lines that leave no moment of the processors raise it.
+        // Lines that use all processors raise the factor.
         let full = Use { ran: REAL * 2, ..moves };
         assert!((0..10).any(|_| step(&full) > 1_000));
     }
@@ -600,7 +610,7 @@ mod tests {
     #[test]
     fn a_long_cycle_is_not_a_machine_that_stood_still() {
         assert!(!is_held(LOOK_NS, LOOK_NS, 0) && is_held(3 * LOOK_NS, LOOK_NS, 0));
-        // The look was due in the middle of it.
+        // The measurement was due in the middle of the cycle.
         let cycle = 8 * LOOK_NS;
         assert!(!is_held(cycle + LOOK_NS, LOOK_NS, cycle) && is_held(3 * cycle, LOOK_NS, cycle));
         assert!(!is_held(5 * LOOK_NS, 4 * LOOK_NS, 0), "looks are rare where they take long");

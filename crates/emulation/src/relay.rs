@@ -1,13 +1,15 @@
-//! The two directions of a link between two ports, in the time of a clock.
+//! Relay: both directions of a link between two ports, in the time of a clock.
 //!
-//! A relay does not sleep: it moves what is due ([`Relay::work`]) and says how long there is nothing to do ([`Relay::rest`]), so that one
-//! thread can drive many. Frames of one short span may leave together: `slack`.
+//! A relay does not sleep: it moves the frames that are due ([`Relay::work`]) and computes for how long
+//! there is nothing to do ([`Relay::rest`]), so that one thread can drive many relays. Frames that are due
+//! within a short span (`slack`) may be sent together.
 //!
-//! Frames that the kernel stamps enter their line by the stamp, however late they are taken in. In a dense flow their port need
-//! not wake this thread for each further one: what has not been seen yet is due a latency later at the earliest. So a frame
-//! costs one wake-up, for sending it at its time. The longer nobody looks at a port the more room its ring needs, so the time
-//! until the next look grows from a short one on while little comes, and a flow that is not dense wakes as before. Where the line has
-//! a rate, what comes keeps to it in the long run: then the longest time is one of the clock, which may go slowly.
+//! Frames with a time stamp of the kernel enter their line at that time, however late they are received. In
+//! a dense flow their port need not wake the thread for each further frame: an unseen frame is due one
+//! latency later at the earliest. A frame thus costs one wakeup, to send it on time. The longer a port is
+//! not polled, the more slots its ring needs, so the interval between polls grows from a short one while
+//! few frames arrive, and a sparse flow causes wakeups as before. On a line with a rate, arrivals keep to
+//! the rate in the long run: the longest interval is then one of the line's clock, which may be dilated.
 
 use crate::Line;
 use belljar_base::{SimDuration, SimTime};
@@ -15,42 +17,46 @@ use belljar_packetio::{Frame, Port, Result, Sent, Timestamp};
 use std::num::NonZeroU64;
 use std::time::Duration;
 
-/// Frames received in one go from a port.
+/// Maximum number of frames received from a port at a time.
 const BATCH: usize = 64;
-/// The least number of frames under way, or waiting for their turn, that are a flow.
+/// Minimum number of frames in flight or queued that make a flow.
 const FLOW: u32 = 2;
-/// Time without a look at a port for each frame that its ring has room for: the first, and the longest. A processor sends no more
-/// than a frame in 250 ns; 3.6 Gbit/s are a frame of full length in 3.3 us, by the line's clock where the line has a rate.
+/// Initial and longest interval between polls of a port, per slot of its ring. A processor sends at most
+/// one frame in 250 ns; full-size frames at 3.6 Gbit/s are 3.3 us apart, by the line's clock if the line
+/// has a rate.
 const LOOK: [Duration; 2] = [Duration::from_nanos(250), Duration::from_nanos(3_300)];
-/// No more frames in one look than one part of so many of its room let the next one come later.
+/// A poll that finds at most 1/16 of the ring filled lengthens the interval.
 const FEW: usize = 16;
-/// More than one part of so many let it come soon.
+/// A poll that finds more than 1/8 of the ring filled resets the interval.
 const MANY: usize = 8;
-/// A look is as late as it was to be if no more than one part of so many of the time is missing: clocks round.
+/// A poll counts as on time if at most 1/16 of the interval is missing, because clocks round.
 const ROUNDING: u32 = 16;
 
-/// The clock that a relay's lines go by.
+/// Clock of a relay's lines.
 pub trait Clock {
-    /// The present time. It does not go back.
+    /// Returns the current time, which never decreases.
     fn now(&self) -> SimTime;
 
-    /// The real time that `span` of this clock takes: its product with the dilation factor. A clock that is moved by hand
-    /// gives zero, one that stands until it is let go on, and tells a [`Waker`] then, more than there is.
+    /// Returns the real time that `span` of this clock takes: its product with the dilation factor. A clock
+    /// that is set manually returns zero. A clock that stops within `span`, and notifies a [`Waker`] when
+    /// it continues, returns [`Duration::MAX`].
     fn real(&self, span: SimDuration) -> Duration;
 
-    /// The real time that `span` of this clock takes while it goes, also where it is to stand before.
+    /// Returns the real time that `span` of this clock takes while the clock runs, even if it will stop
+    /// before.
     fn real_while_going(&self, span: SimDuration) -> Duration {
         self.real(span)
     }
 
-    /// The time that it showed at a stamp of the kernel's, if it can tell.
+    /// Returns the time of this clock at a time stamp of the kernel, if it is known.
     fn shown_at(&self, _stamp: Timestamp) -> Option<SimTime> {
         None
     }
 }
 
-/// Takes in what waits in a port at `now`, at most [`BATCH`] frames: `each` is given the time at which a frame has come, by its stamp
-/// where it has one. `seen`, the time up to which all frames have been taken in, goes on; their times do not go back.
+/// Receives the frames queued at a port at `now`, at most [`BATCH`]. `each` is called with the arrival time
+/// of each frame, which is its time stamp if it has one. Arrival times do not decrease. `seen` is advanced
+/// to the time up to which all frames have been received.
 pub(crate) fn take_in(
     port: &mut dyn Port,
     clock: &dyn Clock,
@@ -65,28 +71,28 @@ pub(crate) fn take_in(
         last = stamped.map_or(now, |at| at.max(before).min(now)).max(last);
         each(last, frame);
     });
-    // What still waits in the port has come after the last one.
+    // Frames that are still queued at the port arrived after the last one.
     *seen = if matches!(received, Ok(BATCH..)) { last } else { now };
     received
 }
 
-/// Frames that a relay has moved.
+/// Frames moved by a relay.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Moved {
-    /// Frames taken in and handed out.
+    /// Number of frames received and delivered.
     pub frames: usize,
-    /// A port may have further frames.
+    /// True if a port may have further frames.
     pub more: bool,
 }
 
-/// The time for which a relay has nothing to do.
+/// Time for which a relay has nothing to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Rest {
-    /// When it has to work next at the latest.
+    /// Time until the relay must be called at the latest.
     pub wait: Duration,
-    /// When it can.
+    /// Time from which on the relay can be called usefully.
     pub early: Duration,
-    /// The ports that end that time when they are readable.
+    /// Ports that must wake the thread when they are readable.
     pub awake: [bool; 2],
 }
 
@@ -97,24 +103,24 @@ pub(crate) struct Relay {
 
 struct End {
     port: Box<dyn Port>,
-    /// The line from this end to the other.
+    /// Line from this end to the other.
     line: Line,
     /// Frames that the other end's port had no room for.
     refused: u64,
-    /// This end's time up to which all frames have been taken in.
+    /// Time of this end up to which all frames have been received.
     seen: SimTime,
-    /// The last frame had a stamp.
+    /// True if the last frame had a time stamp.
     is_stamped: bool,
-    /// The time for which the port may be left alone; zero where no flow has begun.
+    /// Interval between polls of the port; zero without a flow.
     look: Duration,
-    /// The time for which it was to be left alone since the last look; zero if it was not.
+    /// Interval planned at the last poll; zero if the port was to wake the thread.
     alone: Duration,
-    /// When that began, by this end's clock.
+    /// Start of that interval, by this end's clock.
     alone_since: SimTime,
 }
 
 impl End {
-    /// The first and the longest time without a look; the end goes by `near`.
+    /// Initial and longest interval between polls; `near` is the clock of this end.
     fn looks(&self, near: &dyn Clock) -> [Duration; 2] {
         let room = u32::try_from(self.port.room()).unwrap_or(u32::MAX);
         let [first, longest] = LOOK.map(|span| span.saturating_mul(room));
@@ -123,7 +129,8 @@ impl End {
         [first, if is_slow { longest.max(slow) } else { longest }]
     }
 
-    /// True while frames come densely enough that the port may be left alone; the ends go by these clocks.
+    /// True while frames are dense enough for polling the port at intervals; the arguments are the clocks
+    /// of the ends.
     fn has_flow(&self, near: &dyn Clock, far: &dyn Clock) -> bool {
         let pending = u32::try_from(self.line.pending()).unwrap_or(u32::MAX);
         let [_, longest] = self.looks(near);
@@ -132,13 +139,13 @@ impl End {
             && far.real(self.line.least_latency()) <= longest.saturating_mul(pending)
     }
 
-    /// Makes the time until the next look longer or shorter after one at `now` by the clock `near`, which found `received` frames.
+    /// Adapts the interval after a poll at `now` of the clock `near` that found `received` frames.
     fn looked(&mut self, received: usize, now: SimTime, near: &dyn Clock) {
         let planned = std::mem::take(&mut self.alone);
         if planned.is_zero() {
             return;
         }
-        // The look may have come early, when a frame was due: it tells of no more than the time that has passed.
+        // The poll may have been early, because a frame was due: it only covers the time that has passed.
         let alone = planned.min(near.real_while_going(now.since(self.alone_since)));
         let [first, longest] = self.looks(near);
         if received >= BATCH || received * MANY > self.port.room() {
@@ -150,7 +157,7 @@ impl End {
 }
 
 impl Relay {
-    /// A relay between ports, each with the line that leads away from it.
+    /// Creates a relay between two ports, each with the line that leads away from it.
     pub fn new(a: (Box<dyn Port>, Line), b: (Box<dyn Port>, Line)) -> Relay {
         let end = |(port, line)| End {
             port,
@@ -165,23 +172,23 @@ impl Relay {
         Relay { ends: [end(a), end(b)] }
     }
 
-    /// The line that leads away from port 0 or 1.
+    /// Line that leads away from port 0 or 1.
     pub fn line(&mut self, from: usize) -> &mut Line {
         &mut self.ends[from].line
     }
 
-    /// Port 0 or 1.
+    /// Returns port 0 or 1.
     pub fn port(&mut self, at: usize) -> &mut dyn Port {
         &mut *self.ends[at].port
     }
 
-    /// Frames from port 0 or 1 that came out of the line and found no room in the other port.
+    /// Number of frames from port 0 or 1 for which the other port had no room after the line.
     pub fn refused(&self, from: usize) -> u64 {
         self.ends[from].refused
     }
 
-    /// The time for which there is nothing to do, at most `at_most`. Frames that are due may wait for `slack` of the clock of the end to which
-    /// they go.
+    /// Returns the time for which there is nothing to do, at most `at_most`. Frames may be late by `slack`,
+    /// in the time of the clock of their destination's end.
     pub(crate) fn rest(&mut self, clocks: [&dyn Clock; 2], at_most: Duration, slack: SimDuration) -> Rest {
         let mut rest = Rest { wait: at_most, early: at_most, awake: [true; 2] };
         let now = clocks.map(|clock| clock.now());
@@ -197,7 +204,8 @@ impl Relay {
             if let Some(at) = line.next_arrival() {
                 due(at, Duration::ZERO);
             }
-            // A frame that leaves the queue is due a latency later. Until then nobody asks whether it has left.
+            // A frame that leaves the queue is due one latency later; its departure need not be processed
+            // before.
             if let Some(at) = line.next_departure() {
                 due(at + line.least_latency(), until(near, at));
             }
@@ -221,10 +229,10 @@ impl Relay {
         rest
     }
 
-    /// Sends what is due and takes in what has arrived.
+    /// Sends the frames that are due and receives those that have arrived.
     ///
-    /// Each end has a clock. A frame enters its line by that of the end where it comes from, and leaves by that of the other. A
-    /// frame's delay counts from its stamp, or from the call that takes it in.
+    /// Each end has a clock. A frame enters its line by the clock of the near end, and leaves by that of
+    /// the far end. Its delay counts from its time stamp, or from the call that receives it.
     pub(crate) fn work(&mut self, clocks: [&dyn Clock; 2]) -> Result<Moved> {
         let mut moved = Moved::default();
         for from in [0, 1] {
@@ -241,7 +249,7 @@ impl Relay {
             moved.more |= received >= BATCH;
             let End { line, refused, seen, .. } = near;
             let mut failed = None;
-            // The line goes no further before what still waits in the port is taken in.
+            // The line must not advance beyond frames that are still queued at the port.
             let delivered =
                 line.deliver_by(*seen, clocks[1 - from].now(), |frame, _| match far.port.send(frame) {
                     Ok(Sent::Queued) => {}
@@ -260,12 +268,14 @@ impl Relay {
     }
 }
 
-/// Makes the calling thread's sleeps end when they are to: by default Linux lets them last up to 50 us longer.
+/// Makes the calling thread's sleeps end on time: by default Linux may delay their end by 50 us (timer
+/// slack).
 pub fn precise_waits() -> std::io::Result<()> {
     Ok(rustix::thread::set_current_timer_slack(NonZeroU64::new(1))?)
 }
 
-/// Lets the calling thread go before programs, where the user may do that: a frame that is due waits for nobody.
+/// Raises the priority of the calling thread above that of programs, if the user may do so: a frame that is
+/// due must not wait.
 pub fn go_first() {
     let _ = rustix::process::setpriority_process(None, -20);
 }

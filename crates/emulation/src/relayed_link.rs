@@ -1,6 +1,6 @@
-//! A link of an experiment whose frames pass through this process: two ports, a line in each direction, and the scheduled
-//! changes of the queues before the lines. (Those of the directions themselves act in
-//! [`LinkDirection`](belljar_net::link::LinkDirection).)
+//! Link of an experiment whose frames pass through this process: two ports, a line in each direction, and
+//! the scheduled changes of the queues of the lines. (The lines'
+//! [`LinkDirection`](belljar_net::link::LinkDirection)s apply changes of the directions themselves.)
 
 use crate::adapt::{Late, Pressure};
 use crate::clock::ExperimentClock;
@@ -15,44 +15,45 @@ use belljar_plan::{DeviceChange, HostChange, LinkChange, Schedule, link_directio
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
-/// The pause after a port had an error: an interface that is down comes up again when an event says so.
+/// Pause after an error of a port: an interface that is down may come up again by an event.
 const PAUSE: Duration = Duration::from_millis(2);
-/// The share of a link's latency by which frames may be late so that they leave together: one part of so many. No more, either, than one part
-/// of so many of the lateness that does no harm.
+/// Slack, by which frames may be late to be sent together: this fraction of the link's latency, and at most
+/// this fraction of the harmless lateness.
 const SLACK: u64 = 40;
 const SLACK_OF_HARMLESS: u64 = 4;
 
 /// Scheduled changes of the queue at one end, the next one last.
 type NicChanges = Vec<(SimTime, NicChange)>;
 
-/// A link whose frames pass through this process.
+/// Link whose frames pass through this process, before its start.
 pub struct RelayedLink {
     link: usize,
-    /// By the end where the direction begins.
+    /// Lines, by the end where the direction begins.
     lines: [Line; 2],
     changes: [NicChanges; 2],
 }
 
-/// Counts of a direction.
+/// Statistics of a direction.
 #[derive(Clone, Debug, Default)]
 pub struct DirectionReport {
-    /// Frames by what became of them.
+    /// Counters of the line.
     pub counters: LineCounters,
-    /// Frames that the kernel dropped before they came here, or that found no room behind the line.
+    /// Frames that the kernel dropped before they reached this process, or for which the far port had no
+    /// room.
     pub missed: u64,
 }
 
-/// Counts of a link.
+/// Statistics of a link.
 pub struct LinkReport {
     /// Index of the link.
     pub link: usize,
-    /// By the end where they begin.
+    /// Statistics of the directions, by the end where they begin.
     pub directions: [DirectionReport; 2],
-    /// Lateness of frames handed out.
+    /// Lateness of delivered frames.
     pub lateness: Lateness,
 }
 
-/// A link between two ports, which moves frames.
+/// Link in operation between two ports.
 pub struct RunningLink {
     link: usize,
     changes: [NicChanges; 2],
@@ -60,24 +61,24 @@ pub struct RunningLink {
     clocks: [ExperimentClock; 2],
     errors: u64,
     seen: Late,
-    /// The longest time by which its frames may be late so that they leave together.
+    /// Upper bound of the slack.
     most_slack: SimDuration,
 }
 
-/// Next step of a link that has moved what was due.
+/// Next step of a link after its due frames have been moved.
 pub enum Next {
-    /// There may be more to do at once.
+    /// Serve it again at once: there may be more frames.
     More,
-    /// Nothing is to be done for that time.
+    /// Wait as the relay's rest states.
     Rest(Rest),
-    /// Nor may its ports be waited for.
+    /// Wait for this time, without waiting for the ports.
     Pause(Duration),
-    /// A port is gone.
+    /// Stop serving it: a port has failed for good.
     Gone,
 }
 
 impl RelayedLink {
-    /// The link of this index, with its changes.
+    /// Creates the link of this index, with its changes.
     pub fn new(experiment: &Experiment, schedule: &Schedule, link: usize) -> RelayedLink {
         let settings = &experiment.topology.links[link];
         let lines = [0, 1].map(|end| {
@@ -94,7 +95,8 @@ impl RelayedLink {
         self.link
     }
 
-    /// Begins to move frames between the two ports. Each end has a clock. `least` is the shortest latency of the experiment.
+    /// Starts the link between two ports, with a clock for each end. `least` is the shortest latency of the
+    /// experiment.
     pub fn start(
         self,
         ports: [Box<dyn Port>; 2],
@@ -112,29 +114,30 @@ impl RelayedLink {
 }
 
 impl RunningLink {
-    /// The descriptor of port 0 or 1, which is readable when frames have come.
+    /// Descriptor of port 0 or 1, which is readable when frames have arrived.
     pub fn fd(&mut self, at: usize) -> BorrowedFd<'_> {
         self.relay.port(at).fd()
     }
 
-    /// The real time by which frames may be late so that they leave together with others.
+    /// Slack in real time: the lateness allowed to frames so that they are sent together.
     pub fn slack(&mut self) -> Duration {
         let slack = self.slack_of_clock();
         self.clocks[0].span(slack)
     }
 
-    /// The same in the experiment's time.
+    /// Slack in experiment time.
     fn slack_of_clock(&mut self) -> SimDuration {
         let [there, back] = [0, 1].map(|end| self.relay.line(end).least_latency());
         there.min(back).div(SLACK).min(self.most_slack)
     }
 
-    /// Moves what is due. Returns the number of frames, and the next step, which comes after `nap` at the latest. `together` is true if
-    /// frames may wait for others.
+    /// Moves the frames that are due. Returns their number and the next step, which follows after `nap` at
+    /// the latest. `together` permits the slack.
     pub fn work(&mut self, nap: Duration, together: bool, pressure: &Pressure) -> (usize, Next) {
         let mut nap = nap;
         let clocks: [&dyn Clock; 2] = [&self.clocks[0], &self.clocks[1]];
-        // Frames that came before a change pass the queue as it was then, however late their port is looked at.
+        // Frames that arrived before a change pass the queue in its earlier state, however late their port
+        // is polled.
         let is_due = |(changes, clock): (&NicChanges, &ExperimentClock)| {
             changes.last().is_some_and(|(at, _)| *at <= clock.time())
         };
@@ -171,7 +174,7 @@ impl RunningLink {
         }
     }
 
-    /// Its counts, in the end.
+    /// Final statistics of the link.
     pub fn report(mut self) -> LinkReport {
         let relay = &mut self.relay;
         let mut lateness = Lateness::default();
@@ -191,13 +194,13 @@ impl RunningLink {
     }
 }
 
-/// Seconds of processor time of the calling thread.
+/// Processor time of the calling thread in seconds.
 pub fn thread_seconds() -> f64 {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }
 
-/// The changes of the queue at end 0 or 1 of a link.
+/// Scheduled changes of the queue at end 0 or 1 of a link.
 fn nic_changes(experiment: &Experiment, schedule: &Schedule, link: usize, end: usize) -> NicChanges {
     let near = &experiment.topology.links[link].ends[end];
     let own = |change: &LinkChange| match change {
@@ -220,7 +223,7 @@ fn nic_changes(experiment: &Experiment, schedule: &Schedule, link: usize, end: u
             changes.collect()
         }
     };
-    // Changes of one time keep their order when they are taken from the end.
+    // The sort is stable, so that simultaneous changes keep their order when they are popped from the end.
     changes.sort_by_key(|(at, _)| *at);
     changes.reverse();
     changes

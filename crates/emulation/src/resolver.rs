@@ -1,5 +1,5 @@
-//! The name server of an emulation: it answers in every host's namespace, at the experiment's address on `lo`, after the
-//! time that an answer takes in a simulation.
+//! Name server of an emulation: it answers in every host's namespace, at the experiment's name-server
+//! address on `lo`, after the same time as in a simulation.
 
 use crate::clock::ExperimentClock;
 use crate::error::{Doing, Result};
@@ -17,28 +17,28 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
-/// The longest question.
+/// Maximum size of a query in bytes.
 const LONGEST: usize = 1 << 16;
-/// After so long without a question a connection is closed.
+/// Time after which a connection without a query is closed.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 struct Server {
     udp: UdpSocket,
     tcp: TcpListener,
-    /// Until an answer is there.
+    /// Delay of an answer.
     delay: SimDuration,
     down: Arc<AtomicBool>,
 }
 
-/// The name server's sockets.
+/// Name server of all hosts.
 pub struct Resolver {
     zone: Arc<Zone>,
     servers: Vec<Server>,
 }
 
 impl Resolver {
-    /// Opens sockets in the namespace of each host. Setting an element of the result lets the name server be gone for
-    /// that host.
+    /// Opens the name server's sockets in the namespace of each host. Setting a flag of the result stops
+    /// the answers to that host.
     pub fn open(experiment: &Experiment, nodes: &mut [Node]) -> Result<(Resolver, Vec<Arc<AtomicBool>>)> {
         let zone = Arc::new(experiment.zone());
         let at = SocketAddrV4::new(zone.address, PORT);
@@ -47,7 +47,7 @@ impl Resolver {
             let lo = node.netlink.index("lo")?;
             node.netlink.add_address(lo, zone.address.into(), 32, true)?;
             let open = || {
-                // A host's own name server may take all addresses.
+                // A name server of the host's own may bind the wildcard address.
                 let udp = bound(SockType::Datagram, at)?;
                 let tcp = bound(SockType::Stream, at)?;
                 Ok::<_, io::Error>((UdpSocket::from(udp), TcpListener::from(tcp)))
@@ -61,7 +61,7 @@ impl Resolver {
         Ok((Resolver { zone, servers }, down))
     }
 
-    /// Answers until `stop` is set.
+    /// Answers queries until `stop` is set.
     pub fn run(self, clock: ExperimentClock, stop: &AtomicBool) {
         let mut answers: Vec<(SimTime, usize, SocketAddr, Vec<u8>)> = Vec::new();
         let mut buffer = vec![0; LONGEST];
@@ -98,7 +98,7 @@ impl Resolver {
     }
 }
 
-/// A socket that is bound to an address whoever else is.
+/// Returns a socket bound to an address with `SO_REUSEADDR`.
 fn bound(kind: SockType, at: SocketAddrV4) -> io::Result<std::os::fd::OwnedFd> {
     let flags = SockFlag::SOCK_NONBLOCK | SockFlag::SOCK_CLOEXEC;
     let fd = socket(AddressFamily::Inet, kind, flags, None)?;
@@ -110,7 +110,7 @@ fn bound(kind: SockType, at: SocketAddrV4) -> io::Result<std::os::fd::OwnedFd> {
     Ok(fd)
 }
 
-/// The time from a host to what answers without being a host, as in a simulation.
+/// Latency between a host and a service that is not on a host, as in a simulation.
 fn one_way(experiment: &Experiment, node: Option<belljar_net::NodeIndex>) -> SimDuration {
     let near = SimDuration::from_millis(1);
     let Some(node) = node else { return near };
@@ -119,7 +119,7 @@ fn one_way(experiment: &Experiment, node: Option<belljar_net::NodeIndex>) -> Sim
     own.or_else(|| graph.least_latency_from(node)).unwrap_or(near)
 }
 
-/// Answers the questions of a connection.
+/// Answers the queries of a TCP connection.
 fn converse(mut stream: TcpStream, zone: &Zone, delay: Duration) {
     let _ = stream.set_nonblocking(false);
     let _ = stream.set_read_timeout(Some(PATIENCE));

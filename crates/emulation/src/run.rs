@@ -1,4 +1,4 @@
-//! The course of an emulation: its schedule against the clock, and the news of hosts.
+//! Course of an emulation: execution of its schedule by the clock, and notifications from hosts.
 
 use crate::Lateness;
 use crate::clock::{ExperimentClock, monotonic_ns};
@@ -17,61 +17,61 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
-/// The time between two reports of progress, and the longest sleep.
+/// Interval between two progress reports, and longest sleep.
 const REFRESH: Duration = Duration::from_millis(100);
-/// Time that hosts have to end.
+/// Time limit for hosts to end.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// The processes of a host.
+/// Processes of a host.
 #[derive(Default)]
 struct HostState {
     observed: Vec<Vec<Observation>>,
-    /// The processes of the experiment that run, by their ids.
+    /// Running processes of the experiment, by their ids.
     running: Map<i32, usize>,
     is_down: bool,
     cpu_seconds: f64,
     finished: bool,
 }
 
-/// The end of a run.
+/// End of a run.
 pub struct Ending {
-    /// When.
+    /// Experiment time of the end.
     pub now: SimTime,
-    /// It was stopped from outside.
+    /// True if the run was interrupted.
     pub interrupted: bool,
 }
 
-/// A run. See the [module](self).
+/// Run of an emulation. See the [module](self).
 pub struct Run<'a> {
     experiment: &'a Experiment,
     plan: &'a Plan,
     nodes: &'a mut [Node],
     hub: &'a mut Node,
-    /// By link, the numbers of its ends in the hub; none of a direct link.
+    /// Interface indices of the ends in the hub, by link; none for a direct link.
     pub hub_ends: Vec<Option<[u32; 2]>>,
     resolver_down: Vec<Arc<AtomicBool>>,
     until_done: bool,
     hosts: Vec<HostState>,
-    /// Actions to come, the next one last.
+    /// Future actions, the next one last.
     timeline: Vec<(SimTime, Action)>,
     lateness: Lateness,
     warnings: Map<String, u64>,
-    /// The kernel's times, where the time dilation factor changes.
+    /// Settings of the kernel that follow the time dilation factor, where it changes.
     pub kernel: Option<KernelTimes<'a>>,
 }
 
-/// Settings of the kernel that follow the machine's time in that of the hosts.
+/// Settings of the kernel that follow the mean ratio of real to virtual time.
 pub struct KernelTimes<'a> {
-    /// That factor, in thousandths.
+    /// Mean ratio, in thousandths.
     pub mean_milli: &'a AtomicU64,
-    /// The factor that the kernel was told.
+    /// Ratio for which the kernel is set, in thousandths.
     pub told_milli: u64,
-    /// Rates of hosts' interfaces.
+    /// Token buckets of interfaces.
     pub buckets: Vec<Bucket>,
 }
 
 impl<'a> Run<'a> {
-    /// A run that has not begun.
+    /// Creates a run that has not begun.
     pub fn new(
         experiment: &'a Experiment,
         plan: &'a Plan,
@@ -102,7 +102,7 @@ impl<'a> Run<'a> {
     pub fn warn(&mut self, text: String) {
         *self.warnings.entry(text).or_default() += 1;
     }
-    /// Counts a warning of a host. The same one of several hosts is one, counted.
+    /// Counts a warning of a host. The same warning from several hosts is reported once, with its count.
     pub fn warn_of(&mut self, _host: usize, text: String) {
         self.warn(text);
     }
@@ -110,17 +110,17 @@ impl<'a> Run<'a> {
     pub fn lateness(&self) -> &Lateness {
         &self.lateness
     }
-    /// Seconds of processor time by host.
+    /// Processor time in seconds, by host.
     pub fn cpu_seconds(&self) -> Map<String, f64> {
         let hosts = self.experiment.hosts.iter().zip(&self.hosts);
         hosts.map(|(host, state)| (host.name.clone(), state.cpu_seconds)).collect()
     }
-    /// Observations of the processes of each host, and the warnings.
+    /// Returns the observations of the processes of each host, and the warnings.
     pub fn take(self) -> (Vec<Vec<Vec<Observation>>>, Map<String, u64>) {
         (self.hosts.into_iter().map(|state| state.observed).collect(), self.warnings)
     }
 
-    /// Runs to the end of the experiment, or until `stop` is set.
+    /// Runs the experiment to its end, or until `stop` is set.
     pub fn execute(
         &mut self,
         clock: &ExperimentClock,
@@ -129,7 +129,7 @@ impl<'a> Run<'a> {
     ) -> Result<Ending> {
         let end = self.experiment.general.stop_time;
         let mut next_report = 0;
-        // What starts at 0 does not start before the clock does.
+        // Actions at time 0 are not executed before the clock starts.
         let mut begun = false;
         loop {
             let now = clock.time();
@@ -169,7 +169,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Tells the kernel if the factor is another.
+    /// Updates the kernel's settings if the factor has changed.
     fn tell_kernel(&mut self) {
         let Some(kernel) = &mut self.kernel else { return };
         let mean = kernel.mean_milli.load(Relaxed);
@@ -178,18 +178,18 @@ impl<'a> Run<'a> {
         }
         let tdf = mean as f64 / 1e3;
         for bucket in &mut kernel.buckets {
-            // A kernel that has none has said so before.
+            // The absence of token buckets has been reported at the start.
             let _ = bucket.set(&mut self.nodes[bucket.node], tdf);
         }
         for (node, host) in self.nodes.iter().zip(&self.experiment.hosts) {
-            // The experiment's own choice is not to be overruled.
+            // The experiment's own choice takes precedence.
             let mut settings = slow_settings(tdf);
             settings.retain(|(name, _)| !host.options.sysctls.contains_key(&name.replace('/', ".")));
             let _ = apply_settings(node, settings);
         }
     }
 
-    /// True if nothing is scheduled any more and every process has ended that is to.
+    /// True if nothing more is scheduled and all processes have ended that are expected to.
     fn is_done(&self) -> bool {
         let waits = |host: usize, number: usize| {
             let expected = self.experiment.hosts[host].processes[number].expected_final_state;
@@ -198,7 +198,7 @@ impl<'a> Run<'a> {
         let mut states = self.hosts.iter().enumerate();
         self.timeline.iter().all(|(_, action)| matches!(action, Action::Device(..)))
             && states.all(|(host, state)| !state.running.values().any(|number| waits(host, *number)))
-            // What was asked to start is known to have done so.
+            // Processes that were requested to start have been reported as started.
             && self.hosts.iter().zip(&self.plan.processes).all(|(state, processes)| {
                 let started = |n: usize| !state.observed[n].is_empty() || processes[n].start == SimTime::MAX;
                 (0..processes.len()).all(started)
@@ -216,7 +216,7 @@ impl<'a> Run<'a> {
                 state.observed[number].push(Observation::Failed { reason, at: clock.at(at) });
             }
             News::Ended { pid, exited, signaled, at } => {
-                // Others are descendants that were orphaned.
+                // Other processes are orphaned descendants.
                 let Some(number) = state.running.remove(&pid) else { return Ok(()) };
                 let how = match (exited, signaled) {
                     (_, Some(signal)) => End::Signaled(signal),
@@ -253,7 +253,8 @@ impl<'a> Run<'a> {
                 HostChange::Start(number) if self.runs(host, number).is_none() => self.start(host, number),
                 HostChange::Signal(number, signal) => self.signal(host, number, signal),
                 HostChange::Link(change) => self.change_links(host, change),
-                // The graph network makes changes of bandwidths by itself; the rest was refused or told before.
+                // The graph network applies changes of bandwidths itself; the others have been refused or
+                // reported.
                 HostChange::Start(_)
                 | HostChange::Bandwidth { .. }
                 | HostChange::StartModel(_)
@@ -264,7 +265,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// The id of a process that runs.
+    /// Id of a process of the experiment, if it is running.
     fn runs(&self, host: usize, number: usize) -> Option<i32> {
         self.hosts[host].running.iter().find(|(_, n)| **n == number).map(|(pid, _)| *pid)
     }
@@ -291,7 +292,8 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Stops a host at once: its network goes first, so that nobody hears of the end of its connections.
+    /// Stops a host at once. Its interfaces go down first, so that no peer is notified of the end of its
+    /// connections.
     fn crash(&mut self, host: usize, now: SimTime) -> Result<()> {
         if self.hosts[host].is_down {
             return Ok(());
@@ -314,12 +316,12 @@ impl<'a> Run<'a> {
         self.nodes[host].tell(&Request::Boot)?;
         let node = &mut self.nodes[host];
         node.configure(self.experiment)?;
-        // The kernel has dropped the routes of interfaces that went down.
+        // The kernel has removed the routes of interfaces that went down.
         let (v4, v6) = std::mem::take(&mut node.routes).into_iter().partition(|route| route.to.is_ipv4());
         node.set_routes(true, v4)?;
         node.set_routes(false, v6)?;
         for number in 0..self.plan.processes[host].len() {
-            // Those of this time are still in the timeline.
+            // Processes that start at this very time are still in the timeline.
             if self.plan.processes[host][number].start < at {
                 self.start(host, number)?;
             }
@@ -327,7 +329,7 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// Makes a change at the links of a node. Rates and queues are the lines' matter.
+    /// Applies a change to the links of a node. The lines apply changes of rates and queues themselves.
     fn change_links(&mut self, node: usize, change: LinkChange) -> Result<()> {
         let is_down = self.hosts.get(node).is_some_and(|state| state.is_down);
         let own = &mut self.nodes[node];
@@ -336,7 +338,7 @@ impl<'a> Run<'a> {
             LinkChange::Carrier(port, up) => {
                 let interface = &self.experiment.node_interfaces(own.id)[port];
                 match self.hub_ends.get(interface.link).copied().flatten() {
-                    // An end outside has no carrier to lose.
+                    // An end at an interface of the machine has no carrier in the hub.
                     Some(ends) if ends[interface.end] == 0 => Ok(()),
                     Some(ends) => self.hub.netlink.set_up(ends[interface.end], up),
                     None => Ok(()),
@@ -373,7 +375,7 @@ impl<'a> Run<'a> {
                     (self.hosts[host].cpu_seconds, self.hosts[host].finished) = (cpu_seconds, true);
                 }
                 Ok((host, News::Warning(text))) => self.warn_of(host, text),
-                // What ends now ends because all of it does.
+                // Other notifications result from the end of the hosts.
                 Ok(_) => {}
                 Err(_) => {
                     self.warn("processes of some hosts could not be ended in time".into());
@@ -385,7 +387,7 @@ impl<'a> Run<'a> {
     }
 }
 
-/// Keeps routes for when a host is there again.
+/// Stores routes of one family until the host restarts.
 fn keep(node: &mut Node, family4: bool, specs: Vec<crate::netlink::RouteSpec>) -> Result<()> {
     node.routes.retain(|route| route.to.is_ipv4() != family4);
     node.routes.extend(specs);

@@ -1,10 +1,10 @@
-//! The way into the namespaces of an emulation.
+//! Entry into the namespaces of an emulation.
 //!
-//! `belljar emulate` starts itself again as a hidden command, which leaves for namespaces of its own and starts itself a
-//! third time: that process is the first of a process-id namespace. It runs the experiment (`world`), and every process
-//! of every host lives in a namespace below it. When it ends, however it does, the kernel ends all of them; and it ends
-//! when the command ends: it is killed with its parent, which is killed with the command, and it ends by itself at the
-//! end of its standard input.
+//! `belljar emulate` executes itself as a hidden command, which moves to new namespaces and executes itself
+//! a third time, as the first process of a PID namespace. That process runs the experiment (`world`), and
+//! every process of every host is in a namespace below it. When it ends, for whatever reason, the kernel
+//! kills all of them. It also ends with the command: it is killed with its parent, which is killed with the
+//! command, and it exits at the end of its standard input.
 
 use crate::error::{Doing, Error, Result};
 use crate::ids::{self, Mapper};
@@ -16,11 +16,11 @@ use std::ffi::OsString;
 use std::fs;
 use std::process::{Command, ExitCode};
 
-/// The remedy where namespaces are refused.
+/// Remedy where namespaces are refused.
 pub const REMEDY: &str = "run as root with CAP_SYS_ADMIN and CAP_NET_ADMIN (docker run --privileged), or allow user \
     namespaces (as root: sysctl user.max_user_namespaces=10000 kernel.apparmor_restrict_unprivileged_userns=0)";
 
-/// True if this process may make namespaces without one for users.
+/// True if this process may make namespaces without a user namespace.
 pub fn is_privileged() -> bool {
     const SYS_ADMIN: u64 = 1 << 21;
     const NET_ADMIN: u64 = 1 << 12;
@@ -35,19 +35,20 @@ pub fn has_users() -> bool {
     is_privileged() || ids::are_several()
 }
 
-/// Ends this process with its parent, which is to be `parent` unless that cannot be told.
+/// Makes the kernel kill this process with its parent. Fails if the parent is not `parent`; `None` skips
+/// the check.
 pub fn end_with_parent(parent: Option<i32>) -> Result<()> {
     set_parent_process_death_signal(Some(Signal::KILL)).doing("asking to end with the parent")?;
     let now = getppid().map(|pid| pid.as_raw_nonzero().get());
     match parent {
-        // It may have gone before that.
+        // The parent may have ended before the request.
         Some(parent) if now != Some(parent) => Err(Error::new("the command has ended")),
         _ => Ok(()),
     }
 }
 
-/// Leaves for new namespaces of these kinds; without root, below a new user namespace, in which this user is root, and others are there if
-/// the machine lends them.
+/// Moves to new namespaces of these kinds. Without root, they are below a new user namespace in which this
+/// user is root; other users exist there if the machine lends subordinate ids.
 pub fn leave(flags: CloneFlags) -> Result<()> {
     if is_privileged() {
         return unshare(flags)
@@ -60,7 +61,7 @@ pub fn leave(flags: CloneFlags) -> Result<()> {
     unshare(flags).map_err(|e| Error::new(format!("namespaces cannot be made: {}: {REMEDY}", e.desc())))
 }
 
-/// Leaves for new namespaces and runs this program there with these arguments. Returns its exit status.
+/// Moves to new namespaces and runs this program there with these arguments. Returns its exit status.
 pub fn run(arguments: &[OsString], parent: i32) -> Result<ExitCode> {
     end_with_parent(Some(parent))?;
     leave(
@@ -70,15 +71,15 @@ pub fn run(arguments: &[OsString], parent: i32) -> Result<ExitCode> {
             | CloneFlags::CLONE_NEWUTS
             | CloneFlags::CLONE_NEWIPC,
     )?;
-    // Asking to end with the parent is forgotten when credentials change.
+    // The kernel clears the parent-death signal when credentials change.
     end_with_parent(Some(parent))?;
     let program = std::env::current_exe().doing("finding this program")?;
     let status = Command::new(program).args(arguments).status().doing("starting the emulation")?;
     Ok(ExitCode::from(status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(1)))
 }
 
-/// Makes the calling process, the first of its process-id namespace, ready: it ends with its parent, its mounts are its
-/// own, and `/proc` shows its processes.
+/// Prepares the calling process as the first of its PID namespace: it is killed with its parent, its mounts
+/// are private, and `/proc` shows its namespace.
 pub fn settle() -> Result<()> {
     end_with_parent(None)?;
     mount(None::<&str>, "/", None::<&str>, MsFlags::MS_REC | MsFlags::MS_PRIVATE, None::<&str>)

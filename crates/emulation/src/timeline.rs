@@ -1,23 +1,24 @@
-//! Everything that happens at a set time in an emulation, in order.
+//! Timeline of an emulation: its scheduled actions, in order.
 
 use belljar_base::SimTime;
 use belljar_config::Experiment;
 use belljar_plan::{DeviceChange, HostChange, LinkChange, Plan};
 
-/// Something that happens at a set time.
+/// Scheduled action.
 #[derive(Debug)]
 pub enum Action {
-    /// A change of a host.
+    /// Change of a host: index of the host, change.
     Host(usize, HostChange),
-    /// A change of a switch or router, by its node's number.
+    /// Change of a switch or router: index of the node, change.
     Device(usize, LinkChange),
-    /// The start of a host's process.
+    /// Start of a process: indices of host and process.
     Start(usize, usize),
-    /// A process is asked to end.
+    /// Shutdown signal to a process: indices of host and process.
     Shutdown(usize, usize),
 }
 
-/// The actions of a plan before the end of the experiment, the first one last. Changes come before starts of the same time.
+/// Returns the actions of a plan before the end of the experiment, the first one last. Changes precede
+/// starts at the same time.
 pub fn timeline(experiment: &Experiment, plan: &Plan) -> Vec<(SimTime, Action)> {
     let mut all = Vec::new();
     for (host, changes) in plan.schedule.hosts.iter().enumerate() {
@@ -25,7 +26,7 @@ pub fn timeline(experiment: &Experiment, plan: &Plan) -> Vec<(SimTime, Action)> 
     }
     for (device, changes) in plan.schedule.devices.iter().enumerate() {
         let node = experiment.hosts.len() + device;
-        // Those of P4 programs were refused.
+        // Changes of P4 switches have been refused.
         all.extend(changes.iter().filter_map(|(at, change)| match change {
             DeviceChange::Link(change) => Some((*at, Action::Device(node, change.clone()))),
             DeviceChange::P4(_) => None,

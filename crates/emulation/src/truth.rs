@@ -1,5 +1,5 @@
-//! The truthfulness of an emulation: how late frames and events were, whether the processors were saturated, what was
-//! missed. From these a verdict follows, which says whether the results may be believed.
+//! Fidelity of an emulation: lateness of frames and events, saturation of the processors, missed frames.
+//! The verdict derived from them states whether the results can be trusted.
 
 use crate::clock::{ExperimentClock, monotonic_ns};
 use crate::meter::{Counted, Meter};
@@ -12,100 +12,103 @@ use std::fs;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
-/// The time between two looks at the processors.
+/// Interval between two samples of processor usage.
 const WINDOW: Duration = Duration::from_millis(200);
-/// A window in which so much of all processors' time was used is saturated.
+/// Usage of all processors from which on an interval counts as saturated.
 const SATURATED: f64 = 0.97;
-/// Lateness of 99 of 100 frames that does no harm: at least this, or this share of the shortest delay.
+/// Harmless lateness of the 99th percentile: the larger of this duration and this share of the shortest
+/// delay.
 const HARMLESS: SimDuration = SimDuration::from_micros(500);
 const HARMLESS_SHARE: f64 = 0.05;
-/// The least time between two looks at what nodes have used, and how many times as long as a look it is.
+/// Shortest interval between two measurements of the nodes' usage, also as a multiple of the duration of a
+/// measurement.
 const LOOK: Duration = Duration::from_millis(500);
 const LOOK_SHARE: u64 = 50;
-/// Shares of the time for which a node is short of a processor, or of saturated windows where that is not known, and of missed frames, from
-/// which results are doubtful, and from which they are wrong.
+/// Thresholds from which on results are doubtful, and wrong: the share of time for which a node lacks a
+/// processor, or of saturated intervals where that is unknown; and the share of missed frames.
 const DOUBTFUL_SHORTAGE: f64 = 0.10;
 const WRONG_SHORTAGE: f64 = 0.50;
 const DOUBTFUL_MISSED: f64 = 0.0001;
 const WRONG_MISSED: f64 = 0.01;
 
-/// The verdict on a run, and its grounds: `emulation.json`.
+/// Verdict on a run, and its grounds: `emulation.json`.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Truthfulness {
-    /// `truthful`, `doubtful` or `untruthful`.
+    /// Verdict: `truthful`, `doubtful` or `untruthful`.
     pub verdict: String,
-    /// Why it is not `truthful`.
+    /// Reasons for a verdict other than `truthful`.
     pub reasons: Vec<String>,
-    /// Lateness in seconds of frames that left lines, beyond the delay that the experiment gives them.
+    /// Lateness of frames that left lines, in seconds beyond their delay in the experiment.
     pub lateness: Option<Quantiles>,
-    /// Lateness in seconds of starts of processes and of events.
+    /// Lateness of process starts and events, in seconds.
     pub schedule_lateness: Option<Quantiles>,
-    /// The processors.
+    /// Usage of the processors.
     pub cpu: Cpu,
-    /// Frames that went through lines.
+    /// Number of frames that passed lines or the graph network.
     pub frames: u64,
-    /// Frames that were lost without the experiment's wanting it.
+    /// Number of frames lost by overload rather than by the experiment's definition.
     pub missed: u64,
-    /// Packets that captures missed.
+    /// Number of packets that captures missed.
     pub capture_missed: u64,
-    /// Links that are the kernel's alone.
+    /// Number of links provided by the kernel alone.
     pub direct_links: usize,
-    /// Links whose frames went through Belljar.
+    /// Number of links whose frames passed through Belljar.
     pub lines: usize,
-    /// The time dilation factor: the machine's time in that of the hosts.
+    /// Time dilation factor: real time per time of the hosts.
     #[serde(default)]
     pub tdf: Option<f64>,
-    /// True if it followed the machine; `tdf` is the mean then.
+    /// True if the factor was adapted to the machine's load; `tdf` is then the mean.
     #[serde(default)]
     pub tdf_auto: bool,
-    /// Its changes.
+    /// Changes of the factor.
     #[serde(default)]
     pub tdf_changes: Vec<FactorChange>,
-    /// Barriers, if hosts ran in turns.
+    /// Statistics of barriers, if hosts ran in turns.
     #[serde(default)]
     pub quanta: Option<QuantaReport>,
-    /// Seconds of the machine that the experiment took.
+    /// Real time that the experiment took, in seconds.
     #[serde(default)]
     pub real_seconds: f64,
-    /// Seconds from the start of the command until the experiment began.
+    /// Real time from the start of the command to the beginning of the experiment, in seconds.
     pub setup_seconds: f64,
-    /// Differences from a simulation.
+    /// Differences from a simulation of the experiment.
     pub differences: Vec<String>,
 }
 
-/// A change of a time dilation factor.
+/// Change of a time dilation factor.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FactorChange {
-    /// Seconds of the experiment.
+    /// Experiment time in seconds.
     pub at: f64,
-    /// The host or switch, if it is one's own.
+    /// Name of the host or switch, if the factor is that node's own.
     pub node: Option<String>,
-    /// The factor from then on.
+    /// New factor.
     pub tdf: f64,
 }
 
-/// Use of the processors in the course of a run.
+/// Usage of the processors during a run.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Cpu {
     /// Number of processors.
     pub processors: usize,
-    /// The share of their time that was used, by whomever.
+    /// Share of their time that was used, by any process.
     pub busy: f64,
-    /// The share of time in which they were all busy.
+    /// Share of the time in which all of them were busy.
     pub saturated: f64,
-    /// The share of their time that a hypervisor gave to others.
+    /// Share of their time that the hypervisor gave to other guests.
     pub stolen: f64,
-    /// Seconds that Belljar's lines took.
+    /// Processor time of Belljar's lines, in seconds.
     pub line_seconds: f64,
-    /// Seconds that the processes of each host took.
+    /// Processor time of each host's processes, in seconds.
     pub hosts: Map<String, f64>,
-    /// The share of the time for which each host and P4 switch waited for a processor that it would have had on a machine of its own.
+    /// Share of the time for which each host and P4 switch waited for a processor that it would have had on
+    /// a machine of its own.
     #[serde(default)]
     pub short: Map<String, f64>,
 }
 
 impl Truthfulness {
-    /// Judges by what is filled in already. `least_latency` is the shortest delay that a line has to keep.
+    /// Derives the verdict from the other fields. `least_latency` is the shortest delay of a line.
     pub fn judge(&mut self, least_latency: Option<SimDuration>) {
         let mut wrong = false;
         let mut reasons = Vec::new();
@@ -117,7 +120,8 @@ impl Truthfulness {
                 late.p99 * 1e6
             ));
         }
-        // Processors that are busy do no harm where frames are in time and programs have what they need.
+        // Busy processors are harmless where frames are on time and programs get the processor time that
+        // they need.
         let shortest = self.cpu.short.iter().max_by(|a, b| a.1.total_cmp(b.1));
         match shortest {
             Some((name, share)) if *share > DOUBTFUL_SHORTAGE => {
@@ -156,7 +160,7 @@ impl Truthfulness {
         self.reasons = reasons;
     }
 
-    /// The verdict for the user, in lines.
+    /// Summary of the verdict for the user, of one line or more.
     pub fn summary(&self) -> String {
         let late = match self.lateness {
             None => "no frames went through lines".to_owned(),
@@ -200,13 +204,13 @@ impl Truthfulness {
     }
 }
 
-/// The lateness that does no harm where `least_latency` is the shortest delay.
+/// Harmless lateness where `least_latency` is the shortest delay.
 pub fn harmless(least_latency: Option<SimDuration>) -> SimDuration {
     let share = least_latency.map_or(0.0, |least| least.as_nanos() as f64 * HARMLESS_SHARE);
     HARMLESS.max(SimDuration::from_nanos(share as u64))
 }
 
-/// Looks at the processors, and at what these nodes use of them, until `stop` is set.
+/// Samples the usage of the processors, and that of these nodes, until `stop` is set.
 pub fn watch(nodes: &[(String, Counted)], clock: &ExperimentClock, stop: &AtomicBool) -> Cpu {
     let processors = std::thread::available_parallelism().map_or(1, |count| count.get());
     let mut cpu = Cpu { processors, ..Cpu::default() };
@@ -239,7 +243,7 @@ pub fn watch(nodes: &[(String, Counted)], clock: &ExperimentClock, stop: &Atomic
     cpu
 }
 
-/// The time for which nodes were short of a processor.
+/// Accumulated time for which nodes lacked a processor.
 struct Shortage {
     meter: Meter,
     due: u64,
@@ -270,7 +274,7 @@ impl Shortage {
     }
 
     fn shares(&self, nodes: &[(String, Counted)]) -> Map<String, f64> {
-        // A kernel that counts nothing says nothing.
+        // Without statistics of the kernel the shares are unknown.
         if fs::read("/proc/self/schedstat").is_err() || self.passed == 0 {
             return Map::new();
         }
@@ -279,7 +283,7 @@ impl Shortage {
     }
 }
 
-/// The time of the processors that this process may use, the part that they were idle, and that which was stolen, in ticks.
+/// Ticks of the processors that this process may use: total, idle, and stolen.
 fn ticks() -> (u64, u64, u64) {
     let own = rustix::thread::sched_getaffinity(None).ok();
     let is_own =
@@ -296,7 +300,7 @@ fn parse_ticks(stat: &str, is_own: impl Fn(usize) -> bool) -> (u64, u64, u64) {
         }
         let fields: Vec<u64> = words.filter_map(|field| field.parse().ok()).collect();
         let at = |n: usize| fields.get(n).copied().unwrap_or(0);
-        // user nice system idle iowait irq softirq steal; guest time is in user time already.
+        // Fields: user nice system idle iowait irq softirq steal; guest time is part of user time.
         sum = (sum.0 + (0..8).map(at).sum::<u64>(), sum.1 + at(3) + at(4), sum.2 + at(7));
     }
     sum

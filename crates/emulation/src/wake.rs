@@ -1,4 +1,4 @@
-//! An end to the sleep of a thread that waits for clocks which stand.
+//! Wakeup of a thread that sleeps until stopped clocks continue.
 
 use rustix::event::{EventfdFlags, Timespec, eventfd};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -6,62 +6,63 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::Duration;
 
-/// Ends sleeps of one thread. All copies are one.
+/// Waker of one thread. Clones share their state.
 #[derive(Clone, Debug)]
 pub struct Waker {
-    /// It was told since it was last asked.
+    /// True if [`wake`](Waker::wake) was called since the flag was last taken.
     told: Arc<AtomicBool>,
     bell: Arc<Bell>,
 }
 
-/// The event by which a sleeping thread is woken.
+/// Event by which a sleeping thread is woken.
 #[derive(Debug)]
 struct Bell {
     fd: OwnedFd,
-    /// It rings already.
+    /// True if the event is already signalled.
     rings: AtomicBool,
 }
 
 impl Waker {
-    /// One that has not been told anything.
+    /// Creates a waker that has not been called.
     pub fn new() -> std::io::Result<Waker> {
         let fd = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?;
         let bell = Arc::new(Bell { fd, rings: AtomicBool::new(false) });
         Ok(Waker { told: Arc::default(), bell })
     }
 
-    /// Another one that ends sleeps of the same thread, and is told apart from this one.
+    /// Returns another waker of the same thread, whose calls are distinguished from those of this one.
     pub fn beside(&self) -> Waker {
         Waker { told: Arc::default(), bell: self.bell.clone() }
     }
 
-    /// Becomes readable by [`wake`](Self::wake), also by that of those beside.
+    /// Descriptor that becomes readable by [`wake`](Self::wake), of this waker or one
+    /// [beside](Self::beside) it.
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.bell.fd.as_fd()
     }
 
-    /// Ends the present sleep, or the next one.
+    /// Ends the current sleep of the thread, or the next one.
     pub fn wake(&self) {
         self.told.store(true, SeqCst);
         if !self.bell.rings.swap(true, SeqCst) {
-            // A counter that is full wakes as well.
+            // A saturated counter is readable as well.
             let _ = rustix::io::write(&self.bell.fd, &1u64.to_ne_bytes());
         }
     }
 
-    /// Lets the thread sleep again. It has to ask then what was [`told`](Self::take_told).
+    /// Resets the event. The thread must then query [`take_told`](Self::take_told) of its wakers.
     pub fn clear(&self) {
         let _ = rustix::io::read(&self.bell.fd, &mut [0u8; 8]);
         self.bell.rings.store(false, SeqCst);
     }
 
-    /// True if it was told something since the last call.
+    /// True if [`wake`](Self::wake) was called since the last query.
     pub fn take_told(&self) -> bool {
         self.told.swap(false, SeqCst)
     }
 }
 
-/// A time to wait, as `poll` takes it.
+/// Converts a timeout for `poll`.
 pub(crate) fn timespec(wait: Duration) -> Timespec {
     Timespec {
         tv_sec: i64::try_from(wait.as_secs()).unwrap_or(i64::MAX),

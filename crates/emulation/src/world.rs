@@ -1,4 +1,5 @@
-//! An emulation from its first step to its last: the first process of its process-id namespace.
+//! World: the first process of an emulation's PID namespace, which runs the emulation from setup to
+//! results.
 
 use crate::Lateness;
 use crate::adapt::Pressure;
@@ -37,55 +38,55 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 use std::time::Duration;
 
-/// The hidden subcommand of the program that runs the world.
+/// Hidden subcommand that runs the world.
 pub const WORLD_COMMAND: &str = "emulate-world";
-/// The folder in the results where mount points are, until the end.
+/// Folder in the results that holds mount points during the run.
 pub const SCRATCH: &str = ".emulation";
-/// Time that hosts have to become ready.
+/// Time limit for hosts to become ready.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// The time between the last preparation and the beginning: threads are waiting by then.
+/// Real time between the end of the setup and the beginning, in which all threads reach their waits.
 const LEAD_NS: u64 = 20_000_000;
 
-/// The order for an emulation.
+/// Order for an emulation, passed to the world.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Order {
-    /// The results folder, with the resolved experiment in it.
+    /// Results folder, with the resolved experiment in it.
     pub folder: PathBuf,
-    /// Folders that hosts see although they lie below a directory that starts empty.
+    /// Folders that remain visible to hosts below a directory that starts empty.
     pub exposed: Vec<PathBuf>,
-    /// The time dilation factor in thousandths, if the hosts' time is dilated.
+    /// Time dilation factor in thousandths, if the hosts' time is dilated.
     pub tdf_milli: Option<u64>,
-    /// True if it is to follow the machine from there.
+    /// True if the factor is to follow the load of the machine.
     pub tdf_auto: bool,
-    /// Changes of it, and factors of single nodes.
+    /// Changes of the factor, and factors of single nodes.
     pub factors: Vec<Factor>,
-    /// Virtual nanoseconds between two barriers, if hosts run in turns; 0 is the shortest latency.
+    /// Quantum in virtual nanoseconds, if hosts run in turns; 0 derives it from the shortest latency.
     pub quantum_ns: Option<u64>,
-    /// The name of the control group, if one is made.
+    /// Name of the control group, if one is made.
     pub group: String,
-    /// True to end once every process has ended that is to.
+    /// True to end once all processes have ended that are expected to.
     pub until_done: bool,
-    /// The process of the command, which is in this machine's network.
+    /// Process id of the command, which is in the machine's network namespace.
     pub command: u32,
-    /// `CLOCK_MONOTONIC` when the command began, in nanoseconds.
+    /// `CLOCK_MONOTONIC` at the start of the command, in nanoseconds.
     pub began_ns: u64,
 }
 
-/// A line of the world's standard output.
+/// Report of the world: a line of its standard output.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Report {
-    /// So many seconds of the experiment have passed.
+    /// Progress: experiment time in seconds.
     Now(f64),
-    /// The emulation failed.
+    /// Failure of the emulation.
     Failed(String),
-    /// It came to its end, or was interrupted.
+    /// End of the emulation.
     Done {
-        /// It was interrupted.
+        /// True if the emulation was interrupted.
         interrupted: bool,
     },
 }
 
-/// Tells the command something. It ends with whoever listens.
+/// Reports to the command. Exits if the command no longer reads.
 pub(crate) fn report(report: &Report) {
     let mut line = serde_json::to_vec(report).expect("plain data can be serialised");
     line.push(b'\n');
@@ -95,7 +96,8 @@ pub(crate) fn report(report: &Report) {
     }
 }
 
-/// Runs what standard input orders, in its first line. Later lines stop the emulation; the end of the input ends it at once.
+/// Runs the order in the first line of standard input. Any later line stops the emulation; the end of the
+/// input ends it at once.
 pub fn main() {
     let mut first = String::new();
     let order = match std::io::stdin().lock().read_line(&mut first) {
@@ -113,7 +115,7 @@ pub fn main() {
     });
     let ran = match order {
         Some(order) => {
-            // The processes of before are no longer seen then.
+            // `settle` hides the processes outside of the namespace.
             let machine = Machine::of(order.command);
             stage::settle().and_then(|()| emulate(&order, &machine, &stop))
         }
@@ -166,7 +168,7 @@ fn emulate(order: &Order, machine: &Machine, stop: &AtomicBool) -> Result<bool> 
     let clocks = &own.into_iter().map(|own| own.beginning_with(clock)).collect::<Vec<_>>();
     let stands = control::is_controlled(order);
     let waker = || stands.then(Waker::new).transpose().doing("making a waker");
-    // Links are dealt out to threads, one after the other.
+    // Links are assigned to threads in rotation.
     let threads = pool::threads(network.relayed.len());
     let of_threads = (0..threads).map(|_| waker()).collect::<Result<Vec<_>>>()?;
     let mut wakers = vec![None; experiment.topology.links.len()];
@@ -232,9 +234,9 @@ fn emulate(order: &Order, machine: &Machine, stop: &AtomicBool) -> Result<bool> 
         let controller = controller.map(|controller| scope.spawn(move || controller.run(over)));
         let ended = run.execute(clock, &news, stop);
         truth.real_seconds = monotonic_ns().saturating_sub(begin) as f64 / 1e9;
-        // Captures take what is still on its way in the kernel.
+        // Captures continue until they have read the packets still queued in the kernel.
         over.store(true, Relaxed);
-        // A scope panics where a thread did that was not waited for.
+        // A scope panics if a thread panicked that was not joined.
         let pools: Vec<_> = pools.into_iter().map(|thread| joined(thread, "a thread of the links")).collect();
         let pools: Result<Vec<_>> = pools.into_iter().collect();
         let graph = graph.map(|thread| joined(thread, "the thread of the graph network")).transpose();
@@ -304,14 +306,15 @@ fn emulate(order: &Order, machine: &Machine, stop: &AtomicBool) -> Result<bool> 
     Ok(interrupted)
 }
 
-/// Waits for the end of a thread. Results without its share are worthless: if it panicked, the emulation failed.
+/// Joins a thread. If it panicked, the emulation has failed, as results without its contribution are
+/// worthless.
 fn joined<T>(thread: thread::ScopedJoinHandle<'_, T>, what: &str) -> Result<T> {
     thread
         .join()
         .map_err(|_| Error::new(format!("{what} failed: standard error has the reason; please report it")))
 }
 
-/// Writes when the hosts' clock started into the drawing of the network: readers of captures look there.
+/// Writes the wall-clock time of the beginning to `topology.json`, from which readers of captures take it.
 fn set_epoch(folder: &ResultsFolder, epoch_secs: u64) -> Result<()> {
     let text = std::fs::read_to_string(folder.path().join(names::TOPOLOGY)).unwrap_or_default();
     let Some(mut topology) = belljar_results::Topology::from_json(&text) else { return Ok(()) };
@@ -374,11 +377,12 @@ fn make_nodes(
     Ok(nodes)
 }
 
-/// Names are looked up in `/etc/hosts` and at the name server; users and groups in files.
+/// `/etc/nsswitch.conf`: host names are resolved by `/etc/hosts` and the name server, users and groups by
+/// files.
 const NSSWITCH: &str = "passwd: files\ngroup: files\nshadow: files\nhosts: files dns\nnetworks: files\nprotocols: files\n\
     services: files\nethers: files\nrpc: files\n";
 
-/// `/etc/hosts`: all hosts and routers of the experiment by name.
+/// Text of `/etc/hosts`: all hosts and routers of the experiment by name.
 fn hosts_file(experiment: &Experiment) -> String {
     let mut text = String::from("127.0.0.1\tlocalhost\n");
     for (name, address) in experiment.names().filter(|(name, _)| *name != "localhost") {
@@ -393,7 +397,7 @@ fn hosts_file(experiment: &Experiment) -> String {
     text
 }
 
-/// Waits until all hosts can start processes.
+/// Waits until all hosts are ready to start processes.
 fn wait_until_ready(news: &Receiver<HostNews>, notes: &mut Vec<String>, hosts: usize) -> Result<()> {
     let mut ready = 0;
     while ready < hosts {

@@ -8,7 +8,7 @@ fn at(us: u64) -> SimTime {
     SimTime::from_nanos(us * 1000)
 }
 
-/// A line without rate, delay and impairments.
+/// Properties of a line without rate, delay and impairments.
 fn plain() -> LinkProperties {
     LinkProperties { rate: None, latency: SimDuration::ZERO, ..LinkProperties::default() }
 }
@@ -23,7 +23,8 @@ fn seeded(properties: &LinkProperties, seed: u64, changes: Vec<(SimTime, Directi
     Line::new(&properties.nic(1_514, seed, "link", "a"), direction)
 }
 
-/// Runs the line at its events until it is empty. Returns time of delivery, due time and first byte of each frame.
+/// Runs the line from event to event until it is empty. Returns delivery time, due time and first byte of
+/// each frame.
 fn run(line: &mut Line) -> Vec<(SimTime, SimTime, u8)> {
     let mut out = Vec::new();
     while let Some(now) = line.next_event() {
@@ -74,12 +75,12 @@ fn a_full_queue_drops() {
     for i in 0..10 {
         line.offer(at(0), &[i; 100]);
     }
-    // One is on the wire, four wait.
+    // One frame is on the wire, four are queued.
     assert_eq!(run(&mut line).iter().map(|f| f.2).collect::<Vec<_>>(), [0, 1, 2, 3, 4]);
     assert_eq!(line.counters().drops, Map::from([(DropReason::EgressFull, 5)]));
 }
 
-/// Numbers of the frames that come out of a line of a thousand.
+/// Sends a thousand numbered frames; returns the numbers of those that arrive, and the counters.
 fn thousand(config: &LinkProperties, seed: u64) -> (Vec<u16>, LineCounters) {
     let mut line = seeded(config, seed, Vec::new());
     for i in 0..1000u16 {

@@ -6,7 +6,7 @@ use belljar_packetio::{Port, Sent, UnixOptions, UnixPort};
 use belljar_plan::Schedule;
 use belljar_platform::dilate::clock::Pace;
 
-/// A line of links that are one thread's, and the far ends of their ports.
+/// Returns a pool with a chain of links, and the far ends of their ports.
 fn pool(links: usize, settings: &str) -> (Pool, Vec<[UnixPort; 2]>) {
     pool_by(&ExperimentClock::new(Some(1_000)), links, settings, None)
 }
@@ -42,7 +42,7 @@ fn pool_by(
     (Pool::new(running).unwrap(), ends)
 }
 
-/// Ends a pool, also where a test fails.
+/// Guard that ends a pool, also when a test fails.
 struct End<'a>(&'a AtomicBool);
 
 impl Drop for End<'_> {
@@ -51,7 +51,7 @@ impl Drop for End<'_> {
     }
 }
 
-/// Runs a pool beside `each`, which gets the far ends.
+/// Runs a pool while `each` uses the far ends of its ports.
 fn run(pool: Pool, ends: &mut [[UnixPort; 2]], each: impl FnOnce(&mut [[UnixPort; 2]])) -> PoolReport {
     let (pressure, stop) = (Pressure::default(), AtomicBool::new(false));
     std::thread::scope(|scope| {
@@ -68,7 +68,7 @@ fn send(port: &mut UnixPort, byte: u8) {
     assert!(port.flush().unwrap());
 }
 
-/// The first bytes of so many frames.
+/// Receives frames until there are `count`; returns the first byte of each.
 fn receive(port: &mut UnixPort, count: usize) -> Vec<u8> {
     let mut bytes = Vec::new();
     for _ in 0..60_000 {

@@ -5,7 +5,7 @@ use belljar_packetio::{Counters, Error, Frame, TimeSource, UnixOptions, UnixPort
 use belljar_wire::ethernet::Address;
 use std::os::fd::BorrowedFd;
 
-/// A clock that is moved by hand.
+/// Clock that is set manually.
 struct Still(SimTime);
 
 impl Clock for Still {
@@ -17,7 +17,7 @@ impl Clock for Still {
     }
 }
 
-/// A clock that shows what the kernel's stamps show, and is moved by hand.
+/// Clock that shows the time of the kernel's time stamps, and is set manually.
 struct Shown(SimTime);
 
 impl Clock for Shown {
@@ -32,7 +32,7 @@ impl Clock for Shown {
     }
 }
 
-/// Such a clock of which a span takes so many times as long.
+/// Clock like [`Shown`], dilated by a factor.
 struct Slow(SimTime, u64);
 
 impl Clock for Slow {
@@ -47,7 +47,7 @@ impl Clock for Slow {
     }
 }
 
-/// A clock that stands in a moment.
+/// Clock that is about to stop.
 struct Stopping;
 
 impl Clock for Stopping {
@@ -62,7 +62,7 @@ impl Clock for Stopping {
     }
 }
 
-/// A port whose frames have a stamp each: as many milliseconds as their first byte says.
+/// Port whose frames have a time stamp of as many milliseconds as their first byte.
 struct Stamped(UnixPort);
 
 impl Port for Stamped {
@@ -98,7 +98,7 @@ impl Port for Stamped {
     }
 }
 
-/// The machine's clock, slowed down.
+/// Clock of the machine, dilated by a factor.
 struct Dilated {
     start: rustix::time::Timespec,
     factor: u64,
@@ -139,7 +139,7 @@ fn ends_with(config: &LinkProperties, port: fn(UnixPort) -> Box<dyn Port>) -> (U
     (a, b, relay)
 }
 
-/// Moves what is due, and returns the number of frames.
+/// Moves the frames that are due, and returns their number.
 fn turn(relay: &mut Relay, clocks: [&dyn Clock; 2]) -> usize {
     relay.work(clocks).unwrap().frames
 }
@@ -195,7 +195,7 @@ fn a_dilated_clock_stretches_the_delay() {
         assert!(took >= SimDuration::from_millis(20), "{took}");
         let lateness = relay.line(0).lateness();
         assert_eq!(lateness.count(), 1);
-        // The machine may be busy, but it is not late by seconds.
+        // The machine may be busy, but not late by seconds.
         assert!(lateness.max() < SimDuration::from_secs(2), "{}", lateness.max());
     }
 }
@@ -205,12 +205,12 @@ fn each_end_has_a_clock_of_its_own() {
     let (mut a, mut b, mut relay) = ends(&delayed(10));
     let at = |ms: u64| Still(SimTime::from_nanos(ms * 1_000_000));
     send(&mut a, 1);
-    // The far end is ahead: what the near one sends now is still due by its own time.
+    // The far end is ahead: a frame that the near end sends now is still due by its own time.
     assert_eq!(turn(&mut relay, [&at(0), &at(8)]), 1);
     assert_eq!(turn(&mut relay, [&at(20), &at(9)]), 0, "the near end's time does not count");
     assert_eq!(turn(&mut relay, [&at(0), &at(10)]), 1);
     assert_eq!((received(&mut b), relay.line(0).lateness().max()), (vec![1], SimDuration::ZERO));
-    // Behind, it takes the frame when it gets there.
+    // The other direction: the destination is behind, and gets the frame when its clock has advanced.
     send(&mut b, 2);
     assert_eq!(turn(&mut relay, [&at(3), &at(12)]), 1);
     assert_eq!(turn(&mut relay, [&at(21), &at(12)]), 0);
@@ -227,7 +227,7 @@ fn a_stamped_frame_is_due_by_its_stamp_however_late_it_is_taken_in() {
     assert_eq!(turn(&mut relay, [&at(12), &at(12)]), 0);
     assert_eq!(turn(&mut relay, [&at(13), &at(13)]), 1);
     assert_eq!((received(&mut b), relay.line(0).lateness().max()), (vec![3], SimDuration::ZERO));
-    // The wall clock was set: a frame has come neither before the last look nor in the future.
+    // The wall clock was set: a frame has arrived neither before the last poll nor in the future.
     for stamp in [1, 200] {
         send(&mut a, stamp);
     }
@@ -262,22 +262,22 @@ fn a_flow_wakes_nobody_for_frames_that_come() {
     assert_eq!(rest(&mut relay, 0), (micros(20_000), [true; 2]));
     send(&mut a, 0);
     assert_eq!(turn(&mut relay, 0), 1);
-    // A frame of 60 bytes takes 1 ms. It is alone: the next one wakes.
+    // A frame of 60 bytes takes 1 ms. Without a flow, the next frame wakes the thread.
     assert_eq!(rest(&mut relay, 0), (micros(6_000), [true; 2]));
     send(&mut a, 0);
     assert_eq!(turn(&mut relay, 0), 1);
-    // Neither the second one's start nor a frame that comes is waited for, and looks become rare.
+    // Neither the second frame's departure nor an arrival wakes the thread, and polls become rare.
     assert_eq!(rest(&mut relay, 0), (micros(250), [false, true]));
     assert_eq!(turn(&mut relay, 250), 0);
     assert_eq!(rest(&mut relay, 250), (micros(500), [false, true]));
-    // One that comes early says nothing of the whole time.
+    // An early poll does not cover the whole interval.
     assert_eq!(turn(&mut relay, 350), 0);
     assert_eq!(rest(&mut relay, 350), (micros(500), [false, true]));
     assert_eq!(turn(&mut relay, 850), 0);
     assert_eq!(rest(&mut relay, 850), (micros(1_000), [false, true]));
     assert_eq!(rest(&mut relay, 5_600), (micros(250), [false, true]), "what was not seen may be due then");
     assert_eq!(rest(&mut relay, 5_900), (micros(100), [true; 2]), "the first is due at 6 ms");
-    // Much in one look is too much for a longer one.
+    // Many frames at one poll reset the interval.
     for _ in 0..150 {
         send(&mut a, 0);
     }
@@ -301,7 +301,7 @@ fn frames_may_wait_for_others_and_are_due_before() {
 
 #[test]
 fn a_port_is_looked_at_by_the_clock_where_the_line_has_a_rate() {
-    // Frames of 60 bytes take 10 us, of a clock that is slow by 100.
+    // Frames of 60 bytes take 10 us of a clock dilated by 100.
     let limited = LinkProperties { rate: Some(48_000_000), ..delayed(20) };
     for (config, frames, longest) in [(limited, 10, 330), (delayed(1), 60, 3)] {
         let (mut a, _b, mut relay) = ends_with(&config, |port| Box::new(Stamped(port)));
