@@ -1,15 +1,15 @@
-//! The packets of a node's interfaces that are captured.
+//! Selection of the packets that are captured at a node's interfaces.
 
 use belljar_base::Map;
 use belljar_config::{CaptureFilter, Experiment};
 use belljar_net::Filter;
 use std::sync::Arc;
 
-/// Filter of each interface of a node.
+/// Capture filter of each interface of a node.
 pub struct Captures(Map<Arc<str>, Option<Filter>>);
 
 impl Captures {
-    /// The filters that `settings` give these interfaces.
+    /// Parses the filters that `settings` define for these interfaces.
     pub fn new<'a>(
         experiment: &Experiment,
         settings: &CaptureFilter,
@@ -20,7 +20,7 @@ impl Captures {
             let filter = Filter::parse(text, &|name| experiment.addresses_of(name));
             Some(filter.expect("loading has checked the filter"))
         };
-        // Where everything is captured, nothing is looked up.
+        // An empty map captures everything without lookups.
         match settings {
             CaptureFilter::All => Captures(Map::new()),
             _ => Captures(interfaces.into_iter().map(|name| (name.into(), one(name))).collect()),

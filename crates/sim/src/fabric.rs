@@ -1,4 +1,4 @@
-//! The network between hosts: who has which address, the paths between them, and how they change.
+//! Network between hosts: owners of addresses, paths between hosts, and scheduled changes.
 
 use crate::grouping;
 use belljar_base::{HostId, Map, SimDuration, SimTime};
@@ -12,27 +12,27 @@ use belljar_plan::{NetChange, RoutingState, concerns_host, least_latency};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
-/// The network as all hosts share it; never changes during a run, since what will change is
-/// known before.
+/// Network as shared by all hosts. It is immutable during a run, since all changes are scheduled.
 pub struct Fabric {
-    /// The states of the graph, the first one first.
+    /// States of the graph, the initial one first.
     graphs: Vec<Arc<Graph>>,
     changes: Vec<(SimTime, NetChange)>,
     addresses: Addresses,
-    /// By host, where it is on the graph.
+    /// Graph node of each host.
     nodes: Vec<Option<NodeIndex>>,
-    /// Addresses behind hosts that join links to the graph, as routes whose next hops are hosts.
+    /// Routes to addresses behind hosts that connect links to the graph; the next hops are hosts.
     behind: RouteTable,
-    /// IPv6 addresses behind such hosts.
+    /// Routes to IPv6 addresses behind such hosts.
     behind6: RouteTable<Ipv6Addr>,
-    /// Hosts with IPv6 addresses of the experiment's own, and those of hosts that follow from others.
+    /// Hosts by their configured IPv6 addresses, and the IPv6 address of each host; other addresses derive
+    /// from IPv4 addresses.
     own6: Map<Ipv6Addr, HostId>,
     addresses6: Vec<Option<Ipv6Addr>>,
-    /// The owners of addresses on links.
+    /// Owners of addresses on links.
     owners: Map<IpAddr, HostId>,
-    /// By link, its directions with the least time that a frame takes.
+    /// Directions of links: sender, receiver, and lower bound of the latency.
     lines: Vec<(HostId, HostId, SimDuration)>,
-    /// Nodes that wait for clocks outside.
+    /// Nodes that synchronise with clocks outside of the simulation.
     foreign: Vec<HostId>,
     first: RoutingState,
     splits: bool,
@@ -41,7 +41,7 @@ pub struct Fabric {
 }
 
 impl Fabric {
-    /// The network of an experiment, with its changes and the later states of the graph.
+    /// Creates the network of an experiment, with its changes and the later states of the graph.
     pub fn new(
         experiment: &Experiment,
         changes: Vec<(SimTime, NetChange)>,
@@ -107,7 +107,7 @@ impl Fabric {
             nodes: experiment.hosts.iter().map(|host| host.node).collect(),
         }
     }
-    /// The host on the graph that packets for this address are delivered to.
+    /// Host on the graph to which packets for this address are delivered.
     pub fn host(&self, address: Ipv4Addr) -> Option<HostId> {
         let found = self.addresses.host_by_address(address);
         if self.owners.is_empty() {
@@ -118,35 +118,35 @@ impl Fabric {
             hop.map(|hop| HostId(hop.interface as u32))
         })
     }
-    /// The host on the graph that packets for this IPv6 address are delivered to.
+    /// Host on the graph to which packets for this IPv6 address are delivered.
     pub fn host6(&self, address: Ipv6Addr) -> Option<HostId> {
         self.on_graph6(address).or_else(|| {
             let (_, hop) = self.behind6.lookup(address, || 0, |_| true)?;
             hop.map(|hop| HostId(hop.interface as u32))
         })
     }
-    /// The host whose address on the graph this is.
+    /// Host with this IPv6 address on the graph.
     fn on_graph6(&self, address: Ipv6Addr) -> Option<HostId> {
         let follows = of_automatic6(address).and_then(|v4| self.addresses.host_by_address(v4));
         let found = follows.filter(|host| self.addresses6[host.index()] == Some(address));
         found.filter(|host| self.nodes[host.index()].is_some()).or_else(|| self.own6.get(&address).copied())
     }
-    /// The host that has an address, on the graph or on a link.
+    /// Owner of an address on the graph or on a link.
     pub fn owner(&self, address: IpAddr) -> Option<HostId> {
         self.owners.get(&address).copied().or_else(|| match address {
             IpAddr::V4(v4) => self.addresses.host_by_address(v4),
             IpAddr::V6(v6) => self.on_graph6(v6),
         })
     }
-    /// Routes and blocked ports at the start.
+    /// Initial routes and blocked ports.
     pub fn first(&self) -> &RoutingState {
         &self.first
     }
-    /// True if there will be partitions.
+    /// True if partitions are scheduled.
     pub fn splits(&self) -> bool {
         self.splits
     }
-    /// True if a partition holds two hosts apart at some time.
+    /// True if a partition separates two hosts at a time.
     pub fn apart(&self, from: HostId, to: HostId, at: SimTime) -> bool {
         let mut state = PathState::default();
         let past = self.changes.iter().take_while(|(when, _)| *when <= at);
@@ -155,32 +155,32 @@ impl Fabric {
         }
         state.is_split()
     }
-    /// A host's name.
+    /// Name of a host.
     pub fn name(&self, host: HostId) -> &str {
         self.addresses.name(host)
     }
-    /// The path from one host to another in a state of the graph, if there is one.
+    /// Path between two hosts in a state of the graph, if there is one.
     pub fn path(&self, from: HostId, to: HostId, graph: usize) -> Option<Path> {
         self.graphs[graph].path(self.nodes[from.index()]?, self.nodes[to.index()]?)
     }
-    /// Latency from a host to what answers without being a host: as far as from another host at its
-    /// node, or where the node has no edge to itself, as far as from the nearest node.
+    /// Latency between a host and a service that is not on a host: that to another host at the same graph
+    /// node, or if the node has no edge to itself, that to the nearest node.
     pub fn latency_to_services(&self, host: HostId) -> SimDuration {
         let near = SimDuration::from_millis(1);
         let (graph, Some(node)) = (&self.graphs[0], self.nodes[host.index()]) else { return near };
         let own = graph.path(node, node).map(|path| path.latency);
         own.or_else(|| graph.least_latency_from(node)).unwrap_or(near)
     }
-    /// Changes of the network and when they happen, in order.
+    /// Scheduled changes of the network with their times, in order.
     pub fn changes(&self) -> &[(SimTime, NetChange)] {
         &self.changes
     }
-    /// Names and addresses in name order.
+    /// Names and addresses, ordered by name.
     pub fn names(&self) -> Vec<(String, Ipv4Addr)> {
         self.names.clone()
     }
 
-    /// The engine's plan for the nodes: by the least latency that any packet can have at any time.
+    /// Plan of the nodes for the engine, based on the minimum latency of packets over the whole run.
     pub fn plan(&self, workers: usize) -> Plan {
         let on_graph = self.graph_plan(workers);
         if self.lines.is_empty() {
@@ -190,7 +190,7 @@ impl Fabric {
     }
 
     fn graph_plan(&self, workers: usize) -> Plan {
-        // Groups are made once, of all nodes.
+        // With links, groups are formed once, from all nodes.
         let workers = if self.lines.is_empty() { workers } else { 1 };
         let first = &self.graphs[0];
         let plan = match &self.graphs[1..] {

@@ -1,4 +1,4 @@
-//! Flows of the traffic models: a table, and the sums of it.
+//! Flows of the traffic models: table and statistics.
 
 use crate::node::HostNode;
 use belljar_base::{Map, SimDuration, SimTime};
@@ -11,24 +11,24 @@ use serde::{Deserialize, Serialize};
 const COLUMNS: &str = "host,model,peer,started,connected,first_byte,ended,bytes_out,bytes_in,datagrams,lost,\
                        mean_delay,outcome";
 
-/// The flows of the models of a run, or of some of its hosts.
+/// Flows of the models of a run, or of some of its hosts.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub struct Flows {
-    /// Rows of the table, with the time of their end in picoseconds and their host's id.
+    /// Rows of the table, with end time in picoseconds and host id.
     rows: Vec<(u64, u32, String)>,
     models: Map<String, Sums>,
 }
 
-/// Sums of the models of one name.
+/// Statistics of all models of one name.
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct Sums {
     statistics: ModelStatistics,
-    /// Durations of the flows that are done, in picoseconds.
+    /// Durations of completed flows in picoseconds.
     times: Vec<u64>,
 }
 
 impl Flows {
-    /// Takes in what other hosts have.
+    /// Adds the flows of other hosts.
     pub fn add(&mut self, other: Flows) {
         self.rows.extend(other.rows);
         for (name, sums) in other.models {
@@ -39,7 +39,7 @@ impl Flows {
     }
 }
 
-/// The flows of the models on these hosts.
+/// Collects the flows of the models on these hosts.
 pub fn collect(experiment: &Experiment, nodes: &[HostNode]) -> Flows {
     let mut flows = Flows::default();
     for node in nodes {
@@ -101,8 +101,8 @@ fn row(host: &str, model: &str, flow: &FlowRecord) -> String {
     )
 }
 
-/// Writes `flows.csv`, in the order in which the flows ended, if there are models; gives the sums by
-/// their names.
+/// Writes `flows.csv`, ordered by the end of the flows, if there are models; returns the statistics by
+/// model name.
 pub fn write(
     mut flows: Flows,
     experiment: &Experiment,

@@ -1,4 +1,5 @@
-//! The gateways of a run: interfaces of this machine, opened before it begins, and the clock that ties simulated to real time.
+//! Gateways of a run: interfaces of the machine, opened before the run begins, and the clock that paces
+//! simulated time by real time.
 
 use crate::device::{Gateway, Pace};
 use crate::options::RunOptions;
@@ -13,13 +14,13 @@ use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::Duration;
 
-/// After so long it is looked whether the run is to end.
+/// Interval at which a wait checks whether the run is interrupted.
 const LONGEST_WAIT: Duration = Duration::from_millis(50);
 
-/// This machine's clock, by which a run is paced: nanoseconds that only go up.
+/// Clock of the machine that paces a run: monotonic nanoseconds.
 pub type RealClock = fn() -> u64;
 
-/// Simulated time as it goes by on this machine's clock: time 0 is when it is first asked for.
+/// Simulated time on the machine's clock; time 0 is that of the first reading.
 #[derive(Clone)]
 pub struct PacedClock {
     read: RealClock,
@@ -27,11 +28,11 @@ pub struct PacedClock {
 }
 
 impl PacedClock {
-    /// A clock that has not begun yet.
+    /// Creates a clock that has not started.
     pub fn new(read: RealClock) -> PacedClock {
         PacedClock { read, epoch: Arc::default() }
     }
-    /// Waits until it is `time`, unless `interrupt` is set before.
+    /// Waits until the clock shows `time`, or `interrupt` is set.
     pub fn wait_for(&self, time: SimTime, interrupt: &AtomicBool) {
         while let Some(ahead) = time.as_nanos().checked_sub(self.now().as_nanos()).filter(|ahead| *ahead > 0)
         {
@@ -41,20 +42,21 @@ impl PacedClock {
             thread::park_timeout(Duration::from_nanos(ahead).min(LONGEST_WAIT));
         }
     }
-    /// The time that it is now.
+    /// Reads the clock, and starts it at the first reading.
     pub fn now(&self) -> SimTime {
         let now = (self.read)();
-        // Of two threads that ask first the one that has read the earlier time may come second.
+        // Two threads may race for the first reading, and the one with the earlier time lose.
         SimTime::from_nanos(now.saturating_sub(*self.epoch.get_or_init(|| now)))
     }
 }
 
-/// The gateways of a run that have been opened.
+/// Opened gateways of a run.
 #[derive(Default)]
 pub struct Gateways(Map<HostId, Gateway>);
 
 impl Gateways {
-    /// Opens those that are `mine`. If one cannot be opened, `failure` says why, and the run ends before it begins.
+    /// Opens the gateways that are `mine`. A failure is stored in `failure`, and the run ends before it
+    /// begins.
     pub fn open(
         experiment: &Experiment,
         mine: impl Fn(HostId) -> bool,
@@ -85,7 +87,7 @@ impl Gateways {
             let port = match open(experiment, device, settings) {
                 Ok(port) => port,
                 Err(reason) => {
-                    // Of several reasons the first one counts.
+                    // The first of several failures is reported.
                     let _ = failure.set(format!("gateway '{}': {reason}", device.name));
                     continue;
                 }
@@ -97,7 +99,7 @@ impl Gateways {
         opened
     }
 
-    /// The device of a gateway; `None` if it could not be opened.
+    /// Takes the device of a gateway; `None` if it could not be opened.
     pub fn take(&mut self, id: HostId) -> Option<Gateway> {
         self.0.remove(&id)
     }

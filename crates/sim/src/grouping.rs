@@ -1,18 +1,19 @@
-//! Grouping of nodes: which of them one worker runs together, and how far ahead of the others it may run them.
+//! Grouping of nodes: sets of nodes that one worker runs together, and their lookahead with respect to all
+//! others.
 
 use belljar_base::{HostId, SimDuration};
 use belljar_engine::{Group, Plan};
 use belljar_net::{Graph, NodeIndex};
 
-/// Hosts of one group. A group is run by one worker at a time and member by member.
+/// Maximum number of hosts of a group. One worker runs a group at a time, member by member.
 const LARGEST_GROUP: usize = 64;
-/// At least so many groups for each worker, or the longest of them would keep the others waiting.
+/// Minimum number of groups per worker, so that the longest group does not keep the others waiting.
 const GROUPS_PER_WORKER: usize = 4;
-/// Grouping is worth it if it makes the shortest latency between groups so many times longer.
+/// Minimum ratio by which grouping must lengthen the shortest latency between groups.
 const WORTH: u64 = 4;
 
-/// The plan for hosts at these nodes of the graph: each on its own, unless hosts that are close to
-/// each other can be grouped so that the groups are much further apart.
+/// Plan for hosts at these nodes of the graph. Each host is a group of its own, unless hosts that are close
+/// to each other can be grouped so that the groups are much farther apart.
 pub fn plan(graph: &Graph, nodes: &[Option<NodeIndex>], workers: usize) -> Plan {
     let mut hosts = vec![0; graph.nodes().len()];
     nodes.iter().flatten().for_each(|node| hosts[node.index()] += 1);
@@ -23,7 +24,7 @@ pub fn plan(graph: &Graph, nodes: &[Option<NodeIndex>], workers: usize) -> Plan 
     let mut group_of_cluster = vec![None; hosts.len()];
     for (host, node) in nodes.iter().enumerate() {
         let Some(node) = node else {
-            // Nothing comes over the graph.
+            // The host receives nothing over the graph.
             let (inner, lookahead) = (SimDuration::MAX, SimDuration::MAX);
             groups.push(Group { members: vec![HostId(host as u32)], inner, lookahead });
             continue;
@@ -46,24 +47,25 @@ pub fn plan(graph: &Graph, nodes: &[Option<NodeIndex>], workers: usize) -> Plan 
     Plan::new(groups)
 }
 
-/// By node with hosts: the least time that a packet takes from a host there to another host, or from
-/// another host to there.
+/// Minimum latency between a host at a node and any other host, in either direction, for each node with
+/// hosts.
 fn lookaheads(graph: &Graph, hosts: &[u32]) -> Vec<SimDuration> {
     let out = |node: usize| {
         let node = NodeIndex(node as u32);
         (hosts[node.index()] > 0).then(|| graph.least_latency_to_hosts(node, hosts)).flatten()
     };
     let out: Vec<Option<SimDuration>> = (0..hosts.len()).map(out).collect();
-    // Where edges lead both ways, so do the shortest ways.
+    // In an undirected graph the shortest paths are symmetric.
     let into = if graph.is_directed() { out.iter().flatten().min().copied() } else { None };
     let into = into.unwrap_or(SimDuration::MAX);
     out.into_iter().map(|out| out.unwrap_or(SimDuration::MAX).min(into)).collect()
 }
 
-/// The plan for all nodes, where `hosts` has each host alone with its lookahead over the graph, and `lines` are
-/// the directions of links with the least time that a frame takes: each node on its own, unless those that
-/// are close to each other can be grouped so that the groups are much further apart. `foreign` are those that wait for clocks
-/// outside: each is in a group with its neighbours, which so make many rounds with it in one window.
+/// Plan for all nodes. `hosts` has each host as a group of its own with its lookahead over the graph;
+/// `lines` are the directions of links with their minimum latencies. Each node is a group of its own,
+/// unless nodes that are close to each other can be grouped so that the groups are much farther apart.
+/// `foreign` nodes synchronise with clocks outside of the simulation; each is grouped with its neighbours,
+/// which thus run many rounds with it in one window.
 pub fn with_links(
     hosts: &Plan,
     count: usize,
@@ -138,7 +140,7 @@ pub fn with_links(
     Plan::new(best)
 }
 
-/// The least member of a node's group.
+/// Smallest member of a node's group (union-find root).
 fn root(group: &mut [usize], mut at: usize) -> usize {
     while group[at] != at {
         group[at] = group[group[at]];
@@ -154,8 +156,8 @@ struct Clusters<'a> {
 }
 
 impl Clusters<'_> {
-    /// By node the number of its cluster, for nodes without close ones [`usize::MAX`]. A cluster is as wide
-    /// as its size allows; `None` if that makes too little difference.
+    /// Cluster of each node; [`usize::MAX`] for nodes without close ones. The width of clusters is as large
+    /// as their size permits. `None` if clusters make too little difference.
     fn join(&self, largest: usize) -> Option<Vec<usize>> {
         if self.graph.is_directed() || largest < 2 {
             return None;
@@ -164,7 +166,7 @@ impl Clusters<'_> {
         widths.sort_unstable();
         widths.dedup();
         let shortest = *widths.first()?;
-        // Wider and wider until a cluster is too large; each step at least doubles the width.
+        // The width at least doubles at each step, until a cluster is too large.
         let mut best = None;
         let mut tried = SimDuration::ZERO;
         for width in widths {
@@ -188,8 +190,8 @@ impl Clusters<'_> {
         (0..self.hosts.len()).filter(|node| self.hosts[*node] > 0)
     }
 
-    /// Joins nodes within `width` of each other, directly or by others; `None` if that gives a cluster
-    /// of more than `largest` hosts.
+    /// Clusters nodes within `width` of each other, transitively; `None` if a cluster has more than
+    /// `largest` hosts.
     fn clusters(&self, width: SimDuration, largest: usize) -> Option<Vec<usize>> {
         let mut cluster_of = vec![usize::MAX; self.hosts.len()];
         for first in self.used() {
@@ -215,7 +217,7 @@ impl Clusters<'_> {
         Some(cluster_of)
     }
 
-    /// The least time from the cluster's hosts to others'.
+    /// Minimum latency from the cluster's hosts to all other hosts.
     fn lookahead_of(&self, cluster_of: &[usize], cluster: usize) -> SimDuration {
         let elsewhere = |node: usize| if cluster_of[node] == cluster { 0 } else { self.hosts[node] };
         let elsewhere: Vec<u32> = (0..self.hosts.len()).map(elsewhere).collect();
@@ -255,7 +257,7 @@ mod tests {
 
     #[test]
     fn close_pairs_far_apart_are_grouped_if_there_are_enough_of_them() {
-        // Node 2k and 2k+1 are 10 us apart, and pairs by 50 ms and more.
+        // Nodes 2k and 2k+1 are 10 us apart, pairs at least 50 ms.
         let pairs = 16;
         let mut edges: Vec<(u32, u32, &str)> = (0..pairs).map(|k| (2 * k, 2 * k + 1, "10 us")).collect();
         edges.extend((1..pairs).map(|k| (0, 2 * k, "50 ms")));
@@ -273,7 +275,8 @@ mod tests {
 
     #[test]
     fn nodes_on_links_have_the_lookahead_of_their_links() {
-        // Pairs of a host and a switch that are 1 us apart, in a ring of 10 ms, and one that is on a graph too.
+        // Pairs of a host and a switch, 1 us apart, form a ring of 10 ms links; one host is on a graph as
+        // well.
         let pairs = 16;
         let mut lines = Vec::new();
         for n in 0..pairs {

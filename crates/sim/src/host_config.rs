@@ -1,4 +1,4 @@
-//! The configuration of a host's kernel, as an experiment and its plan give it.
+//! Configuration of a host's kernel and network stack, derived from an experiment and its plan.
 
 use crate::fabric::Fabric;
 use crate::options::RunOptions;
@@ -21,7 +21,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-/// The names of the network, shared by all hosts.
+/// Host names of the network, shared by all hosts.
 pub struct Names {
     v4: Arc<Vec<(String, Ipv4Addr)>>,
     v6: Arc<Vec<(String, Ipv6Addr)>>,
@@ -29,29 +29,29 @@ pub struct Names {
 }
 
 impl Names {
-    /// The names of an experiment.
+    /// Collects the names of an experiment.
     pub fn new(experiment: &Experiment, fabric: &Fabric) -> Names {
         let v6 = experiment.names6().map(|(name, address)| (name.to_owned(), address));
         Names { v4: Arc::new(fabric.names()), v6: Arc::new(v6.collect()), zone: Arc::new(experiment.zone()) }
     }
 }
 
-/// The run that a host is part of.
+/// Run that a host belongs to.
 pub struct Context<'a> {
-    /// The experiment.
+    /// Experiment.
     pub experiment: &'a Experiment,
-    /// The network between hosts.
+    /// Network between hosts.
     pub fabric: &'a Fabric,
-    /// The folder of the results.
+    /// Folder of the results.
     pub folder: &'a ResultsFolder,
-    /// The options of the run.
+    /// Options of the run.
     pub options: &'a RunOptions,
-    /// The names of the network.
+    /// Host names of the network.
     pub names: &'a Names,
 }
 
-/// Routes with the interfaces numbered as the host's stack does: `lo` and the graph's interface come before those on
-/// links.
+/// Renumbers the interfaces of routes as the host's stack does: `lo` and the graph's interface precede
+/// those on links.
 fn numbered<A: Ip>(settings: &HostSettings, mut routes: Vec<PlannedRoute<A>>) -> Vec<PlannedRoute<A>> {
     let base = 1 + usize::from(settings.node.is_some());
     for (_, _, route) in &mut routes {
@@ -60,7 +60,7 @@ fn numbered<A: Ip>(settings: &HostSettings, mut routes: Vec<PlannedRoute<A>>) ->
     routes
 }
 
-/// The routes of a host's own stack: none where a machine has its place.
+/// Routes of a host's own stack; none if a machine runs in its place.
 fn own_routes<A: Ip>(settings: &HostSettings, planned: &[PlannedRoute<A>]) -> Vec<PlannedRoute<A>> {
     match settings.machine {
         Some(_) => Vec::new(),
@@ -68,7 +68,7 @@ fn own_routes<A: Ip>(settings: &HostSettings, planned: &[PlannedRoute<A>]) -> Ve
     }
 }
 
-/// Numbers the interfaces of a scheduled change as the host's stack does.
+/// Renumbers the interfaces of a scheduled change as the host's stack does.
 pub fn number_interfaces(settings: &HostSettings, change: &mut HostChange) {
     match change {
         HostChange::Link(LinkChange::Routes(routes)) if settings.machine.is_some() => routes.clear(),
@@ -79,7 +79,7 @@ pub fn number_interfaces(settings: &HostSettings, change: &mut HostChange) {
     }
 }
 
-/// The configuration of a host but for its network.
+/// Configuration of a host without its network.
 pub fn host_config(
     context: &Context<'_>,
     settings: &HostSettings,
@@ -88,7 +88,7 @@ pub fn host_config(
 ) -> HostConfig {
     let Context { experiment, folder, options, names, .. } = context;
     let directory = folder.host(&settings.name);
-    // A machine's root is the machine's: QEMU is one of this machine's programs.
+    // The root of a host with a machine belongs to the guest; QEMU runs on this machine's files.
     let root = settings.root.as_ref().filter(|_| settings.machine.is_none());
     let of_root = || root.and_then(|root| root.working_directory.clone());
     let working_directory = options.working_directory.clone().or_else(of_root);
@@ -112,7 +112,7 @@ pub fn host_config(
     }
 }
 
-/// The configuration of a host without programs but for its network, and its clock.
+/// Configuration of a host without programs, without its network; and its clock.
 pub fn model_host_config(
     context: &Context<'_>,
     settings: &HostSettings,
@@ -133,7 +133,7 @@ fn clock_error(settings: &HostSettings) -> (i64, i64) {
     (settings.clock.offset_ns, settings.clock.drift_ppb)
 }
 
-/// The configuration of a host's network.
+/// Configuration of a host's network stack.
 pub fn stack_config(context: &Context<'_>, settings: &HostSettings, id: HostId) -> StackConfig {
     let Context { experiment, fabric, names, .. } = context;
     let (seed, first) = (Seed(experiment.general.seed), fabric.first());
@@ -169,20 +169,20 @@ pub fn stack_config(context: &Context<'_>, settings: &HostSettings, id: HostId) 
     }
 }
 
-/// The settings of `/proc/sys/net`. One that there is not, or a value that it does not take, is left out: the experiment's
-/// loader has refused it.
+/// Settings of `/proc/sys/net`. Unknown names and invalid values are skipped, since the loader has refused
+/// them.
 fn sysctls(settings: &HostSettings) -> Vec<(Sysctl, String)> {
     let given = settings.options.sysctls.iter();
     given.filter_map(|(name, value)| Some((tunable(name)?, value.clone()))).collect()
 }
 
-/// The settings of interfaces.
+/// Settings of interfaces.
 fn interface_settings(settings: &HostSettings) -> Vec<(GivenSetting, i32)> {
     let given = settings.options.sysctls.iter();
     given.filter_map(|(name, value)| Some((conf::by_name(name)?, value.parse().ok()?))).collect()
 }
 
-/// Where buffers are not to grow, Shadow's sizes are theirs.
+/// Buffer sizes of TCP; without autotuning the defaults are those of Shadow.
 fn buffers(experiment: &Experiment) -> TcpBufferSizes {
     const SHADOW_RECEIVE: u32 = 174_760;
     const SHADOW_SEND: u32 = 131_072;
@@ -196,9 +196,10 @@ fn buffers(experiment: &Experiment) -> TcpBufferSizes {
     }
 }
 
-/// The interface of a node's stack at the end of a link.
+/// Interface of a node's stack at the end of a link.
 pub fn link_of_node(experiment: &Experiment, node: &str, interface: &Interface) -> LinkConfig {
-    // The addresses are those of the machine in its place: the host's own stack has no part in it.
+    // Where a machine runs in the host's place, the addresses are the machine's, and the host's own stack
+    // does not take part.
     let quiet =
         experiment.host_by_name(node).is_some_and(|id| experiment.hosts[id.index()].machine.is_some());
     LinkConfig {

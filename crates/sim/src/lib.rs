@@ -1,10 +1,17 @@
-//! Puts a world together from an experiment, runs it and collects the results.
+//! Assembly and execution of simulations: builds the nodes of an experiment, runs them and collects the
+//! results.
 //!
-//! `belljar_plan` works out what is to happen; `world` builds the nodes of the engine from that: `node` is a host
-//! and the paths from it, `simulated_host` its kernel or its traffic models (configured by `host_config`), `device` whatever else is at the ends of links; `simulators` starts and ends other simulators, `gateways` opens interfaces of this machine. `fabric` is the graph between
-//! hosts, `outbound` the outgoing links and paths of a node; `grouping` says which nodes a worker runs together, `run` runs them, `outcome`
-//! makes the statistics; `cells` are several processes, on one machine or several, that run one world together. `debug` lets gdb come to the
-//! processes of hosts, `live` others look at a run and pause it.
+//! `belljar_plan` derives the plan of a run, from which `world` builds the engine's nodes:
+//!
+//! - Hosts: `node` is a host with its paths, `simulated_host` its kernel or traffic models, configured by
+//!   `host_config`.
+//! - Other nodes: `device` has the devices on links; `simulators` starts and ends external simulators,
+//!   `gateways` opens interfaces of the machine.
+//! - Network: `fabric` is the graph between hosts, `outbound` the outgoing links and paths of a node.
+//! - Execution: `grouping` forms the groups that workers run, `run` runs them; `cells` connects the
+//!   processes, on one or several machines, that run a simulation together.
+//! - Results: `outcome` compiles the statistics.
+//! - Observation: `debug` lets gdb attach to processes of hosts, `live` shows and pauses a run.
 #![forbid(unsafe_code)]
 
 mod captures;

@@ -1,5 +1,5 @@
-//! The input manifest: which of the machine's files the guests have read, with their hashes. Runs are
-//! promised to be equal only where these are. Checked by `sha256sum -c manifest.sha256`.
+//! Input manifest: the files of the machine that guests have read, with their hashes. Runs are guaranteed
+//! to be identical only if these files are. Verified by `sha256sum -c manifest.sha256`.
 
 use crate::node::HostNode;
 use belljar_base::{Map, Set, hex};
@@ -12,7 +12,7 @@ use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// The files that hosts have read outside the results.
+/// Files outside of the results that hosts have read.
 pub fn files_read(nodes: &[HostNode], folder: &ResultsFolder) -> Set<OsString> {
     let files = nodes.iter().filter_map(|node| node.host.linux()).flat_map(Host::files_read);
     files.filter(|path| !path.starts_with(folder.path())).map(PathBuf::into_os_string).collect()
@@ -20,12 +20,12 @@ pub fn files_read(nodes: &[HostNode], folder: &ResultsFolder) -> Set<OsString> {
 
 /// Writes the manifest of these files.
 pub fn write(files: &Set<OsString>, folder: &ResultsFolder) -> Result<(), ResultsError> {
-    // One that has gone since cannot be told any more.
+    // A file that has been removed since cannot be hashed.
     let lines = files.iter().map(Path::new).filter_map(|path| Some(line(path, &hash(path).ok()?)));
     folder.write(names::MANIFEST, lines.collect::<String>().as_bytes())
 }
 
-/// Hashes of those of these files that this machine has.
+/// Hashes of those of the files that exist on this machine.
 pub fn hashes<'a>(files: impl IntoIterator<Item = &'a OsString>) -> Map<OsString, String> {
     files.into_iter().filter_map(|file| Some((file.clone(), hash(Path::new(file)).ok()?))).collect()
 }
@@ -33,15 +33,15 @@ pub fn hashes<'a>(files: impl IntoIterator<Item = &'a OsString>) -> Map<OsString
 /// Difference between the files of two machines.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Difference {
-    /// The other one has a file of this path that is another one.
+    /// The other machine has a different file of this path.
     Other(PathBuf),
-    /// The other one lacks it.
+    /// The other machine lacks this file.
     Missing(PathBuf),
-    /// Only the other one has it.
+    /// Only the other machine has this file.
     Added(PathBuf),
 }
 
-/// The differences between the files `here` and `there`, in the order of their paths.
+/// Differences between the files `here` and `there`: those of `here` ordered by path, then the added ones.
 pub fn differences(here: &Map<OsString, String>, there: &Map<OsString, String>) -> Vec<Difference> {
     let changed = here.iter().filter_map(|(path, hash)| match there.get(path) {
         None => Some(Difference::Missing(path.into())),
@@ -57,7 +57,7 @@ fn hash(path: &Path) -> io::Result<String> {
     Ok(hex(&hasher.finalize()))
 }
 
-/// As sha256sum(1) writes it, which escapes what would break the line.
+/// Line in the format of sha256sum(1), which escapes backslashes and newlines.
 fn line(path: &Path, hash: &str) -> String {
     let name = path.to_string_lossy();
     match name.contains(['\n', '\\']) {

@@ -2,12 +2,11 @@
 
 use belljar_net::Packet;
 
-/// Something on its way from one node to another.
+/// Message in flight between two nodes.
 #[derive(Debug)]
 pub struct Message {
-    /// The interface that it comes by, by its number among those of the receiver that are on links;
-    /// `None`: a packet over the graph.
+    /// Index of the receiver's interface among those on links; `None` for a packet over the graph.
     pub port: Option<usize>,
-    /// An IP packet, or on links an Ethernet frame.
+    /// IP packet, or on links an Ethernet frame.
     pub packet: Packet,
 }

@@ -1,6 +1,6 @@
-//! Time series: what each host, each of its TCP connections and each direction of a link looked like every so
-//! often in simulated time. A row stands for all that happened before its time; where nothing has changed since the row
-//! before, there is none.
+//! Time series: samples of each host, each of its TCP connections and each direction of a link, at
+//! intervals of simulated time. A row covers all events before its time; rows equal to the previous one are
+//! omitted.
 
 use crate::device::DeviceNode;
 use crate::node::HostNode;
@@ -15,31 +15,31 @@ use belljar_results::{ResultsError, ResultsFolder};
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 
-/// The columns of `metrics/tcp.csv`. Counters count from the start of the connection.
+/// Columns of `metrics/tcp.csv`. Counters start with the connection.
 pub(crate) const TCP_COLUMNS: &str = "time,host,local,remote,state,cwnd,ssthresh,rtt_us,rto_us,unacked,unsent,unread,\
                            send_window,retransmitted,bytes_acked,bytes_received";
 
-/// The rows of one host or device so far.
+/// Samples of one host or device.
 #[derive(Default)]
-#[repr(C)] // What is read often comes first: see `belljar_base::Footprint`.
+#[repr(C)] // Frequently read fields come first: see `belljar_base::Footprint`.
 pub struct Sampler {
-    /// In picoseconds; `None` samples nothing.
+    /// Interval in picoseconds; `None` disables sampling.
     interval: Option<u64>,
-    /// The next time to sample at, if something has happened since the last.
+    /// Time of the next sample, if an event has occurred since the last one.
     pending: Option<SimTime>,
     hosts: Rows,
     tcp: Rows,
-    /// With the number of the interface at whose end the direction begins.
+    /// Rows of outgoing directions of links, with the index of the interface.
     links: Vec<(SimTime, usize, String)>,
     last: String,
     last_links: Vec<String>,
     last_tcp: Map<(SocketAddr, SocketAddr), String>,
 }
 
-/// Rows without their time, by time.
+/// Rows with their times; the text omits the time.
 type Rows = Vec<(SimTime, String)>;
 
-/// Lets all hosts and devices be sampled every `interval`.
+/// Enables sampling of all hosts and devices at an interval.
 pub fn begin(nodes: &mut [HostNode], devices: &mut [DeviceNode], interval: Option<SimDuration>) {
     let samplers = nodes.iter_mut().map(|node| &mut node.sampler);
     for sampler in samplers.chain(devices.iter_mut().map(|device| &mut device.sampler)) {
@@ -52,15 +52,15 @@ pub fn begin(nodes: &mut [HostNode], devices: &mut [DeviceNode], interval: Optio
 pub struct Metrics {
     hosts: HostRows,
     tcp: HostRows,
-    /// By the number of the link and which end the direction begins at.
+    /// Rows of directions of links: time in picoseconds, link and end at which the direction begins, text.
     links: Vec<(u64, (u32, u32), String)>,
 }
 
-/// Rows without their time in picoseconds and their host's id, with both.
+/// Rows with time in picoseconds and host id; the text omits both.
 type HostRows = Vec<(u64, u32, String)>;
 
 impl Metrics {
-    /// Takes in what other hosts have.
+    /// Adds the samples of other hosts.
     pub fn add(&mut self, other: Metrics) {
         self.hosts.extend(other.hosts);
         self.tcp.extend(other.tcp);
@@ -68,7 +68,7 @@ impl Metrics {
     }
 }
 
-/// The samples until `end`.
+/// Collects the samples until `end`.
 pub fn collect(
     experiment: &Experiment,
     nodes: &mut [HostNode],
@@ -91,7 +91,7 @@ pub fn collect(
     }
     for node in nodes {
         let mut sampler = std::mem::take(&mut node.sampler);
-        // Nothing has happened on this host since.
+        // No event has occurred on this host since.
         if let Some(at) = sampler.pending.take() {
             sampler.sample(at.min(end), &node.host, &node.lost());
             sampler.sample_links(at.min(end), node.link_rows());
@@ -105,7 +105,7 @@ pub fn collect(
     metrics
 }
 
-/// Writes the tables.
+/// Writes the tables to the results.
 pub fn write(metrics: Metrics, experiment: &Experiment, folder: &ResultsFolder) -> Result<(), ResultsError> {
     let reasons = DropReason::ALL.map(DropReason::name).join(",");
     let columns = format!(
@@ -119,7 +119,7 @@ pub fn write(metrics: Metrics, experiment: &Experiment, folder: &ResultsFolder) 
     folder.write(names::TCP_METRICS, table(TCP_COLUMNS, metrics.tcp, experiment).as_bytes())
 }
 
-/// Rows of all hosts in the order of time, then of names.
+/// Table of the rows of all hosts, ordered by time, then by host.
 fn table(columns: &str, mut rows: HostRows, experiment: &Experiment) -> String {
     rows.sort_by_key(|(at, host, _)| (*at, *host));
     let mut text = format!("{columns}\n");
@@ -130,7 +130,7 @@ fn table(columns: &str, mut rows: HostRows, experiment: &Experiment) -> String {
     text
 }
 
-/// Rows of all directions in the order of time, then of links.
+/// Table of the rows of all directions, ordered by time, then by link.
 fn links_table(columns: &str, mut rows: Vec<(u64, (u32, u32), String)>, experiment: &Experiment) -> String {
     rows.sort_by_key(|(at, direction, _)| (*at, *direction));
     let mut text = format!("{columns}\n");
@@ -143,7 +143,7 @@ fn links_table(columns: &str, mut rows: Vec<(u64, (u32, u32), String)>, experime
     text
 }
 
-/// Row of a direction of a link: frames carried, lost and waiting.
+/// Row of a direction of a link: frames carried, lost and queued.
 pub fn link_row(counters: &Counters, link: &OutboundLink, queue: usize) -> String {
     let drops = DropReason::ALL.map(|reason| {
         let on_the_way = link.direction.drops().get(&reason).copied().unwrap_or_default();
@@ -153,16 +153,17 @@ pub fn link_row(counters: &Counters, link: &OutboundLink, queue: usize) -> Strin
 }
 
 impl Sampler {
-    /// Tells what is read of it in each window.
+    /// Records the memory that each window reads.
     pub fn footprint(&self, footprint: &mut Footprint) {
         footprint.object(&self.interval);
         footprint.object(&self.pending);
     }
-    /// Adds rows for those links of a node, in the order of its interfaces, that have changed before `at`.
+    /// Adds rows for the links of a node that have changed before `at`; `rows` are in the order of its
+    /// interfaces.
     pub fn sample_links(&mut self, at: SimTime, rows: impl Iterator<Item = String>) {
         for (port, row) in rows.enumerate() {
             if self.last_links.len() == port {
-                // As it was at the start.
+                // Initial row: all counters are zero.
                 self.last_links.push(row.split(',').map(|_| "0").collect::<Vec<_>>().join(","));
             }
             if self.last_links[port] != row {
@@ -172,7 +173,8 @@ impl Sampler {
         }
     }
 
-    /// When to stop and [`sample`](Self::sample) before `limit`, the host's next event being at `next`.
+    /// Time before `limit` at which the caller must stop and [`sample`](Self::sample), if any; `next` is
+    /// the time of the host's next event.
     pub fn due(&mut self, limit: SimTime, next: Option<SimTime>) -> Option<SimTime> {
         let interval = self.interval?;
         if self.pending.is_none() {
@@ -183,7 +185,7 @@ impl Sampler {
         self.pending.take_if(|at| *at <= limit)
     }
 
-    /// Adds rows for what has changed before `at`.
+    /// Adds rows for changes before `at`.
     pub fn sample(&mut self, at: SimTime, host: &SimulatedHost, path_drops: &Map<DropReason, u64>) {
         let row = host_row(host, path_drops);
         if row != self.last {
@@ -264,7 +266,7 @@ mod tests {
             }
             (due, sampler.pending)
         };
-        // What happens at a sample's time belongs to the next.
+        // An event at the time of a sample is part of the next sample.
         let expected = (vec![ms(10), ms(20), ms(50)], None);
         for windows in [&[100][..], &[1, 4, 10, 11, 49, 50, 51], &[48, 100], &[20, 47, 60]] {
             assert_eq!(run(windows), expected, "{windows:?}");

@@ -1,4 +1,4 @@
-//! One host as the engine sees it: the simulated host, the paths that its packets take, its captures.
+//! Host as a node of the engine: the simulated host, its outgoing paths, its captures.
 
 use crate::debug::DebugState;
 use crate::fabric::Fabric;
@@ -23,14 +23,14 @@ use std::net::IpAddr;
 use std::path::{self, PathBuf};
 use std::sync::Arc;
 
-/// A simulated host with everything around it.
-#[repr(C)] // What is read often comes first: see `belljar_base::Footprint`.
+/// Simulated host with its connections to the rest of the simulation.
+#[repr(C)] // Frequently read fields come first: see `belljar_base::Footprint`.
 pub struct HostNode {
     id: HostId,
     fabric: Arc<Fabric>,
     sequence: u64,
     loss_free_until: SimTime,
-    /// This host's own changes that are to come, the next one last.
+    /// Future changes of this host, the next one last.
     changes: Vec<(SimTime, HostChange)>,
     pub(crate) reports: Vec<ProcessReport>,
     departures: Vec<Departure>,
@@ -39,21 +39,21 @@ pub struct HostNode {
     pub(crate) debug: DebugState,
     pub(crate) host: SimulatedHost,
     seed: Seed,
-    /// Paths over the graph of which something is drawn, or that change.
+    /// Paths over the graph that involve random draws or changes.
     paths: Map<HostId, OutboundPath>,
     last_change: SimTime,
     pub(crate) path_drops: Map<DropReason, u64>,
     output: Output,
-    /// By link.
+    /// Outgoing directions of links, by link.
     links: Vec<OutboundLink>,
-    /// The PCI devices that it drives.
+    /// PCI devices that the host drives.
     pub(crate) devices: Vec<HostDevice>,
-    /// Who looks on.
+    /// Live view of the run, if there is one.
     pub(crate) live: Option<Arc<Live>>,
 }
 
 impl HostNode {
-    /// The host `id` of the experiment.
+    /// Creates the host `id` of the experiment.
     #[allow(clippy::too_many_arguments)]
     pub fn new(
         id: HostId,
@@ -94,12 +94,12 @@ impl HostNode {
         }
     }
 
-    /// The host's id.
+    /// Id of the host.
     pub fn id(&self) -> HostId {
         self.id
     }
 
-    /// Puts what has left the host on the paths to where it goes.
+    /// Sends the packets that have left the host over their paths and links.
     fn forward(&mut self, out: &mut Vec<Outgoing<Message>>) {
         self.host.doing(Phase::Network);
         let mut departures = std::mem::take(&mut self.departures);
@@ -140,7 +140,7 @@ impl HostNode {
         self.exchange_with_devices(out);
     }
 
-    /// Hands over what drivers have for their devices and for the kernel.
+    /// Passes transactions from drivers to devices, and received frames to the kernel.
     fn exchange_with_devices(&mut self, out: &mut Vec<Outgoing<Message>>) {
         for number in 0..self.devices.len() {
             let link = self.devices[number].link;
@@ -155,8 +155,8 @@ impl HostNode {
         }
     }
 
-    /// Runs the kernel up to `limit`, and lets what comes from PCI devices happen on the way. False if the host stands still at the
-    /// limit, because a driver waits for registers.
+    /// Runs the kernel up to `limit`, interleaved with the events of PCI devices. Returns false if the host
+    /// is stalled at the limit, because a driver waits for a register read.
     fn advance(&mut self, limit: SimTime, out: &mut Vec<Outgoing<Message>>) -> bool {
         if self.devices.is_empty() {
             self.advance_kernel(limit, out);
@@ -174,11 +174,11 @@ impl HostNode {
             let before = device.interrupts();
             device.handle(at);
             if device.interrupts() > before {
-                // The processor may be at something else, and then takes the interrupt later.
+                // The processor may be busy, which delays the interrupt.
                 device.delay(self.host.stack_mut().interrupt(at));
             }
             if stood_still && !self.stands_still() {
-                // What should have happened until now happens now.
+                // Overdue events of the host are processed now.
                 self.host.advance(at);
             }
             self.exchange_with_devices(out);
@@ -189,12 +189,12 @@ impl HostNode {
         self.devices.iter().filter_map(HostDevice::next_event).min()
     }
 
-    /// True while one of its drivers waits for registers.
+    /// True while a driver waits for a register read.
     fn stands_still(&self) -> bool {
         self.devices.iter().any(HostDevice::waits)
     }
 
-    /// Puts a frame on a link.
+    /// Sends a frame over a link.
     fn send_by_link(
         &mut self,
         link: usize,
@@ -210,8 +210,9 @@ impl HostNode {
         });
     }
 
-    /// The path to a host, if nothing about it is drawn or ever changes. Such a path needs no [`OutboundPath`]: with
-    /// a thousand peers each, finding theirs in cold memory was a seventh of what a message cost.
+    /// Path to a host, if it involves no random draws and never changes. Such a path needs no
+    /// [`OutboundPath`]: with a thousand peers per host, looking up the path in cold memory took a seventh
+    /// of the cost of a message.
     fn path_without_state(&self, to: HostId) -> Option<Path> {
         if !self.fabric.changes().is_empty() {
             return None;
@@ -219,13 +220,13 @@ impl HostNode {
         self.fabric.path(self.id, to, 0).filter(|path| path.jitter == SimDuration::ZERO && path.loss == 0.0)
     }
 
-    /// Lets a change of this host happen.
+    /// Applies a change to this host.
     fn change(&mut self, at: SimTime, change: HostChange) {
         self.last_change = at;
         self.host.change(at, change);
     }
 
-    /// Runs the kernel up to `limit`, and stops on the way where it is to be sampled.
+    /// Runs the kernel up to `limit`, and takes the samples that are due.
     fn advance_kernel(&mut self, limit: SimTime, out: &mut Vec<Outgoing<Message>>) {
         while let Some(at) = self.sampler.due(limit, self.next_arrival_or_timer()) {
             self.run_kernel(at);
@@ -241,12 +242,12 @@ impl HostNode {
         self.lose_kept_away(limit);
     }
 
-    /// The next that happens here without a change.
+    /// Time of the next event other than a change.
     fn next_arrival_or_timer(&self) -> Option<SimTime> {
         [self.host.next_event(), self.kept_away.next()].into_iter().flatten().min()
     }
 
-    /// Counts the frames that a partition has kept away before `limit`.
+    /// Counts the frames that a partition has discarded before `limit`.
     fn lose_kept_away(&mut self, limit: SimTime) {
         let lost = self.kept_away.lost_before(limit);
         if lost > 0 {
@@ -267,7 +268,7 @@ impl HostNode {
         self.collect_logs(false);
     }
 
-    /// Takes over what has been captured, and what is worth being written of the logs, or `all` of them.
+    /// Writes captures, and logs that have reached a worthwhile size, or `all` of them.
     fn collect_logs(&mut self, all: bool) {
         let host = PathBuf::from("hosts").join(self.host.name());
         let output = &mut self.output;
@@ -281,11 +282,11 @@ impl HostNode {
         }
     }
 
-    /// The first error that writing results has met.
+    /// Takes the first error of writing the results.
     pub fn output_error(&mut self) -> Option<ResultsError> {
         self.output.error.take()
     }
-    /// Writes out what is buffered.
+    /// Writes all buffered output.
     pub fn finish_output(&mut self) {
         self.host.finish();
         self.collect();
@@ -322,8 +323,8 @@ impl HostNode {
     pub fn run_until(&mut self, limit: SimTime, out: &mut Vec<Outgoing<Message>>) {
         self.host.doing(Phase::Kernel);
         while let Some((at, change)) = self.changes.pop_if(|(at, _)| *at < limit) {
-            // What has left before a crash is on its way. While a driver waits for registers the host stands still, and the
-            // change waits with it.
+            // Packets that left before a crash are in flight. While a driver waits for a register read the
+            // host is stalled, and the change waits as well.
             let mut until = at;
             while !self.advance(until, out) {
                 let Some(next) = self.next_of_devices().filter(|next| *next < limit) else {
@@ -354,7 +355,7 @@ impl HostNode {
         }
         self.host.finished_at().map(|at| at.max(self.last_change))
     }
-    /// Tells which memory is read when it runs next.
+    /// Records the memory that the next run reads.
     pub fn footprint(&self, footprint: &mut Footprint) {
         footprint.object(&self.loss_free_until);
         footprint.object(&self.changes);
@@ -366,17 +367,17 @@ impl HostNode {
         self.host.footprint(footprint);
         footprint.start(self.departures.as_ptr(), 2);
     }
-    /// The direction of a link that begins here.
+    /// Outgoing direction of a link.
     pub fn link(&self, link: usize) -> &OutboundLink {
         &self.links[link]
     }
-    /// A row of samples for each link of this host: what it has carried from here.
+    /// Row of samples for each outgoing direction of the host's links.
     pub fn link_rows(&self) -> impl Iterator<Item = String> + '_ {
         let stack = self.host.stack();
         let row = move |(port, link)| link_row(&stack.link_counters(port), link, stack.link_queue_len(port));
         self.links.iter().enumerate().map(row)
     }
-    /// Packets lost on the way from this host, over the graph and its links, by reason.
+    /// Packets lost on the graph and the links from this host, by reason.
     pub fn lost(&self) -> Map<DropReason, u64> {
         let mut lost = self.path_drops.clone();
         let paths = self.paths.values().map(|path| &path.drops);
@@ -385,7 +386,7 @@ impl HostNode {
         }
         lost
     }
-    /// The directions of its links that begin here.
+    /// Outgoing directions of the host's links.
     pub fn links(&self) -> &[OutboundLink] {
         &self.links
     }

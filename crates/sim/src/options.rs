@@ -17,28 +17,29 @@ use std::sync::atomic::AtomicBool;
 pub struct RunOptions {
     /// Destination of the standard streams of processes.
     pub output: Output,
-    /// The working directory of all processes, if not their host's folder in the results.
+    /// Working directory of all processes, if not their host's folder in the results.
     pub working_directory: Option<PathBuf>,
-    /// Paths of this machine that guests see although they lie below a directory that starts empty
-    /// on a host, such as `/tmp`: the folder of the experiment file.
+    /// Paths of the machine that remain visible to guests below a directory that starts empty on a host,
+    /// such as `/tmp`: the folder of the experiment file.
     pub exposed: Vec<PathBuf>,
-    /// When set, hosts leave their window at once instead of finishing it. The observer must answer [`Verdict::Stop`] then.
+    /// Flag that makes hosts leave their window at once instead of finishing it. The observer must then
+    /// return [`Verdict::Stop`].
     pub interrupt: Arc<AtomicBool>,
-    /// Connections of debuggers to hosts.
+    /// Hub for the connections of debuggers to hosts.
     pub debug: Arc<DebugHub>,
-    /// Board on which workers note their activity, for an observer.
+    /// Board on which workers publish their activity for an observer.
     pub watched: Option<Arc<Board>>,
-    /// Other simulators.
+    /// Options of external simulators.
     pub simulators: SimulatorOptions,
-    /// This machine's clock; `None`: nothing is tied to real time.
+    /// Clock of the machine; `None` if no part of the run depends on real time.
     pub real_clock: Option<RealClock>,
-    /// True if simulated time never goes ahead of real time, by more than a window.
+    /// True if simulated time never exceeds real time by more than a window.
     pub paced: bool,
-    /// True if this machine has a processor that no worker uses.
+    /// True if the machine has a processor that no worker uses.
     pub idle_processor: bool,
-    /// Live view of the run, which may pause it: of a run that is neither tied to real time nor has several cells.
+    /// Live view of the run, which may pause it. Only for runs of one cell that do not depend on real time.
     pub live: Option<Arc<Live>>,
-    /// Host and program (the name of its file) of processes that wait for a debugger
-    /// before their first instruction.
+    /// Host and program (file name) of the processes that wait for a debugger before their first
+    /// instruction.
     pub wait_for_debugger: Vec<(String, String)>,
 }

@@ -1,4 +1,5 @@
-//! Outgoing links and paths of a node: a [`LinkDirection`] or [`GraphPath`] with the node and interface at its far end.
+//! Outgoing links and paths of a node: a [`LinkDirection`] or [`GraphPath`] with the node and interface at its
+//! far end.
 
 use crate::fabric::Fabric;
 use crate::message::Message;
@@ -8,9 +9,9 @@ use belljar_net::link::{GraphPath, LinkDirection};
 use belljar_net::{DropReason, Packet};
 use belljar_plan::{NetChange, link_direction};
 
-/// The path over the graph from a host to another.
+/// Path over the graph from one host to another.
 pub struct OutboundPath {
-    /// The host at the far end.
+    /// Host at the far end.
     pub to: HostId,
     path: GraphPath,
     /// Packets lost, by reason.
@@ -18,14 +19,14 @@ pub struct OutboundPath {
 }
 
 impl OutboundPath {
-    /// The path from one host to another.
+    /// Creates the path from one host to another.
     pub fn new(from: HostId, to: HostId, seed: Seed, fabric: &Fabric) -> OutboundPath {
         let path = GraphPath::new(seed, fabric.name(from), fabric.name(to));
         OutboundPath { to, path, drops: Map::new() }
     }
 
-    /// Sends a packet of host `from` whose last bit departs at `departs`: the time of arrival, or `None` for one that is lost,
-    /// which is counted.
+    /// Sends a packet of host `from` whose last bit departs at `departs`. Returns its arrival time, or
+    /// `None` if it is lost, which is counted.
     pub fn carry(
         &mut self,
         fabric: &Fabric,
@@ -46,18 +47,19 @@ impl OutboundPath {
     }
 }
 
-/// A direction of a link with the interface at its far end.
+/// Outgoing direction of a link, with the interface at its far end.
 pub struct OutboundLink {
-    /// The node at the far end.
+    /// Node at the far end.
     pub to: HostId,
-    /// Number of the interface there.
+    /// Index of the interface at the far end.
     port: usize,
-    /// The direction, behind its queue.
+    /// Direction behind the queue.
     pub direction: LinkDirection,
 }
 
 impl OutboundLink {
-    /// The direction of an experiment's link that begins at its end 0 or 1; `changes` are those of the whole network.
+    /// Creates the direction of an experiment's link that begins at end 0 or 1; `changes` are those of the
+    /// whole network.
     pub fn new(
         experiment: &Experiment,
         link: usize,
@@ -72,7 +74,7 @@ impl OutboundLink {
         }
     }
 
-    /// Sends a frame whose last bit departs at `departs`: each arrival goes to `deliver`.
+    /// Sends a frame whose last bit departs at `departs`; `deliver` is called for each arrival.
     #[inline]
     pub fn carry(
         &mut self,

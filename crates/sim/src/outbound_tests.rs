@@ -1,4 +1,4 @@
-//! The simulator's and the emulator's adapter of a link's direction give the same verdicts.
+//! Differential test: the simulator's and the emulator's use of a link direction give the same verdicts.
 
 use super::*;
 use belljar_base::{SimDuration, Stream};
@@ -9,7 +9,7 @@ use belljar_net::nic::{Nic, NicEvent};
 use belljar_net::{GilbertElliott, Loss, Reordering};
 use belljar_plan::{Schedule, link_nic};
 
-/// Histories that are drawn.
+/// Number of random histories, and of frames in each.
 const HISTORIES: u64 = 10_000;
 const FRAMES: u64 = 30;
 
@@ -77,7 +77,7 @@ fn change(draw: &mut Stream) -> PathChange {
     }
 }
 
-/// An experiment with a drawn link and drawn events; every other one has a bootstrap phase.
+/// Experiment with a random link and random events; one in five has a bootstrap phase.
 fn experiment(base: &Experiment, number: u64) -> Experiment {
     let draw = &mut Seed(number).stream(&["history"]);
     let mut experiment = base.clone();
@@ -106,7 +106,8 @@ fn experiment(base: &Experiment, number: u64) -> Experiment {
 
 type Arrivals = Vec<(SimTime, Vec<u8>)>;
 
-/// Frames of one direction, as the simulator carries them and as the emulator does.
+/// Carries the frames of one direction by the simulator and by the emulator; returns arrivals and drops of
+/// each.
 fn carried(experiment: &Experiment, end: usize) -> [(Arrivals, Map<DropReason, u64>); 2] {
     let schedule = Schedule::new(experiment);
     let node = experiment.topology.links[0].ends[end].node;
@@ -130,7 +131,7 @@ fn carried(experiment: &Experiment, end: usize) -> [(Arrivals, Map<DropReason, u
             }
         }
         line.offer(now, &frame);
-        // The emulator looks at its lines now and then.
+        // The emulator polls its lines from time to time.
         if draw.chance(0.3) {
             line.deliver(now, |frame, at| emulated.push((at, frame.to_vec())));
         }
@@ -143,7 +144,7 @@ fn carried(experiment: &Experiment, end: usize) -> [(Arrivals, Map<DropReason, u
         }
     }
     line.deliver(end, |frame, at| emulated.push((at, frame.to_vec())));
-    // The engine sorts arrivals by time; arrivals of one time keep the order in which they were sent.
+    // The engine sorts arrivals by time; simultaneous arrivals keep the order of sending.
     simulated.sort_by_key(|(at, _)| *at);
     let mut of_simulation = outbound.direction.drops().clone();
     let full = queue.counters().dropped(DropReason::EgressFull);

@@ -1,4 +1,4 @@
-//! The statistics of a run: processes, hosts, links and devices.
+//! Statistics of a run: processes, hosts, links and devices.
 
 use crate::device::DeviceNode;
 use crate::node::HostNode;
@@ -12,7 +12,7 @@ use belljar_plan::outcome::{self, End, Observation};
 use belljar_results::{CpuStatistics, DirectionStatistics, HostStatistics, Statistics, add_counts, names};
 use std::path::{Path, PathBuf};
 
-/// Statistics of these hosts and devices of a run that has come to `now`.
+/// Statistics of these hosts and devices of a run that has reached `now`.
 pub fn statistics(
     experiment: &Experiment,
     nodes: &[HostNode],
@@ -35,7 +35,7 @@ pub fn statistics(
     statistics
 }
 
-/// The files and folders that these hosts and devices may have written, relative to the results.
+/// Files and folders that these hosts and devices may have written, relative to the results.
 pub fn written(experiment: &Experiment, nodes: &[HostNode], devices: &[DeviceNode]) -> Vec<PathBuf> {
     let hosts = nodes.iter().flat_map(|node| {
         let name = &experiment.hosts[node.id().index()].name;
@@ -48,12 +48,13 @@ pub fn written(experiment: &Experiment, nodes: &[HostNode], devices: &[DeviceNod
     hosts.chain(devices).collect()
 }
 
-/// The name of a system call, or its number if it has none.
+/// Name of a system call, or its number if it has none.
 pub fn call_name(number: u32) -> String {
     table::entry(number).map_or_else(|| number.to_string(), |entry| entry.name.to_owned())
 }
 
-/// Counts of what these hosts and devices have sent over links and lost, and of what only devices count.
+/// Adds the statistics of links, from the outgoing directions of these hosts and devices, and those
+/// specific to devices.
 fn links(experiment: &Experiment, nodes: &[HostNode], devices: &[DeviceNode], statistics: &mut Statistics) {
     let of_hosts = nodes.iter().flat_map(|node| {
         let settings = &experiment.hosts[node.id().index()];
@@ -127,7 +128,7 @@ fn cpu_statistics(used: &CpuUse, now: SimTime) -> CpuStatistics {
     }
 }
 
-/// The reports of a kernel about the process of this number, as a backend's observations.
+/// Converts the kernel's reports about one process to observations.
 fn observed(reports: &[ProcessReport], number: usize) -> impl Iterator<Item = Observation> {
     reports.iter().filter_map(move |report| {
         let (spec, observation) = match report {

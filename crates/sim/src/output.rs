@@ -1,4 +1,4 @@
-//! Where a node's captures and system-call logs go.
+//! Output of a node: captures and logs.
 
 use crate::captures::Captures;
 use belljar_base::{Map, SimTime};
@@ -11,40 +11,40 @@ use std::sync::Arc;
 // A host leaves room for the headers of the file.
 const _: () = assert!(CAPTURE_ROOM == CaptureWriter::HEADER);
 
-/// See the [module](self).
+/// Output files of a node. See the [module](self).
 pub struct Output {
-    /// The folder of the whole run.
+    /// Results folder of the run.
     pub folder: ResultsFolder,
-    /// The hosts' wall clock at the start, in seconds since 1970.
+    /// Wall clock of the hosts at the start, in seconds since 1970.
     pub epoch_secs: u64,
-    /// The packets to capture.
+    /// Filters of the captures.
     pub wanted: Captures,
     /// Bytes kept of each captured packet.
     pub capture_len: usize,
-    /// By interface, with the place of the file.
+    /// Captures by interface, with the paths of their files.
     pub captures: Map<Arc<str>, (PathBuf, CaptureWriter)>,
-    /// Interfaces that have a capture even if no packet passes them, of a folder relative to the results: each with true if it
-    /// carries Ethernet frames.
+    /// Interfaces whose capture is created even without packets, and their folder relative to the results;
+    /// the flag is true for Ethernet frames.
     pub expected: (PathBuf, Vec<(Arc<str>, bool)>),
-    /// Logs, by name, with the place of the file.
+    /// Logs by name, with the paths of their files.
     pub logs: Map<String, (PathBuf, Arc<Growing>)>,
-    /// The first error met; the run stops for it.
+    /// First error, which stops the run.
     pub error: Option<ResultsError>,
-    /// The writer of files; of the whole run.
+    /// Writer of files, shared by the whole run.
     pub writer: Arc<Writer>,
 }
 
 impl Output {
-    /// Writes a frame of an interface to its capture, in a folder relative to the results.
+    /// Writes a frame to the capture of an interface, in a folder relative to the results.
     pub fn capture(&mut self, folder: &Path, interface: &Arc<str>, at: SimTime, frame: &[u8]) {
         if self.wanted.wants(interface, frame, true) {
             self.write_captured(folder, interface, true, |writer, _| writer.write(at, frame));
         }
     }
-    /// Writes those of a host's packets that are wanted.
+    /// Writes those packets of a host that pass the filter.
     pub fn capture_run(&mut self, folder: &Path, run: CapturedRun) {
         let (interface, ethernet) = (run.interface, run.ethernet);
-        // A file is made for the first packet.
+        // The file is created for the first packet.
         if self.captures.contains_key(interface)
             || run.iter().any(|(_, packet)| self.wanted.wants(interface, packet, ethernet))
         {
@@ -75,17 +75,18 @@ impl Output {
             write(writer, &self.wanted);
         }
     }
-    /// Adds to a log of system calls in a folder relative to the results.
+    /// Appends to a log of system calls in a folder relative to the results.
     pub fn log(&mut self, folder: &Path, name: &str, text: &[u8]) {
         self.append(folder, name, "strace", text);
     }
-    /// Adds to a log in a folder relative to the results: the file `name` with an extension that is always the same.
+    /// Appends to a log `name` in a folder relative to the results; the extension must always be the same
+    /// for a name.
     pub fn append(&mut self, folder: &Path, name: &str, extension: &str, text: &[u8]) {
         if let Some((_, log)) = self.logs.get(name) {
             return log.add(text);
         }
         let file = folder.join(format!("{name}.{extension}"));
-        // With the folder that it is in.
+        // Creates the folder as well.
         if let Err(error) = self.folder.create_file(&file) {
             return self.note(Err(error));
         }
@@ -94,14 +95,14 @@ impl Output {
         log.add(text);
         self.logs.insert(name.to_owned(), (path, log));
     }
-    /// Takes note of an error, if there is one.
+    /// Records an error, if there is one.
     pub fn note(&mut self, written: Result<(), ResultsError>) {
         if let Err(error) = written {
             self.error.get_or_insert(error);
             self.writer.fail();
         }
     }
-    /// Writes out what is buffered.
+    /// Writes all buffered output.
     pub fn finish(&mut self) {
         let (folder, interfaces) = mem::take(&mut self.expected);
         for (interface, ethernet) in interfaces {

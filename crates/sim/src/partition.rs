@@ -1,18 +1,18 @@
-//! Partitions of hosts behind devices. A partition acts where both ends are known: on an [path](crate::outbound)
-//! between two hosts it blocks the path ([`PathState`](belljar_net::link::PathState)); a frame that came
-//! by way of switches or routers shows only at its receiver whose it is, and is kept away there.
+//! Partitions of hosts behind devices. A partition takes effect where both ends are known. It blocks the
+//! [path](crate::outbound) between two hosts ([`PathState`](belljar_net::link::PathState)); a frame that
+//! passes switches or routers reveals its origin only at its receiver, and is discarded there.
 
 use crate::fabric::Fabric;
 use crate::message::Message;
 use belljar_base::{HostId, Map, SimTime};
 use std::net::IpAddr;
 
-/// The frames that partitions keep away from a host: lost at the time of their arrival, not when they are handed over.
+/// Frames discarded by partitions at a host, counted by their arrival times, at which they are lost.
 #[derive(Default)]
 pub struct KeptAway(Map<SimTime, u64>);
 
 impl KeptAway {
-    /// True if a message that arrives at host `id` at a time is kept away: it is counted.
+    /// Returns true, and counts the frame, if a message that arrives at host `id` at a time is discarded.
     pub fn takes(&mut self, fabric: &Fabric, id: HostId, message: &Message, at: SimTime) -> bool {
         if message.port.is_none() || !fabric.splits() {
             return false;
@@ -24,11 +24,11 @@ impl KeptAway {
         }
         apart
     }
-    /// When the next frame is lost.
+    /// Arrival time of the next discarded frame.
     pub fn next(&self) -> Option<SimTime> {
         self.0.first_key_value().map(|(at, _)| *at)
     }
-    /// Number of frames that are lost before `limit`.
+    /// Removes and counts the frames that are lost before `limit`.
     pub fn lost_before(&mut self, limit: SimTime) -> u64 {
         let mut lost = 0;
         while let Some(first) = self.0.first_entry().filter(|first| *first.key() < limit) {
@@ -38,7 +38,7 @@ impl KeptAway {
     }
 }
 
-/// The sender of a frame with IP or ARP.
+/// Source address of an IP or ARP frame.
 fn origin(frame: &[u8]) -> Option<IpAddr> {
     let at = match frame.get(12..14)? {
         [0x86, 0xdd] => {

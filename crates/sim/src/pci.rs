@@ -1,7 +1,9 @@
-//! PCI devices of a host: its drivers, and the way of their transactions over the links that stand for PCI.
+//! PCI devices of a host: their drivers, and the transfer of PCIe transactions over the links that stand
+//! for PCI.
 //!
-//! A transaction travels as the bytes of a [`Packet`]. The first thing that a device says is what it is. While a driver waits for
-//! registers the host stands still: its clock goes on to the time of the answer, and what has arrived until then is dealt with then.
+//! A transaction is transferred as the bytes of a [`Packet`]. A device first sends its description. While a
+//! driver waits for a register read the host is stalled: its clock is then advanced to the time of the
+//! completion, and events that arrived meanwhile are processed at that time.
 
 use belljar_base::{EventClass, EventKey, HostId, Inbox, SimTime};
 use belljar_config::Experiment;
@@ -14,35 +16,35 @@ use belljar_results::Statistics;
 use belljar_wire::ethernet;
 use std::fmt::Write;
 
-/// The type of the message by which a device says what it is; none of PCIe has it.
+/// Type of the message by which a device describes itself, unused by PCIe messages.
 const PRESENT: u8 = 0;
-/// Most descriptors that a ring can be given.
+/// Maximum number of descriptors of a ring.
 const MOST_DESCRIPTORS: u32 = 4_096;
 
-/// The message of a device that says what it is.
+/// Encodes the message by which a device describes itself.
 pub fn present(info: &DeviceInfo) -> Vec<u8> {
     [&[PRESENT][..], &info.encode()].concat()
 }
 
-/// True for a message that [`present`] has made.
+/// True for a message made by [`present`].
 pub fn is_present(message: &[u8]) -> bool {
     message.first() == Some(&PRESENT)
 }
 
-/// A device of a host, with its driver.
+/// PCI device of a host, with its driver.
 pub struct HostDevice {
-    /// The link that stands for its PCI connection, by its number among the host's.
+    /// Index of the host's link that stands for the PCI connection.
     pub link: usize,
     name: String,
     driver: Box<dyn Driver>,
     settings: PciDriver,
     inbox: Inbox<Packet>,
-    /// Time of the latest that was done. Others' never fall, so neither do ours.
+    /// Time of the latest action, which never decreases.
     last: SimTime,
 }
 
 impl HostDevice {
-    /// The devices of a host, by its interfaces.
+    /// Creates the devices of a host from its interfaces.
     pub fn all(experiment: &Experiment, host: &str, interfaces: &[Interface]) -> Vec<HostDevice> {
         let device = |(link, interface): (usize, &Interface)| {
             let connection = &experiment.topology.links[interface.link];
@@ -65,23 +67,23 @@ impl HostDevice {
         interfaces.iter().enumerate().filter_map(device).collect()
     }
 
-    /// Takes what the device has sent.
+    /// Queues a message from the device.
     pub fn deliver(&mut self, key: EventKey, packet: Packet) {
         self.inbox.push(key, packet);
     }
 
-    /// When something is due.
+    /// Time of the next message or timer.
     pub fn next_event(&self) -> Option<SimTime> {
         let timer = if self.driver.waits() { None } else { self.driver.next_timeout() };
         [self.inbox.next(), timer].into_iter().flatten().min()
     }
 
-    /// True while its driver waits for registers.
+    /// True while the driver waits for a register read.
     pub fn waits(&self) -> bool {
         self.driver.waits()
     }
 
-    /// Does the first thing that is due at `at`.
+    /// Processes the next message or timer, which is due at `at`.
     pub fn handle(&mut self, at: SimTime) {
         self.last = self.last.max(at);
         if self.inbox.next() != Some(at) {
@@ -102,19 +104,19 @@ impl HostDevice {
         }
     }
 
-    /// Takes a frame that leaves the host at `at`.
+    /// Sends a frame that leaves the host at `at`.
     pub fn transmit(&mut self, at: SimTime, mut frame: Packet) {
         self.last = self.last.max(at);
         frame.fill_checksum();
         self.driver.transmit(frame.into_bytes());
     }
 
-    /// The next transaction for the device, with its time.
+    /// Returns the next transaction for the device, with its time.
     pub fn poll_device(&mut self) -> Option<(SimTime, Packet)> {
         self.driver.poll_device().map(|transaction| (self.last, Packet::new(transaction.to_bytes())))
     }
 
-    /// The next frame for the host, with its key.
+    /// Returns the next frame for the host, with its key.
     pub fn poll_received(&mut self, host: HostId, sequence: &mut u64) -> Option<(EventKey, Packet)> {
         let frame = self.driver.poll_received()?;
         *sequence += 1;
@@ -122,22 +124,22 @@ impl HostDevice {
         Some((key, Packet::new(frame)))
     }
 
-    /// Interrupts that its driver has taken.
+    /// Number of interrupts that the driver has handled.
     pub fn interrupts(&self) -> u64 {
         self.driver.counts().interrupts
     }
 
-    /// Its driver runs at `at` only.
+    /// Delays the driver's actions to `at`.
     pub fn delay(&mut self, at: SimTime) {
         self.last = self.last.max(at);
     }
 
-    /// The adapter, as programs see it, the `number`th of its host.
+    /// Description of the adapter for programs; `number` is the index among the host's devices.
     pub fn adapter(&self, number: usize) -> Adapter {
         let has_interval = self.settings.kind == PciDriverKind::E1000;
         Adapter {
             driver: kind(self.settings.kind).name(),
-            // The first three are what machines have besides.
+            // The first three slots are for other devices of a PC.
             bus: format!("0000:00:{:02x}.0", number + 3),
             ring: (self.settings.ring, MOST_DESCRIPTORS),
             interrupt_interval: has_interval.then_some(self.settings.interrupt_interval),
@@ -145,12 +147,12 @@ impl HostDevice {
         }
     }
 
-    /// Its counters by name.
+    /// Counters of the driver, by name.
     pub fn statistics(&self) -> Vec<(&'static str, u64)> {
         self.driver.statistics()
     }
 
-    /// Its counters as text, by the name of a file for them.
+    /// Counters as text, with the name of their file.
     pub fn counters(&self) -> (String, String) {
         let mut text = String::new();
         for (name, count) in self.driver.statistics() {
@@ -159,7 +161,7 @@ impl HostDevice {
         (format!("{}.counters", self.name), text)
     }
 
-    /// Warns of what the device has done wrong.
+    /// Adds a warning if the device has accessed memory outside of its driver's.
     pub fn add_statistics(&self, host: &str, statistics: &mut Statistics) {
         let outside = self.driver.outside();
         if outside > 0 {
@@ -172,7 +174,7 @@ impl HostDevice {
     }
 }
 
-/// The driver that an experiment names.
+/// Driver selected by an experiment.
 pub fn kind(kind: PciDriverKind) -> Kind {
     match kind {
         PciDriverKind::E1000 => Kind::E1000,

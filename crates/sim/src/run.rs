@@ -1,4 +1,4 @@
-//! Running a world from its first event to its last.
+//! Execution of a run, from building the nodes to writing the results.
 
 use crate::cells::{self, CellExchange};
 use crate::fabric::Fabric;
@@ -24,7 +24,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Why a run could not be completed.
+/// Reason for which a run could not be completed.
 #[derive(Debug, thiserror::Error)]
 pub enum SimError {
     /// Results could not be written.
@@ -35,7 +35,7 @@ pub enum SimError {
     Output(String),
 }
 
-/// Part of one cell in a run that has come to an end.
+/// Result of one cell's part of a run.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Part {
     statistics: Statistics,
@@ -44,7 +44,7 @@ pub struct Part {
     metrics: metrics::Metrics,
     flows: flows::Flows,
     failure: Option<String>,
-    /// All cells end alike: only the first one's counts.
+    /// Reason of the end; the same in all cells, so that only the first cell's is used.
     #[serde(skip, default = "stopped")]
     ending: Ending,
     #[serde(skip)]
@@ -52,15 +52,15 @@ pub struct Part {
 }
 
 impl Part {
-    /// The machine's files that hosts have read.
+    /// Files of the machine that hosts have read.
     pub fn files_read(&self) -> &Set<OsString> {
         &self.files_read
     }
-    /// The files and folders of its hosts and devices, relative to the results; not all of them need be there.
+    /// Files and folders of the cell's hosts and devices, relative to the results; some may not exist.
     pub fn written(&self) -> &[PathBuf] {
         &self.written
     }
-    /// Says of a failure where it was met.
+    /// Prefixes a failure with the location at which it occurred.
     pub fn failed_on(&mut self, place: &str) {
         if let Some(failure) = &mut self.failure {
             *failure = format!("{place}: {failure}");
@@ -72,14 +72,14 @@ fn stopped() -> Ending {
     Ending::Stopped
 }
 
-/// A run that has come to an end.
+/// Result of a run.
 #[derive(Debug)]
 pub struct Finished {
     /// Statistics of the run.
     pub statistics: Statistics,
-    /// The reason of its end.
+    /// Reason of the end.
     pub ending: Ending,
-    /// Where the time went, if that was measured.
+    /// Profile of the engine, if measured.
     pub profile: Option<Profile>,
 }
 
@@ -92,9 +92,9 @@ impl Finished {
     }
 }
 
-/// Runs the part of `experiment` that falls to one cell, or without an exchange all of it, by workers as
-/// `engine` says. `observe` is told before each window the simulated time that has passed and says
-/// whether to go on. [`conclude`] writes what came of it.
+/// Runs the part of `experiment` assigned to one cell, or all of it without an exchange, with workers as
+/// `engine` defines. `observe` is called before each window with the simulated time reached, and decides
+/// how the run proceeds. [`conclude`] writes the results.
 pub fn run_part(
     experiment: &Experiment,
     folder: &ResultsFolder,
@@ -103,7 +103,7 @@ pub fn run_part(
     exchange: Option<&CellExchange>,
     observe: &(dyn Fn(SimTime) -> Verdict + Sync),
 ) -> Part {
-    // Before this worker is put on a CPU of its own, where the thread would have to stay too.
+    // The writer's thread inherits the CPU affinity: it must be created before this thread is pinned.
     let writer = Arc::new(Writer::new(options.idle_processor));
     let doing = |phase| options.watched.iter().for_each(|board| board.doing(Activity::of_all(phase)));
     doing(Phase::Building);
@@ -193,14 +193,14 @@ pub fn run_part(
         ending,
         profile,
     };
-    // Their channels are closed with the devices.
+    // Dropping the devices closes the channels.
     drop(devices);
     simulators.end();
     doing(Phase::Waiting);
     part
 }
 
-/// Writes the files of the whole machines that are `mine`. The error is one sentence.
+/// Writes the files of the virtual machines that are `mine`. The error is one sentence.
 fn machines(
     experiment: &Experiment,
     fabric: &Fabric,
@@ -216,7 +216,7 @@ fn machines(
     Ok(())
 }
 
-/// Writes what the parts of a run, the `first` cell's and the others', make together.
+/// Merges the parts of a run, the `first` cell's and the others', and writes the results.
 pub fn conclude(
     experiment: &Experiment,
     folder: &ResultsFolder,

@@ -1,4 +1,4 @@
-//! The simulated host of a node: a kernel with programs, or traffic models without a kernel.
+//! Simulated host of a node: a kernel with programs, or traffic models without a kernel.
 
 use belljar_base::activity::Phase;
 use belljar_base::{Footprint, Map, SimTime};
@@ -7,17 +7,17 @@ use belljar_model_host::{ModelHost, Models, Owner};
 use belljar_netstack::Stack;
 use belljar_plan::{HostChange, LinkChange};
 
-/// See the [module](self).
+/// Simulated host. See the [module](self).
 pub enum SimulatedHost {
-    /// A host with programs, and models besides if the experiment has some for it.
+    /// Host with a kernel and programs, and possibly models.
     Linux(Box<Host>),
-    /// A host of models alone.
+    /// Host with models only.
     Models(Box<ModelHost>),
 }
 
 use SimulatedHost::{Linux, Models as OfModels};
 
-/// Calls the same method of both.
+/// Calls the same method of both variants.
 macro_rules! both {
     ($self:ident, $host:ident => $call:expr) => {
         match $self {
@@ -28,77 +28,77 @@ macro_rules! both {
 }
 
 impl SimulatedHost {
-    /// Its kernel, if it has one.
+    /// Kernel, if the host has one.
     pub fn linux(&self) -> Option<&Host> {
         match self {
             Linux(host) => Some(host),
             OfModels(_) => None,
         }
     }
-    /// Its kernel, if it has one.
+    /// Kernel, if the host has one.
     pub fn linux_mut(&mut self) -> Option<&mut Host> {
         match self {
             Linux(host) => Some(host),
             OfModels(_) => None,
         }
     }
-    /// The kernel of the process that a debugger is at.
+    /// Kernel of a host that is being debugged. Panics if the host has none.
     pub fn debugged(&mut self) -> &mut Host {
         self.linux_mut().expect("what is debugged is a process")
     }
-    /// Its network stack.
+    /// Network stack.
     pub fn stack(&self) -> &Stack {
         both!(self, host => host.stack())
     }
-    /// Its network stack.
+    /// Network stack.
     pub fn stack_mut(&mut self) -> &mut Stack {
         both!(self, host => host.stack_mut())
     }
-    /// Its traffic models.
+    /// Traffic models.
     pub fn models(&self) -> &Models {
         both!(self, host => host.models())
     }
-    /// Its name.
+    /// Name of the host.
     pub fn name(&self) -> &str {
         &self.stack().config.name
     }
 
-    /// Runs everything that happens strictly before `limit`.
+    /// Processes all events strictly before `limit`.
     pub fn run_until(&mut self, limit: SimTime) {
         both!(self, host => host.run_until(limit));
     }
-    /// Moves the clock on to `to`, until when it has stood still.
+    /// Advances the clock to `to`, after the host was stalled.
     pub fn advance(&mut self, to: SimTime) {
         both!(self, host => host.advance(to));
     }
-    /// When it will next do something.
+    /// Time of the next event.
     pub fn next_event(&self) -> Option<SimTime> {
         both!(self, host => host.next_event())
     }
-    /// When it was done; `None` while it is not.
+    /// Time at which the host finished; `None` if it has not.
     pub fn finished_at(&self) -> Option<SimTime> {
         match self {
             Linux(host) => host.finished_at(),
             OfModels(host) => host.models().finished_at(),
         }
     }
-    /// True if somebody outside wants something of it, or has stopped it.
+    /// True if a debugger or viewer requests attention, or has stopped the host.
     pub fn is_held(&self) -> bool {
         both!(self, host => host.is_held())
     }
-    /// This is being done from now on.
+    /// Publishes the current activity.
     pub fn doing(&self, phase: Phase) {
         both!(self, host => host.doing(phase));
     }
-    /// Tells what is read when it runs next.
+    /// Records the memory that the next run reads.
     pub fn footprint(&self, footprint: &mut Footprint) {
         both!(self, host => host.footprint(footprint));
     }
-    /// Warnings and their counts.
+    /// Warnings with their counts.
     pub fn warnings(&self) -> &Map<String, u64> {
         both!(self, host => host.warnings())
     }
-    /// True if there are captures or logs to be taken.
+    /// True if there are captures or logs to be collected.
     pub fn has_logged(&self) -> bool {
         match self {
             Linux(host) => host.has_logged(),
@@ -106,7 +106,7 @@ impl SimulatedHost {
         }
     }
 
-    /// Lets a change of the experiment happen at `at`, before which everything has been run.
+    /// Applies a change of the experiment at `at`, when all earlier events have been processed.
     pub fn change(&mut self, at: SimTime, change: HostChange) {
         both!(self, host => host.advance(at));
         match change {
@@ -139,7 +139,7 @@ impl SimulatedHost {
         }
     }
 
-    /// The simulation is over: what is under way is put among what has been done.
+    /// Finishes the host at the end of the simulation: activities in progress are recorded.
     pub fn finish(&mut self) {
         match self {
             Linux(host) => {

@@ -1,4 +1,4 @@
-//! From an experiment to the nodes that the engine runs.
+//! Construction of the engine's nodes from an experiment.
 
 use crate::captures::Captures;
 use crate::debug::DebugState;
@@ -24,8 +24,8 @@ use belljar_results::{ResultsFolder, Writer};
 use std::path::Path;
 use std::sync::Arc;
 
-/// Builds those hosts of the experiment that are `mine`, in the order of their ids; `processes` and `changes` are all
-/// hosts'.
+/// Builds the hosts of the experiment that are `mine`, in the order of their ids; `processes` and `changes`
+/// cover all hosts.
 #[allow(clippy::too_many_arguments)]
 pub fn hosts(
     experiment: &Experiment,
@@ -38,7 +38,8 @@ pub fn hosts(
     writer: &Arc<Writer>,
 ) -> Vec<HostNode> {
     let names = Names::new(experiment, fabric);
-    // Only these have a kernel, and room for guests: a host without anything to run is there to be looked at.
+    // Hosts with a kernel and room for guests. A host without processes and models has a kernel as well,
+    // for inspection.
     let has_programs = |host: &HostSettings| !host.processes.is_empty() || host.models.is_empty();
     let mut programs = 0;
     let place = |host: &HostSettings| {
@@ -68,7 +69,7 @@ pub fn hosts(
         let wanted =
             Captures::new(experiment, &settings.options.pcap_filter, interfaces.chain(["lo", "eth0"]));
         let mut output = output(experiment, folder, settings.options.pcap_capture_size, wanted, writer);
-        // Who looks for the capture of an interface finds one, as Shadow's users do.
+        // Every interface has a capture file, even without packets, as in Shadow.
         if settings.options.pcap_enabled && settings.options.pcap_filter == CaptureFilter::All {
             let links = settings.interfaces.iter().map(|interface| (Arc::from(&*interface.name), true));
             let graph = settings.node.is_some().then(|| (Arc::from("eth0"), false));
@@ -85,7 +86,7 @@ pub fn hosts(
     nodes.collect()
 }
 
-/// Builds those devices that are `mine`, in the order of their ids.
+/// Builds the devices that are `mine`, in the order of their ids.
 #[allow(clippy::too_many_arguments)]
 pub fn devices(
     experiment: &Experiment,
@@ -146,7 +147,7 @@ fn output(
     }
 }
 
-/// The directions of a node's links that begin at the node.
+/// Outgoing directions of a node's links.
 fn outbound_links(
     experiment: &Experiment,
     interfaces: &[Interface],

@@ -1,4 +1,4 @@
-//! A node of the world as the engine runs it: a host or a device.
+//! Node of the world as run by the engine: a host or a device.
 
 use crate::device::DeviceNode;
 use crate::message::Message;
@@ -6,11 +6,11 @@ use crate::node::HostNode;
 use belljar_base::{EventKey, Footprint, SimTime};
 use belljar_engine::{Node, Outgoing};
 
-/// A node of the world.
+/// Node of the world.
 pub enum WorldNode {
-    /// A host, with a kernel and programs.
+    /// Host with a kernel and programs, or with traffic models.
     Host(Box<HostNode>),
-    /// A device: a switch, a router.
+    /// Device, such as a switch or router.
     Device(Box<DeviceNode>),
 }
 
@@ -46,7 +46,7 @@ impl Node for WorldNode {
             host.footprint(footprint);
         }
     }
-    /// Devices are at rest whenever nobody sends anything.
+    /// Time at which the node became idle for good; see [`DeviceNode::finished_at`] for devices.
     fn finished_at(&self) -> Option<SimTime> {
         match self {
             WorldNode::Host(host) => host.finished_at(),

@@ -1,5 +1,5 @@
-//! Cells of a run, processes that simulate a part of its hosts each: their exchange over memory that they share, over
-//! streams between machines, or both.
+//! Cells of a run: processes that each simulate a part of its hosts. They exchange messages over shared
+//! memory, over streams between machines, or both.
 
 mod records;
 
@@ -15,22 +15,23 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-/// Flags of the mesh.
+/// Flags of the mesh: a cell has left, and hosts must leave their windows.
 const PARTED: u32 = 0;
 const INTERRUPTED: u32 = 1;
-/// Longest sleep of a cell before it looks whether the others are still there.
+/// Longest sleep of a cell before it checks that its peers still exist.
 const LOOK: Duration = Duration::from_millis(50);
-/// The same for one that sleeps by the mesh while streams have something for it: they fill up meanwhile, and no more.
+/// Longest sleep on the mesh while streams are expected to become ready: they can fill up at most
+/// meanwhile.
 const STREAMS_LOOK: Duration = Duration::from_millis(1);
-/// Looks before sleeping: others are most often about to come.
+/// Polls without progress before sleeping: peers usually arrive soon.
 const LOOKS: u32 = 200;
 /// Bytes read from a stream at a time.
 const CHUNK: u64 = 64 << 10;
-/// Neighbours in name, which are often alike, are dealt out in runs of at most this many hosts.
+/// Longest run of hosts with consecutive names, which are often alike, that is assigned to one cell.
 const RUN: usize = 16;
 
-/// The cell of each group of the plan: as many hosts in each as groups allow. It follows from the
-/// experiment and the number of cells alone.
+/// Assigns each group of the plan to a cell, and balances the number of hosts as far as the sizes of groups
+/// permit. The assignment depends only on the experiment and the number of cells.
 pub fn deal(plan: &Plan, cells: usize) -> Vec<u32> {
     let run = (plan.node_count() / (4 * cells)).clamp(1, RUN);
     let mut before = 0;
@@ -42,21 +43,21 @@ pub fn deal(plan: &Plan, cells: usize) -> Vec<u32> {
     cell_of.collect()
 }
 
-/// A cell's way to another.
+/// Transport from this cell to another.
 #[derive(Debug)]
 pub enum Way {
-    /// None: it is the cell itself.
+    /// No transport: the entry is the cell itself.
     Own,
-    /// Over the mesh, where the other has this number.
+    /// Shared memory, with the number of the other cell in the mesh.
     Memory(usize),
-    /// Over a stream.
+    /// Stream to a cell that is not on the mesh.
     Stream(TcpStream),
 }
 
-/// Called once when hosts are to leave their windows at once, to tell cells that are not on the mesh.
+/// Callback, called once when hosts must leave their windows, to notify cells that are not on the mesh.
 type OnInterrupt = Box<dyn Fn() + Send + Sync>;
 
-/// One cell's exchange with the others.
+/// Exchange of one cell with all others.
 pub struct CellExchange {
     me: usize,
     workers: usize,
@@ -67,19 +68,19 @@ pub struct CellExchange {
     on_interrupt: Option<OnInterrupt>,
 }
 
-/// Data under way between this cell and another.
+/// Data in transfer between this cell and another.
 #[derive(Debug)]
 struct Peer {
     way: Way,
     out: Vec<u8>,
     written: usize,
-    /// Bytes that have come; the next exchange's may follow this one's.
+    /// Bytes received; those of the next exchange may follow those of the current one.
     input: Vec<u8>,
     status: Option<CellStatus>,
 }
 
 impl CellExchange {
-    /// Meets over `mesh` alone; all cells together have `workers`.
+    /// Creates an exchange over `mesh` alone; all cells together have `workers`.
     pub fn new(mesh: Mesh, workers: usize) -> CellExchange {
         let me = mesh.me();
         let ways = (0..mesh.count()).map(|n| if n == me { Way::Own } else { Way::Memory(n) });
@@ -87,10 +88,10 @@ impl CellExchange {
         CellExchange::over(ways, Some(mesh), workers)
     }
 
-    /// Meets each of the others in its way.
+    /// Creates an exchange with one transport for each cell.
     ///
     /// # Errors
-    /// Those of sockets, which are made non-blocking.
+    /// Errors of the sockets, which are made non-blocking.
     pub fn between(ways: Vec<Way>, mesh: Option<Mesh>, workers: usize) -> io::Result<CellExchange> {
         for way in &ways {
             if let Way::Stream(stream) = way {
@@ -115,12 +116,12 @@ impl CellExchange {
         }
     }
 
-    /// The same, with what is called once when hosts are to leave their windows.
+    /// Sets a callback that is called once when hosts must leave their windows.
     pub fn on_interrupt(self, tell: impl Fn() + Send + Sync + 'static) -> CellExchange {
         CellExchange { on_interrupt: Some(Box::new(tell)), ..self }
     }
 
-    /// This cell's number.
+    /// Number of this cell.
     pub fn me(&self) -> u32 {
         self.me as u32
     }
@@ -128,11 +129,11 @@ impl CellExchange {
     pub fn count(&self) -> usize {
         self.peers.lock().unwrap_or_else(PoisonError::into_inner).len()
     }
-    /// Number of workers that all cells have together.
+    /// Number of workers of all cells together.
     pub fn workers(&self) -> usize {
         self.workers
     }
-    /// Ends all exchanges: one of the cells will not come any more.
+    /// Ends all exchanges, because a cell will not take part any more.
     pub fn part(&self) {
         self.parted.store(true, SeqCst);
         if let Some(mesh) = &self.mesh {
@@ -143,7 +144,7 @@ impl CellExchange {
     pub fn parted(&self) -> bool {
         self.parted.load(SeqCst) || self.mesh.as_ref().is_some_and(|mesh| mesh.raised(PARTED))
     }
-    /// Tells all cells that hosts are to leave their windows at once.
+    /// Requests all cells to make their hosts leave their windows at once.
     pub fn interrupt(&self) {
         if self.interrupted.swap(true, SeqCst) {
             return;
@@ -155,13 +156,13 @@ impl CellExchange {
             tell();
         }
     }
-    /// True if they have been told.
+    /// True if this has been requested.
     pub fn interrupted(&self) -> bool {
         self.interrupted.load(SeqCst) || self.mesh.as_ref().is_some_and(|mesh| mesh.raised(INTERRUPTED))
     }
 
-    /// Sleeps until one of `peers` may have come, or has room for more; for a moment at most. `rung` was taken from the mesh before
-    /// looking.
+    /// Sleeps until one of `peers` may have sent data or have room for more, but at most for a short time.
+    /// `rung` is the state of the mesh before the last poll.
     fn sleep(&self, peers: &[Peer], rung: u32) {
         let waited_for = || peers.iter().filter(|peer| peer.is_waited_for());
         let streams = waited_for().filter_map(|peer| match &peer.way {
@@ -178,7 +179,7 @@ impl CellExchange {
             Some(mesh) if in_memory => mesh.wait(rung, if streams.is_empty() { LOOK } else { STREAMS_LOOK }),
             _ => {
                 let moment = Timespec { tv_sec: 0, tv_nsec: LOOK.as_nanos() as i64 };
-                // An error is seen by whoever reads next.
+                // The next read reports an error of a stream.
                 let _ = poll(&mut streams, Some(&moment));
             }
         }
@@ -199,7 +200,7 @@ impl Peer {
         !matches!(self.way, Way::Own) && (self.has_output() || self.status.is_none())
     }
 
-    /// Moves what can be moved both ways; returns the number of bytes.
+    /// Transfers as much as possible in both directions; returns the number of bytes.
     fn transfer(&mut self, mesh: Option<&Mesh>, received: &mut Vec<Outgoing<Message>>) -> io::Result<usize> {
         let unwritten = &self.out[self.written..];
         let written = match (&self.way, mesh) {
@@ -209,7 +210,7 @@ impl Peer {
         };
         self.written += written;
         let mut read = 0;
-        // What of this exchange came with the last one is in the input already.
+        // Data of this exchange that arrived with the last one are in the input already.
         if self.status.is_none() && !self.input.is_empty() {
             self.status = read_exchange(&mut self.input, received);
         }
@@ -227,7 +228,7 @@ impl Peer {
     }
 }
 
-/// Writes as many bytes as the stream takes.
+/// Writes as many bytes as the stream accepts.
 fn write_some(mut stream: &TcpStream, bytes: &[u8]) -> io::Result<usize> {
     let mut written = 0;
     while written < bytes.len() {
@@ -241,10 +242,10 @@ fn write_some(mut stream: &TcpStream, bytes: &[u8]) -> io::Result<usize> {
     Ok(written)
 }
 
-/// Appends what the stream has, a chunk at most.
+/// Appends the bytes available from the stream, at most one chunk.
 fn read_some(stream: &TcpStream, input: &mut Vec<u8>) -> io::Result<usize> {
     let before = input.len();
-    // It is looked for often, so nothing is cleared that mostly stays empty.
+    // Calls are frequent and mostly read nothing, so that no buffer is cleared.
     match stream.take(CHUNK).read_to_end(input) {
         Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(input.len() - before),
         Ok(0) => Err(ErrorKind::UnexpectedEof.into()),
@@ -314,7 +315,7 @@ mod tests {
     use belljar_engine::Group;
     use std::net::TcpListener;
 
-    /// The two ends of a stream.
+    /// Both ends of a stream.
     fn stream() -> (TcpStream, TcpStream) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let one = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
@@ -325,7 +326,7 @@ mod tests {
         Mesh::join(first.file().try_clone_to_owned().unwrap(), first.count(), me).unwrap()
     }
 
-    /// Three cells exchange more than their ways hold at once, several times.
+    /// Exchanges more among three cells than their transports hold at once, several times.
     fn exchange_much(cells: [&CellExchange; 3]) {
         std::thread::scope(|scope| {
             for cell in cells {

@@ -1,22 +1,22 @@
-//! Records of an exchange between cells, as bytes.
+//! Serialisation of the records of an exchange between cells.
 
 use crate::message::Message;
 use belljar_base::{EventClass, EventKey, HostId, SimTime};
 use belljar_engine::{CellStatus, Outgoing};
 use belljar_net::{ChecksumState, Packet};
 
-/// Before each record stands its length in bytes, 32 bits; the record of 0 bytes is followed by the
+/// Length in bytes of the prefix of a record, a 32-bit length. A record of length 0 is followed by the
 /// status and ends the exchange. All numbers are little-endian.
 const LENGTH: usize = 4;
-/// Receiver, time, class, source, sequence, port.
+/// Length of a message's key: receiver, time, class, source, sequence number, port.
 const KEY: usize = 4 + 8 + 1 + 4 + 8 + 4;
-/// In place of a port, for what comes over the graph.
+/// Port value of messages over the graph.
 const GRAPH: u32 = u32::MAX;
-/// State of a packet's checksum, which stands beside the class.
+/// Flags of a packet, stored in the byte of the class: checksum state, and undelivered.
 const INTACT: u8 = 2;
 const OPEN: u8 = 4;
 const UNDELIVERED: u8 = 8;
-/// First, lbts, unfinished, last finish, stop.
+/// Length of a status: first, lbts, unfinished, last finish, stop.
 const STANDING: usize = 4 * 8 + 1;
 
 /// Appends a message.
@@ -48,7 +48,7 @@ pub fn write_status(out: &mut Vec<u8>, status: &CellStatus) {
     out.push(u8::from(status.stop));
 }
 
-/// Takes whole records from the front of `input`, up to a status.
+/// Parses complete records from the front of `input` and removes them, up to a status, which is returned.
 pub fn read_exchange(input: &mut Vec<u8>, received: &mut Vec<Outgoing<Message>>) -> Option<CellStatus> {
     let mut rest = &input[..];
     let mut status = None;
@@ -109,7 +109,7 @@ fn u64_at(bytes: &[u8], at: usize) -> u64 {
 pub mod tests {
     use super::*;
 
-    /// A message that says its number by all that it has.
+    /// Returns a message whose fields all depend on its sequence number.
     pub fn message(sequence: u64, len: usize) -> Outgoing<Message> {
         let key = EventKey {
             time: SimTime::from_picos(u64::MAX - sequence),
@@ -125,7 +125,7 @@ pub mod tests {
         Outgoing { to: HostId(3), key, message }
     }
 
-    /// A status of this time.
+    /// Returns a status with these times.
     pub fn status(first: u64) -> CellStatus {
         let at = SimTime::from_picos(first);
         CellStatus { first: at, lbts: at, unfinished: first, last_finish: at, stop: first == 2 }

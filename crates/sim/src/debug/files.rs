@@ -1,5 +1,5 @@
-//! The files that debuggers read of a host: those of `/proc/<pid>`. Programs and libraries they find on
-//! this machine, where hosts have them from.
+//! Host I/O for debuggers: the files of `/proc/<pid>` of a host. Debuggers find programs and libraries on
+//! the machine itself, as hosts do.
 
 use super::target::part;
 use crate::node::HostNode;

@@ -1,4 +1,4 @@
-//! The way from outside to the hosts of a run.
+//! Hub through which debuggers reach the hosts of a run.
 
 use belljar_base::Map;
 use belljar_kernel::DebugProcess;
@@ -11,55 +11,55 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// Time that a host may take to answer: one whose guest computes answers at its next call, one that
-/// is stopped for another debugger not at all.
+/// Time limit for a host's answer. A host whose guest computes answers at the guest's next system call; a
+/// host that is stopped by another debugger does not answer.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Text of [`DebugError::Elsewhere`].
 pub const ELSEWHERE: &str = "the host belongs to another cell";
 
-/// A process that a debugger can attach to.
+/// Process that a debugger can attach to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Debuggee {
-    /// Its process id.
+    /// Process id.
     pub pid: i32,
-    /// The file that it runs, on this machine.
+    /// Path of the executable on the machine.
     pub executable: Option<PathBuf>,
 }
 
-/// Why a process cannot be debugged.
+/// Reason for which a process cannot be debugged.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DebugError {
     /// No host has this name.
     #[error("there is no host {name}; there are: {}", there_are.join(", "))]
     NoHost {
-        /// The name given.
+        /// Name given.
         name: String,
-        /// All names.
+        /// Names of all hosts.
         there_are: Vec<String>,
     },
     /// The host belongs to another cell of the run.
     #[error("{ELSEWHERE}")]
     Elsewhere,
-    /// The host has no such process, or several.
+    /// The host has no such process, or several of them.
     #[error("{}", no_process(host, who, there_are))]
     NoProcess {
-        /// The host.
+        /// Name of the host.
         host: String,
-        /// The text given for the process.
+        /// Process id or program name given.
         who: String,
-        /// The host's processes.
+        /// Processes of the host.
         there_are: Vec<DebugProcess>,
     },
-    /// Somebody debugs it already.
+    /// Another debugger is attached to the process.
     #[error("process {pid} of {host} is being debugged already")]
     Busy {
-        /// The host.
+        /// Name of the host.
         host: String,
-        /// The process.
+        /// Process id.
         pid: i32,
     },
-    /// The host does not answer.
+    /// The host did not answer in time.
     #[error(
         "host {0} does not answer: the simulation is stopped by another debugger, or a program computes without a \
          system call"
@@ -88,52 +88,52 @@ fn no_process(host: &str, who: &str, there_are: &[DebugProcess]) -> String {
     text
 }
 
-/// A request from outside to a host.
+/// Request to a host.
 pub(crate) enum Request {
-    /// The host's name and processes.
+    /// Return the host's name and processes.
     List(Sender<(String, Vec<DebugProcess>)>),
-    /// A process by its number or name.
+    /// Find a process by its id or program name.
     Find(String, Sender<Result<Debuggee, DebugError>>),
-    /// To debug it over this stream; the answer is the session's number.
+    /// Debug a process over this stream; the answer is the number of the session.
     Attach(String, UnixStream, Sender<Result<u64, DebugError>>),
-    /// A debugger has sent something.
+    /// Process data from a debugger.
     Bytes(u64, Vec<u8>),
-    /// A debugger has gone.
+    /// End the session of a debugger that has disconnected.
     Closed(u64),
 }
 
-/// The hub's side of one host.
+/// Hub's end of the connection to a host.
 struct Line {
     attention: Arc<AtomicBool>,
     requests: Mutex<Sender<Request>>,
 }
 
-/// A host's side of the hub.
+/// Host's end of the connection to the hub.
 pub(crate) struct Port {
-    /// Set when there are requests.
+    /// True if there are requests.
     pub attention: Arc<AtomicBool>,
     pub requests: Receiver<Request>,
     hub: Arc<DebugHub>,
 }
 
 impl Port {
-    /// Tells the user that a process waits for its debugger.
+    /// Notifies the user that a process waits for its debugger.
     pub fn hub_calls(&self, host: &str, pid: i32) {
         (self.hub.on_wait)(host, pid);
     }
 }
 
-/// Where debuggers come to the hosts of a run.
+/// Hub through which debuggers reach the hosts of a run.
 pub struct DebugHub {
     lines: Mutex<Map<String, Line>>,
-    /// The names of all hosts of the experiment.
+    /// Names of all hosts of the experiment.
     hosts: Vec<String>,
-    /// True if a host has requests that it may not see within its window.
+    /// True if a host has requests that it may not notice within its window.
     wanted: AtomicBool,
     on_wait: Box<OnWait>,
 }
 
-/// Told the host and number of a process that waits for its debugger.
+/// Callback with host name and id of a process that waits for its debugger.
 type OnWait = dyn Fn(&str, i32) + Send + Sync;
 
 impl std::fmt::Debug for DebugHub {
@@ -143,14 +143,14 @@ impl std::fmt::Debug for DebugHub {
 }
 
 impl DebugHub {
-    /// A hub for some or all of the experiment's `hosts`. `on_wait` is told the host and number of each process that waits for its
-    /// debugger.
+    /// Creates a hub for some or all of the experiment's `hosts`. `on_wait` is called with host name and id
+    /// of each process that waits for its debugger.
     pub fn new(hosts: Vec<String>, on_wait: impl Fn(&str, i32) + Send + Sync + 'static) -> Arc<DebugHub> {
         let (lines, wanted) = (Mutex::default(), AtomicBool::new(false));
         Arc::new(DebugHub { lines, hosts, wanted, on_wait: Box::new(on_wait) })
     }
 
-    /// A line to a new host.
+    /// Connects a new host to the hub.
     pub(crate) fn connect(self: &Arc<DebugHub>, host: &str) -> Port {
         let (sender, requests) = channel();
         let attention = Arc::new(AtomicBool::new(false));
@@ -159,17 +159,17 @@ impl DebugHub {
         Port { attention, requests, hub: self.clone() }
     }
 
-    /// True if hosts are to be asked between two windows.
+    /// True if hosts must serve requests between two windows.
     pub(crate) fn is_wanted(&self) -> bool {
         self.wanted.load(Relaxed)
     }
 
-    /// True if hosts are to be asked between two windows; told once.
+    /// True if hosts must serve requests between two windows; resets the flag.
     pub(crate) fn take_wanted(&self) -> bool {
         self.is_wanted() && self.wanted.swap(false, Relaxed)
     }
 
-    /// The processes of all hosts that answer, by host.
+    /// Lists the processes of all hosts that answer, by host.
     pub fn list(&self) -> Vec<(String, Vec<DebugProcess>)> {
         let (sender, answers) = channel();
         let hosts: Vec<String> = self.lines().keys().cloned().collect();
@@ -182,15 +182,15 @@ impl DebugHub {
         all
     }
 
-    /// A host's process by its number or the name of its program.
+    /// Finds a process of a host by its id or program name.
     pub fn find(&self, host: &str, who: &str) -> Result<Debuggee, DebugError> {
         let (sender, answer) = channel();
         self.ask(host, Request::Find(who.to_owned(), sender))?;
         answer.recv_timeout(PATIENCE).map_err(|_| DebugError::NoAnswer(host.to_owned()))?
     }
 
-    /// Stops a host's process and speaks gdb's remote protocol over `stream` until one side has had
-    /// enough; `on_start` is called when it begins.
+    /// Stops a host's process and speaks gdb's remote serial protocol over `stream` until either side
+    /// disconnects; `on_start` is called when the session begins.
     pub fn debug(
         &self,
         host: &str,

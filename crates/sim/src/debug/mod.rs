@@ -1,13 +1,13 @@
-//! gdb for guests: the remote serial protocol from inside the simulator.
+//! Debugging of guests by gdb: a stub of the remote serial protocol inside the simulator.
 //!
-//! A debugger comes to the run's [`DebugHub`] from outside, on a thread of its own. What it wants
-//! goes to the host's node as a [`Request`], with the host's `attention` flag set. The node looks after
-//! it where it next can: in the middle of its window, if it runs one ([`HostNode::run_kernel`]), or
-//! between two windows. While a debugged process is stopped the node does not return from there, so
-//! everything that depends on its host waits, and simulated time stands still.
+//! A debugger connects to the run's [`DebugHub`] on a thread of its own. The hub passes its data to the
+//! host's node as [`Request`]s and sets the host's `attention` flag. The node serves requests at the next
+//! opportunity: within its window, if it runs one ([`HostNode::run_kernel`]), or between two windows. While
+//! a debugged process is stopped the node does not return, so that all nodes that depend on its host wait,
+//! and simulated time stands still.
 //!
-//! `hub` is the way from outside to a node, `session` one debugger at one process, `target` what the
-//! protocol asks of a process, `registers` how it wants registers.
+//! `hub` connects debuggers to nodes, `session` is one debugger of one process, `target` implements the
+//! protocol's operations on a process, `registers` its register format.
 
 mod files;
 mod hub;
@@ -29,33 +29,33 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::Duration;
 
-/// Interval at which a stopped host looks whether the run is being given up.
+/// Interval at which a stopped host checks whether the run is being interrupted.
 const PATIENCE: Duration = Duration::from_millis(100);
 
-/// State of a node for debuggers.
-#[repr(C)] // What is read often comes first: see `belljar_base::Footprint`.
+/// Debugging state of a node.
+#[repr(C)] // Frequently read fields come first: see `belljar_base::Footprint`.
 pub(crate) struct DebugState {
-    /// True if the host is between two windows: nothing may happen to it then.
+    /// True if the host is between two windows, when no event may occur on it.
     is_between_windows: bool,
     port: Port,
     interrupt: Arc<AtomicBool>,
     sessions: Vec<Session>,
     next_session: u64,
-    /// The process that the protocol's questions are about.
+    /// Process to which the protocol's operations apply.
     pid: i32,
-    /// The way in which it is to go on, as far as the debugger has said.
+    /// Resume actions that the debugger has set so far.
     resume: DebugResume,
-    /// True if no thread but those it named is to run.
+    /// True if only the threads named in the resume actions may run.
     is_locked: bool,
-    /// Files of `/proc` that a debugger has open, by descriptor.
+    /// Files of `/proc` that debuggers have open, by descriptor.
     files: Vec<Option<Vec<u8>>>,
-    /// Actions for when it runs again.
+    /// Actions deferred until the host runs again.
     deferred: Vec<Deferred>,
-    /// Processes whose debugger has been called for.
+    /// Processes whose wait for a debugger has been reported.
     called: Vec<i32>,
 }
 
-/// Wish of a debugger about a process.
+/// Deferred action on a process.
 #[derive(Clone, Copy, Debug)]
 enum Deferred {
     Kill(i32),
@@ -63,7 +63,7 @@ enum Deferred {
 }
 
 impl DebugState {
-    /// Tells what is read of it in each window.
+    /// Records the memory that each window reads.
     pub(crate) fn footprint(&self, footprint: &mut Footprint) {
         footprint.object(&self.is_between_windows);
     }
@@ -85,7 +85,7 @@ impl DebugState {
 }
 
 impl HostNode {
-    /// Runs the kernel up to `limit`, and serves debuggers on the way.
+    /// Runs the kernel up to `limit`, and serves debuggers meanwhile.
     pub(crate) fn run_kernel(&mut self, limit: SimTime) {
         if !self.debug.deferred.is_empty() {
             self.do_deferred(limit);
@@ -99,7 +99,7 @@ impl HostNode {
         }
     }
 
-    /// Looks after requests while no window is open.
+    /// Serves requests between two windows.
     pub(crate) fn serve_between_windows(&mut self) {
         if self.host.is_held() {
             self.debug.is_between_windows = true;
@@ -108,7 +108,7 @@ impl HostNode {
         }
     }
 
-    /// Does what debuggers want until no process of theirs is stopped.
+    /// Serves debuggers until none of their processes is stopped.
     fn serve_debuggers(&mut self) {
         self.debug.port.attention.store(false, Relaxed);
         loop {
@@ -155,7 +155,7 @@ impl HostNode {
         Ok(Debuggee { pid, executable: linux.debug_executable(pid) })
     }
 
-    /// Says which processes wait for their debugger.
+    /// Reports the processes that wait for their debugger.
     fn call_for_debuggers(&mut self) {
         for pid in self.host.linux().map(Host::debug_waiting).unwrap_or_default() {
             if !self.debug.called.contains(&pid) && !self.debug.sessions.iter().any(|s| s.pid == pid) {
@@ -165,7 +165,7 @@ impl HostNode {
         }
     }
 
-    /// Does what could not be done between windows: when the host's next event comes.
+    /// Performs the deferred actions at the time of the host's next event, if it is before `limit`.
     fn do_deferred(&mut self, limit: SimTime) {
         let Some(at) = self.host.next_event().filter(|at| *at < limit) else { return };
         self.host.debugged().advance(at);
@@ -177,7 +177,7 @@ impl HostNode {
         }
     }
 
-    /// Ends the process that is debugged.
+    /// Kills a debugged process.
     fn kill_debuggee(&mut self, pid: i32) {
         if self.debug.is_between_windows {
             self.debug.deferred.push(Deferred::Kill(pid));
@@ -186,7 +186,7 @@ impl HostNode {
         }
     }
 
-    /// Lets the process that is debugged go on.
+    /// Resumes the debugged process.
     fn resume_debuggee(&mut self) {
         let (pid, how) = (self.debug.pid, self.debug.resume);
         if self.debug.is_between_windows && how.signal.is_some() {
@@ -197,7 +197,7 @@ impl HostNode {
         }
     }
 
-    /// Tells debuggers of stops of their processes.
+    /// Reports stops of processes to their debuggers.
     fn report_stops(&mut self) {
         let sessions: Vec<(u64, i32)> = self.debug.sessions.iter().map(|s| (s.id, s.pid)).collect();
         for (session, pid) in sessions {

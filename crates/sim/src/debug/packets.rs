@@ -1,15 +1,15 @@
-//! The stream to a debugger.
+//! Connection to a debugger.
 
 use gdbstub::conn::Connection;
 use std::io::{Result, Write};
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
 
-/// Sends whole packets.
+/// Connection that sends whole packets.
 pub struct Packets {
     stream: UnixStream,
     pending: Vec<u8>,
-    /// The content of a packet that is sent in place of the next one.
+    /// Content of a packet that replaces the next one.
     instead: Option<String>,
 }
 
@@ -18,13 +18,12 @@ impl Packets {
         Packets { stream, pending: Vec::new(), instead: None }
     }
 
-    /// Sends this packet in place of the next one: the library that speaks the protocol does not know
-    /// of all kinds of stops.
+    /// Replaces the next packet by this one: the protocol library does not support all stop reasons.
     pub fn send_instead(&mut self, content: String) {
         self.instead = Some(content);
     }
 
-    /// Nothing more will be sent or received.
+    /// Closes the connection in both directions.
     pub fn close(&mut self) {
         let _ = self.stream.shutdown(Shutdown::Both);
     }

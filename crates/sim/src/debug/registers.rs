@@ -1,22 +1,22 @@
-//! Registers as gdb's description of x86-64 Linux (`target.xml`) has them.
+//! Register format of gdb's description of x86-64 Linux (`target.xml`).
 
 use belljar_machine::Regs;
 use gdbstub::arch::{Arch, Registers};
 
-/// The part of an XSAVE image where the control words, x87 and SSE registers lie, and where the upper
-/// halves of the AVX registers do.
+/// Offsets in an XSAVE image: x87 registers, SSE registers, header, upper halves of the AVX registers; and
+/// the component bits of these states.
 const ST: usize = 32;
 const XMM: usize = 160;
 const XSTATE_BV: usize = 512;
 const YMM_UPPER: usize = 576;
 const X87_SSE_AVX: u8 = 7;
-/// The selectors that 64-bit code of Linux has.
+/// Segment selectors of 64-bit user code on Linux.
 const CS: u32 = 0x33;
 const SS: u32 = 0x2b;
 /// Value of `orig_rax` outside of system calls.
 const NO_CALL: u64 = u64::MAX;
 
-/// x86-64 Linux.
+/// Architecture x86-64 Linux.
 pub enum X86_64 {}
 
 impl Arch for X86_64 {
@@ -34,9 +34,9 @@ impl Arch for X86_64 {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ThreadRegisters {
     pub regs: Regs,
-    /// The call that it waits in.
+    /// Number of the system call in which the thread waits.
     pub call: Option<u64>,
-    /// An XSAVE image in standard form.
+    /// XSAVE image in standard format.
     pub xstate: Vec<u8>,
 }
 
@@ -49,7 +49,7 @@ impl ThreadRegisters {
         u16::from_le_bytes(self.state(at, 2).try_into().expect("two bytes"))
     }
 
-    /// The x87 tag word in full: FXSAVE keeps only which registers are in use.
+    /// Full x87 tag word: FXSAVE only stores which registers are in use.
     fn tags(&self) -> u16 {
         let used = self.u16_at(4) as u8;
         (0..8).filter(|n| used & 1 << n == 0).fold(0, |tags, n| tags | 3 << (2 * n))
@@ -130,7 +130,7 @@ impl Registers for ThreadRegisters {
     }
 }
 
-/// The registers of eight bytes in gdb's order.
+/// The 64-bit registers in gdb's order.
 fn general(regs: &mut Regs) -> [&mut u64; 17] {
     [
         &mut regs.rax,

@@ -1,4 +1,4 @@
-//! One debugger at one process.
+//! Session of one debugger with one process.
 
 use super::hub::Debuggee;
 use super::packets::Packets;
@@ -16,17 +16,17 @@ use std::path::PathBuf;
 type Machine = GdbStubStateMachine<'static, HostNode, Packets>;
 type Stop = MultiThreadStopReason<u64>;
 
-/// A debugger that is connected.
+/// Session of a connected debugger.
 pub struct Session {
     pub id: u64,
     pub pid: i32,
-    /// The file that it runs.
+    /// Executable of the process.
     pub executable: Option<PathBuf>,
-    /// Where the protocol stands; `None` while it is being moved on, and once that has failed.
+    /// State of the protocol; `None` during a transition, and after a failed one.
     machine: Option<Machine>,
 }
 
-/// A thread id in the protocol's terms.
+/// Converts a thread id to the protocol's type.
 pub fn tid_of(tid: i32) -> Tid {
     Tid::new(tid as usize).unwrap_or(Tid::MIN)
 }
@@ -45,7 +45,7 @@ impl DebugState {
 }
 
 impl HostNode {
-    /// Stops a process and begins to speak with its debugger.
+    /// Stops a process and starts the protocol with its debugger.
     pub(super) fn begin_session(
         &mut self,
         debuggee: Debuggee,
@@ -57,7 +57,7 @@ impl HostNode {
         {
             return Err(DebugError::Busy { host: self.host.name().to_owned(), pid });
         }
-        // The debugger asks for it first of all, so it is not told.
+        // The debugger first queries the stop reason itself, so that the stop is not reported.
         self.host.debugged().debug_take_stop(pid);
         self.debug.pid = pid;
         let machine =
@@ -73,7 +73,7 @@ impl HostNode {
         Ok(id)
     }
 
-    /// Takes in what a debugger has sent.
+    /// Processes data from a debugger.
     pub(super) fn feed(&mut self, session: u64, bytes: &[u8]) {
         for byte in bytes {
             let Some((at, machine)) = self.debug.take(session) else { return };
@@ -101,13 +101,13 @@ impl HostNode {
                     return self.end_session(session);
                 }
                 Ok(machine) => self.debug.sessions[at].machine = Some(machine),
-                // A connection that breaks, or something that is not the protocol.
+                // The connection broke, or the data violate the protocol.
                 Err(_) => return self.end_session(session),
             }
         }
     }
 
-    /// Tells a debugger that its process has stopped.
+    /// Reports a stop of the process to its debugger.
     pub(super) fn report_stop(&mut self, session: u64, pid: i32, stop: DebugStop) {
         let Some((at, machine)) = self.debug.take(session) else { return };
         let Machine::Running(mut machine) = machine else {
@@ -135,7 +135,7 @@ impl HostNode {
         }
     }
 
-    /// Lets the process of a debugger that has gone run on.
+    /// Ends a session: detaches from the process, which continues, and closes the connection.
     pub(super) fn end_session(&mut self, session: u64) {
         let Some(at) = self.debug.sessions.iter().position(|s| s.id == session) else { return };
         let session = self.debug.sessions.remove(at);
@@ -154,7 +154,7 @@ impl HostNode {
         threads.first().map_or(pid, |thread| thread.tid)
     }
 
-    /// The stop of a process that runs another image now.
+    /// Builds the stop packet of a process that has executed another program.
     fn executed_packet(&mut self, pid: i32, tid: i32) -> String {
         let mut packet = format!("T05thread:p{pid:x}.{tid:x};exec:");
         let executable = self.host.debugged().debug_executable(pid);

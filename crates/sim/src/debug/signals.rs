@@ -1,8 +1,8 @@
-//! Signal numbers: gdb has its own, which are the same on all systems.
+//! Conversion of signal numbers: gdb's numbers are its own, and the same on all systems.
 
 use gdbstub::common::Signal;
 
-/// Linux's numbers from 1 on in gdb's terms.
+/// Signals of gdb, indexed by Linux's number minus 1.
 const STANDARD: [Signal; 31] = [
     Signal::SIGHUP,
     Signal::SIGINT,
@@ -36,10 +36,11 @@ const STANDARD: [Signal; 31] = [
     Signal::SIGPWR,
     Signal::SIGSYS,
 ];
-/// gdb numbers real-time signals 33 to 63 in a row; 32 and 64 lie elsewhere.
+/// First of the real-time signals 33 to 63, whose gdb numbers are consecutive; 32 and 64 have separate
+/// ones.
 const FIRST_REAL_TIME: i32 = 33;
 
-/// gdb's number of a Linux signal.
+/// Converts a Linux signal number to gdb's.
 pub fn to_gdb(signal: i32) -> Signal {
     match signal {
         1..=31 => STANDARD[signal as usize - 1],
@@ -50,7 +51,7 @@ pub fn to_gdb(signal: i32) -> Signal {
     }
 }
 
-/// The Linux signal of gdb's number; `None` for "no signal" and what Linux has not.
+/// Converts gdb's signal number to Linux's; `None` for "no signal" and signals that Linux does not have.
 pub fn from_gdb(signal: Signal) -> Option<i32> {
     (1..=64).find(|linux| to_gdb(*linux) == signal)
 }

@@ -1,4 +1,4 @@
-//! The target of gdb's protocol: a process, its memory and registers.
+//! Target of gdb's protocol: memory, registers and threads of a process.
 
 use super::registers::{ThreadRegisters, X86_64};
 use super::session::tid_of;
@@ -24,7 +24,7 @@ use gdbstub::target::ext::thread_extra_info::{ThreadExtraInfo, ThreadExtraInfoOp
 use gdbstub::target::{Target, TargetError, TargetResult};
 use std::convert::Infallible;
 
-/// `EFAULT` and `ENOSYS` as the protocol's error numbers.
+/// Error numbers of the protocol, `EFAULT` and `ENOSYS`.
 const FAULT: u8 = 14;
 const UNSUPPORTED: u8 = 38;
 
@@ -32,7 +32,7 @@ fn number(tid: Tid) -> i32 {
     tid.get() as i32
 }
 
-/// The part of `data` that is asked for.
+/// Copies the requested part of `data` to `out`; returns its length.
 pub fn part(data: &[u8], offset: u64, length: usize, out: &mut [u8]) -> usize {
     let from = data.len().min(usize::try_from(offset).unwrap_or(usize::MAX));
     let len = (data.len() - from).min(length).min(out.len());
@@ -131,7 +131,7 @@ impl MultiThreadResume for HostNode {
         if let Some(signal) = signal.and_then(from_gdb) {
             self.debug.resume.signal = Some((tid, signal));
         }
-        // In case that no other may run.
+        // The thread is the only one to run if the scheduler is locked.
         self.debug.resume.only.get_or_insert(tid);
         Ok(())
     }
@@ -189,7 +189,7 @@ impl SwBreakpoint for HostNode {
         Ok(self.host.debugged().debug_add_breakpoint(self.debug.pid, addr).is_ok())
     }
     fn remove_sw_breakpoint(&mut self, addr: u64, _: usize) -> TargetResult<bool, Self> {
-        // One in an image that is no more is not missed.
+        // A breakpoint in an image that has been replaced is gone already.
         self.host.debugged().debug_remove_breakpoint(self.debug.pid, addr);
         Ok(true)
     }
@@ -224,7 +224,7 @@ impl MonitorCmd for HostNode {
     }
 }
 
-/// The process is chosen before the protocol begins.
+/// Extended mode; the process is selected before the protocol starts.
 impl ExtendedMode for HostNode {
     fn run(&mut self, _: Option<&[u8]>, _: Args<'_, '_>) -> TargetResult<Pid, Self> {
         Err(TargetError::Errno(UNSUPPORTED))

@@ -1,8 +1,9 @@
-//! An interface of this machine.
+//! Gateway: an interface of the machine as the end of a link.
 //!
-//! The clock outside is this machine's: before the present nothing comes any more. So whatever a gateway can reach runs at
-//! most its latency ahead of real time, and a frame for outside is known that much before it is to leave. Frames that come
-//! have the time at which they are read. Those for the link wait in a queue of their own with the link's rate.
+//! The network outside runs by the machine's clock: nothing can arrive from it before the present. Nodes
+//! that can be reached from a gateway therefore run ahead of real time by at most their latency from it,
+//! and a frame to the outside is known by that much before it must leave. An arriving frame has the time at
+//! which it is read. Frames into the link pass a queue of the gateway's own, with the link's rate.
 
 use super::{Device, Outside};
 use crate::gateways::PacedClock;
@@ -22,27 +23,27 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
 use std::time::Duration;
 
-/// Frames that are read before those that are due leave.
+/// Maximum number of frames read before due frames are sent.
 const BATCH: usize = 256;
-/// More frames than these don't wait for a simulation that is behind: they are dropped.
+/// Maximum number of frames that wait for a simulation that lags; further ones are dropped.
 const MOST_WAITING: usize = 20_000;
-/// A sleep ends so much later than it should, as a rule. What is due sooner is waited for without sleep.
+/// Typical delay of the end of a sleep. The last part of a wait, of this length, is polled.
 const WAKE_UP: Duration = Duration::from_micros(100);
-/// The longest sleep: of the only gateway, and of one of several, which have their turns.
+/// Longest sleep of an only gateway, and of one of several, which are served in turn.
 const SLEEP_ALONE: Duration = Duration::from_millis(1);
 const SLEEP: Duration = Duration::from_micros(50);
 
-/// See the [module](self).
+/// Gateway device. See the [module](self).
 pub struct Gateway {
     name: String,
     interface: String,
     port: Box<dyn Port>,
     clock: PacedClock,
-    /// The way from outside into the link.
+    /// Egress queue into the link.
     nic: Nic,
-    /// Frames that are to leave, in the order of their times.
+    /// Frames to the outside, in the order of their times.
     leaving: VecDeque<(SimTime, Packet)>,
-    /// Frames that have come.
+    /// Frames received from the outside.
     arrived: VecDeque<(SimTime, Packet)>,
     horizon: SimTime,
     longest: usize,
@@ -55,24 +56,24 @@ pub struct Gateway {
     interrupt: Arc<AtomicBool>,
     failure: Failure,
     is_down: bool,
-    /// The interface is there no more, or the run is to end.
+    /// True if the interface has disappeared, or the run is to end.
     closed: bool,
 }
 
-/// The run that gateways are part of.
+/// Common state of a run's gateways.
 pub struct Pace {
-    /// Real time.
+    /// Real-time clock.
     pub clock: PacedClock,
-    /// Ends their waiting.
+    /// Flag that interrupts waits.
     pub interrupt: Arc<AtomicBool>,
-    /// Where they say why the run cannot go on.
+    /// Shared slot for the reason of a failure, which ends the run.
     pub failure: Failure,
-    /// There is one gateway: nobody waits while it sleeps.
+    /// True if there is only one gateway: its sleep delays no other one.
     pub alone: bool,
 }
 
 impl Gateway {
-    /// A gateway over an open port, with the way into its link.
+    /// Creates a gateway over an open port; `into_link` are the settings of the queue into its link.
     pub fn new(
         device: &topology::Device,
         settings: &topology::Gateway,
@@ -105,12 +106,12 @@ impl Gateway {
     }
 
     fn fail(&mut self, reason: String) {
-        // Of several reasons the first one has led to the others.
+        // The first of several failures has caused the others.
         let _ = self.failure.set(format!("gateway '{}': {reason}", self.name));
         self.closed = true;
     }
 
-    /// Gives the interface what is due.
+    /// Sends the frames that are due to the interface.
     fn write(&mut self) {
         let mut wrote = false;
         while let Some((at, packet)) = self.leaving.front() {
@@ -145,12 +146,12 @@ impl Gateway {
         }
     }
 
-    /// Reads what has come; how many frames that were.
+    /// Reads frames from the interface; returns their number.
     fn read(&mut self) -> usize {
         let (clock, arrived) = (&self.clock, &mut self.arrived);
         let (longest, dropped) = (self.longest, &mut self.dropped);
         let received = self.port.receive(BATCH, &mut |frame| {
-            // One with a VLAN tag is that much longer.
+            // A VLAN tag adds 4 bytes.
             let fits = (ethernet::HEADER_LEN..=longest + 4).contains(&frame.bytes.len());
             match fits && arrived.len() < MOST_WAITING {
                 true => arrived.push_back((clock.now(), Packet::new(frame.bytes.to_vec()))),
@@ -169,7 +170,8 @@ impl Gateway {
         }
     }
 
-    /// Waits until something comes, something is due or it is `limit`, but not for long.
+    /// Waits until a frame arrives, a frame is due, or the clock reaches `limit`, but not longer than
+    /// `longest_sleep`.
     fn wait(&mut self, limit: SimTime) {
         let now = self.clock.now();
         let until = |at: SimTime| Duration::from_nanos(at.since(now.min(at)).as_nanos());
@@ -179,7 +181,7 @@ impl Gateway {
         }
         match sleep.is_zero() {
             true => {}
-            // There is always something to be said of it.
+            // An interface that is down is always readable.
             false if self.is_down => thread::park_timeout(sleep),
             false => {
                 if let Err(error) = wait_readable(&*self.port, sleep) {
@@ -200,7 +202,7 @@ impl Outside for Gateway {
     fn exchange(&mut self, limit: SimTime) -> SimTime {
         self.closed |= self.interrupt.load(Relaxed);
         if self.closed {
-            // Its time stands still, so that the window is closed and the run ends here.
+            // The gateway's time stands still, so that the window closes and the run ends.
             return self.horizon.min(limit);
         }
         self.write();
@@ -209,14 +211,14 @@ impl Outside for Gateway {
             self.write();
             self.read();
         }
-        // What comes from now on is read later.
+        // Frames that arrive from now on will be read later.
         self.horizon = self.clock.now();
         self.horizon.min(limit)
     }
 }
 
 impl Device for Gateway {
-    /// It has been sent before.
+    /// Counts the frame, which [`Outside::send`] has already sent.
     fn receive(&mut self, _: SimTime, _: usize, frame: Packet) {
         self.nic.count_received(frame.len());
     }
@@ -231,7 +233,7 @@ impl Device for Gateway {
         while self.arrived.front().is_some_and(|(at, _)| *at <= now) {
             let Some((_, frame)) = self.arrived.pop_front() else { break };
             self.frames_in += 1;
-            // One that is lost is counted by the interface.
+            // The queue counts a dropped frame.
             let _ = self.nic.send(now, frame);
         }
     }
@@ -257,7 +259,7 @@ impl Device for Gateway {
         Some(self)
     }
     fn finished_at(&self) -> Option<SimTime> {
-        // Somebody outside may speak at any time.
+        // Frames may arrive from outside at any time.
         None
     }
     fn add_statistics(&self, name: &str, statistics: &mut Statistics) {

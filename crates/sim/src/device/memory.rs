@@ -1,4 +1,4 @@
-//! A memory of ours, at whose ports are simulators.
+//! Simulated memory, to whose ports other simulators are connected.
 
 use super::Device;
 use belljar_base::{SimDuration, SimTime};
@@ -12,11 +12,11 @@ use std::collections::VecDeque;
 
 struct MemoryDevice {
     memory: Memory,
-    /// From a request to its answer.
+    /// Latency of an access, from request to answer.
     access: SimDuration,
-    /// Answers by the time at which they leave.
+    /// Answers to be sent, by their times.
     leaving: VecDeque<EgressFrame>,
-    /// Messages that were no requests.
+    /// Number of messages that were no requests.
     invalid: u64,
 }
 

@@ -1,9 +1,10 @@
-//! Devices: the nodes at the ends of links that are no hosts. Switches, routers, P4 switches, radios, network controllers, memories, other simulators and gateways.
+//! Devices: the nodes on links that are not hosts. Switches, routers, P4 switches, radio channels, network
+//! controllers, memories, other simulators and gateways.
 //!
-//! A [`Device`] is a state machine without a clock: frames and timers in, frames out. [`DeviceNode`] is what the
-//! engine runs: it keeps the device's inbox, its scheduled changes, the outgoing direction of each of its links, its
-//! captures and samples, and knows no kind. A new kind implements the trait in a file of its own, gets a variant in
-//! `belljar_config::topology::DeviceKind`, and a line in [`new`].
+//! A [`Device`] is a state machine without a clock: frames and timers in, frames out. [`DeviceNode`] is the
+//! engine's node: it holds the device's inbox, its scheduled changes, the outgoing direction of each of its
+//! links, its captures and samples, independently of the kind of device. A new kind implements the trait in
+//! a file of its own, and gets a variant of `belljar_config::topology::DeviceKind` and a line in [`new`].
 
 mod gateway;
 mod memory;
@@ -31,72 +32,77 @@ use belljar_net::{Counters, Packet};
 use belljar_plan::LinkChange;
 use belljar_results::Statistics;
 
-/// A device.
+/// State machine of a device.
 ///
-/// Events: [`receive`](Self::receive), [`on_timeout`](Self::on_timeout), [`change`](Self::change) and [`set_up`](Self::set_up); after each,
-/// [`poll`](Self::poll) is called until it gives `None`. [`next_event`](Self::next_event) says when the device wants
-/// to be called next. Observers: [`counters`](Self::counters), [`queue_len`](Self::queue_len),
-/// [`tables`](Self::tables) and [`add_statistics`](Self::add_statistics).
+/// Events: [`receive`](Self::receive), [`on_timeout`](Self::on_timeout), [`change`](Self::change) and
+/// [`set_up`](Self::set_up); after each of them, [`poll`](Self::poll) is called until it returns `None`.
+/// [`next_event`](Self::next_event) returns the time of the next call. Observers:
+/// [`counters`](Self::counters), [`queue_len`](Self::queue_len), [`tables`](Self::tables) and
+/// [`add_statistics`](Self::add_statistics).
 ///
-/// Events of one instant come in this order: changes, timers, frames. Times never go back.
+/// Events at the same time are ordered: changes, timers, frames. Times never decrease.
 pub trait Device: Send {
-    /// Takes a frame whose last bit has arrived at a port.
+    /// Processes a frame whose last bit has arrived at a port.
     fn receive(&mut self, now: SimTime, port: usize, frame: Packet);
-    /// Does what is due. Called at [`next_event`](Self::next_event) for whatever [`poll`](Self::poll) alone does not do.
+    /// Processes expired timers. Called at [`next_event`](Self::next_event), for work other than
+    /// [`poll`](Self::poll) itself.
     fn on_timeout(&mut self, _now: SimTime) {}
-    /// Takes a scheduled change of its links; one that does not concern its kind has no effect.
+    /// Applies a scheduled change of the device's links; changes that do not apply to its kind are ignored.
     fn change(&mut self, now: SimTime, change: LinkChange);
-    /// Carries out runtime files and commands, if it is a P4 switch.
+    /// Applies runtime files and commands, if the device is a P4 switch.
     fn set_up(&mut self, _now: SimTime, _setup: &[P4Setup]) {}
-    /// Gives the next frame that begins to leave up to `now`, in the order of time and then of ports.
+    /// Returns the next frame whose transmission begins by `now`, ordered by time, then by port.
     fn poll(&mut self, now: SimTime) -> Option<EgressFrame>;
-    /// The time of its next timer or departure, if no frame arrives before.
+    /// Time of the next timer or departure, if no frame arrives before.
     fn next_event(&self) -> Option<SimTime>;
-    /// The frames and bytes that a port has carried and dropped.
+    /// Counters of the frames and bytes that a port has carried and dropped.
     fn counters(&self, port: usize) -> Counters;
-    /// The number of frames that wait to leave a port.
+    /// Number of frames queued at a port.
     fn queue_len(&self, port: usize) -> usize;
-    /// For a device that exchanges frames with something outside of the simulation: its way to there.
+    /// Interface to a network outside of the simulation, if the device has one.
     fn outside(&mut self) -> Option<&mut dyn Outside> {
         None
     }
-    /// When it came to rest for good, as far as it does not only answer others; `None` while a run is to go on for its sake.
+    /// Time at which the device became idle for good, apart from answering others; `None` if the run must
+    /// continue for it.
     fn finished_at(&self) -> Option<SimTime> {
         Some(SimTime::ZERO)
     }
-    /// Takes the text written to its log since the last call, if it keeps one.
+    /// Takes the text logged since the last call, if the device keeps a log.
     fn take_log(&mut self) -> String {
         String::new()
     }
-    /// The files that tell what state it is in when the run is over, by their names.
+    /// Files with the device's final state: names and contents.
     fn state_files(&self) -> Vec<(&'static str, String)> {
         Vec::new()
     }
-    /// Its tables as they are at `now`, for who looks on.
+    /// Current tables of the device, for live views.
     fn tables(&self, _now: SimTime) -> Vec<Table> {
         let table =
             |(name, csv): (&str, String)| Table { name: name.trim_end_matches(".csv").to_owned(), csv };
         self.state_files().into_iter().map(table).collect()
     }
-    /// Adds what only its kind counts to the statistics of the run, under its name.
+    /// Adds the statistics specific to the kind of device to those of the run, under its name.
     fn add_statistics(&self, _name: &str, _statistics: &mut Statistics) {}
 }
 
-/// The way of a device to something outside of the simulation, which has a clock of its own.
+/// Interface of a device to a network outside of the simulation, which has a clock of its own.
 ///
-/// Whenever the device is run up to a limit, [`send`](Self::send) is called for all that arrives before it, then
-/// [`exchange`](Self::exchange); only then what happens up to the time that this gives. So what is to leave leaves as early as
-/// it is known, which is what the clock outside waits for.
+/// Before a device is run up to a limit, [`send`](Self::send) is called for all frames that arrive before
+/// the limit, then [`exchange`](Self::exchange); the device is then run up to the time that `exchange`
+/// returns. Frames to the outside are thus sent as early as they are known, which the outside clock depends
+/// on.
 pub trait Outside {
-    /// Takes a frame that arrives at a port at `at`. Later [`receive`](Device::receive) is called for it, when that time has
-    /// come here too.
+    /// Sends a frame that arrives at a port at `at`. [`receive`](Device::receive) is called for it later,
+    /// when the device has reached that time.
     fn send(&mut self, at: SimTime, port: usize, frame: &Packet);
-    /// Promises that all that arrives before `limit` has been sent, and takes what has come from outside. Gives the time, at
-    /// most the limit, before which nothing comes from there any more.
+    /// Receives frames from the outside. The caller guarantees that all frames that arrive before `limit`
+    /// have been sent. Returns the time, at most the limit, before which no further frame can arrive from
+    /// the outside.
     fn exchange(&mut self, limit: SimTime) -> SimTime;
 }
 
-/// A device in the place of one that could not be opened: the run ends before it begins.
+/// Substitute for a device that could not be opened; the run ends before it begins.
 struct Absent;
 
 impl Device for Absent {
@@ -116,8 +122,8 @@ impl Device for Absent {
     }
 }
 
-/// Builds the device `id` of an experiment, as it is at the start. `simulators` are those that have been started, `gateways`
-/// those that have been opened.
+/// Builds the device `id` of an experiment in its initial state. `simulators` have been started and
+/// `gateways` opened before.
 pub fn new(
     experiment: &Experiment,
     id: HostId,

@@ -1,4 +1,4 @@
-//! A network controller of ours: its PCI connection at one port, its link at the other.
+//! Simulated network controller, with its PCI connection at one port and its link at the other.
 
 use super::Device;
 use crate::pci;
@@ -15,14 +15,14 @@ use std::collections::VecDeque;
 
 struct NetworkController {
     controller: Controller,
-    /// The way out to the link.
+    /// Egress queue to the link.
     nic: Nic,
-    /// The ports of the link and of the PCI connection.
+    /// Indices of the link's port and of the PCI port.
     ports: (usize, usize),
-    /// Transactions that are to leave for the host.
+    /// Transactions to be sent to the host.
     leaving: VecDeque<EgressFrame>,
     present: bool,
-    /// Transactions of the host that were none of PCIe.
+    /// Number of messages from the host that are no PCIe transactions.
     invalid: u64,
 }
 
@@ -50,7 +50,7 @@ pub fn new(experiment: &Experiment, device: &topology::Device, settings: &topolo
 }
 
 impl NetworkController {
-    /// Moves on what the controller has done.
+    /// Moves transactions and frames from the controller to the ports.
     fn pump(&mut self, now: SimTime) {
         let (_, pci) = self.ports;
         while let Some(transaction) = self.controller.poll_host() {
@@ -58,7 +58,7 @@ impl NetworkController {
             self.leaving.push_back(EgressFrame { port: pci, at: now, departs: now, packet });
         }
         while let Some(frame) = self.controller.poll_wire() {
-            // The queue counts what it does not take.
+            // The queue counts dropped frames.
             let _ = self.nic.send(now, Packet::new(frame));
         }
     }

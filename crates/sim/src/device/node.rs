@@ -1,4 +1,4 @@
-//! A device as the engine sees it.
+//! Device as a node of the engine.
 
 use super::Device;
 use crate::live::{LinkView, Live, Table, link_view};
@@ -18,32 +18,32 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// A device with its inbox, its scheduled changes and the outgoing directions of its links.
+/// Device with its inbox, its scheduled changes and the outgoing directions of its links.
 pub struct DeviceNode {
     id: HostId,
     device: Box<dyn Device>,
     links: Vec<OutboundLink>,
     inbox: Inbox<(usize, Packet)>,
-    /// Packets sent from outside of the simulation that arrive here at a later time.
+    /// Frames that have already been sent to the outside, and arrive at the device later.
     ahead: VecDeque<(SimTime, usize, Packet)>,
-    /// The changes that are to come, the next one last.
+    /// Future changes, the next one last.
     changes: Vec<(SimTime, DeviceChange)>,
     sequence: u64,
-    /// Its folder in the results.
+    /// Folder of the device in the results.
     folder: PathBuf,
-    /// The names of its interfaces, if their frames are captured: not at PCI connections.
+    /// Names of the interfaces, if their frames are captured; none for PCI connections.
     capture: Option<Vec<Option<Arc<str>>>>,
     watched: Option<Arc<Board>>,
     pub(crate) output: Output,
     pub(crate) sampler: Sampler,
-    /// Who looks on.
+    /// Live view of the run, if there is one.
     pub(crate) live: Option<Arc<Live>>,
-    /// Up to when it has run.
+    /// Time up to which the device has run.
     now: SimTime,
 }
 
 impl DeviceNode {
-    /// The node `id` with the direction of a link at each port.
+    /// Creates the node `id`, with the outgoing direction of a link at each port.
     #[allow(clippy::too_many_arguments)]
     pub fn new(
         id: HostId,
@@ -74,7 +74,7 @@ impl DeviceNode {
         }
     }
 
-    /// Its id.
+    /// Id of the node.
     pub fn id(&self) -> HostId {
         self.id
     }
@@ -99,8 +99,8 @@ impl DeviceNode {
         ahead.or_else(|| self.inbox.pop())
     }
 
-    /// Sends what arrives before `limit` out of the simulation, if the device leads there, and gives the time up
-    /// to which it can be run.
+    /// Sends the frames that arrive before `limit` to the outside, if the device has an interface to it,
+    /// and returns the time up to which the device can be run.
     fn exchange(&mut self, limit: SimTime) -> SimTime {
         let Some(outside) = self.device.outside() else { return limit };
         while let Some(at) = self.inbox.next().filter(|at| *at < limit) {
@@ -111,7 +111,7 @@ impl DeviceNode {
         outside.exchange(limit)
     }
 
-    /// Runs up to `limit`, and stops on the way where it is to be sampled.
+    /// Runs the device up to `limit`, and takes the samples that are due.
     pub fn run_until(&mut self, limit: SimTime, out: &mut Vec<Outgoing<Message>>) {
         if let Some(board) = &self.watched {
             board.doing(Activity::of(Phase::Network, self.id.0));
@@ -134,7 +134,7 @@ impl DeviceNode {
         }
     }
 
-    /// Everything of one instant happens in this order: changes, what is due, arrivals.
+    /// Processes all events before `limit`; those at the same time in the order changes, timers, arrivals.
     fn advance(&mut self, limit: SimTime, out: &mut Vec<Outgoing<Message>>) {
         loop {
             let (change, own) = (self.changes.last().map(|(at, _)| *at), self.device.next_event());
@@ -177,7 +177,7 @@ impl DeviceNode {
         }
     }
 
-    /// Writes out what is buffered, and the state that the device leaves.
+    /// Writes the device's final state and all buffered output.
     pub fn finish_output(&mut self) {
         for (name, text) in self.device.state_files() {
             let name = self.folder.join(name);
@@ -190,38 +190,38 @@ impl DeviceNode {
         self.output.finish();
     }
 
-    /// When it came to rest for good; `None` while the run is to go on for its sake.
+    /// Time at which the device became idle for good; `None` if the run must continue for it.
     pub fn finished_at(&self) -> Option<SimTime> {
         self.device.finished_at()
     }
-    /// The frames and bytes that a port has carried and dropped.
+    /// Counters of the frames and bytes that a port has carried and dropped.
     pub fn counters(&self, port: usize) -> Counters {
         self.device.counters(port)
     }
-    /// A row of samples for each of its links, in the order of its ports.
+    /// Row of samples for each link, in the order of the ports.
     pub fn link_rows(&self) -> impl Iterator<Item = String> + '_ {
         let row = |(port, link)| link_row(&self.counters(port), link, self.device.queue_len(port));
         self.links.iter().enumerate().map(row)
     }
-    /// Views of the outgoing directions of its links, in the order of its ports.
+    /// Views of the outgoing directions of the links, in the order of the ports.
     pub fn link_views(&self) -> Vec<LinkView> {
         let view = |(port, link): (usize, &OutboundLink)| {
             link_view(&self.counters(port), link.lost(), self.device.queue_len(port))
         };
         self.links.iter().enumerate().map(view).collect()
     }
-    /// Its tables as they are now.
+    /// Tables of the device at its current time.
     pub fn tables(&self) -> Vec<Table> {
         self.device.tables(self.now)
     }
     pub fn attend(&mut self) {
         self.live.iter().for_each(|live| self.be_looked_at(live));
     }
-    /// The direction of the link at a port that begins here.
+    /// Outgoing direction of the link at a port.
     pub fn link(&self, port: usize) -> &OutboundLink {
         &self.links[port]
     }
-    /// Adds what only its kind counts to the statistics of the run.
+    /// Adds the statistics specific to the kind of device to those of the run.
     pub fn add_statistics(&self, name: &str, statistics: &mut Statistics) {
         self.device.add_statistics(name, statistics);
     }

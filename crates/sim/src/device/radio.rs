@@ -1,4 +1,4 @@
-//! The radio channel.
+//! Radio channel.
 
 use super::Device;
 use belljar_base::{HostId, Seed, SimTime};
@@ -11,14 +11,14 @@ use belljar_radio::{Medium, Output};
 use belljar_results::{RadioStatistics, StationStatistics, Statistics};
 use belljar_wire::ethernet::Address;
 
-/// A channel, each of whose stations is at a port.
+/// Radio channel, with one station at each port.
 struct Radio {
     medium: Medium,
     names: Vec<String>,
     counters: Vec<Counters>,
 }
 
-/// Builds the channel that these settings describe, with the ways of its stations.
+/// Builds the channel that these settings describe, with the tracks of its stations.
 pub fn new(
     experiment: &Experiment,
     id: HostId,
@@ -57,7 +57,7 @@ impl Device for Radio {
                 let lost = self.medium.set_carrier(port, on);
                 self.counters[port].add_drops(DropReason::LinkDown, lost);
             }
-            // The channel's rate is its own, and it has no routes and no spanning tree.
+            // The channel has its own rate, and neither routes nor a spanning tree.
             LinkChange::Nic(..) | LinkChange::Routes(_) | LinkChange::Routes6(_) | LinkChange::Blocked(_) => {
             }
         }

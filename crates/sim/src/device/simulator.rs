@@ -1,7 +1,7 @@
-//! Another simulator, with a channel at each of its ports.
+//! External simulator, with a channel at each of its ports.
 //!
-//! Its frames leave at the times of their stamps, without a rate or a queue, which are the simulator's own business.
-//! Frames of one time leave in the order of the ports, then of sending.
+//! Its frames leave at their time stamps, without a rate or a queue, which the simulator itself models.
+//! Frames with the same time leave in the order of the ports, then in that of sending.
 
 use super::{Device, Outside};
 use crate::pci;
@@ -16,53 +16,54 @@ use belljar_results::Statistics;
 use belljar_wire::ethernet;
 use std::collections::VecDeque;
 
-/// So often in vain, it is looked whether the peer is still there.
+/// Consecutive polls without progress after which the peer's existence is checked.
 const LOOK: u32 = 128;
-/// A VLAN tag.
+/// Length of a VLAN tag in bytes.
 const TAG: usize = 4;
-/// More frames than these don't wait for other ports: a clock outside has stopped.
+/// Maximum number of frames that wait for other ports; more mean that an outside clock has stopped.
 const MOST_WAITING: usize = 1_000_000;
 
-/// A frame from outside.
+/// Frame received from outside.
 struct Arrived {
     at: SimTime,
     bytes: Vec<u8>,
     late: bool,
 }
 
-/// See the [module](self).
+/// External simulator as a device. See the [module](self).
 pub struct ForeignSimulator {
-    /// `None`: the channel is with another simulator.
+    /// Ports; `None` if the channel leads to another external simulator.
     ports: Vec<Option<Port>>,
     process: Process,
-    /// Where processors are short.
+    /// Turn on a processor, if processors are scarce.
     turn: Option<Turn>,
     trace: Option<ChannelTrace>,
-    /// Number of polls in a row that brought nothing.
+    /// Number of consecutive polls without progress.
     in_vain: u32,
-    /// True if the run goes on for its sake, since nothing else in the experiment does anything by itself.
+    /// True if the run lasts until the simulator ends, because nothing else in the experiment acts on its
+    /// own.
     decides: bool,
 }
 
 struct Port {
     channel: Channel<Wire>,
-    /// Frames that the queue has no room for.
+    /// Frames for which the queue has no room.
     backlog: VecDeque<(SimTime, Vec<u8>)>,
     arrived: VecDeque<Arrived>,
     counters: Counters,
     /// Frames that are shorter than a header or longer than the link allows.
     ignored: u64,
-    /// Frames that were stamped before one that came before them.
+    /// Frames whose time stamp is before that of an earlier frame.
     late: u64,
     longest: usize,
-    /// When it is looked for frames next, without synchronisation, until the peer ends.
+    /// Time of the next poll of an unsynchronised channel, until its peer ends.
     tick: SimTime,
     latency: SimDuration,
 }
 
 impl ForeignSimulator {
-    /// A simulator with these channels, each with the longest frame of its link and its latency. If it `decides`, the run
-    /// goes on until they have ended.
+    /// Creates a simulator with these channels, each with the maximum frame length and the latency of its
+    /// link. If it `decides`, the run lasts until all of them have ended.
     pub fn new(
         channels: impl IntoIterator<Item = Option<(Channel<Wire>, usize, SimDuration)>>,
         process: Process,
@@ -99,7 +100,7 @@ impl ForeignSimulator {
         self.ports.get_mut(number)?.as_mut()
     }
 
-    /// Stops the run, unless the simulator has just ended as it should.
+    /// Fails the run, unless the simulator has just ended successfully.
     fn fail(&mut self, error: Error) {
         self.ports_mut().for_each(|port| port.channel.close());
         if let Some(mut turn) = self.turn.take() {
@@ -112,7 +113,7 @@ impl ForeignSimulator {
         }
     }
 
-    /// Writes a message to the trace, if there is one.
+    /// Records a message in the trace, if there is one.
     fn record(&mut self, message: (SimTime, usize, bool), stamp: SimTime, bytes: usize) {
         let Some(trace) = &mut self.trace else { return };
         if let Err(error) = trace.write(message, stamp, bytes) {
@@ -129,7 +130,7 @@ impl ForeignSimulator {
 }
 
 impl Port {
-    /// Sends what is waiting. True if nothing is any more.
+    /// Sends the backlog. Returns true if it is empty.
     fn flush(&mut self) -> Result<bool, Error> {
         while let Some((at, frame)) = self.backlog.front() {
             if !self.channel.send(*at, frame)? {
@@ -140,7 +141,8 @@ impl Port {
         Ok(true)
     }
 
-    /// True if anything has come.
+    /// Exchanges messages up to `limit`. Returns true if there was progress: a message received or a later
+    /// horizon.
     fn exchange(&mut self, limit: SimTime) -> Result<bool, Error> {
         let synchronised = self.channel.is_synchronised();
         if self.flush()? {
@@ -174,13 +176,13 @@ impl Port {
         Ok(came || self.channel.horizon() > before)
     }
 
-    /// When the peer ended, if it has.
+    /// Time at which the peer ended, if it has.
     fn ended_at(&self) -> Option<SimTime> {
         // One of the two is zero.
         self.channel.has_ended().then(|| self.channel.last_heard().max(self.tick))
     }
 
-    /// Before this time nothing comes any more.
+    /// Time before which no further frame can arrive.
     fn horizon(&self) -> SimTime {
         match self.channel.has_ended() || self.channel.is_synchronised() {
             true => self.channel.horizon(),
@@ -227,7 +229,7 @@ impl Outside for ForeignSimulator {
 }
 
 impl Device for ForeignSimulator {
-    /// It has been sent before.
+    /// Counts and traces the frame, which [`Outside::send`] has already sent.
     fn receive(&mut self, now: SimTime, number: usize, frame: Packet) {
         let Some(port) = self.port_mut(number) else { return };
         port.counters.packets_in += 1;
@@ -235,7 +237,7 @@ impl Device for ForeignSimulator {
         let stamp = now + port.latency;
         self.record((now, number, true), stamp, frame.bytes().len());
     }
-    /// Ignores changes of its links: they act in the sender's directions.
+    /// Ignores changes of the links, which act on the sender's directions.
     fn change(&mut self, _: SimTime, _: LinkChange) {}
     fn poll(&mut self, now: SimTime) -> Option<EgressFrame> {
         loop {

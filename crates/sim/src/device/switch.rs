@@ -1,4 +1,4 @@
-//! The learning switch.
+//! Learning switch.
 
 use super::Device;
 use crate::fabric::Fabric;

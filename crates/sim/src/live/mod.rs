@@ -1,11 +1,12 @@
-//! Live view: how somebody pauses a run, and looks at its hosts and devices, while it goes on.
+//! Live view: pauses a run and inspects its hosts and devices while it proceeds.
 //!
-//! Both happen between two windows, when the engine asks its observer. A paused run is one whose observer does not answer. To
-//! stop at a given time the observer shortens windows; since nodes do the same wherever windows end, nothing that is
-//! simulated depends on it. Nodes are looked at as debuggers are attended to ([`belljar_engine::Verdict::Attend`]): each
-//! adds a [`NodeView`] to the [`Picture`] that was asked for, and changes nothing.
+//! Both take place between two windows, when the engine calls its observer. A run is paused while its
+//! observer does not return. To stop at a given time the observer shortens windows; since nodes behave the
+//! same wherever windows end, no simulated result depends on it. Nodes are inspected while they attend to
+//! debuggers ([`belljar_engine::Verdict::Attend`]): each adds a [`NodeView`] to the requested [`Picture`],
+//! without side effects.
 //!
-//! The observer's side of [`Live`] is [`Live::pass`]; all other methods are for who looks on, from any thread.
+//! The run calls [`Live::pass`]; all other methods are for viewers, from any thread.
 
 mod tables;
 
@@ -21,43 +22,43 @@ use serde::Serialize;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// Interval at which a paused run looks whether it is to end, or a debugger has come.
+/// Interval at which a paused run checks for its end and for debuggers.
 const PATIENCE: Duration = Duration::from_millis(100);
-/// Time that a window may take before who wants to look goes without.
+/// Time limit for a picture, after which a viewer goes without it.
 const LOOK: Duration = Duration::from_secs(2);
 
-/// Goal of a run: how far it is to go.
+/// Goal of a run: the point up to which it proceeds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Goal {
-    /// To its end.
+    /// Run to the end.
     End,
-    /// Nowhere: it pauses before the next window.
+    /// Pause before the next window.
     Here,
-    /// Until everything before this time has happened; then it pauses.
+    /// Pause when all events before this time have been processed.
     Before(SimTime),
-    /// Through the next instant at which anything happens; then it pauses.
+    /// Pause after the next time at which an event occurs.
     Instant,
 }
 
-/// Position of a run.
+/// Progress of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Position {
-    /// Everything before this time has happened: that of the next event.
+    /// Time before which all events have been processed; the time of the next event.
     pub committed: SimTime,
-    /// True while it stands still because it was asked to.
+    /// True while the run is paused.
     pub is_paused: bool,
-    /// True once it has ended.
+    /// True if the run has ended.
     pub is_over: bool,
 }
 
-/// Nodes whose tables are wanted.
+/// Selection of the nodes whose tables are part of a picture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TablesOf {
-    /// None.
+    /// No node.
     Nobody,
-    /// This one.
+    /// Single node.
     One(HostId),
-    /// All.
+    /// All nodes.
     All,
 }
 
@@ -70,37 +71,37 @@ impl TablesOf {
 /// Picture of all hosts and devices at one time.
 #[derive(Clone, Debug, Default)]
 pub struct Picture {
-    /// Everything before this time has happened.
+    /// Time before which all events have been processed.
     pub at: SimTime,
-    /// The nodes in the order of their ids.
+    /// Views of the nodes, in the order of their ids.
     pub nodes: Vec<NodeView>,
 }
 
 /// View of a host or device.
 #[derive(Clone, Debug, Serialize)]
 pub struct NodeView {
-    /// Its id.
+    /// Id of the node.
     #[serde(skip)]
     pub id: HostId,
-    /// Counts that only hosts have.
+    /// Counters specific to hosts.
     pub host: Option<HostView>,
-    /// Outgoing directions of its links, in the order of its interfaces.
+    /// Outgoing directions of the node's links, in the order of its interfaces.
     pub links: Vec<LinkView>,
-    /// Warnings and their counts.
+    /// Warnings with their counts.
     #[serde(skip)]
     pub warnings: Map<String, u64>,
-    /// Its tables, if they are wanted.
+    /// Tables of the node, if requested.
     pub tables: Vec<Table>,
 }
 
-/// Counts of a host from its start.
+/// Counters of a host since its start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct HostView {
-    /// Programs of the experiment that run.
+    /// Running programs of the experiment.
     pub running: u64,
     /// Programs of the experiment that have ended or could not start.
     pub ended: u64,
-    /// TCP connections that are not over.
+    /// TCP connections that are not closed.
     pub connections: u64,
     /// System calls.
     pub syscalls: u64,
@@ -112,31 +113,31 @@ pub struct HostView {
     pub packets_out: u64,
     /// Bytes sent.
     pub bytes_out: u64,
-    /// Packets lost at the host and on their way from it.
+    /// Packets lost at the host and on its outgoing paths and links.
     pub dropped: u64,
-    /// Packets that wait to leave.
+    /// Packets queued for sending.
     pub queued: u64,
 }
 
-/// Counts of one direction of a link from its start.
+/// Counters of one direction of a link since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct LinkView {
     /// Frames sent.
     pub frames: u64,
     /// Bytes sent.
     pub bytes: u64,
-    /// Frames lost before the link and on it.
+    /// Frames lost in the queue and on the link.
     pub dropped: u64,
-    /// Frames that wait.
+    /// Frames queued.
     pub queued: u64,
 }
 
-/// See the [module](self).
+/// Live view of a run. See the [module](self).
 #[derive(Debug)]
 pub struct Live {
     state: Mutex<State>,
     changed: Condvar,
-    /// One look at a time.
+    /// Lock that admits one viewer's request at a time.
     asking: Mutex<()>,
 }
 
@@ -144,17 +145,17 @@ pub struct Live {
 struct State {
     goal: Goal,
     position: Position,
-    /// A look that has not begun.
+    /// Requested picture that has not been started.
     wanted: Option<TablesOf>,
-    /// The look that goes on, and what nodes have added so far.
+    /// Picture being taken: requested tables, and views added so far.
     taking: Option<(TablesOf, Vec<NodeView>)>,
-    /// The last picture, and whose tables it has.
+    /// Last picture, with the selection of its tables.
     taken: Option<(TablesOf, Picture)>,
     notes: Vec<String>,
 }
 
 impl Live {
-    /// For a run with this goal.
+    /// Creates the live view of a run with this goal.
     pub fn new(goal: Goal) -> Arc<Live> {
         let state = State {
             goal,
@@ -167,35 +168,36 @@ impl Live {
         Arc::new(Live { state: Mutex::new(state), changed: Condvar::new(), asking: Mutex::new(()) })
     }
 
-    /// Sets how far the run is to go from now on.
+    /// Sets the goal of the run.
     pub fn set_goal(&self, goal: Goal) {
         self.state().goal = goal;
         self.changed.notify_all();
     }
 
-    /// The position and the goal of the run.
+    /// Returns progress and goal of the run.
     pub fn position(&self) -> (Position, Goal) {
         let state = self.state();
         (state.position, state.goal)
     }
 
-    /// Keeps a note about the run for who looks on.
+    /// Adds a note about the run for viewers.
     pub fn note(&self, text: &str) {
         self.state().notes.push(text.to_owned());
     }
 
-    /// The notes so far.
+    /// Returns the notes so far.
     pub fn notes(&self) -> Vec<String> {
         self.state().notes.clone()
     }
 
-    /// Says that the run has ended.
+    /// Reports the end of the run.
     pub fn end(&self) {
         self.state().position.is_over = true;
         self.changed.notify_all();
     }
 
-    /// A picture of all nodes after the present window; `None` if that takes long, or the run has ended.
+    /// Takes a picture of all nodes after the current window; `None` if this exceeds the time limit, or the
+    /// run has ended.
     pub fn look(&self, tables: TablesOf) -> Option<Picture> {
         let _one = self.asking.lock().unwrap_or_else(PoisonError::into_inner);
         let mut state = self.state();
@@ -204,7 +206,7 @@ impl Live {
         let (mut state, _) = self
             .changed
             .wait_timeout_while(state, LOOK, |state| {
-                // One that comes late may be another's.
+                // A late picture may belong to another viewer's request.
                 !state.position.is_over && state.taken.as_ref().is_none_or(|(of, _)| *of != tables)
             })
             .unwrap_or_else(PoisonError::into_inner);
@@ -212,11 +214,11 @@ impl Live {
         state.taken.take().filter(|(of, _)| *of == tables).map(|(_, picture)| picture)
     }
 
-    /// Decides how a run that has come to `committed` goes on. Waits while it is paused, until `is_called` says that
-    /// the run is wanted for something else.
+    /// Decides how a run whose events before `committed` have been processed proceeds. Blocks while the run
+    /// is paused, until `is_called` returns true because the run must attend to something else.
     pub(crate) fn pass(&self, committed: SimTime, is_called: impl Fn() -> bool) -> Verdict {
         let mut state = self.state();
-        // Nothing happens between the time that it was to go to and that of the next event.
+        // No event occurs between the goal and the next event.
         state.position.committed = match state.goal {
             Goal::Before(at) => committed.min(at.max(state.position.committed)),
             _ => committed,
@@ -244,7 +246,7 @@ impl Live {
             if let Some(verdict) = verdict {
                 return verdict;
             }
-            // Who has come is attended to, and the observer asked again.
+            // The observer is called again after the run has attended.
             if is_called() {
                 return Verdict::Continue;
             }
@@ -252,9 +254,9 @@ impl Live {
         }
     }
 
-    /// Adds the view of a node to the picture that is taken now, if one is.
+    /// Adds the view of a node to the picture being taken, if any.
     fn add(&self, view: impl FnOnce(TablesOf) -> NodeView) {
-        // The engine attends to one node after the other.
+        // The engine attends to the nodes one by one.
         let tables = self.state().taking.as_ref().map(|(tables, _)| *tables);
         if let Some(tables) = tables {
             let view = view(tables);
@@ -270,7 +272,7 @@ impl Live {
 }
 
 impl HostNode {
-    /// Adds this host to a picture.
+    /// Adds this host to the picture.
     pub(crate) fn be_looked_at(&self, live: &Live) {
         live.add(|tables| NodeView {
             id: self.id(),
@@ -310,7 +312,7 @@ impl HostNode {
 }
 
 impl DeviceNode {
-    /// Adds this device to a picture.
+    /// Adds this device to the picture.
     pub(crate) fn be_looked_at(&self, live: &Live) {
         live.add(|tables| NodeView {
             id: self.id(),
@@ -322,7 +324,8 @@ impl DeviceNode {
     }
 }
 
-/// View of a direction of a link: `lost` of its frames were lost on it, `queued` wait before it.
+/// View of a direction of a link, of which `lost` frames were lost on the link and `queued` wait in its
+/// queue.
 pub(crate) fn link_view(counters: &Counters, lost: u64, queued: usize) -> LinkView {
     LinkView {
         frames: counters.packets_out,
@@ -347,7 +350,7 @@ mod tests {
     #[test]
     fn a_run_goes_as_far_as_it_is_to() {
         let live = Live::new(Goal::Before(ms(5)));
-        // Somebody calls: a paused run comes back instead of waiting.
+        // A paused run returns instead of blocking, because `is_called` returns true.
         let pass = |at| live.pass(at, || true);
         assert_eq!(pass(ms(1)), Verdict::Until(ms(5)));
         assert_eq!(pass(ms(7)), Verdict::Continue);

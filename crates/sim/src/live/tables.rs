@@ -1,4 +1,5 @@
-//! Tables of hosts and devices at one time, as comma-separated values: connections, interfaces, routes, neighbours, processes.
+//! Tables of the current state of hosts and devices, as comma-separated values: connections, interfaces,
+//! routes, neighbours, processes.
 
 use crate::metrics::{TCP_COLUMNS, tcp_row};
 use crate::node::HostNode;
@@ -10,16 +11,16 @@ use belljar_wire::ethernet::Address;
 use serde::Serialize;
 use std::fmt::{Display, Write};
 
-/// A table.
+/// Table of a node's state.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Table {
-    /// Its name.
+    /// Name of the table.
     pub name: String,
-    /// Its rows as comma-separated values (RFC 4180), the names of columns first.
+    /// Rows as comma-separated values (RFC 4180), preceded by a header with the names of the columns.
     pub csv: String,
 }
 
-/// Text of a table that is being written.
+/// Builder of a table.
 pub struct Rows {
     name: &'static str,
     csv: String,
@@ -27,7 +28,7 @@ pub struct Rows {
 }
 
 impl Rows {
-    /// A table without rows; `columns` are names joined by commas.
+    /// Creates a table without rows; `columns` are the names of the columns, joined by commas.
     pub fn new(name: &'static str, columns: &str) -> Rows {
         Rows { name, csv: format!("{columns}\n"), count: 0 }
     }
@@ -44,13 +45,13 @@ impl Rows {
         self.csv.push('\n');
         self.count += 1;
     }
-    /// The table, if it has rows.
+    /// Returns the table, if it has rows.
     pub fn finish(self) -> Option<Table> {
         (self.count > 0).then(|| Table { name: self.name.to_owned(), csv: self.csv })
     }
 }
 
-/// The tables of a host that have rows.
+/// Tables of a host; those without rows are omitted.
 pub fn of_host(node: &HostNode) -> Vec<Table> {
     let stack = node.host.stack();
     let tables = [
@@ -73,7 +74,7 @@ fn processes(linux: &Host) -> Option<Table> {
 
 fn connections(stack: &Stack) -> Option<Table> {
     let samples = stack.tcp_samples();
-    // Without the columns of the table of all hosts that say when and where.
+    // The columns time and host of the table of all hosts are omitted.
     let columns = TCP_COLUMNS.splitn(3, ',').nth(2).unwrap_or_default();
     let rows: String = samples.iter().map(|sample| tcp_row(sample) + "\n").collect();
     (!rows.is_empty())
@@ -104,10 +105,10 @@ fn routes(stack: &Stack) -> Option<Table> {
     rows.finish()
 }
 
-/// The columns of a table of routes.
+/// Columns of a table of routes.
 pub const ROUTE_COLUMNS: &str = "to,metric,kind,next hops,protocol";
 
-/// Adds the routes of a table; `name` is that of an interface.
+/// Adds the routes of a table; `name` returns the name of an interface.
 pub fn add_routes<A: Ip>(rows: &mut Rows, table: &RouteTable<A>, name: impl Fn(usize) -> String) {
     for (prefix, metric, route) in table.iter() {
         let kind = format!("{:?}", route.kind).to_lowercase();

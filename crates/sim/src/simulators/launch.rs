@@ -1,4 +1,4 @@
-//! Starting a simulator's process.
+//! Start of a simulator's process.
 
 use super::{Member, Reason};
 use crate::options::RunOptions;
@@ -10,7 +10,7 @@ use belljar_results::ResultsFolder;
 use std::ffi::OsString;
 use std::path::Path;
 
-/// Starts it, with the addresses of its channels in its command.
+/// Starts a simulator, with the addresses of its channels substituted in its command.
 pub fn launch(
     experiment: &Experiment,
     member: &Member<'_>,

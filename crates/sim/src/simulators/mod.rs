@@ -1,6 +1,8 @@
-//! The other simulators of an experiment: started before a run, with the channels to them, and ended after it.
+//! External simulators of an experiment: their start before a run, the channels to them, and their end
+//! after it.
 //!
-//! [`launch`] starts one; [`outlook`] says who waits for whom, [`trace`] writes what they exchange. Simulators that have channels with each other are started together.
+//! [`launch`] starts a simulator, [`outlook`] shows which simulators wait for others, [`trace`] records the
+//! messages. Simulators with channels between each other are started together.
 
 mod launch;
 mod outlook;
@@ -35,28 +37,28 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
-/// A slot's header and a VLAN tag.
+/// Header of a slot, and a VLAN tag, in bytes; unit of slot sizes.
 const SLOT_EXTRA: usize = 64 + 4;
 const SLOT_UNIT: usize = 64;
-/// Time that a simulator has to end after it has closed a channel.
+/// Time limit for a simulator to end after it has closed a channel.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
-/// The reason for which a run cannot go on: the first one counts.
+/// Reason for which a run cannot continue; only the first one is kept.
 pub type Failure = Arc<OnceLock<String>>;
 
-/// The end of a simulator that has closed its channels.
+/// Exit of a simulator that has closed its channels.
 pub enum Ended {
-    /// As it should.
+    /// Successful exit.
     Well,
-    /// Otherwise: what to say of it.
+    /// Failure, with a message.
     Badly(String),
 }
 
-/// The process of a simulator, as its device knows it.
+/// Process of a simulator, as used by its device.
 #[derive(Clone)]
 pub struct Process {
     name: String,
-    /// `None`: somebody else has started it.
+    /// Process; `None` if it was started elsewhere.
     running: Option<Arc<Mutex<Running>>>,
     stderr: PathBuf,
     failure: Failure,
@@ -65,11 +67,11 @@ pub struct Process {
 impl Process {
     /// Stops the run for this reason.
     pub fn fail(&self, reason: String) {
-        // Of several reasons the first one has led to the others.
+        // The first of several failures has caused the others.
         let _ = self.failure.set(reason);
     }
 
-    /// The end of the simulator, once a channel to it is closed.
+    /// Determines how the simulator ended, once a channel to it is closed.
     pub fn how_it_ended(&self) -> Ended {
         let gone = format!("simulator '{}': it has closed its channels in the middle of the run", self.name);
         let Some(running) = &self.running else { return Ended::Badly(gone) };
@@ -92,43 +94,43 @@ impl Process {
     }
 }
 
-/// Options of the simulators of a run.
+/// Options for the simulators of a run.
 #[derive(Clone, Debug, Default)]
 pub struct SimulatorOptions {
-    /// Starter of them: a program with its arguments, to which this process's id and the simulator's own command are
-    /// added. Empty: they are started as they are.
+    /// Launcher: a program with its arguments, to which this process's id and the simulator's command are
+    /// appended. If empty, simulators are started directly.
     pub launcher: Vec<OsString>,
-    /// The processors that they take turns on; `None`: each has one of its own.
+    /// Processors that the simulators share by turns; `None` if each has its own.
     pub places: Option<Places>,
-    /// True if their messages are written to the results.
+    /// True if the messages are recorded in the results.
     pub trace: bool,
-    /// Where it is seen who waits for whom.
+    /// State of the channels, for other threads.
     pub outlook: Arc<Outlook>,
 }
 
-/// The simulators of a cell.
+/// Simulators of a cell.
 #[derive(Default)]
 pub struct Simulators {
     ready: Map<HostId, ForeignSimulator>,
     processes: Vec<Process>,
     turns: Option<Arc<Turns>>,
-    /// Where their sockets are.
+    /// Folder of the sockets.
     folder: Option<PathBuf>,
     failure: Failure,
 }
 
-/// A simulator that is to be started.
+/// Simulator to be started.
 struct Member<'a> {
     id: HostId,
     device: &'a Device,
     settings: &'a Simulator,
-    /// By port.
+    /// Paths of the sockets, by port.
     sockets: Vec<PathBuf>,
-    /// The same as its command has them: short enough for the address of a socket.
+    /// Paths of the sockets for the command, short enough for a socket address.
     handed: Vec<PathBuf>,
 }
 
-/// Error of [`establish`], as a sentence.
+/// Error message of [`establish`] or of the start.
 struct Reason(String);
 
 impl From<Error> for Reason {
@@ -138,7 +140,8 @@ impl From<Error> for Reason {
 }
 
 impl Simulators {
-    /// Starts those that are `mine` and waits for their channels. If that cannot be, [`failure`](Self::failure) says why.
+    /// Starts the simulators that are `mine` and waits for their channels. Errors are stored in
+    /// [`failure`](Self::failure).
     pub fn start(
         experiment: &Experiment,
         mine: impl Fn(HostId) -> bool,
@@ -149,11 +152,12 @@ impl Simulators {
         let mut all = Simulators { turns, ..Simulators::default() };
         for ids in experiment.simulators_together().into_iter().filter(|ids| ids.iter().any(|id| mine(*id))) {
             if let Err(Reason(reason)) = all.start_together(experiment, &ids, folder, options) {
-                // Of several reasons the first one has led to the others.
+                // The first of several failures has caused the others.
                 let _ = all.failure.set(reason);
             }
             for id in ids {
-                // One without channels, in the place of one that could not be started: the run ends before it begins.
+                // Substitute without channels for a simulator that could not be started; the run ends
+                // before it begins.
                 if let (false, Some(device)) = (all.ready.contains_key(&id), experiment.device(id)) {
                     let process = all.process(device, None, folder);
                     all.ready.insert(id, ForeignSimulator::new([], process, None, None, false));
@@ -163,17 +167,17 @@ impl Simulators {
         all
     }
 
-    /// The reason for which the run cannot begin or go on, if any.
+    /// Shared slot for the reason for which the run cannot begin or continue.
     pub fn failure(&self) -> Failure {
         self.failure.clone()
     }
 
-    /// The device of a simulator.
+    /// Takes the device of a simulator.
     pub fn take(&mut self, id: HostId) -> ForeignSimulator {
         self.ready.remove(&id).expect("a simulator that has been started")
     }
 
-    /// Ends them all, now that their channels are closed.
+    /// Ends all simulators, after their channels have been closed.
     pub fn end(self) {
         if let Some(turns) = &self.turns {
             turns.end();
@@ -181,7 +185,7 @@ impl Simulators {
         let running = self.processes.iter().filter_map(|process| process.running.as_ref());
         process::end(running.map(|running| running.lock().unwrap_or_else(PoisonError::into_inner)).collect());
         if let Some(folder) = &self.folder {
-            // What simulators have left in it is nobody's.
+            // Files that simulators have left are removed too.
             let _ = fs::remove_dir_all(folder);
         }
     }
@@ -192,7 +196,7 @@ impl Simulators {
         Process { name: device.name.clone(), running, stderr, failure: self.failure.clone() }
     }
 
-    /// Starts simulators that have channels with each other, or one.
+    /// Starts a simulator, or several that have channels with each other.
     fn start_together(
         &mut self,
         experiment: &Experiment,
@@ -211,7 +215,7 @@ impl Simulators {
             let handed = self.handed(*id, &sockets)?;
             members.push(Member { id: *id, device, settings, sockets, handed });
         }
-        // Who connects only comes when there is somebody to connect to.
+        // A simulator that connects is started after those that listen.
         members.sort_by_key(|member| {
             (member.settings.ports.iter().any(|port| port.wired && !port.listens), member.id)
         });
@@ -297,7 +301,7 @@ impl Simulators {
         Ok(())
     }
 
-    /// Waits until those sockets are there that a simulator connects to at others.
+    /// Waits until the sockets exist to which a simulator connects.
     fn await_sockets(
         &self,
         member: &Member,
@@ -325,7 +329,8 @@ impl Simulators {
         Ok(())
     }
 
-    /// The sockets of a simulator's ports. That between two simulators has the name of their link.
+    /// Paths of the sockets of a simulator's ports. A socket between two simulators is named after their
+    /// link.
     fn sockets(&mut self, id: HostId, device: &Device, settings: &Simulator) -> Result<Vec<PathBuf>, Reason> {
         let mut sockets = Vec::new();
         for (number, (port, interface)) in settings.ports.iter().zip(&device.interfaces).enumerate() {
@@ -338,7 +343,8 @@ impl Simulators {
         Ok(sockets)
     }
 
-    /// Paths of these sockets that fit into a socket's address: long ones by way of a link to their folder.
+    /// Paths of these sockets that fit into a socket address; long ones use a symbolic link to their
+    /// folder.
     fn handed(&mut self, id: HostId, sockets: &[PathBuf]) -> Result<Vec<PathBuf>, Reason> {
         let short = sockets.iter().enumerate().map(|(number, socket)| {
             let name = socket.file_name().unwrap_or_default();
@@ -355,11 +361,11 @@ impl Simulators {
         short.collect()
     }
 
-    /// The folder of sockets, whose paths are short.
+    /// Folder of the sockets, created on first use, with a short path.
     fn folder(&mut self) -> Result<&Path, Reason> {
         if self.folder.is_none() {
             let parent = std::env::temp_dir();
-            // The rest of an address is the name of a file.
+            // The remainder of a socket address is the file name.
             let room = SOCKET_PATH_MAX - SOCKET_NAME_MAX - "/belljar-123456/1.1.d/".len();
             let parent = if parent.as_os_str().len() <= room { parent } else { "/tmp".into() };
             let folder = tempfile::Builder::new().prefix("belljar-").tempdir_in(parent);
@@ -372,12 +378,12 @@ impl Simulators {
     }
 }
 
-/// True if no host has a program or model of its own, so that the simulators are what the run is for.
+/// True if no host has programs or models, so that the run lasts as long as its simulators.
 fn nothing_else_acts(experiment: &Experiment) -> bool {
     experiment.hosts.iter().all(|host| host.processes.is_empty() && host.models.is_empty())
 }
 
-/// Our ends of a simulator's channels, with the numbers of the ports.
+/// Parameters of Belljar's ends of a simulator's channels, with the indices of the ports.
 fn parameters<'a>(
     experiment: &'a Experiment,
     member: &'a Member<'_>,
@@ -405,7 +411,7 @@ fn parameters<'a>(
     })
 }
 
-/// Our end of a simulator's port.
+/// Protocol of Belljar's end of a simulator's port.
 fn layer(port: &SimulatorPort) -> Wire {
     match port.pci {
         None => Wire::Net(Net),
@@ -415,7 +421,7 @@ fn layer(port: &SimulatorPort) -> Wire {
     }
 }
 
-/// Why not to go on waiting, if one of the simulators has ended or the run is to.
+/// Checks whether waiting can continue: fails if a simulator has ended or the run is interrupted.
 fn go_on(processes: &[Process], options: &RunOptions) -> Result<(), Reason> {
     for process in processes {
         if options.interrupt.load(Relaxed) {

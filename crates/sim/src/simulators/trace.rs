@@ -6,7 +6,7 @@ use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::Path;
 
-/// The trace of one simulator, in its folder in the results.
+/// Trace of one simulator, in its folder of the results.
 #[derive(Debug)]
 pub struct ChannelTrace {
     out: BufWriter<File>,
@@ -27,10 +27,10 @@ impl ChannelTrace {
         head.map_err(|error| trace.failed(&error)).map(|()| trace)
     }
 
-    /// A message at a time, at a port, to the simulator or from it, and the time at which it arrives.
+    /// Records a message: time, port, direction (true if to the simulator), and arrival time.
     ///
     /// # Errors
-    /// If it cannot be written, with what is to be said.
+    /// A message for the user if the file cannot be written.
     pub fn write(
         &mut self,
         (at, port, to): (SimTime, usize, bool),
@@ -50,7 +50,7 @@ impl ChannelTrace {
 
 impl Drop for ChannelTrace {
     fn drop(&mut self) {
-        // A disk that is full has been met before, but for the last few lines.
+        // A full disk has been detected before, except for the last few lines.
         let _ = self.out.flush();
     }
 }

@@ -1,4 +1,4 @@
-//! The management interface of a P4 switch: a TCP/IP stack of its own, and behind it the servers of P4Runtime and Thrift.
+//! Management interface of a P4 switch: a TCP/IP stack of its own with servers of P4Runtime and Thrift.
 
 use crate::fabric::Fabric;
 use crate::host_config::link_of_node;
@@ -15,21 +15,21 @@ use belljar_plan::{LinkChange, PlannedRoute};
 use std::collections::VecDeque;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 
-/// Connections at a time; further ones are closed at once.
+/// Maximum number of connections; further ones are closed at once.
 const MAX_CONNECTIONS: usize = 256;
-/// Connections that may wait to be accepted.
+/// Maximum number of connections that wait to be accepted.
 const BACKLOG: usize = 64;
-/// The number of the management interface in the stack: `lo` comes before it.
+/// Index of the management interface in the stack, after `lo`.
 const INTERFACE: usize = 1;
 
-/// Protocol that a connection speaks.
+/// Protocol of a connection.
 #[derive(Clone, Copy)]
 enum Protocol {
     P4Runtime,
     Thrift,
 }
 
-/// The servers behind the interface.
+/// Servers behind the management interface.
 struct Servers {
     p4runtime: Box<dyn SwitchServer>,
     thrift: thrift::Server,
@@ -44,33 +44,33 @@ impl Servers {
     }
 }
 
-/// The servers with their stack.
+/// Servers with their stack.
 pub struct Control {
     id: HostId,
     stack: Stack,
     servers: Servers,
     listeners: Vec<(SocketKey, Protocol)>,
     connections: Map<SocketKey, Connection>,
-    /// Number of frames that have come in.
+    /// Number of frames received.
     sequence: u64,
     departures: VecDeque<Departure>,
-    /// Something has come since the last run.
+    /// True if anything was received since the last run.
     pending: bool,
     effects: Vec<Effect>,
-    /// Number of connections that were accepted.
+    /// Number of connections accepted so far.
     pub accepted: u64,
 }
 
 struct Connection {
     protocol: Protocol,
-    /// Its number at the server.
+    /// Number of the connection at its server.
     number: usize,
     input_ended: bool,
-    /// Bytes that the server has given and the stack has not taken.
+    /// Bytes from the server that the stack has not accepted yet.
     rest: Vec<u8>,
 }
 
-/// Routes with the management interface numbered as the stack does.
+/// Replaces the interface of the routes' next hops by the management interface's index in the stack.
 fn numbered<A: Ip>(mut routes: Vec<PlannedRoute<A>>) -> Vec<PlannedRoute<A>> {
     let hops = routes.iter_mut().flat_map(|(_, _, route)| &mut route.hops);
     hops.for_each(|hop| hop.interface = INTERFACE);
@@ -78,7 +78,7 @@ fn numbered<A: Ip>(mut routes: Vec<PlannedRoute<A>>) -> Vec<PlannedRoute<A>> {
 }
 
 impl Control {
-    /// The servers of a switch, that listen.
+    /// Creates the servers of a switch, listening on their ports.
     pub fn new(
         experiment: &Experiment,
         id: HostId,
@@ -103,7 +103,7 @@ impl Control {
         } else {
             SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0))
         };
-        // Nothing else has a socket on this stack, and the ports are distinct.
+        // The stack has no other sockets, and the ports are distinct.
         let ports = management.ports.iter().map(|port| (*port, Protocol::P4Runtime));
         let ports = ports.chain([(management.thrift_port, Protocol::Thrift)]);
         let listen = |(port, protocol)| {
@@ -131,7 +131,7 @@ impl Control {
         }
     }
 
-    /// Gives the server the program that the experiment names. The error is a message.
+    /// Installs the experiment's program through the server. The error is a message for the user.
     pub fn install(
         &mut self,
         device: &mut SwitchDevice,
@@ -144,12 +144,12 @@ impl Control {
         self.servers.p4runtime.install(device, config)
     }
 
-    /// Tells the server of entries that came by a file.
+    /// Imports entries that were added by a file into the server.
     pub fn import(&mut self, device: &mut SwitchDevice) {
         self.servers.p4runtime.import(device);
     }
 
-    /// Takes a frame that arrives at the management interface now.
+    /// Processes a frame that arrives at the management interface.
     pub fn receive(&mut self, now: SimTime, frame: Packet) {
         self.sequence += 1;
         let key =
@@ -158,7 +158,7 @@ impl Control {
         self.pending = true;
     }
 
-    /// A change at the management interface.
+    /// Applies a change of the management interface's link or routes.
     pub fn change(&mut self, now: SimTime, change: LinkChange) {
         self.stack.pass_until(now);
         self.pending = true;
@@ -174,12 +174,13 @@ impl Control {
         }
     }
 
-    /// True if [`run`](Self::run) has anything to do, but for what the switch tells.
+    /// True if [`run`](Self::run) has work to do, other than notifications from the switch.
     pub fn is_due(&self, now: SimTime) -> bool {
         self.pending || self.next_event().is_some_and(|at| at <= now)
     }
 
-    /// Does what is due up to `now`: takes bytes of controllers, carries their requests out, and sends what the server says.
+    /// Processes all work due by `now`: reads requests of controllers, executes them, and sends the
+    /// servers' messages.
     pub fn run(&mut self, now: SimTime, device: &mut SwitchDevice) {
         self.pending = false;
         self.stack.pass_until(now);
@@ -188,7 +189,7 @@ impl Control {
             let mut moved = self.take_effects();
             moved |= self.receive_all();
             let epoch_ns = self.stack.clock.realtime_ns();
-            // Texts of log_msg are in the trace.
+            // Texts of `log_msg` are part of the trace.
             self.servers.p4runtime.tell_notifications(device, epoch_ns);
             if self.servers.thrift.poll(device, epoch_ns) {
                 self.servers.p4runtime.import(device);
@@ -204,9 +205,9 @@ impl Control {
         self.departures.extend(departures);
     }
 
-    /// Accepts connections; true if there were any.
+    /// Accepts connections; returns true if there were any.
     fn take_effects(&mut self) -> bool {
-        // What is ready is found by asking every connection: there are few.
+        // All connections are polled, since there are few; readiness is not tracked.
         self.stack.take_effects(&mut self.effects);
         self.effects.clear();
         let mut any = false;
@@ -217,7 +218,7 @@ impl Control {
                     self.stack.close(key);
                     continue;
                 }
-                // Small messages go at once.
+                // Small messages are sent at once.
                 if let Some(connection) = self.stack.tcp(key).connection() {
                     connection.set_nodelay(true);
                 }
@@ -230,7 +231,7 @@ impl Control {
         any
     }
 
-    /// Gives the server what controllers have sent; true if that was anything.
+    /// Passes data from controllers to their servers; returns true if there were any.
     fn receive_all(&mut self) -> bool {
         let mut any = false;
         let mut broken = Vec::new();
@@ -263,7 +264,8 @@ impl Control {
         any
     }
 
-    /// Sends what the server has for controllers, and forgets connections that are over; true if anything was sent.
+    /// Sends the servers' data to controllers, and removes closed connections; returns true if anything was
+    /// sent.
     fn transmit_all(&mut self) -> bool {
         let mut any = false;
         let mut over = Vec::new();
@@ -303,25 +305,25 @@ impl Control {
         }
     }
 
-    /// The next frame that leaves the management interface, and when its last bit does.
+    /// Takes the next frame that leaves the management interface, with the departure time of its last bit.
     pub fn departure(&mut self) -> Option<(SimTime, Packet)> {
         let mut departure = self.departures.pop_front()?;
         departure.packet.fill_checksum();
         Some((departure.at, departure.packet))
     }
 
-    /// When something is due.
+    /// Time of the next event of stack or servers.
     pub fn next_event(&self) -> Option<SimTime> {
         let of_servers = [self.servers.p4runtime.next_event(), self.servers.thrift.next_event()];
         of_servers.into_iter().chain([self.stack.next_event()]).flatten().min()
     }
 
-    /// Frames and bytes of the management interface.
+    /// Counters of the management interface.
     pub fn counters(&self) -> Counters {
         *self.stack.links[0].nic.counters()
     }
 
-    /// Number of frames that wait to leave the management interface.
+    /// Number of frames queued at the management interface.
     pub fn queue_len(&self) -> usize {
         self.stack.link_queue_len(0)
     }

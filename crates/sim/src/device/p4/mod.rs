@@ -1,5 +1,5 @@
-//! The P4 switch: its ports are the ends of links, its program is in a [`SwitchDevice`], and controllers reach it by its
-//! management interface ([`control`]).
+//! P4 switch: its ports are the ends of links, a [`SwitchDevice`] runs its program, and controllers connect
+//! to its management interface ([`control`]).
 
 mod control;
 mod statistics;
@@ -18,40 +18,40 @@ use belljar_plan::{LinkChange, link_nic};
 use belljar_results::Statistics;
 use control::Control;
 
-/// Most events whose failures are told one by one.
+/// Maximum number of failed events that are reported individually.
 const MAX_FAILURES: usize = 100;
 
-/// A P4 switch.
+/// P4 switch.
 struct P4Switch {
     device: SwitchDevice,
-    /// The names of its interfaces.
+    /// Names of the interfaces.
     names: Vec<String>,
-    /// Its interfaces, in the order of their numbers.
+    /// Attachments of the interfaces, by index.
     interfaces: Vec<Attachment>,
-    /// Interface of each P4 port.
+    /// Index of the interface of each P4 port.
     by_port: Vec<Option<usize>>,
-    /// Limits of each queue, unless a link says something else.
+    /// Queue limits of ports whose link defines none.
     limits: QueueLimits,
-    /// The server of controllers, if it has one, and the number of its interface.
+    /// Index of the management interface, and its servers, if the switch has one.
     control: Option<(usize, Box<Control>)>,
-    /// Digests, messages and idle entries that were told while no server was there.
+    /// Number of notifications (digests, messages, idle entries) issued without a server.
     told: u64,
-    /// Its decisions are written down.
+    /// True if the packet-processing decisions are traced.
     traced: bool,
-    /// Scheduled runtime files and commands that were refused.
+    /// Reports of setups at the start and scheduled files or commands that failed.
     failures: Vec<String>,
 }
 
-/// Use of an interface.
+/// Attachment of an interface.
 #[derive(Clone, Copy, Debug)]
 enum Attachment {
-    /// A P4 port, as it sends now.
+    /// P4 port, with its current settings.
     Port(u16, PortSettings),
-    /// The management interface.
+    /// Management interface.
     Management,
 }
 
-/// Builds the switch that these settings describe, with its entries.
+/// Builds the switch that these settings describe, with its initial entries.
 pub fn new(
     experiment: &Experiment,
     id: HostId,
@@ -87,7 +87,7 @@ pub fn new(
         }
     }
     for (port, interface) in by_port.iter().enumerate() {
-        // A port between those that links end at leads nowhere.
+        // A P4 port without a link has no carrier.
         if interface.is_none() {
             made.set_carrier(SimTime::ZERO, port as u16, false);
         }
@@ -121,7 +121,7 @@ pub fn new(
             _ => switch.device.install(Switch::new(program.clone(), config)),
         }
         if let Some(made) = switch.device.switch() {
-            // The files were tried when the experiment was read.
+            // The files have been checked when the experiment was loaded.
             failures.extend(
                 settings.setup.iter().filter_map(|setup| setup.apply(made).err()).map(|e| e.to_string()),
             );
@@ -134,29 +134,30 @@ pub fn new(
     Box::new(switch)
 }
 
-/// The limits of a port's queues whose link has this queue, and whose switch these limits.
+/// Queue limits of a port, from its link's queue and the limits of its switch.
 fn limits(queue: &QueueConfig, of_switch: QueueLimits) -> QueueLimits {
     match queue {
         QueueConfig::Fifo { limit: Limit::Packets(packets), .. } => {
             let packets = u32::try_from(*packets).unwrap_or(u32::MAX);
-            // The switch's own number is what the loader writes where no link gives a queue: its bytes count then too.
+            // The loader uses the switch's packet limit for links without a queue; the switch's byte limit
+            // then applies as well.
             let bytes = of_switch.bytes.filter(|_| packets == of_switch.packets);
             QueueLimits { packets, bytes, ..of_switch }
         }
         QueueConfig::Fifo { limit: Limit::Bytes(bytes), .. } => {
             QueueLimits { packets: u32::MAX, bytes: Some(*bytes as u64), ..of_switch }
         }
-        // The loader refuses the other kinds.
+        // The loader refuses other kinds of queues.
         _ => of_switch,
     }
 }
 
 impl P4Switch {
-    /// Lets the server do what is due, and tells it what the switch has told.
+    /// Runs the servers if they have work, and passes the switch's notifications to them.
     fn serve(&mut self, now: SimTime) {
         match &mut self.control {
             Some((_, control)) => {
-                // Most packets concern no controller.
+                // Most packets do not involve a controller.
                 if control.is_due(now) || self.device.look().is_some_and(Switch::has_notifications) {
                     control.run(now, &mut self.device);
                 }
@@ -193,7 +194,7 @@ impl Device for P4Switch {
             },
             (LinkChange::Nic(port, nic), control) => match (&mut self.interfaces[*port], control) {
                 (Attachment::Port(port, settings), _) => match nic {
-                    // Commands may have given queues other limits: those stay.
+                    // Queue limits set by commands remain.
                     NicChange::Rate(rate) => {
                         settings.rate = *rate;
                         self.device.set_rate(now, *port, *rate);
@@ -239,7 +240,7 @@ impl Device for P4Switch {
     fn poll(&mut self, now: SimTime) -> Option<EgressFrame> {
         loop {
             if let Some(leaving) = self.device.poll(now) {
-                // A program may name a port at which no link ends: it has no carrier.
+                // The egress port of a program may have no link and thus no carrier.
                 let Some(port) = self.by_port.get(usize::from(leaving.port)).copied().flatten() else {
                     continue;
                 };
@@ -296,7 +297,7 @@ impl Device for P4Switch {
             ("counters.csv", switch.counters_as_csv()),
             ("registers.csv", switch.registers_as_csv()),
         ];
-        // A file that has nothing below its header is left out.
+        // Files without rows are omitted.
         files.into_iter().filter(|(_, text)| text.lines().nth(1).is_some()).collect()
     }
     fn add_statistics(&self, name: &str, statistics: &mut Statistics) {

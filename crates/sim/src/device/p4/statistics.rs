@@ -4,11 +4,11 @@ use super::{Attachment, P4Switch};
 use belljar_p4::switch::Drop;
 use belljar_results::{P4PortStatistics, P4Statistics, P4TableStatistics};
 
-/// The drop reason of packets that came while there was no program.
+/// Drop reason of packets that arrived before a program was installed.
 const NO_PROGRAM: &str = "no_program";
 
 impl P4Switch {
-    /// The statistics of the switch at the end of the run.
+    /// Statistics of the switch at the end of the run.
     pub(super) fn statistics(&self) -> P4Statistics {
         let without = self.device.without_program();
         let mut statistics = P4Statistics { notifications: self.told, ..P4Statistics::default() };
