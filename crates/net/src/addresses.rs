@@ -1,34 +1,35 @@
-//! The IPv4 addresses and names of hosts.
+//! IPv4 addresses and names of hosts, and automatic IPv6 addresses.
 
 use crate::Prefix;
 use belljar_base::{HostId, Map};
 use std::fmt::Write;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// The first address that is given to a host without one of its own.
+/// First address that is assigned automatically.
 const FIRST_AUTOMATIC: Ipv4Addr = Ipv4Addr::new(11, 0, 0, 1);
 
-/// The network of the IPv6 addresses that hosts are given: one that RFC 3849 keeps for documentation.
+/// Network of the automatic IPv6 addresses, reserved for documentation by RFC 3849.
 const NETWORK_V6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 0);
 
-/// The IPv6 address on the graph of a host that the experiment gives none: its IPv4 address within 2001:db8::/64.
+/// Automatic IPv6 address of a host on the graph: its IPv4 address within 2001:db8::/64.
 pub fn automatic6(address: Ipv4Addr) -> Ipv6Addr {
     Ipv6Addr::from_bits(NETWORK_V6.to_bits() | u128::from(u32::from(address)))
 }
 
-/// The IPv4 address of the host that has been given an IPv6 address, if it is of that kind.
+/// IPv4 address of the host with an automatic IPv6 address; `None` for other IPv6 addresses.
 pub fn of_automatic6(address: Ipv6Addr) -> Option<Ipv4Addr> {
     let low = address.to_bits() as u32;
     (address.to_bits() >> 32 == NETWORK_V6.to_bits() >> 32).then(|| low.into())
 }
 
-/// The IPv6 network of a link to whose stations the experiment gives none: 2001:db8:a00:100::/64 beside 10.0.1.0/24.
+/// Automatic IPv6 network of a link: 2001:db8:a00:100::/64 for the IPv4 network 10.0.1.0/24.
 pub fn automatic6_network(network: Prefix) -> Prefix<Ipv6Addr> {
     let bits = NETWORK_V6.to_bits() | u128::from(u32::from(network.address())) << 64;
     Prefix::new(Ipv6Addr::from_bits(bits), 64)
 }
 
-/// The kind of an IPv6 address that no interface of a host can have; `None` if one can.
+/// Kind of an IPv6 address that is not valid for an interface of a host, with its article; `None` for valid
+/// addresses.
 pub fn unusable_kind6(address: Ipv6Addr) -> Option<&'static str> {
     match address {
         ip if ip.is_unspecified() => Some("the unspecified address"),
@@ -40,25 +41,25 @@ pub fn unusable_kind6(address: Ipv6Addr) -> Option<&'static str> {
     }
 }
 
-/// The error of an assignment of addresses to hosts.
+/// Error of the assignment of addresses to hosts.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AddressError {
-    /// Two hosts ask for the same address.
+    /// Two hosts have the same address.
     #[error("hosts '{first}' and '{second}' both have the address {address}")]
     Duplicate {
-        /// The address.
+        /// Duplicate address.
         address: Ipv4Addr,
-        /// The host that had it first, in name order.
+        /// First host with the address, in name order.
         first: String,
-        /// The host that asks for it again.
+        /// Second host with the address.
         second: String,
     },
-    /// An address that no interface of a host can have.
+    /// The address is not valid for an interface of a host.
     #[error("host '{host}' cannot have the address {address}: it is {kind}")]
     Unusable {
-        /// The host.
+        /// Name of the host.
         host: String,
-        /// The address.
+        /// Invalid address.
         address: Ipv4Addr,
         /// Kind of special address, with its article.
         kind: &'static str,
@@ -66,26 +67,26 @@ pub enum AddressError {
     /// Two hosts have the same name.
     #[error("there are two hosts with the name '{0}'")]
     DuplicateName(String),
-    /// All addresses from 11.0.0.1 upwards are taken.
+    /// All automatic addresses from 11.0.0.1 upwards are in use.
     #[error("there is no address left for host '{0}'")]
     Exhausted(String),
 }
 
-/// The addresses and names of all hosts, by [`HostId`].
+/// Addresses and names of all hosts, by [`HostId`].
 #[derive(Clone, Debug, Default)]
 pub struct Addresses {
     names: Vec<String>,
     by_host: Vec<Ipv4Addr>,
     by_address: Map<Ipv4Addr, HostId>,
-    /// Hosts by address, for the range that automatic addresses come from: each packet asks.
+    /// Hosts by offset from the first automatic address: a fast path for the lookup of each packet.
     automatic: Vec<Option<HostId>>,
     by_name: Map<String, HostId>,
 }
 
 impl Addresses {
-    /// Gives every host its address. `hosts` are in name order, so a host's index is its
-    /// [`HostId`]. A host without an address of its own gets the lowest free one from 11.0.0.1 upwards
-    /// that does not end in .0 or .255, as Shadow does it.
+    /// Assigns the addresses of all hosts. `hosts` are in name order, so that a host's index is its
+    /// [`HostId`]. A host without a configured address gets the lowest free one from 11.0.0.1 upwards that
+    /// does not end in .0 or .255, as in Shadow.
     pub fn assign<'a>(
         hosts: impl IntoIterator<Item = (&'a str, Option<Ipv4Addr>)>,
     ) -> Result<Addresses, AddressError> {
@@ -117,7 +118,8 @@ impl Addresses {
             };
             table.by_host.push(address);
         }
-        // Whoever has given them: addresses that have been assigned already are assigned again as they are.
+        // Addresses count whether configured or automatic: an earlier assignment may be passed as
+        // configuration.
         let offsets = table.by_host.iter().map(|address| automatic_offset(*address));
         let len = offsets.filter(|at| *at < 2 * (hosts.len() + 256)).max().map_or(0, |last| last + 1);
         table.automatic = vec![None; len];
@@ -143,7 +145,7 @@ impl Addresses {
         }
     }
 
-    /// The number of hosts.
+    /// Number of hosts.
     pub fn len(&self) -> usize {
         self.by_host.len()
     }
@@ -151,30 +153,30 @@ impl Addresses {
     pub fn is_empty(&self) -> bool {
         self.by_host.is_empty()
     }
-    /// The address of a host.
+    /// Address of a host.
     pub fn address(&self, host: HostId) -> Ipv4Addr {
         self.by_host[host.index()]
     }
-    /// The name of a host.
+    /// Name of a host.
     pub fn name(&self, host: HostId) -> &str {
         &self.names[host.index()]
     }
-    /// The host that has an address.
+    /// Host with an address.
     pub fn host_by_address(&self, address: Ipv4Addr) -> Option<HostId> {
         match self.automatic.get(automatic_offset(address)) {
             Some(host) => *host,
             None => self.by_address.get(&address).copied(),
         }
     }
-    /// The host that has a name.
+    /// Host with a name.
     pub fn host_by_name(&self, name: &str) -> Option<HostId> {
         self.by_name.get(name).copied()
     }
-    /// All names and addresses in the order of [`HostId`].
+    /// Iterates over all hosts in the order of [`HostId`], with names and addresses.
     pub fn iter(&self) -> impl Iterator<Item = (HostId, &str, Ipv4Addr)> {
         self.names.iter().zip(&self.by_host).enumerate().map(|(i, (n, a))| (HostId(i as u32), n.as_str(), *a))
     }
-    /// The content of `/etc/hosts` (hosts(5)) as `host` sees it: `localhost`, itself, all others.
+    /// Content of `/etc/hosts` (hosts(5)): `localhost` and all hosts.
     pub fn hosts_file(&self) -> String {
         let mut text = String::from("127.0.0.1 localhost\n");
         for (_, name, address) in self.iter() {
@@ -184,14 +186,14 @@ impl Addresses {
     }
 }
 
-/// Where an address is in the range of those that are given automatically.
+/// Offset of an address from the first automatic one.
 fn automatic_offset(address: Ipv4Addr) -> usize {
     u32::from(address).wrapping_sub(u32::from(FIRST_AUTOMATIC)) as usize
 }
 
 const LOOPBACK: &str = "a loopback address";
 
-/// Fails if no interface of a host can have `address`.
+/// Fails if `address` is not valid for an interface of a host.
 pub fn check_usable(host: &str, address: Ipv4Addr) -> Result<(), AddressError> {
     match unusable_kind(address) {
         None => Ok(()),
@@ -259,7 +261,7 @@ mod tests {
     fn impossible_addresses_are_errors() {
         let duplicate = Addresses::assign([("a", Some(ip("1.2.3.4"))), ("b", Some(ip("1.2.3.4")))]);
         assert_eq!(duplicate.unwrap_err().to_string(), "hosts 'a' and 'b' both have the address 1.2.3.4");
-        // It would take millions of hosts.
+        // Exhaustion itself would take millions of hosts.
         let none_left = AddressError::Exhausted("z".to_owned());
         assert_eq!(none_left.to_string(), "there is no address left for host 'z'");
         for (address, why) in [

@@ -1,10 +1,10 @@
-//! Header fields of IP that queues read and write: the traffic class and explicit congestion notification (RFC 3168),
-//! in IPv4 and IPv6, behind an Ethernet header or not.
+//! IP header fields used by queues: traffic class and explicit congestion notification (RFC 3168), in IPv4
+//! and IPv6 packets with and without an Ethernet header.
 
 use belljar_wire::ethernet::{self, ethertype};
 use belljar_wire::{ipv4, ipv6};
 
-/// The version of IP of a packet, and where in it the IP header begins.
+/// IP version of a packet, with the offset of its IP header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IpVersion {
     /// IPv4.
@@ -13,7 +13,7 @@ pub enum IpVersion {
     V6(usize),
 }
 
-/// Finds the IP header of a packet, or of a frame if `framed`; `None` if it is something else.
+/// Finds the IP header of a packet, or of a frame if `framed`; `None` if there is none.
 pub fn ip_header(bytes: &[u8], framed: bool) -> Option<IpVersion> {
     let at = if framed { ethernet::HEADER_LEN } else { 0 };
     let kind = framed.then(|| bytes.get(12..14).map(|word| u16::from_be_bytes([word[0], word[1]])));
@@ -24,7 +24,8 @@ pub fn ip_header(bytes: &[u8], framed: bool) -> Option<IpVersion> {
     }
 }
 
-/// The traffic class: DSCP in the upper six bits, ECN in the lower two. `None` if it is no IP packet.
+/// Traffic class of a packet: DSCP in the upper six bits, ECN in the lower two. `None` if it is no IP
+/// packet.
 pub fn traffic_class(bytes: &[u8], framed: bool) -> Option<u8> {
     Some(match ip_header(bytes, framed)? {
         IpVersion::V4(at) => bytes[at + 1],
@@ -32,7 +33,7 @@ pub fn traffic_class(bytes: &[u8], framed: bool) -> Option<u8> {
     })
 }
 
-/// Marks a packet as one that has met congestion; false if its sender does not understand that.
+/// Sets the codepoint CE of a packet. Returns false if the packet is not ECN-capable.
 pub fn mark(bytes: &mut [u8], framed: bool) -> bool {
     match ip_header(bytes, framed) {
         Some(IpVersion::V4(at)) => ipv4::mark_congestion(&mut bytes[at..]),

@@ -1,56 +1,58 @@
-//! Packet filters in the words of tcpdump, for captures and for reading them: `tcp port 80 and not host web`.
+//! Packet filters in the syntax of tcpdump, for captures and for reading them: `tcp port 80 and not host
+//! web`.
 //!
 //! ```text
-//! expression   all of ["or" all of]...
-//! all of       part ["and" part]...
-//! part         "not" part | "(" expression ")" | protocol [place] | place | VALUE
+//! expression   conjunction ["or" conjunction]...
+//! conjunction  part ["and" part]...
+//! part         "not" part | "(" expression ")" | protocol [primitive] | primitive | VALUE
 //! protocol     "ip" | "ip6" | "arp" | "tcp" | "udp" | "icmp" | "icmp6"
-//! place        ["src" | "dst"] ("host" HOST | "net" ADDRESS/BITS | "port" N | "portrange" N-M)
+//! primitive    ["src" | "dst"] ("host" HOST | "net" ADDRESS/BITS | "port" N | "portrange" N-M)
 //! ```
 //!
-//! `&&`, `||` and `!` are `and`, `or` and `not`. A value alone takes its words from the condition before it: `port 80 or 443`.
+//! `&&`, `||` and `!` are synonyms of `and`, `or` and `not`. A single value takes its qualifiers from the
+//! preceding primitive: `port 80 or 443`.
 
 use belljar_wire::{ethernet, ipv4, ipv6};
 use std::net::{IpAddr, Ipv4Addr};
 use std::ops::RangeInclusive;
 
-/// A filter that has been read.
+/// Parsed filter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Filter {
     /// Every packet.
     All,
-    /// All of these hold.
+    /// Conjunction of filters.
     And(Vec<Filter>),
-    /// One of these holds.
+    /// Disjunction of filters.
     Or(Vec<Filter>),
-    /// It does not hold.
+    /// Negation of a filter.
     Not(Box<Filter>),
-    /// IPv4, or this protocol over either IP.
+    /// IPv4 packets, or packets of this protocol over IPv4 or IPv6.
     Ip(Option<u8>),
-    /// IPv6.
+    /// IPv6 packets.
     Ip6,
-    /// ARP, which only frames hold.
+    /// ARP packets, which only occur in frames.
     Arp,
-    /// The address at an end is in a network of so many bits.
+    /// Address at an end within a network; the number is its prefix length in bits.
     Net(End, IpAddr, u32),
-    /// The port of TCP or UDP at an end is one of these.
+    /// TCP or UDP port at an end within a range.
     Port(End, RangeInclusive<u16>),
 }
 
-/// The end of a packet's way that a condition is about.
+/// End of a packet to which a condition applies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// Where it comes from.
+    /// Source.
     Source,
-    /// Where it goes.
+    /// Destination.
     Destination,
-    /// One of both.
+    /// Source or destination.
     Either,
 }
 
 impl Filter {
-    /// Reads a filter; an empty one lets all pass. `addresses` knows those of hosts by their names. The error says
-    /// what is wrong.
+    /// Parses a filter; an empty one matches all packets. `addresses` resolves the name of a host. The
+    /// error is a message for the user.
     pub fn parse(text: &str, addresses: &dyn Fn(&str) -> Vec<IpAddr>) -> Result<Filter, String> {
         let spaced = text.replace('(', " ( ").replace(')', " ) ").replace('!', " ! ");
         let words: Vec<&str> = spaced.split_whitespace().collect();
@@ -65,7 +67,7 @@ impl Filter {
         }
     }
 
-    /// True if an Ethernet frame is wanted; of its bytes some may be cut off.
+    /// True if the filter matches an Ethernet frame, which may be truncated.
     pub fn matches_frame(&self, frame: &[u8]) -> bool {
         let (header, payload) = frame.split_at(frame.len().min(ethernet::HEADER_LEN));
         let kind = header.get(12..14).map_or(0, |kind| u16::from_be_bytes([kind[0], kind[1]]));
@@ -79,7 +81,7 @@ impl Filter {
         }
     }
 
-    /// True if an IP packet is wanted; of its bytes some may be cut off.
+    /// True if the filter matches an IP packet, which may be truncated.
     pub fn matches(&self, packet: &[u8]) -> bool {
         match self {
             Filter::All => true,
@@ -130,7 +132,7 @@ struct Header {
     ports: Option<(u16, u16)>,
 }
 
-/// View of a packet for filters; `None` if it is no IP. A capture may have kept the beginning only.
+/// Header fields for filters; `None` if the packet is no IP packet. The packet may be truncated.
 fn header(packet: &[u8]) -> Option<Header> {
     const FRAGMENT_OFFSET: u16 = 0x1fff;
     if packet.first().is_some_and(|first| first >> 4 == 6) {
@@ -148,7 +150,7 @@ fn header(packet: &[u8]) -> Option<Header> {
 
 fn header_v6(packet: &[u8]) -> Option<Header> {
     let fixed = packet.get(..ipv6::HEADER_LEN)?;
-    // Of a packet that was cut off the extension headers are read as far as they are there.
+    // The extension headers of a truncated packet are parsed as far as they are present.
     let mut whole = packet.to_vec();
     whole.resize(ipv6::HEADER_LEN + usize::from(u16::from_be_bytes([fixed[4], fixed[5]])), 0);
     let upper = ipv6::upper(&whole).ok();
@@ -163,11 +165,11 @@ fn header_v6(packet: &[u8]) -> Option<Header> {
 struct Parser<'a> {
     words: &'a [&'a str],
     addresses: &'a dyn Fn(&str) -> Vec<IpAddr>,
-    /// The protocol, end and kind of the condition before.
+    /// Protocol, end and kind of the preceding primitive.
     last: Option<(Option<u8>, End, Kind)>,
 }
 
-/// Subject of a place.
+/// Kind of a primitive's value.
 #[derive(Clone, Copy, PartialEq)]
 enum Kind {
     Host,
@@ -254,7 +256,7 @@ impl Parser<'_> {
             let value = self.word(name)?;
             return self.value(end, *kind, &value);
         }
-        // A value alone, unless it is a word that filters elsewhere have.
+        // A single value, unless it is a keyword of tcpdump that is not supported.
         match self.last {
             Some((protocol, end, kind)) if self.is_value(kind, &word) => {
                 let place = self.value(end, kind, &word)?;

@@ -6,31 +6,31 @@ use belljar_base::{Seed, SimDuration, SimTime, Stream};
 pub struct FlowStreams {
     /// Stream for losses.
     pub loss: Stream,
-    /// Jitter: how much later or earlier than usual the others arrive.
+    /// Stream for jitter.
     pub jitter: Stream,
 }
 
 impl FlowStreams {
-    /// The streams of the flow from one host to another, by their names.
+    /// Creates the streams of the flow from one host to another, identified by their names.
     pub fn new(seed: Seed, from: &str, to: &str) -> FlowStreams {
         let stream = |what| seed.stream(&["flow", from, to, what]);
         FlowStreams { loss: stream("loss"), jitter: stream("jitter") }
     }
 }
 
-/// The packets that one host sends to another over a path: decides which are lost and when the
-/// others arrive.
+/// Flow of packets from one host to another over a path: decides on the loss and the arrival time of each
+/// packet.
 ///
-/// Jitter is uniform in `[-jitter, +jitter]` around the latency, drawn anew for each packet, but
-/// **packets of a flow never overtake each other**: one that would arrive before its predecessor
-/// arrives with it instead, in order. A real path's jitter comes from queues, which keep order; TCP
-/// would otherwise take jitter for loss. Since this only ever delays, no packet arrives earlier
-/// than [`Path::least_latency`] after it left.
+/// Jitter is uniform in `[-jitter, +jitter]` around the latency and drawn for each packet, but **packets of
+/// a flow are never reordered**: one that would arrive before its predecessor arrives at the same time,
+/// after it. The jitter of a real path comes from queues, which keep the order; otherwise TCP would mistake
+/// jitter for loss. Since this only adds delay, no packet arrives earlier than [`Path::least_latency`]
+/// after its departure.
 ///
-/// All draws come from streams that the caller passes. They belong to the flow, so that one
-/// flow's packets don't disturb the draws of another, and are two, so that neither loss nor jitter disturbs the draws
-/// of the other: each packet draws for both. A path without loss draws nothing for loss, one without jitter nothing for
-/// jitter.
+/// All random draws come from streams that the caller passes. Each flow has its own streams, so that flows
+/// do not affect each other's draws. Loss and jitter have separate streams, and each packet draws from
+/// both, so that they do not affect each other either. A path without loss draws nothing for loss, one
+/// without jitter nothing for jitter.
 #[derive(Clone, Debug)]
 pub struct Flow {
     path: Path,
@@ -38,21 +38,21 @@ pub struct Flow {
 }
 
 impl Flow {
-    /// A flow over `path` that has not carried anything yet.
+    /// Creates a flow over `path` without packets.
     pub fn new(path: Path) -> Flow {
         Flow { path, last_arrival: SimTime::ZERO }
     }
-    /// The path it follows.
+    /// Path of the flow.
     pub fn path(&self) -> &Path {
         &self.path
     }
-    /// Follows another path from now on; what is on its way arrives when it would have, and before
-    /// what is sent later.
+    /// Changes the path from now on. Packets in flight arrive as determined before, and before those sent
+    /// later.
     pub fn set_path(&mut self, path: Path) {
         self.path = path;
     }
-    /// Puts a packet on the path when its last bit leaves at `departs`: the time at which it
-    /// arrives, or `None` if it is lost.
+    /// Sends a packet whose last bit departs at `departs`. Returns its arrival time, or `None` if it is
+    /// lost.
     pub fn carry(&mut self, departs: SimTime, streams: &mut FlowStreams) -> Option<SimTime> {
         if streams.loss.chance(self.path.loss) {
             self.pass_over(&mut streams.jitter);
@@ -60,14 +60,14 @@ impl Flow {
         }
         Some(self.carry_without_loss(departs, &mut streams.jitter))
     }
-    /// As [`carry`](Self::carry), on a path that loses nothing for now, as in Shadow's bootstrap phase.
+    /// Sends a packet like [`carry`](Self::carry), without loss, as in Shadow's bootstrap phase.
     pub fn carry_without_loss(&mut self, departs: SimTime, stream: &mut Stream) -> SimTime {
         let arrival = departs + self.delay(stream);
         self.last_arrival = self.last_arrival.max(arrival);
         self.last_arrival
     }
 
-    /// Draws for a packet that does not arrive, so that the draws for those behind it stay what they are.
+    /// Draws jitter for a packet that does not arrive, so that the draws for later packets are unaffected.
     pub fn pass_over(&self, stream: &mut Stream) {
         self.delay(stream);
     }

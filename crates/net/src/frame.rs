@@ -5,7 +5,7 @@ use belljar_wire::arp;
 use belljar_wire::ethernet::{self, Address, ethertype};
 use std::net::Ipv4Addr;
 
-/// A packet with an Ethernet header before it.
+/// Prepends an Ethernet header to a packet.
 pub fn framed(mut packet: Packet, dst: Address, src: Address, ethertype: u16) -> Packet {
     packet.fill_checksum();
     let (cookie, checksum) = (packet.cookie(), packet.checksum());
@@ -17,7 +17,7 @@ pub fn framed(mut packet: Packet, dst: Address, src: Address, ethertype: u16) ->
     Packet::with_cookie(bytes, cookie).with_checksum(checksum)
 }
 
-/// A frame with an ARP message, padded to no length: links carry any.
+/// Builds a frame with an ARP message, without padding, since links carry frames of any length.
 pub fn arp_frame(to: Address, message: &arp::Repr) -> Vec<u8> {
     let mut frame = vec![0; ethernet::HEADER_LEN + arp::LEN];
     let header = ethernet::Repr { dst: to, src: message.sender_hardware, ethertype: ethertype::ARP };
@@ -26,7 +26,7 @@ pub fn arp_frame(to: Address, message: &arp::Repr) -> Vec<u8> {
     frame
 }
 
-/// The question who has `target`.
+/// Builds an ARP request for the hardware address of `target`.
 pub fn arp_request(own: Address, source: Ipv4Addr, target: Ipv4Addr) -> arp::Repr {
     arp::Repr {
         operation: arp::Operation::Request,
@@ -37,7 +37,7 @@ pub fn arp_request(own: Address, source: Ipv4Addr, target: Ipv4Addr) -> arp::Rep
     }
 }
 
-/// The answer of the station `own` to a request for it.
+/// Builds the ARP reply of the station `own` to a request.
 pub fn arp_reply(request: &arp::Repr, own: Address) -> arp::Repr {
     arp::Repr {
         operation: arp::Operation::Reply,

@@ -1,34 +1,35 @@
-//! Rate limits of ICMP messages: a bucket of tokens for each address that gets them, and one for all together.
+//! Rate limits of ICMP messages: a token bucket for each destination, and a global one.
 //!
-//! After `icmp_global_allow` and `inet_peer_xrlim_allow` of Linux: errors go to one address six at once and then one in
-//! each interval, and to all together so many a second. Time counts in ticks there ([`HZ`]).
+//! Modelled on `icmp_global_allow` and `inet_peer_xrlim_allow` of Linux: a destination gets a burst of six
+//! errors and then one per interval; all destinations together get a limited number per second. Time is
+//! counted in jiffies ([`HZ`]).
 
 use belljar_base::{HZ, Map, SimTime, Stream};
 use std::net::IpAddr;
 
-/// `XRLIM_BURST_FACTOR`: so many messages at once.
+/// Burst of messages to one destination, `XRLIM_BURST_FACTOR`.
 const BURST: u64 = 6;
-/// So many addresses are remembered before it is looked for those that need not be.
+/// Number of destinations from which on those with full buckets are removed.
 const MANY_PEERS: usize = 16_384;
-/// Destination unreachable because the packet must not be cut: without it nobody would find a path's MTU.
+/// Type and code of "fragmentation needed", which is exempt because path MTU discovery depends on it.
 const TOO_LONG: (u8, u8) = (3, 4);
-/// Types of ICMP above this one are never held back.
+/// Largest ICMP type that is limited.
 const LAST_KIND: u8 = 18;
 
-/// Settings of the limits: `icmp_*` of icmp(7), and their like of ICMPv6.
+/// Settings of the rate limits: `icmp_*` of icmp(7), and the corresponding ones of ICMPv6.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IcmpRates {
-    /// `net.ipv4.icmp_ratelimit`: milliseconds between two messages to one address.
+    /// `net.ipv4.icmp_ratelimit`: minimum interval in milliseconds between two messages to one destination.
     pub interval: u32,
-    /// `net.ipv4.icmp_ratemask`: the types that this and the limit for all hold for, a bit each.
+    /// `net.ipv4.icmp_ratemask`: bit mask of the types to which this and the global limit apply.
     pub kinds: u32,
-    /// `net.ipv6.icmp.ratelimit`.
+    /// `net.ipv6.icmp.ratelimit`: minimum interval in milliseconds between two messages to one destination.
     pub interval6: u32,
-    /// `net.ipv6.icmp.ratemask`, 256 bits.
+    /// `net.ipv6.icmp.ratemask`: bit mask of the ICMPv6 types, 256 bits.
     pub kinds6: [u64; 4],
-    /// `net.ipv4.icmp_msgs_per_sec`: to all together, of both versions.
+    /// `net.ipv4.icmp_msgs_per_sec`: global limit, for both versions together.
     pub per_second: u32,
-    /// `net.ipv4.icmp_msgs_burst`: so many of them at once.
+    /// `net.ipv4.icmp_msgs_burst`: burst of the global limit.
     pub burst: u32,
 }
 
@@ -36,10 +37,10 @@ impl Default for IcmpRates {
     fn default() -> IcmpRates {
         IcmpRates {
             interval: 1_000,
-            // Unreachable, source quench, time exceeded, parameter problem.
+            // Destination unreachable, source quench, time exceeded, parameter problem.
             kinds: 0x1818,
             interval6: 100,
-            // All errors but "packet too big".
+            // All errors except "packet too big".
             kinds6: [!(1 << 2), u64::MAX, 0, 0],
             per_second: 1_000,
             burst: 50,
@@ -48,7 +49,7 @@ impl Default for IcmpRates {
 }
 
 impl IcmpRates {
-    /// True if messages like this are counted at all.
+    /// True if the limits apply to a message.
     fn hold_for(&self, to: IpAddr, kind: u8, code: u8) -> bool {
         match to {
             IpAddr::V4(_) => kind <= LAST_KIND && (kind, code) != TOO_LONG && self.kinds >> kind & 1 == 1,
@@ -57,49 +58,49 @@ impl IcmpRates {
     }
 }
 
-/// The limit that a message would have exceeded.
+/// Limit that a message would have exceeded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exceeded {
-    /// The limit for all: `OutRateLimitGlobal`.
+    /// Global limit, counted as `OutRateLimitGlobal`.
     Total,
-    /// The limit for its receiver: `OutRateLimitHost`.
+    /// Limit of the destination, counted as `OutRateLimitHost`.
     Peer,
 }
 
-/// A message that is to be sent.
+/// ICMP message to be sent.
 #[derive(Clone, Copy, Debug)]
 pub struct IcmpMessage {
-    /// Its receiver.
+    /// Destination.
     pub to: IpAddr,
-    /// Its type.
+    /// ICMP type.
     pub kind: u8,
-    /// Its code.
+    /// ICMP code.
     pub code: u8,
-    /// True if the packet that it is about came from this host itself, by `lo`.
+    /// True if the packet that caused the message was received from `lo`.
     pub about_loopback: bool,
-    /// It leaves by `lo`.
+    /// True if the message is sent over `lo`.
     pub by_loopback: bool,
 }
 
-/// Messages that one host has sent of late.
+/// Rate limiter of the ICMP messages of one host.
 #[derive(Clone, Debug)]
 pub struct IcmpLimit {
     stream: Stream,
-    /// Number that may go to all together, and the tick of the last gain.
+    /// Credit of the global limit, and the jiffy at which it was last increased.
     credit: i64,
     gained: Option<u64>,
-    /// Tokens by receiver, and the tick for which they hold.
+    /// Tokens by destination, and the jiffy for which they are valid.
     peers: Map<IpAddr, (u64, u64)>,
 }
 
 impl IcmpLimit {
-    /// One that has sent nothing yet. Linux takes a random part of the credit for each message, so that nobody can find
-    /// out by counting what it has sent to others.
+    /// Creates a limiter that has sent nothing. `stream` is drawn from for the credit that each message
+    /// takes, which Linux randomises to prevent side channels about the messages to other hosts.
     pub fn new(stream: Stream) -> IcmpLimit {
         IcmpLimit { stream, credit: 0, gained: None, peers: Map::new() }
     }
 
-    /// Says whether a message may be sent, and counts it if so.
+    /// Counts a message that may be sent, or returns the limit that it would exceed.
     pub fn take(&mut self, now: SimTime, rates: &IcmpRates, message: &IcmpMessage) -> Result<(), Exceeded> {
         if !rates.hold_for(message.to, message.kind, message.code) {
             return Ok(());
@@ -157,7 +158,7 @@ mod tests {
         IcmpMessage { to, kind, code, about_loopback: false, by_loopback: false }
     }
 
-    /// The times in milliseconds at which messages leave that are wanted every 20 ms.
+    /// Times in milliseconds at which messages are sent that are requested every 20 ms.
     fn times(to: &str, until: u64) -> Vec<u64> {
         let (mut limit, rates, message) = (limit(), IcmpRates::default(), unreachable(to));
         let at = |ms: &u64| SimTime::ZERO + SimDuration::from_millis(*ms);
@@ -166,7 +167,7 @@ mod tests {
 
     #[test]
     fn six_errors_at_once_and_then_one_in_each_interval() {
-        // What Linux 6.18 does with a probe every 20 ms, seen through a TUN device.
+        // Results of Linux 6.18 with a probe every 20 ms, observed through a TUN device.
         assert_eq!(times("10.0.0.2", 4_000), [0, 20, 40, 60, 80, 100, 1_000, 2_000, 3_000]);
         let first = [0, 20, 40, 60, 80, 100, 120, 200, 300, 400];
         assert_eq!(times("fd00::2", 420), first);
@@ -183,7 +184,7 @@ mod tests {
                 Err(why) => assert_eq!(why, Exceeded::Total),
             }
         }
-        // 50 credits, of which each message takes 0, 1 or 2.
+        // Each message takes 0, 1 or 2 of 50 credits.
         assert!((30..90).contains(&sent), "{sent}");
     }
 

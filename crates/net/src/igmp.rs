@@ -1,8 +1,8 @@
-//! The host's side of IGMP: it reports its multicast groups to the routers of a link by version 3 (RFC 3376), and by
-//! version 2 (RFC 2236) where a router asks so, with the times of Linux (`net/ipv4/igmp.c`).
+//! Host side of IGMP: reports the host's multicast groups to the routers of a link by version 3 (RFC 3376),
+//! and by version 2 (RFC 2236) where a router uses it, with the timing of Linux (`net/ipv4/igmp.c`).
 //!
-//! A change of a group is reported at once and, since reports can get lost, once more within a second. A
-//! query is answered after a random part of the time that it gives.
+//! A change of a group is reported at once and, since reports can be lost, again within a second. A query
+//! is answered after a random part of its maximum response time.
 //!
 //! After each call take the messages from [`Igmp::poll`]; call [`Igmp::on_timeout`] at
 //! [`Igmp::next_timeout`].
@@ -12,21 +12,21 @@ use belljar_wire::checksum;
 use std::collections::{BTreeSet, VecDeque};
 use std::net::Ipv4Addr;
 
-/// All hosts: every host is a member, and nobody says so.
+/// All-systems group: every host is a member, without reports.
 pub const ALL_SYSTEMS: Ipv4Addr = Ipv4Addr::new(224, 0, 0, 1);
-/// All routers: where a version 2 host says that it leaves.
+/// All-routers group, to which version 2 hosts send their leave messages.
 const ALL_ROUTERS: Ipv4Addr = Ipv4Addr::new(224, 0, 0, 2);
-/// Where reports of version 3 go.
+/// Destination of version 3 reports.
 const REPORTS: Ipv4Addr = Ipv4Addr::new(224, 0, 0, 22);
-/// `IGMP_QUERY_ROBUSTNESS_VARIABLE`: how often a change is reported.
+/// Number of transmissions of a change, `IGMP_QUERY_ROBUSTNESS_VARIABLE`.
 const ROBUSTNESS: u8 = 2;
-/// Two jiffies, before a first report.
+/// Delay of a first report, two jiffies.
 const FIRST_DELAY: SimDuration = SimDuration::from_millis(8);
-/// `igmpv3_unsolicited_report_interval`.
+/// Maximum interval between transmissions of a change, `igmpv3_unsolicited_report_interval`.
 const REPORT_INTERVAL: SimDuration = SimDuration::from_secs(1);
-/// Time that a query of version 2 keeps a host at that version: robustness times 125 s and 10 s.
+/// Time for which a host uses version 2 after a query of that version: robustness times 125 s, plus 10 s.
 const OLDER_VERSION_PRESENT: SimDuration = SimDuration::from_secs(260);
-/// Records that fit into one report of an Ethernet's MTU with a few sources each.
+/// Number of records in a report that fit into the MTU of Ethernet with a few sources each.
 const RECORDS_PER_REPORT: usize = 60;
 
 /// Types of messages.
@@ -46,29 +46,29 @@ mod record {
     pub const BLOCK: u8 = 6;
 }
 
-/// The source filter of a group: the senders that are listened to.
+/// Source filter of a group: the senders whose packets are accepted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SourceFilter {
-    /// Only `sources`; otherwise all but those.
+    /// True if only `sources` are accepted, false if all others are.
     pub include: bool,
-    /// The senders that the filter names.
+    /// Sources that the filter lists.
     pub sources: BTreeSet<Ipv4Addr>,
 }
 
 impl SourceFilter {
-    /// Everybody is listened to.
+    /// Filter that accepts all sources.
     pub fn everybody() -> SourceFilter {
         SourceFilter { include: false, sources: BTreeSet::new() }
     }
-    /// Nobody is.
+    /// Filter that accepts no source.
     pub fn nobody() -> SourceFilter {
         SourceFilter { include: true, sources: BTreeSet::new() }
     }
-    /// True if a sender is.
+    /// True if the filter accepts a source.
     pub fn takes(&self, source: Ipv4Addr) -> bool {
         self.sources.contains(&source) == self.include
     }
-    /// State that several listeners want together (RFC 3376, section 3.2).
+    /// Filter that combines those of several sockets (RFC 3376, section 3.2).
     pub fn union<'a>(filters: impl Iterator<Item = &'a SourceFilter> + Clone) -> SourceFilter {
         let included: BTreeSet<Ipv4Addr> =
             filters.clone().filter(|f| f.include).flat_map(|f| f.sources.iter().copied()).collect();
@@ -85,44 +85,44 @@ impl SourceFilter {
             }
         }
     }
-    /// True if it asks for nothing.
+    /// True if the filter accepts no source.
     pub fn is_nobody(&self) -> bool {
         self.include && self.sources.is_empty()
     }
 }
 
-/// A message to be sent: by an interface, to an address, what follows the IP header.
+/// IGMP message to be sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IgmpMessage {
-    /// The interface.
+    /// Index of the outgoing interface.
     pub interface: usize,
-    /// The destination.
+    /// Destination address.
     pub to: Ipv4Addr,
-    /// The message.
+    /// Payload of the IP packet.
     pub bytes: Vec<u8>,
 }
 
 #[derive(Debug)]
 struct Group {
     filter: SourceFilter,
-    /// Records that are still to be reported, and how often.
+    /// Records still to be reported, and the number of transmissions left.
     changes: Vec<(u8, BTreeSet<Ipv4Addr>)>,
     left: u8,
-    /// When a query about it is answered.
+    /// Time at which a query about the group is answered.
     answer: Option<SimTime>,
 }
 
 #[derive(Debug, Default)]
 struct Link {
-    /// When changes are reported next.
+    /// Time of the next report of changes.
     report: Option<SimTime>,
-    /// When a general query is answered.
+    /// Time at which a general query is answered.
     answer: Option<SimTime>,
-    /// Until when an older router is taken for there.
+    /// Time until which a version 2 router is assumed to be present.
     version2_until: Option<SimTime>,
 }
 
-/// The groups of one host. See the [module](self).
+/// IGMP state of one host. See the [module](self).
 #[derive(Debug)]
 pub struct Igmp {
     groups: Map<(usize, Ipv4Addr), Group>,
@@ -132,12 +132,12 @@ pub struct Igmp {
 }
 
 impl Igmp {
-    /// No groups. `stream` is drawn from for delays.
+    /// Creates a state without groups. `stream` is drawn from for delays.
     pub fn new(stream: Stream) -> Igmp {
         Igmp { groups: Map::new(), links: Map::new(), stream, messages: VecDeque::new() }
     }
 
-    /// Says which senders to a group are listened to on an interface from now on.
+    /// Sets the source filter of a group on an interface.
     pub fn set(&mut self, now: SimTime, interface: usize, group: Ipv4Addr, filter: SourceFilter) {
         let key = (interface, group);
         let before = self.groups.get(&key).map_or(SourceFilter::nobody(), |g| g.filter.clone());
@@ -175,7 +175,7 @@ impl Igmp {
         link.report = Some(link.report.map_or(at, |already| already.min(at)));
     }
 
-    /// True if a packet from `source` to a group is wanted by anybody.
+    /// True if any socket accepts packets from `source` to a group.
     pub fn takes(&self, interface: usize, group: Ipv4Addr, source: Ipv4Addr) -> bool {
         group == ALL_SYSTEMS || self.groups.get(&(interface, group)).is_some_and(|g| g.filter.takes(source))
     }
@@ -183,12 +183,12 @@ impl Igmp {
     pub fn is_member(&self, interface: usize, group: Ipv4Addr) -> bool {
         group == ALL_SYSTEMS || self.groups.get(&(interface, group)).is_some_and(|g| !g.filter.is_nobody())
     }
-    /// All groups by interface.
+    /// Iterates over all groups, by interface.
     pub fn iter(&self) -> impl Iterator<Item = (usize, Ipv4Addr)> {
         self.groups.iter().filter(|(_, g)| !g.filter.is_nobody()).map(|(key, _)| *key)
     }
 
-    /// An IGMP message has come in by an interface.
+    /// Processes an IGMP message received on an interface.
     pub fn input(&mut self, now: SimTime, interface: usize, message: &[u8]) {
         if message.len() < 8 || checksum::internet(message) != 0 {
             return;
@@ -197,7 +197,7 @@ impl Igmp {
         match message[0] {
             kind::QUERY => self.query(now, interface, group, message),
             kind::V2_REPORT if self.speaks_version2(now, interface) => {
-                // Somebody else has answered.
+                // Another host has answered the query.
                 if let Some(entry) = self.groups.get_mut(&(interface, group)) {
                     entry.answer = None;
                 }
@@ -246,18 +246,18 @@ impl Igmp {
         self.links.get(&interface).and_then(|link| link.version2_until).is_some_and(|until| now < until)
     }
 
-    /// The next message to send.
+    /// Takes the next message to send.
     pub fn poll(&mut self) -> Option<IgmpMessage> {
         self.messages.pop_front()
     }
 
-    /// When [`on_timeout`](Self::on_timeout) has something to do.
+    /// Time of the next [`on_timeout`](Self::on_timeout).
     pub fn next_timeout(&self) -> Option<SimTime> {
         let links = self.links.values().flat_map(|link| [link.report, link.answer]).flatten();
         links.chain(self.groups.values().filter_map(|group| group.answer)).min()
     }
 
-    /// Time has come to `now`.
+    /// Processes the timers that have expired at `now`.
     pub fn on_timeout(&mut self, now: SimTime) {
         let due = |at: Option<SimTime>| at.is_some_and(|at| at <= now);
         let links: Vec<usize> = self.links.keys().copied().collect();
@@ -334,7 +334,7 @@ impl Igmp {
         self.messages.push_back(IgmpMessage { interface, to, bytes });
     }
 
-    /// An interface is gone: nothing is to be said on it any more.
+    /// Removes the state of an interface that has been removed.
     pub fn forget(&mut self, interface: usize) {
         self.links.remove(&interface);
         self.groups.retain(|(i, _), _| *i != interface);

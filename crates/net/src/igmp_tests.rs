@@ -7,7 +7,7 @@ fn igmp() -> Igmp {
     Igmp::new(Seed(1).stream(&["igmp"]))
 }
 
-/// Runs the timers up to `until`; gives what was sent and when.
+/// Runs the timers up to `until`; returns the messages sent, with their times.
 fn run(igmp: &mut Igmp, until: SimTime) -> Vec<(SimTime, IgmpMessage)> {
     let mut sent = Vec::new();
     while let Some(at) = igmp.next_timeout().filter(|at| *at <= until) {
@@ -64,7 +64,7 @@ fn queries_are_answered_in_the_version_that_they_have() {
     igmp.input(seconds(20), 1, &query(8));
     let sent = run(&mut igmp, seconds(25));
     assert_eq!((sent.len(), sent[0].1.to, sent[0].1.bytes[0]), (1, GROUP, kind::V2_REPORT));
-    // On a link with an old router leaving is said the old way, too.
+    // On a link with a version 2 router the leave message is of version 2 as well.
     igmp.set(seconds(30), 1, GROUP, SourceFilter::nobody());
     let sent = run(&mut igmp, seconds(40));
     assert!(sent.iter().all(|(_, m)| m.bytes[0] == kind::V2_LEAVE && m.to == ALL_ROUTERS));

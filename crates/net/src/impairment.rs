@@ -1,20 +1,20 @@
-//! Impairments of a direction of a link besides delay: it loses, delays, duplicates and corrupts
-//! some of its frames. Each of these draws from a stream of its own, so that turning one on, or another off, leaves
-//! what befalls frames by the others as it was.
+//! Impairments of a direction of a link besides delay: loss, reordering, duplication and corruption of
+//! frames. Each draws from a stream of its own, so that enabling or disabling one does not affect the
+//! results of the others.
 
 use belljar_base::{Seed, SimDuration, Stream};
 
 /// Loss of frames.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Loss {
-    /// Each with this probability, whatever became of others.
+    /// Independent loss of each frame with this probability.
     Independent(f64),
-    /// In bursts.
+    /// Loss in bursts.
     GilbertElliott(GilbertElliott),
 }
 
 impl Loss {
-    /// The share of frames that is lost in the long run.
+    /// Long-term share of frames that are lost.
     pub fn mean(&self) -> f64 {
         match self {
             Loss::Independent(probability) => *probability,
@@ -27,52 +27,52 @@ impl Loss {
     }
 }
 
-/// The model of Gilbert (1960) and Elliott (1963): a link is in a good or a bad state, and each state loses
-/// frames with a probability of its own. The state may change with each frame, before it is looked at.
+/// Model of Gilbert (1960) and Elliott (1963): a link is in a good or a bad state, and each state has its
+/// own probability of loss. Before each frame the state may change.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct GilbertElliott {
-    /// The probability that a good state turns bad: `p`.
+    /// Probability of a transition from good to bad, `p`.
     pub to_bad: f64,
-    /// The probability that a bad state turns good: `r`.
+    /// Probability of a transition from bad to good, `r`.
     pub to_good: f64,
-    /// The probability of loss in the bad state: `1 - h`.
+    /// Probability of loss in the bad state, `1 - h`.
     pub loss_bad: f64,
-    /// The probability of loss in the good state: `1 - k`.
+    /// Probability of loss in the good state, `1 - k`.
     pub loss_good: f64,
 }
 
-/// Frames that are held back, so that later ones overtake them.
+/// Reordering: additional delay of some frames, so that later ones overtake them.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Reordering {
-    /// The probability that a frame is.
+    /// Probability of the delay.
     pub probability: f64,
-    /// For how long.
+    /// Additional delay.
     pub delay: SimDuration,
 }
 
 /// Verdict on a frame.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FrameImpairment {
-    /// It is lost, whatever else would become of it.
+    /// True if the frame is lost, which overrides the other fields.
     pub lost: bool,
-    /// Delay behind the others.
+    /// Additional delay of a reordered frame.
     pub reordered: Option<SimDuration>,
-    /// It arrives twice.
+    /// True if the frame arrives twice.
     pub duplicated: bool,
-    /// Bits of it that arrive wrong: a number to be taken modulo their count.
+    /// Number of a bit that is flipped, to be taken modulo the number of bits in the frame.
     pub corrupted_bit: Option<u64>,
 }
 
-/// The impairments of one direction, and how they have turned out so far.
+/// Impairments of one direction, with their random streams and state.
 #[derive(Clone, Debug)]
 pub struct Impairments {
     /// Loss of frames.
     pub loss: Loss,
     /// Reordering of frames.
     pub reordering: Option<Reordering>,
-    /// The probability that a frame arrives twice.
+    /// Probability that a frame is duplicated.
     pub duplication: f64,
-    /// The probability that one bit of a frame arrives wrong.
+    /// Probability that one bit of a frame is flipped.
     pub corruption: f64,
     bad: bool,
     streams: Streams,
@@ -88,7 +88,7 @@ struct Streams {
 }
 
 impl Impairments {
-    /// Impairments of a direction that only loses frames. All draws follow from `seed` and `owner`.
+    /// Creates impairments of which only loss is enabled. All draws are determined by `seed` and `owner`.
     pub fn new(loss: Loss, seed: Seed, owner: [&str; 3]) -> Impairments {
         let stream = |what| seed.stream(&[owner[0], owner[1], owner[2], what]);
         Impairments {
@@ -107,7 +107,7 @@ impl Impairments {
         }
     }
 
-    /// Verdict on the next frame.
+    /// Draws the verdict on the next frame.
     pub fn draw(&mut self) -> FrameImpairment {
         let lost = match self.loss {
             Loss::Independent(probability) => self.streams.loss.chance(probability),
@@ -132,7 +132,7 @@ impl Impairments {
     }
 }
 
-/// Flips the bit that a [`FrameImpairment`] names.
+/// Flips the bit that a [`FrameImpairment`] gives.
 pub fn flip(bytes: &mut [u8], number: u64) {
     let bits = bytes.len() as u64 * 8;
     if bits > 0 {
@@ -194,7 +194,8 @@ mod tests {
             draws(&mut some(Loss::GilbertElliott(model)), 200_000).iter().map(|f| f.lost).collect();
         let bursts = lost.windows(2).filter(|pair| !pair[0] && pair[1]).count();
         let frames = lost.iter().filter(|lost| **lost).count();
-        // In the long run p / (p + r) of the time is bad, and a bad time lasts for 1 / r frames.
+        // In the long run the share p / (p + r) of frames meets the bad state, which lasts for 1 / r
+        // frames.
         assert_eq!(Loss::GilbertElliott(model).mean(), 0.01 / 0.26);
         assert!((frames as f64 / 200_000.0 - 0.01 / 0.26).abs() < 0.003, "{frames}");
         assert!((frames as f64 / bursts as f64 - 4.0).abs() < 0.3, "{frames} in {bursts}");

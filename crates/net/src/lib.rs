@@ -1,26 +1,28 @@
-//! The network beyond the hosts' kernels, sans-IO: every call is given `now`, nothing here waits or
-//! reads a clock.
+//! Components of networks outside of the hosts' kernels, sans-IO: every call is given `now`, and nothing in
+//! the crate waits or reads a clock.
 //!
-//! * [`graph`]: nodes and edges of an internet-scale model, read from GML; the [`Path`] between two
-//!   nodes is found on first use and shared by all hosts.
-//! * [`Flow`]: when a packet that follows a path arrives: loss, jitter, and no overtaking.
-//! * [`Impairments`]: what a link does to frames: loss in bursts, reordering, copies, wrong bits.
-//! * [`link`]: one direction of a link or path with all of these and its scheduled changes, as every backend drives it.
-//! * [`nic`]: a host's interface as a machine of queues: a queue, a token bucket and serialisation at the host's
-//!   bandwidth on the way out, CoDel and serialisation on the way in. [`ecn`] is what queues mark.
-//! * [`filter`]: which packets are captured, in tcpdump's words.
-//! * [`addresses`]: which host has which IPv4 address and name.
-//! * [`dns`]: the name server that answers for hosts and configured records.
-//! * [`switch`]: the learning switch between the links of an explicit topology.
-//! * [`frame`], [`neighbour`], [`forward`]: Ethernet frames and ARP messages, the neighbour cache, forwarding of packets;
-//!   [`forward6`] is the IPv6 part of [`forward`].
-//! * [`MssClamp`]: clamping of the MSS option of SYNs that are forwarded.
-//! * [`routes`]: routing tables of both families; [`policy`]: the rules by which one of several tables is asked.
-//! * [`icmp_limit`]: rate limits of ICMP errors.
-//! * [`igmp`]: what a host says of its multicast groups.
-//! * [`units`]: values such as "10 ms" and "1 Gbit", as graphs and experiment files write them.
+//! * [`graph`]: nodes and edges of an internet-scale network, read from GML; the [`Path`] between two nodes
+//!   is computed on first use and shared by all hosts.
+//! * [`Flow`]: arrival times of packets over a path, with loss and jitter but without reordering.
+//! * [`Impairments`]: impairments of frames by a link: loss in bursts, reordering, duplication, corruption.
+//! * [`link`]: one direction of a link or path with all of these and its scheduled changes, as used by
+//!   every backend.
+//! * [`nic`]: network interface as a system of queues: a queue, a token bucket and serialisation at the
+//!   host's bandwidth on egress, CoDel and serialisation on ingress. [`ecn`]: congestion marks of the
+//!   queues.
+//! * [`filter`]: capture filters in tcpdump's syntax.
+//! * [`addresses`]: IPv4 addresses and names of hosts.
+//! * [`dns`]: name server for hosts and configured records.
+//! * [`switch`]: learning switch between the links of an explicit topology.
+//! * [`frame`], [`neighbour`], [`forward`]: Ethernet frames and ARP messages, the neighbour cache, forwarding
+//!   of packets; [`forward6`] is the IPv6 part of [`forward`].
+//! * [`MssClamp`]: clamping of the MSS option of forwarded SYNs.
+//! * [`routes`]: routing tables of both families; [`policy`]: policy rules, which select the table.
+//! * [`icmp_limit`]: rate limits of ICMP messages.
+//! * [`igmp`]: reports of a host's multicast groups.
+//! * [`units`]: values such as "10 ms" and "1 Gbit", as in graphs and experiment files.
 //!
-//! Nothing in here knows of guests, sockets or files.
+//! The crate has no notion of guests, sockets or files.
 #![forbid(unsafe_code)]
 
 pub mod addresses;

@@ -1,6 +1,6 @@
-//! MSS clamping: a router lowers the MSS option of SYNs that pass it, so that connections send nothing larger than a link
-//! further on carries even where nobody hears of "fragmentation needed": `iptables -j TCPMSS` with `--clamp-mss-to-pmtu` or
-//! `--set-mss`.
+//! MSS clamping: a router lowers the MSS option of passing SYNs, so that connections send no segment that a
+//! later link cannot carry, even if "fragmentation needed" messages are lost. Corresponds to `iptables -j
+//! TCPMSS` with `--clamp-mss-to-pmtu` or `--set-mss`.
 
 use belljar_wire::{checksum, ipv4, ipv6};
 
@@ -12,22 +12,23 @@ const OPTION_END: u8 = 0;
 const OPTION_NOP: u8 = 1;
 const OPTION_MSS: u8 = 2;
 const OPTION_MSS_LEN: usize = 4;
-/// The segment that a peer without the option may be sent (RFC 9293, section 3.7.1): a router that adds the option says no more.
+/// Default MSS of a peer without the option (RFC 9293, section 3.7.1), an upper bound for an option that a
+/// router adds.
 const DEFAULT_V4: u16 = 536;
 const DEFAULT_V6: u16 = 1220;
 
 /// Limit of the MSS option of passing SYNs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MssClamp {
-    /// The lesser of the MTUs of the links that the packet comes from and goes to, less the headers.
+    /// MTU minus headers, for the smaller MTU of the incoming and the outgoing link.
     PathMtu,
-    /// So many bytes.
+    /// Fixed limit in bytes.
     To(u16),
 }
 
 impl MssClamp {
-    /// Holds a TCP SYN, an IP packet of either family, to what is allowed; `mtu` is the lesser of both links. Other packets
-    /// stay as they are. The option is never raised; where there is none, one is added.
+    /// Clamps the MSS option of a TCP SYN in an IP packet of either family; `mtu` is the smaller MTU of
+    /// both links. Other packets are unchanged. The option is never raised; a missing one is added.
     pub fn apply(self, packet: &mut Vec<u8>, mtu: usize) {
         let Some(at) = segment(packet) else { return };
         let v6 = packet[0] >> 4 == 6;
@@ -46,7 +47,7 @@ impl MssClamp {
             let old = u16::from_be_bytes([tcp[option + 2], tcp[option + 3]]);
             if old > most {
                 tcp[option + 2..option + 4].copy_from_slice(&most.to_be_bytes());
-                // The value may lie across two words of the sum.
+                // An option at an odd offset spans two words of the checksum.
                 let shift = |value: u16| if option % 2 == 0 { value } else { value.swap_bytes() };
                 adjust(tcp, shift(old), shift(most));
             }
@@ -56,7 +57,7 @@ impl MssClamp {
     }
 }
 
-/// Where the segment begins in a packet that is one, in one piece or the first of several.
+/// Offset of the TCP segment in an unfragmented packet or a first fragment; `None` for other packets.
 fn segment(packet: &[u8]) -> Option<usize> {
     let at = match packet.first()? >> 4 {
         4 if packet.len() >= ipv4::HEADER_LEN
@@ -65,14 +66,14 @@ fn segment(packet: &[u8]) -> Option<usize> {
         {
             usize::from(packet[0] & 0xf) * 4
         }
-        // `ip6tables -p tcp` looks behind extension headers; SYNs have none.
+        // `ip6tables -p tcp` skips extension headers; SYNs have none.
         6 if packet.len() >= ipv6::HEADER_LEN && packet[6] == TCP => ipv6::HEADER_LEN,
         _ => return None,
     };
     (packet.len() >= at + TCP_HEADER_LEN).then_some(at)
 }
 
-/// Where the MSS option lies in a header.
+/// Offset of the MSS option in a TCP header.
 fn option(header: &[u8]) -> Option<usize> {
     let mut at = TCP_HEADER_LEN;
     while at < header.len() {
@@ -88,7 +89,7 @@ fn option(header: &[u8]) -> Option<usize> {
     None
 }
 
-/// Brings the segment's checksum up to date where a word of it has changed (RFC 1624).
+/// Updates the checksum of a segment in which a word has changed (RFC 1624).
 fn adjust(tcp: &mut [u8], old: u16, new: u16) {
     let sum = u16::from_be_bytes([tcp[16], tcp[17]]);
     let mut total = u32::from(!sum) + u32::from(!old) + u32::from(new);
@@ -98,7 +99,7 @@ fn adjust(tcp: &mut [u8], old: u16, new: u16) {
     tcp[16..18].copy_from_slice(&(!(total as u16)).to_be_bytes());
 }
 
-/// Puts the option in front of the others of the segment at `at`, which carries no data.
+/// Inserts the MSS option before the other options of the segment at `at`, which carries no data.
 fn add_option(packet: &mut Vec<u8>, at: usize, mss: u16) {
     let [high, low] = mss.to_be_bytes();
     let option = [OPTION_MSS, OPTION_MSS_LEN as u8, high, low];
@@ -108,7 +109,8 @@ fn add_option(packet: &mut Vec<u8>, at: usize, mss: u16) {
     let tcp = &mut packet[at..];
     adjust(tcp, 0, u16::from_be_bytes([option[0], option[1]]));
     adjust(tcp, 0, mss);
-    // The length is in the pseudo header, and the header's own in its first word behind the acknowledgment.
+    // The pseudo header contains the segment's length; the data offset is in the word after the
+    // acknowledgment number.
     adjust(tcp, len - OPTION_MSS_LEN as u16, len);
     let before = u16::from_be_bytes([tcp[12], tcp[13]]);
     tcp[12] += 0x10;
@@ -135,7 +137,7 @@ mod tests {
         (of("10.0.1.9", "2001:db8::1"), of("10.0.2.9", "2001:db8::2"))
     }
 
-    /// A packet with a segment that has these flags, option and payload.
+    /// Returns a packet with a segment that has these flags, option and payload.
     fn packet(v6: bool, flags: Flags, mss: Option<u16>, payload: &[u8]) -> Vec<u8> {
         let (src, dst) = ends(v6);
         let repr = Repr {
@@ -161,7 +163,7 @@ mod tests {
         bytes
     }
 
-    /// Value of the option after all that a receiver checks.
+    /// Validates a packet as a receiver does, and returns the value of its MSS option.
     fn read(v6: bool, bytes: &[u8]) -> Option<u16> {
         let (src, dst) = ends(v6);
         let at = if v6 { 40 } else { 20 };

@@ -1,13 +1,13 @@
-//! The neighbour cache: which hardware address has the next hop of a packet, found by ARP or neighbour discovery with the states
-//! and times of Linux (`net/core/neighbour.c`, arp(7)).
+//! Neighbour cache: the hardware addresses of next hops, resolved by ARP or neighbour discovery with the
+//! states and timers of Linux (`net/core/neighbour.c`, arp(7)).
 //!
-//! A packet for a neighbour that is not known waits while it is asked for, three times with a second
-//! between; then it has failed, and so have the packets. An answer holds for about half a minute. After
-//! that the address is used on, but whoever uses it has it confirmed: five seconds later the neighbour
-//! is asked itself.
+//! A packet for an unknown neighbour is queued during resolution, which sends up to three solicitations at
+//! intervals of a second; if none is answered, the neighbour has failed and its packets are dropped. An
+//! answer is valid for about half a minute. Afterwards the address remains in use, but each use starts its
+//! confirmation: five seconds later the neighbour is probed by unicast.
 //!
-//! After each call take what is to be done from [`Neighbours::poll`]; call
-//! [`Neighbours::on_timeout`] at [`Neighbours::next_timeout`].
+//! After each call take the events from [`Neighbours::poll`]; call [`Neighbours::on_timeout`] at
+//! [`Neighbours::next_timeout`].
 
 use crate::Packet;
 use crate::routes::Ip;
@@ -16,35 +16,36 @@ use belljar_wire::ethernet::Address;
 use std::collections::VecDeque;
 use std::net::Ipv4Addr;
 
-/// `retrans_time_ms`.
+/// Interval between solicitations, `retrans_time_ms`.
 const RETRANS_TIME: SimDuration = SimDuration::from_secs(1);
-/// `base_reachable_time_ms`; a half more or less, drawn once.
+/// Mean validity of an answer, `base_reachable_time_ms`; each cache draws its own between half and one and
+/// a half times of it.
 const BASE_REACHABLE_TIME: SimDuration = SimDuration::from_secs(30);
-/// `delay_first_probe_time`.
+/// Delay of the first probe, `delay_first_probe_time`.
 const DELAY_PROBE_TIME: SimDuration = SimDuration::from_secs(5);
-/// `mcast_solicit` and `ucast_solicit`.
+/// Number of solicitations, `mcast_solicit` and `ucast_solicit`.
 const SOLICIT: u8 = 3;
-/// `unres_qlen`: packets that wait for one neighbour.
+/// Maximum number of packets queued for one neighbour, `unres_qlen`.
 const UNRESOLVED_PACKETS: usize = 101;
 
 /// State of a neighbour, `NUD_*` of rtnetlink(7).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NeighbourState {
-    /// It is being asked for.
+    /// Resolution is in progress.
     Incomplete,
-    /// It has answered not long ago.
+    /// The neighbour has recently confirmed its address.
     Reachable,
-    /// It has not been heard of for a while.
+    /// The validity of the address has expired.
     Stale,
-    /// It is used; it will be asked unless it is heard of.
+    /// A stale address is in use; a probe follows unless the address is confirmed.
     Delay,
-    /// It is being asked itself.
+    /// The neighbour is being probed.
     Probe,
-    /// It does not answer.
+    /// Resolution has failed.
     Failed,
-    /// It needs no asking.
+    /// The address needs no resolution.
     NoArp,
-    /// The administrator says so.
+    /// The address is configured by the administrator.
     Permanent,
 }
 
@@ -53,50 +54,50 @@ impl NeighbourState {
     pub fn is_valid(self) -> bool {
         !matches!(self, NeighbourState::Incomplete | NeighbourState::Failed)
     }
-    /// True if what stations say of it changes nothing.
+    /// True if received advertisements do not change the entry.
     fn is_fixed(self) -> bool {
         matches!(self, NeighbourState::NoArp | NeighbourState::Permanent)
     }
 }
 
-/// Action to be taken.
+/// Event for the owner of a neighbour cache.
 #[derive(Debug)]
 pub enum NeighbourEvent<A = Ipv4Addr> {
-    /// Ask who has an address.
+    /// Send a solicitation.
     Ask {
-        /// By this interface.
+        /// Outgoing interface.
         interface: usize,
-        /// The address.
+        /// Address to resolve.
         target: A,
-        /// Whom to ask; `None`: everybody.
+        /// Receiver for a unicast probe; `None` for broadcast or multicast.
         to: Option<Address>,
-        /// The source of a packet that waits.
+        /// Source address of a queued packet.
         source: Option<A>,
     },
-    /// Send packets that have waited, in order.
+    /// Send the queued packets, in order.
     Send {
-        /// By this interface.
+        /// Outgoing interface.
         interface: usize,
-        /// To this neighbour.
+        /// Hardware address of the neighbour.
         to: Address,
-        /// The packets.
+        /// Queued packets.
         packets: VecDeque<Packet>,
     },
-    /// Give packets up: the neighbour does not answer.
+    /// Drop packets because the neighbour does not answer.
     Failed {
-        /// The interface that they were for.
+        /// Outgoing interface of the packets.
         interface: usize,
-        /// The packets.
+        /// Dropped packets.
         packets: VecDeque<Packet>,
     },
-    /// Give a packet up in silence: too many wait.
+    /// Drop a packet silently because too many are queued.
     Overflow {
-        /// The packet.
+        /// Dropped packet.
         packet: Packet,
     },
-    /// Something has become known of a neighbour that programs are told of.
+    /// Notify programs that an entry has changed.
     Changed(Neighbour<A>),
-    /// A neighbour has been forgotten, as it was last.
+    /// Notify programs that an entry has been removed; contains its last state.
     Forgotten(Neighbour<A>),
 }
 
@@ -104,7 +105,7 @@ pub enum NeighbourEvent<A = Ipv4Addr> {
 struct Entry {
     state: NeighbourState,
     address: Address,
-    /// Requests sent in this state.
+    /// Number of solicitations sent in this state.
     probes: u8,
     used: SimTime,
     confirmed: SimTime,
@@ -113,7 +114,7 @@ struct Entry {
 }
 
 impl Entry {
-    /// Of a neighbour of which nothing is known but that `state`.
+    /// Creates an entry without confirmations.
     fn new(state: NeighbourState, address: Address, now: SimTime) -> Entry {
         Entry {
             state,
@@ -131,24 +132,24 @@ impl Entry {
     }
 }
 
-/// A neighbour cannot be said to be known without its hardware address.
+/// Error of an entry that is to be valid without a hardware address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NoAddress;
 
-/// A neighbour as it is shown.
+/// Entry of the neighbour cache, as reported to programs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Neighbour<A = Ipv4Addr> {
-    /// The interface by which it is reached.
+    /// Interface of the neighbour.
     pub interface: usize,
-    /// Its address.
+    /// IP address.
     pub ip: A,
-    /// Its hardware address, if it is known.
+    /// Hardware address, if it is known.
     pub address: Option<Address>,
-    /// Its state.
+    /// State of the entry.
     pub state: NeighbourState,
 }
 
-/// The neighbours of one host or router. See the [module](self).
+/// Neighbour cache of one host or router. See the [module](self).
 #[derive(Debug)]
 pub struct Neighbours<A = Ipv4Addr> {
     entries: Map<(usize, A), Entry>,
@@ -158,7 +159,7 @@ pub struct Neighbours<A = Ipv4Addr> {
 }
 
 impl<A: Ip> Neighbours<A> {
-    /// No neighbours. `stream` is drawn from once, for how long an answer holds.
+    /// Creates an empty cache. `stream` is drawn from once, for the validity of answers.
     pub fn new(stream: &mut Stream) -> Neighbours<A> {
         let half = BASE_REACHABLE_TIME.as_picos() / 2;
         Neighbours {
@@ -169,8 +170,8 @@ impl<A: Ip> Neighbours<A> {
         }
     }
 
-    /// The hardware address of `next`, with the packet for it; `None` if the packet has to wait, or has
-    /// just failed.
+    /// Returns the hardware address of `next`, with the packet for it; `None` if the packet has been queued
+    /// for resolution.
     pub fn resolve(
         &mut self,
         now: SimTime,
@@ -210,7 +211,7 @@ impl<A: Ip> Neighbours<A> {
         None
     }
 
-    /// Asks for a neighbour of which nothing is known.
+    /// Starts the resolution of an unknown neighbour.
     fn begin(&mut self, now: SimTime, key: (usize, A), source: Option<A>) {
         let Some(entry) = self.entries.get_mut(&key) else { return };
         (entry.state, entry.probes) = (NeighbourState::Incomplete, 1);
@@ -218,14 +219,15 @@ impl<A: Ip> Neighbours<A> {
         self.events.push_back(NeighbourEvent::Ask { interface: key.0, target: key.1, to: None, source });
     }
 
-    /// Confirms a neighbour: a packet that went by it was answered from beyond, so it is reachable (`sk_dst_confirm`).
+    /// Confirms a neighbour: a packet sent through it was answered, so that it is reachable
+    /// (`sk_dst_confirm`).
     pub fn confirm(&mut self, now: SimTime, interface: usize, next: A) {
         if let Some(entry) = self.entries.get_mut(&(interface, next)) {
             entry.confirmed = now;
         }
     }
 
-    /// Finds out about a neighbour as if there were a packet for it (`NTF_USE` of rtnetlink(7)).
+    /// Resolves or probes a neighbour as if there were a packet for it (`NTF_USE` of rtnetlink(7)).
     pub fn make_use(&mut self, now: SimTime, interface: usize, ip: A) {
         let key = (interface, ip);
         let entry = self.entries.entry(key).or_insert_with(|| nothing_known(now));
@@ -240,8 +242,8 @@ impl<A: Ip> Neighbours<A> {
         }
     }
 
-    /// A neighbour has said what its address is: in answer (`solicited`), or in passing. What was said
-    /// in passing makes a new entry only if `create`.
+    /// Processes a neighbour's advertisement of its address, in answer to a solicitation (`solicited`) or
+    /// unsolicited. Without `create`, no new entry is made.
     pub fn learn(
         &mut self,
         now: SimTime,
@@ -263,7 +265,7 @@ impl<A: Ip> Neighbours<A> {
         let same = entry.address == address && entry.state != NeighbourState::Incomplete;
         match entry.state {
             fixed if fixed.is_fixed() => return,
-            // What has been confirmed is not less so because it is said again.
+            // An unsolicited repetition does not invalidate a confirmed entry.
             NeighbourState::Reachable | NeighbourState::Delay | NeighbourState::Probe
                 if same && !solicited =>
             {
@@ -296,23 +298,23 @@ impl<A: Ip> Neighbours<A> {
         }
     }
 
-    /// True if [`poll`](Self::poll) has something.
+    /// True if [`poll`](Self::poll) has an event.
     #[inline]
     pub fn has_events(&self) -> bool {
         !self.events.is_empty()
     }
 
-    /// The next thing to do.
+    /// Takes the next event.
     pub fn poll(&mut self) -> Option<NeighbourEvent<A>> {
         self.events.pop_front()
     }
 
-    /// When [`on_timeout`](Self::on_timeout) has something to do.
+    /// Time of the next [`on_timeout`](Self::on_timeout).
     pub fn next_timeout(&self) -> Option<SimTime> {
         self.timers.first().map(|(at, ..)| *at)
     }
 
-    /// Time has come to `now`.
+    /// Processes the timers that have expired at `now`.
     pub fn on_timeout(&mut self, now: SimTime) {
         while let Some((at, interface, ip)) = self.timers.first().copied().filter(|(at, ..)| *at <= now) {
             self.entry_timer(at, (interface, ip));
@@ -363,7 +365,7 @@ impl<A: Ip> Neighbours<A> {
             }
             _ => None,
         };
-        // That a neighbour is waited for, or used, is nobody else's matter.
+        // Transitions to the state Delay are not reported.
         if entry.state != before && entry.state != NeighbourState::Delay {
             let changed = entry.shown(interface, ip);
             self.events.push_back(NeighbourEvent::Changed(changed));
@@ -381,11 +383,11 @@ impl<A: Ip> Neighbours<A> {
         }
     }
 
-    /// Sets what is known of a neighbour by hand, as `__neigh_update` of Linux does for an administrator: an
-    /// address that is not named stays.
+    /// Sets an entry manually, as `__neigh_update` of Linux does for an administrator; `None` keeps a known
+    /// address.
     ///
     /// # Errors
-    /// [`NoAddress`] if `state` needs an address and there is none; nothing has changed then.
+    /// [`NoAddress`] if `state` requires an address and none is known; the entry is unchanged.
     pub fn assign(
         &mut self,
         now: SimTime,
@@ -430,23 +432,23 @@ impl<A: Ip> Neighbours<A> {
         }
         Ok(())
     }
-    /// The medium could not deliver a frame to this hardware address: the neighbours that have it have failed, so that the next
-    /// packet asks for them anew.
+    /// Fails the neighbours with this hardware address, because the medium could not deliver a frame to it;
+    /// the next packet starts resolution anew.
     pub fn fail(&mut self, now: SimTime, interface: usize, address: Address) {
         let has =
             |entry: &Entry| entry.state.is_valid() && !entry.state.is_fixed() && entry.address == address;
         let range = self.entries.range((interface, A::LEAST)..=(interface, A::GREATEST));
         let lost: Vec<A> = range.filter(|(_, entry)| has(entry)).map(|((_, ip), _)| *ip).collect();
         for ip in lost {
-            // An entry without an address can always be set to this state.
+            // The state Failed needs no address, so that this cannot fail.
             let _ = self.assign(now, interface, ip, None, NeighbourState::Failed);
         }
     }
-    /// Entry of a neighbour.
+    /// Returns the entry of a neighbour.
     pub fn get(&self, interface: usize, ip: A) -> Option<Neighbour<A>> {
         self.entries.get(&(interface, ip)).map(|entry| entry.shown(interface, ip))
     }
-    /// Forgets a neighbour; packets that wait for it have failed. False if there is none.
+    /// Removes an entry and drops its queued packets. Returns false if there is none.
     pub fn remove(&mut self, interface: usize, ip: A) -> bool {
         let key = (interface, ip);
         self.set_timer(key, None);
@@ -457,7 +459,7 @@ impl<A: Ip> Neighbours<A> {
         }
         true
     }
-    /// Forgets all neighbours of an interface that has lost its carrier or goes down.
+    /// Removes all entries of an interface that has lost its carrier or goes down.
     pub fn flush(&mut self, interface: usize, permanent_too: bool) {
         let gone: Vec<(usize, A)> = self
             .entries
@@ -469,13 +471,13 @@ impl<A: Ip> Neighbours<A> {
             self.remove(interface, ip);
         }
     }
-    /// All neighbours, by interface and address.
+    /// Iterates over all entries, by interface and address.
     pub fn iter(&self) -> impl Iterator<Item = Neighbour<A>> {
         self.entries.iter().map(|((interface, ip), entry)| entry.shown(*interface, *ip))
     }
 }
 
-/// Of a neighbour that has not been asked for yet.
+/// Entry of a neighbour whose resolution has not started.
 fn nothing_known(now: SimTime) -> Entry {
     Entry::new(NeighbourState::Failed, Address::default(), now)
 }

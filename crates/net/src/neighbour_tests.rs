@@ -18,7 +18,7 @@ fn packet(cookie: u64) -> Packet {
 fn neighbours() -> Neighbours {
     Neighbours::new(&mut Seed(1).stream(&["neighbours"]))
 }
-/// Actions to be taken, shortened.
+/// Takes all events, in short form.
 fn events(n: &mut Neighbours) -> Vec<String> {
     std::iter::from_fn(|| n.poll())
         .map(|event| match event {
@@ -33,7 +33,7 @@ fn events(n: &mut Neighbours) -> Vec<String> {
         })
         .collect()
 }
-/// Lets time pass to `until`; what is done at which millisecond.
+/// Runs the timers up to `until`; returns the events with their times in milliseconds.
 fn run(n: &mut Neighbours, until: SimTime) -> Vec<(u64, String)> {
     let mut done = Vec::new();
     while let Some(next) = n.next_timeout().filter(|next| *next <= until) {
@@ -54,7 +54,7 @@ fn a_neighbour_that_is_silent_is_asked_three_times_and_given_up() {
         .map(|(at, what)| (at, what.to_owned()));
     assert_eq!(run(&mut n, at(60_000)), expected);
     assert_eq!(n.iter().next().map(|n| (n.state, n.address)), Some((NeighbourState::Failed, None)));
-    // The next packet begins anew.
+    // The next packet restarts resolution.
     assert!(n.resolve(at(70_000), 1, IP, packet(3)).is_none());
     assert_eq!(events(&mut n), [ask]);
 }
@@ -66,7 +66,7 @@ fn an_answer_sends_what_waits_and_is_confirmed_while_it_is_used() {
     events(&mut n);
     n.learn(at(5), 1, IP, MAC, true, false);
     assert_eq!(events(&mut n), ["Reachable", "send 1 to 02:00:00:00:00:09"]);
-    // Used all the time: once the answer is old, five seconds later it is asked for, at its address.
+    // In constant use: once the answer has expired, a unicast probe follows five seconds later.
     let mut asked = Vec::new();
     for second in 1..60 {
         assert!(n.resolve(at(second * 1_000), 1, IP, packet(2)).is_some());
@@ -80,7 +80,7 @@ fn an_answer_sends_what_waits_and_is_confirmed_while_it_is_used() {
     assert!((20_000..50_100).contains(when) && what.contains("02:00:00:00:00:09"), "{asked:?}");
     n.learn(at(when + 1), 1, IP, MAC, true, false);
     assert_eq!(events(&mut n), ["Reachable"]);
-    // Not used: it goes stale, in silence.
+    // Not in use: the entry becomes stale without a probe.
     let unused = run(&mut n, at(1_000_000));
     assert!(matches!(&unused[..], [(_, what)] if what == "Stale"), "{unused:?}");
     assert_eq!(n.iter().next().map(|n| n.state), Some(NeighbourState::Stale));
@@ -108,7 +108,7 @@ fn what_is_said_in_passing_is_believed_but_not_relied_on() {
     n.learn(at(1), 1, IP, MAC, true, false);
     n.learn(at(2), 1, IP, MAC, false, true);
     assert_eq!(n.iter().next().map(|n| n.state), Some(NeighbourState::Reachable));
-    // It has moved.
+    // The neighbour has another hardware address.
     n.learn(at(3), 1, IP, OTHER, false, true);
     let shown = n.iter().next().unwrap();
     assert_eq!((shown.state, shown.address), (NeighbourState::Stale, Some(OTHER)));
@@ -166,7 +166,7 @@ fn a_neighbour_by_which_answers_come_is_not_asked() {
     n.resolve(at(0), 1, IP, packet(1));
     n.learn(at(1), 1, IP, MAC, true, false);
     events(&mut n);
-    // It stays reachable for as long as it is confirmed, and half a minute or so longer.
+    // The neighbour stays reachable while it is confirmed, and for about half a minute longer.
     for second in 1..=120 {
         n.on_timeout(at(second * 1_000));
         n.confirm(at(second * 1_000), 1, IP);
@@ -174,7 +174,7 @@ fn a_neighbour_by_which_answers_come_is_not_asked() {
     }
     assert_eq!(n.get(1, IP).map(|n| n.state), Some(NeighbourState::Reachable));
     assert_eq!(events(&mut n), [""; 0]);
-    // One that was used again after a pause is asked only if nothing comes by it.
+    // After a pause, a used entry is probed only without a confirmation.
     assert_eq!(run(&mut n, at(200_000)).last().map(|(_, what)| what.as_str()), Some("Stale"));
     n.resolve(at(200_000), 1, IP, packet(3));
     n.confirm(at(201_000), 1, IP);

@@ -3,18 +3,17 @@ use belljar_wire::checksum;
 /// State of a packet's transport checksum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChecksumState {
-    /// It is what its bytes say: right or wrong.
+    /// The checksum field may be right or wrong.
     Untested,
-    /// It cannot but be right: whoever made the packet has computed it over just these bytes, and nothing has touched
-    /// them since.
+    /// The checksum is right: it was computed over exactly these bytes, which have not changed since.
     Intact,
-    /// It is not computed yet, and its field zero, because most packets are read by nobody who looks at it. It would
-    /// be right.
+    /// The checksum has not been computed, and its field is zero; it would be right. This saves the
+    /// computation for packets whose checksum is never read.
     Open,
 }
 
 impl ChecksumState {
-    /// Computes the transport checksum of the packet that this is known of, if it is open.
+    /// Computes the transport checksum of the packet with this state, if it is open.
     #[inline]
     pub fn fill(&mut self, packet: &mut [u8]) {
         if *self == ChecksumState::Open {
@@ -29,17 +28,18 @@ impl ChecksumState {
     }
 }
 
-/// An IP packet on its way: its bytes, from the first byte of the IP header, and who wants to know
-/// when they have left the host.
+/// IP packet in flight: its bytes from the start of the IP header, and a cookie of its sender for the
+/// report of its departure.
 ///
-/// A packet may be *intact*, so that nobody needs to test its transport checksum, and may even be *open*: its checksum is
-/// to be computed by who shows the packet to somebody (Linux's `CHECKSUM_PARTIAL`). Taking or changing its bytes does
-/// that. See [`ChecksumState`].
+/// A packet can be *intact*, so that its transport checksum need not be verified, or even *open*: its
+/// checksum is computed only before the packet is exposed to a reader (Linux's `CHECKSUM_PARTIAL`). Taking
+/// or changing its bytes computes it. See [`ChecksumState`].
 ///
-/// One that does not leave its host may be several datagrams still: their data at a stretch, behind the headers of one.
+/// A packet that does not leave its host may contain several datagrams: their payloads concatenated, after
+/// the headers of one.
 ///
-/// Moving one moves a few words, never the bytes. The buffer is handed in and taken back whole, so
-/// that a caller can keep a pool of them.
+/// Moving a packet moves a few words, never the bytes. The buffer is passed in and returned whole, so that
+/// a caller can keep a pool of buffers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Packet {
     bytes: Vec<u8>,
@@ -51,92 +51,94 @@ pub struct Packet {
 }
 
 impl Packet {
-    /// A packet of these bytes that nobody waits for.
+    /// Creates a packet of these bytes, without a cookie.
     pub fn new(bytes: Vec<u8>) -> Packet {
         Packet::with_cookie(bytes, 0)
     }
-    /// A packet whose leaving is reported as [`NicEvent::Sent`](crate::NicEvent::Sent) with
-    /// `cookie`: a name for its sender. 0 stands for nobody and is never reported.
+    /// Creates a packet whose departure is reported as [`NicEvent::Sent`](crate::NicEvent::Sent) with
+    /// `cookie`, which identifies it to its sender. The cookie 0 is never reported.
     pub fn with_cookie(bytes: Vec<u8>, cookie: u64) -> Packet {
         Packet { bytes, cookie, mark: 0, checksum: ChecksumState::Untested, undelivered: false, segment: 0 }
     }
-    /// Sets the state of the transport checksum. Only TCP segments and UDP datagrams in IP packets without extension
-    /// headers may be open.
+    /// Sets the state of the transport checksum. Only TCP segments and UDP datagrams in IP packets without
+    /// extension headers may be open.
     pub fn with_checksum(self, checksum: ChecksumState) -> Packet {
         Packet { checksum, ..self }
     }
-    /// Marks the packet as made of datagrams with so many bytes of payload each, the last perhaps with fewer; 0 for one
-    /// datagram.
+    /// Marks the packet as a concatenation of datagrams with this payload length in bytes each, except for
+    /// a shorter last one; 0 for a single datagram.
     pub fn with_segment(self, segment: u16) -> Packet {
         Packet { segment, ..self }
     }
-    /// Sets the mark (`SO_MARK`), a number that rules of its host may select the packet by. It is no part of the packet and does
-    /// not leave the host.
+    /// Sets the mark (`SO_MARK`), by which rules of the host can select the packet. The mark is not part of the
+    /// packet's bytes and does not leave the host.
     pub fn with_mark(self, mark: u32) -> Packet {
         Packet { mark, ..self }
     }
-    /// Marks the frame as one that comes back to its sender: the medium could not deliver it.
+    /// Marks the frame as returned to its sender, because the medium could not deliver it.
     pub fn undelivered(self) -> Packet {
         Packet { undelivered: true, ..self }
     }
-    /// True if it comes back to its sender.
+    /// True if the frame is returned to its sender as undelivered.
     pub fn is_undelivered(&self) -> bool {
         self.undelivered
     }
-    /// The bytes, from the first byte of the IP header. It must not be open: see [`fill_checksum`](Self::fill_checksum).
+    /// Returns the bytes, from the start of the IP header. The packet must not be open: see
+    /// [`fill_checksum`](Self::fill_checksum).
     pub fn bytes(&self) -> &[u8] {
         debug_assert!(self.checksum != ChecksumState::Open, "bytes of an open packet");
         &self.bytes
     }
-    /// The bytes, whether the checksum is open or not: for readers that ignore it.
+    /// Returns the bytes, with an open checksum left open: for readers that ignore it.
     pub fn open_bytes(&self) -> &[u8] {
         &self.bytes
     }
-    /// State of its transport checksum.
+    /// State of the transport checksum.
     pub fn checksum(&self) -> ChecksumState {
         self.checksum
     }
-    /// Computes its transport checksum, if that is open.
+    /// Computes the transport checksum, if it is open.
     #[inline]
     pub fn fill_checksum(&mut self) {
         self.checksum.fill(&mut self.bytes);
     }
-    /// The payload of each datagram that it is made of, in bytes; 0 if it is one.
+    /// Payload length of each contained datagram in bytes; 0 for a single datagram.
     pub fn segment(&self) -> u16 {
         self.segment
     }
-    /// Its mark: see [`with_mark`](Self::with_mark).
+    /// Mark of the packet; see [`with_mark`](Self::with_mark).
     pub fn mark(&self) -> u32 {
         self.mark
     }
-    /// Gives it another mark.
+    /// Changes the mark.
     pub fn set_mark(&mut self, mark: u32) {
         self.mark = mark;
     }
-    /// The bytes, with their checksum, to change them in place: the packet is no longer intact.
+    /// Returns the bytes for changes in place, with the checksum computed. The packet is no longer intact.
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         self.fill_checksum();
         self.checksum = ChecksumState::Untested;
         &mut self.bytes
     }
-    /// The buffer itself, with its checksum, to be parsed or reused.
+    /// Returns the buffer, with the checksum computed, for parsing or reuse.
     pub fn into_bytes(mut self) -> Vec<u8> {
         self.fill_checksum();
         self.bytes
     }
-    /// The buffer with its checksum as it is, open or not: for those who keep track of its state, or ignore it.
+    /// Returns the buffer with the checksum left as it is, possibly open: for callers that track its state
+    /// or ignore it.
     pub fn into_open_bytes(self) -> Vec<u8> {
         self.bytes
     }
-    /// The name that its sender gave, or 0.
+    /// Cookie given by the sender, or 0.
     pub fn cookie(&self) -> u64 {
         self.cookie
     }
-    /// The length of the IP packet in bytes.
+    /// Length of the packet in bytes.
     pub fn len(&self) -> usize {
         self.bytes.len()
     }
-    /// True if it has no bytes at all.
+    /// True if the packet has no bytes.
     pub fn is_empty(&self) -> bool {
         self.bytes.is_empty()
     }
@@ -159,7 +161,7 @@ mod tests {
         assert_eq!(Packet::new(Vec::new()).checksum(), ChecksumState::Untested);
     }
 
-    /// An IP packet of either version and protocol: with its checksum, and without.
+    /// Returns an IP packet of a version and protocol, with its checksum and without it.
     fn both(v6: bool, number: u8) -> (Vec<u8>, Vec<u8>) {
         let (src, dst): (IpAddr, IpAddr) = match v6 {
             false => (Ipv4Addr::new(11, 0, 0, 1).into(), Ipv4Addr::new(11, 0, 0, 2).into()),

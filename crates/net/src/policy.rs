@@ -1,109 +1,113 @@
-//! Policy routing: which tables are asked for a packet's route, and in which order (ip-rule(8)).
+//! Policy routing: rules that select the tables for a packet's route, in order of priority (ip-rule(8)).
 //!
-//! The main table is kept apart, since most hosts have no other: without further rules it alone is asked. A host's own
-//! addresses, the `local` table of Linux, come before all rules and are not kept here.
+//! The main table is kept separately, since most hosts have no other: without further rules it is the only
+//! one consulted. A host's own addresses, the `local` table of Linux, precede all rules and are not part of
+//! the policy.
 
 use crate::routes::{Ip, NextHop, Prefix, Route, RouteKind, RouteTable, TOS_MASK};
 use belljar_base::Map;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 
-/// Numbers of tables, `RT_TABLE_*` of rtnetlink(7).
+/// Numbers of routing tables, `RT_TABLE_*` of rtnetlink(7).
 pub mod table {
-    /// Asked last, in IPv4.
+    /// Default table, consulted last in IPv4.
     pub const DEFAULT: u32 = 253;
-    /// Where routes are that name no table.
+    /// Main table, for routes without an explicit table.
     pub const MAIN: u32 = 254;
-    /// The host's own addresses.
+    /// Local table, of the host's own addresses.
     pub const LOCAL: u32 = 255;
 }
 
-/// `RTPROT_KERNEL`.
+/// Originator kernel, `RTPROT_KERNEL`.
 const KERNEL: u8 = 2;
-/// The priorities of the rules for the main and the default table.
+/// Priorities of the rules for the main and the default table.
 const MAIN_PRIORITY: u32 = 32_766;
 const DEFAULT_PRIORITY: u32 = 32_767;
 
 /// Selector: the packet attributes that a policy rule matches.
 #[derive(Clone, Copy, Debug)]
 pub struct RuleSelector<'a, A = Ipv4Addr> {
-    /// Where it goes.
+    /// Destination address.
     pub destination: A,
-    /// Where it comes from, if that is settled.
+    /// Source address, if it has been selected.
     pub source: Option<A>,
-    /// The name of the interface by which it has come in; `lo` for the host's own.
+    /// Name of the incoming interface; `lo` for packets of the host itself.
     pub arrived: &'a str,
-    /// The name of the interface that its socket is bound to.
+    /// Name of the interface to which the socket is bound.
     pub device: Option<&'a str>,
-    /// Its socket's mark.
+    /// Mark of the socket.
     pub mark: u32,
-    /// Its type of service.
+    /// Type of service.
     pub tos: u8,
-    /// Its protocol, of IP.
+    /// IP protocol.
     pub protocol: u8,
-    /// Its source and destination port; 0 where it has none.
+    /// Source and destination port; 0 if the protocol has none.
     pub ports: (u16, u16),
-    /// The socket's owner; 0 for packets that no socket sends.
+    /// User id of the socket's owner; 0 for packets without a socket.
     pub uid: u32,
 }
 
 /// Action of a rule, `FR_ACT_*`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// A table is asked; if it knows no route, the next rule.
+    /// Consult a table; without a route there, continue with the next rule.
     Table(u32),
-    /// The rules from this priority on are next; where none has it, the next rule.
+    /// Continue with the rules from this priority on; without a rule of this priority, continue with the
+    /// next rule.
     Goto(u32),
-    /// The next rule.
+    /// Continue with the next rule.
     Nop,
-    /// It vanishes.
+    /// Drop the packet silently.
     Blackhole,
-    /// Its sender is told that the network cannot be reached.
+    /// Drop the packet, and report "network unreachable" to its sender.
     Unreachable,
-    /// Its sender is told that it is prohibited.
+    /// Drop the packet, and report "administratively prohibited" to its sender.
     Prohibit,
 }
 
-/// The first and the last of several ports.
+/// First and last port of a range.
 pub type PortRange = (u16, u16);
 
-/// A rule.
+/// Policy rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rule<A = Ipv4Addr> {
-    /// Rules are asked in this order; those of the same priority, as they came.
+    /// Priority; rules are evaluated in ascending order, those of the same priority in the order of
+    /// insertion.
     pub priority: u32,
-    /// The source addresses of its packets.
+    /// Source addresses to match.
     pub from: Prefix<A>,
-    /// Whither.
+    /// Destination addresses to match.
     pub to: Prefix<A>,
-    /// Only those that have come in by this interface.
+    /// Incoming interface to match.
     pub arrived: Option<Arc<str>>,
-    /// Only those of sockets bound to this interface.
+    /// Interface to which the socket is bound, to match.
     pub device: Option<Arc<str>>,
-    /// Only those whose mark, masked, is this.
+    /// Mark to match under `mask`.
     pub mark: u32,
-    /// See `mark`.
+    /// Mask for `mark`.
     pub mask: u32,
-    /// Only those of this type of service, unless 0.
+    /// Type of service to match; 0 matches all.
     pub tos: u8,
-    /// Only those of this protocol of IP, unless 0.
+    /// IP protocol to match; 0 matches all.
     pub ip_protocol: u8,
-    /// Only those from and to a port of these ranges, ends included.
+    /// Ranges of source and destination ports to match, ends included.
     pub ports: (Option<PortRange>, Option<PortRange>),
-    /// Only those of users of this range, ends included.
+    /// Range of user ids to match, ends included.
     pub users: Option<(u32, u32)>,
-    /// It is for all the others instead.
+    /// True if the rule applies to the packets that do not match.
     pub inverted: bool,
-    /// Routes to prefixes of at most so many bits do not count.
+    /// Prefix length in bits; routes to prefixes of at most this length are ignored
+    /// (`suppress_prefixlength`).
     pub suppressed: Option<u8>,
-    /// Its action.
+    /// Action of the rule.
     pub action: Action,
-    /// Its originator, `RTPROT_*`.
+    /// Originator, `RTPROT_*`.
     pub protocol: u8,
 }
 
 impl<A: Ip> Rule<A> {
-    /// A rule for all packets.
+    /// Creates a rule that matches all packets.
     pub fn all(priority: u32, action: Action) -> Rule<A> {
         Rule {
             priority,
@@ -128,7 +132,7 @@ impl<A: Ip> Rule<A> {
             range.is_none_or(|(first, last)| (first..=last).contains(&port))
         };
         let tos_mask = if A::BITS == 32 { TOS_MASK } else { u8::MAX };
-        // A source that is not settled is none.
+        // A source that has not been selected is the unspecified address.
         let source = flow.source.unwrap_or(A::LEAST);
         let is_for = self.to.contains(flow.destination)
             && self.from.contains(source)
@@ -144,23 +148,23 @@ impl<A: Ip> Rule<A> {
     }
 }
 
-/// A route that was found, its table and the next hop for the flow.
+/// Result of a lookup: route, next hop for the flow, and table.
 #[derive(Clone, Copy, Debug)]
 pub struct FoundRoute<'a, A = Ipv4Addr> {
-    /// The route.
+    /// Best route.
     pub route: &'a Route<A>,
-    /// The next hop; none if packets don't go on.
+    /// Next hop; `None` if the route does not forward packets.
     pub hop: Option<NextHop<A>>,
-    /// The number of the table that it is in.
+    /// Number of the route's table.
     pub table: u32,
 }
 
-/// The rules of one family, and the tables besides the main one.
+/// Policy rules of one family, and the tables other than the main one.
 #[derive(Clone, Debug)]
 pub struct Policy<A = Ipv4Addr> {
     rules: Vec<Rule<A>>,
     tables: Map<u32, RouteTable<A>>,
-    /// The rules are those of the start, and there is no further table.
+    /// True if only the initial rules and no other tables exist.
     plain: bool,
 }
 
@@ -174,11 +178,12 @@ impl<A: Ip> Default for Policy<A> {
 }
 
 impl<A: Ip> Policy<A> {
-    /// The best route for a flow with this type of service, `fib_lookup` of Linux; `None` where no rule has one. `hash` is that of the flow, asked
-    /// for where there is a choice; next hops must be usable.
+    /// Returns the best route for a flow with this type of service, as Linux's `fib_lookup`; `None` if no
+    /// rule leads to one. `hash` returns the hash of the flow, and is called only for multipath routes;
+    /// next hops must be `usable`.
     ///
     /// # Errors
-    /// Verdict of a rule on the packet.
+    /// Action of a rule that refuses the packet.
     pub fn lookup<'a>(
         &'a self,
         main: &'a RouteTable<A>,
@@ -203,7 +208,7 @@ impl<A: Ip> Policy<A> {
                 Action::Table(number) => number,
                 Action::Nop => continue,
                 Action::Goto(priority) => {
-                    // It goes nowhere while there is no rule of just that priority.
+                    // Without a rule of exactly this priority the jump has no effect.
                     if self.rules.iter().any(|rule| rule.priority == priority) {
                         from = priority;
                     }
@@ -224,52 +229,52 @@ impl<A: Ip> Policy<A> {
         Ok(None)
     }
 
-    /// True if the main table alone is asked.
+    /// True if only the main table is consulted.
     pub fn is_plain(&self) -> bool {
         self.plain
     }
-    /// True if there are rules beside those of the start.
+    /// True if there are rules other than the initial ones.
     pub fn has_further_rules(&self) -> bool {
         self.rules.len() > if A::BITS == 32 { 2 } else { 1 }
     }
-    /// The rules in their order.
+    /// Rules in order of evaluation.
     pub fn rules(&self) -> &[Rule<A>] {
         &self.rules
     }
-    /// The priority of a rule for which none is named: just before the first of the table's rules, which come after that
-    /// of the host's own addresses.
+    /// Default priority of a new rule: just before the first rule, but after the rule of the host's own
+    /// addresses.
     pub fn next_priority(&self) -> u32 {
         self.rules.first().map_or(0, |rule| rule.priority.saturating_sub(1))
     }
-    /// Adds a rule behind those of the same priority.
+    /// Inserts a rule after those of the same priority.
     pub fn add(&mut self, rule: Rule<A>) {
         let at = self.rules.partition_point(|other| other.priority <= rule.priority);
         self.rules.insert(at, rule);
         self.changed();
     }
-    /// Takes the first rule out for which `is_meant` holds.
+    /// Removes the first rule for which `is_meant` returns true.
     pub fn remove(&mut self, is_meant: impl FnMut(&Rule<A>) -> bool) -> Option<Rule<A>> {
         let at = self.rules.iter().position(is_meant)?;
         let rule = self.rules.remove(at);
         self.changed();
         Some(rule)
     }
-    /// A table by its number, if it has routes.
+    /// Returns a table by number, if it has routes.
     pub fn table<'a>(&'a self, main: &'a RouteTable<A>, number: u32) -> Option<&'a RouteTable<A>> {
         if number == table::MAIN { Some(main) } else { self.tables.get(&number) }
     }
-    /// The tables besides the main one that have routes, by number.
+    /// Iterates over the tables other than the main one that have routes, by number.
     pub fn tables(&self) -> impl Iterator<Item = (u32, &RouteTable<A>)> {
         self.tables.iter().map(|(number, routes)| (*number, routes))
     }
-    /// Changes a table other than the main one; one without routes is none.
+    /// Changes a table other than the main one; an empty table is removed.
     pub fn change<T>(&mut self, number: u32, change: impl FnOnce(&mut RouteTable<A>) -> T) -> T {
         let result = change(self.tables.entry(number).or_default());
         self.tables.retain(|_, routes| !routes.is_empty());
         self.changed();
         result
     }
-    /// Takes the routes out of all tables but the main one for which `keep` does not hold.
+    /// Removes the routes of all tables other than the main one for which `keep` returns false.
     pub fn retain(&mut self, mut keep: impl FnMut(&mut Route<A>) -> bool) {
         self.tables.values_mut().for_each(|routes| routes.retain(|_, _, route| keep(route)));
         self.tables.retain(|_, routes| !routes.is_empty());
@@ -304,7 +309,7 @@ mod tests {
             uid: 0,
         }
     }
-    /// The interface and table that a packet from `source` takes, or what a rule makes of it.
+    /// Interface and table for a packet from `source`, or the action of a rule that refuses it.
     fn way(
         policy: &Policy,
         main: &RouteTable,
@@ -337,7 +342,7 @@ mod tests {
         assert_eq!(way(&policy, &main, "10.2.2.3", "lo", 0), Ok(Some((1, table::MAIN))));
         assert_eq!(way(&policy, &main, "10.2.2.3", "lo", 0x107), Ok(Some((2, 100))));
         assert_eq!(way(&policy, &main, "10.1.2.3", "eth3", 0), Err(Action::Prohibit));
-        // Past the rule about marks, and that about sources.
+        // Skips the rules about marks and about sources.
         policy.add(rule(850, 0));
         assert!(policy.remove(|rule| rule.priority == 850).is_some());
         policy.add(Rule { action: Action::Goto(2_000), ..rule(850, 0) });

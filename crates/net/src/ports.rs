@@ -1,15 +1,15 @@
-//! The ports of a switch, and which of them have something to send.
+//! Ports of a switch, with an index of those that have events.
 
 use crate::nic::{Nic, NicChange, NicConfig, NicEvent};
 use crate::switch::EgressFrame;
 use crate::{Counters, Packet};
 use belljar_base::SimTime;
 
-/// Interfaces by number. Those that have nothing to send are not looked at.
+/// Interfaces by number. Idle ones are not visited.
 #[derive(Debug)]
 pub(crate) struct Ports {
     nics: Vec<Nic>,
-    /// Ports with an event to come, and its time, in any order: few have one.
+    /// Ports with a future event, and its time, unordered, since there are few.
     busy: Vec<(SimTime, usize)>,
 }
 
@@ -22,7 +22,7 @@ impl Ports {
         self.nics.len()
     }
 
-    /// Sends a frame by a port, which counts it if it is lost.
+    /// Sends a frame over a port, which counts it if it is lost.
     pub fn send(&mut self, now: SimTime, port: usize, frame: Packet) {
         let _ = self.nics[port].send(now, frame);
         self.note(port);
@@ -42,20 +42,20 @@ impl Ports {
         self.note(port);
     }
 
-    /// The first frame that has begun to leave up to `now`, in the order of time and then of ports.
+    /// Takes the first frame whose transmission begins by `now`, ordered by time, then by port.
     pub fn poll(&mut self, now: SimTime) -> Option<EgressFrame> {
         loop {
             let (_, port) = self.busy.iter().min().copied().filter(|(at, _)| *at <= now)?;
             let event = self.nics[port].poll(now);
             self.note(port);
-            // Nobody waits for a frame of a switch, so nothing else can have happened.
+            // Frames of a switch have no cookie, so that no other events occur.
             if let Some((at, NicEvent::Transmit { packet, departs })) = event {
                 return Some(EgressFrame { port, at, departs, packet });
             }
         }
     }
 
-    /// When [`poll`](Self::poll) has something, if nothing is sent before.
+    /// Time of the next [`poll`](Self::poll), if no frame is sent before.
     pub fn next_event(&self) -> Option<SimTime> {
         self.busy.iter().map(|(at, _)| *at).min()
     }
@@ -68,7 +68,7 @@ impl Ports {
         self.nics[port].counters()
     }
 
-    /// Takes note of a port's next event, after anything that may have changed it.
+    /// Updates the index after any change of a port's next event.
     fn note(&mut self, port: usize) {
         let place = self.busy.iter().position(|(_, busy)| *busy == port);
         match (place, self.nics[port].next_event()) {

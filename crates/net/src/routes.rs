@@ -1,5 +1,5 @@
-//! The routes of one host or router, for each family a table: the longest prefix wins, then the least metric,
-//! then the flow's hash among next hops of equal cost.
+//! Routing tables of a host or router, one for each family. A lookup selects the longest prefix, then the
+//! lowest metric; the flow's hash selects among next hops of equal cost.
 
 use belljar_base::Footprint;
 use belljar_base::Map;
@@ -9,17 +9,17 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::ops::RangeInclusive;
 use std::str::FromStr;
 
-/// An address of one family.
+/// IP address of one family.
 pub trait Ip: Copy + Ord + fmt::Debug + fmt::Display + FromStr + Into<IpAddr> + 'static {
-    /// Number of bits that it has.
+    /// Length in bits.
     const BITS: u8;
-    /// The least of all, which stands for none.
+    /// Lowest address, the unspecified one.
     const LEAST: Self;
-    /// The greatest of all.
+    /// Highest address.
     const GREATEST: Self;
-    /// The address with all but the first `len` bits zero.
+    /// Returns the address with all but the first `len` bits cleared.
     fn masked(self, len: u8) -> Self;
-    /// The source of a packet of this family.
+    /// Source address of a packet of this family.
     fn source_of(packet: &[u8]) -> Option<Self>;
 }
 
@@ -50,7 +50,7 @@ impl Ip for Ipv6Addr {
     }
 }
 
-/// A block of addresses, such as `10.0.1.0/24`.
+/// Address prefix, such as `10.0.1.0/24`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Prefix<A = Ipv4Addr> {
     address: A,
@@ -58,46 +58,47 @@ pub struct Prefix<A = Ipv4Addr> {
 }
 
 impl<A: Ip> Prefix<A> {
-    /// All addresses.
+    /// Prefix that contains all addresses.
     pub const ALL: Prefix<A> = Prefix { address: A::LEAST, len: 0 };
 
-    /// The block of `len` leading bits (at most all) that `address` lies in.
+    /// Creates the prefix of the `len` leading bits of `address`; a longer `len` is reduced to the length
+    /// of an address.
     pub fn new(address: A, len: u8) -> Prefix<A> {
         let len = len.min(A::BITS);
         Prefix { address: address.masked(len), len }
     }
-    /// Its first address.
+    /// First address.
     pub fn address(&self) -> A {
         self.address
     }
-    /// Number of leading bits that its addresses share.
+    /// Length in bits.
     pub fn bits(&self) -> u8 {
         self.len
     }
-    /// True if it holds every address.
+    /// True if the prefix contains all addresses.
     pub fn is_all(&self) -> bool {
         self.len == 0
     }
-    /// True if an address lies in it.
+    /// True if the prefix contains an address.
     pub fn contains(&self, address: A) -> bool {
         address.masked(self.len) == self.address
     }
-    /// True if some address lies in both.
+    /// True if two prefixes have an address in common.
     pub fn overlaps(&self, other: &Prefix<A>) -> bool {
         self.contains(other.address) || other.contains(self.address)
     }
 }
 
 impl Prefix {
-    /// Its netmask.
+    /// Netmask of the prefix.
     pub fn netmask(&self) -> Ipv4Addr {
         mask(self.len).into()
     }
-    /// The address that stands for all stations; blocks of less than four addresses have none.
+    /// Directed broadcast address; prefixes longer than 30 bits have none.
     pub fn broadcast(&self) -> Option<Ipv4Addr> {
         (self.len <= 30).then(|| Ipv4Addr::from(u32::from(self.address) | !mask(self.len)))
     }
-    /// The addresses that stations can have, in order.
+    /// Usable host addresses, in order.
     pub fn stations(&self) -> impl Iterator<Item = Ipv4Addr> + use<> {
         let (first, last) =
             (u64::from(u32::from(self.address)), u64::from(u32::from(self.address) | !mask(self.len)));
@@ -107,7 +108,7 @@ impl Prefix {
 }
 
 impl InterfaceAddress {
-    /// True if `ip` stands for all stations of its network.
+    /// True if `ip` is the directed broadcast address of the network.
     #[inline]
     pub fn has_broadcast(&self, ip: Ipv4Addr) -> bool {
         let hosts = !mask(self.len);
@@ -125,17 +126,17 @@ impl<A: Ip> fmt::Display for Prefix<A> {
     }
 }
 
-/// An address and the length of its network's prefix, such as `10.0.1.7/24`.
+/// Interface address with its prefix length, such as `10.0.1.7/24`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct InterfaceAddress<A = Ipv4Addr> {
-    /// The address.
+    /// Address.
     pub ip: A,
-    /// Number of leading bits that the stations of its network share.
+    /// Prefix length of the network in bits.
     pub len: u8,
 }
 
 impl<A: Ip> InterfaceAddress<A> {
-    /// Its network.
+    /// Network of the address.
     pub fn network(&self) -> Prefix<A> {
         Prefix::new(self.ip, self.len)
     }
@@ -149,7 +150,7 @@ impl<A: Ip> fmt::Display for InterfaceAddress<A> {
 
 impl<A: Ip> FromStr for InterfaceAddress<A> {
     type Err = ();
-    /// Without a length all bits are meant.
+    /// Parses an address; without a length the prefix has all bits.
     fn from_str(text: &str) -> Result<InterfaceAddress<A>, ()> {
         let (ip, len) = match text.split_once('/') {
             Some((ip, len)) => (ip, len.parse().ok().filter(|len| *len <= A::BITS).ok_or(())?),
@@ -159,99 +160,100 @@ impl<A: Ip> FromStr for InterfaceAddress<A> {
     }
 }
 
-/// Where a packet goes next.
+/// Next hop of a route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct NextHop<A = Ipv4Addr> {
-    /// The number of the interface by which it leaves.
+    /// Number of the outgoing interface.
     pub interface: usize,
-    /// The router that it is handed to; `None`: the destination is on the link.
+    /// Gateway; `None` if the destination is on-link, or `gateway6` is set.
     pub gateway: Option<A>,
-    /// The IPv6 address of the router that an IPv4 packet is handed to (`via inet6`, RFC 8950); then `gateway` is none.
+    /// IPv6 gateway of an IPv4 route (`via inet6`, RFC 8950); `gateway` is then `None`.
     pub gateway6: Option<Ipv6Addr>,
-    /// The router was said to be on the link, whatever the addresses are: it is only shown.
+    /// True if the gateway was declared on-link (`onlink`); for display only.
     pub on_link: bool,
 }
 
 impl<A> NextHop<A> {
-    /// By an interface to a router, or to stations of its link.
+    /// Creates a next hop over an interface, by a gateway or on-link.
     pub fn new(interface: usize, gateway: Option<A>) -> NextHop<A> {
         NextHop { interface, gateway, gateway6: None, on_link: false }
     }
 }
 
 impl<A: Ip> NextHop<A> {
-    /// The router that a packet is handed to, of either family.
+    /// Gateway of either family.
     pub fn router(&self) -> Option<IpAddr> {
         self.gateway.map(Into::into).or(self.gateway6.map(IpAddr::V6))
     }
-    /// True if the destination is on the link.
+    /// True if the destination is on-link.
     pub fn is_direct(&self) -> bool {
         self.gateway.is_none() && self.gateway6.is_none()
     }
 }
 
-/// Kind of a route: what becomes of its packets.
+/// Kind of a route.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RouteKind {
-    /// They go to a next hop.
+    /// Packets are forwarded to a next hop.
     #[default]
     Unicast,
-    /// They vanish.
+    /// Packets are dropped silently.
     Blackhole,
-    /// Their sender is told that the host cannot be reached.
+    /// Packets are dropped, and "host unreachable" is reported to their sender.
     Unreachable,
-    /// Their sender is told that it is prohibited.
+    /// Packets are dropped, and "administratively prohibited" is reported to their sender.
     Prohibit,
-    /// This table knows no way.
+    /// The lookup in this table fails.
     Throw,
-    /// They are for this host, whatever its addresses are.
+    /// Packets are delivered to this host, whatever its addresses.
     Local,
 }
 
-/// A route.
+/// Route of a routing table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Route<A = Ipv4Addr> {
-    /// Its kind.
+    /// Kind of the route.
     pub kind: RouteKind,
-    /// The type of service of its packets, of IPv4; 0 for all.
+    /// Type of service of matching packets, in IPv4; 0 matches all.
     pub tos: u8,
-    /// The next hops, one of which is chosen by the flow; none only where `kind` is not unicast.
+    /// Next hops, among which the flow's hash selects; empty only if `kind` is not unicast.
     pub hops: Vec<NextHop<A>>,
-    /// The source address of packets that have none, if it is not the interface's first.
+    /// Preferred source address, if it is not the interface's first one.
     pub source: Option<A>,
-    /// Its originator: `RTPROT_*` of rtnetlink(7).
+    /// Originator, `RTPROT_*` of rtnetlink(7).
     pub protocol: u8,
-    /// The number of the next-hop object that its next hops come from (`nhid`).
+    /// Id of the next-hop object from which the next hops are taken (`nhid`).
     pub object: Option<u32>,
-    /// Metrics of its packets.
+    /// Metrics for packets of the route.
     pub metrics: Metrics,
 }
 
 /// Metrics of a route (`RTA_METRICS` of rtnetlink(7)).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Metrics {
-    /// The longest packet in bytes, where that is not the interface's matter.
+    /// MTU in bytes, if it differs from the interface's.
     pub mtu: Option<u32>,
-    /// No router is believed that says otherwise, and packets may be cut on their way (`ip route ... mtu lock`).
+    /// True if the MTU is locked (`ip route ... mtu lock`): path MTU updates are ignored, and packets may
+    /// be fragmented.
     pub mtu_locked: bool,
-    /// The greatest segment in bytes that connections announce (`advmss`).
+    /// Maximum segment size that connections advertise in bytes (`advmss`).
     pub advmss: Option<u32>,
 }
 
-/// `RTPROT_*`: who has made a route.
+/// Originators of routes, `RTPROT_*`.
 pub mod protocol {
-    /// The kernel, for an address.
+    /// Kernel, on adding an address.
     pub const KERNEL: u8 = 2;
-    /// The experiment, at boot.
+    /// Experiment, at boot.
     pub const BOOT: u8 = 3;
-    /// The administrator.
+    /// Administrator.
     pub const STATIC: u8 = 4;
-    /// The experiment, by shortest paths: that of OSPF.
+    /// Experiment, computed by shortest paths; the value of OSPF.
     pub const COMPUTED: u8 = 188;
 }
 
 impl<A: Ip> Route<A> {
-    /// A route by one next hop.
+    /// Creates a unicast route with one next hop.
     pub fn by(interface: usize, gateway: Option<A>, protocol: u8) -> Route<A> {
         Route {
             kind: RouteKind::Unicast,
@@ -263,8 +265,8 @@ impl<A: Ip> Route<A> {
             metrics: Metrics::default(),
         }
     }
-    /// The next hop that a flow with this hash takes, among those for which `usable` holds: none if the route has none
-    /// at all; `None` if it cannot be used.
+    /// Selects the next hop for a flow with this hash among those that are `usable`. The inner `None` means
+    /// that the route needs no next hop, the outer one that none is usable.
     fn choose(
         &self,
         hash: impl Fn() -> u64,
@@ -285,26 +287,26 @@ impl<A: Ip> Route<A> {
     }
 }
 
-/// A route that was looked for, the prefix that it is to, and the next hop if there is one.
+/// Result of a lookup: prefix, route, and next hop if there is one.
 pub type RouteMatch<'a, A> = (Prefix<A>, &'a Route<A>, Option<NextHop<A>>);
 
-/// Place of a route among those of its prefix: first those for one type of service, then by metric. Of those that are alike in
-/// both the first one is meant.
+/// Rank of a route among those with the same prefix: by type of service, specific ones first, then by
+/// metric. Of routes that are equal in both, the first one is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Rank {
     tos: Reverse<u8>,
     metric: u32,
-    /// The order of those that are alike.
+    /// Order among routes of equal type of service and metric.
     turn: i32,
 }
 
 impl Rank {
-    /// The place of a route for a type of service (0: all) with this metric.
+    /// Rank of a route for a type of service (0 for all) with this metric.
     pub fn new(tos: u8, metric: u32) -> Rank {
         Rank { tos: Reverse(tos), metric, turn: 0 }
     }
 
-    /// All places of routes that are alike in type of service and metric.
+    /// Range of the ranks with the same type of service and metric.
     fn alike(self) -> RangeInclusive<Rank> {
         Rank { turn: i32::MIN, ..self }..=Rank { turn: i32::MAX, ..self }
     }
@@ -316,40 +318,41 @@ impl From<u32> for Rank {
     }
 }
 
-/// The bits of a packet's type of service that routes tell packets by (`IPTOS_RT_MASK` of Linux).
+/// Bits of the type of service that routes match (`IPTOS_RT_MASK` of Linux).
 pub(crate) const TOS_MASK: u8 = 0x1c;
 
-/// Routes by prefix, type of service and metric.
+/// Routing table, ordered by prefix, type of service and metric.
 #[derive(Clone, Debug)]
 pub struct RouteTable<A = Ipv4Addr> {
-    /// By (bits that are not the prefix's, network, rank): the best one of a network comes first.
+    /// Routes by (host bits of the prefix, network, rank): the best one of a network comes first.
     routes: Map<(u8, A, Rank), Route<A>>,
-    /// Number of routes of each length, by the bits that are not the prefix's.
+    /// Number of routes of each prefix length, by the number of host bits.
     lengths: Vec<u32>,
-    /// The lengths that there are but for that of no bits, a bit each: every packet asks.
+    /// Bit mask of the prefix lengths in use, without length 0, by the number of host bits: a fast path for
+    /// lookups.
     present: u128,
-    /// All of them in order once more, if they are so few that going through them takes less than a search.
+    /// Copy of all routes in order, if they are so few that a scan is faster than a search.
     few: Vec<(Prefix<A>, Route<A>)>,
-    /// The changes since they were taken last, if they are recorded.
+    /// Changes since they were last taken, if they are recorded.
     changes: Option<Vec<RouteChange<A>>>,
 }
 
-/// A change of a table.
+/// Change of a routing table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RouteChange<A = Ipv4Addr> {
-    /// The prefix.
+    /// Prefix of the route.
     pub prefix: Prefix<A>,
-    /// The metric.
+    /// Metric of the route.
     pub metric: u32,
-    /// The route that is there now; `None`: it is gone.
+    /// New route; `None` if it was removed.
     pub route: Option<Route<A>>,
 }
 
-/// Most routes that count as few.
+/// Maximum number of routes for a scan.
 const FEW: usize = 8;
 
 impl<A> RouteTable<A> {
-    /// Tells where the routes are, if they are few.
+    /// Records the memory of the routes, if they are few.
     pub fn footprint(&self, footprint: &mut Footprint) {
         footprint.object(&self.few[..]);
         for (_, route) in &self.few {
@@ -366,15 +369,16 @@ impl<A: Ip> Default for RouteTable<A> {
 }
 
 impl<A: Ip> RouteTable<A> {
-    /// Records changes from now on, for [`take_changes`](Self::take_changes).
+    /// Starts to record changes for [`take_changes`](Self::take_changes).
     pub fn record_changes(&mut self) {
         self.changes.get_or_insert_default();
     }
-    /// The changes since the last call, in order.
+    /// Takes the changes since the last call, in order.
     pub fn take_changes(&mut self) -> Vec<RouteChange<A>> {
         self.changes.as_mut().map(std::mem::take).unwrap_or_default()
     }
-    /// Adds a route; gives back one with the same prefix, type of service and metric that it takes the place of.
+    /// Inserts a route; returns the route with the same prefix, type of service and metric that it
+    /// replaces.
     pub fn insert(&mut self, prefix: Prefix<A>, metric: u32, route: Route<A>) -> Option<Route<A>> {
         let rank = Rank::new(route.tos, metric);
         let rank = self.alike(prefix, rank).next().map_or(rank, |(rank, _)| rank);
@@ -391,8 +395,8 @@ impl<A: Ip> RouteTable<A> {
         self.count();
         old
     }
-    /// Adds a route before or behind those with the same prefix, type of service and metric, which stay: the first one that can be
-    /// used is.
+    /// Inserts a route before or behind those with the same prefix, type of service and metric, which are
+    /// kept. The first usable one is used.
     pub fn insert_beside(&mut self, prefix: Prefix<A>, metric: u32, route: Route<A>, behind: bool) {
         let rank = Rank::new(route.tos, metric);
         let turns: Vec<i32> = self.alike(prefix, rank).map(|(rank, _)| rank.turn).collect();
@@ -408,7 +412,7 @@ impl<A: Ip> RouteTable<A> {
         self.lengths[usize::from(A::BITS - prefix.len)] += 1;
         self.count();
     }
-    /// The routes with this prefix, type of service and metric, in their order.
+    /// Iterates over the routes with this prefix, type of service and metric, in order.
     pub fn all_alike(&self, prefix: Prefix<A>, rank: Rank) -> impl Iterator<Item = &Route<A>> {
         self.alike(prefix, rank).map(|(_, route)| route)
     }
@@ -417,16 +421,17 @@ impl<A: Ip> RouteTable<A> {
         let alike = self.routes.range(key(prefix, first)..=key(prefix, last));
         alike.map(|((.., rank), route)| (*rank, route))
     }
-    /// The first route with this prefix and rank; a metric alone is that of routes for all types of service.
+    /// Returns the first route with this prefix and rank; a metric converts to the rank of routes for all
+    /// types of service.
     pub fn get(&self, prefix: Prefix<A>, rank: impl Into<Rank>) -> Option<&Route<A>> {
         self.alike(prefix, rank.into()).map(|(_, route)| route).next()
     }
-    /// Takes the first such route out.
+    /// Removes the first route with this prefix and rank.
     pub fn remove(&mut self, prefix: Prefix<A>, rank: impl Into<Rank>) -> Option<Route<A>> {
         let (rank, _) = self.alike(prefix, rank.into()).next()?;
         self.take(prefix, rank)
     }
-    /// Takes the first route out that is this one.
+    /// Removes the first route that equals this one.
     pub fn remove_this(&mut self, prefix: Prefix<A>, metric: u32, route: &Route<A>) -> Option<Route<A>> {
         let rank = Rank::new(route.tos, metric);
         let (rank, _) = self.alike(prefix, rank).find(|(_, other)| *other == route)?;
@@ -457,7 +462,7 @@ impl<A: Ip> RouteTable<A> {
             self.few.extend(routes);
         }
     }
-    /// Takes out all routes for which `keep` does not hold.
+    /// Removes all routes for which `keep` returns false.
     pub fn retain(&mut self, mut keep: impl FnMut(Prefix<A>, u32, &mut Route<A>) -> bool) {
         let (lengths, changes) = (&mut self.lengths, &mut self.changes);
         let mut gone = Vec::new();
@@ -479,7 +484,7 @@ impl<A: Ip> RouteTable<A> {
             kept
         });
         for (prefix, rank) in gone {
-            // One that is like it may be there still.
+            // A route of equal rank may remain.
             let next = self.get(prefix, rank).cloned();
             if let (Some(changes), Some(_)) = (&mut self.changes, &next) {
                 changes.push(RouteChange { prefix, metric: rank.metric, route: next });
@@ -487,7 +492,8 @@ impl<A: Ip> RouteTable<A> {
         }
         self.count();
     }
-    /// Takes the routes out that the experiment has computed before, and puts these in where there are no others.
+    /// Replaces the routes computed by the experiment; a new route is not inserted if there is another one
+    /// of its prefix and metric.
     pub fn replace_computed(&mut self, routes: impl IntoIterator<Item = (Prefix<A>, u32, Route<A>)>) {
         self.retain(|_, _, route| route.protocol != protocol::COMPUTED);
         for (prefix, metric, route) in routes {
@@ -496,8 +502,9 @@ impl<A: Ip> RouteTable<A> {
             }
         }
     }
-    /// The best route to `destination` that has a next hop for which `usable` holds, and the next hop
-    /// that a flow with this hash takes, asked for where there is more than one. A route without next hops is always usable.
+    /// Returns the best route to `destination` with a `usable` next hop, and the next hop for a flow with
+    /// this hash. `hash` is called only if there are several next hops. A route without next hops is always
+    /// usable.
     pub fn lookup(
         &self,
         destination: A,
@@ -506,7 +513,8 @@ impl<A: Ip> RouteTable<A> {
     ) -> Option<(&Route<A>, Option<NextHop<A>>)> {
         self.lookup_entry(destination, 0, hash, usable).map(|(_, route, hop)| (route, hop))
     }
-    /// As [`lookup`](Self::lookup) for packets of a type of service, with the prefix of the route.
+    /// Looks up a route like [`lookup`](Self::lookup), for packets of a type of service; returns its prefix
+    /// as well.
     pub fn lookup_entry(
         &self,
         destination: A,
@@ -525,7 +533,7 @@ impl<A: Ip> RouteTable<A> {
         let mut present = self.present;
         let mut last = false;
         while !last {
-            // The routes to everywhere come at the end.
+            // Default routes come last.
             last = present == 0;
             let rest = if last { A::BITS } else { present.trailing_zeros() as u8 };
             present &= present.wrapping_sub(1);
@@ -542,11 +550,11 @@ impl<A: Ip> RouteTable<A> {
         }
         None
     }
-    /// True if there is no route.
+    /// True if the table has no routes.
     pub fn is_empty(&self) -> bool {
         self.routes.is_empty()
     }
-    /// All routes, longest prefix first, then by network and metric.
+    /// Iterates over all routes: longest prefix first, then by network and metric.
     pub fn iter(&self) -> impl Iterator<Item = (Prefix<A>, u32, &Route<A>)> {
         self.routes.iter().map(|((rest, address, rank), route)| {
             (Prefix { address: *address, len: A::BITS - rest }, rank.metric, route)

@@ -104,7 +104,7 @@ fn routes_for_a_type_of_service_come_first() {
         many.insert(net(&format!("192.168.{n}.0/24")), 0, of(0, 9));
     }
     for table in [few, many] {
-        // Of the type of service only the bits count that RFC 1349 named.
+        // Only the bits of RFC 1349 count for the type of service.
         for (tos, by) in [(0, 1), (0x10, 2), (0xb3, 2), (0xb8, 1), (0x08, 1)] {
             let found = table.lookup_entry(ip("10.1.2.3"), tos, || 0, |_| true);
             assert_eq!(found.and_then(|(_, _, hop)| hop).map(|hop| hop.interface), Some(by), "{tos:#x}");
@@ -134,7 +134,7 @@ fn routes_that_are_alike_are_tried_in_their_order() {
         found.and_then(|(_, hop)| hop).map(|hop| hop.interface)
     };
     assert_eq!((found(&table, 0), found(&table, 3)), (Some(3), Some(1)));
-    // The first is meant, unless one is named.
+    // The first route is replaced or removed, unless one is given.
     table.insert(prefix, 5, by(4));
     assert_eq!(order(&table), [4, 1, 2]);
     table.remove_this(prefix, 5, &by(1)).unwrap();

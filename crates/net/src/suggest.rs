@@ -1,8 +1,8 @@
-//! The nearest valid name to one that is not, for error messages.
+//! Suggestions for misspelt names in error messages.
 
-/// The candidate that `name` was most likely meant to be, if any is near: a difference in case, a
-/// slip of one letter in three, one written in another style (`stopTime` for `stop_time`), or the
-/// beginning of just one (`warn` for `warning`).
+/// Returns the candidate that `name` most likely stands for, if any is near: one that differs in case, in
+/// at most one letter of three, or in style (`stopTime` for `stop_time`), or a unique one that begins with
+/// it (`warn` for `warning`).
 pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let plain = simplified(name);
     let candidates: Vec<&str> = candidates.into_iter().collect();

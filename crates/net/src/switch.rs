@@ -1,6 +1,6 @@
-//! A learning switch: frames go to the port behind which their receiver was last heard of, or to all.
+//! Learning switch: forwards a frame to the port on which its destination was last seen, or floods it.
 //!
-//! After each call, take what leaves from [`Switch::poll`] until it gives `None`, then call again at
+//! After each call, take frames from [`Switch::poll`] until it returns `None`, then again at
 //! [`Switch::next_event`].
 
 use crate::nic::{NicChange, NicConfig};
@@ -9,40 +9,40 @@ use crate::{Counters, Packet};
 use belljar_base::{Map, SimDuration, SimTime};
 use belljar_wire::ethernet::{Address, Frame};
 
-/// After how long without a frame a station is forgotten: `br_ageing_time` of Linux.
+/// Default ageing time of stations, `br_ageing_time` of Linux.
 pub const AGEING: SimDuration = SimDuration::from_secs(300);
 
-/// A switch. See the [module](self).
+/// Learning switch. See the [module](self).
 #[derive(Debug)]
 pub struct Switch {
     ports: Ports,
-    /// Ports that the spanning tree does not use.
+    /// Ports that the spanning tree has blocked.
     blocked: Vec<bool>,
     stations: Map<Address, (usize, SimTime)>,
     ageing: SimDuration,
 }
 
-/// A frame that leaves a port.
+/// Frame sent by a port.
 #[derive(Debug)]
 pub struct EgressFrame {
-    /// The port's number.
+    /// Number of the port.
     pub port: usize,
-    /// When its first bit goes.
+    /// Departure time of the first bit.
     pub at: SimTime,
-    /// When its last bit leaves.
+    /// Departure time of the last bit.
     pub departs: SimTime,
-    /// The frame.
+    /// Frame.
     pub packet: Packet,
 }
 
 impl Switch {
-    /// A switch that has heard of nobody.
+    /// Creates a switch with an empty forwarding database.
     pub fn new(ports: &[NicConfig], ageing: SimDuration) -> Switch {
         let blocked = vec![false; ports.len()];
         Switch { ports: Ports::new(ports.iter()), blocked, stations: Map::new(), ageing }
     }
 
-    /// A frame has come in completely.
+    /// Processes a frame whose last bit has arrived.
     pub fn receive(&mut self, now: SimTime, port: usize, packet: Packet) {
         self.ports.count_received(port, packet.len());
         let Ok(frame) = Frame::new_checked(packet.bytes()) else { return };
@@ -69,42 +69,43 @@ impl Switch {
         }
     }
 
-    /// The next frame that has begun to leave up to `now`, in the order of time and then of ports.
+    /// Takes the next frame whose transmission begins by `now`, ordered by time, then by port.
     pub fn poll(&mut self, now: SimTime) -> Option<EgressFrame> {
         self.ports.poll(now)
     }
 
-    /// When [`poll`](Self::poll) has something, if nothing is received before.
+    /// Time of the next [`poll`](Self::poll), if no frame is received before.
     pub fn next_event(&self) -> Option<SimTime> {
         self.ports.next_event()
     }
 
-    /// A port loses or finds its carrier: the stations behind it are forgotten.
+    /// Sets the carrier of a port; the stations behind the port are removed.
     pub fn set_carrier(&mut self, now: SimTime, port: usize, carrier: bool) {
         self.ports.set_carrier(now, port, carrier);
         self.stations.retain(|_, (behind, _)| *behind != port);
     }
-    /// Changes how a port sends.
+    /// Changes the egress of a port.
     pub fn change_port(&mut self, now: SimTime, port: usize, change: &NicChange) {
         self.ports.change(now, port, change);
     }
-    /// The spanning tree has changed: these ports are blocked from now on, and everybody is forgotten.
+    /// Applies a change of the spanning tree: blocks exactly these ports, and clears the forwarding
+    /// database.
     pub fn set_blocked(&mut self, blocked: &[usize]) {
         for (n, port) in self.blocked.iter_mut().enumerate() {
             *port = blocked.contains(&n);
         }
         self.stations.clear();
     }
-    /// The stations that are known at `now`, each with its port and when it was heard last.
+    /// Stations known at `now`, each with its port and the time at which it was last seen.
     pub fn stations(&self, now: SimTime) -> impl Iterator<Item = (Address, usize, SimTime)> + '_ {
         let known = self.stations.iter().filter(move |(_, (_, heard))| now.since(*heard) < self.ageing);
         known.map(|(address, (port, heard))| (*address, *port, *heard))
     }
-    /// Frames that wait to leave a port.
+    /// Number of frames queued at a port.
     pub fn queue_len(&self, port: usize) -> usize {
         self.ports.queue_len(port)
     }
-    /// Counters of a port: frames carried and dropped.
+    /// Counters of the frames that a port has carried and dropped.
     pub fn counters(&self, port: usize) -> &Counters {
         self.ports.counters(port)
     }

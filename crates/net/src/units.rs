@@ -1,19 +1,19 @@
-//! Values with units, as Shadow writes them: a number, optional space, and a unit. Units are
-//! case-sensitive ("1 Mbit" is a million bits per second, "1 mbit" is an error).
+//! Values with units in Shadow's syntax: a number, optional space, and a unit. Units are case-sensitive ("1
+//! Mbit" is a million bits per second, "1 mbit" is an error).
 //!
-//! A number without a unit counts the base unit: seconds, bits per second, bytes. Numbers are decimal
-//! and may have a fraction as long as the value comes out whole in the unit that Belljar counts in.
+//! A number without a unit is in the base unit: seconds, bits per second, bytes. Numbers are decimal and
+//! may have a fraction, as long as the value is a whole number in Belljar's internal unit.
 
 use crate::suggest::nearest;
 use belljar_base::SimDuration;
 
-/// The error of a text that is not a value of the expected kind.
+/// Error of a text that is not a value of the expected kind.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct UnitError {
-    /// The problem.
+    /// Description of the problem.
     pub message: String,
-    /// The remedy: what to write instead.
+    /// Suggested correction.
     pub help: Option<String>,
 }
 
@@ -65,27 +65,28 @@ const PREFIXES: &[(&str, u128)] = &[
     ("tebi", 1 << 40),
 ];
 
-/// A span of time: `10 ms`, `3 min`, `1 hour`; without a unit, seconds. At most 213 days.
+/// Parses a duration: `10 ms`, `3 min`, `1 hour`; without a unit, seconds. At most 213 days.
 pub fn parse_duration(text: &str) -> Result<SimDuration, UnitError> {
     let kind = Kind { name: "time", example: "10 ms", base: "s", picture: "ns, us, ms, s, min or h" };
     let names = || TIME.iter().map(|(name, _)| (*name).to_owned());
     parse(text, &kind, 1_000_000_000_000, |u| lookup(TIME, u), names).map(SimDuration::from_picos)
 }
 
-/// A bandwidth in bits per second: `1 Gbit`, `100 Mbit`, `10 Kibit`; without a unit, bits per second.
+/// Parses a bandwidth in bits per second: `1 Gbit`, `100 Mbit`, `10 Kibit`; without a unit, bits per
+/// second.
 pub fn parse_bandwidth(text: &str) -> Result<u64, UnitError> {
     let kind =
         Kind { name: "bandwidth", example: "100 Mbit", base: "bit", picture: "bit, Kbit, Mbit or Gbit" };
     parse_prefixed(text, &kind, &["bits", "bit"])
 }
 
-/// A number of bytes: `16 MiB`, `131072 B`, `64 KB`; without a unit, bytes.
+/// Parses a number of bytes: `16 MiB`, `131072 B`, `64 KB`; without a unit, bytes.
 pub fn parse_bytes(text: &str) -> Result<u64, UnitError> {
     let kind = Kind { name: "size", example: "16 MiB", base: "B", picture: "B, KB, KiB, MB, MiB, GB or GiB" };
     parse_prefixed(text, &kind, &["bytes", "byte", "B"])
 }
 
-/// A span of time as the longest unit that shows it whole; read back by [`parse_duration`].
+/// Formats a duration in the largest unit that gives a whole number; [`parse_duration`] parses the result.
 pub fn format_duration(value: SimDuration) -> String {
     let ps = u128::from(value.as_picos());
     for (unit, factor) in [("s", 1_000_000_000_000), ("ms", 1_000_000_000), ("us", 1_000_000), ("ns", 1_000)]
@@ -97,7 +98,8 @@ pub fn format_duration(value: SimDuration) -> String {
     format!("{}.{:03} ns", ps / 1_000, ps % 1_000)
 }
 
-/// A bandwidth as the largest decimal unit that shows it whole; read back by [`parse_bandwidth`].
+/// Formats a bandwidth in the largest decimal unit that gives a whole number; [`parse_bandwidth`] parses
+/// the result.
 pub fn format_bandwidth(bits_per_second: u64) -> String {
     for (unit, factor) in [("Gbit", 1_000_000_000), ("Mbit", 1_000_000), ("Kbit", 1_000)] {
         if bits_per_second > 0 && bits_per_second.is_multiple_of(factor) {
@@ -119,7 +121,7 @@ fn lookup(table: &[(&str, u128)], unit: &str) -> Option<u128> {
 }
 
 fn parse_prefixed(text: &str, kind: &Kind, suffixes: &[&str]) -> Result<u64, UnitError> {
-    // Shadow takes a bare prefix ("10 M") as well as a prefix with its suffix ("10 Mbit").
+    // Shadow accepts a single prefix ("10 M") as well as one with its suffix ("10 Mbit").
     let factor = |unit: &str| {
         suffixes
             .iter()
@@ -177,7 +179,7 @@ fn parse<N: Iterator<Item = String>>(
         );
     }
     match u64::try_from(scaled / scale) {
-        // The last value is kept free: it stands for "never".
+        // The last value is reserved for "never".
         Ok(value) if value < u64::MAX => Ok(value),
         _ => fail(format!("the {} \"{text}\" is too large", kind.name), example),
     }
@@ -185,7 +187,7 @@ fn parse<N: Iterator<Item = String>>(
 
 fn nearest_unit<'a>(unit: &str, names: &'a [String]) -> Option<&'a str> {
     let same_letters = names.iter().find(|n| n.eq_ignore_ascii_case(unit));
-    // "Mbps" and "MB/s" style endings are the usual slip in bandwidths.
+    // Endings such as "Mbps" and "MB/s" are the usual mistake in bandwidths.
     let as_rate = ["bps", "bit/s", "bits/s", "b/s"].iter().find_map(|end| {
         let wanted = format!("{}bit", unit.strip_suffix(end)?);
         names.iter().find(|n| n.eq_ignore_ascii_case(&wanted))
@@ -193,7 +195,7 @@ fn nearest_unit<'a>(unit: &str, names: &'a [String]) -> Option<&'a str> {
     same_letters.or(as_rate).map(String::as_str).or_else(|| nearest(unit, names.iter().map(String::as_str)))
 }
 
-/// A decimal number as (all digits, the power of ten to divide by).
+/// Splits a decimal number into (all digits, power of ten by which to divide).
 fn decimal(number: &str) -> Option<(u128, u128)> {
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
     if whole.is_empty() && fraction.is_empty() || fraction.contains('.') {

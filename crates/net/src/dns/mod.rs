@@ -1,5 +1,5 @@
-//! The name server of a simulated network: names and addresses of the hosts, and records that the
-//! experiment gives. Authoritative for all names there are (RFC 1035).
+//! Name server of a simulated network: names and addresses of the hosts, and configured records.
+//! Authoritative for the root, and thus for all names (RFC 1035).
 
 mod record;
 
@@ -8,41 +8,41 @@ use simple_dns::rdata::{A, AAAA, CNAME, OPT, PTR, RData, SOA};
 use simple_dns::{CLASS, Name, OPCODE, Packet, PacketFlag, QCLASS, QTYPE, RCODE, ResourceRecord, TYPE};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Where the name server is unless the experiment says otherwise: in a network that RFC 5737 keeps
-/// for documentation, so that it is nobody's.
+/// Default address of the name server, in a network reserved for documentation by RFC 5737, so that it
+/// conflicts with no host.
 pub const DEFAULT_ADDRESS: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 53);
-/// The port that it answers on.
+/// Port of the name server.
 pub const PORT: u16 = 53;
-/// Seconds for which answers may be kept, where a record does not say.
+/// Default TTL of answers in seconds.
 const TTL: u32 = 3_600;
-/// Seconds for which it may be kept that there is no such name or record.
+/// TTL of negative answers in seconds.
 const NEGATIVE_TTL: u32 = 60;
-/// The longest answer over UDP to one who does not say more (RFC 1035 section 4.2.1).
+/// Maximum length of an answer over UDP without EDNS (RFC 1035 section 4.2.1).
 const SHORT: usize = 512;
-/// The longest to anybody: it fits into one packet.
+/// Maximum length of an answer over UDP with EDNS, which fits into one packet.
 const LONG: u16 = 1_232;
-/// The longest answer over TCP, whose length has 16 bits.
+/// Maximum length of an answer over TCP, whose length field has 16 bits.
 const LONGEST: usize = 65_535;
-/// Aliases that are followed one after another.
+/// Maximum number of aliases followed in sequence.
 const MOST_ALIASES: usize = 8;
 const REVERSE: &str = ".in-addr.arpa";
 const REVERSE_V6: &str = ".ip6.arpa";
 
-/// All names and what is known of them.
+/// Zone of the name server: all names and their records.
 #[derive(Clone, Debug)]
 pub struct Zone {
-    /// The name server's address.
+    /// Address of the name server.
     pub address: Ipv4Addr,
     hosts: Map<String, Ipv4Addr>,
     hosts6: Map<String, Ipv6Addr>,
     names: Map<IpAddr, String>,
     records: Map<String, Vec<ResourceRecord<'static>>>,
-    /// Parent domains of names with records: such names exist (RFC 8020).
+    /// Ancestors of names with records, which exist as well (RFC 8020).
     parents: Set<String>,
 }
 
 impl Zone {
-    /// The names of hosts, answered for at `address`.
+    /// Creates a zone of hosts, for a name server at `address`.
     pub fn new<'a>(address: Ipv4Addr, hosts: impl Iterator<Item = (&'a str, Ipv4Addr)>) -> Zone {
         let hosts: Map<String, Ipv4Addr> = hosts.map(|(name, at)| (name.to_owned(), at)).collect();
         let names: Map<IpAddr, String> =
@@ -66,8 +66,8 @@ impl Zone {
         }
     }
 
-    /// Adds a record written as in a zone file: `NAME [TTL] TYPE DATA`. Names are complete, with or
-    /// without a dot at their end. The error says what is wrong.
+    /// Adds a record in the format of zone files: `NAME [TTL] TYPE DATA`. Names are absolute, with or
+    /// without a trailing dot. The error is a message for the user.
     pub fn add(&mut self, line: &str) -> Result<(), String> {
         let record = record::record(line)?;
         let name = text(&record.name);
@@ -76,17 +76,18 @@ impl Zone {
         Ok(())
     }
 
-    /// The answer to a query that came over UDP; `None` for what is no query.
+    /// Answers a query received over UDP; `None` if the message is no query.
     pub fn answer(&self, query: &[u8]) -> Option<Vec<u8>> {
         self.answer_within(query, None)
     }
 
-    /// The answer to a query that came over TCP, without its length; `None` for what is no query.
+    /// Answers a query received over TCP, without the length prefixes; `None` if the message is no query.
     pub fn answer_over_tcp(&self, query: &[u8]) -> Option<Vec<u8>> {
         self.answer_within(query, Some(LONGEST))
     }
 
-    /// The answer, cut if it is longer than `limit`, or else than what the query says.
+    /// Answers a query. The answer is truncated if it exceeds `limit`, or without one the query's UDP
+    /// payload size.
     fn answer_within(&self, bytes: &[u8], limit: Option<usize>) -> Option<Vec<u8>> {
         let Ok(query) = Packet::parse(bytes) else { return unreadable(bytes) };
         if query.has_flags(PacketFlag::RESPONSE) {
@@ -101,8 +102,8 @@ impl Zone {
         *reply.opcode_mut() = query.opcode();
         let asked = query.opt();
         if asked.is_some() {
-            // RFC 6891 section 7: who speaks EDNS is answered in it. Its version is not looked at: nobody
-            // speaks another than 0, and the parser takes the flag DO for part of it.
+            // RFC 6891 section 7: a query with EDNS gets an answer with EDNS. Its version is not checked:
+            // all clients use version 0, and the parser mistakes the DO flag for part of the version.
             *reply.opt_mut() = Some(OPT { opt_codes: Vec::new(), udp_packet_size: LONG, version: 0 });
         }
         match &query.questions[..] {
@@ -112,7 +113,7 @@ impl Zone {
             }
             [question] => {
                 let (answers, known) = self.find(&text(&question.qname), question.qtype);
-                // Who asked for an alias and gets where it leads to has been answered.
+                // An alias that was requested itself, or leads to a requested record, is a positive answer.
                 let ends = answers.iter().any(|record| record.match_qtype(question.qtype));
                 reply.answers = answers;
                 if !known {
@@ -134,13 +135,13 @@ impl Zone {
         reply.build_bytes_vec_compressed().ok()
     }
 
-    /// The records of a name, aliases followed, and whether there is such a name.
+    /// Returns the records of a name, with aliases followed; the flag is true if the name exists.
     fn find(&self, name: &str, wanted: QTYPE) -> (Vec<ResourceRecord<'_>>, bool) {
         let (mut name, mut found) = (name.to_owned(), Vec::new());
         for step in 0..=MOST_ALIASES {
             let all = self.all(&name);
             if all.is_empty() {
-                // An alias of nothing is known all the same, and so is what only has names below it.
+                // The name of a dangling alias exists, as does a name with descendants only.
                 return (found, step > 0 || self.parents.contains(&name));
             }
             let alias = all.iter().find_map(|record| match &record.rdata {
@@ -188,12 +189,12 @@ impl Zone {
     }
 }
 
-/// A name as it is looked up: names don't differ by case.
+/// Normalises a name for lookups, which ignore case.
 fn text(name: &Name<'_>) -> String {
     name.to_string().trim_end_matches('.').to_ascii_lowercase()
 }
 
-/// The name that an IPv6 address is looked up by (RFC 3596, section 2.5).
+/// Name for the reverse lookup of an IPv6 address (RFC 3596, section 2.5).
 fn nibbles(at: Ipv6Addr) -> String {
     let mut name: String =
         at.octets().iter().rev().map(|byte| format!("{:x}.{:x}.", byte & 0xf, byte >> 4)).collect();
@@ -201,7 +202,7 @@ fn nibbles(at: Ipv6Addr) -> String {
     name + REVERSE_V6
 }
 
-/// The address that `4.3.2.1.in-addr.arpa` stands for, or one of 32 nibbles.
+/// Address of a name for reverse lookups, such as `4.3.2.1.in-addr.arpa`, or 32 nibbles under `ip6.arpa`.
 fn reversed(name: &str) -> Option<IpAddr> {
     if let Some(digits) = name.strip_suffix(REVERSE_V6) {
         let digits: Vec<u32> = digits
@@ -215,7 +216,7 @@ fn reversed(name: &str) -> Option<IpAddr> {
     digits.join(".").parse::<Ipv4Addr>().ok().map(IpAddr::V4)
 }
 
-/// All suffixes of a name that are shorter than it.
+/// Adds all proper suffixes of a name.
 fn add_parents(name: &str, parents: &mut Set<String>) {
     let mut rest = name;
     while let Some((_, parent)) = rest.split_once('.') {
@@ -226,8 +227,8 @@ fn add_parents(name: &str, parents: &mut Set<String>) {
     }
 }
 
-/// The one zone there is, the root: beside an answer that says "there is none", its last number says
-/// for how long that may be kept (RFC 2308).
+/// SOA record of the root, the only zone. Its minimum is the TTL of negative answers, which contain it (RFC
+/// 2308).
 fn authority(ttl: u32) -> ResourceRecord<'static> {
     let data = SOA {
         mname: Name::new_unchecked("ns.belljar"),
@@ -241,7 +242,7 @@ fn authority(ttl: u32) -> ResourceRecord<'static> {
     ResourceRecord::new(Name::new_unchecked(""), CLASS::IN, ttl, RData::SOA(data))
 }
 
-/// The answer to a query that cannot be read beyond its number.
+/// Answers a query of which only the header can be parsed.
 fn unreadable(query: &[u8]) -> Option<Vec<u8>> {
     let &[high, low, flags, ..] = query else { return None };
     let is_query = query.len() >= 12 && flags & 0x80 == 0;

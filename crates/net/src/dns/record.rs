@@ -1,11 +1,11 @@
-//! Records as text: `NAME [TTL] [IN] TYPE DATA`, as in a zone file (RFC 1035 section 5.1).
+//! Parser for records in text form: `NAME [TTL] [IN] TYPE DATA`, as in a zone file (RFC 1035 section 5.1).
 
 use super::TTL;
 use simple_dns::rdata::{A, AAAA, CNAME, MX, NS, PTR, RData, SRV, TXT};
 use simple_dns::{CLASS, Name, ResourceRecord};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// A record written as in a zone file.
+/// Parses a record in the format of zone files.
 pub(super) fn record(line: &str) -> Result<ResourceRecord<'static>, String> {
     let mut words = line.split_whitespace().peekable();
     let owner = name(words.next().ok_or("it is empty")?)?;
@@ -76,13 +76,14 @@ fn name(text: &str) -> Result<Name<'static>, String> {
     Ok(name.into_owned())
 }
 
-/// Text that follows the first `count` words of a line.
+/// Returns the text after the first `count` words of a line.
 fn after_words(line: &str, count: usize) -> &str {
     (0..count)
         .fold(line.trim(), |rest, _| rest.split_once(char::is_whitespace).map_or("", |(_, r)| r.trim_start()))
 }
 
-/// Strings in quotation marks, a backslash before what is meant literally; or all of it as one string.
+/// Parses quoted strings, in which a backslash escapes the next character; unquoted text is a single
+/// string.
 fn strings(text: &str) -> Vec<String> {
     if !text.starts_with('"') {
         return vec![text.to_owned()];

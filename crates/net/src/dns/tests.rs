@@ -21,7 +21,7 @@ fn zone() -> Zone {
     zone
 }
 
-/// Type and data of the answers, and the status.
+/// Returns type and data of the answers, and the status.
 fn ask(name: &str, kind: TYPE) -> (Vec<String>, RCODE) {
     let mut query = Packet::new_query(77);
     let kind = QTYPE::TYPE(kind);
@@ -116,7 +116,7 @@ fn what_is_not_there_is_said_for_how_long() {
         ("nobody", TYPE::A, RCODE::NameError),
         ("alice", TYPE::AAAA, RCODE::NoError),
         ("www.example.org", TYPE::TXT, RCODE::NoError),
-        // Nothing is known of these but that there are names below them.
+        // Empty non-terminals: only names below them have records.
         ("_tcp.example.org", TYPE::A, RCODE::NoError),
         ("0.11.in-addr.arpa", TYPE::PTR, RCODE::NoError),
         ("9.in-addr.arpa", TYPE::PTR, RCODE::NameError),
@@ -175,7 +175,7 @@ fn texts_are_kept_as_they_are_written() {
         zone.add(line).unwrap();
         let bytes = zone.answer(&query("t", TYPE::TXT, None)).unwrap();
         let reply = Packet::parse(&bytes).unwrap();
-        // The record's data ends the message, its length stands before it.
+        // The record's data ends the message.
         let RData::TXT(text) = &reply.answers[0].rdata else { panic!("no text") };
         let length: usize =
             text.iter_raw().map(|(key, value)| 1 + key.len() + value.map_or(0, |v| v.len() + 1)).sum();

@@ -1,5 +1,5 @@
-//! From GML text to a [`Graph`], token by token: no tree is built in between, since texts of large
-//! graphs have hundreds of megabytes.
+//! Construction of a [`Graph`] from the tokens of GML text, without an intermediate tree, since the texts
+//! of large graphs have hundreds of megabytes.
 
 use super::gml::{GraphError, Lexer, Token};
 use super::routes::Cost;
@@ -14,7 +14,7 @@ const NODE_KEYS: &[&str] = &["id", "label", "host_bandwidth_up", "host_bandwidth
 const EDGE_KEYS: &[&str] = &["source", "target", "label", "latency", "jitter", "packet_loss"];
 const LEAST_LATENCY_PS: u64 = 1_000;
 
-/// An edge as read: the ids of its ends, where they stand in the text, its properties.
+/// Parsed edge: ids of its ends with their offsets in the text, and its properties.
 struct RawEdge {
     source: (u32, usize),
     target: (u32, usize),
@@ -59,7 +59,7 @@ impl<'a> Reader<'a> {
                     self.read_graph()?;
                 }
                 Token::Key("graph") => return Err(self.error(at, "there is a second graph in this text")),
-                // Creator, Version and the like.
+                // Keys such as Creator and Version.
                 Token::Key(key) => self.skip_other(key, at, &["graph"], "the text")?,
                 Token::End if found => return Ok(()),
                 Token::End => {
@@ -150,8 +150,8 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// Latency is at least 1 ns, for simulated time must pass between cause and effect, and jitter
-    /// leaves at least that much of it.
+    /// Applies the bounds of an edge: the latency is at least 1 ns, so that simulated time passes between
+    /// cause and effect, and exceeds the jitter by at least 1 ns.
     fn bounded(&mut self, latency: u64, jitter: u64, loss: f64) -> Edge {
         if latency < LEAST_LATENCY_PS {
             self.raised += 1;
@@ -170,7 +170,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The next key up to the closing bracket. A key that has a meaning may stand only once.
+    /// Reads the next key, up to the closing bracket. Known keys must not occur twice.
     fn key(
         &mut self,
         known: &[&str],
@@ -251,12 +251,12 @@ impl<'a> Reader<'a> {
             let help = Some("it is a probability: 0.01 is 1 %".to_owned());
             return Err(self.lexer.error(at, format!("'{key}' must lie between 0 and 1, not {value}"), help));
         }
-        // Not -0.0, which would sort before 0.0.
+        // Converts -0.0 to 0.0, because it would sort before 0.0.
         Ok(value + 0.0)
     }
 
-    /// Skips a key that has no effect here, and its value. Graph files of other tools have many,
-    /// so they are allowed, but not where they look like a slip.
+    /// Skips an unknown key and its value. Graph files of other tools have many, so they are permitted
+    /// unless they resemble a known key.
     fn skip_other(&mut self, key: &str, at: usize, known: &[&str], place: &str) -> Result<(), GraphError> {
         if key.len() > 3
             && let Some(near) = nearest(key, known.iter().copied())
@@ -343,8 +343,8 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Both directions of every edge (one if `directed` or a self-loop), sorted by source and target, and
-/// where each source's begin. Of parallel edges the best stays.
+/// Returns both directions of every edge (one if `directed` or a self-loop), sorted by source and target,
+/// and the index of each source's first one. Of parallel edges only the best is kept.
 fn arcs(ends: &[(u32, u32)], edges: &[Edge], directed: bool, nodes: usize) -> (Vec<Arc>, Vec<u32>) {
     let mut sorted: Vec<(u32, Arc)> = Vec::with_capacity(ends.len() * if directed { 1 } else { 2 });
     for (edge, &(source, target)) in ends.iter().enumerate() {
@@ -379,7 +379,7 @@ fn nearest_id(ids: &Map<u32, NodeIndex>, id: u32) -> Option<u32> {
     below.into_iter().chain(above).min_by_key(|near| near.abs_diff(id))
 }
 
-/// Set of seen keys, of at most eight.
+/// Set of known keys that have occurred, at most eight.
 #[derive(Default)]
 struct Seen(u8);
 

@@ -1,23 +1,23 @@
-//! A graph whose edges change during a run: each state of it is a graph of its own.
+//! States of a graph whose edges change during a run; each state is a graph of its own.
 
 use super::{Arc, Edge, Graph, NodeIndex};
 use belljar_base::{Map, SimDuration};
 use std::sync::OnceLock;
 
-/// Changes of an edge; `None` leaves a property as it is.
+/// Changes of an edge's properties; `None` keeps a property.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct EdgeState {
-    /// Nothing passes.
+    /// True if no packet passes the edge.
     pub down: bool,
-    /// Its latency, raised to 1 ns.
+    /// Latency, raised to at least 1 ns.
     pub latency: Option<SimDuration>,
-    /// Its jitter, limited to what the latency allows.
+    /// Jitter, limited to 1 ns less than the latency.
     pub jitter: Option<SimDuration>,
-    /// Its probability of loss.
+    /// Probability of loss.
     pub loss: Option<f64>,
 }
 
-/// No edge is faster.
+/// Minimum latency of an edge in picoseconds.
 const LEAST_PS: u64 = 1_000;
 
 impl EdgeState {
@@ -29,8 +29,8 @@ impl EdgeState {
 }
 
 impl Graph {
-    /// This graph with some edges changed, named by their ends; in an undirected graph either order
-    /// of the ends means both directions. Paths are searched for anew.
+    /// Returns this graph with some edges changed, identified by their ends; in an undirected graph either
+    /// order of the ends changes both directions. Paths are computed anew.
     pub fn with_edges(&self, states: &Map<(NodeIndex, NodeIndex), EdgeState>) -> Graph {
         let state = |from: u32, to: u32| {
             let (from, to) = (NodeIndex(from), NodeIndex(to));
@@ -44,8 +44,9 @@ impl Graph {
         })
     }
 
-    /// A graph whose edges are as fast as the fastest in any of `states`, which have been made from
-    /// this one by [`with_edges`](Self::with_edges): no packet is faster than here, whenever it goes.
+    /// Returns a graph whose edges are as fast as the fastest in any of `states`, which were made from this
+    /// graph by [`with_edges`](Self::with_edges). Its latencies are lower bounds of all packets' latencies
+    /// over the whole run.
     pub fn fastest<'a>(&self, states: impl Iterator<Item = &'a Graph>) -> Graph {
         let states: Vec<&Graph> = states.collect();
         self.rebuilt(|from, to, edge| {
@@ -55,7 +56,8 @@ impl Graph {
         })
     }
 
-    /// A graph of the same nodes, whose edges are what `change` makes of each direction.
+    /// Returns a graph of the same nodes, with each direction of an edge replaced by the result of
+    /// `change`.
     fn rebuilt(&self, change: impl Fn(u32, u32, &Edge) -> Option<Edge>) -> Graph {
         let (mut edges, mut arcs) = (Vec::new(), Vec::new());
         let mut first_arc = vec![0];
@@ -106,7 +108,7 @@ mod tests {
         let graph = triangle(0);
         assert_eq!(latency(&graph, 0, 2), Some(ms(20)));
         let down = EdgeState { down: true, ..EdgeState::default() };
-        // The ends in either order.
+        // The ends are in reverse order.
         let changed = graph.with_edges(&[((NodeIndex(2), NodeIndex(1)), down)].into());
         assert_eq!((latency(&changed, 0, 2), latency(&changed, 1, 2)), (Some(ms(50)), Some(ms(60))));
         assert_eq!(latency(&graph, 0, 2), Some(ms(20)), "the graph itself is as it was");
@@ -119,7 +121,7 @@ mod tests {
         let state = EdgeState { latency: Some(ms(1)), ..EdgeState::default() };
         let changed = triangle(1).with_edges(&[((NodeIndex(0), NodeIndex(1)), state)].into());
         assert_eq!((latency(&changed, 0, 1), latency(&changed, 1, 0)), (Some(ms(1)), Some(ms(10))));
-        // The edge's own jitter would reach beyond the new latency.
+        // The edge's own jitter would exceed the new latency.
         let path = changed.path(NodeIndex(0), NodeIndex(1)).unwrap();
         assert_eq!(path.least_latency, SimDuration::from_nanos(1));
     }

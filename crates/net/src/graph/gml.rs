@@ -1,17 +1,17 @@
-//! The tokens of GML (Graph Modelling Language): keys, numbers, strings and brackets.
+//! Lexer for GML (Graph Modelling Language): keys, numbers, strings and brackets.
 
 use std::fmt;
 
-/// The error of a text that is not a usable graph, and its position.
+/// Error of a text that is not a valid graph, with its position.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub struct GraphError {
-    /// The line, from 1.
+    /// Line, from 1.
     pub line: usize,
-    /// The column in characters, from 1.
+    /// Column in characters, from 1.
     pub column: usize,
-    /// The problem.
+    /// Description of the problem.
     pub message: String,
-    /// The remedy: what to write instead.
+    /// Suggested correction.
     pub help: Option<String>,
 }
 
@@ -27,7 +27,7 @@ pub(super) enum Token<'a> {
     Key(&'a str),
     Int(i64),
     Float(f64),
-    /// The characters between the quotes, entities (`&quot;`) and all.
+    /// Characters between the quotes, with entities (`&quot;`) unresolved.
     Str(&'a str),
     Open,
     Close,
@@ -35,7 +35,7 @@ pub(super) enum Token<'a> {
 }
 
 impl Token<'_> {
-    /// Kind of value, for messages.
+    /// Description of the token for messages.
     pub(super) fn describe(&self) -> String {
         match self {
             Token::Key(key) => format!("the word '{key}'"),
@@ -49,7 +49,7 @@ impl Token<'_> {
     }
 }
 
-/// A token and the byte at which it starts.
+/// Token with the byte offset of its start.
 pub(super) type Spanned<'a> = (Token<'a>, usize);
 
 pub(super) struct Lexer<'a> {
@@ -59,11 +59,11 @@ pub(super) struct Lexer<'a> {
 
 impl<'a> Lexer<'a> {
     pub(super) fn new(text: &'a str) -> Lexer<'a> {
-        // A byte-order mark is not part of the text.
+        // A byte-order mark is skipped.
         Lexer { text, at: if text.starts_with('\u{feff}') { 3 } else { 0 } }
     }
 
-    /// The error `message` at byte `at`.
+    /// Creates an error `message` at byte offset `at`.
     pub(super) fn error(&self, at: usize, message: impl Into<String>, help: Option<String>) -> GraphError {
         let before = &self.text[..at];
         let line_start = before.rfind('\n').map_or(0, |i| i + 1);

@@ -6,14 +6,15 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
 impl Graph {
-    /// Two different nodes among those with `hosts[node] > 0` between which no path leads, from the
-    /// first to the second; `None` if all reach each other. Takes time linear in the graph's size.
+    /// Finds two distinct nodes among those with `hosts[node] > 0` such that there is no path from the
+    /// first to the second; `None` if all can reach each other. The time is linear in the size of the
+    /// graph.
     pub fn unreachable(&self, hosts: &[u32]) -> Option<(NodeIndex, NodeIndex)> {
         let used: Vec<u32> = (0..self.nodes.len() as u32).filter(|n| hosts[*n as usize] > 0).collect();
         if !self.shortest_paths {
             return used.iter().find_map(|from| self.without_edge(*from, &used, hosts));
         }
-        // If one node reaches all and all reach it, all reach each other.
+        // All nodes reach each other if one reaches all and all reach it.
         let first = *used.first()?;
         let missed = |reached: Vec<bool>| used.iter().copied().find(|n| !reached[*n as usize]);
         let ahead = missed(self.reached(first, |node| self.arcs_of(node).iter().map(|a| a.target)));
@@ -28,8 +29,8 @@ impl Graph {
         behind.map(|from| (NodeIndex(from), NodeIndex(first)))
     }
 
-    /// The nodes with hosts, other than `from`, that a packet from there can get to in no more than
-    /// `within`, jitter at its least. Takes time as there are nodes so near.
+    /// Nodes with hosts, other than `from`, that a packet from there can reach `within` a time, at minimum
+    /// jitter. The time is that of visiting the nodes within this distance.
     pub fn hosts_within(&self, from: NodeIndex, hosts: &[u32], within: SimDuration) -> Vec<NodeIndex> {
         let mut best = BTreeMap::from([(from.0, 0u64)]);
         let mut heap = BinaryHeap::from([Reverse((0u64, from.0))]);

@@ -7,8 +7,8 @@ use std::collections::BinaryHeap;
 
 const UNREACHED: u64 = u64::MAX;
 
-/// The paths from one source to all nodes. Loss and jitter are left out where no path has any: a
-/// graph of 6,000 nodes has 36 million paths.
+/// Paths from one source to all nodes. Loss and jitter are omitted if no path has any: a graph of 6,000
+/// nodes has 36 million paths.
 #[derive(Debug)]
 pub(super) struct Row {
     latency: Box<[u64]>,
@@ -25,7 +25,7 @@ impl Row {
     }
 }
 
-/// Key by which the best path is found, in the order of the fields.
+/// Cost of a path, ordered by its fields.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Cost {
     pub(super) latency: u64,
@@ -42,12 +42,12 @@ impl Cost {
         self.latency.cmp(&other.latency).then_with(by_loss).then(self.jitter.cmp(&other.jitter))
     }
 
-    /// The cost of this path and then that edge.
+    /// Cost of this path followed by that edge.
     pub(super) fn then(&self, next: &Cost) -> Cost {
         Cost {
-            // Two days short of overflow is as good as unreachable, but must not wrap.
+            // A latency near overflow is practically unreachable, but must not wrap.
             latency: self.latency.saturating_add(next.latency).min(UNREACHED - 1),
-            // 1 - (1-a)(1-b), written so that a single lossy edge keeps its exact loss.
+            // Equals 1 - (1-a)(1-b), in a form that keeps the exact loss of a single lossy edge.
             loss: (self.loss + next.loss - self.loss * next.loss).min(1.0),
             jitter: self.jitter.saturating_add(next.jitter),
         }
@@ -77,9 +77,9 @@ impl PartialEq for Reached {
 impl Eq for Reached {}
 
 impl Graph {
-    /// Dijkstra's algorithm from `from`. All latencies are positive, so a cost only ever grows along a
-    /// path. A node's cost is replaced only by a strictly better one, and nodes leave the heap in the
-    /// order of (cost, index): the result does not depend on the order of edges.
+    /// Dijkstra's algorithm from `from`. All latencies are positive, so that costs increase along a path. A
+    /// node's cost is replaced only by a strictly lower one, and nodes leave the heap in the order of
+    /// (cost, index): the result does not depend on the order of edges.
     pub(super) fn row(&self, from: NodeIndex) -> Row {
         let mut best = vec![Cost::UNREACHED; self.nodes.len()];
         let mut heap = BinaryHeap::new();
@@ -113,10 +113,10 @@ impl Graph {
         self.edges.iter().any(|e| e.loss != 0.0)
     }
 
-    /// The least time that any packet takes from a host at `from` to a host elsewhere or at the same
-    /// node, where `hosts[node]` hosts are attached to each node: the lookahead that hosts at `from`
-    /// give the others. `None` if none can be reached. Tighter than
-    /// [`least_latency_from`](Self::least_latency_from) and costs a search up to the nearest host.
+    /// Minimum delay from a host at `from` to any other host, at another or the same node, where
+    /// `hosts[node]` is the number of hosts at each node. It is the lookahead of hosts at `from`. `None` if
+    /// no host can be reached. Tighter than [`least_latency_from`](Self::least_latency_from), at the cost
+    /// of a search up to the nearest host.
     pub fn least_latency_to_hosts(&self, from: NodeIndex, hosts: &[u32]) -> Option<SimDuration> {
         let own = (hosts[from.index()] > 1).then(|| self.direct(from, from)).flatten().map(|e| e.floor());
         let others = if self.shortest_paths {
@@ -128,8 +128,8 @@ impl Graph {
         own.into_iter().chain(others).min().map(SimDuration::from_picos)
     }
 
-    /// The least sum of (latency - jitter) to a node with hosts other than `from`: a bound from below
-    /// for whichever paths are chosen.
+    /// Minimum sum of (latency - jitter) to a node with hosts other than `from`: a lower bound for any
+    /// choice of paths.
     fn nearest_host(&self, from: NodeIndex, hosts: &[u32]) -> Option<u64> {
         let mut best = vec![UNREACHED; self.nodes.len()];
         let mut heap = BinaryHeap::from([Reverse((0, from.0))]);

@@ -13,7 +13,7 @@ fn node(graph: &Graph, id: u32) -> NodeIndex {
     graph.node_by_id(id).unwrap()
 }
 
-/// The path's properties between two GML ids.
+/// Path between two GML ids.
 fn path(graph: &Graph, from: u32, to: u32) -> Option<Path> {
     graph.path(node(graph, from), node(graph, to))
 }
@@ -131,7 +131,7 @@ fn paths_are_found_once_for_all_threads() {
     }
 }
 
-/// A random graph: few distinct values, so that ties are common. Edges in random order.
+/// Random graph with edges in random order, and few distinct values, so that ties are common.
 fn random_gml(stream: &mut Stream, nodes: u64) -> String {
     let mut text = format!("graph [ directed {}\n", stream.below(2));
     for id in 0..nodes {
@@ -149,8 +149,8 @@ fn random_gml(stream: &mut Stream, nodes: u64) -> String {
     text + "]"
 }
 
-/// All pairs by Floyd and Warshall's algorithm, over the same edges and the same order of costs.
-/// With losses of 1/4 and 1/2 no sum is ever rounded.
+/// All-pairs costs by the Floyd-Warshall algorithm, over the same edges and order of costs. With losses of
+/// 1/4 and 1/2 no result is rounded.
 fn floyd_warshall(graph: &Graph) -> Vec<Vec<Option<routes::Cost>>> {
     let n = graph.nodes().len();
     let mut best = vec![vec![None; n]; n];

@@ -1,16 +1,16 @@
-//! The path as it is at a time: the path of the start with the scheduled changes up to then.
+//! Current state of a path: its initial state with the scheduled changes up to a time.
 
 use super::{DirectionChange, PathState};
 use crate::{DropReason, Flow, Path};
 use belljar_base::SimTime;
 
-/// A path, or direction of a link, that follows its scheduled changes.
+/// Path, or direction of a link, with its scheduled changes applied.
 ///
-/// Departures are given in order of time. Each packet goes by the changes up to its departure, however late it is
-/// handed over.
+/// Departures must be in order of time. Each packet is subject to the changes up to its departure, however
+/// late it is processed.
 #[derive(Clone, Debug, Default)]
 pub struct CurrentPath {
-    /// `None` before there has been a path.
+    /// Flow over the path; `None` until there has been one.
     flow: Option<Flow>,
     state: PathState,
     /// Number of changes applied.
@@ -21,8 +21,9 @@ pub struct CurrentPath {
 }
 
 impl CurrentPath {
-    /// Applies the changes up to `until`. `change` gives a change as it concerns this path, if it does; `usual` gives the
-    /// path without changes in a state of the graph, if there is one. Returns true if the state may have changed.
+    /// Applies the changes up to `until`. `change` returns the effect of a change on this path, if there is
+    /// one; `usual` returns the unchanged path in a state of the graph, if there is one. Returns true if
+    /// the state may have changed.
     #[inline]
     pub fn follow<C>(
         &mut self,
@@ -58,17 +59,17 @@ impl CurrentPath {
         }
     }
 
-    /// Reason for which nothing passes now.
+    /// Reason for which the path is blocked, if it is.
     pub fn blocked(&self) -> Option<DropReason> {
         self.blocked
     }
 
-    /// The flow of packets; `None` before there has been a path.
+    /// Flow of packets; `None` until there has been a path.
     pub fn flow(&mut self) -> Option<&mut Flow> {
         self.flow.as_mut()
     }
 
-    /// The state after the changes applied so far.
+    /// State after the changes applied so far.
     pub fn state(&self) -> &PathState {
         &self.state
     }

@@ -43,7 +43,7 @@ pub struct ImpairmentCounts {
 }
 
 impl ImpairmentCounts {
-    /// The counts with their names in statistics.
+    /// Counts with their names in statistics.
     pub fn by_name(&self) -> [(&'static str, u64); 3] {
         let ImpairmentCounts { reordered, duplicated, corrupted } = *self;
         [("reordered", reordered), ("duplicated", duplicated), ("corrupted", corrupted)]
@@ -51,8 +51,8 @@ impl ImpairmentCounts {
 }
 
 impl LinkDirection {
-    /// The direction of link `link` that begins at node `from`, with its scheduled changes in order of time. Its random
-    /// streams follow from `seed` and the two names.
+    /// Creates the direction of link `link` that begins at node `from`, with its scheduled changes in order
+    /// of time. Its random streams are determined by `seed` and the two names.
     pub fn new(
         properties: &LinkProperties,
         seed: Seed,
@@ -79,8 +79,8 @@ impl LinkDirection {
         direction
     }
 
-    /// Carries a frame whose last bit departs at `departs`, flipping a bit if it is corrupted. Fails with the reason for
-    /// which the frame is lost, which is counted.
+    /// Carries a frame whose last bit departs at `departs`, and flips a bit if the frame is corrupted.
+    /// Fails with the reason for which the frame is lost, which is counted.
     #[inline]
     pub fn carry(&mut self, departs: SimTime, frame: &mut Packet) -> Result<Arrival, DropReason> {
         let usual = &self.properties;
@@ -126,7 +126,7 @@ impl LinkDirection {
         &self.counts
     }
 
-    /// Sets the impairments to the properties with the present changes.
+    /// Sets the impairments to the properties with the current changes.
     fn impair(&mut self) {
         // `rate`, `queue` and `token_bucket` change the queue before the direction, by `NicChange`.
         let LinkOverrides { loss, reordering, duplication, corruption, rate: _, queue: _, token_bucket: _ } =

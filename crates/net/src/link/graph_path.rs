@@ -1,12 +1,12 @@
-//! A path over the graph from one host to another.
+//! Path over the graph from one host to another.
 
 use super::{CurrentPath, DirectionChange};
 use crate::{DropReason, FlowStreams, Path};
 use belljar_base::{Seed, SimTime};
 
-/// The path over the graph from one host to another, with its scheduled changes and random streams.
+/// Path over the graph from one host to another, with its scheduled changes and random streams.
 ///
-/// All paths of an experiment share one list of changes, which is therefore given with each packet.
+/// All paths of an experiment share one list of changes, which is therefore passed with each packet.
 #[derive(Clone, Debug)]
 pub struct GraphPath {
     current: CurrentPath,
@@ -14,13 +14,14 @@ pub struct GraphPath {
 }
 
 impl GraphPath {
-    /// The path from host `from` to host `to`, which name its random streams.
+    /// Creates the path from host `from` to host `to`, whose names identify its random streams.
     pub fn new(seed: Seed, from: &str, to: &str) -> GraphPath {
         GraphPath { current: CurrentPath::default(), streams: FlowStreams::new(seed, from, to) }
     }
 
-    /// Time of arrival of a packet whose last bit departs at `departs`, or the reason for which it is lost. Packets are
-    /// given in the order of departure. A packet that departs before `loss_free_until` is not lost by the path.
+    /// Sends a packet whose last bit departs at `departs`. Returns its arrival time, or the reason for
+    /// which it is lost. Packets must be in the order of departure. A packet that departs before
+    /// `loss_free_until` is not subject to the path's loss.
     ///
     /// `changes`, `change` and `usual` are as in [`CurrentPath::follow`].
     #[inline]

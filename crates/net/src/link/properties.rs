@@ -1,4 +1,4 @@
-//! The properties of one direction of a link, and changes of them.
+//! Properties of one direction of a link, and changes of them.
 
 use crate::nic::{NicConfig, QueueConfig, TokenBucket};
 use crate::{Loss, Path, Reordering};
@@ -19,13 +19,13 @@ pub struct LinkProperties {
     pub reordering: Option<Reordering>,
     /// Probability that a frame arrives twice.
     pub duplication: f64,
-    /// Probability that one bit of a frame arrives wrong.
+    /// Probability that one bit of a frame is flipped.
     pub corruption: f64,
     /// Queue before the link.
     pub queue: QueueConfig,
     /// Token bucket that limits the rate in the long run.
     pub token_bucket: Option<TokenBucket>,
-    /// Bytes that each frame takes on the wire besides its own.
+    /// Overhead of each frame on the wire in bytes, in addition to its length.
     pub overhead: u64,
 }
 
@@ -47,13 +47,14 @@ impl Default for LinkProperties {
 }
 
 impl LinkProperties {
-    /// Path of the frames. Its loss is 0: frames are lost by [`Impairments`](crate::Impairments).
+    /// Path of the frames. Its loss is 0, because [`Impairments`](crate::Impairments) apply the loss of a
+    /// link.
     pub fn path(&self) -> Path {
         Path::new(self.latency, self.jitter, 0.0)
     }
 
-    /// Settings of the queue before the direction of link `link` that begins at node `from`, for frames of at most
-    /// `max_frame` bytes with their Ethernet headers.
+    /// Settings of the queue before the direction of link `link` that begins at node `from`, for frames of
+    /// at most `max_frame` bytes with their Ethernet headers.
     pub fn nic(&self, max_frame: usize, seed: Seed, link: &str, from: &str) -> NicConfig {
         NicConfig {
             bandwidth_up: self.rate,
@@ -68,35 +69,36 @@ impl LinkProperties {
     }
 }
 
-/// New properties of a path over the graph or of a direction of a link; `None` keeps the present value.
+/// New properties of a path over the graph or of a direction of a link; `None` keeps the current value.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PathChange {
-    /// The latency.
+    /// New latency.
     pub latency: Option<SimDuration>,
-    /// The jitter.
+    /// New jitter.
     pub jitter: Option<SimDuration>,
-    /// The probability of loss on a path over the graph.
+    /// New probability of loss on a path over the graph.
     pub loss: Option<f64>,
     /// Properties that only links have.
     pub link: Box<LinkOverrides>,
 }
 
-/// New properties of a direction of a link, other than those that paths over the graph have too; `None` keeps the present value.
+/// New properties of a direction of a link that paths over the graph do not have; `None` keeps the current
+/// value.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LinkOverrides {
     /// Rate in bits per second; the inner `None` is unlimited.
     pub rate: Option<Option<u64>>,
     /// Loss of frames.
     pub loss: Option<Loss>,
-    /// Reordering of frames; the inner `None` is none.
+    /// Reordering of frames; the inner `None` disables it.
     pub reordering: Option<Option<Reordering>>,
     /// Probability that a frame arrives twice.
     pub duplication: Option<f64>,
-    /// Probability that one bit of a frame arrives wrong.
+    /// Probability that one bit of a frame is flipped.
     pub corruption: Option<f64>,
     /// Queue before the link.
     pub queue: Option<QueueConfig>,
-    /// Token bucket that limits the rate in the long run; the inner `None` is none.
+    /// Token bucket that limits the rate in the long run; the inner `None` removes it.
     pub token_bucket: Option<Option<TokenBucket>>,
 }
 

@@ -1,30 +1,30 @@
-//! The state of a path between two hosts, or of a direction of a link, after scheduled changes.
+//! State of a path between two hosts, or of a direction of a link, after scheduled changes.
 
 use super::{LinkOverrides, LinkProperties, PathChange};
 use crate::{DropReason, Path};
 use belljar_base::{SimDuration, SimTime};
 
-/// A scheduled change as it concerns one path or one direction of a link.
+/// Scheduled change in its effect on one path or one direction of a link.
 #[derive(Clone, Debug, PartialEq)]
 pub enum DirectionChange {
-    /// Nothing passes.
+    /// The path goes down.
     Down,
-    /// Frames pass again.
+    /// The path comes up.
     Up,
-    /// Other properties.
+    /// The path's properties change.
     Set(PathChange),
-    /// The properties of the start again.
+    /// The path's properties return to their initial values.
     Reset,
-    /// The partition of this event begins. `apart` is true if it separates the two ends.
+    /// A partition begins. `apart` is true if it separates the two ends.
     Split {
-        /// Number of the event.
+        /// Number of the event that starts the partition.
         event: u32,
         /// True if the ends are in different groups.
         apart: bool,
     },
-    /// The partitions of these events end, or all of them.
+    /// The partitions of these events end, or all partitions.
     Heal(Option<Vec<u32>>),
-    /// The graph is in this state, 0 being the first.
+    /// The graph enters this state, 0 being the initial one.
     Graph(usize),
 }
 
@@ -35,7 +35,7 @@ pub struct PathState {
     /// Events whose partitions separate the two ends.
     splits: Vec<u32>,
     change: PathChange,
-    /// Latency and jitter were given together.
+    /// True if latency and jitter were set together.
     exact: bool,
     /// State of the graph that gives the path.
     pub graph: usize,
@@ -72,7 +72,7 @@ impl PathState {
         }
     }
 
-    /// Changed properties that only a link has.
+    /// Changed properties that only links have.
     pub fn overrides(&self) -> &LinkOverrides {
         &self.change.link
     }
@@ -82,8 +82,8 @@ impl PathState {
         !self.splits.is_empty()
     }
 
-    /// The path in this state, where the graph or the link has `path` at the start. Fails with the reason for which
-    /// packets are dropped.
+    /// Returns the path in this state, where `path` is the unchanged path of the graph or the link. Fails
+    /// with the reason for which packets are dropped.
     pub fn path(&self, path: Option<Path>) -> Result<Path, DropReason> {
         if self.down {
             return Err(DropReason::LinkDown);
@@ -102,8 +102,8 @@ impl PathState {
     }
 }
 
-/// Upper bound of the jitter. Jitter that was not given together with the latency is at most half of the latency, so that
-/// [`least_delay`] bounds every sequence of changes before the run.
+/// Upper bound of the jitter. Jitter that was not set together with the latency is limited to half of the
+/// latency, so that [`least_delay`] is a bound for every sequence of changes.
 fn most_jitter(latency: SimDuration, exact: bool) -> SimDuration {
     let limit = if exact {
         SimDuration::from_nanos(1)
@@ -113,8 +113,8 @@ fn most_jitter(latency: SimDuration, exact: bool) -> SimDuration {
     latency.saturating_sub(limit)
 }
 
-/// Lower bound of the delay of a path among whose changes is `change`, where the path takes at least `usual` at the start.
-/// Another change may give other jitter to its latency.
+/// Lower bound of the delay of a path whose changes include `change`, and which initially takes at least
+/// `usual`. Another change may combine its latency with other jitter.
 pub fn least_delay(change: &PathChange, usual: SimDuration) -> SimDuration {
     let least = |latency: SimDuration| latency.saturating_sub(most_jitter(latency, false));
     match (change.latency, change.jitter) {

@@ -10,7 +10,7 @@ fn usual() -> Path {
     Path::new(ms(50), ms(10), 0.1)
 }
 
-/// The path after these changes.
+/// Path after these changes.
 fn after(changes: &[DirectionChange]) -> Result<Path, DropReason> {
     let mut state = PathState::default();
     changes.iter().for_each(|change| state.apply(change));
@@ -41,7 +41,7 @@ fn no_sequence_of_changes_undercuts_the_least_delay() {
     }
 }
 
-/// Arrivals, or reasons of loss, of a frame each millisecond.
+/// Arrivals, or reasons of loss, of one frame per millisecond.
 fn carried(
     properties: &LinkProperties,
     changes: Vec<(SimTime, DirectionChange)>,

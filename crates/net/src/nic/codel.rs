@@ -1,26 +1,27 @@
-//! CoDel, the controlled-delay queue of RFC 8289 (section 5 has the pseudocode that names and structure
-//! follow), with the marks of Linux's `sch_codel`.
+//! CoDel, the controlled-delay queue of RFC 8289 (names and structure follow the pseudocode of section 5),
+//! with the ECN marks of Linux's `sch_codel`.
 
 use super::queue::QueueActions;
 use super::{DropReason, fifo::Waiting};
 use crate::Packet;
 use belljar_base::{SimDuration, SimTime};
 
-/// CoDel's constants.
+/// Parameters of CoDel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CodelConfig {
-    /// Time that a packet may wait for good.
+    /// Acceptable standing queue delay.
     pub target: SimDuration,
-    /// For how long it must have been too long before packets are dropped: a worst round trip.
+    /// Time for which the delay must exceed the target before packets are dropped, a worst-case round-trip
+    /// time.
     pub interval: SimDuration,
-    /// Packets whose senders understand that are marked instead of dropped.
+    /// True if ECN-capable packets are marked instead of dropped.
     pub ecn: bool,
-    /// Such packets are also marked when they have waited for longer than this.
+    /// Sojourn time above which ECN-capable packets are marked in any case.
     pub ce_threshold: Option<SimDuration>,
 }
 
 impl Default for CodelConfig {
-    /// RFC 8289 section 4.2 and 4.3: 5 ms and 100 ms.
+    /// Defaults of RFC 8289 section 4.2 and 4.3: 5 ms and 100 ms.
     fn default() -> CodelConfig {
         CodelConfig {
             target: SimDuration::from_millis(5),
@@ -31,18 +32,19 @@ impl Default for CodelConfig {
     }
 }
 
-/// Source of a controller's packets.
+/// Queue that supplies a controller's packets.
 pub(super) trait Source {
-    /// The next packet with the time at which it was queued.
+    /// Takes the next packet, with the time at which it was queued.
     fn take(&mut self) -> Option<(SimTime, Packet)>;
-    /// Bytes that still wait.
+    /// Number of bytes queued.
     fn bytes(&self) -> usize;
 }
 
-/// The state of CoDel for one queue.
+/// CoDel state of one queue.
 #[derive(Debug, Default)]
 pub(super) struct Controller {
-    /// When the sojourn time will have been above target for a whole interval, if it is above.
+    /// Time at which the sojourn time will have exceeded the target for a whole interval; `None` while it
+    /// is below.
     first_above_time: Option<SimTime>,
     dropping: bool,
     drop_next: SimTime,
@@ -51,7 +53,8 @@ pub(super) struct Controller {
 }
 
 impl Controller {
-    /// The packet to serve at `now`. A queue of at most `mtu` bytes is never cut (RFC 8289 section 4.4).
+    /// Takes the packet to send at `now`. A queue of at most `mtu` bytes is never cut (RFC 8289 section
+    /// 4.4).
     pub(super) fn serve(
         &mut self,
         config: &CodelConfig,
@@ -105,12 +108,12 @@ impl Controller {
         Some(packet)
     }
 
-    /// The queue has overflowed by so many packets: what comes is to be cut sooner.
+    /// Notes that the queue has overflowed by some packets, which makes the controller drop sooner.
     pub(super) fn overflowed(&mut self, packets: u32) {
         self.count = self.count.saturating_add(packets);
     }
 
-    /// Marks a packet (and gives it back, with true) or drops it.
+    /// Marks a packet and returns it with true, or drops it.
     fn cut(&self, config: &CodelConfig, head: Head, dealings: &mut QueueActions) -> (Head, bool) {
         let Some((queued, mut packet)) = head.0 else { return ((None, false), false) };
         if config.ecn && dealings.mark(&mut packet) {
@@ -120,7 +123,7 @@ impl Controller {
         ((None, false), false)
     }
 
-    /// RFC 8289's `dodequeue`: the head and whether it may be dropped.
+    /// RFC 8289's `dodequeue`: takes the head; the flag is true if it may be dropped.
     fn take(&mut self, config: &CodelConfig, mtu: usize, now: SimTime, source: &mut impl Source) -> Head {
         let Some((arrived, packet)) = source.take() else {
             self.first_above_time = None;
@@ -147,10 +150,10 @@ impl Controller {
     }
 }
 
-/// A packet with the time at which it was queued, and whether it may be dropped.
+/// Packet with the time at which it was queued; the flag is true if it may be dropped.
 type Head = (Option<(SimTime, Packet)>, bool);
 
-/// A queue with a controller.
+/// Queue under CoDel.
 #[derive(Debug)]
 pub(super) struct Codel {
     config: CodelConfig,

@@ -4,28 +4,27 @@ use crate::Packet;
 use belljar_base::{Bucket, SimTime, TokenBucket};
 use std::collections::VecDeque;
 
-/// The way out: a queue, then a token bucket if there is one, before a sender that serialises one packet
-/// after another.
+/// Egress: a queue, an optional token bucket, and a sender that serialises one packet after another.
 #[derive(Debug)]
-#[repr(C)] // What is read often comes first: see `belljar_base::Footprint`.
+#[repr(C)] // Frequently read fields come first: see `belljar_base::Footprint`.
 pub(super) struct Egress {
-    /// The packet that is next and leaves then; it does not count as waiting any more. There is one as long as
-    /// the sender is idle and anything waits.
+    /// Next packet and its start time; the packet has left the queue. It is present whenever the sender is
+    /// idle and the queue is not empty.
     next: Option<(SimTime, Packet)>,
-    /// When the sender is (or became) free for the next packet.
+    /// Time at which the sender becomes (or became) idle.
     free_at: SimTime,
-    /// Bytes that each packet takes on the wire besides its own.
+    /// Overhead of each packet on the wire in bytes, in addition to its length.
     overhead: u64,
-    /// Nothing can be sent without.
+    /// True if there is a carrier, without which no packet can be sent.
     carrier: bool,
     pace: Pace,
     queue: Queue,
     bucket: Option<Bucket>,
-    /// Packets with a cookie whose last bit has not been reported: (when, cookie, bytes). More than
-    /// one only where the bandwidth is infinite or polls come late.
+    /// Packets with a cookie whose departure has not been reported: (time, cookie, bytes). There is more
+    /// than one only if the bandwidth is infinite or polls are late.
     leaving: VecDeque<(SimTime, u64, usize)>,
     around: QueueContext,
-    /// The last actions of the queue.
+    /// Recent drops and marks of the queue.
     dealings: QueueActions,
 }
 
@@ -70,20 +69,20 @@ impl Egress {
         pushed
     }
 
-    /// Takes the packet that is next from the queue.
+    /// Takes the next packet from the queue.
     fn fetch(&mut self, at: SimTime, counters: &mut Counters) {
         let packet = self.queue.pop(at, &mut self.dealings);
         self.settle(at, counters);
         self.next = packet.map(|packet| self.ready(at, packet));
     }
 
-    /// When a packet that may be sent from `at` on can start.
+    /// Computes the start time of a packet that may be sent from `at` on.
     fn ready(&self, at: SimTime, packet: Packet) -> (SimTime, Packet) {
         let bytes = packet.len() as u64 + self.overhead;
         (self.bucket.as_ref().map_or(at, |bucket| bucket.ready(at, bytes)), packet)
     }
 
-    /// Counts what the queue has dropped and marked.
+    /// Counts the drops and marks of the queue.
     fn settle(&mut self, at: SimTime, counters: &mut Counters) {
         counters.ecn_marked += std::mem::take(&mut self.dealings.marked);
         if self.dealings.lost.is_empty() {
@@ -97,7 +96,7 @@ impl Egress {
         self.dealings.lost = lost;
     }
 
-    /// A packet will not leave, but its sender waits for it.
+    /// Reports the departure of a dropped packet, because its sender waits for it.
     fn gone(&mut self, at: SimTime, packet: &Packet) {
         if packet.cookie() != 0 {
             let at = self.leaving.back().map_or(at, |(last, ..)| at.max(*last));
@@ -121,11 +120,11 @@ impl Egress {
         }
     }
 
-    /// Does what [`next_event`](Self::next_event) announced; nothing may come of it where the queue drops or
-    /// there are no tokens.
+    /// Processes the event of [`next_event`](Self::next_event); returns `None` if the queue drops its
+    /// packets, or tokens are missing.
     pub(super) fn step(&mut self, counters: &mut Counters) -> Option<NicEvent> {
         let start = self.next_start();
-        // That bytes have left is told before the next packet starts: its sender may want to follow.
+        // Departures are reported before the next packet starts, because the sender may want to queue more.
         if let Some(&(at, cookie, bytes)) = self.leaving.front()
             && start.is_none_or(|start| at <= start)
         {
@@ -161,7 +160,7 @@ impl Egress {
         self.queue.set_rate(self.around.rate);
     }
 
-    /// Another token bucket, a full one, or none.
+    /// Replaces the token bucket by a full one, or removes it.
     pub(super) fn set_token_bucket(&mut self, now: SimTime, config: Option<TokenBucket>) {
         self.bucket = config.map(|config| Bucket::new(config, now));
         self.rate_changed();
@@ -171,7 +170,7 @@ impl Egress {
         }
     }
 
-    /// Another queue. What waits comes to it anew, in its order.
+    /// Replaces the queue. Queued packets are offered to the new queue in their order.
     pub(super) fn set_queue(&mut self, now: SimTime, config: &QueueConfig, counters: &mut Counters) {
         let waiting = self.queue.clear();
         self.queue = Queue::new(config, &self.around);
@@ -183,7 +182,7 @@ impl Egress {
         self.settle(now, counters);
     }
 
-    /// Without a carrier everything that waits, and what comes, is lost.
+    /// Sets the carrier. Without one all queued and new packets are lost.
     pub(super) fn set_carrier(&mut self, now: SimTime, carrier: bool, counters: &mut Counters) {
         self.carrier = carrier;
         if carrier {
@@ -205,7 +204,7 @@ impl Egress {
     }
 }
 
-/// Rate that gets through in the long run.
+/// Long-term rate in bit/s: the smaller of both limits.
 fn slower(bandwidth: Option<u64>, bucket: Option<TokenBucket>) -> Option<u64> {
     match (bandwidth, bucket) {
         (Some(bandwidth), Some(bucket)) => Some(bandwidth.min(bucket.rate)),

@@ -1,4 +1,4 @@
-//! Packets in the order in which they came.
+//! FIFO queue.
 
 use super::codel::Source;
 use super::queue::{Limit, QueueActions};
@@ -6,7 +6,7 @@ use crate::Packet;
 use belljar_base::SimTime;
 use std::collections::VecDeque;
 
-/// Packets that wait, each with the time at which it was queued.
+/// Queued packets with their times of arrival.
 #[derive(Debug, Default)]
 pub(super) struct Waiting {
     packets: VecDeque<(SimTime, Packet)>,
@@ -25,7 +25,7 @@ impl Waiting {
         self.bytes = 0;
         self.packets.drain(..).collect()
     }
-    /// True if another packet of so many bytes would make more than this wait.
+    /// True if another packet of this length would exceed a limit.
     pub(super) fn exceeds(&self, limit: Limit, len: usize) -> bool {
         match limit {
             Limit::Packets(packets) => self.packets.len() >= packets,
@@ -45,7 +45,7 @@ impl Source for Waiting {
     }
 }
 
-/// A bounded queue that drops at its tail, and marks what finds it longer than a threshold.
+/// Bounded tail-drop queue that marks packets when its length exceeds a threshold.
 #[derive(Debug)]
 pub(super) struct Fifo {
     limit: Limit,

@@ -1,5 +1,5 @@
-//! FQ-CoDel (RFC 8290): a queue under CoDel for each flow, served in turn, new ones first. Names and order are
-//! those of Linux's `sch_fq_codel`.
+//! FQ-CoDel (RFC 8290): a CoDel queue for each flow, served in rotation, new flows first. Names and order
+//! follow Linux's `sch_fq_codel`.
 
 use super::DropReason;
 use super::codel::{CodelConfig, Controller, Source};
@@ -12,24 +12,24 @@ use siphasher::sip::SipHasher13;
 use std::collections::VecDeque;
 use std::hash::Hasher;
 
-/// `drop_batch_size`: the most packets that an overflow costs at once.
+/// Maximum number of packets dropped per overflow, `drop_batch_size`.
 const DROP_BATCH: u32 = 64;
 const TCP: u8 = 6;
 const UDP: u8 = 17;
 const UDP_LITE: u8 = 136;
 
-/// FQ-CoDel's constants.
+/// Parameters of FQ-CoDel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FqCodelConfig {
-    /// The most packets, of all flows.
+    /// Maximum number of packets of all flows.
     pub packets: usize,
-    /// The most bytes, of all flows.
+    /// Maximum number of bytes of all flows.
     pub bytes: usize,
     /// Number of queues for flows.
     pub flows: u32,
-    /// Number of bytes that a flow sends in its turn; without it, one packet of the longest kind.
+    /// Number of bytes that a flow may send per round; `None` is one packet of maximum size.
     pub quantum: Option<usize>,
-    /// The constants of each flow's CoDel.
+    /// Parameters of each flow's CoDel.
     pub codel: CodelConfig,
 }
 
@@ -51,11 +51,11 @@ struct Flow {
     waiting: Waiting,
     controller: Controller,
     deficit: i64,
-    /// True if it is in one of the two lists.
+    /// True if the flow is in one of the two lists.
     listed: bool,
 }
 
-/// The queues.
+/// Queues of all flows.
 #[derive(Debug)]
 pub(super) struct FqCodel {
     config: FqCodelConfig,
@@ -69,7 +69,7 @@ pub(super) struct FqCodel {
     bytes: usize,
 }
 
-/// One flow's packets; the bytes are those of all flows, as in Linux.
+/// Packets of one flow; the byte count is that of all flows, as in Linux.
 struct Turn<'a> {
     waiting: &'a mut Waiting,
     packets: &'a mut usize,
@@ -89,7 +89,7 @@ impl Source for Turn<'_> {
 }
 
 impl FqCodel {
-    /// `key` makes it chance which flows share a queue.
+    /// Creates the queues. `key` randomises the assignment of flows to queues.
     pub(super) fn new(config: FqCodelConfig, mtu: usize, framed: bool, key: u64) -> FqCodel {
         FqCodel {
             config,
@@ -104,7 +104,8 @@ impl FqCodel {
         }
     }
 
-    /// Takes a packet. What an overflow costs, this packet perhaps, goes to `dealings`.
+    /// Queues a packet. Packets dropped by an overflow, possibly including this one, are added to
+    /// `dealings`.
     pub(super) fn push(&mut self, now: SimTime, packet: Packet, dealings: &mut QueueActions) {
         let number =
             (flow_hash(self.key, packet.open_bytes(), self.framed) % u64::from(self.config.flows)) as u32;
@@ -122,7 +123,7 @@ impl FqCodel {
         }
     }
 
-    /// `fq_codel_drop`: up to half of the longest flow goes, from its head.
+    /// `fq_codel_drop`: drops up to half of the longest flow, from its head.
     fn overflow(&mut self, dealings: &mut QueueActions) {
         let mut longest: Option<(&u32, &mut Flow)> = None;
         for (number, flow) in &mut self.flows {
@@ -176,7 +177,7 @@ impl FqCodel {
         }
     }
 
-    /// Everything that waits, in the order in which it came.
+    /// Removes all packets, and returns them in the order of arrival.
     pub(super) fn clear(&mut self) -> Vec<(SimTime, Packet)> {
         let flows = std::mem::take(&mut self.flows);
         let mut all: Vec<_> = flows.into_values().flat_map(|mut flow| flow.waiting.clear()).collect();
@@ -196,8 +197,8 @@ fn quantum(config: &FqCodelConfig, mtu: usize) -> i64 {
     config.quantum.unwrap_or(mtu).max(1) as i64
 }
 
-/// A number that is the same for all packets of a flow: addresses, protocol and, where they are in every
-/// packet, ports. What is not IP is one flow.
+/// Hash of a packet's flow: addresses, protocol, and ports unless the packet is a fragment. Packets other
+/// than IP form one flow.
 fn flow_hash(key: u64, bytes: &[u8], framed: bool) -> u64 {
     let mut hasher = SipHasher13::new_with_keys(key, 0);
     let (protocol, ports) = match ip_header(bytes, framed) {

@@ -4,21 +4,21 @@ use super::{Counters, DropReason, Pace};
 use crate::Packet;
 use belljar_base::SimTime;
 
-/// The way in: CoDel's queue at the last router, then the host's downlink.
+/// Ingress: CoDel queue of the last router, then the host's downlink.
 #[derive(Debug)]
-#[repr(C)] // What is read often comes first: see `belljar_base::Footprint`.
+#[repr(C)] // Frequently read fields come first: see `belljar_base::Footprint`.
 pub(super) struct Ingress {
-    /// The packet on the downlink and the time at which its last bit is in.
+    /// Packet on the downlink, and the time at which its last bit arrives.
     on_wire: Option<(SimTime, Packet)>,
-    /// When the downlink is (or became) free for the next packet.
+    /// Time at which the downlink becomes (or became) idle.
     free_at: SimTime,
     pace: Pace,
-    /// The last actions of the queue.
+    /// Recent drops and marks of the queue.
     dealings: QueueActions,
     queue: Codel,
 }
 
-/// The longest packet over the graph.
+/// Maximum length of a packet over the graph.
 const MTU: usize = 1_500;
 
 impl Ingress {
@@ -30,7 +30,7 @@ impl Ingress {
 
     pub(super) fn enqueue(&mut self, now: SimTime, packet: Packet, counters: &mut Counters) {
         if self.on_wire.is_none() {
-            // Nothing on the downlink implies nothing in the queue.
+            // The queue is empty whenever the downlink is idle.
             self.start(now, packet);
         } else if self.queue.push(now, packet, false).is_err() {
             counters.drop_one(DropReason::RouterFull);
@@ -41,17 +41,17 @@ impl Ingress {
         self.on_wire.as_ref().map(|(at, _)| *at)
     }
 
-    /// The packet on the downlink.
+    /// Packet on the downlink.
     pub(super) fn on_wire(&self) -> Option<&Packet> {
         self.on_wire.as_ref().map(|(_, packet)| packet)
     }
 
-    /// When the last bit of a packet is in that comes at `at`, the downlink being free then.
+    /// Time at which the last bit of a packet that reaches an idle downlink at `at` arrives.
     pub(super) fn would_end(&mut self, at: SimTime, bytes: usize) -> SimTime {
         at.max(self.free_at) + self.pace.of(bytes as u64)
     }
 
-    /// Hands over the packet whose last bit is in by `now`, and starts the next.
+    /// Delivers the packet whose last bit has arrived by `now`, and starts the next one.
     pub(super) fn step(&mut self, now: SimTime, counters: &mut Counters) -> Option<(SimTime, Packet)> {
         let (at, packet) = self.on_wire.take_if(|(at, _)| *at <= now)?;
         let next = self.queue.pop(at, &mut self.dealings);

@@ -1,15 +1,15 @@
-//! A host's interface: queues, serialisation at the host's bandwidths, and counters.
+//! Network interface of a host: queues, serialisation at the host's bandwidths, and counters.
 //!
-//! The way out is a queue ([`QueueConfig`], Linux's `pfifo` by default), and a [`TokenBucket`] where one is set,
-//! before a sender that puts one packet after another on the wire. The way in is the queue of the last router before the
-//! host: CoDel (RFC 8289) before the host's downlink. A packet takes `8 * length of the IP packet /
-//! bandwidth` in each direction, rounded up to a picosecond; link-layer framing is not counted. A
-//! bandwidth of `None` is infinite: packets pass without delay or queue.
+//! Egress is a queue ([`QueueConfig`], Linux's `pfifo` by default), an optional [`TokenBucket`], and a
+//! sender that serialises packets. Ingress is the queue of the last router before the host: CoDel (RFC
+//! 8289) before the host's downlink. A packet takes `8 * length of the IP packet / bandwidth` in each
+//! direction, rounded up to a picosecond; link-layer framing is not counted. A bandwidth of `None` is
+//! infinite: packets pass without delay or queue.
 //!
-//! Everything happens at its exact time, however late [`Nic::poll`] and [`Nic::received`] are called, as long as the
-//! calls for each of the two ways come in the order of their times. After each [`Nic::send`] call [`Nic::poll`] until it
-//! gives `None`, then again at [`Nic::next_event`]; after each [`Nic::receive`] call [`Nic::received`] at
-//! [`Nic::next_received`]. Neither way knows of the other.
+//! Every event takes effect at its exact time, however late [`Nic::poll`] and [`Nic::received`] are called,
+//! as long as the calls for each direction are in the order of their times. After each [`Nic::send`] call
+//! [`Nic::poll`] until it returns `None`, then again at [`Nic::next_event`]; after each [`Nic::receive`]
+//! call [`Nic::received`] at [`Nic::next_received`]. The directions are independent.
 
 mod codel;
 mod egress;
@@ -40,25 +40,25 @@ use std::collections::VecDeque;
 /// Configuration of an interface.
 #[derive(Clone, Debug)]
 pub struct NicConfig {
-    /// Bits per second out of the host, not 0; `None` is infinite.
+    /// Egress bandwidth in bit/s, not 0; `None` is infinite.
     pub bandwidth_up: Option<u64>,
-    /// Bits per second into the host, not 0; `None` is infinite.
+    /// Ingress bandwidth in bit/s, not 0; `None` is infinite.
     pub bandwidth_down: Option<u64>,
-    /// Bytes that a packet takes on the way out besides its own.
+    /// Overhead of each packet on egress in bytes, in addition to its length.
     pub overhead: u64,
-    /// The egress queue.
+    /// Egress queue.
     pub queue: QueueConfig,
     /// Token bucket that limits the rate in the long run, besides the bandwidth.
     pub token_bucket: Option<TokenBucket>,
     /// True if packets have an Ethernet header.
     pub framed: bool,
-    /// The longest packet out of the host, with that header.
+    /// Maximum length of a sent packet, including that header.
     pub mtu: usize,
-    /// Seed of the queue's draws.
+    /// Random seed of the queue.
     pub seed: u64,
-    /// Number of packets that wait before the downlink before further ones are dropped.
+    /// Capacity of the router's queue before the downlink, in packets.
     pub router_queue_packets: usize,
-    /// The queue management before the downlink.
+    /// Active queue management before the downlink.
     pub codel: CodelConfig,
 }
 
@@ -80,7 +80,7 @@ impl Default for NicConfig {
 }
 
 impl NicConfig {
-    /// Makes a change that is to last.
+    /// Applies a permanent change.
     pub fn change(&mut self, change: &NicChange) {
         match change {
             NicChange::Rate(rate) => self.bandwidth_up = *rate,
@@ -90,42 +90,42 @@ impl NicConfig {
     }
 }
 
-/// A change of the way out.
+/// Change of the egress.
 #[derive(Clone, Debug, PartialEq)]
 pub enum NicChange {
-    /// Bits per second; `None` is infinite. A packet whose first bit has gone keeps its time.
+    /// New bandwidth in bit/s; `None` is infinite. A packet whose first bit has been sent keeps its time.
     Rate(Option<u64>),
-    /// Another queue. What waits comes to it anew, in its order.
+    /// New queue. Queued packets are offered to it in their order.
     Queue(QueueConfig),
-    /// Another token bucket, which is full then, or none.
+    /// New token bucket, initially full, or none.
     TokenBucket(Option<TokenBucket>),
 }
 
-/// The reason of a packet's drop.
+/// Reason for which a packet was dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum DropReason {
-    /// The queue out of the host was full.
+    /// The egress queue was full.
     EgressFull,
-    /// The queue before the downlink was full.
+    /// The router's queue before the downlink was full.
     RouterFull,
-    /// CoDel dropped it because a queue stood for too long.
+    /// CoDel dropped the packet because of a standing queue.
     Codel,
-    /// Random early detection dropped it.
+    /// Random early detection dropped the packet.
     Red,
-    /// The path lost it, as the graph says.
+    /// The path or link lost the packet at random.
     PathLoss,
-    /// No host has its destination address, or no path leads there.
+    /// No host has the destination address, or no path leads to it.
     NoRoute,
-    /// The way there is down.
+    /// The link or path is down.
     LinkDown,
-    /// A partition lies between.
+    /// A partition separates the hosts.
     Partition,
-    /// The host that it has come to is down.
+    /// The destination host is down.
     HostDown,
 }
 
 impl DropReason {
-    /// Every reason, in the order in which they are reported.
+    /// All reasons, in the order of reports.
     pub const ALL: [DropReason; 9] = [
         DropReason::EgressFull,
         DropReason::RouterFull,
@@ -138,7 +138,7 @@ impl DropReason {
         DropReason::HostDown,
     ];
 
-    /// The name in statistics.
+    /// Name in statistics.
     pub fn name(self) -> &'static str {
         match self {
             DropReason::EgressFull => "egress_full",
@@ -157,29 +157,29 @@ impl DropReason {
 /// Counters of an interface since its start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Packets handed to the host.
+    /// Packets delivered to the host.
     pub packets_in: u64,
-    /// Their bytes, IP headers included.
+    /// Bytes delivered to the host, IP headers included.
     pub bytes_in: u64,
-    /// Packets put on the wire.
+    /// Packets sent.
     pub packets_out: u64,
-    /// Their bytes, IP headers included.
+    /// Bytes sent, IP headers included.
     pub bytes_out: u64,
-    /// Packets that a queue has marked as having met congestion.
+    /// Packets marked with ECN CE by a queue.
     pub ecn_marked: u64,
     drops: [u64; DropReason::ALL.len()],
 }
 
 impl Counters {
-    /// Number of packets that were dropped for `reason`.
+    /// Number of packets dropped for `reason`.
     pub fn dropped(&self, reason: DropReason) -> u64 {
         self.drops[reason as usize]
     }
-    /// Number of packets that were dropped for any reason.
+    /// Number of packets dropped for any reason.
     pub fn dropped_in_total(&self) -> u64 {
         self.drops.iter().sum()
     }
-    /// Adds what another interface has seen.
+    /// Adds the counters of another interface.
     pub fn add(&mut self, other: &Counters) {
         self.packets_in += other.packets_in;
         self.bytes_in += other.bytes_in;
@@ -188,7 +188,7 @@ impl Counters {
         self.ecn_marked += other.ecn_marked;
         self.drops.iter_mut().zip(other.drops).for_each(|(sum, part)| *sum += part);
     }
-    /// Adds packets that a device has dropped by itself.
+    /// Adds packets that a device has dropped outside of its interfaces.
     pub fn add_drops(&mut self, reason: DropReason, count: u64) {
         self.drops[reason as usize] += count;
     }
@@ -197,37 +197,37 @@ impl Counters {
     }
 }
 
-/// Event of an interface.
+/// Event of the egress.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NicEvent {
-    /// A packet has begun to go out and nothing can call it back. It is reported when its first bit
-    /// goes, so that the other end can be told early.
+    /// Transmission of a packet, which cannot be cancelled any more. It is reported when the first bit is
+    /// sent, so that the arrival can be scheduled early.
     Transmit {
-        /// The packet.
+        /// Packet being sent.
         packet: Packet,
-        /// When its last bit leaves. A path's latency counts from here.
+        /// Departure time of its last bit, from which a path's latency counts.
         departs: SimTime,
     },
-    /// The last bit of a packet with a cookie has left: TCP small queues may hand down more.
-    /// Not reported for cookie 0.
+    /// Departure of the last bit of a packet with a nonzero cookie; TCP small queues may then queue more
+    /// packets.
     Sent {
-        /// The name that the packet's sender gave it.
+        /// Cookie given by the packet's sender.
         cookie: u64,
-        /// Bytes of the IP packet.
+        /// Length of the IP packet in bytes.
         bytes: usize,
     },
 }
 
-/// A host's interface. See the [module](self).
+/// Network interface of a host. See the [module](self).
 #[derive(Debug)]
-#[repr(C)] // What is read often comes first: see `belljar_base::Footprint`.
+#[repr(C)] // Frequently read fields come first: see `belljar_base::Footprint`.
 pub struct Nic {
-    /// The way out has nothing to do before this.
+    /// Time before which the egress has no event.
     idle_until: SimTime,
-    /// Events before the last `send` that have not been polled: with it, the content of a queue at some time does not
-    /// depend on when the interface is polled.
+    /// Events before the last `send` that have not been polled. They are processed by then, so that the
+    /// queue's state does not depend on the times of polls.
     overdue: VecDeque<(SimTime, NicEvent)>,
-    /// Received packets that have not been polled, for the same reason.
+    /// Received packets that have not been taken, for the same reason.
     waiting: VecDeque<(SimTime, Packet)>,
     ingress: Ingress,
     counters: Counters,
@@ -235,13 +235,13 @@ pub struct Nic {
 }
 
 impl Nic {
-    /// Tells where it puts packets.
+    /// Records the memory to which packets are written.
     pub fn footprint(&self, footprint: &mut Footprint) {
         footprint.start(self.overdue.as_slices().0.as_ptr(), 1);
         footprint.start(self.waiting.as_slices().0.as_ptr(), 1);
     }
 
-    /// An idle interface with empty queues.
+    /// Creates an idle interface with empty queues.
     pub fn new(config: &NicConfig) -> Nic {
         Nic {
             egress: Egress::new(config),
@@ -253,8 +253,8 @@ impl Nic {
         }
     }
 
-    /// Queues a packet to leave the host. Gives it back, and counts it as
-    /// [`DropReason::EgressFull`] or [`DropReason::LinkDown`], if the queue is full or there is no carrier.
+    /// Queues a packet for sending. Returns it, and counts it as [`DropReason::EgressFull`] or
+    /// [`DropReason::LinkDown`], if the queue is full or there is no carrier.
     pub fn send(&mut self, now: SimTime, packet: Packet) -> Result<(), Packet> {
         self.catch_up(now);
         self.idle_until = SimTime::ZERO;
@@ -264,13 +264,13 @@ impl Nic {
         })
     }
 
-    /// Takes a packet that has arrived, at `at`, at the router before the host.
+    /// Queues a packet that has arrived at the router before the host, at `at`.
     pub fn receive(&mut self, at: SimTime, packet: Packet) {
         self.catch_up_in(at);
         self.ingress.enqueue(at, packet, &mut self.counters);
     }
 
-    /// The next packet that has come in completely by `now` and is the host's, with the time at which it had.
+    /// Takes the next packet whose last bit has arrived by `now`, with the time of its arrival.
     pub fn received(&mut self, now: SimTime) -> Option<(SimTime, Packet)> {
         let (at, packet) = match self.waiting.pop_front() {
             Some(received) => received,
@@ -281,7 +281,7 @@ impl Nic {
         Some((at, packet))
     }
 
-    /// When [`received`](Self::received) has something to give, if nothing arrives before.
+    /// Time of the next [`received`](Self::received), if no packet arrives before.
     pub fn next_received(&self) -> Option<SimTime> {
         match self.waiting.front() {
             Some((at, _)) => Some(*at),
@@ -289,17 +289,17 @@ impl Nic {
         }
     }
 
-    /// When a packet of so many bytes has come in that arrives at `at`, if nothing else is on its way in then.
+    /// Time at which a packet of this length that reaches an idle downlink at `at` has been received.
     pub fn would_be_received(&mut self, at: SimTime, bytes: usize) -> SimTime {
         self.ingress.would_end(at, bytes)
     }
 
-    /// The packet that is coming in.
+    /// Packet on the downlink.
     pub fn coming(&self) -> Option<&Packet> {
         self.ingress.on_wire()
     }
 
-    /// The next thing that has happened on the way out up to `now`, with the time at which it did.
+    /// Takes the next egress event up to `now`, with its time.
     pub fn poll(&mut self, now: SimTime) -> Option<(SimTime, NicEvent)> {
         if let Some(event) = self.overdue.pop_front() {
             return Some(event);
@@ -307,7 +307,7 @@ impl Nic {
         if now < self.idle_until { None } else { self.step(now) }
     }
 
-    /// When [`poll`](Self::poll) has something to say, if nothing is sent before.
+    /// Time of the next [`poll`](Self::poll), if no packet is sent before.
     #[inline]
     pub fn next_event(&self) -> Option<SimTime> {
         if let Some((at, _)) = self.overdue.front() {
@@ -319,7 +319,7 @@ impl Nic {
         self.egress.next_event()
     }
 
-    /// Changes the bandwidths from `now` on (`None` is infinite). A packet whose first bit has gone
+    /// Changes the bandwidths from `now` on (`None` is infinite). A packet whose first bit has been sent
     /// keeps its time.
     pub fn set_bandwidths(&mut self, now: SimTime, up: Option<u64>, down: Option<u64>) {
         self.catch_up(now);
@@ -329,7 +329,7 @@ impl Nic {
         self.ingress.set_bandwidth(down);
     }
 
-    /// Changes the way out from `now` on.
+    /// Changes the egress from `now` on.
     pub fn change(&mut self, now: SimTime, change: &NicChange) {
         self.catch_up(now);
         self.idle_until = SimTime::ZERO;
@@ -340,18 +340,18 @@ impl Nic {
         }
     }
 
-    /// Loses the carrier, and with it what waits to leave, or finds it again.
+    /// Sets the carrier. Without one all queued packets are lost.
     pub fn set_carrier(&mut self, now: SimTime, carrier: bool) {
         self.catch_up(now);
         self.idle_until = SimTime::ZERO;
         self.egress.set_carrier(now, carrier, &mut self.counters);
     }
-    /// True if it has a carrier.
+    /// True if there is a carrier.
     pub fn has_carrier(&self) -> bool {
         self.egress.has_carrier()
     }
 
-    /// Loses everything that it holds and begins anew; what it has counted up to `counters` stays.
+    /// Resets the interface; all packets in it are lost, and its counters continue from `counters`.
     pub fn power_cycle(&mut self, config: &NicConfig, counters: Counters) {
         *self = Nic { counters, ..Nic::new(config) };
     }
@@ -376,7 +376,7 @@ impl Nic {
         loop {
             match self.egress.next_event() {
                 Some(at) if at <= now => {
-                    // The queue may have dropped all that there was.
+                    // The queue may have dropped all of its packets.
                     if let Some(event) = self.egress.step(&mut self.counters) {
                         return Some((at, event));
                     }
@@ -389,7 +389,7 @@ impl Nic {
         }
     }
 
-    /// Packets that wait to leave; the one that is leaving does not count.
+    /// Number of packets that wait for transmission, without the one being transmitted.
     pub fn egress_queue_len(&self) -> usize {
         self.egress.queue_len()
     }
@@ -399,7 +399,7 @@ impl Nic {
         &self.counters
     }
 
-    /// Counts a packet that has come in by a link, where no router's queue is before it.
+    /// Counts a packet received over a link, where there is no router's queue.
     pub fn count_received(&mut self, bytes: usize) {
         self.counters.packets_in += 1;
         self.counters.bytes_in += bytes as u64;
@@ -410,12 +410,12 @@ impl Nic {
     }
 }
 
-/// Rate of packets on a wire.
+/// Serialisation of packets at a bandwidth.
 #[derive(Clone, Copy, Debug)]
 struct Pace {
-    /// Bits per second; `None` is infinite.
+    /// Bandwidth in bit/s; `None` is infinite.
     bandwidth: Option<u64>,
-    /// The packet that was asked for last and what it takes: most are as long as the one before.
+    /// Cache of the last length and its time, since most packets are as long as their predecessor.
     last: (u64, SimDuration),
 }
 
@@ -423,7 +423,7 @@ impl Pace {
     fn new(bandwidth: Option<u64>) -> Pace {
         Pace { bandwidth, last: (0, SimDuration::ZERO) }
     }
-    /// Time that a packet of so many bytes takes.
+    /// Serialisation time of a packet of this length.
     #[inline]
     fn of(&mut self, bytes: u64) -> SimDuration {
         if self.last.0 != bytes {

@@ -1,4 +1,5 @@
-//! Strict priority bands: a packet leaves only when no band before its own has any. Linux's `prio`.
+//! Strict priority bands: a packet is sent only if all higher bands are empty. Corresponds to Linux's
+//! `prio`.
 
 use super::DropReason;
 use super::queue::{Queue, QueueActions, QueueConfig, QueueContext};
@@ -6,18 +7,19 @@ use crate::Packet;
 use crate::ecn::traffic_class;
 use belljar_base::{Map, SimTime};
 
-/// Configuration of strict priority: bands, and the packets for each.
+/// Configuration of strict priority: bands, and the assignment of packets to them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PriorityConfig {
-    /// The queue of each band, the first to be served first.
+    /// Queue of each band; the first one has the highest priority.
     pub bands: Vec<QueueConfig>,
-    /// The band of each DSCP; without it Linux's: three bands, by the old meaning of the TOS byte.
+    /// Band of each DSCP; `None` is Linux's assignment to three bands, by the historical meaning of the TOS
+    /// byte.
     pub dscp: Option<Map<u8, usize>>,
-    /// The band of all others.
+    /// Band of all DSCPs that are not listed.
     pub usual: usize,
 }
 
-/// `prio2band` of Linux after `ip_tos2prio`, by bits 1 to 4 of the TOS byte.
+/// Band by bits 1 to 4 of the TOS byte: Linux's `ip_tos2prio`, then `prio2band`.
 const TOS_TO_BAND: [usize; 16] = [1, 1, 1, 1, 2, 2, 2, 2, 0, 0, 0, 0, 1, 1, 1, 1];
 
 #[derive(Debug)]
@@ -39,7 +41,7 @@ impl Priority {
         }
     }
 
-    /// Class of packets that are not IP, ARP above all: it goes first.
+    /// Band of a packet; packets other than IP, such as ARP, belong to the first one.
     fn band(&self, packet: &Packet) -> usize {
         let Some(class) = traffic_class(packet.open_bytes(), self.framed) else { return 0 };
         match &self.dscp {

@@ -1,4 +1,4 @@
-//! The queue before a sender: which packets wait, in which order they leave, and which are dropped or marked.
+//! Queue before a sender, which determines the order of packets, drops and ECN marks.
 
 use super::DropReason;
 use super::codel::{Codel, CodelConfig, Source};
@@ -9,31 +9,31 @@ use super::red::{Red, RedConfig};
 use crate::{Packet, ecn};
 use belljar_base::{Seed, SimTime};
 
-/// An amount of packets that wait.
+/// Limit of a queue's length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Limit {
-    /// So many.
+    /// Number of packets.
     Packets(usize),
-    /// So many bytes in all.
+    /// Number of bytes.
     Bytes(usize),
 }
 
-/// The discipline of a queue, and its limits.
+/// Discipline of a queue, with its limits.
 #[derive(Clone, Debug, PartialEq)]
 pub enum QueueConfig {
-    /// A FIFO that drops what would make more than this wait: Linux's `pfifo` and `bfifo`.
+    /// Tail-drop FIFO: Linux's `pfifo` and `bfifo`.
     Fifo {
-        /// The most that waits.
+        /// Maximum length.
         limit: Limit,
-        /// A packet with which more than this waits is marked, if its sender understands that: the marking of
-        /// DCTCP (RFC 8257, section 3.1).
+        /// Length above which arriving ECN-capable packets are marked: the marking of DCTCP (RFC 8257,
+        /// section 3.1).
         ecn_threshold: Option<Limit>,
     },
-    /// CoDel, with at most so many packets.
+    /// CoDel.
     Codel {
-        /// The most packets.
+        /// Maximum number of packets.
         packets: usize,
-        /// Its constants.
+        /// Parameters of CoDel.
         codel: CodelConfig,
     },
     /// FQ-CoDel.
@@ -45,38 +45,38 @@ pub enum QueueConfig {
 }
 
 impl QueueConfig {
-    /// A FIFO of so many packets.
+    /// FIFO with a limit in packets.
     pub fn packets(packets: usize) -> QueueConfig {
         QueueConfig::Fifo { limit: Limit::Packets(packets), ecn_threshold: None }
     }
-    /// A FIFO of so many bytes.
+    /// FIFO with a limit in bytes.
     pub fn bytes(bytes: usize) -> QueueConfig {
         QueueConfig::Fifo { limit: Limit::Bytes(bytes), ecn_threshold: None }
     }
 }
 
 impl Default for QueueConfig {
-    /// Linux's `txqueuelen`.
+    /// FIFO with Linux's default `txqueuelen`.
     fn default() -> QueueConfig {
         QueueConfig::packets(1_000)
     }
 }
 
-/// Properties of the interface that a queue is part of.
+/// Properties of the interface to which a queue belongs.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct QueueContext {
-    /// Packets have an Ethernet header.
+    /// True if packets have an Ethernet header.
     pub(super) framed: bool,
-    /// The longest packet, with that header.
+    /// Maximum length of a packet, including that header.
     pub(super) mtu: usize,
-    /// Rate of the sender, in bits per second.
+    /// Rate of the sender in bit/s.
     pub(super) rate: Option<u64>,
-    /// Seed of its draws.
+    /// Random seed.
     pub(super) seed: u64,
 }
 
 impl QueueContext {
-    /// The context of a queue within this one.
+    /// Context of a band's queue.
     pub(super) fn of_band(&self, band: usize) -> QueueContext {
         let seed = Seed(self.seed).stream(&["band", &band.to_string()]).next_u64();
         QueueContext { seed, ..*self }
@@ -95,7 +95,7 @@ impl QueueActions {
     pub(super) fn new(framed: bool) -> QueueActions {
         QueueActions { framed, ..QueueActions::default() }
     }
-    /// Marks a packet, if its sender understands that.
+    /// Marks a packet, if it is ECN-capable.
     pub(super) fn mark(&mut self, packet: &mut Packet) -> bool {
         let marked = ecn::mark(packet.bytes_mut(), self.framed);
         self.marked += u64::from(marked);
@@ -136,8 +136,8 @@ impl Queue {
         Queue { kind, rate: around.rate }
     }
 
-    /// Takes a packet, or gives it back. One that need not wait, because the sender is idle since some time,
-    /// always finds room. What it costs others goes to `dealings`.
+    /// Queues a packet, or returns it. A packet that need not wait, because the sender has been idle for
+    /// some time, is always accepted. Other packets dropped because of it are added to `dealings`.
     pub(super) fn push(
         &mut self,
         now: SimTime,
@@ -158,7 +158,7 @@ impl Queue {
         }
     }
 
-    /// The packet to send at `now`; what is dropped at its sight goes to `dealings`.
+    /// Takes the packet to send at `now`; packets dropped on dequeue are added to `dealings`.
     pub(super) fn pop(&mut self, now: SimTime, dealings: &mut QueueActions) -> Option<Packet> {
         let next = |(_, packet)| packet;
         match &mut self.kind {
@@ -170,7 +170,7 @@ impl Queue {
         }
     }
 
-    /// Rate of the sender from now on.
+    /// Sets the rate of the sender.
     pub(super) fn set_rate(&mut self, rate: Option<u64>) {
         self.rate = rate;
         if let Kind::Priority(bands) = &mut self.kind {
@@ -178,7 +178,7 @@ impl Queue {
         }
     }
 
-    /// Everything that waits, in the order in which it came.
+    /// Removes all packets, and returns them in the order of arrival.
     pub(super) fn clear(&mut self) -> Vec<(SimTime, Packet)> {
         match &mut self.kind {
             Kind::Fifo(fifo) => fifo.waiting_mut().clear(),
@@ -200,8 +200,8 @@ impl Queue {
     pub(super) fn is_empty(&self) -> bool {
         self.len() == 0
     }
-    /// True if a packet that need not wait comes out as it went in: nothing waits before it, and nothing is remembered
-    /// of it.
+    /// True if a packet that need not wait passes unchanged: the queue is empty, and keeps no state about
+    /// passing packets.
     pub(super) fn is_transparent(&self) -> bool {
         matches!(&self.kind, Kind::Fifo(fifo) if fifo.waiting().len() == 0)
     }

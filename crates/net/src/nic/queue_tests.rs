@@ -6,7 +6,7 @@ const SPEED: u64 = 8_000_000; // a byte each microsecond
 fn us(n: u64) -> SimTime {
     SimTime::from_nanos(n * 1_000)
 }
-/// A UDP packet of a flow, with a traffic class, of so many bytes.
+/// Returns a UDP packet of a flow, with a traffic class and a length.
 fn packet(flow: u8, class: u8, len: usize) -> Packet {
     let mut bytes = vec![0; len];
     (bytes[0], bytes[1], bytes[9]) = (0x45, class, 17);
@@ -16,7 +16,7 @@ fn packet(flow: u8, class: u8, len: usize) -> Packet {
 fn nic(queue: QueueConfig) -> Nic {
     Nic::new(&NicConfig { bandwidth_up: Some(SPEED), queue, seed: 3, ..NicConfig::default() })
 }
-/// Departures up to a time: when the first bit goes, flow, traffic class.
+/// Transmissions up to a time: start in microseconds, flow, traffic class.
 fn left(nic: &mut Nic, until: SimTime) -> Vec<(u64, u64, u8)> {
     let mut all = Vec::new();
     while let Some((at, event)) = nic.poll(until) {
@@ -39,7 +39,7 @@ fn a_step_marks_what_finds_more_than_the_threshold_waiting() {
         assert_eq!(nic.counters().ecn_marked, marks.iter().filter(|mark| **mark).count() as u64);
         marks
     };
-    // The first one leaves at once, then two may wait.
+    // The first packet is sent at once, two more are queued unmarked.
     assert_eq!(marked(Limit::Packets(9), Limit::Packets(2), 2), [false, false, false, true, true, true]);
     assert_eq!(marked(Limit::Packets(9), Limit::Packets(2), 0), [false; 6], "who does not understand marks");
     assert_eq!(marked(Limit::Bytes(350), Limit::Bytes(299), 1), [false, false, false, true]);
@@ -58,7 +58,7 @@ fn codel_marks_instead_of_dropping() {
     };
     let (dropped, marked) = (stand(0), stand(2));
     assert!(dropped.0 > 2 && dropped.1 == 0, "{dropped:?}");
-    // Marks don't make the queue shorter, so there are more of them than there would be drops.
+    // Marks do not shorten the queue, so that there are more of them than there would be drops.
     assert!(marked.0 == 0 && marked.1 >= dropped.0, "{marked:?}");
     let threshold = CodelConfig { ce_threshold: Some(SimDuration::from_micros(250)), ..codel };
     let mut nic = nic(QueueConfig::Codel { packets: 9, codel: threshold });
@@ -74,7 +74,7 @@ fn fq_codel_lets_flows_take_turns_and_new_ones_go_first() {
     (0..9).for_each(|_| nic.send(us(0), packet(1, 0, 100)).unwrap());
     (0..4).for_each(|_| nic.send(us(0), packet(2, 0, 100)).unwrap());
     let before = flows(&left(&mut nic, us(399)));
-    // Flow 1 has sent one and has another 100 bytes of its turn; each turn is two packets then.
+    // Flow 1 has sent one packet and has 100 bytes left in its turn; a turn is two packets.
     assert_eq!(before, [1, 1, 2, 2]);
     nic.send(us(450), packet(3, 0, 100)).unwrap();
     assert_eq!(flows(&left(&mut nic, us(9_000))), [1, 3, 1, 2, 2, 1, 1, 1, 1, 1]);
@@ -88,7 +88,7 @@ fn an_overflow_of_fq_codel_costs_the_longest_flow_its_oldest_packets() {
     nic.send(us(0), packet(9, 0, 100)).unwrap();
     (0..18).for_each(|_| nic.send(us(1), packet(1, 0, 100)).unwrap());
     (0..3).for_each(|_| nic.send(us(2), packet(2, 0, 100)).unwrap());
-    // 18 of flow 1: half of its bytes.
+    // Flow 1 has 18 packets queued, of which half are dropped.
     assert_eq!(nic.counters().dropped(DropReason::EgressFull), 9);
     let left = flows(&left(&mut nic, us(9_000)));
     let of = |flow| left.iter().filter(|other| **other == flow).count();
@@ -120,7 +120,7 @@ const RED: RedConfig = RedConfig {
     ecn: false,
 };
 
-/// Fills a RED queue to so many packets of 1,000 bytes and keeps it there while so many more come.
+/// Fills a RED queue with packets of 1,000 bytes, then adds more at its service rate.
 fn pressed(config: RedConfig, class: u8, fill: usize, more: u64) -> Counters {
     let mut nic = nic(QueueConfig::Red(config));
     (0..fill).for_each(|_| drop(nic.send(us(0), packet(1, class, 1_000))));
@@ -137,7 +137,7 @@ fn red_drops_by_the_average_and_evenly() {
     assert_eq!(pressed(slow, 0, 50, 100).dropped(DropReason::Red), 0, "the average is slow to follow");
     let quick = RedConfig { weight: 1.0, ..slow };
     assert_eq!(pressed(quick, 0, 9, 2_000).dropped(DropReason::Red), 0, "below min");
-    // 19 wait when one comes: (19 - 10) / (30 - 10) of a tenth are dropped; each drop makes the queue shorter.
+    // With 19 packets queued, (19 - 10) / (30 - 10) of a tenth are dropped; each drop shortens the queue.
     let dropped = pressed(quick, 0, 20, 4_000).dropped(DropReason::Red);
     assert!(dropped > 4, "{dropped}");
     let hard = pressed(quick, 0, 80, 1);
@@ -149,12 +149,12 @@ fn red_drops_by_the_average_and_evenly() {
 
 #[test]
 fn red_marks_a_stable_share() {
-    // Marks leave the queue as it is, so the share is exact: 19,000 bytes wait.
+    // Marks do not shorten the queue, so that the share is exact: 19,000 bytes are queued.
     let config = RedConfig { ecn: true, weight: 1.0, ..red(RED) };
     let counters = pressed(config, 2, 20, 10_000);
     assert_eq!(counters.dropped_in_total(), 0);
     let expected = 10_000.0 * 0.1 * 9.0 / 20.0;
-    // Spread evenly: a mark after 1 to 1/p packets, half of 1/p on average, and the draw of the next one.
+    // Spread evenly: a mark after 1 to 1/p packets, half of 1/p on average, and the next draw.
     let share = counters.ecn_marked as f64 / (2.0 * expected);
     assert!((0.85..1.15).contains(&share), "{} marks", counters.ecn_marked);
     assert!(pressed(config, 0, 20, 2_000).dropped(DropReason::Red) > 4, "who does not understand marks");
@@ -180,7 +180,7 @@ fn bands_are_served_strictly_by_class() {
     let bands = vec![QueueConfig::packets(2), QueueConfig::packets(9), QueueConfig::packets(9)];
     let linux = PriorityConfig { bands: bands.clone(), dscp: None, usual: 1 };
     let mut nic = nic(QueueConfig::Priority(linux));
-    // Bulk, then best effort, then low delay: 1 is on the wire already.
+    // Bulk, then best effort, then low delay; packet 1 is already being sent.
     for (flow, class) in [(1, 8), (2, 8), (3, 0), (4, 0x10), (5, 0x10), (6, 0x10)] {
         assert_eq!(nic.send(us(0), packet(flow, class, 100)).is_ok(), flow != 6, "a band of two");
     }
@@ -200,7 +200,7 @@ fn tokens_let_a_burst_pass_and_then_their_rate() {
     let mut nic = Nic::new(&config);
     (1..=5).for_each(|flow| nic.send(us(0), packet(flow, 0, 100)).unwrap());
     let times = |left: Vec<(u64, u64, u8)>| left.iter().map(|(at, ..)| *at).collect::<Vec<_>>();
-    // 250 bytes are there; the second one leaves 60 of them and what comes meanwhile.
+    // The bucket holds 250 bytes; after the second packet it holds 50 and the tokens added meanwhile.
     assert_eq!(times(left(&mut nic, us(9_000))), [0, 100, 500, 1_500, 2_500]);
     (6..=9).for_each(|flow| nic.send(us(9_000), packet(flow, 0, 100)).unwrap());
     assert_eq!(times(left(&mut nic, us(9_150))), [9_000, 9_100], "full again");

@@ -1,5 +1,5 @@
-//! Random early detection (Floyd and Jacobson, 1993) as Linux's `sch_red` does it: the average is that of
-//! bytes, drops are spread evenly, and senders that understand marks get those instead.
+//! Random early detection (Floyd and Jacobson, 1993), following Linux's `sch_red`: the average is in bytes,
+//! drops are spread evenly, and ECN-capable packets can be marked instead.
 
 use super::DropReason;
 use super::codel::Source;
@@ -8,34 +8,34 @@ use super::queue::QueueActions;
 use crate::Packet;
 use belljar_base::{SimDuration, SimTime, Stream};
 
-/// RED's constants.
+/// Parameters of RED.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RedConfig {
-    /// The most bytes that wait.
+    /// Maximum queue length in bytes.
     pub limit: usize,
-    /// Below this average, in bytes, nothing happens to packets.
+    /// Average queue length in bytes below which no packet is dropped or marked.
     pub min: usize,
-    /// From this average on every packet is dropped or marked.
+    /// Average queue length in bytes from which on every packet is dropped or marked.
     pub max: usize,
-    /// The share of packets that this happens to just below `max`.
+    /// Share of packets that are dropped or marked just below `max`.
     pub probability: f64,
-    /// Weight of one more packet's view of the queue in the average.
+    /// Weight of a packet's sample of the queue length in the average.
     pub weight: f64,
-    /// Mean length of packets: an idle link is thought to have sent so many of them.
+    /// Mean packet length in bytes, by which the average decays while the link is idle.
     pub average_packet: usize,
-    /// Packets whose senders understand that are marked instead of dropped.
+    /// True if ECN-capable packets are marked instead of dropped.
     pub ecn: bool,
 }
 
-/// A queue under RED.
+/// Queue under RED.
 #[derive(Debug)]
 pub(super) struct Red {
     config: RedConfig,
     waiting: Waiting,
     average: f64,
-    /// Packets since the last one that was dropped or marked; `None` while the average is below `min`.
+    /// Number of packets since the last drop or mark; `None` while the average is below `min`.
     count: Option<u64>,
-    /// Value that `count` times the probability must come to for the next one.
+    /// Threshold of `count` times the probability for the next drop or mark.
     next: f64,
     stream: Stream,
 }
@@ -45,7 +45,8 @@ impl Red {
         Red { config, waiting: Waiting::default(), average: 0.0, count: None, next: 0.0, stream }
     }
 
-    /// `idle_since` is when the sender fell idle, if it is; `rate` how fast it would have sent.
+    /// Queues a packet. `idle_since` is the time at which the sender became idle, if it is; `rate` its rate
+    /// in bit/s.
     pub(super) fn push(
         &mut self,
         now: SimTime,
@@ -68,12 +69,12 @@ impl Red {
         Ok(())
     }
 
-    /// Remainder of the average after so long without a packet: `(1 - weight) ^ packets`.
+    /// Factor by which the average decays during an idle time: `(1 - weight) ^ packets`.
     fn faded(&self, idle: SimDuration, rate: Option<u64>) -> f64 {
         let Some(rate) = rate else { return 0.0 };
         let each = SimDuration::serialisation(self.config.average_packet as u64, rate.max(1)).as_picos();
         let mut packets = idle.as_picos() / each.max(1);
-        // Products are the same on every machine, where a power function need not be.
+        // IEEE 754 defines products exactly, whereas a power function may differ between machines.
         let (mut left, mut factor) = (1.0, 1.0 - self.config.weight);
         while packets > 0 && left > 0.0 {
             if packets & 1 == 1 {
@@ -85,7 +86,7 @@ impl Red {
         left
     }
 
-    /// `red_action`.
+    /// Decides whether to drop or mark, as Linux's `red_action`.
     fn chooses(&mut self) -> bool {
         let (min, max) = (self.config.min as f64, self.config.max as f64);
         if self.average < min {

@@ -16,7 +16,7 @@ fn nic(up: Option<u64>, down: Option<u64>) -> Nic {
     Nic::new(&NicConfig { bandwidth_up: up, bandwidth_down: down, ..NicConfig::default() })
 }
 
-/// Everything that happens up to `now`, shortened: (when, what, cookie).
+/// Takes all egress events up to `now`, in short form: (time, kind, cookie).
 fn drain(nic: &mut Nic, now: SimTime) -> Vec<(SimTime, &'static str, u64)> {
     let mut seen = Vec::new();
     while let Some((at, event)) = nic.poll(now) {
@@ -32,7 +32,7 @@ fn drain(nic: &mut Nic, now: SimTime) -> Vec<(SimTime, &'static str, u64)> {
     seen
 }
 
-/// Arrivals up to `now`: (when, cookie).
+/// Takes all received packets up to `now`: (time, cookie).
 fn received(nic: &mut Nic, now: SimTime) -> Vec<(SimTime, u64)> {
     std::iter::from_fn(|| nic.received(now)).map(|(at, packet)| (at, packet.cookie())).collect()
 }
@@ -50,12 +50,12 @@ fn packets_leave_one_after_another_at_exact_times() {
     assert_eq!(nic.egress_queue_len(), 2);
     assert_eq!(drain(&mut nic, us(129)), []);
     assert_eq!(drain(&mut nic, us(130)), [(us(130), "sent", 1), (us(250), "transmit", 2)]);
-    // A late poll changes no time.
+    // A late poll does not change the times.
     let rest = [(us(250), "sent", 2), (us(370), "transmit", 3), (us(370), "sent", 3)];
     assert_eq!(drain(&mut nic, us(9_000)), rest);
     assert_eq!(nic.next_event(), None);
     assert_eq!((nic.counters().packets_out, nic.counters().bytes_out), (3, 4_500));
-    // The wire is idle: the next packet starts at once.
+    // The sender is idle, so that the next packet starts at once.
     nic.send(us(9_001), packet(MTU, 0)).unwrap();
     assert_eq!(drain(&mut nic, us(9_001)), [(us(9_121), "transmit", 0)]);
     assert_eq!(nic.next_event(), None, "nobody waits for cookie 0");
@@ -124,7 +124,7 @@ fn the_downlink_delivers_in_order_after_serialisation() {
         (us(360), us(1_120))
     );
     nic.receive(us(1_000), packet(MTU, 3));
-    // Another one comes before the last was fetched.
+    // A packet arrives before the previous one has been taken.
     nic.receive(us(1_500), packet(MTU, 4));
     assert_eq!(nic.next_received(), Some(us(1_120)));
     assert_eq!((nic.counters().packets_in, nic.counters().bytes_in), (2, 3_000));
@@ -144,7 +144,7 @@ fn a_full_router_drops_the_newcomer() {
     assert_eq!(seen, [1, 2]);
 }
 
-/// Feeds a 10 Mbit/s downlink (1.2 ms a packet) with a packet per `every` for `packets` packets.
+/// Offers `packets` packets to a 10 Mbit/s downlink (1.2 ms per packet), one per `every`.
 fn flood(every: SimDuration, packets: u64) -> (Nic, Vec<SimTime>) {
     let mut nic = nic(None, Some(10_000_000));
     let mut delivered = Vec::new();
@@ -160,7 +160,7 @@ fn flood(every: SimDuration, packets: u64) -> (Nic, Vec<SimTime>) {
 fn codel_leaves_a_queue_alone_that_drains() {
     let (nic, _) = flood(SimDuration::from_micros(1_200), 2_000);
     assert_eq!(nic.counters().dropped_in_total(), 0);
-    // A burst that is over within an interval is not cut either.
+    // A burst shorter than an interval is not cut either.
     let (mut nic, _) = flood(SimDuration::from_micros(1), 50);
     received(&mut nic, SimTime::from_secs(1));
     assert_eq!((nic.counters().packets_in, nic.counters().dropped_in_total()), (50, 0));
@@ -168,12 +168,13 @@ fn codel_leaves_a_queue_alone_that_drains() {
 
 #[test]
 fn codel_drops_ever_faster_while_the_queue_stands() {
-    // 20 % too much: the queue passes 5 ms at about 30 ms, so the first drop comes some 100 ms later.
+    // At 20 % overload the queue exceeds 5 ms at about 30 ms, and the first drop follows about 100 ms
+    // later.
     let every = SimDuration::from_millis(1);
     let drops_by = |packets| flood(every, packets).0.counters().dropped(DropReason::Codel);
     assert_eq!(drops_by(120), 0);
     assert_eq!(drops_by(160), 1);
-    // RFC 8289 section 3.2: the drop after the n-th comes interval / sqrt(n) later.
+    // RFC 8289 section 3.2: drop n + 1 follows interval / sqrt(n) after drop n.
     let mut expected = 0u32;
     let mut at_ms = 130.0;
     while at_ms < 1_130.0 {
@@ -202,8 +203,8 @@ fn drops_elsewhere_are_counted_by_reason() {
     assert_eq!(nic.counters().dropped_in_total(), 2);
 }
 
-/// Runs the same random traffic and polls at random times besides: everything that happened on the way out, and on the way
-/// in, where packets may be handed over late.
+/// Runs random traffic with additional polls at random times. Returns all egress events, all received
+/// packets, which may be offered late, and the counters.
 #[allow(clippy::type_complexity)]
 fn random_run(
     seed: u64,
@@ -278,7 +279,7 @@ fn what_happens_does_not_depend_on_when_it_is_polled() {
         for polls in 1..4 {
             assert_eq!(random_run(seed, polls, queue), (seen.clone(), came.clone(), counters), "seed {seed}");
         }
-        // Every packet has one fate, and its sender is told when it is gone.
+        // Every packet is either sent or dropped, and its departure reported.
         let of = |kind| seen.iter().filter(move |(_, k, _)| *k == kind).map(|(.., cookie)| *cookie);
         assert_eq!(of("transmit").count() as u64, counters.packets_out);
         assert_eq!(came.len() as u64, counters.packets_in);
@@ -298,7 +299,7 @@ fn a_queue_is_bounded_by_packets_by_bytes_or_by_codel() {
         let mut nic = Nic::new(&config);
         lens.iter().filter(|len| nic.send(us(1), packet(**len, 0)).is_ok()).count()
     };
-    // One is being sent or waits for it in the same instant.
+    // One packet is being sent, or about to be.
     assert_eq!(held(QueueConfig::packets(2), &[9, 9, 9, 9]), 2 + 1);
     assert_eq!(held(QueueConfig::bytes(100), &[100, 60, 50, 40, 1]), 3);
     let codel = QueueConfig::Codel { packets: 3, codel: CodelConfig::default() };
@@ -308,7 +309,7 @@ fn a_queue_is_bounded_by_packets_by_bytes_or_by_codel() {
 #[test]
 fn codel_on_the_way_out_drops_what_stands_and_says_that_it_has_left() {
     let codel = QueueConfig::Codel { packets: 1_000, codel: CodelConfig::default() };
-    // 10 ms for each packet, and all have been there since the beginning.
+    // A packet takes 10 ms; all arrive at the start.
     let mut nic =
         Nic::new(&NicConfig { bandwidth_up: Some(1_200_000), queue: codel, ..NicConfig::default() });
     (1..=100).for_each(|cookie| nic.send(us(0), packet(MTU, cookie)).unwrap());

@@ -6,7 +6,7 @@ fn check(text: &str, expected: &str) {
     assert_eq!(Graph::from_gml(text, true).unwrap_err().to_string(), expected);
 }
 
-/// An error in the edge of an otherwise valid graph; it begins at 3:8.
+/// Checks an error in the edge of an otherwise valid graph; the edge begins at 3:8.
 #[track_caller]
 fn check_edge(edge: &str, expected: &str) {
     check(&format!("graph [\n node [ id 0 ]\n edge [ {edge} ] ]"), expected);
