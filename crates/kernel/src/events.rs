@@ -76,24 +76,22 @@ impl Host {
     }
 
     fn take_effects(&mut self) {
+        if self.turn != 0 {
+            self.end_turn();
+        }
         let mut effects = std::mem::take(&mut self.spare_effects);
         self.net.take_effects(&mut effects);
         for effect in effects.drain(..) {
             self.carry_out(0, effect);
         }
         self.spare_effects = effects;
-        if self.turn != 0 {
-            self.take_further_effects();
-        }
     }
 
-    /// Carries out the effects of the stacks of networks beside the first, and what they set off.
+    /// Carries out an effect of the stack of a network beside the first, and what it sets off.
     #[cold]
-    fn take_further_effects(&mut self) {
-        self.end_turn();
-        for (network, effect) in self.networks.take_effects() {
-            self.carry_out(network, effect);
-        }
+    #[inline(never)]
+    fn carry_out_further(&mut self, network: u32, effect: Effect) {
+        self.carry_out(network, effect);
         self.carry_out_effects();
     }
 
@@ -126,6 +124,7 @@ impl Host {
                 self.carry_out_effects();
             }
             Effect::Peer(to, interface, news) => self.tell_interface(network, (to, interface), *news),
+            Effect::Further(of, effect) => self.carry_out_further(of, *effect),
             Effect::Note(what) => self.warn(what),
             Effect::Closed(socket) => {
                 self.files.unnamed.remove(&FilePlace::Socket(socket));

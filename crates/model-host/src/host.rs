@@ -217,6 +217,7 @@ impl Owner for ModelHost {
                 | Effect::ProgramReady(..)
                 | Effect::Passed(_)
                 | Effect::Peer(..)
+                | Effect::Further(..)
                 | Effect::Neighbour(..)
                 | Effect::Neighbour6(..)
                 | Effect::AddressExpired(..)

@@ -227,6 +227,12 @@ impl Clock {
             self.calls_since_moved = 0;
         }
     }
+    /// Goes on where another clock of the same host has come to, unless it is there already.
+    pub(crate) fn catch_up(&mut self, other: &Clock) {
+        if (other.now, other.calls_since_moved) > (self.now, self.calls_since_moved) {
+            self.clone_from(other);
+        }
+    }
     /// Accounts for a whole tick of native time that a program spent without a call: what an
     /// unmodified clock would have shown it.
     pub fn charge_preemption(&mut self) -> SimDuration {

@@ -29,6 +29,8 @@ pub enum Effect {
     AddressDeprecated(usize, IpAddr),
     /// Something concerns an interface of another network, by the numbers of both.
     Peer(u32, usize, Box<PeerNews>),
+    /// An effect of the stack of another network, by its number, whose turn is over.
+    Further(u32, Box<Effect>),
     /// Something fell short, or is worth telling.
     Note(Box<str>),
     /// A socket is no more; its key may be given to another one.
@@ -92,6 +94,13 @@ impl Effects {
     pub(crate) fn footprint(&self, footprint: &mut Footprint) {
         footprint.object(self);
         footprint.start(self.0.as_ptr(), 1);
+    }
+}
+
+impl Effects {
+    /// Takes over the effects of the stack of another network.
+    pub(crate) fn take_over(&mut self, network: u32, others: &mut Effects) {
+        self.0.extend(others.0.drain(..).map(|effect| Effect::Further(network, Box::new(effect))));
     }
 }
 

@@ -29,16 +29,19 @@ impl Stack {
     }
     /// Takes over the time, the names and the keys that the owner's first stack has. Call it before anything else of a further stack.
     pub fn begin_turn(&mut self, first: &mut Stack) {
-        self.continue_from(first);
+        self.clock.clone_from(&first.clock);
+        self.continue_names(first);
     }
-    /// Hands them back.
+    /// Hands them back, and with them its effects ([`Effect::Further`](crate::Effect::Further)). What the first stack has come to
+    /// meanwhile stays.
     pub fn end_turn(&mut self, first: &mut Stack) {
-        first.continue_from(self);
+        first.clock.catch_up(&self.clock);
+        first.continue_names(self);
+        first.effects.take_over(self.number, &mut self.effects);
     }
-    fn continue_from(&mut self, from: &mut Stack) {
-        self.clock.clone_from(&from.clock);
+    fn continue_names(&mut self, from: &mut Stack) {
         self.timers.name_after(&from.timers);
-        self.next_serial = from.next_serial;
+        self.next_serial = self.next_serial.max(from.next_serial);
         self.sockets.take_keys(&mut from.sockets);
         self.tuns.take_keys(&mut from.tuns);
     }

@@ -84,7 +84,7 @@ impl<A: Copy> TimerQueue<A> {
     }
     /// Further names follow those that another queue has given.
     pub fn name_after(&mut self, other: &TimerQueue<A>) {
-        self.sequence = other.sequence;
+        self.sequence = self.sequence.max(other.sequence);
     }
     /// Takes all back.
     pub fn clear(&mut self) {

@@ -15,7 +15,7 @@ use belljar_netstack::interface::{Attachment, Interface};
 use belljar_netstack::keyed::FURTHER;
 use belljar_netstack::socket::Socket;
 use belljar_netstack::veth::PeerNews;
-use belljar_netstack::{Effect, SocketKey, Stack, TimerId};
+use belljar_netstack::{SocketKey, Stack, TimerId};
 use belljar_objects::namespaces::NamespaceKind;
 
 /// The stacks of the network namespaces beside the first.
@@ -27,8 +27,6 @@ pub(crate) struct Networks {
     pub(crate) left: bool,
     /// The stacks by the numbers of their namespaces.
     pub(crate) further: Map<u32, Box<Stack>>,
-    /// Effects of stacks whose turn is over, with the numbers of these stacks.
-    effects: Vec<(u32, Effect)>,
 }
 
 impl Networks {
@@ -62,10 +60,6 @@ impl Networks {
     #[cold]
     pub(crate) fn in_turn<'a>(&'a mut self, turn: u32, first: &'a mut Stack) -> &'a mut Stack {
         self.further.get_mut(&turn).map_or(first, |stack| &mut **stack)
-    }
-    /// Takes the effects of stacks whose turn is over.
-    pub(crate) fn take_effects(&mut self) -> Vec<(u32, Effect)> {
-        std::mem::take(&mut self.effects)
     }
 }
 
@@ -134,16 +128,13 @@ impl Host {
             None => &mut self.net,
         }
     }
-    /// Ends the turn of a stack beside the first, if one has it: the time goes on where it has come to.
+    /// Ends the turn of a stack beside the first, if one has it: the time goes on where it has come to, and its effects are the first's.
     #[cold]
     pub(crate) fn end_turn(&mut self) {
         let number = std::mem::take(&mut self.turn);
-        let Networks { further, effects, .. } = &mut self.networks;
-        let Some(stack) = further.get_mut(&number) else { return };
-        stack.end_turn(&mut self.net);
-        let mut taken = Vec::new();
-        stack.take_effects(&mut taken);
-        effects.extend(taken.into_iter().map(|effect| (number, effect)));
+        if let Some(stack) = self.networks.further.get_mut(&number) {
+            stack.end_turn(&mut self.net);
+        }
     }
 
     /// Makes the stack of a new network namespace.
@@ -195,7 +186,7 @@ impl Host {
                 // It is received when the timer fires, so the stack needs no turn now.
                 let stack =
                     self.networks.further.get_mut(&network).map_or(&mut self.net, |stack| &mut **stack);
-                stack.cross(interface, frame, timer);
+                return stack.cross(interface, frame, timer);
             }
             PeerNews::Carrier(up) => {
                 self.administer(network, |admin| admin.set_peer_carrier(interface, up));
@@ -206,6 +197,7 @@ impl Host {
             PeerNews::Gone => {}
             PeerNews::Moved(former, moved) => self.receive_interface(network, (from, former), *moved),
         }
+        self.carry_out_effects();
     }
 
     /// An interface of another network comes into this one: it and its other end find each other.
