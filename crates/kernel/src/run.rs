@@ -10,6 +10,7 @@ use crate::outcome::{IfInterrupted, Outcome, Resumed, SysResult, Wake};
 use crate::signal::delivery::Delivery;
 use crate::syscall::{seccomp, table};
 use crate::thread::Continuation;
+use crate::trace::end_step;
 use belljar_base::SimTime;
 use belljar_base::activity::Phase;
 use belljar_linux_abi::{Errno, c, compat};
@@ -156,7 +157,7 @@ impl Host {
         self.doing_for(Phase::Kernel, process, 0);
         let Some(mut exit) = ran else {
             if debugged || traced {
-                self.end_step(context);
+                end_step(&mut *self.machine, context);
             }
             return self.spun(key);
         };
@@ -492,17 +493,6 @@ impl Host {
         Step::Continue
     }
 
-    /// The answer that an interrupted call gives when a handler runs, which has `SA_RESTART` if
-    /// `restarts`; `None` if the call is to be made again.
-    pub(crate) fn interrupted_result(how: IfInterrupted, restarts: bool) -> Option<u64> {
-        match how {
-            IfInterrupted::Value(value) => Some(value),
-            IfInterrupted::Restart if restarts => None,
-            IfInterrupted::RestartAlways => None,
-            _ => Some(Errno::EINTR.as_return()),
-        }
-    }
-
     /// Runs a thread up to the end of its next call, for tests; false if it left the processor.
     #[cfg(any(test, feature = "testing"))]
     pub(crate) fn step_once(&mut self, key: ThreadKey) -> bool {
@@ -532,4 +522,15 @@ pub(crate) enum Step {
 fn is_in_vdso(number: u32) -> bool {
     let in_vdso = [c::SYS_clock_gettime, c::SYS_gettimeofday, c::SYS_time, c::SYS_getcpu];
     in_vdso.contains(&i64::from(number))
+}
+
+/// The answer that an interrupted call gives when a handler runs, which has `SA_RESTART` if
+/// `restarts`; `None` if the call is to be made again.
+pub(crate) fn interrupted_result(how: IfInterrupted, restarts: bool) -> Option<u64> {
+    match how {
+        IfInterrupted::Value(value) => Some(value),
+        IfInterrupted::Restart if restarts => None,
+        IfInterrupted::RestartAlways => None,
+        _ => Some(Errno::EINTR.as_return()),
+    }
 }

@@ -32,6 +32,7 @@
 use crate::host::Host;
 use crate::ids::ThreadKey;
 use crate::run::Step;
+use belljar_machine::Machine;
 use belljar_machine::{ContextId, Exit, Regs};
 use belljar_tasks::spin::Spin;
 use std::sync::atomic::Ordering::Relaxed;
@@ -179,7 +180,7 @@ impl Host {
     /// Steps a thread that waits in a loop through one more round; `None` if it waits in none.
     fn go_round(&mut self, key: ThreadKey, context: ContextId) -> Option<Stepped> {
         let mut spin = self.threads[key.0].spin.take()?;
-        if let Err(left) = self.step_round(context, spin.period(), |_| {}) {
+        if let Err(left) = step_round(&mut *self.machine, context, spin.period(), |_| {}) {
             return Some(left);
         }
         if *self.machine.regs(context) != *spin.state() {
@@ -200,7 +201,7 @@ impl Host {
     }
 
     fn try_to_find_loop(&mut self, context: ContextId, longest: u32) -> Result<Option<Box<Spin>>, Stepped> {
-        let Some(period) = self.find_period(context, longest)? else { return Ok(None) };
+        let Some(period) = find_period(&mut *self.machine, context, longest)? else { return Ok(None) };
         let state = *self.machine.regs(context);
         let (mut vectors, mut now) = (Vec::new(), Vec::new());
         self.machine.xstate(context, &mut vectors);
@@ -209,53 +210,53 @@ impl Host {
             // Everything may be the same at the end of a round, and the counter lie in memory: but within the round
             // the counter passes through a register, or shows in the flags.
             let mut hash = 0;
-            self.step_round(context, period, |regs| hash = add_to_hash(hash, regs))?;
+            step_round(&mut *self.machine, context, period, |regs| hash = add_to_hash(hash, regs))?;
             self.machine.xstate(context, &mut now);
             if *self.machine.regs(context) != state || now != vectors || *first.get_or_insert(hash) != hash {
                 return Ok(None);
             }
         }
         let (mut least, mut least_at, mut at) = (state, 0, 0);
-        self.step_round(context, period, |regs| {
+        step_round(&mut *self.machine, context, period, |regs| {
             at += 1;
             if rank(regs) < rank(&least) {
                 (least, least_at) = (*regs, at);
             }
         })?;
-        self.step_round(context, least_at, |_| {})?;
+        step_round(&mut *self.machine, context, least_at, |_| {})?;
         Ok(Some(Box::new(Spin::new(least, period, self.scheduler.progress()))))
     }
+}
 
-    /// The number of instructions after which the registers repeat, by Brent's algorithm: the thread's state is
-    /// compared with one that is taken anew after 1, 2, 4, ... steps.
-    fn find_period(&mut self, context: ContextId, longest: u32) -> Result<Option<u32>, Stepped> {
-        let mut power = 1;
-        while power <= longest {
-            let state = *self.machine.regs(context);
-            for steps in 1..=power {
-                self.step_round(context, 1, |_| {})?;
-                if *self.machine.regs(context) == state {
-                    return Ok(Some(steps));
-                }
-            }
-            power *= 2;
+fn step_round(
+    machine: &mut dyn Machine,
+    context: ContextId,
+    steps: u32,
+    mut seen: impl FnMut(&Regs),
+) -> Result<(), Stepped> {
+    for _ in 0..steps {
+        match machine.step(context) {
+            Exit::Stepped => seen(machine.regs(context)),
+            Exit::Preempted => return Err(Stepped::Computes),
+            exit => return Err(Stepped::Left(exit)),
         }
-        Ok(None)
     }
+    Ok(())
+}
 
-    fn step_round(
-        &mut self,
-        context: ContextId,
-        steps: u32,
-        mut seen: impl FnMut(&Regs),
-    ) -> Result<(), Stepped> {
-        for _ in 0..steps {
-            match self.machine.step(context) {
-                Exit::Stepped => seen(self.machine.regs(context)),
-                Exit::Preempted => return Err(Stepped::Computes),
-                exit => return Err(Stepped::Left(exit)),
+/// The number of instructions after which the registers repeat, by Brent's algorithm: the thread's state is
+/// compared with one that is taken anew after 1, 2, 4, ... steps.
+fn find_period(machine: &mut dyn Machine, context: ContextId, longest: u32) -> Result<Option<u32>, Stepped> {
+    let mut power = 1;
+    while power <= longest {
+        let state = *machine.regs(context);
+        for steps in 1..=power {
+            step_round(machine, context, 1, |_| {})?;
+            if *machine.regs(context) == state {
+                return Ok(Some(steps));
             }
         }
-        Ok(())
+        power *= 2;
     }
+    Ok(None)
 }

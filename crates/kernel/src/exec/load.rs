@@ -6,6 +6,7 @@ use crate::ids::{MmKey, ProcessKey};
 use crate::mm::map::{MapRequest, MapSource};
 use crate::mm::{AddressSpace, PAGE, page_down, page_up};
 use belljar_linux_abi::Errno;
+use belljar_machine::Machine;
 use belljar_machine::elf::{ElfError, ElfHeader, HEADER_LEN, Layout, Segment};
 use belljar_machine::initial_stack::InitialStack;
 use belljar_machine::{ImageRoom, Placement, Prot, Regs, instrumented};
@@ -102,35 +103,6 @@ const HWCAP_BASELINE: u64 = 0x178b_fbff;
 const MIN_SIGNAL_STACK: u64 = 2_048;
 
 impl Host {
-    /// Reads the headers of `file` and says whether it can run.
-    pub(super) fn read_image(&mut self, file: Executable) -> Result<Image, ExecError> {
-        let mut start = [0; HEADER_LEN];
-        let got = self.machine.read_at(file.native, 0, &mut start)?;
-        let header = ElfHeader::parse(&start[..got])?;
-        let range = header.program_headers.clone();
-        let mut headers = vec![0; (range.end - range.start) as usize];
-        if self.machine.read_at(file.native, range.start, &mut headers)? < headers.len() {
-            return Err(ElfError::Malformed("its program headers lie outside the file").into());
-        }
-        let layout = Layout::parse(&headers, file.size)?;
-        let needs_linux_layout =
-            instrumented::needs_linux_layout(&mut *self.machine, file.native, &start, &layout);
-        Ok(Image { file, header, layout, needs_linux_layout })
-    }
-
-    /// The path in an image's `PT_INTERP`, if it has one.
-    pub(super) fn interpreter_path(&mut self, image: &Image) -> Result<Option<Vec<u8>>, ExecError> {
-        let Some(range) = image.layout.interpreter.clone() else { return Ok(None) };
-        let len = (range.end - range.start) as usize;
-        if !(2..=4_096).contains(&len) {
-            return Err(ElfError::Malformed("its interpreter's name has no sensible length").into());
-        }
-        let mut path = vec![0; len];
-        self.machine.read_at(image.file.native, range.start, &mut path)?;
-        path.truncate(path.iter().position(|b| *b == 0).unwrap_or(len));
-        Ok(Some(path))
-    }
-
     /// Makes an address space with the program in it; gives it and the registers to start with.
     pub(super) fn map_program(
         &mut self,
@@ -337,4 +309,35 @@ impl Host {
         self.mm(mm).vdso = at;
         Ok(at)
     }
+}
+
+/// The path in an image's `PT_INTERP`, if it has one.
+pub(super) fn interpreter_path(
+    machine: &mut dyn Machine,
+    image: &Image,
+) -> Result<Option<Vec<u8>>, ExecError> {
+    let Some(range) = image.layout.interpreter.clone() else { return Ok(None) };
+    let len = (range.end - range.start) as usize;
+    if !(2..=4_096).contains(&len) {
+        return Err(ElfError::Malformed("its interpreter's name has no sensible length").into());
+    }
+    let mut path = vec![0; len];
+    machine.read_at(image.file.native, range.start, &mut path)?;
+    path.truncate(path.iter().position(|b| *b == 0).unwrap_or(len));
+    Ok(Some(path))
+}
+
+/// Reads the headers of `file` and says whether it can run.
+pub(super) fn read_image(machine: &mut dyn Machine, file: Executable) -> Result<Image, ExecError> {
+    let mut start = [0; HEADER_LEN];
+    let got = machine.read_at(file.native, 0, &mut start)?;
+    let header = ElfHeader::parse(&start[..got])?;
+    let range = header.program_headers.clone();
+    let mut headers = vec![0; (range.end - range.start) as usize];
+    if machine.read_at(file.native, range.start, &mut headers)? < headers.len() {
+        return Err(ElfError::Malformed("its program headers lie outside the file").into());
+    }
+    let layout = Layout::parse(&headers, file.size)?;
+    let needs_linux_layout = instrumented::needs_linux_layout(machine, file.native, &start, &layout);
+    Ok(Image { file, header, layout, needs_linux_layout })
 }

@@ -59,7 +59,7 @@ impl Host {
         let program = self.prepare_program(process, path, args, environment, &mut asked)?;
         let mapped = self.open_standard_streams(process, spec).map_err(ExecError::from);
         let mapped = mapped.and_then(|()| self.map_program(process, &program));
-        self.close_program(&program);
+        prepare::close_program(&mut *self.machine, &program);
         let (mm, regs) = mapped?;
         self.adopt_image(process, mm, &program);
         let context = self.machine.create_context(self.spaces[mm.0].space, &regs);
@@ -118,7 +118,7 @@ impl Call<'_> {
             self.host.release_mm(process, old);
         }
         let mapped = self.host.map_program(process, &program);
-        self.host.close_program(&program);
+        prepare::close_program(&mut *self.host.machine, &program);
         match mapped {
             Ok((mm, regs)) => {
                 self.enter_image(mm, &regs, &program);

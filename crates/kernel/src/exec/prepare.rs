@@ -1,11 +1,13 @@
 //! From a path to a program that can be mapped: scripts lead to their interpreters, images to the
 //! loader they ask for. Nothing of the running process is touched yet.
 
+use super::load;
 use super::load::{ExecError, Image, Program};
 use crate::files::executable::Executable;
 use crate::host::Host;
 use crate::ids::ProcessKey;
 use belljar_linux_abi::{Errno, c};
+use belljar_machine::Machine;
 use belljar_machine::script::{LINE_MAX, MAX_DEPTH, Shebang};
 use belljar_objects::notify::fanotify::ExecPermission;
 
@@ -28,7 +30,7 @@ impl Host {
             let file = self
                 .open_program(process, &current, asked)
                 .map_err(|errno| not_opened(errno, &path, &current))?;
-            let Some(shebang) = self.read_shebang(&file)? else {
+            let Some(shebang) = read_shebang(&mut *self.machine, &file)? else {
                 let native = file.native;
                 check_strings(&args, &environment).inspect_err(|_| self.machine.close(native))?;
                 let images = self.read_images(process, file, &path, asked);
@@ -75,12 +77,6 @@ impl Host {
         Ok(file)
     }
 
-    fn read_shebang(&mut self, file: &Executable) -> Result<Option<Shebang>, ExecError> {
-        let mut start = [0; LINE_MAX];
-        let got = self.machine.read_at(file.native, 0, &mut start)?;
-        Ok(Shebang::parse(&start[..got]))
-    }
-
     /// The image and the loader that it asks for.
     fn read_images(
         &mut self,
@@ -89,20 +85,16 @@ impl Host {
         path: &[u8],
         asked: &mut ExecPermission,
     ) -> Result<(Image, Option<Image>), ExecError> {
-        let image = self.read_image(file)?;
-        let Some(name) = self.interpreter_path(&image)? else { return Ok((image, None)) };
+        let image = load::read_image(&mut *self.machine, file)?;
+        let Some(name) = load::interpreter_path(&mut *self.machine, &image)? else {
+            return Ok((image, None));
+        };
         let file = self.open_program(process, &name, asked);
         let file = file.map_err(|errno| not_opened(errno, path, &name))?;
         let native = file.native;
-        let interpreter = self.read_image(file).inspect_err(|_| self.machine.close(native))?;
+        let interpreter =
+            load::read_image(&mut *self.machine, file).inspect_err(|_| self.machine.close(native))?;
         Ok((image, Some(interpreter)))
-    }
-
-    /// Closes the files that a program was read from.
-    pub(super) fn close_program(&mut self, program: &Program) {
-        for image in [Some(&program.image), program.interpreter.as_ref()].into_iter().flatten() {
-            self.machine.close(image.file.native);
-        }
     }
 }
 
@@ -123,4 +115,17 @@ fn not_opened(errno: Errno, asked: &[u8], opened: &[u8]) -> ExecError {
     }
     let name = String::from_utf8_lossy(opened);
     ExecError::new(errno, format!("its interpreter {name} cannot be used: {}", error.reason))
+}
+
+fn read_shebang(machine: &mut dyn Machine, file: &Executable) -> Result<Option<Shebang>, ExecError> {
+    let mut start = [0; LINE_MAX];
+    let got = machine.read_at(file.native, 0, &mut start)?;
+    Ok(Shebang::parse(&start[..got]))
+}
+
+/// Closes the files that a program was read from.
+pub(super) fn close_program(machine: &mut dyn Machine, program: &Program) {
+    for image in [Some(&program.image), program.interpreter.as_ref()].into_iter().flatten() {
+        machine.close(image.file.native);
+    }
 }

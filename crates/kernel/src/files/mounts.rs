@@ -314,7 +314,7 @@ impl Host {
                 }
             }
             if let Some(folder) = folder {
-                self.remove_natively(&folder);
+                crate::power::remove_natively(&mut *self.machine, &folder);
             }
         }
     }

@@ -66,7 +66,7 @@ impl Host {
                 Some(self.files.pipes[pipe.0].queue)
             }
             FileKind::Epoll(epoll) => Some(self.files.epolls[epoll.0].queue),
-            FileKind::Socket(socket) => Some(self.socket_queue(*socket)),
+            FileKind::Socket(socket) => Some((*socket).into()),
             FileKind::EventFd(n) => Some(self.files.eventfds[*n].queue),
             FileKind::Userfault(n) => Some(self.files.userfaults[*n].queue),
             FileKind::Notify(n) => Some(self.files.notify.queue(*n)),

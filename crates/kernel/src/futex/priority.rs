@@ -3,6 +3,7 @@
 //! in, first out.
 
 use super::wait::ANY;
+use super::wait::lock_owner;
 use crate::host::Host;
 use crate::ids::ThreadKey;
 use belljar_linux_abi::{Errno, c};
@@ -31,7 +32,10 @@ impl Host {
         key: FutexKey,
         waits: bool,
     ) -> Result<LockAttempt, Errno> {
-        let (process, tid) = (self.threads[thread.0].process, self.lock_owner(Sleeper::Thread(thread)));
+        let (process, tid) = (
+            self.threads[thread.0].process,
+            lock_owner(&self.threads, &self.processes, Sleeper::Thread(thread)),
+        );
         let word = self.read_futex_word(process, addr)?;
         let owner = word & TID_MASK;
         if owner == tid {
@@ -53,7 +57,10 @@ impl Host {
 
     /// `FUTEX_UNLOCK_PI`: hands the lock to the first waiter. `EPERM` if the caller does not own it.
     pub(crate) fn unlock_futex(&mut self, thread: ThreadKey, addr: u64, key: FutexKey) -> Result<(), Errno> {
-        let (process, tid) = (self.threads[thread.0].process, self.lock_owner(Sleeper::Thread(thread)));
+        let (process, tid) = (
+            self.threads[thread.0].process,
+            lock_owner(&self.threads, &self.processes, Sleeper::Thread(thread)),
+        );
         let word = self.read_futex_word(process, addr)?;
         if word & TID_MASK != tid {
             return Err(Errno::EPERM);
@@ -74,7 +81,7 @@ impl Host {
             return self.write_futex_word(process, addr, mark);
         };
         let waiters = if self.futexes.has_waiters(key) { WAITERS } else { 0 };
-        let owner = self.lock_owner(next.sleeper);
+        let owner = lock_owner(&self.threads, &self.processes, next.sleeper);
         self.write_futex_word(process, addr, owner | waiters | mark)?;
         self.wake_futex_waiter(next.sleeper, key);
         Ok(())

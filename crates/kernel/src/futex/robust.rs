@@ -1,6 +1,7 @@
 //! Locks that survive the end of their owner, `get_robust_list(2)`: the kernel walks the list that
 //! a thread keeps of the locks it holds and marks each as abandoned.
 
+use super::wait::lock_owner;
 use crate::host::Host;
 use crate::ids::{ProcessKey, ThreadKey};
 use belljar_linux_abi::{Errno, c};
@@ -50,7 +51,7 @@ impl Host {
         pending: bool,
     ) -> Result<(), Errno> {
         let process = self.threads[thread.0].process;
-        let tid = self.lock_owner(Sleeper::Thread(thread));
+        let tid = lock_owner(&self.threads, &self.processes, Sleeper::Thread(thread));
         let word = self.read_futex_word(process, addr)?;
         if pending && !is_pi && word == 0 {
             // It was unlocking: the wake that was to follow is ours.

@@ -151,7 +151,7 @@ pub fn receive(
     if room.flags & c::MSG_OOB != 0 {
         return Err(Errno::EOPNOTSUPP);
     }
-    let queue = call.host.socket_queue(key);
+    let queue = key.into();
     let Some(data) = call.host.own.netlink(key).queue.pop_front() else { return Ok(Attempt::Wait(queue)) };
     let taken = data.len().min(room.len);
     let stored = call.scatter(&room.buffers, &data[..taken]);

@@ -5,7 +5,7 @@ use super::message::{Attempt, Incoming, OutgoingMessage, RawAddress, ReceivedMes
 use super::{netlink, packet, ping, raw, tcp, udp, unix};
 use crate::call::Call;
 use crate::host::Host;
-use crate::ids::{SocketKey, WaitQueueId};
+use crate::ids::SocketKey;
 use belljar_linux_abi::{Errno, c};
 use belljar_netstack::Stack;
 use belljar_netstack::socket::{Socket, SocketKind};
@@ -45,10 +45,6 @@ macro_rules! by_kind {
 }
 
 impl Host {
-    /// The queue that is notified whenever the readiness of a socket changes.
-    pub(crate) fn socket_queue(&self, key: SocketKey) -> WaitQueueId {
-        key.into()
-    }
     /// The `EPOLL*` bits (the same as `POLL*`) that hold now.
     pub(crate) fn socket_readiness(&self, key: SocketKey) -> u32 {
         by_kind!(self, key, readiness, self.stack_of(key))

@@ -4,6 +4,7 @@ use crate::host::Host;
 use crate::ids::ThreadKey;
 use crate::outcome::{CallState, IfInterrupted, done};
 use crate::process::WaitStatus;
+use crate::run::interrupted_result;
 use crate::thread::ThreadState;
 use belljar_linux_abi::signal::{KernelSigaction, SigInfo, sig_bit};
 use belljar_linux_abi::{Errno, c};
@@ -115,7 +116,7 @@ impl Host {
     ) {
         let context = self.threads[thread.0].context;
         let regs = self.machine.regs_mut(context);
-        let Some(value) = Host::interrupted_result(how, restarts) else {
+        let Some(value) = interrupted_result(how, restarts) else {
             regs.rip -= 2;
             return;
         };

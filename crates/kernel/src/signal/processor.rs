@@ -4,9 +4,11 @@
 
 use crate::host::Host;
 use crate::ids::ProcessKey;
+use crate::process::Processes;
 use belljar_linux_abi::c;
 use belljar_linux_abi::signal::SigInfo;
 pub use belljar_objects::signals::{ProcessorAlarm, ProcessorClock};
+use belljar_tasks::threads::Threads;
 
 /// Half of a process's processor time counts as spent in its own code: what `getrusage(2)` shows.
 pub(crate) fn user_part(calls: u64) -> u64 {
@@ -14,16 +16,6 @@ pub(crate) fn user_part(calls: u64) -> u64 {
 }
 
 impl Host {
-    /// The count that a timer of `clock` waits on; `None` if its thread has ended.
-    pub(crate) fn processor_count(&self, process: ProcessKey, clock: ProcessorClock) -> Option<u64> {
-        match clock {
-            ProcessorClock::Process => Some(self.threads.calls_of(&self.processes, process)),
-            ProcessorClock::Thread(tid) => {
-                self.threads.by_tid.get(&tid).map(|thread| self.threads[thread.0].calls)
-            }
-        }
-    }
-
     /// Fires what is due of a process's timers of processor time.
     #[cold]
     pub(crate) fn fire_processor_timers(&mut self, process: ProcessKey) {
@@ -37,7 +29,9 @@ impl Host {
         let posix = &self.processes[process.0].signals.timers.posix;
         let clocks: Vec<_> = posix.iter().filter_map(|(id, timer)| Some((*id, timer.processor?))).collect();
         for (id, clock) in clocks {
-            let Some(count) = self.processor_count(process, clock) else { continue };
+            let Some(count) = processor_count(&self.threads, &self.processes, process, clock) else {
+                continue;
+            };
             let timer = self.process(process).signals.timers.posix.get_mut(&id);
             if let Some(skipped) = timer.and_then(|timer| timer.processor_alarm.expire(count)) {
                 self.posix_timer_fires(process, id, skipped);
@@ -57,5 +51,18 @@ impl Host {
             self.send_signal(process, SigInfo::kernel(c::SIGXCPU));
             self.process(process).rlimits[c::RLIMIT_CPU as usize].soft += 1;
         }
+    }
+}
+
+/// The count that a timer of `clock` waits on; `None` if its thread has ended.
+pub(crate) fn processor_count(
+    threads: &Threads,
+    processes: &Processes,
+    process: ProcessKey,
+    clock: ProcessorClock,
+) -> Option<u64> {
+    match clock {
+        ProcessorClock::Process => Some(threads.calls_of(processes, process)),
+        ProcessorClock::Thread(tid) => threads.by_tid.get(&tid).map(|thread| threads[thread.0].calls),
     }
 }

@@ -2,9 +2,9 @@
 
 use crate::call::Call;
 use crate::credentials::capability;
-use crate::host::Host;
 use crate::outcome::{Block, CallState, IfInterrupted, SysResult, done};
 use crate::task::CloneRequest;
+use crate::trace::trace_event_block;
 use belljar_linux_abi::ptrace::TraceEvent;
 use belljar_linux_abi::{Errno, c};
 use belljar_objects::namespaces::{ALL_KINDS, NamespaceKind};
@@ -77,7 +77,7 @@ pub fn sys_clone3(call: &mut Call<'_>) -> SysResult {
 fn run(call: &mut Call<'_>, request: CloneRequest) -> SysResult {
     match call.take_state() {
         CallState::Vfork(pid) if call.host.trace_vfork_done(call.thread, pid) => {
-            return Host::trace_event_block(CallState::TraceEvent(pid as u64, None)).into();
+            return trace_event_block(CallState::TraceEvent(pid as u64, None)).into();
         }
         CallState::Vfork(pid) => return done(pid as u64),
         CallState::TraceEvent(_, Some(pid)) => return wait_for_vfork(call, pid),
@@ -98,7 +98,7 @@ fn run(call: &mut Call<'_>, request: CloneRequest) -> SysResult {
         };
         if call.host.trace_child(call.thread, child, event) {
             let state = CallState::TraceEvent(tid as u64, waits.then_some(tid));
-            return Host::trace_event_block(state).into();
+            return trace_event_block(state).into();
         }
     }
     if !waits {
@@ -118,7 +118,7 @@ fn wait_for_vfork(call: &mut Call<'_>, pid: i32) -> SysResult {
             .into();
     }
     if call.host.trace_vfork_done(call.thread, pid) {
-        return Host::trace_event_block(CallState::TraceEvent(pid as u64, None)).into();
+        return trace_event_block(CallState::TraceEvent(pid as u64, None)).into();
     }
     done(pid as u64)
 }

@@ -46,7 +46,7 @@ pub fn sys_close(call: &mut Call<'_>) -> SysResult {
         Some((key, ends, until))
             if !call.deadline_passed() && call.host.stack_of_mut(key).tcp_lingers(key, ends) =>
         {
-            let block = Block::on(call.host.socket_queue(key)).with_deadline(Some(until));
+            let block = Block::on(key.into()).with_deadline(Some(until));
             block
                 .with_state(CallState::Lingering(Box::new((key, ends, until))))
                 .interrupted(IfInterrupted::Value(0))

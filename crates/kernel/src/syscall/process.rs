@@ -1,10 +1,10 @@
 //! Identity of threads and processes: ids, groups, sessions, exit, `arch_prctl`, `prctl`.
 
 use crate::call::Call;
-use crate::host::Host;
 use crate::outcome::{CallState, Outcome, SysResult, done};
 use crate::process::WaitStatus;
 use crate::syscall::{capabilities, seccomp};
+use crate::trace::trace_event_block;
 use belljar_linux_abi::{Errno, c};
 use belljar_machine::USER_END;
 
@@ -18,7 +18,7 @@ const ARCH_SET_CPUID: i32 = 0x1012;
 /// exit(2): the calling thread only.
 pub fn sys_exit(call: &mut Call<'_>) -> SysResult {
     if call.resumed.is_none() && call.host.trace_exit(call.thread, (call.int(0) & 0xff) << 8) {
-        return Host::trace_event_block(CallState::TraceEvent(0, None)).into();
+        return trace_event_block(CallState::TraceEvent(0, None)).into();
     }
     call.host.exit_thread(call.thread, call.int(0));
     Ok(Outcome::Gone)
@@ -27,7 +27,7 @@ pub fn sys_exit(call: &mut Call<'_>) -> SysResult {
 /// exit_group(2).
 pub fn sys_exit_group(call: &mut Call<'_>) -> SysResult {
     if call.resumed.is_none() && call.host.trace_exit(call.thread, (call.int(0) & 0xff) << 8) {
-        return Host::trace_event_block(CallState::TraceEvent(0, None)).into();
+        return trace_event_block(CallState::TraceEvent(0, None)).into();
     }
     call.host.end_process(call.process, WaitStatus::Exited(call.int(0) as u8));
     Ok(Outcome::Gone)

@@ -273,7 +273,7 @@ pub fn sys_io_uring_register(call: &mut Call<'_>) -> SysResult {
         SYNC_CANCEL => {
             // `struct io_uring_sync_cancel_reg`; nothing is under way that would have to be waited for.
             let [user_data, what, _, _, op]: [u64; 5] = call.read(addr)?;
-            let by = call.host.submitter(call.thread);
+            let by = crate::uring::submitter(&call.host.threads, &call.host.processes, call.thread);
             let cancelled =
                 call.host.cancel_matching(n, by, ((what >> 32) as u32, user_data, what as i32, op as u8))?;
             return done(cancelled as u64);

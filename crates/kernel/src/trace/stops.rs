@@ -8,6 +8,7 @@ use crate::thread::{Continuation, ThreadState};
 use belljar_linux_abi::ptrace::{TraceEvent, TraceOptions};
 use belljar_linux_abi::signal::SigInfo;
 use belljar_linux_abi::{Errno, c};
+use belljar_machine::Machine;
 use belljar_machine::{ContextId, Exit, Fault};
 
 /// The trap flag of RFLAGS, the vector of the exception that it causes, and `TRAP_TRACE`.
@@ -164,11 +165,6 @@ impl Host {
         self.trace_announce(thread, Stop::Event(event));
     }
 
-    /// The block of a call that waits for the tracer at an event.
-    pub(crate) fn trace_event_block(state: CallState) -> Block {
-        Block::until(None).with_state(state).interrupted(IfInterrupted::Killable)
-    }
-
     /// A thread is about to end, by this status. True if it has stopped for its tracer first.
     pub(crate) fn trace_exit(&mut self, thread: ThreadKey, status: i32) -> bool {
         let Some(tracee) = &self.threads[thread.0].trace else { return false };
@@ -230,16 +226,21 @@ impl Host {
         }
     }
 
-    /// A thread has left its code without having made the step that it was to make.
-    #[cold]
-    pub(crate) fn end_step(&mut self, context: ContextId) {
-        self.machine.regs_mut(context).rflags &= !TRAP_FLAG;
-    }
-
     /// The code of a process is the program's own from now on.
     pub(crate) fn show_code(&mut self, process: ProcessKey) {
         if let Some(mm) = self.processes[process.0].mm {
             self.machine.show_original_code(self.spaces[mm.0].space);
         }
     }
+}
+
+/// A thread has left its code without having made the step that it was to make.
+#[cold]
+pub(crate) fn end_step(machine: &mut dyn Machine, context: ContextId) {
+    machine.regs_mut(context).rflags &= !TRAP_FLAG;
+}
+
+/// The block of a call that waits for the tracer at an event.
+pub(crate) fn trace_event_block(state: CallState) -> Block {
+    Block::until(None).with_state(state).interrupted(IfInterrupted::Killable)
 }

@@ -17,7 +17,7 @@ const COPIED: i32 = i32::MIN;
 impl Host {
     /// Takes up to `most` entries and starts them; how many there were.
     pub(crate) fn submit(&mut self, n: usize, most: u32, thread: ThreadKey) -> u32 {
-        let by = self.submitter(thread);
+        let by = crate::uring::submitter(&self.threads, &self.processes, thread);
         self.urings.instances[n].late = Some(Vec::new());
         let mut taken = 0;
         let mut chain: VecDeque<SubmissionEntry> = VecDeque::new();

@@ -52,14 +52,6 @@ impl Host {
         }
         Ok(CallState::FutexVector(Box::new(FutexVector { keys, woken: None, deadline: None })))
     }
-    /// A wait goes on only when it has been woken.
-    pub(super) fn resume_futex_wait(&mut self, state: CallState) -> Step {
-        let which = match state {
-            CallState::FutexVector(wait) => wait.woken.unwrap_or(0),
-            _ => 0,
-        };
-        Step::Ended(which as i32, 0)
-    }
 
     /// `IORING_OP_FUTEX_WAKE`: how many were woken.
     pub(super) fn wake_by_request(&mut self, entry: &SubmissionEntry) -> Result<i32, Errno> {
@@ -94,4 +86,13 @@ impl Host {
         self.futexes.leave(sleeper, &state);
         self.urings.instances[n].requests[number].state = state;
     }
+}
+
+/// A wait goes on only when it has been woken.
+pub(super) fn resume_futex_wait(state: CallState) -> Step {
+    let which = match state {
+        CallState::FutexVector(wait) => wait.woken.unwrap_or(0),
+        _ => 0,
+    };
+    Step::Ended(which as i32, 0)
 }

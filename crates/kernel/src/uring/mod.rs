@@ -18,6 +18,8 @@ mod snapshot;
 mod timeouts;
 mod waiting;
 
+use crate::process::Processes;
+use belljar_tasks::threads::Threads;
 use requests::Step;
 
 use crate::files::FileKind;
@@ -42,12 +44,6 @@ pub(crate) fn map_source(urings: &Urings, n: usize, len: u64, offset: u64) -> Re
 }
 
 impl Host {
-    /// The submitter behind `thread`.
-    pub(crate) fn submitter(&self, thread: ThreadKey) -> Submitter {
-        let process = self.threads[thread.0].process;
-        Submitter { process, pid: self.processes[process.0].pid }
-    }
-
     /// A new instance as an open file.
     pub(crate) fn create_uring(
         &mut self,
@@ -75,7 +71,7 @@ impl Host {
         }
         for group in uring.groups.into_values() {
             if let BufferGroup::Ring { place, .. } = group {
-                self.forget_place(place);
+                provided::forget_place(&mut *self.machine, place);
             }
         }
         self.machine.close(uring.ring.memory);
@@ -122,4 +118,10 @@ impl Host {
             self.urings.instances[n].is_signalling = false;
         }
     }
+}
+
+/// The submitter behind `thread`.
+pub(crate) fn submitter(threads: &Threads, processes: &Processes, thread: ThreadKey) -> Submitter {
+    let process = threads[thread.0].process;
+    Submitter { process, pid: processes[process.0].pid }
 }

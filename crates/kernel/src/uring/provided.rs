@@ -4,6 +4,7 @@
 use crate::host::Host;
 use crate::mm::Access;
 use belljar_linux_abi::Errno;
+use belljar_machine::Machine;
 use belljar_uring::buffers::{BufferGroup, BufferPlace, ENTRY_LEN, MOST, Provided, TAIL_AT};
 
 impl Host {
@@ -83,15 +84,16 @@ impl Host {
             Some(BufferGroup::Ring { place, .. }) => {
                 let place = *place;
                 groups.remove(&group);
-                self.forget_place(place);
+                forget_place(&mut *self.machine, place);
                 Ok(())
             }
         }
     }
-    /// Gives back the memory of a ring.
-    pub(super) fn forget_place(&mut self, place: BufferPlace) {
-        if let BufferPlace::Own(memory) = place {
-            self.machine.close(memory);
-        }
+}
+
+/// Gives back the memory of a ring.
+pub(super) fn forget_place(machine: &mut dyn Machine, place: BufferPlace) {
+    if let BufferPlace::Own(memory) = place {
+        machine.close(memory);
     }
 }

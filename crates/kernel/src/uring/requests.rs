@@ -1,5 +1,6 @@
 //! Starting and continuing requests.
 
+use super::futexes;
 use crate::files::FileKind;
 use crate::host::Host;
 use crate::ids::FileKey;
@@ -117,7 +118,7 @@ impl Host {
     ) -> Step {
         match entry.op {
             TIMEOUT => self.advance_timeout(n, entry, Some(resumed.wake)),
-            FUTEX_WAIT | FUTEX_WAITV => self.resume_futex_wait(resumed.state),
+            FUTEX_WAIT | FUTEX_WAITV => futexes::resume_futex_wait(resumed.state),
             _ => self.advance_request(n, entry, held, Some(resumed)),
         }
     }

@@ -135,7 +135,7 @@ impl Host {
             return;
         }
         let folder = self.unnamed_folder();
-        self.remove_natively(&folder);
+        crate::power::remove_natively(&mut *self.machine, &folder);
         // If nothing else has been written, neither is the layer.
         let _ = self.machine.remove_dir(&self.config.directory.join("fs"));
     }
@@ -193,7 +193,7 @@ impl Host {
                 (content.store, native)
             }
         };
-        let copied = lower.map_or(Ok(()), |lower| self.copy_bytes(lower, upper, size));
+        let copied = lower.map_or(Ok(()), |lower| copy_bytes(&mut *self.machine, lower, upper, size));
         if copied.is_err() {
             // Nothing has changed for the program; half a copy must not be found.
             self.machine.close(upper);
@@ -219,18 +219,24 @@ impl Host {
         }
         Ok(())
     }
-    pub(crate) fn copy_bytes(&mut self, from: NativeFile, to: NativeFile, size: u64) -> Result<(), Errno> {
-        let mut buffer = vec![0; CHUNK.min(usize::try_from(size).unwrap_or(CHUNK))];
-        let mut at = 0;
-        while at < size {
-            let part = buffer.len().min((size - at) as usize);
-            let read = self.machine.read_at(from, at, &mut buffer[..part])?;
-            if read == 0 {
-                break;
-            }
-            self.machine.write_at(to, at, &buffer[..read])?;
-            at += read as u64;
+}
+
+pub(crate) fn copy_bytes(
+    machine: &mut dyn Machine,
+    from: NativeFile,
+    to: NativeFile,
+    size: u64,
+) -> Result<(), Errno> {
+    let mut buffer = vec![0; CHUNK.min(usize::try_from(size).unwrap_or(CHUNK))];
+    let mut at = 0;
+    while at < size {
+        let part = buffer.len().min((size - at) as usize);
+        let read = machine.read_at(from, at, &mut buffer[..part])?;
+        if read == 0 {
+            break;
         }
-        Ok(())
+        machine.write_at(to, at, &buffer[..read])?;
+        at += read as u64;
     }
+    Ok(())
 }

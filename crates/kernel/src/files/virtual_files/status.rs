@@ -5,6 +5,7 @@ use crate::credentials::capability;
 use crate::host::Host;
 use crate::ids::{MmKey, ProcessKey};
 use crate::mm::PAGE;
+use crate::process::Processes;
 use crate::thread::ThreadState;
 use belljar_linux_abi::{Errno, c};
 use belljar_objects::attributes::number_in;
@@ -13,6 +14,7 @@ use belljar_objects::mounts::text::MountsForm;
 use belljar_objects::namespaces::IdKind;
 use belljar_objects::process_files::init_text;
 use belljar_objects::seccomp::Seccomp;
+use belljar_tasks::threads::Threads;
 use std::fmt::Write;
 
 /// Calls that make a tick of processor time, a hundredth of a second.
@@ -43,7 +45,7 @@ impl Host {
             ProcessFile::Cgroup => b"0::/\n".to_vec(),
             ProcessFile::Cmdline => process.cmdline.clone(),
             ProcessFile::Environ => process.environ.clone(),
-            ProcessFile::Comm => [&self.comm_of(key, tid)[..], b"\n"].concat(),
+            ProcessFile::Comm => [&comm_of(&self.threads, &self.processes, key, tid)[..], b"\n"].concat(),
             ProcessFile::Io => b"rchar: 0\nwchar: 0\nsyscr: 0\nsyscw: 0\nread_bytes: 0\nwrite_bytes: 0\n\
                 cancelled_write_bytes: 0\n"
                 .to_vec(),
@@ -97,87 +99,6 @@ impl Host {
         Ok(text)
     }
 
-    fn comm_of(&self, process: ProcessKey, tid: Option<i32>) -> Vec<u8> {
-        self.threads
-            .thread_of(&self.processes, process, tid)
-            .map_or_else(Vec::new, |key| self.threads[key.0].comm.clone())
-    }
-    /// `PR_SET_NAME` by way of `/proc/.../comm`.
-    pub(super) fn set_comm(&mut self, pid: i32, tid: i32, name: &[u8]) -> Result<(), Errno> {
-        let process = *self.processes.by_pid.get(&pid).ok_or(Errno::ESRCH)?;
-        let key = self.threads.thread_of(&self.processes, process, Some(tid)).ok_or(Errno::ESRCH)?;
-        let name = name.strip_suffix(b"\n").unwrap_or(name);
-        self.threads[key.0].comm = name[..name.len().min(15)].to_vec();
-        Ok(())
-    }
-    /// Writes `/proc/<pid>/oom_score_adj`, or `oom_adj` of old: `EACCES` below the least that it had from those who may
-    /// lower it (`__set_oom_adj`).
-    pub(super) fn set_oom_adjustment(
-        &mut self,
-        writer: ProcessKey,
-        pid: i32,
-        old_scale: bool,
-        text: &[u8],
-    ) -> Result<(), Errno> {
-        let process = *self.processes.by_pid.get(&pid).ok_or(Errno::ESRCH)?;
-        let privileged = self.processes.is_capable(writer, capability::SYS_RESOURCE);
-        self.process(process).attributes.set_oom_adjustment(privileged, old_scale, text)
-    }
-    /// Writes `/proc/<pid>/timerslack_ns`: 0 stands for the default.
-    pub(super) fn set_timer_slack(&mut self, pid: i32, text: &[u8]) -> Result<(), Errno> {
-        let slack: u64 = number_in(text).ok_or(Errno::EINVAL)?;
-        let process = *self.processes.by_pid.get(&pid).ok_or(Errno::ESRCH)?;
-        let attributes = &mut self.process(process).attributes;
-        attributes.timer_slack = if slack == 0 { attributes.timer_slack_default } else { slack };
-        Ok(())
-    }
-    /// Writes `/proc/<pid>/coredump_filter`, in any notation of C. Nothing dumps core here.
-    pub(super) fn set_coredump_filter(&mut self, pid: i32, text: &[u8]) -> Result<(), Errno> {
-        let text = std::str::from_utf8(text).map_err(|_| Errno::EINVAL)?.trim();
-        let parsed = match (text.strip_prefix("0x"), text.strip_prefix('0')) {
-            (Some(digits), _) => u32::from_str_radix(digits, 16),
-            (None, Some(digits)) if !digits.is_empty() => u32::from_str_radix(digits, 8),
-            _ => text.parse(),
-        };
-        let filter = parsed.map_err(|_| Errno::EINVAL)? & 0x1ff;
-        let process = *self.processes.by_pid.get(&pid).ok_or(Errno::ESRCH)?;
-        self.process(process).attributes.coredump_filter = filter;
-        Ok(())
-    }
-    /// Sets of signals as `/proc/.../status` names them.
-    fn signal_sets(&self, process: ProcessKey, tid: Option<i32>) -> String {
-        let signals = &self.processes[process.0].signals;
-        let thread =
-            self.threads.thread_of(&self.processes, process, tid).map(|key| &self.threads[key.0].signals);
-        let numbers = 1..=belljar_linux_abi::signal::NSIG;
-        let set = |which: &dyn Fn(i32) -> bool| {
-            numbers
-                .clone()
-                .filter(|n| which(*n))
-                .fold(0, |set, n| set | belljar_linux_abi::signal::sig_bit(n))
-        };
-        let ignored = set(&|n| signals.action(n).handler == c::SIG_IGN as u64);
-        let caught = set(&|n| signals.catches(n));
-        let queued = signals.pending.len() + thread.map_or(0, |thread| thread.pending.len());
-        format!(
-            "SigQ:\t{queued}/{}\nSigPnd:\t{:016x}\nShdPnd:\t{:016x}\nSigBlk:\t{:016x}\nSigIgn:\t{ignored:016x}\n\
-             SigCgt:\t{caught:016x}\n",
-            self.processes[process.0].rlimits[c::RLIMIT_SIGPENDING as usize].soft,
-            thread.map_or(0, |thread| thread.pending.set),
-            signals.pending.set,
-            thread.map_or(0, |thread| thread.blocked),
-        )
-    }
-    /// `R`, `S`, `T` or `Z`, and its name.
-    fn state_of(&self, process: ProcessKey, tid: Option<i32>) -> (char, &'static str) {
-        match self.threads.thread_of(&self.processes, process, tid).map(|key| &self.threads[key.0].state) {
-            _ if self.processes[process.0].ended.is_some() => ('Z', "zombie"),
-            Some(ThreadState::Traced) => ('t', "tracing stop"),
-            _ if self.processes[process.0].signals.job.stopped_by.is_some() => ('T', "stopped"),
-            Some(ThreadState::Runnable) => ('R', "running"),
-            _ => ('S', "sleeping"),
-        }
-    }
     /// Notes what a process has in memory before it has less, or somebody asks.
     pub(crate) fn note_resident(&mut self, process: ProcessKey) {
         let mm = self.processes[process.0].mm;
@@ -187,14 +108,14 @@ impl Host {
     }
     fn stat_text(&self, namespace: u32, key: ProcessKey, tid: Option<i32>) -> Vec<u8> {
         let process = &self.processes[key.0];
-        let (state, _) = self.state_of(key, tid);
+        let (state, _) = state_of(&self.threads, &self.processes, key, tid);
         let MemoryUse { size, resident, .. } = MemoryUse::of(process.mm.map(|mm| &self.spaces[mm.0]));
         // A time namespace may show less time since boot than the process is old.
         let age = self.net.clock.now().since(process.started).as_nanos();
         let started = self.boottime_ns().saturating_sub(age) / 10_000_000;
         let own = |pid| self.processes.namespaces.pids.shown(namespace, pid);
         let mut text = format!("{} (", own(tid.unwrap_or(process.pid))).into_bytes();
-        text.extend_from_slice(&self.comm_of(key, tid));
+        text.extend_from_slice(&comm_of(&self.threads, &self.processes, key, tid));
         let (terminal, foreground) = self.files.terminal_numbers(&self.processes, key);
         let [ppid, pgid, sid] = [self.processes.parent_pid(key), process.pgid, process.sid].map(own);
         let foreground = if foreground < 0 { foreground } else { own(foreground) };
@@ -224,11 +145,11 @@ impl Host {
 
     fn status_text(&self, namespace: u32, key: ProcessKey, tid: Option<i32>) -> Vec<u8> {
         let process = &self.processes[key.0];
-        let (state, state_name) = self.state_of(key, tid);
+        let (state, state_name) = state_of(&self.threads, &self.processes, key, tid);
         let MemoryUse { size, resident, stack } = MemoryUse::of(process.mm.map(|mm| &self.spaces[mm.0]));
         let (kib, resident) = (size / 1_024, resident / 1_024);
         let mut text = b"Name:\t".to_vec();
-        text.extend_from_slice(&self.comm_of(key, tid));
+        text.extend_from_slice(&comm_of(&self.threads, &self.processes, key, tid));
         let who = &process.credentials;
         let reader = self.caller.map_or(0, |(_, of)| self.processes[of.0].credentials.user_namespace);
         let namespaces = &self.processes.namespaces;
@@ -267,7 +188,7 @@ impl Host {
             all(process.sid),
             stack / 1_024,
             process.threads.len(),
-            self.signal_sets(key, tid),
+            signal_sets(&self.threads, &self.processes, key, tid),
             who.capabilities.inheritable,
             who.capabilities.permitted,
             who.capabilities.effective,
@@ -287,4 +208,97 @@ impl Host {
         );
         text
     }
+}
+
+/// Sets of signals as `/proc/.../status` names them.
+fn signal_sets(threads: &Threads, processes: &Processes, process: ProcessKey, tid: Option<i32>) -> String {
+    let signals = &processes[process.0].signals;
+    let thread = threads.thread_of(processes, process, tid).map(|key| &threads[key.0].signals);
+    let numbers = 1..=belljar_linux_abi::signal::NSIG;
+    let set = |which: &dyn Fn(i32) -> bool| {
+        numbers.clone().filter(|n| which(*n)).fold(0, |set, n| set | belljar_linux_abi::signal::sig_bit(n))
+    };
+    let ignored = set(&|n| signals.action(n).handler == c::SIG_IGN as u64);
+    let caught = set(&|n| signals.catches(n));
+    let queued = signals.pending.len() + thread.map_or(0, |thread| thread.pending.len());
+    format!(
+        "SigQ:\t{queued}/{}\nSigPnd:\t{:016x}\nShdPnd:\t{:016x}\nSigBlk:\t{:016x}\nSigIgn:\t{ignored:016x}\n\
+         SigCgt:\t{caught:016x}\n",
+        processes[process.0].rlimits[c::RLIMIT_SIGPENDING as usize].soft,
+        thread.map_or(0, |thread| thread.pending.set),
+        signals.pending.set,
+        thread.map_or(0, |thread| thread.blocked),
+    )
+}
+
+/// `R`, `S`, `T` or `Z`, and its name.
+fn state_of(
+    threads: &Threads,
+    processes: &Processes,
+    process: ProcessKey,
+    tid: Option<i32>,
+) -> (char, &'static str) {
+    match threads.thread_of(processes, process, tid).map(|key| &threads[key.0].state) {
+        _ if processes[process.0].ended.is_some() => ('Z', "zombie"),
+        Some(ThreadState::Traced) => ('t', "tracing stop"),
+        _ if processes[process.0].signals.job.stopped_by.is_some() => ('T', "stopped"),
+        Some(ThreadState::Runnable) => ('R', "running"),
+        _ => ('S', "sleeping"),
+    }
+}
+
+fn comm_of(threads: &Threads, processes: &Processes, process: ProcessKey, tid: Option<i32>) -> Vec<u8> {
+    threads.thread_of(processes, process, tid).map_or_else(Vec::new, |key| threads[key.0].comm.clone())
+}
+
+/// `PR_SET_NAME` by way of `/proc/.../comm`.
+pub(super) fn set_comm(
+    threads: &mut Threads,
+    processes: &Processes,
+    pid: i32,
+    tid: i32,
+    name: &[u8],
+) -> Result<(), Errno> {
+    let process = *processes.by_pid.get(&pid).ok_or(Errno::ESRCH)?;
+    let key = threads.thread_of(processes, process, Some(tid)).ok_or(Errno::ESRCH)?;
+    let name = name.strip_suffix(b"\n").unwrap_or(name);
+    threads[key.0].comm = name[..name.len().min(15)].to_vec();
+    Ok(())
+}
+
+/// Writes `/proc/<pid>/coredump_filter`, in any notation of C. Nothing dumps core here.
+pub(super) fn set_coredump_filter(processes: &mut Processes, pid: i32, text: &[u8]) -> Result<(), Errno> {
+    let text = std::str::from_utf8(text).map_err(|_| Errno::EINVAL)?.trim();
+    let parsed = match (text.strip_prefix("0x"), text.strip_prefix('0')) {
+        (Some(digits), _) => u32::from_str_radix(digits, 16),
+        (None, Some(digits)) if !digits.is_empty() => u32::from_str_radix(digits, 8),
+        _ => text.parse(),
+    };
+    let filter = parsed.map_err(|_| Errno::EINVAL)? & 0x1ff;
+    let process = *processes.by_pid.get(&pid).ok_or(Errno::ESRCH)?;
+    processes[process.0].attributes.coredump_filter = filter;
+    Ok(())
+}
+
+/// Writes `/proc/<pid>/oom_score_adj`, or `oom_adj` of old: `EACCES` below the least that it had from those who may
+/// lower it (`__set_oom_adj`).
+pub(super) fn set_oom_adjustment(
+    processes: &mut Processes,
+    writer: ProcessKey,
+    pid: i32,
+    old_scale: bool,
+    text: &[u8],
+) -> Result<(), Errno> {
+    let process = *processes.by_pid.get(&pid).ok_or(Errno::ESRCH)?;
+    let privileged = processes.is_capable(writer, capability::SYS_RESOURCE);
+    processes[process.0].attributes.set_oom_adjustment(privileged, old_scale, text)
+}
+
+/// Writes `/proc/<pid>/timerslack_ns`: 0 stands for the default.
+pub(super) fn set_timer_slack(processes: &mut Processes, pid: i32, text: &[u8]) -> Result<(), Errno> {
+    let slack: u64 = number_in(text).ok_or(Errno::EINVAL)?;
+    let process = *processes.by_pid.get(&pid).ok_or(Errno::ESRCH)?;
+    let attributes = &mut processes[process.0].attributes;
+    attributes.timer_slack = if slack == 0 { attributes.timer_slack_default } else { slack };
+    Ok(())
 }

@@ -14,6 +14,7 @@ use crate::timer::TimerAction;
 use belljar_base::SimDuration;
 use belljar_linux_abi::Errno;
 use belljar_linux_net::socket_inode;
+use belljar_machine::Machine;
 use belljar_machine::NativeFile;
 use belljar_netstack::readiness::{READABLE, WRITABLE};
 use belljar_objects::packet_ring::{
@@ -99,11 +100,6 @@ impl Host {
         Ok(MapSource { native, offset: 0, path, identity: (DEVICE, inode), file: None, may_write: true })
     }
 
-    fn ring_write(&mut self, memory: NativeFile, at: u64, bytes: &[u8]) {
-        // Memory of one's own cannot fail to be written.
-        let _ = self.machine.write_at(memory, at, bytes);
-    }
-
     /// `tpacket_rcv`: a frame for a ring.
     pub(super) fn ring_receive(&mut self, key: SocketKey, frame: Frame, stamp: u64) {
         let packet = self.own.packet(key);
@@ -143,8 +139,8 @@ impl Host {
         let status = packet.status(false);
         let body = place.frame(version, status, 0, &frame);
         // The word that hands the frame over is written last.
-        self.ring_write(memory, at + 8, &body[8..]);
-        self.ring_write(memory, at, &body[..8]);
+        ring_write(&mut *self.machine, memory, at + 8, &body[8..]);
+        ring_write(&mut *self.machine, memory, at, &body[..8]);
         self.net.effects.notify_socket(key, READABLE);
     }
 
@@ -172,11 +168,11 @@ impl Host {
         block.packets += 1;
         if !first {
             // The packet before leads to this one.
-            self.ring_write(memory, at + last as u64, &((start - last) as u32).to_ne_bytes());
+            ring_write(&mut *self.machine, memory, at + last as u64, &((start - last) as u32).to_ne_bytes());
         }
         let status = self.own.packet(key).status(false);
         let body = place.frame(RingVersion::V3, status, 0, frame);
-        self.ring_write(memory, at + start as u64, &body);
+        ring_write(&mut *self.machine, memory, at + start as u64, &body);
         if first {
             let timeout = match ring.timeout_ms {
                 0 => DEFAULT_TIMEOUT,
@@ -217,8 +213,8 @@ impl Host {
             header.extend_from_slice(&((stamp / 1_000_000_000) as u32).to_ne_bytes());
             header.extend_from_slice(&((stamp % 1_000_000_000) as u32).to_ne_bytes());
         }
-        self.ring_write(memory, at + 12, &header);
-        self.ring_write(memory, at + 8, &(status::USER | why).to_ne_bytes());
+        ring_write(&mut *self.machine, memory, at + 12, &header);
+        ring_write(&mut *self.machine, memory, at + 8, &(status::USER | why).to_ne_bytes());
         self.net.effects.notify_socket(key, READABLE);
         self.open_block(key);
     }
@@ -244,7 +240,7 @@ impl Host {
         let version = RingVersion::V3 as u32;
         let mut header = version.to_ne_bytes().to_vec();
         header.extend_from_slice(&48u32.to_ne_bytes());
-        self.ring_write(memory, at, &header);
+        ring_write(&mut *self.machine, memory, at, &header);
     }
 
     /// Sends what the program has put into the ring; gives how many bytes.
@@ -276,10 +272,10 @@ impl Host {
             let status =
                 if matches!(result, Err(Errno::EMSGSIZE | Errno::EINVAL)) { WRONG_FORMAT } else { KERNEL };
             if let Err(errno) = result {
-                self.ring_write(memory, status_at, &status.to_ne_bytes());
+                ring_write(&mut *self.machine, memory, status_at, &status.to_ne_bytes());
                 return Err(errno);
             }
-            self.ring_write(memory, status_at, &status.to_ne_bytes());
+            ring_write(&mut *self.machine, memory, status_at, &status.to_ne_bytes());
             self.own.packet(key).rings.send_head = (head + 1) % ring.frames;
             sent += len;
         }
@@ -288,4 +284,9 @@ impl Host {
         self.net.effects.notify_socket(key, WRITABLE);
         Ok(sent)
     }
+}
+
+fn ring_write(machine: &mut dyn Machine, memory: NativeFile, at: u64, bytes: &[u8]) {
+    // Memory of one's own cannot fail to be written.
+    let _ = machine.write_at(memory, at, bytes);
 }

@@ -38,7 +38,7 @@ pub fn connect(
     address: &[u8],
     again: bool,
 ) -> Result<Attempt<()>, Errno> {
-    let queue = call.host.socket_queue(key);
+    let queue = key.into();
     let unspecified = address::family(address)? == c::AF_UNSPEC;
     let tcp = call.host.stack_of_mut(key).tcp(key);
     match &mut tcp.role {

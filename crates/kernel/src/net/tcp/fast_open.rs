@@ -23,7 +23,7 @@ pub(super) fn send(
     let asked = message.flags & c::MSG_FASTOPEN != 0;
     let blocking = message.flags & c::MSG_DONTWAIT == 0;
     let begun = done > 0 || call.resumed.is_some();
-    let queue = call.host.socket_queue(key);
+    let queue = key.into();
     let tcp = call.host.stack_of_mut(key).tcp(key);
     let deferred = tcp.connection().is_some_and(|connection| connection.is_deferred());
     if !asked && !deferred {

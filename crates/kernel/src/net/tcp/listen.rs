@@ -10,6 +10,6 @@ pub fn listen(call: &mut Call<'_>, key: SocketKey, backlog: usize) -> Result<(),
 }
 
 pub fn accept(call: &mut Call<'_>, key: SocketKey) -> Result<Attempt<SocketKey>, Errno> {
-    let queue = call.host.socket_queue(key);
+    let queue = key.into();
     Ok(call.host.stack_of_mut(key).tcp_accept(key)?.map_or(Attempt::Wait(queue), Attempt::Done))
 }

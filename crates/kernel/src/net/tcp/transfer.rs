@@ -60,7 +60,7 @@ fn send_part(
         return Ok(attempt);
     }
     let now = call.host.net.clock.local();
-    let queue = call.host.socket_queue(key);
+    let queue = key.into();
     let net = call.host.stack_of_mut(key);
     let tcp = net.tcp(key);
     let (cork, more) = (tcp.options.cork, message.flags & c::MSG_MORE != 0);

@@ -105,7 +105,7 @@ fn connect_stream(call: &mut Call<'_>, key: SocketKey, address: &UnixAddress) ->
         return Err(Errno::ECONNREFUSED);
     }
     if call.host.own.unix_inbox_full(listener) {
-        return Ok(Attempt::Wait(call.host.socket_queue(listener)));
+        return Ok(Attempt::Wait(listener.into()));
     }
     // Linux looks at the caller's own state only now.
     match call.host.own.unix(key).role {
@@ -154,7 +154,7 @@ pub fn accept(call: &mut Call<'_>, key: SocketKey, waits: bool) -> Result<Attemp
     if call.host.net.socket(key).type_ == c::SOCK_DGRAM {
         return Err(Errno::EOPNOTSUPP);
     }
-    let queue = call.host.socket_queue(key);
+    let queue = key.into();
     let socket = call.host.own.unix_mut(key);
     let shut = socket.shut_read;
     let Role::Listening { waiting, .. } = &mut socket.role else { return Err(Errno::EINVAL) };

@@ -37,7 +37,7 @@ pub fn receive(
         // Without waiting, a datagram socket does not find out that it is shut.
         let looks = type_ != c::SOCK_DGRAM || room.flags & c::MSG_DONTWAIT == 0;
         if !(shut && looks) {
-            return Ok(Attempt::Wait(call.host.socket_queue(key)));
+            return Ok(Attempt::Wait(key.into()));
         }
         let mut received = ReceivedMessage::default();
         if type_ == c::SOCK_STREAM {

@@ -79,7 +79,7 @@ fn send_stream(
         ancillary.files.clear();
     }
     if sent == 0 && done < message.len {
-        return Ok(Attempt::Wait(call.host.socket_queue(key)));
+        return Ok(Attempt::Wait(key.into()));
     }
     Ok(Attempt::Done(sent))
 }
@@ -140,7 +140,7 @@ fn send_datagram(
         return Err(Errno::EPIPE);
     }
     if call.host.own.unix_send_buffer_full(&call.host.net, key) {
-        return Ok(Attempt::Wait(call.host.socket_queue(key)));
+        return Ok(Attempt::Wait(key.into()));
     }
     let data = call.gather(&message.buffers, 0, message.len)?;
     let target = if packets { connected_peer(call, key) } else { destination(call, key, named) };
@@ -151,7 +151,7 @@ fn send_datagram(
     let target = target?;
     let own = PeerRef::to(&call.host.net, key);
     if call.host.own.unix(target).peer != Some(own) && call.host.own.unix_inbox_full(target) {
-        return Ok(Attempt::Wait(call.host.socket_queue(target)));
+        return Ok(Attempt::Wait(target.into()));
     }
     let sent = data.len();
     deliver(call, key, target, data, ancillary);
