@@ -10,7 +10,7 @@ use crate::net::own::OwnSockets;
 use crate::process::WaitStatus;
 use belljar_base::SimTime;
 use belljar_linux_abi::c;
-use belljar_machine::Machine;
+use belljar_machine::trees;
 use belljar_model_host::Models;
 use belljar_objects::protected::Protected;
 use belljar_tasks::futexes::FutexTable;
@@ -123,12 +123,12 @@ impl Host {
     fn lose_files(&mut self) {
         self.files = Files::new(&self.config, &self.net.config, &mut *self.machine);
         let directory = self.config.directory.clone();
-        remove_natively(&mut *self.machine, &directory.join("fs"));
+        trees::remove_tree(&mut *self.machine, &directory.join("fs"));
         for entry in self.machine.read_dir(&directory).unwrap_or_default() {
             let path = native(&directory, &entry.name);
             let is_output = path.extension().is_some_and(|e| OUTPUT.iter().any(|known| e == *known));
             match entry.kind == c::S_IFDIR {
-                true => remove_natively(&mut *self.machine, &path),
+                true => trees::remove_tree(&mut *self.machine, &path),
                 false if is_output => {}
                 false => drop(self.machine.remove_file(&path)),
             }
@@ -182,16 +182,4 @@ impl Host {
 fn native(directory: &Path, name: &[u8]) -> PathBuf {
     use std::os::unix::ffi::OsStrExt;
     directory.join(std::ffi::OsStr::from_bytes(name))
-}
-
-/// Removes a native directory with all in it; what cannot be removed stays.
-pub(crate) fn remove_natively(machine: &mut dyn Machine, directory: &Path) {
-    for entry in machine.read_dir(directory).unwrap_or_default() {
-        let path = native(directory, &entry.name);
-        match entry.kind == c::S_IFDIR {
-            true => remove_natively(machine, &path),
-            false => drop(machine.remove_file(&path)),
-        }
-    }
-    let _ = machine.remove_dir(directory);
 }

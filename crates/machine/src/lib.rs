@@ -10,6 +10,7 @@ pub mod initial_stack;
 pub mod instrumented;
 pub mod needed;
 pub mod script;
+pub mod trees;
 
 use belljar_base::Footprint;
 use belljar_base::activity::CallWays;

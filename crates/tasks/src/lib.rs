@@ -1,8 +1,8 @@
 //! State of the processes and threads of a host's kernel.
 //!
-//! - Processes: [`process`], permission checks between them ([`rights`]), resource [`limits`], waiting for
-//!   [`children`], [`namespaces`].
-//! - Threads: [`thread`], busy-wait loops ([`spin`]), the run queue ([`scheduler`]).
+//! - Processes: [`process`], permission checks between them ([`rights`]), attributes set by files ([`settings`]),
+//!   resource [`limits`], waiting for [`children`], [`groups`] and sessions, [`namespaces`].
+//! - Threads: [`threads`], pending signals ([`pending`]), busy-wait loops ([`spin`]), the run queue ([`scheduler`]).
 //! - System calls: results and continuations ([`outcome`]), wait queues ([`waits`]), [`futexes`].
 //!
 //! The crate makes no calls, accesses no guest memory and wakes no threads; the kernel does so according to
@@ -19,6 +19,7 @@ pub mod pending;
 pub mod process;
 pub mod rights;
 pub mod scheduler;
+pub mod settings;
 pub mod spin;
 pub mod thread;
 pub mod threads;

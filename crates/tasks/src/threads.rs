@@ -1,9 +1,13 @@
 //! The threads of a host.
 
+use crate::futexes::Sleeper;
 use crate::process::{PidMap, Processes};
 use crate::thread::Thread;
 use belljar_linux_abi::Errno;
+use belljar_linux_abi::ptrace::TraceOptions;
 use belljar_objects::ids::{ProcessKey, ThreadKey};
+use belljar_objects::signals::ProcessorClock;
+use belljar_objects::tracees::Tracee;
 use slab::Slab;
 use std::ops::{Deref, DerefMut};
 
@@ -80,6 +84,61 @@ impl Threads {
         let process = self[thread.0].process;
         processes[process.0].attributes.leader_exit_code = None;
         processes.enter_time(process);
+    }
+
+    /// The count that a timer of `clock` waits on; `None` if its thread has ended.
+    pub fn processor_count(
+        &self,
+        processes: &Processes,
+        process: ProcessKey,
+        clock: ProcessorClock,
+    ) -> Option<u64> {
+        match clock {
+            ProcessorClock::Process => Some(self.calls_of(processes, process)),
+            ProcessorClock::Thread(tid) => self.by_tid.get(&tid).map(|thread| self[thread.0].calls),
+        }
+    }
+
+    /// The owner's id as the word of a lock shows it; requests do not own locks.
+    pub fn lock_owner(&self, processes: &Processes, sleeper: Sleeper) -> u32 {
+        match sleeper {
+            Sleeper::Thread(thread) => {
+                let Thread { process, tid, .. } = self[thread.0];
+                processes.shown_pid(process, tid) as u32
+            }
+            Sleeper::Request { .. } => 0,
+        }
+    }
+
+    /// `PTRACE_TRACEME`: the parent traces the caller.
+    pub fn trace_me(&mut self, processes: &Processes, thread: ThreadKey) -> Result<(), Errno> {
+        let parent = processes[self[thread.0].process.0].parent;
+        if self[thread.0].trace.is_some() {
+            return Err(Errno::EPERM);
+        }
+        if let Some(parent) = parent {
+            let tracee = Tracee::new(parent, false, TraceOptions::empty());
+            self[thread.0].trace = Some(Box::new(tracee));
+        }
+        Ok(())
+    }
+
+    /// A stopped process goes on: threads that listen for that show it to their tracers.
+    pub fn trace_group_continued(&mut self, thread: ThreadKey) {
+        let Some(tracee) = &mut self[thread.0].trace else { return };
+        tracee.passes_group_stop = false;
+        if std::mem::take(&mut tracee.listens) {
+            tracee.interrupt = true;
+        }
+    }
+
+    /// `PR_SET_NAME` by way of `/proc/.../comm`.
+    pub fn set_comm(&mut self, processes: &Processes, pid: i32, tid: i32, name: &[u8]) -> Result<(), Errno> {
+        let process = *processes.by_pid.get(&pid).ok_or(Errno::ESRCH)?;
+        let key = self.thread_of(processes, process, Some(tid)).ok_or(Errno::ESRCH)?;
+        let name = name.strip_suffix(b"\n").unwrap_or(name);
+        self[key.0].comm = name[..name.len().min(15)].to_vec();
+        Ok(())
     }
 }
 

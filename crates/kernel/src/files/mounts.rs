@@ -9,6 +9,7 @@ use crate::files::Files;
 use crate::host::Host;
 use crate::ids::{FileKey, InodeKey, MountKey, ProcessKey, WaitQueueId};
 use belljar_linux_abi::{Errno, c};
+use belljar_machine::trees;
 use belljar_objects::file_flags::FileFlags;
 use belljar_objects::mounts::options::MemoryOptions;
 use belljar_objects::mounts::{BASE, CopyExtent, FileSystem, MountFlags, Mounts, Room};
@@ -314,7 +315,7 @@ impl Host {
                 }
             }
             if let Some(folder) = folder {
-                crate::power::remove_natively(&mut *self.machine, &folder);
+                trees::remove_tree(&mut *self.machine, &folder);
             }
         }
     }

@@ -3,7 +3,6 @@
 //! in, first out.
 
 use super::wait::ANY;
-use super::wait::lock_owner;
 use crate::host::Host;
 use crate::ids::ThreadKey;
 use belljar_linux_abi::{Errno, c};
@@ -34,7 +33,7 @@ impl Host {
     ) -> Result<LockAttempt, Errno> {
         let (process, tid) = (
             self.threads[thread.0].process,
-            lock_owner(&self.threads, &self.processes, Sleeper::Thread(thread)),
+            self.threads.lock_owner(&self.processes, Sleeper::Thread(thread)),
         );
         let word = self.read_futex_word(process, addr)?;
         let owner = word & TID_MASK;
@@ -59,7 +58,7 @@ impl Host {
     pub(crate) fn unlock_futex(&mut self, thread: ThreadKey, addr: u64, key: FutexKey) -> Result<(), Errno> {
         let (process, tid) = (
             self.threads[thread.0].process,
-            lock_owner(&self.threads, &self.processes, Sleeper::Thread(thread)),
+            self.threads.lock_owner(&self.processes, Sleeper::Thread(thread)),
         );
         let word = self.read_futex_word(process, addr)?;
         if word & TID_MASK != tid {
@@ -81,7 +80,7 @@ impl Host {
             return self.write_futex_word(process, addr, mark);
         };
         let waiters = if self.futexes.has_waiters(key) { WAITERS } else { 0 };
-        let owner = lock_owner(&self.threads, &self.processes, next.sleeper);
+        let owner = self.threads.lock_owner(&self.processes, next.sleeper);
         self.write_futex_word(process, addr, owner | waiters | mark)?;
         self.wake_futex_waiter(next.sleeper, key);
         Ok(())

@@ -1,7 +1,6 @@
 //! Locks that survive the end of their owner, `get_robust_list(2)`: the kernel walks the list that
 //! a thread keeps of the locks it holds and marks each as abandoned.
 
-use super::wait::lock_owner;
 use crate::host::Host;
 use crate::ids::{ProcessKey, ThreadKey};
 use belljar_linux_abi::{Errno, c};
@@ -51,7 +50,7 @@ impl Host {
         pending: bool,
     ) -> Result<(), Errno> {
         let process = self.threads[thread.0].process;
-        let tid = lock_owner(&self.threads, &self.processes, Sleeper::Thread(thread));
+        let tid = self.threads.lock_owner(&self.processes, Sleeper::Thread(thread));
         let word = self.read_futex_word(process, addr)?;
         if pending && !is_pi && word == 0 {
             // It was unlocking: the wake that was to follow is ours.

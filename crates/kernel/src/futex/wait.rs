@@ -3,11 +3,9 @@
 use crate::host::Host;
 use crate::ids::ProcessKey;
 use crate::outcome::{CallState, Wake};
-use crate::process::Processes;
-use crate::thread::{Blocked, Thread, ThreadState};
+use crate::thread::{Blocked, ThreadState};
 use belljar_linux_abi::{Errno, c};
 use belljar_tasks::futexes::{FutexKey, Sleeper};
-use belljar_tasks::threads::Threads;
 
 /// Meets every waiter: `FUTEX_BITSET_MATCH_ANY`.
 pub(crate) const ANY: u32 = u32::MAX;
@@ -90,7 +88,7 @@ impl Host {
         if word & c::FUTEX_TID_MASK == 0 {
             let Some(first) = self.futexes.pop(from, ANY, &mut self.scheduler) else { return Ok(0) };
             let waiters = if self.futexes.has_waiters(from) { c::FUTEX_WAITERS } else { 0 };
-            let owner = lock_owner(&self.threads, &self.processes, first.sleeper);
+            let owner = self.threads.lock_owner(&self.processes, first.sleeper);
             self.write_futex_word(process, addr, owner | waiters | (word & c::FUTEX_OWNER_DIED))?;
             self.wake_futex_waiter(first.sleeper, from);
             woken = 1;
@@ -135,16 +133,5 @@ impl Host {
             c::FUTEX_OP_CMP_GT => old > compared,
             _ => return Err(Errno::ENOSYS),
         })
-    }
-}
-
-/// The owner's id as the word of a lock shows it; requests do not own locks.
-pub(super) fn lock_owner(threads: &Threads, processes: &Processes, sleeper: Sleeper) -> u32 {
-    match sleeper {
-        Sleeper::Thread(thread) => {
-            let Thread { process, tid, .. } = threads[thread.0];
-            processes.shown_pid(process, tid) as u32
-        }
-        Sleeper::Request { .. } => 0,
     }
 }

@@ -17,5 +17,5 @@ mod timers;
 
 pub(crate) use belljar_objects::signals::UNBLOCKABLE;
 pub use belljar_objects::signals::{ProcessSignals, ThreadSignals};
-pub(crate) use processor::{ProcessorAlarm, ProcessorClock, processor_count, user_part};
+pub(crate) use processor::{ProcessorAlarm, ProcessorClock, user_part};
 pub(crate) use timers::TimerNotice;

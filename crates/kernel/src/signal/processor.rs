@@ -4,11 +4,9 @@
 
 use crate::host::Host;
 use crate::ids::ProcessKey;
-use crate::process::Processes;
 use belljar_linux_abi::c;
 use belljar_linux_abi::signal::SigInfo;
 pub use belljar_objects::signals::{ProcessorAlarm, ProcessorClock};
-use belljar_tasks::threads::Threads;
 
 /// Half of a process's processor time counts as spent in its own code: what `getrusage(2)` shows.
 pub(crate) fn user_part(calls: u64) -> u64 {
@@ -29,7 +27,7 @@ impl Host {
         let posix = &self.processes[process.0].signals.timers.posix;
         let clocks: Vec<_> = posix.iter().filter_map(|(id, timer)| Some((*id, timer.processor?))).collect();
         for (id, clock) in clocks {
-            let Some(count) = processor_count(&self.threads, &self.processes, process, clock) else {
+            let Some(count) = self.threads.processor_count(&self.processes, process, clock) else {
                 continue;
             };
             let timer = self.process(process).signals.timers.posix.get_mut(&id);
@@ -51,18 +49,5 @@ impl Host {
             self.send_signal(process, SigInfo::kernel(c::SIGXCPU));
             self.process(process).rlimits[c::RLIMIT_CPU as usize].soft += 1;
         }
-    }
-}
-
-/// The count that a timer of `clock` waits on; `None` if its thread has ended.
-pub(crate) fn processor_count(
-    threads: &Threads,
-    processes: &Processes,
-    process: ProcessKey,
-    clock: ProcessorClock,
-) -> Option<u64> {
-    match clock {
-        ProcessorClock::Process => Some(threads.calls_of(processes, process)),
-        ProcessorClock::Thread(tid) => threads.by_tid.get(&tid).map(|thread| threads[thread.0].calls),
     }
 }

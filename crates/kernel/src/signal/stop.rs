@@ -6,7 +6,6 @@
 use crate::host::Host;
 use crate::ids::ProcessKey;
 use crate::thread::ThreadState;
-use crate::trace::trace_group_continued;
 use belljar_linux_abi::c;
 use belljar_linux_abi::signal::{SigInfo, sig_bit};
 use belljar_objects::signals::STOPPING;
@@ -59,7 +58,7 @@ impl Host {
         (job.stop_unreported, job.continue_unreported) = (false, true);
         for thread in self.processes[process.0].threads.clone() {
             self.thread(thread).signals.attention = true;
-            trace_group_continued(&mut self.threads, thread);
+            self.threads.trace_group_continued(thread);
             if matches!(self.threads[thread.0].state, ThreadState::Stopped) {
                 self.unpark(thread);
             } else if self.threads.has_deliverable_signal(&self.processes, thread) {

@@ -7,7 +7,6 @@ use crate::mm::PAGE;
 use crate::outcome::{SysResult, done};
 use crate::rights::AccessIds;
 use crate::signal::UNBLOCKABLE;
-use crate::trace::trace_me;
 use crate::trace::{Resume, Stop};
 use belljar_linux_abi::ptrace::*;
 use belljar_linux_abi::signal::{NSIG, SigInfo};
@@ -30,7 +29,7 @@ pub fn sys_ptrace(call: &mut Call<'_>) -> SysResult {
     let (request, pid) = (u32::try_from(request).map_err(|_| Errno::EIO)?, call.int(1));
     match request {
         TRACEME => {
-            trace_me(&mut call.host.threads, &call.host.processes, call.thread)?;
+            call.host.threads.trace_me(&call.host.processes, call.thread)?;
             return done(0);
         }
         ATTACH | SEIZE => {

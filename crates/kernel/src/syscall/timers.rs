@@ -3,7 +3,6 @@
 use super::clocks::{Clock, TimeSource};
 use crate::call::Call;
 use crate::outcome::{SysResult, done};
-use crate::signal::processor_count;
 use crate::signal::{ProcessorAlarm, ProcessorClock, TimerNotice, user_part};
 use belljar_base::{SimDuration, SimTime};
 use belljar_linux_abi::process::SigEvent;
@@ -147,8 +146,8 @@ pub fn sys_timer_settime(call: &mut Call<'_>) -> SysResult {
     let timer = call.host.processes[call.process.0].signals.timers.posix[&id];
     let clock = timer.clock;
     if let Some(of) = timer.processor {
-        let now = processor_count(&call.host.threads, &call.host.processes, call.process, of)
-            .ok_or(Errno::ESRCH)?;
+        let now =
+            call.host.threads.processor_count(&call.host.processes, call.process, of).ok_or(Errno::ESRCH)?;
         let from = if call.int(1) & ABSOLUTE != 0 { 0 } else { now };
         call.host.processes.set_processor_timer(
             call.process,
@@ -203,7 +202,10 @@ fn posix_timer(call: &Call<'_>, id: i32) -> Result<Itimerspec, Errno> {
     let timers = &call.host.processes[call.process.0].signals.timers;
     let timer = timers.posix.get(&id).ok_or(Errno::EINVAL)?;
     if let Some(of) = timer.processor {
-        let left = processor_count(&call.host.threads, &call.host.processes, call.process, of)
+        let left = call
+            .host
+            .threads
+            .processor_count(&call.host.processes, call.process, of)
             .map_or(0, |now| timer.processor_alarm.left(now));
         return Ok(Itimerspec {
             interval: Timespec::from_nanos(timer.processor_alarm.interval * 1_000),

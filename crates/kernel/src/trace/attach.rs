@@ -3,13 +3,11 @@
 use super::{EndedTracee, Resume, Tracee};
 use crate::host::Host;
 use crate::ids::{ProcessKey, ThreadKey};
-use crate::process::Processes;
 use crate::process::WaitStatus;
 use crate::rights::AccessIds;
 use belljar_linux_abi::ptrace::{TraceEvent, TraceOptions};
 use belljar_linux_abi::signal::SigInfo;
 use belljar_linux_abi::{Errno, c};
-use belljar_tasks::threads::Threads;
 
 impl Host {
     /// `PTRACE_ATTACH` and `PTRACE_SEIZE`.
@@ -103,17 +101,4 @@ impl Host {
         self.ended_tracees.push(EndedTracee { tracer, tid, pgid, uid, status });
         self.notify(self.processes[tracer.0].child_changed);
     }
-}
-
-/// `PTRACE_TRACEME`: the parent traces the caller.
-pub(crate) fn trace_me(threads: &mut Threads, processes: &Processes, thread: ThreadKey) -> Result<(), Errno> {
-    let parent = processes[threads[thread.0].process.0].parent;
-    if threads[thread.0].trace.is_some() {
-        return Err(Errno::EPERM);
-    }
-    if let Some(parent) = parent {
-        let tracee = Tracee::new(parent, false, TraceOptions::empty());
-        threads[thread.0].trace = Some(Box::new(tracee));
-    }
-    Ok(())
 }

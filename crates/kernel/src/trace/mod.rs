@@ -12,7 +12,5 @@ mod resume;
 mod stops;
 mod wait;
 
-pub(crate) use attach::trace_me;
 pub use belljar_objects::tracees::{EndedTracee, Resume, Stop, Tracee};
-pub(crate) use resume::trace_group_continued;
 pub(crate) use stops::{end_step, trace_event_block};

@@ -7,7 +7,6 @@ use crate::outcome::Wake;
 use crate::thread::ThreadState;
 use belljar_linux_abi::c;
 use belljar_linux_abi::signal::SigInfo;
-use belljar_tasks::threads::Threads;
 
 impl Host {
     /// Lets a stopped thread go on and take a signal; 0 for none.
@@ -52,14 +51,5 @@ impl Host {
         if how == Resume::Detach && self.processes[process.0].signals.job.stopped_by.is_some() {
             self.thread(thread).signals.attention = true;
         }
-    }
-}
-
-/// A stopped process goes on: threads that listen for that show it to their tracers.
-pub(crate) fn trace_group_continued(threads: &mut Threads, thread: ThreadKey) {
-    let Some(tracee) = &mut threads[thread.0].trace else { return };
-    tracee.passes_group_stop = false;
-    if std::mem::take(&mut tracee.listens) {
-        tracee.interrupt = true;
     }
 }

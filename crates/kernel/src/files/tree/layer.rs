@@ -8,11 +8,10 @@ use crate::host::Host;
 use crate::ids::InodeKey;
 use belljar_linux_abi::Errno;
 use belljar_machine::Machine;
+use belljar_machine::trees;
 use belljar_machine::{NativeFile, OpenHow};
 use std::path::{Path, PathBuf};
 
-/// Bytes copied at a time.
-const CHUNK: usize = 1 << 20;
 /// Native modes in the own layer: the guest's modes live in the inodes, and the results must stay
 /// readable whatever a guest does to its files.
 const FILE_MODE: u32 = 0o644;
@@ -135,7 +134,7 @@ impl Host {
             return;
         }
         let folder = self.unnamed_folder();
-        crate::power::remove_natively(&mut *self.machine, &folder);
+        trees::remove_tree(&mut *self.machine, &folder);
         // If nothing else has been written, neither is the layer.
         let _ = self.machine.remove_dir(&self.config.directory.join("fs"));
     }
@@ -193,7 +192,7 @@ impl Host {
                 (content.store, native)
             }
         };
-        let copied = lower.map_or(Ok(()), |lower| copy_bytes(&mut *self.machine, lower, upper, size));
+        let copied = lower.map_or(Ok(()), |lower| trees::copy_bytes(&mut *self.machine, lower, upper, size));
         if copied.is_err() {
             // Nothing has changed for the program; half a copy must not be found.
             self.machine.close(upper);
@@ -219,24 +218,4 @@ impl Host {
         }
         Ok(())
     }
-}
-
-pub(crate) fn copy_bytes(
-    machine: &mut dyn Machine,
-    from: NativeFile,
-    to: NativeFile,
-    size: u64,
-) -> Result<(), Errno> {
-    let mut buffer = vec![0; CHUNK.min(usize::try_from(size).unwrap_or(CHUNK))];
-    let mut at = 0;
-    while at < size {
-        let part = buffer.len().min((size - at) as usize);
-        let read = machine.read_at(from, at, &mut buffer[..part])?;
-        if read == 0 {
-            break;
-        }
-        machine.write_at(to, at, &buffer[..read])?;
-        at += read as u64;
-    }
-    Ok(())
 }

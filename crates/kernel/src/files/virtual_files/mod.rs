@@ -200,24 +200,24 @@ impl Call<'_> {
             }
             VirtualFile::Process(pid, ProcessFile::Comm) => {
                 let pid = *pid;
-                status::set_comm(&mut self.host.threads, &self.host.processes, pid, pid, &data)?;
+                self.host.threads.set_comm(&self.host.processes, pid, pid, &data)?;
             }
             VirtualFile::Thread(pid, tid, ProcessFile::Comm) => {
                 let (pid, tid) = (*pid, *tid);
-                status::set_comm(&mut self.host.threads, &self.host.processes, pid, tid, &data)?;
+                self.host.threads.set_comm(&self.host.processes, pid, tid, &data)?;
             }
             VirtualFile::Process(pid, file @ (ProcessFile::OomScoreAdj | ProcessFile::OomAdj))
             | VirtualFile::Thread(pid, _, file @ (ProcessFile::OomScoreAdj | ProcessFile::OomAdj)) => {
                 let (pid, old_scale) = (*pid, *file == ProcessFile::OomAdj);
-                status::set_oom_adjustment(&mut self.host.processes, self.process, pid, old_scale, &data)?;
+                self.host.processes.set_oom_adjustment(self.process, pid, old_scale, &data)?;
             }
             VirtualFile::Process(pid, ProcessFile::TimerSlack) => {
                 let pid = *pid;
-                status::set_timer_slack(&mut self.host.processes, pid, &data)?;
+                self.host.processes.set_timer_slack(pid, &data)?;
             }
             VirtualFile::Process(pid, ProcessFile::CoredumpFilter) => {
                 let pid = *pid;
-                status::set_coredump_filter(&mut self.host.processes, pid, &data)?;
+                self.host.processes.set_coredump_filter(pid, &data)?;
             }
             VirtualFile::Process(_, ProcessFile::Loginuid) => {}
             VirtualFile::Process(pid, what @ (ProcessFile::SetGroups | ProcessFile::IdMap(_))) => {

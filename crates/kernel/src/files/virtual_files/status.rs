@@ -1,14 +1,12 @@
 //! The files of `/proc/<pid>`, `proc(5)`.
 
 use super::{INIT, ProcessFile};
-use crate::credentials::capability;
 use crate::host::Host;
 use crate::ids::{MmKey, ProcessKey};
 use crate::mm::PAGE;
 use crate::process::Processes;
 use crate::thread::ThreadState;
 use belljar_linux_abi::{Errno, c};
-use belljar_objects::attributes::number_in;
 use belljar_objects::maps::{MemoryUse, TextBytes, maps_text};
 use belljar_objects::mounts::text::MountsForm;
 use belljar_objects::namespaces::IdKind;
@@ -249,56 +247,4 @@ fn state_of(
 
 fn comm_of(threads: &Threads, processes: &Processes, process: ProcessKey, tid: Option<i32>) -> Vec<u8> {
     threads.thread_of(processes, process, tid).map_or_else(Vec::new, |key| threads[key.0].comm.clone())
-}
-
-/// `PR_SET_NAME` by way of `/proc/.../comm`.
-pub(super) fn set_comm(
-    threads: &mut Threads,
-    processes: &Processes,
-    pid: i32,
-    tid: i32,
-    name: &[u8],
-) -> Result<(), Errno> {
-    let process = *processes.by_pid.get(&pid).ok_or(Errno::ESRCH)?;
-    let key = threads.thread_of(processes, process, Some(tid)).ok_or(Errno::ESRCH)?;
-    let name = name.strip_suffix(b"\n").unwrap_or(name);
-    threads[key.0].comm = name[..name.len().min(15)].to_vec();
-    Ok(())
-}
-
-/// Writes `/proc/<pid>/coredump_filter`, in any notation of C. Nothing dumps core here.
-pub(super) fn set_coredump_filter(processes: &mut Processes, pid: i32, text: &[u8]) -> Result<(), Errno> {
-    let text = std::str::from_utf8(text).map_err(|_| Errno::EINVAL)?.trim();
-    let parsed = match (text.strip_prefix("0x"), text.strip_prefix('0')) {
-        (Some(digits), _) => u32::from_str_radix(digits, 16),
-        (None, Some(digits)) if !digits.is_empty() => u32::from_str_radix(digits, 8),
-        _ => text.parse(),
-    };
-    let filter = parsed.map_err(|_| Errno::EINVAL)? & 0x1ff;
-    let process = *processes.by_pid.get(&pid).ok_or(Errno::ESRCH)?;
-    processes[process.0].attributes.coredump_filter = filter;
-    Ok(())
-}
-
-/// Writes `/proc/<pid>/oom_score_adj`, or `oom_adj` of old: `EACCES` below the least that it had from those who may
-/// lower it (`__set_oom_adj`).
-pub(super) fn set_oom_adjustment(
-    processes: &mut Processes,
-    writer: ProcessKey,
-    pid: i32,
-    old_scale: bool,
-    text: &[u8],
-) -> Result<(), Errno> {
-    let process = *processes.by_pid.get(&pid).ok_or(Errno::ESRCH)?;
-    let privileged = processes.is_capable(writer, capability::SYS_RESOURCE);
-    processes[process.0].attributes.set_oom_adjustment(privileged, old_scale, text)
-}
-
-/// Writes `/proc/<pid>/timerslack_ns`: 0 stands for the default.
-pub(super) fn set_timer_slack(processes: &mut Processes, pid: i32, text: &[u8]) -> Result<(), Errno> {
-    let slack: u64 = number_in(text).ok_or(Errno::EINVAL)?;
-    let process = *processes.by_pid.get(&pid).ok_or(Errno::ESRCH)?;
-    let attributes = &mut processes[process.0].attributes;
-    attributes.timer_slack = if slack == 0 { attributes.timer_slack_default } else { slack };
-    Ok(())
 }

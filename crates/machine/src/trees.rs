@@ -1,0 +1,43 @@
+//! Operations on several native files at once.
+
+use crate::{HostFiles, NativeFile};
+use belljar_linux_abi::{Errno, c};
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+/// Bytes that are copied at once.
+const CHUNK: usize = 1 << 20;
+
+/// Copies up to `size` bytes from the start of one file to the start of another.
+pub fn copy_bytes(
+    files: &mut dyn HostFiles,
+    from: NativeFile,
+    to: NativeFile,
+    size: u64,
+) -> Result<(), Errno> {
+    let mut buffer = vec![0; CHUNK.min(usize::try_from(size).unwrap_or(CHUNK))];
+    let mut at = 0;
+    while at < size {
+        let part = buffer.len().min((size - at) as usize);
+        let read = files.read_at(from, at, &mut buffer[..part])?;
+        if read == 0 {
+            break;
+        }
+        files.write_at(to, at, &buffer[..read])?;
+        at += read as u64;
+    }
+    Ok(())
+}
+
+/// Removes a native directory with all in it; what cannot be removed stays.
+pub fn remove_tree(files: &mut dyn HostFiles, directory: &Path) {
+    for entry in files.read_dir(directory).unwrap_or_default() {
+        let path = directory.join(OsStr::from_bytes(&entry.name));
+        match entry.kind == c::S_IFDIR {
+            true => remove_tree(files, &path),
+            false => drop(files.remove_file(&path)),
+        }
+    }
+    let _ = files.remove_dir(directory);
+}
