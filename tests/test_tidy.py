@@ -171,7 +171,7 @@ def test_parts_of_the_kernel_stand_alone(crate):
 
 # What a host is made of. Its limits keep what others can have out of `Host`: a method that serves one object belongs to it.
 HOST_CRATES = ["tcp", "net", "netstack", "linux-net", "strace", "terminal", "machine", "objects", "tasks", "uring", "models", "model-host", "kernel"]
-KERNEL_LINES, HOST_METHODS, IMPORT_CIRCLE = 42_000, 800, 40
+KERNEL_LINES, HOST_METHODS, IMPORT_CIRCLE = 42_000, 685, 40
 
 
 def methods_of_host(text):
