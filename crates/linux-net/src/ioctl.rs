@@ -241,7 +241,7 @@ impl Admin<'_> {
         }
         let own = if given.peer.is_some() { old } else { InterfaceAddress { len, ..old } };
         given.peer = given.peer.map(|peer| InterfaceAddress { len, ..peer });
-        let lifetime = self.net.lifetime(interface, old.ip.into());
+        let lifetime = self.net.lifetimes.lifetime(interface, old.ip.into());
         self.delete_address(interface, old)?;
         self.give_address(interface, own, Some(given), lifetime)
     }

@@ -94,7 +94,9 @@ impl Stack {
 
     /// True if this host answers for an address that it passes packets on to by another interface, by `proxy_arp`.
     fn answers_for_others(&self, interface: usize, target: Ipv4Addr) -> bool {
-        if !self.interface_settings.either(v4::PROXY_ARP, interface) || !self.forwards(false, interface) {
+        if !self.interface_settings.either(v4::PROXY_ARP, interface)
+            || !self.interface_settings.forwards(&self.sysctls, false, interface)
+        {
             return false;
         }
         let asked = RouteQuery { arrived: interface, ..RouteQuery::own(target, None) };

@@ -3,6 +3,7 @@
 
 use crate::interfaces::Interfaces;
 use crate::sysctl::Sysctl;
+use crate::sysctl::Sysctls;
 use crate::{LO, Stack};
 use belljar_base::Map;
 use belljar_linux_abi::Errno;
@@ -167,13 +168,13 @@ impl Stack {
     pub fn interface_setting(&self, v6: bool, setting: usize, scope: Scope) -> i32 {
         let settings = &self.interface_settings;
         match (v6, setting, scope) {
-            (_, _, Scope::All) if setting == forwarding(v6) => i32::from(self.forwards_at_all(v6)),
+            (_, _, Scope::All) if setting == forwarding(v6) => i32::from(self.sysctls.forwards_at_all(v6)),
             (_, _, Scope::Interface(number)) if setting == forwarding(v6) => {
-                i32::from(self.forwards(v6, number))
+                i32::from(self.interface_settings.forwards(&self.sysctls, v6, number))
             }
             (_, _, Scope::Default) if setting == forwarding(v6) => {
                 let written = settings.written.get(&(v6, setting, scope)).copied();
-                written.unwrap_or(i32::from(self.forwards_at_all(v6)))
+                written.unwrap_or(i32::from(self.sysctls.forwards_at_all(v6)))
             }
             (true, v6::DISABLE, _) if !self.v6.on => 1,
             _ => settings.get(v6, setting, scope),
@@ -191,19 +192,6 @@ impl Stack {
         let word = text.split_whitespace().next().ok_or(Errno::EINVAL)?;
         let value = word.trim_end_matches('\0').parse().map_err(|_| Errno::EINVAL)?;
         self.set_interface_setting(file.v6, file.setting, file.scope, value)
-    }
-
-    fn forwards_at_all(&self, v6: bool) -> bool {
-        if v6 { self.sysctls.forwarding6 } else { self.sysctls.forwarding }
-    }
-
-    /// True if packets that come in by an interface are passed on.
-    pub fn forwards(&self, v6: bool, interface: usize) -> bool {
-        let written = match self.interface_settings.is_plain() {
-            true => None,
-            false => self.interface_settings.written.get(&(v6, forwarding(v6), Scope::Interface(interface))),
-        };
-        written.map_or(self.forwards_at_all(v6), |value| *value != 0)
     }
 
     /// Writes a setting: `EACCES` for IPv6 where the experiment has none.
@@ -254,7 +242,7 @@ impl Stack {
             Scope::Interface(number) => number..number + 1,
         };
         for number in numbers {
-            let before = self.is_disabled6(number);
+            let before = self.interface_settings.disables6(number);
             self.interface_settings.put(true, v6::DISABLE, Scope::Interface(number), i32::from(off));
             if before == off || number == LO || !self.interfaces[number].up {
                 continue;
@@ -265,12 +253,6 @@ impl Stack {
             }
         }
         Ok(())
-    }
-
-    /// True if an interface has no IPv6.
-    #[inline]
-    pub fn is_disabled6(&self, interface: usize) -> bool {
-        !self.interface_settings.is_plain() && self.interface_settings.of6(v6::DISABLE, interface) != 0
     }
 
     /// Writes a setting of the host as a whole; those of forwarding count for all interfaces.
@@ -335,6 +317,29 @@ impl Interfaces {
     }
 }
 
+impl Sysctls {
+    pub(crate) fn forwards_at_all(&self, v6: bool) -> bool {
+        if v6 { self.forwarding6 } else { self.forwarding }
+    }
+}
+
+impl InterfaceSettings {
+    /// True if packets that come in by an interface are passed on.
+    pub fn forwards(&self, sysctls: &Sysctls, v6: bool, interface: usize) -> bool {
+        let written = match self.is_plain() {
+            true => None,
+            false => self.written.get(&(v6, forwarding(v6), Scope::Interface(interface))),
+        };
+        written.map_or(sysctls.forwards_at_all(v6), |value| *value != 0)
+    }
+
+    /// True if an interface has no IPv6.
+    #[inline]
+    pub fn disables6(&self, interface: usize) -> bool {
+        !self.is_plain() && self.of6(v6::DISABLE, interface) != 0
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -362,13 +367,20 @@ mod tests {
         let mut stack = stack();
         let own = Scope::Interface(ETH0);
         stack.set_interface_setting(false, v4::FORWARDING, own, 1).unwrap();
-        assert!(stack.forwards(false, ETH0) && !stack.forwards(false, LO) && !stack.sysctls.forwarding);
+        assert!(
+            stack.interface_settings.forwards(&stack.sysctls, false, ETH0)
+                && !stack.interface_settings.forwards(&stack.sysctls, false, LO)
+                && !stack.sysctls.forwarding
+        );
         stack.set_sysctl(Sysctl::IpForward, b"1").unwrap();
-        assert!(stack.forwards(false, LO) && stack.interface_setting(false, v4::FORWARDING, Scope::All) == 1);
+        assert!(
+            stack.interface_settings.forwards(&stack.sysctls, false, LO)
+                && stack.interface_setting(false, v4::FORWARDING, Scope::All) == 1
+        );
         stack.set_interface_setting(false, v4::FORWARDING, own, 0).unwrap();
-        assert!(!stack.forwards(false, ETH0) && stack.sysctls.forwarding);
+        assert!(!stack.interface_settings.forwards(&stack.sysctls, false, ETH0) && stack.sysctls.forwarding);
         stack.set_interface_setting(false, v4::FORWARDING, Scope::All, 1).unwrap();
-        assert!(stack.forwards(false, ETH0));
+        assert!(stack.interface_settings.forwards(&stack.sysctls, false, ETH0));
     }
 
     #[test]

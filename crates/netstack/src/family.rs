@@ -72,7 +72,7 @@ impl Family for Ipv6Addr {
         gateway: Option<Ipv6Addr>,
         device: Option<usize>,
     ) -> Result<NextHop<Ipv6Addr>, Errno> {
-        net.hop6(gateway, device)
+        net.v6.hop(&net.interfaces, gateway, device)
     }
 }
 

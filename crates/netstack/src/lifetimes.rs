@@ -68,17 +68,9 @@ impl Stack {
         }
         self.set_lifetime_timer();
     }
-    /// How long an address stays, if not for ever.
-    pub fn lifetime(&self, interface: usize, ip: IpAddr) -> Option<Lifetime> {
-        self.lifetimes.addresses.get(&(interface, ip)).map(|entry| entry.lifetime)
-    }
     /// True if an address is valid but no longer preferred.
     pub fn is_deprecated(&self, interface: usize, ip: IpAddr) -> bool {
-        self.lifetime(interface, ip).is_some_and(|lifetime| lifetime.preferred <= self.clock.now())
-    }
-    /// True if an address is a temporary one.
-    pub fn is_temporary(&self, interface: usize, ip: IpAddr) -> bool {
-        self.lifetime(interface, ip).is_some_and(|lifetime| lifetime.temporary)
+        self.lifetimes.lifetime(interface, ip).is_some_and(|lifetime| lifetime.preferred <= self.clock.now())
     }
 
     fn set_lifetime_timer(&mut self) {
@@ -141,15 +133,28 @@ impl Stack {
         let own = &self.interfaces[interface].addresses6;
         let stable = own.iter().map(|own| own.ip).find(|ip| {
             network.contains(*ip)
-                && !self.is_temporary(interface, (*ip).into())
-                && self.v6_valid_until(interface, *ip).is_some()
+                && !self.lifetimes.is_temporary(interface, (*ip).into())
+                && self.v6.valid_until(interface, *ip).is_some()
         });
         let Some(stable) = stable.filter(|_| self.interface_settings.of6(v6::USE_TEMPADDR, interface) > 0)
         else {
             return;
         };
-        let valid = self.v6_valid_until(interface, stable).unwrap_or(SimTime::MAX);
-        let preferred = self.lifetime(interface, stable.into()).map_or(valid, |lifetime| lifetime.preferred);
+        let valid = self.v6.valid_until(interface, stable).unwrap_or(SimTime::MAX);
+        let preferred =
+            self.lifetimes.lifetime(interface, stable.into()).map_or(valid, |lifetime| lifetime.preferred);
         self.make_temporary(interface, network.address(), Lifetime { preferred, valid, temporary: true });
+    }
+}
+
+impl Lifetimes {
+    /// How long an address stays, if not for ever.
+    pub fn lifetime(&self, interface: usize, ip: IpAddr) -> Option<Lifetime> {
+        self.addresses.get(&(interface, ip)).map(|entry| entry.lifetime)
+    }
+
+    /// True if an address is a temporary one.
+    pub fn is_temporary(&self, interface: usize, ip: IpAddr) -> bool {
+        self.lifetime(interface, ip).is_some_and(|lifetime| lifetime.temporary)
     }
 }

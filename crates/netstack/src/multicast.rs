@@ -269,7 +269,7 @@ impl Stack {
             });
             let mut addresses: Vec<[u8; 6]> = v4.collect();
             // What differs in its first bytes alone has the same address of Ethernet.
-            for (group, _) in self.groups_on6(number) {
+            for (group, _) in self.v6.groups_on(&self.interfaces, number) {
                 let [.., a, b, c, d] = group.octets();
                 let address = [0x33, 0x33, a, b, c, d];
                 if !addresses.contains(&address) {

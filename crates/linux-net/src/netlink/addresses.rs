@@ -119,7 +119,7 @@ impl Admin<'_> {
     /// Flags of an address that follow from its lifetime, and its `struct ifa_cacheinfo`. An autoconfigured
     /// address has the lifetime announced by the router.
     fn stage(&self, number: usize, ip: IpAddr, announced: Option<SimTime>) -> (u8, Vec<u8>) {
-        let lifetime = self.net.lifetime(number, ip);
+        let lifetime = self.net.lifetimes.lifetime(number, ip);
         let valid = lifetime.map_or(SimTime::MAX, |lifetime| lifetime.valid);
         let valid = announced.unwrap_or(SimTime::MAX).min(valid);
         let preferred = lifetime.map_or(valid, |lifetime| lifetime.preferred);
@@ -127,7 +127,7 @@ impl Admin<'_> {
         if self.net.is_deprecated(number, ip) {
             state |= IFA_F_DEPRECATED;
         }
-        if self.net.is_temporary(number, ip) {
+        if self.net.lifetimes.is_temporary(number, ip) {
             state |= IFA_F_TEMPORARY;
         }
         let now = self.net.clock.now();
@@ -323,7 +323,7 @@ impl Admin<'_> {
         to: To,
     ) -> Vec<u8> {
         let (sequence, flags, port) = to;
-        let announced = self.net.v6_valid_until(number, own.ip);
+        let announced = self.net.v6.valid_until(number, own.ip);
         let (mut state, cache) = self.stage(number, own.ip.into(), announced);
         if self.net.v6.is_tentative(number, own.ip) {
             state |= IFA_F_TENTATIVE;
@@ -331,14 +331,14 @@ impl Admin<'_> {
         if self.net.v6.is_duplicate(number, own.ip) {
             state |= IFA_F_DADFAILED;
         }
-        let by_router = announced.is_some() && !self.net.is_temporary(number, own.ip.into());
+        let by_router = announced.is_some() && !self.net.lifetimes.is_temporary(number, own.ip.into());
         let managed = if by_router { IFA_F_MANAGETEMPADDR } else { 0 };
         let scope = match own.ip {
             ip if ip.is_loopback() => c::RT_SCOPE_HOST,
             ip if ip.is_unicast_link_local() => c::RT_SCOPE_LINK,
             _ => c::RT_SCOPE_UNIVERSE,
         };
-        let given = self.net.address_attributes6(number, own.ip);
+        let given = self.net.v6.attributes(number, own.ip);
         let state = u32::from(state) | managed | given.flags;
         let mut message = Message::new(kind, flags, sequence, port)
             .put(&[c::AF_INET6 as u8, own.len, state as u8, scope])
@@ -368,9 +368,9 @@ impl Admin<'_> {
         let connected = interface.is_link() && interface.up;
         if self.net.interfaces[number].addresses6.iter().any(|other| other.ip == own.ip) {
             if self.is_replaced(request) {
-                self.net.set_address_attributes6(number, own, given);
+                self.net.v6.set_attributes(&self.net.interfaces, number, own, given);
                 if connected {
-                    self.net.connect_address6(number, own);
+                    self.net.v6.connect_address(number, own);
                 }
                 self.net.set_lifetime(number, own.ip.into(), lifetime);
                 let message = self.address_message6(number, &own, c::RTM_NEWADDR, (0, 0, 0));
@@ -379,12 +379,12 @@ impl Admin<'_> {
             }
             return Err(refusal(Errno::EEXIST, "ipv6: address already assigned"));
         }
-        if (!self.net.v6.on || self.net.is_disabled6(number)) && !own.ip.is_loopback() {
+        if (!self.net.v6.on || self.net.interface_settings.disables6(number)) && !own.ip.is_loopback() {
             // As with net.ipv6.conf.all.disable_ipv6.
             return Err(Errno::EACCES.into());
         }
         let ask = flags & u32::from(IFA_F_NODAD) == 0;
-        self.net.set_address_attributes6(number, own, given);
+        self.net.v6.set_attributes(&self.net.interfaces, number, own, given);
         self.net.new_address6(number, own, ask, connected);
         self.net.set_lifetime(number, own.ip.into(), lifetime);
         let message = self.address_message6(number, &own, c::RTM_NEWADDR, (0, 0, 0));

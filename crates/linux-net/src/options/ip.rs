@@ -209,7 +209,7 @@ fn set_membership6(
         return Err(Errno::EINVAL);
     }
     let interface = match index {
-        0 => net.group_interface(),
+        0 => net.v6.group_interface(&net.interfaces),
         index => net.interfaces.by_index(index),
     };
     let interface = interface.ok_or(Errno::ENODEV)?;

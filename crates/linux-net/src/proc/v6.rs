@@ -30,7 +30,7 @@ pub fn proc_if_inet6(net: &Stack) -> String {
             let flags = match () {
                 () if net.v6.is_duplicate(number, own.ip) => 0xc8,
                 () if net.v6.is_tentative(number, own.ip) => 0xc0,
-                () if net.v6_valid_until(number, own.ip).is_some() => 0,
+                () if net.v6.valid_until(number, own.ip).is_some() => 0,
                 () => 0x80,
             };
             let (ip, name, index) = (hex(own.ip), &interface.name, interface_index(number));
@@ -81,7 +81,7 @@ pub fn proc_igmp6(net: &Stack) -> String {
     const LOADED: u8 = 4;
     let mut text = String::new();
     for (number, interface) in net.interfaces.iter().enumerate() {
-        for (group, users) in net.groups_on6(number).iter().rev() {
+        for (group, users) in net.v6.groups_on(&net.interfaces, number).iter().rev() {
             let flags = match *group {
                 ALL_NODES_HERE => NO_REPORT,
                 ipv6::ALL_NODES => NO_REPORT | LOADED,

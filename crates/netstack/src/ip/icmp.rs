@@ -136,7 +136,8 @@ impl Stack {
         }
         fill_checksum(src, dst, message);
         let number = if dst.is_ipv4() { protocol::ICMP } else { protocol::ICMPV6 };
-        let ttl = if dst.is_ipv4() { 64 } else { self.hop_limit(route.interface) };
+        let ttl =
+            if dst.is_ipv4() { 64 } else { self.v6.hop_limit(&self.interface_settings, route.interface) };
         let header = IpHeader { tos, ttl, ..IpHeader::new(src, dst, number) };
         let mut packet = self.packet_buffer();
         packet.resize(header.len(), 0);
@@ -211,7 +212,7 @@ impl Stack {
         let too_small = dst.is_ipv6() && errno == Errno::EMSGSIZE && extra < ipv6::MIN_MTU as u32;
         if let (Errno::EMSGSIZE, IpAddr::V6(to), false) = (errno, dst.ip(), too_small) {
             let now = self.clock.now();
-            self.learn_path_mtu(to, extra as usize, now);
+            self.v6.learn_path_mtu(to, extra as usize, now);
         }
         if let (Errno::EMSGSIZE, IpAddr::V4(to)) = (errno, dst.ip())
             && self.path_concerns(number, src, dst, Seq(seq))

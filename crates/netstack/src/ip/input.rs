@@ -68,7 +68,10 @@ impl Stack {
                 return self.recycle_buffer(packet);
             }
         };
-        if header.dst.is_ipv6() && interface != LO && (!self.v6.on || self.is_disabled6(interface)) {
+        if header.dst.is_ipv6()
+            && interface != LO
+            && (!self.v6.on || self.interface_settings.disables6(interface))
+        {
             return self.recycle_buffer(packet);
         }
         let version = version(&header.dst);
@@ -108,7 +111,10 @@ impl Stack {
     /// Forwards a packet that is not for this host, or drops it.
     #[inline(never)]
     fn ip_pass_on(&mut self, interface: usize, to: IpAddr, packet: Packet) {
-        if self.forwards(to.is_ipv6(), interface) && interface != LO && !is_multipoint(to) {
+        if self.interface_settings.forwards(&self.sysctls, to.is_ipv6(), interface)
+            && interface != LO
+            && !is_multipoint(to)
+        {
             return match to {
                 IpAddr::V4(_) => self.ip_forward(interface, packet),
                 IpAddr::V6(_) => self.ip_forward6(interface, packet),

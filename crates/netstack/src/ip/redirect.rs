@@ -92,7 +92,7 @@ impl Stack {
     /// one is known on the link.
     pub fn redirected(&mut self, inbound: &Inbound) {
         let (interface, settings) = (inbound.interface, &self.interface_settings);
-        let accepted = match self.forwards(false, interface) {
+        let accepted = match self.interface_settings.forwards(&self.sysctls, false, interface) {
             true => settings.both(v4::ACCEPT_REDIRECTS, interface),
             false => settings.either(v4::ACCEPT_REDIRECTS, interface),
         };

@@ -95,7 +95,7 @@ impl Stack {
                 v4.is_loopback() || self.interfaces.with_address(v4).is_some() || self.is_of_local_network(v4)
             }
             IpAddr::V6(v6) => {
-                let own = v6 == Ipv6Addr::LOCALHOST || self.interface_of6(v6).is_some();
+                let own = v6 == Ipv6Addr::LOCALHOST || self.v6.interface_of(&self.interfaces, v6).is_some();
                 own || self.is_of_routed_here(v6)
             }
         }
@@ -167,7 +167,9 @@ impl Stack {
                     None => self.route_out(v4, own, &through)?,
                 }
             }
-            IpAddr::V6(v6) if v6.is_loopback() || self.interface_of6(v6).is_some() => inside(destination),
+            IpAddr::V6(v6) if v6.is_loopback() || self.v6.interface_of(&self.interfaces, v6).is_some() => {
+                inside(destination)
+            }
             IpAddr::V6(v6) if self.is_of_routed_here(v6) => inside(Ipv6Addr::LOCALHOST.into()),
             IpAddr::V6(v6) => {
                 let own = match source {
@@ -265,8 +267,10 @@ impl Stack {
         let on_link = to.is_multicast() || ipv6::is_link_scope(to);
         let (interface, gateway, preferred, table, metrics) = if on_link {
             // Of several links the first, or that of the source, unless one is named.
-            let own = source.filter(|ip| ipv6::is_link_scope(*ip)).and_then(|ip| self.interface_of6(ip));
-            let first = || self.group_interface().filter(|_| self.v6.on);
+            let own = source
+                .filter(|ip| ipv6::is_link_scope(*ip))
+                .and_then(|ip| self.v6.interface_of(&self.interfaces, ip));
+            let first = || self.v6.group_interface(&self.interfaces).filter(|_| self.v6.on);
             let interface = device.or(own).or_else(first).filter(|n| usable(*n));
             (interface.ok_or(Errno::ENETUNREACH)?, None, None, table::MAIN, Metrics::default())
         } else {

@@ -79,7 +79,7 @@ impl Stack {
         let route = self.counters.count_no_route(&to, route)?;
         icmp::fill_checksum(route.source, route.destination, &mut data);
         let protocol = self.socket(key).protocol as u8;
-        let usual = self.hop_limit(route.interface);
+        let usual = self.v6.hop_limit(&self.interface_settings, route.interface);
         let ttl = if route.destination.is_ipv4() { ttl } else { Some(hop_limit.unwrap_or(usual)) };
         let discover = self.ping(key).end.ip.mtu_discover;
         let len = data.len() + header_len(route.destination);

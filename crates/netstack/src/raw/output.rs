@@ -62,7 +62,7 @@ impl Stack {
         let destination = route.destination;
         let multipoint = self.interfaces.is_multipoint(destination);
         let multicast = matches!(destination, IpAddr::V4(v4) if v4.is_multicast());
-        let usual_hops = self.hop_limit(route.interface);
+        let usual_hops = self.v6.hop_limit(&self.interface_settings, route.interface);
         let default_ttl = self.sysctls.default_ttl as u8;
         let raw = self.raw(key);
         let protocol = raw.protocol;

@@ -107,7 +107,8 @@ impl Stack {
         // No segment is too long for the path: they are made to fit.
         header.dont_fragment = self.must_not_fragment(discover, &route, 0, self.clock.now());
         if remote.is_ipv6() {
-            header.ttl = hop_limit.unwrap_or_else(|| self.hop_limit(route.interface));
+            header.ttl =
+                hop_limit.unwrap_or_else(|| self.v6.hop_limit(&self.interface_settings, route.interface));
             header.flow_label = if labelled { self.flow_label_of(&header, ports.as_flattened()) } else { 0 };
         }
         let checksum = match self.may_leave_open(route.interface) {

@@ -361,7 +361,9 @@ impl Stack {
             (None, IpAddr::V4(v4)) if v4.is_multicast() => ip.multicast_ttl,
             (None, IpAddr::V6(v6)) if v6.is_multicast() => ip.multicast_hops,
             (None, IpAddr::V4(_)) => ip.ttl.unwrap_or(self.sysctls.default_ttl as u8),
-            (None, IpAddr::V6(_)) => ip.hop_limit.unwrap_or_else(|| self.hop_limit(route.interface)),
+            (None, IpAddr::V6(_)) => {
+                ip.hop_limit.unwrap_or_else(|| self.v6.hop_limit(&self.interface_settings, route.interface))
+            }
         };
         let fits = packet.len() <= mtu;
         let header = IpHeader {

@@ -3,9 +3,12 @@
 
 use super::{ADDRCONF_METRIC, AddressAttributes6, Ipv6, USER_METRIC, insert_address};
 use crate::Stack;
+use crate::conf::InterfaceSettings;
 use crate::conf::{Scope, v6};
 use crate::interface::Attachment;
+use crate::interfaces::Interfaces;
 use crate::lifetimes::Lifetime;
+use crate::sysctl::Sysctls;
 use belljar_base::{SimDuration, SimTime};
 use belljar_net::Prefix;
 use belljar_net::routes::{InterfaceAddress, NextHop, Route};
@@ -65,12 +68,12 @@ impl Stack {
     ) {
         insert_address(&mut self.interfaces[interface].addresses6, own);
         if route {
-            self.connect_address6(interface, own);
+            self.v6.connect_address(interface, own);
         }
         self.report_group(interface, ipv6::solicited_node(own.ip), true);
         let alone = !self.interfaces[interface].is_link() || !self.interfaces[interface].asks_neighbours();
         if ask && !alone && self.asks_for_duplicates(interface) {
-            let at = self.delay(self.clock.now());
+            let at = self.v6.delay(self.clock.now());
             self.v6.tentative.push(Tentative { interface, ip: own.ip, at, asked: false });
         }
         self.set_timer6();
@@ -78,7 +81,7 @@ impl Stack {
 
     /// An interface is used again: it has its link-local address, and asks for routers.
     pub fn interface_is_up6(&mut self, interface: usize) {
-        if !self.v6.on || self.is_disabled6(interface) {
+        if !self.v6.on || self.interface_settings.disables6(interface) {
             return;
         }
         if !self.interfaces[interface].is_link() {
@@ -89,21 +92,21 @@ impl Stack {
                     false,
                     false,
                 );
-                self.add_everywhere6(interface);
+                self.v6.add_everywhere(&self.interfaces, interface);
             }
             // Addresses may have been given to it before it came up.
-            self.add_connected6(interface);
+            self.v6.add_connected(&self.interfaces, interface);
             return;
         }
         let own = super::link_local(self.interfaces[interface].mac);
         self.new_address6(interface, own, true, true);
         // Addresses may have been given to it before it came up.
-        self.add_connected6(interface);
+        self.v6.add_connected(&self.interfaces, interface);
         self.replace_computed6();
-        let solicits = self.router_solicits(interface);
-        if !self.forwards(true, interface) && solicits > 0 {
+        let solicits = self.interface_settings.router_solicits(interface);
+        if !self.interface_settings.forwards(&self.sysctls, true, interface) && solicits > 0 {
             // Once the address can be used.
-            let at = self.delay(self.clock.now() + PROBE_TIME + PROBE_TIME);
+            let at = self.v6.delay(self.clock.now() + PROBE_TIME + PROBE_TIME);
             self.v6.solicits.insert(interface, (solicits, at));
         }
         self.set_timer6();
@@ -166,7 +169,9 @@ impl Stack {
         let Discovery::RouterAdvert { hop_limit, lifetime, source, mtu, prefixes, .. } = advert else {
             return;
         };
-        if !router.is_unicast_link_local() || !self.accepts_adverts(interface) {
+        if !router.is_unicast_link_local()
+            || !self.interface_settings.accepts_adverts(&self.sysctls, interface)
+        {
             return;
         }
         let set = |setting: usize| self.interface_settings.of6(setting, interface) != 0;
@@ -182,7 +187,7 @@ impl Stack {
         }
         if of_routers {
             self.announced(interface, What::Router(router), u32::from(lifetime));
-            self.choose_router();
+            self.v6.choose_router();
         }
         if let Some(mtu) = mtu.map(|mtu| mtu as usize).filter(|_| of_mtus)
             && (ipv6::MIN_MTU..self.interfaces.mtu(interface)).contains(&mtu)
@@ -206,7 +211,7 @@ impl Stack {
         if prefix.on_link {
             let ours = self.v6.is_announced(interface, What::Network(network));
             // A route that the administrator's address has made is not the router's to take away.
-            if ours || prefix.valid > 0 && self.connect6(interface, network, ADDRCONF_METRIC) {
+            if ours || prefix.valid > 0 && self.v6.connect(interface, network, ADDRCONF_METRIC) {
                 self.announced(interface, What::Network(network), prefix.valid);
             }
         }
@@ -235,7 +240,7 @@ impl Stack {
                 let lifetime = Lifetime { preferred, valid: SimTime::MAX, temporary: false };
                 self.set_lifetime(interface, ip.into(), Some(lifetime).filter(|_| !forever && valid > 0));
                 if !there && prefix.valid > 0 && temporary {
-                    let valid = self.v6_valid_until(interface, ip).unwrap_or(SimTime::MAX);
+                    let valid = self.v6.valid_until(interface, ip).unwrap_or(SimTime::MAX);
                     self.make_temporary(interface, prefix.prefix, Lifetime { valid, ..lifetime });
                 }
             }
@@ -267,9 +272,9 @@ impl Stack {
                         let hop = NextHop::new(interface, Some(router));
                         !(prefix.is_all() && route.protocol == RTPROT_RA && route.hops.contains(&hop))
                     });
-                    self.choose_router();
+                    self.v6.choose_router();
                 }
-                What::Network(network) => self.network_is_gone(interface, network),
+                What::Network(network) => self.v6.network_is_gone(&self.interfaces, interface, network),
                 What::Address(ip) => {
                     self.interfaces[interface].addresses6.retain(|own| own.ip != ip);
                     self.set_lifetime(interface, ip.into(), None);
@@ -279,35 +284,9 @@ impl Stack {
         }
     }
 
-    /// The first of the routers that have announced themselves is the default router, where there is none.
-    fn choose_router(&mut self) {
-        if self.v6.routes.get(Prefix::ALL, USER_METRIC).is_some() {
-            return;
-        }
-        let router = self.v6.announced.iter().find_map(|a| match a.what {
-            What::Router(router) => Some((a.interface, router)),
-            _ => None,
-        });
-        if let Some((interface, router)) = router {
-            let route = Route::by(interface, Some(router), RTPROT_RA);
-            self.v6.routes.insert(Prefix::ALL, USER_METRIC, route);
-        }
-    }
-
-    /// A network that a router had announced is no longer on the link, unless an address says that it is.
-    fn network_is_gone(&mut self, interface: usize, network: Prefix<Ipv6Addr>) {
-        let stays = self.interfaces[interface]
-            .addresses6
-            .iter()
-            .any(|own| own.network() == network && !self.v6.is_announced(interface, What::Address(own.ip)));
-        if !stays {
-            self.disconnect6(interface, network);
-        }
-    }
-
     /// An interface loses an address, and with it the route to a network that no other one is of.
     pub fn drop_address6(&mut self, interface: usize, own: InterfaceAddress<Ipv6Addr>) {
-        self.set_address_attributes6(interface, own, AddressAttributes6::default());
+        self.v6.set_attributes(&self.interfaces, interface, own, AddressAttributes6::default());
         self.interfaces[interface].addresses6.retain(|other| *other != own);
         self.set_lifetime(interface, own.ip.into(), None);
         self.v6.tentative.retain(|t| (t.interface, t.ip) != (interface, own.ip));
@@ -325,21 +304,6 @@ impl Ipv6 {
 }
 
 impl Stack {
-    /// Until when an address holds that was made of what a router has announced.
-    pub fn v6_valid_until(&self, interface: usize, ip: Ipv6Addr) -> Option<SimTime> {
-        let about = |a: &&Advertised| a.interface == interface && a.what == What::Address(ip);
-        self.v6.announced.iter().find(about).map(|a| a.until)
-    }
-}
-
-impl Stack {
-    /// True if routers are believed: with `accept_ra` 1 not by a host that passes packets on.
-    fn accepts_adverts(&self, interface: usize) -> bool {
-        match self.interface_settings.of6(v6::ACCEPT_RA, interface) {
-            1 => !self.forwards(true, interface),
-            level => level == 2,
-        }
-    }
     /// True if addresses are asked for before they are used.
     fn asks_for_duplicates(&self, interface: usize) -> bool {
         let settings = &self.interface_settings;
@@ -351,9 +315,59 @@ impl Stack {
         let asked = of_all.max(settings.of6(v6::ACCEPT_DAD, interface)) >= 1;
         asked && settings.of6(v6::DAD_TRANSMITS, interface) > 0
     }
+}
+
+impl Ipv6 {
+    /// The first of the routers that have announced themselves is the default router, where there is none.
+    pub(crate) fn choose_router(&mut self) {
+        if self.routes.get(Prefix::ALL, USER_METRIC).is_some() {
+            return;
+        }
+        let router = self.announced.iter().find_map(|a| match a.what {
+            What::Router(router) => Some((a.interface, router)),
+            _ => None,
+        });
+        if let Some((interface, router)) = router {
+            let route = Route::by(interface, Some(router), RTPROT_RA);
+            self.routes.insert(Prefix::ALL, USER_METRIC, route);
+        }
+    }
+
+    /// Until when an address holds that was made of what a router has announced.
+    pub fn valid_until(&self, interface: usize, ip: Ipv6Addr) -> Option<SimTime> {
+        let about = |a: &&Advertised| a.interface == interface && a.what == What::Address(ip);
+        self.announced.iter().find(about).map(|a| a.until)
+    }
+
+    /// A network that a router had announced is no longer on the link, unless an address says that it is.
+    pub(crate) fn network_is_gone(
+        &mut self,
+        interfaces: &Interfaces,
+        interface: usize,
+        network: Prefix<Ipv6Addr>,
+    ) {
+        let stays = interfaces[interface]
+            .addresses6
+            .iter()
+            .any(|own| own.network() == network && !self.is_announced(interface, What::Address(own.ip)));
+        if !stays {
+            self.disconnect(interface, network);
+        }
+    }
+}
+
+impl InterfaceSettings {
+    /// True if routers are believed: with `accept_ra` 1 not by a host that passes packets on.
+    pub(crate) fn accepts_adverts(&self, sysctls: &Sysctls, interface: usize) -> bool {
+        match self.of6(v6::ACCEPT_RA, interface) {
+            1 => !self.forwards(sysctls, true, interface),
+            level => level == 2,
+        }
+    }
+
     /// How often routers are asked to announce themselves.
-    pub(super) fn router_solicits(&self, interface: usize) -> u8 {
-        match self.interface_settings.of6(v6::SOLICITATIONS, interface) {
+    pub(crate) fn router_solicits(&self, interface: usize) -> u8 {
+        match self.of6(v6::SOLICITATIONS, interface) {
             -1 => ROUTER_SOLICITS,
             count => count.clamp(0, 255) as u8,
         }

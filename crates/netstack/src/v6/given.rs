@@ -1,8 +1,9 @@
 //! What IPv6 addresses of interfaces have been given beside their network (`struct inet6_ifaddr` of Linux), and the routes that
 //! follow from it.
 
+use super::Ipv6;
 use super::{ADDRCONF_METRIC, protocol};
-use crate::Stack;
+use crate::interfaces::Interfaces;
 use belljar_net::routes::{InterfaceAddress, Prefix, Route, RouteKind};
 use std::net::Ipv6Addr;
 
@@ -33,72 +34,78 @@ impl AddressAttributes6 {
     }
 }
 
-impl Stack {
+impl Ipv6 {
     /// The attributes of an address; those of one that nobody has given any are the usual ones.
-    pub fn address_attributes6(&self, interface: usize, ip: Ipv6Addr) -> AddressAttributes6 {
-        self.v6.given.get(&(interface, ip)).copied().unwrap_or_default()
+    pub fn attributes(&self, interface: usize, ip: Ipv6Addr) -> AddressAttributes6 {
+        self.given.get(&(interface, ip)).copied().unwrap_or_default()
     }
 
     /// Gives an address other attributes, before it is there or later; the routes of those that it has had go. Those of the new
-    /// ones are added by [`connect_address6`](Self::connect_address6).
-    pub fn set_address_attributes6(
+    /// ones are added by [`connect_address`](Self::connect_address).
+    pub fn set_attributes(
         &mut self,
+        interfaces: &Interfaces,
         interface: usize,
         own: InterfaceAddress<Ipv6Addr>,
         attributes: AddressAttributes6,
     ) {
-        if self.interfaces[interface].addresses6.contains(&own) {
-            self.disconnect_address6(interface, own);
+        if interfaces[interface].addresses6.contains(&own) {
+            self.disconnect_address(interfaces, interface, own);
         }
-        self.v6.given.remove(&(interface, own.ip));
+        self.given.remove(&(interface, own.ip));
         if attributes != AddressAttributes6::default() {
-            self.v6.given.insert((interface, own.ip), attributes);
+            self.given.insert((interface, own.ip), attributes);
         }
     }
 
     /// Adds the routes to the networks of an address.
-    pub fn connect_address6(&mut self, interface: usize, own: InterfaceAddress<Ipv6Addr>) {
-        for (network, metric) in self.address_attributes6(interface, own.ip).networks(own) {
-            self.connect6(interface, network, metric);
+    pub fn connect_address(&mut self, interface: usize, own: InterfaceAddress<Ipv6Addr>) {
+        for (network, metric) in self.attributes(interface, own.ip).networks(own) {
+            self.connect(interface, network, metric);
         }
     }
 
     /// Takes out the routes to the networks of an address that no other one of the interface has.
-    fn disconnect_address6(&mut self, interface: usize, own: InterfaceAddress<Ipv6Addr>) {
-        let others = self.interfaces[interface].addresses6.iter().filter(|other| other.ip != own.ip);
+    pub(crate) fn disconnect_address(
+        &mut self,
+        interfaces: &Interfaces,
+        interface: usize,
+        own: InterfaceAddress<Ipv6Addr>,
+    ) {
+        let others = interfaces[interface].addresses6.iter().filter(|other| other.ip != own.ip);
         // Those without a route of their own keep one that is there (`check_cleanup_prefix_route`).
         let kept: Vec<_> = others.map(InterfaceAddress::network).collect();
-        for (network, _) in self.address_attributes6(interface, own.ip).networks(own) {
+        for (network, _) in self.attributes(interface, own.ip).networks(own) {
             if !kept.contains(&network) {
-                self.disconnect6(interface, network);
+                self.disconnect(interface, network);
             }
         }
     }
 
     /// Adds routes to the networks of an interface's addresses.
-    pub fn add_connected6(&mut self, interface: usize) {
-        for own in self.interfaces[interface].addresses6.clone() {
-            self.connect_address6(interface, own);
+    pub fn add_connected(&mut self, interfaces: &Interfaces, interface: usize) {
+        for own in interfaces[interface].addresses6.clone() {
+            self.connect_address(interface, own);
         }
     }
 
     /// Adds a route to a network on the link of an interface; false if there is one. The same network may be
     /// on several interfaces, as that of link-local addresses is.
-    pub(super) fn connect6(&mut self, interface: usize, network: Prefix<Ipv6Addr>, metric: u32) -> bool {
+    pub(crate) fn connect(&mut self, interface: usize, network: Prefix<Ipv6Addr>, metric: u32) -> bool {
         let mut route = Route::by(interface, None, protocol::KERNEL);
-        if let Some(there) = self.v6.routes.get(network, metric) {
+        if let Some(there) = self.routes.get(network, metric) {
             if there.object.is_some() || there.hops.iter().any(|hop| hop.interface == interface) {
                 return false;
             }
             route = Route { hops: [&there.hops[..], &route.hops].concat(), ..there.clone() };
         }
-        self.v6.routes.insert(network, metric, route);
+        self.routes.insert(network, metric, route);
         true
     }
 
     /// Takes out the kernel's own route to a network by an interface.
-    pub(super) fn disconnect6(&mut self, interface: usize, network: Prefix<Ipv6Addr>) {
-        self.v6.routes.retain(|prefix, _, route| {
+    pub(crate) fn disconnect(&mut self, interface: usize, network: Prefix<Ipv6Addr>) {
+        self.routes.retain(|prefix, _, route| {
             if prefix == network && route.protocol == protocol::KERNEL {
                 route.hops.retain(|hop| hop.interface != interface);
             }

@@ -1,6 +1,8 @@
 //! Groups: who is a member on which link, and telling routers of it (MLDv2, RFC 3810, as Linux does).
 
+use super::Ipv6;
 use crate::interface::Attachment;
+use crate::interfaces::Interfaces;
 use crate::ip::Onward;
 use crate::{LO, Stack};
 use belljar_base::{SimDuration, SimTime};
@@ -56,13 +58,6 @@ impl Stack {
                 number => on(number),
             }
     }
-    /// The interface that a group is joined on if the program names none: the first that reaches others.
-    pub fn group_interface(&self) -> Option<usize> {
-        (1..self.interfaces.len())
-            .find(|number| self.interfaces[*number].up)
-            .filter(|_| self.v6.on)
-            .or(Some(LO))
-    }
 }
 
 impl Stack {
@@ -95,7 +90,7 @@ impl Stack {
         if !link || group == ipv6::ALL_NODES || group.octets()[1] & 0xf < 2 {
             return;
         }
-        let at = self.delay(self.clock.now());
+        let at = self.v6.delay(self.clock.now());
         self.v6.reports.retain(|r| (r.interface, r.group) != (interface, group));
         let record = if joined { Record::Joined } else { Record::Left };
         self.v6.reports.push(GroupReport { interface, group, record, left: ROBUSTNESS, at });
@@ -144,7 +139,7 @@ impl Stack {
             for report in reports.iter_mut().filter(|r| r.interface == interface && r.at <= now) {
                 due.push((report.group, report.record));
                 report.left -= 1;
-                report.at = self.delay(now);
+                report.at = self.v6.delay(now);
             }
             reports.retain(|report| report.left > 0);
             self.v6.reports = reports;
@@ -198,19 +193,24 @@ impl Stack {
 /// All nodes of this interface.
 pub const ALL_NODES_HERE: Ipv6Addr = Ipv6Addr::new(0xff01, 0, 0, 0, 0, 0, 0, 1);
 
-impl Stack {
+impl Ipv6 {
     /// The groups that an interface is in, and how many sockets are in each.
-    pub fn groups_on6(&self, number: usize) -> Vec<(Ipv6Addr, u32)> {
-        if number != LO && !self.v6.on {
+    pub fn groups_on(&self, interfaces: &Interfaces, number: usize) -> Vec<(Ipv6Addr, u32)> {
+        if number != LO && !self.on {
             return Vec::new();
         }
-        let interface = &self.interfaces[number];
+        let interface = &interfaces[number];
         let own = interface.addresses6.iter().filter(|own| !own.ip.is_loopback());
         let mut groups: Vec<(Ipv6Addr, u32)> = vec![(ALL_NODES_HERE, 1), (ipv6::ALL_NODES, 1)];
         groups.extend(own.map(|own| (ipv6::solicited_node(own.ip), 1)));
-        let joined = self.v6.groups.iter().filter(|((n, _), _)| *n == number);
+        let joined = self.groups.iter().filter(|((n, _), _)| *n == number);
         groups.extend(joined.map(|((_, group), users)| (*group, *users)));
         groups.dedup_by_key(|(group, _)| *group);
         groups
+    }
+
+    /// The interface that a group is joined on if the program names none: the first that reaches others.
+    pub fn group_interface(&self, interfaces: &Interfaces) -> Option<usize> {
+        (1..interfaces.len()).find(|number| interfaces[*number].up).filter(|_| self.on).or(Some(LO))
     }
 }

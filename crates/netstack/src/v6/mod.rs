@@ -18,6 +18,8 @@ use crate::StackConfig;
 use crate::StackTimer;
 use crate::TimerId;
 use crate::conf;
+use crate::conf::InterfaceSettings;
+use crate::interfaces::Interfaces;
 use autoconf::{Advertised, Tentative};
 use belljar_base::{Map, SimDuration, SimTime, Stream};
 use belljar_linux_abi::Errno;
@@ -130,30 +132,22 @@ impl Stack {
         }
         for number in 1..self.interfaces.len() {
             match self.interfaces[number].attachment {
-                Attachment::Link(_) if !self.is_disabled6(number) => {
+                Attachment::Link(_) if !self.interface_settings.disables6(number) => {
                     let own = link_local(self.interfaces[number].mac);
                     insert_address(&mut self.interfaces[number].addresses6, own);
-                    self.add_connected6(number);
-                    let solicits = self.router_solicits(number);
-                    if !self.forwards(true, number) && solicits > 0 {
-                        let at = self.delay(SimTime::ZERO);
+                    self.v6.add_connected(&self.interfaces, number);
+                    let solicits = self.interface_settings.router_solicits(number);
+                    if !self.interface_settings.forwards(&self.sysctls, true, number) && solicits > 0 {
+                        let at = self.v6.delay(SimTime::ZERO);
                         self.v6.solicits.insert(number, (solicits, at));
                     }
                 }
-                Attachment::Graph => self.add_everywhere6(number),
+                Attachment::Graph => self.v6.add_everywhere(&self.interfaces, number),
                 // Programs' interfaces are made later.
                 _ => {}
             }
         }
         self.replace_computed6();
-    }
-
-    /// On the graph everybody is on the link.
-    pub fn add_everywhere6(&mut self, number: usize) {
-        let Some(own) = self.interfaces[number].addresses6.first() else { return };
-        let by = routes::Route::by(number, None, protocol::BOOT);
-        let everywhere = routes::Route { source: Some(own.ip), ..by };
-        self.v6.routes.insert(Prefix::ALL, USER_METRIC, everywhere);
     }
 
     /// Takes out the routes that the experiment has computed before, and adds these.
@@ -183,35 +177,6 @@ impl Stack {
         self.v6.neighbours.flush(number, true);
     }
 
-    /// A next hop: a gateway must be on a link of this host; for a link-local one the link must be named.
-    pub fn hop6(&self, gateway: Option<Ipv6Addr>, device: Option<usize>) -> Result<NextHop<Ipv6Addr>, Errno> {
-        let interface = match (gateway, device) {
-            (None, device) => device.ok_or(Errno::ENODEV)?,
-            (Some(gateway), Some(device)) if gateway.is_unicast_link_local() => device,
-            (Some(gateway), None) if gateway.is_unicast_link_local() => return Err(Errno::EINVAL),
-            (Some(gateway), device) => {
-                let usable = |hop: &NextHop<Ipv6Addr>| device.is_none_or(|device| device == hop.interface);
-                match self.v6.routes.lookup(gateway, || 0, usable) {
-                    Some((_, Some(hop))) if hop.is_direct() => hop.interface,
-                    _ => return Err(Errno::EHOSTUNREACH),
-                }
-            }
-        };
-        if !self.interfaces[interface].up {
-            return Err(Errno::ENETDOWN);
-        }
-        Ok(NextHop::new(interface, gateway))
-    }
-
-    /// The interface that has an address, tentative ones left out.
-    pub fn interface_of6(&self, ip: Ipv6Addr) -> Option<usize> {
-        let has = |number: usize| {
-            self.interfaces[number].addresses6.iter().any(|own| own.ip == ip)
-                && !self.v6.is_tentative(number, ip)
-        };
-        (0..self.interfaces.len()).find(|number| has(*number))
-    }
-
     /// The longest packet that goes by a route without being cut.
     pub fn path_mtu(&self, route: &ResolvedRoute, now: SimTime) -> usize {
         let mtu = self.mtu_to(route.interface, route.destination, now);
@@ -230,11 +195,6 @@ impl Stack {
                 _ => self.v6.link_mtus.get(&interface).map_or(mtu, |own| mtu.min(*own)),
             },
         }
-    }
-    /// A router has said what a path carries.
-    pub fn learn_path_mtu(&mut self, to: Ipv6Addr, mtu: usize, now: SimTime) {
-        self.v6.path_mtus.retain(|_, (_, until)| now < *until);
-        self.v6.path_mtus.insert(to, (mtu.max(ipv6::MIN_MTU), now + MTU_EXPIRES));
     }
 
     /// The flow label of a packet, whose payload begins behind room for its header: Linux gives all flows one
@@ -259,17 +219,6 @@ impl Stack {
         hasher.write_u8(header.protocol);
         hasher.write(ports);
         hasher.finish() as u32 & 0xf_ffff
-    }
-
-    /// The hop limit of packets that leave by an interface.
-    pub fn hop_limit(&self, interface: usize) -> u8 {
-        let configured = || self.interface_settings.of6(conf::v6::HOP_LIMIT, interface).clamp(1, 255) as u8;
-        self.v6.hop_limits.get(&interface).copied().unwrap_or_else(configured)
-    }
-
-    /// Up to a second later: what many hosts do at once is spread (`MAX_RTR_SOLICITATION_DELAY`).
-    fn delay(&mut self, now: SimTime) -> SimTime {
-        now + SimDuration::from_millis(self.v6.stream.below(1_000))
     }
 }
 
@@ -321,5 +270,65 @@ impl Stack {
         self.solicit_routers(now);
         self.forget_announced(now);
         self.flush_network();
+    }
+}
+
+impl Ipv6 {
+    /// On the graph everybody is on the link.
+    pub fn add_everywhere(&mut self, interfaces: &Interfaces, number: usize) {
+        let Some(own) = interfaces[number].addresses6.first() else { return };
+        let by = routes::Route::by(number, None, protocol::BOOT);
+        let everywhere = routes::Route { source: Some(own.ip), ..by };
+        self.routes.insert(Prefix::ALL, USER_METRIC, everywhere);
+    }
+
+    /// A next hop: a gateway must be on a link of this host; for a link-local one the link must be named.
+    pub fn hop(
+        &self,
+        interfaces: &Interfaces,
+        gateway: Option<Ipv6Addr>,
+        device: Option<usize>,
+    ) -> Result<NextHop<Ipv6Addr>, Errno> {
+        let interface = match (gateway, device) {
+            (None, device) => device.ok_or(Errno::ENODEV)?,
+            (Some(gateway), Some(device)) if gateway.is_unicast_link_local() => device,
+            (Some(gateway), None) if gateway.is_unicast_link_local() => return Err(Errno::EINVAL),
+            (Some(gateway), device) => {
+                let usable = |hop: &NextHop<Ipv6Addr>| device.is_none_or(|device| device == hop.interface);
+                match self.routes.lookup(gateway, || 0, usable) {
+                    Some((_, Some(hop))) if hop.is_direct() => hop.interface,
+                    _ => return Err(Errno::EHOSTUNREACH),
+                }
+            }
+        };
+        if !interfaces[interface].up {
+            return Err(Errno::ENETDOWN);
+        }
+        Ok(NextHop::new(interface, gateway))
+    }
+
+    /// The interface that has an address, tentative ones left out.
+    pub fn interface_of(&self, interfaces: &Interfaces, ip: Ipv6Addr) -> Option<usize> {
+        let has = |number: usize| {
+            interfaces[number].addresses6.iter().any(|own| own.ip == ip) && !self.is_tentative(number, ip)
+        };
+        (0..interfaces.len()).find(|number| has(*number))
+    }
+
+    /// A router has said what a path carries.
+    pub fn learn_path_mtu(&mut self, to: Ipv6Addr, mtu: usize, now: SimTime) {
+        self.path_mtus.retain(|_, (_, until)| now < *until);
+        self.path_mtus.insert(to, (mtu.max(ipv6::MIN_MTU), now + MTU_EXPIRES));
+    }
+
+    /// The hop limit of packets that leave by an interface.
+    pub fn hop_limit(&self, interface_settings: &InterfaceSettings, interface: usize) -> u8 {
+        let configured = || interface_settings.of6(conf::v6::HOP_LIMIT, interface).clamp(1, 255) as u8;
+        self.hop_limits.get(&interface).copied().unwrap_or_else(configured)
+    }
+
+    /// Up to a second later: what many hosts do at once is spread (`MAX_RTR_SOLICITATION_DELAY`).
+    pub(crate) fn delay(&mut self, now: SimTime) -> SimTime {
+        now + SimDuration::from_millis(self.stream.below(1_000))
     }
 }

@@ -60,7 +60,7 @@ impl Stack {
                     !self.is_deprecated(number, own.ip.into()),
                     number == interface,
                     label(own.ip) == label(to),
-                    self.is_temporary(number, own.ip.into()) == prefers_temporary,
+                    self.lifetimes.is_temporary(number, own.ip.into()) == prefers_temporary,
                     common(own.ip, to).min(own.len),
                 );
                 if best.is_none_or(|(best, _)| rank > best) {
