@@ -10,7 +10,7 @@ type Large = [u64; 40];
 
 fn check<V: Clone + PartialEq + std::fmt::Debug>(map: &Map<u32, V>, reference: &BTreeMap<u32, V>) {
     for chunk in &map.chunks {
-        assert!(!chunk.is_empty() && chunk.len() <= Map::<u32, V>::CAPACITY);
+        assert!(!chunk.is_empty());
     }
     assert_eq!(map.len(), reference.len());
     assert_eq!(map.iter().len(), reference.len());
@@ -84,6 +84,7 @@ fn drive<V: Clone + PartialEq + std::fmt::Debug>(
         }
         if n % 16 == 0 {
             check(&map, &reference);
+            assert!(map.chunks.iter().all(|chunk| chunk.len() <= Map::<u32, V>::CAPACITY));
         }
     }
     check(&map, &reference);
@@ -108,6 +109,25 @@ fn drawn_operations_give_what_a_btreemap_gives() {
 fn ascending_keys_leave_full_chunks() {
     let map: Map<u32, u32> = (0..1_000).map(|n| (n, n)).collect();
     assert_eq!(map.chunks.len(), 1_000usize.div_ceil(Map::<u32, u32>::CAPACITY));
+}
+
+#[test]
+fn chunks_of_a_large_map_grow() {
+    let mut draws = Seed(2).stream(&["map"]);
+    let entries: Vec<(u32, Large)> = (0..20_000).map(|n| (draws.below(1 << 30) as u32, [n; 40])).collect();
+    let mut map: Map<u32, Large> = entries.iter().copied().collect();
+    let mut reference: BTreeMap<u32, Large> = entries.iter().copied().collect();
+    check(&map, &reference);
+    assert!(map.chunks.iter().any(|chunk| chunk.len() > 2 * Map::<u32, Large>::CAPACITY));
+    assert!(map.chunks.len() < 2_000, "{} chunks", map.chunks.len());
+    for (n, (key, _)) in entries.iter().enumerate() {
+        assert_eq!(map.remove(key), reference.remove(key));
+        assert_eq!(map.pop_first(), reference.pop_first());
+        if n % 2_000 == 0 {
+            check(&map, &reference);
+        }
+    }
+    assert!(map.is_empty() && map.chunks.is_empty());
 }
 
 #[test]
