@@ -251,26 +251,28 @@ pub fn message<M: TextMessage>(message: &mut M, field: Field) -> Result<(), Text
     }
 }
 
-/// Adds an entry `{ key: ... value { ... } }` to a map.
-pub fn map_entry<M: TextMessage>(map: &mut BTreeMap<String, M>, field: Field) -> Result<(), TextError> {
-    let Value::Message(fields) = field.value else {
-        return Err(field.expected("an entry: { key: ... value { ... } }"));
-    };
-    let (mut key, mut item) = (String::new(), M::default());
-    for field in fields {
-        match field.name.as_str() {
-            "key" => key.merge(field)?,
-            "value" => message(&mut item, field)?,
-            _ => {
-                return Err(TextError::new(
-                    field.line,
-                    format!("a map entry has 'key' and 'value', not '{}'", field.name),
-                ));
+/// A map takes entries `{ key: ... value { ... } }`.
+impl<M: TextMessage> TextField for BTreeMap<String, M> {
+    fn merge(&mut self, field: Field) -> Result<(), TextError> {
+        let Value::Message(fields) = field.value else {
+            return Err(field.expected("an entry: { key: ... value { ... } }"));
+        };
+        let (mut key, mut item) = (String::new(), M::default());
+        for field in fields {
+            match field.name.as_str() {
+                "key" => key.merge(field)?,
+                "value" => message(&mut item, field)?,
+                _ => {
+                    return Err(TextError::new(
+                        field.line,
+                        format!("a map entry has 'key' and 'value', not '{}'", field.name),
+                    ));
+                }
             }
         }
+        self.insert(key, item);
+        Ok(())
     }
-    map.insert(key, item);
-    Ok(())
 }
 
 /// Takes the name or number of an enumeration's value.
@@ -339,12 +341,6 @@ macro_rules! text_message {
                 crate::proto::text::message(&mut item, field)?;
                 self.push(item);
                 Ok(())
-            }
-        }
-
-        impl crate::proto::text::TextField for ::std::collections::BTreeMap<String, $name> {
-            fn merge(&mut self, field: crate::proto::text::Field) -> Result<(), crate::proto::text::TextError> {
-                crate::proto::text::map_entry(self, field)
             }
         }
     };
