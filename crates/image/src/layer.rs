@@ -6,14 +6,13 @@
 //! never followed.
 
 use crate::{Doing, Error, Result, open_directory, open_within};
-use belljar_base::hex;
+use belljar_base::{Map, Set, hex};
 use flate2::read::MultiGzDecoder;
 use rustix::fs::{AtFlags, Dir, FileType, Gid, Mode, OFlags, Timespec, Timestamps, Uid};
 use rustix::io::Errno;
 use ruzstd::decoding::errors::{FrameDecoderError, ReadFrameHeaderError};
 use ruzstd::decoding::{BlockDecodingStrategy, FrameDecoder};
 use sha2::{Digest, Sha256};
-use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
@@ -32,7 +31,7 @@ pub struct Tree {
     /// True if files get their owners.
     owners: bool,
     /// Modification times of directories, set at the end because adding files changes them.
-    directories: BTreeMap<PathBuf, u64>,
+    directories: Map<PathBuf, u64>,
 }
 
 /// Stream that hashes the bytes read from it.
@@ -95,14 +94,14 @@ impl Tree {
         // Independent of the umask: the image's users must be able to enter the directory.
         rustix::fs::chmodat(&top, ".", Mode::from_raw_mode(0o755), AtFlags::empty())
             .doing("opening the directory")?;
-        Ok(Tree { top, owners, directories: BTreeMap::new() })
+        Ok(Tree { top, owners, directories: Map::new() })
     }
 
     /// Unpacks a layer on top. `digest` is that of its uncompressed archive.
     pub fn put(&mut self, part: impl Read, digest: &str) -> Result<()> {
         let mut hashed = Hashed { inner: decompressed(part)?, hash: Sha256::new() };
         let mut archive = tar::Archive::new(&mut hashed);
-        let mut own = BTreeSet::new();
+        let mut own = Set::new();
         for entry in archive.entries().doing("reading it")? {
             self.entry(entry.doing("reading it")?, &mut own)?;
         }
@@ -126,7 +125,7 @@ impl Tree {
         Ok(())
     }
 
-    fn entry(&mut self, mut entry: tar::Entry<'_, impl Read>, own: &mut BTreeSet<PathBuf>) -> Result<()> {
+    fn entry(&mut self, mut entry: tar::Entry<'_, impl Read>, own: &mut Set<PathBuf>) -> Result<()> {
         let path = inside(&entry.path_bytes())?;
         let failed = || format!("unpacking '{}'", path.display());
         let header = entry.header().clone();
@@ -205,7 +204,7 @@ impl Tree {
     }
 
     /// Removes the files of lower layers from a directory.
-    fn clear(&self, directory: &OwnedFd, path: &Path, own: &BTreeSet<PathBuf>) -> rustix::io::Result<()> {
+    fn clear(&self, directory: &OwnedFd, path: &Path, own: &Set<PathBuf>) -> rustix::io::Result<()> {
         for (name, kind) in listed(directory)? {
             let path = path.join(&name);
             // The directory may be a parent of a file of this layer.

@@ -2,7 +2,7 @@
 
 use crate::source::Source;
 use crate::{Error, Result};
-use belljar_base::hex;
+use belljar_base::{Map, hex};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use sha2::{Digest, Sha256};
@@ -61,7 +61,7 @@ struct Descriptor {
     digest: String,
     platform: Option<Platform>,
     #[serde(default)]
-    annotations: Option<std::collections::BTreeMap<String, String>>,
+    annotations: Option<Map<String, String>>,
 }
 
 #[derive(Clone, Deserialize)]

@@ -1,7 +1,7 @@
 //! Parts of an image by name.
 
 use crate::{Doing, Error, Result};
-use std::collections::BTreeMap;
+use belljar_base::Map;
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom, Take};
 use std::path::{Component, Path, PathBuf};
@@ -28,7 +28,7 @@ pub enum Source {
 /// Archive whose entries are read in situ.
 pub struct Archive {
     file: File,
-    entries: BTreeMap<String, Entry>,
+    entries: Map<String, Entry>,
 }
 
 impl Source {
@@ -127,14 +127,14 @@ fn beside(name: &str, to: &str) -> String {
     parts.join("/")
 }
 
-fn index(file: &mut File) -> Result<BTreeMap<String, Entry>> {
+fn index(file: &mut File) -> Result<Map<String, Entry>> {
     file.rewind().doing("it cannot be read")?;
     let mut archive = tar::Archive::new(file);
     let not = |problem| {
         let error: Result<()> = Err(problem).doing("it is no archive in the format of tar");
         error.unwrap_err().help("make one by 'docker save -o FILE IMAGE', or name a directory")
     };
-    let mut entries = BTreeMap::new();
+    let mut entries = Map::new();
     for entry in archive.entries_with_seek().map_err(not)? {
         let entry = entry.map_err(not)?;
         let name = String::from_utf8_lossy(&entry.path_bytes()).trim_start_matches("./").to_owned();
