@@ -21,6 +21,11 @@ RULES = {
         SIMULATION | UNSAFE, r"\b(HashMap|HashSet|RandomState|hash_map|hash_set|IndexMap|DashMap)\b",
         "belljar_base::{Map, Set}, a Vec or a slab: their order is the same in every run",
         "use std::collections::HashMap;"),
+    # prost's messages have B-trees in p4info; packetio stands alone.
+    "B-trees": (
+        set(LAYERS) - {"base", "packetio", "p4info"}, r"\b(BTreeMap|BTreeSet|btree_map|btree_set)\b",
+        "belljar_base::{Map, Set}, whose code for a pair of types is a fraction of a B-tree's",
+        "use std::collections::BTreeMap;"),
     "real clocks": (
         SIMULATION, r"\b(Instant|SystemTime)::now\b|\bUNIX_EPOCH\b|\bclock_gettime\s*\(|\bthread::sleep\b",
         "the SimTime that is passed in; only crates/cli knows the real time",
@@ -147,7 +152,7 @@ ALONE = {
     "machine": {"base", "linux-abi"},
     "objects": {"base", "linux-abi", "linux-net", "machine", "netstack"},
     "tasks": {"base", "linux-abi", "machine", "netstack", "objects"},
-    "uring": {"linux-abi", "machine", "netstack", "objects", "tasks"},
+    "uring": {"base", "linux-abi", "machine", "netstack", "objects", "tasks"},
     "model-host": {"base", "linux-abi", "net", "netstack", "models"},
 }
 KERNEL_TYPES = r"\b(Host|Call|ThreadKey|ProcessKey|FileKey)\b"

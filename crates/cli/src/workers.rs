@@ -1,12 +1,12 @@
 //! Worker threads: their number and their CPUs.
 
 use crate::failure::Failure;
+use belljar_base::Set;
 use belljar_config::Experiment;
 use belljar_engine::{Estimate, Profile};
 use belljar_sim::Places;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity, set_current_timer_slack};
 use rustix::time::{ClockId, clock_gettime};
-use std::collections::BTreeSet;
 use std::num::NonZeroU64;
 
 /// Options for workers. None of them changes results.
@@ -225,7 +225,7 @@ pub fn thread_time_ns() -> u64 {
 fn cpus() -> (Vec<usize>, usize) {
     let Ok(allowed) = sched_getaffinity(None) else { return (Vec::new(), 1) };
     let allowed: Vec<usize> = (0..CpuSet::MAX_CPU).filter(|cpu| allowed.is_set(*cpu)).collect();
-    let mut seen = BTreeSet::new();
+    let mut seen = Set::new();
     let (mut firsts, siblings): (Vec<usize>, Vec<usize>) =
         allowed.iter().partition(|cpu| seen.insert(core_of(**cpu)));
     let cores = firsts.len().clamp(1, granted());
@@ -282,7 +282,7 @@ mod tests {
     fn each_cpu_is_there_once() {
         let (cpus, cores) = cpus();
         assert!(cores >= 1 && cores <= cpus.len());
-        assert_eq!(cpus.iter().collect::<BTreeSet<_>>().len(), cpus.len());
+        assert_eq!(cpus.iter().collect::<Set<_>>().len(), cpus.len());
     }
 
     #[test]

@@ -7,9 +7,9 @@
 //! After each call take the messages from [`Igmp::poll`]; call [`Igmp::on_timeout`] at
 //! [`Igmp::next_timeout`].
 
-use belljar_base::{Map, SimDuration, SimTime, Stream};
+use belljar_base::{Map, Set, SimDuration, SimTime, Stream};
 use belljar_wire::checksum;
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::VecDeque;
 use std::net::Ipv4Addr;
 
 /// All-systems group: every host is a member, without reports.
@@ -52,17 +52,17 @@ pub struct SourceFilter {
     /// True if only `sources` are accepted, false if all others are.
     pub include: bool,
     /// Sources that the filter lists.
-    pub sources: BTreeSet<Ipv4Addr>,
+    pub sources: Set<Ipv4Addr>,
 }
 
 impl SourceFilter {
     /// Filter that accepts all sources.
     pub fn everybody() -> SourceFilter {
-        SourceFilter { include: false, sources: BTreeSet::new() }
+        SourceFilter { include: false, sources: Set::new() }
     }
     /// Filter that accepts no source.
     pub fn nobody() -> SourceFilter {
-        SourceFilter { include: true, sources: BTreeSet::new() }
+        SourceFilter { include: true, sources: Set::new() }
     }
     /// True if the filter accepts a source.
     pub fn takes(&self, source: Ipv4Addr) -> bool {
@@ -70,7 +70,7 @@ impl SourceFilter {
     }
     /// Filter that combines those of several sockets (RFC 3376, section 3.2).
     pub fn union<'a>(filters: impl Iterator<Item = &'a SourceFilter> + Clone) -> SourceFilter {
-        let included: BTreeSet<Ipv4Addr> =
+        let included: Set<Ipv4Addr> =
             filters.clone().filter(|f| f.include).flat_map(|f| f.sources.iter().copied()).collect();
         let mut excludes = filters.filter(|f| !f.include).map(|f| &f.sources);
         match excludes.next() {
@@ -106,7 +106,7 @@ pub struct IgmpMessage {
 struct Group {
     filter: SourceFilter,
     /// Records still to be reported, and the number of transmissions left.
-    changes: Vec<(u8, BTreeSet<Ipv4Addr>)>,
+    changes: Vec<(u8, Set<Ipv4Addr>)>,
     left: u8,
     /// Time at which a query about the group is answered.
     answer: Option<SimTime>,
@@ -144,7 +144,7 @@ impl Igmp {
         if before == filter || group == ALL_SYSTEMS {
             return;
         }
-        let difference = |a: &SourceFilter, b: &SourceFilter| -> BTreeSet<Ipv4Addr> {
+        let difference = |a: &SourceFilter, b: &SourceFilter| -> Set<Ipv4Addr> {
             a.sources.difference(&b.sources).copied().collect()
         };
         let changes = match (before.include, filter.include) {
@@ -345,7 +345,7 @@ fn state_record(group: Ipv4Addr, filter: &SourceFilter) -> Vec<u8> {
     to_record(if filter.include { record::IS_INCLUDE } else { record::IS_EXCLUDE }, group, &filter.sources)
 }
 
-fn to_record(kind: u8, group: Ipv4Addr, sources: &BTreeSet<Ipv4Addr>) -> Vec<u8> {
+fn to_record(kind: u8, group: Ipv4Addr, sources: &Set<Ipv4Addr>) -> Vec<u8> {
     let [high, low] = (sources.len() as u16).to_be_bytes();
     let mut bytes = vec![kind, 0, high, low];
     bytes.extend_from_slice(&group.octets());

@@ -10,7 +10,7 @@ use crate::space::Space;
 use crate::trail::{self, Follower};
 use crate::{cpu, exits, files, vdso};
 use belljar_base::activity::CallWays;
-use belljar_base::{CACHE_LINE, Footprint, LineGroup};
+use belljar_base::{CACHE_LINE, Footprint, LineGroup, Set};
 use belljar_linux_abi::Errno;
 use belljar_machine::{
     Backing, ContextId, Exit, GuestMemory, HostFiles, Ids, ImageRoom, NativeDirEntry, NativeFile, NativeStat,
@@ -67,7 +67,7 @@ pub struct HostMachine {
     /// Boxed: the entry code holds a context's address while the guest runs.
     contexts: Slab<Box<Context>>,
     /// Files of the machine that were opened for reading.
-    files_read: std::collections::BTreeSet<std::path::PathBuf>,
+    files_read: Set<std::path::PathBuf>,
     /// Number of native files that the host may keep open.
     file_share: usize,
     /// The far space whose guest exited last with a system call, while the memory staged then is still valid.

@@ -8,10 +8,9 @@
 use crate::layout::{HUGE_PAGE, PAGE};
 use crate::rewrite::{LONGEST_INSTRUCTION, SharedText};
 use crate::space::Space;
-use belljar_base::{CACHE_LINE, Footprint};
+use belljar_base::{CACHE_LINE, Footprint, Map};
 use belljar_shim::context::Regs;
 use iced_x86::{Decoder, DecoderOptions, InstructionInfoFactory, Register};
-use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Upper bound on the addresses of a trail.
@@ -86,7 +85,7 @@ enum Known {
     Trail(Arc<[Place]>),
 }
 
-static KNOWN: Mutex<BTreeMap<Origin, Known>> = Mutex::new(BTreeMap::new());
+static KNOWN: Mutex<Map<Origin, Known>> = Mutex::new(Map::new());
 
 /// Adds the trail of a waiting guest to a footprint. If the trail is unknown and another guest waits at the
 /// same origin, returns a recording to be started.

@@ -7,6 +7,7 @@ use crate::registered::{RingRestrictions, RingTable};
 use crate::setup::Setup;
 use crate::slots::Slots;
 use crate::snapshot::Snapshot;
+use belljar_base::{Map, Set};
 use belljar_linux_abi::Errno;
 use belljar_machine::{HostFiles, NativeFile};
 use belljar_netstack::TimerId;
@@ -16,7 +17,7 @@ use belljar_objects::ids::{FileKey, ProcessKey, WaitQueueId};
 use belljar_tasks::outcome::CallState;
 use slab::Slab;
 use smallvec::SmallVec;
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 /// `IORING_OFF_SQES`.
@@ -94,11 +95,11 @@ pub struct Uring {
     /// Blocked requests.
     pub requests: Slab<WaitingRequest>,
     /// Slots of requests by serial number.
-    by_serial: BTreeMap<u64, usize>,
+    by_serial: Map<u64, usize>,
     /// Slots of requests by user data and serial number.
-    by_data: BTreeMap<(u64, u64), usize>,
+    by_data: Map<(u64, u64), usize>,
     /// Serial numbers of time-outs that count completions.
-    counting: BTreeSet<u64>,
+    counting: Set<u64>,
     /// Serial numbers of requests that blocked since the last submission.
     fresh: Vec<u64>,
     /// Work deferred until its task enters the kernel (`IORING_SETUP_DEFER_TASKRUN`), as in [`Urings::work`].
@@ -118,7 +119,7 @@ pub struct Uring {
     /// Registered files, `IORING_REGISTER_FILES`.
     pub slots: Slots,
     /// Provided buffers by group.
-    pub groups: BTreeMap<u16, BufferGroup>,
+    pub groups: Map<u16, BufferGroup>,
     /// Registered buffers, `IORING_REGISTER_BUFFERS`: address and length of each.
     pub buffers: Vec<(u64, u64)>,
     /// Registered eventfd, `IORING_REGISTER_EVENTFD`.
@@ -126,7 +127,7 @@ pub struct Uring {
     /// True while the instance signals its eventfd; prevents recursion.
     pub is_signalling: bool,
     /// Registered credentials by id, `IORING_REGISTER_PERSONALITY`.
-    pub personalities: BTreeMap<u16, Credentials>,
+    pub personalities: Map<u16, Credentials>,
     next_personality: u16,
     /// Restrictions, `IORING_REGISTER_RESTRICTIONS`, in force once the rings are enabled.
     pub restrictions: Option<RingRestrictions>,
@@ -142,9 +143,9 @@ impl Uring {
             issuer: (setup.single_issuer && !setup.disabled).then_some(tid),
             disabled: setup.disabled,
             requests: Slab::new(),
-            by_serial: BTreeMap::new(),
-            by_data: BTreeMap::new(),
-            counting: BTreeSet::new(),
+            by_serial: Map::new(),
+            by_data: Map::new(),
+            counting: Set::new(),
             fresh: Vec::new(),
             postponed: VecDeque::new(),
             late: None,
@@ -154,11 +155,11 @@ impl Uring {
             draining: false,
             setup,
             slots: Slots::default(),
-            groups: BTreeMap::new(),
+            groups: Map::new(),
             buffers: Vec::new(),
             eventfd: None,
             is_signalling: false,
-            personalities: BTreeMap::new(),
+            personalities: Map::new(),
             next_personality: 1,
             restrictions: None,
         }
@@ -319,7 +320,7 @@ pub struct Urings {
     /// True while executing a request that Linux would execute in a kernel worker.
     pub is_worker: bool,
     /// Registered ring descriptors by thread id, `IORING_REGISTER_RING_FDS`.
-    pub of_threads: BTreeMap<i32, RingTable>,
+    pub of_threads: Map<i32, RingTable>,
 }
 
 impl Urings {

@@ -4,11 +4,11 @@ use crate::call::Call;
 use crate::credentials::capability;
 use crate::guest::check_extensible;
 use crate::outcome::{SysResult, done};
+use belljar_base::{Map, Set};
 use belljar_linux_abi::Errno;
 use belljar_objects::mounts::statmount::{STATMOUNT_LEN, UNIQUE};
 use belljar_objects::mounts::text::MountLine;
 use belljar_objects::namespaces::NamespaceKind;
-use std::collections::{BTreeMap, BTreeSet};
 
 /// `struct mnt_id_req`: size and a namespace's descriptor, a mount, a parameter, a namespace.
 type Request = [u64; 4];
@@ -110,12 +110,12 @@ pub fn sys_listmount(call: &mut Call<'_>) -> SysResult {
         if !privileged && !seen.iter().any(|mount| mount.unique_id() == parent) {
             return Err(Errno::EPERM);
         }
-        let mut children: BTreeMap<_, Vec<&MountLine<'_>>> = BTreeMap::new();
+        let mut children: Map<_, Vec<&MountLine<'_>>> = Map::new();
         for mount in &all {
             children.entry(mount.parent).or_default().push(mount);
         }
         // Each mount's children are taken once, whatever the numbers of parents say.
-        let mut below = BTreeSet::new();
+        let mut below = Set::new();
         let mut left = children.remove(&top.id).unwrap_or_default();
         while let Some(mount) = left.pop() {
             if mount.id != top.id && below.insert(mount.unique_id()) {

@@ -1,12 +1,12 @@
 //! Multicast options of level `IPPROTO_IP` in all their forms: by address or by index, specific to IPv4 or
 //! protocol-independent.
 
+use belljar_base::Set;
 use belljar_linux_abi::{Errno, c};
 use belljar_net::igmp::SourceFilter;
 use belljar_netstack::SocketKey;
 use belljar_netstack::Stack;
 use belljar_netstack::multicast::{MAX_SOURCES, SourceChange};
-use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// `sizeof(struct group_req)`, and the offset of its address.
@@ -201,7 +201,7 @@ fn set_filter(
     group: Ipv4Addr,
     (own, number): (Ipv4Addr, u32),
     mode: u32,
-    sources: BTreeSet<Ipv4Addr>,
+    sources: Set<Ipv4Addr>,
 ) -> Result<(), Errno> {
     let group = multicast(group)?;
     if mode > 1 {

@@ -1,9 +1,9 @@
 //! Reachability between nodes.
 
 use super::{Graph, NodeIndex};
-use belljar_base::SimDuration;
+use belljar_base::{Map, SimDuration};
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap};
+use std::collections::BinaryHeap;
 
 impl Graph {
     /// Finds two distinct nodes among those with `hosts[node] > 0` such that there is no path from the
@@ -32,7 +32,7 @@ impl Graph {
     /// Nodes with hosts, other than `from`, that a packet from there can reach `within` a time, at minimum
     /// jitter. The time is that of visiting the nodes within this distance.
     pub fn hosts_within(&self, from: NodeIndex, hosts: &[u32], within: SimDuration) -> Vec<NodeIndex> {
-        let mut best = BTreeMap::from([(from.0, 0u64)]);
+        let mut best = Map::from([(from.0, 0u64)]);
         let mut heap = BinaryHeap::from([Reverse((0u64, from.0))]);
         while let Some(Reverse((floor, node))) = heap.pop() {
             if best[&node] < floor || (node != from.0 && !self.shortest_paths) {

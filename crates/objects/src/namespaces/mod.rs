@@ -258,10 +258,11 @@ impl Namespaces {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use belljar_base::Set;
 
     #[test]
     fn namespaces_are_told_apart_by_their_numbers() {
-        let shown: std::collections::BTreeSet<u32> =
+        let shown: Set<u32> =
             NamespaceKind::all().flat_map(|kind| [0, 1, 2].map(|number| kind.shown(number))).collect();
         assert_eq!(shown.len(), 24);
         assert_eq!(NamespaceKind::Uts.name(), "uts");

@@ -7,7 +7,7 @@
 use super::MAX_LEVEL;
 use belljar_base::Map;
 use belljar_linux_abi::{Errno, c};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 
 /// Maximum number of ended tasks whose pids are kept, since messages and objects may refer to them.
 const REMEMBERED: usize = 4_096;
@@ -27,7 +27,7 @@ struct PidNamespace {
     /// True after its init process has ended: no process can be created in it.
     over: bool,
     /// Global pids by local pid, including those of ended processes that are still group or session ids.
-    members: BTreeMap<i32, i32>,
+    members: Map<i32, i32>,
 }
 
 /// PID namespaces of a host except the initial one.
@@ -73,7 +73,7 @@ impl PidNamespaces {
         if level > MAX_LEVEL {
             return Err(Errno::ENOSPC);
         }
-        let (init, over, members) = (None, false, BTreeMap::new());
+        let (init, over, members) = (None, false, Map::new());
         self.later.push(PidNamespace { parent, level, owner, next: 1, init, over, members });
         Ok(self.later.len() as u32)
     }
