@@ -159,6 +159,7 @@ impl Host {
     }
 }
 
+#[inline(always)]
 fn sooner(a: Option<SimTime>, b: Option<SimTime>) -> Option<SimTime> {
     match (a, b) {
         (Some(a), Some(b)) => Some(a.min(b)),

@@ -198,6 +198,8 @@ impl Stack {
     }
 }
 
+/// The earlier of two times, if there are any.
+#[inline(always)]
 fn sooner(a: Option<SimTime>, b: Option<SimTime>) -> Option<SimTime> {
     match (a, b) {
         (Some(a), Some(b)) => Some(a.min(b)),

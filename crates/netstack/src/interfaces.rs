@@ -44,6 +44,7 @@ impl Interfaces {
         Interfaces { list, address_attributes: Map::new(), counters: Map::new(), first_link }
     }
     /// The MTU of an interface.
+    #[inline]
     pub fn mtu(&self, interface: usize) -> usize {
         self.list[interface].mtu
     }
@@ -89,17 +90,20 @@ impl Interfaces {
     }
 
     /// True if an address stands for all stations of a link that this host is on, or of any.
+    #[inline]
     pub fn is_broadcast(&self, ip: Ipv4Addr) -> bool {
         // That of a network has at least two host bits, and all of them are set.
-        if u32::from(ip) & 3 != 3 && self.address_attributes.is_empty() {
-            return false;
-        }
+        (u32::from(ip) & 3 == 3 || !self.address_attributes.is_empty()) && self.finds_broadcast(ip)
+    }
+
+    fn finds_broadcast(&self, ip: Ipv4Addr) -> bool {
         ip.is_broadcast()
             || (1..self.list.len())
                 .any(|number| self.list[number].is_link() && self.broadcast_on(number, ip).is_some())
     }
 
     /// True if `ip` names no single host.
+    #[inline]
     pub fn is_multipoint(&self, ip: IpAddr) -> bool {
         is_multipoint(ip) || matches!(ip, IpAddr::V4(v4) if self.is_broadcast(v4))
     }

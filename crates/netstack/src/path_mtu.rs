@@ -31,7 +31,12 @@ struct Known {
 pub struct PathMtus(Map<Ipv4Addr, Known>);
 
 impl PathMtus {
+    #[inline(always)]
     fn get(&self, to: Ipv4Addr, now: SimTime) -> Option<Known> {
+        if self.0.is_empty() { None } else { self.find(to, now) }
+    }
+
+    fn find(&self, to: Ipv4Addr, now: SimTime) -> Option<Known> {
         self.0.get(&to).copied().filter(|known| now < known.until)
     }
 
@@ -57,6 +62,7 @@ impl PathMtus {
 
 impl Stack {
     /// The MTU of the path to a destination, if a router has told it.
+    #[inline]
     pub fn known_path_mtu4(&self, to: Ipv4Addr, now: SimTime) -> Option<usize> {
         self.path_mtus.get(to, now).map(|known| known.mtu)
     }

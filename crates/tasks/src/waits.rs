@@ -135,11 +135,15 @@ impl WaitTable {
         self.queue(queue).into_iter().flatten().copied()
     }
     #[inline]
+    fn further_queue(&self, queue: WaitQueueId) -> Option<&VecDeque<Waiter>> {
+        if self.further.is_empty() { None } else { self.further.get(&queue) }
+    }
+    #[inline(always)]
     fn queue(&self, queue: WaitQueueId) -> Option<&VecDeque<Waiter>> {
         match queue {
             WaitQueueId::Own(n) => self.queues.get(n as usize),
-            WaitQueueId::Socket(n) => self.sockets.get(n as usize).or_else(|| self.further.get(&queue)),
-            WaitQueueId::Tun(n) => self.tuns.get(n as usize).or_else(|| self.further.get(&queue)),
+            WaitQueueId::Socket(n) => self.sockets.get(n as usize).or_else(|| self.further_queue(queue)),
+            WaitQueueId::Tun(n) => self.tuns.get(n as usize).or_else(|| self.further_queue(queue)),
             WaitQueueId::Mounts => Some(&self.mounts),
         }
     }

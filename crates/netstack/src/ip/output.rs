@@ -136,7 +136,7 @@ impl Stack {
     }
 
     /// Sends a packet of this host's own, to `dst`, whose header is complete: `ip_local_out` of Linux.
-    #[inline]
+    #[inline(always)]
     pub fn ip_local_out(&mut self, dst: &IpAddr, mut packet: Packet, onward: &Onward) -> SendOutcome {
         self.counters.ip[version(dst)].out_requests += 1;
         if !self.hooks.is_empty() {
@@ -150,7 +150,7 @@ impl Stack {
     }
 
     /// Sends a packet, of this host's own or another's, in fragments if it is longer than it may be.
-    #[inline]
+    #[inline(always)]
     pub(super) fn ip_finish_output(&mut self, packet: Packet, onward: &Onward) -> SendOutcome {
         if onward.loop_back || onward.stays {
             return self.ip_finish_multipoint(packet, onward);
@@ -209,7 +209,7 @@ impl Stack {
     }
 
     /// Queues a packet at its interface, in fragments if it is longer than it may be.
-    #[inline]
+    #[inline(always)]
     fn ip_queue(&mut self, packet: Packet, onward: &Onward) -> SendOutcome {
         if packet.len() > onward.mtu && packet.segment() == 0 {
             return self.ip_fragment(packet, onward);

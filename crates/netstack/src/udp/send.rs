@@ -179,6 +179,7 @@ impl Stack {
     }
 
     /// An error that is pending, or `EPIPE` if the socket is shut for writing.
+    #[inline(always)]
     fn udp_may_send(&mut self, key: SocketKey) -> Result<(), Errno> {
         self.socket(key).take_error()?;
         if self.udp(key).write_closed { Err(Errno::EPIPE) } else { Ok(()) }
@@ -186,6 +187,7 @@ impl Stack {
 
     /// The destination that a message names. To a socket of IPv6 an address without a family names none, and one
     /// of another family is not valid.
+    #[inline]
     fn udp_destination(&mut self, key: SocketKey, raw: &[u8]) -> Result<Option<SocketAddr>, Errno> {
         if self.socket(key).domain == c::AF_INET6 {
             match address::family(raw)? {
@@ -280,6 +282,7 @@ impl Stack {
 
     /// Sends what lies in `packet` behind room for the headers, as one datagram or cut into several (`udp_send_skb`).
     /// On `lo` these stay together, as they do in Linux, until a socket has them.
+    #[inline(always)]
     fn udp_cut(
         &mut self,
         key: SocketKey,
@@ -411,6 +414,7 @@ impl Stack {
     }
 
     /// True if a socket's datagrams have no checksum: `SO_NO_CHECK`, `UDP_NO_CHECK6_TX`. Those of UDP-Lite always have one.
+    #[inline]
     fn is_unchecked(&mut self, key: SocketKey, to: IpAddr) -> bool {
         let v4 = self.socket(key).options.is_kept(c::SO_NO_CHECK);
         let udp = self.udp(key);

@@ -178,6 +178,7 @@ impl Stack {
     }
 
     /// The longest packet that goes by a route without being cut.
+    #[inline]
     pub fn path_mtu(&self, route: &ResolvedRoute, now: SimTime) -> usize {
         let mtu = self.mtu_to(route.interface, route.destination, now);
         let Some(own) = route.metrics.mtu else { return mtu };
@@ -185,6 +186,7 @@ impl Stack {
         if route.metrics.mtu_locked { own } else { own.min(mtu) }
     }
     /// The longest packet that goes unfragmented to a destination by an interface.
+    #[inline]
     pub fn mtu_to(&self, interface: usize, to: IpAddr, now: SimTime) -> usize {
         let mtu = self.interfaces.mtu(interface);
         match to {

@@ -35,7 +35,7 @@ impl OutgoingDatagram for GuestDatagram<'_> {
     fn options(&self, by: CmsgContext) -> Result<SendOptions, Errno> {
         self.message.send_options(by)
     }
-    #[inline]
+    #[inline(always)]
     fn copy_to(&self, out: &mut [u8]) -> Result<(), Errno> {
         if let Some(staged) = self.staged {
             out.copy_from_slice(&staged[..out.len()]);
