@@ -108,3 +108,10 @@ impl Problem {
         }
     }
 }
+
+/// An I/O error without the number that Rust appends.
+pub(crate) fn plain(error: &std::io::Error) -> String {
+    let text = error.to_string();
+    let mut rest = text.split(" (os error").next().unwrap_or_default().chars();
+    rest.next().into_iter().flat_map(char::to_lowercase).chain(rest).collect()
+}

@@ -52,7 +52,7 @@ impl Inventory {
         let name = path.display().to_string();
         let text = std::fs::read_to_string(path).map_err(|error| {
             let source = Source { name: name.clone(), text: String::new() };
-            let message = format!("the inventory cannot be read: {}", super::plain(&error));
+            let message = format!("the inventory cannot be read: {}", crate::error::plain(&error));
             Problem::whole_file(message).into_error(&source)
         })?;
         let around = PathContext::of_this_process(path.parent().unwrap_or(Path::new("")));

@@ -18,7 +18,7 @@ mod root;
 #[cfg(test)]
 mod tests;
 
-use crate::error::{ConfigError, Problem, Source};
+use crate::error::{ConfigError, Problem, Source, plain};
 use crate::model::{Experiment, Experimental, Extensions, FinalState, Host, HostOptions, Network, Process};
 use crate::yaml::{self, Section, Setting};
 use crate::{GUEST_PATH, PathContext, Signal};
@@ -247,11 +247,4 @@ fn unreachable(hosts: &[Host], network: &Network) -> Option<String> {
         name(from),
         name(to)
     ))
-}
-
-/// An I/O error without the number that Rust appends.
-pub(crate) fn plain(error: &std::io::Error) -> String {
-    let text = error.to_string();
-    let mut rest = text.split(" (os error").next().unwrap_or_default().chars();
-    rest.next().into_iter().flat_map(char::to_lowercase).chain(rest).collect()
 }

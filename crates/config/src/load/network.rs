@@ -1,7 +1,7 @@
 //! Section `network`.
 
-use super::plain;
 use crate::PathContext;
+use crate::error::plain;
 use crate::error::{Problem, Source, Span};
 use crate::model::{GraphSource, Network};
 use crate::yaml::{Node, Section, Style, Value, section};

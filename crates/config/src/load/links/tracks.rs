@@ -2,8 +2,8 @@
 
 use super::radios::number;
 use crate::PathContext;
+use crate::error::plain;
 use crate::error::{Problem, Source, Span};
-use crate::load::plain;
 use crate::yaml::{Node, Section, Value, section};
 use belljar_base::{Map, SimDuration};
 use belljar_radio::{Point, RandomWaypoint, Track, TrackError, Waypoint, bonnmotion, ns2};
