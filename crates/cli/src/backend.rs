@@ -113,8 +113,7 @@ pub fn conduct(backend: &impl Backend, began: Instant) -> Result<u8, Failure> {
     log.finished(&complete.statistics);
     println!("{summary}");
     print!("{}", complete.appendix);
-    let mut processes = complete.statistics.hosts.values().flat_map(|host| &host.processes);
-    let good = processes.all(|process| process.as_expected) && complete.interrupted.is_none();
+    let good = complete.statistics.as_expected() && complete.interrupted.is_none();
     Ok(u8::from(!good))
 }
 

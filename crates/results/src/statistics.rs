@@ -313,6 +313,12 @@ impl Quantiles {
 }
 
 impl Statistics {
+    /// True if every process ended as the experiment expects and every traffic model ran.
+    pub fn as_expected(&self) -> bool {
+        self.hosts.values().flat_map(|host| &host.processes).all(|process| process.as_expected)
+            && self.models.values().all(|model| model.problems.is_empty())
+    }
+
     /// Adds the statistics of another part of the same run.
     pub fn add(&mut self, other: Statistics) {
         self.hosts.extend(other.hosts);
