@@ -15,7 +15,7 @@ import re
 
 from common import ROOT, save, table
 
-ROUTING, DAEMON = ROOT / "crates" / "routing" / "src", ROOT / "programs" / "routed" / "src"
+ROUTING, DAEMON = ROOT / "crates" / "routing" / "src", ROOT / "crates" / "routed" / "src"
 SHARED = [ROUTING / f"{name}.rs" for name in ("contract", "lib", "outbox", "prefix", "reader", "time")]
 SUFFIXES = (".rs", ".cc", ".h")
 
@@ -40,7 +40,7 @@ def main():
     parser.add_argument("--ns3", type=pathlib.Path, help="a checkout of ns-3")
     parser.add_argument("--json", help="also write the numbers there")
     options = parser.parse_args()
-    module = ROOT / "integrations" / "ns3"
+    module = ROOT / "adapters" / "ns3"
     # What a script of ns-3's says to the module instead of to ns-3's own helpers of emulation.
     told = r"^#include \"belljar|belljar::RealNetwork|network\.(SetFilter|Link|Start)\("
     said = sum(bool(re.search(told, line)) for line in (module / "olsr-line.cc").read_text().splitlines() if not line.startswith("//"))

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Other simulators beside the simulation: rounds per second and CPU per round, over numbers of simulators, latencies and topologies.
 
-The simulators are packet generators (cosim/pktgen.c) that send nothing unless `--rate` says so, on Belljar's switch; a round is an exchange of
+The simulators are packet generators (adapters/cosim/pktgen.c) that send nothing unless `--rate` says so, on Belljar's switch; a round is an exchange of
 SYNCs with all of them. The case `cost` has a host that sends datagrams to another, on a link alone, with an idle channel to a third one beside it, and with the link cut by two channels. With `--simbricks DIR`, a tree of SimBricks with its pktgen and net_switch built, the same
 is measured with its generators on Belljar's switch and, in turns, on its own."""
 
@@ -37,7 +37,7 @@ def generator(a, theirs, number, port, latency):
         rate = max(0, round(a.rate / 1000))
         pktgen = f"{a.simbricks}/sims/net/pktgen/pktgen"
         return [pktgen, "-n", str(number), "-E", str(latency), "-S", str(latency), "-b", str(rate), "-s", f"{{{port}.socket}}"]
-    pktgen = compile_c(ROOT / "cosim" / "pktgen.c", "pktgen")
+    pktgen = compile_c(ROOT / "adapters" / "cosim" / "pktgen.c", "pktgen")
     sends = ["--rate", str(a.rate), "--size", "1500", "--count", "1000000000"] if a.rate else ["--count", "0"]
     macs = [f"02:00:00:00:00:{n:02x}" for n in (number, number ^ 1)]
     return [str(pktgen), f"{{{port}}}", *sends, "--from", macs[0], "--to", macs[1]]
@@ -60,7 +60,7 @@ def experiment(a, theirs, count, tors, latency, stop_us):
 
 def chain(count, latency, stop_us):
     """Simulators between two hosts that have channels with each other, and one with Belljar at either end, a hundred times as long."""
-    wire = str(compile_c(ROOT / "crates" / "cosim" / "tests" / "wire.c", "wire", f"-I{ROOT / 'cosim'}"))
+    wire = str(compile_c(ROOT / "crates" / "cosim" / "tests" / "wire.c", "wire", f"-I{ROOT / 'adapters' / 'cosim'}"))
     names, long = [f"w{n}" for n in range(count)], f"{100 * latency} ns"
     ends = ["a", *(f"{name}:{port}" for name in names for port in ("left", "right")), "b"]
     links = [{"between": list(ends[n:n + 2]), "latency": f"{latency} ns"} for n in range(0, len(ends), 2)]
@@ -102,7 +102,7 @@ def talk(a, kind, latency, stop_us):
         exp["simulators"] = {"generator": {"command": generator(a, False, 0, "p", latency), **channel}}
         exp["links"].append({"between": ["idle", "generator:p"], "latency": f"{latency} ns", **line})
     elif kind == "busy":
-        wire = compile_c(ROOT / "crates" / "cosim" / "tests" / "wire.c", "wire", f"-I{ROOT / 'cosim'}")
+        wire = compile_c(ROOT / "crates" / "cosim" / "tests" / "wire.c", "wire", f"-I{ROOT / 'adapters' / 'cosim'}")
         exp["simulators"] = {"wire": {"command": [str(wire), "{left}", "{right}"], **channel}}
         # Serialised once in each direction, as on the whole link.
         exp["links"] = [{"between": [name, f"wire:{port}"], "latency": "1 us", **line, "reverse": {"rate": "unlimited"}}

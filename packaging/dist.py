@@ -163,7 +163,7 @@ def write_tar(path: pathlib.Path, folder: pathlib.Path, top: str, epoch: int) ->
 def main() -> None:
     if len(sys.argv) != 2:
         sys.exit("usage: ./belljar --dist DIR")
-    if not (ROOT / "programs/routed").is_dir():
+    if not (ROOT / "crates/routed").is_dir():
         sys.exit("belljar: --dist takes a checkout: the source distribution has not all that goes into the files")
     if shutil.which("objcopy") is None:
         sys.exit("belljar: --dist needs objcopy: apt-get install binutils, or your system's equal")

@@ -11,7 +11,7 @@ import yaml
 from conftest import ROOT
 from test_simulators import CLIENT, SERVER, of_hosts, run, script  # noqa: F401
 
-E1000_HOST = ROOT / "cosim" / "e1000_host.c"
+E1000_HOST = ROOT / "adapters" / "cosim" / "e1000_host.c"
 
 
 def experiment(devices, *, latency="501 ns", start="10 ms", stop="120 ms", **more):
@@ -105,7 +105,7 @@ def test_a_host_in_c_uses_our_controller(run, workdir):  # noqa: F811
 
 LIKE_LINUX = f"""
 import struct, sys, zlib
-sys.path.insert(0, {str(ROOT / 'cosim')!r})
+sys.path.insert(0, {str(ROOT / 'adapters' / 'cosim')!r})
 from belljar_channel import Simulator
 from belljar_pcie import PcieHost
 """ + """
@@ -314,7 +314,7 @@ def test_interrupts_take_the_time_that_the_cpu_says(run):  # noqa: F811
 
 def test_a_host_in_c_keeps_its_memory_here(run, workdir):  # noqa: F811
     program = workdir / "memory_host"
-    subprocess.run(["cc", "-O2", "-Wall", "-Werror", "-o", program, ROOT / "cosim" / "memory_host.c"], check=True)
+    subprocess.run(["cc", "-O2", "-Wall", "-Werror", "-o", program, ROOT / "adapters" / "cosim" / "memory_host.c"], check=True)
     exp = {
         "general": {"stop_time": "10 ms"},
         "hosts": {"nobody": {"network_node_id": 0, "processes": []}}, "network": {"graph": {"type": "1_gbit_switch"}},

@@ -10,7 +10,7 @@ from test_simulators import run, script  # noqa: F401
 
 BEGIN = f"""
 import random, sys
-sys.path.insert(0, {str(ROOT / 'cosim')!r})
+sys.path.insert(0, {str(ROOT / 'adapters' / 'cosim')!r})
 from belljar_channel import ChannelError, Simulator
 from belljar_pcie import INTX, MSI, PcieDevice, PcieHost
 draw, sim, US = random.Random(sys.argv[1]), Simulator(), 1_000_000

@@ -72,10 +72,10 @@ def test_dist_takes_the_profile_of_its_compiler(tree):
     rustc = tree.tools / "rustc"
     rustc.write_text("#!/bin/sh\nprintf 'rustc %s (0123456 2026-01-01)\\nhost: x\\nrelease: %s\\nLLVM version: 21.1.0\\n' $V $V\n")
     rustc.chmod(0o755)
-    (tree.root / "pgo").mkdir()
-    profile = tree.root / "pgo" / "rustc-1.90.0-llvm-21.1.0.profdata"
+    (tree.root / "packaging" / "pgo").mkdir(parents=True)
+    profile = tree.root / "packaging" / "pgo" / "rustc-1.90.0-llvm-21.1.0.profdata"
     dist = {"BELLJAR_BUILD": "dist"}
-    assert "pgo/train.py" in tree(V="1.90.0", **dist).stderr
+    assert "packaging/pgo/train.py" in tree(V="1.90.0", **dist).stderr
     profile.write_text("")
     newer = os.stat(tree.root / "target" / "dist" / "belljar").st_mtime + 5
     os.utime(profile, (newer, newer))
@@ -88,9 +88,9 @@ def test_dist_takes_the_profile_of_its_compiler(tree):
 
 
 def test_the_quick_build_has_no_profile(tree):
-    (tree.root / "pgo").mkdir()
-    (tree.root / "pgo" / "rustc-1.90.0-llvm-21.1.0.profdata").write_text("")
-    assert "pgo/train.py" not in tree().stderr
+    (tree.root / "packaging" / "pgo").mkdir(parents=True)
+    (tree.root / "packaging" / "pgo" / "rustc-1.90.0-llvm-21.1.0.profdata").write_text("")
+    assert "packaging/pgo/train.py" not in tree().stderr
     assert tree.log.read_text() == f"cargo build --release -p belljar in {tree.root}\n"
 
 

@@ -109,7 +109,7 @@ def ns3(namespaces, workdir):
     for program in ("g++", "tcpdump"):
         if shutil.which(program) is None:
             pytest.skip(f"{program} is not installed")
-    folder = EXAMPLES.parent / "integrations" / "ns3"
+    folder = EXAMPLES.parent / "adapters" / "ns3"
     made = subprocess.run(["make", "--silent", "-C", folder], capture_output=True, text=True)
     assert made.returncode == 0, made.stderr[-3000:]
     names = [f"n{n}" for n in range(3)]

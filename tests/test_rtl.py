@@ -8,7 +8,7 @@ import yaml
 from conftest import ROOT
 from test_simulators import of_hosts, run  # noqa: F401
 
-RTL = ROOT / "cosim" / "rtl"
+RTL = ROOT / "adapters" / "cosim" / "rtl"
 
 # Verilator's package does not bring the compiler of what it makes.
 pytestmark = pytest.mark.needs("verilator", "g++", "make")

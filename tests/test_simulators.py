@@ -14,7 +14,7 @@ import pytest
 import yaml
 from conftest import EXAMPLES, ROOT, until
 
-MIDDLEBOX = ROOT / "cosim" / "middlebox.py"
+MIDDLEBOX = ROOT / "adapters" / "cosim" / "middlebox.py"
 SERVER = """
 import socket
 udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -124,7 +124,7 @@ def test_it_can_be_run_again_from_its_results(run):
 
 def test_a_packet_generator_is_heard(run, workdir):
     program = workdir / "pktgen"
-    subprocess.run(["cc", "-O2", "-o", program, ROOT / "cosim" / "pktgen.c"], check=True)
+    subprocess.run(["cc", "-O2", "-o", program, ROOT / "adapters" / "cosim" / "pktgen.c"], check=True)
     listen = """
 import socket, time
 s = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(0x88b5))
@@ -152,7 +152,7 @@ for n in range(100):
 ])
 def test_simulators_that_fail_are_named(run, workdir, script, reason):
     file = workdir / "bad.py"
-    file.write_text(f"LIB = {str(ROOT / 'cosim')!r}\n{script}\n")
+    file.write_text(f"LIB = {str(ROOT / 'adapters' / 'cosim')!r}\n{script}\n")
     exp = cut()
     exp["simulators"]["middlebox"] |= {"command": [sys.executable, str(file), "{left}", "{right}"],
                                         "start_timeout": "2 s" if "nobody connected" in reason else "100000 s"}
@@ -223,7 +223,7 @@ simulator.run()
 
 def script(workdir, name, text):
     file = workdir / name
-    file.write_text(f"LIB = {str(ROOT / 'cosim')!r}\n{text}\n")
+    file.write_text(f"LIB = {str(ROOT / 'adapters' / 'cosim')!r}\n{text}\n")
     return file
 
 

@@ -47,7 +47,7 @@ impl Drop for Folder {
 
 /// Path of a file of the libraries for other simulators.
 pub fn library(file: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../cosim").join(file)
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../adapters/cosim").join(file)
 }
 
 /// Compiles a C program of the library, or one of a test.

@@ -3,7 +3,7 @@
 taken, which functions are worth inlining, what belongs together in memory.
 
 Builds an instrumented Belljar in a folder of its own below the target directory, runs what its speed is judged by
-(benches/report.py --quick, lines of P4 switches of benches/p4_chain.py), the examples and whatever is named with it, and writes pgo/rustc-VERSION-llvm-VERSION.profdata. A wheel or `dist` build takes the
+(benches/report.py --quick, lines of P4 switches of benches/p4_chain.py), the examples and whatever is named with it, and writes packaging/pgo/rustc-VERSION-llvm-VERSION.profdata. A wheel or `dist` build takes the
 one of the compiler that it builds with, if there is one: names and formats differ from compiler to compiler. A function that has
 changed since is compiled as without a profile, so a profile need not be made anew with each change.
 
@@ -18,7 +18,7 @@ import subprocess
 import sys
 import tempfile
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 TARGET = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")).resolve() / "pgo"
 # Longest that one experiment may take; an instrumented Belljar takes two to four times as long as another.
 PATIENCE = 300
@@ -90,7 +90,7 @@ def main():
     run([sys.executable, ROOT / "benches" / "report.py", "--quick", "--json", TARGET / "report.json"], env=environment)
     run([sys.executable, ROOT / "benches" / "p4_chain.py", "--switches", "4", "16", "--rates", "100", "--ring", "--seconds", "3", "--json",
          TARGET / "p4_chain.json"], env=environment)
-    out = ROOT / "pgo" / f"rustc-{release}-llvm-{llvm}.profdata"
+    out = ROOT / "packaging" / "pgo" / f"rustc-{release}-llvm-{llvm}.profdata"
     # Functions that were never run are not listed, so that they are compiled as without a profile, not as if nobody called them.
     subprocess.run([merge, "merge", "--sparse", "-o", out, *raw.glob("*.profraw")], check=True)
     shutil.rmtree(raw)
