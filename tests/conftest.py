@@ -409,4 +409,6 @@ def programs():
     return EXAMPLES / "built"
 
 
+# Packages here, and modules of one folder that another folder uses.
 sys.path.insert(0, str(ROOT / "tests"))
+sys.path.extend(str(folder) for folder in sorted((ROOT / "tests").iterdir()) if folder.is_dir() and not (folder / "__init__.py").exists())

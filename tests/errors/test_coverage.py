@@ -11,8 +11,8 @@ from conftest import ROOT
 LOADER = ["crates/config/src/load", "crates/config/src/yaml", "crates/config/src/programs.rs", "crates/config/src/signals.rs", "crates/config/src/overrides.rs",
           "crates/net/src/graph", "crates/net/src/units.rs", "crates/net/src/addresses.rs", "crates/net/src/dns.rs"]
 TESTS = ["crates/config/src/load/tests", "crates/config/src/load/tests.rs", "crates/net/src/graph/tests", "crates/net/src/graph/tests.rs",
-         "crates/net/src/units_tests.rs", "tests/errors", "tests/test_cli.py", "tests/test_dns.py", "tests/test_events.py",
-         "tests/test_mss_clamp.py", "tests/test_root.py"]
+         "crates/net/src/units_tests.rs", "tests/errors", "tests/command/test_cli.py", "tests/network/test_dns.py", "tests/command/test_events.py",
+         "tests/network/test_mss_clamp.py", "tests/kernel/test_root.py"]
 LITERAL = re.compile(r'"((?:\\.|[^"\\])*)"', re.S)
 
 

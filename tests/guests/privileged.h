@@ -1,5 +1,5 @@
 /* What programs share that configure a network of their own: natively they run in a network namespace
- * (tests/test_guests.py sees to that), where nothing is up at first. */
+ * (tests/kernel/test_guests.py sees to that), where nothing is up at first. */
 #ifndef PRIVILEGED_H
 #define PRIVILEGED_H
 #include "guest.h"

@@ -1,4 +1,4 @@
-"""Programs of Debian over IPv6, each as it is used between two hosts: what tests/test_ipv6_programs.py runs of each by itself, with
+"""Programs of Debian over IPv6, each as it is used between two hosts: what tests/network/test_ipv6_programs.py runs of each by itself, with
 those of one name together for the table."""
 
 import re

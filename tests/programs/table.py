@@ -1,4 +1,4 @@
-"""The table of programs in docs/compatibility.md, from what tests/test_compatibility.py kept."""
+"""The table of programs in docs/compatibility.md, from what tests/programs/test_compatibility.py kept."""
 
 import json
 

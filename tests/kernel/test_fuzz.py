@@ -7,7 +7,7 @@ from conftest import TARGET
 from fuzz.compare import Bench, build
 from fuzz.draw import SECOND, draw
 
-FOUND = pathlib.Path(__file__).parent / "fuzz" / "found"
+FOUND = pathlib.Path(__file__).parents[1] / "fuzz" / "found"
 BUDGET = 60
 BUDGET_OF_SECOND = 40
 

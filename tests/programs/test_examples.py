@@ -133,6 +133,6 @@ def test_every_example_is_validated(belljar, programs):
 
 
 def test_every_example_is_tested():
-    text = "".join(file.read_text() for file in pathlib.Path(__file__).parent.glob("test_*.py"))
+    text = "".join(file.read_text() for file in (EXAMPLES.parent / "tests").rglob("test_*.py"))
     for file in EXAMPLES.glob("*.yaml"):
         assert f'"{file.name}"' in text or file.stem in ("node", "java"), f"{file.name} has no test"

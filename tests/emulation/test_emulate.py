@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from conftest import as_expected, measured, timely, until
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 IS_ROOT = os.geteuid() == 0
 
 

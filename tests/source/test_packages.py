@@ -56,7 +56,7 @@ def test_every_program_that_tests_need_is_installed():
 
 
 def test_programs_of_the_table_of_compatibility_are_installed():
-    packages = {package for _, package, _, tests in ROWS if is_named("test_compatibility.py", tests)}
+    packages = {package for _, package, _, tests in ROWS if is_named("programs/test_compatibility.py", tests)}
     # Cargo is not installed by apt, util-linux is everywhere, nginx-light is an nginx.
     wanting = {package for case in CASES for package in case.packages.split()} - packages - {"cargo", "util-linux", "nginx"}
     assert not wanting

@@ -283,7 +283,7 @@ def test_tables_of_a_result(workdir):
 """
 
 
-@pytest.mark.alone  # Natively nginx opens the machine's own logs, which tests/test_daemons.py watches.
+@pytest.mark.alone  # Natively nginx opens the machine's own logs, which tests/programs/test_daemons.py watches.
 @pytest.mark.needs("nginx")
 def test_report_of_requests(belljar, workdir):
     result = bench(belljar, workdir, "report", "--groups", "http", "--scale", 0.005, "--repeat", 1, "--cases", "*nginx")

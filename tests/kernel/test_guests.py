@@ -10,7 +10,7 @@ import pytest
 from compiling import compile_newer, compile_to
 from conftest import TARGET, Run, best, execute
 
-GUESTS = pathlib.Path(__file__).parent / "guests"
+GUESTS = pathlib.Path(__file__).parents[1] / "guests"
 SOURCES = sorted(GUESTS.glob("*.c"))
 FLAGS = ["-std=gnu11", "-O1", "-g", "-Wall", "-Wextra", "-Werror", "-pthread", "-Wno-unused-result",
          # on purpose: calls with pointers and lengths that cannot work
