@@ -1,4 +1,4 @@
-//! File attributes as `stat(2)` and its relatives give them.
+//! File attributes, `stat(2)`, `statx(2)` and `statfs(2)`.
 
 use super::FileKind;
 use super::tree::{DISK, Meta, NAMESPACE, Node, PROC, PTS, SYS, Target};
@@ -20,38 +20,38 @@ const BLOCK: u64 = 4_096;
 const MOUNT_ID: u32 = 0x1000;
 const UNIQUE_MOUNT_ID: u32 = 0x4000;
 const MOUNT_ROOT: u64 = 0x2000;
-/// Device of files without inodes: pipes, sockets and the like.
+/// Device number of files without inodes: pipes, sockets and the like.
 const ANONYMOUS_DEVICE: u64 = 0xd;
-/// Inode numbers of the simulator's own streams.
+/// Base of the inode numbers of the simulator's own standard streams.
 const STREAM_NUMBERS: u64 = 9_000_000;
 
-/// Everything that `stat(2)` or `statx(2)` says.
+/// File attributes from which `stat(2)` and `statx(2)` are answered.
 #[derive(Clone, Copy, Debug)]
 #[allow(missing_docs)]
 pub struct FileAttributes {
     pub device: u64,
     pub number: u64,
     pub links: u64,
-    /// Type and permissions.
+    /// File type and permission bits.
     pub mode: u32,
     pub meta: Meta,
     pub rdev: u64,
     pub size: u64,
-    /// Bytes set aside for it.
+    /// Allocated bytes.
     pub allocated: u64,
-    /// The mount's number, and true if it is the root of it.
+    /// Mount id, and true if the file is the root of that mount.
     pub mount: (u32, bool),
-    /// Flags as `statx(2)` has them, and which of them it can have.
+    /// Flags as in `stx_attributes`, and the mask of flags that the file system supports.
     pub flags: (u64, u64),
 }
 
 impl Files {
-    /// The inode of an open FIFO.
+    /// Inode of an open FIFO.
     pub(super) fn fifo_inode(&mut self, file: FileKey) -> Option<InodeKey> {
         self.pipe_of(file)?.fifo?.inode
     }
 
-    /// The magic number of the file system of a device.
+    /// Magic number (`f_type`) of the file system with this device number.
     pub(crate) fn file_system_kind(&self, device: u64) -> i64 {
         let system = self.mounts.system(device).filter(|system| !system.seed);
         match device {
@@ -66,7 +66,7 @@ impl Files {
         }
     }
 
-    /// `statfs(2)` of the file system of a device, in a mount.
+    /// `statfs(2)` of the file system with device number `device`, in `mount`.
     pub(crate) fn file_system(&self, mount: MountKey, device: u64) -> Statfs {
         let flags = Files::statfs_flags(self.mounts.flags(mount, device));
         let blocks = match device {
@@ -80,7 +80,7 @@ impl Files {
             Some(room) => (room.bytes / BLOCK, room.used_bytes / BLOCK, room.files, room.used_files),
             None => (blocks, blocks / 2, blocks / 4, blocks / 8),
         };
-        // What has no limits says nothing of them.
+        // Without limits (`size=0`, `nr_inodes=0`) the totals are 0, and so is the use that is reported.
         let (used, used_files) = (used.min(blocks), used_files.min(files));
         Statfs {
             kind: self.file_system_kind(device),
@@ -100,14 +100,14 @@ impl Files {
 }
 
 impl Host {
-    /// The attributes of what a path leads to.
+    /// Attributes of the target of a resolved path.
     pub(crate) fn attributes(&mut self, target: Target) -> FileAttributes {
         match target {
             Target::Inode(inode) => self.inode_attributes(inode),
             Target::File(file) => self.file_attributes(file),
         }
     }
-    /// The attributes of an open file.
+    /// Attributes of an open file.
     pub(crate) fn file_attributes(&mut self, file: FileKey) -> FileAttributes {
         if let Some(inode) = self.files.open(file).kind.inode().or_else(|| self.files.fifo_inode(file)) {
             return self.inode_attributes(inode);
@@ -135,7 +135,7 @@ impl Host {
             flags: (0, 0),
         }
     }
-    /// The links of a directory: its name, its own `.` and the `..` of the directories in it.
+    /// Link count of a directory: its name, its own `.` and the `..` of its subdirectories.
     fn directory_links(&mut self, key: InodeKey) -> u64 {
         if self.files.inode(key).is_nameless() {
             return 0;
@@ -143,19 +143,20 @@ impl Host {
         if matches!(self.files.inode(key).device, PROC | SYS) {
             return 2;
         }
-        // What cannot be listed has no directories as far as anybody can tell.
+        // An unreadable directory counts no subdirectories.
         let entries = self.list(key).unwrap_or_default();
         2 + entries.iter().filter(|entry| entry.format == c::S_IFDIR).count() as u64
     }
     fn inode_attributes(&mut self, key: InodeKey) -> FileAttributes {
-        // A shared file may have changed; what cannot be asked keeps its last size.
+        // The size of a shared file may have changed; on an error the last known size stands.
         let _ = self.size_of(key);
         let owner = self.files.owner_of(&self.processes, key);
         let directory_links = match self.files.inode(key).node.is_directory() {
             true => self.directory_links(key),
             false => 0,
         };
-        // Files of a disk are as long as what they say; those of /proc and /sys never are.
+        // Virtual files on other file systems report the length of their content; those of /proc and /sys
+        // report 0.
         let made_up = matches!(self.files.inode(key).node, Node::Virtual(_))
             && !matches!(self.files.inode(key).device, PROC | SYS);
         let made_up =
@@ -209,7 +210,7 @@ impl FileAttributes {
     fn blocks(&self) -> u64 {
         self.allocated / 512
     }
-    /// In the form of `stat(2)`.
+    /// Attributes as `struct stat`.
     pub fn stat(&self) -> Stat {
         let times = self.meta.times;
         Stat {
@@ -229,7 +230,8 @@ impl FileAttributes {
             ..Stat::default()
         }
     }
-    /// In the form of `statx(2)`: all that the mask can ask for that there is.
+    /// Attributes as `struct statx`: all that are supported, whatever the mask requests. Of `wanted` only
+    /// `STATX_MNT_ID_UNIQUE` matters.
     pub fn statx(&self, wanted: u32) -> Statx {
         let unique = wanted & UNIQUE_MOUNT_ID != 0;
         let time = |ns: i64| {

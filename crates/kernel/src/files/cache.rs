@@ -1,6 +1,6 @@
-//! Native descriptors are a cache: a file is opened natively when its bytes are first needed and
-//! closed again, the least recently used first, when a host has more open than its share of what
-//! the system allows. Nothing in a simulation depends on which are open.
+//! Cache of native descriptors. A file is opened natively when its content is first needed. When a host has
+//! more files open than its share of the process's descriptor limit, the least recently used are closed.
+//! Simulation results do not depend on which are open.
 
 use super::tree::{Content, Node};
 use crate::files::Files;
@@ -12,7 +12,7 @@ use belljar_machine::{NativeFile, OpenHow};
 use belljar_objects::native_cache::Cached;
 use std::path::Path;
 
-/// A host keeps so many open however small its share is while it runs: a copy needs both its ends.
+/// Minimum number of cached descriptors of a running host, whatever its share: a copy needs both files.
 const LEAST: usize = 2;
 
 impl Files {
@@ -23,7 +23,7 @@ impl Files {
         }
     }
 
-    /// Gives a regular file a native descriptor that is open already.
+    /// Caches an open native descriptor as that of a regular file.
     pub(crate) fn keep_native(&mut self, machine: &mut dyn Machine, key: InodeKey, file: NativeFile) {
         self.close_native(machine, key);
         let last_use = self.natives.used(key, None);
@@ -42,7 +42,7 @@ impl Files {
         }
     }
 
-    /// The host rests: if there are not enough descriptors for each host, it leaves none open.
+    /// The host becomes idle: it closes all its cached descriptors if the share of a host is below [`LEAST`].
     pub(crate) fn rest_natives(&mut self, machine: &mut dyn Machine) {
         if !self.natives.is_empty() && machine.file_share() < LEAST {
             self.close_natives(machine, 0);
@@ -58,8 +58,8 @@ impl Files {
 }
 
 impl Host {
-    /// Opens a native file. Where no more can be open, those of the cache make room; `ENFILE` if
-    /// even that does not help.
+    /// Opens a native file. If the process is out of descriptors, the cache is emptied and the open retried;
+    /// `ENFILE` if that fails too.
     pub(crate) fn open_native(&mut self, path: &Path, how: OpenHow) -> Result<NativeFile, Errno> {
         match self.machine.open(path, how) {
             Err(Errno::EMFILE | Errno::ENFILE) => {}
@@ -75,8 +75,8 @@ impl Host {
         })
     }
 
-    /// The native descriptor of a regular file, opened if it is not open. It stays open at least
-    /// until the second next one is asked for.
+    /// Native descriptor of a regular file, opened if necessary. It remains open at least until the second
+    /// call after this one.
     pub(crate) fn native_of(&mut self, key: InodeKey) -> Result<NativeFile, Errno> {
         let content = self.files.inode(key).content().ok_or(Errno::EINVAL)?;
         if let Some(cached) = content.native {

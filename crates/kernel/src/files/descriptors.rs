@@ -9,85 +9,87 @@ use crate::ids::{FdTableKey, FileKey, MountKey, ProcessKey, SocketKey, ThreadKey
 use crate::process::Processes;
 use belljar_linux_abi::{Errno, c};
 
-/// An open file description: shared by duplicated descriptors and by vfork children.
+/// An open file description, shared by duplicated and inherited descriptors.
 #[derive(Clone, Debug)]
 pub struct OpenFile {
-    /// Number of descriptors and shared mappings that refer to it.
+    /// Number of references from descriptors, shared mappings and calls in progress.
     pub references: u32,
     /// Status flags and access mode (`O_RDONLY`, `O_APPEND`, `O_NONBLOCK`, ...).
     pub flags: i32,
-    /// The file position.
+    /// File offset.
     pub offset: u64,
-    /// The object behind it.
+    /// The object that the description refers to.
     pub kind: FileKind,
-    /// It was opened without a name (`O_TMPFILE`): what is done by it is not told under names that the file was given.
+    /// Set for a file opened without a name (`O_TMPFILE`): events on this description are reported under this
+    /// entry, not under names that the file was linked to later.
     pub unnamed: Option<FormerEntry>,
-    /// Whom signals tell of its input and output, `F_SETOWN`.
+    /// Recipient of its I/O signals, `F_SETOWN`.
     pub owner: Option<Box<FileOwner>>,
-    /// `splice(2)` has been given it: then a pipe no longer promises not to wait (`RWF_NOWAIT`).
+    /// Set once `splice(2)` has used it: a pipe then no longer supports `RWF_NOWAIT`.
     pub spliced: bool,
-    /// Nobody is told of what is done by it: whoever hears of a file was given it (`FMODE_NONOTIFY`).
+    /// Accesses through this description generate no events (`FMODE_NONOTIFY`): it was opened for a reader of
+    /// fanotify.
     pub silent: bool,
-    /// The call that opened it has created the file, `F_CREATED_QUERY`.
+    /// The call that opened it created the file, `F_CREATED_QUERY`.
     pub created: bool,
-    /// The mount that it was opened in, if it was opened by a path.
+    /// Mount through which it was opened; `None` if it was not opened by a path.
     pub mount: Option<MountKey>,
-    /// Rights of `landlock(7)` that whoever opened it does not have.
+    /// `landlock(7)` rights that the opener lacked.
     pub withheld: u64,
 }
 
 impl OpenFile {
-    /// True if calls on it must not wait.
+    /// True if `O_NONBLOCK` is set.
     pub fn is_nonblocking(&self) -> bool {
         self.flags & c::O_NONBLOCK != 0
     }
-    /// True if it may be read: a mere place (`O_PATH`) never.
+    /// True if the access mode permits reading; never with `O_PATH`.
     pub fn is_readable(&self) -> bool {
         self.flags & c::O_PATH == 0 && matches!(self.flags & c::O_ACCMODE, c::O_RDONLY | c::O_RDWR)
     }
-    /// True if it may be written.
+    /// True if the access mode permits writing; never with `O_PATH`.
     pub fn is_writable(&self) -> bool {
         self.flags & c::O_PATH == 0 && matches!(self.flags & c::O_ACCMODE, c::O_WRONLY | c::O_RDWR)
     }
 }
 
-/// `fs.nr_open` of a host that starts.
+/// Initial `fs.nr_open`.
 pub(crate) const MOST_DESCRIPTORS: u64 = 1 << 20;
 
 /// An entry of a descriptor table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FdEntry {
-    /// The open file.
+    /// Open file description.
     pub file: FileKey,
     /// `FD_CLOEXEC`.
     pub close_on_exec: bool,
 }
 
-/// The descriptors of a process, shared by its threads.
+/// Descriptor table of a process, shared by its threads.
 #[derive(Clone, Debug, Default)]
 pub struct FdTable {
-    /// Number of processes that share it.
+    /// Number of processes that share the table.
     pub users: u32,
-    /// By descriptor.
+    /// Entries by descriptor number.
     pub entries: Vec<Option<FdEntry>>,
 }
 
 impl Files {
-    /// `EMFILE` if a copy of a descriptor table would be larger than `fs.nr_open`, which may have been lowered.
-    /// What lies from `end` on is not copied if it is all that is above.
+    /// `EMFILE` if a copy of a descriptor table would be larger than `fs.nr_open`, which may have been
+    /// lowered. Entries from `end` on are left out.
     pub(crate) fn check_fd_table(&self, table: FdTableKey, end: usize) -> Result<(), Errno> {
-        /// Tables have room for so many more at a time.
+        /// Tables grow in steps of this many entries.
         const STEP: usize = 64;
         let entries = &self.tables[table.0].entries;
         let last = entries[..end.min(entries.len())].iter().rposition(Option::is_some);
         let size = last.map_or(0, |last| (last + 1).next_multiple_of(STEP));
         if size as u64 <= self.most_descriptors { Ok(()) } else { Err(Errno::EMFILE) }
     }
-    /// True if a table would have to grow beyond `fs.nr_open` for a descriptor.
+    /// True if the table would have to grow beyond `fs.nr_open` to hold `fd`.
     fn is_beyond(&self, table: FdTableKey, fd: usize) -> bool {
         fd >= self.tables[table.0].entries.len() && fd as u64 >= self.most_descriptors
     }
-    /// A copy of a descriptor table, as `fork` makes it.
+    /// Copies a descriptor table, as `fork(2)` does.
     pub(crate) fn copy_fd_table(&mut self, table: FdTableKey) -> FdTableKey {
         let copy = FdTable { users: 1, entries: self.tables[table.0].entries.clone() };
         for entry in copy.entries.iter().flatten() {
@@ -96,7 +98,7 @@ impl Files {
         FdTableKey(self.tables.insert(copy))
     }
 
-    /// A new open file with no descriptor yet.
+    /// Creates an open file description that no descriptor refers to yet.
     pub(crate) fn open_file(&mut self, kind: FileKind, flags: i32) -> FileKey {
         FileKey(self.open.insert(OpenFile {
             references: 1,
@@ -113,17 +115,18 @@ impl Files {
         }))
     }
 
-    /// An open file.
+    /// Open file description of a key.
     pub(crate) fn open(&mut self, file: FileKey) -> &mut OpenFile {
         &mut self.open[file.0]
     }
 
-    /// One more reference to an open file.
+    /// Adds a reference to an open file.
     pub(crate) fn retain_file(&mut self, file: FileKey) {
         self.open[file.0].references += 1;
     }
 
-    /// The socket behind a descriptor; the key of none that is the first stack's if there is none.
+    /// Socket that a descriptor refers to; the default key, which belongs to the first stack, if the
+    /// descriptor is no socket.
     pub(crate) fn socket_behind(&self, processes: &Processes, process: ProcessKey, fd: i32) -> SocketKey {
         match self.fd_entry(processes, process, fd).map(|entry| &self.open[entry.file.0].kind) {
             Ok(FileKind::Socket(key)) => *key,
@@ -131,7 +134,7 @@ impl Files {
         }
     }
 
-    /// A descriptor's entry.
+    /// Entry of a descriptor. `EBADF` if the descriptor is not open.
     #[inline]
     pub(crate) fn fd_entry(
         &self,
@@ -160,7 +163,7 @@ impl Files {
 }
 
 impl Host {
-    /// The lowest free descriptor from `from` on for `file`, whose reference it takes over. On
+    /// Installs `file` at the lowest free descriptor not below `from`, taking over the caller's reference. On
     /// `EMFILE` the file is released.
     pub(crate) fn install_fd(
         &mut self,
@@ -185,14 +188,14 @@ impl Host {
         entries[fd] = Some(FdEntry { file, close_on_exec });
         Ok(fd as u64)
     }
-    /// The open file behind a descriptor.
+    /// Open file of a descriptor. A continued call gets the file that it first looked up.
     pub(crate) fn file_of(&self, process: ProcessKey, fd: i32) -> Result<FileKey, Errno> {
         if let Some(file) = self.held_file(process, fd) {
             return Ok(file);
         }
         self.present_file_of(process, fd)
     }
-    /// The open file that the call has held on to since it looked the descriptor up.
+    /// Open file that the calling thread's call holds since it looked up `fd`.
     #[inline]
     fn held_file(&self, process: ProcessKey, fd: i32) -> Option<FileKey> {
         let (thread, _) = self.caller.filter(|(_, of)| *of == process)?;
@@ -203,7 +206,7 @@ impl Host {
         let at = held.binary_search_by_key(&fd, |(fd, _)| *fd).ok()?;
         Some(held[at].1)
     }
-    /// The open file of a descriptor at present, even for a call that is continued: `poll(2)` and `select(2)` look
+    /// Open file that a descriptor refers to now, even in a continued call: `poll(2)` and `select(2)` look
     /// descriptors up again.
     pub(crate) fn present_file_of(&self, process: ProcessKey, fd: i32) -> Result<FileKey, Errno> {
         let file = self.files.fd_entry(&self.processes, process, fd)?.file;
@@ -212,8 +215,8 @@ impl Host {
         }
         Ok(file)
     }
-    /// True if anybody else can close a descriptor of a process while one of its threads waits: another thread, who
-    /// shares the table, a request of io_uring.
+    /// True if a descriptor of the process can be closed while one of its threads blocks: by another thread,
+    /// by a process that shares the table, or by an io_uring request.
     #[inline]
     pub(crate) fn shares_descriptors(&self, process: ProcessKey) -> bool {
         let process = &self.processes[process.0];
@@ -221,7 +224,7 @@ impl Host {
             || process.fds.is_some_and(|table| self.files.tables[table.0].users > 1)
             || !self.urings.instances.is_empty()
     }
-    /// Keeps the files that a thread's call has looked up for the call to be continued with.
+    /// Holds the files that a thread's call has looked up, so that the call continues with the same files.
     #[inline(never)]
     pub(crate) fn hold_files(&mut self, thread: ThreadKey) {
         let looked_up = std::mem::take(self.looked_up.get_mut());
@@ -234,11 +237,11 @@ impl Host {
                 self.files.retain_file(*file);
             }
         }
-        // The same room again next time.
+        // Keeps the allocation for the next call.
         *self.looked_up.get_mut() = looked_up;
         self.looked_up.get_mut().clear();
     }
-    /// Lets go of them.
+    /// Releases the files held for a thread's call.
     #[inline(never)]
     pub(crate) fn let_files_go(&mut self, thread: ThreadKey) {
         for (_, file) in std::mem::take(&mut self.threads[thread.0].held) {
@@ -253,7 +256,8 @@ impl Host {
         self.close_descriptor(table, entry);
         Ok(())
     }
-    /// `dup3(2)`: makes `to` another descriptor of what `from` refers to, closing it first.
+    /// `dup3(2)`: makes `to` refer to the open file of `from`, closing `to` first. `EBADF` if `to` exceeds
+    /// the limits.
     pub(crate) fn duplicate_to(
         &mut self,
         process: ProcessKey,

@@ -1,4 +1,4 @@
-//! The character devices of `/dev`, `null(4)`, `full(4)`, `random(4)`.
+//! Character devices of `/dev`, `null(4)`, `full(4)`, `random(4)`.
 
 use super::loops::loop_of;
 use crate::call::Call;
@@ -19,23 +19,23 @@ pub enum Device {
     Random,
     /// `/dev/urandom`.
     Urandom,
-    /// `/dev/tty`: the controlling terminal of whoever opens it.
+    /// `/dev/tty`: the controlling terminal of the process that opens it.
     Tty,
-    /// `/dev/ptmx`: each open makes a new pseudo-terminal.
+    /// `/dev/ptmx`: each open creates a pseudo-terminal.
     Ptmx,
-    /// `/dev/net/tun`: each open makes a new end of an interface.
+    /// `/dev/net/tun`: each open creates a file that can be attached to an interface.
     NetTun,
-    /// `/dev/pts/<n>`: its place in `Files::ptys` and its number.
+    /// `/dev/pts/<n>`: index in `Files::ptys` and terminal number.
     Pts(u32, u32),
-    /// A device of the machine, by its number: there, but with no driver.
+    /// Device of the machine without a driver here, by its device number.
     Absent(u64),
     /// `/dev/loop-control`.
     LoopControl,
-    /// A block device, by its number: loop devices have a driver.
+    /// Block device, by its device number; only loop devices have a driver.
     Block(u64),
 }
 
-/// The devices that every host has.
+/// Devices of every host.
 pub const DEVICES: &[(&str, Device)] = &[
     ("/dev/null", Device::Null),
     ("/dev/zero", Device::Zero),
@@ -48,7 +48,7 @@ pub const DEVICES: &[(&str, Device)] = &[
     ("/dev/loop-control", Device::LoopControl),
 ];
 
-/// Bytes made at a time.
+/// Bytes produced at a time by a read.
 const CHUNK: u64 = 1 << 16;
 
 impl Device {
@@ -68,12 +68,13 @@ impl Device {
             Device::Absent(number) | Device::Block(number) => number,
         }
     }
-    /// The character device of this number.
+    /// Character device with this device number.
     pub fn of_number(number: u64) -> Device {
         let known = DEVICES.iter().find(|(_, device)| device.number() == number);
         known.map_or(Device::Absent(number), |(_, device)| *device)
     }
-    /// Checks that it can be opened: `ENXIO` if not.
+    /// Checks that the device can be opened by number: `ENXIO` without a driver or, for `/dev/tty`, without a
+    /// controlling terminal.
     pub fn open(self) -> Result<(), Errno> {
         match self {
             Device::Block(number) if loop_of(number).is_some() => Ok(()),

@@ -1,4 +1,4 @@
-//! Reading directories, `getdents(2)`.
+//! Directory reading, `getdents(2)`.
 
 use super::FileKind;
 use super::tree::{DISK, Node};
@@ -8,12 +8,12 @@ use belljar_linux_abi::{Errno, c};
 use belljar_objects::listing::{DirentLayout, ListedEntry, Listing, put_entry};
 use std::sync::Arc;
 
-/// Where a directory of a disk file system ends: positions in it are hashes, ext4's `EXT4_HTREE_EOF_64BIT`.
+/// End offset of a directory on a disk file system, where offsets are hashes: ext4's `EXT4_HTREE_EOF_64BIT`.
 const END: u64 = i64::MAX as u64;
 
 impl Host {
-    /// The records from the file position on that fit into `room` bytes; moves the position.
-    /// `EINVAL` if not even one fits, `ENOENT` if the directory was removed, wherever the position is.
+    /// Returns the records from the file offset on that fit into `room` bytes, and advances the offset.
+    /// `EINVAL` if not even one fits; `ENOENT` if the directory was removed, whatever the offset.
     pub(crate) fn read_directory(
         &mut self,
         file: FileKey,

@@ -1,4 +1,4 @@
-//! Reading from and writing to open files of every kind: one `match` that leads to the subsystem.
+//! Reads, writes and `ioctl(2)` of open files of every kind, dispatched to the subsystems.
 
 use super::devices::Device;
 use super::{FileKind, regular, streams};
@@ -9,14 +9,15 @@ use crate::outcome::{SysResult, done};
 use crate::syscall::{file_flags, socket_io};
 use belljar_linux_abi::{Errno, c};
 
-/// A request to the random device for the bits of entropy that it has, and the answer.
+/// Requests of the random device (entropy count) and of `/proc/<pid>/maps`; the entropy count reported, in
+/// bits.
 const RNDGETENTCNT: u64 = 0x8004_5200;
 const PROCMAP_QUERY: u64 = 0xc068_6611;
 const ENTROPY_BITS: i32 = 256;
 
 impl Call<'_> {
-    /// `read(2)` and its relatives; at `offset` for `pread(2)`. `EBADF` if not open for reading,
-    /// `ESPIPE` for an offset in something without positions.
+    /// `read(2)` and its relatives; with an `offset`, `pread(2)`. `EBADF` if not open for reading, `ESPIPE`
+    /// for an offset in a file that is not seekable.
     pub(crate) fn file_read(
         &mut self,
         file: FileKey,
@@ -35,7 +36,7 @@ impl Call<'_> {
         }
         match open.kind.clone() {
             FileKind::Regular(inode) => regular::read(self, file, inode, buffers, offset),
-            // Where one ends there is no room for bytes.
+            // At the end offset of a directory the count check fails before `EISDIR`.
             FileKind::Directory { .. }
                 if offset.unwrap_or(self.host.files.open(file).offset) == i64::MAX as u64 =>
             {
@@ -67,7 +68,7 @@ impl Call<'_> {
         }
     }
 
-    /// `write(2)` and its relatives; at `offset` for `pwrite(2)`. Errors as for
+    /// `write(2)` and its relatives; with an `offset`, `pwrite(2)`. Errors as for
     /// [`file_read`](Self::file_read).
     pub(crate) fn file_write(
         &mut self,
@@ -108,13 +109,13 @@ impl Call<'_> {
         }
     }
 
-    /// `ioctl(2)` of what an open file is. `ENOTTY` if it does not know the request: that a file is
-    /// no terminal is what `TCGETS` finds out.
+    /// `ioctl(2)` of an open file, by its kind. `ENOTTY` for unknown requests, which is how `TCGETS`
+    /// identifies a file as no terminal.
     pub(crate) fn file_ioctl(&mut self, file: FileKey, request: u64, argument: u64) -> SysResult {
         match (self.host.files.open(file).kind.clone(), request) {
             (FileKind::Regular(inode), c::FIONREAD) => {
                 let size = self.host.files.inode(inode).content().map_or(0, |content| content.size);
-                // Less than none behind the end; the rest of a large number is cut off.
+                // Negative beyond the end of the file; truncated to 32 bits.
                 let left = size.wrapping_sub(self.host.files.open(file).offset);
                 self.write(argument, &(left as i32))?;
                 done(0)
@@ -132,7 +133,7 @@ impl Call<'_> {
                 self.write(argument, &(len as i32))?;
                 done(0)
             }
-            // The random device is always seeded: random(4).
+            // The random device always has full entropy, random(4).
             (FileKind::Device { device: Device::Random | Device::Urandom, .. }, RNDGETENTCNT) => {
                 self.write(argument, &ENTROPY_BITS)?;
                 done(0)
@@ -142,7 +143,7 @@ impl Call<'_> {
             }
             (FileKind::Device { device: Device::LoopControl, .. }, _) => self.loop_control(request, argument),
             (FileKind::Userfault(n), _) => self.userfault_ioctl(n, request, argument),
-            // What it knows concerns polling that is busy.
+            // The only requests of epoll are busy-polling parameters, which are not supported.
             (FileKind::Epoll(_), _) => Err(Errno::EINVAL),
             (FileKind::PtyMaster { .. } | FileKind::Terminal { .. }, _) => {
                 self.terminal_ioctl(file, request, argument)
@@ -178,11 +179,11 @@ impl FileKind {
                 | FileKind::Notify(_)
         )
     }
-    /// True if reads and writes happen at a position: files of the tree do, streams do not.
+    /// True if the file is seekable: reads and writes happen at an offset.
     pub fn has_position(&self) -> bool {
         self.inode().is_some() && !self.is_terminal() && !matches!(self, FileKind::Tun { .. })
     }
-    /// True if `splice(2)` and `sendfile(2)` can take bytes from it, a pipe apart.
+    /// True if `splice(2)` and `sendfile(2)` can read from it. Pipes are handled by the caller.
     pub fn can_be_spliced_from(&self) -> bool {
         match self {
             FileKind::Device { device, .. } => {
@@ -197,7 +198,7 @@ impl FileKind {
             _ => false,
         }
     }
-    /// True if they can give bytes to it.
+    /// True if `splice(2)` and `sendfile(2)` can write to it.
     pub fn can_be_spliced_to(&self) -> bool {
         match self {
             FileKind::Device { device, .. } => {

@@ -1,9 +1,9 @@
-//! Epoll instances, epoll(7): a set of watched open files and the list of those that became ready.
+//! Epoll instances, epoll(7): a set of watched open files and a list of those that became ready.
 //!
-//! An item is a waiter in its file's queue for as long as it lives. A notification puts it at the
-//! end of the ready list once; waiting looks only at that list. Whether an item on the list is
-//! really ready is found out when it is looked at, as in Linux: a level-triggered item goes back to
-//! the end of the list each time it is reported, an edge-triggered one with its next notification.
+//! An item is a waiter in its file's wait queue for as long as it exists. A notification appends it to the
+//! ready list unless it is listed already; `epoll_wait(2)` examines only that list. Whether a listed item is
+//! really ready is checked when it is examined, as in Linux: a level-triggered item is appended again each
+//! time it is reported, an edge-triggered one with its next notification.
 
 use super::FileKind;
 use super::readiness::{EPOLLERR, EPOLLHUP, EPOLLIN, EPOLLOUT, READABLE};
@@ -22,12 +22,13 @@ const EPOLLET: u32 = c::EPOLLET as u32;
 const EPOLLONESHOT: u32 = c::EPOLLONESHOT as u32;
 const EPOLLEXCLUSIVE: u32 = c::EPOLLEXCLUSIVE as u32;
 const EPOLLWAKEUP: u32 = c::EPOLLWAKEUP as u32;
-/// The bits that say how to watch rather than what for (`EP_PRIVATE_BITS`). A one-shot item that
-/// has fired has no others left.
+/// Flags of an item, as opposed to the events watched (`EP_PRIVATE_BITS`). A one-shot item that has fired
+/// keeps only these.
 const PRIVATE: u32 = EPOLLET | EPOLLONESHOT | EPOLLEXCLUSIVE | EPOLLWAKEUP;
 /// Flags that `EPOLLEXCLUSIVE` may be combined with (`EPOLLEXCLUSIVE_OK_BITS`).
 const EXCLUSIVE_MAY: u32 = EPOLLIN | EPOLLOUT | EPOLLERR | EPOLLHUP | EPOLLWAKEUP | EPOLLET | EPOLLEXCLUSIVE;
-/// Number of instances that may watch one another in a row less one (`EP_MAX_NESTS`).
+/// Maximum nesting depth: one less than the number of instances that may watch one another in a chain
+/// (`EP_MAX_NESTS`).
 const MAX_NESTS: usize = 4;
 
 /// A watched open file, under one of its descriptors.
@@ -37,7 +38,7 @@ struct Item {
     fd: i32,
     events: u32,
     data: u64,
-    /// `None` for a file whose readiness never changes.
+    /// Wait queue of the file; `None` if its readiness never changes.
     queue: Option<WaitQueueId>,
     on_ready_list: bool,
 }
@@ -45,7 +46,7 @@ struct Item {
 /// An epoll instance.
 #[derive(Debug)]
 pub struct Epoll {
-    /// Notified when something is put on the ready list.
+    /// Wait queue, notified when an item is added to the ready list.
     pub queue: WaitQueueId,
     items: Slab<Item>,
     by_target: Map<(FileKey, i32), usize>,
@@ -53,7 +54,7 @@ pub struct Epoll {
 }
 
 impl Files {
-    /// The instance behind an open file; `EINVAL` if it is none.
+    /// Epoll instance of an open file; `EINVAL` if the file is none.
     pub(crate) fn epoll_of(&self, file: FileKey) -> Result<EpollKey, Errno> {
         match self.open[file.0].kind {
             FileKind::Epoll(key) => Ok(key),
@@ -61,13 +62,13 @@ impl Files {
         }
     }
 
-    /// True if an item shares its wake-ups (`EPOLLEXCLUSIVE`).
+    /// True if an item is woken exclusively (`EPOLLEXCLUSIVE`).
     pub(crate) fn epoll_item_is_exclusive(&self, epoll: EpollKey, item: usize) -> bool {
         self.epolls[epoll.0].items[item].events & EPOLLEXCLUSIVE != 0
     }
 
-    /// Number of instances that are below `from` in the longest row; `None` if `sought` is among them or
-    /// is `from` itself, or if the row is longer than may be.
+    /// Length of the longest chain of instances watched below `from`; `None` if `sought` is `from` or in such
+    /// a chain, or if a chain is too long.
     fn depth_below(&self, from: EpollKey, sought: EpollKey, depth: usize) -> Option<usize> {
         if from == sought || depth > MAX_NESTS {
             return None;
@@ -81,7 +82,7 @@ impl Files {
         Some(deepest)
     }
 
-    /// Number of instances that are above `from` in the longest row.
+    /// Length of the longest chain of instances that watch `from`.
     fn depth_above(&self, from: EpollKey, depth: usize) -> usize {
         let own = self
             .watchers
@@ -94,7 +95,7 @@ impl Files {
             .unwrap_or(0)
     }
 
-    /// A new instance as an open file.
+    /// Creates an instance and its open file.
     pub(crate) fn create_epoll(&mut self, waits: &mut WaitTable) -> FileKey {
         let queue = waits.create();
         let epoll = Epoll { queue, items: Slab::new(), by_target: Map::new(), ready: VecDeque::new() };
@@ -121,7 +122,7 @@ impl Files {
         Ok(())
     }
 
-    /// The last reference to an instance is gone.
+    /// Destroys an instance after its last reference was released.
     pub(super) fn close_epoll(&mut self, waits: &mut WaitTable, epoll: EpollKey) {
         let items: Vec<(FileKey, i32)> = self.epolls[epoll.0].by_target.keys().copied().collect();
         for (file, fd) in items {
@@ -131,7 +132,7 @@ impl Files {
         waits.destroy(instance.queue);
     }
 
-    /// An open file goes away, and every item that watches it with it.
+    /// Removes every item that watches an open file, which is being released.
     pub(super) fn forget_watchers(&mut self, waits: &mut WaitTable, file: FileKey) {
         for (epoll, item) in self.watchers.remove(&file).unwrap_or_default() {
             self.remove_item(waits, epoll, item);
@@ -189,7 +190,7 @@ impl Host {
         self.list_if_ready(epoll, item);
         Ok(())
     }
-    /// `EPOLL_CTL_MOD`: what is ready now is reported even to an edge-triggered watcher.
+    /// `EPOLL_CTL_MOD`: events that are ready now are reported even for an edge-triggered item.
     pub(crate) fn epoll_modify(
         &mut self,
         epoll: EpollKey,
@@ -209,7 +210,7 @@ impl Host {
         Ok(())
     }
 
-    /// Up to `max` events in the order in which they became ready.
+    /// Returns up to `max` events in the order in which the items became ready.
     pub(crate) fn epoll_harvest(&mut self, epoll: EpollKey, max: usize) -> SmallVec<[EpollEvent; 8]> {
         let mut found = SmallVec::new();
         for _ in 0..self.files.epolls[epoll.0].ready.len() {
@@ -237,8 +238,9 @@ impl Host {
         }
         found
     }
-    /// Whoever polls an instance takes items off its ready list that are not, up to the first that is
-    /// (`__ep_eventpoll_poll`): they come back behind the others. Nothing for other files.
+    /// Polling an instance removes the items at the front of its ready list that are not ready, up to the
+    /// first that is (`__ep_eventpoll_poll`), so they are later listed behind the others. No effect on other
+    /// files.
     pub(crate) fn drop_unready(&mut self, file: FileKey) {
         let FileKind::Epoll(epoll) = self.files.open(file).kind else { return };
         while let Some(index) = self.files.epolls[epoll.0].ready.front().copied() {
@@ -252,7 +254,7 @@ impl Host {
             instance.items[index].on_ready_list = false;
         }
     }
-    /// Readiness of an epoll instance: `EPOLLIN` if it has something to report.
+    /// Readiness of an epoll instance: `EPOLLIN` if a listed item is ready.
     pub(crate) fn epoll_readiness(&self, epoll: EpollKey) -> u32 {
         let instance = &self.files.epolls[epoll.0];
         let reports = |index: &usize| {
@@ -262,8 +264,8 @@ impl Host {
         if instance.ready.iter().any(reports) { READABLE } else { 0 }
     }
 
-    /// The object that an item watches has changed in a way that brings `events`; gives whether
-    /// this woke somebody, for `EPOLLEXCLUSIVE`.
+    /// Handles a notification with `events` of the object that an item watches. Returns true if a waiter of
+    /// the instance was woken, which `EPOLLEXCLUSIVE` needs.
     pub(crate) fn epoll_item_changed(&mut self, epoll: EpollKey, item: usize, events: u32) -> bool {
         let instance = &self.files.epolls[epoll.0];
         let wanted = instance.items[item].events;
@@ -281,7 +283,7 @@ impl Host {
             self.put_on_ready_list(epoll, item);
         }
     }
-    /// Puts an item on the ready list and tells those who wait.
+    /// Adds an item to the ready list, if it is not listed, and notifies the instance's waiters.
     fn put_on_ready_list(&mut self, epoll: EpollKey, index: usize) {
         let instance = &mut self.files.epolls[epoll.0];
         let item = &mut instance.items[index];

@@ -13,7 +13,7 @@ use belljar_objects::eventfd::EventFd;
 use belljar_tasks::waits::WaitTable;
 
 impl Files {
-    /// A new counter as an open file.
+    /// Creates a counter and its open file.
     pub(crate) fn create_eventfd(
         &mut self,
         waits: &mut WaitTable,
@@ -28,7 +28,7 @@ impl Files {
 }
 
 impl Host {
-    /// Adds one from within the kernel (`eventfd_signal`).
+    /// Adds one to the counter from within the kernel (`eventfd_signal`).
     pub(crate) fn signal_eventfd(&mut self, file: FileKey) {
         let FileKind::EventFd(n) = self.files.open(file).kind else { return };
         let event = &mut self.files.eventfds[n];
@@ -39,7 +39,8 @@ impl Host {
 }
 
 impl Call<'_> {
-    /// `read(2)`: eight bytes. `EINVAL` if there is no room for them.
+    /// `read(2)` of eight bytes. `EINVAL` if the buffers are smaller; blocks, or `EAGAIN`, while the counter
+    /// is 0.
     pub(crate) fn read_eventfd(&mut self, file: FileKey, n: usize, buffers: &GuestBuffers) -> SysResult {
         if total_len(buffers) < 8 {
             return Err(Errno::EINVAL);
@@ -54,7 +55,8 @@ impl Call<'_> {
         self.scatter(buffers, &value.to_le_bytes())?;
         done(8)
     }
-    /// `write(2)`: adds the value of exactly eight bytes, and waits while the sum would not fit.
+    /// `write(2)` of exactly eight bytes, which are added to the counter. Blocks, or `EAGAIN`, while the sum
+    /// would overflow.
     pub(crate) fn write_eventfd(&mut self, file: FileKey, n: usize, buffers: &GuestBuffers) -> SysResult {
         if total_len(buffers) != 8 {
             return Err(Errno::EINVAL);

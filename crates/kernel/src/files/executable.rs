@@ -1,4 +1,4 @@
-//! Opening programs for `execve`, files for `mmap` and the standard streams of new processes.
+//! Opening of programs for `execve(2)`, of files for `mmap(2)` and of the standard streams of new processes.
 
 use super::FileKind;
 use super::OpenFile;
@@ -19,32 +19,32 @@ use belljar_objects::mounts::MountFlags;
 use slab::Slab;
 use std::os::unix::ffi::OsStrExt;
 
-/// A program file that may be executed.
+/// An opened program file.
 #[derive(Clone, Debug)]
 pub struct Executable {
-    /// The native file; whoever opened it closes it.
+    /// Native file, owned: the caller closes it.
     pub native: NativeFile,
-    /// The mount and the inode that it was found by.
+    /// Mount and inode that the path resolved to.
     pub place: Place,
-    /// Its absolute guest path with all links resolved: what `/proc/self/exe` shows.
+    /// Absolute guest path with all links resolved, shown as `/proc/self/exe`.
     pub path: Vec<u8>,
     /// Device and inode number as shown to guests.
     pub identity: (u64, u64),
-    /// Its length.
+    /// File size in bytes.
     pub size: u64,
-    /// Its user and group.
+    /// User and group of the file.
     pub owner: (u32, u32),
-    /// The user that it makes its process, if it has the set-user-ID bit.
+    /// User id that the process assumes, if the file has the set-user-ID bit.
     pub set_uid: Option<u32>,
-    /// The same of the group.
+    /// Group id that the process assumes, if the file has the set-group-ID bit.
     pub set_gid: Option<u32>,
-    /// Whoever starts it may read it.
+    /// True if the calling process has read permission.
     pub readable: bool,
 }
 
 impl Files {
-    /// The path of an inode as `/proc` shows it, ` (deleted)` behind what was its name if it has
-    /// none any more.
+    /// Path of an inode as `/proc` shows it: its former name followed by ` (deleted)` if it has no name any
+    /// more.
     pub(crate) fn shown_path(&self, inode: InodeKey) -> Vec<u8> {
         if let Some(path) = self.path_of(inode) {
             return path;
@@ -58,18 +58,18 @@ impl Files {
         [&name[..], b" (deleted)"].concat()
     }
 
-    /// True if somebody has a file open to write it.
+    /// True if the file is open for writing.
     pub(crate) fn is_written(&self, key: InodeKey) -> bool {
         let written =
             |open: &OpenFile| matches!(open.kind, FileKind::Regular(of) if of == key) && open.is_writable();
         self.open.iter().any(|(_, open)| written(open))
     }
-    /// `ETXTBSY` for one that is written; files in memory are executed all the same.
+    /// `ETXTBSY` if the file is open for writing. Files that can be sealed (memfd) are exempt.
     fn check_not_written(&mut self, key: InodeKey) -> Result<(), Errno> {
         if self.seals(key).is_err() && self.is_written(key) { Err(Errno::ETXTBSY) } else { Ok(()) }
     }
 
-    /// `ETXTBSY` if a file is being executed, and cannot be written.
+    /// `ETXTBSY` if a process executes the file, which therefore cannot be written.
     pub(crate) fn check_not_executed(
         &mut self,
         spaces: &Slab<AddressSpace>,
@@ -82,12 +82,13 @@ impl Files {
 }
 
 impl Host {
-    /// Opens the regular file `path` (relative to the process's working directory) to execute it:
-    /// `ENOENT`, `EACCES` (no execute permission, not a regular file), `ELOOP`, ... as `execve(2)`.
+    /// Opens the regular file `path`, relative to the process's working directory, for execution. Errors as
+    /// for `execve(2)`: `ENOENT`, `EACCES` (no execute permission, not a regular file), `ELOOP`, ...
     pub(crate) fn open_executable(&mut self, process: ProcessKey, path: &[u8]) -> Result<Executable, Errno> {
         self.open_executable_at(process, c::AT_FDCWD, path, Walk::FOLLOW)
     }
-    /// The same for `execveat(2)`.
+    /// Opens a program for `execveat(2)`, relative to `dirfd`. Errors as for
+    /// [`open_executable`](Self::open_executable).
     pub(crate) fn open_executable_at(
         &mut self,
         process: ProcessKey,
@@ -121,8 +122,9 @@ impl Host {
         let path = self.files.path_of_place(place).unwrap_or_else(|| self.files.shown_path(key));
         Ok(Executable { native, place, path, identity, size, owner, set_uid, set_gid, readable })
     }
-    /// The object that `mmap(2)` of a descriptor maps; `None` for `/dev/zero`, which is anonymous memory.
-    /// `EBADF`, `EACCES` (not open for what the mapping needs), `ENODEV` (cannot be mapped).
+    /// Object that `mmap(2)` of a descriptor maps; `None` for `/dev/zero`, which is anonymous memory.
+    /// `EBADF`; `EACCES` if not open for the access that the mapping needs; `ENODEV` if the file cannot be
+    /// mapped.
     pub(crate) fn map_source(
         &mut self,
         process: ProcessKey,
@@ -159,7 +161,7 @@ impl Host {
                 let socket = *socket;
                 return self.packet_ring_source(socket, len, offset).map(Some);
             }
-            // As procfs says it, `proc_reg_mmap`.
+            // As in procfs, `proc_reg_mmap`.
             FileKind::Virtual { inode, .. } if self.files.inodes[inode.0].device == PROC => {
                 return Err(Errno::EIO);
             }
@@ -175,7 +177,7 @@ impl Host {
                 return Err(Errno::EPERM);
             }
             may_write = !sealed;
-            // What is written by way of memory is not seen here.
+            // Writes through the mapping are not seen here, so the whole file counts as allocated.
             if may_write {
                 content.extents = Extents::Everything;
             }
@@ -186,7 +188,7 @@ impl Host {
         Ok(Some(MapSource { native, offset, path: path.into(), identity, file: Some(file), may_write }))
     }
 
-    /// Gives a new process its descriptors 0, 1 and 2 by `Output` of its spec.
+    /// Opens descriptors 0, 1 and 2 of a new process according to the `Output` of its spec.
     pub(crate) fn open_standard_streams(&mut self, process: ProcessKey, spec: usize) -> Result<(), Errno> {
         match self.config.processes[spec].output {
             Output::PassedThrough => {
@@ -219,7 +221,7 @@ impl Host {
     fn open_stream(&mut self, process: ProcessKey, path: &[u8], flags: i32, fd: usize) -> Result<(), Errno> {
         let request =
             OpenRequest { dirfd: c::AT_FDCWD, path, flags, mode: 0o644, walk: Walk::empty(), again: false };
-        // The experiment opens it, whoever the process runs as.
+        // Opened with the experiment's own rights, not those of the process's user.
         let who = std::mem::take(&mut self.process(process).credentials);
         let opened = self.open_path(process, request);
         self.process(process).credentials = who;

@@ -1,5 +1,5 @@
-//! FIFOs: pipes that are found by a name, fifo(7). The inode lives with the files; while it is open
-//! its identity leads to the pipe behind it.
+//! FIFOs: pipes with a name, fifo(7). The inode belongs to the file tree; while the FIFO is open, the
+//! identity of the inode maps to its pipe.
 
 use super::FileKind;
 use super::FilePlace;
@@ -10,18 +10,18 @@ use belljar_linux_abi::{Errno, c};
 use belljar_objects::pipe::{Fifo, Pipe};
 use belljar_tasks::waits::WaitTable;
 
-/// The result of an attempt to open a FIFO that did not fail.
+/// Result of a successful attempt to open a FIFO.
 #[derive(Debug)]
 pub(crate) enum FifoOpen {
-    /// It is open: what [`Files::open_file`](super::Files::open_file) is to be given, and the value for
+    /// Opened: the kind for [`Files::open_file`](super::Files::open_file), and the initial value of
     /// [`OpenFile::offset`](super::OpenFile::offset).
     Opened(FileKind, u64),
-    /// Nobody has the other end open: block on this queue, and when notified try again with `again`.
+    /// The other end is not open: block on this queue, and when notified call again with `again`.
     Wait(WaitQueueId),
 }
 
 impl Files {
-    /// The pipe behind a FIFO, made if it is not open.
+    /// Pipe of a FIFO, created if the FIFO is not open.
     fn fifo_of(&mut self, waits: &mut WaitTable, inode: InodeKey, identity: (u64, u64)) -> PipeKey {
         if let Some(key) = self.fifos.get(&identity) {
             return *key;
@@ -41,9 +41,9 @@ impl Files {
 }
 
 impl Host {
-    /// Opens a FIFO, its inode and the identity of that given, by the rules of fifo(7). `again` on the attempt that
-    /// follows a notification of the queue that the first one gave. `ENXIO`: opened for writing
-    /// without waiting and nobody reads.
+    /// Opens the FIFO with this inode and identity by the rules of fifo(7). `again` is set for the attempt
+    /// that follows a notification of the queue returned by the first. `ENXIO` for a nonblocking open for
+    /// writing without a reader.
     pub(crate) fn open_fifo(
         &mut self,
         (inode, identity): (InodeKey, (u64, u64)),
@@ -65,7 +65,7 @@ impl Host {
                         }
                         generation = pipe.writer_generation;
                     }
-                    // Those who wait to write have it open from now on, before they run again.
+                    // The waiting writers count as having the FIFO open from now on, before they run again.
                     pipe.readers += 1;
                     pipe.writers += awaited;
                     pipe.writer_generation += u64::from(awaited);
@@ -116,7 +116,7 @@ impl Host {
         }
     }
 
-    /// Removes a pipe that nobody has open, unless somebody is about to.
+    /// Removes a pipe without open ends, unless it is a FIFO with an open in progress.
     pub(super) fn remove_pipe(&mut self, key: PipeKey) {
         self.files.unnamed.remove(&FilePlace::Pipe(key));
         if let Some(fifo) = self.files.pipes[key.0].fifo {

@@ -4,93 +4,94 @@ use belljar_objects::landlock::Ruleset;
 use belljar_objects::listing::Listing;
 use std::sync::Arc;
 
-/// The object behind an open file. Each subsystem adds its own variants.
+/// The object that an open file description refers to, one variant for each kind.
 #[derive(Clone, Debug)]
 pub enum FileKind {
-    /// The reading end of a pipe.
+    /// Read end of a pipe.
     PipeReader(PipeKey),
-    /// The writing end of a pipe.
+    /// Write end of a pipe.
     PipeWriter(PipeKey),
     /// Both ends: a FIFO opened with `O_RDWR`.
     PipeBoth(PipeKey),
-    /// A socket of any family.
+    /// Socket of any family.
     Socket(SocketKey),
-    /// An epoll instance.
+    /// Epoll instance.
     Epoll(EpollKey),
-    /// An `eventfd(2)` counter: its place in `Files::eventfds`.
+    /// `eventfd(2)` counter: index in `Files::eventfds`.
     EventFd(usize),
-    /// A descriptor of `userfaultfd(2)`: its place in `Files::userfaults`.
+    /// `userfaultfd(2)` descriptor: index in `Files::userfaults`.
     Userfault(usize),
-    /// A `timerfd_create(2)` timer: its place in `Files::timerfds`.
+    /// `timerfd_create(2)` timer: index in `Files::timerfds`.
     TimerFd(usize),
-    /// A `signalfd(2)` view of pending signals: its place in `Files::signalfds`.
+    /// `signalfd(2)` view of pending signals: index in `Files::signalfds`.
     SignalFd(usize),
-    /// A POSIX message queue: its place in `Files::mqueues`.
+    /// POSIX message queue: index in `Files::mqueues`.
     MessageQueue(usize),
-    /// A regular file.
+    /// Regular file.
     Regular(InodeKey),
-    /// A directory and, once it is read, what was in it when reading started.
+    /// Directory.
     Directory {
-        /// The directory.
+        /// Inode of the directory.
         inode: InodeKey,
-        /// Its entries.
+        /// Entries as of when reading started.
         listing: Option<Arc<Listing>>,
     },
-    /// A character device.
+    /// Character or block device.
     Device {
-        /// Its inode.
+        /// Inode of the device node.
         inode: InodeKey,
-        /// The device.
+        /// Device.
         device: Device,
     },
-    /// A file that the kernel makes up, with its bytes as of when reading started.
+    /// Virtual file, whose content the kernel generates.
     Virtual {
-        /// Its inode.
+        /// Inode.
         inode: InodeKey,
-        /// Its bytes.
+        /// Content as of when reading started.
         content: Option<Arc<[u8]>>,
-        /// Of a table of mounts: its namespace and the number of changes that whoever polls it has been told of.
+        /// For a file that lists mounts: its mount namespace and the number of changes already reported to
+        /// pollers.
         mounts: Option<(u32, u64)>,
     },
-    /// An instance of inotify or fanotify: its place in `Files::notify`.
+    /// Instance of inotify or fanotify: index in `Files::notify`.
     Notify(usize),
-    /// A file system that is being made: its place in `Files::contexts`.
+    /// File system context, `fsopen(2)`: index in `Files::contexts`.
     MountContext(usize),
-    /// Rules of `landlock_create_ruleset(2)`.
+    /// Rule set of `landlock_create_ruleset(2)`.
     Ruleset(Arc<Ruleset>),
-    /// A process descriptor: its place in `Files::pidfds`.
+    /// Process descriptor: index in `Files::pidfds`.
     PidFd(usize),
-    /// An io_uring instance: its place in `Host::urings`.
+    /// io_uring instance: index in `Host::urings`.
     Uring(usize),
-    /// The master of a pseudo-terminal: its place in `Files::ptys`.
+    /// Master of a pseudo-terminal.
     PtyMaster {
-        /// The inode of `/dev/ptmx`.
+        /// Inode of `/dev/ptmx`.
         inode: InodeKey,
-        /// The pair.
+        /// Index in `Files::ptys`.
         pty: usize,
     },
-    /// A program's end of an interface: its place in `Stack::tuns`.
+    /// File of a TUN/TAP interface.
     Tun {
-        /// The inode of `/dev/net/tun`.
+        /// Inode of `/dev/net/tun`.
         inode: InodeKey,
-        /// The end.
+        /// Index in `Stack::tuns`.
         tun: usize,
     },
-    /// A terminal: the slave of a pseudo-terminal.
+    /// Terminal: the slave of a pseudo-terminal.
     Terminal {
-        /// Its inode in `/dev/pts`.
+        /// Inode in `/dev/pts`.
         inode: InodeKey,
-        /// The pair.
+        /// Index in `Files::ptys`.
         pty: usize,
     },
-    /// A mere place in the tree: opened with `O_PATH`.
+    /// Location in the tree only, opened with `O_PATH`.
     Path(InodeKey),
     /// Standard input, output or error of the simulator itself: 0, 1 or 2.
     NativeStream(u8),
 }
 
 impl FileKind {
-    /// True for what was opened by the name of a device.
+    /// True for files opened through a device node.
     pub(crate) fn is_device(&self) -> bool {
         matches!(
             self,

@@ -1,5 +1,5 @@
-//! Leases, `fcntl(2)` "Leases": whoever holds one on a file is told by a signal when somebody else opens or truncates it, and
-//! has a while to give it up before they go on.
+//! Leases, `fcntl(2)` "Leases": the holder of a lease is sent a signal when another process opens or
+//! truncates the file. That operation blocks until the lease is released or its break time has passed.
 
 use super::FileKind;
 use super::tree::{Node, ROOT};
@@ -10,13 +10,13 @@ use crate::ids::{FileKey, InodeKey, ProcessKey, WaitQueueId};
 use belljar_base::{SimDuration, SimTime};
 use belljar_linux_abi::{Errno, c};
 
-/// `fs.lease-break-time` in seconds, unless it is written.
+/// Default of `fs.lease-break-time` in seconds.
 const BREAK_SECONDS: u64 = 45;
 
 /// Leases on a file.
 #[derive(Debug)]
 pub struct Leases {
-    /// Notified when one is given up or made less.
+    /// Wait queue, notified when a lease is released or downgraded.
     queue: WaitQueueId,
     held: Vec<Lease>,
 }
@@ -24,9 +24,10 @@ pub struct Leases {
 #[derive(Debug)]
 struct Lease {
     file: FileKey,
-    /// True if it keeps readers away too (`F_WRLCK`).
+    /// True for a write lease (`F_WRLCK`), which conflicts with readers too.
     exclusive: bool,
-    /// When it ends at the latest, once somebody waits, and true if nothing of it may stay.
+    /// Set while the lease is being broken: the deadline, and true if it must be released rather than
+    /// downgraded to a read lease.
     broken: Option<(SimTime, bool)>,
 }
 
@@ -65,7 +66,7 @@ impl Host {
         {
             return Err(Errno::EACCES);
         }
-        // Nobody else may have it open in a way that the lease would have to be broken for.
+        // The file must not be open in a mode that conflicts with the lease.
         let others = self.files.open.iter().any(|(other, open)| {
             let same = matches!(open.kind, FileKind::Regular(of) if of == inode);
             same && if exclusive { other != file.0 } else { open.is_writable() }
@@ -96,7 +97,8 @@ impl Host {
         Ok(())
     }
 
-    /// Gives a lease up; false if there is none. A file that is closed gives up its own.
+    /// Releases the lease held through an open file, for instance when that is closed; false if there is
+    /// none.
     pub(super) fn drop_lease(&mut self, file: FileKey) -> bool {
         if self.files.leases.is_empty() {
             return false;
@@ -120,8 +122,9 @@ impl Host {
         }
     }
 
-    /// Somebody is about to open a file, or (`writes`) to write or cut it: holders of leases are told. The queue to wait in and
-    /// until when, while any is in the way; `EAGAIN` for one who does not wait.
+    /// Breaks conflicting leases before a file is opened or, with `writes`, written or truncated: the holders
+    /// are sent their signal. Returns the wait queue and the deadline while a conflicting lease remains, or
+    /// `EAGAIN` if the caller does not wait.
     pub(crate) fn break_leases(
         &mut self,
         inode: InodeKey,
@@ -134,7 +137,7 @@ impl Host {
         let seconds = self.setting("sys/fs/lease-break-time").unwrap_or(BREAK_SECONDS);
         let end = self.net.clock.after(SimDuration::from_secs(seconds));
         let Some(leases) = self.files.leases.get_mut(&inode) else { return Ok(None) };
-        // Those whose time is over end, or are read leases from now on.
+        // Leases past their deadline are removed, or downgraded to read leases.
         leases.held.retain_mut(|lease| match lease.broken {
             Some((until, all)) if until <= now => {
                 (lease.exclusive, lease.broken) = (false, None);
@@ -165,7 +168,7 @@ impl Host {
         }
     }
 
-    /// The number that a setting of `/proc` has now.
+    /// Current value of a numeric setting of `/proc`, by its path below `/proc`.
     pub(crate) fn setting(&mut self, path: &str) -> Option<u64> {
         let mut at = self.lookup(ROOT, b"proc").ok()??;
         for name in path.split('/') {

@@ -1,4 +1,4 @@
-//! Release of open files: clean-up when the last reference goes.
+//! Release of open files: cleanup when the last reference is released.
 
 use super::devices::Device;
 use super::{FdEntry, FileKind, OpenFile};
@@ -7,11 +7,11 @@ use crate::host::Host;
 use crate::ids::{FdTableKey, FileKey, InodeKey};
 use belljar_linux_abi::c;
 
-/// The device that anonymous shared memory lies on.
+/// Device number of anonymous shared memory.
 const SHARED_MEMORY: u64 = 0x1;
 
 impl Files {
-    /// Device and inode number of a new piece of anonymous shared memory.
+    /// Device and inode number for a new anonymous shared memory object.
     pub(crate) fn next_shared_identity(&mut self) -> (u64, u64) {
         self.last_shared_identity += 1;
         (SHARED_MEMORY, self.last_shared_identity)
@@ -19,7 +19,7 @@ impl Files {
 }
 
 impl Host {
-    /// Gives up one reference; the last one closes what is behind the file.
+    /// Releases one reference; the last one closes the object of the open file.
     pub(crate) fn release_file(&mut self, file: FileKey) {
         let open = self.files.open(file);
         open.references -= 1;
@@ -60,13 +60,14 @@ impl Host {
             }
         }
     }
-    /// An open file no longer refers to its inode, which goes if nothing else holds it.
+    /// Releases the reference of a closed open file to its inode.
     fn close_inode(&mut self, kind: &FileKind) {
         if let Some(inode) = kind.inode() {
             self.release_inode(inode);
         }
     }
-    /// One that used an inode does no more.
+    /// Releases one use of an inode. The last one removes a nameless inode and closes the native descriptor
+    /// of any other.
     pub(super) fn release_inode(&mut self, inode: InodeKey) {
         self.files.inode(inode).opens -= 1;
         if self.files.inode(inode).opens == 0 {
@@ -77,8 +78,8 @@ impl Host {
             }
         }
     }
-    /// A descriptor of a process is closed: its record locks on the file go with it, then its
-    /// reference to the open file.
+    /// Closes a descriptor of a process: releases the process's record locks on the file, then the reference
+    /// to the open file.
     pub(crate) fn close_descriptor(&mut self, table: FdTableKey, entry: FdEntry) {
         let place = self.files.open(entry.file).kind.place();
         self.drop_process_locks(table, place);
@@ -87,7 +88,7 @@ impl Host {
         }
         self.release_file(entry.file);
     }
-    /// Gives up a process's use of a descriptor table; the last one closes everything in it.
+    /// Releases one process's use of a descriptor table; the last one closes every descriptor in it.
     pub(crate) fn release_fd_table(&mut self, table: FdTableKey) {
         let shared = &mut self.files.tables[table.0];
         shared.users -= 1;

@@ -1,4 +1,4 @@
-//! Taking and giving up of locks on files, `fcntl(2)` and `flock(2)`, and seals.
+//! Record locks and whole-file locks, `fcntl(2)` and `flock(2)`, and file seals.
 
 use crate::files::FilePlace;
 use crate::files::Files;
@@ -12,7 +12,7 @@ use belljar_tasks::waits::WaitTable;
 use slab::Slab;
 
 impl Files {
-    /// The seals of a file; `EINVAL` if it can have none.
+    /// Seals of a file; `EINVAL` if the file does not support seals.
     pub(crate) fn seals(&mut self, inode: InodeKey) -> Result<i32, Errno> {
         let memfd = self.inode(inode).content().and_then(|content| content.memfd.as_deref());
         memfd.map(|memfd| memfd.seals).ok_or(Errno::EINVAL)
@@ -25,7 +25,7 @@ impl Files {
         }
     }
 
-    /// The locks on a file, made if there are none yet.
+    /// Locks on a file; the table is created if there is none.
     pub(crate) fn locks_of(&mut self, waits: &mut WaitTable, place: FilePlace) -> &mut FileLocks {
         if self.lock_slot(place).is_none_or(|slot| slot.is_none()) {
             let locks = Some(Box::new(FileLocks::new(waits.create())));
@@ -37,7 +37,7 @@ impl Files {
         self.lock_slot(place).and_then(Option::as_mut).expect("made above")
     }
 
-    /// Forgets the list of locks when nobody holds or waits for one.
+    /// Frees the lock table when no lock is held or waited for.
     pub(crate) fn forget_locks_if_unused(&mut self, waits: &mut WaitTable, place: FilePlace) {
         let Some(locks) = self.lock_slot(place).and_then(Option::as_mut) else { return };
         let (queue, empty) = (locks.queue, locks.is_empty());
@@ -47,7 +47,8 @@ impl Files {
         }
     }
 
-    /// `F_ADD_SEALS`. `EPERM` if no more can be added, `EBUSY` if it is mapped to be written.
+    /// `F_ADD_SEALS`. `EPERM` with `F_SEAL_SEAL`, `EBUSY` if the file has a shared mapping that may be
+    /// written.
     pub(crate) fn add_seals(
         &mut self,
         spaces: &Slab<AddressSpace>,
@@ -59,7 +60,7 @@ impl Files {
             return Err(Errno::EINVAL);
         }
         self.check_seals(inode, c::F_SEAL_SEAL)?;
-        // What can be executed and stays so does not change either.
+        // `F_SEAL_EXEC` on an executable file seals its content too.
         if seals & F_SEAL_EXEC != 0 && self.inode(inode).meta.mode & 0o111 != 0 {
             seals |= content;
         }
@@ -79,14 +80,13 @@ impl Files {
 }
 
 impl Host {
-    /// A process closes a descriptor of this file: its record locks go, whichever descriptor they
-    /// were made through.
+    /// Releases a process's record locks on a file when it closes any descriptor of that file.
     pub(crate) fn drop_process_locks(&mut self, table: FdTableKey, place: FilePlace) {
         self.drop_locks(place, |locks| {
             locks.clear_of(|owner| matches!(owner, LockOwner::Process(t, _) if t == table))
         });
     }
-    /// An open file goes: so do the locks that belong to it.
+    /// Releases the locks that belong to an open file description, which is being closed.
     pub(crate) fn drop_file_locks(&mut self, file: FileKey, place: FilePlace) {
         self.drop_locks(place, |locks| {
             let cleared = locks.clear_of(|owner| owner == LockOwner::File(file));

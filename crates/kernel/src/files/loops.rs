@@ -1,4 +1,4 @@
-//! Loop devices: a file as a block device, `loop(4)`.
+//! Loop devices, `loop(4)`: block devices backed by files.
 
 use super::devices::Device;
 use super::tree::{DEV, Node};
@@ -13,7 +13,7 @@ use crate::outcome::{Outcome, SysResult, done};
 use belljar_linux_abi::{Errno, c};
 use belljar_objects::loops::{AUTOCLEAR, INFO, Loop, MAJOR, OLD_INFO, READ_ONLY, from_old, to_old};
 
-/// Devices that every host has in `/dev` from the start.
+/// Number of loop devices present in `/dev` from the start.
 pub const FIRST: u64 = 8;
 
 /// `LOOP_*` of linux/loop.h.
@@ -49,12 +49,12 @@ const BLKBSZGET: u64 = 0x8008_1270;
 const BLKBSZSET: u64 = 0x4008_1271;
 const BLKGETSIZE64: u64 = 0x8008_1272;
 
-/// The number of the loop device that a block device is.
+/// Loop device number of a block device; `None` for other block devices.
 pub fn loop_of(device: u64) -> Option<u64> {
     (device >> 8 == MAJOR).then_some(device & 0xff)
 }
 
-/// The first `len` bytes of buffers.
+/// The first `len` bytes of the buffers.
 fn cut(buffers: &GuestBuffers, mut len: u64) -> GuestBuffers {
     let mut part = GuestBuffers::new();
     for (addr, room) in buffers {
@@ -68,7 +68,7 @@ fn cut(buffers: &GuestBuffers, mut len: u64) -> GuestBuffers {
 }
 
 impl Files {
-    /// The bytes of a block device; 0 for one that has no file.
+    /// Size of a block device in bytes; 0 if it is unbound.
     pub(crate) fn block_size_of(&self, device: u64) -> u64 {
         loop_of(device).and_then(|number| self.loops.get(number)).map_or(0, Loop::size)
     }
@@ -80,7 +80,7 @@ impl Files {
 }
 
 impl Host {
-    /// A block device has been closed.
+    /// Unbinds an `LO_FLAGS_AUTOCLEAR` loop device when its last open file is closed.
     pub(crate) fn block_device_closed(&mut self, device: u64) {
         let Some(number) = loop_of(device) else { return };
         let clears = self.files.loops.get(number).is_some_and(|bound| bound.flags & AUTOCLEAR != 0);
@@ -88,13 +88,13 @@ impl Host {
             self.unbind_loop(number);
         }
     }
-    /// Takes the file of a loop device away.
+    /// Unbinds a loop device from its backing file.
     pub(crate) fn unbind_loop(&mut self, number: u64) {
         if let Some(bound) = self.files.loops.unbind(number) {
             self.release_file(bound.file);
         }
     }
-    /// Shows a loop device in `/dev`.
+    /// Creates the node of a loop device in `/dev`, if there is none.
     fn show_loop(&mut self, number: u64) {
         let Some(directory) = self.files.mounts.system(DEV).map(|system| system.root) else { return };
         let name = format!("loop{number}");
@@ -106,7 +106,7 @@ impl Host {
 }
 
 impl Call<'_> {
-    /// Reads from a block device.
+    /// `read(2)` of a block device.
     pub(crate) fn read_block(
         &mut self,
         file: FileKey,
@@ -116,7 +116,7 @@ impl Call<'_> {
     ) -> SysResult {
         self.block_io(file, device, buffers, offset, false)
     }
-    /// Writes to one: `ENOSPC` at its end.
+    /// `write(2)` of a block device. `ENOSPC` at the end, `EPERM` if it is read-only.
     pub(crate) fn write_block(
         &mut self,
         file: FileKey,
@@ -173,7 +173,7 @@ impl Call<'_> {
             CTL_REMOVE => return Err(Errno::ENODEV),
             _ => return Err(Errno::ENOSYS),
         };
-        // Minor numbers have eight bits here.
+        // Minor numbers are limited to eight bits.
         if number > 0xff {
             return Err(if request == CTL_ADD { Errno::EINVAL } else { Errno::ENOSPC });
         }
@@ -257,7 +257,7 @@ impl Call<'_> {
             }
             CLR_FD => {
                 self.host.files.loops.get_mut(number)?;
-                // Whoever else has it open may go on with it.
+                // While others have the device open, it is unbound at the last close instead.
                 if self.host.files.block_openers(MAJOR << 8 | number) > 1 {
                     self.host.files.loops.get_mut(number)?.flags |= AUTOCLEAR;
                 } else {
@@ -310,7 +310,7 @@ impl Call<'_> {
             _ => Err(Errno::ENOTTY),
         }
     }
-    /// A device over the file of a descriptor: a regular one.
+    /// Loop device over the file of a descriptor. `EINVAL` unless that is a regular file.
     fn loop_over(&mut self, by: FileKey, fd: i32) -> Result<Loop, Errno> {
         let backing = self.host.file_of(self.process, fd)?;
         let FileKind::Regular(inode) = self.host.files.open(backing).kind else { return Err(Errno::EINVAL) };
@@ -324,7 +324,7 @@ impl Call<'_> {
         self.host.files.retain_file(backing);
         done(0)
     }
-    /// The size of its file counts as it is now.
+    /// Updates the device's size from its backing file.
     fn look_at_backing(&mut self, number: u64) -> SysResult {
         let backing = self.host.files.loops.get_mut(number)?.file;
         let inode: InodeKey = self.host.files.open(backing).kind.inode().ok_or(Errno::EIO)?;
@@ -334,10 +334,10 @@ impl Call<'_> {
     }
 }
 
-/// A size of blocks, if it is one: a power of two from a sector to a page.
+/// Checks a block size in bytes: a power of two between 512 and 4096, otherwise `EINVAL`.
 fn valid_block(size: u64) -> Result<u32, Errno> {
     if (512..=4_096).contains(&size) && size.is_power_of_two() { Ok(size as u32) } else { Err(Errno::EINVAL) }
 }
 
-/// The mode bits of the nodes: those who may read disks may use them.
+/// Mode bits of the device nodes: read and write for user and group (`disk`).
 pub const MODE: u32 = c::S_IRUSR | c::S_IWUSR | c::S_IRGRP | c::S_IWGRP;

@@ -1,4 +1,4 @@
-//! Descriptors, open files and what is behind them.
+//! Descriptors, open file descriptions and the objects behind them.
 
 pub(crate) mod attributes;
 mod cache;
@@ -72,37 +72,37 @@ use smallvec::SmallVec;
 use std::path::PathBuf;
 use tree::{Inode, Meta, Node};
 
-/// All of a host's files.
-#[repr(C)] // What is read often comes first: see `belljar_base::Footprint`.
+/// File state of a host.
+#[repr(C)] // Fields in order of access frequency: see `belljar_base::Footprint`.
 pub struct Files {
     /// Open file descriptions.
     pub(crate) open: Slab<OpenFile>,
     /// Descriptor tables.
     pub(crate) tables: Slab<FdTable>,
-    /// `fs.nr_open`: the ceiling of `RLIMIT_NOFILE`, and the size of the largest table.
+    /// `fs.nr_open`: ceiling of `RLIMIT_NOFILE` and of the size of descriptor tables.
     pub(crate) most_descriptors: u64,
     /// `fs.protected_*`.
     pub(crate) protected: Protected,
-    /// Native descriptors.
+    /// Cache of native descriptors.
     pub(crate) natives: NativeCache,
-    /// The tree of files, by inode.
+    /// Inodes of the file tree.
     pub(crate) inodes: Slab<Inode>,
-    /// Bytes on their way between a native file and a guest's memory.
+    /// Buffer for transfers between native files and guest memory.
     pub(crate) scratch: Vec<u8>,
     last_inode_number: u64,
     last_shared_identity: u64,
-    /// Files of the machine that have several names there, by its device and inode number.
+    /// Inodes of the machine's files with several hard links, by native device and inode number.
     pub(crate) lower_links: Map<(u64, u64), InodeKey>,
-    /// The native directory below which the lower files lie.
+    /// Native directory that is the root of the lower layer.
     pub(crate) root: PathBuf,
-    /// Some of the machine's files and directories that the simulator may not look into.
+    /// Paths of the machine's files and directories that the simulator was denied access to.
     pub(crate) withheld: Set<PathBuf>,
     pub(crate) last_unnamed: u64,
     /// Pipes and FIFOs.
     pub(crate) pipes: Slab<Pipe>,
     /// Epoll instances.
     pub(crate) epolls: Slab<epoll::Epoll>,
-    /// The epoll items that watch an open file, by file: they go with it.
+    /// Epoll items that watch an open file, by file; they are removed with it.
     pub(crate) watchers: Map<FileKey, Vec<(EpollKey, usize)>>,
     /// Event counters.
     pub(crate) eventfds: Slab<EventFd>,
@@ -111,7 +111,7 @@ pub struct Files {
     /// Timer descriptors.
     pub(crate) timerfds: Slab<TimerFd>,
     pub(crate) mqueues: Slab<mqueue::MessageQueue>,
-    /// Who wants to hear of what happens to files.
+    /// Instances and marks of inotify and fanotify.
     pub(crate) notify: Notify,
     last_rename: u32,
     /// Process descriptors.
@@ -120,26 +120,26 @@ pub struct Files {
     pub(crate) ptys: Slab<pty::Pty>,
     /// Signal descriptors.
     pub(crate) signalfds: Slab<signalfd::SignalFd>,
-    /// The inodes of namespaces, by number.
+    /// Inodes of namespaces, by namespace number.
     pub(crate) namespaces: Map<u32, InodeKey>,
-    /// The roots of `/proc` as later process namespaces mount it.
+    /// Roots of `/proc` in later PID namespaces, by namespace number.
     pub(crate) proc_roots: Map<u32, InodeKey>,
     /// Inode state of files that are not in the tree.
     pub(crate) unnamed: Map<FilePlace, Unnamed>,
     /// Loop devices.
     pub(crate) loops: Loops,
-    /// File systems that are being made.
+    /// File system contexts, `fsopen(2)`.
     pub(crate) contexts: Slab<mounts::FileSystemContext>,
-    /// What is mounted where.
+    /// Mount tables.
     pub(crate) mounts: Mounts,
-    /// Leases, `F_SETLEASE`, by file.
+    /// Leases, `F_SETLEASE`, by inode.
     pub(crate) leases: Map<InodeKey, lease::Leases>,
-    /// FIFOs that are open, by the identity of their inode.
+    /// Pipes of open FIFOs, by the identity of the inode.
     pub(crate) fifos: Map<(u64, u64), PipeKey>,
 }
 
 impl Files {
-    /// No open files.
+    /// File state of a new host: the tree and its mounts, no open files.
     pub fn new(config: &HostConfig, network: &StackConfig, machine: &mut dyn Machine) -> Files {
         let mut files = Files {
             open: Slab::new(),
@@ -180,12 +180,12 @@ impl Files {
         files.seed_mounts();
         files
     }
-    /// A number that no inode of this host has had.
+    /// Allocates an inode number, unique in the host.
     pub(crate) fn next_inode_number(&mut self) -> u64 {
         self.last_inode_number += 1;
         self.last_inode_number
     }
-    /// A new inode without a name.
+    /// Creates an inode without a name.
     pub(crate) fn add_inode(&mut self, device: u64, node: Node, meta: Meta) -> InodeKey {
         let number = self.next_inode_number();
         if let Some(room) = self.mounts.room(device) {

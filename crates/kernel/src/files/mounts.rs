@@ -1,7 +1,8 @@
-//! File systems that programs mount: `tmpfs` and `ramfs` in memory, and what their flags forbid.
+//! Mounts made by programs: `tmpfs` and `ramfs` in memory, and the restrictions that mount flags impose.
 //!
-//! The tables are in [`belljar_objects::mounts`]. A file system in memory is a directory without a name whose bytes lie, like
-//! those of removed files, in the folder of files without a name; they are gone when it is unmounted or the simulation ends.
+//! The tables are in [`belljar_objects::mounts`]. An in-memory file system is a nameless directory whose
+//! content is stored natively in the folder of nameless files, like that of removed files. It is deleted when
+//! the file system is unmounted or the simulation ends.
 
 use super::readiness::MOUNTS_CHANGED;
 use super::tree::{DEV, DISK, Directory, Inode, Meta, Node, PROC, PTS, Place, RUN, SHM, SYS, Times};
@@ -17,7 +18,7 @@ use belljar_objects::namespaces::NamespaceKind;
 use belljar_objects::notify::Subject;
 use slab::Slab;
 
-/// File systems that a host has from the start: where, device, kind, and the source that they show.
+/// File systems mounted from the start: mount point, device number, type and source.
 pub const SEEDS: &[(&str, u64, &str, &str)] = &[
     ("/", DISK, "ext4", "/dev/sda1"),
     ("/dev", DEV, "devtmpfs", "devtmpfs"),
@@ -28,26 +29,26 @@ pub const SEEDS: &[(&str, u64, &str, &str)] = &[
     ("/sys", SYS, "sysfs", "sysfs"),
 ];
 
-/// A file system that is being made, or changed, step by step: `fsopen(2)`, `fspick(2)`.
+/// File system context, configured step by step: `fsopen(2)`, `fspick(2)`.
 #[derive(Clone, Debug, Default)]
 pub struct FileSystemContext {
-    /// Its kind.
+    /// File system type.
     pub kind: Vec<u8>,
-    /// The source that it was given.
+    /// Source, if it was set.
     pub source: Option<Vec<u8>>,
-    /// Its flags.
+    /// Mount flags.
     pub flags: MountFlags,
-    /// Its other options, a comma before each.
+    /// Other options, each preceded by a comma.
     pub options: Vec<u8>,
-    /// The root of the mount whose file system is changed.
+    /// Root of the mount whose file system is reconfigured, `fspick(2)`.
     pub picked: Option<Place>,
-    /// Its device and root, once it is made.
+    /// Device number and root of the file system, once created.
     pub created: Option<(u64, InodeKey)>,
-    /// True once it has a mount.
+    /// True once the file system has been mounted.
     pub mounted: bool,
 }
 
-/// True if an inode is `root` or lies below it in the same file system.
+/// True if `inode` is `root` or a descendant of it in the same file system.
 pub(crate) fn is_below(inodes: &Slab<Inode>, root: InodeKey, inode: InodeKey) -> bool {
     let mut at = inode;
     while at != root {
@@ -60,11 +61,11 @@ pub(crate) fn is_below(inodes: &Slab<Inode>, root: InodeKey, inode: InodeKey) ->
 }
 
 impl Files {
-    /// The mount that an open file is in.
+    /// Mount of an open file.
     pub(crate) fn mount_of(&mut self, file: FileKey) -> MountKey {
         self.open(file).mount.unwrap_or(BASE)
     }
-    /// An open file is in a mount.
+    /// Records the mount through which a file was opened.
     pub(crate) fn opened_in(&mut self, mount: MountKey, file: FileKey) {
         let open = self.open(file);
         if open.mount.is_none() && open.kind.inode().is_some() {
@@ -73,9 +74,10 @@ impl Files {
             self.mounts.opened(mount, writes);
         }
     }
-    /// A file has been read by way of an open file: its access time is now, as far as the mount has it kept.
+    /// Sets the access time of a file read through an open file to `now`, subject to the `noatime`,
+    /// `nodiratime` and `relatime` rules of the mount and the file's flags.
     pub(crate) fn accessed(&mut self, file: FileKey, inode: InodeKey, now: i64) {
-        /// Access times that are older are renewed even where they are kept relatively.
+        /// With `relatime`, access times older than a day (in nanoseconds) are updated regardless.
         const DAY: i64 = 86_400 * 1_000_000_000;
         if self.open(file).flags & c::O_NOATIME != 0 {
             return;
@@ -93,61 +95,61 @@ impl Files {
             times.access = now;
         }
     }
-    /// The flags that apply to a place.
+    /// Flags that apply to a location.
     pub(crate) fn mount_flags(&self, (mount, inode): Place) -> MountFlags {
         self.mounts.flags(mount, self.inodes[inode.0].device)
     }
-    /// `EROFS` where nothing can be changed.
+    /// `EROFS` if the location is read-only.
     pub(crate) fn check_writable(&self, place: Place) -> Result<(), Errno> {
         if self.mount_flags(place).contains(MountFlags::READ_ONLY) { Err(Errno::EROFS) } else { Ok(()) }
     }
-    /// The same for the file behind a descriptor.
+    /// `EROFS` if an open file is on a read-only mount or file system.
     pub(crate) fn check_file_writable(&mut self, file: FileKey) -> Result<(), Errno> {
         if self.file_flags(file).contains(MountFlags::READ_ONLY) { Err(Errno::EROFS) } else { Ok(()) }
     }
-    /// The flags that apply to an open file.
+    /// Flags that apply to an open file.
     pub(crate) fn file_flags(&mut self, file: FileKey) -> MountFlags {
         let mount = self.mount_of(file);
         self.open(file).kind.inode().map_or(MountFlags::empty(), |inode| self.mount_flags((mount, inode)))
     }
-    /// True if a file's file system is read-only itself, not only the mount that shows it.
+    /// True if the file system itself is read-only, not only the mount.
     pub(crate) fn is_read_only_system(&self, inode: InodeKey) -> bool {
         let system = self.mounts.system(self.inodes[inode.0].device);
         system.is_some_and(|system| system.flags.contains(MountFlags::READ_ONLY))
     }
-    /// The number of the mount of a place, as `mountinfo` has it.
+    /// Mount id of a location as `mountinfo` shows it.
     pub(crate) fn shown_mount(&self, (mount, inode): Place) -> u32 {
         let device = self.inodes[inode.0].device;
         let mount = self.mounts.get(mount);
         match SEEDS.iter().position(|(_, of, ..)| *of == device) {
-            // In later namespaces they are mounts of their own.
+            // In later namespaces the seeds are separate mounts.
             Some(seed) if mount.device != device && mount.namespace.is_none_or(|number| number == 0) => {
                 seed as u32 + 1
             }
             _ => mount.id,
         }
     }
-    /// The same for an open file.
+    /// Mount id of an open file as `mountinfo` shows it.
     pub(crate) fn shown_mount_of(&mut self, file: FileKey) -> u32 {
         let mount = self.mount_of(file);
         self.open(file).kind.inode().map_or(1, |inode| self.shown_mount((mount, inode)))
     }
-    /// The kind of the file system that programs have mounted and a file lies on.
+    /// Type of the file system of an inode if a program mounted it; `None` on a seed.
     pub(crate) fn kind_of_system(&self, inode: InodeKey) -> Option<&'static str> {
         let system = self.mounts.system(self.inodes[inode.0].device).filter(|system| !system.seed);
         system.map(|system| system.kind)
     }
-    /// True if a place is the root of its mount or of one of the seeds.
+    /// True if a location is the root of its mount or of a seed.
     pub(crate) fn is_mount_root(&self, (mount, inode): Place) -> bool {
         self.mounts.get(mount).root == inode || self.seed_at((mount, inode)).is_some()
     }
-    /// The device of the seed that a place is the root of.
+    /// Device number of the seed whose root the location is.
     pub(crate) fn seed_at(&self, (mount, inode): Place) -> Option<u64> {
         let device = self.inodes[inode.0].device;
         let system = self.mounts.system(device)?;
         (system.seed && system.root == inode && self.mounts.get(mount).root != inode).then_some(device)
     }
-    /// The mounts and the devices of seeds whose flags a change at a place is about, those below included if it is `deep`.
+    /// Mounts and seed devices to which a flag change at `place` applies; with `deep`, those below it too.
     pub(crate) fn mounts_at(&self, place: Place, deep: bool) -> (Vec<MountKey>, Vec<u64>) {
         let seed = self.seed_at(place);
         let own = if seed.is_none() { vec![place.0] } else { Vec::new() };
@@ -166,12 +168,12 @@ impl Files {
         });
         (tree, seeds.collect())
     }
-    /// True if something below a place is mounted that must not be taken away.
+    /// True if a locked mount lies below the location.
     pub(crate) fn hides_locked(&self, place: Place) -> bool {
         let (below, _) = self.mounts_at(place, true);
         below.into_iter().any(|mount| mount != place.0 && self.mounts.get(mount).locked)
     }
-    /// Accounts for what a file of a tmpfs takes now.
+    /// Updates the space accounting of a tmpfs after a file's allocation changed.
     pub(crate) fn recharge(&mut self, key: InodeKey) {
         let inode = &mut self.inodes[key.0];
         let Some(room) = self.mounts.room(inode.device) else { return };
@@ -181,7 +183,8 @@ impl Files {
             content.charged = now;
         }
     }
-    /// The end of what may be written to a file from `start` on: a tmpfs may be full. `ENOSPC` if nothing may.
+    /// Offset up to which a write at `start` fits into the file system, limited by the size of a tmpfs.
+    /// `ENOSPC` if none of it fits.
     pub(crate) fn room_end(&mut self, key: InodeKey, start: u64) -> Result<u64, Errno> {
         let inode = &self.inodes[key.0];
         let Some(room) = self.mounts.room(inode.device) else { return Ok(u64::MAX) };
@@ -191,7 +194,7 @@ impl Files {
             .map_or(u64::MAX, |content| content.extents.end_of_room(start, content.size, left));
         if end <= start { Err(Errno::ENOSPC) } else { Ok(end) }
     }
-    /// The file systems that a host has from the start are mounts of their own in a later namespace.
+    /// Turns the seed file systems into separate mounts in a later namespace.
     fn expose_seeds(&mut self, namespace: u32, locks: bool) {
         let root = self.mounts.root_of(namespace);
         let first = self.mounts.get(root);
@@ -207,7 +210,7 @@ impl Files {
             devices = if *device == DEV { made } else { devices };
         }
     }
-    /// Fills the table with what a new host has.
+    /// Adds the seed file systems to the mount table of a new host.
     pub(crate) fn seed_mounts(&mut self) {
         for (path, device, kind, _) in SEEDS.iter().skip(1) {
             let mut at = super::tree::ROOT;
@@ -221,13 +224,13 @@ impl Files {
             self.mounts.add_seed(at, *device, kind);
         }
     }
-    /// The table of a host whose tree is empty still.
+    /// Mount table of a host before its tree is built.
     pub(crate) fn first_mounts() -> Mounts {
         let (_, device, kind, source) = SEEDS[0];
         Mounts::new(super::tree::ROOT, device, kind, source.as_bytes())
     }
 
-    /// A copy of a place as the root of a mount that is attached nowhere; with all that is mounted below it if `deep`.
+    /// Copies a location as the root of a detached mount; with `deep`, including all mounts below it.
     pub(crate) fn copy_mount(&mut self, (mount, root): Place, deep: bool) -> MountKey {
         let flags = self.mount_flags((mount, root)) & MountFlags::OF_MOUNT;
         let device = self.inode(root).device;
@@ -236,7 +239,8 @@ impl Files {
         let copy = mounts.copy(mount, root, extent, &|point| is_below(inodes, root, point));
         let made = mounts.get_mut(copy);
         if made.device != device {
-            // A part of a seed is one of its file system, not of the one that it lies in.
+            // The copy of a location within a seed belongs to that seed's file system, not to that of the
+            // mount.
             let source = SEEDS.iter().find(|(_, of, ..)| *of == device).map_or("none", |(.., source)| source);
             (made.device, made.source, made.flags) = (device, source.as_bytes().into(), flags);
         }
@@ -245,7 +249,7 @@ impl Files {
 }
 
 impl Host {
-    /// A new file system in memory; its device number and root.
+    /// Creates an in-memory file system; returns its device number and root.
     pub(crate) fn make_memory_system(
         &mut self,
         kind: &'static str,
@@ -282,16 +286,16 @@ impl Host {
         Ok((device, root))
     }
 
-    /// Those who watch the tables of mounts are told of changes.
+    /// Notifies the pollers of mount tables if a table has changed.
     pub(crate) fn mounts_changed(&mut self) {
         if self.files.mounts.take_touched() {
             self.notify_events(WaitQueueId::Mounts, MOUNTS_CHANGED);
         }
     }
-    /// Ends mounts that have been taken away; file systems that nothing shows any more go with all that is in them.
+    /// Ends detached mounts. A file system without remaining mounts is destroyed with its content.
     pub(crate) fn end_mounts(&mut self, mounts: Vec<MountKey>) {
         self.mounts_changed();
-        // One of them may have held a network.
+        // A mount may have held a reference to a network namespace.
         self.networks.left |= !mounts.is_empty();
         for mount in mounts {
             let (root, id) = (self.files.mounts.get(mount).root, self.files.mounts.get(mount).id);
@@ -308,7 +312,7 @@ impl Host {
             self.files.notify.end_subject(Subject::System(device));
             for inode in inodes {
                 self.unmounted_watches(inode);
-                // A socket that is bound there keeps its entry.
+                // The inode of a bound socket stays.
                 if self.files.inode(inode).opens == 0 {
                     self.files.close_native(&mut *self.machine, inode);
                     self.files.inodes.remove(inode.0);
@@ -320,7 +324,7 @@ impl Host {
         }
     }
 
-    /// A context has been closed; a file system that it made and nobody has mounted goes.
+    /// Closes a file system context; a file system that it created and that was never mounted is destroyed.
     pub(crate) fn close_context(&mut self, number: usize) {
         let context = self.files.contexts.remove(number);
         if let Some((device, root)) = context.created.filter(|_| !context.mounted) {
@@ -328,7 +332,7 @@ impl Host {
             self.end_mounts(vec![mount]);
         }
     }
-    /// A process gets a mount namespace of its own, with copies of the mounts that it saw.
+    /// Moves a process to a new mount namespace with copies of the mounts of its present one.
     pub(crate) fn own_mounts(&mut self, process: ProcessKey) {
         let before = self.processes[process.0].mount_namespace;
         let owner = self.processes[process.0].credentials.user_namespace;
@@ -341,7 +345,7 @@ impl Host {
         let gone = self.files.mounts.leave(before);
         self.end_mounts(gone);
     }
-    /// A process enters a mount namespace, at its root.
+    /// Moves a process to a mount namespace, at its root.
     pub(crate) fn enter_mounts(&mut self, process: ProcessKey, namespace: u32) {
         self.files.mounts.enter(namespace);
         let before = std::mem::replace(&mut self.process(process).mount_namespace, namespace);
@@ -350,7 +354,7 @@ impl Host {
         let gone = self.files.mounts.leave(before);
         self.end_mounts(gone);
     }
-    /// The host has lost its power: nothing is mounted but what there is from the start.
+    /// Handles a power failure of the host: unmounts everything except the seeds.
     pub(crate) fn unmount_all(&mut self) {
         for number in self.files.loops.bound() {
             self.unbind_loop(number);
@@ -359,7 +363,7 @@ impl Host {
             let gone = self.files.mounts.abandon(namespace);
             self.end_mounts(gone);
         }
-        // pivot_root(2) may have put another in its place.
+        // pivot_root(2) may have replaced the root mount.
         let root = self.files.mounts.root_of(0);
         if root != BASE {
             self.files.mounts.detach(BASE);
@@ -381,7 +385,8 @@ impl Host {
         }
     }
 
-    /// True if somebody uses a mount: an open file, a program that runs, a working directory or root, a socket bound there.
+    /// True if a mount is in use: by an open file, a mount below it, a running program, a working directory
+    /// or root, or a socket bound in its file system.
     pub(crate) fn is_mount_busy(&mut self, mount: MountKey) -> bool {
         let (opens, device) = (self.files.mounts.get(mount).opens, self.files.mounts.get(mount).device);
         let own = self.files.mounts.system(device).is_some_and(|system| !system.seed);
@@ -408,7 +413,7 @@ impl Host {
 }
 
 impl Files {
-    /// `statfs(2)`'s answer for flags.
+    /// Mount flags as `f_flags` of `statfs(2)`.
     pub(crate) fn statfs_flags(flags: MountFlags) -> i64 {
         const VALID: i64 = 0x20;
         const SHOWN: [(MountFlags, i64); 8] = [

@@ -16,55 +16,57 @@ use belljar_tasks::waits::{WaitTable, Waiter};
 
 /// `SI_MESGQ`.
 const SI_MESGQ: i32 = -3;
-/// `NOTIFY_COOKIE_LEN`, and the last byte of a cookie when a message has come or the registration has gone.
+/// `NOTIFY_COOKIE_LEN`, and the values of a cookie's last byte after a message arrived (`NOTIFY_WOKENUP`) and
+/// after the registration was removed (`NOTIFY_REMOVED`).
 pub const COOKIE_LEN: usize = 32;
 const WOKEN: u8 = 1;
 const REMOVED: u8 = 2;
 
-/// One queue.
+/// A message queue.
 #[derive(Debug)]
 pub struct MessageQueue {
-    /// Its name without the slash; `None` once it is unlinked.
+    /// Name without the slash; `None` once unlinked.
     pub name: Option<Vec<u8>>,
     opens: u32,
     /// Owner, group and mode, as of a file.
     pub perm: IpcPerm,
-    /// The most messages it holds, and the most bytes of each.
+    /// Maximum number of messages, and maximum size of each in bytes.
     pub limits: (usize, usize),
-    /// By falling priority, of each the oldest first.
+    /// Priority and text, by decreasing priority, the oldest first within a priority.
     messages: Vec<(u32, Vec<u8>)>,
-    /// Notified after every change.
+    /// Wait queue, notified after every change.
     pub queue: WaitQueueId,
-    /// The process to notify when a message comes to the empty queue, and how.
+    /// Process to notify when a message arrives at the empty queue, and the method.
     notify: Option<(ProcessKey, Notice)>,
 }
 
-/// A notification of `mq_notify(3)`.
+/// Notification method of `mq_notify(3)`.
 #[derive(Clone, Copy, Debug)]
 pub enum Notice {
-    /// `SIGEV_NONE`: it is only registered.
+    /// `SIGEV_NONE`: registration without a notification.
     None,
-    /// A signal and its value.
+    /// `SIGEV_SIGNAL`: signal number and value.
     Signal(i32, u64),
-    /// `SIGEV_THREAD`: the C library's cookie, which a thread of it reads from this netlink socket. It is held.
+    /// `SIGEV_THREAD`: the netlink socket that a thread of the C library reads, on which a reference is held,
+    /// and the cookie to send.
     Cookie(FileKey, [u8; COOKIE_LEN]),
 }
 
 impl MessageQueue {
-    /// Its readiness.
+    /// Readiness as poll events.
     pub fn readiness(&self) -> u32 {
         let readable = if self.messages.is_empty() { 0 } else { EPOLLIN };
         let writable = if self.messages.len() < self.limits.0 { EPOLLOUT } else { 0 };
         readable | writable
     }
-    /// Number of messages that it holds.
+    /// Number of queued messages.
     pub fn len(&self) -> usize {
         self.messages.len()
     }
 }
 
 impl Files {
-    /// The queue of this name in a namespace.
+    /// Message queue with this name in an IPC namespace.
     pub(crate) fn find_mqueue(&self, namespace: u32, name: &[u8]) -> Option<usize> {
         let found = |queue: &MessageQueue| {
             queue.perm.unused[0] == u64::from(namespace) && queue.name.as_deref() == Some(name)
@@ -78,7 +80,7 @@ impl Files {
         self.open_file(FileKind::MessageQueue(n), flags & (c::O_ACCMODE | c::O_NONBLOCK))
     }
 
-    /// A new queue that nobody has opened yet.
+    /// Creates a queue that is not open yet.
     pub(crate) fn create_mqueue(
         &mut self,
         waits: &mut WaitTable,
@@ -91,7 +93,7 @@ impl Files {
         self.mqueues.insert(new)
     }
 
-    /// `EACCES` unless a process may open a queue so.
+    /// `EACCES` unless the process may open the queue with the access mode of `flags`.
     pub(crate) fn check_mqueue(
         &self,
         processes: &Processes,
@@ -113,8 +115,8 @@ impl Files {
 }
 
 impl Host {
-    /// `mq_unlink(3)`: it lives on while it is open. `EPERM`, as in a sticky directory, for others than its
-    /// owner.
+    /// `mq_unlink(3)`: the queue is destroyed at its last close. `EPERM`, as in a sticky directory, unless
+    /// the process owns it.
     pub(crate) fn unlink_mqueue(&mut self, process: ProcessKey, name: &[u8]) -> Result<(), Errno> {
         let n = self
             .files
@@ -130,7 +132,7 @@ impl Host {
         Ok(())
     }
 
-    /// One use less.
+    /// Closes one open file of a queue.
     pub(super) fn close_mqueue(&mut self, n: usize) {
         self.files.mqueues[n].opens -= 1;
         self.drop_unused_mqueue(n);
@@ -147,7 +149,8 @@ impl Host {
         }
     }
 
-    /// Adds a message; gives the queue to wait for if there is no room. `EMSGSIZE`.
+    /// Adds a message; returns the wait queue to block on if the queue is full. `EMSGSIZE` if the text is too
+    /// long.
     pub(crate) fn mqueue_send(
         &mut self,
         sender: ProcessKey,
@@ -166,7 +169,7 @@ impl Host {
         let at = queue.messages.partition_point(|(other, _)| *other >= priority);
         queue.messages.insert(at, (priority, text.to_vec()));
         let waits = queue.queue;
-        // Whoever waits for it takes it; only without anybody is it something to tell.
+        // A blocked receiver takes the message; the notification is sent only if there is none.
         let awaited = self.waits.waiters(waits).any(|waiter| matches!(waiter, Waiter::Thread(_)));
         if was_empty && !awaited {
             self.mqueue_tell(n, sender);
@@ -187,7 +190,7 @@ impl Host {
         }
     }
 
-    /// Gives a thread of the C library its cookie back, and lets go of the socket that it reads.
+    /// Sends a thread of the C library its cookie, and releases the socket that it reads.
     fn send_cookie(&mut self, notice: Notice, state: u8) {
         let Notice::Cookie(file, mut cookie) = notice else { return };
         cookie[COOKIE_LEN - 1] = state;
@@ -198,7 +201,7 @@ impl Host {
         }
         self.release_file(file);
     }
-    /// A process ends, and with it what it wanted to be told.
+    /// Removes the registrations of a process that exits.
     pub(crate) fn forget_notices(&mut self, process: ProcessKey) {
         let queues = self.files.mqueues.iter();
         let own = queues.filter(|(_, queue)| queue.notify.is_some_and(|(owner, _)| owner == process));
@@ -209,8 +212,8 @@ impl Host {
         }
     }
 
-    /// Takes the message of the highest priority; gives the queue to wait for if there is none. `EMSGSIZE`
-    /// without room for the longest there may be.
+    /// Removes the oldest message of the highest priority; the wait queue to block on if there is none.
+    /// `EMSGSIZE` if `room` is less than the queue's maximum message size.
     pub(crate) fn mqueue_receive(
         &mut self,
         n: usize,
@@ -229,7 +232,7 @@ impl Host {
         Ok(Ok(message))
     }
 
-    /// `mq_notify(3)`: `None` for nobody any more. `EBUSY` if somebody is to be told already.
+    /// `mq_notify(3)`; `None` removes the process's registration. `EBUSY` if a process is registered already.
     pub(crate) fn mqueue_notify(
         &mut self,
         process: ProcessKey,

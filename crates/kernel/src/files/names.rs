@@ -1,4 +1,4 @@
-//! Making, removing and moving names: directories, links, `rename(2)`.
+//! Creating, removing and renaming directory entries: `mkdir(2)`, `link(2)`, `unlink(2)`, `rename(2)`.
 
 use super::devices::Device;
 use super::permission::{EXEC, WRITE};
@@ -15,7 +15,7 @@ use belljar_objects::notify::Happening;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
-/// Devices of the file systems in which names cannot be made.
+/// Devices of the file systems in which no entries can be created.
 const MADE_UP: [u64; 3] = [PROC, PTS, SYS];
 
 impl Files {
@@ -42,8 +42,8 @@ impl Files {
         Ok(())
     }
 
-    /// Checks what a move asks of names alone, before anybody's rights: a slash is for directories, and a directory goes neither below
-    /// itself nor into the place of one that it is in.
+    /// Checks the constraints of a rename that precede permission checks: a trailing slash requires a
+    /// directory, and a directory cannot become its own descendant or replace one of its ancestors.
     fn check_places(
         &mut self,
         from: &Found,
@@ -75,7 +75,7 @@ impl Files {
         at == of
     }
 
-    /// `EEXIST` if a path leads to something, and `EROFS` if nothing can be made there.
+    /// `EEXIST` if the entry exists, `EROFS` if it lies on a read-only mount.
     fn check_name_is_free(&mut self, found: &Found) -> Result<(), Errno> {
         if found.target.is_some() || found.name.is_empty() {
             return Err(Errno::EEXIST);
@@ -83,8 +83,8 @@ impl Files {
         self.check_writable((found.mount, found.parent))
     }
 
-    /// Checks that a new name can be made where a path leads, for something that takes a right of `landlock(7)`. `ENOENT` in a
-    /// removed directory.
+    /// Checks that an entry can be created at a resolved path, which needs `right` of `landlock(7)`. `ENOENT`
+    /// in a removed directory.
     pub(crate) fn check_can_create(
         &mut self,
         processes: &Processes,
@@ -163,7 +163,7 @@ impl Host {
         Ok(())
     }
 
-    /// `mknod(2)` of something that has no native counterpart: a FIFO or the name of a UNIX socket.
+    /// `mknod(2)` of a file without a native counterpart: a FIFO, a device or the name of a UNIX socket.
     pub(crate) fn make_special(&mut self, found: &Found, node: Node, mode: u32) -> Result<InodeKey, Errno> {
         self.files.check_can_create(&self.processes, found, node.right_to_make())?;
         let inode = self.new_inode_at(found, node, mode);
@@ -173,7 +173,7 @@ impl Host {
         Ok(inode)
     }
 
-    /// `link(2)`: another name for a file that is no directory.
+    /// `link(2)`: adds a name to a file that is no directory.
     pub(crate) fn make_link(&mut self, (mount, inode): Place, found: &Found) -> Result<(), Errno> {
         self.files.check_name_is_free(found)?;
         if found.slash {
@@ -209,7 +209,7 @@ impl Host {
         self.created_event(found.parent, &found.name, inode);
         Ok(())
     }
-    /// Gives a file of `O_TMPFILE` its first name.
+    /// Gives an `O_TMPFILE` file its first name.
     fn name_unnamed(&mut self, inode: InodeKey, found: &Found) -> Result<(), Errno> {
         let unnamed = self.files.inode(inode).former_path.is_none() && self.files.inode(inode).changed;
         let from = self.content_path(inode).ok().flatten().filter(|_| unnamed).ok_or(Errno::ENOENT)?;
@@ -276,8 +276,8 @@ impl Host {
         }
         Ok(())
     }
-    /// Takes a name away, natively too, and the file with its last name unless it is open. Another
-    /// file may take the name over: `deleted` says that none does.
+    /// Removes a name, natively too, and with the last name the file itself unless it is in use. `deleted` is
+    /// false if another file takes the name over; then no `IN_DELETE` is reported.
     fn drop_name(
         &mut self,
         parent: InodeKey,
@@ -381,7 +381,7 @@ impl Host {
         self.moved_event(from, to, inode);
         Ok(())
     }
-    /// Tells of a name that has been moved.
+    /// Reports a rename to inotify and fanotify.
     fn moved_event(&mut self, from: &Found, to: &Found, inode: InodeKey) {
         let cookie = self.files.next_rename_cookie();
         if self.files.notify.is_idle() {
@@ -396,7 +396,7 @@ impl Host {
         }
         self.self_event(inode, c::IN_MOVE_SELF);
     }
-    /// Moves a name in the tree; working directories below it move along.
+    /// Moves a name in the tree, and updates working and root directories below it.
     fn relocate(&mut self, from: &Found, to: &Found, inode: InodeKey) {
         let old = self.files.path_of(inode);
         self.files.remove_name(from.parent, &from.name);
@@ -416,7 +416,7 @@ impl Host {
             }
         }
     }
-    /// `RENAME_EXCHANGE`, by way of a name that no guest can make.
+    /// `RENAME_EXCHANGE`, through a temporary name that no guest can create.
     fn exchange(&mut self, from: &Found, to: &Found, inode: InodeKey, target: InodeKey) -> Result<(), Errno> {
         let aside = Found { name: b"exchanged/".to_vec(), ..from.clone() };
         let native_aside = Found { name: b".belljar-exchange".to_vec(), ..from.clone() };
@@ -426,7 +426,7 @@ impl Host {
         self.relocate(from, &aside, inode);
         self.relocate(to, from, target);
         self.relocate(&aside, to, inode);
-        // The directory keeps no trace of the name aside.
+        // The temporary name must not remain in the directory.
         self.files.directory(from.parent).entries.remove(&aside.name[..]);
         for parent in [from.parent, to.parent] {
             self.content_changed(parent);

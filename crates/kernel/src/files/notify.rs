@@ -1,8 +1,9 @@
-//! Telling of file events, and reading them: the descriptors of `inotify(7)` and `fanotify(7)`.
+//! File event notification, `inotify(7)` and `fanotify(7)`: reporting events and reading them.
 //!
-//! Whoever does something to a file says so with [`Host::file_event`] or, by an open file, [`Host::open_file_event`] (the
-//! file itself and, with its name, the directory that it is in), or [`Host::name_event`] (a name in a directory). Each
-//! costs one comparison while nobody wants to hear. [`belljar_objects::notify`] knows who does.
+//! Operations report events with [`Host::file_event`] or, for an open file, [`Host::open_file_event`] (the
+//! file itself and, with its name, its directory), or with [`Host::name_event`] (an entry of a directory).
+//! Each costs one comparison while there are no marks. [`belljar_objects::notify`] holds the marks and
+//! matches events.
 
 use super::FileKind;
 use super::readiness::READABLE;
@@ -18,11 +19,11 @@ use belljar_objects::notify::fanotify::{EventDescriptors, FanotifyEvent};
 use belljar_objects::notify::{Happening, NotifiedFile, NotifiedName, NotifyEffect};
 use belljar_tasks::waits::WaitTable;
 
-/// The mount by which a file was reached; inside, `None` for a file that is in none.
+/// Mount through which a file was reached; the inner `None` stands for a file without a mount.
 type Reached = Option<Option<MountKey>>;
 
 impl Files {
-    /// The instance behind an open file, of fanotify or of inotify. `EINVAL` if it is none.
+    /// Instance of fanotify or inotify of an open file. `EINVAL` if the file is none.
     pub(crate) fn notify_of(&self, file: FileKey, fanotify: bool) -> Result<usize, Errno> {
         match self.open[file.0].kind {
             FileKind::Notify(n) if self.notify.is_fanotify(n) == fanotify => Ok(n),
@@ -30,20 +31,20 @@ impl Files {
         }
     }
 
-    /// The directory and the name of an entry that is no more, if the directory is still there.
+    /// Directory and name of a former entry, if the directory still exists.
     fn present(&self, former: FormerEntry) -> Option<(InodeKey, Box<[u8]>)> {
         let (directory, number) = former.directory;
         let there = self.inodes.get(directory.0).is_some_and(|inode| inode.number == number);
         there.then_some((directory, former.name))
     }
 
-    /// A number that ties the two events of a rename together.
+    /// Cookie that connects the two events of a rename.
     pub(crate) fn next_rename_cookie(&mut self) -> u32 {
         self.last_rename = self.last_rename.wrapping_add(1);
         self.last_rename
     }
 
-    /// The marks of an instance as `/proc/PID/fdinfo` shows them.
+    /// Marks of an instance as `/proc/<pid>/fdinfo` shows them.
     pub(crate) fn shown_marks(&self, file: FileKey) -> String {
         match self.open[file.0].kind {
             FileKind::Notify(n) => self.notify.shown_marks(n, |inode| self.inodes[inode.0].identity()),
@@ -58,7 +59,7 @@ impl Files {
         NotifiedName { directory: self.notified(directory), name: name.into() }
     }
 
-    /// A new instance of inotify as an open file.
+    /// Creates an inotify instance and its open file.
     pub(crate) fn create_inotify(&mut self, waits: &mut WaitTable, flags: i32) -> FileKey {
         let n = self.notify.add_inotify(waits.create());
         self.open_file(FileKind::Notify(n), c::O_RDONLY | flags)
@@ -66,7 +67,7 @@ impl Files {
 }
 
 impl Host {
-    /// The last open file of an instance is closed: who waits for its permission may go on.
+    /// Closes an instance with its last open file: calls that wait for its permission continue.
     pub(super) fn close_notify(&mut self, n: usize) {
         let queues = [Some(self.files.notify.queue(n)), self.files.notify.permission_queue(n)];
         let held = self.files.notify.close(n);
@@ -79,7 +80,7 @@ impl Host {
         }
     }
 
-    /// Something that the present call does to a file.
+    /// Event that the present call causes on a file.
     pub(crate) fn happening(&self, inode: InodeKey, mask: u32) -> Happening {
         let caller = self.caller.and_then(|(thread, _)| self.threads.get(thread.0));
         let (tid, process) =
@@ -98,7 +99,7 @@ impl Host {
             tid,
         }
     }
-    /// The same with the file's directory and name: of one opened without a name, those that it never had.
+    /// Event with the file's directory and name; for a file opened without a name, the entry in `unnamed`.
     fn happening_at(
         &mut self,
         unnamed: Option<FormerEntry>,
@@ -112,7 +113,7 @@ impl Host {
         let former = unnamed.or_else(|| found.former_entry.clone());
         let entry = entry.or_else(|| former.and_then(|former| self.files.present(former)));
         let mut happening = self.happening(inode, mask);
-        // A directory that has been removed behind the host's back hears nothing.
+        // Events are not reported to a directory that was removed on the machine itself.
         let entry = entry.filter(|(directory, _)| self.files.inodes.contains(directory.0));
         happening.entry = entry.map(|(directory, name)| self.files.notified_name(directory, &name));
         happening.unlinked = unlinked;
@@ -121,13 +122,13 @@ impl Host {
         Some(happening)
     }
 
-    /// Something has happened to a file: its directory learns it with the file's name, then those
-    /// who watch the file itself.
+    /// Reports an event on a file to its directory's marks, with the file's name, and then to the file's own
+    /// marks.
     pub(crate) fn file_event(&mut self, inode: InodeKey, mask: u32) {
         self.file_event_under(None, None, inode, mask);
     }
 
-    /// The same for what is done by an open file.
+    /// Reports an event caused through an open file.
     pub(crate) fn open_file_event(&mut self, file: FileKey, inode: InodeKey, mask: u32) {
         if !self.files.notify.is_idle() && !self.files.open(file).silent {
             let (unnamed, mount) = (self.files.open(file).unnamed.clone(), self.files.open(file).mount);
@@ -135,7 +136,8 @@ impl Host {
         }
     }
 
-    /// The same by the entry of [`OpenFile::unnamed`](super::OpenFile::unnamed), and the mount.
+    /// Reports an event under the entry of [`OpenFile::unnamed`](super::OpenFile::unnamed), and with the
+    /// mount.
     pub(crate) fn file_event_under(
         &mut self,
         unnamed: Option<FormerEntry>,
@@ -150,28 +152,29 @@ impl Host {
         }
     }
 
-    /// Something has happened to the file itself that its directory does not learn.
+    /// Reports an event on the file itself that its directory is not notified of.
     pub(crate) fn self_event(&mut self, inode: InodeKey, mask: u32) {
         if !self.files.notify.is_idle() {
             self.tell(&self.happening(inode, mask), None);
         }
     }
 
-    /// A name in a directory, that of `file`, has come or gone. `happening` is made before the file can go.
+    /// Reports that an entry of a directory was created or removed. The caller builds `happening` before the
+    /// file can be freed.
     pub(crate) fn name_event(&mut self, happening: Option<Happening>, directory: InodeKey, name: &[u8]) {
         if let Some(mut happening) = happening {
             happening.entry = Some(self.files.notified_name(directory, name));
             self.tell(&happening, None);
         }
     }
-    /// A new name in a directory.
+    /// Reports that an entry of a directory was created.
     pub(crate) fn created_event(&mut self, directory: InodeKey, name: &[u8], inode: InodeKey) {
         if !self.files.notify.is_idle() {
             self.name_event(Some(self.happening(inode, c::IN_CREATE)), directory, name);
         }
     }
 
-    /// An inode goes: its marks go with it.
+    /// Removes the marks of an inode that is freed.
     pub(crate) fn forget_watches(&mut self, inode: InodeKey) {
         if !self.files.notify.is_idle() {
             let told = self.files.notify.end_inode(&self.happening(inode, c::IN_DELETE_SELF));
@@ -179,7 +182,7 @@ impl Host {
         }
     }
 
-    /// The file system of a file that may be watched has gone.
+    /// Removes the marks of a file whose file system was unmounted.
     pub(crate) fn unmounted_watches(&mut self, inode: InodeKey) {
         if self.files.notify.is_marked(inode) {
             let told = self.files.notify.end_inode(&self.happening(inode, c::IN_UNMOUNT));
@@ -191,7 +194,8 @@ impl Host {
         let told = self.files.notify.tell(happening);
         self.carry_out_notification(told, Some((mount, happening.file.inode)));
     }
-    /// Wakes who has been told; the file and its mount are kept for those who are to be given it.
+    /// Notifies the readers of queued events. The file and its mount are held for events that carry a
+    /// descriptor.
     pub(crate) fn carry_out_notification(
         &mut self,
         effects: Vec<NotifyEffect>,
@@ -215,15 +219,15 @@ impl Host {
         }
     }
 
-    /// Asks those who may forbid what is done to a file in a mount (`FAN_OPEN_PERM`...): `EPERM`, or the call to be continued
-    /// when they have answered.
+    /// Requests permission for an access to a file in a mount (`FAN_OPEN_PERM`...) from fanotify listeners:
+    /// `EPERM`, or the wait queue on which the call blocks until they have answered.
     pub(crate) fn ask_permission(
         &mut self,
         mount: Option<MountKey>,
         inode: InodeKey,
         mask: u64,
     ) -> Result<Option<WaitQueueId>, Errno> {
-        // Nobody is asked about what the experiment opens: no thread could wait.
+        // Files that the experiment opens need no permission: there is no thread to block.
         if self.caller.is_none() || !self.files.notify.may_forbid() {
             return Ok(None);
         }
@@ -238,7 +242,7 @@ impl Host {
 }
 
 impl Call<'_> {
-    /// Asks whether an open file may be read, `FAN_ACCESS_PERM`; what moves bytes between files has asked before.
+    /// Requests `FAN_ACCESS_PERM` for an open file. Transfers between files have requested it before.
     pub(crate) fn ask_to_read(&mut self, file: FileKey, inode: InodeKey) -> Result<Option<Block>, Errno> {
         let open = self.host.files.open(file);
         if open.silent || self.staged.is_some() {
@@ -286,7 +290,8 @@ impl Call<'_> {
             }
         }
     }
-    /// An event as it is read, with the descriptors that go with it; nothing for one whose process has ended asking.
+    /// Encodes an event for its reader and installs the descriptors that belong to it; empty for a permission
+    /// event whose thread has exited.
     fn tell_reader(&mut self, n: usize, event: &FanotifyEvent) -> Result<Vec<u8>, Errno> {
         if event.waiter().is_some_and(|tid| !self.host.threads.by_tid.contains_key(&tid)) {
             return Ok(Vec::new());
@@ -308,14 +313,14 @@ impl Call<'_> {
         self.host.files.notify.told(n, event, (reader, shown), fds)
     }
 
-    /// Those who wait for a group's permission see whether it has answered.
+    /// Wakes the calls that wait for a group's permission, so that they check for an answer.
     fn wake_askers(&mut self, n: usize) {
         if let Some(queue) = self.host.files.notify.permission_queue(n) {
             self.host.notify(queue);
         }
     }
 
-    /// `write(2)`: an answer to who asks for permission, `struct fanotify_response`.
+    /// `write(2)`: an answer to a permission event, `struct fanotify_response`.
     pub(crate) fn write_notify(&mut self, n: usize, buffers: &GuestBuffers) -> SysResult {
         if total_len(buffers) < 8 {
             return Err(Errno::EINVAL);
