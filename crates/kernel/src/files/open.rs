@@ -17,41 +17,42 @@ use belljar_objects::file_flags::FileFlags;
 use belljar_objects::mounts::MountFlags;
 use belljar_objects::namespaces::NamespaceKind;
 
-/// The flags that stay with an open file: those that `F_GETFL` shows.
+/// Status flags and access mode, which stay with an open file and are shown by `F_GETFL`.
 const KEPT_FLAGS: i32 = !(c::O_CREAT | c::O_EXCL | c::O_NOCTTY | c::O_TRUNC | c::O_CLOEXEC);
 /// `__O_TMPFILE` without `O_DIRECTORY`, which [`c::O_TMPFILE`] includes.
 const TMPFILE: i32 = c::O_TMPFILE & !c::O_DIRECTORY;
 
-/// The arguments of an open.
+/// Arguments of an open.
 #[derive(Clone, Copy, Debug)]
 pub struct OpenRequest<'a> {
-    /// Where a relative path starts.
+    /// Directory that a relative path starts from.
     pub dirfd: i32,
-    /// The path.
+    /// Path.
     pub path: &'a [u8],
     /// `O_*`.
     pub flags: i32,
-    /// The mode of a file that is created; the process's umask applies.
+    /// Mode of a file that is created, before the umask is applied.
     pub mode: u32,
-    /// Further conditions of `openat2(2)`.
+    /// Restrictions on resolution, `openat2(2)`.
     pub walk: Walk,
-    /// True if this goes on after waiting for the other end of a FIFO.
+    /// True if the call continues after blocking, for the other end of a FIFO, a lease or a permission.
     pub again: bool,
 }
 
-/// The result of an attempt to open that did not fail.
+/// Result of an open that did not fail.
 #[derive(Debug)]
 pub enum Opened {
-    /// With this open file.
+    /// Opened, with this open file.
     File(FileKey),
-    /// It waits for the other end of a FIFO, or until then for a lease to be given up.
+    /// Block on this queue: without a deadline for the other end of a FIFO, with one until a lease is
+    /// released.
     Wait(WaitQueueId, Option<SimTime>),
-    /// It waits for the permission of those who may forbid it.
+    /// Block on this queue until fanotify listeners have answered the permission request.
     Asked(WaitQueueId),
 }
 
 impl Files {
-    /// An open file over an inode, reached by a mount; the inode stays as long as it is open.
+    /// Creates an open file over an inode, reached through `mount`, and counts it as a use of the inode.
     fn open_inode(
         &mut self,
         kind: FileKind,
@@ -60,7 +61,7 @@ impl Files {
         flags: i32,
     ) -> FileKey {
         self.inode(inode).opens += 1;
-        // Every file that 64-bit programs open for reading or writing is a large file.
+        // `O_LARGEFILE`, which Linux sets for every file that a 64-bit program opens for reading or writing.
         let large = if flags & c::O_PATH == 0 { 0o100000 } else { 0 };
         let file = self.open_file(kind, flags & KEPT_FLAGS | large);
         if let Some(mount) = mount {
@@ -71,7 +72,7 @@ impl Files {
 }
 
 impl Host {
-    /// Opens a file; the caller gives it a descriptor.
+    /// Opens a file by path; the caller installs the descriptor.
     pub(crate) fn open_path(
         &mut self,
         process: ProcessKey,
@@ -118,10 +119,10 @@ impl Host {
                 (open.withheld, open.created) = (withheld, true);
                 return Ok(Opened::File(file));
             }
-            // A call that is continued has made the file itself, and waits to open it.
+            // A continued call has created the file itself and was blocked before opening it.
             Some(_) if exclusive && !request.again => return Err(Errno::EEXIST),
             Some(Target::File(file)) => {
-                // A second open of what has no name shares the open file.
+                // A magic link to an anonymous file yields another reference to the same open file.
                 self.files.retain_file(file);
                 return Ok(Opened::File(file));
             }
@@ -140,7 +141,7 @@ impl Host {
         Ok(opened)
     }
 
-    /// Opens a file that exists.
+    /// Opens an existing file.
     fn open_inode(
         &mut self,
         process: ProcessKey,
@@ -252,7 +253,7 @@ impl Host {
                 if writes {
                     self.copy_up(key, u64::MAX)?;
                 }
-                // Whether the machine lets the simulator read it shows now, not at the first read.
+                // A file that the simulator may not read fails here, not at the first read.
                 self.native_of(key)?;
                 FileKind::Regular(key)
             }
@@ -265,7 +266,8 @@ impl Host {
         Ok(Opened::File(file))
     }
 
-    /// An open file over an inode, reached by a mount; the inode stays as long as it is open.
+    /// Creates an open file over an inode, reached through `mount`, and reports `IN_OPEN` unless `O_PATH` is
+    /// set.
     pub(crate) fn open_inode_file(
         &mut self,
         kind: FileKind,
@@ -280,7 +282,8 @@ impl Host {
         file
     }
 
-    /// Opens again the file that an open file holds, for whoever is told of what happens to it: nobody hears of that.
+    /// Opens the inode of `held` again for the reader of a fanotify event; accesses through the new open file
+    /// generate no events.
     pub(crate) fn open_silently(&mut self, held: FileKey, flags: i32) -> Result<FileKey, Errno> {
         let open = self.files.open(held);
         let (mount, inode) = (open.mount, open.kind.inode().ok_or(Errno::EINVAL)?);
@@ -303,7 +306,7 @@ impl Host {
         Ok(file)
     }
 
-    /// Creates an empty regular file where a path leads; it stays open natively.
+    /// Creates an empty regular file at a resolved path; its native descriptor stays cached.
     fn create_file(&mut self, found: &Found, mode: u32) -> Result<InodeKey, Errno> {
         self.files.check_can_create(&self.processes, found, ACCESS_FS_MAKE_REG)?;
         let (content, native) = self.create_own_file(found.parent, &found.name)?;
@@ -315,14 +318,14 @@ impl Host {
         Ok(inode)
     }
 
-    /// The same without keeping it open: `mknod(2)` of a regular file.
+    /// `mknod(2)` of a regular file: creates it and closes its native descriptor.
     pub(crate) fn create_closed_file(&mut self, found: &Found, mode: u32) -> Result<InodeKey, Errno> {
         let inode = self.create_file(found, mode)?;
         self.files.close_native(&mut *self.machine, inode);
         Ok(inode)
     }
 
-    /// `O_TMPFILE`: a file without a name in the directory that was found.
+    /// `O_TMPFILE`: creates and opens a nameless file in the directory that `found` refers to.
     fn open_unnamed(
         &mut self,
         process: ProcessKey,
@@ -359,7 +362,7 @@ impl Host {
         Ok(file)
     }
 
-    /// A regular file without a name.
+    /// Creates a regular file without a name.
     fn unnamed_file(&mut self, near: InodeKey, mode: u32) -> Result<InodeKey, Errno> {
         let (content, native) = self.create_unnamed()?;
         let inode = self.new_inode(near, Node::Regular(content), mode);

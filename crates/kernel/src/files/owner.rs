@@ -1,7 +1,7 @@
-//! Signals that tell of an open file's input and output, `fcntl(2)` "Managing signals": `O_ASYNC`, `F_SETOWN`, `F_SETSIG`.
+//! Signal-driven I/O, `fcntl(2)` "Managing signals": `O_ASYNC`, `F_SETOWN`, `F_SETSIG`.
 //!
-//! A file with `O_ASYNC` stands in the queue of what is behind it as blocked calls and epoll items do, until the flag or
-//! the file goes; a change of its readiness then sends its owner a signal.
+//! A file with `O_ASYNC` is a waiter in the wait queue of its object, like blocked calls and epoll items,
+//! until the flag is cleared or the file closed. A change of its readiness then sends its owner a signal.
 
 use super::FileKind;
 use super::readiness::{EPOLLHUP, EPOLLIN, EPOLLOUT};
@@ -13,29 +13,29 @@ use belljar_linux_abi::signal::SigInfo;
 use belljar_linux_abi::{Errno, c};
 use belljar_tasks::waits::Waiter;
 
-/// Who is told of an open file's input and output, and how.
+/// Recipient and kind of an open file's I/O signals.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct FileOwner {
-    /// A process, or minus a process group; 0: nobody.
+    /// Process id, or the negated id of a process group; 0 if there is no owner.
     pub id: i32,
-    /// True if `id` is a thread's, which is told alone.
+    /// True if `id` is a thread id; the signal is then sent to that thread.
     pub thread: bool,
-    /// The signal of `F_SETSIG`; 0 for `SIGIO` without more to say.
+    /// Signal of `F_SETSIG`; 0 for `SIGIO` without further information.
     pub signal: i32,
-    /// The descriptor that `O_ASYNC` was set by.
+    /// Descriptor through which `O_ASYNC` was set, reported as `si_fd`.
     fd: i32,
-    /// Real and effective user of who named the owner.
+    /// Real and effective user id of the process that set the owner.
     uids: (u32, u32),
 }
 
-/// The kinds of events that `si_code` names, and what they show as `si_band`.
+/// Values of `si_code`, each with its `si_band`.
 const POLL_IN: (i32, u64) = (1, 0x41);
 const POLL_OUT: (i32, u64) = (2, 0x304);
 const POLL_MSG: (i32, u64) = (3, 0x441);
 const POLL_HUP: (i32, u64) = (6, 0x18);
 
 impl FileKind {
-    /// True if signals tell of its input and output.
+    /// True if the file supports `O_ASYNC`.
     fn can_signal(&self) -> bool {
         matches!(
             self,
@@ -52,7 +52,7 @@ impl FileKind {
 }
 
 impl Files {
-    /// Who is told of an open file's input and output.
+    /// Recipient and kind of an open file's I/O signals; the default if none were set.
     pub(crate) fn file_owner(&mut self, file: FileKey) -> FileOwner {
         self.open(file).owner.as_deref().copied().unwrap_or_default()
     }
@@ -64,14 +64,14 @@ impl Files {
         }
     }
 
-    /// The descriptor that a file's signals name.
+    /// Sets the descriptor that a file's signals report.
     pub(super) fn note_descriptor(&mut self, file: FileKey, fd: i32) {
         self.open(file).owner.get_or_insert_default().fd = fd;
     }
 }
 
 impl Host {
-    /// `F_SETOWN` and `F_SETOWN_EX`. `ESRCH` for a process, group or thread that is not there.
+    /// `F_SETOWN` and `F_SETOWN_EX`. `ESRCH` if the process, group or thread does not exist.
     pub(crate) fn set_file_owner(
         &mut self,
         by: ProcessKey,
@@ -99,7 +99,7 @@ impl Host {
         Ok(())
     }
 
-    /// Whoever first asks to be told of an open file is its owner, if nobody has named one.
+    /// Makes the process the owner of an open file that has none.
     pub(crate) fn own_if_unowned(&mut self, process: ProcessKey, file: FileKey) -> Result<(), Errno> {
         let pid = self.processes[process.0].pid;
         if self.files.file_owner(file).id == 0 {
@@ -109,7 +109,7 @@ impl Host {
         }
     }
 
-    /// Sets or clears `O_ASYNC`, by a descriptor. False if signals never tell of such a file.
+    /// Sets or clears `O_ASYNC` through a descriptor. False if the file does not support it.
     pub(crate) fn set_file_async(&mut self, file: FileKey, fd: i32, on: bool) -> bool {
         let open = self.files.open(file);
         let (was, can) = (open.flags & c::O_ASYNC != 0, open.kind.can_signal());
@@ -129,19 +129,20 @@ impl Host {
         true
     }
 
-    /// A lease on a file is to be given up: its owner is told.
+    /// Signals the owner of a file that its lease is being broken.
     pub(super) fn tell_lease_holder(&mut self, file: FileKey) {
         let owner = self.files.file_owner(file);
         self.signal_owner(&owner, POLL_MSG);
     }
 
-    /// Something has happened in an open directory: its owner is told, by the descriptor that asked for it.
+    /// Signals the owner of an open directory about an event there; `fd` is the descriptor through which the
+    /// notification was requested.
     pub(super) fn tell_directory_owner(&mut self, file: FileKey, fd: i32) {
         let owner = self.files.file_owner(file);
         self.signal_owner(&FileOwner { fd, ..owner }, POLL_MSG);
     }
 
-    /// The readiness of a file with `O_ASYNC` has changed: its owner is told.
+    /// Signals the owner of a file with `O_ASYNC` about `events`, if they change its readiness.
     pub(crate) fn tell_owner(&mut self, file: FileKey, events: u32) {
         let owner = self.files.file_owner(file);
         if let Some(band) = self.band_of(file, events).filter(|_| owner.id != 0) {
@@ -177,7 +178,7 @@ impl Host {
         }
     }
 
-    /// Band as which a change that brought `events` is told; `None` for one that is not told.
+    /// `si_code` and `si_band` of a change that brought `events`; `None` if it is not signalled.
     fn band_of(&mut self, file: FileKey, events: u32) -> Option<(i32, u64)> {
         match self.files.open(file).kind {
             FileKind::PipeReader(_) => return (events & (EPOLLIN | EPOLLHUP) != 0).then_some(POLL_IN),
@@ -195,7 +196,7 @@ impl Host {
 }
 
 impl FileOwner {
-    /// True if who named the owner may send a process of these credentials a signal (`sigio_perm`).
+    /// True if the process that set the owner may signal a process with these credentials (`sigio_perm`).
     fn may_tell(&self, other: &Credentials) -> bool {
         let (real, effective) = self.uids;
         effective == 0 || [real, effective].iter().any(|uid| [other.ruid, other.suid].contains(uid))

@@ -1,5 +1,5 @@
-//! Permission checks of files: mode bits against the identity of the calling process, `path_resolution(7)`
-//! "Permissions". The superuser may do everything but execute a file that nobody may execute.
+//! File permission checks: mode bits against the credentials of the calling process, `path_resolution(7)`
+//! "Permissions". The superuser passes all checks, except execution of a file without any execute bit.
 
 use super::tree::{DirectorySource, NAMESPACE, Node, PROC, SYS};
 use super::virtual_files::{MagicLink, VirtualFile};
@@ -12,21 +12,22 @@ use belljar_objects::file_flags::FileFlags;
 use belljar_objects::namespaces::NamespaceKind;
 use belljar_objects::protected::ProtectedKind;
 
-/// May be read.
+/// Read permission.
 pub const READ: u32 = 4;
-/// May be written; in a directory, names may be made and removed.
+/// Write permission; on a directory, entries can be created and removed.
 pub const WRITE: u32 = 2;
-/// May be executed; a directory may be passed through.
+/// Execute permission; on a directory, search permission.
 pub const EXEC: u32 = 1;
 
-/// The set-group-id bit; on a directory, what is made in it belongs to its group.
+/// The set-group-ID bit; files created in a directory with this bit belong to the directory's group.
 const SET_GID: u32 = 0o2000;
-/// The set-user-id bit.
+/// The set-user-ID bit.
 const SET_USER: u32 = 0o4000;
-/// On a directory, only owners remove.
+/// The sticky bit; in a directory with this bit only owners can remove entries.
 const STICKY: u32 = 0o1000;
 
-/// A mode without the set-user-ID bit, and without the set-group-ID bit if the group may execute the file or whoever asks is not of it.
+/// Clears the set-user-ID bit of a mode, and the set-group-ID bit if the group can execute the file or the
+/// caller is not a member of the group.
 pub fn without_ids(mode: u32, is_of_group: bool) -> u32 {
     let keeps_group = mode & c::S_IXGRP == 0 && is_of_group;
     mode & if keeps_group { !SET_USER } else { !(SET_USER | SET_GID) }
@@ -39,8 +40,8 @@ impl Files {
         if allowed { Ok(()) } else { Err(Errno::EACCES) }
     }
 
-    /// Group and mode of what is made in a directory by a process of group `gid`: a set-group-id
-    /// directory passes its group on, and the bit to directories.
+    /// Group and mode of a file created in a directory by a process of group `gid`: a set-group-ID directory
+    /// passes on its group and, to directories, the bit.
     pub(crate) fn inherited(
         &self,
         directory: InodeKey,
@@ -60,12 +61,13 @@ impl Files {
         if self.inodes[key.0].meta.flags.intersects(flags) { Err(Errno::EPERM) } else { Ok(()) }
     }
 
-    /// `EPERM` for files whose mode, owner and times are the system's.
+    /// `EPERM` for files whose mode, owner and times are fixed by the kernel.
     pub(crate) fn check_changeable(&mut self, key: InodeKey) -> Result<(), Errno> {
         if matches!(self.inode(key).device, PROC | SYS | NAMESPACE) { Err(Errno::EPERM) } else { Ok(()) }
     }
 
-    /// User and group of a file. Those of `/proc/<pid>` are the process's.
+    /// User and group of a file. Files of `/proc/<pid>` belong to the effective user and group of the
+    /// process.
     pub(crate) fn owner_of(&self, processes: &Processes, key: InodeKey) -> (u32, u32) {
         let inode = &self.inodes[key.0];
         let pid = match &inode.node {
@@ -100,7 +102,7 @@ impl Files {
         }
     }
 
-    /// True if the mode bits let somebody do with a file all that `wanted` says.
+    /// True if the mode bits grant all permissions in `wanted`.
     fn allows(&self, processes: &Processes, who: &Credentials, key: InodeKey, wanted: u32) -> bool {
         let mode = self.inodes[key.0].meta.mode;
         let (owner, group) = self.owner_of(processes, key);
@@ -114,7 +116,7 @@ impl Files {
         granted & wanted == wanted
     }
 
-    /// `EACCES` unless a process may do all that `wanted` says.
+    /// `EACCES` unless a process has all permissions in `wanted`, `EPERM` for writing to an immutable file.
     pub(crate) fn check_permission(
         &self,
         processes: &Processes,
@@ -128,7 +130,7 @@ impl Files {
             let directory = self.inodes[key.0].node.is_directory();
             directory || wanted & EXEC == 0
         };
-        // Settings of a network are its administrator's.
+        // Network settings are accessible with `CAP_NET_ADMIN` in the network namespace.
         let administers =
             matches!(
                 self.inodes[key.0].node,
@@ -144,7 +146,7 @@ impl Files {
         if self.allows(processes, who, key, wanted) { Ok(()) } else { Err(Errno::EACCES) }
     }
 
-    /// `EPERM` unless a process owns a file.
+    /// `EPERM` unless a process owns a file or has `CAP_FOWNER`.
     pub(crate) fn check_owns(
         &self,
         processes: &Processes,
@@ -159,8 +161,8 @@ impl Files {
         }
     }
 
-    /// `EPERM` unless a process may give a file another name (`fs.protected_hardlinks`): its own, or one that it may read and write, and
-    /// that is nobody's program with rights.
+    /// `EPERM` unless a process may add a hard link to a file (`fs.protected_hardlinks`): to one that it
+    /// owns, or to a regular file without privilege bits that it can read and write.
     pub(crate) fn check_may_link(
         &self,
         processes: &Processes,
@@ -177,7 +179,8 @@ impl Files {
         if is_safe { Ok(()) } else { self.check_owns(processes, process, key) }
     }
 
-    /// The user of a process, the owner of something in a directory, and mode and owner of the directory, if only owners remove from it.
+    /// User of the process, owner of the entry, and mode and owner of the directory; `None` if the directory
+    /// is not sticky.
     fn in_sticky(
         &self,
         processes: &Processes,
@@ -191,7 +194,7 @@ impl Files {
             .then(|| (user, self.owner_of(processes, key).0, (mode, self.owner_of(processes, directory).0)))
     }
 
-    /// `EACCES` unless a process may follow the symbolic link that ends a path (`fs.protected_symlinks`).
+    /// `EACCES` unless a process may follow a symbolic link at the end of a path (`fs.protected_symlinks`).
     pub(crate) fn check_may_follow_last(
         &self,
         processes: &Processes,
@@ -207,7 +210,8 @@ impl Files {
         }
     }
 
-    /// `EACCES` unless a process may open with `O_CREAT` what is in a directory already (`fs.protected_regular`, `fs.protected_fifos`).
+    /// `EACCES` unless a process may open an existing entry of a directory with `O_CREAT`
+    /// (`fs.protected_regular`, `fs.protected_fifos`).
     pub(crate) fn check_may_open_to_create(
         &self,
         processes: &Processes,
@@ -225,8 +229,9 @@ impl Files {
         }
     }
 
-    /// Checks that a process may remove or replace the name of `key` in a directory: `EACCES` without
-    /// the right to write there, `EPERM` where only owners may.
+    /// Checks that a process may remove or replace the entry `key` of a directory. `EACCES` without write
+    /// permission in the directory; `EPERM` for append-only directories, for entries of others in a sticky
+    /// directory, and for immutable or append-only files.
     pub(crate) fn check_may_remove(
         &self,
         processes: &Processes,
@@ -246,7 +251,8 @@ impl Files {
         self.check_flags(key, FileFlags::FIXED)
     }
 
-    /// `EPERM` unless a process may give a file to this user and group (`u32::MAX`: as they are).
+    /// `EPERM` unless a process may change the owner of a file to this user and group (`u32::MAX`:
+    /// unchanged).
     pub(crate) fn check_may_give(
         &self,
         processes: &Processes,
@@ -256,12 +262,12 @@ impl Files {
         gid: u32,
     ) -> Result<(), Errno> {
         processes.check_may_give(process, self.owner_of(processes, key), uid, gid)?;
-        // The bits that a file loses are its owner's.
+        // Only the owner may cause the loss of the set-ID bits.
         let is_kept = self.mode_without_ids(processes, process, key) == self.inodes[key.0].meta.mode;
         if is_kept { Ok(()) } else { self.check_owns(processes, process, key) }
     }
 
-    /// The mode that `chmod(2)` gives: a group that the process is not in loses its bit.
+    /// Mode that `chmod(2)` sets: without the set-group-ID bit if the process is not in the file's group.
     pub(crate) fn mode_to_set(
         &self,
         processes: &Processes,
@@ -273,7 +279,8 @@ impl Files {
         if processes.may_set_group(process, owner) { mode & 0o7777 } else { mode & 0o7777 & !SET_GID }
     }
 
-    /// The mode of a file whose owner changes, or that is written to ([`without_ids`]). Directories keep theirs.
+    /// Mode of a file after a change of owner or a write ([`without_ids`]). The mode of a directory is
+    /// unchanged.
     pub(crate) fn mode_without_ids(&self, processes: &Processes, process: ProcessKey, key: InodeKey) -> u32 {
         let inode = &self.inodes[key.0];
         let mode = inode.meta.mode;
@@ -281,7 +288,7 @@ impl Files {
         if inode.node.is_directory() { mode } else { without_ids(mode, is_of_group()) }
     }
 
-    /// Clears the set-user-id and set-group-id bits of a file that another program writes to.
+    /// Clears the set-user-ID and set-group-ID bits of a file written by a process without `CAP_FSETID`.
     pub(crate) fn written_by(&mut self, processes: &Processes, process: ProcessKey, key: InodeKey) {
         let mode = self.inodes[key.0].meta.mode;
         if mode & (SET_USER | SET_GID) != 0

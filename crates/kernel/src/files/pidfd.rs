@@ -1,4 +1,4 @@
-//! Descriptors of processes, `pidfd_open(2)`.
+//! Process descriptors, `pidfd_open(2)`.
 
 use super::FileKind;
 use super::readiness::{EPOLLHUP, READABLE};
@@ -18,28 +18,29 @@ use belljar_objects::namespaces::{IdKind, LINKS};
 use belljar_tasks::waits::WaitTable;
 use zerocopy::IntoBytes;
 
-/// `PIDFD_GET_INFO` without the length of its structure, which says how much is wanted.
+/// `PIDFD_GET_INFO` with the size field cleared, which carries the size of the caller's structure.
 const GET_INFO: u64 = 0xc000_ff0b;
-/// `PIDFD_GET_CGROUP_NAMESPACE`, the first of those that open namespaces.
+/// `PIDFD_GET_CGROUP_NAMESPACE`, the first of the requests that open namespaces.
 const GET_NAMESPACE: u64 = 0xff01;
-/// The number of the control group that all are in.
+/// Id of the root control group, which holds all processes.
 const ROOT_CGROUP: u64 = 1;
 
-/// A process descriptor. Process numbers are never given twice, so the number is enough even when the process has gone.
+/// A process descriptor. Process ids are never reused, so the id identifies the process even after it has
+/// exited.
 #[derive(Debug)]
 pub struct PidFd {
-    /// The process.
+    /// Process id.
     pub pid: i32,
-    /// The process namespace that it was made in.
+    /// PID namespace in which the descriptor was created.
     namespace: u32,
-    /// Its wait status, once it has ended and been waited for.
+    /// Wait status, once the process has exited and been waited for.
     status: Option<WaitStatus>,
-    /// Notified when it ends.
+    /// Wait queue, notified when the process exits.
     pub queue: WaitQueueId,
 }
 
 impl Files {
-    /// The number of the process behind an open file. `EBADF` if it is no process descriptor.
+    /// Process id of a process descriptor. `EBADF` for other files.
     pub(crate) fn pidfd_pid(&self, file: FileKey) -> Result<i32, Errno> {
         match self.open[file.0].kind {
             FileKind::PidFd(n) => Ok(self.pidfds[n].pid),
@@ -52,15 +53,15 @@ impl Files {
         waits.destroy(gone.queue);
     }
 
-    /// A process has been waited for: its descriptors keep how it ended.
+    /// Stores the wait status of a reaped process in its descriptors.
     pub(crate) fn keep_status(&mut self, pid: i32, status: Option<WaitStatus>) {
         for (_, fd) in self.pidfds.iter_mut().filter(|(_, fd)| fd.pid == pid) {
             fd.status = status;
         }
     }
 
-    /// A process that has ended makes its descriptors readable; one that has been waited for has
-    /// hung up.
+    /// Readiness of a process descriptor: readable once the process has exited, and `EPOLLHUP` too once it
+    /// has been waited for.
     pub(super) fn pidfd_readiness(&self, processes: &Processes, n: usize) -> u32 {
         match processes.by_pid.get(&self.pidfds[n].pid) {
             Some(process) if processes[process.0].ended.is_none() => 0,
@@ -71,7 +72,7 @@ impl Files {
 }
 
 impl Host {
-    /// A new descriptor of a process as an open file.
+    /// Creates a descriptor of a process and its open file.
     pub(crate) fn create_pidfd(&mut self, process: ProcessKey, flags: i32) -> FileKey {
         let queue = self.waits.create();
         let pid = self.processes[process.0].pid;
@@ -80,7 +81,7 @@ impl Host {
         self.files.open_file(FileKind::PidFd(n), c::O_RDWR | flags)
     }
 
-    /// Tells those who watch descriptors of a process that it has ended or gone.
+    /// Notifies the waiters on descriptors of a process that it has exited or been reaped.
     pub(crate) fn notify_pidfds(&mut self, pid: i32) {
         let queues: Vec<WaitQueueId> =
             self.files.pidfds.iter().filter(|(_, fd)| fd.pid == pid).map(|(_, fd)| fd.queue).collect();
@@ -91,7 +92,7 @@ impl Host {
 }
 
 impl Call<'_> {
-    /// `ioctl(2)` of a process's descriptor: what it is, and its namespaces.
+    /// `ioctl(2)` of a process descriptor: `PIDFD_GET_INFO` and the requests that open its namespaces.
     pub(super) fn pidfd_ioctl(&mut self, n: usize, request: u64, argument: u64) -> SysResult {
         const LENGTH: u64 = 0x3fff_0000;
         let room = (request & LENGTH) >> 16;

@@ -1,4 +1,4 @@
-//! Reading and writing pipes, and closing their ends.
+//! Pipes: reading, writing and closing the ends.
 
 use super::FileKind;
 use super::readiness::{READABLE, WRITABLE};
@@ -14,7 +14,7 @@ use belljar_objects::pipe::Pipe;
 use belljar_tasks::waits::WaitTable;
 
 impl Files {
-    /// The pipe behind an open file.
+    /// Pipe of an open file; `None` for other files.
     pub(crate) fn pipe_of(&mut self, file: FileKey) -> Option<&mut Pipe> {
         match self.open[file.0].kind {
             FileKind::PipeReader(key) | FileKind::PipeWriter(key) | FileKind::PipeBoth(key) => {
@@ -24,7 +24,7 @@ impl Files {
         }
     }
 
-    /// A new pipe: open files of its reading and its writing end.
+    /// Creates a pipe: open files of its read and its write end.
     pub(crate) fn create_pipe(&mut self, waits: &mut WaitTable, flags: i32) -> (FileKey, FileKey) {
         let queue = waits.create();
         let key = PipeKey(self.pipes.insert(Pipe::new(queue)));
@@ -35,21 +35,21 @@ impl Files {
 }
 
 impl Host {
-    /// `fs.pipe-max-size`, beyond which only some may have a pipe.
+    /// `fs.pipe-max-size` in bytes, which an unprivileged process cannot exceed.
     fn pipe_max_size(&mut self) -> u64 {
         self.setting("sys/fs/pipe-max-size").unwrap_or(1 << 20)
     }
-    /// A pipe of somebody without privilege is no larger than that.
+    /// Limits a new pipe of an unprivileged process to `fs.pipe-max-size`.
     pub(crate) fn limit_pipe(&mut self, file: FileKey) {
         let most = self.pipe_max_size();
         if let Some(pipe) = self.files.pipe_of(file)
             && pipe.capacity() as u64 > most
         {
-            // It is empty.
+            // The pipe is empty, so shrinking cannot fail with `EBUSY`.
             let _ = pipe.set_capacity(most);
         }
     }
-    /// An open file of some ends of a pipe is closed.
+    /// Releases the ends of a pipe held by an open file.
     pub(super) fn close_pipe(&mut self, key: PipeKey, reads: bool, writes: bool) {
         let pipe = &mut self.files.pipes[key.0];
         pipe.readers -= u32::from(reads);
@@ -61,7 +61,7 @@ impl Host {
             _ => {}
         }
     }
-    /// A FIFO has been read or written.
+    /// Reports an event on a FIFO that was read or written.
     fn fifo_event(&mut self, file: FileKey, event: u32) {
         if !self.files.notify.is_idle()
             && let Some(inode) = self.files.fifo_inode(file)
@@ -69,7 +69,7 @@ impl Host {
             self.open_file_event(file, inode, event);
         }
     }
-    /// `F_SETPIPE_SZ`. `EBADF` if the file is no pipe.
+    /// `F_SETPIPE_SZ`. `EBADF` if the file is no pipe, `EPERM` beyond the limit without privilege.
     pub(crate) fn set_pipe_capacity(
         &mut self,
         file: FileKey,
@@ -89,14 +89,14 @@ impl Host {
 }
 
 impl Call<'_> {
-    /// Nobody is left to read what the calling thread writes: `SIGPIPE` tells it.
+    /// Sends `SIGPIPE` to the calling thread, which writes to a pipe or socket without a reader.
     pub(crate) fn raise_sigpipe(&mut self) {
         let process = &self.host.processes[self.process.0];
         let info = SigInfo::user(c::SIGPIPE, c::SI_USER, process.pid, process.credentials.ruid);
         self.host.send_signal_to_thread(self.thread, info);
     }
 
-    /// `read(2)` from a pipe: waits for the first byte, then takes what is there.
+    /// `read(2)` from a pipe: blocks while it is empty, then returns the available bytes.
     pub(crate) fn read_pipe(&mut self, file: FileKey, key: PipeKey, buffers: &GuestBuffers) -> SysResult {
         let open = self.host.files.open(file);
         if !open.is_readable() {
@@ -124,7 +124,8 @@ impl Call<'_> {
         done(data.len() as u64)
     }
 
-    /// `write(2)` to a pipe: waits until everything is written. A signal leaves it at what has been.
+    /// `write(2)` to a pipe: blocks until everything is written. Interrupted by a signal, it returns the
+    /// bytes written so far.
     pub(crate) fn write_pipe(&mut self, file: FileKey, key: PipeKey, buffers: &GuestBuffers) -> SysResult {
         let open = self.host.files.open(file);
         if !open.is_writable() {

@@ -1,4 +1,4 @@
-//! The inode behind an open file, in the tree or not: locks and changed attributes belong to it.
+//! Identity of the inode behind an open file, in the tree or not: locks and changed attributes belong to it.
 
 use super::FileKind;
 use super::tree::Meta;
@@ -7,30 +7,30 @@ use crate::ids::{FileKey, InodeKey, PipeKey, ProcessKey, SocketKey};
 use belljar_linux_abi::Errno;
 use belljar_objects::locks::FileLocks;
 
-/// An inode.
+/// Identity of an inode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum FilePlace {
-    /// One of the tree.
+    /// Inode of the tree.
     Inode(InodeKey),
-    /// A pipe's, or while it is open a FIFO's.
+    /// Pipe, or a FIFO while it is open.
     Pipe(PipeKey),
-    /// A socket's.
+    /// Socket.
     Socket(SocketKey),
-    /// The one that all files of `epoll_create(2)`, `eventfd(2)`, `signalfd(2)` and the like share.
+    /// The inode shared by all files of `epoll_create(2)`, `eventfd(2)`, `signalfd(2)` and the like.
     Shared,
 }
 
-/// Inode state of a file that is not in the tree, as far as it has any.
+/// Inode state of a file that is not in the tree.
 #[derive(Debug, Default)]
 pub struct Unnamed {
     /// Locks.
     pub locks: Option<Box<FileLocks>>,
-    /// Mode, owner and times, once they have been changed.
+    /// Mode, owner and times, once changed.
     pub meta: Option<Meta>,
 }
 
 impl FileKind {
-    /// The inode behind an open file.
+    /// Identity of the inode of an open file.
     pub fn place(&self) -> FilePlace {
         match self {
             FileKind::PipeReader(pipe) | FileKind::PipeWriter(pipe) | FileKind::PipeBoth(pipe) => {
@@ -43,7 +43,8 @@ impl FileKind {
 }
 
 impl Host {
-    /// Gives an object without a name (a pipe, a socket or a file in memory) to the process that makes it.
+    /// Sets the owner of a nameless object (a pipe, a socket or a file in memory) to the process that creates
+    /// it.
     pub(crate) fn own_unnamed(&mut self, process: ProcessKey, file: FileKey) {
         let who = &self.processes[process.0].credentials;
         let (uid, gid) = (who.fsuid, who.fsgid);
@@ -53,7 +54,8 @@ impl Host {
             (meta.uid, meta.gid) = (uid, gid);
         }
     }
-    /// Mode, owner and times of an open file, to be changed. `EOPNOTSUPP` for what all anonymous files share.
+    /// Mode, owner and times of an open file, for modification. `EOPNOTSUPP` for the inode that anonymous
+    /// files share.
     pub(crate) fn meta_of(&mut self, file: FileKey) -> Result<&mut Meta, Errno> {
         if let Some(inode) = self.files.open(file).kind.inode().or_else(|| self.files.fifo_inode(file)) {
             return Ok(&mut self.files.inode(inode).meta);

@@ -1,21 +1,23 @@
-//! Readiness: what can be done with an open file without waiting, in the bits of `poll(2)` and `epoll(7)`.
+//! Readiness: the operations possible on an open file without blocking, in the bits of `poll(2)` and
+//! `epoll(7)`.
 //!
-//! A change of an object that brings one of these bits up is told to its waiters by
-//! [`Host::notify_events`]: see [`wait`](crate::wait).
+//! An object that sets one of these bits notifies its waiters with [`Host::notify_events`]: see
+//! [`wait`](crate::wait).
 
 use super::{FileKind, Files};
 use crate::host::Host;
 use crate::ids::{FileKey, WaitQueueId};
 pub(crate) use belljar_netstack::readiness::*;
 
-/// Readiness of a file that has no notion of it.
+/// Readiness of a file that does not support polling.
 pub(crate) const ALWAYS: u32 = READABLE | WRITABLE;
 
-/// A table of mounts has changed since it was polled.
+/// Events of a mount table that changed since it was last polled.
 pub(crate) const MOUNTS_CHANGED: u32 = EPOLLERR | EPOLLPRI;
 
 impl Host {
-    /// Readiness of an open file for whoever polls it, and is told by that of changes of mounts.
+    /// Readiness of an open file for a poll, which acknowledges changes of mount tables and drops unready
+    /// epoll items.
     pub(crate) fn polled(&mut self, file: FileKey) -> u32 {
         self.drop_unready(file);
         let ready = self.readiness(file);
@@ -26,7 +28,7 @@ impl Host {
         ready
     }
 
-    /// Readiness of an open file, all bits whether asked for or not.
+    /// Readiness of an open file: all bits, requested or not.
     pub(crate) fn readiness(&self, file: FileKey) -> u32 {
         let open = &self.files.open[file.0];
         match &open.kind {
@@ -58,8 +60,8 @@ impl Host {
         }
     }
 
-    /// The queue that is notified when [`readiness`](Self::readiness) changes; `None` for a file
-    /// that is always ready.
+    /// Wait queue notified when [`readiness`](Self::readiness) changes; `None` for a file that is always
+    /// ready.
     pub(crate) fn wait_queue(&self, file: FileKey) -> Option<WaitQueueId> {
         match &self.files.open[file.0].kind {
             FileKind::PipeReader(pipe) | FileKind::PipeWriter(pipe) | FileKind::PipeBoth(pipe) => {
@@ -84,13 +86,13 @@ impl Host {
         }
     }
 
-    /// True if an epoll instance takes the file: those that are always ready, such as regular files,
-    /// it refuses, but not the simulator's own standard streams, which are pipes or terminals.
+    /// True if the file can be added to an epoll instance. Files that are always ready, such as regular
+    /// files, cannot, except for the simulator's own standard streams, which are pipes or terminals.
     pub(crate) fn can_be_watched(&self, file: FileKey) -> bool {
         matches!(self.files.open[file.0].kind, FileKind::NativeStream(_)) || self.wait_queue(file).is_some()
     }
 
-    /// Closes the object behind the last reference to an open file, if it is of the kinds that can be waited for.
+    /// Closes the object of an open file whose last reference was released, if its kind has a wait queue.
     pub(super) fn close_waitable(&mut self, kind: &FileKind) {
         match kind {
             FileKind::PipeReader(pipe) => self.close_pipe(*pipe, true, false),

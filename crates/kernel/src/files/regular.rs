@@ -1,4 +1,4 @@
-//! Reading and writing regular files.
+//! Regular files: reading, writing, seeking, resizing and allocation.
 
 use super::FileKind;
 use super::devices::Device;
@@ -16,14 +16,14 @@ use belljar_machine::NativeFile;
 use belljar_objects::extents::Extents;
 use belljar_objects::file_flags::FileFlags;
 
-/// Bytes moved at a time between the machine's file and the guest's memory.
+/// Bytes transferred at a time between a native file and guest memory.
 const CHUNK: u64 = 1 << 20;
-/// The longest file, `MAX_LFS_FILESIZE`.
+/// Maximum file size in bytes, `MAX_LFS_FILESIZE`.
 pub const MAX_FILE_SIZE: u64 = i64::MAX as u64;
 /// `FALLOC_FL_WRITE_ZEROES`.
 const WRITE_ZEROES: i32 = 0x80;
 
-/// Reads from `offset`, or from the file position, which it moves.
+/// Reads at `offset`, or at the file offset, which is then advanced.
 pub fn read(
     call: &mut Call<'_>,
     file: FileKey,
@@ -52,7 +52,7 @@ pub fn read(
     done(moved)
 }
 
-/// Moves `wanted` bytes from `start` on; fewer if the file or the guest's memory ends before.
+/// Transfers `wanted` bytes from `start` on; fewer if the file or the accessible guest memory ends earlier.
 fn read_chunks(
     call: &mut Call<'_>,
     inode: InodeKey,
@@ -92,7 +92,7 @@ fn read_chunks(
     Ok(moved)
 }
 
-/// Writes at `offset`, at the end for `O_APPEND`, or at the file position, which it moves.
+/// Writes at `offset` or, without one, at the file offset, which is advanced; with `O_APPEND`, at the end.
 pub fn write(
     call: &mut Call<'_>,
     file: FileKey,
@@ -100,7 +100,7 @@ pub fn write(
     buffers: &GuestBuffers,
     offset: Option<u64>,
 ) -> SysResult {
-    // Of the file systems ext4 looks at it again when a file is written.
+    // Of the file systems only ext4 checks the immutable flag at every write.
     if call.host.files.inode(inode).device == DISK {
         call.host.files.check_flags(inode, FileFlags::IMMUTABLE)?;
     }
@@ -114,7 +114,8 @@ pub fn write(
     if wanted > 0 {
         call.host.files.check_seals(inode, c::F_SEAL_WRITE | c::F_SEAL_FUTURE_WRITE)?;
         if start + wanted > size && call.host.files.check_seals(inode, c::F_SEAL_GROW).is_err() {
-            // Page by page: those before the one that would make the file longer are written.
+            // As Linux writes page by page, the pages before the first that would extend the file are
+            // written.
             let whole = page_down(size);
             wanted = whole.checked_sub(start).filter(|left| *left > 0).ok_or(Errno::EPERM)?;
         }
@@ -139,7 +140,7 @@ pub fn write(
     done(moved)
 }
 
-/// Writes some of what lies from byte `moved` on in `buffers`; how much.
+/// Writes a part of `buffers` from byte `moved` on; returns its length.
 fn write_part(
     call: &mut Call<'_>,
     inode: InodeKey,
@@ -164,9 +165,9 @@ fn write_part(
 }
 
 impl Call<'_> {
-    /// The part of `buffers` that byte `moved` lies in, as far as `wanted`, if a native file can be
-    /// read into or written from it without a copy. `None` where bytes are staged, or memory is not
-    /// the caller's: the slow way finds out how far it goes.
+    /// Address and length of the buffer part that contains byte `moved`, up to `wanted`, if it can be
+    /// transferred from or to a native file without a copy. `None` if bytes are staged or the memory is not
+    /// accessible; the copying path then determines how far the transfer goes.
     fn direct(&self, buffers: &GuestBuffers, moved: u64, wanted: u64, access: Access) -> Option<(u64, u64)> {
         if self.staged.is_some() {
             return None;
@@ -182,8 +183,8 @@ impl Call<'_> {
         }
         None
     }
-    /// Number of the `wanted` bytes that may be written at `start`: `EFBIG` and `SIGXFSZ` behind the limit of the
-    /// process, `EFBIG` behind that of the file system.
+    /// Number of the `wanted` bytes that may be written at `start`. `EFBIG` and `SIGXFSZ` beyond
+    /// `RLIMIT_FSIZE`, `EFBIG` beyond the maximum file size.
     pub(crate) fn room_in_file(&mut self, start: u64, wanted: u64) -> Result<u64, Errno> {
         if wanted == 0 {
             return Ok(0);
@@ -196,9 +197,9 @@ impl Call<'_> {
         let limit = limit.min(MAX_FILE_SIZE);
         if start >= limit { Err(Errno::EFBIG) } else { Ok(limit - start) }
     }
-    /// A program writes behind the limit of its files: `SIGXFSZ` tells it.
+    /// Sends `SIGXFSZ` to the calling thread, unless an io_uring worker makes the call.
     pub(crate) fn raise_file_size_signal(&mut self) {
-        // Nobody's thread makes those requests of io_uring that Linux leaves to its workers.
+        // Requests of io_uring that Linux runs in a worker have no thread to signal.
         if self.host.urings.is_worker {
             return;
         }
@@ -209,7 +210,7 @@ impl Call<'_> {
 }
 
 impl Files {
-    /// `EPERM` if one of these seals is on a file.
+    /// `EPERM` if the file has one of these seals.
     pub(crate) fn check_seals(&mut self, inode: InodeKey, seals: i32) -> Result<(), Errno> {
         let memfd = self.inode(inode).content().and_then(|content| content.memfd.as_deref());
         if memfd.is_some_and(|memfd| memfd.seals & seals != 0) { Err(Errno::EPERM) } else { Ok(()) }
@@ -217,7 +218,8 @@ impl Files {
 }
 
 impl Host {
-    /// The length of a regular file, 0 for other files. A shared one may have changed.
+    /// Size of a regular file in bytes, 0 for other files. The size of a shared file is read from the
+    /// machine.
     pub(crate) fn size_of(&mut self, inode: InodeKey) -> Result<u64, Errno> {
         let Some(content) = self.files.inode(inode).content() else { return Ok(0) };
         if !content.shared {
@@ -252,7 +254,7 @@ impl Host {
         let space = self.spaces[self.processes[process.0].mm?.0].space;
         self.machine.write_file(space, addr, len, native, at)
     }
-    /// Writes bytes of a regular file, which becomes one of the host's own layer.
+    /// Writes bytes of a regular file, after copying it to the host's own layer.
     pub(crate) fn write_inode(&mut self, inode: InodeKey, offset: u64, data: &[u8]) -> Result<(), Errno> {
         self.copy_up(inode, u64::MAX)?;
         let native = self.native_of(inode)?;
@@ -260,7 +262,7 @@ impl Host {
         self.bytes_written(inode, offset, data.len() as u64);
         Ok(())
     }
-    /// Bytes of a regular file have been written.
+    /// Updates size, allocation and times of a regular file after a write.
     fn bytes_written(&mut self, inode: InodeKey, offset: u64, len: u64) {
         if let Some(content) = self.files.inode(inode).content_mut() {
             content.size = content.size.max(offset + len);
@@ -269,7 +271,7 @@ impl Host {
         self.files.recharge(inode);
         self.content_changed(inode);
     }
-    /// Cuts or extends a regular file.
+    /// Truncates or extends a regular file. Virtual files stay as they are.
     pub(crate) fn set_size(&mut self, inode: InodeKey, size: u64) -> Result<(), Errno> {
         self.take_over(inode)?;
         match &self.files.inode(inode).node {
@@ -315,7 +317,7 @@ impl Host {
             return Ok(0);
         }
         let inode = open.kind.inode().filter(|_| open.kind.has_position()).ok_or(Errno::ESPIPE)?;
-        // A directory of a disk file system ends at its last hash.
+        // The end of a directory on a disk file system is the largest hash.
         let found = self.files.inode(inode);
         if found.device == super::tree::NAMESPACE {
             return Err(Errno::ESPIPE);
@@ -385,7 +387,7 @@ impl Host {
         if self.files.kind_of_system(inode) == Some("ramfs") {
             return Err(Errno::EOPNOTSUPP);
         }
-        // No disk says that it makes zeroes of a range by itself.
+        // The simulated disk cannot write zeroes or unshare extents.
         let never = matches!(kind, c::FALLOC_FL_UNSHARE_RANGE | WRITE_ZEROES);
         if never || in_memory && !matches!(kind, 0 | c::FALLOC_FL_PUNCH_HOLE) {
             return Err(Errno::EOPNOTSUPP);
@@ -396,7 +398,7 @@ impl Host {
             return Ok(());
         }
         let grows = end > size && !keeps_size;
-        // In memory what lies behind the end counts even if the end stays.
+        // In memory, allocation beyond the end counts as growth even if the size is kept.
         if grows || in_memory && kind == 0 && end > size {
             self.files.check_seals(inode, c::F_SEAL_GROW)?;
         }
@@ -421,8 +423,8 @@ impl Host {
         self.open_file_event(file, inode, c::IN_MODIFY);
         Ok(())
     }
-    /// Takes the bytes `start..end` out of a file, or puts zeroes there before those that follow: whole blocks
-    /// within the file (`EINVAL`).
+    /// Removes the bytes `start..end` of a file or, with `insert`, inserts zeroes there. `EINVAL` unless the
+    /// range is block-aligned and within the file.
     fn shift(&mut self, inode: InodeKey, insert: bool, start: u64, end: u64, size: u64) -> Result<(), Errno> {
         const BLOCK: u64 = 4_096;
         let within = if insert { start < size } else { end < size };
@@ -440,7 +442,7 @@ impl Host {
         self.set_size(inode, start + hole + behind.len() as u64)?;
         self.write_inode(inode, start + hole, &behind)
     }
-    /// Makes the bytes `start..end` of a file zeroes.
+    /// Zeroes the bytes `start..end` of a file.
     fn zero(&mut self, inode: InodeKey, start: u64, end: u64) -> Result<(), Errno> {
         if start >= end {
             return Ok(());
@@ -459,14 +461,15 @@ impl Host {
         }
         Ok(())
     }
-    /// The content of a file, or what a directory holds, has changed now.
+    /// Records that the content of a file, or the entries of a directory, changed now: `st_mtime` and
+    /// `st_ctime`.
     pub(crate) fn content_changed(&mut self, inode: InodeKey) {
         let now = self.net.clock.realtime_ns() as i64;
         let inode = self.files.inode(inode);
         inode.changed = true;
         (inode.meta.times.modify, inode.meta.times.change) = (now, now);
     }
-    /// An inode has changed now, its content apart.
+    /// Records that an inode changed now, apart from its content: `st_ctime`.
     pub(crate) fn inode_changed(&mut self, inode: InodeKey) {
         let now = self.net.clock.realtime_ns() as i64;
         let inode = self.files.inode(inode);
@@ -476,7 +479,7 @@ impl Host {
 }
 
 impl Call<'_> {
-    /// Stores `data` at byte `skip` of what `buffers` hold together.
+    /// Writes `data` to guest memory from byte `skip` of `buffers` on.
     pub fn scatter_at(&mut self, buffers: &GuestBuffers, skip: u64, mut data: &[u8]) -> Result<(), Errno> {
         if self.staged.is_some() {
             return self.scatter(buffers, data);

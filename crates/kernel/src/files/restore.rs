@@ -1,6 +1,6 @@
-//! A host that starts with files in its folder: those of an earlier run that a template brings, or
-//! of a host that starts again. What lies in `fs/` is the host's own layer; `files.mtree` says what
-//! it does not say itself.
+//! Restores the files of a host whose folder is not empty: files of an earlier run that a template provides,
+//! or of a host that restarts. `fs/` holds the host's own layer; `files.mtree` holds the metadata that native
+//! files cannot.
 
 use super::devices::Device;
 use super::sidecar;
@@ -16,11 +16,11 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-/// Files with several names, by what tells them apart.
+/// Inodes with several hard links, by inode number in the sidecar.
 type Linked = Map<u64, InodeKey>;
 
 impl Host {
-    /// Takes up the files that the host's folder holds.
+    /// Restores the files that the host's folder holds.
     pub(crate) fn restore_files(&mut self) -> Result<(), Errno> {
         let layer = self.config.directory.join("fs");
         if sidecar::exists(self, &layer)? {
@@ -54,7 +54,7 @@ impl Host {
         Ok(())
     }
 
-    /// Shows what a native folder of the own layer holds in the directory that it belongs to.
+    /// Adds the files of a native folder of the own layer to the directory that it belongs to.
     fn adopt(
         &mut self,
         at: InodeKey,
@@ -101,7 +101,7 @@ impl Host {
         Ok(())
     }
 
-    /// A file takes the place of what a directory shows under this name.
+    /// Creates an inode under this name, in place of any previous entry.
     fn place(&mut self, at: InodeKey, name: &[u8], node: Node, stat: &NativeStat) -> InodeKey {
         self.take_place(at, name);
         let meta = Meta {
@@ -136,7 +136,7 @@ impl Host {
         for part in path {
             match self.lookup(at, part)?.filter(|inode| self.files.inode(*inode).node.is_directory()) {
                 Some(inode) => at = inode,
-                // What it was in is gone: so is it.
+                // Its directory no longer exists, so the file does not either.
                 None => return Ok(()),
             }
         }
@@ -164,7 +164,7 @@ impl Host {
         Ok(())
     }
 
-    /// The inode that a line is about, made if only the line tells of it.
+    /// Inode that a line describes, created if there is no native file for it.
     fn restored(
         &mut self,
         at: InodeKey,
@@ -208,7 +208,7 @@ impl Host {
             },
             _ => return Ok(None),
         };
-        // It may be the same as before but for its owner, mode or times.
+        // Only its owner, mode or times may have changed.
         if let (Some(inode), Node::Regular(Content { store: Store::Lower(origin), .. })) = (there, &node)
             && self.files.inode(inode).content().is_some_and(|c| c.store == Store::Lower(origin.clone()))
         {
@@ -218,14 +218,14 @@ impl Host {
     }
 }
 
-/// The number of a device: `device=linux,MAJOR,MINOR`. That of a name taken away, 0, is none.
+/// Device number of `device=linux,MAJOR,MINOR`; `None` for 0, which marks a whiteout.
 fn device_number(words: &Words<'_>) -> Option<u64> {
     let (major, minor) = words.get("device")?.strip_prefix("linux,")?.split_once(',')?;
     let number = major.parse::<u64>().ok()? << 8 | minor.parse::<u64>().ok()?;
     (number != 0).then_some(number)
 }
 
-/// Gives an inode what a line says of it.
+/// Applies the keywords of a line to an inode.
 fn describe(inode: &mut Inode, words: &Words<'_>) {
     inode.changed = true;
     for (key, value) in words {

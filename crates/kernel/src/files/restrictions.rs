@@ -1,4 +1,4 @@
-//! The restrictions that processes put on themselves, `landlock(7)`: rights to files are granted by rules about them or about a
+//! Access restrictions of processes, `landlock(7)`: rights to files are granted by rules for them or for a
 //! directory above, up to the root of the tree.
 
 use super::devices::Device;
@@ -11,7 +11,7 @@ use belljar_linux_abi::{Errno, c};
 use belljar_objects::landlock::{Denied, Domain, Refer, denies};
 
 impl Files {
-    /// The rights that a domain denies in a directory.
+    /// Rights that a domain denies in a directory, by layer.
     fn denied_in(&mut self, domain: &Domain, mut at: Place) -> Denied {
         let mut denied = domain.denied();
         loop {
@@ -23,7 +23,7 @@ impl Files {
             at = above;
         }
     }
-    /// The rights that a domain denies to the target of a path.
+    /// Rights that a domain denies to the target of a path, by layer.
     fn denied_to(&mut self, domain: &Domain, found: &Found) -> Denied {
         let Some(Target::Inode(inode)) = found.target else {
             return self.denied_in(domain, (found.mount, found.parent));
@@ -31,11 +31,11 @@ impl Files {
         if self.inode(inode).node.is_directory() {
             return self.denied_in(domain, (found.target_mount, inode));
         }
-        // What is in no file system that can be mounted is nobody's to deny.
+        // Files on no mountable file system (memfd) are not restricted.
         if self.inode(inode).device == MEMORY {
             return Denied::new();
         }
-        // A link of procfs leads to a file that is somewhere else.
+        // The target of a magic link of procfs lies in another directory.
         let is_here = self.inode(inode).links.iter().any(|(parent, _)| *parent == found.parent);
         let parent = if is_here { found.parent } else { self.parent_of(inode) };
         let mut denied = self.denied_in(domain, (found.target_mount, parent));
@@ -45,7 +45,7 @@ impl Files {
 }
 
 impl Node {
-    /// The right to make such a file.
+    /// Right needed to create a file of this type.
     pub(super) fn right_to_make(&self) -> u64 {
         match self {
             Node::Directory(_) => ACCESS_FS_MAKE_DIR,
@@ -57,11 +57,11 @@ impl Node {
             Node::Regular(_) | Node::Virtual(_) => ACCESS_FS_MAKE_REG,
         }
     }
-    /// The right to remove such a file.
+    /// Right needed to remove a file of this type.
     pub(super) fn right_to_remove(&self) -> u64 {
         if self.is_directory() { ACCESS_FS_REMOVE_DIR } else { ACCESS_FS_REMOVE_FILE }
     }
-    /// The rights that it takes to open such a file with these flags.
+    /// Rights needed to open a file of this type with these flags.
     pub(super) fn rights_to_open(&self, flags: i32) -> u64 {
         let access = match (flags & c::O_ACCMODE, self.is_directory()) {
             _ if flags & c::O_PATH != 0 || self.is_symlink() => return 0,
@@ -76,8 +76,8 @@ impl Node {
 }
 
 impl Files {
-    /// Checks that a process which restricts itself has all of some rights to the target of a path, `EACCES`; gives those that it
-    /// has not.
+    /// Checks that a restricted process has `rights` to the target of a path: `EACCES` if not. Returns the
+    /// rights that it lacks.
     pub(crate) fn check_restricted(
         &mut self,
         processes: &Processes,
@@ -93,7 +93,8 @@ impl Files {
         }
     }
 
-    /// The same of rights to make or remove something in the directory of a path.
+    /// Checks that a restricted process may create or remove an entry in the directory of a path: `EACCES` if
+    /// not.
     pub(crate) fn check_restricted_in(
         &mut self,
         processes: &Processes,
@@ -105,8 +106,8 @@ impl Files {
         if denies(&denied, rights) { Err(Errno::EACCES) } else { Ok(()) }
     }
 
-    /// Checks that a process which restricts itself may link or move a file: `EACCES`, `EXDEV`. `replaced` is what has the name
-    /// that it gets, and what it is exchanged for.
+    /// Checks that a restricted process may link or rename a file: `EACCES`, `EXDEV`. `replaced` is the file
+    /// that has the new name, or with which it is exchanged.
     pub(super) fn check_refer(
         &mut self,
         processes: &Processes,

@@ -1,11 +1,10 @@
-//! The sidecar of a host's folder: owners, modes, times, hard links, extended attributes, removed files, and files that
-//! are the machine's. When the simulation ends it is written next to the files as `files.mtree`, in the format of
-//! mtree(5); a host that finds one when it starts continues from it.
+//! Sidecar of a host's folder: owners, modes, times, hard links, extended attributes, removed files, and
+//! references to files of the machine. At the end of the simulation it is written next to the files as
+//! `files.mtree`, in the format of mtree(5). A host that finds one when it starts restores its files from it.
 //!
-//! Paths are relative to the host's folder: `./fs/etc/motd` is what programs saw as `/etc/motd`.
-//! Removed files of the machine are character devices 0,0, as overlay file systems have them.
-//! `origin=` is added to what mtree(5) has: the machine's file or directory that still provides the
-//! content.
+//! Paths are relative to the host's folder: `./fs/etc/motd` is the file that programs saw as `/etc/motd`.
+//! Removed files of the machine are character devices 0,0, as in overlay file systems. The keyword `origin=`,
+//! which mtree(5) lacks, names the machine's file or directory that still provides the content.
 
 use super::devices::Device;
 use super::tree::{Child, Directory, DirectorySource, Node, PROC, PTS, ROOT, SYS, Store};
@@ -19,11 +18,11 @@ use std::fmt::Write;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-/// Its name in the host's folder.
+/// File name of the sidecar in the host's folder.
 pub const NAME: &str = "files.mtree";
 
 impl Host {
-    /// Writes the sidecar of the host's folder at the end of the simulation, and removes files without a name.
+    /// Writes the sidecar at the end of the simulation, unless it would be empty, and removes nameless files.
     pub fn finish_files(&mut self) -> Result<(), Errno> {
         self.remove_all_unnamed();
         let mut text = String::from("#mtree\n");
@@ -43,7 +42,7 @@ impl Host {
         put
     }
 
-    /// The directory of the tree that is the host's folder.
+    /// Directory of the tree that corresponds to the host's folder; `None` if there is none.
     pub(super) fn own_folder(&mut self) -> Result<Option<InodeKey>, Errno> {
         let mut at = ROOT;
         let folder = self.config.directory.clone();
@@ -76,7 +75,7 @@ impl Host {
             let hidden = lower.as_ref().map(|lower| lower.join(OsStr::from_bytes(&name)));
             match (child, hidden) {
                 (Some(inode), _) => self.describe(inode, &path, text),
-                // What a program made and removed again leaves no trace.
+                // A file that a program created and removed again leaves no whiteout.
                 (None, Some(hidden)) if exists(self, &hidden).unwrap_or(true) => {
                     let _ = writeln!(text, "{path} type=char device=linux,0,0");
                 }
@@ -147,7 +146,7 @@ impl Host {
     }
 }
 
-/// True if `path` is something that exists natively.
+/// True if `path` exists natively.
 pub(super) fn exists(host: &mut Host, path: &Path) -> Result<bool, Errno> {
     match host.machine.stat(path) {
         Ok(_) => Ok(true),

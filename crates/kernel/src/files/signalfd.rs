@@ -1,4 +1,4 @@
-//! Signals that are read, signalfd(2).
+//! Signal descriptors, signalfd(2).
 
 use super::FileKind;
 use super::readiness::EPOLLIN;
@@ -14,18 +14,18 @@ use belljar_linux_abi::signal::SigSet;
 use belljar_linux_abi::{Errno, c};
 use zerocopy::IntoBytes;
 
-/// A view of the pending signals of whoever reads it.
+/// A view of the pending signals of the process that reads it.
 #[derive(Debug)]
 pub struct SignalFd {
-    /// The signals that it shows.
+    /// Signals that it shows.
     pub mask: SigSet,
-    /// The process that made it or read it last, and its pid lest the key was reused: readiness is
-    /// told for this one.
+    /// Process that created it or read it last, whose readiness it reports, and the pid in case the key was
+    /// reused.
     owner: (ProcessKey, i32),
 }
 
 impl Files {
-    /// The signal descriptor behind an open file; `EINVAL` if it is none.
+    /// Index of the signal descriptor of an open file; `EINVAL` if the file is none.
     pub(crate) fn signalfd_of(&self, file: FileKey) -> Result<usize, Errno> {
         match self.open[file.0].kind {
             FileKind::SignalFd(n) => Ok(n),
@@ -33,7 +33,7 @@ impl Files {
         }
     }
 
-    /// A new signal descriptor of `process` as an open file.
+    /// Creates a signal descriptor of `process` and its open file.
     pub(crate) fn create_signalfd(
         &mut self,
         processes: &Processes,
@@ -51,14 +51,14 @@ impl Files {
         processes.get(process.0).filter(|p| p.pid == pid).map(|_| process)
     }
 
-    /// Notified whenever a signal is sent to its owner.
+    /// Wait queue of the owner, notified whenever a signal is sent to it; `None` if the owner has exited.
     pub(super) fn signalfd_queue(&self, processes: &Processes, n: usize) -> Option<WaitQueueId> {
         self.signalfd_owner(processes, n).map(|process| processes[process.0].signals.arrived)
     }
 }
 
 impl Host {
-    /// Changes what it shows, and to whom.
+    /// Changes the mask and the owner of a signal descriptor.
     pub(crate) fn set_signalfd(&mut self, n: usize, process: ProcessKey, mask: SigSet) {
         let pid = self.processes[process.0].pid;
         self.files.signalfds[n] = SignalFd { mask, owner: (process, pid) };
@@ -76,7 +76,8 @@ impl Host {
 }
 
 impl Call<'_> {
-    /// `read(2)`: as many `struct signalfd_siginfo` as are pending and fit; waits for the first.
+    /// `read(2)`: as many `struct signalfd_siginfo` as are pending and fit; blocks for the first. `EINVAL` if
+    /// not even one fits.
     pub(crate) fn read_signalfd(&mut self, file: FileKey, n: usize, buffers: &GuestBuffers) -> SysResult {
         let room = total_len(buffers) as usize / size_of::<SignalfdSiginfo>();
         if room == 0 {

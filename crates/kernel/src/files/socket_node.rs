@@ -1,4 +1,4 @@
-//! The entries of UNIX sockets in the tree of files.
+//! Nodes of UNIX sockets in the file tree.
 
 use super::permission::WRITE;
 use super::tree::{Found, Node, Walk};
@@ -8,8 +8,8 @@ use belljar_linux_abi::Errno;
 use belljar_linux_abi::landlock::ACCESS_FS_MAKE_SOCK;
 
 impl Host {
-    /// Creates the entry that `bind(2)` makes; it is held until
-    /// [`release_socket_node`](Self::release_socket_node). `EADDRINUSE` if the path exists.
+    /// Creates the node for `bind(2)`; it is held until [`release_socket_node`](Self::release_socket_node).
+    /// `EADDRINUSE` if the path exists.
     pub(crate) fn create_socket_node(&mut self, process: ProcessKey, path: &[u8]) -> Result<InodeKey, Errno> {
         let found = self.may_create_socket_node(process, path)?;
         let mode = 0o777 & !self.processes[process.0].umask;
@@ -19,7 +19,7 @@ impl Host {
         self.files.inode(inode).opens += 1;
         Ok(inode)
     }
-    /// Where a path would become an entry for a socket. `EADDRINUSE` if there is something.
+    /// Resolves a path at which a socket node can be created. `EADDRINUSE` if it exists.
     pub(crate) fn may_create_socket_node(
         &mut self,
         process: ProcessKey,
@@ -32,7 +32,7 @@ impl Host {
         self.files.check_can_create(&self.processes, &found, ACCESS_FS_MAKE_SOCK)?;
         Ok(found)
     }
-    /// The socket's entry that a path leads to, to which a process may write. `ECONNREFUSED` if it leads to something else.
+    /// Resolves a path to a socket node that the process may write. `ECONNREFUSED` if it is another file.
     pub(crate) fn find_socket_node(&mut self, process: ProcessKey, path: &[u8]) -> Result<InodeKey, Errno> {
         let inode = self.resolve_here(process, path, Walk::FOLLOW)?.inode()?;
         match self.files.inode(inode).node {
@@ -42,7 +42,7 @@ impl Host {
             _ => Err(Errno::ECONNREFUSED),
         }
     }
-    /// The socket bound to an entry is gone.
+    /// Releases the node of a bound socket that was closed.
     pub(crate) fn release_socket_node(&mut self, inode: InodeKey) {
         self.files.inode(inode).opens -= 1;
         self.forget_if_unused(inode);

@@ -5,10 +5,10 @@ use crate::guest::{GuestBuffers, total_len};
 use crate::outcome::{SysResult, done};
 use belljar_linux_abi::Errno;
 
-/// Bytes moved at a time.
+/// Bytes transferred at a time.
 const CHUNK: u64 = 1 << 16;
 
-/// `read(2)`: waits natively until there is something.
+/// `read(2)`: blocks the simulator natively until there is input.
 pub fn read(call: &mut Call<'_>, stream: u8, buffers: &GuestBuffers) -> SysResult {
     let mut chunk = vec![0; CHUNK.min(total_len(buffers)) as usize];
     if chunk.is_empty() {
@@ -19,7 +19,7 @@ pub fn read(call: &mut Call<'_>, stream: u8, buffers: &GuestBuffers) -> SysResul
     done(read as u64)
 }
 
-/// `write(2)`: writes everything.
+/// `write(2)` of all bytes. `EPIPE` and `SIGPIPE` if the reader has closed the stream.
 pub fn write(call: &mut Call<'_>, stream: u8, buffers: &GuestBuffers) -> SysResult {
     let wanted = total_len(buffers);
     let mut moved = 0;

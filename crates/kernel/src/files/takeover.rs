@@ -1,8 +1,8 @@
-//! Files of the disk that the simulator makes up: `/etc/hosts`, `/etc/resolv.conf` and the like.
+//! Virtual files in disk directories: `/etc/hosts`, `/etc/resolv.conf` and the like.
 //!
-//! They say what the host is, anew at each reading, until a program changes one: writes or truncates it, gives it another
-//! name, mode or owner, or maps it. From then on it is an ordinary file of the host's own layer, with what it said
-//! last, and found in the results like any other. Files of `/proc` and `/sys` stay made up.
+//! Their content is generated from the configuration at each reading, until a program changes one: writes or
+//! truncates it, changes its name, mode or owner, or maps it. It then becomes an ordinary file of the host's
+//! own layer with its last content, and appears in the results. Files of `/proc` and `/sys` stay virtual.
 
 use super::FileKind;
 use super::tree::{Content, NAMESPACE, Node, PROC, SYS};
@@ -12,7 +12,7 @@ use crate::ids::InodeKey;
 use belljar_linux_abi::Errno;
 
 impl Files {
-    /// True if the bytes of a file are made up where Linux has a file on a disk.
+    /// True for a virtual file that on Linux would be a file on a disk.
     pub(crate) fn is_made_up_on_disk(&self, key: InodeKey) -> bool {
         let inode = &self.inodes[key.0];
         matches!(inode.node, Node::Virtual(_)) && !matches!(inode.device, PROC | SYS | NAMESPACE)
@@ -20,7 +20,7 @@ impl Files {
 }
 
 impl Host {
-    /// Makes a made-up file of the disk an ordinary one; nothing for any other.
+    /// Turns a virtual file of the disk into an ordinary one; other files are unchanged.
     pub(crate) fn take_over(&mut self, key: InodeKey) -> Result<(), Errno> {
         if !self.files.is_made_up_on_disk(key) {
             return Ok(());
@@ -43,7 +43,7 @@ impl Host {
             shared: content.shared,
             ..Content::new(content.store, bytes.len() as u64)
         });
-        // Its mode and owner are those that it had.
+        // Mode and owner are kept.
         inode.changed = true;
         self.files.keep_native(&mut *self.machine, key, native);
         for (_, open) in &mut self.files.open {

@@ -1,5 +1,5 @@
-//! The tree over real files: what is written goes to the host's own layer, and the machine's files
-//! stay as they are.
+//! Tests of the file tree over real files: writes go to the host's own layer, and the machine's files are
+//! unchanged.
 
 use crate::testing::{DATA, TestHost, config};
 use belljar_linux_abi::file::Stat;
@@ -12,8 +12,8 @@ use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use zerocopy::FromBytes;
 
-/// Files below a directory of the test, which guests see as the root. What has no mode bits at all is kept
-/// from it, though root may run the test.
+/// Files below a directory of the test, which guests see as the root. Files and directories without any mode
+/// bits are inaccessible, even if root runs the test.
 struct TestFiles {
     open: Slab<File>,
 }
@@ -107,8 +107,8 @@ impl HostFiles for TestFiles {
     }
 }
 
-/// A host whose machine has a folder `lower`, and a results folder, both in a temporary directory
-/// that lies where hosts see the machine's files.
+/// A host on a machine with a folder `lower`, and a results folder, both in a temporary directory at a path
+/// where hosts see the machine's files.
 struct World {
     host: TestHost,
     lower: PathBuf,
@@ -118,7 +118,7 @@ struct World {
 
 impl World {
     fn new() -> World {
-        // Not below /tmp: that starts empty.
+        // Not below /tmp, which starts empty.
         let base = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target");
         fs::create_dir_all(&base).expect("the build's own directory");
         let keep = tempfile::tempdir_in(base.canonicalize().expect("it exists")).expect("a directory");
@@ -171,7 +171,7 @@ impl World {
     fn list(&mut self, path: &str) -> Vec<String> {
         let fd = self.open(path, c::O_RDONLY | c::O_DIRECTORY).expect("a directory");
         let mut names = Vec::new();
-        // Small, so that several calls are needed.
+        // A small buffer, so that several calls are needed.
         while let Ok(len @ 1..) = self.host.call(c::SYS_getdents64, &[fd, DATA + 0x5000, 64]) {
             let records = self.host.get(0x5000, len as usize);
             let mut at = 0;
@@ -186,7 +186,7 @@ impl World {
         self.host.call(c::SYS_close, &[fd]).expect("it is open");
         names
     }
-    /// Where the host's own layer keeps a file of the lower folder.
+    /// Path of a file of the lower folder in the host's own layer.
     fn upper(&self, name: &str) -> PathBuf {
         let lower = self.lower.strip_prefix("/").expect("absolute");
         self.results.join("fs").join(lower).join(name)
@@ -200,7 +200,7 @@ fn writing_copies_up_and_leaves_the_machine_alone() {
     let reader = world.open("file", c::O_RDONLY).unwrap();
     world.write("file", 0, b"FROM").unwrap();
     assert_eq!(world.read("file").unwrap(), b"FROM the machine");
-    // Who had it open before sees the same file.
+    // A descriptor opened before the write refers to the same file.
     assert_eq!(world.host.call(c::SYS_pread64, &[reader, DATA + 0x3000, 4, 0]), Ok(4));
     assert_eq!(world.host.get(0x3000, 4), b"FROM");
     let after = world.stat("file").unwrap();
@@ -312,7 +312,7 @@ fn what_the_machine_keeps_from_the_simulator_is_told() {
     for name in ["file", "empty", "sub"] {
         close(&world.lower.join(name), 0);
     }
-    // A file can be seen, emptied and written anew, not read. One that is empty has nothing to hide.
+    // An inaccessible file can be seen, truncated and written, not read. An empty one need not be read.
     assert_eq!(world.stat("file").unwrap().size, 16);
     assert_eq!(world.read("file"), Err(Errno::EACCES));
     assert_eq!(world.open("file", c::O_WRONLY | c::O_APPEND), Err(Errno::EACCES));
@@ -329,7 +329,7 @@ fn what_the_machine_keeps_from_the_simulator_is_told() {
     );
     world.write("file", c::O_TRUNC, b"new").unwrap();
     assert_eq!(world.read("file").unwrap(), b"new");
-    // A directory is empty, and programs can make what they need there.
+    // An inaccessible directory appears empty, and programs can create files in it.
     assert_eq!(world.read("sub/inner"), Err(Errno::ENOENT));
     assert_eq!(world.list("sub"), [".", ".."]);
     world.write("sub/inner", c::O_CREAT | c::O_EXCL, b"own").unwrap();
@@ -339,7 +339,7 @@ fn what_the_machine_keeps_from_the_simulator_is_told() {
         warnings.iter().any(|(text, _)| text.contains("directory") && text.contains("appears empty")),
         "{warnings:?}"
     );
-    // A guest that walks over everything does not fill the summary.
+    // A guest that opens every file does not fill the summary: further files share one warning.
     for n in 0..5 {
         let name = format!("closed{n}");
         fs::write(world.lower.join(&name), "x").expect("a file");
@@ -371,7 +371,7 @@ fn a_table_of_descriptors_grows_to_the_limit_of_the_host_only() {
     assert_eq!(ends, [0, Errno::EINVAL.0]);
     assert_eq!(t.call(c::SYS_dup2, &[fd, 201]), Err(Errno::EBADF));
     assert_eq!(t.call(c::SYS_fcntl, &[fd, c::F_DUPFD as u64, 201]), Err(Errno::EMFILE));
-    // A table that cannot be copied stays, and so does all else.
+    // A table that cannot be copied stays as it is, and the call has no other effect either.
     let namespace = t.host.processes[t.process.0].mount_namespace;
     assert_eq!(t.call(c::SYS_unshare, &[(c::CLONE_NEWNS | c::CLONE_FILES) as u64]), Err(Errno::EMFILE));
     assert_eq!(t.host.processes[t.process.0].mount_namespace, namespace);

@@ -1,13 +1,13 @@
-//! Threads with descriptors of their own: `clone(2)` without `CLONE_FILES`, `unshare(2)`, `close_range(2)`.
+//! Threads with their own descriptors: `clone(2)` without `CLONE_FILES`, `unshare(2)`, `close_range(2)`.
 //!
-//! A process has one table of descriptors as long as its threads share it, which all but a few programs do. Once one of
-//! them has parted, the process's table is that of the thread whose call is made, put there before each call.
+//! A process has one descriptor table while its threads share it, as in nearly all programs. Once a thread
+//! has unshared its table, `fds` of the process is set before each call to the table of the calling thread.
 
 use crate::host::Host;
 use crate::ids::{ProcessKey, ThreadKey};
 use belljar_linux_abi::Errno;
 
-/// True if another thread of its process has the same descriptors.
+/// True if another thread of the process shares the thread's descriptors.
 fn shares_among_threads(host: &Host, thread: ThreadKey) -> bool {
     let process = host.threads[thread.0].process;
     let shares = |other: &ThreadKey| *other != thread && host.threads[other.0].own_fds.is_none();
@@ -15,7 +15,7 @@ fn shares_among_threads(host: &Host, thread: ThreadKey) -> bool {
 }
 
 impl Host {
-    /// Puts the descriptors of a thread in place for its call.
+    /// Makes the descriptor table of a thread the current one of its process for a call.
     #[inline]
     pub(crate) fn use_descriptors_of(&mut self, thread: ThreadKey, process: ProcessKey) {
         if let Some(shared) = self.processes[process.0].shared_fds {
@@ -24,7 +24,7 @@ impl Host {
         }
     }
 
-    /// Gives a new thread what its maker has: a copy of its descriptors, or (`shares`) the same.
+    /// Gives a new thread the descriptors of its creator: a copy or, with `shares`, the same table.
     pub(crate) fn give_descriptors(&mut self, maker: ThreadKey, thread: ThreadKey, shares: bool) {
         let process = self.threads[maker.0].process;
         let Some(table) = self.processes[process.0].fds else { return };
@@ -40,7 +40,8 @@ impl Host {
         self.thread(thread).own_fds = Some(own);
     }
 
-    /// `EMFILE` if [`unshare_fd_table`](Self::unshare_fd_table) would make a table beyond `fs.nr_open` of the descriptors before `end`.
+    /// `EMFILE` if the table that [`unshare_fd_table`](Self::unshare_fd_table) would create of the
+    /// descriptors before `end` exceeds `fs.nr_open`.
     pub(crate) fn check_own_fd_table(&self, thread: ThreadKey, end: usize) -> Result<(), Errno> {
         let process = self.threads[thread.0].process;
         match self.processes[process.0].fds {
@@ -50,7 +51,7 @@ impl Host {
             _ => Ok(()),
         }
     }
-    /// `unshare(CLONE_FILES)`: a thread gets descriptors that it shares with no other thread and no other process.
+    /// `unshare(CLONE_FILES)`: gives a thread a descriptor table that no other thread or process shares.
     pub(crate) fn unshare_fd_table(&mut self, thread: ThreadKey) {
         let process = self.threads[thread.0].process;
         let Some(table) = self.processes[process.0].fds else { return };
@@ -75,7 +76,7 @@ impl Host {
         self.use_descriptors_of(thread, process);
     }
 
-    /// A thread that has ended gives its own descriptors up.
+    /// Releases the own descriptor table of a thread that has exited.
     pub(crate) fn drop_own_descriptors(&mut self, thread: ThreadKey) {
         let process = self.threads[thread.0].process;
         let Some(own) = self.thread(thread).own_fds.take() else { return };
@@ -84,7 +85,8 @@ impl Host {
         self.release_fd_table(own);
     }
 
-    /// A thread that executes is the only one left: its descriptors are the process's.
+    /// Makes the descriptors of a thread those of its process at `execve(2)`, when it is the only thread
+    /// left.
     pub(crate) fn settle_descriptors(&mut self, thread: ThreadKey) {
         let process = self.threads[thread.0].process;
         let own = self.thread(thread).own_fds.take();

@@ -1,4 +1,4 @@
-//! Timers that are read, timerfd_create(2).
+//! Timer descriptors, timerfd_create(2).
 
 use super::FileKind;
 use super::readiness::EPOLLIN;
@@ -16,7 +16,7 @@ use belljar_objects::timerfd::{TimerFd, TimerState};
 use belljar_tasks::waits::WaitTable;
 
 impl Files {
-    /// The timer behind an open file; `EINVAL` if it is none.
+    /// Index of the timer of an open file; `EINVAL` if the file is none.
     pub(crate) fn timerfd_of(&self, file: FileKey) -> Result<usize, Errno> {
         match self.open[file.0].kind {
             FileKind::TimerFd(n) => Ok(n),
@@ -24,13 +24,13 @@ impl Files {
         }
     }
 
-    /// True if it was cancelled since this was last asked.
+    /// True if the timer was cancelled since the last call (`TFD_TIMER_CANCEL_ON_SET`).
     pub(crate) fn take_timerfd_cancelled(&mut self, n: usize) -> bool {
         let timer = &mut self.timerfds[n];
         timer.cancel_on_set && std::mem::take(&mut timer.cancelled)
     }
 
-    /// A new timer, not set, as an open file.
+    /// Creates a disarmed timer and its open file.
     pub(crate) fn create_timerfd(&mut self, waits: &mut WaitTable, clock: i32, flags: i32) -> FileKey {
         let queue = waits.create();
         let n = self.timerfds.insert(TimerFd::new(queue, clock));
@@ -39,13 +39,13 @@ impl Files {
 }
 
 impl Host {
-    /// `timerfd_gettime(2)`: the time left, zero if it is not set, and the interval.
+    /// `timerfd_gettime(2)`: the time left, zero if the timer is disarmed, and the interval.
     pub(crate) fn timerfd_left(&mut self, n: usize) -> (SimDuration, SimDuration) {
         self.catch_up_timerfd(n);
         self.files.timerfds[n].state.left(self.net.clock.now())
     }
-    /// `timerfd_settime(2)`: expires at `next`, not at all if there is none, and then every
-    /// `interval` unless that is zero. Gives what [`timerfd_left`](Self::timerfd_left) gave before.
+    /// `timerfd_settime(2)`: arms the timer to expire at `next` and then every `interval`, unless that is
+    /// zero; `None` disarms it. Returns the result of [`timerfd_left`](Self::timerfd_left) before the change.
     pub(crate) fn set_timerfd(
         &mut self,
         n: usize,
@@ -57,7 +57,7 @@ impl Host {
         self.arm_timerfd(n);
         before
     }
-    /// The wall clock was set: a timer that waits for a point of it expires sooner or later.
+    /// Shifts the expiration of an absolute timer on the wall clock after that clock was set.
     pub(crate) fn shift_timerfd(&mut self, n: usize, shift: &Shift) {
         let timer = &mut self.files.timerfds[n];
         if shift.concerns(timer.clock, timer.absolute) && !timer.state.expired {
@@ -65,8 +65,8 @@ impl Host {
             self.arm_timerfd(n);
         }
     }
-    /// The wall clock was set: timers with `TFD_TIMER_CANCEL_ON_SET` become readable and reading them
-    /// gives `ECANCELED`; they run on all the same.
+    /// Cancels timers with `TFD_TIMER_CANCEL_ON_SET` after the wall clock was set: they become readable and
+    /// the read fails with `ECANCELED`. They continue to run.
     pub(crate) fn cancel_timerfds(&mut self) {
         let mut told = Vec::new();
         for (_, timer) in &mut self.files.timerfds {
@@ -78,7 +78,7 @@ impl Host {
         }
         told.into_iter().for_each(|queue| self.notify_events(queue, EPOLLIN));
     }
-    /// A timer descriptor expires.
+    /// Handles the expiration of a timer descriptor.
     pub(crate) fn timerfd_expired(&mut self, n: usize) {
         let timer = &mut self.files.timerfds[n];
         timer.timer = None;
@@ -87,7 +87,7 @@ impl Host {
         let queue = timer.queue;
         self.notify_events(queue, EPOLLIN);
     }
-    /// The last reference to a timer is gone.
+    /// Destroys a timer after its last reference was released.
     pub(super) fn close_timerfd(&mut self, n: usize) {
         let timer = self.files.timerfds.remove(n);
         if let Some(id) = timer.timer {
@@ -110,7 +110,7 @@ impl Host {
         }
         if let Some(next) = timer.state.next.filter(|_| !timer.state.expired) {
             if next <= self.net.clock.now() {
-                // The past is over at once: who polls without waiting must see it.
+                // A time in the past expires at once, so that a poll that does not block sees it.
                 self.timerfd_expired(n);
             } else {
                 timer.timer = Some(self.timers.insert(self.net.timers.name(next), TimerAction::TimerFd(n)));
@@ -120,7 +120,8 @@ impl Host {
 }
 
 impl Call<'_> {
-    /// `read(2)`: the number of expirations since the last one. `EINVAL` below eight bytes.
+    /// `read(2)`: the number of expirations since the last read, in eight bytes. `EINVAL` if the buffers are
+    /// smaller, `ECANCELED` after a change of the clock; blocks, or `EAGAIN`, without an expiration.
     pub(crate) fn read_timerfd(&mut self, file: FileKey, n: usize, buffers: &GuestBuffers) -> SysResult {
         if total_len(buffers) < 8 {
             return Err(Errno::EINVAL);

@@ -1,10 +1,9 @@
-//! Moving bytes between open files without passing the caller's memory: `sendfile(2)`,
-//! `copy_file_range(2)`, `splice(2)`, `tee(2)`.
+//! Transfers between open files that bypass the caller's memory: `sendfile(2)`, `copy_file_range(2)`,
+//! `splice(2)`, `tee(2)`.
 //!
-//! Bytes are moved part by part, and after each part the positions say what has been moved: a call
-//! that has to wait, or that a signal ends, has lost and repeated nothing. From and to files and
-//! sockets they are staged in the call, where the ordinary reading and writing functions find them
-//! in place of the caller's memory.
+//! Bytes are moved in parts, and the offsets are updated after each part: a call that blocks, or that a
+//! signal interrupts, loses and repeats nothing. Data from and to files and sockets is staged in the call,
+//! where the ordinary read and write functions use it instead of the caller's memory.
 
 use super::readiness::{READABLE, WRITABLE};
 use crate::call::Call;
@@ -15,40 +14,40 @@ use belljar_linux_abi::{Errno, c};
 use belljar_objects::pipe::PAGE;
 use smallvec::SmallVec;
 
-/// The most that is moved at a time.
+/// Maximum size of a part in bytes.
 const CHUNK: u64 = 1 << 18;
 
-/// A transfer of bytes between open files, other than into a pipe.
+/// A transfer between open files, other than into a pipe.
 #[derive(Clone, Copy, Debug)]
 pub struct Transfer {
-    /// Where from.
+    /// Source.
     pub input: FileKey,
-    /// At this position; otherwise at the file's own, which moves.
+    /// Source offset; `None` for the file offset, which is then advanced.
     pub from: Option<u64>,
-    /// Where to.
+    /// Destination.
     pub output: FileKey,
-    /// At this position; otherwise at the file's own, which moves.
+    /// Destination offset; `None` for the file offset, which is then advanced.
     pub to: Option<u64>,
-    /// The greatest number of bytes.
+    /// Maximum number of bytes.
     pub len: u64,
-    /// True if the input is not waited for.
+    /// True if the call does not block for input.
     pub quick: bool,
 }
 
-/// The result of one attempt to move a part.
+/// Result of an attempt to move a part.
 enum Part {
     Moved(u64),
-    /// The input has ended.
+    /// End of the input.
     End,
-    /// The input has nothing now.
+    /// The input is empty at present: block on this queue.
     WaitInput(WaitQueueId),
-    /// The output has no room now.
+    /// The output is full at present: block on this queue.
     WaitOutput(WaitQueueId),
 }
 
 impl Call<'_> {
-    /// Moves bytes; stores the positions behind them where `from` and `to` were given by pointers
-    /// (`store_from`, `store_to`).
+    /// Moves bytes. Offsets that the caller passed by pointer are stored at `store_from` and `store_to`,
+    /// unless those are 0.
     pub(crate) fn transfer(&mut self, mut what: Transfer, store_from: u64, store_to: u64) -> SysResult {
         let mut moved = match self.take_state() {
             CallState::Progress(moved) => moved,
@@ -103,7 +102,7 @@ impl Call<'_> {
         }
     }
 
-    /// The pipe that an open file is an end of.
+    /// Pipe of an open file; `None` for other files.
     pub(crate) fn pipe_key(&mut self, file: FileKey) -> Option<PipeKey> {
         self.host.files.pipe_of(file)?;
         match self.host.files.open(file).kind {
@@ -150,7 +149,8 @@ impl Call<'_> {
         Ok(part)
     }
 
-    /// Gives the output what it takes now. `EINVAL` if nothing can be spliced to it.
+    /// Writes as much of `data` as the output accepts without blocking. `EINVAL` if the output does not
+    /// support splicing.
     fn put(&mut self, what: &Transfer, data: Vec<u8>) -> Result<Part, Errno> {
         if !self.host.files.open(what.output).kind.can_be_spliced_to() {
             return Err(Errno::EINVAL);
@@ -171,9 +171,9 @@ impl Call<'_> {
         }
     }
 
-    /// Moves up to `len` bytes, at `from` or at the file's own position, into a pipe: once, as many as
-    /// are there and as there is room for. Room is waited for first, whatever the input is and has;
-    /// neither is waited for if `quick`.
+    /// Moves up to `len` bytes from a file, at `from` or at its file offset, into a pipe, in one step limited
+    /// by the available data and space. Blocks first for space, whatever the input, and then for input; with
+    /// `quick` for neither.
     pub(crate) fn file_to_pipe(
         &mut self,
         input: FileKey,
@@ -194,7 +194,8 @@ impl Call<'_> {
         }
         let has_position = open.kind.has_position();
         let at = from.unwrap_or(open.offset);
-        // Pages of a file are shared with the pipe; of what has none, new pages are filled.
+        // Pages of a regular file are shared with the pipe at their offset in the page; other data fills new
+        // pages.
         let in_page = if matches!(open.kind, super::FileKind::Regular(_)) { at } else { 0 };
         let quick = open.is_nonblocking() || quick && self.splices_without_waiting(input);
         let want = len.min((self.host.files.pipes[output.0].free_pages() * PAGE) as u64);
@@ -219,15 +220,15 @@ impl Call<'_> {
         }
         done(moved)
     }
-    /// True if `SPLICE_F_NONBLOCK` is for the input too: a stream of the UNIX family looks at it.
+    /// True if `SPLICE_F_NONBLOCK` applies to the input too, which it does only for UNIX stream sockets.
     fn splices_without_waiting(&mut self, input: FileKey) -> bool {
         let super::FileKind::Socket(key) = self.host.files.open(input).kind else { return false };
         let socket = self.host.socket(key);
         socket.type_ == c::SOCK_STREAM && socket.domain == c::AF_UNIX
     }
 
-    /// Unless a page of a pipe is free: waits for it, or `EAGAIN`; `EPIPE` and `SIGPIPE` if nobody is left
-    /// to read.
+    /// Outcome of a call that needs a free page in a pipe: blocks, or `EAGAIN` if `quick`, while the pipe is
+    /// full; `EPIPE` and `SIGPIPE` without a reader; `None` if a page is free.
     fn wait_for_page(&mut self, key: PipeKey, quick: bool) -> Option<SysResult> {
         let pipe = &self.host.files.pipes[key.0];
         let queue = pipe.queue;
@@ -242,7 +243,7 @@ impl Call<'_> {
         }
     }
 
-    /// Moves pages from one pipe to another, or with `keep` gives it copies (`tee(2)`).
+    /// Moves pages from one pipe to another; with `keep` copies them, `tee(2)`.
     pub(crate) fn pipe_to_pipe(
         &mut self,
         from: PipeKey,
@@ -282,7 +283,7 @@ impl Call<'_> {
         done(moved as u64)
     }
 
-    /// Up to `len` bytes of an open file. `EAGAIN` if it would have to be waited for.
+    /// Reads up to `len` bytes of an open file into a buffer. `EAGAIN` if the read would block.
     fn stage(&mut self, input: FileKey, at: Option<u64>, len: u64) -> Result<Vec<u8>, Errno> {
         let buffers: GuestBuffers = SmallVec::from_slice(&[(0, len)]);
         self.staged = Some(Vec::new());
@@ -302,7 +303,7 @@ impl Call<'_> {
         outcome
     }
 
-    /// `vmsplice(2)` into a pipe: pages of the caller's memory, as many as are free.
+    /// `vmsplice(2)` into a pipe: copies the caller's memory as far as pages are free.
     pub(crate) fn vmsplice_to_pipe(
         &mut self,
         key: PipeKey,
@@ -331,7 +332,7 @@ impl Call<'_> {
         done(moved)
     }
 
-    /// `vmsplice(2)` out of a pipe: what there is goes to the caller's memory.
+    /// `vmsplice(2)` out of a pipe: copies the available bytes to the caller's memory.
     pub(crate) fn vmsplice_from_pipe(
         &mut self,
         key: PipeKey,

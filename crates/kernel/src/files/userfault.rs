@@ -1,5 +1,6 @@
-//! Descriptors of `userfaultfd(2)`. Pages that are missing in a registered range allow no access natively; a thread that touches one waits as
-//! in a loop without calls, which it leaves when the page is there.
+//! User fault descriptors, `userfaultfd(2)`. Missing pages in a registered range are protected natively
+//! against all access. A thread that touches one is scheduled like a loop without system calls, until the
+//! page is provided.
 
 use super::FileKind;
 use crate::call::Call;
@@ -23,16 +24,16 @@ const WAKE: u64 = 0x8010_aa02;
 const COPY: u64 = 0xc028_aa03;
 const ZEROPAGE: u64 = 0xc020_aa04;
 const MOVE: u64 = 0xc028_aa05;
-/// `UFFDIO_REGISTER_MODE_*`.
+/// `UFFDIO_REGISTER_MODE_MISSING`.
 const MISSING: u64 = 1;
-/// `UFFDIO_COPY_MODE_DONTWAKE` and the like.
+/// `UFFDIO_COPY_MODE_DONTWAKE` and its equivalents.
 const DONT_WAKE: u64 = 1;
 /// `UFFDIO_MOVE_MODE_ALLOW_SRC_HOLES`.
 const ALLOW_HOLES: u64 = 2;
-/// The numbers of the requests for a range.
+/// Bit mask of the requests supported for a range.
 const RANGE_REQUESTS: u64 = 1 << 2 | 1 << 3 | 1 << 4 | 1 << 5;
 
-/// A new descriptor as an open file.
+/// Creates a descriptor for an address space and its open file.
 pub(crate) fn create(host: &mut Host, mm: MmKey, flags: i32) -> FileKey {
     let queue = host.waits.create();
     let space = host.spaces[mm.0].space;
@@ -40,7 +41,8 @@ pub(crate) fn create(host: &mut Host, mm: MmKey, flags: i32) -> FileKey {
     host.files.open_file(FileKind::Userfault(n), c::O_RDONLY | flags)
 }
 
-/// A thread has touched a page where it may; true if it is missing and somebody will say what is there.
+/// Handles an access fault of a thread. Returns true if the page is missing in a registered range: the
+/// descriptor gets a message, and the thread waits for the page.
 pub(crate) fn fault(host: &mut Host, key: ThreadKey, addr: u64, error_code: u64) -> bool {
     const WRITE: u64 = 2;
     const FETCH: u64 = 16;
@@ -72,13 +74,13 @@ pub(crate) fn fault(host: &mut Host, key: ThreadKey, addr: u64, error_code: u64)
     true
 }
 
-/// The address space that a descriptor is of, if it is still there.
+/// Address space of a descriptor, if it still exists.
 fn space_of(host: &Host, n: usize) -> Option<MmKey> {
     let space = host.files.userfaults[n].space?;
     host.spaces.iter().find(|(_, mm)| mm.space == space).map(|(key, _)| MmKey(key))
 }
 
-/// Threads that wait for pages in a range look again.
+/// Wakes the threads that wait for pages in a range.
 fn wake(host: &mut Host, n: usize, range: &Range<u64>) {
     for thread in host.files.userfaults[n].wake(range) {
         if let Some(thread) = host.threads.get_mut(thread.0) {
@@ -87,7 +89,7 @@ fn wake(host: &mut Host, n: usize, range: &Range<u64>) {
     }
 }
 
-/// Pages in a range are there again as far as memory is.
+/// Unregisters a range: restores the native protection of its pages and wakes the waiting threads.
 fn release(host: &mut Host, n: usize, range: &Range<u64>) -> Result<(), Errno> {
     host.files.userfaults[n].unregister(range);
     if let Some(mm) = space_of(host, n) {
@@ -104,10 +106,10 @@ fn release(host: &mut Host, n: usize, range: &Range<u64>) -> Result<(), Errno> {
     Ok(())
 }
 
-/// The last descriptor has been closed.
+/// Destroys a descriptor after its last reference was released.
 pub(super) fn close(host: &mut Host, n: usize) {
     for range in host.files.userfaults[n].ranges() {
-        // What cannot be given back was taken away.
+        // A range that cannot be restored has been unmapped.
         let _ = release(host, n, &range);
     }
     wake(host, n, &(0..u64::MAX));
@@ -115,7 +117,7 @@ pub(super) fn close(host: &mut Host, n: usize) {
     host.waits.destroy(gone.queue);
 }
 
-/// Whole pages.
+/// Page range of `len` bytes at `start`. `EINVAL` unless aligned, nonempty and in user space.
 fn pages(start: u64, len: u64) -> Result<Range<u64>, Errno> {
     let end = start.checked_add(len).filter(|end| *end <= belljar_machine::USER_END);
     let end = end.ok_or(Errno::EINVAL)?;
@@ -124,7 +126,7 @@ fn pages(start: u64, len: u64) -> Result<Range<u64>, Errno> {
 }
 
 impl Call<'_> {
-    /// `read(2)`: messages of 32 bytes.
+    /// `read(2)`: as many messages of 32 bytes as fit. `EINVAL` if not even one fits.
     pub(super) fn read_userfault(&mut self, file: FileKey, n: usize, buffers: &GuestBuffers) -> SysResult {
         let nonblocking = self.host.files.open(file).is_nonblocking();
         let found = &mut self.host.files.userfaults[n];
@@ -240,7 +242,8 @@ impl Call<'_> {
         done(0)
     }
 
-    /// Puts pages where they are missing; the bytes done, or the error if that is none.
+    /// Fills missing pages of a range with `content`. Returns the bytes filled, or the error of the first
+    /// page.
     fn fill(
         &mut self,
         n: usize,
@@ -277,7 +280,8 @@ impl Call<'_> {
         self.host.machine.write(space, page.start, &bytes)?;
         self.host.machine.protect(space, page.start, PAGE, prot)
     }
-    /// Says how much has been filled, and wakes who waits for it.
+    /// Stores the number of bytes filled, or the negated error, at `told_at`, and wakes the waiting threads.
+    /// `EAGAIN` if only a part was filled.
     fn filled(
         &mut self,
         n: usize,

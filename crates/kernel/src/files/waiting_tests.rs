@@ -1,4 +1,4 @@
-//! Pipes, counters, timers, poll and epoll through their system calls.
+//! Tests of pipes, event counters, timers, poll and epoll through their system calls.
 
 use crate::ids::InodeKey;
 use crate::testing::{Answer, DATA, TestHost};
@@ -20,7 +20,7 @@ fn watch(t: &mut TestHost, epoll: u64, fd: u64, events: u32, data: u64) -> Resul
     t.call(c::SYS_epoll_ctl, &[epoll, c::EPOLL_CTL_ADD as u64, fd, at])
 }
 
-/// Events as pairs of bits and data.
+/// Parses stored epoll events into pairs of event bits and data.
 fn events(t: &TestHost, count: u64) -> Vec<(u32, u64)> {
     let raw = t.get(EVENTS, count as usize * 12);
     raw.chunks_exact(12)
@@ -209,7 +209,7 @@ fn a_fifo_opens_when_both_ends_are_there() {
     let open = |t: &mut TestHost, flags| t.host.open_fifo((InodeKey(usize::MAX), (1, 2)), flags, false);
     assert_eq!(open(&mut t, c::O_WRONLY | c::O_NONBLOCK).err(), Some(Errno::ENXIO));
     assert!(matches!(open(&mut t, c::O_RDONLY), Ok(FifoOpen::Wait(_))));
-    // A reader that does not wait sees no hang-up before somebody has written.
+    // A nonblocking reader sees no hang-up before a writer has opened the FIFO.
     let Ok(FifoOpen::Opened(kind, generation)) = open(&mut t, c::O_RDONLY | c::O_NONBLOCK) else { panic!() };
     let file = t.host.files.open_file(kind, c::O_RDONLY);
     t.host.files.open(file).offset = generation;

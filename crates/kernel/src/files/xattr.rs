@@ -1,5 +1,5 @@
-//! Extended attributes, `xattr(7)`: those of users, and those of root. Access control lists and
-//! security labels are not there, as on a file system that has been mounted without them.
+//! Extended attributes, `xattr(7)`, of the user, trusted and security classes. Access control lists and file
+//! capabilities are not supported, as on a file system mounted without them.
 
 use super::permission::{READ, WRITE};
 use super::tree::Node;
@@ -17,7 +17,7 @@ const SECURITY: &[u8] = b"security.";
 const CAPABILITY: &[u8] = b"security.capability";
 
 impl Files {
-    /// All names that a process may know, each ended by a zero byte.
+    /// Names of all attributes that the process may see, each terminated by a zero byte.
     pub(crate) fn attribute_names(
         &mut self,
         processes: &Processes,
@@ -37,8 +37,8 @@ impl Files {
 }
 
 impl Host {
-    /// Checks that a process may read (or, for `WRITE`, change) an attribute of this name: `EOPNOTSUPP`
-    /// for a kind that files don't have.
+    /// Checks that a process may read or, with `WRITE`, change an attribute: `EOPNOTSUPP` for unsupported
+    /// classes.
     fn check_attribute(
         &mut self,
         process: ProcessKey,
@@ -53,7 +53,7 @@ impl Host {
         if name.starts_with(TRUSTED) {
             return self.processes.require(process, capability::SYS_ADMIN).map_err(|_| refused);
         }
-        // Labels, which anybody may read; capabilities of files would have to have their effect.
+        // Security labels can be read by all. File capabilities are refused, since they would have no effect.
         if name.starts_with(SECURITY) && name != CAPABILITY && name != SECURITY {
             let made_up = matches!(self.files.inode(inode).node, Node::Virtual(_) | Node::Magic(_));
             return match access {
@@ -80,7 +80,7 @@ impl Host {
         }
         self.files.check_permission(&self.processes, process, inode, access)
     }
-    /// The value of an attribute; `ENODATA` if there is none of this name.
+    /// Value of an attribute; `ENODATA` if it does not exist.
     pub(crate) fn attribute(
         &mut self,
         process: ProcessKey,

@@ -1,4 +1,4 @@
-//! Reading and writing either end of a pseudo-terminal.
+//! Reading and writing of both ends of a pseudo-terminal.
 
 use crate::call::Call;
 use crate::guest::{GuestBuffers, total_len};
@@ -8,14 +8,13 @@ use belljar_base::{SimDuration, SimTime};
 use belljar_linux_abi::{Errno, c};
 use belljar_terminal::MasterRead;
 
-/// The most that one write turns over at a time.
+/// Maximum number of bytes passed to the line discipline at a time.
 const CHUNK: usize = 2_048;
-/// The unit of `VTIME` in nanoseconds.
+/// Unit of `VTIME` in nanoseconds.
 const TENTH_NS: u64 = 100_000_000;
 
 impl Call<'_> {
-    /// `read(2)` from the master: what the slave's programs have written, or `EIO` once they have
-    /// closed it.
+    /// `read(2)` from the master: the output of the slave's programs; `EIO` once the slave is closed.
     pub(crate) fn read_master(&mut self, file: FileKey, key: usize, buffers: &GuestBuffers) -> SysResult {
         let nonblocking = self.host.files.open(file).is_nonblocking();
         let room = total_len(buffers) as usize;
@@ -39,7 +38,7 @@ impl Call<'_> {
         done(data.len() as u64)
     }
 
-    /// `write(2)` to the master: typing at the terminal.
+    /// `write(2)` to the master: input of the terminal.
     pub(crate) fn write_master(&mut self, file: FileKey, key: usize, buffers: &GuestBuffers) -> SysResult {
         let nonblocking = self.host.files.open(file).is_nonblocking();
         let total = total_len(buffers);
@@ -62,7 +61,7 @@ impl Call<'_> {
         finish_write(written, total, nonblocking, queue)
     }
 
-    /// `read(2)` from a terminal: a line in canonical mode, otherwise what `VMIN` and `VTIME` say.
+    /// `read(2)` from a terminal: a line in canonical mode, otherwise as `VMIN` and `VTIME` specify.
     pub(crate) fn read_terminal(&mut self, file: FileKey, key: usize, buffers: &GuestBuffers) -> SysResult {
         let nonblocking = self.host.files.open(file).is_nonblocking();
         let pty = &self.host.files.ptys[key];
@@ -108,8 +107,8 @@ impl Call<'_> {
         done(data.len() as u64)
     }
 
-    /// When a read in raw mode gives up: `VTIME` after its start if it wants no byte at least,
-    /// otherwise `VTIME` after the last byte.
+    /// Deadline of a read in raw mode: `VTIME` after its start if `VMIN` is 0, otherwise `VTIME` after the
+    /// last byte.
     fn read_deadline(&self, state: CallState, available: usize, minimum: usize, time: u8) -> Option<SimTime> {
         let fresh = Some(self.now() + SimDuration::from_nanos(TENTH_NS * u64::from(time)));
         match state {
@@ -121,7 +120,7 @@ impl Call<'_> {
         }
     }
 
-    /// `write(2)` to a terminal. `EIO` once its master is closed.
+    /// `write(2)` to a terminal. `EIO` once the master is closed.
     pub(crate) fn write_terminal(&mut self, file: FileKey, key: usize, buffers: &GuestBuffers) -> SysResult {
         let nonblocking = self.host.files.open(file).is_nonblocking();
         let total = total_len(buffers);

@@ -1,4 +1,4 @@
-//! Settings and states of terminals, `ioctl_tty(2)`.
+//! Terminal settings and state, `ioctl_tty(2)`.
 
 use crate::call::Call;
 use crate::files::FileKind;
@@ -7,7 +7,7 @@ use crate::outcome::{SysResult, done};
 use belljar_linux_abi::terminal::{Termios, Termios2, Winsize};
 use belljar_linux_abi::{Errno, c};
 
-/// Requests that `libc` does not list for this target.
+/// Requests that `libc` does not define for this target.
 const TIOCGPKT: u64 = 0x8004_5438;
 const TIOCGPTLCK: u64 = 0x8004_5439;
 const TIOCGEXCL: u64 = 0x8004_5440;
@@ -15,14 +15,14 @@ const TIOCSIG: u64 = 0x4004_5436;
 const TCSETS2: u64 = 0x402c_542b;
 const TCSETSW2: u64 = 0x402c_542c;
 const TCSETSF2: u64 = 0x402c_542d;
-/// The same of System V, with a `struct termio`.
+/// Requests of System V, which take a `struct termio`.
 const TCGETA: u64 = 0x5405;
 const TCSETA: u64 = 0x5406;
 const TCSETAF: u64 = 0x5408;
-/// The length of `struct termio`, and of its control characters.
+/// Size of `struct termio` in bytes, and number of its control characters.
 const TERMIO_LEN: usize = 18;
 const NCC: usize = 8;
-/// `CBAUD` codes of the speeds that `struct termios` can name, in bits per second.
+/// `CBAUD` codes of `struct termios` and their speeds in bits per second.
 const SPEEDS: [(u32, u32); 20] = [
     (c::B0, 0),
     (c::B50, 50),
@@ -46,7 +46,7 @@ const SPEEDS: [(u32, u32); 20] = [
     (c::B460800, 460_800),
 ];
 
-/// Settings as a `struct termio`: the lower halves of the flags, and the first control characters.
+/// Converts settings to a `struct termio`: the low halves of the flags and the first control characters.
 fn termio(termios: &Termios) -> [u8; TERMIO_LEN] {
     let mut bytes = [0; TERMIO_LEN];
     let flags = [termios.iflag, termios.oflag, termios.cflag, termios.lflag];
@@ -58,7 +58,7 @@ fn termio(termios: &Termios) -> [u8; TERMIO_LEN] {
     bytes
 }
 
-/// Settings after those of a `struct termio` have been taken over; the upper halves stay.
+/// Applies a `struct termio` to settings; the high halves of the flags are kept.
 fn with_termio(old: Termios, bytes: &[u8; TERMIO_LEN]) -> Termios {
     let flag = |at: usize, old: u32| {
         old & 0xffff_0000 | u32::from(u16::from_ne_bytes([bytes[2 * at], bytes[2 * at + 1]]))
@@ -125,7 +125,7 @@ impl Call<'_> {
                 }
                 done(0)
             }
-            // What has been written has been shown at once; there is no line to break.
+            // Output is delivered at once, so there is nothing to drain; breaks have no effect.
             c::TCSBRK | c::TCSBRKP | c::TIOCSBRK | c::TIOCCBRK => done(0),
             c::TIOCSTI => {
                 let byte: u8 = self.read(argument)?;
@@ -154,7 +154,7 @@ impl Call<'_> {
         }
     }
 
-    /// `TCGETS`, `TCSETS` and relatives; both ends know the slave's settings.
+    /// `TCGETS`, `TCSETS` and relatives. Both ends access the slave's settings.
     fn settings_ioctl(&mut self, key: usize, master: bool, request: u64, argument: u64) -> SysResult {
         let current = self.host.files.ptys[key].pair.termios;
         let speed = SPEEDS.iter().find(|(code, _)| *code == current.cflag & c::CBAUD).map_or(38_400, |s| s.1);
@@ -302,7 +302,7 @@ impl Call<'_> {
         if !master && let Some(answer) = self.background_access(key, c::SIGTTOU) {
             return answer;
         }
-        // What one end reads the other has written.
+        // The input of one end is the output of the other.
         let (input, output) = (which != c::TCOFLUSH, which != c::TCIFLUSH);
         let (typed, shown) = if master { (output, input) } else { (input, output) };
         let pty = &mut self.host.files.ptys[key];
@@ -314,7 +314,7 @@ impl Call<'_> {
 }
 
 impl FileKind {
-    /// True if it is a terminal or the master of one.
+    /// True if it is the master or the slave of a pseudo-terminal.
     pub fn is_terminal(&self) -> bool {
         matches!(self, FileKind::PtyMaster { .. } | FileKind::Terminal { .. })
     }

@@ -1,8 +1,8 @@
-//! Pseudo-terminals, `pty(7)`: pairs of a master, which a terminal emulator or `sshd` holds, and a
-//! slave, which is a terminal to programs.
+//! Pseudo-terminals, `pty(7)`: pairs of a master, held by a terminal emulator or `sshd`, and a slave, which
+//! programs use as a terminal.
 //!
-//! `belljar_terminal` has the pair and its line discipline; `io` is reading and writing, `ioctl` the settings,
-//! `session` what makes a terminal the controlling one of a session.
+//! `belljar_terminal` implements the pair and its line discipline; `io` reading and writing, `ioctl` the
+//! settings, `session` controlling terminals.
 
 mod io;
 mod ioctl;
@@ -19,37 +19,37 @@ use belljar_linux_abi::{Errno, c};
 use belljar_tasks::waits::WaitTable;
 use belljar_terminal::Pair;
 
-/// The group of terminals, as Debian mounts `/dev/pts`.
+/// Group of the slaves, as Debian mounts `/dev/pts`.
 const TTY_GROUP: u32 = 5;
 const SLAVE_MODE: u32 = 0o620;
-/// The directory of slaves.
+/// Directory of the slaves.
 const PTS: &[u8] = b"/dev/pts";
 
-/// A pair of master and slave.
+/// A pseudo-terminal: a pair of master and slave.
 #[derive(Debug)]
 pub struct Pty {
-    /// Its number in `/dev/pts`.
+    /// Number in `/dev/pts`.
     pub number: u32,
-    /// Notified whenever something changes on either side.
+    /// Wait queue, notified after every change at either end.
     pub queue: WaitQueueId,
-    /// The session whose controlling terminal it is.
+    /// Session whose controlling terminal it is.
     pub session: Option<i32>,
-    /// The foreground process group of that session.
+    /// Foreground process group of that session.
     pub foreground: i32,
-    /// Both ends and the line discipline between them.
+    /// The two ends and the line discipline between them.
     pub pair: Pair,
     slave_inode: InodeKey,
 }
 
 impl Files {
-    /// One more open slave.
+    /// Counts another open slave; returns the slave's inode.
     fn attach_slave(&mut self, pty: usize) -> InodeKey {
         let pty = &mut self.ptys[pty];
         pty.pair.slave_opened();
         pty.slave_inode
     }
 
-    /// The terminal behind an open file, and whether it is the master.
+    /// Pseudo-terminal of an open file, and true if the file is its master.
     pub(crate) fn terminal_of(&self, file: FileKey) -> Option<(usize, bool)> {
         match self.open[file.0].kind {
             FileKind::PtyMaster { pty, .. } => Some((pty, true)),
@@ -65,7 +65,7 @@ impl Files {
         }
     }
 
-    /// Opens `/dev/tty`: the controlling terminal. `ENXIO` for a process that has none.
+    /// Opens `/dev/tty`, the controlling terminal. `ENXIO` if the process has none.
     pub(crate) fn open_controlling_terminal(
         &mut self,
         processes: &Processes,
@@ -76,7 +76,8 @@ impl Files {
         Ok(FileKind::Terminal { inode, pty })
     }
 
-    /// The fields of `/proc/<pid>/stat` about a process's terminal: its device number and the foreground process group.
+    /// Terminal fields of `/proc/<pid>/stat`: device number and foreground process group; 0 and -1 without a
+    /// terminal.
     pub(crate) fn terminal_numbers(&self, processes: &Processes, process: ProcessKey) -> (u64, i32) {
         match processes[process.0].terminal.map(|pty| &self.ptys[pty]) {
             Some(pty) => (Device::Pts(0, pty.number).number(), pty.foreground),
@@ -86,8 +87,9 @@ impl Files {
 }
 
 impl Files {
-    /// Opens the slave of a pair; it becomes the controlling terminal of a session leader that has
-    /// none unless `O_NOCTTY` says no. `EIO` while it is locked or once its master is closed.
+    /// Opens the slave of a pair. Without `O_NOCTTY` it becomes the controlling terminal of a session leader
+    /// that has none. `EIO` while the slave is locked or once the master is closed, `EBUSY` in exclusive
+    /// mode.
     pub(crate) fn open_slave(
         &mut self,
         processes: &mut Processes,
@@ -112,7 +114,7 @@ impl Files {
 }
 
 impl Host {
-    /// Opens `/dev/ptmx`: a new pair, of which this is the master.
+    /// Opens `/dev/ptmx`: creates a pair and returns its master.
     pub(crate) fn open_ptmx(&mut self, process: ProcessKey, inode: InodeKey) -> Result<FileKind, Errno> {
         let numbers: Vec<u32> = self.files.ptys.iter().map(|(_, pty)| pty.number).collect();
         let number = (0..).find(|number| !numbers.contains(number)).unwrap_or(0);
@@ -151,7 +153,7 @@ impl Host {
         Ok(at)
     }
 
-    /// The master is closed: its slaves hang up.
+    /// Closes the master: hangs up the session and removes the slave's node.
     pub(crate) fn close_master(&mut self, key: usize) {
         let pty = &mut self.files.ptys[key];
         pty.pair.master_open = false;
@@ -166,7 +168,7 @@ impl Host {
         self.files.forget_pty_if_unused(&mut self.waits, key);
     }
 
-    /// A slave is closed; the last one ends what the master can read.
+    /// Closes a slave; after the last one, reads of the master fail with `EIO`.
     pub(crate) fn close_slave(&mut self, key: usize) {
         let pty = &mut self.files.ptys[key];
         if pty.pair.slave_closed() {
@@ -176,7 +178,7 @@ impl Host {
         self.files.forget_pty_if_unused(&mut self.waits, key);
     }
 
-    /// Moves what the master has written through the line discipline as far as there is room.
+    /// Passes input from the master through the line discipline while there is space.
     fn pump_typed(&mut self, key: usize) {
         while let Some(event) = self.files.ptys[key].pair.pump() {
             if event.stopped_or_started {

@@ -1,5 +1,5 @@
-//! Controlling terminals: which session a terminal belongs to, which of its process groups is in
-//! the foreground, and what befalls the others, `credentials(7)`, `tty_ioctl(4)`.
+//! Controlling terminals: the session of a terminal, its foreground process group, and job control of the
+//! others, `credentials(7)`, `tty_ioctl(4)`.
 
 use crate::call::Call;
 use crate::files::Files;
@@ -11,8 +11,8 @@ use belljar_linux_abi::signal::{SigInfo, sig_bit};
 use belljar_linux_abi::{Errno, c};
 
 impl Files {
-    /// Makes a terminal the controlling one of a session leader that has none, unless the terminal
-    /// is another session's.
+    /// Makes a terminal the controlling terminal of a session leader that has none, unless it belongs to
+    /// another session.
     pub(super) fn acquire_terminal(&mut self, processes: &mut Processes, process: ProcessKey, pty: usize) {
         let leader = &processes[process.0];
         let free = self.ptys[pty].session.is_none();
@@ -29,8 +29,8 @@ impl Files {
         (pty.session, pty.foreground) = (Some(sid), pgid);
     }
 
-    /// `TIOCSCTTY`. `EPERM` for whoever leads no session or has another terminal, and for a
-    /// terminal that is another session's unless root steals it.
+    /// `TIOCSCTTY`. `EPERM` if the process is no session leader or has another terminal, and if the terminal
+    /// belongs to another session, unless root steals it.
     pub(super) fn claim_terminal(
         &mut self,
         processes: &mut Processes,
@@ -71,8 +71,8 @@ impl Files {
 }
 
 impl Host {
-    /// `TIOCNOTTY`: a session leader takes the terminal from its whole session, whose foreground
-    /// group is hung up and continued; anyone else only forgets it.
+    /// `TIOCNOTTY`: a session leader detaches its whole session from the terminal, and the foreground group
+    /// gets `SIGHUP` and `SIGCONT`; any other process only detaches itself.
     pub(super) fn give_up_terminal(&mut self, process: ProcessKey) {
         let target = &self.processes[process.0];
         let Some(pty) = target.terminal else { return };
@@ -86,8 +86,8 @@ impl Host {
         self.files.forget_terminal_of_session(&mut self.processes, sid);
     }
 
-    /// The leader of a session ends: the foreground group of its terminal is hung up, and the
-    /// session has none any more.
+    /// Handles the exit of a session leader: the foreground group of its terminal gets `SIGHUP`, and the
+    /// session loses its terminal.
     pub(crate) fn session_leader_ended(&mut self, process: ProcessKey) {
         let leader = &self.processes[process.0];
         let (sid, terminal) = (leader.sid, leader.terminal);
@@ -100,7 +100,8 @@ impl Host {
         self.signal_group(foreground, c::SIGHUP);
     }
 
-    /// The master is closed: the session's leader and the foreground group are hung up.
+    /// Handles the close of a master: the session leader gets `SIGHUP` and `SIGCONT`, the foreground group
+    /// `SIGHUP`, and the session loses its terminal.
     pub(crate) fn hang_up_terminal(&mut self, pty: usize) {
         let terminal = &self.files.ptys[pty];
         let Some(session) = terminal.session else { return };
@@ -134,9 +135,10 @@ impl Host {
 }
 
 impl Call<'_> {
-    /// The result of an access by a process of a background group to its terminal: reading (`SIGTTIN`), writing or
-    /// setting (`SIGTTOU`); `None` if it is allowed. Its group is sent the signal, and the call is restarted once the
-    /// group has been continued; `EIO` where nobody would continue it.
+    /// Result of an access to its terminal by a process of a background group: reading (`SIGTTIN`), or
+    /// writing or setting (`SIGTTOU`); `None` if the access is allowed. The group is sent the signal, and the
+    /// call restarts once the group is continued. `EIO` for an orphaned group, and for a read if `SIGTTIN` is
+    /// blocked or ignored.
     pub(super) fn background_access(&mut self, pty: usize, signal: i32) -> Option<SysResult> {
         let process = &self.host.processes[self.process.0];
         let (pgid, foreground) = (process.pgid, self.host.files.ptys[pty].foreground);
@@ -152,7 +154,7 @@ impl Call<'_> {
             return Some(Err(Errno::EIO));
         }
         self.host.signal_group(pgid, signal);
-        // Not a wait: the thread comes back to this call at once, unless it has been stopped.
+        // A deadline of now: the thread restarts the call at once, unless the signal stops it.
         let now = self.now();
         Some(Block::until(Some(now)).interrupted(IfInterrupted::Restart).into())
     }

@@ -11,105 +11,105 @@ use belljar_objects::native_cache::Cached;
 use smallvec::SmallVec;
 use std::path::PathBuf;
 
-/// A file of any type, `inode(7)`.
+/// An inode: a file of any type, `inode(7)`.
 #[derive(Debug)]
 pub struct Inode {
-    /// Its number, given at first sight and never given again.
+    /// Inode number, assigned when the file is first looked up and never reused.
     pub number: u64,
-    /// The device it lies on.
+    /// Device number of the file system.
     pub device: u64,
-    /// Its kind, with its content.
+    /// Type-specific content.
     pub node: Node,
     /// Mode, owner and times.
     pub meta: Meta,
-    /// Its names: the directory and the name in it. A directory has at most one.
+    /// Names: directory and name of each hard link. A directory has at most one.
     pub links: SmallVec<[(InodeKey, Box<[u8]>); 1]>,
-    /// Open files that refer to it.
+    /// Number of open files, and of other uses such as bound sockets.
     pub opens: u32,
     /// Record locks and `flock(2)` locks, while there are any.
     pub locks: Option<Box<FileLocks>>,
     /// Extended attributes, `xattr(7)`, if there are any.
     pub attributes: Option<Box<ExtendedAttributes>>,
-    /// True if a program has made or changed it, so that the results must tell.
+    /// True if a program created or changed the file, so that the sidecar of the results describes it.
     pub changed: bool,
-    /// A regular file of the machine that has other names there: its identity, and how many of its
-    /// names have not been seen here.
+    /// For a regular file of the machine with several hard links there: its native identity, and the number
+    /// of its names that have not been looked up.
     pub lower_links: Option<((u64, u64), u32)>,
-    /// Its last name, if it has none any more.
+    /// Last path of a file that has no name any more.
     pub former_path: Option<Box<[u8]>>,
-    /// The directory entry that this was, of an unnamed file one that it never had: inotify goes on telling the directory
-    /// of what happens to the file.
+    /// Former entry of a removed file; for a file created without a name, an entry that never existed. Events
+    /// on the file continue to be reported to that directory.
     pub former_entry: Option<FormerEntry>,
 }
 
-/// A directory entry that is no more.
+/// A former directory entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FormerEntry {
-    /// The directory, if it still has this number.
+    /// Directory, valid only while the inode has this number.
     pub directory: (InodeKey, u64),
-    /// The name.
+    /// Name.
     pub name: Box<[u8]>,
 }
 
 /// Extended attributes: values by name.
 pub type ExtendedAttributes = Map<Box<[u8]>, Box<[u8]>>;
 
-/// The kind of a file, with its content.
+/// File type, with the type-specific content.
 #[derive(Debug)]
 pub enum Node {
-    /// A regular file whose bytes the machine keeps.
+    /// Regular file, whose content is in a native file.
     Regular(Content),
-    /// A directory.
+    /// Directory.
     Directory(Directory),
-    /// A symbolic link.
+    /// Symbolic link.
     Symlink {
-        /// Where it leads.
+        /// Target path.
         target: Vec<u8>,
         /// True if it exists natively in the host's own layer.
         own: bool,
     },
-    /// A FIFO.
+    /// FIFO.
     Fifo,
-    /// The name of a UNIX socket.
+    /// UNIX socket node.
     Socket,
-    /// A character device.
+    /// Character or block device.
     Device(Device),
-    /// A regular file whose bytes the kernel makes up.
+    /// Regular file whose content the kernel generates.
     Virtual(VirtualFile),
-    /// A symbolic link of procfs.
+    /// Magic link of procfs.
     Magic(MagicLink),
 }
 
-/// Where a regular file's bytes are.
+/// Content of a regular file.
 #[derive(Debug)]
 pub struct Content {
-    /// The native file they are in.
+    /// Native file that stores it.
     pub store: Store,
-    /// Their number.
+    /// Size in bytes.
     pub size: u64,
-    /// The native file while it is open.
+    /// Cached native descriptor, if open.
     pub native: Option<Cached>,
-    /// The parts of them that are data rather than holes.
+    /// Data extents; the rest are holes.
     pub extents: Extents,
-    /// True if other hosts and the machine may change it too: it is asked anew each time.
+    /// True if other hosts and the machine may change the file: its size is then read anew each time.
     pub shared: bool,
-    /// Name and seals of a file of `memfd_create(2)`.
+    /// Name and seals of a `memfd_create(2)` file.
     pub memfd: Option<Box<Memfd>>,
-    /// Bytes that it is known to take of the room of its tmpfs.
+    /// Bytes charged to the tmpfs.
     pub charged: u64,
 }
 
-/// Name and seals of a file of `memfd_create(2)`.
+/// Name and seals of a `memfd_create(2)` file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Memfd {
-    /// The name that it was given.
+    /// Name given at creation.
     pub name: Vec<u8>,
-    /// Its seals, `F_SEAL_*`.
+    /// Seals, `F_SEAL_*`.
     pub seals: i32,
 }
 
 impl Content {
-    /// All `size` bytes of a native file.
+    /// Content of `size` bytes, all data, in a native file.
     pub fn new(store: Store, size: u64) -> Content {
         Content {
             store,
@@ -121,25 +121,25 @@ impl Content {
             charged: 0,
         }
     }
-    /// No bytes in a file of the host's own.
+    /// Empty content in a native file of the host's own layer.
     pub fn empty(store: Store) -> Content {
         Content { extents: Extents::none(), ..Content::new(store, 0) }
     }
 }
 
-/// The native file that holds a regular file's bytes.
+/// Native file that stores the content of a regular file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Store {
-    /// One of the machine's, at this path; only ever read.
+    /// File of the machine at this path; never written.
     Lower(PathBuf),
-    /// One in the host's own layer, at the path that the inode's first name gives.
+    /// File in the host's own layer, at the path of the inode's first name.
     Own,
-    /// One without a name, which goes when it is closed: by its number in the folder of those.
+    /// Nameless file, deleted when it is closed: its number in the folder of nameless files.
     Unnamed(u64),
 }
 
 impl Store {
-    /// True if it is in the host's own layer, where it can be written.
+    /// True if it is in the host's own layer, which is writable.
     pub fn is_upper(&self) -> bool {
         !matches!(self, Store::Lower(_))
     }
@@ -148,99 +148,100 @@ impl Store {
 /// A directory.
 #[derive(Debug, Default)]
 pub struct Directory {
-    /// Where it is in the tree; the root is its own parent.
+    /// Parent directory; the root is its own parent.
     pub parent: InodeKey,
-    /// Where entries come from that are not in `entries` yet.
+    /// Source of the entries that are not in `entries` yet.
     pub source: DirectorySource,
     /// True if it exists natively in the host's own layer.
     pub own: bool,
-    /// The native directory that it *is*, for the root of a layer.
+    /// Native path of the directory, for the root of a layer.
     pub own_root: Option<PathBuf>,
-    /// True if it is the root of a file system, which has no name in it.
+    /// True for the root of a file system, which has no name in it.
     pub is_root: bool,
-    /// The entries seen so far.
+    /// Entries that are known.
     pub entries: Map<Box<[u8]>, Child>,
-    /// True if `entries` is all there is.
+    /// True if `entries` is complete.
     pub complete: bool,
-    /// True if it can be reached but is not listed: the way to the host's directory, whose names
-    /// differ from run to run.
+    /// True if it can be looked up but is not listed: a directory on the path to the host's directory, whose
+    /// names differ from run to run.
     pub hidden: bool,
-    /// True if other hosts and the machine may change it too: entries are looked up anew each time.
+    /// True if other hosts and the machine may change the directory: entries are then looked up anew each
+    /// time.
     pub shared: bool,
 }
 
-/// Where a directory's entries come from.
+/// Source of a directory's entries.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum DirectorySource {
-    /// From nowhere: all are in memory.
+    /// None: all entries are in memory.
     #[default]
     None,
-    /// From a directory of the machine, which stays as it is.
+    /// A directory of the machine, which is never changed.
     Lower(PathBuf),
-    /// From the directory's own native folder: it is passed through.
+    /// The directory's own native folder.
     Own,
-    /// From the table of made-up files, under this path.
+    /// The table of virtual files, below this path.
     Table(&'static str),
-    /// `/proc/sys/net/ipv4/conf`, or that of IPv6: one directory for each interface, `all` and `default`.
+    /// `/proc/sys/net/ipv4/conf`, or that of IPv6: a directory for each interface, `all` and `default`.
     InterfaceSettings {
-        /// Of IPv6.
+        /// True for IPv6.
         v6: bool,
     },
-    /// One of these directories: a file for each setting.
+    /// A directory below `conf`: a file for each setting.
     SettingsOf {
-        /// Of IPv6.
+        /// True for IPv6.
         v6: bool,
-        /// The interface, or all.
+        /// Interface, `all` or `default`.
         scope: Scope,
     },
-    /// `/proc` of a process namespace: one directory for each process, besides what the table has.
+    /// `/proc` of a PID namespace: a directory for each process, besides the entries of the table.
     Processes(u32),
     /// `/proc/<pid>`.
     Process(i32),
     /// `/proc/<pid>/task/<tid>`.
     Thread(i32, i32),
-    /// `/proc/<pid>/fd` (or `fdinfo`): one entry for each descriptor.
+    /// `/proc/<pid>/fd` (or `fdinfo`): an entry for each descriptor.
     Descriptors {
-        /// The process.
+        /// Process id.
         pid: i32,
-        /// True if this is `fdinfo`.
+        /// True for `fdinfo`.
         info: bool,
     },
-    /// `/proc/<pid>/task`: one directory for each thread.
+    /// `/proc/<pid>/task`: a directory for each thread.
     Tasks(i32),
-    /// `/proc/<pid>/ns`: one link for each kind of namespace.
+    /// `/proc/<pid>/ns`: a link for each kind of namespace.
     Namespaces(i32),
 }
 
-/// A directory's entry.
+/// A directory entry.
 #[derive(Debug)]
 pub enum Child {
-    /// A file that has been looked up.
+    /// File that has been looked up.
     Known(InodeKey),
-    /// One that has been listed only: its number and the `S_IFMT` bits of its mode.
+    /// File that has only been listed: inode number and `S_IFMT` bits of its mode.
     Listed(u64, u32),
-    /// A file of the machine at this path, in a directory that otherwise starts empty.
+    /// File of the machine at this path, exposed in a directory that otherwise starts empty.
     Lower(PathBuf),
-    /// One that the directory's source has and this directory no longer has.
+    /// Whiteout: an entry of the source that was removed.
     Whiteout,
 }
 
-/// Mode, owner and times.
+/// Mode, owner, times and flags of a file.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Meta {
-    /// Permission bits, set-user-id and so on; no `S_IFMT`.
+    /// Permission, set-ID and sticky bits; no `S_IFMT`.
     pub mode: u32,
     /// User id.
     pub uid: u32,
     /// Group id.
     pub gid: u32,
-    /// When.
+    /// Timestamps.
     pub times: Times,
-    /// `FS_IOC_SETFLAGS`.
+    /// Flags of `FS_IOC_SETFLAGS`.
     pub flags: FileFlags,
 }
 
-/// Times of a file in nanoseconds since 1970.
+/// Timestamps of a file in nanoseconds since 1970.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Times {
     /// Last access.
@@ -254,14 +255,14 @@ pub struct Times {
 }
 
 impl Times {
-    /// All the same.
+    /// All timestamps equal to `ns`.
     pub fn all(ns: i64) -> Times {
         Times { access: ns, modify: ns, change: ns, birth: ns }
     }
 }
 
 impl Node {
-    /// The `S_IFMT` bits of its mode.
+    /// `S_IFMT` bits of the mode.
     pub fn format(&self) -> u32 {
         match self {
             Node::Regular(_) | Node::Virtual(_) => c::S_IFREG,
@@ -284,32 +285,33 @@ impl Node {
 }
 
 impl Inode {
-    /// It as a directory.
+    /// The inode's directory; `None` for other types.
     pub fn directory(&self) -> Option<&Directory> {
         match &self.node {
             Node::Directory(directory) => Some(directory),
             _ => None,
         }
     }
-    /// It as a regular file with bytes of its own.
+    /// Content of a regular file; `None` for other types and for virtual files.
     pub fn content(&self) -> Option<&Content> {
         match &self.node {
             Node::Regular(content) => Some(content),
             _ => None,
         }
     }
-    /// The same to change.
+    /// Mutable content of a regular file; `None` as for [`content`](Self::content).
     pub fn content_mut(&mut self) -> Option<&mut Content> {
         match &mut self.node {
             Node::Regular(content) => Some(content),
             _ => None,
         }
     }
-    /// True if it has no name any more, or has not had one: the root of a file system needs none.
+    /// True if the inode has no name (any more). The root of a file system does not count, since it needs
+    /// none.
     pub fn is_nameless(&self) -> bool {
         self.links.is_empty() && !self.directory().is_some_and(|directory| directory.is_root)
     }
-    /// Device and inode number: what tells files apart.
+    /// Device and inode number, which identify a file.
     pub fn identity(&self) -> (u64, u64) {
         (self.device, self.number)
     }

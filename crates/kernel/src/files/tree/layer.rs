@@ -1,5 +1,4 @@
-//! The host's own layer: native paths in it, copying files up into it, and the native descriptor
-//! that an inode holds while it is open.
+//! The host's own layer: native paths in it, copying files up into it, and its nameless files.
 
 use super::lookup::{ROOT, join};
 use super::{Content, Node, Store};
@@ -12,15 +11,15 @@ use belljar_machine::trees;
 use belljar_machine::{NativeFile, OpenHow};
 use std::path::{Path, PathBuf};
 
-/// Native modes in the own layer: the guest's modes live in the inodes, and the results must stay
-/// readable whatever a guest does to its files.
+/// Native modes in the own layer. The guest's modes are kept in the inodes, and the results must remain
+/// readable whatever modes a guest sets.
 const FILE_MODE: u32 = 0o644;
 const DIRECTORY_MODE: u32 = 0o755;
-/// The folder in the own layer of files without a name.
+/// Folder of nameless files in the own layer.
 const UNNAMED: &str = ".unnamed";
 
 impl Files {
-    /// True if a file has a native counterpart in the own layer that must go with its name.
+    /// True if a file has a native counterpart in the own layer that must be moved and removed with its name.
     pub(crate) fn has_own_name(&self, key: InodeKey) -> bool {
         match &self.inodes[key.0].node {
             Node::Regular(content) => content.store == Store::Own,
@@ -30,7 +29,7 @@ impl Files {
         }
     }
 
-    /// The native path of a file in the own layer; `None` if it has no name any more.
+    /// Native path of a file in the own layer; `None` if it has no name any more.
     pub(crate) fn own_path(&self, key: InodeKey) -> Option<PathBuf> {
         if let Node::Directory(dir) = &self.inodes[key.0].node
             && let Some(root) = &dir.own_root
@@ -41,12 +40,12 @@ impl Files {
         self.own_path_in(*parent, name)
     }
 
-    /// The native path of `name` in a directory of the own layer.
+    /// Native path of `name` in a directory of the own layer.
     pub(crate) fn own_path_in(&self, directory: InodeKey, name: &[u8]) -> Option<PathBuf> {
         Some(join(&self.own_path(directory)?, name))
     }
 
-    /// Makes a directory exist natively in the own layer, and gives its path.
+    /// Creates a directory natively in the own layer, if it does not exist, and returns its path.
     pub(crate) fn ensure_own(
         &mut self,
         machine: &mut dyn Machine,
@@ -68,7 +67,7 @@ impl Files {
         Ok(path)
     }
 
-    /// A second native name for a file of the own layer.
+    /// Adds a native hard link to a file of the own layer.
     pub(crate) fn link_own(
         &mut self,
         machine: &mut dyn Machine,
@@ -86,12 +85,12 @@ impl Files {
 }
 
 impl Host {
-    /// The folder of files that have no name: removed ones that are still open, and those of
-    /// `O_TMPFILE` and `memfd_create(2)`. It is gone when the simulation ends.
+    /// Folder of nameless files: removed files that are still open, and those of `O_TMPFILE` and
+    /// `memfd_create(2)`. It is deleted when the simulation ends.
     fn unnamed_folder(&self) -> PathBuf {
         self.config.directory.join("fs").join(UNNAMED)
     }
-    /// A native path for one more of them.
+    /// Allocates the number and native path of a nameless file, creating the folder if necessary.
     pub(crate) fn new_unnamed(&mut self) -> Result<(u64, PathBuf), Errno> {
         let folder = self.unnamed_folder();
         if self.files.last_unnamed == 0 {
@@ -105,13 +104,13 @@ impl Host {
         let number = self.files.last_unnamed;
         Ok((number, folder.join(number.to_string())))
     }
-    /// An empty native file without a name; it stays open for a while.
+    /// Creates an empty nameless native file; the caller owns the descriptor.
     pub(crate) fn create_unnamed(&mut self) -> Result<(Content, NativeFile), Errno> {
         let (number, path) = self.new_unnamed()?;
         let native = self.create_native(&path)?;
         Ok((Content::empty(Store::Unnamed(number)), native))
     }
-    /// A file of the own layer loses its last name while it is open.
+    /// Moves a file of the own layer that loses its last name while in use to the folder of nameless files.
     pub(crate) fn set_aside(&mut self, key: InodeKey, path: &Path) -> Result<(), Errno> {
         let (number, aside) = self.new_unnamed()?;
         self.machine.rename(path, &aside)?;
@@ -120,22 +119,22 @@ impl Host {
         }
         Ok(())
     }
-    /// Nothing refers to a file any more: if it has no name, its bytes go.
+    /// Deletes the native file of a nameless inode that is freed.
     pub(super) fn remove_unnamed(&mut self, key: InodeKey) {
         if let Some(Content { store: Store::Unnamed(number), .. }) = self.files.inodes[key.0].content() {
             let path = self.unnamed_folder().join(number.to_string());
-            // It is nobody's any more; the whole folder goes at the end.
+            // A failure is harmless: the whole folder is deleted at the end.
             let _ = self.machine.remove_file(&path);
         }
     }
-    /// The simulation has ended: what programs left open goes.
+    /// Deletes all nameless files at the end of the simulation.
     pub(crate) fn remove_all_unnamed(&mut self) {
         if self.files.last_unnamed == 0 {
             return;
         }
         let folder = self.unnamed_folder();
         trees::remove_tree(&mut *self.machine, &folder);
-        // If nothing else has been written, neither is the layer.
+        // Removes the layer too if it is empty.
         let _ = self.machine.remove_dir(&self.config.directory.join("fs"));
     }
 
@@ -155,8 +154,8 @@ impl Host {
         self.open_native(path, how)
     }
 
-    /// The native path of a regular file's bytes; `None` for one that has lost it. `EACCES` for
-    /// anything else, `ELOOP` for a symbolic link.
+    /// Native path of a regular file's content; `None` if it is lost. `ELOOP` for a symbolic link, `EACCES`
+    /// for other types.
     pub(crate) fn content_path(&mut self, key: InodeKey) -> Result<Option<PathBuf>, Errno> {
         match &self.files.inode(key).node {
             Node::Regular(Content { store: Store::Lower(path), .. }) => Ok(Some(path.clone())),
@@ -170,8 +169,8 @@ impl Host {
         }
     }
 
-    /// Makes a regular file one of the own layer, so that it can be written: copies the first
-    /// `keep` bytes of the machine's.
+    /// Copies a regular file of the machine to the own layer, so that it can be written: only its first
+    /// `keep` bytes.
     pub(crate) fn copy_up(&mut self, key: InodeKey, keep: u64) -> Result<(), Errno> {
         let inode = self.files.inode(key);
         let Some(content) = inode.content() else { return Ok(()) };
@@ -180,7 +179,7 @@ impl Host {
         }
         let size = content.size.min(keep);
         let links = inode.links.clone();
-        // Of a file that is emptied, or empty, nothing need be read.
+        // An empty or truncated file need not be read.
         let lower = if size > 0 { Some(self.native_of(key)?) } else { None };
         let (store, upper) = match links.first() {
             Some((directory, name)) => {
@@ -194,7 +193,7 @@ impl Host {
         };
         let copied = lower.map_or(Ok(()), |lower| trees::copy_bytes(&mut *self.machine, lower, upper, size));
         if copied.is_err() {
-            // Nothing has changed for the program; half a copy must not be found.
+            // The program sees no change, and a partial copy must not remain.
             self.machine.close(upper);
             if let Some((directory, name)) = links.first()
                 && let Some(path) = self.files.own_path_in(*directory, name)

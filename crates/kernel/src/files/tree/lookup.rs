@@ -1,4 +1,4 @@
-//! Inodes, names in directories, and what is loaded from the machine when it is first seen.
+//! Inodes, directory entries, and loading of files from the machine when they are first looked up.
 
 use super::{
     Child, Content, Directory, DirectorySource, FormerEntry, Found, Inode, Meta, Node, Place, Store, Times,
@@ -16,39 +16,38 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-/// The root of the tree.
+/// Root of the tree.
 pub const ROOT: InodeKey = InodeKey(0);
 
-/// `path/name` for a name as bytes.
+/// `path/name` for a name in bytes.
 pub(super) fn join(path: &Path, name: &[u8]) -> PathBuf {
     path.join(OsStr::from_bytes(name))
 }
 
-/// The inode number of a lower file: it depends on its path below the root alone, not on what has been
-/// looked at before. 52 bits, of which the highest is set: numbers of new files are below.
+/// Inode number of a lower file. It depends only on the path below the root, not on earlier lookups. It has
+/// 52 bits with the highest set; numbers of new files are smaller.
 fn path_number(root: &Path, path: &Path) -> u64 {
     let from = if root == Path::new("/") { 0 } else { root.as_os_str().len() };
     let bytes = path.as_os_str().as_bytes();
-    // FNV-1a. A file that was moved here by a template may lie elsewhere.
+    // FNV-1a. The path may lie outside the root if a template moved the file here.
     let hash = bytes.get(from..).unwrap_or(bytes).iter().fold(0xcbf2_9ce4_8422_2325u64, |hash, byte| {
         (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)
     });
     (hash ^ hash >> 52) & ((1 << 51) - 1) | 1 << 51
 }
 
-/// The owner of a file of the machine as hosts see it: the user who runs the simulator is root there.
+/// Owner of a file of the machine as hosts see it: files of the user who runs the simulator belong to root.
 fn shown_owner(stat: &NativeStat) -> (u32, u32) {
     if stat.is_own { (0, 0) } else { (stat.uid, stat.gid) }
 }
 
 impl Files {
-    /// The absolute path of an inode by its first name; a file without a name gives `None`.
+    /// Absolute path of an inode by its first name; `None` if it has no name.
     pub(crate) fn path_of(&self, key: InodeKey) -> Option<Vec<u8>> {
         self.path_from(None, key)
     }
 
-    /// The absolute path of a place in its mount namespace; `None` for a file without a name and in a mount that has
-    /// been taken away.
+    /// Absolute path of a location in its mount namespace; `None` for a nameless file or in a detached mount.
     pub(crate) fn path_of_place(&self, (mount, inode): Place) -> Option<Vec<u8>> {
         self.path_from(Some(mount), inode)
     }
@@ -72,7 +71,7 @@ impl Files {
                     at = *parent;
                 }
                 None if at == ROOT => break,
-                // The root of a file system: where the first mount shows it.
+                // At the root of a file system the path continues at the first mount that shows it.
                 None if mount.is_none() => mount = Some(self.mounts.showing(at)?),
                 None => return None,
             }
@@ -88,12 +87,12 @@ impl Files {
         Some(path)
     }
 
-    /// An inode.
+    /// Inode of a key.
     pub(crate) fn inode(&mut self, key: InodeKey) -> &mut Inode {
         &mut self.inodes[key.0]
     }
 
-    /// A directory's own part; the caller knows that it is one.
+    /// Directory of an inode. Panics for other types.
     pub(crate) fn directory(&mut self, key: InodeKey) -> &mut Directory {
         match &mut self.inode(key).node {
             Node::Directory(directory) => directory,
@@ -101,7 +100,7 @@ impl Files {
         }
     }
 
-    /// Gives an inode a name that is free.
+    /// Adds a name to an inode; the name must not exist.
     pub(crate) fn add_name(&mut self, directory: InodeKey, name: &[u8], inode: InodeKey) {
         self.directory(directory).entries.insert(name.into(), Child::Known(inode));
         self.inode(inode).links.push((directory, name.into()));
@@ -110,7 +109,7 @@ impl Files {
         }
     }
 
-    /// Takes a name away; the directory's source no longer shows it either.
+    /// Removes a name, with a whiteout if the directory's source has it.
     pub(crate) fn remove_name(&mut self, directory: InodeKey, name: &[u8]) -> Option<InodeKey> {
         let dir = self.directory(directory);
         let child = match dir.entries.get(name) {
@@ -135,8 +134,8 @@ impl Files {
 }
 
 impl Found {
-    /// The mode of what is made where a path leads: a file that others make in a directory of a group does not run as that
-    /// group, by the mode that was asked for; then the umask applies.
+    /// Mode of a new file at a resolved path: without the umask bits, and without the set-group-ID bit if the
+    /// group can execute the file and the process is not a member of the group that the file inherits.
     pub(crate) fn mode_of_new(&self, host: &Host, mode: u32) -> u32 {
         let for_group = c::S_ISGID | c::S_IXGRP;
         let (group, _) = host.files.inherited(self.parent, self.owner.1, mode, false);
@@ -148,7 +147,7 @@ impl Found {
 }
 
 impl Files {
-    /// Another name of a file of the machine that is known already.
+    /// Adds another name to a file of the machine that was looked up before.
     fn link_seen(
         &mut self,
         machine: &mut dyn Machine,
@@ -164,7 +163,8 @@ impl Files {
         Ok(known)
     }
 
-    /// The node that guests see for a native file. Sockets, FIFOs and devices of the machine are only names.
+    /// Node that guests see for a native file. Sockets, FIFOs and devices of the machine have only their
+    /// type.
     fn node_of(
         &mut self,
         machine: &mut dyn Machine,
@@ -192,7 +192,7 @@ impl Files {
 }
 
 impl Host {
-    /// A new inode without a name, on the device of `near`.
+    /// Creates a nameless inode on the device of `near`.
     pub(crate) fn new_inode(&mut self, near: InodeKey, node: Node, mode: u32) -> InodeKey {
         let now = self.net.clock.realtime_ns() as i64;
         let device = self.files.inode(near).device;
@@ -200,7 +200,7 @@ impl Host {
         let meta = Meta { mode: mode & 0o7777, uid: 0, gid: 0, times: Times::all(now), flags };
         self.files.add_inode(device, node, meta)
     }
-    /// A new inode for what a path leads to, without a name yet; whoever asked owns it.
+    /// Creates an inode for a resolved path, not yet linked there; it is owned by the calling process.
     pub(crate) fn new_inode_at(&mut self, found: &Found, node: Node, mode: u32) -> InodeKey {
         let (uid, gid) = found.owner;
         let (gid, mode) = self.files.inherited(found.parent, gid, mode, node.is_directory());
@@ -210,7 +210,7 @@ impl Host {
         inode.changed = true;
         key
     }
-    /// Forgets an inode that has neither a name nor an open file.
+    /// Frees an inode without a name, open files or mounts.
     pub(crate) fn forget_if_unused(&mut self, key: InodeKey) {
         let inode = self.files.inode(key);
         if inode.is_nameless() && inode.opens == 0 && !self.files.mounts.uses(key) {
@@ -229,7 +229,7 @@ impl Host {
         }
     }
 
-    /// The file `name` in a directory: `None` if there is none. `ENOTDIR` if it is no directory.
+    /// File `name` in a directory; `None` if it does not exist. `ENOTDIR` if `directory` is none.
     pub(crate) fn lookup(&mut self, directory: InodeKey, name: &[u8]) -> Result<Option<InodeKey>, Errno> {
         let Node::Directory(dir) = &self.files.inode(directory).node else { return Err(Errno::ENOTDIR) };
         if dir.shared
@@ -271,7 +271,7 @@ impl Host {
         self.load(directory, name, native, store, number)
     }
 
-    /// Makes an inode of the native file that is `name` in a directory; `None` if there is none.
+    /// Creates an inode for the native file `name` in a directory; `None` if it does not exist.
     fn load(
         &mut self,
         directory: InodeKey,
@@ -319,8 +319,8 @@ impl Host {
         Ok(Some(inode))
     }
 
-    /// Brings what is known of a shared file up to date; false if its name now leads to another
-    /// file or to none, which is forgotten.
+    /// Updates size and times of a shared file from the machine. False if the name now refers to another file
+    /// or to none; the old inode is then unlinked.
     fn refresh(&mut self, directory: InodeKey, name: &[u8], key: InodeKey) -> Result<bool, Errno> {
         let Some(path) = self.files.own_path_in(directory, name) else { return Ok(false) };
         let found = match self.machine.stat(&path) {
@@ -337,7 +337,7 @@ impl Host {
                 inode.meta.times.modify = stat.mtime_ns;
                 Ok(true)
             }
-            // Those that programs make exist in the tree only.
+            // Special files that programs create exist in the tree only.
             None if matches!(inode.node, Node::Socket | Node::Fifo | Node::Device(_)) => Ok(true),
             _ => {
                 self.files.remove_name(directory, name);
@@ -347,7 +347,7 @@ impl Host {
         }
     }
 
-    /// Everything in a directory, sorted by name.
+    /// All entries of a directory, sorted by name.
     pub(crate) fn list(&mut self, directory: InodeKey) -> Result<Vec<ListedEntry>, Errno> {
         self.complete(directory)?;
         let Node::Directory(dir) = &self.files.inodes[directory.0].node else { return Err(Errno::ENOTDIR) };
@@ -362,7 +362,7 @@ impl Host {
                     (inode.number, inode.node.format())
                 }
                 Child::Listed(number, format) => (*number, *format),
-                // What is not listed is not there for those who look around.
+                // Exposed files and whiteouts are not listed.
                 Child::Lower(_) | Child::Whiteout => continue,
             };
             list.push(ListedEntry { name: name.clone(), number, format });
@@ -401,7 +401,8 @@ impl Host {
                 self.files.directory(directory).entries.insert(entry.name.into(), child);
             }
         }
-        // What is passed through may get new entries from outside the tree: streams of processes.
+        // A pass-through directory is never complete: entries may be added outside the tree, such as streams
+        // of processes.
         let dir = self.files.directory(directory);
         dir.complete = dir.source != DirectorySource::Own;
         Ok(())

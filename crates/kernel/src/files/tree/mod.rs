@@ -1,12 +1,12 @@
-//! The tree of files that a host's programs see, kept as inodes in memory and filled from the
-//! machine on first sight.
+//! The file tree that a host's programs see: inodes in memory, loaded from the machine when they are first
+//! looked up.
 //!
-//! It is a union: below lies the machine's file system, or the one that the host has as its root instead, which is only ever read; above it the
-//! host's own layer, the native folder `<directory>/fs`, laid out by the same paths. A regular file
-//! is copied up when it is first opened for writing; everything else about it (names, modes, owners,
-//! times) lives in the inode alone, so that no change of it touches the machine. A directory keeps
-//! the lower directory that it shows even when it is renamed. The host's working directory is passed
-//! through: what lies there natively is what programs see.
+//! It is a union of two layers. The lower one is the machine's file system, or the image that the host has as
+//! its root instead, and is only ever read. The upper one is the host's own layer, the native folder
+//! `<directory>/fs` with the same paths. A regular file is copied up when it is first opened for writing. All
+//! its metadata (names, modes, owners, times) is in the inode, so that changes never touch the machine. A
+//! directory keeps its lower directory even when it is renamed. The host's working directory is passed
+//! through: programs see its native content.
 
 mod inode;
 mod layer;

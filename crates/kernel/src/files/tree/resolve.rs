@@ -1,4 +1,4 @@
-//! From a path to a file, component by component, `path_resolution(7)`.
+//! Path resolution, component by component, `path_resolution(7)`.
 
 use super::lookup::ROOT;
 use super::{Directory, Node};
@@ -12,90 +12,92 @@ use belljar_linux_abi::{Errno, c};
 use belljar_objects::mounts::MountFlags;
 use bitflags::bitflags;
 
-/// Symbolic links followed on one path before `ELOOP`.
+/// Maximum number of symbolic links followed on one path before `ELOOP`.
 const MAX_LINKS: u32 = 40;
 /// `NAME_MAX`.
 const NAME_MAX: usize = 255;
 
 bitflags! {
-    /// Flags of a path's resolution.
+    /// Flags of a path resolution.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct Walk: u32 {
         /// Follow a symbolic link in the last component too.
         const FOLLOW = 1;
-        /// An empty path names what the directory descriptor refers to (`AT_EMPTY_PATH`).
+        /// An empty path refers to the file of the directory descriptor (`AT_EMPTY_PATH`).
         const EMPTY = 2;
-        /// `RESOLVE_NO_SYMLINKS`: no symbolic link anywhere.
+        /// `RESOLVE_NO_SYMLINKS`: fail at any symbolic link.
         const NO_SYMLINKS = 4;
-        /// `RESOLVE_NO_MAGICLINKS`: none of procfs's links to open files.
+        /// `RESOLVE_NO_MAGICLINKS`: fail at magic links of procfs.
         const NO_MAGICLINKS = 8;
-        /// `RESOLVE_BENEATH`: never above the starting directory.
+        /// `RESOLVE_BENEATH`: never leave the starting directory.
         const BENEATH = 16;
-        /// `RESOLVE_IN_ROOT`: the starting directory is the root.
+        /// `RESOLVE_IN_ROOT`: treat the starting directory as the root.
         const IN_ROOT = 32;
-        /// `RESOLVE_NO_XDEV`: never to another file system.
+        /// `RESOLVE_NO_XDEV`: never cross to another mount or file system.
         const NO_XDEV = 128;
-        /// The last component is a name to be made or taken away: it is not followed, not even before a slash.
+        /// The last component is an entry to be created or removed: neither a symbolic link nor a mount there
+        /// is followed, not even before a trailing slash.
         const NAME = 64;
-        /// The path names a directory that a process holds, as its working or root directory: nothing on the way is searched again.
+        /// The path is that of a directory that a process holds, as its working or root directory: search
+        /// permission is not checked.
         const HELD = 256;
     }
 }
 
-/// The target of a path.
+/// Target of a resolved path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Target {
-    /// A file of the tree.
+    /// Inode of the tree.
     Inode(InodeKey),
-    /// An open file, by a link of procfs or an empty path, that has no inode.
+    /// Open file without an inode, reached by a magic link of procfs or an empty path.
     File(FileKey),
 }
 
-/// A place in the tree: a mount, and an inode of its file system.
+/// A location in the tree: a mount, and an inode of its file system.
 pub type Place = (MountKey, InodeKey);
 
 /// A resolved path.
 #[derive(Clone, Debug)]
 pub struct Found {
-    /// The directory of the last component.
+    /// Directory of the last component.
     pub parent: InodeKey,
-    /// The mount that the directory is in.
+    /// Mount of that directory.
     pub mount: MountKey,
-    /// The mount that the target is in: another one for the root of a mount.
+    /// Mount of the target, which differs if the target is the root of a mount.
     pub target_mount: MountKey,
-    /// The last component; empty for the root, `.` and `..`, which cannot be created or removed.
+    /// Last component; empty for the root, `.` and `..`, which cannot be created or removed.
     pub name: Vec<u8>,
-    /// The target, if it exists.
+    /// Target, if it exists.
     pub target: Option<Target>,
-    /// True if the path ended with a slash: only a directory will do.
+    /// True if the path ended with a slash, which requires a directory.
     pub slash: bool,
-    /// True if the last component was `.` (`rmdir` and `rename` tell it apart).
+    /// True if the last component was `.`, which `rmdir(2)` and `rename(2)` reject.
     pub dot: bool,
-    /// User and group of the process that asks, who will own what it makes here.
+    /// User and group of the calling process, which own files created here.
     pub owner: (u32, u32),
-    /// That process.
+    /// Calling process.
     pub process: ProcessKey,
 }
 
 impl Found {
-    /// The target; `ENOENT` if it does not exist.
+    /// Target; `ENOENT` if it does not exist.
     pub fn target(&self) -> Result<Target, Errno> {
         self.target.ok_or(Errno::ENOENT)
     }
-    /// The target's inode; `ENOENT` if it does not exist.
+    /// Inode of the target; `ENOENT` if it does not exist, `EINVAL` if it has none.
     pub fn inode(&self) -> Result<InodeKey, Errno> {
         match self.target()? {
             Target::Inode(inode) => Ok(inode),
             Target::File(_) => Err(Errno::EINVAL),
         }
     }
-    /// The target's place; `ENOENT` if it does not exist.
+    /// Location of the target; errors as for [`inode`](Self::inode).
     pub fn place(&self) -> Result<Place, Errno> {
         Ok((self.target_mount, self.inode()?))
     }
 }
 
-/// A walk under way.
+/// State of a path resolution.
 struct Walker {
     root: Place,
     at: Place,
@@ -105,7 +107,8 @@ struct Walker {
 }
 
 impl Files {
-    /// The directory above one, which is not the root of whoever asks. There is none above the root of a mount that is in no place.
+    /// Directory above a location, which the caller has checked not to be its root. The root of a detached
+    /// mount is returned unchanged.
     pub(in crate::files) fn place_above(&mut self, place: Place) -> Place {
         let (mount, inode) = self.mounts.under(place.0, place.1);
         if self.mounts.get(mount).root == inode {
@@ -121,20 +124,20 @@ impl Files {
         }
     }
 
-    /// `EXDEV` if a step leads to another mount and must not.
+    /// `EXDEV` if a step crosses to another mount or file system and `NO_XDEV` is set.
     fn check_step(&mut self, how: Walk, from: Place, to: Place) -> Result<(), Errno> {
         let crosses = how.contains(Walk::NO_XDEV)
             && (from.0 != to.0 || self.inode(from.1).device != self.inode(to.1).device);
         if crosses { Err(Errno::EXDEV) } else { Ok(()) }
     }
 
-    /// The root of the tree that a process sees: that of its mount namespace.
+    /// Root of a process's mount namespace.
     fn top_of(&self, processes: &Processes, process: ProcessKey) -> Place {
         let mount = self.mounts.root_of(processes[process.0].mount_namespace);
         (mount, self.mounts.get(mount).root)
     }
 
-    /// `EACCES` unless the directory that a walk has come to may be searched.
+    /// `EACCES` unless the current directory of the resolution can be searched.
     fn check_may_search(
         &mut self,
         processes: &Processes,
@@ -149,7 +152,8 @@ impl Files {
 }
 
 impl Host {
-    /// Walks `path` from the descriptor `dirfd` (or the working directory for `AT_FDCWD`).
+    /// Resolves `path` relative to the directory descriptor `dirfd`, or to the working directory for
+    /// `AT_FDCWD`.
     pub(crate) fn resolve(
         &mut self,
         process: ProcessKey,
@@ -175,7 +179,7 @@ impl Host {
         }
         self.walk(process, Walker { root, at, rest: path.to_vec(), links: 0, how })
     }
-    /// The same from the working directory.
+    /// Resolves `path` relative to the working directory.
     pub(crate) fn resolve_here(
         &mut self,
         process: ProcessKey,
@@ -184,15 +188,15 @@ impl Host {
     ) -> Result<Found, Errno> {
         self.resolve(process, c::AT_FDCWD, path, how)
     }
-    /// Place of a directory or file that a process holds, by its absolute path from the root of the tree, whatever the process's root is.
-    /// It was reached before, so that rights to search the directories above it do not matter any more.
+    /// Location of a directory or file that a process holds, by its absolute path from the root of the mount
+    /// namespace, whatever the process's root. Search permission was checked when it was first reached.
     pub(crate) fn resolve_absolute(&mut self, process: ProcessKey, path: &[u8]) -> Result<Place, Errno> {
         let top = self.files.top_of(&self.processes, process);
         let how = Walk::FOLLOW | Walk::HELD;
         let walker = Walker { root: top, at: top, rest: path.to_vec(), links: 0, how };
         self.walk(process, walker)?.place()
     }
-    /// A process's root directory.
+    /// Root directory of a process.
     pub(crate) fn root_of(&mut self, process: ProcessKey) -> Result<Place, Errno> {
         if self.processes[process.0].root == b"/" || self.processes[process.0].root.is_empty() {
             return Ok(self.files.top_of(&self.processes, process));
@@ -308,7 +312,7 @@ impl Host {
                 });
             };
             let is_name = last && walker.how.contains(Walk::NAME);
-            // What is taken away is the name that a mount hides.
+            // An entry to be removed is the one below a mount.
             let place = if is_name { (mount, inode) } else { self.files.mounts.top(mount, inode) };
             let (target_mount, inode) = place;
             self.files.check_step(walker.how, walker.at, place)?;
@@ -360,7 +364,7 @@ impl Host {
         }
     }
 
-    /// Where a symbolic link leads from here.
+    /// Follows a symbolic link. `ELOOP` if links are not allowed or there were too many.
     fn follow(&mut self, process: ProcessKey, walker: &mut Walker, link: InodeKey) -> Result<Step, Errno> {
         walker.links += 1;
         let refused = walker.how.contains(Walk::NO_SYMLINKS)
@@ -387,16 +391,16 @@ impl Host {
     }
 }
 
-/// The target of a symbolic link.
+/// Target of a symbolic link.
 pub enum Step {
-    /// To this path.
+    /// A path.
     Text(Vec<u8>),
-    /// To this file, which may have no path, in this mount.
+    /// A file, which may have no path, and its mount.
     Target(Target, MountKey),
 }
 
 impl FileKind {
-    /// The inode that it is a view of, if it is one.
+    /// Inode of the file; `None` for kinds outside the tree.
     pub fn inode(&self) -> Option<InodeKey> {
         match self {
             FileKind::Regular(inode)

@@ -1,4 +1,4 @@
-//! Initial content of the tree: the places where it differs from the machine.
+//! Initial content of the tree, where it differs from the machine.
 
 use super::{Child, Directory, DirectorySource, Meta, Node, ROOT, Times};
 use crate::files::Files;
@@ -13,20 +13,20 @@ use belljar_netstack::StackConfig;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-/// Device numbers, `makedev(3)`: the disk and the file systems in memory.
+/// Device numbers, `makedev(3)`, of the disk and the in-memory file systems.
 pub const DISK: u64 = 0x801;
 pub const DEV: u64 = 0x5;
 pub const PROC: u64 = 0x14;
 pub const SYS: u64 = 0x15;
 pub const RUN: u64 = 0x17;
 pub const SHM: u64 = 0x18;
-/// Namespaces, `nsfs`.
+/// Device number of namespaces, `nsfs`.
 pub const NAMESPACE: u64 = 0x4;
-/// The device number of files from `memfd_create(2)`, which lie on a file system of their own.
+/// Device number of `memfd_create(2)` files.
 pub const MEMORY: u64 = 0x3;
 pub const PTS: u64 = 0x19;
 
-/// Directories that start empty of the machine's files.
+/// Directories that start without the machine's files: path, device number and mode.
 const DIRECTORIES: &[(&str, u64, u32)] = &[
     ("/dev", DEV, 0o755),
     ("/dev/net", DEV, 0o755),
@@ -60,7 +60,7 @@ pub fn new_tree(files: &mut Files, config: &HostConfig, network: &StackConfig, m
         let source = match *path {
             "/proc" => DirectorySource::Processes(0),
             "/sys" => DirectorySource::Table("/sys"),
-            // What an image has there belongs to it.
+            // The image's own files are kept.
             "/run" | "/tmp" | "/var/tmp" if !machines => tree.lower(Path::new(path)),
             _ => DirectorySource::None,
         };
@@ -101,7 +101,7 @@ pub fn new_tree(files: &mut Files, config: &HostConfig, network: &StackConfig, m
         own_root: Some(config.directory.clone()),
         ..Directory::default()
     };
-    // Programs start there, whoever they run as.
+    // Processes start in this directory, whatever their user, and must be able to write to it.
     let mode = if config.processes.iter().any(|process| process.user.is_some()) { 0o1777 } else { 0o755 };
     tree.mount(&config.directory, DISK, mode, directory);
     tree.hiding = false;
@@ -118,7 +118,7 @@ pub fn new_tree(files: &mut Files, config: &HostConfig, network: &StackConfig, m
     if !machines {
         return;
     }
-    // What the experiment names must be found wherever it lies.
+    // Files named by the experiment must be found at any path.
     tree.expose(&config.working_directory);
     for path in &config.exposed {
         tree.expose(path);
@@ -132,7 +132,7 @@ struct Seeds<'a> {
     files: &'a mut Files,
     machine: &'a mut dyn Machine,
     now: i64,
-    /// True if directories that are made on the way are not to be listed.
+    /// True if intermediate directories are created hidden.
     hiding: bool,
 }
 
@@ -147,7 +147,8 @@ impl Seeds<'_> {
             other => unreachable!("a seed below something that is no directory: {other:?}"),
         }
     }
-    /// The source of a directory that there may be in the host's root at this path. What a link there leads to is not the host's.
+    /// Source for a directory at this path of the host's root; none if it is not a directory there. A
+    /// symbolic link is not followed, since its target may be outside the root.
     fn lower(&mut self, path: &Path) -> DirectorySource {
         if self.files.root == Path::new("/") {
             return DirectorySource::Lower(path.to_owned());
@@ -162,7 +163,8 @@ impl Seeds<'_> {
         self.directory(parent).entries.insert(name.into(), Child::Known(inode));
         self.files.inodes[inode.0].links.push((parent, name.into()));
     }
-    /// The directory at `path`, made of the machine's where it is not there yet.
+    /// Directory at `path`; missing ones are created, with the machine's directory as source where there is
+    /// one.
     fn directory_at(&mut self, path: &Path) -> InodeKey {
         let mut at = ROOT;
         let mut seen = PathBuf::from("/");
@@ -200,7 +202,7 @@ impl Seeds<'_> {
         let name = path.file_name().map_or(&b""[..], |name| name.as_bytes());
         self.name(parent, name, inode);
     }
-    /// Shows a file of the machine that lies below a directory which starts empty.
+    /// Exposes a file of the machine below a directory that otherwise starts empty.
     fn expose(&mut self, path: &Path) {
         let (mut at, mut native) = (ROOT, PathBuf::from("/"));
         for part in path.components().skip(1) {
@@ -218,7 +220,7 @@ impl Seeds<'_> {
                 }
             }
         }
-        // It has been made as the way to the results, which lie in it.
+        // The directory was created hidden as a parent of the results directory.
         let directory = self.directory(at);
         if directory.hidden && directory.source == DirectorySource::None {
             directory.source = DirectorySource::Lower(native);

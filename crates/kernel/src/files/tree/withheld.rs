@@ -1,9 +1,9 @@
-//! Files that the user who runs the simulator may not read, and their stand-ins for guests. A guest may be root of its
-//! host, who can read everything on Linux, but it reads only files that the simulator can read.
+//! Files that the user who runs the simulator may not read, and their replacements for guests. On Linux, root
+//! of a host could read everything; a guest can read only files that the simulator can read.
 //!
-//! A directory that cannot be looked into is empty of the machine's files. A file that cannot be opened is
-//! `EACCES`, unless none of its bytes are asked for. The lists of passwords, which every login needs, are
-//! made up. The run's warnings name the first of these directories and files.
+//! An inaccessible directory appears without the machine's files. Opening an inaccessible file fails with
+//! `EACCES`, unless none of its bytes are needed. The shadow password files, which every login needs, are
+//! generated. The run's warnings name the first of these directories and files.
 
 use super::lookup::ROOT;
 use crate::files::Files;
@@ -15,11 +15,11 @@ use belljar_machine::{NativeStat, OpenHow};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-/// So many are named; a guest may well walk over the whole machine.
+/// Maximum number of paths named in warnings, since a guest may traverse the whole machine.
 const NAMED: usize = 3;
 
 impl Files {
-    /// The path that guests know a lower file by.
+    /// Path of a lower file as guests see it.
     fn guest_path<'a>(&self, path: &'a Path) -> &'a [u8] {
         match &*self.root {
             root if root == Path::new("/") => path.as_os_str().as_bytes(),
@@ -29,8 +29,8 @@ impl Files {
 }
 
 impl Host {
-    /// A lookup of `path` says that its directory is kept from the simulator: it is empty. What programs
-    /// look for in a home without being told to is no reason to warn.
+    /// Handles `EACCES` for a lookup of `path`: its directory is inaccessible and appears empty. Dotfiles in
+    /// `/root`, which programs look for unprompted, cause no warning.
     pub(super) fn withheld_name(&mut self, path: &Path) {
         if self.files.guest_path(path).starts_with(b"/root/.") {
             return;
@@ -38,12 +38,12 @@ impl Host {
         self.withheld_directory(path.parent().unwrap_or(path));
     }
 
-    /// A directory of the machine that cannot be looked into.
+    /// Warns of a directory of the machine that cannot be read.
     pub(super) fn withheld_directory(&mut self, path: &Path) {
         self.warn_of_withheld(path, "directory", "appears empty");
     }
 
-    /// A file of the machine that cannot be opened.
+    /// Warns of a file of the machine that cannot be opened.
     pub(crate) fn withheld_file(&mut self, path: &Path) {
         self.warn_of_withheld(path, "file", "cannot be read");
     }
@@ -64,8 +64,8 @@ impl Host {
 }
 
 impl Host {
-    /// A stand-in for a file of the machine that cannot be read: the lists of passwords, `shadow(5)` and `gshadow(5)`,
-    /// by which nobody can log in with one.
+    /// Replacement for an unreadable file of the machine: `shadow(5)` and `gshadow(5)`, without any valid
+    /// password.
     pub(super) fn stand_in(&mut self, path: &Path, stat: &NativeStat) -> Option<Node> {
         let make = match self.files.guest_path(path) {
             b"/etc/shadow" => shadow,
@@ -84,7 +84,7 @@ impl Host {
         }
     }
 
-    /// The first fields of the lines of a file of the host's `/etc`; none if it cannot be read.
+    /// First fields of the lines of a file in the host's `/etc`; empty if the file does not exist.
     fn names_in(&mut self, file: &[u8]) -> Result<Vec<String>, Errno> {
         let Some(etc) = self.lookup(ROOT, b"etc")? else { return Ok(Vec::new()) };
         let Some(inode) = self.lookup(etc, file)? else { return Ok(Vec::new()) };

@@ -1,4 +1,4 @@
-//! Settings of `/proc/sys` that a part of the kernel keeps.
+//! Settings of `/proc/sys` that kernel subsystems hold.
 
 use crate::credentials::capability;
 use crate::host::Host;
@@ -9,16 +9,17 @@ use belljar_objects::protected::ProtectedKind;
 use belljar_objects::sysv::IpcNumber;
 use std::ops::RangeInclusive;
 
-/// The length of the longest name that `uname(2)` tells.
+/// Maximum length of the names of `uname(2)` in bytes.
 const NAME_MAX: usize = 64;
-/// The values of `fs.nr_open`; Linux takes up to 2^31, of which a table of descriptors would not fit into memory.
+/// Range of `fs.nr_open`. Linux permits values up to 2^31, but such a descriptor table would not fit into
+/// memory.
 const NR_OPEN: RangeInclusive<u64> = 64..=4_194_304;
 
-/// A setting, by whom it belongs to.
+/// A setting, by the subsystem that holds it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum KernelSetting {
-    /// The node name or the domain name of `uname(2)`.
+    /// Node name (0) or domain name (1) of `uname(2)`.
     Name(usize),
     Keys(KeyLimit),
     Ipc(IpcNumber),
@@ -27,7 +28,7 @@ pub enum KernelSetting {
 }
 
 impl Host {
-    /// Its text.
+    /// Text of a setting.
     pub(super) fn kernel_setting(&mut self, which: KernelSetting) -> String {
         let name = |name: Vec<u8>| String::from_utf8_lossy(&name).into_owned() + "\n";
         match which {
@@ -38,7 +39,7 @@ impl Host {
             KernelSetting::Protected(which) => format!("{}\n", self.files.protected.get(which)),
         }
     }
-    /// It has been written. `EINVAL` for what it cannot be.
+    /// Handles a write of a setting. `EINVAL` for invalid values.
     pub(super) fn set_kernel_setting(&mut self, which: KernelSetting, text: &[u8]) -> Result<(), Errno> {
         let line = text.split(|byte| *byte == b'\n').next().unwrap_or_default();
         let number = std::str::from_utf8(line).ok().and_then(|line| line.trim().parse::<u64>().ok());

@@ -1,4 +1,4 @@
-//! A process's memory as files: `/proc/<pid>/mem`, `pagemap`, and what `PROCMAP_QUERY` tells by `maps`.
+//! Memory of a process as files: `/proc/<pid>/mem`, `pagemap`, and `PROCMAP_QUERY` of `maps`.
 
 use super::{ProcessFile, VirtualFile};
 use crate::call::Call;
@@ -11,11 +11,12 @@ use crate::rights::AccessIds;
 use belljar_linux_abi::{Errno, c};
 use belljar_machine::{Prot, USER_END};
 
-/// The most that one call moves.
+/// Maximum number of bytes moved by one call.
 const MOST: u64 = 1 << 20;
 
 impl Call<'_> {
-    /// The process whose memory a made-up file tells of, and the file. `EACCES` if the caller may not look at it.
+    /// Process and file for an inode of `mem` or `pagemap`; `None` for other files. `EACCES` if the caller
+    /// may not access the process.
     pub(super) fn memory_behind(
         &mut self,
         inode: InodeKey,
@@ -33,8 +34,8 @@ impl Call<'_> {
         Ok(Some((process, file)))
     }
 
-    /// Reads what `pagemap` says of the pages from a position on, eight bytes each: whether it is there, and whether it is a file's.
-    /// Where in the machine's memory it lies nobody is told.
+    /// Reads `pagemap` from a file offset on: an entry of eight bytes for each page, with the bits for
+    /// present, file-backed or shared, and guard pages. Page frame numbers are 0.
     pub(super) fn read_pagemap(
         &mut self,
         file: FileKey,
@@ -76,9 +77,9 @@ impl Call<'_> {
         done(end - start)
     }
 
-    /// `PROCMAP_QUERY` of a `maps` file: the mapping at an address, or above it, that has what is asked for.
+    /// `PROCMAP_QUERY` of a `maps` file: the mapping at an address, or the next one, that matches the flags.
     pub(crate) fn query_mapping(&mut self, inode: InodeKey, argument: u64) -> SysResult {
-        /// Bytes of the structure up to the address, and of all of it.
+        /// Bytes of the structure up to the address, and in total.
         const LEAST: u64 = 24;
         const QUERY: usize = 104;
         const OR_NEXT: u64 = 0x10;
@@ -147,7 +148,7 @@ impl Call<'_> {
         done(0)
     }
 
-    /// Reads it from the address `start` on; `EIO` where nothing is mapped.
+    /// Reads memory from address `start` on; `EIO` if it is not mapped.
     pub(super) fn read_memory(
         &mut self,
         file: FileKey,
@@ -156,7 +157,7 @@ impl Call<'_> {
         start: u64,
         moves: bool,
     ) -> SysResult {
-        // Of a process that has ended nothing is left.
+        // A process that has exited has no memory.
         let Some(mm) = self.host.process(process).mm else { return done(0) };
         let mut bytes = vec![0; total_len(buffers).min(MOST) as usize];
         let got = self.host.peek(mm, start, &mut bytes);
@@ -170,7 +171,7 @@ impl Call<'_> {
         done(got as u64)
     }
 
-    /// Writes it, whatever the protection of private pages; `EIO` where nothing is mapped.
+    /// Writes memory, whatever the protection of private pages; `EIO` if it is not mapped.
     pub(super) fn write_memory(
         &mut self,
         file: FileKey,

@@ -1,5 +1,6 @@
-//! Files that the kernel makes up: `/proc`, `/sys` and the parts of `/etc` that tell a host who it
-//! is. What they say is the same on every machine and for every seed but for what is seeded.
+//! Virtual files, whose content the kernel generates: `/proc`, `/sys` and the files of `/etc` that describe
+//! the host. Their content is the same on every machine and, apart from values drawn from the seed, for every
+//! seed.
 
 mod kernel_settings;
 mod memory;
@@ -31,46 +32,45 @@ use belljar_objects::namespaces::NamespaceKind;
 pub(crate) use belljar_objects::process_files::{INIT, ProcessFile};
 use std::sync::Arc;
 
-/// Where a made-up file's bytes come from. They are made anew each time a reader starts at the
-/// beginning.
+/// Source of a virtual file's content, which is generated each time that a reader starts at offset 0.
 #[derive(Clone, Debug)]
 pub enum VirtualFile {
-    /// Always the same text.
+    /// Constant text.
     Text(&'static str),
-    /// Made from what the host is and does.
+    /// Text generated from the state of the host.
     Host(fn(&mut Host) -> String),
-    /// Made from the stack of the reader's network.
+    /// Text generated from the network stack of the reader.
     Network(fn(&Stack) -> String),
-    /// Always the same bytes.
+    /// Constant bytes.
     Bytes(fn() -> Vec<u8>),
-    /// A setting: the text last written, at first this one.
+    /// Setting without an effect: initially this text, replaced by writes.
     Setting(&'static str),
-    /// A setting of the network stack.
+    /// Setting of the network stack.
     Tunable(Sysctl),
-    /// A setting that a part of the kernel keeps.
+    /// Setting of a kernel subsystem.
     Kernel(KernelSetting),
-    /// A setting of an interface.
+    /// Setting of an interface.
     InterfaceSetting(InterfaceFileSetting),
-    /// A file of `/sys/class/net/<interface>`, by the interface's number.
+    /// File of `/sys/class/net/<interface>`, by interface index.
     Interface(usize, InterfaceFile),
-    /// A setting that has been written.
+    /// Text last written to a setting.
     Written(Vec<u8>),
-    /// A file of `/proc/<pid>`.
+    /// File of `/proc/<pid>`.
     Process(i32, ProcessFile),
-    /// A file of `/proc/<pid>/task/<tid>`.
+    /// File of `/proc/<pid>/task/<tid>`.
     Thread(i32, i32, ProcessFile),
     /// `/proc/<pid>/fdinfo/<fd>`.
     DescriptorInfo(i32, i32),
-    /// The target of `/proc/<pid>/ns/<kind>`, which has no bytes.
+    /// Target of `/proc/<pid>/ns/<kind>`, which has no content.
     Namespace(NamespaceKind, u32),
 }
 
-/// The symbolic links of procfs, which lead to files rather than to paths.
+/// Magic links of procfs, which refer to files rather than paths.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MagicLink {
-    /// `/proc/self`, and the namespace that `/proc` shows.
+    /// `/proc/self`, with the PID namespace that `/proc` shows.
     Own(u32),
-    /// `/proc/thread-self`.
+    /// `/proc/thread-self`, with the PID namespace that `/proc` shows.
     OwnThread(u32),
     /// `exe`.
     Executable(i32),
@@ -85,7 +85,7 @@ pub enum MagicLink {
 }
 
 impl Host {
-    /// The bytes of a made-up file. `ESRCH` if its process has gone.
+    /// Content of a virtual file. `ESRCH` if its process has exited.
     pub(crate) fn virtual_content(&mut self, inode: InodeKey) -> Result<Vec<u8>, Errno> {
         let Node::Virtual(file) = &self.files.inode(inode).node else { return Err(Errno::EINVAL) };
         match file.clone() {
@@ -126,7 +126,7 @@ impl Host {
 }
 
 impl Call<'_> {
-    /// Reads from a made-up file.
+    /// `read(2)` of a virtual file.
     pub(crate) fn read_virtual(
         &mut self,
         file: FileKey,
@@ -164,7 +164,7 @@ impl Call<'_> {
     fn virtual_content_here(&mut self, inode: InodeKey) -> Result<Vec<u8>, Errno> {
         self.host.virtual_content(inode)
     }
-    /// Writes to a made-up file: settings take the text, everything else refuses.
+    /// `write(2)` of a virtual file: settings accept the text, `EACCES` for other files.
     pub(crate) fn write_virtual(
         &mut self,
         file: FileKey,

@@ -9,7 +9,7 @@ use crate::process::Processes;
 use belljar_objects::mounts::text::{MountLine, MountsForm};
 
 impl Files {
-    /// A place's path in its own file system.
+    /// Path of a mount's root in its file system.
     fn path_in_system(&self, mount: MountKey) -> Vec<u8> {
         let (mut at, mut path) = (self.mounts.get(mount).root, Vec::new());
         let device = self.inodes[at.0].device;
@@ -21,7 +21,7 @@ impl Files {
         }
         if path.is_empty() { b"/".to_vec() } else { path }
     }
-    /// The mounts of a namespace below a root, whose paths begin there.
+    /// Mounts of a namespace at or below `root`, with paths relative to it.
     pub(crate) fn shown_mounts(&self, namespace: u32, root: &[u8]) -> Vec<MountLine<'_>> {
         let mut shown = self.lines(namespace);
         if root != b"/" && !root.is_empty() {
@@ -37,7 +37,7 @@ impl Files {
         }
         shown
     }
-    /// The same as text.
+    /// Mounts of a namespace at or below `root` as text.
     pub(crate) fn mounts_text(&self, namespace: u32, root: &[u8], form: MountsForm) -> Vec<u8> {
         let mut text = String::new();
         for line in self.shown_mounts(namespace, root) {
@@ -69,7 +69,8 @@ impl Files {
             });
         }
         let first = self.mounts.get(root);
-        // They lie in the first file system, wherever that is now; in later namespaces they are mounted.
+        // The seeds follow the root mount of the initial namespace; in later namespaces they are ordinary
+        // mounts.
         if namespace == 0 && first.device == SEEDS[0].1 {
             let seeds = SEEDS.iter().enumerate().skip(1);
             let shown = seeds.filter_map(|(n, (path, device, _, source))| {
@@ -95,7 +96,7 @@ impl Files {
         lines
     }
 
-    /// The namespace of a table of mounts and the number of its changes so far; `None` for other files.
+    /// Namespace of a file that lists mounts, and its number of changes so far; `None` for other files.
     pub(crate) fn watched_mounts(&self, processes: &Processes, inode: InodeKey) -> Option<(u32, u64)> {
         let Node::Virtual(VirtualFile::Process(pid, file) | VirtualFile::Thread(pid, _, file)) =
             &self.inodes[inode.0].node

@@ -15,7 +15,7 @@ use belljar_objects::mounts::BASE;
 use belljar_objects::namespaces::*;
 
 impl Files {
-    /// The kind and number of the namespace that an open file is, if it is one.
+    /// Kind and number of an open namespace; `None` for other files.
     pub(crate) fn namespace_of(&self, file: FileKey) -> Option<(NamespaceKind, u32)> {
         let FileKind::Virtual { inode, .. } = self.open[file.0].kind else { return None };
         match self.inodes[inode.0].node {
@@ -23,13 +23,13 @@ impl Files {
             _ => None,
         }
     }
-    /// The mount namespace that an open file holds, if it is one.
+    /// Number of an open mount namespace; `None` for other files.
     pub(crate) fn mount_namespace_of(&self, file: FileKey) -> Option<u32> {
         self.namespace_of(file).filter(|(kind, _)| *kind == NamespaceKind::Mounts).map(|(_, number)| number)
     }
 
-    /// The namespaces that `setns(2)` names: one that is open, or those of the kinds `kinds` of an open process. `EINVAL` for what is
-    /// no namespace or not of the kind that is asked for.
+    /// Namespaces that `setns(2)` enters: an open namespace, or those of `kinds` of an open process. `EINVAL`
+    /// for other files, and for a namespace of another kind.
     fn named_namespaces(
         &mut self,
         processes: &Processes,
@@ -49,7 +49,7 @@ impl Files {
                     return Err(Errno::ESRCH);
                 }
                 processes.may_access(by, process, AccessIds::Real)?;
-                // The user namespace comes first: it gives the rights for the others.
+                // The user namespace first, since it grants the capabilities for the others.
                 let mut named: Vec<_> =
                     NamespaceKind::all().filter(|kind| kinds & kind.flag() != 0).collect();
                 named.sort_by_key(|kind| *kind != NamespaceKind::User);
@@ -61,8 +61,8 @@ impl Files {
 }
 
 impl Host {
-    /// Kind and number of the namespace that a link of a process leads to. `ENOENT` for that of its children before the first one
-    /// is in it.
+    /// Kind and number of the namespace that a link of a process refers to. `ENOENT` for the PID namespace of
+    /// its children while that has no process.
     pub(crate) fn namespace_behind(&self, pid: i32, link: &str) -> Result<(NamespaceKind, u32), Errno> {
         let (_, kind) = LINKS.iter().find(|(name, _)| *name == link).ok_or(Errno::ENOENT)?;
         if pid == super::INIT {
@@ -80,7 +80,8 @@ impl Host {
             _ => (*kind, self.processes.namespace(process, *kind)),
         })
     }
-    /// The inode of a namespace, whose number it has.
+    /// Inode of a namespace, created if there is none. Its inode number is the number shown for the
+    /// namespace.
     pub(crate) fn namespace_inode(&mut self, kind: NamespaceKind, number: u32) -> InodeKey {
         let shown = kind.shown(number);
         let known = |host: &Host, key: InodeKey| {
@@ -99,7 +100,7 @@ impl Host {
 }
 
 impl Call<'_> {
-    /// `setns(2)`: all namespaces are entered, or none.
+    /// `setns(2)`: enters all namespaces or none.
     pub(crate) fn enter_namespaces(&mut self, file: FileKey, kinds: i32) -> SysResult {
         let named = self.host.files.named_namespaces(&self.host.processes, self.process, file, kinds)?;
         let process = self.host.process(self.process);
@@ -141,7 +142,7 @@ impl Call<'_> {
         }
         done(0)
     }
-    /// A new descriptor of a namespace.
+    /// Opens a namespace and returns the descriptor.
     pub(crate) fn open_namespace(&mut self, kind: NamespaceKind, number: u32) -> SysResult {
         let inode = self.host.namespace_inode(kind, number);
         if kind == NamespaceKind::Mounts {

@@ -1,9 +1,9 @@
-//! The contents of `/etc/hosts`.
+//! Content of `/etc/hosts`.
 
 use crate::host::Host;
 use std::fmt::Write;
 
-/// `/etc/hosts`: all hosts of the experiment by name.
+/// `/etc/hosts`: the names and addresses of all hosts of the experiment.
 pub(super) fn hosts(host: &mut Host) -> String {
     let mut text = String::from("127.0.0.1\tlocalhost\n");
     for (name, address) in host.config.names.iter() {

@@ -1,4 +1,4 @@
-//! The directories of `/proc/<pid>` and their symbolic links.
+//! Directories and symbolic links of procfs.
 
 use super::system::{SystemFile, system_file, system_names};
 use super::{INIT, MagicLink, ProcessFile, VirtualFile};
@@ -18,14 +18,14 @@ use belljar_objects::mounts::BASE;
 use belljar_objects::namespaces::LINKS;
 use belljar_objects::process_files::PROCESS_FILES;
 
-/// Decimal digits without a leading zero, as procfs names processes and descriptors.
+/// Parses decimal digits without a leading zero, as procfs names processes and descriptors.
 fn number(name: &[u8]) -> Option<i32> {
     let text = std::str::from_utf8(name).ok()?;
     let plain = text == "0" || (!text.starts_with('0') && text.bytes().all(|b| b.is_ascii_digit()));
     plain.then(|| text.parse().ok()).flatten()
 }
 
-/// An entry of the table of made-up files.
+/// Entry of a directory in the table of virtual files.
 fn system_entry(parent: InodeKey, path: &str, name: &[u8]) -> Option<(Node, u32)> {
     if name == b"conf"
         && let Some(v6) = ["/proc/sys/net/ipv4", "/proc/sys/net/ipv6"].iter().position(|of| *of == path)
@@ -38,12 +38,12 @@ fn system_entry(parent: InodeKey, path: &str, name: &[u8]) -> Option<(Node, u32)
     })
 }
 
-/// A made-up directory.
+/// A virtual directory.
 fn proc_directory(parent: InodeKey, source: DirectorySource) -> (Node, u32) {
     (Node::Directory(Directory { parent, source, ..Directory::default() }), 0o555)
 }
 
-/// An entry of a process's directory.
+/// Entry of the directory of a process or thread.
 fn process_entry(parent: InodeKey, pid: i32, tid: Option<i32>, name: &[u8]) -> Option<(Node, u32)> {
     Some(match name {
         b"exe" => (Node::Magic(MagicLink::Executable(pid)), 0o777),
@@ -76,7 +76,7 @@ impl Files {
             )
         )
     }
-    /// The process namespace that a file of `/proc` shows: that of the mount which it is in.
+    /// PID namespace that a file of `/proc` shows: that of its mount.
     pub(super) fn shown_namespace(&self, inode: InodeKey) -> u32 {
         let mut at = inode;
         loop {
@@ -91,7 +91,7 @@ impl Files {
             }
         }
     }
-    /// The root of `/proc` as processes of a namespace mount it.
+    /// Root of `/proc` as processes of a PID namespace mount it.
     pub(crate) fn proc_root(&mut self, namespace: u32, now: i64) -> InodeKey {
         if let Some(root) = self.proc_roots.get(&namespace) {
             return *root;
@@ -101,12 +101,12 @@ impl Files {
         let meta = Meta { mode: 0o555, times: Times::all(now), ..Meta::default() };
         let root = self.add_inode(PROC, Node::Directory(directory), meta);
         self.directory(root).parent = root;
-        // It stays, mounted or not.
+        // The root is kept, mounted or not.
         self.inode(root).opens = 1;
         self.proc_roots.insert(namespace, root);
         root
     }
-    /// The process whose directory in `/proc` is open as `file`.
+    /// Process whose `/proc` directory is open as `file`.
     pub(crate) fn process_directory(&self, file: FileKey) -> Option<i32> {
         let FileKind::Directory { inode, .. } = self.open[file.0].kind else { return None };
         match &self.inodes[inode.0].node {
@@ -163,12 +163,12 @@ impl Files {
 }
 
 impl Host {
-    /// The number of a process in a namespace; `ENOENT` if it has none there.
+    /// Process id in a PID namespace; `ENOENT` if the process is not visible there.
     fn shown_in(&self, namespace: u32, pid: i32) -> Result<String, Errno> {
         let shown = self.processes.namespaces.pids.shown(namespace, pid);
         if shown == 0 { Err(Errno::ENOENT) } else { Ok(shown.to_string()) }
     }
-    /// True if `/proc` has a directory of this number.
+    /// True if `/proc` has a directory for this process.
     fn is_shown(&self, pid: i32) -> bool {
         pid == INIT || self.processes.numbered(pid).is_some()
     }
@@ -177,7 +177,8 @@ impl Host {
         tid == pid || self.threads.by_tid.get(&tid).is_some_and(|key| self.threads[key.0].process == process)
     }
 
-    /// True if a file that the tree remembers still exists: processes and descriptors come and go.
+    /// True if a file known to the tree still exists: those of processes, descriptors and interfaces
+    /// disappear.
     pub(crate) fn still_there(&self, inode: InodeKey) -> bool {
         match &self.files.inodes[inode.0].node {
             Node::Directory(directory) => match directory.source {
@@ -204,7 +205,7 @@ impl Host {
         }
     }
 
-    /// Looks up an entry of a made-up directory that is not in memory yet.
+    /// Looks up an entry of a virtual directory that is not in memory yet.
     pub(crate) fn lookup_made_up(
         &mut self,
         directory: InodeKey,
@@ -281,8 +282,8 @@ impl Host {
         Ok(Some(inode))
     }
 
-    /// The bytes of a file of `/proc/<pid>`, or of a thread of it, for a debugger: the tree of files
-    /// does not learn of that.
+    /// Content of a file of `/proc/<pid>`, or of one of its threads, for a debugger. The file tree is not
+    /// changed.
     pub fn debug_proc_file(&mut self, path: &str) -> Option<Vec<u8>> {
         let mut parts = path.strip_prefix("/proc/")?.split('/');
         let pid = number(parts.next()?.as_bytes())?;
@@ -295,7 +296,7 @@ impl Host {
         self.process_file(0, pid, tid, *file).ok()
     }
 
-    /// Looks every entry of a made-up directory up, so that it can be listed.
+    /// Looks up every entry of a virtual directory, so that it can be listed.
     pub(crate) fn complete_made_up(&mut self, directory: InodeKey) -> Result<(), Errno> {
         let links = ["exe", "cwd", "root", "net", "fd", "fdinfo", "ns"];
         let names: Vec<String> = match self.files.directory(directory).source {
@@ -353,7 +354,7 @@ impl Host {
         Ok(())
     }
 
-    /// Where a symbolic link of procfs leads.
+    /// Follows a magic link of procfs for `process`.
     pub(crate) fn follow_magic(&mut self, process: ProcessKey, link: MagicLink) -> Result<Step, Errno> {
         self.may_follow(process, link)?;
         if let MagicLink::Descriptor(pid, fd) = link {
@@ -373,7 +374,8 @@ impl Host {
             }
             _ => None,
         };
-        // What a process holds is reached through it, without the directories above.
+        // A file that a process holds is reached directly, without permission checks on the directories
+        // above.
         if let Some(holder) = held
             && let Ok((mount, inode)) = self.resolve_absolute(holder, &text)
         {
@@ -382,7 +384,7 @@ impl Host {
         Ok(Step::Text(text))
     }
 
-    /// `EACCES` unless a process may look where a link of another leads (`proc_fd_access_allowed`).
+    /// `EACCES` unless a process may follow a magic link of another (`proc_fd_access_allowed`).
     pub(crate) fn may_follow(&self, process: ProcessKey, link: MagicLink) -> Result<(), Errno> {
         let (MagicLink::Executable(pid)
         | MagicLink::WorkingDirectory(pid)
@@ -399,9 +401,9 @@ impl Host {
         self.processes.may_access(process, target, AccessIds::File).map_err(|_| Errno::EACCES)
     }
 
-    /// The text of a symbolic link of procfs.
+    /// Text of a magic link of procfs, `readlink(2)`.
     pub(crate) fn magic_text(&mut self, process: ProcessKey, link: MagicLink) -> Result<Vec<u8>, Errno> {
-        // One that has ended is nowhere and runs nothing.
+        // A process that has exited has no directories and no program.
         let is_alive = |host: &Host, key: &ProcessKey| host.processes[key.0].ended.is_none();
         let of = |host: &Host, pid| {
             host.processes.numbered(pid).filter(|key| is_alive(host, key)).ok_or(Errno::ENOENT)
@@ -433,7 +435,7 @@ impl Host {
         })
     }
 
-    /// The name of an open file in `/proc/<pid>/fd`.
+    /// Name of an open file in `/proc/<pid>/fd`.
     fn open_file_name(&mut self, file: FileKey) -> Vec<u8> {
         if let Some((kind, number)) = self.files.namespace_of(file) {
             return format!("{}:[{}]", kind.name(), kind.shown(number)).into_bytes();

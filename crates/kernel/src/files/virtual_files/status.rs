@@ -1,4 +1,4 @@
-//! The files of `/proc/<pid>`, `proc(5)`.
+//! Files of `/proc/<pid>`, `proc(5)`.
 
 use super::{INIT, ProcessFile};
 use crate::host::Host;
@@ -15,11 +15,11 @@ use belljar_objects::seccomp::Seccomp;
 use belljar_tasks::threads::Threads;
 use std::fmt::Write;
 
-/// Calls that make a tick of processor time, a hundredth of a second.
+/// System calls accounted as a tick of CPU time, a hundredth of a second.
 const CALLS_PER_TICK: u64 = 10_000;
 
 impl Host {
-    /// The bytes of a file of `/proc/<pid>`, or of its thread `tid`.
+    /// Content of a file of `/proc/<pid>`, or of its thread `tid`.
     pub(super) fn process_file(
         &mut self,
         namespace: u32,
@@ -59,13 +59,13 @@ impl Host {
                 let kib = MemoryUse::of(process.mm.map(|mm| &self.spaces[mm.0])).resident / 1_024;
                 format!("Rss: {kib:>15} kB\nPss: {kib:>15} kB\n").into_bytes()
             }
-            // Read where it is asked for.
+            // These are read through `read_memory` and `read_pagemap`.
             ProcessFile::Mem | ProcessFile::Pagemap => Vec::new(),
             ProcessFile::Mounts | ProcessFile::Mountinfo | ProcessFile::Mountstats => {
                 let text = |form| self.files.mounts_text(process.mount_namespace, &process.root, form);
                 MountsForm::of(file).map_or_else(Vec::new, text)
             }
-            // The score of a process of hardly any memory, moved by its adjustment.
+            // Score of a process with hardly any memory, shifted by its adjustment.
             ProcessFile::OomScore => {
                 format!("{}\n", (666 + process.attributes.oom_score_adjustment * 2 / 3).max(0)).into_bytes()
             }
@@ -97,7 +97,8 @@ impl Host {
         Ok(text)
     }
 
-    /// Notes what a process has in memory before it has less, or somebody asks.
+    /// Updates the peak resident set size of a process; called before its memory shrinks and when the peak is
+    /// read.
     pub(crate) fn note_resident(&mut self, process: ProcessKey) {
         let mm = self.processes[process.0].mm;
         let resident = MemoryUse::of(mm.map(|mm| &self.spaces[mm.0])).resident;
@@ -108,7 +109,7 @@ impl Host {
         let process = &self.processes[key.0];
         let (state, _) = state_of(&self.threads, &self.processes, key, tid);
         let MemoryUse { size, resident, .. } = MemoryUse::of(process.mm.map(|mm| &self.spaces[mm.0]));
-        // A time namespace may show less time since boot than the process is old.
+        // A time namespace may show less time since boot than the age of the process.
         let age = self.net.clock.now().since(process.started).as_nanos();
         let started = self.boottime_ns().saturating_sub(age) / 10_000_000;
         let own = |pid| self.processes.namespaces.pids.shown(namespace, pid);
@@ -208,7 +209,7 @@ impl Host {
     }
 }
 
-/// Sets of signals as `/proc/.../status` names them.
+/// Signal sets in the format of `/proc/<pid>/status`.
 fn signal_sets(threads: &Threads, processes: &Processes, process: ProcessKey, tid: Option<i32>) -> String {
     let signals = &processes[process.0].signals;
     let thread = threads.thread_of(processes, process, tid).map(|key| &threads[key.0].signals);
@@ -229,7 +230,7 @@ fn signal_sets(threads: &Threads, processes: &Processes, process: ProcessKey, ti
     )
 }
 
-/// `R`, `S`, `T` or `Z`, and its name.
+/// State letter of a thread, such as `R`, `S`, `T` or `Z`, and its name.
 fn state_of(
     threads: &Threads,
     processes: &Processes,

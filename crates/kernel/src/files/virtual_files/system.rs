@@ -1,4 +1,4 @@
-//! Contents of `/proc`, `/sys` and `/etc` about the host as a whole.
+//! Content of `/proc`, `/sys` and `/etc` that concerns the whole host.
 
 use super::VirtualFile::{self, Host as Made, Network, Setting, Text, Tunable};
 use super::{KernelSetting, network};
@@ -20,10 +20,10 @@ use std::sync::LazyLock;
 
 /// Nanoseconds in a second.
 const SECOND: u64 = 1_000_000_000;
-/// `USER_HZ`.
+/// Length of a `USER_HZ` tick in nanoseconds.
 const TICK_NS: u64 = 10_000_000;
 
-/// Made-up files in `/etc`, where the machine's other files show too.
+/// Virtual files in `/etc`, among the machine's other files.
 pub const ETC_FILES: &[(&str, u32, VirtualFile)] = &[
     ("/etc/hostname", 0o644, Made(hostname)),
     ("/etc/hosts", 0o644, Made(network::hosts)),
@@ -33,10 +33,11 @@ pub const ETC_FILES: &[(&str, u32, VirtualFile)] = &[
     ("/etc/timezone", 0o644, Text("Etc/UTC\n")),
 ];
 
-/// Kinds of file systems, none of which needs a device, in the order in which they are listed.
+/// File system types, none of which needs a device, in the order of `/proc/filesystems`.
 pub(crate) const FILE_SYSTEMS: [&str; 6] = ["sysfs", "tmpfs", "proc", "devtmpfs", "ramfs", "devpts"];
 
-/// Made-up files below `/proc` and `/sys` by path and mode, in order of their paths; with those of the interfaces that each host has that is not on links.
+/// Virtual files below `/proc` and `/sys`, with their modes, sorted by path. Includes the interfaces `lo` and
+/// `eth0` of hosts without links.
 static SYSTEM_FILES: LazyLock<Vec<(&str, u32, VirtualFile)>> = LazyLock::new(|| {
     let mut all: Vec<(&str, u32, VirtualFile)> = FIXED_FILES.to_vec();
     for (name, number) in [("lo", LO), ("eth0", ETH0)] {
@@ -50,7 +51,7 @@ static SYSTEM_FILES: LazyLock<Vec<(&str, u32, VirtualFile)>> = LazyLock::new(|| 
     all
 });
 
-/// Those that are the same everywhere, in order of their paths.
+/// Virtual files below `/proc` and `/sys` that are the same for all hosts, sorted by path.
 const FIXED_FILES: &[(&str, u32, VirtualFile)] = &[
     ("/proc/cmdline", 0o444, Text("quiet\n")),
     ("/proc/config.gz", 0o444, VirtualFile::Bytes(belljar_linux_abi::kernel_config::config_gz)),
@@ -253,15 +254,15 @@ const fn protected(which: ProtectedKind) -> VirtualFile {
     VirtualFile::Kernel(KernelSetting::Protected(which))
 }
 
-/// An entry of the table.
+/// Entry of a directory in the table.
 pub(super) enum SystemFile {
-    /// A file of this mode.
+    /// File with its mode.
     File(u32, VirtualFile),
-    /// A directory, at this path.
+    /// Directory, with its path.
     Directory(&'static str),
 }
 
-/// `name` in the directory `path` of the table.
+/// Entry `name` of the directory `path` in the table.
 pub(super) fn system_file(path: &str, name: &str) -> Option<SystemFile> {
     let path = format!("{path}/{name}");
     let at = SYSTEM_FILES.partition_point(|(p, ..)| *p < path.as_str());
@@ -269,14 +270,14 @@ pub(super) fn system_file(path: &str, name: &str) -> Option<SystemFile> {
     if **found == *path {
         return Some(SystemFile::File(*mode, file.clone()));
     }
-    // `name` may be part of a longer name here; names below it sort behind some of those.
+    // The entry found may only begin with `name`, and entries below `name` sort after some of those.
     let below = format!("{path}/");
     let at = SYSTEM_FILES.partition_point(|(p, ..)| *p < below.as_str());
     let (found, ..) = SYSTEM_FILES.get(at).filter(|(p, ..)| p.starts_with(&below))?;
     Some(SystemFile::Directory(&found[..path.len()]))
 }
 
-/// The names in the directory `path` of the table.
+/// Names in the directory `path` of the table.
 pub(super) fn system_names(path: &str) -> Vec<&'static str> {
     let below = format!("{path}/");
     let from = SYSTEM_FILES.partition_point(|(p, ..)| *p < below.as_str());
@@ -289,7 +290,7 @@ pub(super) fn system_names(path: &str) -> Vec<&'static str> {
     names
 }
 
-/// Symbolic links by path.
+/// Symbolic links: path and target.
 pub const LINKS: &[(&str, &str)] = &[
     ("/dev/fd", "/proc/self/fd"),
     ("/dev/stdin", "/proc/self/fd/0"),
@@ -311,7 +312,7 @@ const CPUINFO: &str = "processor\t: 0\nvendor_id\t: GenuineIntel\ncpu family\t: 
     2000.00\nclflush size\t: 64\ncache_alignment\t: 64\naddress sizes\t: 48 bits physical, 48 bits \
     virtual\npower management:\n\n";
 
-/// System V objects as the caller sees them.
+/// Lists System V objects as the calling process sees them.
 fn sysv(host: &Host, list: &dyn Fn(&SysvIpc, &IpcReader<'_>) -> String) -> String {
     let (processes, caller) = (&host.processes, host.caller.map(|(_, process)| process));
     let owner = |perm| caller.map_or(perm, |caller| processes.shown_permissions(caller, perm));
@@ -320,7 +321,7 @@ fn sysv(host: &Host, list: &dyn Fn(&SysvIpc, &IpcReader<'_>) -> String) -> Strin
     list(&host.ipc, &IpcReader { namespace, owner: &owner, pid: &pid })
 }
 
-/// 4 GiB.
+/// Memory statistics of a machine with 4 GiB.
 const MEMINFO: &str = "MemTotal:        4194304 kB\nMemFree:         3670016 kB\nMemAvailable:    3932160 kB\n\
     Buffers:               0 kB\nCached:           262144 kB\nSwapCached:            0 kB\n\
     Active:           131072 kB\nInactive:         131072 kB\nSwapTotal:             0 kB\n\
@@ -345,7 +346,7 @@ fn key_users(host: &mut Host) -> String {
     of_caller(host, |keys| keys.list_users())
 }
 
-/// A list that depends on who reads it.
+/// Lists keys as the calling process sees them; empty without a caller.
 fn of_caller(host: &mut Host, list: fn(KeyCaller<'_>) -> String) -> String {
     host.caller.map_or_else(String::new, |(thread, process)| list(host.keys_of(thread, process)))
 }
@@ -363,7 +364,7 @@ fn hostname(host: &mut Host) -> String {
     format!("{}\n", host.net.config.name)
 }
 
-/// A version 4 UUID of 128 bits.
+/// Version 4 UUID from 128 bits.
 fn uuid(mut bytes: [u8; 16]) -> String {
     bytes[6] = bytes[6] & 0x0f | 0x40;
     bytes[8] = bytes[8] & 0x3f | 0x80;
@@ -434,7 +435,7 @@ fn stat(host: &mut Host) -> String {
     )
 }
 
-/// The setting with this name of sysctl(8).
+/// Network setting with this name of sysctl(8); `None` for other settings.
 pub fn tunable(name: &str) -> Option<Sysctl> {
     let path = format!("/proc/sys/{}", name.replace('.', "/"));
     let (.., file) = SYSTEM_FILES.get(SYSTEM_FILES.binary_search_by(|entry| entry.0.cmp(&path)).ok()?)?;
