@@ -80,7 +80,7 @@ impl Files {
             Some(room) => (room.bytes / BLOCK, room.used_bytes / BLOCK, room.files, room.used_files),
             None => (blocks, blocks / 2, blocks / 4, blocks / 8),
         };
-        // Without limits (`size=0`, `nr_inodes=0`) the totals are 0, and so is the use that is reported.
+        // An unlimited file system reports totals and use of 0.
         let (used, used_files) = (used.min(blocks), used_files.min(files));
         Statfs {
             kind: self.file_system_kind(device),

@@ -122,9 +122,9 @@ impl Host {
         }
     }
 
-    /// Breaks conflicting leases before a file is opened or, with `writes`, written or truncated: the holders
-    /// are sent their signal. Returns the wait queue and the deadline while a conflicting lease remains, or
-    /// `EAGAIN` if the caller does not wait.
+    /// Breaks conflicting leases before a file is opened for reading or, with `writes`, opened for writing or
+    /// truncated: the holders are sent their signal. Returns the wait queue and the deadline while a
+    /// conflicting lease remains, or `EAGAIN` if the caller does not wait.
     pub(crate) fn break_leases(
         &mut self,
         inode: InodeKey,

@@ -159,8 +159,8 @@ impl Host {
         }
     }
 
-    /// Reports that an entry of a directory was created or removed. The caller builds `happening` before the
-    /// file can be freed.
+    /// Reports an event on an entry of a directory: created, removed or moved. The caller builds `happening`
+    /// before the file can be freed.
     pub(crate) fn name_event(&mut self, happening: Option<Happening>, directory: InodeKey, name: &[u8]) {
         if let Some(mut happening) = happening {
             happening.entry = Some(self.files.notified_name(directory, name));

@@ -101,7 +101,7 @@ impl Host {
         Ok(())
     }
 
-    /// Creates an inode under this name, in place of any previous entry.
+    /// Creates an inode under this name, replacing any previous entry.
     fn place(&mut self, at: InodeKey, name: &[u8], node: Node, stat: &NativeStat) -> InodeKey {
         self.take_place(at, name);
         let meta = Meta {

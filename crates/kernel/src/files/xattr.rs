@@ -1,5 +1,5 @@
 //! Extended attributes, `xattr(7)`, of the user, trusted and security classes. Access control lists and file
-//! capabilities are not supported, as on a file system mounted without them.
+//! capabilities are not supported.
 
 use super::permission::{READ, WRITE};
 use super::tree::Node;

@@ -107,8 +107,8 @@ struct Walker {
 }
 
 impl Files {
-    /// Directory above a location, which the caller has checked not to be its root. The root of a detached
-    /// mount is returned unchanged.
+    /// Directory above a location, across mount points. The root of the namespace, like that of a detached
+    /// mount, is returned unchanged.
     pub(in crate::files) fn place_above(&mut self, place: Place) -> Place {
         let (mount, inode) = self.mounts.under(place.0, place.1);
         if self.mounts.get(mount).root == inode {

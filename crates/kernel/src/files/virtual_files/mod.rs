@@ -43,7 +43,7 @@ pub enum VirtualFile {
     Network(fn(&Stack) -> String),
     /// Constant bytes.
     Bytes(fn() -> Vec<u8>),
-    /// Setting without an effect: initially this text, replaced by writes.
+    /// Setting stored as text: initially this one, replaced by writes.
     Setting(&'static str),
     /// Setting of the network stack.
     Tunable(Sysctl),
@@ -164,7 +164,8 @@ impl Call<'_> {
     fn virtual_content_here(&mut self, inode: InodeKey) -> Result<Vec<u8>, Errno> {
         self.host.virtual_content(inode)
     }
-    /// `write(2)` of a virtual file: settings accept the text, `EACCES` for other files.
+    /// `write(2)` of a virtual file: settings and writable process files parse the text, `EACCES` for other
+    /// files.
     pub(crate) fn write_virtual(
         &mut self,
         file: FileKey,

@@ -69,8 +69,8 @@ impl Files {
             });
         }
         let first = self.mounts.get(root);
-        // The seeds follow the root mount of the initial namespace; in later namespaces they are ordinary
-        // mounts.
+        // In the initial namespace the seeds are listed after the root mount, while that is the first file
+        // system. In later namespaces they are ordinary mounts.
         if namespace == 0 && first.device == SEEDS[0].1 {
             let seeds = SEEDS.iter().enumerate().skip(1);
             let shown = seeds.filter_map(|(n, (path, device, _, source))| {
