@@ -1,4 +1,4 @@
-//! The host's stack borrowed for Linux's administrative interfaces (`belljar_linux_net`).
+//! Access to a host's network stacks for Linux's administrative interfaces (`belljar_linux_net`).
 
 use crate::credentials::capability;
 use crate::files::Files;
@@ -13,14 +13,14 @@ use belljar_linux_net::{Admin, Listeners, NetworkName};
 use belljar_netstack::Stack;
 use belljar_objects::namespaces::NamespaceKind;
 
-/// The sockets that are told of changes, and the host's warnings.
+/// Host state that administrative operations read and notify: sockets, namespaces and warnings.
 struct HostListeners<'a> {
     own: &'a mut OwnSockets,
-    /// The number of the network whose stack is administered.
+    /// Number of the network whose stack is administered.
     network: u32,
-    /// The first stack, which keeps the sockets of the host's own families, if another one is administered.
+    /// The first stack, which holds the sockets of the host's own families, if another stack is administered.
     first: Option<&'a mut Stack>,
-    /// Stacks beside the first that are not administered.
+    /// Further stacks that are not administered, by network number.
     others: Vec<(u32, &'a Stack)>,
     warnings: &'a mut Map<String, u64>,
     processes: &'a Processes,
@@ -78,7 +78,7 @@ impl Listeners for HostListeners<'_> {
 }
 
 impl HostListeners<'_> {
-    /// The stack of a network that is not the one administered.
+    /// Stack of a network other than the administered one.
     fn other(&self, network: u32) -> Option<&Stack> {
         if network == 0 {
             return self.first.as_deref();
@@ -88,9 +88,9 @@ impl HostListeners<'_> {
 }
 
 impl Host {
-    /// Carries out an administrative operation on the stack of a network.
+    /// Runs an administrative operation on the stack of a network.
     pub(crate) fn administer<T>(&mut self, network: u32, operation: impl FnOnce(&mut Admin<'_>) -> T) -> T {
-        // From here on it has the host's time.
+        // Addressing the stack brings its clock to the host's time.
         self.stack_mut(network);
         let (mut further, mut others) = (None, Vec::new());
         for (number, stack) in &mut self.networks.further {

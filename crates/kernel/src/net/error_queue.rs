@@ -1,5 +1,5 @@
-//! Reading error queues (`MSG_ERRQUEUE`): ICMP errors about packets that a socket sent (`IP_RECVERR`), and notices that
-//! the memory of its sends is free again (`MSG_ZEROCOPY`).
+//! Error queue reads (`MSG_ERRQUEUE`): ICMP errors for packets that a socket sent (`IP_RECVERR`) and
+//! zero-copy completion notifications (`MSG_ZEROCOPY`).
 
 use super::message::{Attempt, ControlMessage, Incoming, RawAddress, ReceivedMessage};
 use super::udp::timestamp_message;
@@ -12,8 +12,8 @@ use belljar_netstack::socket::SocketKind;
 use belljar_netstack::zero_copy::CompletedSends;
 use std::net::{IpAddr, SocketAddr};
 
-/// The control message with a `struct sock_extended_err`: the error, its origin, type and code, two words that depend on
-/// them, and the offender's address, which is all zero where there is none.
+/// Control message with a `struct sock_extended_err`: the errno; origin, type and code; `ee_info` and
+/// `ee_data`; and the offender's address, all zero if there is none.
 pub fn extended_error(
     v4: bool,
     errno: u32,
@@ -33,7 +33,7 @@ pub fn extended_error(
     ControlMessage { level, type_, data }
 }
 
-/// The `struct sock_extended_err` that tells of them, without an offender.
+/// Control message that reports completed zero-copy sends; it has no offender.
 fn sends_told(told: &CompletedSends, domain: i32) -> ControlMessage {
     const SO_EE_ORIGIN_ZEROCOPY: u8 = 5;
     const SO_EE_CODE_ZEROCOPY_COPIED: u8 = 1;
@@ -42,8 +42,8 @@ fn sends_told(told: &CompletedSends, domain: i32) -> ControlMessage {
     extended_error(domain == c::AF_INET, 0, what, [told.first, told.last], None)
 }
 
-/// `recvmsg` with `MSG_ERRQUEUE`: what an error quotes, if it is one, with a `struct sock_extended_err` and the offender's
-/// address; never waits.
+/// `recvmsg(2)` with `MSG_ERRQUEUE`: returns the quoted packet of an ICMP error, if the entry is one, and a
+/// `struct sock_extended_err` with the offender's address. Never waits; `EAGAIN` if the queue is empty.
 pub fn receive(
     call: &mut Call<'_>,
     key: SocketKey,
@@ -61,7 +61,7 @@ pub fn receive(
     };
     let (report, next) = popped.ok_or(Errno::EAGAIN)?;
     let socket = call.host.socket(key);
-    // The next one is told of when this one has been read.
+    // The pending error becomes that of the next entry.
     if next.is_some() || report.errno().is_some() {
         socket.error = next;
     }

@@ -1,5 +1,4 @@
-//! `ioctl(2)` on sockets: how much can be read or is unsent, and what interfaces there are,
-//! netdevice(7).
+//! `ioctl(2)` on sockets: readable and unsent byte counts, ownership, and interface requests, netdevice(7).
 
 use crate::call::Call;
 use crate::credentials::capability;
@@ -22,7 +21,7 @@ const SIOCGPGRP: u64 = 0x8904;
 const SIOCATMARK: u64 = 0x8905;
 const SIOCGSTAMP: u64 = 0x8906;
 const SIOCGSTAMPNS: u64 = 0x8907;
-/// The same by the numbers that programs with 64 bits of time on 32-bit machines use.
+/// Request numbers with a 64-bit time, used by 32-bit programs.
 const SIOCGSTAMP_NEW: u64 = 0x8010_8906;
 const SIOCGSTAMPNS_NEW: u64 = 0x8010_8907;
 const SIOCGIFNAME: u64 = 0x8910;
@@ -30,8 +29,8 @@ const SIOCGIFCONF: u64 = 0x8912;
 const SIOCETHTOOL: u64 = 0x8946;
 const SIOCGIFVLAN: u64 = 0x8982;
 
-/// `ioctl` on a socket. `FIONBIO`, `FIOASYNC` and the like belong to the open file and are not
-/// handled here.
+/// `ioctl(2)` on a socket. Requests on the open file, such as `FIONBIO` and `FIOASYNC`, are handled by the
+/// caller.
 pub fn socket_ioctl(call: &mut Call<'_>, key: SocketKey, request: u64, arg: u64) -> SysResult {
     let network = call.host.socket(key).network;
     match request {
@@ -96,8 +95,8 @@ pub fn socket_ioctl(call: &mut Call<'_>, key: SocketKey, request: u64, arg: u64)
     done(0)
 }
 
-/// `SIOCGIFCONF`: the interfaces with their IPv4 addresses, as many as there is room for; with no
-/// buffer the room that all need.
+/// `SIOCGIFCONF`: stores the interfaces with IPv4 addresses that fit into the buffer; without a buffer,
+/// stores the length in bytes needed for all.
 fn list_interfaces(call: &mut Call<'_>, network: u32, arg: u64) -> Result<(), Errno> {
     let room: i32 = call.read(arg)?;
     let buffer: u64 = call.read(arg + 8)?;
@@ -110,14 +109,14 @@ fn list_interfaces(call: &mut Call<'_>, network: u32, arg: u64) -> Result<(), Er
     call.write(arg, &(list.len() as i32))
 }
 
-/// `SIOCGIFNAME`: from index to name.
+/// `SIOCGIFNAME`: translates an interface index to a name.
 fn interface_name(call: &mut Call<'_>, network: u32, arg: u64) -> Result<(), Errno> {
     let index: i32 = call.read(arg + NAME_LEN as u64)?;
     let name = requests::interface_name(call.host.stack(network), index as u32)?;
     call.write_bytes(arg, &name)
 }
 
-/// A property of one interface.
+/// Reads one attribute of an interface.
 fn ask_interface(call: &mut Call<'_>, network: u32, number: u64, arg: u64) -> Result<(), Errno> {
     let mut entry = [0; IFREQ_LEN];
     call.read_bytes(arg, &mut entry)?;
@@ -125,7 +124,7 @@ fn ask_interface(call: &mut Call<'_>, network: u32, number: u64, arg: u64) -> Re
     call.write_bytes(arg, &entry)
 }
 
-/// `SIOCETHTOOL`: asks the driver of an interface's adapter.
+/// `SIOCETHTOOL`: queries the driver of an interface.
 fn ask_driver(call: &mut Call<'_>, network: u32, arg: u64) -> Result<(), Errno> {
     let mut entry = [0; IFREQ_LEN];
     call.read_bytes(arg, &mut entry)?;
@@ -140,7 +139,7 @@ fn ask_driver(call: &mut Call<'_>, network: u32, arg: u64) -> Result<(), Errno> 
     call.write_bytes(at, &answer)
 }
 
-/// Carries out a request that changes something.
+/// Carries out a modifying request. `EPERM` without `CAP_NET_ADMIN`, except for `SIOCGARP`.
 fn change(call: &mut Call<'_>, network: u32, number: u64, arg: u64) -> Result<(), Errno> {
     if number != request::GARP {
         call.host.processes.require_for(call.process, NamespaceKind::Net, capability::NET_ADMIN)?;

@@ -1,5 +1,4 @@
-//! Calls shared by raw and ping sockets, raw(7) and icmp(7): a peer, a queue of messages and its charge, shut ends,
-//! errors.
+//! Calls shared by raw and ping sockets, raw(7) and icmp(7): receive and shutdown.
 
 use super::error_queue;
 use super::message::{Attempt, ControlMessage, Incoming, ReceivedMessage};
@@ -34,7 +33,7 @@ pub fn receive(
     socket.take_error()?;
     let end = call.host.stack_of_mut(key).ip_socket(key);
     let Some(message) = end.queue.pop_front() else {
-        // Without waiting, nothing finds out that it is shut.
+        // A non-blocking receive does not report the end of a shut-down socket.
         let ended = end.read_closed && room.flags & c::MSG_DONTWAIT == 0;
         return Ok(if ended { Attempt::Done(ReceivedMessage::default()) } else { Attempt::Wait(queue) });
     };
@@ -58,7 +57,7 @@ pub fn receive(
     stored.map(|()| Attempt::Done(received))
 }
 
-/// The control messages about a packet that the socket's options ask for.
+/// Control messages for a packet that the socket's options request.
 fn control_messages(options: &IpOptions, message: &IpMessage) -> Vec<ControlMessage> {
     let mut messages = Vec::new();
     let mut push =
@@ -94,7 +93,7 @@ fn control_messages(options: &IpOptions, message: &IpMessage) -> Vec<ControlMess
     messages
 }
 
-/// Takes effect on an unconnected socket too, but says `ENOTCONN`, as Linux does.
+/// `shutdown(2)`. Takes effect on an unconnected socket too, but returns `ENOTCONN`, as on Linux.
 pub fn shutdown(call: &mut Call<'_>, key: SocketKey, how: i32) -> Result<(), Errno> {
     let end = call.host.stack_of_mut(key).ip_socket(key);
     end.read_closed |= how != c::SHUT_WR;

@@ -1,8 +1,9 @@
-//! Messages between the socket calls and the families, and how an attempt at a call ends.
+//! Messages between the socket calls and the families, and the result of an attempt at a call.
 //!
-//! A family never waits: each of its operations is one *attempt*. `syscall/socket.rs` and `socket_io.rs` decide by
-//! `O_NONBLOCK`, `MSG_DONTWAIT` and the socket's time-outs whether an attempt that must wait becomes
-//! `EAGAIN` or a blocked call, which makes its next attempt when the queue named by the attempt is notified.
+//! A family never waits: each of its operations is one *attempt*. If an attempt has to wait,
+//! `syscall/socket.rs` and `socket_io.rs` decide by `O_NONBLOCK`, `MSG_DONTWAIT` and the socket's time-outs
+//! between `EAGAIN` and a blocked call. A blocked call makes its next attempt when the wait queue named by
+//! the attempt is notified.
 
 use crate::guest::GuestBuffers;
 use crate::ids::WaitQueueId;
@@ -13,67 +14,68 @@ use belljar_linux_net::control::read_options;
 pub use belljar_netstack::address::RawAddress;
 use belljar_netstack::udp::{CmsgContext, SendOptions};
 
-/// The result of an attempt that did not fail.
+/// Result of an attempt that did not fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Attempt<T> {
-    /// It is done.
+    /// The operation completed.
     Done(T),
-    /// Nothing can be done before this queue is notified.
+    /// The operation cannot make progress before this queue is notified.
     Wait(WaitQueueId),
 }
 
 /// A message to be sent.
 #[derive(Clone, Debug, Default)]
 pub struct OutgoingMessage {
-    /// Where the bytes are.
+    /// Guest buffers that hold the payload.
     pub buffers: GuestBuffers,
-    /// Their length together, in bytes.
+    /// Total payload length in bytes.
     pub len: usize,
     /// `MSG_*` flags.
     pub flags: i32,
-    /// The destination, if the call names one.
+    /// Destination, if the call names one.
     pub name: Option<RawAddress>,
     /// Control messages.
     pub control: Vec<ControlMessage>,
-    /// Behind these comes one of a wrong length: `EINVAL` for whoever reads them.
+    /// A control message of invalid length follows `control`; families that parse control messages return
+    /// `EINVAL`.
     pub control_broken: bool,
 }
 
 impl OutgoingMessage {
-    /// `EINVAL` unless the control messages are whole.
+    /// `EINVAL` if a control message has an invalid length.
     pub fn check_control(&self) -> Result<(), Errno> {
         if self.control_broken { Err(Errno::EINVAL) } else { Ok(()) }
     }
-    /// The options of a datagram that its control messages ask for.
+    /// Send options of a datagram that its control messages set.
     pub fn send_options(&self, by: CmsgContext) -> Result<SendOptions, Errno> {
         self.check_control()?;
         read_options(&self.control, by)
     }
 }
 
-/// Room of a receiver's buffers.
+/// Buffers and flags of a receive call.
 #[derive(Clone, Debug, Default)]
 pub struct Incoming {
-    /// Where the bytes go.
+    /// Guest buffers that receive the payload.
     pub buffers: GuestBuffers,
-    /// Their length together, in bytes.
+    /// Total buffer length in bytes.
     pub len: usize,
     /// `MSG_*` flags.
     pub flags: i32,
-    /// True if the sender's address is asked for.
+    /// True if the caller asks for the sender's address.
     pub want_name: bool,
     /// Room for control messages in bytes (`msg_controllen`).
     pub control_room: usize,
 }
 
-/// A received message; its bytes are in the caller's buffers already.
+/// Received message; its payload has been copied to the caller's buffers.
 #[derive(Clone, Debug, Default)]
 pub struct ReceivedMessage {
-    /// The call's return value: bytes stored, or with `MSG_TRUNC` the datagram's true length.
+    /// Return value of the call: bytes stored, or with `MSG_TRUNC` the datagram's true length.
     pub value: usize,
-    /// The sender's address; empty if there is none to tell.
+    /// Sender's address; empty if there is none to report.
     pub name: RawAddress,
-    /// Control messages, stored as far as they fit.
+    /// Control messages; the caller stores as many as fit.
     pub control: Vec<ControlMessage>,
     /// `msg_flags`: `MSG_TRUNC`, `MSG_EOR`, ... (`MSG_CTRUNC` is added by the caller).
     pub flags: i32,

@@ -1,9 +1,9 @@
-//! Linux's face of the network stack: the socket calls, netlink, ioctl and `/proc`, and the families of sockets that need no
-//! stack. The stack itself is `belljar_netstack`; `belljar_linux_net` has rtnetlink, the values of options and the texts of
-//! `/proc/net`, and [`administration`] lends it the stack.
+//! Linux's interface of the network stack: socket calls, netlink, ioctl and `/proc`, and the socket families
+//! that need no stack. The stack itself is `belljar_netstack`. `belljar_linux_net` implements rtnetlink,
+//! option values and the texts of `/proc/net`; [`administration`] gives it access to the stack.
 //!
-//! [`operations`] hands each socket call to the socket's family. The modules of the stack's families read what the call says
-//! and copy from and to the program's memory.
+//! [`operations`] dispatches each socket call to the socket's family. The modules of the stack's families
+//! decode the arguments and copy from and to guest memory.
 
 mod administration;
 mod error_queue;

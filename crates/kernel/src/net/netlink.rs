@@ -1,4 +1,4 @@
-//! Sockets of `AF_NETLINK`, netlink(7): port ids, groups and queues. `belljar_linux_net` answers the requests.
+//! `AF_NETLINK` sockets, netlink(7): port ids, groups and queues. `belljar_linux_net` answers the requests.
 
 use super::message::{Attempt, ControlMessage, Incoming, OutgoingMessage, RawAddress, ReceivedMessage};
 use crate::call::Call;
@@ -14,12 +14,12 @@ use belljar_netstack::readiness::{READABLE, WRITABLE};
 use belljar_netstack::socket::Socket;
 use belljar_objects::namespaces::NamespaceKind;
 
-/// Datagrams that wait for a socket which does not read them, before further ones are lost.
+/// Maximum number of unread datagrams in a socket's queue; further multicast messages are dropped.
 const QUEUE_LIMIT: usize = 1_024;
 /// `NETLINK_ADD_MEMBERSHIP` and `NETLINK_DROP_MEMBERSHIP`.
 const ADD_MEMBERSHIP: i32 = 1;
 const DROP_MEMBERSHIP: i32 = 2;
-/// Options for the form of refusals.
+/// Options for the form of error acknowledgements.
 const CAP_ACK: i32 = 10;
 const EXT_ACK: i32 = 11;
 
@@ -44,14 +44,14 @@ fn parse_sockaddr(raw: &[u8]) -> Result<(u32, u32), Errno> {
     Ok((word(4)?, word(8)?))
 }
 
-/// A new netlink socket of a network.
+/// Creates a netlink socket in a network.
 pub fn create(host: &mut Host, network: u32, type_: i32, protocol: i32) -> Result<SocketKey, Errno> {
     if type_ != c::SOCK_RAW && type_ != c::SOCK_DGRAM {
         return Err(Errno::ESOCKTNOSUPPORT);
     }
     match protocol {
         c::NETLINK_ROUTE | c::NETLINK_GENERIC | c::NETLINK_SOCK_DIAG => {}
-        // As a kernel without auditing.
+        // As a kernel built without `CONFIG_AUDIT`.
         c::NETLINK_AUDIT => return Err(Errno::EPROTONOSUPPORT),
         _ => {
             host.warn(format!("netlink sockets of protocol {protocol} are not supported"));
@@ -65,7 +65,7 @@ pub fn create(host: &mut Host, network: u32, type_: i32, protocol: i32) -> Resul
 pub fn bind(call: &mut Call<'_>, key: SocketKey, raw: &[u8]) -> Result<(), Errno> {
     let (port, groups) = parse_sockaddr(raw)?;
     let netlink = call.host.own.netlink(key);
-    // Once it has a port id, an address must name it (`netlink_bind`).
+    // The port id cannot be changed once it is set (`netlink_bind`).
     if netlink.port != 0 && netlink.port != port {
         return Err(Errno::EINVAL);
     }
@@ -85,7 +85,7 @@ pub fn bind(call: &mut Call<'_>, key: SocketKey, raw: &[u8]) -> Result<(), Errno
     Ok(())
 }
 
-/// The first socket of a process gets the process id as port id, further ones something else.
+/// Assigns a port id if the socket has none: the process id, or a random one if that is taken.
 fn autobind(call: &mut Call<'_>, key: SocketKey) {
     if call.host.own.netlink(key).port != 0 {
         return;
@@ -108,7 +108,7 @@ pub fn connect(call: &mut Call<'_>, key: SocketKey, raw: &[u8], _again: bool) ->
     Ok(Attempt::Done(()))
 }
 
-/// Requests go to the kernel, whose answer is there at once.
+/// Requests are processed by the kernel synchronously: the answers are queued before the call returns.
 pub fn send(
     call: &mut Call<'_>,
     key: SocketKey,
@@ -155,7 +155,7 @@ pub fn receive(
     let Some(data) = call.host.own.netlink(key).queue.pop_front() else { return Ok(Attempt::Wait(queue)) };
     let taken = data.len().min(room.len);
     let stored = call.scatter(&room.buffers, &data[..taken]);
-    // The kernel is process 0 of root, and programs that ask (`SO_PASSCRED`) believe nobody else.
+    // The kernel's credentials are pid 0, uid 0 and gid 0; programs that set `SO_PASSCRED` check for them.
     let credentials = call.host.net.socket(key).options.pass_credentials.then(|| ControlMessage {
         level: c::SOL_SOCKET,
         type_: c::SCM_CREDENTIALS,
@@ -182,7 +182,7 @@ pub fn local_name(host: &mut Host, key: SocketKey) -> Result<RawAddress, Errno> 
     Ok(sockaddr(netlink.port, netlink.groups))
 }
 
-/// The kernel, which is port 0.
+/// The peer is the kernel, port id 0.
 pub fn peer_name(_host: &mut Host, _key: SocketKey) -> Result<RawAddress, Errno> {
     Ok(sockaddr(0, 0))
 }
@@ -206,8 +206,8 @@ pub fn close(host: &mut Host, key: SocketKey) {
     host.own.remove(&mut host.net, key);
 }
 
-/// Options of level `SOL_NETLINK`: membership in groups, and what refusals are like. `NETLINK_GET_STRICT_CHK` and
-/// the like change nothing that is answered.
+/// Options of level `SOL_NETLINK`: group membership and the form of error acknowledgements. Others, such as
+/// `NETLINK_GET_STRICT_CHK`, have no effect.
 pub fn set_option(host: &mut Host, key: SocketKey, name: i32, value: u32) {
     let netlink = host.own.netlink(key);
     let bit = value.checked_sub(1).and_then(|n| 1u32.checked_shl(n)).unwrap_or(0);
@@ -221,7 +221,7 @@ pub fn set_option(host: &mut Host, key: SocketKey, name: i32, value: u32) {
 }
 
 impl OwnSockets {
-    /// Gives a message to the members of a group of a network.
+    /// Sends a message to the members of a group of a network.
     pub(super) fn netlink_announce(&mut self, net: &mut Stack, (network, group): (u32, u32), message: &[u8]) {
         let bit = 1 << (group - 1);
         let member = |kind: &OwnKind| match kind {
@@ -233,11 +233,11 @@ impl OwnSockets {
         let members: Vec<SocketKey> = sockets.map(|(key, _)| key).collect();
         members.into_iter().for_each(|key| self.netlink_enqueue(net, key, message));
     }
-    /// True if a socket has as many unread datagrams as it is given unasked.
+    /// True if a socket's queue has reached the limit for multicast messages.
     pub(crate) fn netlink_is_full(&self, key: SocketKey) -> bool {
         matches!(self.get(key), Some(OwnKind::Netlink(netlink)) if netlink.queue.len() >= QUEUE_LIMIT)
     }
-    /// Gives a socket a datagram, as far as its filter lets it through.
+    /// Queues a datagram on a socket, truncated or dropped as the socket's filter decides.
     pub(crate) fn netlink_enqueue(&mut self, net: &mut Stack, key: SocketKey, message: &[u8]) {
         let Some(kept) = net.filtered(key, message, Metadata::default()) else { return };
         self.netlink(key).queue.push_back(message[..kept].to_vec());

@@ -1,11 +1,13 @@
-//! Network namespaces of a host: the stack of the first is `Host::net`, those of the others are here by the numbers of their namespaces.
+//! Network namespaces of a host. `Host::net` is the stack of the first; further stacks are held here by
+//! namespace number.
 //!
-//! The key of a socket names the stack that keeps it, and a process has the number of its namespace: code addresses the stack that it
-//! means ([`Host::stack_of_mut`], [`Host::stack_mut`]). Sockets of the host's own families are kept by the first stack, and have the
-//! number of their namespace in them ([`Socket::network`]).
+//! A socket's key identifies the stack that holds it, and a process holds the number of its namespace; code
+//! addresses the intended stack ([`Host::stack_of_mut`], [`Host::stack_mut`]). Sockets of the host's own
+//! families are held by the first stack and carry their namespace number ([`Socket::network`]).
 //!
-//! The host's time and the names of its timers are those of the first stack. A further stack has its turn, and with it both, from the
-//! moment at which it is addressed until the host ends the turn: when another one is addressed, a timer is set, effects are carried out.
+//! The host's clock and the numbering of its timers belong to the first stack. A further stack borrows both
+//! for a turn. The turn begins when the stack is addressed and ends when another stack is addressed, a timer
+//! is set or effects are carried out.
 
 use crate::files::tree::{Inode, NAMESPACE};
 use crate::host::Host;
@@ -18,32 +20,32 @@ use belljar_netstack::veth::PeerNews;
 use belljar_netstack::{SocketKey, Stack, TimerId};
 use belljar_objects::namespaces::NamespaceKind;
 
-/// The stacks of the network namespaces beside the first.
+/// Stacks of the network namespaces other than the first.
 #[derive(Default)]
 pub(crate) struct Networks {
-    /// Where interfaces that have moved are, by the numbers of network and interface that they had.
+    /// Present network and index of interfaces that have moved, by their former network and index.
     moved: Map<(u32, usize), (u32, usize)>,
-    /// A reference to a network is gone: one may be out of reach.
+    /// A reference to a network was dropped: an unused network may have to be removed.
     pub(crate) left: bool,
-    /// The stacks by the numbers of their namespaces.
+    /// Stacks by namespace number.
     pub(crate) further: Map<u32, Box<Stack>>,
 }
 
 impl Networks {
-    /// The first timer of all of them, and the number of its stack.
+    /// Earliest timer of the further stacks, and the namespace number of its stack.
     pub(crate) fn next_timer(&self) -> Option<(TimerId, u32)> {
         let timers = self.further.iter().filter_map(|(number, stack)| Some((stack.next_timer()?, *number)));
         timers.min()
     }
-    /// The time at which it fires.
+    /// Expiration of the earliest timer.
     pub(crate) fn next(&self) -> Option<SimTime> {
         self.next_timer().map(|(timer, _)| timer.at())
     }
-    /// True if there is a network of this number.
+    /// True if a network with this number exists.
     pub(crate) fn has(&self, number: u32) -> bool {
         number == 0 || self.further.contains_key(&number)
     }
-    /// The stack that keeps a socket, to look at, if the stack of number `turn` has its turn.
+    /// Stack that holds a socket, read-only. `turn` is the number of the stack that has its turn.
     #[inline]
     pub(crate) fn stack_of<'a>(&'a self, first: &'a Stack, turn: u32, key: SocketKey) -> &'a Stack {
         if key.0 < FURTHER {
@@ -56,7 +58,7 @@ impl Networks {
     fn stack<'a>(&'a self, first: &'a Stack, network: u32) -> &'a Stack {
         self.further.get(&network).map_or(first, |stack| &**stack)
     }
-    /// The stack that has its turn, to change.
+    /// Stack that has its turn.
     #[cold]
     pub(crate) fn in_turn<'a>(&'a mut self, turn: u32, first: &'a mut Stack) -> &'a mut Stack {
         self.further.get_mut(&turn).map_or(first, |stack| &mut **stack)
@@ -64,43 +66,43 @@ impl Networks {
 }
 
 impl Host {
-    /// The stack that keeps a socket, to look at.
+    /// Stack that holds a socket, read-only.
     #[inline]
     pub(crate) fn stack_of(&self, key: SocketKey) -> &Stack {
         self.networks.stack_of(&self.net, self.turn, key)
     }
-    /// The stack that keeps a socket.
+    /// Stack that holds a socket.
     #[inline(always)]
     pub(crate) fn stack_of_mut(&mut self, key: SocketKey) -> &mut Stack {
         if key.0 < FURTHER { &mut self.net } else { self.further_of(key) }
     }
-    /// What the stack keeps of a socket.
+    /// The stack's state of a socket.
     #[inline(always)]
     pub(crate) fn socket(&mut self, key: SocketKey) -> &mut Socket {
         self.stack_of_mut(key).socket(key)
     }
-    /// The stack of a network, to look at. A further one has the time of its last turn.
+    /// Stack of a network, read-only. The clock of a further stack is that of its last turn.
     pub(crate) fn stack(&self, network: u32) -> &Stack {
         if network == 0 { &self.net } else { self.networks.stack(&self.net, network) }
     }
-    /// The stack of a network.
+    /// Stack of a network.
     #[inline]
     pub(crate) fn stack_mut(&mut self, network: u32) -> &mut Stack {
         if network == 0 { &mut self.net } else { self.further(network) }
     }
-    /// The number of the network of a program's end of an interface.
+    /// Network number of an open `/dev/net/tun` file.
     #[inline]
     pub(crate) fn network_of_tun(&self, tun: usize) -> u32 {
         self.stack(self.turn).tuns.stack_of(tun)
     }
-    /// The number of the network of the process whose call is being made.
+    /// Network number of the process whose system call is being executed.
     pub(crate) fn network_of_caller(&self) -> u32 {
         self.caller.map_or(0, |(_, process)| self.processes[process.0].attributes.namespaces.net)
     }
 
-    /// Number of the sockets of all families that are in a network.
+    /// Number of sockets of all families in a network.
     pub(crate) fn sockets_in(&self, network: u32) -> usize {
-        // Those of the host's own families are kept by the first stack.
+        // Sockets of the host's own families are held by the first stack.
         let in_first = self.net.sockets.iter().filter(|(_, socket)| socket.network == network).count();
         in_first + self.networks.further.get(&network).map_or(0, |stack| stack.sockets.len())
     }
@@ -110,7 +112,7 @@ impl Host {
     fn further_of(&mut self, key: SocketKey) -> &mut Stack {
         self.further(self.stack(self.turn).sockets.stack_of(key.0))
     }
-    /// A stack beside the first, whose turn it is from now on.
+    /// Begins the turn of a further stack and returns it.
     #[cold]
     #[inline(never)]
     fn further(&mut self, network: u32) -> &mut Stack {
@@ -128,7 +130,7 @@ impl Host {
             None => &mut self.net,
         }
     }
-    /// Ends the turn of a stack beside the first, if one has it: the time goes on where it has come to, and its effects are the first's.
+    /// Ends the turn of a further stack, if one has it: its clock and its effects return to the first stack.
     #[cold]
     pub(crate) fn end_turn(&mut self) {
         let number = std::mem::take(&mut self.turn);
@@ -137,13 +139,13 @@ impl Host {
         }
     }
 
-    /// Makes the stack of a new network namespace.
+    /// Creates the stack of a new network namespace.
     pub(crate) fn make_network(&mut self, number: u32) {
         let stack = self.net.another(number);
         self.networks.further.insert(number, Box::new(stack));
         self.has_networks = true;
     }
-    /// A call is over: the turn of a stack that it has addressed ends, and networks that are out of reach go.
+    /// End of a system call: ends the turn of a further stack and removes unused networks.
     #[inline(never)]
     pub(crate) fn leave_networks(&mut self) {
         self.carry_out_effects();
@@ -152,7 +154,8 @@ impl Host {
         }
     }
 
-    /// Removes the networks that nothing refers to; with them go other ends of their interfaces.
+    /// Removes the networks without references, together with the veth peers of their interfaces in other
+    /// networks.
     #[cold]
     fn drop_unused_networks(&mut self) {
         let numbers: Vec<u32> = self.networks.further.keys().copied().collect();
@@ -174,7 +177,7 @@ impl Host {
         self.has_networks = !self.networks.further.is_empty();
     }
 
-    /// Hands news of network `from` to an interface of another network.
+    /// Delivers a veth event of network `from` to the peer interface in another network.
     pub(crate) fn tell_interface(&mut self, from: u32, (network, interface): (u32, usize), news: PeerNews) {
         if !self.networks.has(network) {
             return;
@@ -183,7 +186,7 @@ impl Host {
             PeerNews::Frame(frame) => {
                 self.end_turn();
                 let timer = self.net.timers.name(self.net.clock.now());
-                // It is received when the timer fires, so the stack needs no turn now.
+                // The frame is received when the timer fires, so the stack needs no turn now.
                 let stack =
                     self.networks.further.get_mut(&network).map_or(&mut self.net, |stack| &mut **stack);
                 return stack.cross(interface, frame, timer);
@@ -200,11 +203,11 @@ impl Host {
         self.carry_out_effects();
     }
 
-    /// An interface of another network comes into this one: it and its other end find each other.
+    /// Moves an interface into this network and links it with its veth peer again.
     fn receive_interface(&mut self, network: u32, former: (u32, usize), mut moved: Interface) {
         let mut far = None;
         if let Attachment::Veth { network: of_peer, peer } = moved.attachment {
-            // The other end may have moved meanwhile.
+            // The peer may have moved as well.
             let (of_peer, peer) =
                 self.networks.moved.get(&(of_peer, peer)).copied().unwrap_or((of_peer, peer));
             moved.attachment = Attachment::Veth { network: of_peer, peer };
@@ -220,7 +223,8 @@ impl Host {
         }
     }
 
-    /// True if a process is in a network beside the first, a socket or a program's end belongs to it, or a file refers to it.
+    /// True if a further network is in use: by a process, a socket, an open `/dev/net/tun` file, or an open
+    /// or mounted namespace file.
     fn network_is_used(&self, number: u32) -> bool {
         let shown = u64::from(NamespaceKind::Net.shown(number));
         let holds = |(n, inode): (usize, &Inode)| {

@@ -1,5 +1,5 @@
-//! The operations of sockets, handed to the family that a socket belongs to. Every family module
-//! has the same functions, but that only streams and UNIX sockets listen.
+//! Socket operations, dispatched to the socket's family. All family modules have the same functions, except
+//! that only TCP and UNIX sockets can listen.
 
 use super::message::{Attempt, Incoming, OutgoingMessage, RawAddress, ReceivedMessage};
 use super::{netlink, packet, ping, raw, tcp, udp, unix};
@@ -27,7 +27,7 @@ macro_rules! by_family {
     };
 }
 
-/// The same of functions that a family of the stack, or of this host, has.
+/// Calls `$function` of the family's module with the stack or, for the host's own families, with the host.
 macro_rules! by_kind {
     ($host:ident, $key:expr, $function:ident, $stack:expr) => {
         match $host.stack_of($key).sockets[$key.0].kind {
@@ -45,34 +45,35 @@ macro_rules! by_kind {
 }
 
 impl Host {
-    /// The `EPOLL*` bits (the same as `POLL*`) that hold now.
+    /// Present readiness, `EPOLL*` bits (equal to `POLL*`).
     pub(crate) fn socket_readiness(&self, key: SocketKey) -> u32 {
         by_kind!(self, key, readiness, self.stack_of(key))
     }
-    /// The last open file of a socket is closed. The family removes the socket when it is done.
+    /// Closes a socket whose last open file is closed. The family removes the socket when its protocol has
+    /// finished.
     pub(crate) fn close_socket(&mut self, key: SocketKey) {
         by_kind!(self, key, close, self.stack_of_mut(key))
     }
-    /// The address that `getsockname` gives.
+    /// Address for `getsockname(2)`.
     pub(crate) fn socket_local_name(&mut self, key: SocketKey) -> Result<RawAddress, Errno> {
         by_kind!(self, key, local_name, self.stack_of_mut(key))
     }
-    /// The address that `getpeername` gives: `ENOTCONN` if there is no peer.
+    /// Address for `getpeername(2)`: `ENOTCONN` without a peer.
     pub(crate) fn socket_peer_name(&mut self, key: SocketKey) -> Result<RawAddress, Errno> {
         by_kind!(self, key, peer_name, self.stack_of_mut(key))
     }
-    /// The peer's address of a socket that has just been accepted.
+    /// Peer address of a socket that has just been accepted.
     pub(crate) fn socket_accepted_name(&mut self, key: SocketKey) -> Result<RawAddress, Errno> {
         match self.stack_of(key).sockets[key.0].kind {
             SocketKind::Tcp(_) => self.stack_of_mut(key).tcp_accepted_name(key).ok_or(Errno::ECONNABORTED),
             _ => self.socket_peer_name(key),
         }
     }
-    /// `FIONREAD`: bytes that can be read, or the length of the next datagram.
+    /// `FIONREAD`: number of readable bytes, or the length of the next datagram.
     pub(crate) fn socket_readable_bytes(&mut self, key: SocketKey) -> Result<usize, Errno> {
         by_kind!(self, key, readable_bytes, self.stack_of_mut(key))
     }
-    /// `SIOCOUTQ`: bytes that have not been sent (or acknowledged) yet.
+    /// `SIOCOUTQ`: number of bytes not sent, or for TCP not acknowledged.
     pub(crate) fn socket_unsent_bytes(&mut self, key: SocketKey) -> Result<usize, Errno> {
         by_kind!(self, key, unsent_bytes, self.stack_of_mut(key))
     }
@@ -82,7 +83,7 @@ impl Host {
 pub fn bind(call: &mut Call<'_>, key: SocketKey, address: &[u8]) -> Result<(), Errno> {
     by_family!(call.host, key, bind(call, key, address))
 }
-/// `connect(2)`. `again` on the attempts after one that answered [`Attempt::Wait`].
+/// `connect(2)`. `again` is true for attempts after one that returned [`Attempt::Wait`].
 pub fn connect(
     call: &mut Call<'_>,
     key: SocketKey,
@@ -91,7 +92,7 @@ pub fn connect(
 ) -> Result<Attempt<()>, Errno> {
     by_family!(call.host, key, connect(call, key, address, again))
 }
-/// `listen(2)`; `backlog` is not negative and at most `SOMAXCONN`.
+/// `listen(2)`; `backlog` is at most `SOMAXCONN`.
 pub fn listen(call: &mut Call<'_>, key: SocketKey, backlog: usize) -> Result<(), Errno> {
     let Socket { domain, kind, .. } = &call.host.stack_of(key).sockets[key.0];
     match kind {
@@ -100,7 +101,7 @@ pub fn listen(call: &mut Call<'_>, key: SocketKey, backlog: usize) -> Result<(),
         _ => Err(Errno::EOPNOTSUPP),
     }
 }
-/// `accept(2)`: the new socket, which has no open file yet. `waits`: the call does if it must.
+/// `accept(2)`: returns the new socket, which has no open file yet. `waits` is true for a blocking call.
 pub fn accept(call: &mut Call<'_>, key: SocketKey, waits: bool) -> Result<Attempt<SocketKey>, Errno> {
     let Socket { domain, kind, .. } = &call.host.stack_of(key).sockets[key.0];
     match kind {
@@ -109,23 +110,23 @@ pub fn accept(call: &mut Call<'_>, key: SocketKey, waits: bool) -> Result<Attemp
         _ => Err(Errno::EOPNOTSUPP),
     }
 }
-/// `send(2)` and its kin: sends bytes from `done` on and gives how many were sent by this attempt.
-/// Only streams send less than everything.
+/// `send(2)` and its variants: sends bytes from offset `done` and returns the number sent by this attempt.
+/// Only streams send less than the whole message.
 pub fn send(
     call: &mut Call<'_>,
     key: SocketKey,
     message: &OutgoingMessage,
     done: usize,
 ) -> Result<Attempt<usize>, Errno> {
-    // UDP and UNIX sockets have more urgent things to say.
+    // UDP and UNIX sockets check other errors before the control messages.
     let Socket { domain, kind, .. } = call.host.socket(key);
     if !matches!(kind, SocketKind::Udp(_)) && *domain != c::AF_UNIX {
         message.check_control()?;
     }
     by_family!(call.host, key, send(call, key, message, done))
 }
-/// `recv(2)` and its kin. Bytes go to the buffers from `done` on, which is not zero only on a stream
-/// that is read with `MSG_WAITALL`.
+/// `recv(2)` and its variants. Bytes are stored from buffer offset `done`, which is nonzero only for a stream
+/// read with `MSG_WAITALL`.
 pub fn receive(
     call: &mut Call<'_>,
     key: SocketKey,
@@ -139,10 +140,10 @@ pub fn shutdown(call: &mut Call<'_>, key: SocketKey, how: i32) -> Result<(), Err
     by_family!(call.host, key, shutdown(call, key, how))
 }
 
-/// The highest socket type, obsolete in itself.
+/// Highest socket type, obsolete.
 const SOCK_PACKET: i32 = 10;
 
-/// A new socket of a network, `socket(2)`: its domain, its type without flags, its protocol.
+/// `socket(2)`: creates a socket in a network from a domain, a type without flags and a protocol.
 pub fn create(
     host: &mut Host,
     network: u32,
@@ -153,7 +154,7 @@ pub fn create(
         c::AF_NETLINK => netlink::create(host, network, type_, protocol),
         c::AF_PACKET => packet::create(host, network, type_, protocol),
         c::AF_INET | c::AF_INET6 => create_inet(host.stack_mut(network), domain, type_, protocol),
-        // Linux checks the range of the type before it looks for the family.
+        // Linux checks the range of the type before it looks up the family.
         _ if type_ > SOCK_PACKET => Err(Errno::EINVAL),
         _ => Err(Errno::EAFNOSUPPORT),
     }

@@ -1,5 +1,5 @@
-//! Sockets of the families that are the host's own and not the stack's: packet, UNIX and netlink sockets. What all sockets
-//! have is kept by the host's first stack, which is what `net` is here, under the same keys.
+//! Sockets of the host's own families: packet, UNIX and netlink sockets. The state common to all sockets is
+//! held by the host's first stack, called `net` here, under the same keys.
 
 use super::unix::state::{UnixNames, UnixSocket};
 use belljar_netstack::keyed::Keyed;
@@ -9,10 +9,10 @@ use belljar_objects::packet_fanout::Fanouts;
 use belljar_objects::packet_sockets::PacketSocket;
 use std::collections::VecDeque;
 
-/// A socket's state by family.
+/// State of a socket by family.
 #[derive(Debug)]
 pub enum OwnKind {
-    /// `AF_PACKET`: an interface.
+    /// `AF_PACKET`.
     Packet(Box<PacketSocket>),
     /// `AF_UNIX`.
     Unix(Box<UnixSocket>),
@@ -23,67 +23,67 @@ pub enum OwnKind {
 /// State of a netlink socket.
 #[derive(Debug, Default)]
 pub struct NetlinkSocket {
-    /// Its port id; 0 before it is bound.
+    /// Port id; 0 before the socket is bound.
     pub port: u32,
-    /// The multicast groups that it is in, a bit each (`RTMGRP_*`).
+    /// Multicast group memberships, a bit each (`RTMGRP_*`).
     pub groups: u32,
-    /// `NETLINK_EXT_ACK`: refusals come with words.
+    /// `NETLINK_EXT_ACK`: error acknowledgements include a message text.
     pub extended: bool,
-    /// `NETLINK_CAP_ACK`: refusals come without the request.
+    /// `NETLINK_CAP_ACK`: error acknowledgements omit the request's payload.
     pub capped: bool,
-    /// Datagrams from the kernel.
+    /// Unread datagrams from the kernel.
     pub queue: VecDeque<Vec<u8>>,
 }
 
-/// The sockets of these families.
+/// Sockets of the host's own families.
 #[derive(Debug, Default)]
 pub struct OwnSockets {
-    /// By their keys.
+    /// Socket states, indexed by socket key.
     kinds: Vec<Option<OwnKind>>,
-    /// Packet sockets in the order in which they were made.
+    /// Packet sockets in order of creation.
     pub(in crate::net) packets: Vec<SocketKey>,
-    /// Groups of packet sockets that share what they hear.
+    /// Fanout groups of packet sockets.
     pub(in crate::net) fanouts: Fanouts,
     /// Names of UNIX sockets.
     pub(in crate::net) unix_names: UnixNames,
 }
 
 impl OwnSockets {
-    /// The state of a socket, if it is of these families.
+    /// State of a socket, `None` if it is not of the host's own families.
     #[inline]
     pub fn get(&self, key: SocketKey) -> Option<&OwnKind> {
         self.kinds.get(key.0)?.as_ref()
     }
-    /// The same to change.
+    /// State of a socket, mutable.
     #[inline]
     pub fn get_mut(&mut self, key: SocketKey) -> Option<&mut OwnKind> {
         self.kinds.get_mut(key.0)?.as_mut()
     }
-    /// The packet part of a socket that is known to be one, and the groups of such sockets.
+    /// State of a packet socket, and the fanout groups. Panics for a socket of another family.
     pub(super) fn packet_and_groups(&mut self, key: SocketKey) -> (&mut PacketSocket, &mut Fanouts) {
         match &mut self.kinds[key.0] {
             Some(OwnKind::Packet(packet)) => (packet, &mut self.fanouts),
             other => unreachable!("not a packet socket: {other:?}"),
         }
     }
-    /// True if a packet socket would not lose what it hears now.
+    /// True if a packet socket has room in its receive buffer.
     pub(super) fn packet_has_room(&self, net: &Keyed<Socket>, key: SocketKey) -> bool {
         match self.get(key) {
             Some(OwnKind::Packet(packet)) => packet.queued_charge <= net[key.0].options.receive_buffer,
             _ => false,
         }
     }
-    /// The packet sockets of a network, in the order in which they were made.
+    /// Packet sockets of a network in order of creation.
     pub(super) fn packets_in(&self, net: &Stack, network: u32) -> Vec<SocketKey> {
         let own = |key: &&SocketKey| net.sockets[key.0].network == network;
         self.packets.iter().filter(own).copied().collect()
     }
-    /// All of them in the order of their keys.
+    /// All sockets of these families in the order of their keys.
     pub fn iter(&self) -> impl Iterator<Item = (SocketKey, &OwnKind)> {
         let kinds = self.kinds.iter().enumerate();
         kinds.filter_map(|(key, kind)| kind.as_ref().map(|kind| (SocketKey(key), kind)))
     }
-    /// Adds a socket of one of these families to a network: its domain, type and protocol.
+    /// Adds a socket with this domain, type and protocol to a network.
     pub(super) fn add(
         &mut self,
         net: &mut Stack,
@@ -102,7 +102,7 @@ impl OwnSockets {
         self.kinds[key.0] = Some(kind);
         key
     }
-    /// Removes one.
+    /// Removes a socket.
     pub(super) fn remove(&mut self, net: &mut Stack, key: SocketKey) -> Socket {
         self.kinds[key.0] = None;
         self.packets.retain(|other| *other != key);

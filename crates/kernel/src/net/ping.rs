@@ -1,4 +1,4 @@
-//! The calls on ping sockets, icmp(7).
+//! Calls on ping sockets, icmp(7).
 
 pub use super::ip_socket::{receive, shutdown};
 use super::message::{Attempt, OutgoingMessage};

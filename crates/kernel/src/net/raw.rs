@@ -1,4 +1,4 @@
-//! The calls on raw sockets, raw(7).
+//! Calls on raw sockets, raw(7).
 
 pub use super::ip_socket::{receive, shutdown};
 use super::message::{Attempt, OutgoingMessage};
@@ -11,7 +11,7 @@ use belljar_netstack::bind::{bind_to_link, parse_bind};
 use belljar_netstack::ip::route::Through;
 pub use belljar_netstack::raw::*;
 
-/// The largest packet.
+/// Maximum packet length in bytes.
 const MAX_PACKET: usize = 65_535;
 pub fn bind(call: &mut Call<'_>, key: SocketKey, given: &[u8]) -> Result<(), Errno> {
     let (ip, _) = parse_bind(call.host.stack_of(key), key, given)?;
@@ -41,7 +41,7 @@ pub fn connect(
     let route = call.host.stack_of_mut(key).route(peer.ip(), local, through)?;
     let raw = call.host.stack_of_mut(key).raw(key);
     raw.end.peer = Some(route.destination);
-    // As `ip4_datagram_connect`: programs ask for the address to compute checksums.
+    // As `ip4_datagram_connect`: programs read the local address to compute checksums.
     raw.local = raw.local.or(Some(route.source));
     Ok(Attempt::Done(()))
 }
@@ -63,7 +63,7 @@ pub fn send(
     };
     let destination = destination.ok_or(Errno::EDESTADDRREQ)?;
     call.host.socket(key).take_error()?;
-    // That its end is shut is nothing to a raw socket of Linux (`raw_sendmsg`).
+    // Raw sockets ignore `SHUT_WR`, as in Linux's `raw_sendmsg`.
     let v6 = call.host.socket(key).domain == c::AF_INET6;
     let mut options = message.send_options(CmsgContext { v6, over_v4: destination.is_ipv4(), udp: false })?;
     call.host.stack_of_mut(key).check_given(key, destination, &options)?;

@@ -1,4 +1,4 @@
-//! Settings of the stack as files of `/proc/sys/net`.
+//! Settings of the stack, `/proc/sys/net`, that the kernel consults.
 
 use crate::credentials::capability;
 use crate::host::Host;
@@ -7,8 +7,8 @@ use belljar_linux_abi::Errno;
 use belljar_objects::namespaces::NamespaceKind;
 
 impl Host {
-    /// `EACCES` unless a process may bind a socket to this port: one from `net.ipv4.ip_unprivileged_port_start` on, or by
-    /// `CAP_NET_BIND_SERVICE`.
+    /// `EACCES` unless a process may bind a socket to `port`: the port is 0, not below
+    /// `net.ipv4.ip_unprivileged_port_start`, or the process has `CAP_NET_BIND_SERVICE`.
     pub(crate) fn may_bind_port(&self, process: ProcessKey, port: u16) -> Result<(), Errno> {
         if port == 0
             || u32::from(port)

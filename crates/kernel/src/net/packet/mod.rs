@@ -1,8 +1,9 @@
-//! Packet sockets, packet(7): whole frames as an interface sends and receives them, or what is in them.
+//! Packet sockets, packet(7): whole frames that an interface sends and receives, or their payload
+//! (`SOCK_DGRAM`).
 //!
-//! [`tap`] hands frames to the sockets, [`ring`] keeps those of sockets that have mapped a ring into their
-//! memory, [`send`](send()) puts frames on an interface. `lo` and the graph's `eth0` carry no Ethernet: a
-//! header is made up for those who look, with the hardware addresses that the interface has.
+//! [`tap`] delivers frames to the sockets, [`ring`] stores frames in rings mapped by programs,
+//! [`send`](send()) transmits frames on an interface. `lo` and the graph's `eth0` carry no Ethernet: packet
+//! sockets see a synthesised header with the hardware addresses of the interface.
 
 mod options;
 mod output;
@@ -29,7 +30,7 @@ const SOCK_PACKET: i32 = 10;
 /// `PACKET_AUXDATA`.
 const AUXDATA: i32 = 8;
 
-/// A new packet socket of a network; the caller has the right.
+/// Creates a packet socket in a network; the caller has checked `CAP_NET_RAW`.
 pub fn create(host: &mut Host, network: u32, type_: i32, protocol: i32) -> Result<SocketKey, Errno> {
     if type_ != c::SOCK_RAW && type_ != c::SOCK_DGRAM {
         if type_ == SOCK_PACKET {
@@ -117,7 +118,7 @@ pub fn receive(
         data.extend_from_slice(&[0; 4]);
         received.control.push(ControlMessage { level: c::SOL_PACKET, type_: AUXDATA, data });
     }
-    // Nothing is left to be done to what is received.
+    // `struct virtio_net_hdr` is all zero: received frames need no segmentation and have complete checksums.
     let stored = match offload {
         0 => call.scatter(&room.buffers, &frame.bytes[..taken]),
         len => call.scatter(&room.buffers, &[&vec![0; len], &frame.bytes[..taken]].concat()),
@@ -178,7 +179,7 @@ pub fn close(host: &mut Host, key: SocketKey) {
 }
 
 impl Host {
-    /// Packet sockets look on at a network, or do not any more.
+    /// Updates the number of packet sockets that the stack of a network keeps.
     fn count_watchers(&mut self, network: u32) {
         let watchers = self.own.packets_in(&self.net, network).len();
         self.stack_mut(network).watchers = watchers;
@@ -186,12 +187,12 @@ impl Host {
 }
 
 impl OwnSockets {
-    /// The packet part of a socket that is known to be one.
+    /// State of a packet socket. Panics for a socket of another family.
     fn packet(&mut self, key: SocketKey) -> &mut PacketSocket {
         self.packet_and_groups(key).0
     }
 
-    /// Memberships for which an interface of a network hears what is not for it, and all groups.
+    /// Number of memberships that put an interface of a network into promiscuous and into all-multicast mode.
     pub(in crate::net) fn memberships(&self, net: &Stack, (network, interface): (u32, usize)) -> (u32, u32) {
         let sockets = self.packets_in(net, network).into_iter().filter_map(|key| self.get(key));
         let memberships = sockets.flat_map(|kind| match kind {
@@ -206,7 +207,7 @@ impl OwnSockets {
         })
     }
 
-    /// An interface of a network goes down: sockets bound to it are told.
+    /// An interface goes down: sockets bound to it get the error `ENETDOWN` and are notified.
     pub(in crate::net) fn packet_interface_down(
         &mut self,
         net: &mut Stack,

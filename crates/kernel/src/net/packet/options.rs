@@ -29,14 +29,14 @@ const TX_HAS_OFF: i32 = 19;
 const QDISC_BYPASS: i32 = 20;
 const IGNORE_OUTGOING: i32 = 23;
 const VNET_HDR_SZ: i32 = 24;
-/// `sizeof(struct virtio_net_hdr_mrg_rxbuf)`, the other length that the header may have.
+/// `sizeof(struct virtio_net_hdr_mrg_rxbuf)`, the other valid length of the header.
 const MERGEABLE: i32 = 12;
 /// `PACKET_MR_*`.
 const MULTICAST: u16 = 0;
 pub(super) const PROMISCUOUS: u16 = 1;
 pub(super) const ALL_GROUPS: u16 = 2;
 const UNICAST: u16 = 3;
-/// The length of a `struct packet_mreq`.
+/// Length of a `struct packet_mreq` in bytes.
 const MREQ_LEN: usize = 16;
 
 /// `setsockopt(2)`.
@@ -99,7 +99,7 @@ pub fn set_option(call: &mut Call<'_>, key: SocketKey, name: i32, value: &[u8]) 
     Ok(())
 }
 
-/// A `struct packet_mreq`: index, type, length of the address, address.
+/// Adds or drops a membership: `struct packet_mreq` with index, type, address length and address.
 fn membership(call: &mut Call<'_>, key: SocketKey, name: i32, value: &[u8]) -> Result<(), Errno> {
     let request = value.get(..MREQ_LEN).ok_or(Errno::EINVAL)?;
     let index = u32::from_ne_bytes(request[..4].try_into().expect("four bytes"));
@@ -124,7 +124,7 @@ fn membership(call: &mut Call<'_>, key: SocketKey, name: i32, value: &[u8]) -> R
     Ok(())
 }
 
-/// `getsockopt(2)`; `at` is where the program's value lies, which is an argument in one case.
+/// `getsockopt(2)`; `at` is the address of the value, which is read as an argument by `PACKET_HDRLEN`.
 pub fn get_option(call: &mut Call<'_>, key: SocketKey, name: i32, at: u64) -> Result<Value, Errno> {
     let Some(OwnKind::Packet(packet)) = call.host.own.get_mut(key) else {
         return Err(Errno::ENOPROTOOPT);

@@ -1,4 +1,4 @@
-//! Sending frames.
+//! Transmission of frames.
 
 use super::LinkAddress;
 use crate::call::Call;
@@ -38,7 +38,7 @@ pub(super) fn send(call: &mut Call<'_>, key: SocketKey, message: &OutgoingMessag
 }
 
 impl Host {
-    /// Sends a frame, or what is to be in one.
+    /// Transmits a frame, or for `SOCK_DGRAM` a payload to which a header is added.
     pub(super) fn packet_send(
         &mut self,
         key: SocketKey,
@@ -58,7 +58,7 @@ impl Host {
             return Err(Errno::ENETDOWN);
         }
         if let Attachment::Tun(_) = net.interfaces[interface].attachment {
-            // There is no header, so there is no difference.
+            // TUN interfaces have no link-layer header, so both socket types send the same.
             return match net.transmit(interface, None, data, 0) {
                 true => Ok(()),
                 false => Err(Errno::ENOBUFS),
@@ -66,7 +66,7 @@ impl Host {
         }
         let frame = if cooked {
             let to = name.filter(|name| name.halen >= 6).map(|name| name.mac());
-            // Without an address as Linux's `eth_header` has it: none.
+            // Without an address the destination is zero, as in Linux's `eth_header`.
             let mut frame = to.unwrap_or([0; 6]).to_vec();
             frame.extend_from_slice(&net.interfaces[interface].mac);
             frame.extend_from_slice(&protocol.to_be_bytes());
@@ -84,7 +84,7 @@ impl Host {
         self.send_raw_frame((network, interface), frame)
     }
 
-    /// Puts a frame on an interface as it is; `lo` and the graph take the packet out of it.
+    /// Transmits a frame unchanged; `lo` and the graph strip the Ethernet header.
     fn send_raw_frame(
         &mut self,
         (network, interface): (u32, usize),

@@ -1,9 +1,9 @@
-//! Rings of frames in memory that a packet socket shares with its program, `PACKET_RX_RING` and
-//! `PACKET_TX_RING`, of versions 1 to 3.
+//! Rings of frames in memory shared with a program, `PACKET_RX_RING` and `PACKET_TX_RING`, versions 1 to 3.
 //!
-//! Both rings of a socket lie one behind the other in one piece of memory. A word at the start of each
-//! frame (version 3: of each block) says whose it is: the kernel fills what is its own and hands it over,
-//! the program hands it back. Nobody tells the kernel of that, so it looks.
+//! The receive ring and the send ring of a socket are adjacent in one shared memory object. A status word at
+//! the start of each frame (version 3: of each block) gives its owner. The kernel fills frames that it owns
+//! and passes them to the program, which passes them back without notifying the kernel; the kernel reads the
+//! status before each use.
 
 use super::LinkAddress;
 use crate::host::Host;
@@ -24,11 +24,11 @@ use belljar_objects::packet_ring::{
 use belljar_objects::packet_sockets::{Frame, status};
 use belljar_objects::space::mappings_of;
 
-/// The device that mappings of rings show in `/proc/.../maps`.
+/// Device number of ring mappings in `/proc/.../maps`.
 const DEVICE: u64 = 0x07;
 
 impl Host {
-    /// `PACKET_RX_RING` and `PACKET_TX_RING`; a request for no blocks takes the ring away.
+    /// `PACKET_RX_RING` and `PACKET_TX_RING`; a request with 0 blocks removes the ring.
     pub(super) fn set_ring(&mut self, key: SocketKey, send: bool, request: RingRequest) -> Result<(), Errno> {
         let inode = socket_inode(&self.net, key);
         if mappings_of(&self.spaces, (DEVICE, inode)).next().is_some() {
@@ -51,7 +51,7 @@ impl Host {
             request.check(rings.version, rings.reserve)?;
         }
         let ring = (request.blocks > 0).then_some(request);
-        // The memory is replaced, and with it the block that is being filled.
+        // The memory is replaced, and the current block is discarded with it.
         let timer = rings.block.timer.take();
         match send {
             true => (rings.send, rings.send_head) = (ring, 0),
@@ -73,7 +73,7 @@ impl Host {
         Ok(())
     }
 
-    /// The socket is closed; what is mapped stays until it is unmapped.
+    /// Releases the rings of a closed socket; existing mappings remain until they are unmapped.
     pub(super) fn drop_rings(&mut self, key: SocketKey) {
         let rings = std::mem::take(&mut self.own.packet(key).rings);
         if let Some(timer) = rings.block.timer {
@@ -84,7 +84,7 @@ impl Host {
         }
     }
 
-    /// The object that `mmap(2)` of a packet socket maps: all of its rings.
+    /// Source for `mmap(2)` of a packet socket: both rings. `EINVAL` unless the whole object is mapped.
     pub(crate) fn packet_ring_source(
         &mut self,
         key: SocketKey,
@@ -100,7 +100,7 @@ impl Host {
         Ok(MapSource { native, offset: 0, path, identity: (DEVICE, inode), file: None, may_write: true })
     }
 
-    /// `tpacket_rcv`: a frame for a ring.
+    /// Stores a frame in the receive ring (`tpacket_rcv`).
     pub(super) fn ring_receive(&mut self, key: SocketKey, frame: Frame, stamp: u64) {
         let packet = self.own.packet(key);
         let (offload, rings) = (packet.offload, &packet.rings);
@@ -114,7 +114,8 @@ impl Host {
                 (at, at)
             }
             _ => {
-                // The header of `PACKET_VNET_HDR` lies right before the frame; all zero, for nothing is left to be done.
+                // The `PACKET_VNET_HDR` header immediately precedes the frame; all zero, since no offload
+                // work is left.
                 let at = (header + link_len.max(16)).next_multiple_of(ALIGNMENT) + reserve + offload;
                 (at - link_len, at)
             }
@@ -124,7 +125,8 @@ impl Host {
             _ => ring.frame_size,
         };
         let kept = frame.bytes.len().min(room.saturating_sub(mac));
-        // What begins behind the end is not there; in a block nothing may lie behind it either.
+        // A frame that would begin beyond the end is stored empty; in a version 3 block its offset must be in
+        // the block too.
         let mac = if version == RingVersion::V3 { mac.min(room) } else { mac };
         let place = FramePlace { mac, network, kept, stamp, room };
         if version == RingVersion::V3 {
@@ -138,7 +140,7 @@ impl Host {
         packet.rings.head = (head + 1) % ring.frames;
         let status = packet.status(false);
         let body = place.frame(version, status, 0, &frame);
-        // The word that hands the frame over is written last.
+        // The status word, which passes the frame to the program, is written last.
         ring_write(&mut *self.machine, memory, at + 8, &body[8..]);
         ring_write(&mut *self.machine, memory, at, &body[..8]);
         self.net.effects.notify_socket(key, READABLE);
@@ -167,7 +169,7 @@ impl Host {
         (block.last, block.end, block.last_stamp) = (start, start + len, place.stamp);
         block.packets += 1;
         if !first {
-            // The packet before leads to this one.
+            // Link from the previous packet, `tp_next_offset`.
             ring_write(&mut *self.machine, memory, at + last as u64, &((start - last) as u32).to_ne_bytes());
         }
         let status = self.own.packet(key).status(false);
@@ -183,13 +185,13 @@ impl Host {
         }
     }
 
-    /// The block has waited long enough for further packets.
+    /// The retire timeout of the current block has expired.
     pub(crate) fn packet_block_timer(&mut self, key: SocketKey) {
         self.own.packet(key).rings.block.timer = None;
         self.retire_block(key, BLOCK_TIMEOUT);
     }
 
-    /// Hands the block over and goes to the next one.
+    /// Passes the current block to the program and opens the next one.
     fn retire_block(&mut self, key: SocketKey, why: u32) {
         let rings = &mut self.own.packet(key).rings;
         let (Some(ring), Some(memory)) = (rings.receive, rings.memory) else { return };
@@ -219,7 +221,7 @@ impl Host {
         self.open_block(key);
     }
 
-    /// Begins to fill the next block of a version 3 ring, if the program has given it back.
+    /// Opens the next block of a version 3 ring; freezes the ring if the program still owns that block.
     fn open_block(&mut self, key: SocketKey) {
         let rings = &mut self.own.packet(key).rings;
         let (Some(ring), Some(memory), RingVersion::V3) = (rings.receive, rings.memory, rings.version) else {
@@ -243,7 +245,7 @@ impl Host {
         ring_write(&mut *self.machine, memory, at, &header);
     }
 
-    /// Sends what the program has put into the ring; gives how many bytes.
+    /// Transmits the frames that the program has queued in the send ring; returns the number of bytes.
     pub(super) fn ring_send(&mut self, key: SocketKey, name: Option<LinkAddress>) -> Result<usize, Errno> {
         let rings = &self.own.packet(key).rings;
         let (Some(ring), Some(memory)) = (rings.send, rings.memory) else { return Err(Errno::EINVAL) };
@@ -252,7 +254,7 @@ impl Host {
         for _ in 0..ring.frames {
             let head = self.own.packet(key).rings.send_head;
             let at = base + ring.frame_at(head);
-            // Version 3 has its status behind `next`, time stamps and lengths.
+            // In version 3 the status follows `next`, the time stamps and the lengths.
             let (status_at, len_at) = match version {
                 RingVersion::V1 => (at, at + 8),
                 RingVersion::V2 => (at, at + 4),
@@ -287,6 +289,6 @@ impl Host {
 }
 
 fn ring_write(machine: &mut dyn Machine, memory: NativeFile, at: u64, bytes: &[u8]) {
-    // Memory of one's own cannot fail to be written.
+    // Writes to the host's own shared memory do not fail.
     let _ = machine.write_at(memory, at, bytes);
 }

@@ -1,4 +1,4 @@
-//! Frames on their way into and out of interfaces, for the sockets that look at them.
+//! Delivery of frames that pass an interface to packet sockets.
 
 use super::LinkAddress;
 use crate::host::Host;
@@ -20,19 +20,19 @@ use belljar_wire::ethernet::{self, Address};
 /// `ARPHRD_NONE`.
 const NO_HARDWARE: u16 = 0xfffe;
 
-/// A frame as sockets see it.
+/// Frame as delivered to packet sockets.
 pub(super) struct TappedFrame<'a> {
     pub(super) direction: PacketDirection,
     pub(super) interface: usize,
     header: [u8; ethernet::HEADER_LEN],
     pub(super) payload: &'a [u8],
     pub(super) from: LinkAddress,
-    /// A frame of its interface has no header.
+    /// The interface's frames have no link-layer header (TUN).
     bare: bool,
 }
 
 impl Host {
-    /// Shows what passes an interface of a network to packet sockets.
+    /// Delivers a frame that passed an interface of a network to the packet sockets.
     pub(crate) fn show_frame(&mut self, network: u32, passed: &Passed) {
         let Passed { at, interface, direction, ref bytes } = *passed;
         let parts = self.stack(network).interfaces.frame_parts(interface, bytes, direction);
@@ -40,7 +40,7 @@ impl Host {
         self.tap_frame(at, (network, interface), (header, payload), direction);
     }
 
-    /// The same for a frame's header and what follows it.
+    /// Delivers a frame given as header and payload.
     fn tap_frame(
         &mut self,
         at: SimTime,
@@ -82,7 +82,8 @@ impl Host {
         }
     }
 
-    /// The sockets of a network that hear a frame for their groups (`PACKET_FANOUT`), one of each.
+    /// Sockets of a network that receive a frame on behalf of their fanout groups (`PACKET_FANOUT`), one for
+    /// each group.
     fn chosen_of_groups(&mut self, network: u32, seen: &TappedFrame<'_>) -> Vec<SocketKey> {
         let outgoing = seen.from.packet_type == c::PACKET_OUTGOING;
         let mut fanouts = std::mem::take(&mut self.own.fanouts);
@@ -108,8 +109,9 @@ impl Host {
         chosen
     }
 
-    /// Everybody is on the graph's link: who asks there for a station by ARP, with a frame of its own, is
-    /// answered for it.
+    /// Answers an ARP request sent as a frame on the graph's interface. The graph reaches every address, so
+    /// all requests are answered except those for addresses of this network and those from the unspecified
+    /// address.
     pub(super) fn answer_for_graph(&mut self, (network, interface): (u32, usize), frame: &[u8]) {
         let (now, own) = (self.net.clock.now(), self.stack(network).interfaces[interface].mac);
         let Some((head, payload)) = frame.split_first_chunk::<{ ethernet::HEADER_LEN }>() else { return };
@@ -135,7 +137,7 @@ impl Host {
             return;
         }
         let cooked = socket.type_ == c::SOCK_DGRAM;
-        // A cooked socket sees what follows the header; a filter sees what the socket does.
+        // A `SOCK_DGRAM` socket receives the payload only; a filter sees the same bytes as its socket.
         let mut bytes = Vec::with_capacity(seen.header.len() + seen.payload.len());
         if !cooked && !seen.bare {
             bytes.extend_from_slice(&seen.header);

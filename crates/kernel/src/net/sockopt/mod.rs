@@ -1,4 +1,4 @@
-//! Socket options by level. A level answers `ENOPROTOOPT` for an option that it does not have.
+//! Socket options by level. A level returns `ENOPROTOOPT` for an unknown option.
 
 mod socket;
 
@@ -10,10 +10,10 @@ use belljar_linux_abi::{Errno, c};
 use belljar_linux_net::options::{Value, ip, multicast, raw, tcp, to_int, udp};
 use belljar_netstack::socket::{Socket, SocketKind};
 
-/// `SOL_UDP` and `SOL_UDPLITE`, which are the same to sockets of either protocol.
+/// `SOL_UDP` and `SOL_UDPLITE`, which sockets of either protocol treat alike.
 const SOL_UDP: i32 = c::IPPROTO_UDP;
 const SOL_UDPLITE: i32 = c::IPPROTO_UDPLITE;
-/// The longest option value that is looked at.
+/// Maximum number of bytes read from an option value.
 const VALUE_MAX: usize = 2_048;
 
 /// `setsockopt(2)` with the value at `addr`.
@@ -57,7 +57,7 @@ pub fn set_option(
         (c::SOL_RAW | c::IPPROTO_ICMPV6, SocketKind::Raw(_)) => {
             raw::set(call.host.stack_of_mut(key), key, level, name, &value)
         }
-        // As `icmp_filter` of a ping socket, which has none.
+        // Accepted without effect, as `icmp_filter` on a ping socket, which has no filter.
         (c::SOL_RAW | c::IPPROTO_ICMPV6, SocketKind::Ping(_)) => Ok(()),
         (c::SOL_PACKET, SocketKind::Other) if *domain == c::AF_PACKET => {
             packet::set_option(call, key, name, &value)
@@ -92,7 +92,7 @@ pub fn get_option(
             SocketKind::Udp(_) | SocketKind::Tcp(_) | SocketKind::Ping(_) | SocketKind::Raw(_),
         ) => match (level, name) {
             (c::IPPROTO_IP, c::IP_MSFILTER) => {
-                // A whole filter is read: it says how many sources there is room for.
+                // The call reads a whole `struct ip_msfilter`, which gives the room for sources.
                 let mut value = [0; 16];
                 call.read_bytes(at, &mut value)?;
                 multicast::get_filter(call.host.stack_of_mut(key), key, &value).map(Value::from_vec)
@@ -106,7 +106,7 @@ pub fn get_option(
             packet::get_option(call, key, name, at)
         }
         (SOL_UDP | SOL_UDPLITE, SocketKind::Udp(udp)) => udp::get(udp, name),
-        // `ipv6_getsockopt` says otherwise than `ip_getsockopt`.
+        // `ipv6_getsockopt` and `ip_getsockopt` return different errors.
         (_, SocketKind::Udp(_) | SocketKind::Tcp(_)) if *domain == c::AF_INET6 => Err(Errno::ENOPROTOOPT),
         (_, SocketKind::Udp(_) | SocketKind::Tcp(_)) => Err(Errno::EOPNOTSUPP),
         (_, SocketKind::Other) if *domain == c::AF_UNIX => Err(Errno::EOPNOTSUPP),

@@ -18,14 +18,14 @@ use belljar_objects::namespaces::NamespaceKind;
 use std::sync::Arc;
 use zerocopy::FromBytes;
 
-/// Options that `libc` does not know: names that say nothing here, and the times of 64 bits that all have on this architecture.
+/// Options missing in `libc`. The `_NEW` time-outs have 64-bit times, as the plain ones on this architecture.
 const SO_RCVTIMEO_NEW: i32 = 66;
 const SO_SNDTIMEO_NEW: i32 = 67;
 const SO_BUF_LOCK: i32 = 72;
 const SO_TXREHASH: i32 = 74;
 const SO_RCVMARK: i32 = 75;
 
-/// The name by which an option is known here.
+/// Maps the `_NEW` time-out options to the plain ones, which have the same layout.
 fn plain(name: i32) -> i32 {
     match name {
         SO_RCVTIMEO_NEW => c::SO_RCVTIMEO,
@@ -60,7 +60,7 @@ pub fn set(call: &mut Call<'_>, key: SocketKey, name: i32, value: &[u8]) -> Resu
             call.host.warn("SO_ATTACH_REUSEPORT_CBPF is accepted without effect");
             return Ok(());
         }
-        // There are no eBPF programs, so the descriptor is none.
+        // eBPF is not implemented, so no descriptor is a valid program.
         c::SO_ATTACH_BPF => return Err(Errno::EINVAL),
         _ => {}
     }
@@ -68,7 +68,7 @@ pub fn set(call: &mut Call<'_>, key: SocketKey, name: i32, value: &[u8]) -> Resu
     let on = number != 0;
     check_right(call, name, number)?;
     let domain = call.host.socket(key).domain;
-    // Linux takes sizes as unsigned; `SO_RCVBUFFORCE` and its kin alone think of those below 0.
+    // Linux treats sizes as unsigned; only `SO_RCVBUFFORCE` and `SO_SNDBUFFORCE` treat negative ones as 0.
     let forced = matches!(name, c::SO_RCVBUFFORCE | c::SO_SNDBUFFORCE);
     let asked = |number: i32| if forced { number.max(0) as u32 } else { number as u32 };
     let is_tcp = matches!(call.host.socket(key).kind, SocketKind::Tcp(_));
@@ -98,7 +98,7 @@ pub fn set(call: &mut Call<'_>, key: SocketKey, name: i32, value: &[u8]) -> Resu
             keep_alive(call, key, on);
         }
         c::SO_RCVLOWAT => {
-            // A negative number is the most, 0 is 1.
+            // A negative number means the maximum, 0 means 1.
             let low_water = if number < 0 { i32::MAX } else { number.max(1) };
             options.receive_low_water = low_water;
             if let SocketKind::Tcp(tcp) = &mut call.host.socket(key).kind
@@ -130,13 +130,13 @@ pub fn set(call: &mut Call<'_>, key: SocketKey, name: i32, value: &[u8]) -> Resu
             zero_copy::check_option(call.host.socket(key), number)?;
             keep(&mut call.host.socket(key).options, name, number);
         }
-        // Unlike a name, an index may be that of no interface.
+        // Unlike an interface name, the index need not exist.
         c::SO_BINDTOIFINDEX => {
             check_rebinding(call, key)?;
             let index = u32::try_from(number).map_err(|_| Errno::EINVAL)?;
             call.host.socket(key).options.bound_device = Some(index).filter(|index| *index != 0);
         }
-        // Has had no effect since Linux 2.2.
+        // No effect since Linux 2.2.
         c::SO_BSDCOMPAT => {}
         SO_BUF_LOCK if number & !3 != 0 => return Err(Errno::EINVAL),
         SO_TXREHASH if !is_tcp => return Err(Errno::EOPNOTSUPP),
@@ -156,7 +156,7 @@ pub fn set(call: &mut Call<'_>, key: SocketKey, name: i32, value: &[u8]) -> Resu
         c::SO_LOCK_FILTER => options.filter_locked = on,
         c::SO_MAX_PACING_RATE => {
             keep(options, name, number);
-            // As an unsigned number, of which all ones is no limit.
+            // The rate is unsigned; all ones means unlimited.
             let rate = (number != -1).then_some(u64::from(number as u32));
             if is_tcp {
                 let tcp = call.host.stack_of_mut(key).tcp(key);
@@ -173,7 +173,7 @@ pub fn set(call: &mut Call<'_>, key: SocketKey, name: i32, value: &[u8]) -> Resu
     Ok(())
 }
 
-/// `EPERM` (`EACCES` for `SO_DEBUG`) for options that are not everybody's.
+/// `EPERM` (`EACCES` for `SO_DEBUG`) if an option requires a capability that the caller does not have.
 fn check_right(call: &Call<'_>, name: i32, number: i32) -> Result<(), Errno> {
     let (host, process) = (&*call.host, call.process);
     match name {
@@ -196,7 +196,7 @@ fn check_right(call: &Call<'_>, name: i32, number: i32) -> Result<(), Errno> {
     }
 }
 
-/// Remembers an option that has no effect here, so that it can be read back.
+/// Stores the value of an option without effect, so that `getsockopt(2)` returns it.
 fn keep(options: &mut SocketOptions, name: i32, number: i32) {
     match options.kept.iter_mut().find(|(kept, _)| *kept == name) {
         Some((_, value)) => *value = number,
@@ -229,7 +229,7 @@ fn bind_to_device(call: &mut Call<'_>, key: SocketKey, value: &[u8]) -> Result<(
     Ok(())
 }
 
-/// `EPERM` if a socket is bound to an interface already and the caller is not privileged.
+/// `EPERM` if the socket is already bound to an interface and the caller lacks `CAP_NET_RAW`.
 fn check_rebinding(call: &mut Call<'_>, key: SocketKey) -> Result<(), Errno> {
     if call.host.socket(key).options.bound_device.is_some() {
         call.host.processes.require_for(call.process, NamespaceKind::Net, capability::NET_RAW)?;
@@ -237,7 +237,7 @@ fn check_rebinding(call: &mut Call<'_>, key: SocketKey) -> Result<(), Errno> {
     Ok(())
 }
 
-/// `struct sock_fprog`: the number of instructions and where they are.
+/// Attaches a filter given as `struct sock_fprog`: instruction count and address.
 fn attach_filter(call: &mut Call<'_>, key: SocketKey, value: &[u8]) -> Result<(), Errno> {
     let (Some(count), Some(at)) = (value.first_chunk::<2>(), value.get(8..16)) else {
         return Err(Errno::EINVAL);
@@ -267,14 +267,14 @@ fn set_linger(options: &mut SocketOptions, value: &[u8]) -> Result<(), Errno> {
     Ok(())
 }
 
-/// A `struct timeval`; zero stands for no time-out.
+/// Parses a `struct timeval`; zero means no time-out. `EDOM` if the microseconds are out of range.
 fn parse_timeout(value: &[u8]) -> Result<Option<SimDuration>, Errno> {
     let (time, _) = TimePair::read_from_prefix(value).map_err(|_| Errno::EINVAL)?;
     if !(0..1_000_000).contains(&time.fraction) {
         return Err(Errno::EDOM);
     }
     if time.secs < 0 {
-        // As Linux, which takes a negative time for one that has passed.
+        // As on Linux, a negative time-out expires at once.
         return Ok(Some(SimDuration::ZERO));
     }
     let total = SimDuration::from_secs(time.secs as u64) + SimDuration::from_micros(time.fraction as u64);
@@ -287,7 +287,7 @@ fn timeout(value: Option<SimDuration>) -> Value {
 }
 
 pub fn get(call: &mut Call<'_>, key: SocketKey, name: i32) -> Result<Value, Errno> {
-    /// Instructions of filters beyond the classic ones, as Linux numbers them (`SKF_AD_MAX`).
+    /// Linux's number of ancillary BPF loads (`SKF_AD_MAX`).
     const BPF_EXTENSIONS: i32 = 64;
     let name = plain(name);
     match name {
@@ -383,7 +383,7 @@ fn take_error(call: &mut Call<'_>, key: SocketKey) -> i32 {
     error.map_or(0, |error| i32::from(errno(error).0))
 }
 
-/// Both autotuned on a connection, unless the program has set them.
+/// Effective receive buffer in bytes; connections tune it automatically unless the program has set it.
 fn receive_buffer(call: &mut Call<'_>, key: SocketKey) -> u32 {
     let socket = call.host.socket(key);
     match &mut socket.kind {
@@ -404,7 +404,7 @@ fn send_buffer(call: &mut Call<'_>, key: SocketKey) -> u32 {
     }
 }
 
-/// `SO_PEERCRED`: nobody in particular for a socket that is not of the UNIX family.
+/// `SO_PEERCRED`: pid 0 and invalid ids for a socket outside `AF_UNIX`.
 fn peer_credentials(call: &mut Call<'_>, key: SocketKey) -> Result<Value, Errno> {
     let nobody = Ucred { pid: 0, uid: u32::MAX, gid: u32::MAX };
     if call.host.socket(key).domain != c::AF_UNIX {

@@ -1,4 +1,4 @@
-//! The remaining calls on TCP sockets.
+//! `shutdown(2)` of TCP sockets, and `SIGURG`.
 
 use super::Role;
 use crate::call::Call;
@@ -24,7 +24,7 @@ pub fn shutdown(call: &mut Call<'_>, key: SocketKey, how: i32) -> Result<(), Err
                 .notify_socket(key, READABLE | WRITABLE | EPOLLHUP | EPOLLRDHUP);
             return Err(Errno::ENOTCONN);
         }
-        // Ends the listening; accept fails with EINVAL from then on.
+        // The socket stops listening; `accept(2)` returns `EINVAL` from now on.
         Role::Listening(_) if how != c::SHUT_WR => call.host.stack_of_mut(key).tcp_stop_listening(key),
         Role::Listening(_) => {}
         Role::Connection(connection) => {
@@ -39,7 +39,7 @@ pub fn shutdown(call: &mut Call<'_>, key: SocketKey, how: i32) -> Result<(), Err
             if how != c::SHUT_RD {
                 connection.shutdown_write(now);
             }
-            // Whoever shuts a connection knows that it is one.
+            // Shutting down an established connection counts as observing that `connect(2)` has completed.
             let opening = matches!(connection.state(), State::SynSent | State::SynReceived);
             let tcp = call.host.stack_of_mut(key).tcp(key);
             tcp.connecting &= opening;
@@ -52,7 +52,7 @@ pub fn shutdown(call: &mut Call<'_>, key: SocketKey, how: i32) -> Result<(), Err
 }
 
 impl Files {
-    /// The socket that an open file is.
+    /// Socket of an open file, `None` if the file is not a socket.
     pub(crate) fn socket_of(&self, file: FileKey) -> Option<SocketKey> {
         match self.open[file.0].kind {
             FileKind::Socket(key) => Some(key),
@@ -61,7 +61,7 @@ impl Files {
     }
 }
 impl Host {
-    /// `sk_send_sigurg`: whoever owns the socket is told of urgent data.
+    /// Sends `SIGURG` to the owner of a socket when urgent data arrives (`sk_send_sigurg`).
     pub(crate) fn tcp_signal_owner(&mut self, key: SocketKey) {
         let owner = self.socket(key).options.owner;
         let targets = match owner {

@@ -17,7 +17,7 @@ pub fn bind(call: &mut Call<'_>, key: SocketKey, address: &[u8]) -> Result<(), E
     }
     call.host.may_bind_port(call.process, port)?;
     let tcp = call.host.stack_of_mut(key).tcp(key);
-    // A connection that has ended has left its port, unless that was chosen (`inet_put_port`).
+    // A closed connection has released its port, unless the program chose it (`inet_put_port`).
     let ended = tcp.connection().is_some_and(|connection| connection.state() == State::Closed);
     if ended && !tcp.bound.is_some_and(|bound| bound.port_named) {
         call.host.stack_of_mut(key).tcp_give_up_name(key);
@@ -31,7 +31,7 @@ pub fn bind(call: &mut Call<'_>, key: SocketKey, address: &[u8]) -> Result<(), E
     call.host.stack_of_mut(key).tcp_bind(key, ip, port)
 }
 
-/// The states are those of `__inet_stream_connect` of Linux.
+/// `connect(2)`. The states are those of Linux's `__inet_stream_connect`.
 pub fn connect(
     call: &mut Call<'_>,
     key: SocketKey,

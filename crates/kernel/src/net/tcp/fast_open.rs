@@ -1,5 +1,5 @@
-//! TCP Fast Open (RFC 7413) around the connections: the cookies that servers gave, those that this host gives, and the
-//! calls that put data into a SYN.
+//! Calls that use TCP Fast Open (RFC 7413): `MSG_FASTOPEN` and sends on a deferred connection, which put data
+//! into the SYN.
 
 use super::Role;
 use crate::call::Call;
@@ -9,11 +9,11 @@ use belljar_linux_abi::{Errno, c};
 use belljar_netstack::address;
 pub use belljar_netstack::tcp::fast_open::bit;
 
-/// The most that a SYN can carry: no more need be copied for it.
+/// Upper bound in bytes on the data of a SYN; no more is copied from the guest.
 const SYN_DATA_MAX: usize = 32_768;
 
-/// The part of `send(2)` that opens a connection: `MSG_FASTOPEN`, or the first data of a socket whose SYN waits for it. `None`
-/// if there is nothing (more) to open; the states are those of `__inet_stream_connect` of Linux.
+/// Fast-open part of `send(2)`: `MSG_FASTOPEN`, or the first data of a socket whose SYN is deferred. `None`
+/// if there is no connection to open; the states are those of Linux's `__inet_stream_connect`.
 pub(super) fn send(
     call: &mut Call<'_>,
     key: SocketKey,
@@ -30,7 +30,7 @@ pub(super) fn send(
         return Ok(None);
     }
     if begun {
-        // The handshake that this call began, or waits for.
+        // This call began the handshake or waits for it.
         let ended = !tcp.connecting || call.host.stack_of_mut(key).tcp_connected(key)?;
         return Ok((!ended).then_some(Attempt::Wait(queue)));
     }

@@ -1,4 +1,4 @@
-//! The calls on sockets of TCP, tcp(7).
+//! Calls on TCP sockets, tcp(7).
 
 mod calls;
 mod connect;

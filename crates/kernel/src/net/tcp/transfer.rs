@@ -12,10 +12,11 @@ use belljar_netstack::interface::recycle;
 use belljar_netstack::socket::SocketKind;
 use belljar_tcp::{State, UrgentByte};
 use std::cell::Cell;
-/// The most that one attempt sends, bounded by the scratch buffer; a call makes as many as there is room for.
+/// Maximum number of bytes sent by one attempt, which bounds the scratch buffer; a call makes as many
+/// attempts as there is room for.
 const CHUNK: usize = 256 * 1_024;
 thread_local! {
-    /// Holds bytes of any host of the worker on their way from a guest to a connection.
+    /// Scratch buffer for bytes copied from a guest to a connection, shared by the hosts of a worker thread.
     static SCRATCH: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
 
@@ -25,7 +26,7 @@ pub fn send(
     message: &OutgoingMessage,
     done: usize,
 ) -> Result<Attempt<usize>, Errno> {
-    // Only its first part asks for room.
+    // Only the first attempt of a call allocates a zero-copy notification.
     let told = match message.flags & c::MSG_ZEROCOPY {
         0 => false,
         _ if done > 0 => call.host.socket(key).options.is_kept(c::SO_ZEROCOPY),
@@ -73,7 +74,7 @@ fn send_part(
         return Err(Errno::EPIPE);
     }
     if !connection.can_send() || (done == 0 && connection.error().is_some()) {
-        // What was sent before the error is reported first, the error next time.
+        // Bytes sent before the error are reported first; the next call returns the error.
         let error = if done == 0 { connection.take_error() } else { connection.error() };
         net.tcp_pump(key);
         return Err(error.map_or(Errno::EPIPE, errno));
@@ -86,7 +87,7 @@ fn send_part(
     if message.len == 0 {
         return Ok(Attempt::Done(0));
     }
-    // A full buffer is offered a byte all the same, so that the connection knows of the wait.
+    // One byte is offered even to a full buffer, so that the connection records the waiting writer.
     let room = connection.writable_bytes().clamp(1, CHUNK);
     let mut data = SCRATCH.take();
     let len = call.gather_into(&message.buffers, done as u64, room, &mut data)?;
@@ -169,7 +170,7 @@ pub fn receive(
         net.tcp_was_read(key);
         return Ok(Attempt::Done(ReceivedMessage { value: n, ..ReceivedMessage::default() }));
     }
-    // Copied out before it is consumed, so that a bad buffer loses nothing.
+    // Bytes are copied out before they are consumed, so that a bad buffer loses no data.
     copy_out(call, key, room, done, n)?;
     if room.flags & c::MSG_PEEK == 0 {
         let net = call.host.stack_of_mut(key);
@@ -184,7 +185,7 @@ pub fn receive(
     Ok(Attempt::Done(ReceivedMessage { value: n, ..ReceivedMessage::default() }))
 }
 
-/// Stores the first `n` bytes that have been received in the buffers of a call, behind the `done` that it has stored.
+/// Stores the first `n` received bytes in the buffers of a call from offset `done`.
 fn copy_out(
     call: &mut Call<'_>,
     key: SocketKey,
@@ -210,7 +211,7 @@ fn copy_out(
     Ok(())
 }
 
-/// `recv` with `MSG_OOB`, which never waits: the urgent byte (`tcp_recv_urg`).
+/// `recv(2)` with `MSG_OOB`: returns the urgent byte (`tcp_recv_urg`) and never waits.
 fn receive_urgent(
     call: &mut Call<'_>,
     key: SocketKey,

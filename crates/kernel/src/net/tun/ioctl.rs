@@ -22,7 +22,7 @@ const TUNSETVNETHDRSZ: u64 = 0x4004_54d8;
 const NAME_LEN: usize = 16;
 
 impl Call<'_> {
-    /// Requests about an end and its interface.
+    /// Requests on an open `/dev/net/tun` file and its interface.
     pub(crate) fn tun_ioctl(&mut self, n: usize, request: u64, argument: u64) -> SysResult {
         if request == TUNGETFEATURES {
             self.write(argument, &u32::from(FEATURES))?;
@@ -70,7 +70,7 @@ impl Call<'_> {
         let mut entry = [0u8; 40];
         self.read_bytes(argument, &mut entry)?;
         let flags = u16::from_ne_bytes([entry[NAME_LEN], entry[NAME_LEN + 1]]);
-        // TUN goes before TAP.
+        // `IFF_TUN` takes precedence over `IFF_TAP`.
         let flags = if flags & flag::TUN != 0 { flags & !flag::TAP } else { flags };
         let known = FEATURES | flag::TUN_EXCL;
         if flags & !known != 0 || flags & (flag::TUN | flag::TAP) == 0 {
@@ -81,7 +81,7 @@ impl Call<'_> {
         let net = self.host.stack(self.host.network_of_tun(n));
         let name = match given.as_str() {
             "" => net.interfaces.free_tun_name(flags),
-            // A pattern such as `tun%d`.
+            // Pattern such as `tun%d`.
             pattern if pattern.contains("%d") => {
                 let free = |n: &u32| {
                     net.interfaces.by_name(pattern.replace("%d", &n.to_string()).as_bytes()).is_none()

@@ -1,8 +1,8 @@
-//! `/dev/net/tun`: interfaces whose other end is a program. A TUN interface carries IP packets, a TAP
-//! interface Ethernet frames.
+//! `/dev/net/tun`: interfaces whose peer is a program. A TUN interface carries IP packets, a TAP interface
+//! Ethernet frames.
 //!
-//! Each open descriptor is an end that is attached to nothing until `TUNSETIFF` names an interface, which
-//! it makes; the interface goes with its last descriptor unless `TUNSETPERSIST` says otherwise.
+//! Each open file is unattached until `TUNSETIFF` names an interface, which is created if it does not exist.
+//! The interface is removed when the file is closed, unless `TUNSETPERSIST` is set.
 
 mod ioctl;
 
@@ -18,13 +18,13 @@ use belljar_netstack::readiness::WRITABLE;
 use belljar_netstack::tun::flag;
 use belljar_wire::ethernet;
 
-/// The length of `struct tun_pi`.
+/// Length of `struct tun_pi` in bytes.
 const PI_LEN: usize = 4;
 /// `TUN_PKT_STRIP`.
 const STRIPPED: u16 = 1;
 
 impl Host {
-    /// The last reference to an end is gone, and with it its interface.
+    /// Last reference to the file is closed: removes its interface, or unplugs it if it is persistent.
     pub(crate) fn close_tun(&mut self, n: usize) {
         let network = self.network_of_tun(n);
         let net = self.stack_mut(network);
@@ -42,7 +42,7 @@ impl Host {
         self.stack_mut(network).flush_network();
     }
 
-    /// `TUNSETIFF`: makes an interface, or takes one over that a program has left.
+    /// `TUNSETIFF`: creates an interface, or attaches to an unplugged persistent one.
     fn attach_tun(&mut self, n: usize, name: &str, flags: u16) -> Result<(), Errno> {
         let wants_tap = flags & flag::TAP != 0;
         let attachment = if wants_tap { Attachment::Tap(n) } else { Attachment::Tun(n) };
@@ -66,7 +66,7 @@ impl Host {
         (entry.attachment, entry.carrier) = (attachment, true);
         let tun = &mut net.tuns[n];
         (tun.interface, tun.flags) = (Some(interface), flags & !flag::TUN_EXCL);
-        // What was left stays so, whoever comes, until it is said otherwise.
+        // A persistent interface remains persistent under its new file until `TUNSETPERSIST` clears the flag.
         tun.persistent = there.is_some();
         self.administer(network, |admin| admin.link_changed(interface));
         self.notify_events(WaitQueueId::Tun(n as u32), WRITABLE);
@@ -75,7 +75,7 @@ impl Host {
 }
 
 impl Call<'_> {
-    /// `read(2)`: one packet, cut to the buffer.
+    /// `read(2)`: one packet, truncated to the buffer.
     pub(crate) fn read_tun(&mut self, file: FileKey, n: usize, buffers: &GuestBuffers) -> SysResult {
         let nonblocking = self.host.files.open(file).is_nonblocking();
         let network = self.host.network_of_tun(n);
@@ -106,7 +106,8 @@ impl Call<'_> {
             whole.extend_from_slice(&cut.to_ne_bytes());
             whole.extend_from_slice(&protocol.to_be_bytes());
         }
-        // No segmentation is left to the program, and checksums are complete.
+        // `struct virtio_net_hdr` is all zero: no segmentation is left to the program, and checksums are
+        // complete.
         whole.resize(whole.len() + header_len, 0);
         whole.extend_from_slice(&bytes);
         whole.truncate(room);
@@ -114,7 +115,7 @@ impl Call<'_> {
         done(whole.len() as u64)
     }
 
-    /// `write(2)`: one packet.
+    /// `write(2)`: one packet, which a `VNET_HDR` may cut into several.
     pub(crate) fn write_tun(&mut self, n: usize, buffers: &GuestBuffers) -> SysResult {
         let len = total_len(buffers) as usize;
         let network = self.host.network_of_tun(n);
@@ -152,7 +153,7 @@ impl Call<'_> {
     }
 }
 
-/// The flags that `TUNGETFEATURES` gives.
+/// Flags returned by `TUNGETFEATURES`.
 pub(super) const FEATURES: u16 = flag::TUN | flag::TAP | flag::NO_PI | flag::ONE_QUEUE | flag::VNET_HDR;
-/// Names have at most so many bytes.
+/// Maximum length of an interface name in bytes.
 pub(super) const NAME_MAX: usize = c::IFNAMSIZ - 1;

@@ -1,4 +1,4 @@
-//! The calls on UDP sockets but for sending and receiving.
+//! Calls on UDP sockets other than send and receive.
 
 use crate::call::Call;
 use crate::ids::SocketKey;
@@ -27,7 +27,7 @@ pub fn connect(
     call.host.stack_of_mut(key).udp_connect(key, address).map(Attempt::Done)
 }
 
-/// Takes effect on an unconnected socket too, but says `ENOTCONN`, as Linux does.
+/// `shutdown(2)`. Takes effect on an unconnected socket too, but returns `ENOTCONN`, as on Linux.
 pub fn shutdown(call: &mut Call<'_>, key: SocketKey, how: i32) -> Result<(), Errno> {
     let udp = call.host.stack_of_mut(key).udp(key);
     udp.read_closed |= how != c::SHUT_WR;

@@ -1,4 +1,4 @@
-//! The calls on sockets of UDP, udp(7), and UDP-Lite, udplite(7).
+//! Calls on UDP sockets, udp(7), and UDP-Lite sockets, udplite(7).
 
 mod calls;
 mod receive;

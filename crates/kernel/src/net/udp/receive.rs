@@ -28,7 +28,7 @@ pub fn receive(
     let peek = room.flags & c::MSG_PEEK != 0;
     let Some(datagram) = call.host.stack_of_mut(key).udp_take(key)? else {
         let udp = call.host.stack_of_mut(key).udp(key);
-        // Without waiting, nothing finds out that it is shut.
+        // A non-blocking receive does not report the end of a shut-down socket.
         let ended = udp.read_closed && room.flags & c::MSG_DONTWAIT == 0;
         return Ok(if ended { Attempt::Done(ReceivedMessage::default()) } else { Attempt::Wait(key.into()) });
     };
@@ -56,7 +56,7 @@ pub fn receive(
     stored.map(|()| Attempt::Done(received))
 }
 
-/// `SO_TIMESTAMP` and `SO_TIMESTAMPNS` of something received at `arrived`.
+/// `SO_TIMESTAMP` or `SO_TIMESTAMPNS` control message for an arrival at `arrived`.
 pub fn timestamp_message(kind: Timestamping, arrived: SimTime, epoch_ns: u64) -> Option<ControlMessage> {
     let ns = (epoch_ns + arrived.as_nanos()) as i64;
     let (secs, nanos) = (ns / 1_000_000_000, ns % 1_000_000_000);
@@ -120,7 +120,7 @@ fn control_messages(
     if options.receive_destination
         && let IpAddr::V4(addr) = datagram.destination
     {
-        // The second port of the header that ends where the payload starts.
+        // Destination port of the UDP header, which ends where the payload starts.
         let port = &datagram.packet[datagram.payload.start - 6..datagram.payload.start - 4];
         let mut data = [0; 16];
         data[..2].copy_from_slice(&(c::AF_INET as u16).to_ne_bytes());

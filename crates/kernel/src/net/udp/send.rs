@@ -7,10 +7,10 @@ use crate::ids::SocketKey;
 use crate::net::message::{Attempt, OutgoingMessage};
 use belljar_linux_abi::Errno;
 
-/// A message whose bytes lie in a program's memory.
+/// Datagram whose payload is in guest memory.
 struct GuestDatagram<'a> {
     message: &'a OutgoingMessage,
-    /// The bytes themselves, where they stand in for those in memory: see [`Call::staged`].
+    /// Payload that replaces the guest memory: see [`Call::staged`].
     staged: Option<&'a [u8]>,
     memory: GuestReader<'a>,
 }

@@ -8,17 +8,17 @@ use belljar_netstack::{SocketKey, Stack};
 const BUFFER_HEAD: usize = 256;
 /// `sizeof(struct skb_shared_info)`.
 const SHARED_INFO: usize = 320;
-/// Bytes that a buffer of one page holds beside its shared info (`SKB_MAX_HEAD(0)`): the linear part of a piece of a
-/// stream.
+/// Bytes that a one-page buffer holds next to its shared info (`SKB_MAX_HEAD(0)`): the linear part of a
+/// stream segment.
 const STREAM_LINEAR: usize = PAGE - SHARED_INFO;
-/// Bytes that a buffer of four pages holds (`SKB_MAX_ALLOC`): the linear part of a message, as a rule.
+/// Bytes that a four-page buffer holds (`SKB_MAX_ALLOC`): the usual linear part of a message.
 const MESSAGE_LINEAR: usize = 4 * PAGE - SHARED_INFO;
-/// Bytes in the pages of one piece of a stream (`UNIX_SKB_FRAGS_SZ`).
+/// Maximum paged bytes of a stream segment (`UNIX_SKB_FRAGS_SZ`).
 const STREAM_PAGED: usize = 32_768;
-/// Bytes in the pages of one message (`MAX_SKB_FRAGS`); the rest is linear after all.
+/// Maximum paged bytes of a message (`MAX_SKB_FRAGS`); the rest is linear.
 const MESSAGE_PAGED: usize = 17 * PAGE;
 const PAGE: usize = 4_096;
-/// `net.unix.max_dgram_qlen` where systemd runs: messages that may wait in a datagram socket.
+/// `net.unix.max_dgram_qlen` as set by systemd: maximum number of messages queued on a datagram socket.
 const INBOX_MAX: usize = 512;
 
 /// Linux's charge for a message of `len` bytes (`skb->truesize`), in bytes.
@@ -29,21 +29,21 @@ pub(super) fn charge(len: usize, stream: bool) -> usize {
     BUFFER_HEAD + (linear.next_multiple_of(64) + SHARED_INFO).next_power_of_two() + paged
 }
 
-/// The most that one piece of a stream takes of a socket with this `SO_SNDBUF`.
+/// Maximum length in bytes of a stream segment for a socket with this `SO_SNDBUF`.
 pub(super) fn piece_max(send_buffer: usize) -> usize {
     (send_buffer / 2 - 64).min(STREAM_LINEAR + STREAM_PAGED)
 }
 
 impl OwnSockets {
-    /// True if a socket is polled as writable: no more than a quarter of its send buffer is in use.
+    /// True if a socket polls as writable: at most a quarter of its send buffer is in use.
     pub(super) fn unix_has_room(&self, net: &Stack, key: SocketKey) -> bool {
         self.unix(key).charged * 4 <= net.sockets[key.0].options.send_buffer as usize
     }
-    /// True if a send must wait for earlier messages to be read.
+    /// True if a send has to wait until earlier messages are read.
     pub(super) fn unix_send_buffer_full(&self, net: &Stack, key: SocketKey) -> bool {
         self.unix(key).charged >= net.sockets[key.0].options.send_buffer as usize
     }
-    /// Takes back what a message was charged; its sender may have room now.
+    /// Returns a message's charge to its sender, and notifies the sender if it has room.
     pub(super) fn settle(&mut self, net: &mut Stack, message: &Message) {
         let Some(sender) = message.sender.alive(net) else { return };
         let socket = self.unix_mut(sender);
@@ -53,22 +53,21 @@ impl OwnSockets {
         }
     }
 
-    /// True if a receiver takes no more for now (`unix_recvq_full`).
+    /// True if a receiver's queue is full (`unix_recvq_full`).
     pub(super) fn unix_inbox_full(&self, key: SocketKey) -> bool {
         match &self.unix(key).role {
             Role::Listening { backlog, waiting } => waiting.len() > *backlog,
             _ => self.unix(key).inbox.len() > INBOX_MAX,
         }
     }
-    /// True if a datagram socket's peer takes no more. Two sockets connected to each other are
-    /// limited by their send buffers alone.
+    /// True if the queue of a datagram socket's peer is full. Two sockets connected to each other are limited
+    /// by their send buffers alone.
     pub(super) fn unix_peer_full(&self, net: &Stack, key: SocketKey) -> bool {
         self.unix_peer(net, key).is_some_and(|peer| {
             self.unix(peer).peer != Some(PeerRef::to(net, key)) && self.unix_inbox_full(peer)
         })
     }
-    /// Messages were taken from an inbox that was full if `was_full`: whoever waits to send there
-    /// may.
+    /// Notifies waiting senders after messages were taken from an inbox that was full if `was_full`.
     pub(super) fn inbox_drained(&mut self, net: &mut Stack, key: SocketKey, was_full: bool) {
         if was_full && !self.unix_inbox_full(key) {
             let senders = self.unix(key).connected_from.clone();
@@ -78,7 +77,7 @@ impl OwnSockets {
     }
 }
 
-/// Tells the sockets that have a receiver as their peer that it has room, or is gone.
+/// Notifies the sockets connected to a receiver that it has room or was closed.
 pub(super) fn wake_senders(net: &mut Stack, senders: &[PeerRef]) {
     for sender in senders {
         if let Some(key) = sender.alive(net) {
@@ -93,7 +92,7 @@ mod tests {
 
     #[test]
     fn charges_are_those_of_linux() {
-        // SIOCOUTQ over the number of sends until EAGAIN, measured on Linux 6.18.
+        // Ratio of SIOCOUTQ to the number of sends until EAGAIN, measured on Linux 6.18.
         for (len, stream, message) in [
             (1, 768, 768),
             (192, 768, 768),

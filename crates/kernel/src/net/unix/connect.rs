@@ -1,4 +1,4 @@
-//! Making connections: `listen`, `connect`, `accept`.
+//! `listen`, `connect` and `accept`.
 
 use super::names::name_space;
 use super::{ARRIVED, PeerCredentials, PeerRef, ROOM, Role, UnixAddress, new_socket};
@@ -8,7 +8,7 @@ use crate::ids::SocketKey;
 use crate::net::message::Attempt;
 use belljar_linux_abi::{Errno, c};
 
-/// `listen(2)`; again on a socket that listens, it changes the backlog.
+/// `listen(2)`; on a listening socket, changes the backlog.
 pub fn listen(call: &mut Call<'_>, key: SocketKey, backlog: usize) -> Result<(), Errno> {
     if call.host.net.socket(key).type_ == c::SOCK_DGRAM {
         return Err(Errno::EOPNOTSUPP);
@@ -29,7 +29,7 @@ pub fn listen(call: &mut Call<'_>, key: SocketKey, backlog: usize) -> Result<(),
     Ok(())
 }
 
-/// `connect(2)`. A connection is complete at once; one that finds the backlog full waits.
+/// `connect(2)`. The connection is established at once; the call waits if the backlog is full.
 pub fn connect(call: &mut Call<'_>, key: SocketKey, raw: &[u8], _again: bool) -> Result<Attempt<()>, Errno> {
     let datagrams = call.host.net.socket(key).type_ == c::SOCK_DGRAM;
     if datagrams && raw.len() >= 2 && raw[..2] == (c::AF_UNSPEC as u16).to_le_bytes() {
@@ -43,7 +43,7 @@ pub fn connect(call: &mut Call<'_>, key: SocketKey, raw: &[u8], _again: bool) ->
     if datagrams { connect_datagrams(call, key, address) } else { connect_stream(call, key, &address) }
 }
 
-/// Sets where a datagram socket sends to and whom it receives from.
+/// Sets the peer of a datagram socket: its default destination and only sender.
 fn connect_datagrams(
     call: &mut Call<'_>,
     key: SocketKey,
@@ -57,8 +57,7 @@ fn connect_datagrams(
     Ok(Attempt::Done(()))
 }
 
-/// True if a datagram socket takes messages from another: one that is connected takes only its
-/// peer's.
+/// True if datagram socket `to` accepts messages from `from`: a connected one accepts only those of its peer.
 pub(super) fn may_send(host: &Host, from: SocketKey, to: SocketKey) -> bool {
     let own = PeerRef::to(&host.net, from);
     host.own.unix(to).peer.is_none_or(|peer| peer == own)
@@ -77,7 +76,7 @@ fn set_destination(host: &mut Host, key: SocketKey, target: Option<SocketKey>, a
         host.own.unix_mut(target).connected_from.push(own);
     }
     let Some(before) = before else { return };
-    // What the former peer has sent is no longer for us, and it is told so if there was anything.
+    // Unread messages of the former peer are dropped; if there were any, that peer gets `ECONNRESET`.
     let was_full = host.own.unix_inbox_full(key);
     let lost = std::mem::take(&mut host.own.unix_mut(key).inbox);
     let any_lost = !lost.is_empty();
@@ -107,7 +106,7 @@ fn connect_stream(call: &mut Call<'_>, key: SocketKey, address: &UnixAddress) ->
     if call.host.own.unix_inbox_full(listener) {
         return Ok(Attempt::Wait(listener.into()));
     }
-    // Linux looks at the caller's own state only now.
+    // Linux checks the caller's own state only now.
     match call.host.own.unix(key).role {
         Role::Unconnected => {}
         Role::Connected => return Err(Errno::EISCONN),
@@ -149,7 +148,7 @@ fn connect_stream(call: &mut Call<'_>, key: SocketKey, address: &UnixAddress) ->
     Ok(Attempt::Done(()))
 }
 
-/// `accept(2)`. Only a call that waits finds out that the listener is shut.
+/// `accept(2)`. Only a blocking call reports that the listener is shut down.
 pub fn accept(call: &mut Call<'_>, key: SocketKey, waits: bool) -> Result<Attempt<SocketKey>, Errno> {
     if call.host.net.socket(key).type_ == c::SOCK_DGRAM {
         return Err(Errno::EOPNOTSUPP);
@@ -160,7 +159,7 @@ pub fn accept(call: &mut Call<'_>, key: SocketKey, waits: bool) -> Result<Attemp
     let Role::Listening { waiting, .. } = &mut socket.role else { return Err(Errno::EINVAL) };
     match waiting.pop_front() {
         Some(child) => {
-            // Those who found the backlog full.
+            // Notify callers of `connect(2)` that found the backlog full.
             call.host.net.effects.notify_socket(key, ROOM);
             call.host.own.unix_mut(child).embryo = false;
             Ok(Attempt::Done(child))

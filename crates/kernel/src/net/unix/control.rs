@@ -1,4 +1,4 @@
-//! Ancillary messages, unix(7): open files and credentials that travel with the bytes.
+//! Ancillary messages, unix(7): open files and credentials that accompany the payload.
 
 use super::{Message, PeerCredentials};
 use crate::call::Call;
@@ -14,12 +14,12 @@ const FILES_MAX: usize = 253;
 /// `sizeof(struct cmsghdr)`.
 const HEADER: usize = 16;
 
-/// The ancillary data of a `sendmsg`.
+/// Ancillary data of a `sendmsg(2)`.
 #[derive(Debug, Default)]
 pub(super) struct Ancillary {
-    /// Open files, without references of their own yet.
+    /// Open files; they are not retained yet.
     pub files: Vec<FileKey>,
-    /// Credentials that the sender claims.
+    /// Credentials that the sender claims (`SCM_CREDENTIALS`).
     pub credentials: Option<PeerCredentials>,
 }
 
@@ -28,9 +28,9 @@ fn words(data: &[u8]) -> impl Iterator<Item = i32> + '_ {
 }
 
 impl Ancillary {
-    /// Reads the control messages of a call. `EINVAL` for too many descriptors or a message that
-    /// is not understood, `EBADF` for one that is not open, `EPERM` for credentials of
-    /// somebody else and `ESRCH` for those of nobody.
+    /// Parses the control messages of a call. `EINVAL` for too many descriptors or an unknown message,
+    /// `EBADF` for a descriptor that is not open, `EPERM` for credentials that the caller may not claim,
+    /// `ESRCH` if they name no process.
     pub(super) fn read(call: &Call<'_>, outgoing: &OutgoingMessage) -> Result<Ancillary, Errno> {
         outgoing.check_control()?;
         let mut ancillary = Ancillary::default();
@@ -42,7 +42,7 @@ impl Ancillary {
                     }
                     for fd in words(&message.data) {
                         let file = call.host.file_of(call.process, fd)?;
-                        // They would hold themselves; Linux refuses them from 6.7 on.
+                        // A ring could hold a reference to itself; Linux rejects io_uring files since 6.7.
                         if matches!(call.host.files.open[file.0].kind, FileKind::Uring(_)) {
                             return Err(Errno::EINVAL);
                         }
@@ -74,8 +74,8 @@ impl Ancillary {
     }
 }
 
-/// True if the caller may say that it is this process, user and group: those that it is, without privilege,
-/// `unix(7)` "SCM_CREDENTIALS".
+/// True if the caller may claim this process, user and group: its own ids, or any with the matching
+/// capability, `unix(7)` "SCM_CREDENTIALS".
 fn may_claim(call: &Call<'_>, pid: i32, uid: u32, gid: u32) -> bool {
     let process = &call.host.processes[call.process.0];
     let who = &process.credentials;
@@ -85,8 +85,8 @@ fn may_claim(call: &Call<'_>, pid: i32, uid: u32, gid: u32) -> bool {
         && ([who.rgid, who.egid, who.sgid].contains(&gid) || who.has(capability::SETGID))
 }
 
-/// Hands a message's credentials (if the socket asks for them) and open files to the receiver.
-/// Descriptors for which there is no room are closed, and `MSG_CTRUNC` says so.
+/// Passes a message's credentials (if the socket has `SO_PASSCRED`) and open files to the receiver. Files
+/// without room for a descriptor are closed, and `MSG_CTRUNC` is set.
 pub(super) fn hand_over(
     call: &mut Call<'_>,
     key: SocketKey,
@@ -115,7 +115,7 @@ pub(super) fn hand_over(
             call.host.release_file(file);
             continue;
         }
-        // At the limit of descriptors the rest is lost, which install_fd closes.
+        // At the descriptor limit `install_fd` closes the file; the remaining files are dropped.
         if let Ok(fd) = call.host.install_fd(call.process, file, close_on_exec, 0) {
             data.extend_from_slice(&(fd as i32).to_le_bytes());
         }
@@ -129,7 +129,7 @@ pub(super) fn hand_over(
 }
 
 impl Message {
-    /// The open files of a message that is only looked at, with references of their own.
+    /// Open files of a peeked message, retained for the receiver.
     pub(super) fn files_to_peek(&self, call: &mut Call<'_>) -> Vec<FileKey> {
         for file in &self.files {
             call.host.files.retain_file(*file);

@@ -1,11 +1,11 @@
-//! Sockets of the UNIX family, unix(7).
+//! UNIX sockets, unix(7).
 //!
-//! A message goes straight into the receiver's queue. Until it is read there, it is charged to the
-//! sender, whose `SO_SNDBUF` limits what may lie about unread; the charges are Linux's `truesize`,
-//! since programs see them as the number of writes until `EAGAIN`.
+//! A message is queued directly on the receiver. Until it is read, it is charged to the sender, whose
+//! `SO_SNDBUF` limits its unread messages. The charges equal Linux's `truesize`, since programs observe them
+//! as the number of writes until `EAGAIN`.
 //!
-//! Sockets name one another by key and serial, so that a peer that is gone is told apart from a
-//! later socket with its key.
+//! Sockets refer to one another by key and serial number, which distinguishes a closed peer from a later
+//! socket with the same key.
 
 mod accounting;
 mod connect;
@@ -37,13 +37,13 @@ use belljar_netstack::readiness::{
 use belljar_netstack::socket::Socket;
 use state::{Message, PeerCredentials, PeerRef, Role, UnixSocket};
 
-/// Events by the arrival of data (`sock_def_readable`).
+/// Events notified when data arrives (`sock_def_readable`).
 const ARRIVED: u32 = READABLE | EPOLLPRI | EPOLLRDBAND;
-/// Events by new room (`unix_write_space`).
+/// Events notified when room becomes available (`unix_write_space`).
 const ROOM: u32 = WRITABLE | EPOLLWRBAND;
 
 impl PeerCredentials {
-    /// The credentials of the calling process.
+    /// Credentials of the calling process.
     fn of(call: &Call<'_>) -> PeerCredentials {
         let process = &call.host.processes[call.process.0];
         PeerCredentials { pid: process.pid, uid: process.credentials.euid, gid: process.credentials.egid }
@@ -63,24 +63,24 @@ impl OwnSockets {
             other => unreachable!("not a UNIX socket: {other:?}"),
         }
     }
-    /// The name that a socket has by now, if it still exists and has one.
+    /// Present address of a socket, if it still exists and is bound.
     fn unix_name_of(&self, net: &Stack, peer: PeerRef) -> Option<UnixAddress> {
         peer.alive(net).and_then(|key| self.unix(key).address.clone())
     }
-    /// The peer if there is one that still exists.
+    /// Peer of a socket, if it still exists.
     fn unix_peer(&self, net: &Stack, key: SocketKey) -> Option<SocketKey> {
         self.unix(key).peer?.alive(net)
     }
 }
 
-/// `socket(2)`, in a network.
+/// `socket(2)` in a network.
 pub fn create(host: &mut Host, network: u32, type_: i32, protocol: i32) -> Result<SocketKey, Errno> {
     if protocol != 0 && protocol != c::AF_UNIX {
         return Err(Errno::EPROTONOSUPPORT);
     }
     let type_ = match type_ {
         c::SOCK_STREAM | c::SOCK_DGRAM | c::SOCK_SEQPACKET => type_,
-        // As BSD's SOCK_RAW, which nobody can have meant.
+        // BSD's `SOCK_RAW`, treated as `SOCK_DGRAM` by Linux.
         c::SOCK_RAW => c::SOCK_DGRAM,
         _ => return Err(Errno::ESOCKTNOSUPPORT),
     };
@@ -113,7 +113,7 @@ pub fn create_pair(call: &mut Call<'_>, type_: i32, protocol: i32) -> Result<(So
     Ok((a, b))
 }
 
-/// `shutdown(2)`: the peer of a connection sees the other direction shut.
+/// `shutdown(2)`: shuts the opposite direction of a connection's peer.
 pub fn shutdown(call: &mut Call<'_>, key: SocketKey, how: i32) -> Result<(), Errno> {
     let read = how != c::SHUT_WR;
     let write = how != c::SHUT_RD;
@@ -133,12 +133,12 @@ pub fn shutdown(call: &mut Call<'_>, key: SocketKey, how: i32) -> Result<(), Err
     Ok(())
 }
 
-/// The address that `getsockname` gives.
+/// Address for `getsockname(2)`.
 pub fn local_name(host: &Host, key: SocketKey) -> Result<RawAddress, Errno> {
     Ok(UnixAddress::raw(host.own.unix(key).address.as_ref()))
 }
 
-/// The address that `getpeername` gives, that of a peer which is gone included.
+/// Address for `getpeername(2)`; for a closed peer, its last known address.
 pub fn peer_name(host: &Host, key: SocketKey) -> Result<RawAddress, Errno> {
     if host.own.unix(key).peer.is_none() {
         return Err(Errno::ENOTCONN);
@@ -157,15 +157,15 @@ pub fn is_listening(host: &Host, key: SocketKey) -> bool {
     }
 }
 
-/// `SO_PEERCRED`: process, user and group of the peer when it connected or listened.
+/// `SO_PEERCRED`: pid, user and group of the peer at the time of `connect(2)` or `listen(2)`.
 pub fn peer_credentials(host: &Host, key: SocketKey) -> Result<(i32, u32, u32), Errno> {
-    // Linux answers for a socket without a peer too: no process and the invalid ids.
+    // Without a peer Linux returns pid 0 and invalid ids.
     let nobody = PeerCredentials { pid: 0, uid: u32::MAX, gid: u32::MAX };
     let PeerCredentials { pid, uid, gid } = host.own.unix(key).peer_credentials.unwrap_or(nobody);
     Ok((pid, uid, gid))
 }
 
-/// The `EPOLL*` bits that hold now, as `unix_poll` and `unix_dgram_poll` have them.
+/// Present readiness, `EPOLL*` bits, as computed by `unix_poll` and `unix_dgram_poll`.
 pub fn readiness(host: &Host, key: SocketKey) -> u32 {
     let Socket { type_, error, .. } = host.net.sockets[key.0];
     let mut events = if error.is_some() { EPOLLERR } else { 0 };
@@ -196,7 +196,7 @@ pub fn readiness(host: &Host, key: SocketKey) -> u32 {
     events
 }
 
-/// `FIONREAD`: all bytes of a connection, those of the first datagram otherwise.
+/// `FIONREAD`: all queued bytes of a connection, or the length of the first datagram.
 pub fn readable_bytes(host: &Host, key: SocketKey) -> Result<usize, Errno> {
     readable(&host.net, &host.own, key)
 }
@@ -211,19 +211,19 @@ fn readable(net: &Stack, own: &OwnSockets, key: SocketKey) -> Result<usize, Errn
     Ok(if summed { lengths.sum() } else { lengths.next().unwrap_or(0) })
 }
 
-/// `SIOCOUTQ`: what is charged for messages that have not been read.
+/// `SIOCOUTQ`: total charge of unread messages in bytes.
 pub fn unsent_bytes(host: &Host, key: SocketKey) -> Result<usize, Errno> {
     Ok(host.own.unix(key).charged)
 }
 
-/// The last open file is closed: the peer of a connection sees its end, or `ECONNRESET` if
-/// something was left unread here.
+/// Closes a socket after its last open file. The peer of a connection sees the end, or `ECONNRESET` if unread
+/// data was dropped.
 pub fn close(host: &mut Host, key: SocketKey) {
     let type_ = host.net.socket(key).type_;
     host.forget_name(key);
     let was_full = host.own.unix_inbox_full(key);
     let socket = std::mem::take(host.own.unix_mut(key));
-    // One empty packet at the head does not count: the kernel takes it for out-of-band data that was read.
+    // A single empty packet does not count: Linux takes it for out-of-band data that was read.
     let unread = match socket.inbox.front() {
         Some(first) => socket.inbox.len() > 1 || !first.data[first.taken..].is_empty(),
         None => false,
@@ -239,7 +239,7 @@ pub fn close(host: &mut Host, key: SocketKey) {
             refuse(host, embryo);
         }
     }
-    // It may have lain in the inbox, and be closed by now.
+    // The peer's file may have been queued in the inbox and closed above.
     let peer = socket.peer.and_then(|peer| peer.alive(&host.net));
     if let Some(peer) = peer.filter(|_| type_ != c::SOCK_DGRAM) {
         let other = host.own.unix_mut(peer);
@@ -253,16 +253,16 @@ pub fn close(host: &mut Host, key: SocketKey) {
     if let Some(peer) = peer {
         host.own.unix_mut(peer).connected_from.retain(|from| from.key != key);
     }
-    // Whoever connects to a listener, or sends to a socket that is full, tries again and fails.
+    // Callers waiting to connect to a listener or to send to a full socket retry and fail.
     host.net.effects.notify_socket(key, u32::MAX);
     host.own.remove(&mut host.net, key);
-    // Others are not told that their receiver is gone before they send.
+    // Connected senders that did not wait are not notified; their next send fails.
     if was_full {
         accounting::wake_senders(&mut host.net, &socket.connected_from);
     }
 }
 
-/// Ends a connection that was made and never accepted.
+/// Resets and closes a connection that was never accepted.
 fn refuse(host: &mut Host, embryo: SocketKey) {
     if let Some(client) = host.own.unix_peer(&host.net, embryo) {
         host.net.socket(client).error = Some(Errno::ECONNRESET);

@@ -1,4 +1,4 @@
-//! Names of UNIX sockets: in the tree of files, in the abstract namespace, or none.
+//! Names of UNIX sockets: path names, abstract names, or none.
 
 use super::{PeerRef, UnixAddress};
 use crate::call::Call;
@@ -9,14 +9,14 @@ use belljar_linux_abi::Errno;
 use belljar_linux_abi::landlock::SCOPE_ABSTRACT_UNIX_SOCKET;
 use belljar_netstack::Stack;
 
-/// `bind(2)`. An address of the family alone gets a free abstract name.
+/// `bind(2)`. An address that consists of the family alone assigns a free abstract name.
 pub fn bind(call: &mut Call<'_>, key: SocketKey, raw: &[u8]) -> Result<(), Errno> {
     let address = UnixAddress::parse(raw)?;
     if call.host.own.unix(key).address.is_some() {
         return match address {
             None => Ok(()),
             Some(UnixAddress::Abstract(_)) => Err(Errno::EINVAL),
-            // What is wrong with the path is said first (`unix_bind_bsd`).
+            // Path errors take precedence (`unix_bind_bsd`).
             Some(UnixAddress::Path(path)) => {
                 call.host.may_create_socket_node(call.process, &path).and(Err(Errno::EINVAL))
             }
@@ -48,14 +48,14 @@ pub fn bind(call: &mut Call<'_>, key: SocketKey, raw: &[u8]) -> Result<(), Errno
     Ok(())
 }
 
-/// The abstract names that a socket's is one of: of its network, and of its type.
+/// Scope of a socket's abstract name: network and type.
 pub(super) fn name_space(net: &Stack, key: SocketKey) -> (u32, i32) {
     let socket = &net.sockets[key.0];
     (socket.network, socket.type_)
 }
 
 impl OwnSockets {
-    /// Gives a socket a free abstract name of five hexadecimal digits, unless it has a name.
+    /// Binds an unbound socket to a free abstract name of five hexadecimal digits.
     pub(super) fn autobind(&mut self, net: &mut Stack, key: SocketKey) {
         if self.unix(key).address.is_some() {
             return;
@@ -76,8 +76,9 @@ impl OwnSockets {
 }
 
 impl Host {
-    /// The socket with this name, seen from `process`, for a socket of the same network and type. `ECONNREFUSED` if nobody has it (any more),
-    /// `EPROTOTYPE` if it is of another type, or what the walk to its path fails with.
+    /// Finds the socket bound to an address, as seen from `process`, for a socket of the same network and
+    /// type. `ECONNREFUSED` if no live socket is bound to it, `EPROTOTYPE` if the type differs, or the error
+    /// of the path lookup.
     pub(super) fn find_unix(
         &mut self,
         process: ProcessKey,
@@ -104,13 +105,13 @@ impl Host {
         }
         Ok(key)
     }
-    /// A socket that goes away gives up its name; an entry in the tree of files stays, as on Linux.
+    /// Releases the name of a socket that is closed; its file-system entry remains, as on Linux.
     pub(super) fn forget_name(&mut self, key: SocketKey) {
         let own = PeerRef::to(&self.net, key);
         let (address, inode) = (self.own.unix(key).address.clone(), self.own.unix(key).inode);
         let (network, type_) = name_space(&self.net, key);
         let names = &mut self.own.unix_names;
-        // A connection accepted shares the name of its listener, which is not its own.
+        // An accepted connection has its listener's name without owning it.
         if let Some(UnixAddress::Abstract(name)) = address {
             let name = (network, type_, name);
             if names.in_abstract.get(&name) == Some(&own) {

@@ -7,7 +7,7 @@ use crate::ids::SocketKey;
 use crate::net::message::{Attempt, Incoming, RawAddress, ReceivedMessage};
 use belljar_linux_abi::{Errno, c};
 
-/// `recv(2)` and its kin.
+/// `recv(2)` and its variants.
 pub fn receive(
     call: &mut Call<'_>,
     key: SocketKey,
@@ -26,7 +26,7 @@ pub fn receive(
     }
     let empty = socket.inbox.is_empty();
     if type_ != c::SOCK_STREAM {
-        // An error goes before the packets that came earlier.
+        // A pending error is reported before packets that arrived earlier.
         call.host.net.socket(key).take_error()?;
     }
     if empty {
@@ -34,14 +34,14 @@ pub fn receive(
         if let Some(errno) = call.host.net.socket(key).error.take() {
             return Err(errno);
         }
-        // Without waiting, a datagram socket does not find out that it is shut.
+        // A non-blocking receive on a datagram socket does not report the shutdown.
         let looks = type_ != c::SOCK_DGRAM || room.flags & c::MSG_DONTWAIT == 0;
         if !(shut && looks) {
             return Ok(Attempt::Wait(key.into()));
         }
         let mut received = ReceivedMessage::default();
         if type_ == c::SOCK_STREAM {
-            // Who wants credentials has them with the end too: nobody's.
+            // With `SO_PASSCRED`, credentials accompany the end of the stream too: the default ones.
             hand_over(call, key, room, PeerCredentials::default(), Vec::new(), &mut received);
         }
         return Ok(Attempt::Done(received));
@@ -53,7 +53,7 @@ pub fn receive(
     Ok(Attempt::Done(received))
 }
 
-/// The sender's address as calls tell it: nothing for a socket without a name.
+/// Sender's address in the form that calls return; empty for an unbound sender.
 fn name_of(room: &Incoming, source: Option<&UnixAddress>) -> RawAddress {
     match source {
         Some(address) if room.want_name => UnixAddress::raw(Some(address)),
@@ -61,13 +61,13 @@ fn name_of(room: &Incoming, source: Option<&UnixAddress>) -> RawAddress {
     }
 }
 
-/// Takes one message; what does not fit is lost.
+/// Receives one message; the part that does not fit is dropped.
 fn receive_message(call: &mut Call<'_>, key: SocketKey, room: &Incoming) -> Result<ReceivedMessage, Errno> {
     let was_full = call.host.own.unix_inbox_full(key);
     let message = call.host.own.unix_mut(key).inbox.pop_front().expect("the inbox is not empty");
     let stored = message.data.len().min(room.len);
     if let Err(errno) = call.scatter(&room.buffers, &message.data[..stored]) {
-        // As in Linux, what has no place is lost.
+        // As on Linux, a message that cannot be copied out is dropped.
         if room.flags & c::MSG_PEEK != 0 {
             call.host.own.unix_mut(key).inbox.push_front(message);
             return Err(errno);
@@ -102,8 +102,8 @@ fn receive_message(call: &mut Call<'_>, key: SocketKey, room: &Incoming) -> Resu
     Ok(received)
 }
 
-/// Takes bytes of a stream across its pieces. It stops behind a piece that brought open files, and,
-/// where credentials are asked for, before one of another sender.
+/// Receives stream bytes across segments. Stops after a segment with open files and, with `SO_PASSCRED`,
+/// before one with other credentials.
 fn receive_stream(
     call: &mut Call<'_>,
     key: SocketKey,
@@ -146,14 +146,14 @@ fn receive_stream(
     Ok(received)
 }
 
-/// The bytes that one read of at most `len` gets, and the number of pieces that it touches.
+/// Returns the bytes that a read of at most `len` bytes receives, and the number of segments it touches.
 fn collect(call: &mut Call<'_>, key: SocketKey, len: usize, same_sender: bool) -> (Vec<u8>, usize) {
     let inbox = &call.host.own.unix(key).inbox;
     let mut data = Vec::new();
     let mut touched = 0;
     let sender = inbox.front().map(|message| message.credentials);
     for message in inbox {
-        // A read of no bytes takes what comes with the next one.
+        // A read of 0 bytes receives the ancillary data of the next segment.
         if (data.len() == len && touched > 0) || (same_sender && Some(message.credentials) != sender) {
             break;
         }

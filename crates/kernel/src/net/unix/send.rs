@@ -9,10 +9,10 @@ use crate::ids::SocketKey;
 use crate::net::message::{Attempt, OutgoingMessage};
 use belljar_linux_abi::{Errno, c};
 
-/// Bytes of `SO_SNDBUF` that a single datagram cannot use.
+/// Bytes of `SO_SNDBUF` not available to a single datagram.
 const DATAGRAM_OVERHEAD: usize = 32;
 
-/// `send(2)` and its kin.
+/// `send(2)` and its variants.
 pub fn send(
     call: &mut Call<'_>,
     key: SocketKey,
@@ -26,7 +26,7 @@ pub fn send(
             return Err(Errno::ENOTCONN);
         }
     }
-    // What is wrong with control messages is said before anything else.
+    // Control message errors take precedence.
     let ancillary = Ancillary::read(call, message)?;
     if message.flags & c::MSG_OOB != 0 {
         return Err(Errno::EOPNOTSUPP);
@@ -37,7 +37,8 @@ pub fn send(
     }
 }
 
-/// The peer that a connection's bytes go to: `ENOTCONN`, or `EPIPE` when either side has shut it.
+/// Peer of a connection: `ENOTCONN` if unconnected, `EPIPE` if either side has shut the direction down or the
+/// peer is closed.
 fn connected_peer(call: &mut Call<'_>, key: SocketKey) -> Result<SocketKey, Errno> {
     let socket = call.host.own.unix(key);
     if !matches!(socket.role, Role::Connected) {
@@ -50,7 +51,7 @@ fn connected_peer(call: &mut Call<'_>, key: SocketKey) -> Result<SocketKey, Errn
     if call.host.own.unix(peer).shut_read { Err(Errno::EPIPE) } else { Ok(peer) }
 }
 
-/// Sends as much as the send buffer takes, in pieces.
+/// Sends as many segments as the send buffer takes.
 fn send_stream(
     call: &mut Call<'_>,
     key: SocketKey,
@@ -63,7 +64,7 @@ fn send_stream(
         return Err(if connected { Errno::EISCONN } else { Errno::EOPNOTSUPP });
     }
     let peer = connected_peer(call, key)?;
-    // Files go with the first piece alone.
+    // Open files accompany the first segment only.
     if done > 0 {
         ancillary.files.clear();
     }
@@ -84,7 +85,7 @@ fn send_stream(
     Ok(Attempt::Done(sent))
 }
 
-/// Where a datagram goes: the address given, or the peer.
+/// Receiver of a datagram: the address given, or the peer.
 fn destination(call: &mut Call<'_>, key: SocketKey, named: Option<UnixAddress>) -> Result<SocketKey, Errno> {
     let target = match named {
         Some(address) => call.host.find_unix(call.process, &address, key)?,
@@ -93,10 +94,10 @@ fn destination(call: &mut Call<'_>, key: SocketKey, named: Option<UnixAddress>) 
             match call.host.own.unix_peer(&call.host.net, key) {
                 Some(peer) => peer,
                 None => {
-                    // The receiver is gone, and the connection to it with it.
+                    // The receiver is closed: disconnect.
                     let socket = call.host.own.unix_mut(key);
                     (socket.peer, socket.peer_address) = (None, None);
-                    // What it has left unread is lost (`unix_dgram_disconnected`).
+                    // The unread messages are dropped (`unix_dgram_disconnected`).
                     let lost = std::mem::take(&mut socket.inbox);
                     for message in lost {
                         call.host.own.settle(&mut call.host.net, &message);
@@ -115,7 +116,7 @@ fn destination(call: &mut Call<'_>, key: SocketKey, named: Option<UnixAddress>) 
     if call.host.own.unix(target).shut_read { Err(Errno::EPIPE) } else { Ok(target) }
 }
 
-/// Sends a whole message or nothing. Linux makes the message before it looks where it is to go.
+/// Sends a whole message or nothing. Linux allocates the message before it looks up the receiver.
 fn send_datagram(
     call: &mut Call<'_>,
     key: SocketKey,
@@ -144,7 +145,7 @@ fn send_datagram(
     }
     let data = call.gather(&message.buffers, 0, message.len)?;
     let target = if packets { connected_peer(call, key) } else { destination(call, key, named) };
-    // The message that was made is freed again, which tells those who wait for room (`sock_wfree`).
+    // Freeing the allocated message notifies waiters for room (`sock_wfree`).
     if target.is_err() && call.host.own.unix_has_room(&call.host.net, key) {
         call.host.net.effects.notify_socket(key, ROOM);
     }
@@ -158,9 +159,9 @@ fn send_datagram(
     Ok(Attempt::Done(sent))
 }
 
-/// Puts a message into the receiver's inbox, charged to the sender.
+/// Queues a message on the receiver, charged to the sender.
 fn deliver(call: &mut Call<'_>, from: SocketKey, to: SocketKey, data: Vec<u8>, ancillary: &Ancillary) {
-    // `maybe_add_creds` of Linux.
+    // `maybe_add_creds`.
     let asked = [from, to].iter().any(|key| call.host.net.socket(*key).options.pass_credentials);
     let credentials = match ancillary.credentials {
         Some(claimed) => claimed,

@@ -1,4 +1,4 @@
-//! UNIX sockets as others see them: in `/proc/net/unix` and by sock_diag(7).
+//! UNIX sockets as shown by `/proc/net/unix` and sock_diag(7).
 
 use super::{Role, UnixAddress};
 use crate::net::own::{OwnKind, OwnSockets};
