@@ -1,8 +1,8 @@
-//! Asynchronous input and output of old, io_setup(2) and what belongs to it.
+//! Asynchronous I/O, io_setup(2) and its relatives.
 //!
-//! Files here are read and written without waiting, so each operation is over when it has been submitted; what is left is to
-//! hand the events out. A context's name is an address at which a page is mapped, as on Linux: libaio looks there for the
-//! kernel's ring, finds none, and calls.
+//! Operations never wait here, so each is complete when `io_submit(2)` returns; the context only queues the
+//! completion events. As on Linux a context id is the address of a mapped page: libaio looks for the kernel's
+//! ring there, does not find one and makes the system call.
 
 use super::timeout::{TimedWait, Timeout};
 use crate::call::Call;
@@ -18,7 +18,7 @@ use belljar_objects::aio::AioContext;
 use smallvec::SmallVec;
 use std::collections::VecDeque;
 
-/// More than a ring could hold.
+/// Upper bound on the number of events of a context; more is `EINVAL`.
 const LARGEST: u32 = 0x40_0000;
 /// `fs.aio-max-nr`.
 const MOST_EVENTS: u32 = 65_536;
@@ -75,7 +75,7 @@ pub fn sys_io_destroy(call: &mut Call<'_>) -> SysResult {
     if forget(call, call.args[0]) { done(0) } else { Err(Errno::EINVAL) }
 }
 
-/// io_submit(2): how many were submitted; an error if not even the first could be.
+/// io_submit(2): returns the number of requests submitted, or the error of the first request.
 pub fn sys_io_submit(call: &mut Call<'_>) -> SysResult {
     let [address, count, list, ..] = call.args;
     let count = i64::try_from(count).map_err(|_| Errno::EINVAL)? as u64;
@@ -99,7 +99,7 @@ pub fn sys_io_submit(call: &mut Call<'_>) -> SysResult {
     done(submitted)
 }
 
-/// Carries out what the `struct iocb` at `request` asks for.
+/// Executes the `struct iocb` at `request` and queues its completion event.
 fn submit(call: &mut Call<'_>, address: u64, request: u64) -> Result<(), Errno> {
     let mut bytes = [0; IOCB_LEN];
     call.read_bytes(request, &mut bytes)?;
@@ -111,7 +111,7 @@ fn submit(call: &mut Call<'_>, address: u64, request: u64) -> Result<(), Errno> 
     if reserved != 0 || flags & !(FLAG_RESFD | FLAG_IOPRIO) != 0 || len > i64::MAX as u64 {
         return Err(Errno::EINVAL);
     }
-    // RWF_HIPRI, RWF_DSYNC, RWF_SYNC and RWF_NOWAIT change nothing where nothing waits.
+    // RWF_HIPRI, RWF_DSYNC, RWF_SYNC and RWF_NOWAIT have no effect, since no operation waits.
     if half(12) & !0xf != 0 {
         return Err(Errno::EOPNOTSUPP);
     }
@@ -162,7 +162,7 @@ fn submit(call: &mut Call<'_>, address: u64, request: u64) -> Result<(), Errno> 
     Ok(())
 }
 
-/// Reads or writes without waiting: what has no bytes or no room now is `EAGAIN`.
+/// Reads or writes without waiting: `EAGAIN` if there is no data or no room.
 fn moved(
     call: &mut Call<'_>,
     file: FileKey,
@@ -192,7 +192,7 @@ pub fn sys_io_getevents(call: &mut Call<'_>) -> SysResult {
     get_events(call, address, (least as i64, most as i64), at, timeout)
 }
 
-/// io_pgetevents(2): the same with a signal mask meanwhile.
+/// io_pgetevents(2): io_getevents(2) with a temporary signal mask.
 pub fn sys_io_pgetevents(call: &mut Call<'_>) -> SysResult {
     let [address, least, most, at, timeout, mask] = call.args;
     let (set, size) = if mask == 0 { (0, 0) } else { (call.read(mask)?, call.read(mask + 8)?) };
@@ -238,7 +238,7 @@ fn get_events(
     done(taken)
 }
 
-/// io_cancel(2): nothing is ever under way.
+/// io_cancel(2): operations are never in progress, so a valid context gives `EAGAIN`.
 pub fn sys_io_cancel(call: &mut Call<'_>) -> SysResult {
     let _: u32 = call.read(call.args[1].checked_add(8).ok_or(Errno::EFAULT)?)?;
     let mm = call.mm();

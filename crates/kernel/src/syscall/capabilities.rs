@@ -10,8 +10,8 @@ const CAPABILITY_VERSION_1: u32 = 0x1998_0330;
 const CAPABILITY_VERSION_2: u32 = 0x2007_1026;
 const CAPABILITY_VERSION_3: u32 = 0x2008_0522;
 
-/// The number of triples of 32-bit sets that the header at `addr` asks for. For an unknown version, writes the newest
-/// one to the header.
+/// Number of 32-bit words of each set in the format of the header at `addr`. `EINVAL` for an unknown version;
+/// the newest version is then stored in the header.
 fn capability_words(call: &mut Call<'_>, addr: u64) -> Result<usize, Errno> {
     match call.read::<u32>(addr)? {
         CAPABILITY_VERSION_1 => Ok(1),
@@ -27,7 +27,7 @@ fn capability_words(call: &mut Call<'_>, addr: u64) -> Result<usize, Errno> {
 pub fn sys_capget(call: &mut Call<'_>) -> SysResult {
     let [header, data, ..] = call.args;
     let words = match capability_words(call, header) {
-        // Asking for the version alone is no error.
+        // Querying the version alone is not an error.
         Err(Errno::EINVAL) if data == 0 => return done(0),
         words => words?,
     };
@@ -49,7 +49,7 @@ pub fn sys_capget(call: &mut Call<'_>) -> SysResult {
     done(0)
 }
 
-/// capset(2) of the caller.
+/// capset(2); only the caller's own thread is accepted.
 pub fn sys_capset(call: &mut Call<'_>) -> SysResult {
     let [header, data, ..] = call.args;
     let words = capability_words(call, header)?;
@@ -82,7 +82,7 @@ pub fn sys_capset(call: &mut Call<'_>) -> SysResult {
     done(0)
 }
 
-/// The operations of prctl(2) on the bounding set, the ambient set and the secure bits.
+/// prctl(2) operations on the bounding set, the ambient set and the secure bits.
 pub fn sys_prctl_capabilities(call: &mut Call<'_>) -> SysResult {
     let (option, value, capability) = (call.int(0), call.args[1], call.args[2]);
     let rest = [call.args[3], call.args[4]];

@@ -1,4 +1,4 @@
-//! The clocks of `clock_gettime(2)` and what each of them can do.
+//! Clocks of `clock_gettime(2)` and the operations that each supports.
 
 use crate::call::Call;
 use crate::credentials::capability;
@@ -7,40 +7,40 @@ use crate::ids::{ProcessKey, ThreadKey};
 use belljar_base::SimTime;
 use belljar_linux_abi::{Errno, c};
 
-/// Nanoseconds of processor time that one call counts as.
+/// CPU time in nanoseconds accounted for one system call.
 const NS_PER_CALL: u64 = 1_000;
-/// The coarse clocks' resolution, four milliseconds, and how far their ticks are apart: a prime number of
-/// microseconds. Loops in which every call takes one of them meet the ends of ticks at each of their calls in turn,
-/// as they would on a machine; with a round number a loop of two calls may meet them at the one of which it does
-/// not look for them (MariaDB does that, 10 million times).
+/// Resolution of the coarse clocks, 4 ms, and their tick period, a prime number of microseconds. Every system
+/// call takes a fixed time, so with a round period a loop of two calls might always cross the tick at the
+/// same one of them, possibly the one whose result it does not check (MariaDB loops 10 million times like
+/// this). With a prime period the tick moves over all calls of the loop.
 const COARSE_RESOLUTION_NS: u64 = 4_000_000;
 const COARSE_TICK_NS: u64 = 4_001_000;
 
-/// The time that a clock shows.
+/// Time source of a clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum TimeSource {
     Realtime,
     Monotonic,
-    /// As far as the last tick.
+    /// Coarse clocks: the time of the last tick.
     RealtimeCoarse,
     MonotonicCoarse,
     Process(ProcessKey),
     Thread(ThreadKey),
 }
 
-/// A clock that a call can name.
+/// Clock selected by a clock id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Clock {
     pub time: TimeSource,
-    /// True if `clock_nanosleep(2)` can wait for it.
+    /// True if `clock_nanosleep(2)` supports it.
     pub sleeps: bool,
-    /// True if `timer_create(2)` can make timers of it.
+    /// True if `timer_create(2)` supports it.
     pub timers: bool,
-    /// True if `clock_settime(2)` may name it.
+    /// True if `clock_settime(2)` accepts it.
     pub settable: bool,
-    /// What it shows more than the host's, in the caller's time namespace, in nanoseconds.
+    /// Offset to the host's clock in the caller's time namespace, in nanoseconds.
     pub offset: i64,
-    /// True if waiting for it takes `CAP_WAKE_ALARM`: it would wake a machine that is suspended.
+    /// True if waiting requires `CAP_WAKE_ALARM`, as for clocks that would wake a suspended machine.
     pub wakes: bool,
 }
 
@@ -48,7 +48,7 @@ const fn clock(time: TimeSource, waits: bool, settable: bool, wakes: bool) -> Cl
     Clock { time, sleeps: waits, timers: waits, settable, offset: 0, wakes }
 }
 
-/// The clocks by number; processor time follows from the caller. Number 10 is of a machine long gone.
+/// Clocks by id; CPU-time clocks depend on the caller. Id 10 is CLOCK_SGI_CYCLE, which no longer exists.
 const CLOCKS: [Option<Clock>; 12] = {
     use TimeSource::*;
     [
@@ -78,18 +78,18 @@ impl TimeSource {
 }
 
 impl Clock {
-    /// `EINVAL` for a number that names no clock.
+    /// Decodes a clock id. `EINVAL` if it is invalid.
     pub(super) fn decode(call: &Call<'_>, id: i32) -> Result<Clock, Errno> {
-        // Setting one is asked for its right alone.
+        // `settable` only makes `clock_settime(2)` check the caller's capability.
         let of_process = |process| clock(TimeSource::Process(process), true, true, false);
-        // A thread cannot wait for its own; by `CLOCK_THREAD_CPUTIME_ID` none can be waited for.
+        // CLOCK_THREAD_CPUTIME_ID does not support sleeping.
         let of_thread = |thread| clock(TimeSource::Thread(thread), true, true, false);
         match id {
             c::CLOCK_PROCESS_CPUTIME_ID => Ok(Clock { settable: false, ..of_process(call.process) }),
             c::CLOCK_THREAD_CPUTIME_ID => {
                 Ok(Clock { sleeps: false, settable: false, ..of_thread(call.thread) })
             }
-            // A process's or thread's number, inverted, above the kind of processor time.
+            // Inverted pid or tid, shifted left by 3 above the type of the CPU-time clock.
             id if id < 0 && id & 3 != 3 => {
                 let number = call.host.processes.meant_pid(call.process, !(id >> 3));
                 let invalid = |_| Errno::EINVAL;
@@ -118,7 +118,7 @@ impl Clock {
         }
     }
 
-    /// Its reading, in nanoseconds.
+    /// Current reading in nanoseconds.
     pub(super) fn read(self, host: &Host) -> u64 {
         let shown = match self.time {
             TimeSource::Realtime => host.net.clock.realtime_ns(),
@@ -131,7 +131,7 @@ impl Clock {
         shown.saturating_add_signed(self.offset)
     }
 
-    /// Its resolution as `clock_getres(2)` gives it, in nanoseconds.
+    /// Resolution in nanoseconds, `clock_getres(2)`.
     pub(super) fn resolution_ns(self) -> u64 {
         match self.time {
             TimeSource::RealtimeCoarse | TimeSource::MonotonicCoarse => COARSE_RESOLUTION_NS,
@@ -139,7 +139,7 @@ impl Clock {
         }
     }
 
-    /// The point at which it shows `ns`; `None` for clocks without timers.
+    /// Simulated time at which the clock reads `ns`; `None` for clocks without timers.
     pub(super) fn reaches(self, host: &Host, ns: u64) -> Option<SimTime> {
         match self.time {
             TimeSource::Realtime => Some(host.net.clock.at_realtime(ns)),
@@ -150,7 +150,7 @@ impl Clock {
         }
     }
 
-    /// `EPERM` unless the caller may be woken by it.
+    /// `EPERM` if the clock wakes a suspended machine and the caller lacks `CAP_WAKE_ALARM`.
     pub(super) fn check_wake(self, call: &Call<'_>) -> Result<(), Errno> {
         if self.wakes { call.host.processes.require(call.process, capability::WAKE_ALARM) } else { Ok(()) }
     }

@@ -9,11 +9,11 @@ use belljar_linux_abi::ptrace::TraceEvent;
 use belljar_linux_abi::{Errno, c};
 use belljar_objects::namespaces::{ALL_KINDS, NamespaceKind};
 
-/// The exit signal lies in the low byte of `clone`'s flags.
+/// Mask of the exit signal in `clone`'s flags.
 const SIGNAL_MASK: u64 = 0xff;
-/// The first published size of `struct clone_args`, and what we know of it.
+/// First published size of `struct clone_args`.
 const CLONE_ARGS_MIN: usize = 64;
-/// The flags of `clone3` that only it has.
+/// Flags of `clone3` only.
 const CLONE_CLEAR_SIGHAND: u64 = 0x1_0000_0000;
 
 /// clone(2).
@@ -107,8 +107,8 @@ fn run(call: &mut Call<'_>, request: CloneRequest) -> SysResult {
     Block::until(None).with_state(CallState::Vfork(tid)).interrupted(IfInterrupted::Killable).into()
 }
 
-/// Waits for the child of a `vfork` whose tracer let the caller go on, unless that child has executed or ended
-/// meanwhile.
+/// Waits for a `vfork` child after the tracer has resumed the caller, unless the child has already executed a
+/// program or exited.
 fn wait_for_vfork(call: &mut Call<'_>, pid: i32) -> SysResult {
     let child = call.host.processes.by_pid.get(&pid).copied();
     if child.is_some_and(|child| call.host.process(child).vfork_parent == Some(call.thread)) {
@@ -137,7 +137,7 @@ pub fn sys_unshare(call: &mut Call<'_>) -> SysResult {
     if flags & !(ALL_KINDS | own | shared_by_threads) != 0 {
         return Err(Errno::EINVAL);
     }
-    // What threads share cannot be parted while there are others.
+    // Resources shared by threads can be unshared by a single-threaded process only.
     let alone = call.host.process(call.process).threads.len() == 1;
     if flags & (shared_by_threads | c::CLONE_NEWUSER) != 0 && !alone {
         return Err(Errno::EINVAL);
@@ -151,7 +151,7 @@ pub fn sys_unshare(call: &mut Call<'_>) -> SysResult {
     if flags & ALL_KINDS & !c::CLONE_NEWUSER != 0 && !who.has(capability::SYS_ADMIN) {
         return Err(Errno::EPERM);
     }
-    // What fails changes nothing.
+    // Check for failure before the first change.
     if flags & c::CLONE_FILES != 0 {
         call.host.check_own_fd_table(call.thread, usize::MAX)?;
     }

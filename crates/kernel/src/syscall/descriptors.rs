@@ -40,8 +40,8 @@ pub fn sys_close(call: &mut Call<'_>) -> SysResult {
             begun.map(|(key, ends, time)| (key, ends, call.after(time)))
         }
     };
-    // `sk_stream_wait_close`: until what was sent has been acknowledged, the time is over, or a signal comes; the
-    // descriptor is gone, and nothing of it is an error.
+    // `SO_LINGER`, as `sk_stream_wait_close`: waits until the sent data is acknowledged, the linger time has
+    // passed or a signal arrives. The descriptor is already closed, and none of these is an error.
     match lingering {
         Some((key, ends, until))
             if !call.deadline_passed() && call.host.stack_of_mut(key).tcp_lingers(key, ends) =>
@@ -65,7 +65,7 @@ pub fn sys_close_range(call: &mut Call<'_>) -> SysResult {
     if flags & c::CLOSE_RANGE_UNSHARE != 0 {
         let table = call.host.process(call.process).fds.ok_or(Errno::EBADF)?;
         let highest = call.host.files.tables[table.0].entries.iter().rposition(Option::is_some);
-        // What is to be closed need not be copied, if nothing above it stays.
+        // Descriptors about to be closed are not copied, if no higher ones remain open.
         let closes_rest =
             flags & c::CLOSE_RANGE_CLOEXEC == 0 && highest.is_none_or(|highest| highest <= last as usize);
         call.host.check_own_fd_table(call.thread, if closes_rest { first as usize } else { usize::MAX })?;
@@ -118,7 +118,7 @@ fn duplicate(call: &mut Call<'_>, from: usize, close_on_exec: bool) -> SysResult
     done(call.host.install_fd(call.process, file, close_on_exec, from)?)
 }
 
-/// `F_SETOWN` and its kin.
+/// `F_SETOWN`, `F_GETOWN` and their `_EX` variants.
 fn file_owner(call: &mut Call<'_>, file: FileKey, command: i32, argument: u64) -> SysResult {
     let (id, thread) = match command {
         c::F_SETOWN => (argument as i32, false),
@@ -239,7 +239,7 @@ pub fn sys_fcntl(call: &mut Call<'_>) -> SysResult {
     }
 }
 
-/// `F_NOTIFY`: without an event to wait for it takes back what was asked for before.
+/// `F_NOTIFY`: without events, cancels the previous request.
 fn watch_directory(call: &mut Call<'_>, fd: i32, file: FileKey, flags: u32) -> SysResult {
     if call.host.setting("sys/fs/dir-notify-enable") == Some(0) {
         return Err(Errno::EINVAL);
@@ -335,7 +335,7 @@ fn record_lock(call: &mut Call<'_>, file: FileKey, command: i32, argument: u64) 
     }
 }
 
-/// Takes a lock; a part that becomes shared may let others in.
+/// Acquires a record lock; a range that changes to shared may unblock waiters.
 fn locks_changed(call: &mut Call<'_>, place: FilePlace, lock: RecordLock) {
     let locks = call.host.files.locks_of(&mut call.host.waits, place);
     locks.set(lock);
@@ -345,17 +345,18 @@ fn locks_changed(call: &mut Call<'_>, place: FilePlace, lock: RecordLock) {
     }
 }
 
-/// The bytes that `l_start` and `l_len` name: `EINVAL` before the file's start.
+/// Byte range of `l_start` and `l_len`: `EINVAL` if it begins before the start of the file, `EOVERFLOW`
+/// beyond the last offset.
 fn lock_range(base: i64, start: i64, len: i64) -> Result<(u64, u64), Errno> {
     let start = base.checked_add(start).ok_or(Errno::EOVERFLOW)?;
     let (start, end) = match len {
         0 => (start, None),
-        // The last byte of all is at `i64::MAX`.
+        // The last byte offset is `i64::MAX`.
         1.. => (start, Some(start.checked_add(len - 1).ok_or(Errno::EOVERFLOW)? as u64 + 1)),
         _ => (start.checked_add(len).ok_or(Errno::EINVAL)?, Some(start as u64)),
     };
     let start = u64::try_from(start).map_err(|_| Errno::EINVAL)?;
-    // A lock up to there is one to the end, whatever it was asked for as (`OFFSET_MAX`).
+    // A lock that includes the last offset extends to the end of the file (`OFFSET_MAX`).
     let end = end.filter(|end| *end <= i64::MAX as u64);
     Ok((start, end.unwrap_or(u64::MAX)))
 }
@@ -396,7 +397,7 @@ pub fn sys_flock(call: &mut Call<'_>) -> SysResult {
     if operation & c::LOCK_NB != 0 { Err(Errno::EAGAIN) } else { Block::on(queue).into() }
 }
 
-/// `ioctl(2)`: what all files know; the rest is the subsystems'.
+/// `ioctl(2)`: handles the requests common to all files and dispatches the others to the file's type.
 pub fn sys_ioctl(call: &mut Call<'_>) -> SysResult {
     let fd = call.int(0);
     let file = call.host.file_of(call.process, fd)?;
@@ -424,7 +425,7 @@ pub fn sys_ioctl(call: &mut Call<'_>) -> SysResult {
         c::FIOASYNC => {
             let on: i32 = call.read(argument)?;
             let was = call.host.files.open(file).flags & c::O_ASYNC != 0;
-            // What cannot tell is only asked to when the flag would change.
+            // A file without asynchronous notification fails only if the flag would change.
             let can = call.host.set_file_async(file, fd, on != 0);
             if can || was == (on != 0) {
                 done(0)

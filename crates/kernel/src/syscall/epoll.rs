@@ -8,7 +8,7 @@ use belljar_linux_abi::{Errno, c};
 use smallvec::SmallVec;
 use zerocopy::IntoBytes;
 
-/// `epoll_create(2)`: the size must be positive and means nothing.
+/// `epoll_create(2)`: the size must be positive and is otherwise ignored.
 pub fn sys_epoll_create(call: &mut Call<'_>) -> SysResult {
     if call.int(0) <= 0 {
         return Err(Errno::EINVAL);
@@ -69,12 +69,12 @@ pub fn sys_epoll_pwait(call: &mut Call<'_>) -> SysResult {
     with_mask(call, mask, size, |call| wait(call, timeout))
 }
 
-/// `epoll_pwait2(2)`: the time-out has nanoseconds.
+/// `epoll_pwait2(2)`: the time-out is a `struct timespec`.
 pub fn sys_epoll_pwait2(call: &mut Call<'_>) -> SysResult {
     let [_, _, _, time, mask, size] = call.args;
     let timeout = match call.resumed {
         Some(_) => Timeout::default(),
-        // Unlike ppoll it does not store the time not slept.
+        // Unlike `ppoll`, it does not store the remaining time.
         None => Timeout { remaining: None, ..Timeout::from_timespec(call, time)? },
     };
     with_mask(call, mask, size, |call| wait(call, timeout))

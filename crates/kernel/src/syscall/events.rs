@@ -1,4 +1,4 @@
-//! Descriptors for counters, timers and signals.
+//! eventfd, userfaultfd, timerfd and signalfd descriptors.
 
 use super::clocks::Clock;
 use crate::call::Call;
@@ -10,7 +10,7 @@ use belljar_base::{SimDuration, SimTime};
 use belljar_linux_abi::time::{Itimerspec, Timespec};
 use belljar_linux_abi::{Errno, c};
 
-/// `eventfd(2)` as the old system call without flags.
+/// `eventfd(2)`, the old system call without flags.
 pub fn sys_eventfd(call: &mut Call<'_>) -> SysResult {
     create_eventfd(call, 0)
 }
@@ -31,7 +31,8 @@ fn create_eventfd(call: &mut Call<'_>, flags: i32) -> SysResult {
     done(call.host.install_fd(call.process, file, flags & c::EFD_CLOEXEC != 0, 0)?)
 }
 
-/// userfaultfd(2): for those who may trace others, or who only ask for faults of programs, as all are here.
+/// userfaultfd(2): requires `CAP_SYS_PTRACE` unless `UFFD_USER_MODE_ONLY` is set. All faults here are
+/// user-mode faults.
 pub fn sys_userfaultfd(call: &mut Call<'_>) -> SysResult {
     const USER_MODE_ONLY: i32 = 1;
     let flags = call.int(0);
@@ -62,8 +63,8 @@ pub fn sys_timerfd_create(call: &mut Call<'_>) -> SysResult {
     done(call.host.install_fd(call.process, file, flags & c::TFD_CLOEXEC != 0, 0)?)
 }
 
-/// `timerfd_settime(2)`. `ECANCELED` if the wall clock was set since the timer was last read or set, both
-/// times with `TFD_TIMER_CANCEL_ON_SET`; it is set all the same.
+/// `timerfd_settime(2)`. `ECANCELED` if the wall clock was set since the timer was last read or set, and both
+/// settings have `TFD_TIMER_CANCEL_ON_SET`; the new setting takes effect nevertheless.
 pub fn sys_timerfd_settime(call: &mut Call<'_>) -> SysResult {
     const FLAGS: i32 = c::TFD_TIMER_ABSTIME | c::TFD_TIMER_CANCEL_ON_SET;
     let (flags, new, old) = (call.int(1), call.args[2], call.args[3]);
@@ -103,7 +104,7 @@ pub fn sys_timerfd_gettime(call: &mut Call<'_>) -> SysResult {
     done(0)
 }
 
-/// Zero means "not set", so what is left of a running timer is rounded up.
+/// Remaining time and interval. Zero means disarmed, so the remaining time of an armed timer is rounded up.
 fn itimerspec((left, interval): (SimDuration, SimDuration)) -> Itimerspec {
     Itimerspec {
         interval: Timespec::from_nanos(interval.as_nanos()),
@@ -111,7 +112,7 @@ fn itimerspec((left, interval): (SimDuration, SimDuration)) -> Itimerspec {
     }
 }
 
-/// `signalfd(2)` as the old system call without flags.
+/// `signalfd(2)`, the old system call without flags.
 pub fn sys_signalfd(call: &mut Call<'_>) -> SysResult {
     signalfd(call, 0)
 }

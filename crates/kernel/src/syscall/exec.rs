@@ -7,7 +7,7 @@ use belljar_linux_abi::{Errno, c};
 
 /// `MAX_ARG_STRLEN` of Linux.
 const MAX_ARG_LEN: usize = 131_072;
-/// More strings than `ARG_MAX` could hold.
+/// Upper bound on the number of strings, beyond the capacity of `ARG_MAX`.
 const MAX_ARGS: usize = 1 << 18;
 
 /// execve(2).
@@ -51,7 +51,7 @@ fn run(call: &mut Call<'_>, path: Vec<u8>, args: u64, environment: u64) -> SysRe
     call.execute(path, args, environment)
 }
 
-/// The strings of an array of pointers that a null pointer ends; none for a null array.
+/// Reads the strings of a null-terminated pointer array; empty for a null array.
 fn strings(call: &Call<'_>, array: u64) -> Result<Vec<Vec<u8>>, Errno> {
     let mut strings = Vec::new();
     if array == 0 {

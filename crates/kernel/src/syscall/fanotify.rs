@@ -10,7 +10,7 @@ use belljar_linux_abi::{Errno, c};
 use belljar_objects::notify::fanotify::FanotifyLimits;
 use belljar_objects::notify::{MarkRequest, MarkedSubject, Subject};
 
-/// A limit of `/proc/sys/fs/fanotify`.
+/// Value of a setting in `/proc/sys/fs/fanotify`.
 fn limit(call: &mut Call<'_>, name: &str) -> usize {
     call.host.setting(&format!("sys/fs/fanotify/{name}")).unwrap_or(0) as usize
 }
@@ -62,12 +62,13 @@ pub fn sys_fanotify_mark(call: &mut Call<'_>) -> SysResult {
     done(0)
 }
 
-/// The place that a request names: by a path, or without one by a descriptor. Whoever marks it must be able to read it.
+/// File or directory to be marked: a path or, without one, a descriptor. `EACCES` unless the caller can read
+/// it.
 fn marked_place(call: &mut Call<'_>, request: &MarkRequest) -> Result<Place, Errno> {
     let dirfd = call.int(3);
     let place = if call.args[4] == 0 {
         let file = call.host.file_of(call.process, dirfd)?;
-        // What is in no file system has nothing that could be marked.
+        // A file outside any file system cannot be marked.
         let inode = call.host.files.open(file).kind.inode().ok_or(Errno::EINVAL)?;
         (call.host.files.mount_of(file), inode)
     } else {

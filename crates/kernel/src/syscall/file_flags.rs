@@ -1,4 +1,4 @@
-//! Flags of files: `FS_IOC_SETFLAGS` and its relatives, file_getattr(2), file_setattr(2).
+//! Inode flags: `FS_IOC_SETFLAGS` and its relatives, file_getattr(2), file_setattr(2).
 
 use super::stat::walk_of;
 use crate::call::Call;
@@ -15,11 +15,12 @@ const GET: u64 = 0x8008_6601;
 const SET: u64 = 0x4008_6602;
 const GET_EXTENDED: u64 = 0x801c_581f;
 const SET_EXTENDED: u64 = 0x401c_5820;
-/// The size of `struct file_attr`.
+/// Size of `struct file_attr` in bytes.
 const ATTRIBUTES: usize = size_of::<[u32; 6]>();
 
 impl Files {
-    /// The kind of the file system of a file that has flags: directories and files of disks and memory.
+    /// File-system type of an inode with flags: files and directories on the disk or in memory; `None` for
+    /// others.
     pub(crate) fn flag_system(&self, key: InodeKey) -> Option<FlagSystem> {
         let inode = &self.inodes[key.0];
         let made_up = self.is_made_up_on_disk(key);
@@ -34,7 +35,7 @@ impl Files {
     }
 }
 
-/// `ioctl(2)` of a file or directory; `ENOTTY` for other requests.
+/// Flag requests of `ioctl(2)` on a file or directory; `ENOTTY` for other requests.
 pub(crate) fn ioctl(call: &mut Call<'_>, file: FileKey, inode: InodeKey, request: u64, at: u64) -> SysResult {
     let system = call.host.files.flag_system(inode).ok_or(Errno::ENOTTY)?;
     let flags = call.host.files.inode(inode).meta.flags;
@@ -60,7 +61,7 @@ fn set(call: &mut Call<'_>, key: InodeKey, system: FlagSystem, new: NewFlags) ->
     let inode = call.host.files.inode(key);
     let (old, directory) = (inode.meta.flags, inode.node.is_directory());
     let flags = old.changed(new, system, directory);
-    // What may not be changed is found out before what cannot be.
+    // The privilege check precedes the check for unsupported flags.
     let wanted = match new {
         NewFlags::Plain(flags) => FileFlags::from_bits_truncate(flags),
         NewFlags::Extended(_) => flags.unwrap_or(old),
@@ -82,7 +83,7 @@ fn place_at(call: &mut Call<'_>) -> Result<Place, Errno> {
     call.host.resolve(call.process, dirfd, &path, walk)?.place()
 }
 
-/// `EINVAL` for flags that there are not, then what `check_extensible` says.
+/// Validates flags and structure size: `EINVAL` for unknown flags, or an error of `check_extensible`.
 fn check(call: &Call<'_>) -> Result<(), Errno> {
     walk_of(call.int(4), c::AT_SYMLINK_NOFOLLOW | c::AT_EMPTY_PATH)?;
     crate::guest::check_extensible(call.args[3], ATTRIBUTES)

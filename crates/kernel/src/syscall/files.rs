@@ -34,7 +34,7 @@ pub fn sys_creat(call: &mut Call<'_>) -> SysResult {
     open(call, c::AT_FDCWD, call.args[0], flags, call.uint(1), Walk::empty())
 }
 
-/// The flags that `openat2(2)` knows (`VALID_OPEN_FLAGS`), and those that go with `O_PATH`.
+/// Flags accepted by `openat2(2)` (`VALID_OPEN_FLAGS`), and those allowed with `O_PATH`.
 const OPEN_FLAGS: i32 = 0o3777_7703;
 const PATH_FLAGS: i32 = c::O_PATH | c::O_DIRECTORY | c::O_NOFOLLOW | c::O_CLOEXEC;
 
@@ -75,7 +75,7 @@ fn open(call: &mut Call<'_>, dirfd: i32, path: u64, flags: i32, mode: u32, walk:
     open_at(call, dirfd, &path, flags, mode, walk)
 }
 
-/// Opens a file and gives its descriptor.
+/// Opens a file and returns its descriptor.
 pub(super) fn open_at(
     call: &mut Call<'_>,
     dirfd: i32,
@@ -85,7 +85,7 @@ pub(super) fn open_at(
     walk: Walk,
 ) -> SysResult {
     let again = call.resumed.is_some();
-    // The descriptor comes before the file.
+    // The descriptor limit is checked before the file is opened.
     check_descriptor_available(call)?;
     let request = OpenRequest { dirfd, path, flags, mode, walk, again };
     match call.host.open_path(call.process, request)? {
@@ -97,7 +97,7 @@ pub(super) fn open_at(
     }
 }
 
-/// Flags of `memfd_create`: the file may not, or may be executed.
+/// Flags of `memfd_create`: never executable, and executable.
 const MFD_NOEXEC_SEAL: u32 = 8;
 const MFD_EXEC: u32 = 16;
 
@@ -119,7 +119,7 @@ pub fn sys_memfd_create(call: &mut Call<'_>) -> SysResult {
     done(call.host.install_fd(call.process, file, flags & c::MFD_CLOEXEC != 0, 0)?)
 }
 
-/// `readahead(2)`: of files alone.
+/// `readahead(2)`: no effect; `EINVAL` for files that are not regular.
 pub fn sys_readahead(call: &mut Call<'_>) -> SysResult {
     let file = call.host.file_of(call.process, call.int(0))?;
     let open = call.host.files.open(file);
@@ -215,12 +215,12 @@ pub fn sys_ftruncate(call: &mut Call<'_>) -> SysResult {
     }
     let unnamed = call.host.files.open(file).unnamed.clone();
     cut(call, inode, size)?;
-    // As of `truncate(2)`, it is told of the file and not of who has it open.
+    // As for `truncate(2)`, the event reports no open file.
     call.host.file_event_under(unnamed, None, inode, c::IN_MODIFY);
     done(0)
 }
 
-/// Gives a file another size, within the caller's limit and what its seals allow.
+/// Sets the size of a file within the caller's `RLIMIT_FSIZE` and the file's seals.
 fn cut(call: &mut Call<'_>, inode: InodeKey, size: u64) -> Result<(), Errno> {
     call.host.files.check_flags(inode, FileFlags::FIXED)?;
     let before = call.host.size_of(inode)?;
@@ -234,15 +234,14 @@ fn cut(call: &mut Call<'_>, inode: InodeKey, size: u64) -> Result<(), Errno> {
     call.host.set_size(inode, size)
 }
 
-/// `fallocate(2)`: space is never short, so only the size can change; holes are punched by writing
-/// zeroes.
+/// `fallocate(2)`: space is unlimited, so only the size can change; holes are punched by writing zeroes.
 pub fn sys_fallocate(call: &mut Call<'_>) -> SysResult {
     let file = call.host.pollable_file(call.process, call.int(0))?;
     let (mode, start, len) = (call.int(1), call.args[2] as i64, call.args[3] as i64);
     if start < 0 || len <= 0 {
         return Err(Errno::EINVAL);
     }
-    // What goes too far is found out once the rest is known to be right.
+    // The range limit is checked after the other arguments.
     let end = start as u64 + len as u64;
     let open = call.host.files.open(file);
     let grows = matches!(open.kind, FileKind::Regular(_)) && open.is_writable() && mode == 0;
@@ -256,13 +255,13 @@ pub fn sys_fallocate(call: &mut Call<'_>) -> SysResult {
     done(0)
 }
 
-/// `fsync(2)`, `fdatasync(2)`: the machine's memory is the disk.
+/// `fsync(2)`, `fdatasync(2)`: no effect, since memory is the disk.
 pub fn sys_fsync(call: &mut Call<'_>) -> SysResult {
     let file = call.host.file_of(call.process, call.int(0))?;
     if is_kept(call, file)? { done(0) } else { Err(Errno::EINVAL) }
 }
 
-/// True if an open file is something that a disk keeps. `EBADF` for a mere place.
+/// True if an open file is backed by storage. `EBADF` with `O_PATH`.
 fn is_kept(call: &mut Call<'_>, file: FileKey) -> Result<bool, Errno> {
     let open = call.host.files.open(file);
     if open.flags & c::O_PATH != 0 {
@@ -271,13 +270,13 @@ fn is_kept(call: &mut Call<'_>, file: FileKey) -> Result<bool, Errno> {
     Ok(match open.kind {
         FileKind::Regular(_) | FileKind::Directory { .. } => true,
         FileKind::Virtual { inode, .. } => call.host.files.is_made_up_on_disk(inode),
-        // Of devices only those that hold something.
+        // Of devices, only block devices.
         FileKind::Device { device, .. } => matches!(device, Device::Block(_)),
         _ => false,
     })
 }
 
-/// `syncfs(2)`: of the file system that any open file is in.
+/// `syncfs(2)`: accepts any open file without `O_PATH`.
 pub fn sys_syncfs(call: &mut Call<'_>) -> SysResult {
     let file = call.host.file_of(call.process, call.int(0))?;
     if call.host.files.open(file).flags & c::O_PATH != 0 { Err(Errno::EBADF) } else { done(0) }
@@ -300,7 +299,7 @@ pub fn sys_sync(_call: &mut Call<'_>) -> SysResult {
     done(0)
 }
 
-/// `fadvise64(2)`: advice without an effect on a simulated host.
+/// `fadvise64(2)`: checks its arguments; advice has no effect.
 pub fn sys_fadvise64(call: &mut Call<'_>) -> SysResult {
     let file = call.host.file_of(call.process, call.int(0))?;
     if !call.host.files.open(file).kind.has_position() {

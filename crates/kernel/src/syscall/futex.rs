@@ -13,7 +13,7 @@ use belljar_linux_abi::time::Timespec;
 use belljar_linux_abi::{Errno, c};
 use belljar_tasks::futexes::{FutexKey, FutexVector, FutexWait};
 
-/// `FUTEX_LOCK_PI2`: as `FUTEX_LOCK_PI` with the clock that the flag names.
+/// `FUTEX_LOCK_PI2`: `FUTEX_LOCK_PI` with a selectable clock.
 const FUTEX_LOCK_PI2: i32 = 13;
 
 /// futex(2).
@@ -41,7 +41,7 @@ pub fn sys_futex(call: &mut Call<'_>) -> SysResult {
             }
             let woken = call.host.wake_futex(key, value, ANY);
             let moved = call.host.requeue_futex(key, other, value2);
-            // FUTEX_REQUEUE says how many were woken, FUTEX_CMP_REQUEUE how many either way.
+            // FUTEX_REQUEUE returns the number woken, FUTEX_CMP_REQUEUE the number woken and requeued.
             done(if compares { woken + moved } else { woken })
         }
         c::FUTEX_WAKE_OP => {
@@ -83,7 +83,7 @@ pub fn sys_futex(call: &mut Call<'_>) -> SysResult {
     }
 }
 
-/// The clock of a timeout.
+/// Clock of a time-out.
 #[derive(Clone, Copy)]
 enum Clock {
     Relative,
@@ -133,7 +133,7 @@ fn wait(
         return Err(Errno::EAGAIN);
     }
     call.host.futexes.enqueue_futex_waiter(key, call.thread, bitset);
-    // A handler always ends a wait with a timeout: it could not be made again with the same one.
+    // A signal handler ends a wait with a time-out, which cannot be restarted with the remaining time.
     let interrupted = if deadline.is_some() { IfInterrupted::Eintr } else { IfInterrupted::Restart };
     let state = CallState::Futex(FutexWait { key, woken: false, deadline });
     Block::until(deadline).with_state(state).interrupted(interrupted).into()
@@ -141,7 +141,7 @@ fn wait(
 
 /// futex_waitv(2).
 pub fn sys_futex_waitv(call: &mut Call<'_>) -> SysResult {
-    /// `FUTEX_32`, the only size of words, and the most futexes.
+    /// `FUTEX_32`, the only supported word size, and the maximum number of futexes.
     const FUTEX_32: u32 = 2;
     const MOST: u64 = 128;
     let [addr, count, flags, timeout, clock, _] = call.args;

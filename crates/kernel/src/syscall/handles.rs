@@ -11,16 +11,16 @@ use belljar_objects::mounts::statmount::UNIQUE;
 
 /// `MAX_HANDLE_SZ`.
 const LONGEST: u32 = 128;
-/// The bytes of a handle here, the inode's number, and their type (`FILEID_INO32_GEN` of Linux).
+/// Length of a handle's data in bytes, an inode number, and the handle type (Linux's `FILEID_INO32_GEN`).
 const HANDLE_BYTES: u32 = 8;
 const HANDLE_TYPE: i32 = 1;
-/// `AT_HANDLE_FID`: the handle is as `fanotify(7)` reports it.
+/// `AT_HANDLE_FID`: file identifier in the form that `fanotify(7)` reports.
 const HANDLE_FID: i32 = 0x200;
-/// `AT_HANDLE_MNT_ID_UNIQUE`: the mount is told by its unique number.
+/// `AT_HANDLE_MNT_ID_UNIQUE`: return the unique mount id.
 const UNIQUE_MOUNT: i32 = 1;
-/// `AT_HANDLE_CONNECTABLE`: what is opened by the handle has a path, as everything has here.
+/// `AT_HANDLE_CONNECTABLE`: the file opened by the handle has a known path, which is always true here.
 const CONNECTABLE: i32 = 2;
-/// `FILEID_IS_CONNECTABLE`, `FILEID_IS_DIR`: what a type tells of such a handle.
+/// `FILEID_IS_CONNECTABLE`, `FILEID_IS_DIR`: type bits of a connectable handle.
 const IS_CONNECTABLE: i32 = 0x1_0000;
 const IS_DIR: i32 = 0x2_0000;
 
@@ -41,7 +41,7 @@ pub fn sys_name_to_handle_at(call: &mut Call<'_>) -> SysResult {
     let place = call.host.resolve(call.process, dirfd, &path, walk)?.place()?;
     let shown = call.host.files.shown_mount(place);
     let inode = call.host.files.inode(place.1);
-    // A handle that is compared and never opened, every file has.
+    // A handle used only for comparison is available for every file.
     if matches!(inode.node, Node::Virtual(_) | Node::Magic(_)) && flags & HANDLE_FID == 0 {
         return Err(Errno::EOPNOTSUPP);
     }
@@ -78,7 +78,7 @@ pub fn sys_open_by_handle_at(call: &mut Call<'_>) -> SysResult {
         return Err(Errno::EINVAL);
     }
     let within = call.host.resolve(call.process, dirfd, b"", Walk::EMPTY)?;
-    // What is in no file system leads nowhere.
+    // A file outside any file system gives `ESTALE`.
     let within = within.inode().map_err(|_| Errno::ESTALE)?;
     let device = call.host.files.inode(within).device;
     let kind: i32 = call.read(handle + 4)?;

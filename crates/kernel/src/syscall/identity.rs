@@ -1,4 +1,4 @@
-//! Users and groups: what a process may make of itself is decided by its capabilities, as on Linux.
+//! Users and groups: credential changes are checked against the caller's capabilities, as on Linux.
 
 use crate::call::Call;
 use crate::credentials::{Credentials, capability};
@@ -6,7 +6,7 @@ use crate::outcome::{SysResult, done};
 use belljar_linux_abi::Errno;
 use belljar_objects::namespaces::IdKind;
 
-/// "Leave it as it is."
+/// Argument that leaves an id unchanged.
 const KEEP: u32 = u32::MAX;
 /// `NGROUPS_MAX`.
 const GROUPS_MAX: i32 = 65_536;
@@ -15,7 +15,7 @@ fn credentials<'a>(call: &'a mut Call<'_>) -> &'a mut Credentials {
     &mut call.host.process(call.process).credentials
 }
 
-/// Changes the caller's credentials, or not at all.
+/// Changes the caller's credentials; they remain unchanged if `make` fails.
 fn change(call: &mut Call<'_>, make: impl FnOnce(&mut Credentials) -> Result<(), Errno>) -> SysResult {
     let old = credentials(call).clone();
     let mut new = old.clone();
@@ -71,7 +71,7 @@ fn store_three(call: &mut Call<'_>, kind: IdKind, ids: [u32; 3]) -> SysResult {
     done(0)
 }
 
-/// An argument as an id of the kernel. `EINVAL` for one that the caller's user namespace does not have.
+/// Argument `n` as a kernel id. `EINVAL` if the caller's user namespace does not map it.
 fn id(call: &Call<'_>, n: usize, kind: IdKind) -> Result<u32, Errno> {
     call.host.processes.given_id(call.process, kind, call.uint(n)).ok_or(Errno::EINVAL)
 }
@@ -116,7 +116,7 @@ pub fn sys_setregid(call: &mut Call<'_>) -> SysResult {
     change(call, |own| own.set_real_and_effective_group(real, effective))
 }
 
-/// setfsuid(2): gives the old one whatever happens.
+/// setfsuid(2): returns the previous id, even if the change is not permitted.
 pub fn sys_setfsuid(call: &mut Call<'_>) -> SysResult {
     let old = credentials(call).fsuid;
     let id = id(call, 0, IdKind::User).unwrap_or(KEEP);

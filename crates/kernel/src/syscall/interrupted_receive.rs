@@ -1,12 +1,12 @@
-//! Interrupted receives: the sender's name and control messages that `recvfrom(2)` and `recvmsg(2)` return when a
-//! signal ends them after bytes have come. There are none, and the lengths in guest memory must say so.
+//! Interrupted receives: a signal ends `recvfrom(2)` or `recvmsg(2)` after some bytes have arrived. There is
+//! no sender address and no control message, so their lengths in guest memory are cleared.
 
 use crate::host::Host;
 use crate::ids::ThreadKey;
 use crate::outcome::{CallState, NameOutput, Outcome};
 use belljar_linux_abi::socket::MsgHdr;
 
-/// Makes a blocked receive clear `name` if a signal ends it.
+/// Sets up a blocked receive to clear `name` if a signal interrupts it.
 pub(super) fn clearing_name(outcome: Outcome, name: NameOutput) -> Outcome {
     match outcome {
         Outcome::Block(mut block) => {
@@ -20,12 +20,12 @@ pub(super) fn clearing_name(outcome: Outcome, name: NameOutput) -> Outcome {
 }
 
 impl Host {
-    /// Sets the lengths of the name and the control messages of a receive to zero.
+    /// Clears the lengths of the name and the control messages of a receive, and its flags.
     pub(crate) fn clear_message_name(&mut self, thread: ThreadKey, state: &CallState) {
         let CallState::ReceivingUntil(_, _, name) = state else { return };
         let process = self.threads[thread.0].process;
         let mut clear = |addr, bytes: &[u8]| {
-            // A caller that gave no memory learns nothing.
+            // An invalid address is ignored.
             let _ = self.write_guest(process, addr, bytes);
         };
         match *name {

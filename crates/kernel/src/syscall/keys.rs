@@ -8,21 +8,21 @@ use belljar_linux_abi::Errno;
 use belljar_linux_abi::keys::*;
 use belljar_objects::keys::KeyCaller;
 
-/// The longest payload.
+/// Maximum payload in bytes.
 const MAX_PAYLOAD: u64 = (1 << 20) - 1;
-/// The longest payload that an update takes.
+/// Maximum payload of an update in bytes.
 const MAX_UPDATE: u64 = 4_096;
-/// The room for the name of a type, and for a key's name, with the zero byte at the end.
+/// Maximum lengths of a type name and of a description, in bytes including the terminating NUL.
 const TYPE_ROOM: usize = 32;
 const NAME_ROOM: usize = 4_096;
 /// `MAX_ERRNO`.
 const MAX_ERRNO: u32 = 4_095;
-/// What `KEYCTL_CAPABILITIES` tells: persistent keyrings, large keys, invalidation, restriction, moves, and names and keys for
-/// each namespace.
+/// Result of `KEYCTL_CAPABILITIES`: persistent keyrings, big keys, invalidation, restriction, moves, and
+/// namespaced names and keys.
 const CAPABILITIES: [u8; 2] = [0xf3, 0x03];
 
 impl Host {
-    /// The keys as a thread sees them.
+    /// Key operations on behalf of a thread.
     pub(crate) fn keys_of(&mut self, thread: ThreadKey, process: ProcessKey) -> KeyCaller<'_> {
         let now = self.seconds();
         let rings = self.threads[thread.0].keyrings.get_or_insert_default();
@@ -37,7 +37,7 @@ impl Call<'_> {
     fn text(&self, addr: u64, room: usize) -> Result<Vec<u8>, Errno> {
         self.host.read_guest_string(self.process, addr, room - 1, Errno::EINVAL)
     }
-    /// The name of a key type. Those with a dot are the kernel's own.
+    /// Reads the name of a key type. `EPERM` for names with a leading dot, which are internal to the kernel.
     fn key_type(&self, addr: u64) -> Result<Vec<u8>, Errno> {
         let name = self.text(addr, TYPE_ROOM)?;
         match name.first() {
@@ -46,7 +46,7 @@ impl Call<'_> {
             Some(_) => Ok(name),
         }
     }
-    /// Gives the length of `data`, which is stored if there is room for it.
+    /// Returns the length of `data`, and stores it if the buffer is large enough.
     fn give(&mut self, data: &[u8], (addr, room): (u64, u64)) -> SysResult {
         if addr != 0 && room >= data.len() as u64 {
             self.write_bytes(addr, data)?;
@@ -121,7 +121,7 @@ pub fn sys_keyctl(call: &mut Call<'_>) -> SysResult {
         }
         KEYCTL_INSTANTIATE if third > MAX_PAYLOAD => return Err(Errno::EINVAL),
         KEYCTL_REJECT if !(1..MAX_ERRNO).contains(&(third as u32)) => return Err(Errno::EINVAL),
-        // No program is ever asked to make a key, so none may.
+        // No program is ever asked to instantiate a key, so none has the authority.
         KEYCTL_INSTANTIATE | KEYCTL_INSTANTIATE_IOV | KEYCTL_NEGATE | KEYCTL_REJECT => {
             return Err(Errno::EPERM);
         }
@@ -157,7 +157,7 @@ pub fn sys_keyctl(call: &mut Call<'_>) -> SysResult {
     done(value)
 }
 
-/// `KEYCTL_SESSION_TO_PARENT`: a parent of one thread that acts as the same user and group.
+/// `KEYCTL_SESSION_TO_PARENT`: the parent must be single-threaded and have the same user and group.
 fn session_to_parent(call: &mut Call<'_>) -> Result<(), Errno> {
     let session = call.keys().session_to_give()?;
     let host = &mut *call.host;

@@ -10,7 +10,7 @@ use belljar_linux_abi::{Errno, c};
 use belljar_objects::landlock::{ABI, Ruleset};
 use std::sync::Arc;
 
-/// Bytes of the first `struct landlock_ruleset_attr`.
+/// Size of the first version of `struct landlock_ruleset_attr` in bytes.
 const LEAST_ATTRIBUTES: usize = 8;
 
 /// landlock_create_ruleset(2).
@@ -31,7 +31,7 @@ pub fn sys_landlock_create_ruleset(call: &mut Call<'_>) -> SysResult {
 }
 
 impl Call<'_> {
-    /// The ruleset behind a descriptor: `EBADF`, `EBADFD`.
+    /// Ruleset of a descriptor: `EBADF` if it is not open, `EBADFD` if it is another file.
     fn ruleset(&mut self, fd: i32) -> Result<&mut Arc<Ruleset>, Errno> {
         let file = self.host.file_of(self.process, fd)?;
         match &mut self.host.files.open(file).kind {
@@ -39,13 +39,13 @@ impl Call<'_> {
             _ => Err(Errno::EBADFD),
         }
     }
-    /// Checks that a process which restricts itself may bind a socket of TCP to a port, or connect it to one: `EACCES`.
+    /// `EACCES` if the process's Landlock domain does not allow it to bind or connect a TCP socket to a port.
     pub(super) fn check_restricted_port(&self, key: SocketKey, name: &[u8], right: u64) -> Result<(), Errno> {
         let Some(domain) = &self.host.processes[self.process.0].restrictions else { return Ok(()) };
         let socket = &self.host.stack_of(key).sockets[key.0];
         let least = if socket.domain == c::AF_INET { 16 } else { 24 };
         let of_tcp = matches!(socket.domain, c::AF_INET | c::AF_INET6) && socket.type_ == c::SOCK_STREAM;
-        // What is no address of the socket's family fails by itself, and without a family a socket is disconnected.
+        // Addresses of another family fail later by themselves; `AF_UNSPEC` disconnects the socket.
         if !of_tcp || name.len() < least || i32::from(u16::from_ne_bytes([name[0], name[1]])) != socket.domain
         {
             return Ok(());
@@ -63,7 +63,7 @@ pub fn sys_landlock_add_rule(call: &mut Call<'_>) -> SysResult {
     call.ruleset(fd)?;
     match call.int(1) {
         LANDLOCK_RULE_PATH_BENEATH => {
-            // Packed: the rights, and the descriptor.
+            // Packed structure: access rights and a descriptor.
             let (rights, parent): (u64, i32) = (call.read(addr)?, call.read(addr.wrapping_add(8))?);
             call.ruleset(fd)?.check_file_rights(rights)?;
             let file = call.host.file_of(call.process, parent)?;
@@ -97,7 +97,7 @@ pub fn sys_landlock_restrict_self(call: &mut Call<'_>) -> SysResult {
     done(0)
 }
 
-/// lsm_list_modules(2): capabilities and Landlock.
+/// lsm_list_modules(2): reports capability and Landlock.
 pub fn sys_lsm_list_modules(call: &mut Call<'_>) -> SysResult {
     const MODULES: [u64; 2] = [100, 110];
     let [ids, size, flags, ..] = call.args;

@@ -11,10 +11,11 @@ use belljar_linux_abi::{Errno, c};
 
 /// Clock ticks of `times(2)` in nanoseconds.
 const TICK_NS: u64 = 10_000_000;
-/// Calls that make a tick of processor time.
+/// System calls per clock tick of user or system time.
 const CALLS_PER_TICK: u64 = 10_000;
 
-/// Usage after this many calls, each of which counts as a microsecond of processor time, with so many bytes in memory at most.
+/// Resource usage after `calls` system calls, each accounted as 1 µs of CPU time, half of it as system time.
+/// `resident` is the peak resident set in bytes.
 pub(super) fn rusage(calls: u64, resident: u64) -> Rusage {
     let half = Timeval::from_nanos(calls / 2 * 1_000);
     let rest = Timeval::from_nanos((calls - calls / 2) * 1_000);

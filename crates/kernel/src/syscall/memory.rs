@@ -12,7 +12,7 @@ use std::ops::Range;
 const MADV_GUARD_INSTALL: i32 = 102;
 const MADV_GUARD_REMOVE: i32 = 103;
 
-/// Whole pages from an aligned address and a length that is not zero.
+/// Page range from an aligned address and a length in bytes. `EINVAL` if the address is not aligned.
 fn pages(addr: u64, len: u64) -> Result<Range<u64>, Errno> {
     if !addr.is_multiple_of(PAGE) {
         return Err(Errno::EINVAL);
@@ -22,12 +22,12 @@ fn pages(addr: u64, len: u64) -> Result<Range<u64>, Errno> {
 }
 
 fn protection(bits: u32) -> Result<Prot, Errno> {
-    // PROT_GROWSDOWN and PROT_GROWSUP concern stacks, which are mapped whole here.
+    // PROT_GROWSDOWN and PROT_GROWSUP concern stacks, which are mapped completely here.
     let known = bits & !(c::PROT_GROWSDOWN | c::PROT_GROWSUP) as u32;
     Prot::from_bits(known).ok_or(Errno::EINVAL)
 }
 
-/// brk(2): gives the heap's end, which has moved if it could.
+/// brk(2): returns the end of the heap, unchanged if it could not be moved.
 pub fn sys_brk(call: &mut Call<'_>) -> SysResult {
     let (mm, to) = (call.mm(), call.args[0]);
     let end = call.host.mm(mm).brk.end;
@@ -43,7 +43,7 @@ pub fn sys_mmap(call: &mut Call<'_>) -> SysResult {
     if !offset.is_multiple_of(PAGE) {
         return Err(Errno::EINVAL);
     }
-    // The file is looked at before the length is.
+    // The descriptor is checked before the length.
     if flags as i32 & c::MAP_ANONYMOUS == 0 {
         call.host.file_of(call.process, fd as i32)?;
     }
@@ -51,7 +51,7 @@ pub fn sys_mmap(call: &mut Call<'_>) -> SysResult {
         return Err(Errno::EINVAL);
     }
     let len = page_up(len)?;
-    // Unlike mprotect(2) it passes over bits that it does not know.
+    // Unlike mprotect(2), unknown bits are ignored.
     let prot = Prot::from_bits_truncate(prot as u32);
     done(call.mmap(addr, len, prot, flags as i32, fd as i32, offset)?)
 }
@@ -96,7 +96,7 @@ pub fn sys_mprotect(call: &mut Call<'_>) -> SysResult {
     done(0)
 }
 
-/// pkey_mprotect(2) on a CPU without protection keys: only without a key.
+/// pkey_mprotect(2): there are no protection keys, so only key -1 is accepted.
 pub fn sys_pkey_mprotect(call: &mut Call<'_>) -> SysResult {
     if call.int(3) != -1 {
         return Err(Errno::EINVAL);
@@ -104,15 +104,14 @@ pub fn sys_pkey_mprotect(call: &mut Call<'_>) -> SysResult {
     sys_mprotect(call)
 }
 
-/// pkey_alloc(2) on a CPU without protection keys, which guests are shown: "the processor or the operating system does
-/// not support protection keys".
+/// pkey_alloc(2): `ENOSPC`, since the CPU shown to guests has no protection keys.
 pub fn sys_pkey_alloc(call: &mut Call<'_>) -> SysResult {
     const DISABLE: u32 = 3;
     let invalid = call.args[0] != 0 || call.uint(1) & !DISABLE != 0;
     Err(if invalid { Errno::EINVAL } else { Errno::ENOSPC })
 }
 
-/// pkey_free(2): there is no key to be given back.
+/// pkey_free(2): `EINVAL`, since no key is ever allocated.
 pub fn sys_pkey_free(_: &mut Call<'_>) -> SysResult {
     Err(Errno::EINVAL)
 }
@@ -132,7 +131,7 @@ pub fn sys_mremap(call: &mut Call<'_>) -> SysResult {
     done(call.mremap(old, new_len, flags as i32, target)?)
 }
 
-/// remap_file_pages(2): other pages of the file that is mapped there, as mmap(2) would map them.
+/// remap_file_pages(2): maps other pages of the same file, as mmap(2) would.
 pub fn sys_remap_file_pages(call: &mut Call<'_>) -> SysResult {
     let [start, len, prot, page, ..] = call.args;
     let (start, len) = (start & !(PAGE - 1), len & !(PAGE - 1));
@@ -158,7 +157,7 @@ pub fn sys_remap_file_pages(call: &mut Call<'_>) -> SysResult {
     done(0)
 }
 
-/// madvise(2). Only advice that changes content reaches the machine.
+/// madvise(2). Only advice that changes memory contents is passed to the machine.
 pub fn sys_madvise(call: &mut Call<'_>) -> SysResult {
     let range = pages(call.args[0], call.args[1])?;
     let advice = call.int(2);
@@ -172,7 +171,7 @@ pub fn sys_madvise(call: &mut Call<'_>) -> SysResult {
         c::MADV_WIPEONFORK,
     ];
     if DISCARDS.contains(&advice) {
-        // What cannot be written cannot be thrown away either.
+        // Sealed pages that cannot be written cannot be discarded.
         let mm = call.mm();
         let sealed = |vma: &Vma| {
             let anonymous = vma.is_private_anonymous();
@@ -184,7 +183,7 @@ pub fn sys_madvise(call: &mut Call<'_>) -> SysResult {
     }
     match advice {
         c::MADV_REMOVE => remove(call, range)?,
-        // As a kernel without KSM.
+        // As a kernel built without KSM.
         c::MADV_MERGEABLE | c::MADV_UNMERGEABLE => return Err(Errno::EINVAL),
         c::MADV_DONTNEED | c::MADV_DONTNEED_LOCKED => {
             let mm = call.mm();
@@ -194,8 +193,7 @@ pub fn sys_madvise(call: &mut Call<'_>) -> SysResult {
             }
             call.host.discard_pages(mm, range, c::MADV_DONTNEED)?;
         }
-        // Lazily freed pages may keep their content until memory is short, which never happens
-        // here in a way that guests could see.
+        // Lazily freed pages may keep their contents until memory is short, which guests never observe here.
         c::MADV_FREE => {
             let mm = call.mm();
             if !call.host.mm(mm).overlapping(&range).all(Vma::is_private_anonymous) {
@@ -216,7 +214,7 @@ pub fn sys_madvise(call: &mut Call<'_>) -> SysResult {
                 c::MADV_DONTFORK => (Marks::LEFT_BY_FORK, Marks::empty()),
                 _ => (Marks::empty(), Marks::LEFT_BY_FORK),
             };
-            // What is mapped in a range with gaps is marked all the same.
+            // Mapped parts of a range with gaps are marked before the call fails.
             call.host.mark_pages(mm, &range, set, clear);
             call.require_mapped(&range)?;
         }
@@ -256,7 +254,7 @@ pub fn sys_madvise(call: &mut Call<'_>) -> SysResult {
     done(0)
 }
 
-/// `MADV_REMOVE`: shared pages go, and with them those of the file behind.
+/// `MADV_REMOVE`: discards shared pages and the corresponding range of the file.
 fn remove(call: &mut Call<'_>, range: Range<u64>) -> Result<(), Errno> {
     let mm = call.mm();
     let parts: Vec<Vma> = call.host.mm(mm).overlapping(&range).cloned().collect();
@@ -284,7 +282,7 @@ fn remove(call: &mut Call<'_>, range: Range<u64>) -> Result<(), Errno> {
     call.require_mapped(&range)
 }
 
-/// msync(2): what is mapped shared is the file already.
+/// msync(2): no effect, since shared mappings are coherent with their file.
 pub fn sys_msync(call: &mut Call<'_>) -> SysResult {
     let flags = call.int(2);
     let both = c::MS_SYNC | c::MS_ASYNC;
@@ -301,17 +299,17 @@ pub fn sys_msync(call: &mut Call<'_>) -> SysResult {
     done(0)
 }
 
-/// The pages that `mlock(2)` and its kin name: `EINVAL` past the end of addresses.
+/// Page range of `mlock(2)` and its relatives: `EINVAL` on address overflow.
 fn lock_range(call: &Call<'_>) -> Result<Range<u64>, Errno> {
     let start = call.args[0] & !(PAGE - 1);
     let len = page_up(call.args[1].checked_add(call.args[0] - start).ok_or(Errno::EINVAL)?)?;
     Ok(start..start.checked_add(len).ok_or(Errno::EINVAL)?)
 }
 
-/// What `mlock2(2)` sets and `munlock(2)` clears.
+/// Marks set by `mlock2(2)` and cleared by `munlock(2)`.
 const LOCKS: Marks = Marks::LOCKED.union(Marks::ON_FAULT);
 
-/// mlock(2): simulated memory is never paged out; what is locked counts and is shown.
+/// mlock(2): guest memory is never paged out; locked pages are only accounted and reported.
 pub fn sys_mlock(call: &mut Call<'_>) -> SysResult {
     lock(call, Marks::empty())
 }
@@ -376,7 +374,7 @@ pub fn sys_munlockall(call: &mut Call<'_>) -> SysResult {
     done(0)
 }
 
-/// cachestat(2): a host's files are in memory as far as they go, and what is written is in them at once.
+/// cachestat(2): all pages of a file are cached, and none are dirty.
 pub fn sys_cachestat(call: &mut Call<'_>) -> SysResult {
     let file = call.host.file_of(call.process, call.int(0))?;
     let open = call.host.files.open(file);
@@ -391,12 +389,12 @@ pub fn sys_cachestat(call: &mut Call<'_>) -> SysResult {
     let size = inode.map_or(Ok(0), |inode| call.host.size_of(inode))?;
     let end = if len == 0 { u64::MAX } else { from.saturating_add(len) };
     let cached = size.min(end).div_ceil(PAGE).saturating_sub(from / PAGE);
-    // Cached, dirty, being written back, evicted, and evicted a short time ago.
+    // Cached, dirty, under writeback, evicted, and recently evicted pages.
     call.write(call.args[2], &[cached, 0, 0, 0, 0])?;
     done(0)
 }
 
-/// mincore(2): pages of anonymous memory are resident once they are touched or locked, those of files always.
+/// mincore(2): anonymous pages are resident once they are touched or locked, file pages always.
 pub fn sys_mincore(call: &mut Call<'_>) -> SysResult {
     let range = pages(call.args[0], call.args[1])?;
     call.require_mapped(&range)?;

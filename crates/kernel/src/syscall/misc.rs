@@ -1,4 +1,4 @@
-//! The system as a whole, and calls that a simulated host refuses.
+//! System information, and calls that a simulated host refuses.
 
 use crate::call::Call;
 use crate::credentials::capability;
@@ -10,19 +10,19 @@ use belljar_linux_abi::process::SysInfo;
 use belljar_linux_abi::{Errno, c};
 use belljar_objects::namespaces::NamespaceKind;
 
-/// The length of each field of `struct new_utsname`.
+/// Length of each field of `struct new_utsname` in bytes.
 const NAME_LEN: usize = 65;
-/// Memory that a host shows: 4 GiB, most of it free.
+/// Total and free memory reported by a host in bytes.
 const MEMORY: u64 = 4 << 30;
 const FREE_MEMORY: u64 = 3 << 30;
-/// The most that one `getrandom` gives.
+/// Maximum number of bytes returned by one `getrandom` call.
 const RANDOM_MAX: u64 = 0x1ff_ffff;
 
 const MEMBARRIER_QUERY: i32 = 0;
-/// Those that a process registers for.
+/// Commands that require registration.
 const MEMBARRIER_PRIVATE: i32 = 1 << 3;
 const MEMBARRIER_SYNC_CORE: i32 = 1 << 5;
-/// The commands of membarrier(2) that Linux 6.1 has, without those for restartable sequences.
+/// Supported commands of membarrier(2): those of Linux 6.1 except for restartable sequences.
 const MEMBARRIER_COMMANDS: i32 = 0b111_1111;
 
 /// uname(2).
@@ -38,7 +38,7 @@ pub fn sys_uname(call: &mut Call<'_>) -> SysResult {
     done(0)
 }
 
-/// sethostname(2): what `uname(2)` shows from now on. The experiment and other hosts keep the name they know.
+/// sethostname(2): changes the name that `uname(2)` reports; other hosts still know the old name.
 pub fn sys_sethostname(call: &mut Call<'_>) -> SysResult {
     set_name(call, 0)
 }
@@ -74,7 +74,7 @@ pub fn sys_sysinfo(call: &mut Call<'_>) -> SysResult {
     done(0)
 }
 
-/// getrandom(2): from the host's seeded stream, never waiting.
+/// getrandom(2): bytes from the host's seeded random stream; never blocks.
 pub fn sys_getrandom(call: &mut Call<'_>) -> SysResult {
     let [addr, len, flags, ..] = call.args;
     let flags = flags as u32;
@@ -96,7 +96,7 @@ pub fn sys_getrandom(call: &mut Call<'_>) -> SysResult {
     done(given)
 }
 
-/// membarrier(2): threads of a host never run at the same time, so every barrier is there already.
+/// membarrier(2): threads of a host never run concurrently, so all barriers hold already.
 pub fn sys_membarrier(call: &mut Call<'_>) -> SysResult {
     let (command, flags) = (call.int(0), call.uint(1));
     if flags != 0 {
@@ -105,7 +105,7 @@ pub fn sys_membarrier(call: &mut Call<'_>) -> SysResult {
     let registered = &mut call.host.process(call.process).attributes.barriers;
     match command {
         MEMBARRIER_QUERY => done(MEMBARRIER_COMMANDS as u64),
-        // The command that registers for one is the next bit.
+        // The next higher bit is the registration command.
         MEMBARRIER_PRIVATE | MEMBARRIER_SYNC_CORE if *registered & command << 1 == 0 => Err(Errno::EPERM),
         _ if command.count_ones() == 1 && command & MEMBARRIER_COMMANDS != 0 => {
             *registered |= command;
@@ -115,26 +115,26 @@ pub fn sys_membarrier(call: &mut Call<'_>) -> SysResult {
     }
 }
 
-/// rseq(2): refused, as by a kernel without it. Programs cope.
+/// rseq(2): `ENOSYS`, as from a kernel without restartable sequences; programs have fallbacks.
 pub fn sys_rseq(_call: &mut Call<'_>) -> SysResult {
     Err(Errno::ENOSYS)
 }
 
-/// Calls that nobody may make on a simulated host: `reboot`, `swapon`, ...
+/// Calls never permitted on a simulated host, such as `swapon`: `EPERM` and a warning.
 pub fn sys_not_permitted(call: &mut Call<'_>) -> SysResult {
     let name = super::table::entry(call.number).map_or("?", |entry| entry.name);
     call.host.warn(format!("system call {name} is not permitted"));
     Err(Errno::EPERM)
 }
 
-/// syslog(2): an empty log. What goes to the console has no effect.
+/// syslog(2): the log is empty, and console settings have no effect.
 pub fn sys_syslog(call: &mut Call<'_>) -> SysResult {
     const READ: i32 = 2;
     const READ_ALL: i32 = 3;
     const READ_CLEAR: i32 = 4;
     const CONSOLE_LEVEL: i32 = 8;
     const SIZE: i32 = 10;
-    /// The buffer's size without `CONFIG_LOG_BUF_SHIFT` of another value.
+    /// Default log buffer size in bytes (`CONFIG_LOG_BUF_SHIFT`).
     const BUFFER: u64 = 1 << 18;
     let (action, buffer, len) = (call.int(0), call.args[1], call.int(2));
     if !matches!(action, READ_ALL | SIZE) {
@@ -152,7 +152,7 @@ pub fn sys_syslog(call: &mut Call<'_>) -> SysResult {
     }
 }
 
-/// vhangup(2): the caller's terminal is hung up.
+/// vhangup(2): hangs up the caller's terminal.
 pub fn sys_vhangup(call: &mut Call<'_>) -> SysResult {
     call.host.processes.require(call.process, capability::SYS_TTY_CONFIG)?;
     if let Some(pty) = call.host.process(call.process).terminal {
@@ -161,7 +161,7 @@ pub fn sys_vhangup(call: &mut Call<'_>) -> SysResult {
     done(0)
 }
 
-/// iopl(2): no program reaches the machine's ports.
+/// iopl(2): I/O ports are never accessible.
 pub fn sys_iopl(call: &mut Call<'_>) -> SysResult {
     if call.uint(0) > 3 { Err(Errno::EINVAL) } else { Err(Errno::EPERM) }
 }
@@ -174,13 +174,14 @@ pub fn sys_ioperm(call: &mut Call<'_>) -> SysResult {
     if within { Err(Errno::EPERM) } else { Err(Errno::EINVAL) }
 }
 
-/// reboot(2): there is no keyboard whose Ctrl-Alt-Del could be caught, and only the experiment ends a host.
+/// reboot(2): enabling and disabling Ctrl-Alt-Del has no effect; a host cannot be restarted or halted by a
+/// program.
 pub fn sys_reboot(call: &mut Call<'_>) -> SysResult {
     const MAGIC: u32 = 0xfee1_dead;
     const FURTHER: [u32; 4] = [672_274_793, 85_072_278, 369_367_448, 537_993_216];
     const CAD_ON: u32 = 0x89ab_cdef;
     const CAD_OFF: u32 = 0;
-    /// To restart, halt, switch off, restart by a command, suspend, and execute another kernel.
+    /// Restart, halt, power off, restart with a command, suspend, and kexec.
     const ENDS: [u32; 6] = [0x0123_4567, 0xcdef_0123, 0x4321_fedc, 0xa1b2_c3d4, 0xd000_fce2, 0x4558_4543];
     call.host.processes.require_for(call.process, NamespaceKind::Pid, capability::SYS_BOOT)?;
     if call.uint(0) != MAGIC || !FURTHER.contains(&call.uint(1)) {
@@ -188,7 +189,7 @@ pub fn sys_reboot(call: &mut Call<'_>) -> SysResult {
     }
     let inside = call.host.processes.namespace(call.process, NamespaceKind::Pid);
     if let Some(init) = call.host.processes.namespaces.pids.init(inside) {
-        // A process namespace ends as its machine would: its maker sees by which signal.
+        // Inside a pid namespace, init is killed by the signal that corresponds to the command.
         let signal = match call.uint(2) {
             end if end == ENDS[0] || end == ENDS[3] => c::SIGHUP,
             end if end == ENDS[1] || end == ENDS[2] => c::SIGINT,
@@ -208,7 +209,7 @@ pub fn sys_reboot(call: &mut Call<'_>) -> SysResult {
     }
 }
 
-/// delete_module(2): no module is loaded.
+/// delete_module(2): `ENOENT`, since no modules are loaded.
 pub fn sys_delete_module(call: &mut Call<'_>) -> SysResult {
     const LONGEST: usize = 56;
     call.host.processes.require(call.process, capability::SYS_MODULE)?;
@@ -216,7 +217,7 @@ pub fn sys_delete_module(call: &mut Call<'_>) -> SysResult {
     Err(Errno::ENOENT)
 }
 
-/// kcmp(2): whether two processes share something. Files are compared by open file description.
+/// kcmp(2): compares a resource of two processes. Files are compared by open file description.
 pub fn sys_kcmp(call: &mut Call<'_>) -> SysResult {
     const FILE: i32 = 0;
     const VM: i32 = 1;
@@ -232,9 +233,9 @@ pub fn sys_kcmp(call: &mut Call<'_>) -> SysResult {
         FILE => call.host.file_of(one, call.int(3))?.cmp(&call.host.file_of(other, call.int(4))?),
         VM => call.host.processes[one.0].mm.cmp(&call.host.processes[other.0].mm),
         FILES => call.host.processes[one.0].fds.cmp(&call.host.processes[other.0].fds),
-        // Contexts of input and output, and lists of what semaphores take back, which nobody has.
+        // I/O contexts and semaphore undo lists do not exist, so they compare equal.
         IO | SYSVSEM => std::cmp::Ordering::Equal,
-        // The rest is never shared between processes here.
+        // The other resources are never shared between processes.
         3..=7 => one.cmp(&other),
         _ => return Err(Errno::EINVAL),
     };

@@ -1,5 +1,5 @@
-//! System calls: the table and one thin file per family. A handler decodes, validates, calls a
-//! subsystem and copies out; the logic lives in the subsystem.
+//! System calls: the table, and one file per family. A handler decodes, validates, calls a subsystem and
+//! copies out; the logic is in the subsystem.
 
 pub mod aio;
 pub mod capabilities;

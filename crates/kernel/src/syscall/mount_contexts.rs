@@ -1,4 +1,5 @@
-//! Mounts in steps: fsopen(2), fsconfig(2), fsmount(2), fspick(2), open_tree(2), move_mount(2), mount_setattr(2).
+//! File-descriptor-based mounts: fsopen(2), fsconfig(2), fsmount(2), fspick(2), open_tree(2), move_mount(2),
+//! mount_setattr(2).
 
 use super::mounts::{attach, is_directory, make_system, warn_of};
 use super::stat::walk_of;
@@ -25,7 +26,7 @@ const PICK_EMPTY: u32 = 8;
 const CLONE: i32 = 1;
 /// `AT_RECURSIVE`.
 const RECURSIVE: i32 = 0x8000;
-/// `MOVE_MOUNT_*`: links followed, automounts and empty paths of what is moved, and of where it goes.
+/// `MOVE_MOUNT_F_*` and `MOVE_MOUNT_T_*`: follow symbolic links and allow empty paths, for source and target.
 const FROM_LINKS: u32 = 1;
 const FROM_EMPTY: u32 = 4;
 const TO_LINKS: u32 = 0x10;
@@ -34,16 +35,17 @@ const MOVE_KNOWN: u32 = 0x377;
 /// `MOVE_MOUNT_SET_GROUP`, `MOVE_MOUNT_BENEATH`.
 const SET_GROUP: u32 = 0x100;
 const MOVE_BENEATH: u32 = 0x200;
-/// The longest key of an option, its longest value.
+/// Maximum lengths of an option's key and value in bytes.
 const KEY: usize = 256;
 const VALUE: usize = 256;
-/// The bytes that options may take together.
+/// Maximum total length of the options in bytes.
 const OPTIONS: usize = 4_096;
 
-/// `struct mount_attr`: what is set, cleared, passed on, and the user namespace of an idmapped mount.
+/// `struct mount_attr`: attributes to set, attributes to clear, propagation, and the user namespace of an
+/// idmapped mount.
 type MountAttributes = [u64; 4];
 
-/// The walk of a call with flags of its own for links that are followed, and for an empty path that names the descriptor.
+/// Path walk for calls with their own flags to follow links and to allow an empty path.
 fn walk_by(follows: bool, empty: bool) -> Walk {
     let mut walk = Walk::empty();
     walk.set(Walk::FOLLOW, follows);
@@ -51,7 +53,7 @@ fn walk_by(follows: bool, empty: bool) -> Walk {
     walk
 }
 
-/// The place of a path of the caller.
+/// Resolves a path of the caller.
 fn place_at(call: &mut Call<'_>, dirfd: i32, path: u64, walk: Walk) -> Result<Place, Errno> {
     let path = call.read_path(path)?;
     call.host.resolve(call.process, dirfd, &path, walk)?.place()
@@ -108,7 +110,7 @@ pub fn sys_fsconfig(call: &mut Call<'_>) -> SysResult {
     }
     let (key_given, value_given) = (key != 0, value != 0);
     let right = match command {
-        // A flag; a text; bytes; a path, which may be empty; a descriptor; the commands.
+        // Flag, string, binary, path, possibly empty path, descriptor, commands.
         0 => key_given && !value_given && extra == 0,
         1 => key_given && value_given && extra == 0,
         2 => key_given && value_given && extra > 0 && extra <= 1 << 20,
@@ -140,7 +142,7 @@ pub fn sys_fsconfig(call: &mut Call<'_>) -> SysResult {
     done(0)
 }
 
-/// An option of a context: flags of all file systems, their source, and what a tmpfs knows.
+/// Sets an option of a context: generic flags, the source, or an option of the file-system type.
 fn set_option(
     context: &mut FileSystemContext,
     key: &[u8],
@@ -173,7 +175,7 @@ fn set_option(
             if context.options.len() + option.len() + 1 > OPTIONS || option.contains(&b',') {
                 return Err(Errno::EINVAL);
             }
-            // What it does not know is refused at once.
+            // Unknown options are rejected at once.
             check_options(&context.kind, &option)?;
             context.options.push(b',');
             context.options.extend_from_slice(&option);
@@ -229,7 +231,7 @@ pub fn sys_fsmount(call: &mut Call<'_>) -> SysResult {
     open_place(call, (mount, root), flags & CLOSE_ON_EXEC != 0)
 }
 
-/// A descriptor of a mere place, `O_PATH`.
+/// Opens an `O_PATH` descriptor of a mount and inode.
 fn open_place(call: &mut Call<'_>, place: Place, close_on_exec: bool) -> SysResult {
     let file = call.host.open_inode_file(FileKind::Path(place.1), Some(place.0), place.1, c::O_PATH);
     done(call.host.install_fd(call.process, file, close_on_exec, 0)?)
@@ -280,7 +282,7 @@ pub fn sys_move_mount(call: &mut Call<'_>) -> SysResult {
     if flags & MOVE_BENEATH != 0 { move_beneath(call, from, to) } else { move_place(call, from, to) }
 }
 
-/// Moves a mount to where another one is, which then lies over it.
+/// Mounts `from` beneath the mount at `to`, which then covers it.
 fn move_beneath(call: &mut Call<'_>, from: Place, to: Place) -> SysResult {
     if call.host.files.mounts.is_within(from.0, to.0) {
         return Err(Errno::EINVAL);
@@ -289,7 +291,7 @@ fn move_beneath(call: &mut Call<'_>, from: Place, to: Place) -> SysResult {
     let Files { mounts, inodes, .. } = &call.host.files;
     let over = mounts.get(to.0);
     let Some(place) = over.at.filter(|_| over.root == to.1) else { return Err(Errno::EINVAL) };
-    // A mount that has peers there would have to be passed on to them.
+    // The mount would have to propagate to the peers of a shared mount.
     if mounts.get(place.0).group.is_some() {
         call.host.warn("move_mount with MOVE_MOUNT_BENEATH in a shared mount is not supported");
         return Err(Errno::EINVAL);
@@ -305,7 +307,7 @@ fn move_beneath(call: &mut Call<'_>, from: Place, to: Place) -> SysResult {
     done(0)
 }
 
-/// Moves the mount whose root a place is, or attaches it if it is attached nowhere.
+/// Moves the mount whose root is `from`, or attaches it if it is detached.
 pub(super) fn move_place(call: &mut Call<'_>, from: Place, to: Place) -> SysResult {
     check_moved(call, from, to)?;
     let mount = from.0;
@@ -315,7 +317,7 @@ pub(super) fn move_place(call: &mut Call<'_>, from: Place, to: Place) -> SysResu
     attach(call, mount, to)
 }
 
-/// `EINVAL`, `ELOOP` if a place is no mount that can be moved to another place.
+/// `EINVAL` if `from` is not a mount that can be moved to `to`; `ELOOP` if `to` is inside it.
 fn check_moved(call: &mut Call<'_>, from: Place, to: Place) -> Result<(), Errno> {
     let (mount, root) = from;
     let namespace = call.host.process(call.process).mount_namespace;
@@ -368,7 +370,7 @@ pub fn sys_mount_setattr(call: &mut Call<'_>) -> SysResult {
         let mount = mounts.get(*mount);
         mount.frees_locked(change.applied(mount.flags))
     };
-    // In a later namespace the file systems that a host has from the start are mounts of their own.
+    // In further mount namespaces the initial file systems of a host are ordinary mounts.
     let in_first = call.host.processes[call.process.0].mount_namespace == 0;
     if tree.iter().any(frees) || is_seed && !in_first {
         return Err(Errno::EPERM);

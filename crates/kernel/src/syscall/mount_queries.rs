@@ -1,4 +1,4 @@
-//! What is mounted, without texts: statmount(2), listmount(2).
+//! Mount queries: statmount(2), listmount(2).
 
 use crate::call::Call;
 use crate::credentials::capability;
@@ -10,14 +10,14 @@ use belljar_objects::mounts::statmount::{STATMOUNT_LEN, UNIQUE};
 use belljar_objects::mounts::text::MountLine;
 use belljar_objects::namespaces::NamespaceKind;
 
-/// `struct mnt_id_req`: size and a namespace's descriptor, a mount, a parameter, a namespace.
+/// `struct mnt_id_req`: size and namespace descriptor, mount id, parameter, namespace id.
 type Request = [u64; 4];
 
-/// `LSMT_ROOT`: the caller's root.
+/// `LSMT_ROOT`: the root of the caller.
 const CALLERS_ROOT: u64 = u64::MAX;
 
 fn request(call: &Call<'_>) -> Result<Request, Errno> {
-    /// The length that the structure had first.
+    /// Size of the first version of the structure in bytes.
     const LEAST: usize = 24;
     let size: u32 = call.read(call.args[0])?;
     check_extensible(size.into(), LEAST)?;
@@ -25,7 +25,7 @@ fn request(call: &Call<'_>) -> Result<Request, Errno> {
     if request[1] <= UNIQUE { Err(Errno::EINVAL) } else { Ok(request) }
 }
 
-/// `EBADF` and others for another namespace than the caller's.
+/// `ENOENT` for a mount namespace other than the caller's; `EBADF` or `EINVAL` for an invalid descriptor.
 fn check_namespace(call: &mut Call<'_>, [first, .., number]: Request) -> Result<(), Errno> {
     let fd = (first >> 32) as i32;
     let own = call.host.process(call.process).mount_namespace;
@@ -37,7 +37,7 @@ fn check_namespace(call: &mut Call<'_>, [first, .., number]: Request) -> Result<
     if number == 0 || number == u64::from(own) + 1 { Ok(()) } else { Err(Errno::ENOENT) }
 }
 
-/// The mounts that the caller sees in the order of their numbers, and those below its root that it must be privileged to see.
+/// Mounts of the caller's namespace visible below `root`, by mount id.
 fn sorted<'a>(call: &'a Call<'_>, root: &[u8]) -> Vec<MountLine<'a>> {
     let namespace = call.host.processes[call.process.0].mount_namespace;
     let mut all = call.host.files.shown_mounts(namespace, root);
@@ -67,7 +67,7 @@ pub fn sys_statmount(call: &mut Call<'_>) -> SysResult {
             if !privileged {
                 return Err(Errno::EPERM);
             }
-            // Its mount point cannot be told.
+            // The mount point is outside the caller's root and is not reported.
             found.path = Vec::new();
             found
         }
@@ -114,7 +114,7 @@ pub fn sys_listmount(call: &mut Call<'_>) -> SysResult {
         for mount in &all {
             children.entry(mount.parent).or_default().push(mount);
         }
-        // Each mount's children are taken once, whatever the numbers of parents say.
+        // The children of each mount are visited once, even if the parent ids form a cycle.
         let mut below = Set::new();
         let mut left = children.remove(&top.id).unwrap_or_default();
         while let Some(mount) = left.pop() {

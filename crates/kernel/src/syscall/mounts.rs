@@ -16,7 +16,7 @@ use belljar_objects::mounts::requests::{MountChange, NO_USER, wanted_flags, with
 use belljar_objects::mounts::{MountFlags, Propagation, Room};
 use belljar_objects::namespaces::{IdKind, NamespaceKind};
 
-/// The bytes of options that are read.
+/// Maximum length of the options in bytes.
 const DATA: usize = 4_095;
 /// `mount(2)`.
 pub fn sys_mount(call: &mut Call<'_>) -> SysResult {
@@ -48,7 +48,7 @@ pub fn sys_mount(call: &mut Call<'_>) -> SysResult {
     }
 }
 
-/// A string argument that may be left out.
+/// Reads an optional string argument.
 fn text_at(call: &mut Call<'_>, addr: u64) -> Result<Option<Vec<u8>>, Errno> {
     match addr {
         0 => Ok(None),
@@ -56,7 +56,7 @@ fn text_at(call: &mut Call<'_>, addr: u64) -> Result<Option<Vec<u8>>, Errno> {
     }
 }
 
-/// A new file system, or one of those that a host has once, at another place.
+/// Mounts a new file system, or one of the host's existing ones.
 fn mount_new(
     call: &mut Call<'_>,
     place: Place,
@@ -77,10 +77,10 @@ fn mount_new(
             return Err(Errno::ENOTDIR);
         }
     };
-    // Each mount of proc is one of its own, the others are the same wherever they are.
+    // Proc may be mounted several times on the same directory, other file systems may not.
     let there = call.host.files.mounts.get(place.0);
     let is_there = there.root == place.1 && there.device == device;
-    // In a later namespace, where the first has such a seed is a plain directory.
+    // In further mount namespaces the directories of the initial file systems are ordinary directories.
     let is_first = call.host.process(call.process).mount_namespace == 0;
     let seed = call.host.files.seed_at(place).filter(|_| is_first);
     if kind != b"proc" && (is_there || seed == Some(device)) {
@@ -90,7 +90,7 @@ fn mount_new(
     attach(call, mount, place)
 }
 
-/// A kind that Linux has and hosts do not is asked for: the run's warnings say so.
+/// Warns that a file-system type of Linux is not supported.
 pub(super) fn warn_of(call: &mut Call<'_>, kind: &[u8]) {
     let name = String::from_utf8_lossy(kind);
     if is_of_linux(&name) {
@@ -98,7 +98,7 @@ pub(super) fn warn_of(call: &mut Call<'_>, kind: &[u8]) {
     }
 }
 
-/// The device and root of a file system of a kind: a new one in memory, or the host's own.
+/// Device and root of a file system of a type: a new in-memory one, or the host's existing one.
 pub(super) fn make_system(
     call: &mut Call<'_>,
     kind: &[u8],
@@ -141,11 +141,11 @@ pub(super) fn make_system(
     call.host.make_memory_system(name, options, MountFlags::from_bits_truncate(flags))
 }
 
-/// Attaches a new mount, or ends it if it cannot be.
+/// Attaches a new mount, or destroys it if that fails.
 pub(super) fn attach(call: &mut Call<'_>, mount: MountKey, place: Place) -> SysResult {
     let Files { mounts, inodes, .. } = &mut call.host.files;
     let attached = match inodes[place.1.0].node {
-        // Entries of /proc/<pid>/fd and fdinfo come and go with descriptors.
+        // Entries of /proc/<pid>/fd and fdinfo disappear with their descriptors.
         Node::Magic(MagicLink::Descriptor(..)) | Node::Virtual(VirtualFile::DescriptorInfo(..)) => {
             Err(Errno::ENOENT)
         }
@@ -160,7 +160,7 @@ pub(super) fn attach(call: &mut Call<'_>, mount: MountKey, place: Place) -> SysR
     done(0)
 }
 
-/// Options of a file system as the caller mounts it. `now` is the room of one that is mounted already.
+/// Parses the mount options of a file system. `now` is the present capacity for a remount.
 fn memory_options(
     call: &mut Call<'_>,
     kind: &[u8],
@@ -182,13 +182,13 @@ fn memory_options(
     Ok(options)
 }
 
-/// The place of a path that `mount(2)` names as its source.
+/// Resolves the source path of `mount(2)`.
 fn source_place(call: &mut Call<'_>, source: Option<&[u8]>) -> Result<Place, Errno> {
     let path = source.filter(|path| !path.is_empty()).ok_or(Errno::EINVAL)?.to_vec();
     call.host.resolve_here(call.process, &path, Walk::FOLLOW)?.place()
 }
 
-/// `MS_BIND`: shows a file or directory at another place too.
+/// `MS_BIND`: mounts a file or directory on another one.
 fn bind(call: &mut Call<'_>, place: Place, source: Option<&[u8]>, deep: bool) -> SysResult {
     let (mount, root) = source_place(call, source)?;
     if call.host.files.mounts.get(mount).unbindable {
@@ -208,7 +208,7 @@ pub(super) fn is_directory(call: &mut Call<'_>, inode: InodeKey) -> bool {
     matches!(call.host.files.inode(inode).node, Node::Directory(_))
 }
 
-/// `MS_REMOUNT | MS_BIND`: other flags of a mount.
+/// `MS_REMOUNT | MS_BIND`: changes the flags of a mount.
 fn remount_bind(call: &mut Call<'_>, place: Place, wanted: MountFlags) -> SysResult {
     if !call.host.files.is_mount_root(place) {
         return Err(Errno::EINVAL);
@@ -238,7 +238,7 @@ fn remount_bind(call: &mut Call<'_>, place: Place, wanted: MountFlags) -> SysRes
     done(0)
 }
 
-/// `MS_REMOUNT`: other flags and options of a file system and of this mount of it.
+/// `MS_REMOUNT`: changes the flags and options of a file system, and the flags of this mount.
 pub(super) fn remount(
     call: &mut Call<'_>,
     place: Place,
@@ -254,7 +254,7 @@ pub(super) fn remount(
     }
     let device = call.host.files.mounts.get(place.0).device;
     let Some(system) = call.host.files.mounts.system(device).cloned() else { return Err(Errno::EINVAL) };
-    // File systems of the host are the host's, and those of others are theirs.
+    // The initial file systems belong to the initial user namespace, others to the one that mounted them.
     let maker = if system.seed { 0 } else { system.owner };
     call.host.processes.require_in(call.process, maker, capability::SYS_ADMIN)?;
     let new = MountFlags::from_bits_truncate(flags) & MountFlags::OF_FILE_SYSTEM;
@@ -279,7 +279,7 @@ pub(super) fn remount(
     done(0)
 }
 
-/// `MS_SHARED` and its relatives.
+/// `MS_SHARED` and its relatives: changes the propagation type.
 fn propagate(call: &mut Call<'_>, place: Place, to: Propagation, deep: bool) -> SysResult {
     if !call.host.files.is_mount_root(place) {
         return Err(Errno::EINVAL);
@@ -332,7 +332,7 @@ pub fn sys_umount2(call: &mut Call<'_>) -> SysResult {
             return Err(Errno::EAGAIN);
         }
     } else if is_first || flags & c::MNT_DETACH == 0 && call.host.is_mount_busy(mount) {
-        // What a host has from the start is always in use.
+        // The initial file systems are always busy.
         return Err(Errno::EBUSY);
     }
     let gone = call.host.files.mounts.take_down(mount);
@@ -340,7 +340,7 @@ pub fn sys_umount2(call: &mut Call<'_>) -> SysResult {
     done(0)
 }
 
-/// `pivot_root(2)`: another mount becomes the root of the namespace, and the former root is mounted in it.
+/// pivot_root(2): makes another mount the root of the namespace and mounts the former root in it.
 pub fn sys_pivot_root(call: &mut Call<'_>) -> SysResult {
     call.host.processes.may_mount(call.process)?;
     let new_path = call.read_path(call.args[0])?;
@@ -357,7 +357,7 @@ pub fn sys_pivot_root(call: &mut Call<'_>) -> SysResult {
     }
     let shared = |mount| mounts.get(mount).group.is_some();
     let parent_shared = mounts.get(new.0).at.is_some_and(|(parent, _)| shared(parent));
-    // The root of a process that has changed it may be a mount of any place.
+    // After `chroot(2)`, the root of a process may be any mount.
     let place = mounts.get(root.0).at;
     if mounts.get(root.0).root != root.1
         || mounts.get(new.0).root != new.1

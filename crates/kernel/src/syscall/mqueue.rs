@@ -12,11 +12,11 @@ use belljar_linux_abi::time::Timespec;
 use belljar_linux_abi::{Errno, c};
 use belljar_objects::namespaces::NamespaceKind;
 
-/// The longest name.
+/// Maximum length of a name in bytes.
 const NAME_MAX: usize = 255;
 /// `MQ_PRIO_MAX`.
 const PRIORITIES: u64 = 32_768;
-/// Messages and bytes of each without `mq_attr`, what everybody may ask for, and what root may.
+/// Message count and message size in bytes: default without `mq_attr`, and the limits for users and for root.
 const DEFAULT: (usize, usize) = (10, 8_192);
 const MOST: (i64, i64) = (10, 8_192);
 const MOST_OF_ROOT: (i64, i64) = (65_536, 16_777_216);
@@ -30,7 +30,7 @@ fn name(call: &Call<'_>, addr: u64) -> Result<Vec<u8>, Errno> {
     }
 }
 
-/// The queue behind a descriptor. `EBADF` for other files.
+/// Message queue of a descriptor. `EBADF` for other files.
 fn queue(call: &mut Call<'_>) -> Result<(FileKey, usize), Errno> {
     let file = call.host.file_of(call.process, call.int(0))?;
     match call.host.files.open(file).kind {
@@ -83,7 +83,7 @@ pub fn sys_mq_unlink(call: &mut Call<'_>) -> SysResult {
     done(0)
 }
 
-/// The time at which a call gives up, of the wall clock.
+/// Deadline of a call, given as wall-clock time.
 fn deadline(call: &mut Call<'_>, addr: u64) -> Result<Option<SimTime>, Errno> {
     if let CallState::Deadline(deadline) = call.take_state() {
         return Ok(deadline);
@@ -95,7 +95,7 @@ fn deadline(call: &mut Call<'_>, addr: u64) -> Result<Option<SimTime>, Errno> {
     Ok(Some(call.host.net.clock.at_realtime(ns)))
 }
 
-/// Waits for a change of the queue, unless that is not wanted or its time has come.
+/// Waits for a change of the queue. `EAGAIN` with `O_NONBLOCK`, `ETIMEDOUT` after the deadline.
 fn wait(
     call: &mut Call<'_>,
     file: FileKey,

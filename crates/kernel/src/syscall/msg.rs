@@ -15,7 +15,7 @@ pub fn sys_msgget(call: &mut Call<'_>) -> SysResult {
     done(call.host.msg_get(call.process, call.int(0), call.int(1))? as u64)
 }
 
-/// `EIDRM` for a call whose queue was removed while it waited.
+/// `EIDRM` if the queue was removed while the call waited.
 fn removed(call: &Call<'_>, errno: Errno) -> Errno {
     if errno == Errno::EINVAL && call.resumed.is_some() { Errno::EIDRM } else { errno }
 }
@@ -65,7 +65,7 @@ fn store(call: &mut Call<'_>, addr: u64, message: &SysvMessage) -> SysResult {
     done(message.text.len() as u64)
 }
 
-/// The state of an object as the caller's namespaces have it.
+/// State of a queue with its ids mapped to the caller's namespaces.
 fn shown(call: &Call<'_>, state: MsqidDs) -> MsqidDs {
     let processes = &call.host.processes;
     let perm = processes.shown_permissions(call.process, state.perm);

@@ -1,4 +1,4 @@
-//! Memory policies: a host has one node, so that every policy means the same.
+//! Memory policies: a host has one NUMA node, so all policies are equivalent.
 
 use crate::call::Call;
 use crate::outcome::{SysResult, done};
@@ -11,12 +11,12 @@ const MPOL_F_MEMS_ALLOWED: u64 = 4;
 const MODE_FLAGS: u32 = 0xe000;
 const MPOL_DEFAULT: u32 = 0;
 const MPOL_LOCAL: u32 = 4;
-/// `MPOL_PREFERRED_MANY`, the last one of Linux 6.1.
+/// `MPOL_PREFERRED_MANY`, the last policy of Linux 6.1.
 const MPOL_LAST: u32 = 5;
-/// The most nodes that a mask may name: a page of bits.
+/// Maximum number of bits in a node mask: one page.
 const LONGEST_MASK: u64 = 8 * 4_096;
 
-/// get_mempolicy(2): always the default policy.
+/// get_mempolicy(2): always reports the default policy.
 pub fn sys_get_mempolicy(call: &mut Call<'_>) -> SysResult {
     let [mode_at, mask_at, bits, addr, flags, _] = call.args;
     if flags & !(MPOL_F_NODE | MPOL_F_ADDR | MPOL_F_MEMS_ALLOWED) != 0 || (mask_at != 0 && bits < 1) {
@@ -32,11 +32,11 @@ pub fn sys_get_mempolicy(call: &mut Call<'_>) -> SysResult {
         let mm = call.mm();
         call.host.mm(mm).find(addr).ok_or(Errno::EFAULT)?;
     } else if addr != 0 || flags & MPOL_F_NODE != 0 {
-        // Which node comes next is known of interleaving policies only.
+        // The next node is defined for interleaving policies only.
         return Err(Errno::EINVAL);
     }
     if mode_at != 0 {
-        // The policy, or with MPOL_F_NODE the node of the address: 0 both.
+        // The policy or, with MPOL_F_NODE, the node of the address: both are 0.
         call.write(mode_at, &0u32)?;
     }
     if mask_at != 0 {
@@ -47,13 +47,13 @@ pub fn sys_get_mempolicy(call: &mut Call<'_>) -> SysResult {
     done(0)
 }
 
-/// set_mempolicy(2): valid ones are accepted.
+/// set_mempolicy(2): validates the policy; no effect.
 pub fn sys_set_mempolicy(call: &mut Call<'_>) -> SysResult {
     check_policy(call, call.uint(0), call.args[1], call.args[2])?;
     done(0)
 }
 
-/// mbind(2): valid policies are accepted.
+/// mbind(2): validates the policy and the range; no effect.
 pub fn sys_mbind(call: &mut Call<'_>) -> SysResult {
     let [addr, len, _, mask, bits, flags] = call.args;
     if !addr.is_multiple_of(crate::mm::PAGE) || flags & !7 != 0 {
@@ -65,7 +65,7 @@ pub fn sys_mbind(call: &mut Call<'_>) -> SysResult {
     done(0)
 }
 
-/// `EINVAL` for modes that Linux does not know, nodes that are not there, and masks that do not suit the mode.
+/// `EINVAL` for unknown modes, nonexistent nodes, and masks not valid for the mode.
 fn check_policy(call: &Call<'_>, mode: u32, mask_at: u64, bits: u64) -> Result<(), Errno> {
     let mode = mode & !MODE_FLAGS;
     if mode > MPOL_LAST || bits > LONGEST_MASK + 1 {

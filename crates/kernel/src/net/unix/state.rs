@@ -1,4 +1,4 @@
-//! State of UNIX sockets: what each keeps, messages on their way, and names.
+//! State of UNIX sockets, their messages in flight, and their names.
 
 use crate::ids::{FileKey, InodeKey, SocketKey};
 use belljar_base::Map;
@@ -8,7 +8,7 @@ use belljar_objects::landlock::Domain;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// A reference to a socket that may be gone.
+/// Reference to a socket that may be closed by now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PeerRef {
     pub(super) key: SocketKey,
@@ -24,35 +24,35 @@ pub struct PeerCredentials {
 }
 
 impl PeerCredentials {
-    /// The credentials of a message whose sender and receiver had not asked for them: the overflow ids.
+    /// Credentials of a message for which neither end had set `SO_PASSCRED`: pid 0 and the overflow ids.
     pub(super) const NOBODY: PeerCredentials = PeerCredentials { pid: 0, uid: 65_534, gid: 65_534 };
 }
 
-/// A message, or a piece of a stream, on its way.
+/// Queued message, or stream segment.
 #[derive(Debug)]
 pub(super) struct Message {
     pub(super) data: Vec<u8>,
-    /// Bytes of it already read (streams only).
+    /// Bytes already read (streams only).
     pub(super) taken: usize,
-    /// Open files that travel with it, each with a reference of its own.
+    /// Open files sent with the message, each retained.
     pub(super) files: Vec<FileKey>,
     pub(super) credentials: PeerCredentials,
-    /// Where it came from, if that had a name.
+    /// Sender's address, if it was bound.
     pub(super) source: Option<UnixAddress>,
     pub(super) sender: PeerRef,
-    /// Its charge to the sender.
+    /// Bytes charged to the sender.
     pub(super) charge: usize,
 }
 
-/// A socket's role.
+/// Connection state of a socket.
 #[derive(Debug, Default)]
 pub(super) enum Role {
-    /// Neither of the others; a datagram socket is always this.
+    /// Neither listening nor connected; datagram sockets are always in this state.
     #[default]
     Unconnected,
-    /// It accepts connections: those made and not yet accepted.
+    /// Accepts connections; `waiting` holds the established ones that have not been accepted.
     Listening { backlog: usize, waiting: VecDeque<SocketKey> },
-    /// It has, or had, a peer for good.
+    /// Connected to a peer, which may be closed by now.
     Connected,
 }
 
@@ -61,42 +61,43 @@ pub(super) enum Role {
 pub struct UnixSocket {
     pub(super) address: Option<UnixAddress>,
     pub(super) inode: Option<InodeKey>,
-    /// Number and device of the file that its address, or the one it was accepted at, names.
+    /// Inode number and device of the file that the address, or the listener's address, names.
     pub(super) file: Option<(u64, u64)>,
     pub(super) role: Role,
-    /// It was made by a connection that has not been accepted.
+    /// The socket belongs to a connection that has not been accepted.
     pub(super) embryo: bool,
     pub(super) peer: Option<PeerRef>,
     pub(super) peer_address: Option<UnixAddress>,
     pub(super) peer_credentials: Option<PeerCredentials>,
-    /// Whom a client sees as its peer: who called `listen`.
+    /// Credentials reported to the peer: those of the process that called `listen(2)`, `connect(2)` or
+    /// `socketpair(2)`.
     pub(super) credentials: PeerCredentials,
     pub(super) inbox: VecDeque<Message>,
-    /// Charges for messages sent and not yet read.
+    /// Total charge in bytes of messages sent and not yet read.
     pub(super) charged: usize,
     pub(super) shut_read: bool,
     pub(super) shut_write: bool,
-    /// The restrictions of whoever gave it its name.
+    /// Landlock domain of the process that called `bind(2)`.
     pub(super) restrictions: Option<Arc<Domain>>,
-    /// Datagram sockets that have this one as their peer: they have room when it has.
+    /// Datagram sockets connected to this one; notified when it has room.
     pub(super) connected_from: Vec<PeerRef>,
 }
 
 impl PeerRef {
-    /// A reference to a socket that outlives it.
+    /// Reference to a socket, valid to hold after the socket is closed.
     pub(super) fn to(net: &Stack, key: SocketKey) -> PeerRef {
         PeerRef { key, serial: net.sockets[key.0].serial }
     }
-    /// The socket if it still exists.
+    /// Key of the socket if it still exists.
     pub(super) fn alive(self, net: &Stack) -> Option<SocketKey> {
         net.sockets.get(self.key.0).filter(|socket| socket.serial == self.serial).map(|_| self.key)
     }
 }
 
-/// The sockets of a host that have names.
+/// Bound UNIX sockets of a host.
 #[derive(Debug, Default)]
 pub struct UnixNames {
-    /// Each network and type of socket has names of its own here.
+    /// Abstract names, by network, socket type and name.
     pub(super) in_abstract: Map<(u32, i32, Vec<u8>), PeerRef>,
     pub(super) by_inode: Map<InodeKey, PeerRef>,
     pub(super) next_automatic: u32,
