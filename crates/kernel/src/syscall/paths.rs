@@ -1,4 +1,4 @@
-//! Making, removing, moving and changing files by their paths.
+//! Calls that create, remove, rename and change files by path.
 
 use super::stat::walk_of;
 use crate::call::Call;
@@ -114,7 +114,7 @@ fn link(call: &mut Call<'_>, from: (i32, u64), to: (i32, u64), flags: i32) -> Sy
     let target = from.target()?;
     let to = found_at(call, to.0, to.1, Walk::NAME)?;
     let Target::Inode(inode) = target else {
-        // What is in no file system cannot come into one.
+        // A file outside any file system cannot be linked.
         call.host.files.check_can_create(&call.host.processes, &to, 0)?;
         return Err(Errno::EXDEV);
     };
@@ -160,7 +160,7 @@ fn readlink(call: &mut Call<'_>, dirfd: i32, path: u64, buffer: u64, len: u64) -
             call.host.may_follow(call.process, link)?;
             call.host.magic_text(call.process, link)?
         }
-        // A descriptor's own file, for which no path is given, is looked for in vain.
+        // An empty path names the descriptor's own file, which is not a symbolic link.
         _ if unnamed => return Err(Errno::ENOENT),
         _ => return Err(Errno::EINVAL),
     };
@@ -197,7 +197,7 @@ fn mknod(call: &mut Call<'_>, dirfd: i32, path: u64, mode: u32, device: u32) -> 
     done(0)
 }
 
-/// The file of a path, or of a descriptor, for a change of its attributes.
+/// Resolves a path to a file whose attributes are to be changed; checks that the mount is writable.
 fn changed_at(call: &mut Call<'_>, dirfd: i32, path: u64, walk: Walk) -> Result<Target, Errno> {
     let found = found_at(call, dirfd, path, walk)?;
     if let Ok(place) = found.place() {
@@ -205,8 +205,8 @@ fn changed_at(call: &mut Call<'_>, dirfd: i32, path: u64, walk: Walk) -> Result<
     }
     found.target()
 }
-/// File that the first two arguments name, a directory and a path in it. Without a path it is the descriptor's own file
-/// (`futimens(3)`), of which the working directory has none: `EFAULT`.
+/// Resolves the first two arguments, a directory descriptor and a path. A null path means the descriptor's
+/// own file (`futimens(3)`); `EFAULT` with `AT_FDCWD`.
 fn changed_by(call: &mut Call<'_>, walk: Walk) -> Result<Target, Errno> {
     match call.args[1] {
         0 if call.int(0) != c::AT_FDCWD => changed_fd(call),
@@ -234,7 +234,7 @@ pub fn sys_fchmod(call: &mut Call<'_>) -> SysResult {
     let inode = changed_fd(call)?;
     chmod(call, inode, call.uint(1), Some(call.int(0)))
 }
-/// `fchmodat(2)`, which has no flags.
+/// `fchmodat(2)`; the system call has no flags argument.
 pub fn sys_fchmodat(call: &mut Call<'_>) -> SysResult {
     let inode = changed_at(call, call.int(0), call.args[1], Walk::FOLLOW)?;
     chmod(call, inode, call.uint(2), None)
@@ -272,7 +272,7 @@ fn chmod(call: &mut Call<'_>, target: Target, mode: u32, by: Option<i32>) -> Sys
     call.host.inode_changed(inode);
     attributes_changed(call, inode, by)
 }
-/// Tells of it; `by` is the descriptor that it was done by, if it was.
+/// Reports `IN_ATTRIB`; `by` is the descriptor used for the change, if any.
 fn attributes_changed(call: &mut Call<'_>, inode: InodeKey, by: Option<i32>) -> SysResult {
     match by {
         None => call.host.file_event(inode, c::IN_ATTRIB),
@@ -330,7 +330,7 @@ fn chown(call: &mut Call<'_>, target: Target, uid: u32, gid: u32, by: Option<i32
     call.host.take_over(key)?;
     let mode = call.host.files.mode_without_ids(&call.host.processes, call.process, key);
     let inode = call.host.files.inode(key);
-    // An ordinary file loses its set-user-id and set-group-id bits, chown(2).
+    // A regular file loses its set-user-id and set-group-id bits, chown(2).
     inode.meta.mode = mode;
     if uid != u32::MAX {
         inode.meta.uid = uid;
@@ -371,13 +371,13 @@ pub fn sys_futimesat(call: &mut Call<'_>) -> SysResult {
     let inode = changed_by(call, Walk::FOLLOW)?;
     set_times(call, inode, times)
 }
-/// `utimensat(2)`; a null path changes the descriptor's file, which is `futimens(3)`.
+/// `utimensat(2)`; a null path changes the descriptor's own file, `futimens(3)`.
 pub fn sys_utimensat(call: &mut Call<'_>) -> SysResult {
     let given = match call.args[2] {
         0 => None,
         addr => Some(call.read::<[FileTime; 2]>(addr)?),
     };
-    // Nothing to do: not even the path is looked at.
+    // Nothing to change: the path is not even resolved.
     if given.is_some_and(|times| times.iter().all(|time| time.nsec == c::UTIME_OMIT)) {
         return done(0);
     }
@@ -386,7 +386,7 @@ pub fn sys_utimensat(call: &mut Call<'_>) -> SysResult {
         return Err(Errno::EINVAL);
     }
     let inode = changed_by(call, walk)?;
-    // Times that cannot be are found out after the file.
+    // Invalid times are reported after the path has been resolved.
     let times = match given {
         None => [NewTime::Now; 2],
         Some([access, modify]) => [new_time(access)?, new_time(modify)?],
@@ -434,7 +434,7 @@ fn set_times(call: &mut Call<'_>, target: Target, new: [NewTime; 2]) -> SysResul
     let fixed = if now { FileFlags::IMMUTABLE } else { FileFlags::FIXED };
     call.host.files.check_flags(inode, fixed)?;
     if call.host.files.check_owns(&call.host.processes, call.process, inode).is_err() {
-        // Whoever may write may say that it has happened now.
+        // Write permission suffices to set both times to the present.
         if !now {
             return Err(Errno::EPERM);
         }
@@ -466,7 +466,7 @@ fn store_times(times: &mut Times, new: [NewTime; 2], now: i64) {
     times.change = now;
 }
 
-/// The attributes of a file outside the tree, which its owner changes: `EPERM` for others.
+/// Attributes of a file outside any file system, to be changed by its owner: `EPERM` for other users.
 fn unnamed_of_caller<'a>(call: &'a mut Call<'_>, file: FileKey) -> Result<&'a mut Meta, Errno> {
     let user = call.host.process(call.process).credentials.fsuid;
     let meta = call.host.meta_of(file)?;

@@ -8,7 +8,7 @@ use crate::rights::AccessIds;
 use belljar_linux_abi::signal::SigInfo;
 use belljar_linux_abi::{Errno, c};
 
-/// pidfd_open(2). `EINVAL` for the number of a thread that is not its process's first.
+/// pidfd_open(2). `EINVAL` for a thread id that is not a process id.
 pub fn sys_pidfd_open(call: &mut Call<'_>) -> SysResult {
     let (pid, flags) = (call.int(0), call.uint(1));
     if flags & !(c::O_NONBLOCK as u32) != 0 || pid <= 0 {
@@ -21,15 +21,14 @@ pub fn sys_pidfd_open(call: &mut Call<'_>) -> SysResult {
     done(call.host.install_fd(call.process, file, true, 0)?)
 }
 
-/// The process behind descriptor `fd`. `EBADF` if it is no process descriptor, `ESRCH` if the
-/// process has gone.
+/// Process of pidfd `fd`. `EBADF` if `fd` is not a pidfd, `ESRCH` if the process no longer exists.
 fn process_of(call: &Call<'_>, fd: i32) -> Result<ProcessKey, Errno> {
     let file = call.host.file_of(call.process, fd)?;
     let pid = call.host.files.pidfd_pid(file)?;
     call.host.processes.by_pid.get(&pid).copied().ok_or(Errno::ESRCH)
 }
 
-/// The same for signals, which the directory of a process in `/proc` names as well.
+/// Process of a pidfd or of a `/proc/<pid>` directory, for sending signals.
 fn signalled_by(call: &Call<'_>, fd: i32) -> Result<ProcessKey, Errno> {
     let file = call.host.file_of(call.process, fd)?;
     match call.host.files.process_directory(file) {

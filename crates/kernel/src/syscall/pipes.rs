@@ -1,4 +1,4 @@
-//! Making pipes.
+//! Pipe creation.
 
 use crate::call::Call;
 use crate::credentials::capability;

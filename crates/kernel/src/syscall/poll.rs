@@ -12,10 +12,10 @@ use smallvec::{SmallVec, smallvec};
 use std::mem::offset_of;
 use zerocopy::{FromBytes, IntoBytes};
 
-/// Reported whether asked for or not.
+/// Events reported even if not requested.
 const ALWAYS_REPORTED: u16 = (c::POLLERR | c::POLLHUP) as u16;
 
-/// Where an entry says what was found.
+/// Offset of `revents` in an entry.
 const REVENTS: usize = offset_of!(PollFd, revents);
 
 /// `poll(2)`.
@@ -24,7 +24,7 @@ pub fn sys_poll(call: &mut Call<'_>) -> SysResult {
     poll(call, timeout)
 }
 
-/// `ppoll(2)`; stores the time not slept, which the C library hides.
+/// `ppoll(2)`; stores the remaining time, which the C library's wrapper hides.
 pub fn sys_ppoll(call: &mut Call<'_>) -> SysResult {
     let [_, _, time, mask, size, _] = call.args;
     let timeout = match call.resumed {
@@ -51,7 +51,7 @@ fn poll(call: &mut Call<'_>, timeout: Timeout) -> SysResult {
     outcome
 }
 
-/// Polls what was asked for when the call began: as in Linux, others may change the array meanwhile.
+/// Polls the entries read at the start of the call: as on Linux, later changes of the array are ignored.
 fn poll_asked(call: &mut Call<'_>, timeout: Timeout, asked: &mut [u8]) -> SysResult {
     let attempt = TimedWait::of(call, timeout);
     let mut ready = 0;
@@ -68,7 +68,7 @@ fn poll_asked(call: &mut Call<'_>, timeout: Timeout, asked: &mut [u8]) -> SysRes
         && attempt.last
         && call.host.threads.has_deliverable_signal(&call.host.processes, call.thread)
     {
-        // Even a call that does not wait is interrupted.
+        // A pending signal interrupts even a call that does not wait.
         return attempt.wait(SmallVec::new(), IfInterrupted::RestartNoHandler);
     }
     if ready > 0 || attempt.last {
@@ -89,7 +89,7 @@ fn poll_asked(call: &mut Call<'_>, timeout: Timeout, asked: &mut [u8]) -> SysRes
     attempt.wait(queues, IfInterrupted::RestartNoHandler)
 }
 
-/// Stores what was found into the guest's array, and nothing else.
+/// Stores the `revents` fields in the guest's array, leaving the other fields unchanged.
 fn store_found(call: &mut Call<'_>, found: &[u8]) -> Result<(), Errno> {
     let addr = call.args[0];
     if found.len() == size_of::<PollFd>() {
@@ -105,7 +105,8 @@ fn store_found(call: &mut Call<'_>, found: &[u8]) -> Result<(), Errno> {
 }
 
 impl Call<'_> {
-    /// The descriptors or sets as read at the call's start, to be stored back; empty if the call starts now.
+    /// Descriptors or sets read at the start of the call, to be stored again by the caller; empty for a new
+    /// call.
     pub(super) fn take_asked(&mut self) -> Vec<u8> {
         let mut asked = std::mem::take(&mut self.host.threads[self.thread.0].asked);
         if self.resumed.is_none() {
@@ -116,8 +117,7 @@ impl Call<'_> {
 }
 
 impl Host {
-    /// The open file behind a descriptor that can be asked for its readiness; a mere place in the
-    /// tree (`O_PATH`) cannot.
+    /// Open file of a descriptor that can be polled; `EBADF` for an `O_PATH` descriptor.
     pub(super) fn pollable_file(&self, process: ProcessKey, fd: i32) -> Result<FileKey, Errno> {
         let file = self.present_file_of(process, fd)?;
         match self.files.open[file.0].kind {

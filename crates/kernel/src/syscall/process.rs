@@ -1,4 +1,4 @@
-//! Identity of threads and processes: ids, groups, sessions, exit, `arch_prctl`, `prctl`.
+//! Process and thread identity: ids, groups, sessions, exit, `arch_prctl`, `prctl`.
 
 use crate::call::Call;
 use crate::outcome::{CallState, Outcome, SysResult, done};
@@ -15,7 +15,7 @@ const ARCH_GET_GS: i32 = 0x1004;
 const ARCH_GET_CPUID: i32 = 0x1011;
 const ARCH_SET_CPUID: i32 = 0x1012;
 
-/// exit(2): the calling thread only.
+/// exit(2): ends the calling thread only.
 pub fn sys_exit(call: &mut Call<'_>) -> SysResult {
     if call.resumed.is_none() && call.host.trace_exit(call.thread, (call.int(0) & 0xff) << 8) {
         return trace_event_block(CallState::TraceEvent(0, None)).into();
@@ -43,7 +43,7 @@ pub fn sys_gettid(call: &mut Call<'_>) -> SysResult {
     done(call.host.asked_id(call.thread, 1))
 }
 
-/// getppid(2): 1 for what the experiment started and for orphans.
+/// getppid(2): 1 for orphans and for processes started by the experiment.
 pub fn sys_getppid(call: &mut Call<'_>) -> SysResult {
     done(call.host.asked_id(call.thread, 2))
 }
@@ -95,7 +95,7 @@ pub fn sys_umask(call: &mut Call<'_>) -> SysResult {
     done(u64::from(std::mem::replace(&mut call.host.process(call.process).umask, mask)))
 }
 
-/// personality(2): kept and shown, without an effect.
+/// personality(2): stored and reported; no effect.
 pub fn sys_personality(call: &mut Call<'_>) -> SysResult {
     let new = call.uint(0);
     let current = &mut call.host.process(call.process).attributes.personality;
@@ -127,14 +127,14 @@ pub fn sys_arch_prctl(call: &mut Call<'_>) -> SysResult {
             done(0)
         }
         ARCH_SET_GS => {
-            // The platform's rewritten call sites reach it through GS.
+            // The platform's patched call sites use GS, so the original code is restored first.
             let space = call.mm();
             let space = call.host.mm(space).space;
             call.host.machine.show_original_code(space);
             call.host.machine.regs_mut(context).gs_base = addr;
             done(0)
         }
-        // The instruction works; a processor that cannot make it fault says so.
+        // CPUID is always enabled; CPUID faulting is not supported.
         ARCH_GET_CPUID => done(1),
         ARCH_SET_CPUID => Err(Errno::ENODEV),
         _ => Err(Errno::EINVAL),
@@ -232,13 +232,13 @@ pub fn sys_prctl(call: &mut Call<'_>) -> SysResult {
         c::PR_GET_SECCOMP => done(call.host.thread(call.thread).seccomp.as_ref().map_or(0, |own| own.mode())),
         c::PR_SET_SECCOMP => seccomp::sys_prctl_seccomp(call),
         c::PR_MCE_KILL_GET => done(0),
-        // Naming mappings, tagged addresses, ...: what an old or small kernel says.
+        // Other options, such as naming mappings or tagged addresses: `EINVAL`, as on old or small kernels.
         _ => Err(Errno::EINVAL),
     }
 }
 
 fn set_name(call: &mut Call<'_>, addr: u64) -> SysResult {
-    // Longer names are cut, so the bytes beyond the sixteenth need not be readable.
+    // Longer names are truncated, so only the first 15 bytes are read.
     let mut name = Vec::new();
     for at in 0..15 {
         let byte: u8 = call.read(addr + at)?;

@@ -13,13 +13,13 @@ use belljar_linux_abi::signal::{NSIG, SigInfo};
 use belljar_linux_abi::{Errno, c};
 use zerocopy::{FromBytes, IntoBytes};
 
-/// The kinds of register sets, `NT_*`.
+/// Register set types, `NT_*`.
 const NT_PRSTATUS: u64 = 1;
 const NT_PRFPREG: u64 = 2;
 const NT_X86_XSTATE: u64 = 0x202;
-/// The bytes of an FXSAVE image.
+/// Size of an FXSAVE image in bytes.
 const FXSAVE: usize = 512;
-/// `struct user`: its size, and where the debug registers are.
+/// Size of `struct user` in bytes, and the range of the debug registers.
 const USER: u64 = 912;
 const DEBUG_REGISTERS: std::ops::Range<u64> = 848..USER;
 
@@ -74,7 +74,7 @@ pub fn sys_ptrace(call: &mut Call<'_>) -> SysResult {
                 SINGLESTEP => Resume::Step,
                 _ => Resume::Detach,
             };
-            // A signal is only taken where one could be.
+            // The signal is used only in signal and system-call stops, and for `PTRACE_DETACH`.
             let takes =
                 matches!(stop, Stop::Signal(_) | Stop::CallEntry | Stop::CallExit) || how == Resume::Detach;
             call.host.trace_resume(tracee, how, if takes { signal } else { 0 });
@@ -153,7 +153,7 @@ pub fn sys_ptrace(call: &mut Call<'_>) -> SysResult {
     done(0)
 }
 
-/// The thread that the caller traces by this number.
+/// Tracee of the caller with this thread id; `ESRCH` for others.
 fn tracee(call: &Call<'_>, tid: i32) -> Result<ThreadKey, Errno> {
     let key = *call.host.threads.by_tid.get(&tid).ok_or(Errno::ESRCH)?;
     let trace = call.host.threads[key.0].trace.as_ref().ok_or(Errno::ESRCH)?;
@@ -166,7 +166,7 @@ fn vector_state(call: &Call<'_>, tracee: ThreadKey) -> Vec<u8> {
     state
 }
 
-/// Reads or writes a word of a tracee's memory or of its `struct user`.
+/// Reads or writes a word of a tracee's memory or `struct user`.
 fn word(call: &mut Call<'_>, tracee: ThreadKey, request: u32, addr: u64, data: u64) -> Result<(), Errno> {
     let process = call.host.thread(tracee).process;
     let mm = call.host.process(process).mm.ok_or(Errno::ESRCH)?;
@@ -264,7 +264,7 @@ pub fn sys_process_vm_writev(call: &mut Call<'_>) -> SysResult {
     })
 }
 
-/// The other process and both sides' buffers.
+/// Process of a call and the buffers of both sides, after the permission check.
 fn other_memory(call: &Call<'_>) -> Result<(ProcessKey, GuestBuffers, GuestBuffers), Errno> {
     let [_, local, local_count, remote, remote_count, flags] = call.args;
     if flags != 0 {
@@ -277,7 +277,8 @@ fn other_memory(call: &Call<'_>) -> Result<(ProcessKey, GuestBuffers, GuestBuffe
     Ok((process, local, remote))
 }
 
-/// Moves bytes from one list of buffers to another, a page at a time: how many, if not none.
+/// Copies bytes between two buffer lists, at most a page at a time. Returns the number copied; an error only
+/// if that is 0.
 fn copy(
     call: &mut Call<'_>,
     from: &GuestBuffers,

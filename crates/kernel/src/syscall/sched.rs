@@ -1,4 +1,4 @@
-//! Scheduling: one CPU, and a run queue that no priority changes.
+//! Scheduling calls: there is one CPU, and priorities do not affect the run queue.
 
 use crate::call::Call;
 use crate::credentials::capability;
@@ -8,23 +8,23 @@ use belljar_linux_abi::time::Timespec;
 use belljar_linux_abi::{Errno, c};
 use belljar_objects::namespaces::{IdKind, NamespaceKind};
 
-/// The size of the kernel's own CPU mask: what `sched_getaffinity` stores and gives.
+/// Size in bytes of the CPU mask that `sched_getaffinity` stores.
 const MASK_SIZE: u64 = 8;
 /// `SCHED_RESET_ON_FORK`.
 const RESET_ON_FORK: i32 = 0x4000_0000;
-/// `SCHED_DEADLINE`, which has no priorities.
+/// `SCHED_DEADLINE`, a policy without static priorities.
 const DEADLINE: i32 = 6;
-/// The least run time in each of its periods, in nanoseconds.
+/// Minimum run time of `SCHED_DEADLINE` in nanoseconds.
 const LEAST_RUNTIME: u64 = 1 << 10;
-/// The first published size of `struct sched_attr`.
+/// First published size of `struct sched_attr`.
 const SCHED_ATTR_SIZE: u64 = 48;
 
-/// sched_yield(2). The run loop gives the next thread its turn.
+/// sched_yield(2). The run loop schedules the next thread.
 pub fn sys_sched_yield(_call: &mut Call<'_>) -> SysResult {
     done(0)
 }
 
-/// getcpu(2): CPU 0 of node 0.
+/// getcpu(2): always CPU 0 of node 0.
 pub fn sys_getcpu(call: &mut Call<'_>) -> SysResult {
     for addr in [call.args[0], call.args[1]] {
         if addr != 0 {
@@ -34,7 +34,7 @@ pub fn sys_getcpu(call: &mut Call<'_>) -> SysResult {
     done(0)
 }
 
-/// True if the call is about pid 1, which schedules as everybody does and has no thread here.
+/// True if the target is pid 1, which exists without a thread and has the default policy.
 fn is_init(call: &Call<'_>) -> bool {
     call.int(0) == 1
 }
@@ -55,7 +55,7 @@ pub fn sys_sched_getaffinity(call: &mut Call<'_>) -> SysResult {
     done(MASK_SIZE)
 }
 
-/// sched_setaffinity(2): a mask without the one CPU cannot be satisfied.
+/// sched_setaffinity(2): `EINVAL` for a mask without CPU 0.
 pub fn sys_sched_setaffinity(call: &mut Call<'_>) -> SysResult {
     let first: u8 = if call.args[1] == 0 { 0 } else { call.read(call.args[2])? };
     let process = target_process(call)?;
@@ -63,7 +63,7 @@ pub fn sys_sched_setaffinity(call: &mut Call<'_>) -> SysResult {
     if first & 1 == 0 { Err(Errno::EINVAL) } else { done(0) }
 }
 
-/// The static priorities of a policy.
+/// Range of static priorities of a policy.
 fn priorities(policy: i32) -> Result<(i32, i32), Errno> {
     match policy {
         c::SCHED_FIFO | c::SCHED_RR => Ok((1, 99)),
@@ -94,7 +94,7 @@ pub fn sys_sched_getscheduler(call: &mut Call<'_>) -> SysResult {
     done(call.host.process(process).attributes.scheduling.0 as u64)
 }
 
-/// sched_setscheduler(2): kept and shown.
+/// sched_setscheduler(2): stored and reported; no effect.
 pub fn sys_sched_setscheduler(call: &mut Call<'_>) -> SysResult {
     set_policy(call, Some(call.int(1)), call.args[2])
 }
@@ -144,7 +144,7 @@ pub fn sys_sched_getparam(call: &mut Call<'_>) -> SysResult {
     done(0)
 }
 
-/// sched_rr_get_interval(2): Linux's default of 100 ms for `SCHED_RR`, a nominal slice otherwise.
+/// sched_rr_get_interval(2): 100 ms for `SCHED_RR` as on Linux, 0 for `SCHED_FIFO`, a nominal 4 ms otherwise.
 pub fn sys_sched_rr_get_interval(call: &mut Call<'_>) -> SysResult {
     if call.int(0) < 0 {
         return Err(Errno::EINVAL);
@@ -159,7 +159,7 @@ pub fn sys_sched_rr_get_interval(call: &mut Call<'_>) -> SysResult {
     done(0)
 }
 
-/// sched_getattr(2): the fields of its first version.
+/// sched_getattr(2): stores the first version of `struct sched_attr`.
 pub fn sys_sched_getattr(call: &mut Call<'_>) -> SysResult {
     let [_, addr, size, flags, ..] = call.args;
     if addr == 0 || call.int(0) < 0 || !(SCHED_ATTR_SIZE..=4_096).contains(&size) || flags != 0 {
@@ -210,12 +210,12 @@ pub fn sys_sched_setattr(call: &mut Call<'_>) -> SysResult {
     done(0)
 }
 
-/// The processes that `getpriority` and `setpriority` are about.
+/// Target processes of `getpriority` and `setpriority`.
 fn priority_targets(call: &Call<'_>) -> Result<Vec<ProcessKey>, Errno> {
     targets_of(call, call.uint(0), call.int(1))
 }
 
-/// Processes by `PRIO_*` and a number, 0 for the caller's own. `ESRCH` if there is none.
+/// Processes selected by `PRIO_*` and an id, 0 for the caller's own. `ESRCH` if there are none.
 fn targets_of(call: &Call<'_>, which: u32, who: i32) -> Result<Vec<ProcessKey>, Errno> {
     let targets = match which {
         c::PRIO_PROCESS => {
@@ -241,12 +241,12 @@ fn targets_of(call: &Call<'_>, which: u32, who: i32) -> Result<Vec<ProcessKey>, 
     if targets.is_empty() { Err(Errno::ESRCH) } else { Ok(targets) }
 }
 
-/// True if the call is about pid 1 alone.
+/// True if the only target is pid 1.
 fn is_init_priority(call: &Call<'_>) -> bool {
     call.uint(0) == c::PRIO_PROCESS && call.int(1) == 1
 }
 
-/// getpriority(2): the call gives 20 minus the nice value.
+/// getpriority(2): returns 20 minus the lowest nice value of the targets.
 pub fn sys_getpriority(call: &mut Call<'_>) -> SysResult {
     if is_init_priority(call) {
         return done(20);
@@ -262,7 +262,7 @@ pub fn sys_setpriority(call: &mut Call<'_>) -> SysResult {
     if is_init_priority(call) {
         return call.host.processes.require(call.process, capability::SYS_NICE).and_then(|()| done(0));
     }
-    // What happened last is told, but for one that could be done after others that could not (`set_one_prio`).
+    // The last failure is reported; a later success does not clear it (`set_one_prio`).
     let mut outcome = Ok(());
     for process in priority_targets(call)? {
         let may = if call.host.processes.shares_user(call.process, process) {
@@ -281,7 +281,7 @@ pub fn sys_setpriority(call: &mut Call<'_>) -> SysResult {
     done(0)
 }
 
-/// The processes that `ioprio_get` and `ioprio_set` are about: `IOPRIO_WHO_*` are one more than `PRIO_*`.
+/// Target processes of `ioprio_get` and `ioprio_set`: `IOPRIO_WHO_*` equals `PRIO_*` plus 1.
 fn io_targets(call: &Call<'_>) -> Result<Vec<ProcessKey>, Errno> {
     match call.int(0) {
         which @ 1..=3 => targets_of(call, which as u32 - 1, call.int(1)),
@@ -289,16 +289,16 @@ fn io_targets(call: &Call<'_>) -> Result<Vec<ProcessKey>, Errno> {
     }
 }
 
-/// ioprio_get(2): the best of several.
+/// ioprio_get(2): returns the highest priority of the targets.
 pub fn sys_ioprio_get(call: &mut Call<'_>) -> SysResult {
     let targets = io_targets(call)?;
     let best = targets.iter().map(|process| call.host.processes[process.0].attributes.io_priority).min();
     done(best.unwrap_or(0) as u64)
 }
 
-/// ioprio_set(2): kept and shown.
+/// ioprio_set(2): stored and reported; no effect.
 pub fn sys_ioprio_set(call: &mut Call<'_>) -> SysResult {
-    // Classes: none, real-time, best effort, idle; two have levels.
+    // Classes: none, real-time, best effort, idle; real-time and best effort have levels.
     let (class, level) = (call.int(2) >> 13, call.int(2) & 0x1fff);
     let valid = match class {
         0 => level == 0,

@@ -1,4 +1,4 @@
-//! seccomp(2), and what it makes of calls.
+//! seccomp(2), and the evaluation of filters at system calls.
 
 use crate::call::Call;
 use crate::credentials::capability;
@@ -105,8 +105,8 @@ fn add_filter(call: &mut Call<'_>, flags: u32, at: u64) -> SysResult {
     done(0)
 }
 
-/// What a thread that is restricted gets for a call that it must not make: the value that it gives, or `None` where it is a signal.
-/// `Ok` if it may be made.
+/// Applies a thread's seccomp restrictions to a system call. `Ok` if it is allowed; otherwise its return
+/// value, or `None` if the thread is signalled or killed.
 #[cold]
 pub(crate) fn refuse(
     host: &mut Host,
@@ -118,7 +118,7 @@ pub(crate) fn refuse(
     let (process, context) = (host.threads[key.0].process, host.threads[key.0].context);
     let instruction = host.machine.regs(context).rip;
     let vdso = host.processes[process.0].mm.map_or(0, |mm| host.spaces[mm.0].vdso);
-    // Linux answers there without a call.
+    // On Linux the vDSO answers without a system call.
     if arch == ARCH_X86_64 && vdso != 0 && (vdso..vdso + PAGE).contains(&instruction) {
         return Ok(());
     }

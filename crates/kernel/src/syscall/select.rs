@@ -9,7 +9,7 @@ use belljar_netstack::readiness::{
 };
 use smallvec::{SmallVec, smallvec};
 
-/// The readiness that puts a descriptor into the sets of reading, writing and exceptions: select(2), "Correspondence
+/// Readiness bits that make a descriptor readable, writable and exceptional: select(2), "Correspondence
 /// between select() and poll() notifications".
 const MEANS: [u32; 3] = [
     EPOLLRDNORM | EPOLLRDBAND | EPOLLIN | EPOLLHUP | EPOLLERR,
@@ -19,7 +19,7 @@ const MEANS: [u32; 3] = [
 
 type Bits = SmallVec<[u8; 32]>;
 
-/// `select(2)`; stores the time not slept.
+/// `select(2)`; stores the remaining time.
 pub fn sys_select(call: &mut Call<'_>) -> SysResult {
     let timeout = match call.resumed {
         Some(_) => Timeout::default(),
@@ -28,7 +28,7 @@ pub fn sys_select(call: &mut Call<'_>) -> SysResult {
     select(call, timeout)
 }
 
-/// `pselect6`: the last argument points to the mask's address and size.
+/// `pselect6`: the last argument points to the address and size of the signal mask.
 pub fn sys_pselect6(call: &mut Call<'_>) -> SysResult {
     let (mask, size) = match call.args[5] {
         _ if call.resumed.is_some() => (0, 0),
@@ -45,7 +45,7 @@ pub fn sys_pselect6(call: &mut Call<'_>) -> SysResult {
 fn select(call: &mut Call<'_>, timeout: Timeout) -> SysResult {
     let count = usize::try_from(call.int(0)).map_err(|_| Errno::EINVAL)?;
     let table = call.host.process(call.process).fds.ok_or(Errno::EBADF)?;
-    // Linux looks no further than its table of descriptors reaches, which has at least 64.
+    // Linux reads the sets only up to the size of the descriptor table, which has at least 64 entries.
     let reach = call.host.files.tables[table.0].entries.len().next_power_of_two().max(64);
     let mut asked = call.take_asked();
     if call.resumed.is_none() {
@@ -62,7 +62,7 @@ fn select(call: &mut Call<'_>, timeout: Timeout) -> SysResult {
     outcome
 }
 
-/// Looks at what was asked for when the call began: three sets behind each other.
+/// Evaluates the sets read at the start of the call: `asked` holds the three sets consecutively.
 fn select_asked(call: &mut Call<'_>, timeout: Timeout, count: usize, asked: &[u8]) -> SysResult {
     let attempt = TimedWait::of(call, timeout);
     let len = asked.len() / 3;
@@ -92,7 +92,7 @@ fn select_asked(call: &mut Call<'_>, timeout: Timeout, count: usize, asked: &[u8
     }
     attempt.store_remaining(call);
     if ready == 0 && call.host.threads.has_deliverable_signal(&call.host.processes, call.thread) {
-        // Even a call that does not wait is interrupted.
+        // A pending signal interrupts even a call that does not wait.
         return attempt.wait(SmallVec::new(), IfInterrupted::RestartNoHandler);
     }
     for (set, addr) in found.iter().zip(sets) {

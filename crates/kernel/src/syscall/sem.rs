@@ -8,7 +8,7 @@ use belljar_linux_abi::ipc::{SemBuf, SemInfo, SemidDs};
 use belljar_linux_abi::{Errno, c};
 use zerocopy::FromBytes;
 
-/// `SEMOPM`, operations in one call.
+/// `SEMOPM`: maximum number of operations in one call.
 const MAX_OPERATIONS: u64 = 500;
 const SEM_STAT: i32 = 18;
 const SEM_INFO: i32 = 19;
@@ -54,13 +54,13 @@ fn operate(call: &mut Call<'_>, timeout: u64) -> SysResult {
             .with_state(CallState::Deadline(deadline))
             .interrupted(IfInterrupted::Eintr)
             .into(),
-        // It has been removed while the call waited.
+        // The set was removed while the call waited.
         Err(Errno::EINVAL) if call.resumed.is_some() => Err(Errno::EIDRM),
         Err(errno) => Err(errno),
     }
 }
 
-/// The state of an object as the caller's namespaces have it.
+/// State of a semaphore set with its ids mapped to the caller's namespaces.
 fn shown(call: &Call<'_>, state: SemidDs) -> SemidDs {
     SemidDs { perm: call.host.processes.shown_permissions(call.process, state.perm), ..state }
 }
@@ -152,7 +152,7 @@ pub fn sys_semctl(call: &mut Call<'_>) -> SysResult {
     }
 }
 
-/// `struct seminfo`, with what is in use rather than what cannot be exceeded if `used`.
+/// `struct seminfo`: the limits or, with `used`, the present usage.
 fn limits(call: &Call<'_>, used: bool) -> SemInfo {
     let sets = &call.host.ipc.semaphores;
     let (count, all) = (sets.iter().count(), sets.iter().map(|(_, set)| set.semaphores.len()).sum::<usize>());

@@ -9,7 +9,7 @@ use belljar_linux_abi::{Errno, c};
 use belljar_objects::namespaces::NamespaceKind;
 
 const SHM_STAT: i32 = 13;
-/// The bit of a mode that says that a segment is locked.
+/// Mode bit of a locked segment.
 const SHM_LOCKED: u32 = 0o2000;
 const SHM_INFO: i32 = 14;
 const SHM_STAT_ANY: i32 = 15;
@@ -36,7 +36,7 @@ pub fn sys_shmdt(call: &mut Call<'_>) -> SysResult {
     done(0)
 }
 
-/// The state of an object as the caller's namespaces have it.
+/// State of a segment with its ids mapped to the caller's namespaces.
 fn shown(call: &Call<'_>, state: ShmidDs) -> ShmidDs {
     let processes = &call.host.processes;
     let perm = processes.shown_permissions(call.process, state.perm);
@@ -115,7 +115,7 @@ pub fn sys_shmctl(call: &mut Call<'_>) -> SysResult {
             call.write(addr, &info)?;
             done(call.host.ipc.segments.highest_place() as u64)
         }
-        // Simulated memory is never paged out.
+        // Guest memory is never paged out; the lock is only reported.
         c::SHM_LOCK | c::SHM_UNLOCK => {
             let perm = *call.host.ipc.segments.get(id)?.perm();
             let may = call.host.processes.require_for(call.process, NamespaceKind::Ipc, capability::IPC_LOCK);

@@ -1,4 +1,4 @@
-//! Signals: dispositions, masks, sending, waiting, the alternate stack and the return from handlers.
+//! Signals: actions, masks, sending, waiting, the alternate stack and the return from handlers.
 
 use super::timeout::{TimedWait, Timeout};
 use crate::call::Call;
@@ -11,11 +11,10 @@ use belljar_objects::namespaces::IdKind;
 use smallvec::SmallVec;
 
 const SET_SIZE: u64 = size_of::<SigSet>() as u64;
-/// The first signal of which each one sent is delivered, the kernel's `SIGRTMIN`.
+/// First real-time signal, the kernel's `SIGRTMIN`; instances of these signals are queued.
 const FIRST_QUEUED: i32 = 32;
 
-/// The signal's number if it is one; 0 stands for none where a call only asks whether it could
-/// send.
+/// `EINVAL` unless `signal` is a signal number or 0, which only checks the permission.
 fn valid_signal(signal: i32) -> Result<i32, Errno> {
     if (0..=NSIG).contains(&signal) { Ok(signal) } else { Err(Errno::EINVAL) }
 }
@@ -75,7 +74,7 @@ pub fn sys_rt_sigpending(call: &mut Call<'_>) -> SysResult {
     done(0)
 }
 
-/// rt_sigreturn(2). A frame that is none kills, as on Linux.
+/// rt_sigreturn(2). An invalid frame raises `SIGSEGV`, as on Linux.
 pub fn sys_rt_sigreturn(call: &mut Call<'_>) -> SysResult {
     if call.host.pop_frame(call.thread).is_err() {
         call.host.threads.force_signal(&mut call.host.processes, call.thread, SigInfo::kernel(c::SIGSEGV));
@@ -138,7 +137,7 @@ pub fn sys_kill(call: &mut Call<'_>) -> SysResult {
     let pid = call.int(0);
     let own = call.process;
     let targets: Vec<ProcessKey> = match pid {
-        // Pid 1 is there and root's, and nothing hurts it.
+        // Pid 1 exists and belongs to root; it ignores all signals.
         1 => {
             valid_signal(call.int(1))?;
             call.host.processes.may_signal_init(own)?;
@@ -154,7 +153,7 @@ pub fn sys_kill(call: &mut Call<'_>) -> SysResult {
         return Err(Errno::ESRCH);
     }
     let signal = valid_signal(call.int(1))?;
-    // Of several it is enough that one gets it.
+    // With several targets the call succeeds if one of them can be signalled.
     let allowed: Vec<ProcessKey> = targets
         .into_iter()
         .filter(|target| call.host.processes.may_signal(own, *target, signal).is_ok())
@@ -165,8 +164,8 @@ pub fn sys_kill(call: &mut Call<'_>) -> SysResult {
     if signal != 0 {
         let info = sent_by(call, signal, c::SI_USER);
         for target in allowed {
-            // Linux gives a signal to a whole group in the order of its members' numbers too, and
-            // one of them may have vanished meanwhile.
+            // Targets are signalled in the order of their pids, as on Linux; one may disappear as a
+            // consequence of an earlier signal.
             if call.host.processes.contains(target.0) {
                 call.host.send_signal(target, info);
             }
@@ -207,7 +206,7 @@ fn to_thread(call: &mut Call<'_>, group: Option<i32>, tid: i32, signal: i32) -> 
     if signal >= FIRST_QUEUED {
         check_queue_limit(call, process)?;
     }
-    // A process that has ended takes what its first thread is sent, and nothing comes of it.
+    // A signal to the main thread of an ended process is accepted and dropped.
     if signal != 0
         && let Ok(thread) = call.host.threads.find(call.thread, tid)
     {
@@ -217,7 +216,7 @@ fn to_thread(call: &mut Call<'_>, group: Option<i32>, tid: i32, signal: i32) -> 
     done(0)
 }
 
-/// What a caller says of a signal, with the sender that it names by numbers of its namespaces.
+/// Translates the sender in a caller's `siginfo_t` from the ids of its namespaces.
 pub(super) fn meant_info(call: &Call<'_>, info: SigInfo) -> SigInfo {
     let Some((pid, uid)) = info.sender() else { return info };
     let (process, all) = (&call.host.processes[call.process.0], &call.host.processes.namespaces);
@@ -225,8 +224,8 @@ pub(super) fn meant_info(call: &Call<'_>, info: SigInfo) -> SigInfo {
     info.with_sender(pid, call.host.processes.given_id(call.process, IdKind::User, uid).unwrap_or(uid))
 }
 
-/// A `siginfo_t` that a program made up: it cannot pretend to come from the kernel or from `kill`
-/// to others than the process or thread of this number.
+/// Reads a `siginfo_t` from the caller. `EPERM` if it claims to come from the kernel, `kill` or `tkill`,
+/// unless `target` is the caller.
 fn read_info(call: &mut Call<'_>, addr: u64, signal: i32, target: i32) -> Result<SigInfo, Errno> {
     let info: SigInfo = call.read(addr)?;
     let own = call.host.process(call.process).pid;
@@ -237,7 +236,8 @@ fn read_info(call: &mut Call<'_>, addr: u64, signal: i32, target: i32) -> Result
     Ok(SigInfo { signo: signal, ..info })
 }
 
-/// Right to send a signal: one that says that it comes from the kernel goes to its maker alone, who needs none.
+/// Checks the permission to send a signal. A code reserved for the kernel is only accepted for the sender
+/// itself, which needs no permission.
 fn may_send(call: &Call<'_>, target: ProcessKey, info: &SigInfo) -> Result<(), Errno> {
     if info.code > 0 { Ok(()) } else { call.host.processes.may_signal(call.process, target, info.signo) }
 }

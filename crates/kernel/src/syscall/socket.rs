@@ -1,4 +1,4 @@
-//! `socket`, `bind`, `connect` and the other calls that make and join sockets.
+//! Calls that create, name and connect sockets: `socket`, `bind`, `connect` and others.
 
 use super::socket_io::wait;
 use crate::call::Call;
@@ -15,16 +15,16 @@ use belljar_objects::namespaces::NamespaceKind;
 /// `sizeof(struct sockaddr_storage)`.
 const SOCKADDR_MAX: usize = 128;
 
-/// The socket behind a descriptor.
+/// Socket of a descriptor argument.
 pub(super) struct Target {
-    /// The socket.
+    /// Key of the socket.
     pub key: SocketKey,
-    /// True if calls must not wait (`O_NONBLOCK`).
+    /// True if the call must not wait (`O_NONBLOCK`).
     pub nonblocking: bool,
 }
 
 impl Target {
-    /// The socket behind descriptor argument 0: `EBADF`, `ENOTSOCK`.
+    /// Decodes descriptor argument 0: `EBADF` if it is not open, `ENOTSOCK` if it is not a socket.
     pub(super) fn of(call: &mut Call<'_>) -> Result<Target, Errno> {
         let file = call.host.file_of(call.process, call.int(0))?;
         let open = call.host.files.open(file);
@@ -37,7 +37,7 @@ impl Target {
     }
 }
 
-/// Reads a `struct sockaddr` argument; only its length is checked.
+/// Reads a `struct sockaddr` argument. `EINVAL` for an invalid length; the address itself is not checked.
 pub(super) fn read_address(call: &Call<'_>, addr: u64, len: i32) -> Result<RawAddress, Errno> {
     let len = usize::try_from(len).ok().filter(|len| *len <= SOCKADDR_MAX).ok_or(Errno::EINVAL)?;
     let mut name = RawAddress::from_elem(0, len);
@@ -45,8 +45,8 @@ pub(super) fn read_address(call: &Call<'_>, addr: u64, len: i32) -> Result<RawAd
     Ok(name)
 }
 
-/// Stores an address and its length as `accept(2)` does: cut to the length that the caller gave,
-/// with the true length stored in its place.
+/// Stores an address as `accept(2)` does: truncated to the length given by the caller, which is replaced by
+/// the true length.
 pub(super) fn write_address(call: &mut Call<'_>, addr: u64, len_addr: u64, name: &[u8]) -> Result<(), Errno> {
     let room: i32 = call.read(len_addr)?;
     let room = usize::try_from(room).map_err(|_| Errno::EINVAL)?;
@@ -54,7 +54,7 @@ pub(super) fn write_address(call: &mut Call<'_>, addr: u64, len_addr: u64, name:
     call.write(len_addr, &(name.len() as i32))
 }
 
-/// The type without its flags, and the flags as open flags.
+/// Splits the type argument into the socket type, open flags and close-on-exec. `EINVAL` for unknown flags.
 fn split_type(type_: i32) -> Result<(i32, i32, bool), Errno> {
     let flags = type_ & !0xf;
     if flags & !(c::SOCK_CLOEXEC | c::SOCK_NONBLOCK) != 0 {
@@ -64,7 +64,7 @@ fn split_type(type_: i32) -> Result<(i32, i32, bool), Errno> {
     Ok((type_ & 0xf, open_flags, flags & c::SOCK_CLOEXEC != 0))
 }
 
-/// A new socket as an open file; it belongs to the caller, as a file that it makes.
+/// Opens a new socket as a file owned by the caller.
 fn open_own(call: &mut Call<'_>, key: SocketKey, flags: i32) -> FileKey {
     let uid = call.host.process(call.process).credentials.fsuid;
     call.host.socket(key).uid = uid;
@@ -86,11 +86,11 @@ pub fn sys_socket(call: &mut Call<'_>) -> SysResult {
     call.host.install_fd(call.process, file, cloexec, 0).and_then(done)
 }
 
-/// `socketpair(2)`: UNIX sockets only, as on Linux.
+/// `socketpair(2)`: supports UNIX sockets only, as on Linux.
 pub fn sys_socketpair(call: &mut Call<'_>) -> SysResult {
     let (type_, open_flags, cloexec) = split_type(call.int(1))?;
     if call.int(0) != c::AF_UNIX {
-        // As sockets they are made first.
+        // Linux creates the sockets before it fails.
         if matches!(call.int(0), c::AF_INET | c::AF_INET6) {
             let key = operations::create(call.host, call.network(), (call.int(0), type_, call.int(2)))?;
             call.host.close_socket(key);
@@ -98,7 +98,7 @@ pub fn sys_socketpair(call: &mut Call<'_>) -> SysResult {
         let known = matches!(call.int(0), c::AF_INET | c::AF_INET6 | c::AF_NETLINK);
         return Err(if known { Errno::EOPNOTSUPP } else { Errno::EAFNOSUPPORT });
     }
-    // The descriptors come first.
+    // The descriptor limit is checked before the sockets are created.
     check_descriptors_available(call, 2)?;
     let (a, b) = unix::create_pair(call, type_, call.int(2))?;
     let first = open_own(call, a, open_flags);
@@ -121,7 +121,7 @@ pub fn sys_socketpair(call: &mut Call<'_>) -> SysResult {
     done(0)
 }
 
-/// Takes a descriptor back that the call has just made.
+/// Closes a descriptor that the call has just allocated.
 fn close_descriptor(call: &mut Call<'_>, fd: i32) {
     let Some(table) = call.host.process(call.process).fds else { return };
     let entry = call.host.files.tables[table.0].entries.get_mut(fd as usize).and_then(Option::take);
@@ -130,7 +130,7 @@ fn close_descriptor(call: &mut Call<'_>, fd: i32) {
     }
 }
 
-/// `EMFILE` if the process may open nothing more.
+/// `EMFILE` if the process has reached its descriptor limit.
 pub(super) fn check_descriptor_available(call: &mut Call<'_>) -> Result<(), Errno> {
     check_descriptors_available(call, 1)
 }
@@ -168,7 +168,7 @@ pub fn sys_connect(call: &mut Call<'_>) -> SysResult {
     let queue = match operations::connect(call, target.key, &name, again) {
         Ok(Attempt::Done(())) => return done(0),
         Ok(Attempt::Wait(queue)) if !target.nonblocking => queue,
-        // A handshake that another call began: a blocking call waits for it.
+        // Handshake started by another call: a blocking call waits for it.
         Err(Errno::EALREADY) if !target.nonblocking => queue,
         Ok(Attempt::Wait(_)) => return Err(would_wait),
         Err(errno) => return Err(errno),
@@ -179,7 +179,7 @@ pub fn sys_connect(call: &mut Call<'_>) -> SysResult {
 /// `listen(2)`.
 pub fn sys_listen(call: &mut Call<'_>) -> SysResult {
     let target = Target::of(call)?;
-    // As an unsigned number, cut to net.core.somaxconn: a negative backlog means the most.
+    // The backlog is unsigned and limited to net.core.somaxconn: a negative one means the maximum.
     let backlog = (call.int(1) as u32).min(call.host.stack_of(target.key).sysctls.somaxconn);
     operations::listen(call, target.key, backlog as usize)?;
     done(0)
@@ -202,7 +202,7 @@ fn accept(call: &mut Call<'_>, flags: i32) -> SysResult {
     }
     let target = Target::of(call)?;
     let (_, open_flags, cloexec) = split_type(flags)?;
-    // The descriptor comes first, so that no connection is lost for want of one.
+    // The descriptor limit is checked first, so that no connection is lost.
     check_descriptor_available(call)?;
     let key = match operations::accept(call, target.key, !target.nonblocking)? {
         Attempt::Done(key) => key,

@@ -1,5 +1,5 @@
-//! Sending and receiving: `sendto`, `recvfrom`, `sendmsg`, `recvmsg` and their vectors, and reads and
-//! writes of descriptors that are sockets. Here attempts that cannot finish become blocked calls.
+//! Sending and receiving: `sendto`, `recvfrom`, `sendmsg`, `recvmsg`, `sendmmsg`, `recvmmsg`, and reads and
+//! writes of sockets. An attempt that cannot complete becomes a blocked call here.
 
 use super::interrupted_receive::clearing_name;
 use super::socket::{Target, read_address, write_address};
@@ -19,10 +19,10 @@ use zerocopy::{FromBytes, IntoBytes};
 const IOV_MAX: u64 = 1_024;
 /// `sizeof(struct sockaddr_storage)`.
 const SOCKADDR_MAX: i32 = 128;
-/// The most control bytes that a message may carry, near enough `net.core.optmem_max`.
+/// Maximum length of a message's control data in bytes, `net.core.optmem_max`.
 const CONTROL_MAX: u64 = 131_072;
 
-/// The deadline in what a blocked socket call left behind.
+/// Deadline stored in the state of a blocked socket call.
 fn deadline_of(state: &CallState) -> Option<SimTime> {
     match state {
         CallState::Deadline(at)
@@ -33,8 +33,8 @@ fn deadline_of(state: &CallState) -> Option<SimTime> {
     }
 }
 
-/// Blocks a call without progress: until `queue` is notified or the socket's time-out has passed,
-/// when the call fails with `too_late`.
+/// Blocks a call that has made no progress until `queue` is notified. After the socket's time-out the call
+/// fails with `too_late`.
 pub(super) fn wait(
     call: &mut Call<'_>,
     queue: WaitQueueId,
@@ -56,8 +56,8 @@ pub(super) fn wait(
         .into()
 }
 
-/// The effect of a signal on a blocked socket call, signal(7): once bytes have moved, the call ends with their number;
-/// with a time-out set it is never restarted.
+/// Effect of a signal on a blocked socket call, signal(7): with progress the call returns it; without, it is
+/// restarted unless a time-out is set.
 fn interruption(progress: u64, timeout: Option<SimDuration>) -> IfInterrupted {
     match (progress, timeout) {
         (0, None) => IfInterrupted::Restart,
@@ -66,7 +66,8 @@ fn interruption(progress: u64, timeout: Option<SimDuration>) -> IfInterrupted {
     }
 }
 
-/// Blocks a call that has moved `progress` bytes so far; at the deadline it ends with them.
+/// Blocks a call that has transferred `progress` bytes; after the time-out it returns them, or `EAGAIN` if
+/// none.
 fn wait_with_progress(
     call: &mut Call<'_>,
     queue: WaitQueueId,
@@ -96,7 +97,7 @@ fn progress_of(state: &CallState) -> usize {
     }
 }
 
-/// Sends as much of `message` as can be sent now, from `*sent` on.
+/// Sends as much of `message` from offset `*sent` as possible without waiting.
 #[inline(always)]
 fn send_on(
     call: &mut Call<'_>,
@@ -127,12 +128,12 @@ fn send_on(
     }
 }
 
-/// A call's flags: a descriptor that does not wait stands for `MSG_DONTWAIT`.
+/// Adds `MSG_DONTWAIT` to a call's flags for a non-blocking descriptor.
 fn flags_of_call(flags: i32, nonblocking: bool) -> i32 {
     if nonblocking { flags | c::MSG_DONTWAIT } else { flags }
 }
 
-/// Sends one message, waiting as the socket and the flags say.
+/// Sends one message, and blocks as the flags and the socket's time-out say.
 fn send_message(call: &mut Call<'_>, key: SocketKey, message: &OutgoingMessage) -> SysResult {
     let state = call.take_state();
     let mut sent = progress_of(&state);
@@ -148,7 +149,7 @@ fn send_message(call: &mut Call<'_>, key: SocketKey, message: &OutgoingMessage) 
     }
 }
 
-/// Receives until `room` is full (`MSG_WAITALL` on a stream) or something has come. `*got` counts
+/// Receives until data has arrived or, with `MSG_WAITALL` on a stream, until `room` is full. `*got` counts
 /// bytes stored by this and earlier attempts.
 #[inline(always)]
 fn receive_on(
@@ -180,13 +181,13 @@ fn receive_on(
     }
 }
 
-/// The result of one receiving call.
+/// Result of a receive call: a message, or an outcome to return.
 enum Receipt {
     Message(ReceivedMessage),
     Ended(Outcome),
 }
 
-/// Receives one message, waiting as the socket and the flags say.
+/// Receives one message, and blocks as the flags and the socket's time-out say.
 #[inline(always)]
 fn receive_message(
     call: &mut Call<'_>,
@@ -213,7 +214,7 @@ fn receive_message(
                 };
             }
             let timeout = call.host.socket(key).options.receive_timeout;
-            // Who waits for no bytes has them however the wait ends (`tcp_recvmsg_locked`).
+            // A TCP receive of 0 bytes returns 0 however the wait ends (`tcp_recvmsg_locked`).
             let nothing = room.len == 0 && matches!(call.host.socket(key).kind, SocketKind::Tcp(_));
             if nothing && call.deadline_passed() {
                 return Ok(Receipt::Message(ReceivedMessage::default()));
@@ -250,7 +251,7 @@ pub fn write_socket(call: &mut Call<'_>, file: FileKey, key: SocketKey, buffers:
     send_message(call, key, &message)
 }
 
-/// `sendto(2)`, which `send(2)` is too.
+/// `sendto(2)`; also implements `send(2)`.
 pub fn sys_sendto(call: &mut Call<'_>) -> SysResult {
     let target = Target::of(call)?;
     let buffers = Call::one_buffer(call.args[1], call.args[2]);
@@ -264,7 +265,7 @@ pub fn sys_sendto(call: &mut Call<'_>) -> SysResult {
     send_message(call, target.key, &message)
 }
 
-/// `recvfrom(2)`, which `recv(2)` is too.
+/// `recvfrom(2)`; also implements `recv(2)`.
 pub fn sys_recvfrom(call: &mut Call<'_>) -> SysResult {
     let target = Target::of(call)?;
     let buffers = Call::one_buffer(call.args[1], call.args[2]);
@@ -283,7 +284,7 @@ pub fn sys_recvfrom(call: &mut Call<'_>) -> SysResult {
     }
 }
 
-/// A `struct msghdr` with its vector of buffers.
+/// Reads a `struct msghdr` and its buffer vector.
 fn read_header(call: &Call<'_>, addr: u64) -> Result<(MsgHdr, GuestBuffers), Errno> {
     let header: MsgHdr = call.read(addr)?;
     if header.name != 0 && header.namelen < 0 {
@@ -307,7 +308,8 @@ fn read_outgoing(call: &Call<'_>, addr: u64, flags: i32) -> Result<OutgoingMessa
     Ok(OutgoingMessage { len: total_len(&buffers) as usize, buffers, flags, name, control, control_broken })
 }
 
-/// The control messages of a `struct msghdr`, cmsg(3), and whether one of a wrong length follows.
+/// Parses the control messages of a `struct msghdr`, cmsg(3). The flag is true if one of invalid length
+/// follows.
 fn read_control(call: &Call<'_>, addr: u64, len: u64) -> Result<(Vec<ControlMessage>, bool), Errno> {
     const HEADER: usize = size_of::<CmsgHdr>();
     if len > CONTROL_MAX {
@@ -331,8 +333,8 @@ fn read_control(call: &Call<'_>, addr: u64, len: u64) -> Result<(Vec<ControlMess
     Ok((messages, false))
 }
 
-/// Stores control messages as far as they fit; gives the bytes used and `MSG_CTRUNC` if some did
-/// not.
+/// Stores the control messages that fit. Returns the number of bytes used, and `MSG_CTRUNC` if the data was
+/// truncated.
 fn write_control(
     call: &mut Call<'_>,
     addr: u64,
@@ -375,7 +377,7 @@ fn read_incoming(call: &Call<'_>, addr: u64, flags: i32) -> Result<(MsgHdr, Inco
     Ok((header, room))
 }
 
-/// Completes the `struct msghdr` at `addr` after a receipt.
+/// Stores name, control messages and flags in the `struct msghdr` at `addr` after a receive.
 fn write_header(
     call: &mut Call<'_>,
     addr: u64,
@@ -417,13 +419,13 @@ pub fn sys_recvmsg(call: &mut Call<'_>) -> SysResult {
     }
 }
 
-/// A buffer that io_uring has chosen for a message.
+/// Provided buffer that io_uring has selected for a message.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Chosen {
     pub addr: u64,
     pub len: u32,
-    /// For requests that go on: the room for a name and for control messages. Both stand in the buffer, behind a
-    /// `struct io_uring_recvmsg_out` and before what was received, and the `struct msghdr` stays as it is.
+    /// For multishot requests: room in bytes for the name and for control messages. Both are stored in the
+    /// buffer, between a `struct io_uring_recvmsg_out` and the payload; the `struct msghdr` is not modified.
     pub name_and_control: Option<(u32, u64)>,
 }
 
@@ -431,13 +433,13 @@ pub(crate) struct Chosen {
 const RECVMSG_OUT: u64 = 16;
 
 impl Chosen {
-    /// The bytes before what was received.
+    /// Bytes that precede the payload.
     pub(crate) fn overhead(&self) -> u64 {
         self.name_and_control.map_or(0, |(name, control)| RECVMSG_OUT + u64::from(name) + control)
     }
 }
 
-/// `recvmsg(2)` into a buffer that has been chosen.
+/// `recvmsg(2)` into a selected buffer.
 pub(crate) fn receive_chosen(call: &mut Call<'_>, chosen: &Chosen) -> SysResult {
     let target = Target::of(call)?;
     let addr = call.args[1];
@@ -471,7 +473,7 @@ pub(crate) fn receive_chosen(call: &mut Call<'_>, chosen: &Chosen) -> SysResult 
     }
 }
 
-/// Where a call on a vector of messages stands.
+/// Progress of a call on a vector of messages: messages completed, and bytes of the current one.
 fn messages_of(state: &CallState) -> (u32, usize) {
     match state {
         CallState::Messages(count, bytes, _) => (*count, *bytes as usize),
@@ -479,7 +481,7 @@ fn messages_of(state: &CallState) -> (u32, usize) {
     }
 }
 
-/// `sendmmsg(2)`: several messages, as far as they can be sent.
+/// `sendmmsg(2)`: sends several messages; returns the number sent.
 pub fn sys_sendmmsg(call: &mut Call<'_>) -> SysResult {
     let target = Target::of(call)?;
     let (vector, count) = (call.args[1], call.uint(2).min(IOV_MAX as u32));
@@ -525,7 +527,7 @@ fn wait_for_messages(
         .into()
 }
 
-/// `recvmmsg(2)`: several messages, until the time-out has passed.
+/// `recvmmsg(2)`: receives several messages until the time-out has expired.
 pub fn sys_recvmmsg(call: &mut Call<'_>) -> SysResult {
     let target = Target::of(call)?;
     let (vector, count, mut flags) = (call.args[1], call.uint(2).min(IOV_MAX as u32), call.int(3));
@@ -535,8 +537,8 @@ pub fn sys_recvmmsg(call: &mut Call<'_>) -> SysResult {
         0 => None,
         addr => Some(read_timeout(call, addr)?),
     };
-    // As on Linux the time-out is only looked at when a datagram has come (recvmmsg(2), BUGS); the
-    // deadline of the whole call is kept where a socket time-out would be.
+    // As on Linux the time-out is checked only after each datagram (recvmmsg(2), BUGS). The state holds the
+    // deadline of the whole call instead of the socket's time-out.
     let started_deadline = match call.resumed {
         Some(_) => deadline_of(&state),
         None => limit.map(|limit| call.after(limit)),

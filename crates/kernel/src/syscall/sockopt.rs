@@ -14,7 +14,7 @@ pub fn sys_setsockopt(call: &mut Call<'_>) -> SysResult {
     done(0)
 }
 
-/// `getsockopt(2)`: stores as much of the value as there is room for, and how much that is.
+/// `getsockopt(2)`: stores the value, truncated to the buffer, and the stored length.
 pub fn sys_getsockopt(call: &mut Call<'_>) -> SysResult {
     let target = Target::of(call)?;
     let room: i32 = call.read(call.args[4])?;

@@ -1,4 +1,4 @@
-//! Attributes of files: `stat` and its relatives, access, file systems, extended attributes.
+//! File attributes: `stat` and its relatives, access checks and file-system statistics.
 
 use crate::call::Call;
 use crate::files::attributes::FileAttributes;
@@ -11,7 +11,7 @@ use belljar_objects::mounts::{BASE, MountFlags};
 use belljar_objects::namespaces::IdKind;
 
 fn at_path(call: &mut Call<'_>, dirfd: i32, path: u64, walk: Walk) -> Result<FileAttributes, Errno> {
-    // An empty path by a null pointer is what newer programs pass with AT_EMPTY_PATH.
+    // With AT_EMPTY_PATH, newer programs pass a null pointer instead of an empty path.
     let path = if path == 0 && walk.contains(Walk::EMPTY) { Vec::new() } else { call.read_path(path)? };
     let found = call.host.resolve(call.process, dirfd, &path, walk)?;
     let mut attributes = call.host.attributes(found.target()?);
@@ -21,7 +21,7 @@ fn at_path(call: &mut Call<'_>, dirfd: i32, path: u64, walk: Walk) -> Result<Fil
     Ok(attributes)
 }
 
-/// The walk that `AT_*` flags ask for; `EINVAL` for flags outside `known`.
+/// Path walk for `AT_*` flags; `EINVAL` for flags outside `known`.
 pub(super) fn walk_of(flags: i32, known: i32) -> Result<Walk, Errno> {
     if flags & !known != 0 {
         return Err(Errno::EINVAL);
@@ -32,7 +32,7 @@ pub(super) fn walk_of(flags: i32, known: i32) -> Result<Walk, Errno> {
     Ok(walk)
 }
 
-/// Attributes with the owner as the caller's user namespace has it.
+/// Maps the owner ids of attributes to the caller's user namespace.
 fn shown(call: &Call<'_>, mut found: FileAttributes) -> FileAttributes {
     let meta = &mut found.meta;
     meta.uid = call.host.processes.shown_id(call.process, IdKind::User, meta.uid);
@@ -88,7 +88,7 @@ pub fn sys_access(call: &mut Call<'_>) -> SysResult {
     access(call, c::AT_FDCWD, call.args[0], call.int(1), 0)
 }
 
-/// `faccessat(2)`, which has no flags.
+/// `faccessat(2)`; the system call has no flags argument.
 pub fn sys_faccessat(call: &mut Call<'_>) -> SysResult {
     access(call, call.int(0), call.args[1], call.int(2), 0)
 }
@@ -113,7 +113,7 @@ fn access(call: &mut Call<'_>, dirfd: i32, path: u64, wanted: i32, flags: i32) -
     outcome
 }
 
-/// Checks that the caller may do with a file all that `wanted` says, by its present credentials.
+/// Checks all access modes in `wanted` against the caller's present credentials.
 fn check_access(call: &mut Call<'_>, (dirfd, path, walk): (i32, &[u8], Walk), wanted: i32) -> SysResult {
     let found = call.host.resolve(call.process, dirfd, path, walk)?;
     if let Target::Inode(inode) = found.target()? {
@@ -122,7 +122,7 @@ fn check_access(call: &mut Call<'_>, (dirfd, path, walk): (i32, &[u8], Walk), wa
         if no_exec && wanted & c::X_OK != 0 && call.host.files.inode(inode).content().is_some() {
             return Err(Errno::EACCES);
         }
-        // `R_OK`, `W_OK` and `X_OK` are the mode bits of others.
+        // `R_OK`, `W_OK` and `X_OK` equal the mode bits of the class "others".
         let wanted = wanted as u32;
         call.host.files.check_permission(&call.host.processes, call.process, inode, wanted)?;
         let node = &call.host.files.inode(inode).node;
@@ -154,7 +154,7 @@ pub fn sys_fstatfs(call: &mut Call<'_>) -> SysResult {
     done(0)
 }
 
-/// sysfs(2), by which old programs ask for kinds of file systems.
+/// sysfs(2), the obsolete query of file-system types.
 pub fn sys_sysfs(call: &mut Call<'_>) -> SysResult {
     match call.int(0) {
         1 => {
@@ -172,7 +172,7 @@ pub fn sys_sysfs(call: &mut Call<'_>) -> SysResult {
     }
 }
 
-/// ustat(2): free blocks and inodes of the file system of a device.
+/// ustat(2): free blocks and inodes of the file system on a device.
 pub fn sys_ustat(call: &mut Call<'_>) -> SysResult {
     let device = u64::from(call.uint(0));
     call.host.files.mounts.system(device).ok_or(Errno::EINVAL)?;

@@ -1,42 +1,42 @@
-//! The table of all system calls of x86-64 Linux: number, name, level of support, handler and a
-//! note on what falls short. `docs/syscalls.md` is generated from it.
+//! Table of all x86-64 Linux system calls: number, name, support level, handler, and a note on missing parts.
+//! `docs/syscalls.md` is generated from it.
 //!
-//! A number that is missing from the table does not compile.
+//! A missing number is a compile-time error.
 
 use super::*;
 use crate::call::Call;
 use crate::outcome::SysResult;
 use belljar_linux_abi::Errno;
 
-/// The level of support of a system call.
+/// Support level of a system call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Support {
-    /// As on Linux, as far as programs can tell; held to it by a guest test.
+    /// Equivalent to Linux as far as programs can observe; covered by a guest test.
     Full,
-    /// The part that its note names is missing.
+    /// The parts named in the note are missing.
     Partial,
-    /// Accepted without an effect that a simulated host could have.
+    /// Accepted; the effect does not exist on a simulated host.
     NoEffect,
-    /// Answered with `ENOSYS` (or what the note says), a warning and a line in the summary.
+    /// Fails with `ENOSYS`, or the error in the note, with a warning that the summary counts.
     Unsupported,
 }
 
-/// One system call.
+/// Entry of one system call.
 pub struct SyscallEntry {
-    /// Its number.
+    /// System call number.
     pub number: u32,
-    /// Its name.
+    /// Name.
     pub name: &'static str,
-    /// Its level of support.
+    /// Support level.
     pub support: Support,
-    /// The missing parts.
+    /// Missing parts.
     pub note: &'static str,
     handler: fn(&mut Call<'_>) -> SysResult,
 }
 
 macro_rules! table {
     ($($number:literal $name:ident = $support:ident, $handler:path, $note:literal;)*) => {
-        /// All system calls in order of their numbers.
+        /// All system calls in ascending order of number.
         pub const ENTRIES: &[SyscallEntry] = &[$(SyscallEntry {
             number: $number,
             name: stringify!($name),
@@ -50,8 +50,7 @@ macro_rules! table {
 /// Numbers that x86-64 Linux has never assigned.
 const GAP: std::ops::Range<u32> = 335..424;
 
-/// For each number the place in [`ENTRIES`]; the construction fails to compile if the table is not
-/// in order or has holes.
+/// Index into [`ENTRIES`] by number. Compilation fails if the table is out of order or has gaps.
 const INDEX: [u16; ENTRIES[ENTRIES.len() - 1].number as usize + 1] = {
     let mut index = [u16::MAX; ENTRIES[ENTRIES.len() - 1].number as usize + 1];
     let (mut at, mut expected) = (0, 0);
@@ -67,13 +66,13 @@ const INDEX: [u16; ENTRIES[ENTRIES.len() - 1].number as usize + 1] = {
     index
 };
 
-/// The entry of a number; `None` for one that Linux has not assigned.
+/// Entry of a system call; `None` for an unassigned number.
 #[inline]
 pub fn entry(number: u32) -> Option<&'static SyscallEntry> {
     ENTRIES.get(usize::from(*INDEX.get(number as usize)?))
 }
 
-/// All call numbers that there are are below.
+/// Exclusive upper bound on system call numbers.
 pub fn limit() -> u32 {
     INDEX.len() as u32
 }
@@ -83,7 +82,7 @@ pub fn limit() -> u32 {
 pub fn dispatch(call: &mut Call<'_>) -> SysResult {
     let outcome = match entry(call.number) {
         Some(entry) => (entry.handler)(call),
-        // What a tracer makes of a call that is not to be made.
+        // A tracer has set the number to -1 to skip the call.
         None if call.number == u32::MAX => Err(Errno::ENOSYS),
         None => {
             call.host.warn(format!("unknown system call {}", call.number));
@@ -94,7 +93,7 @@ pub fn dispatch(call: &mut Call<'_>) -> SysResult {
     outcome
 }
 
-/// Fails loudly: the right errno to the guest, a counted warning for the summary.
+/// Handler of unsupported calls: returns `ENOSYS` and counts a warning for the summary.
 fn unsupported(call: &mut Call<'_>) -> SysResult {
     let name = entry(call.number).map_or("?", |entry| entry.name);
     call.host.warn(format!("system call {name} is not supported"));

@@ -1,4 +1,4 @@
-//! Clocks and sleeping.
+//! Clock and sleep calls.
 
 use super::clocks::{Clock, TimeSource};
 use crate::call::Call;
@@ -85,15 +85,16 @@ pub fn sys_settimeofday(call: &mut Call<'_>) -> SysResult {
     }
     match ns {
         Some(ns) => set_clock(call, ns),
-        // The kernel's own time zone has no effect on anything.
+        // The kernel's time zone has no effect.
         None => call.host.processes.require(call.process, capability::SYS_TIME).and(done(0)),
     }
 }
 
-/// What is later than this could wrap while the host is up, `TIME_SETTOD_SEC_MAX`.
+/// Upper bound on wall-clock settings in nanoseconds, which prevents overflow while the host runs
+/// (`TIME_SETTOD_SEC_MAX`).
 const LATEST: u64 = i64::MAX as u64 - 30 * 365 * 86_400 * 1_000_000_000;
 
-/// Sets the wall clock, which cannot show less than the time since the host has started.
+/// Sets the wall clock. `EINVAL` for a time before the monotonic clock or beyond `LATEST`.
 fn set_clock(call: &mut Call<'_>, ns: u64) -> SysResult {
     if ns >= LATEST {
         return Err(Errno::EINVAL);
@@ -119,7 +120,7 @@ pub fn sys_clock_adjtime(call: &mut Call<'_>) -> SysResult {
     if call.int(0) == c::CLOCK_REALTIME { adjust(call, call.args[1]) } else { Err(Errno::EOPNOTSUPP) }
 }
 
-/// Adjusts the wall clock, and tells how it is adjusted.
+/// Adjusts the wall clock and returns the state of the clock discipline.
 fn adjust(call: &mut Call<'_>, addr: u64) -> SysResult {
     let asked: Timex = call.read(addr)?;
     if discipline::check(&asked)? {
@@ -201,7 +202,7 @@ fn sleep(call: &mut Call<'_>, until: Option<SimTime>, remaining: Option<Remainin
     if until.is_some_and(|until| until <= call.now()) {
         return done(0);
     }
-    // Linux makes an interrupted absolute sleep again only if no handler has run.
+    // Linux restarts an interrupted absolute sleep only if no handler has run.
     let state = CallState::Timed { deadline: until, remaining };
     Block::until(until).with_state(state).interrupted(IfInterrupted::Eintr).into()
 }

@@ -1,5 +1,4 @@
-//! Parts shared by the calls that wait for readiness: time-outs, the time not slept, and a signal mask for the duration
-//! of the call.
+//! Shared parts of calls that wait for readiness: time-outs, the remaining time, and a temporary signal mask.
 
 use crate::call::Call;
 use crate::host::Host;
@@ -10,22 +9,23 @@ use belljar_linux_abi::Errno;
 use belljar_linux_abi::time::{Timespec, Timeval};
 use smallvec::SmallVec;
 
-/// The time-out of a call.
+/// Time-out of a call.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Timeout {
-    /// The longest wait; `None` for ever.
+    /// Maximum wait; `None` means unlimited.
     pub limit: Option<SimDuration>,
-    /// Where the rest is stored.
+    /// Guest location that receives the remaining time.
     pub remaining: Option<RemainingTime>,
 }
 
 impl Timeout {
-    /// Milliseconds as `poll` takes them: a negative number waits for ever.
+    /// Time-out of `poll` in milliseconds; negative means unlimited.
     pub fn from_millis(ms: i32) -> Timeout {
         let limit = u64::try_from(ms).ok().map(SimDuration::from_millis);
         Timeout { limit, remaining: None }
     }
-    /// A `struct timespec` at `addr`, none if that is null. `EINVAL` if it is not a valid time.
+    /// Reads a `struct timespec` at `addr`; a null address means unlimited. `EINVAL` if it is not a valid
+    /// time.
     pub fn from_timespec(call: &Call<'_>, addr: u64) -> Result<Timeout, Errno> {
         if addr == 0 {
             return Ok(Timeout::default());
@@ -34,7 +34,7 @@ impl Timeout {
         let remaining = Some(RemainingTime { addr, micros: false });
         Ok(Timeout { limit: Some(SimDuration::from_nanos(nanos)), remaining })
     }
-    /// The same for a `struct timeval`, whose microseconds may exceed a second.
+    /// Reads a `struct timeval`, whose microseconds may exceed a second.
     pub fn from_timeval(call: &Call<'_>, addr: u64) -> Result<Timeout, Errno> {
         if addr == 0 {
             return Ok(Timeout::default());
@@ -47,35 +47,35 @@ impl Timeout {
     }
 }
 
-/// A wait with a deadline, at its start or continued.
+/// Wait with a deadline, new or resumed.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct TimedWait {
     deadline: Option<SimTime>,
     remaining: Option<RemainingTime>,
-    /// True if the call must answer now, ready or not.
+    /// True if the call must return now, ready or not.
     pub last: bool,
 }
 
 impl TimedWait {
-    /// Begins a wait or goes on with it.
+    /// Starts or resumes a wait.
     pub fn of(call: &mut Call<'_>, timeout: Timeout) -> TimedWait {
         let last = call.deadline_passed() || timeout.limit.is_some_and(SimDuration::is_zero);
         match call.take_state() {
             CallState::Timed { deadline, remaining } => TimedWait { deadline, remaining, last },
             _ => {
-                // What lies beyond the end of simulated time is never.
+                // A deadline beyond the end of simulated time never expires.
                 let end = timeout.limit.map(|limit| call.after(limit)).filter(|end| *end < SimTime::MAX);
                 let remaining = timeout.remaining.filter(|_| !last);
                 TimedWait { deadline: end, remaining, last }
             }
         }
     }
-    /// The answer that goes on waiting for `queues`.
+    /// Blocks the call until one of the queues `on` is notified.
     pub fn wait(self, on: SmallVec<[WaitQueueId; 2]>, interrupted: IfInterrupted) -> SysResult {
         let state = CallState::Timed { deadline: self.deadline, remaining: self.remaining };
         Block { on, deadline: self.deadline, state, if_interrupted: interrupted }.into()
     }
-    /// Stores the time not slept; a fault is of no consequence, as in Linux.
+    /// Stores the remaining time; a fault is ignored, as on Linux.
     pub fn store_remaining(self, call: &mut Call<'_>) {
         let state = CallState::Timed { deadline: self.deadline, remaining: self.remaining };
         let _ = call.host.store_remaining_time(call.thread, &state);
@@ -83,7 +83,7 @@ impl TimedWait {
 }
 
 impl Host {
-    /// Stores how much of a wait was left, where its call says.
+    /// Stores the remaining time of a wait at the address in its state.
     pub(crate) fn store_remaining_time(&mut self, thread: ThreadKey, state: &CallState) -> Result<(), Errno> {
         let CallState::Timed { deadline: Some(deadline), remaining: Some(remaining) } = state else {
             return Ok(());
@@ -104,9 +104,9 @@ impl Host {
     }
 }
 
-/// Runs `attempt` of a call that waits with the signal mask at `addr` (unless null), as `ppoll(2)`
-/// says: the mask is in force until the call has ended and a signal that ended it has been
-/// delivered; the run loop goes back to the old one.
+/// Runs `attempt` of a waiting call with the signal mask at `addr` (unless null), as `ppoll(2)` does. The
+/// mask remains in force until the call has ended and the signal that interrupted it has been delivered; the
+/// run loop then restores the previous mask.
 pub(super) fn with_mask(
     call: &mut Call<'_>,
     addr: u64,

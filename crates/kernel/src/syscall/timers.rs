@@ -1,4 +1,4 @@
-//! alarm(2), setitimer(2), timer_create(2) and what belongs to them.
+//! Timer calls: alarm(2), setitimer(2), timer_create(2) and their relatives.
 
 use super::clocks::{Clock, TimeSource};
 use crate::call::Call;
@@ -11,7 +11,7 @@ use belljar_linux_abi::{Errno, c};
 
 const ABSOLUTE: i32 = 1;
 
-/// alarm(2): whole seconds, what was left rounded to the nearest but never to none.
+/// alarm(2): returns the remaining seconds, rounded to the nearest, at least 1 for an armed timer.
 pub fn sys_alarm(call: &mut Call<'_>) -> SysResult {
     let seconds = u64::from(call.uint(0));
     let left = call.host.real_timer_left(call.process);
@@ -35,7 +35,7 @@ pub fn sys_setitimer(call: &mut Call<'_>) -> SysResult {
     let (interval, value) = (nanos(interval)?, nanos(value)?);
     let before = interval_timer(call, which)?;
     if which == c::ITIMER_REAL {
-        // One that is taken back has no interval either.
+        // Disarming clears the interval too.
         let interval = if value > 0 { interval } else { 0 };
         call.host.set_real_timer(call.process, value, interval);
     } else {
@@ -57,13 +57,13 @@ fn nanos(time: Timeval) -> Result<u64, Errno> {
     Timespec { sec: time.sec, nsec: time.usec.saturating_mul(1_000) }.to_nanos().ok_or(Errno::EINVAL)
 }
 
-/// The processor time that `ITIMER_VIRTUAL` (that of the program's own code) or `ITIMER_PROF` counts.
+/// CPU time measured by `ITIMER_VIRTUAL` (user time only) or `ITIMER_PROF`, in system calls.
 fn interval_count(call: &Call<'_>, which: i32) -> u64 {
     let calls = call.host.threads.calls_of(&call.host.processes, call.process);
     if which == c::ITIMER_VIRTUAL { user_part(calls) } else { calls }
 }
 
-/// Interval and time left.
+/// Interval and remaining time of an interval timer.
 fn interval_timer(call: &Call<'_>, which: i32) -> Result<[Timeval; 2], Errno> {
     let timers = &call.host.processes[call.process.0].signals.timers;
     let (interval, left) = match which {
@@ -113,12 +113,12 @@ pub fn sys_timer_create(call: &mut Call<'_>) -> SysResult {
     done(0)
 }
 
-/// Notification of a timer; `EINVAL` for a signal or a thread that cannot be.
+/// Notification of a timer; `EINVAL` for an invalid signal or thread.
 fn notice_of(call: &Call<'_>, event: &SigEvent) -> Result<TimerNotice, Errno> {
     let has_signal = (1..=64).contains(&event.signo);
     Ok(match event.notify {
         c::SIGEV_NONE => TimerNotice::None,
-        // The library makes threads of SIGEV_THREAD; the kernel only sees a signal.
+        // The C library implements SIGEV_THREAD with threads; for the kernel it is a signal.
         c::SIGEV_SIGNAL | c::SIGEV_THREAD if has_signal => TimerNotice::Signal(event.signo),
         c::SIGEV_THREAD_ID if has_signal => {
             let tid = call.host.processes.meant_pid(call.process, event.tid);
@@ -168,7 +168,7 @@ pub fn sys_timer_settime(call: &mut Call<'_>) -> SysResult {
             let clock = Clock::decode(call, clock)?;
             let late = clock.read(call.host).checked_sub(value);
             match late {
-                // Of a start in the past whole periods are over: they are counted, and the next ends as they would.
+                // Start in the past: the elapsed periods count as expirations, and the phase is kept.
                 Some(late) if interval > 0 => {
                     begun = Some(late / interval);
                     Some(call.after(SimDuration::from_nanos(interval - late % interval)))
@@ -213,7 +213,7 @@ fn posix_timer(call: &Call<'_>, id: i32) -> Result<Itimerspec, Errno> {
         });
     }
     let alarm = timer.alarm;
-    // A timer that is set never shows zero.
+    // An armed timer never reports zero.
     let left = alarm.left(call.host.net.clock.now()).map_or(0, |left| left.as_nanos().max(1));
     Ok(Itimerspec {
         interval: Timespec::from_nanos(alarm.interval.as_nanos()),

@@ -1,4 +1,4 @@
-//! Calls that move bytes from one open file to another.
+//! Calls that move bytes between open files.
 
 use crate::call::Call;
 use crate::files::regular::MAX_FILE_SIZE;
@@ -8,9 +8,9 @@ use crate::outcome::{Outcome, SysResult, done};
 use belljar_linux_abi::{Errno, c};
 use belljar_objects::file_flags::FileFlags;
 
-/// The flags that `splice` and its relatives know.
+/// Flags known to `splice` and its relatives.
 const SPLICE_FLAGS: u32 = c::SPLICE_F_MOVE | c::SPLICE_F_NONBLOCK | c::SPLICE_F_MORE | c::SPLICE_F_GIFT;
-/// The most that one call moves, `MAX_RW_COUNT` of Linux.
+/// Maximum number of bytes moved by one call, Linux's `MAX_RW_COUNT`.
 const MAX_RW_COUNT: u64 = 0x7fff_f000;
 
 /// `sendfile(2)`.
@@ -46,14 +46,14 @@ pub fn sys_sendfile(call: &mut Call<'_>) -> SysResult {
         return Err(Errno::EINVAL);
     }
     let outcome = call.transfer(Transfer { input, from, output, to: None, len, quick: false }, store, 0)?;
-    // The position is stored even where nothing has been moved.
+    // The offset is stored even if no bytes were moved.
     match outcome {
         Outcome::Done(0) => store_behind(call, outcome, from, store),
         outcome => Ok(outcome),
     }
 }
 
-/// Stores the position behind what was moved from `from`.
+/// Stores the offset `from` advanced by the number of bytes moved.
 fn store_behind(call: &mut Call<'_>, outcome: Outcome, from: Option<u64>, store: u64) -> SysResult {
     if let (Outcome::Done(moved), Some(at)) = (&outcome, from)
         && store != 0
@@ -87,7 +87,7 @@ pub fn sys_copy_file_range(call: &mut Call<'_>) -> SysResult {
     {
         return Err(Errno::EBADF);
     }
-    // No bytes go from one file system to another: programs then copy themselves.
+    // Copies between file systems are not supported; programs fall back to read and write.
     let [source, sink] = [input, output].map(|file| call.host.files.open(file).kind.inode());
     let (source, sink) = (source.ok_or(Errno::EINVAL)?, sink.ok_or(Errno::EINVAL)?);
     if call.host.files.inode(source).device != call.host.files.inode(sink).device {
@@ -101,7 +101,7 @@ pub fn sys_copy_file_range(call: &mut Call<'_>) -> SysResult {
     if [start, target].iter().any(|at| at.checked_add(call.args[4]).is_none_or(|end| end > i64::MAX as u64)) {
         return Err(Errno::EOVERFLOW);
     }
-    // No more than there is, which may keep the two ranges apart.
+    // The length is limited to the end of the file, which may keep the two ranges from overlapping.
     let size = call.host.size_of(source)?;
     let len = call.args[4].min(MAX_RW_COUNT).min(size.saturating_sub(start));
     if source == sink && start < target.saturating_add(len) && target < start.saturating_add(len) {
@@ -111,7 +111,7 @@ pub fn sys_copy_file_range(call: &mut Call<'_>) -> SysResult {
     call.transfer(what, store_from, store_to)
 }
 
-/// `splice(2)`: one of both is a pipe.
+/// `splice(2)`: at least one of the files must be a pipe.
 pub fn sys_splice(call: &mut Call<'_>) -> SysResult {
     if call.args[4] == 0 {
         return done(0);
@@ -128,7 +128,7 @@ pub fn sys_splice(call: &mut Call<'_>) -> SysResult {
     splice_files(call, (input, output), offsets, (call.args[1], call.args[3]), (call.args[4], call.uint(5)))
 }
 
-/// The same for io_uring, where offsets are values and are not given back.
+/// `splice` of io_uring: offsets are passed by value and not stored back.
 pub(crate) fn splice(
     call: &mut Call<'_>,
     files: (FileKey, FileKey),
@@ -205,7 +205,7 @@ pub fn sys_tee(call: &mut Call<'_>) -> SysResult {
     tee_files(call, (input, output), len, flags)
 }
 
-/// The same for io_uring.
+/// `tee` of io_uring.
 pub(crate) fn tee(call: &mut Call<'_>, files: (FileKey, FileKey), len: u32, flags: u32) -> SysResult {
     if flags & !SPLICE_FLAGS != 0 {
         return Err(Errno::EINVAL);
@@ -227,8 +227,8 @@ fn tee_files(call: &mut Call<'_>, (input, output): (FileKey, FileKey), len: u64,
     }
 }
 
-/// `vmsplice(2)`: from memory into a pipe, or out of a pipe. What waits is said by the flags alone, not by
-/// the open file.
+/// `vmsplice(2)`: from memory into a pipe, or from a pipe into memory. Only the flags determine whether it
+/// waits, not `O_NONBLOCK`.
 pub fn sys_vmsplice(call: &mut Call<'_>) -> SysResult {
     let flags = call.uint(3);
     if flags & !SPLICE_FLAGS != 0 {
@@ -253,11 +253,11 @@ pub fn sys_vmsplice(call: &mut Call<'_>) -> SysResult {
     }
 }
 
-/// The position that a pointer argument leads to; `None` for a null pointer.
+/// Reads a file offset through a pointer argument; `None` for a null pointer.
 fn offset_at(call: &Call<'_>, addr: u64) -> Result<Option<i64>, Errno> {
     if addr == 0 { Ok(None) } else { call.read(addr).map(Some) }
 }
-/// A position from which `len` bytes can lie: `EINVAL` for what is negative or goes too far.
+/// Validates an offset followed by `len` bytes: `EINVAL` if it is negative or the end overflows.
 fn verified(at: Option<i64>, len: u64) -> Result<Option<u64>, Errno> {
     let len = i64::try_from(len).map_err(|_| Errno::EINVAL)?;
     match at {

@@ -23,8 +23,8 @@ const USE_REGISTERED: u32 = 1 << 31;
 /// `sizeof(struct io_uring_getevents_arg)`.
 const EXT_ARG_LEN: u64 = 24;
 
-/// The instance behind a descriptor, or behind the place at which the thread has registered it: `EOPNOTSUPP` if it is
-/// something else.
+/// Instance of a descriptor, or with `is_registered` of an index that the thread has registered: `EOPNOTSUPP`
+/// if the file is not an io_uring instance.
 fn instance(call: &mut Call<'_>, is_registered: bool) -> Result<usize, Errno> {
     let file = match is_registered {
         true => call.host.urings.registered_ring(call.host.threads[call.thread.0].tid, call.int(0))?,
@@ -38,7 +38,7 @@ fn uring_of(call: &Call<'_>, file: FileKey) -> Option<usize> {
         _ => None,
     }
 }
-/// True if another thread alone may use the instance.
+/// True if the instance has `IORING_SETUP_SINGLE_ISSUER` and the caller is not its issuer.
 fn is_others(call: &Call<'_>, n: usize) -> bool {
     let tid = call.host.threads[call.thread.0].tid;
     call.host.urings.instances[n].issuer.is_some_and(|issuer| issuer != tid)
@@ -111,11 +111,11 @@ pub fn sys_io_uring_enter(call: &mut Call<'_>) -> SysResult {
     with_mask(call, mask, mask_size, |call| wait(call, n, (submitted, deadline, timeouts)))
 }
 
-/// Submits as many entries as are asked for; how many there were.
+/// Submits up to the requested number of entries; returns the number submitted.
 ///
-/// The thread of the kernel that would look for entries (`IORING_SETUP_SQPOLL`) always sleeps: `IORING_SQ_NEED_WAKEUP`
-/// says so, and the call that a program makes when it sees that submits what there is, so nothing depends on when such a
-/// thread would have looked. As on Linux it answers with what was asked for.
+/// With `IORING_SETUP_SQPOLL` the kernel's polling thread is always asleep, which `IORING_SQ_NEED_WAKEUP`
+/// reports. The call that a program makes to wake it submits all entries, so the result does not depend on
+/// the timing of a polling thread. As on Linux this call returns the requested number.
 fn submit(call: &mut Call<'_>, n: usize) -> u32 {
     if !call.host.urings.instances[n].setup.polled {
         return call.host.submit(n, call.uint(1), call.thread);
@@ -124,13 +124,13 @@ fn submit(call: &mut Call<'_>, n: usize) -> u32 {
     call.uint(1)
 }
 
-/// Waits for as many completions as are asked for, or until a time-out has run out.
+/// Waits until the requested number of completions is available or a time-out expires.
 fn wait(
     call: &mut Call<'_>,
     n: usize,
     (submitted, deadline, timeouts): (u32, Option<SimTime>, u32),
 ) -> SysResult {
-    // What can go on at once does so before anybody waits.
+    // Requests that can make progress run before the caller blocks.
     while call.host.urings.has_uring_work() {
         call.host.run_next_request();
     }
@@ -138,14 +138,14 @@ fn wait(
     call.host.urings.instances[n].flush_completions(&mut *call.host.machine);
     let uring = &call.host.urings.instances[n];
     let wanted = call.uint(2).min(uring.ring.cq_entries);
-    // Who polls for completions finds that nothing is under way.
+    // With `IORING_SETUP_IOPOLL` the call does not wait if no request is in progress.
     let nothing_to_come = uring.setup.polls_io && uring.requests.is_empty();
     let ends = nothing_to_come || uring.timeouts != timeouts;
     let unread = uring.ring.unread(&*call.host.machine);
     if ends || unread >= wanted {
         return done(u64::from(submitted));
     }
-    // Fewer completions than were asked for are no failure.
+    // Fewer completions than requested are not an error.
     let some = submitted > 0 || unread > 0;
     if call.deadline_passed() {
         return if some { done(u64::from(submitted)) } else { Err(Errno::ETIME) };
@@ -227,7 +227,7 @@ pub fn sys_io_uring_register(call: &mut Call<'_>) -> SysResult {
             return done(call.host.set_slots(n, call.process, offset as u32, &fds)?);
         }
         FILES_UPDATE2 => {
-            // `struct io_uring_rsrc_update2`: offset, descriptors, tags, how many.
+            // `struct io_uring_rsrc_update2`: offset, descriptors, tags, count.
             if count != 32 {
                 return Err(Errno::EINVAL);
             }
@@ -271,14 +271,14 @@ pub fn sys_io_uring_register(call: &mut Call<'_>) -> SysResult {
         }
         SYNC_CANCEL if count != 1 => return Err(Errno::EINVAL),
         SYNC_CANCEL => {
-            // `struct io_uring_sync_cancel_reg`; nothing is under way that would have to be waited for.
+            // `struct io_uring_sync_cancel_reg`; cancellation is immediate, so the time-out is ignored.
             let [user_data, what, _, _, op]: [u64; 5] = call.read(addr)?;
             let by = crate::uring::submitter(&call.host.threads, &call.host.processes, call.thread);
             let cancelled =
                 call.host.cancel_matching(n, by, ((what >> 32) as u32, user_data, what as i32, op as u8))?;
             return done(cancelled as u64);
         }
-        // There are no threads of the kernel's to be limited.
+        // There are no worker threads to limit.
         MAX_WORKERS if count != 2 => return Err(Errno::EINVAL),
         MAX_WORKERS => call.write(addr, &[0u32; 2])?,
         EVENTFD | EVENTFD_ASYNC if count != 1 => return Err(Errno::EINVAL),
@@ -328,14 +328,15 @@ pub fn sys_io_uring_register(call: &mut Call<'_>) -> SysResult {
     done(0)
 }
 
-/// `IORING_REGISTER_RING_FDS` and its opposite: how many of them it was.
+/// `IORING_REGISTER_RING_FDS` and `IORING_UNREGISTER_RING_FDS`: returns the number of entries processed, or
+/// the error of the first.
 fn register_rings(call: &mut Call<'_>, registers: bool, addr: u64, count: u32) -> SysResult {
     if !(1..=16).contains(&count) {
         return Err(Errno::EINVAL);
     }
     let tid = call.host.threads[call.thread.0].tid;
     for at in 0..count {
-        // `struct io_uring_rsrc_update`: place, what is reserved, descriptor.
+        // `struct io_uring_rsrc_update`: index, reserved, descriptor.
         let entry = addr + 16 * u64::from(at);
         let one = call.read(entry).and_then(|[place, fd]: [u64; 2]| {
             if place >> 32 != 0 || (!registers && fd != 0) {
@@ -357,7 +358,7 @@ fn register_rings(call: &mut Call<'_>, registers: bool, addr: u64, count: u32) -
     done(u64::from(count))
 }
 
-/// `struct io_uring_rsrc_register`: how many, flags, what is reserved, where, tags.
+/// Reads a `struct io_uring_rsrc_register`: count, flags, reserved, address, tags.
 fn register_args(call: &Call<'_>, addr: u64, size: u32) -> Result<[u64; 5], Errno> {
     if size != 32 {
         return Err(Errno::EINVAL);
@@ -367,7 +368,7 @@ fn register_args(call: &Call<'_>, addr: u64, size: u32) -> Result<[u64; 5], Errn
 }
 
 fn register_buffers(call: &mut Call<'_>, n: usize, addr: u64, count: u32) -> Result<(), Errno> {
-    /// The most that one can be.
+    /// Maximum length of a buffer in bytes.
     const MOST_BYTES: u64 = 1 << 30;
     if !call.host.urings.instances[n].buffers.is_empty() {
         return Err(Errno::EBUSY);
@@ -396,7 +397,7 @@ fn read_fds(call: &Call<'_>, addr: u64, count: u32) -> Result<Vec<i32>, Errno> {
     Ok(bytes.chunks_exact(4).map(|fd| i32::from_ne_bytes(fd.try_into().expect("four bytes"))).collect())
 }
 
-/// Registers the descriptors at `addr`, or as many empty places.
+/// Registers the descriptors at `addr`, or `count` empty slots without an address.
 fn register_files(call: &mut Call<'_>, n: usize, addr: Option<u64>, count: u32) -> Result<(), Errno> {
     call.host.urings.make_slots(n, count as usize)?;
     let Some(addr) = addr else { return Ok(()) };

@@ -1,4 +1,4 @@
-//! Reading into and writing from several buffers: `readv(2)` and its relatives.
+//! Vectored reads and writes: `readv(2)` and its relatives.
 
 use super::files::position;
 use crate::call::Call;
@@ -44,8 +44,8 @@ pub fn sys_pwritev2(call: &mut Call<'_>) -> SysResult {
     move_vector(call, offset, call.int(5), true)
 }
 
-/// Moves a vector. A file that cannot be read or written fails before the buffers are looked at; with no bytes to move,
-/// nothing else is checked.
+/// Reads or writes a vector of buffers. Access to the file is checked before the vector is read; an empty
+/// vector skips all further checks.
 fn move_vector(call: &mut Call<'_>, offset: Option<u64>, flags: i32, writes: bool) -> SysResult {
     let file = call.host.file_of(call.process, call.int(0))?;
     let buffers = vector(call, file, offset, writes)?;
@@ -64,7 +64,7 @@ fn move_vector(call: &mut Call<'_>, offset: Option<u64>, flags: i32, writes: boo
         call.host.files.open(file).flags = before;
         outcome
     };
-    // inotify hears of these calls even if no byte was moved (`do_iter_readv_writev`).
+    // These calls generate inotify events even if no bytes were transferred (`do_iter_readv_writev`).
     if matches!(outcome, Ok(Outcome::Done(0)))
         && let FileKind::Regular(inode) = call.host.files.open(file).kind
     {
@@ -83,7 +83,7 @@ fn move_bytes(
     if writes { call.file_write(file, buffers, offset) } else { call.file_read(file, buffers, offset) }
 }
 
-/// True if Linux's driver takes one buffer at a time.
+/// True if Linux's driver has no vectored operation and handles one buffer at a time.
 fn knows_no_vectors(kind: &FileKind, writes: bool) -> bool {
     match kind {
         FileKind::EventFd(_) | FileKind::Device { device: Device::Full, .. } => writes,
@@ -93,7 +93,7 @@ fn knows_no_vectors(kind: &FileKind, writes: bool) -> bool {
     }
 }
 
-/// Goes on until a buffer is not moved whole.
+/// Transfers one buffer at a time, until one is not transferred completely.
 fn one_by_one(call: &mut Call<'_>, file: FileKey, buffers: &GuestBuffers, writes: bool) -> SysResult {
     let mut total = 0;
     for &(addr, len) in buffers {
@@ -111,8 +111,8 @@ fn one_by_one(call: &mut Call<'_>, file: FileKey, buffers: &GuestBuffers, writes
     done(total)
 }
 
-/// The flags that an open file has while a call with these `RWF_*` flags moves bytes. `EOPNOTSUPP` for what it
-/// cannot do.
+/// Open-file flags in effect for a call with these `RWF_*` flags. `EOPNOTSUPP` for flags that are unknown or
+/// that the file does not support.
 fn flagged(call: &mut Call<'_>, file: FileKey, flags: i32, writes: bool) -> Result<i32, Errno> {
     let known = c::RWF_HIPRI
         | c::RWF_DSYNC

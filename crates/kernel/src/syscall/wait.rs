@@ -73,7 +73,7 @@ pub fn sys_waitid(call: &mut Call<'_>) -> SysResult {
     }
 }
 
-/// `waitid` writes the fields that concern it one by one and leaves the rest of the structure.
+/// Stores the fields of `siginfo_t` that `waitid` defines; the rest of the structure is not modified.
 fn store_info(call: &mut Call<'_>, addr: u64, event: Option<&ChildEvent>) -> Result<(), Errno> {
     if addr == 0 {
         return Ok(());

@@ -10,7 +10,7 @@ const NAME_MAX: usize = 255;
 /// `XATTR_SIZE_MAX`.
 const SIZE_MAX: u64 = 65_536;
 
-/// The file that argument 0 names, by path or descriptor. `EOPNOTSUPP` for files without an inode.
+/// Resolves argument 0, a path or a descriptor. `EOPNOTSUPP` for files without an inode.
 type Named = fn(&mut Call<'_>) -> Result<Place, Errno>;
 
 fn by_path(call: &mut Call<'_>) -> Result<Place, Errno> {
@@ -38,7 +38,7 @@ fn name_at(call: &mut Call<'_>, addr: u64) -> Result<Vec<u8>, Errno> {
     if name.is_empty() { Err(Errno::ERANGE) } else { Ok(name) }
 }
 
-/// Stores what a list or a value is, or only says how long it is for a size of 0.
+/// Returns the length of a list or value, and stores it unless the size is 0. `ERANGE` if it does not fit.
 fn give(call: &mut Call<'_>, what: &[u8], addr: u64, room: u64) -> SysResult {
     if room != 0 {
         if (what.len() as u64) > room {
