@@ -51,7 +51,7 @@ pub fn create(host: &mut Host, network: u32, type_: i32, protocol: i32) -> Resul
     }
     match protocol {
         c::NETLINK_ROUTE | c::NETLINK_GENERIC | c::NETLINK_SOCK_DIAG => {}
-        // As a kernel built without `CONFIG_AUDIT`.
+        // No audit support, as in a kernel built without `CONFIG_AUDIT`.
         c::NETLINK_AUDIT => return Err(Errno::EPROTONOSUPPORT),
         _ => {
             host.warn(format!("netlink sockets of protocol {protocol} are not supported"));

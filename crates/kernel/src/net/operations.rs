@@ -49,7 +49,7 @@ impl Host {
     pub(crate) fn socket_readiness(&self, key: SocketKey) -> u32 {
         by_kind!(self, key, readiness, self.stack_of(key))
     }
-    /// Closes a socket whose last open file is closed. The family removes the socket when its protocol has
+    /// Handles the close of a socket's last open file. The family removes the socket when its protocol has
     /// finished.
     pub(crate) fn close_socket(&mut self, key: SocketKey) {
         by_kind!(self, key, close, self.stack_of_mut(key))

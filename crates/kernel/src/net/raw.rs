@@ -41,7 +41,7 @@ pub fn connect(
     let route = call.host.stack_of_mut(key).route(peer.ip(), local, through)?;
     let raw = call.host.stack_of_mut(key).raw(key);
     raw.end.peer = Some(route.destination);
-    // As `ip4_datagram_connect`: programs read the local address to compute checksums.
+    // Programs read the local address to compute checksums; `ip4_datagram_connect` sets it too.
     raw.local = raw.local.or(Some(route.source));
     Ok(Attempt::Done(()))
 }

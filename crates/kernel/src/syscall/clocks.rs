@@ -9,10 +9,10 @@ use belljar_linux_abi::{Errno, c};
 
 /// CPU time in nanoseconds accounted for one system call.
 const NS_PER_CALL: u64 = 1_000;
-/// Resolution of the coarse clocks, 4 ms, and their tick period, a prime number of microseconds. Every system
-/// call takes a fixed time, so with a round period a loop of two calls might always cross the tick at the
-/// same one of them, possibly the one whose result it does not check (MariaDB loops 10 million times like
-/// this). With a prime period the tick moves over all calls of the loop.
+/// Resolution of the coarse clocks, 4 ms, and their tick period, a prime number of microseconds. In a loop of
+/// two system calls of 1 µs each, every tick of a round period would fall on the same one of them, possibly
+/// the one whose result the program does not check (MariaDB, 10 million iterations). With a prime period the
+/// ticks fall on each of them in turn.
 const COARSE_RESOLUTION_NS: u64 = 4_000_000;
 const COARSE_TICK_NS: u64 = 4_001_000;
 
@@ -36,7 +36,7 @@ pub(super) struct Clock {
     pub sleeps: bool,
     /// True if `timer_create(2)` supports it.
     pub timers: bool,
-    /// True if `clock_settime(2)` accepts it.
+    /// False if `clock_settime(2)` returns `EINVAL`.
     pub settable: bool,
     /// Offset to the host's clock in the caller's time namespace, in nanoseconds.
     pub offset: i64,
@@ -80,7 +80,7 @@ impl TimeSource {
 impl Clock {
     /// Decodes a clock id. `EINVAL` if it is invalid.
     pub(super) fn decode(call: &Call<'_>, id: i32) -> Result<Clock, Errno> {
-        // `settable` only makes `clock_settime(2)` check the caller's capability.
+        // `settable`: `clock_settime(2)` on a CPU-time clock is `EPERM` rather than `EINVAL`.
         let of_process = |process| clock(TimeSource::Process(process), true, true, false);
         // CLOCK_THREAD_CPUTIME_ID does not support sleeping.
         let of_thread = |thread| clock(TimeSource::Thread(thread), true, true, false);

@@ -215,7 +215,7 @@ pub fn sys_ftruncate(call: &mut Call<'_>) -> SysResult {
     }
     let unnamed = call.host.files.open(file).unnamed.clone();
     cut(call, inode, size)?;
-    // As for `truncate(2)`, the event reports no open file.
+    // As for `truncate(2)`, the event is not attributed to the open file.
     call.host.file_event_under(unnamed, None, inode, c::IN_MODIFY);
     done(0)
 }

@@ -171,7 +171,7 @@ pub fn sys_madvise(call: &mut Call<'_>) -> SysResult {
         c::MADV_WIPEONFORK,
     ];
     if DISCARDS.contains(&advice) {
-        // Sealed pages that cannot be written cannot be discarded.
+        // Sealed private anonymous pages that cannot be written cannot be discarded.
         let mm = call.mm();
         let sealed = |vma: &Vma| {
             let anonymous = vma.is_private_anonymous();
@@ -183,7 +183,7 @@ pub fn sys_madvise(call: &mut Call<'_>) -> SysResult {
     }
     match advice {
         c::MADV_REMOVE => remove(call, range)?,
-        // As a kernel built without KSM.
+        // `EINVAL`, as from a kernel built without KSM.
         c::MADV_MERGEABLE | c::MADV_UNMERGEABLE => return Err(Errno::EINVAL),
         c::MADV_DONTNEED | c::MADV_DONTNEED_LOCKED => {
             let mm = call.mm();

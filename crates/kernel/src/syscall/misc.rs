@@ -233,7 +233,7 @@ pub fn sys_kcmp(call: &mut Call<'_>) -> SysResult {
         FILE => call.host.file_of(one, call.int(3))?.cmp(&call.host.file_of(other, call.int(4))?),
         VM => call.host.processes[one.0].mm.cmp(&call.host.processes[other.0].mm),
         FILES => call.host.processes[one.0].fds.cmp(&call.host.processes[other.0].fds),
-        // I/O contexts and semaphore undo lists do not exist, so they compare equal.
+        // I/O contexts and semaphore undo lists always compare equal.
         IO | SYSVSEM => std::cmp::Ordering::Equal,
         // The other resources are never shared between processes.
         3..=7 => one.cmp(&other),

@@ -133,7 +133,7 @@ fn flags_of_call(flags: i32, nonblocking: bool) -> i32 {
     if nonblocking { flags | c::MSG_DONTWAIT } else { flags }
 }
 
-/// Sends one message, and blocks as the flags and the socket's time-out say.
+/// Sends one message; blocks unless `MSG_DONTWAIT` is set, at most for the socket's time-out.
 fn send_message(call: &mut Call<'_>, key: SocketKey, message: &OutgoingMessage) -> SysResult {
     let state = call.take_state();
     let mut sent = progress_of(&state);
@@ -187,7 +187,7 @@ enum Receipt {
     Ended(Outcome),
 }
 
-/// Receives one message, and blocks as the flags and the socket's time-out say.
+/// Receives one message; blocks unless `MSG_DONTWAIT` is set, at most for the socket's time-out.
 #[inline(always)]
 fn receive_message(
     call: &mut Call<'_>,

@@ -60,7 +60,7 @@ pub fn set(call: &mut Call<'_>, key: SocketKey, name: i32, value: &[u8]) -> Resu
             call.host.warn("SO_ATTACH_REUSEPORT_CBPF is accepted without effect");
             return Ok(());
         }
-        // eBPF is not implemented, so no descriptor is a valid program.
+        // eBPF is not supported, so no descriptor is a valid program.
         c::SO_ATTACH_BPF => return Err(Errno::EINVAL),
         _ => {}
     }
@@ -274,7 +274,7 @@ fn parse_timeout(value: &[u8]) -> Result<Option<SimDuration>, Errno> {
         return Err(Errno::EDOM);
     }
     if time.secs < 0 {
-        // As on Linux, a negative time-out expires at once.
+        // A negative time-out expires at once, as on Linux.
         return Ok(Some(SimDuration::ZERO));
     }
     let total = SimDuration::from_secs(time.secs as u64) + SimDuration::from_micros(time.fraction as u64);

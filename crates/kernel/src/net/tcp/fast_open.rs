@@ -30,7 +30,7 @@ pub(super) fn send(
         return Ok(None);
     }
     if begun {
-        // This call began the handshake or waits for it.
+        // The handshake was begun by this call, or this call waits for it.
         let ended = !tcp.connecting || call.host.stack_of_mut(key).tcp_connected(key)?;
         return Ok((!ended).then_some(Attempt::Wait(queue)));
     }

@@ -26,7 +26,7 @@ pub fn send(
     message: &OutgoingMessage,
     done: usize,
 ) -> Result<Attempt<usize>, Errno> {
-    // Only the first attempt of a call allocates a zero-copy notification.
+    // The limit on pending notifications (`ENOBUFS`) is checked only for the first part of a message.
     let told = match message.flags & c::MSG_ZEROCOPY {
         0 => false,
         _ if done > 0 => call.host.socket(key).options.is_kept(c::SO_ZEROCOPY),
@@ -87,7 +87,7 @@ fn send_part(
     if message.len == 0 {
         return Ok(Attempt::Done(0));
     }
-    // One byte is offered even to a full buffer, so that the connection records the waiting writer.
+    // A full buffer is offered one byte nevertheless, so that the connection records the waiting writer.
     let room = connection.writable_bytes().clamp(1, CHUNK);
     let mut data = SCRATCH.take();
     let len = call.gather_into(&message.buffers, done as u64, room, &mut data)?;

@@ -1,11 +1,11 @@
-//! Packets that come in over the graph, whatever the windows in which the host is run.
+//! Arrivals from the graph are independent of the synchronisation windows in which the host runs.
 
 use super::*;
 use belljar_base::Seed;
 use belljar_net::DropReason;
 use belljar_netstack::socket::SocketKind;
 
-/// The packets that another host sends to port 7 of B.
+/// Datagrams sent by A to port 7 of B.
 fn datagrams(count: usize) -> Vec<Packet> {
     let mut wire = Wire::new();
     let a = wire.hosts[A].udp4();
@@ -19,9 +19,9 @@ fn datagrams(count: usize) -> Vec<Packet> {
     packets
 }
 
-/// The result at B for packets that arrive at random times in random order, run in windows of up to so many
-/// microseconds: when each reaches its socket, with its first byte, and the interface's drops by each of ten points of
-/// time.
+/// Runs B with packets that arrive at random times in random order, in windows of at most `window`
+/// microseconds. Returns for each received packet its arrival time at the socket and its first byte, and the
+/// interface's drop count at each of ten points in time.
 fn received(bandwidth_down: Option<u64>, window: u64) -> (Vec<(SimTime, u8)>, Vec<u64>) {
     let nic = NicConfig { bandwidth_down, router_queue_packets: 6, ..NicConfig::default() };
     let mut wire = Wire::with_nic(&nic);
@@ -39,7 +39,7 @@ fn received(bandwidth_down: Option<u64>, window: u64) -> (Vec<(SimTime, u8)>, Ve
         let sample = SimTime::from_nanos(10_000_000 * tenth);
         while now < sample {
             let limit = sample.min(now + SimDuration::from_nanos(1_000 * (1 + windows.below(window))));
-            // Each window's come before it, from several hosts.
+            // The packets of a window are delivered before it starts; they come from several hosts.
             let (coming, later) = packets.into_iter().partition(|(at, ..)| *at < limit);
             packets = later;
             for (time, sequence, packet) in coming {

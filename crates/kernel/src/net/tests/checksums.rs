@@ -1,4 +1,4 @@
-//! Checksums that are computed by who needs them.
+//! Lazy checksums: computed only where a consumer reads them.
 
 use super::*;
 use belljar_netstack::ip::IpHeader;
@@ -8,7 +8,7 @@ use belljar_wire::{protocol, tcp, udp};
 const ALL: u64 = 0x0300;
 const RAW: u64 = c::SOCK_RAW as u64;
 
-/// True if the transport checksum of an IP packet is right, and there.
+/// True if an IP packet has a correct transport checksum.
 fn is_right(packet: &[u8]) -> bool {
     let (header, payload) = IpHeader::parse(packet).expect("a header");
     let segment = &packet[payload];
@@ -22,7 +22,7 @@ fn is_right(packet: &[u8]) -> bool {
     }
 }
 
-/// A sends datagrams to port 7 of B: their sockets.
+/// UDP sockets of A, bound to port 1000, and of B, bound to port 7.
 fn talkers(wire: &mut Wire) -> (u64, u64) {
     let (a, b) = (wire.hosts[A].udp4(), wire.hosts[B].udp4());
     wire.hosts[A].bind(a, at(A, 1000)).unwrap();
@@ -30,7 +30,7 @@ fn talkers(wire: &mut Wire) -> (u64, u64) {
     (a, b)
 }
 
-/// Sends a datagram there, which arrives; what was known of its checksum when it left.
+/// Sends a datagram from A to B and receives it; returns its checksum state at departure.
 fn said(wire: &mut Wire, a: u64, b: u64) -> ChecksumState {
     let before = wire.checksums.len();
     wire.hosts[A].send_to(a, b"a message", at(B, 7)).unwrap();
@@ -40,7 +40,7 @@ fn said(wire: &mut Wire, a: u64, b: u64) -> ChecksumState {
     wire.checksums[before]
 }
 
-/// Packets that a host has captured since the last time.
+/// Packets that a host has captured since the previous call.
 fn captured(wire: &mut Wire, host: usize) -> Vec<Vec<u8>> {
     let mut found = Vec::new();
     wire.hosts[host].host.net.drain_captured(|run| found.extend(run.iter().map(|(_, bytes)| bytes.to_vec())));
@@ -120,7 +120,8 @@ fn who_looks_at_what_has_come_has_it_computed() {
     let found = captured(&mut wire, B);
     assert!(found.len() == 1 && is_right(&found[0]));
     wire.hosts[B].host.net.config.capture = false;
-    // A filter that takes just this checksum, which is the same for the same datagram: ldh [6]; jeq; ret; ret.
+    // Filter that accepts this checksum only, which is the same for the same datagram: ldh [6]; jeq; ret;
+    // ret.
     let sum = u32::from(u16::from_be_bytes([heard[26], heard[27]]));
     let program = [(0x28u16, 0u8, 0u8, 6u32), (0x15, 0, 1, sum), (0x06, 0, 0, 0xffff), (0x06, 0, 0, 0)];
     let raw: Vec<u8> = program
@@ -155,7 +156,7 @@ fn what_is_passed_on_has_it() {
     wire.hosts[A].host.net.take_departures(&mut departures);
     let packet = departures.remove(0).packet;
     assert_eq!(packet.checksum(), ChecksumState::Open);
-    // B has another address by now, and forwards.
+    // B has changed its address and forwards.
     wire.hosts[B].host.net.sysctls.forwarding = true;
     wire.hosts[B].host.net.interfaces[ETH0].addresses[0].ip = address(2);
     wire.hosts[B].host.net.ip_input(ETH0, packet);
@@ -179,7 +180,7 @@ fn what_has_no_checksum_or_goes_in_pieces_is_not_left_open() {
     assert_eq!(wire.seen[2].2[26..28], [0, 0]);
 }
 
-/// Checksum states of the packets that wait on A's `lo`.
+/// Checksum states of the packets queued on A's `lo`.
 fn on_lo(wire: &Wire) -> Vec<ChecksumState> {
     wire.hosts[A].host.net.lo.queue.iter().map(|(packet, _)| packet.checksum()).collect()
 }

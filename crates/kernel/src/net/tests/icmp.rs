@@ -37,7 +37,7 @@ fn a_damaged_packet_is_dropped() {
     wire.hosts[B].host.net.ip_input(ETH0, Packet::new(packet));
     assert_eq!(wire.hosts[B].receive(b), Err(Errno::EAGAIN));
     assert_eq!(wire.hosts[B].host.net.counters.malformed, 1);
-    // Nor is anything taken that is for somebody else.
+    // A packet with a wrong header is malformed too.
     wire.hosts[B].host.net.ip_input(ETH0, Packet::new(vec![0x45; 40]));
     assert_eq!(wire.hosts[B].host.net.counters.malformed, 2);
 }

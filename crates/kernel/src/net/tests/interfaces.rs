@@ -2,7 +2,7 @@ use super::*;
 use crate::testing::DATA;
 use belljar_linux_net::proc;
 
-/// Sends a netlink request; gives the datagrams that come back.
+/// Sends a netlink request; returns the datagrams of the answer.
 fn ask(test: &mut TestHost, fd: u64, kind: u16, flags: u16, body: &[u8]) -> Vec<Vec<u8>> {
     let mut request = ((16 + body.len()) as u32).to_le_bytes().to_vec();
     request.extend(kind.to_le_bytes());
@@ -29,7 +29,7 @@ fn rtnetlink_lists_links_and_addresses() {
     for ip in [[127, 0, 0, 1], [11, 0, 0, 1]] {
         assert!(addresses[0].windows(4).any(|window| window == ip), "{ip:?}");
     }
-    // What cannot be done is refused, not ignored.
+    // Unsupported requests are refused, not ignored.
     let refused = ask(&mut test, fd, c::RTM_NEWADDR, c::NLM_F_REQUEST as u16, &[0; 8]);
     assert_eq!(refused[0][4], c::NLMSG_ERROR as u8);
     let errno = i32::from_le_bytes(refused[0][16..20].try_into().unwrap());
@@ -94,7 +94,7 @@ fn what_a_crash_sets_off_is_in_no_capture() {
     crashing.send(client, b"seen");
     crashing.host.crash(false);
     crashing.host.restart();
-    // The other side does not know of the crash, and what it is told is captured behind what was seen.
+    // The peer is unaware of the crash; later packets to it are captured after the earlier ones.
     wire.pass(millis(500));
     let mut lengths = Vec::new();
     wire.hosts[A].host.net.drain_captured(|run| {
@@ -121,7 +121,7 @@ fn proc_net_shows_sockets_as_linux_does() {
     let tcp = proc::proc_net_tcp(&test.host.net, c::AF_INET);
     let lines: Vec<&str> = tcp.lines().collect();
     assert_eq!(lines.len(), 4, "{tcp}");
-    // The listener with one in its queue, the client, and the end that nobody has accepted.
+    // The listener with one connection queued, the client, and the connection not yet accepted.
     assert!(lines[1].starts_with("   0: 0100007F:0050 00000000:0000 0A 00000000:00000001 "), "{tcp}");
     let ends = format!("0100007F:{port:04X} 0100007F:0050 01 00000000:00000000 ");
     assert!(lines[2].contains(&ends), "{tcp}");

@@ -1,11 +1,11 @@
-//! Hosts joined by a link of Ethernet.
+//! Hosts connected by an Ethernet link.
 
 use super::*;
 use belljar_netstack::LinkConfig;
 use belljar_wire::arp;
 use belljar_wire::ethernet::{self, Address, Frame, ethertype};
 
-/// Two hosts, 10.0.0.1 and 10.0.0.2, whose `eth0` is at a link's end.
+/// Two hosts, 10.0.0.1 and 10.0.0.2, with their `eth0` connected by a link.
 fn lan() -> Wire {
     let hosts = [A, B].map(|n| {
         let mut test = TestHost::new(2);
@@ -15,7 +15,7 @@ fn lan() -> Wire {
     Wire { hosts, sequence: 0, seen: Vec::new(), checksums: Vec::new(), lost: Vec::new() }
 }
 
-/// Gives a host one link instead of the graph, with addresses 10.0.0.x.
+/// Connects a host to one link instead of the graph, with addresses 10.0.0.x.
 fn linked(host: &mut Host, n: usize, addresses: &[(u8, u8)]) {
     host.net.config.on_graph = false;
     host.net.config.links = vec![LinkConfig {
@@ -67,7 +67,7 @@ fn the_first_datagram_waits_for_the_neighbours_answer() {
     assert_eq!(frames(&wire), expected.map(|(at, from, what)| (at, from, what.to_owned())));
     let (data, from) = wire.hosts[B].receive_from(b).unwrap();
     assert_eq!((data, from.ip()), (b"one".to_vec(), on_link(A, 0).ip()));
-    // B has learnt A's address from its question: it answers at once, and makes sure later.
+    // B has learnt A's address from its ARP request: it replies at once and verifies the entry later.
     wire.hosts[B].send_to(b, b"back", from).unwrap();
     wire.pass(SimDuration::from_secs(10));
     let later: Vec<String> = frames(&wire)[4..].iter().map(|(_, _, what)| what.clone()).collect();
@@ -98,10 +98,10 @@ fn routes_lead_by_gateways_and_nowhere_else() {
     wire.hosts[A].host.net.set_routes(vec![(belljar_net::Prefix::ALL, 20, route)]);
     wire.hosts[A].send_to(a, b"x", far).unwrap();
     wire.pass(millis(30));
-    // B passes nothing on: the packet is for somebody else.
+    // B does not forward: it drops packets for other hosts.
     assert_eq!(frames(&wire).len(), 3);
     assert_eq!(wire.hosts[B].host.net.stack_counters().not_for_us, 1);
-    // Now it does, but has no route either, and says so.
+    // With forwarding, B has no route and sends an ICMP error.
     wire.hosts[B].host.net.sysctls.forwarding = true;
     wire.hosts[A].set(a, c::IPPROTO_IP, c::IP_RECVERR, 1).unwrap();
     wire.hosts[A].send_to(a, b"x", far).unwrap();

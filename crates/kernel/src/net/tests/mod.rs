@@ -1,4 +1,4 @@
-//! Two hosts joined by a wire with a latency; what their programs do is the test's.
+//! Two hosts connected by a wire with latency; the tests make their programs' system calls.
 
 mod arrivals;
 mod checksums;
@@ -21,9 +21,9 @@ use belljar_netstack::{ETH0, Stack};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use zerocopy::{FromBytes, IntoBytes};
 
-/// The wire's latency.
+/// Latency of the wire.
 const LATENCY: SimDuration = SimDuration::from_millis(10);
-/// Where a program's address argument is, its length, and its data.
+/// Offsets in guest memory of a call's address argument, the address length, and the data.
 const ADDRESS: u64 = 0;
 const ADDRESS_LEN: u64 = 128;
 const BUFFER: u64 = 4_096;
@@ -34,11 +34,11 @@ const B: usize = 1;
 struct Wire {
     hosts: [TestHost; 2],
     sequence: u64,
-    /// Packets that have left either host: when, from which, bytes.
+    /// Packets sent by either host: time, sender, bytes.
     seen: Vec<(SimTime, usize, Vec<u8>)>,
-    /// States of their checksums.
+    /// Checksum states of these packets at departure.
     checksums: Vec<ChecksumState>,
-    /// Packets to lose, by their place in `seen`.
+    /// Packets to drop, by index in `seen`.
     lost: Vec<usize>,
 }
 
@@ -55,7 +55,7 @@ impl Wire {
         });
         Wire { hosts, sequence: 0, seen: Vec::new(), checksums: Vec::new(), lost: Vec::new() }
     }
-    /// Lets time pass on both hosts and carries packets.
+    /// Advances both hosts by `time` and carries packets between them.
     fn pass(&mut self, time: SimDuration) {
         let until = self.now() + time;
         self.carry();
@@ -97,7 +97,7 @@ impl Wire {
     }
 }
 
-/// Gives the graph's interface of a host another address.
+/// Changes the address of a host's graph interface.
 fn set_graph_address(host: &mut Host, address: Ipv4Addr) {
     host.net.config.address = address;
     host.net = Stack::new(host.net.config.clone(), host.net.clock.clone());
@@ -115,7 +115,7 @@ fn loopback(port: u16) -> SocketAddr {
     SocketAddr::new(Ipv4Addr::LOCALHOST.into(), port)
 }
 
-/// Calls of programs.
+/// System calls of a program.
 impl TestHost {
     fn socket(&mut self, domain: i32, type_: i32) -> u64 {
         self.call(c::SYS_socket, &[domain as u64, type_ as u64, 0]).expect("a socket")
@@ -126,7 +126,7 @@ impl TestHost {
     fn tcp4(&mut self) -> u64 {
         self.socket(c::AF_INET, c::SOCK_STREAM)
     }
-    /// Puts an address into memory; gives its length.
+    /// Stores an address in guest memory; returns its length in bytes.
     fn put_address(&mut self, address: SocketAddr) -> u64 {
         let port = address.port().to_be_bytes();
         match address.ip() {
@@ -147,7 +147,7 @@ impl TestHost {
             }
         }
     }
-    /// The address that a call has stored.
+    /// Address stored by the last call.
     fn stored_address(&self) -> SocketAddr {
         let raw = self.get(ADDRESS, 28);
         if raw[0] == c::AF_INET as u8 {
@@ -187,7 +187,7 @@ impl TestHost {
         let buffer = self.put(BUFFER, data);
         self.attempt(0, c::SYS_sendto, &[fd, buffer, data.len() as u64, c::MSG_NOSIGNAL as u64])
     }
-    /// Receives without waiting; gives the bytes and who sent them.
+    /// Receives without waiting; returns the bytes and the sender's address.
     fn receive_from(&mut self, fd: u64) -> Result<(Vec<u8>, SocketAddr), Errno> {
         let base = crate::testing::DATA;
         self.put(ADDRESS_LEN, &28i32.to_le_bytes());

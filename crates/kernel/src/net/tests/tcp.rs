@@ -1,7 +1,7 @@
 use super::*;
 use belljar_linux_abi::socket::TcpInfo;
 
-/// A connection from host A to a listener on host B: the client's and the server's descriptor.
+/// Connects host A to a listener on host B; returns the client's and the server's descriptor.
 fn joined(wire: &mut Wire) -> (u64, u64) {
     let listener = wire.hosts[B].listener(at(B, 80));
     let client = wire.hosts[A].tcp4();
@@ -13,7 +13,7 @@ fn joined(wire: &mut Wire) -> (u64, u64) {
     (client, server)
 }
 
-/// Sends all of `data` from one host to the other, reading as it comes; gives what was read.
+/// Sends `data` from one host to the other and reads it concurrently; returns the received bytes.
 fn transfer(wire: &mut Wire, from: usize, sender: u64, receiver: u64, data: &[u8]) -> Vec<u8> {
     let mut sent = 0;
     let mut got = Vec::new();
@@ -134,7 +134,7 @@ fn nobody_listening_refuses() {
     wire.hosts[A].connect(client, at(B, 81));
     wire.pass(millis(20));
     assert_eq!(wire.hosts[A].go_on(0), Answer::Ended(Err(Errno::ECONNREFUSED)));
-    // It may try again.
+    // The socket can connect again.
     let listener = wire.hosts[B].listener(at(B, 81));
     wire.hosts[A].connect(client, at(B, 81));
     wire.pass(millis(40));
@@ -154,7 +154,7 @@ fn a_connection_without_waiting_is_in_progress() {
     assert_ne!(wire.hosts[A].ready(client) & c::EPOLLOUT as u32, 0);
     assert_eq!(wire.hosts[A].get_int(client, c::SOL_SOCKET, c::SO_ERROR), Ok(0));
     assert_ne!(wire.hosts[B].ready(listener) & READABLE, 0);
-    // One to nobody shows its error through SO_ERROR.
+    // A connection to a closed port reports its error through SO_ERROR.
     let client = wire.hosts[A].socket(c::AF_INET, c::SOCK_STREAM | c::SOCK_NONBLOCK);
     wire.hosts[A].connect(client, at(B, 82));
     wire.pass(millis(40));

@@ -28,7 +28,7 @@ fn large_datagrams_are_fragmented_and_put_together() {
     assert_eq!(wire.hosts[B].receive_from(b).unwrap().0, data);
     assert_eq!(wire.seen.len(), 60_008usize.div_ceil(1_480));
     assert!(wire.seen.iter().all(|(_, _, bytes)| bytes.len() <= 1_500));
-    // With DF it does not go at all.
+    // With DF the send fails.
     wire.hosts[A].set(a, c::IPPROTO_IP, c::IP_MTU_DISCOVER, c::IP_PMTUDISC_DO).unwrap();
     assert_eq!(wire.hosts[A].send_to(a, &data, at(B, 7)), Err(Errno::EMSGSIZE));
 }
@@ -43,7 +43,7 @@ fn a_closed_port_is_reported_to_a_connected_socket_once() {
     assert_ne!(wire.hosts[A].ready(a) & c::EPOLLERR as u32, 0);
     assert_eq!(wire.hosts[A].receive(a), Err(Errno::ECONNREFUSED));
     assert_eq!(wire.hosts[A].receive(a), Err(Errno::EAGAIN));
-    // An unconnected socket never learns of it.
+    // An unconnected socket does not receive the error.
     let a = wire.hosts[A].udp4();
     wire.hosts[A].send_to(a, b"x", at(B, 9)).unwrap();
     wire.pass(millis(30));
@@ -165,7 +165,7 @@ fn dual_stack_sockets_show_mapped_addresses() {
     wire.pass(millis(20));
     let (data, source) = wire.hosts[B].receive_from(b).unwrap();
     assert_eq!((data.as_slice(), source.ip().to_string()), (&b"four"[..], "::ffff:11.0.0.1".to_string()));
-    // And back the same way, and to itself over IPv6.
+    // The reply, and a datagram to itself over IPv6.
     wire.hosts[B].send_to(b, b"back", source).unwrap();
     wire.hosts[B].send_to(b, b"six", "[::1]:7".parse().unwrap()).unwrap();
     wire.pass(millis(20));

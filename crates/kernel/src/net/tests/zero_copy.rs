@@ -1,4 +1,4 @@
-//! When a sender with `MSG_ZEROCOPY` is told, over a wire. On `lo`: `tests/guests/zerocopies.c`.
+//! Timing of `MSG_ZEROCOPY` notifications over a wire; `tests/guests/zerocopies.c` covers `lo`.
 
 use super::*;
 use belljar_linux_abi::socket::MsgHdr;
@@ -11,7 +11,7 @@ fn send(test: &mut TestHost, fd: u64, len: usize) -> Result<u64, Errno> {
     test.call(c::SYS_sendto, &[fd, buffer, len as u64, c::MSG_ZEROCOPY as u64])
 }
 
-/// The first and the last send that the next report tells of, and its code.
+/// Reads the next notification: first and last send number, and code.
 fn told(test: &mut TestHost, fd: u64) -> Result<(u32, u32, u8), Errno> {
     let base = crate::testing::DATA;
     let header = MsgHdr { control: base + CONTROL, controllen: 256, ..MsgHdr::default() };
@@ -42,10 +42,10 @@ fn a_datagram_is_told_of_when_it_has_left() {
     wire.pass(millis(1));
     assert_eq!(told(&mut wire.hosts[A], a), Ok((last + 1, 2, 0)));
     assert_eq!(told(&mut wire.hosts[A], a), Err(Errno::EAGAIN));
-    // Linux makes a copy of what it cuts into fragments.
+    // Linux copies a datagram that it fragments.
     assert_eq!(send(&mut wire.hosts[A], a, 3_000), Ok(3_000));
     assert_eq!(told(&mut wire.hosts[A], a), Ok((3, 3, 1)));
-    // What is too long has no number.
+    // A datagram that is too long gets no send number.
     wire.hosts[A].set(a, c::IPPROTO_IP, c::IP_MTU_DISCOVER, c::IP_PMTUDISC_DO).unwrap();
     assert_eq!(send(&mut wire.hosts[A], a, 3_000), Err(Errno::EMSGSIZE));
     assert_eq!(send(&mut wire.hosts[A], a, 100), Ok(100));
@@ -71,7 +71,7 @@ fn bytes_are_told_of_when_they_are_acknowledged() {
     wire.pass(millis(60));
     assert_ne!(wire.hosts[A].ready(a) & c::EPOLLERR as u32, 0);
     assert_eq!(told(&mut wire.hosts[A], a), Ok((0, 1, 0)));
-    // What is lost with the connection is told of as well.
+    // Data lost with the connection is reported too.
     wire.lost = (wire.seen.len()..wire.seen.len() + 1).collect();
     assert_eq!(send(&mut wire.hosts[A], a, 1_000), Ok(1_000));
     wire.hosts[B].close(b);

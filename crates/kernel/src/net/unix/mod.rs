@@ -256,7 +256,8 @@ pub fn close(host: &mut Host, key: SocketKey) {
     // Callers waiting to connect to a listener or to send to a full socket retry and fail.
     host.net.effects.notify_socket(key, u32::MAX);
     host.own.remove(&mut host.net, key);
-    // Connected senders that did not wait are not notified; their next send fails.
+    // Connected senders are notified only if the inbox was full; others learn of the close at their next
+    // send.
     if was_full {
         accounting::wake_senders(&mut host.net, &socket.connected_from);
     }

@@ -67,7 +67,7 @@ fn receive_message(call: &mut Call<'_>, key: SocketKey, room: &Incoming) -> Resu
     let message = call.host.own.unix_mut(key).inbox.pop_front().expect("the inbox is not empty");
     let stored = message.data.len().min(room.len);
     if let Err(errno) = call.scatter(&room.buffers, &message.data[..stored]) {
-        // As on Linux, a message that cannot be copied out is dropped.
+        // A message that cannot be copied out is dropped, as on Linux.
         if room.flags & c::MSG_PEEK != 0 {
             call.host.own.unix_mut(key).inbox.push_front(message);
             return Err(errno);

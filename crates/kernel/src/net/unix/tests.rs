@@ -17,7 +17,7 @@ fn pair(t: &mut TestHost, type_: u64) -> (u64, u64) {
     t.call(c::SYS_socketpair, &[UNIX, type_, 0, DATA]).expect("a pair");
     t.pair(0)
 }
-/// UnixAddress and length of a `struct sockaddr_un` in memory.
+/// Stores a `struct sockaddr_un`; returns its address and length.
 fn name(t: &mut TestHost, path: &[u8]) -> (u64, u64) {
     let raw = [&[1, 0], path].concat();
     (t.put(0x1000, &raw), raw.len() as u64)
@@ -44,7 +44,7 @@ fn poll(t: &mut TestHost, fd: u64) -> i16 {
     t.call(c::SYS_poll, &[at, 1, 0]).expect("polled");
     i16::from_le_bytes(t.get(0x1106, 2).try_into().expect("two bytes"))
 }
-/// A listener under an abstract name.
+/// Listening socket bound to an abstract name.
 fn listener(t: &mut TestHost, type_: u64, backlog: u64) -> u64 {
     let fd = socket(t, type_);
     bind(t, fd, b"\0service").expect("bound");
@@ -161,7 +161,7 @@ fn a_full_send_buffer_makes_the_writer_wait_for_the_reader() {
     assert_ne!(poll(&mut t, a) & c::POLLOUT, 0);
 }
 
-/// Sends one byte with descriptors.
+/// Sends one byte with `SCM_RIGHTS` descriptors.
 fn send_files(t: &mut TestHost, fd: u64, files: &[u64]) -> Result<u64, Errno> {
     let mut control = (16 + 4 * files.len() as u64).to_le_bytes().to_vec();
     control.extend(c::SOL_SOCKET.to_le_bytes());
@@ -174,7 +174,7 @@ fn send_files(t: &mut TestHost, fd: u64, files: &[u64]) -> Result<u64, Errno> {
     let at = t.put(0x3400, &header);
     t.call(c::SYS_sendmsg, &[fd, at, 0])
 }
-/// Receives with room for control messages; gives the bytes read, the control bytes and the flags.
+/// Receives with `room` bytes for control messages; returns the bytes read, the control bytes and the flags.
 fn receive_files(t: &mut TestHost, fd: u64, room: u64) -> (u64, Vec<u8>, i32) {
     let iov = t.put(0x3300, &[BUFFER, 16].map(u64::to_le_bytes).concat());
     let at = t.put(0x3400, &[0, 0, iov, 1, DATA + 0x3600, room, 0].map(u64::to_le_bytes).concat());
