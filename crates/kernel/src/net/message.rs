@@ -23,7 +23,7 @@ pub enum Attempt<T> {
     Wait(WaitQueueId),
 }
 
-/// A message to be sent.
+/// Message to be sent.
 #[derive(Clone, Debug, Default)]
 pub struct OutgoingMessage {
     /// Guest buffers that hold the payload.

@@ -40,7 +40,7 @@ pub(super) struct Clock {
     pub settable: bool,
     /// Offset to the host's clock in the caller's time namespace, in nanoseconds.
     pub offset: i64,
-    /// True if waiting requires `CAP_WAKE_ALARM`, as for clocks that would wake a suspended machine.
+    /// True if waiting requires `CAP_WAKE_ALARM`: the clock would wake a suspended machine.
     pub wakes: bool,
 }
 
@@ -48,7 +48,7 @@ const fn clock(time: TimeSource, waits: bool, settable: bool, wakes: bool) -> Cl
     Clock { time, sleeps: waits, timers: waits, settable, offset: 0, wakes }
 }
 
-/// Clocks by id; CPU-time clocks depend on the caller. Id 10 is CLOCK_SGI_CYCLE, which no longer exists.
+/// Clocks by id; CPU-time clocks depend on the caller. Id 10 is `CLOCK_SGI_CYCLE`, which no longer exists.
 const CLOCKS: [Option<Clock>; 12] = {
     use TimeSource::*;
     [

@@ -79,7 +79,7 @@ pub fn sys_close_range(call: &mut Call<'_>) -> SysResult {
                 entry.close_on_exec = true;
             }
         } else {
-            // Descriptors that are not open are no error.
+            // Descriptors that are not open are skipped.
             let _ = call.host.close_fd(call.process, fd as i32);
         }
     }

@@ -154,7 +154,7 @@ pub fn sys_pwrite64(call: &mut Call<'_>) -> SysResult {
     let offset = position(call.args[3])?;
     write(call, buffers, Some(offset))
 }
-/// A file position argument; `EINVAL` if it is negative.
+/// Validates a file offset argument; `EINVAL` if it is negative.
 pub(super) fn position(argument: u64) -> Result<u64, Errno> {
     if argument > i64::MAX as u64 { Err(Errno::EINVAL) } else { Ok(argument) }
 }

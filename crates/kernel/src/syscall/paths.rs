@@ -342,7 +342,7 @@ fn chown(call: &mut Call<'_>, target: Target, uid: u32, gid: u32, by: Option<i32
     attributes_changed(call, key, by)
 }
 
-/// A time argument of the `utime` family.
+/// Time argument of the `utime` family.
 #[derive(Clone, Copy)]
 enum NewTime {
     Now,

@@ -19,7 +19,7 @@ use zerocopy::{FromBytes, IntoBytes};
 const IOV_MAX: u64 = 1_024;
 /// `sizeof(struct sockaddr_storage)`.
 const SOCKADDR_MAX: i32 = 128;
-/// Maximum length of a message's control data in bytes, `net.core.optmem_max`.
+/// Maximum length of a message's control data in bytes, about that of `net.core.optmem_max`.
 const CONTROL_MAX: u64 = 131_072;
 
 /// Deadline stored in the state of a blocked socket call.

@@ -1,4 +1,4 @@
-//! Sending and receiving on a connection.
+//! Send and receive path of TCP sockets.
 
 use super::{Role, errno, fast_open};
 use crate::call::Call;

@@ -115,7 +115,7 @@ impl Call<'_> {
         done(whole.len() as u64)
     }
 
-    /// `write(2)`: one packet, which a `VNET_HDR` may cut into several.
+    /// `write(2)`: one packet, or with `IFF_VNET_HDR` a frame that segmentation offload may cut into several.
     pub(crate) fn write_tun(&mut self, n: usize, buffers: &GuestBuffers) -> SysResult {
         let len = total_len(buffers) as usize;
         let network = self.host.network_of_tun(n);

@@ -1,4 +1,4 @@
-//! Receiving datagrams.
+//! Receive path of UDP sockets.
 
 use super::{Datagram, UDP_GRO, UdpSocket};
 use crate::call::Call;

@@ -1,4 +1,4 @@
-//! Sending datagrams.
+//! Send path of UDP sockets.
 
 use super::{CmsgContext, NamedDestination, OutgoingDatagram, SendOptions};
 use crate::call::Call;

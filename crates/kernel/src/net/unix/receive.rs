@@ -1,4 +1,4 @@
-//! Receiving.
+//! Receive path of UNIX sockets.
 
 use super::control::hand_over;
 use super::{PeerCredentials, Role, UnixAddress};

@@ -1,4 +1,4 @@
-//! Sending.
+//! Send path of UNIX sockets.
 
 use super::accounting::{charge, piece_max};
 use super::connect::may_send;
