@@ -1,20 +1,20 @@
-//! Calls that a guest's own stubs answer, near and far: what the time is, and who one is.
+//! System calls answered by the guest's own stubs, near and far: clock readings and ids.
 //!
-//! Their values are told before the guest is resumed and are those that the kernel would give: nothing of the host
-//! changes while a
-//! guest runs. Each answer counts as the call that it stands for; where a call does more than to be counted, it has
-//! to be made. Ids are told to threads only that have asked for some, so the others pay nothing for them.
+//! The values are provided before the guest is resumed and equal those that the kernel would return: no host
+//! state changes while a guest runs. Each answer counts as the call that it replaces; a call with other side
+//! effects must enter the kernel. Ids are provided only to threads that have asked for them repeatedly, so
+//! other threads do not pay for them.
 
 use crate::host::Host;
 use crate::ids::ThreadKey;
 use belljar_machine::{ANSWERED, Ids, VdsoData};
 use belljar_objects::namespaces::IdKind;
 
-/// Number of times that a thread has to ask for ids before it is told them.
+/// Number of id calls after which a thread's stubs are given its ids.
 const OFTEN: u8 = 8;
 
 impl Host {
-    /// The data by which a thread that is about to run may answer calls itself.
+    /// Returns the data with which the stubs of a thread about to run answer calls.
     pub(crate) fn clocks_for(&mut self, key: ThreadKey) -> VdsoData {
         let thread = &self.threads[key.0];
         let is_watched = self.strace.is_enabled()
@@ -34,13 +34,13 @@ impl Host {
         VdsoData { realtime_ns, monotonic_ns, boottime_ns, allowed, made: 0 }
     }
 
-    /// The time since the host has started as the present caller sees it, in nanoseconds.
+    /// Time since the host started in nanoseconds, in the current caller's time namespace.
     pub(crate) fn boottime_ns(&self) -> u64 {
         let offset = self.caller.map_or(0, |(_, process)| self.processes.time_offsets(process).boottime);
         self.net.clock.monotonic_ns().saturating_add_signed(offset)
     }
 
-    /// Accounts for what a thread has answered itself; whether that was anything.
+    /// Accounts for the calls that a thread's stubs have answered; returns true if there were any.
     pub(crate) fn clocks_read(&mut self, key: ThreadKey, clocks: &VdsoData) -> bool {
         if clocks.made == 0 {
             return false;
@@ -55,19 +55,19 @@ impl Host {
         true
     }
 
-    /// An id that a thread has asked for by a call, which is the one with this number among [`Host::ids_of`].
+    /// Returns the id that a thread's call asks for; `number` is its index in [`Host::ids_of`].
     pub(crate) fn asked_id(&mut self, key: ThreadKey, number: usize) -> u64 {
         let asked = &mut self.threads[key.0].asked_ids;
         *asked = (*asked + 1).min(OFTEN);
         self.ids_of(key)[number] as u64
     }
 
-    /// The ids of a thread, in the order of [`ID_CALLS`](belljar_machine::ID_CALLS).
+    /// Ids of a thread, in the order of [`ID_CALLS`](belljar_machine::ID_CALLS).
     fn ids_of(&self, key: ThreadKey) -> Ids {
         let thread = &self.threads[key.0];
         let process = &self.processes[thread.process.0];
         let credentials = &process.credentials;
-        // What the experiment started, and orphans, are children of 1.
+        // Processes of the experiment, and orphans, are children of process 1.
         let parent = process.parent.map_or(1, |parent| self.processes[parent.0].pid);
         let own = |pid| self.processes.shown_pid(thread.process, pid);
         let (pid, tid, parent, pgid) = (own(process.pid), own(thread.tid), own(parent), own(process.pgid));
@@ -79,7 +79,8 @@ impl Host {
 
     #[cold]
     fn tell_ids(&mut self, key: ThreadKey) {
-        // A call would let go of files that an interrupted one holds.
+        // A real call releases descriptors held by an interrupted one, so such a thread must enter the
+        // kernel.
         let holds = !self.threads[key.0].held.is_empty();
         let ids = if holds { [-1; _] } else { self.ids_of(key) };
         self.machine.tell_ids(self.threads[key.0].context, &ids);

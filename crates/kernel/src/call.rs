@@ -1,57 +1,57 @@
-//! One system call under way: what a handler is given.
+//! System call in progress: the context that a handler is given.
 //!
-//! A handler decodes its arguments, validates, calls a subsystem and copies out. It never waits: see [`crate::outcome`].
+//! A handler decodes the arguments, validates them, calls a subsystem and copies results out. It never
+//! blocks: see [`crate::outcome`].
 
 use crate::host::Host;
 use crate::ids::{ProcessKey, ThreadKey};
 use crate::outcome::{CallState, Resumed, Wake};
 use belljar_base::SimTime;
 
-/// A system call of one guest thread.
+/// System call of a guest thread.
 pub struct Call<'a> {
-    /// The host whose kernel serves it.
+    /// Host whose kernel serves the call.
     pub host: &'a mut Host,
-    /// The calling thread.
+    /// Calling thread.
     pub thread: ThreadKey,
-    /// Its process.
+    /// Process of the calling thread.
     pub process: ProcessKey,
-    /// The call's number.
+    /// System call number.
     pub number: u32,
-    /// Its arguments as the registers hold them.
+    /// Arguments as the registers hold them.
     pub args: [u64; 6],
-    /// `None` on the first attempt.
+    /// Wake-up that continues the call; `None` on the first attempt.
     pub resumed: Option<Resumed>,
-    /// Bytes that stand in for those of the caller's memory while a call moves them between open
-    /// files (`sendfile`).
+    /// Buffer that replaces the caller's memory while a call moves bytes between open files (`sendfile`).
     pub staged: Option<Vec<u8>>,
 }
 
 impl Call<'_> {
-    /// Argument `n` as the C `int` that most calls take.
+    /// Argument `n` as a C `int`.
     pub fn int(&self, n: usize) -> i32 {
         self.args[n] as i32
     }
-    /// Argument `n` as an unsigned 32-bit value: flags.
+    /// Argument `n` as an unsigned 32-bit value, such as flags.
     pub fn uint(&self, n: usize) -> u32 {
         self.args[n] as u32
     }
-    /// True if this is a continuation whose deadline has come.
+    /// True if the call is continued because its deadline has passed.
     pub fn deadline_passed(&self) -> bool {
         matches!(self.resumed, Some(Resumed { wake: Wake::Deadline, .. }))
     }
-    /// The state that the previous attempt left, [`CallState::None`] on the first one.
+    /// State left by the previous attempt; [`CallState::None`] on the first.
     pub fn take_state(&mut self) -> CallState {
         self.resumed.as_mut().map(|r| std::mem::take(&mut r.state)).unwrap_or_default()
     }
-    /// When `time` will have passed by the host's own clock.
+    /// Simulated time at which `time` will have passed by the host's clock.
     pub fn after(&self, time: belljar_base::SimDuration) -> SimTime {
         self.host.net.clock.after(time)
     }
-    /// The number of the caller's network.
+    /// Network namespace number of the caller.
     pub fn network(&self) -> u32 {
         self.host.processes[self.process.0].attributes.namespaces.net
     }
-    /// The host's clock.
+    /// Current time of the host's clock.
     pub fn now(&self) -> SimTime {
         self.host.net.clock.now()
     }

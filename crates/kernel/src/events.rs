@@ -1,4 +1,4 @@
-//! Events of a host at one time: packets come in, timers fire.
+//! Events of a host: packet arrivals and timers.
 
 use crate::files::FilePlace;
 use crate::host::Host;
@@ -12,7 +12,7 @@ use belljar_model_host::Models;
 use belljar_netstack::{Effect, Turn};
 
 impl Host {
-    /// When the host will next do something; `None` if nothing but a packet can wake it.
+    /// Time of the host's next event; `None` if only a packet can wake the host.
     pub fn next_event(&self) -> Option<SimTime> {
         match self.is_runnable() || self.models.has_work() || self.urings.has_uring_work() {
             true => Some(self.net.clock.now()),
@@ -20,18 +20,18 @@ impl Host {
         }
     }
 
-    /// When a timer of another network namespace fires.
+    /// Time of the next timer in the further network namespaces.
     #[inline]
     fn next_of_networks(&self) -> Option<SimTime> {
         if self.has_networks { self.networks.next() } else { None }
     }
 
-    /// When the next event is due, if threads can run.
+    /// Time of the next due event, not considering runnable threads.
     pub(crate) fn next_due(&self) -> Option<SimTime> {
         sooner(sooner(self.net.next_due(), self.timers.next()), self.next_of_networks())
     }
 
-    /// Handles the earliest due event: of those of the same time what comes in first, then timers.
+    /// Handles the earliest due event. At equal times, arrivals precede timers.
     pub(crate) fn fire_next(&mut self) {
         self.scheduler.made_progress();
         if self.has_networks
@@ -67,7 +67,7 @@ impl Host {
         }
     }
 
-    /// Does what the stack has left to be done: whoever waits for its sockets is told.
+    /// Carries out the effects that the stack has queued, such as notifications of socket waiters.
     #[inline]
     pub(crate) fn carry_out_effects(&mut self) {
         if self.net.has_effects() || self.turn != 0 {
@@ -87,7 +87,8 @@ impl Host {
         self.spare_effects = effects;
     }
 
-    /// Carries out an effect of the stack of a network beside the first, and what it sets off.
+    /// Carries out an effect of the stack of a further network namespace, and the effects that follow from
+    /// it.
     #[cold]
     #[inline(never)]
     fn carry_out_further(&mut self, network: u32, effect: Effect) {
@@ -95,7 +96,7 @@ impl Host {
         self.carry_out_effects();
     }
 
-    /// Carries out an effect of the stack of a network.
+    /// Carries out one effect of the stack of `network`.
     #[inline(always)]
     fn carry_out(&mut self, network: u32, effect: Effect) {
         match effect {
@@ -104,7 +105,7 @@ impl Host {
             Effect::Urgent(socket) => self.tcp_signal_owner(socket),
             Effect::Passed(frame) => {
                 self.show_frame(network, &frame);
-                // Before what came to be later: this is what that has set off.
+                // The effects of this frame precede those of later frames.
                 self.carry_out_effects();
             }
             Effect::Neighbour(neighbour, there) => {
@@ -133,7 +134,7 @@ impl Host {
         }
     }
 
-    /// Does what is not done for each packet, away from the code that is run for each.
+    /// Handles timers that are not set for each packet; kept out of line of the per-packet code.
     #[inline(never)]
     fn fire_rarer(&mut self, action: TimerAction) {
         match action {
@@ -148,7 +149,7 @@ impl Host {
         }
     }
 
-    /// Handles everything that is due up to `until`, for tests; no thread runs.
+    /// Handles all events due up to and including `until`, for tests; no thread runs.
     #[cfg(any(test, feature = "testing"))]
     pub(crate) fn fire_until(&mut self, until: SimTime) {
         while let Some(at) = self.next_due().filter(|at| *at <= until) {

@@ -1,19 +1,20 @@
-//! The memory that a host reads when it runs next: see [`Footprint`]. It is listed for the most frequent case, a packet
-//! that comes in for a program which waits for it and answers.
+//! Memory that a host reads when it runs next: see [`Footprint`]. The list covers the most frequent case, a
+//! packet for a program that waits for it and responds.
 
 use crate::files::FileKind;
 use crate::host::Host;
 use crate::thread::{Thread, ThreadState};
 use belljar_base::Footprint;
 
-/// So many threads are thought of, and so many descriptors of each: what there is more of is not all used at once.
+/// Maximum numbers of threads, and of descriptors of each, that are listed: further ones are rarely all used
+/// at once.
 const THREADS: usize = 2;
 const DESCRIPTORS: usize = 2;
-/// So many descriptors are in a line.
+/// Descriptor table entries in a cache line.
 const ENTRIES: usize = 8;
 
 impl Host {
-    /// Tells what is read when it runs next.
+    /// Lists the memory that the host's next run reads.
     pub fn footprint(&self, footprint: &mut Footprint) {
         footprint.object(&self.windows);
         footprint.object(&self.config.attention);

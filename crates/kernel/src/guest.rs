@@ -1,5 +1,4 @@
-//! Access to the calling process's memory: checked against its own list of mappings, then copied
-//! by the machine.
+//! Access to guest memory: checked against the process's mappings, then copied by the machine.
 
 use crate::call::Call;
 use crate::host::Host;
@@ -15,17 +14,17 @@ use slab::Slab;
 use smallvec::SmallVec;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-/// `PATH_MAX`, the zero byte included.
+/// `PATH_MAX`, the terminating zero included.
 pub const PATH_MAX: usize = 4_096;
 /// `UIO_MAXIOV`.
 const IOV_MAX: u64 = 1_024;
-/// The most that one read or write moves, `MAX_RW_COUNT` of Linux.
+/// Maximum bytes that one read or write moves, `MAX_RW_COUNT` in Linux.
 const MAX_RW_COUNT: u64 = 0x7fff_f000;
 
-/// Buffers in guest memory: address and length of each.
+/// Buffers in guest memory: address and length of each, in bytes.
 pub type GuestBuffers = SmallVec<[(u64, u64); 2]>;
 
-/// The memory of a process, to be read while other parts of its host are in use.
+/// Reader of a process's memory that leaves other parts of the host free to borrow.
 pub(crate) struct GuestReader<'a> {
     processes: &'a Processes,
     spaces: &'a Slab<AddressSpace>,
@@ -35,7 +34,7 @@ pub(crate) struct GuestReader<'a> {
 }
 
 impl GuestReader<'_> {
-    /// Copies from the memory. `EFAULT` where it has no readable mapping.
+    /// Copies from the process's memory. `EFAULT` where no readable mapping exists.
     #[inline]
     pub(crate) fn read(&self, addr: u64, out: &mut [u8]) -> Result<(), Errno> {
         if out.is_empty() {
@@ -46,18 +45,18 @@ impl GuestReader<'_> {
         let read = mm
             .check(addr, out.len() as u64, Access::Read)
             .and_then(|()| self.machine.read(mm.space, addr, out));
-        // A request of io_uring that has waited reads what it named when it was submitted.
+        // A pending io_uring request reads the snapshot taken of its arguments at submission.
         if self.urings.read_snapshot(self.process, addr, out) { Ok(()) } else { read }
     }
 }
 
 impl Host {
-    /// Copies from a process's memory. `EFAULT` where it has no readable mapping.
+    /// Copies from a process's memory. `EFAULT` where no readable mapping exists.
     pub(crate) fn read_guest(&self, process: ProcessKey, addr: u64, out: &mut [u8]) -> Result<(), Errno> {
         let Host { processes, spaces, urings, machine, .. } = self;
         GuestReader { processes, spaces, urings, machine: &**machine, process }.read(addr, out)
     }
-    /// Memory of a process to read from, and the stack that keeps a socket.
+    /// Returns a reader of a process's memory and the stack that holds a socket.
     #[inline]
     pub(crate) fn memory_and_stack(
         &mut self,
@@ -69,7 +68,7 @@ impl Host {
         let net = if key.0 < FURTHER { net } else { networks.in_turn(*turn, net) };
         (GuestReader { processes, spaces, urings, machine: &**machine, process }, net)
     }
-    /// Copies to a process's memory. `EFAULT` where it has no writable mapping.
+    /// Copies to a process's memory. `EFAULT` where no writable mapping exists.
     pub(crate) fn write_guest(&mut self, process: ProcessKey, addr: u64, data: &[u8]) -> Result<(), Errno> {
         if data.is_empty() {
             return Ok(());
@@ -79,8 +78,8 @@ impl Host {
         mm.check(addr, data.len() as u64, Access::Write)?;
         self.machine.write(mm.space, addr, data)
     }
-    /// A zero-terminated string of at most `limit` bytes, the zero not counted; `too_long` if there
-    /// is no zero by then.
+    /// Reads a zero-terminated string of at most `limit` bytes, the terminator not counted; `too_long` if no
+    /// terminator is found within them.
     pub(crate) fn read_guest_string(
         &self,
         process: ProcessKey,
@@ -91,7 +90,7 @@ impl Host {
         let mut text = Vec::new();
         let mut at = addr;
         loop {
-            // Never across a page end: the string may stop just before an unmapped page.
+            // Reads never cross a page boundary: the string may end just before an unmapped page.
             let mut chunk = [0u8; 256];
             let room = (0x1000 - at % 0x1000).min(chunk.len() as u64) as usize;
             self.read_guest(process, at, &mut chunk[..room])?;
@@ -108,7 +107,7 @@ impl Host {
     }
 }
 
-/// Checks how long a structure is that kernels make longer with time: `EINVAL` below `least` bytes, `E2BIG` above a page.
+/// Checks the size of an extensible structure: `EINVAL` below `least` bytes, `E2BIG` above a page.
 pub fn check_extensible(size: u64, least: usize) -> Result<(), Errno> {
     match size {
         size if size < least as u64 => Err(Errno::EINVAL),
@@ -122,24 +121,24 @@ impl Call<'_> {
     pub fn read_bytes(&self, addr: u64, out: &mut [u8]) -> Result<(), Errno> {
         self.host.read_guest(self.process, addr, out)
     }
-    /// `len` bytes of the caller's memory.
+    /// Reads `len` bytes of the caller's memory.
     pub fn read_vec(&self, addr: u64, len: usize) -> Result<Vec<u8>, Errno> {
         let mut data = vec![0; len];
         self.read_bytes(addr, &mut data)?;
         Ok(data)
     }
-    /// Stores `data` in the caller's memory.
+    /// Writes `data` to the caller's memory.
     pub fn write_bytes(&mut self, addr: u64, data: &[u8]) -> Result<(), Errno> {
         self.host.write_guest(self.process, addr, data)
     }
-    /// A structure in the caller's memory.
+    /// Reads a structure from the caller's memory.
     pub fn read<T: FromBytes + IntoBytes + Immutable + KnownLayout>(&self, addr: u64) -> Result<T, Errno> {
         let mut value = T::new_zeroed();
         self.host.read_guest(self.process, addr, value.as_mut_bytes())?;
         Ok(value)
     }
-    /// A structure that kernels make longer with time, of which the caller has `size` bytes: what is missing is 0, and what is not
-    /// known must be (`copy_struct_from_user`). `EINVAL` below `least` bytes, `E2BIG`.
+    /// Reads an extensible structure of which the caller supplies `size` bytes (`copy_struct_from_user`):
+    /// missing bytes are 0. `EINVAL` below `least` bytes; `E2BIG` above a page or if unknown bytes are not 0.
     pub fn read_extensible<T: FromBytes + IntoBytes + Immutable + KnownLayout>(
         &self,
         addr: u64,
@@ -156,15 +155,15 @@ impl Call<'_> {
         value.as_mut_bytes()[..known.len()].copy_from_slice(known);
         Ok(value)
     }
-    /// Stores a structure in the caller's memory.
+    /// Writes a structure to the caller's memory.
     pub fn write<T: IntoBytes + Immutable>(&mut self, addr: u64, value: &T) -> Result<(), Errno> {
         self.host.write_guest(self.process, addr, value.as_bytes())
     }
-    /// A path argument. `ENAMETOOLONG` from [`PATH_MAX`] on.
+    /// Reads a path argument. `ENAMETOOLONG` if its length is [`PATH_MAX`] or more.
     pub fn read_path(&self, addr: u64) -> Result<Vec<u8>, Errno> {
         self.host.read_guest_string(self.process, addr, PATH_MAX - 1, Errno::ENAMETOOLONG)
     }
-    /// A vector of `count` `struct iovec`, cut to what one call may move.
+    /// Reads a vector of `count` `struct iovec`, truncated to the maximum of one call.
     pub fn read_iovecs(&self, addr: u64, count: u64) -> Result<GuestBuffers, Errno> {
         if count > IOV_MAX {
             return Err(Errno::EINVAL);
@@ -185,11 +184,11 @@ impl Call<'_> {
         }
         Ok(buffers)
     }
-    /// One buffer as a vector of buffers, cut to what one call may move.
+    /// Returns one buffer as a vector, truncated to the maximum of one call.
     pub fn one_buffer(addr: u64, len: u64) -> GuestBuffers {
         SmallVec::from_slice(&[(addr, len.min(MAX_RW_COUNT))])
     }
-    /// Spreads `data` over `buffers`, which together hold at least as much.
+    /// Scatters `data` over `buffers`, whose total length is at least that of `data`.
     pub fn scatter(&mut self, buffers: &GuestBuffers, mut data: &[u8]) -> Result<(), Errno> {
         if let Some(staged) = &mut self.staged {
             staged.extend_from_slice(data);
@@ -202,14 +201,14 @@ impl Call<'_> {
         }
         Ok(())
     }
-    /// Collects bytes `skip..skip + limit` of what `buffers` hold.
+    /// Gathers bytes `skip..skip + limit` of the contents of `buffers`.
     pub fn gather(&self, buffers: &GuestBuffers, skip: u64, limit: usize) -> Result<Vec<u8>, Errno> {
         let mut data = Vec::new();
         let len = self.gather_into(buffers, skip, limit, &mut data)?;
         data.truncate(len);
         Ok(data)
     }
-    /// The same at the beginning of `out`, which grows to hold it, if it must; gives how much it is.
+    /// Gathers those bytes at the start of `out`, which grows as needed; returns their number.
     pub fn gather_into(
         &self,
         buffers: &GuestBuffers,
@@ -243,8 +242,8 @@ impl Call<'_> {
     }
 }
 
-/// Stores `data` in buffers of an address space, from byte `skip` of what they hold together on. `EFAULT` where it has no
-/// writable mapping.
+/// Writes `data` to buffers of an address space, starting at byte `skip` of their concatenation. `EFAULT`
+/// where no writable mapping exists.
 pub fn scatter_to(
     machine: &mut dyn Machine,
     mm: &AddressSpace,
@@ -269,7 +268,7 @@ pub fn scatter_to(
     Ok(())
 }
 
-/// The length of all `buffers` together, in bytes.
+/// Total length of `buffers` in bytes.
 pub fn total_len(buffers: &GuestBuffers) -> u64 {
     buffers.iter().map(|b| b.1).sum()
 }

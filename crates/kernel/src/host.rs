@@ -1,4 +1,4 @@
-//! One host: everything its kernel keeps.
+//! Host: the complete kernel state of one simulated machine.
 
 use crate::clock::{Clock, CpuModel};
 use crate::files::Files;
@@ -32,176 +32,180 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-/// Configuration that a host is made from.
+/// Configuration of a host.
 #[derive(Clone, Debug)]
-#[repr(C)] // What is read often comes first: see `belljar_base::Footprint`.
+#[repr(C)] // Frequently read fields come first: see `belljar_base::Footprint`.
 pub struct HostConfig {
-    /// Processes to run.
+    /// Processes of the experiment on this host.
     pub processes: Vec<ProcessSpec>,
-    /// Once set, [`Host::run_until`] returns early: the run is being given up.
+    /// Makes [`Host::run_until`] return early once set: the run is being aborted.
     pub interrupt: Arc<AtomicBool>,
-    /// Set from outside, it makes [`Host::run_until`] return early: somebody wants something of the
-    /// host. Whoever runs it takes it back before running it on.
+    /// Makes [`Host::run_until`] return early while set: an outside request for the host is pending. The
+    /// owner of the host clears it before running on.
     pub attention: Arc<AtomicBool>,
-    /// Where to say what is being done, for who looks on.
+    /// Board on which the current activity is posted for observers.
     pub watched: Option<Arc<Board>>,
-    /// True if to write each process's system calls next to its output.
+    /// True if each process's system calls are logged next to its output.
     pub strace: bool,
-    /// Its clock's reading at the start, in seconds since 1970.
+    /// Wall-clock time at the start, in seconds since 1970.
     pub epoch_secs: u64,
-    /// Its clock's offset from that, in nanoseconds, and its drift against simulated time, in parts per billion.
+    /// Offset of the wall clock from `epoch_secs` in nanoseconds, and its drift against simulated time in
+    /// parts per billion.
     pub clock_error: (i64, i64),
-    /// Absolute native path of `hosts/<name>` in the results: the place of its writable layer and
-    /// of its processes' output. Reads and writes below it pass through.
+    /// Absolute native path of `hosts/<name>` in the results, which holds the writable layer and the output
+    /// of processes. Reads and writes below it pass through.
     pub directory: PathBuf,
-    /// The directory that its processes start in, usually the same.
+    /// Initial working directory of processes, usually `directory`.
     pub working_directory: PathBuf,
-    /// Native paths that guests see even where they lie below a directory that starts empty, such
-    /// as `/tmp`.
+    /// Native paths visible to guests even below a directory that starts empty, such as `/tmp`.
     pub exposed: Vec<PathBuf>,
-    /// Directories that the host shares with the machine, and so with other hosts: reads and writes
-    /// below them pass through.
+    /// Directories shared with the machine, and so with other hosts: reads and writes below them pass
+    /// through.
     pub shared: Vec<PathBuf>,
-    /// The native directory that is its root: `/`, unless the host has files of its own instead of the machine's.
+    /// Native directory that serves as the host's root: `/`, unless the host has an image of its own.
     pub root: PathBuf,
     /// IPv6 names and addresses of all hosts, shown in `/etc/hosts`.
     pub names6: Arc<Vec<(String, std::net::Ipv6Addr)>>,
-    /// Simulated time that computation takes.
+    /// Model of the simulated time that computation takes.
     pub cpu: CpuModel,
     /// Names and addresses of all hosts, shown in `/etc/hosts`.
     pub names: Arc<Vec<(String, Ipv4Addr)>>,
-    /// Traffic models to run besides.
+    /// Traffic models that run on the host.
     pub models: Vec<ModelSpec>,
 }
 
-/// A process that the experiment starts.
+/// Process started by the experiment.
 #[derive(Clone, Debug)]
 pub struct ProcessSpec {
-    /// The image, an absolute guest path.
+    /// Absolute guest path of the program.
     pub path: String,
-    /// Its arguments, `argv[0]` included.
+    /// Arguments, `argv[0]` included.
     pub args: Vec<String>,
-    /// Its environment.
+    /// Environment variables.
     pub environment: Vec<(String, String)>,
-    /// The user that it runs as, a name of the host's `/etc/passwd` or a number; `None`: root.
+    /// User, by name in the host's `/etc/passwd` or by number; `None` for root.
     pub user: Option<String>,
-    /// When it starts.
+    /// Start time; [`SimTime::MAX`] for a process that does not start by itself.
     pub start: SimTime,
-    /// When it is sent `shutdown_signal`.
+    /// Time at which `shutdown_signal` is sent.
     pub shutdown: Option<SimTime>,
-    /// The number of that signal.
+    /// Signal number sent at shutdown.
     pub shutdown_signal: i32,
-    /// Where its standard streams lead.
+    /// Destination of the standard streams.
     pub output: Output,
-    /// Where its code and that of its children runs; `None`: near where that is possible.
+    /// Placement of the code of the process and its children; `None`: near where that is possible.
     pub placement: Option<Placement>,
-    /// True if it stops before its first instruction until a debugger lets it go on.
+    /// True if the process stops before its first instruction until a debugger resumes it.
     pub wait_for_debugger: bool,
 }
 
-/// Where the standard streams of a process lead.
+/// Destination of a process's standard streams.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Output {
-    /// To `<program>.<pid>.stdout` and `.stderr` in the host's directory; nothing to read.
+    /// Files `<program>.<pid>.stdout` and `.stderr` in the host's directory; standard input is empty.
     Files,
-    /// To those of the simulator: what `belljar exec` does.
+    /// Standard streams of the simulator, as for `belljar exec`.
     PassedThrough,
 }
 
-/// A report on a process of the experiment.
+/// Report on a process of the experiment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ProcessReport {
-    /// It started with this process id.
+    /// The process started.
     Started {
-        /// Its number among the host's processes.
+        /// Index in the host's processes.
         spec: usize,
-        /// Its process id.
+        /// Process id.
         pid: i32,
-        /// When.
+        /// Time of the start.
         at: SimTime,
     },
-    /// It could not be started; the text says why.
+    /// The process could not be started.
     Failed {
-        /// Its number among the host's processes.
+        /// Index in the host's processes.
         spec: usize,
-        /// The fault, and what to do about it.
+        /// Description of the fault and its remedy.
         reason: String,
-        /// When.
+        /// Time of the attempt.
         at: SimTime,
     },
-    /// It ended.
+    /// The process ended.
     Ended {
-        /// Its number among the host's processes.
+        /// Index in the host's processes.
         spec: usize,
-        /// Its wait status.
+        /// Wait status.
         status: WaitStatus,
-        /// When.
+        /// Time of the end.
         at: SimTime,
     },
-    /// It was gone when its host stopped.
+    /// The process was lost in a crash of its host.
     Crashed {
-        /// Its number among the host's processes.
+        /// Index in the host's processes.
         spec: usize,
-        /// When.
+        /// Time of the crash.
         at: SimTime,
     },
 }
 
-/// One simulated host: its processes, files, network and clock. It runs to a limit when it is told to, and never
-/// waits.
+/// One simulated host: its processes, files, network and clock. The host runs up to a limit when its owner, a
+/// node of the engine, calls it, and never blocks.
 ///
-/// Its owner, a node of the engine, calls by kinds:
+/// The owner's calls fall into these kinds:
 ///
-/// **In.** [`deliver`](Stack::deliver) of its stack takes a packet before the limit of the run in which it
+/// **In.** [`deliver`](Stack::deliver) of the stack takes a packet before the limit of the run in which it
 /// arrives. The order of calls makes no difference: arrivals are ordered by their keys.
 ///
-/// **Time.** [`next_event`](Self::next_event) gives the next time at which something is due; ask again after every
-/// other call. [`run_until`](Self::run_until) runs everything strictly before a limit. [`advance`](Self::advance)
-/// moves the clock on to a time before which everything has been run: call it before a change of that time.
+/// **Time.** [`next_event`](Self::next_event) gives the time of the next event; query it again after every
+/// other call. [`run_until`](Self::run_until) runs everything strictly before a limit.
+/// [`advance`](Self::advance) moves the clock to a time up to which everything has been run: call it before a
+/// change at that time.
 ///
-/// **Changes by the experiment**, once the clock is at their time: [`crash`](Self::crash) and
-/// [`restart`](Self::restart), [`start_again`](Self::start_again) and [`signal_program`](Self::signal_program) for
-/// processes, [`Models::start`] and [`Models::stop`] for traffic models, [`step_clock`](Self::step_clock) and
-/// [`set_clock_drift`](Self::set_clock_drift), and for the network [`set_bandwidths`](Self::set_bandwidths),
-/// [`set_carrier`](Self::set_carrier), [`change_nic`](Self::change_nic), and those of its stack that leave nothing to be done:
-/// [`set_routes`](Stack::set_routes), [`set_routes6`](Stack::set_routes6), [`set_resolver_down`](Stack::set_resolver_down).
+/// **Changes by the experiment**, once the clock has reached their time: for processes
+/// [`crash`](Self::crash), [`restart`](Self::restart), [`start_again`](Self::start_again) and
+/// [`signal_program`](Self::signal_program); for traffic models [`Models::start`] and [`Models::stop`]; for
+/// the clock [`step_clock`](Self::step_clock) and [`set_clock_drift`](Self::set_clock_drift); for the network
+/// [`set_bandwidths`](Self::set_bandwidths), [`set_carrier`](Self::set_carrier),
+/// [`change_nic`](Self::change_nic), and the calls of the stack that queue no effects:
+/// [`set_routes`](Stack::set_routes), [`set_routes6`](Stack::set_routes6),
+/// [`set_resolver_down`](Stack::set_resolver_down).
 ///
-/// **Out**, after each run and each change: [`take_departures`](Stack::take_departures) of its stack gives packets that have
-/// left, [`take_reports`](Self::take_reports) starts and ends of the experiment's processes. Where
+/// **Out**, after each run and each change: [`take_departures`](Stack::take_departures) of the stack gives
+/// packets sent, [`take_reports`](Self::take_reports) starts and ends of the experiment's processes. If
 /// [`has_logged`](Self::has_logged), [`drain_captured`](Stack::drain_captured) and
 /// [`drain_strace`](Self::drain_strace) give captures and logs.
 ///
-/// **Observers**, at any time between runs: counters, warnings, [`finished_at`](Self::finished_at), its stack and models
-/// ([`Owner`](belljar_model_host::Owner)). The methods that begin with `debug_` serve a debugger; while one holds the host
-/// ([`is_held`](Self::is_held)) `run_until` returns early.
+/// **Observers**, at any time between runs: counters, warnings, [`finished_at`](Self::finished_at), the stack
+/// and the models ([`Owner`](belljar_model_host::Owner)). Methods that begin with `debug_` serve a debugger;
+/// while a debugger holds the host ([`is_held`](Self::is_held)) `run_until` returns early.
 ///
 /// **The end of the simulation**: [`Models::finish`], then
 /// [`finish_processes`](Self::finish_processes), the last departures and logs, then
 /// [`finish_files`](Self::finish_files).
 ///
-/// Inside the crate there are besides: *handlers* (`syscall/`), which are functions over a [`Call`](crate::call::Call) and end in
-/// an [`Outcome`](crate::outcome::Outcome); *subsystems*, methods in the folder of what they are about, which validate nothing
-/// that the handler has; and *notification* (`wait.rs`): whoever changes what somebody can wait for calls
-/// [`notify_events`](Host::notify_events). Methods that need files, rings, futexes or sockets of the host's own families alone are
-/// methods of those fields, and those of the stack are the stack's. Whoever has used the stack calls `carry_out_effects` before
-/// anybody begins to wait.
-#[repr(C)] // What is read often comes first: see `belljar_base::Footprint`.
+/// The crate's own code has three more kinds. *Handlers* (`syscall/`) are functions over a
+/// [`Call`](crate::call::Call) that return an [`Outcome`](crate::outcome::Outcome). *Subsystems* are methods
+/// in the folder of their subject; they do not repeat the handler's validation. *Notification* (`wait.rs`):
+/// code that changes the readiness of an object calls [`notify_events`](Host::notify_events). Methods that
+/// need only files, rings, futexes or sockets of the host's own families are methods of those fields, and
+/// methods of the stack are the stack's. Code that has used the stack calls `carry_out_effects` before any
+/// thread begins to wait.
+#[repr(C)] // Frequently read fields come first: see `belljar_base::Footprint`.
 pub struct Host {
     pub(crate) scheduler: Scheduler,
-    /// The descriptors that its call has looked up, and the open files behind them: see `Thread::held`.
+    /// Descriptors that the current call has looked up, with their open files: see `Thread::held`.
     pub(crate) looked_up: RefCell<Vec<(i32, FileKey)>>,
-    /// The thread whose call is being made, and its process.
+    /// Thread of the current call, and its process.
     pub(crate) caller: Option<(ThreadKey, ProcessKey)>,
     pub(crate) machine: Box<dyn Machine>,
-    /// Counts calls of `run_until`.
+    /// Number of calls of `run_until`.
     pub(crate) windows: u64,
-    /// When a process last ended.
+    /// Time at which a process last ended.
     pub(crate) last_end: SimTime,
     pub(crate) specs_started: usize,
     pub(crate) next_pid: i32,
-    /// True if it has network namespaces besides the first.
+    /// True if network namespaces other than the first exist.
     pub(crate) has_networks: bool,
-    /// The number of the stack beside the first whose turn it is; 0 if none has it: see `net::networks`.
+    /// Number of the further stack in use; 0 if none: see `net::networks`.
     pub(crate) turn: u32,
     pub(crate) timers: TimerQueue<TimerAction>,
     pub(crate) threads: Threads,
@@ -216,44 +220,45 @@ pub struct Host {
     pub(crate) strace: Strace,
     pub(crate) debuggers: crate::debug::Debuggers,
     pub(crate) files: Files,
-    /// The stack of its first network namespace; its clock is the host's.
+    /// Stack of the first network namespace; its clock is the host's.
     pub(crate) net: Stack,
-    /// The stacks of the others.
+    /// Stacks of the further network namespaces.
     pub(crate) networks: Networks,
-    /// Sockets of families that are not the stack's.
+    /// Sockets of families outside the stack.
     pub(crate) own: OwnSockets,
     pub(crate) config: HostConfig,
-    /// Number of address spaces in each slot: a forked child is in its parent's until it executes.
+    /// Number of address spaces in each slot: a forked child shares its parent's slot until it calls
+    /// `execve(2)`.
     pub(crate) slots_in_use: Map<u32, u32>,
     pub(crate) futexes: FutexTable,
     /// System V shared memory and semaphores.
     pub(crate) ipc: SysvIpc,
     /// Keys and keyrings.
     pub(crate) keys: KeyTable,
-    /// The last reading of the processor's counter.
+    /// Last reading of the time-stamp counter.
     pub(crate) last_counter: u64,
-    /// What programs have done to the wall clock's rate.
+    /// Adjustments of the wall clock's rate by programs.
     pub(crate) discipline: Discipline,
-    /// `getrandom`, `/dev/random`, `AT_RANDOM`.
+    /// Random stream of `getrandom`, `/dev/random` and `AT_RANDOM`.
     pub(crate) random: Stream,
-    /// Room for what the stack leaves to be done.
+    /// Spare buffer for the stack's effects.
     pub(crate) spare_effects: Vec<Effect>,
     pub(crate) warnings: Map<String, u64>,
     pub(crate) preempted: Map<String, u64>,
-    /// Traced threads that have ended, until their tracers have heard of it.
+    /// Traced threads that have ended and whose end has not been reported to their tracers.
     pub(crate) ended_tracees: Vec<crate::trace::EndedTracee>,
 }
 
-/// Number of processes that never start by themselves.
+/// Number of processes that do not start by themselves.
 pub(crate) fn unscheduled(config: &HostConfig) -> usize {
     config.processes.iter().filter(|spec| spec.start == SimTime::MAX).count()
 }
 
-/// The first process id of an experiment, as Shadow's.
+/// First process id of an experiment, as in Shadow.
 const FIRST_PID: i32 = 1_000;
 
 impl Host {
-    /// A host at the start of the simulation. Nothing has run yet.
+    /// Creates a host at the start of the simulation. Nothing has run yet.
     pub fn new(mut config: HostConfig, mut network: StackConfig, mut machine: Box<dyn Machine>) -> Host {
         network.prefetch = machine.prefetcher();
         let unscheduled = unscheduled(&config);
@@ -306,7 +311,7 @@ impl Host {
         host
     }
 
-    /// Sets the timers of the experiment's processes, on a host that starts at `now`.
+    /// Sets the start and shutdown timers of the experiment's processes on a host that starts at `now`.
     pub(crate) fn schedule_processes(&mut self, now: SimTime) {
         for n in 0..self.config.processes.len() {
             let spec = &self.config.processes[n];
@@ -320,7 +325,7 @@ impl Host {
             }
         }
     }
-    /// Sets a timer, which fires in turn with those of the stack.
+    /// Sets a timer, which is ordered among the timers of the stack.
     #[inline]
     pub(crate) fn set_timer(&mut self, at: SimTime, action: TimerAction) -> TimerId {
         if self.turn != 0 {
@@ -330,19 +335,20 @@ impl Host {
         self.timers.insert(id, action)
     }
 
-    /// Its name.
+    /// Host name in the configuration.
     pub fn name(&self) -> &str {
         &self.net.config.name
     }
-    /// The node and domain name of `uname(2)` for the present caller: the host's own unless a program of its namespace has set others.
+    /// Node and domain name of `uname(2)` for the current caller: the host's own unless set in its UTS
+    /// namespace.
     pub(crate) fn node_names(&self) -> [Vec<u8>; 2] {
         let uts = self.caller.map_or(0, |(_, process)| self.processes.namespace(process, NamespaceKind::Uts));
         let [node, domain] = self.processes.namespaces.plain.get(NamespaceKind::Uts, uts).names.clone();
         let own = || self.net.config.name.clone().into_bytes();
         [node.unwrap_or_else(own), domain.unwrap_or_else(|| b"(none)".to_vec())]
     }
-    /// True if its stack's [`drain_captured`](Stack::drain_captured) or [`take_route_log`](Stack::take_route_log), or
-    /// [`drain_strace`](Self::drain_strace), has anything to give.
+    /// True if [`drain_captured`](Stack::drain_captured) or [`take_route_log`](Stack::take_route_log) of the
+    /// stack, or [`drain_strace`](Self::drain_strace), has output.
     pub fn has_logged(&self) -> bool {
         !self.net.captured.is_empty() || !self.net.route_log.is_empty() || self.has_strace()
     }
@@ -350,12 +356,12 @@ impl Host {
     pub fn take_reports(&mut self) -> Vec<ProcessReport> {
         std::mem::take(&mut self.reports)
     }
-    /// Warnings and their counts: of calls that are not supported, for instance.
+    /// Warnings and their counts, for instance of unsupported calls.
     pub fn warnings(&self) -> &Map<String, u64> {
         &self.warnings
     }
-    /// Programs that had to be preempted natively, with how often; the run is not deterministic
-    /// from the first on.
+    /// Programs that were preempted natively, with counts; the run is not deterministic after the first
+    /// preemption.
     pub fn preempted(&self) -> &Map<String, u64> {
         &self.preempted
     }
@@ -363,20 +369,19 @@ impl Host {
     pub fn call_counts(&self) -> Map<u32, u64> {
         self.call_counts.by_number()
     }
-    /// Experiment processes that have not ended, by their number on this host.
+    /// Indices of the experiment's processes that have not ended.
     pub fn running_specs(&self) -> Vec<usize> {
         self.processes.iter().filter(|(_, p)| p.ended.is_none()).filter_map(|(_, p)| p.spec).collect()
     }
-    /// The machine's files that it has read, each once, sorted.
+    /// Files of the machine that the host has read, each once, sorted.
     pub fn files_read(&self) -> Vec<PathBuf> {
         self.machine.files_read()
     }
-    /// Its clock.
+    /// Current time of the host's clock.
     pub fn now(&self) -> SimTime {
         self.net.clock.now()
     }
-    /// When the last process of the experiment, or of those they left behind, ended; `None` while one
-    /// runs or has not started.
+    /// Time at which the last process or traffic model ended; `None` while one runs or has not started.
     pub fn finished_at(&self) -> Option<SimTime> {
         let all_started = self.specs_started == self.config.processes.len();
         let finished = all_started && self.processes.iter().all(|(_, process)| process.ended.is_some());
@@ -384,7 +389,7 @@ impl Host {
         finished.then_some(self.last_end.max(models))
     }
 
-    /// Counts something that a program asked for and did not fully get.
+    /// Counts a warning: a request that is not fully supported.
     pub(crate) fn warn(&mut self, what: impl Into<String>) {
         *self.warnings.entry(what.into()).or_default() += 1;
     }

@@ -1,14 +1,14 @@
-//! One host's Linux, in ordinary safe Rust.
+//! Linux kernel of one host, in safe Rust.
 //!
-//! Bottom-up: [`machine`] is what runs guest code below the kernel. [`thread`] and [`process`] are
-//! what is run; `run` is the loop that resumes threads, `scheduler` decides whose turn it is, exits become
-//! [`call`]s, and those that block stand in [`wait`] queues; [`clock`] and [`timer`] are its time. `mm` keeps mappings,
-//! `exec` starts programs, `signal` interrupts them, `files` and `net` are what calls work on, and
-//! `debug` serves debuggers outside, `trace` is guests that trace others, and
-//! `syscall` is the table of calls with one thin handler each.
+//! Bottom-up: [`machine`] runs guest code below the kernel. [`thread`] and [`process`] are the entities that
+//! run; `run` is the loop that resumes threads, and `scheduler` selects the next. Exits become [`call`]s, and
+//! blocked calls wait in [`wait`] queues; [`clock`] and [`timer`] are the host's time. `mm` keeps mappings,
+//! `exec` starts programs, `signal` interrupts them, `files` and `net` are the objects of calls, `debug`
+//! serves debuggers outside, `trace` implements `ptrace(2)`, and `syscall` is the call table with one thin
+//! handler each.
 //!
-//! Nothing in here knows where the guest's code runs, which worker runs the host or what lies
-//! beyond its interfaces. The kernel never blocks, never locks and never reads a real clock.
+//! The kernel does not know where the guest's code runs, which worker runs the host or what lies beyond its
+//! interfaces. It never blocks, never locks and never reads a real clock.
 #![forbid(unsafe_code)]
 
 mod answers;

@@ -1,4 +1,4 @@
-//! Traffic models on a host with programs: both use its stack.
+//! Traffic models on a host with programs; both use its stack.
 
 use crate::host::Host;
 use crate::ids::SocketKey;

@@ -1,10 +1,10 @@
-//! Changes by the experiment of a host's network that somebody on the host has to be told of.
+//! Changes of a host's network by the experiment that are announced to programs on the host.
 
 use crate::host::Host;
 use belljar_net::NicChange;
 
 impl Host {
-    /// A link loses its carrier, and with it its neighbours, or finds it.
+    /// Sets the carrier of a link. A link that loses its carrier loses its neighbours too.
     pub fn set_carrier(&mut self, link: usize, carrier: bool) {
         self.net.set_carrier(link, carrier);
         if !self.net.is_down {
@@ -14,12 +14,12 @@ impl Host {
             self.carry_out_effects();
         }
     }
-    /// Changes how a link sends.
+    /// Changes the transmit parameters of a link.
     pub fn change_nic(&mut self, link: usize, change: &NicChange) {
         self.net.change_nic(link, change);
         self.carry_out_effects();
     }
-    /// Changes what `eth0` can send and receive, in bits per second; the inner `None` is unlimited.
+    /// Changes the send and receive rates of `eth0`, in bits per second; the inner `None` is unlimited.
     pub fn set_bandwidths(&mut self, up: Option<Option<u64>>, down: Option<Option<u64>>) {
         self.net.set_bandwidths(up, down);
         self.carry_out_effects();

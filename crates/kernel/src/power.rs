@@ -1,5 +1,4 @@
-//! Events of the experiment that act on a host: it crashes and starts again, its processes are started and signalled,
-//! its clock and its interface change.
+//! Events of the experiment that act on a host: crash, restart, start and signal of processes, clock changes.
 
 use crate::files::tree::{DirectorySource, Node, ROOT};
 use crate::files::{Files, MOST_DESCRIPTORS};
@@ -16,22 +15,22 @@ use belljar_objects::protected::Protected;
 use belljar_tasks::futexes::FutexTable;
 use std::path::{Path, PathBuf};
 
-/// Directories whose content does not survive: file systems in memory, and what is emptied at boot.
+/// Directories whose content is lost at a restart: file systems in memory, and those emptied at boot.
 const VOLATILE: [&str; 3] = ["/run", "/dev/shm", "/tmp"];
-/// A directory that is always there.
+/// Directory in a volatile one that survives a restart.
 const KEPT: &[u8] = b"/run/lock";
-/// Name endings of the simulator's own files in the folder that programs start in.
+/// Name endings of the simulator's own files in the initial working directory of programs.
 const OUTPUT: [&str; 4] = ["stdout", "stderr", "strace", "pcap"];
 
 impl Host {
-    /// Moves the clock on to `to`, before which everything has happened, or the host has stood still: what was due then happens at
-    /// `to`.
+    /// Advances the clock to `to`. Everything before `to` must have been run, unless the host was down:
+    /// events due in that interval fire at `to`.
     pub fn advance(&mut self, to: SimTime) {
         self.net.clock.advance(to);
     }
 
-    /// Stops at once, as by a loss of power: no process ends in an orderly way, no connection is
-    /// closed, what is queued is lost. With `lose_files` what programs have written is gone too.
+    /// Stops the host at once, as by a loss of power: no process exits in an orderly manner, no connection is
+    /// closed, queued packets are lost. With `lose_files` the files written by programs are lost too.
     pub fn crash(&mut self, lose_files: bool) {
         if self.net.is_down {
             return;
@@ -46,7 +45,7 @@ impl Host {
                 self.end_process(process, WaitStatus::Signaled(c::SIGKILL));
             }
         }
-        // Nobody is left to see what closing everything has set off.
+        // Reports caused by closing everything are discarded.
         self.reports.truncate(reports);
         self.reports.extend(running.into_iter().map(|spec| ProcessReport::Crashed { spec, at }));
         for zombie in self.processes.drain() {
@@ -77,8 +76,8 @@ impl Host {
         }
     }
 
-    /// Starts again after a crash, and the experiment's processes with it: those whose time has
-    /// passed at once.
+    /// Restarts the host after a crash, and the experiment's processes with it: at once if their start time
+    /// has passed.
     pub fn restart(&mut self) {
         if !self.net.is_down {
             return;
@@ -97,21 +96,21 @@ impl Host {
         self.net.plan_arrivals();
     }
 
-    /// Starts the experiment's process number `spec`, unless it runs.
+    /// Starts the experiment's process with index `spec`, unless it runs.
     pub fn start_again(&mut self, spec: usize) {
         if !self.net.is_down && !self.running_specs().contains(&spec) {
             self.start_program(spec);
         }
     }
 
-    /// Sets the wall clock forward by so many nanoseconds, or back. Who waits for a point of the wall
-    /// clock waits shorter or longer, as on Linux.
+    /// Steps the wall clock by `ns` nanoseconds, forward or back. Waits for an absolute wall-clock time
+    /// become shorter or longer, as on Linux.
     pub fn step_clock(&mut self, ns: i64) {
         self.net.clock.step(ns);
         self.wall_clock_stepped(ns);
     }
 
-    /// Lets the clock gain so many parts per billion from now on.
+    /// Sets the drift of the clock from now on, in parts per billion; positive runs fast.
     pub fn set_clock_drift(&mut self, ppb: i64) {
         let before = self.net.clock.clone();
         self.discipline.drift_ppb = ppb;
@@ -119,7 +118,8 @@ impl Host {
         self.clock_rate_changed(before);
     }
 
-    /// Everything in the host's own layer is gone, and what programs wrote where they started.
+    /// Removes the host's writable layer and the files that programs wrote in their initial working
+    /// directory.
     fn lose_files(&mut self) {
         self.files = Files::new(&self.config, &self.net.config, &mut *self.machine);
         let directory = self.config.directory.clone();
@@ -146,7 +146,7 @@ impl Host {
         self.empty(at);
     }
 
-    /// Removes what is in a directory, but for what was there from the beginning.
+    /// Empties a directory, except for directories that exist from the start.
     fn empty(&mut self, directory: InodeKey) {
         if !self.files.inode(directory).node.is_directory() {
             return;

@@ -25,7 +25,7 @@ impl Host {
         threads
     }
 
-    /// True if the native process that a guest lives in has ended.
+    /// True if a guest's native process has ended.
     pub(crate) fn native_has_ended(&mut self, process: ProcessKey) -> bool {
         let space = self.processes[process.0].mm.map(|mm| self.spaces[mm.0].space);
         space.is_some_and(|space| self.machine.ended_spaces().contains(&space))

@@ -1,5 +1,5 @@
-//! The run loop of a host: events and turns of threads in their order, and for each step of a thread what its exit
-//! means and how its call ends.
+//! Run loop of a host: events and turns of threads in order, and for each step of a thread the handling of
+//! its exit and of its call's result.
 
 use crate::call::Call;
 use crate::debug::Entry;
@@ -20,20 +20,20 @@ use belljar_objects::namespaces::{NamespaceMembership, translated};
 use belljar_objects::seccomp::{ARCH_I386, ARCH_X86_64};
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Windows between two searches for guests whose native process was killed: a guest that is not resumed is not
-/// noticed otherwise.
+/// Number of windows between two searches for guests whose native process was killed: a killed guest that is
+/// not resumed goes unnoticed otherwise.
 const REAP_INTERVAL: u64 = 256;
-/// Bytes of the instructions that read the processor's counter.
+/// Length in bytes of `rdtsc`.
 const RDTSC_LEN: u64 = 2;
 const RDTSCP_LEN: u64 = 3;
-/// The vector of a general-protection fault.
+/// Exception vector of a general-protection fault.
 const PROTECTION: u64 = 13;
 const PAGE_FAULT: u64 = 14;
-/// `si_code` of an address where nothing is mapped, and of guard pages.
+/// `si_code` of an unmapped address, and of guard pages.
 const SEGV_MAPERR: i32 = 1;
 
 impl Host {
-    /// Ends the guests whose native process was killed and not missed until the end of the simulation.
+    /// Ends the guests whose native process was killed without being noticed by the end of the simulation.
     pub fn finish_processes(&mut self) {
         for thread in self.reap_killed() {
             if self.threads.contains(thread.0) {
@@ -59,7 +59,8 @@ impl Host {
         while !self.config.interrupt.load(Relaxed) && !self.is_held() {
             let due = self.next_due();
             match due {
-                // Work may have moved the clock past the limit, beyond which not everything has been delivered.
+                // Charged time may have moved the clock past the limit; arrivals beyond the limit are not
+                // complete.
                 Some(at) if at <= self.net.clock.now() && at < limit => {
                     self.scheduler.end_turn();
                     self.fire_next();
@@ -78,8 +79,8 @@ impl Host {
         }
     }
 
-    /// Gives the next thread its turn, or lets the one go on whose turn it was when the last limit
-    /// was reached: where the limits are must make no difference.
+    /// Runs the next thread's turn, or continues the turn that the last limit interrupted: limits must not
+    /// affect the result.
     fn run_next_thread(&mut self, limit: SimTime) {
         let Some(thread) = self.scheduler.start_turn(&self.threads) else { return };
         if !self.debuggers.is_empty() && self.debug_keeps_waiting(thread) {
@@ -100,11 +101,11 @@ impl Host {
                     return;
                 }
             }
-            // What a call has let requests of io_uring do is done when the program goes on.
+            // Work that a call queued for io_uring is done before the program continues.
             while self.urings.has_uring_work() {
                 self.run_next_request();
             }
-            // Paying for calls has moved the clock past something: that comes first.
+            // Charging calls has moved the clock past an event: the event comes first.
             if self.next_due().is_some_and(|at| at <= self.net.clock.now()) {
                 break;
             }
@@ -124,14 +125,14 @@ impl Host {
         }
     }
 
-    /// The same where somebody may look on, `ptrace(2)` or a debugger.
+    /// Runs a step that `ptrace(2)` or a debugger may observe.
     #[cold]
     #[inline(never)]
     fn step_watched(&mut self, key: ThreadKey) -> Step {
         self.step_as::<true>(key)
     }
 
-    /// Runs one step. The code for observers is not part of the code that all other hosts run.
+    /// Runs one step. Code for observers is kept out of the code for unobserved hosts.
     #[inline(always)]
     fn step_as<const WATCHED: bool>(&mut self, key: ThreadKey) -> Step {
         if WATCHED && self.threads[key.0].trace.is_some() && self.trace_before_step(key) {
@@ -173,7 +174,7 @@ impl Host {
         }
     }
 
-    /// A thread has come back otherwise than by a system call.
+    /// Handles an exit other than a system call.
     #[inline(never)]
     fn came_otherwise(&mut self, key: ThreadKey, exit: Exit) -> Step {
         match exit {
@@ -199,7 +200,7 @@ impl Host {
             }
             Exit::ReadTsc { aux } => {
                 self.net.clock.charge();
-                // One tick a nanosecond, as CPUID says, and never the same twice.
+                // One tick per nanosecond, as CPUID reports, and strictly increasing.
                 let ticks = self.net.clock.monotonic_ns().max(self.last_counter + 1);
                 self.last_counter = ticks;
                 let regs = self.machine.regs_mut(self.threads[key.0].context);
@@ -241,7 +242,7 @@ impl Host {
         }
     }
 
-    /// Goes on with a call that a thread was in, and delivers signals; `None` if its program is to run then.
+    /// Continues a thread's pending call and delivers signals; `None` if its program is to run next.
     fn go_on(&mut self, key: ThreadKey) -> Option<Step> {
         let thread = &mut self.threads[key.0];
         let attention = thread.signals.attention;
@@ -252,7 +253,7 @@ impl Host {
         }
     }
 
-    /// The same where there may be signals to deliver, or a call was interrupted or not begun.
+    /// Does the same where signals may be pending, or a call was interrupted or not begun.
     #[inline(never)]
     fn go_on_attentive(
         &mut self,
@@ -262,7 +263,7 @@ impl Host {
     ) -> Option<Step> {
         match continuation {
             Some(Continuation::Resume(resumed)) => {
-                // The call comes first: if it waits again, the signal interrupts it.
+                // The call is retried first: if it blocks again, the signal interrupts it.
                 if attention && let Some(delivery) = self.end_or_park(key) {
                     if matches!(delivery, Delivery::Parked(_)) {
                         self.threads[key.0].continuation = Some(Continuation::Resume(resumed));
@@ -311,7 +312,7 @@ impl Host {
         self.call_as(key, resumed)
     }
 
-    /// The same as a part of its caller, for calls that a thread has just made: most of all.
+    /// Inlined form of [`call`](Self::call) for calls that a thread has just made, the most frequent case.
     #[inline(always)]
     fn call_as(&mut self, key: ThreadKey, resumed: Option<Resumed>) -> Step {
         if resumed.is_none() && self.threads[key.0].trace.is_some() && self.trace_call_entry(key) {
@@ -368,7 +369,7 @@ impl Host {
         if number == belljar_linux_abi::c::SYS_sched_yield as u32 { Step::Yield } else { Step::Continue }
     }
 
-    /// A call has not been made, and gives this value or, where there is none, a signal.
+    /// Ends a call that was not made: returns `value`, or, if there is none, leaves the result to a signal.
     #[cold]
     fn call_refused(&mut self, key: ThreadKey, value: Option<u64>) -> Step {
         let Some(value) = value else {
@@ -383,7 +384,7 @@ impl Host {
         }
     }
 
-    /// Makes a call, or continues it.
+    /// Makes or continues a call.
     #[inline(always)]
     fn make(
         &mut self,
@@ -402,7 +403,7 @@ impl Host {
         outcome
     }
 
-    /// The same, and writes it into the log.
+    /// Makes or continues a call and logs it.
     #[inline(never)]
     fn make_logged(&mut self, key: ThreadKey, call: (u32, [u64; 6]), resumed: Option<Resumed>) -> SysResult {
         let traced = self.strace_begin(key, call.0, call.1);
@@ -411,7 +412,8 @@ impl Host {
         outcome
     }
 
-    /// Ends what a call has begun besides; whether its thread now waits for its tracer.
+    /// Releases the descriptors and signal mask of a call; returns true if the thread now waits for its
+    /// tracer.
     #[cold]
     fn call_leaves(&mut self, key: ThreadKey) -> bool {
         self.let_files_go(key);
@@ -419,7 +421,7 @@ impl Host {
         self.threads[key.0].trace.is_some() && self.trace_call_exit(key)
     }
 
-    /// Makes a call whose arguments and result name processes as the caller's namespace has them.
+    /// Makes a call, translating process ids in its arguments and result to the caller's PID namespace.
     #[inline(always)]
     fn dispatch(
         &mut self,
@@ -440,7 +442,7 @@ impl Host {
         outcome
     }
 
-    /// The same for one in namespaces of its own.
+    /// Makes a call of a process in namespaces of its own.
     #[inline(never)]
     fn dispatch_inside(
         &mut self,
@@ -463,7 +465,7 @@ impl Host {
         outcome
     }
 
-    /// Makes a call of the 32-bit interface, as far as it has a meaning for 64-bit code.
+    /// Makes a call of the 32-bit interface, as far as it is meaningful for 64-bit code.
     #[cold]
     fn compat_call(&mut self, key: ThreadKey) -> Step {
         let thread = &self.threads[key.0];
@@ -493,7 +495,7 @@ impl Host {
         Step::Continue
     }
 
-    /// Runs a thread up to the end of its next call, for tests; false if it left the processor.
+    /// Runs a thread up to the end of its next call, for tests; false if the thread left the CPU.
     #[cfg(any(test, feature = "testing"))]
     pub(crate) fn step_once(&mut self, key: ThreadKey) -> bool {
         !matches!(self.step(key), Step::Left | Step::Held)
@@ -504,28 +506,28 @@ impl Host {
     }
 }
 
-/// The run loop's next move after a step.
+/// Next action of the run loop after a step.
 pub(crate) enum Step {
-    /// The thread goes on.
+    /// The thread continues.
     Continue,
     /// The next thread has its turn.
     Yield,
-    /// The thread waits in a loop without calls.
+    /// The thread spins in a loop without calls.
     Waits,
     /// The thread is blocked or gone.
     Left,
-    /// The thread keeps its turn: its debugger has come between.
+    /// The thread keeps its turn; its debugger holds it.
     Held,
 }
 
-/// True if Linux answers a call in the vDSO.
+/// True if Linux serves the call in the vDSO.
 fn is_in_vdso(number: u32) -> bool {
     let in_vdso = [c::SYS_clock_gettime, c::SYS_gettimeofday, c::SYS_time, c::SYS_getcpu];
     in_vdso.contains(&i64::from(number))
 }
 
-/// The answer that an interrupted call gives when a handler runs, which has `SA_RESTART` if
-/// `restarts`; `None` if the call is to be made again.
+/// Return value of an interrupted call when a handler runs, with `SA_RESTART` if `restarts`; `None` if the
+/// call is restarted.
 pub(crate) fn interrupted_result(how: IfInterrupted, restarts: bool) -> Option<u64> {
     match how {
         IfInterrupted::Value(value) => Some(value),

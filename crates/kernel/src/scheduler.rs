@@ -1,5 +1,5 @@
-//! The scheduler's threads as the host knows them. Who runs next, for how long, and in which order waiters wake is decided in
-//! `belljar_tasks::scheduler` alone.
+//! Scheduling of a host's threads. The next thread, the length of its turn and the order in which waiters
+//! wake are decided in `belljar_tasks::scheduler` alone.
 
 use crate::host::Host;
 use crate::ids::ThreadKey;
@@ -12,13 +12,13 @@ impl Host {
         self.scheduler.is_runnable(&self.threads)
     }
 
-    /// Makes a thread runnable that was parked for its tracer or with its process.
+    /// Makes a thread runnable that was parked for its tracer or by a stop of its process.
     pub(crate) fn unpark(&mut self, thread: ThreadKey) {
         self.thread(thread).state = ThreadState::Runnable;
         self.scheduler.ready(thread);
     }
 
-    /// Removes a thread that has ended from the scheduler.
+    /// Removes a thread that has ended from its wait queues and the scheduler.
     pub(crate) fn unschedule(&mut self, key: ThreadKey) {
         self.unblock(key);
         self.scheduler.remove(key);

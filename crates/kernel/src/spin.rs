@@ -1,33 +1,35 @@
 //! Spin detection: threads that wait in a loop without a system call.
 //!
-//! **Problem.** A thread that reads a word of memory until another thread, or a signal handler, has written it makes
-//! no call. On Linux the other thread runs on another processor, or the scheduler takes this one away. Here a thread
-//! keeps the processor until it calls, so a spin lock would hang its host. A native timer (every 50 ms of processor
-//! time) says that a thread has computed for long, but the instruction at which it strikes is not part of the
-//! experiment: a thread preempted there may hold a lock for which the next one then waits, and the run would depend
-//! on the machine's load.
+//! **Problem.** A thread that polls a word of memory until another thread, or a signal handler, has written
+//! it makes no call. On Linux the other thread runs on another processor, or the scheduler preempts this one.
+//! Here a thread keeps the processor until it makes a call, so a spin lock would hang its host. A native
+//! timer (every 50 ms of processor time) shows that a thread has computed for long, but the instruction at
+//! which it fires is not part of the experiment: a thread preempted there may hold a lock for which the next
+//! one then waits, and the run would depend on the machine's load.
 //!
-//! **Insight.** A loop that only waits repeats its state. If all registers come round to the same values again and
-//! again, nothing that the thread itself does will end the loop, and it makes no difference how often it has gone
-//! round. So the thread can be left in a state of the round that is chosen by the round alone: the least one in a
-//! fixed order ([`rank`]). From then on the run is the same wherever the timer struck.
+//! **Insight.** A loop that only waits repeats its state. If all registers return to the same values again
+//! and again, nothing that the thread itself does will end the loop, and the number of rounds makes no
+//! difference. So the thread can be left in a state of the round that depends on the round alone: the least
+//! one in a fixed order ([`rank`]). From then on the run is the same wherever the timer fired.
 //!
 //! **Algorithm.** At the first, fourth and sixteenth tick in a row the thread is single-stepped
-//! ([`find_loop`](Host::find_loop)). Brent's algorithm looks for a period of the general registers, of up to some
-//! 2,000, 10,000 and 40,000 instructions. A candidate is confirmed by at least 8 rounds and 256 instructions, with the
-//! same general registers and vector state at the end and the same hash of all states on the way. The thread is then
-//! stepped to the least state and leaves the processor ([`Step::Waits`]) with a [`Spin`]. The scheduler lets others go
-//! first: the loop is due again after 200 calls and events of its host, twice as many after each look in vain, 12,800
-//! at most; or as soon as anything has happened while all threads that can run wait in loops. A look
-//! ([`go_round`](Host::go_round)) steps through one more round. If the registers differ at its end the thread goes on
-//! at full speed from there. A thread whose registers do not repeat computes, and keeps the processor.
+//! ([`find_loop`](Host::find_loop)). Brent's algorithm searches for a period of the general registers, of up
+//! to about 2,000, 10,000 and 40,000 instructions. A candidate is confirmed by at least 8 rounds and 256
+//! instructions, with the same general registers and vector state at the end and the same hash of all
+//! intermediate states. The thread is then stepped to the least state and leaves the processor
+//! ([`Step::Waits`]) with a [`Spin`]. The scheduler runs other threads first. The loop is due again after 200
+//! calls and events of its host, twice as many after each unsuccessful check, 12,800 at most; or as soon as
+//! anything has happened while all runnable threads wait in loops. A check ([`go_round`](Host::go_round))
+//! steps through one more round. If the registers differ at its end the thread continues at full speed from
+//! there. A thread whose registers do not repeat computes, and keeps the processor.
 //!
-//! **Limits.** A loop that counts in registers, has rounds of more than 40,000 instructions or polls a clock that is
-//! not simulated is taken for computation. After [`PATIENCE`] ticks without a call such a thread is preempted
-//! natively, the summary names its program and the run is not deterministic from there. Memory is not compared: a
-//! counter in memory is noticed only as it passes through registers or flags, within the rounds that are looked at.
-//! Clock readings through the vDSO count as calls, so a loop that polls the clock ends by the cost of its readings.
-//! A thread that waits for a timer of its own processor time is charged for each look and woken by that timer.
+//! **Limits.** A loop that counts in registers, has rounds of more than 40,000 instructions or polls a clock
+//! that is not simulated is taken for computation. After [`PATIENCE`] ticks without a call such a thread is
+//! preempted natively, the summary names its program and the run is not deterministic from there. Memory is
+//! not compared: a counter in memory is noticed only as it passes through registers or flags, within the
+//! rounds that are checked. Clock readings through the vDSO count as calls, so a loop that polls the clock
+//! ends by the cost of its readings. A thread that waits for a timer of its own processor time is charged for
+//! each check and woken by that timer.
 
 use crate::host::Host;
 use crate::ids::ThreadKey;
@@ -37,8 +39,8 @@ use belljar_machine::{ContextId, Exit, Regs};
 use belljar_tasks::spin::Spin;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Longest period that is looked for, in instructions, by the number of the tick that finds the thread computing.
-/// The first searches must be short, as most threads only compute. `None`: no search.
+/// Longest period to search for, in instructions, by the number of the tick at which the thread is found
+/// computing. The first searches must be short, as most threads only compute. `None`: no search.
 fn longest_round(tick: u32) -> Option<u32> {
     match tick {
         1 => Some(2_000),
@@ -47,27 +49,27 @@ fn longest_round(tick: u32) -> Option<u32> {
         _ => None,
     }
 }
-/// Rounds that confirm a period, at least: counters in memory show in the flags long before.
+/// Minimum number of rounds that confirm a period: counters in memory show in the flags long before.
 const REPEATS: u32 = 8;
-/// Instructions that confirm a period, at least.
+/// Minimum number of instructions that confirm a period.
 const LEAST_STEPS: u32 = 256;
 
-/// Preemption ticks that a thread may compute without a call before it is taken to wait for something that only
-/// others, or time, can bring. From then on it is preempted at each tick until its next call. A process of which that
-/// has happened has a quarter of its patience from then on, and so forth: the run is no longer deterministic anyway.
+/// Preemption ticks without a call after which a thread is assumed to wait for other threads or for time.
+/// From then on the thread is preempted at each tick until its next call. The first of them
+/// divides the patience of the process by four: the run is no longer deterministic anyway.
 pub(crate) const PATIENCE: u32 = 60;
 
 /// Result of single-stepping a thread.
 enum Stepped {
-    /// It waits in a loop.
+    /// The thread waits in a loop.
     Waits(Box<Spin>),
-    /// It waits in no loop that was looked for.
+    /// No loop was found: the thread computes.
     Computes,
-    /// It left guest code.
+    /// The thread left guest code.
     Left(Exit),
 }
 
-/// The order of states: the least of a round is that with the least rank.
+/// Sort key of states: the least state of a round has the least rank.
 fn rank(regs: &Regs) -> [u64; 18] {
     let r = regs;
     [
@@ -76,7 +78,7 @@ fn rank(regs: &Regs) -> [u64; 18] {
     ]
 }
 
-/// Adds a state to the hash of the states of a round.
+/// Adds a state to the hash of a round.
 fn add_to_hash(hash: u64, regs: &Regs) -> u64 {
     rank(regs)
         .iter()
@@ -86,8 +88,8 @@ fn add_to_hash(hash: u64, regs: &Regs) -> u64 {
 impl Host {
     /// Runs a thread until it leaves guest code; `None` if it only waits in a loop.
     ///
-    /// A thread that computes for longer than [`PATIENCE`] is preempted wherever it is. From there on the run is not
-    /// deterministic.
+    /// A thread that computes for longer than [`PATIENCE`] is preempted at its current instruction. The run
+    /// is not deterministic from there on.
     #[inline(always)]
     pub(crate) fn run_guest(&mut self, key: ThreadKey, context: ContextId) -> Option<Exit> {
         if self.threads[key.0].spin.is_some() {
@@ -108,7 +110,8 @@ impl Host {
         self.ran_long(key, context, has_read)
     }
 
-    /// Goes on with a thread that was found computing, having read a clock meanwhile or not.
+    /// Continues a thread that was found computing; `has_read` is true if its stubs have answered
+    /// calls meanwhile.
     #[cold]
     #[inline(never)]
     fn ran_long(&mut self, key: ThreadKey, context: ContextId, mut has_read: bool) -> Option<Exit> {
@@ -150,7 +153,7 @@ impl Host {
         }
     }
 
-    /// Runs a thread; returns its exit, and true if it has read a clock meanwhile, which counts as a call.
+    /// Runs a thread; returns its exit, and true if its stubs have answered calls meanwhile.
     #[inline(always)]
     fn resume_with_clocks(&mut self, key: ThreadKey, context: ContextId) -> (Exit, bool) {
         let mut clocks = self.clocks_for(key);
@@ -158,7 +161,7 @@ impl Host {
         (exit, self.clocks_read(key, &clocks))
     }
 
-    /// Charges a thread that only waits in a loop, if it may wait for its own processor time.
+    /// Charges a thread that only waits in a loop, if its process has timers of processor time.
     #[cold]
     pub(crate) fn spun(&mut self, key: ThreadKey) -> Step {
         let process = self.threads[key.0].process;
@@ -177,7 +180,7 @@ impl Host {
         self.threads[key.0].calls += spent.as_nanos() / 1_000;
     }
 
-    /// Steps a thread that waits in a loop through one more round; `None` if it waits in none.
+    /// Steps a thread through one more round of its loop; `None` if it is not known to wait in one.
     fn go_round(&mut self, key: ThreadKey, context: ContextId) -> Option<Stepped> {
         let mut spin = self.threads[key.0].spin.take()?;
         if let Err(left) = step_round(&mut *self.machine, context, spin.period(), |_| {}) {
@@ -190,7 +193,7 @@ impl Host {
         Some(Stepped::Waits(spin))
     }
 
-    /// Looks for a loop of at most `longest` instructions.
+    /// Searches for a loop of at most `longest` instructions.
     #[cold]
     fn find_loop(&mut self, context: ContextId, longest: u32) -> Stepped {
         match self.try_to_find_loop(context, longest) {
@@ -207,8 +210,8 @@ impl Host {
         self.machine.xstate(context, &mut vectors);
         let mut first = None;
         for _ in 0..REPEATS.max(LEAST_STEPS.div_ceil(period)) {
-            // Everything may be the same at the end of a round, and the counter lie in memory: but within the round
-            // the counter passes through a register, or shows in the flags.
+            // Registers may be equal at the end of each round while a counter lies in memory; within the
+            // round the counter passes through a register or shows in the flags.
             let mut hash = 0;
             step_round(&mut *self.machine, context, period, |regs| hash = add_to_hash(hash, regs))?;
             self.machine.xstate(context, &mut now);
@@ -244,8 +247,8 @@ fn step_round(
     Ok(())
 }
 
-/// The number of instructions after which the registers repeat, by Brent's algorithm: the thread's state is
-/// compared with one that is taken anew after 1, 2, 4, ... steps.
+/// Number of instructions after which the registers repeat, by Brent's algorithm: the current state is
+/// compared with a reference state replaced after 1, 2, 4, ... steps.
 fn find_period(machine: &mut dyn Machine, context: ContextId, longest: u32) -> Result<Option<u32>, Stepped> {
     let mut power = 1;
     while power <= longest {

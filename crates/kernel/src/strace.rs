@@ -1,7 +1,7 @@
-//! Each process's system calls as text, in simulated time, in the manner of strace(1).
+//! System call log of each process, in simulated time and the format of strace(1).
 //!
-//! A line is made when a call ends, so that what it has stored in the guest's memory can be shown;
-//! `execve` alone is described beforehand, since its arguments are gone afterwards.
+//! A line is written when a call ends, so that results in the guest's memory can be shown. Only `execve` is
+//! described beforehand, since its arguments do not survive it.
 
 #[cfg(test)]
 mod tests;
@@ -17,11 +17,11 @@ use belljar_strace::{Formatter, Memory, Signatures, Text, push_result, signal_na
 use std::fmt::Write;
 use std::sync::LazyLock;
 
-/// The signatures of the calls of the table.
+/// Signatures of the calls in the system call table.
 static SIGNATURES: LazyLock<Signatures> =
     LazyLock::new(|| Signatures::new(table::limit(), |number| table::entry(number).map(|entry| entry.name)));
 
-/// The memory of a process that has called.
+/// Memory of the calling process.
 struct CallerMemory<'a> {
     host: &'a Host,
     process: ProcessKey,
@@ -40,33 +40,33 @@ impl Memory for CallerMemory<'_> {
     }
 }
 
-/// A call, as far as the log needs it.
+/// Call in progress, as the log needs it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Traced {
-    /// The process into whose memory the arguments point.
+    /// Process whose memory the arguments point to.
     pub process: ProcessKey,
-    /// The place of its log.
+    /// Index of the process's log.
     log: usize,
-    /// The thread id.
+    /// Thread id.
     pub tid: i32,
-    /// The call's number.
+    /// System call number.
     pub number: u32,
-    /// Its arguments.
+    /// Arguments of the call.
     pub args: [u64; 6],
 }
 
 impl Host {
-    /// Hands out the lines of processes that have much of them, or of all, with `<program>.<pid>`.
+    /// Passes log lines to `sink` with `<program>.<pid>`: those of large buffers, or all.
     pub fn drain_strace(&mut self, all: bool, sink: impl FnMut(&str, &[u8])) {
         self.strace.drain(all, sink);
     }
 
-    /// True if there are lines that are worth being written out.
+    /// True if a log buffer is large enough to be written out.
     pub(crate) fn has_strace(&self) -> bool {
         self.strace.is_full()
     }
 
-    /// Notes the parts of a call that must be read before it is made.
+    /// Records the parts of a call that must be read before it is made.
     pub(crate) fn strace_begin(&mut self, thread: ThreadKey, number: u32, args: [u64; 6]) -> Traced {
         let caller = &self.threads[thread.0];
         let (process, tid) = (caller.process, caller.tid);
@@ -87,7 +87,7 @@ impl Host {
         traced
     }
 
-    /// `<program>.<pid>`, the program as the process's output is named where it has one of its own.
+    /// `<program>.<pid>`, where the program is named as in the process's output files if it has any.
     #[cold]
     fn name_of_log(&self, process: ProcessKey, thread: ThreadKey) -> String {
         let process = &self.processes[process.0];
@@ -95,11 +95,11 @@ impl Host {
             Some(spec) => self.config.processes[spec].path.rsplit('/').next().unwrap_or_default().into(),
             None => String::from_utf8_lossy(&self.threads[thread.0].comm),
         };
-        // A guest may call itself anything (`PR_SET_NAME`), but its log stays in the host's folder.
+        // A guest can set any name (`PR_SET_NAME`); its log must stay in the host's directory.
         format!("{}.{}", program.replace(['/', '\0'], "_"), process.pid)
     }
 
-    /// Records how a call ended; one that waits is recorded when it has ended.
+    /// Records the result of a call; a blocked call is recorded once it has ended.
     pub(crate) fn strace_end(&mut self, traced: &Traced, outcome: &SysResult) {
         let result = match outcome {
             Ok(Outcome::Block(_)) => return,
@@ -132,7 +132,7 @@ impl Host {
         self.strace.put_text(traced.log, text);
     }
 
-    /// Records that a signal is delivered, as strace's `--- SIGCHLD ---` does.
+    /// Records the delivery of a signal, as strace's `--- SIGCHLD ---`.
     pub(crate) fn strace_signal(&mut self, thread: ThreadKey, signal: i32) {
         if !self.strace.is_enabled() {
             return;
@@ -140,12 +140,12 @@ impl Host {
         let caller = &self.threads[thread.0];
         let (pid, tid) = (self.processes[caller.process.0].pid, caller.tid);
         let now = self.net.clock.now();
-        // A process that has not called yet has no name either.
+        // A process without a call yet has no log name either.
         let Some(place) = self.strace.place(pid) else { return };
         self.strace.push_line(place, format_args!("{now} [{tid}] --- {} ---", signal_name(signal)));
     }
 
-    /// Appends a call up to its result.
+    /// Appends the description of a call up to its result.
     #[inline]
     fn strace_call(&mut self, traced: &Traced, result: Option<u64>, out: &mut Text) {
         let Some(signature) = SIGNATURES.of(traced.number) else {

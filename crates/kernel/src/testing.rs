@@ -1,5 +1,5 @@
-//! A host without guests, for tests of the kernel: memory is a vector, and the calls that threads
-//! make are made by the test.
+//! Host without guests, for tests of the kernel: memory is a vector, and the test makes the calls of the
+//! threads.
 
 use crate::host::{Host, HostConfig};
 use crate::ids::{MmKey, ProcessKey, ThreadKey};
@@ -13,40 +13,40 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Where the memory of the one process begins.
+/// Start of the memory of the only process.
 pub const DATA: u64 = 0x10_0000;
 const LEN: u64 = 1 << 20;
 
-/// The result of a call.
+/// Result of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// It gave this value, or failed.
+    /// The call returned this value or error.
     Ended(Result<u64, Errno>),
-    /// It waits.
+    /// The call blocks.
     Blocked,
 }
 
-/// A host with one process, whose threads do what the test says.
+/// Host with one process, whose threads are driven by the test.
 pub struct TestHost {
-    /// The host.
+    /// Host under test.
     pub host: Host,
-    /// The process.
+    /// Its only process.
     pub process: ProcessKey,
-    /// Its threads.
+    /// Threads of the process.
     pub threads: Vec<ThreadKey>,
 }
 
 impl TestHost {
-    /// A host whose process has so many threads.
+    /// Creates a host whose process has `threads` threads.
     pub fn new(threads: usize) -> TestHost {
         TestHost::with(config(), Box::new(NoFiles), threads)
     }
-    /// The same, with an IPv6 address (`2001:db8::b00:1`) or without.
+    /// Creates a host with IPv6 and the address `2001:db8::b00:1` if `v6`.
     pub fn speaking(v6: bool, threads: usize) -> TestHost {
         let address6 = v6.then_some(std::net::Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0xb00, 1));
         TestHost::of(config(), StackConfig { ipv6: v6, address6, ..network() }, Box::new(NoFiles), threads)
     }
-    /// The same on a machine with these files.
+    /// Creates a host with `config` on a machine with `files`.
     pub fn with(config: HostConfig, files: Box<dyn HostFiles>, threads: usize) -> TestHost {
         TestHost::of(config, network(), files, threads)
     }
@@ -77,7 +77,7 @@ impl TestHost {
         host.scheduler.clear();
         TestHost { host, process, threads }
     }
-    /// Thread `n` makes a call.
+    /// Makes a call from thread `n`.
     pub fn attempt(&mut self, n: usize, number: i64, args: &[u64]) -> Answer {
         let context = self.host.thread(self.threads[n]).context;
         let regs = self.host.machine.regs_mut(context);
@@ -87,21 +87,21 @@ impl TestHost {
         regs.rax = number as u64;
         self.step(n)
     }
-    /// The first thread makes a call that does not wait.
+    /// Makes a call from the first thread; panics if it blocks.
     pub fn call(&mut self, number: i64, args: &[u64]) -> Result<u64, Errno> {
         match self.attempt(0, number, args) {
             Answer::Ended(result) => result,
             Answer::Blocked => panic!("call {number} waits"),
         }
     }
-    /// Thread `n` makes a call that does not wait, and succeeds.
+    /// Makes a call from thread `n`; panics if it blocks or fails.
     pub fn call_by(&mut self, n: usize, number: i64, args: &[u64]) -> u64 {
         match self.attempt(n, number, args) {
             Answer::Ended(Ok(value)) => value,
             other => panic!("call {number}: {other:?}"),
         }
     }
-    /// Continues thread `n`'s call if something has woken it.
+    /// Continues thread `n`'s call if the thread has been woken.
     pub fn go_on(&mut self, n: usize) -> Answer {
         let key = self.threads[n];
         let before = self.host.scheduler.ready_count();
@@ -120,38 +120,38 @@ impl TestHost {
             _ => Ok(value),
         })
     }
-    /// Handles what is due up to a time.
+    /// Handles all events due up to `until`.
     pub fn fire_until(&mut self, until: SimTime) {
         self.host.fire_until(until);
     }
-    /// Lets time pass.
+    /// Advances time by `time`, handling due events.
     pub fn pass(&mut self, time: SimDuration) {
         let until = self.host.net.clock.now() + time;
         self.host.fire_until(until);
     }
-    /// Writes to the process's memory at [`DATA`]` + offset` and gives that address.
+    /// Writes to the process's memory at [`DATA`]` + offset` and returns that address.
     pub fn put(&mut self, offset: u64, data: &[u8]) -> u64 {
         self.host.write_guest(self.process, DATA + offset, data).expect("it is mapped");
         DATA + offset
     }
-    /// Reads from the process's memory at [`DATA`]` + offset`.
+    /// Reads `len` bytes from the process's memory at [`DATA`]` + offset`.
     pub fn get(&self, offset: u64, len: usize) -> Vec<u8> {
         let mut data = vec![0; len];
         self.host.read_guest(self.process, DATA + offset, &mut data).expect("it is mapped");
         data
     }
-    /// Its network stack.
+    /// Network stack of the host.
     pub fn stack(&mut self) -> &mut Stack {
         &mut self.host.net
     }
-    /// Two descriptors that a call such as `pipe` has stored at [`DATA`]` + offset`.
+    /// Reads two descriptors that a call such as `pipe` has stored at [`DATA`]` + offset`.
     pub fn pair(&self, offset: u64) -> (u64, u64) {
         let word = |at| i32::from_le_bytes(self.get(at, 4).try_into().expect("four bytes")) as u64;
         (word(offset), word(offset + 4))
     }
 }
 
-/// The host of tests that do not care.
+/// Default host configuration for tests.
 pub fn config() -> HostConfig {
     HostConfig {
         epoch_secs: crate::clock::DEFAULT_EPOCH_SECS,
@@ -173,7 +173,7 @@ pub fn config() -> HostConfig {
     }
 }
 
-/// A machine without a CPU, and without files unless the test has some.
+/// Machine without a CPU; its files are those of the test.
 struct FakeMachine {
     files: Box<dyn HostFiles>,
     memory: Vec<u8>,
@@ -273,7 +273,7 @@ impl Platform for FakeMachine {
     }
 }
 
-/// The files of the test.
+/// Forwards file operations to the files of the test.
 impl HostFiles for FakeMachine {
     fn open(&mut self, path: &Path, how: OpenHow) -> Result<NativeFile, Errno> {
         self.files.open(path, how)
@@ -334,7 +334,7 @@ impl HostFiles for FakeMachine {
     }
 }
 
-/// No file exists and none can be made.
+/// Empty file system: no file exists and none can be created.
 pub struct NoFiles;
 
 impl HostFiles for NoFiles {
@@ -395,7 +395,7 @@ impl HostFiles for NoFiles {
     }
 }
 
-/// Its network.
+/// Default network configuration for tests.
 pub fn network() -> StackConfig {
     let address = Ipv4Addr::new(11, 0, 0, 1);
     StackConfig { address, on_graph: true, ..StackConfig::new(HostId(0), "test", Seed(1)) }

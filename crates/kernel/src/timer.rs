@@ -1,33 +1,33 @@
-//! Timers of a host, in order of time and then of creation.
+//! Timers of a host, ordered by time and then by creation.
 
 use crate::ids::{ProcessKey, SocketKey, ThreadKey};
 use belljar_model_host::ModelTimer;
 pub use belljar_netstack::{TimerId, TimerQueue};
 
-/// The action of a timer.
+/// Action of a timer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TimerAction {
-    /// A blocked thread's deadline has come.
+    /// The deadline of a blocked thread has passed.
     Deadline(ThreadKey),
-    /// The experiment starts its process number `n` on this host.
+    /// The experiment starts its process with this index on the host.
     StartProcess(usize),
-    /// The experiment sends process number `n` its shutdown signal.
+    /// The experiment sends the process with this index its shutdown signal.
     ShutdownProcess(usize),
     /// A timer descriptor expires (`files/timerfd.rs`).
     TimerFd(usize),
     /// A timer of `timer_create`, `setitimer` or `alarm` expires (`signal/timers.rs`).
     PosixTimer(ProcessKey, u32),
-    /// The time of an io_uring request has come (`uring/`).
+    /// An io_uring request is due (`uring/`).
     Uring {
-        /// The instance.
+        /// Index of the instance.
         instance: usize,
-        /// The request within it.
+        /// Index of the request within the instance.
         request: usize,
-        /// Tells it from another one at the same place.
+        /// Serial number that distinguishes requests with the same index.
         serial: u64,
     },
-    /// A block of a packet socket's ring has waited long enough (`net/packet/`).
+    /// A block of a packet socket's ring has reached its retire timeout (`net/packet/`).
     PacketBlock(SocketKey),
-    /// A timer of the traffic models.
+    /// A timer of a traffic model.
     Model(ModelTimer),
 }

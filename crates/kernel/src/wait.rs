@@ -1,17 +1,20 @@
-//! Waiting: blocked calls, the queues in which they wait, and the notification that continues them.
+//! Waiting: blocked calls, their wait queues, and the notifications that continue them.
 //!
-//! Every object that can be waited for owns a queue. A call that cannot go on [blocks](Host::block): its thread
-//! enters the queues of what it waits for and leaves a [`CallState`](crate::outcome::CallState) behind. It is woken by
+//! Every object that can be waited for owns a queue. A call that cannot proceed [blocks](Host::block): its
+//! thread enters the queues of the objects and leaves a [`CallState`](crate::outcome::CallState) behind. The
+//! thread is woken by
 //!
-//! * [`Host::notify_events`], when an object changes so that a bit of its readiness comes up; the bits that the event
-//!   brings decide which edge-triggered watchers see an edge, as the wake-up keys of Linux do;
+//! * [`Host::notify_events`], when an object changes so that a bit of its readiness is set; the event's bits
+//!   decide which edge-triggered watchers see an edge, like the wake-up keys of Linux;
 //! * [`Host::notify`], when any bit may have changed;
-//! * [`Host::continue_call`], at its deadline and by whoever waits for no queue (futexes, `vfork`, tracers);
+//! * [`Host::continue_call`], at the call's deadline, and for waits without a queue (futexes, `vfork`,
+//!   tracers);
 //! * [`Host::interrupt`], when a signal is to be delivered.
 //!
-//! A wake-up *continues* the blocked call from its state: it is no new call, and blocks again if what it waits for
-//! has not come. The thread leaves all of its queues at once and enters them again in the latter case, at the end.
-//! Waiters are woken in the order in which they entered, unless the scheduler's strategy has another.
+//! A wake-up *continues* the blocked call from its state: the call is not made anew, and blocks again if its
+//! condition does not hold. The thread leaves all of its queues at once; a call that blocks again enters them
+//! at the end. Waiters are woken in the order in which they entered, unless the scheduler's strategy defines
+//! another.
 
 use crate::host::Host;
 use crate::ids::{ThreadKey, WaitQueueId};
@@ -22,7 +25,7 @@ use belljar_tasks::waits::Waiter;
 use smallvec::SmallVec;
 
 impl Host {
-    /// Puts a thread to sleep in its call. A signal that is already deliverable interrupts at once.
+    /// Blocks a thread in its call. A signal that is already deliverable interrupts the call at once.
     pub(crate) fn block(&mut self, key: ThreadKey, block: Block) {
         let deadline = block.deadline.map(|at| self.set_timer(at, TimerAction::Deadline(key)));
         for queue in &block.on {
@@ -39,7 +42,7 @@ impl Host {
         }
     }
 
-    /// Takes a blocked thread out of everything it waits for and makes it runnable; `None` if it is not blocked.
+    /// Removes a blocked thread from its wait queues and makes it runnable; `None` if it is not blocked.
     pub(crate) fn unblock(&mut self, key: ThreadKey) -> Option<Blocked> {
         let thread = self.threads.get_mut(key.0)?;
         if !matches!(thread.state, ThreadState::Blocked(_)) {
@@ -61,7 +64,7 @@ impl Host {
         Some(blocked)
     }
 
-    /// Continues a blocked call; nothing happens if the thread is not blocked.
+    /// Continues a blocked call; no effect if the thread is not blocked.
     pub(crate) fn continue_call(&mut self, key: ThreadKey, wake: Wake) {
         self.carry_out_effects();
         if let Some(blocked) = self.unblock(key) {
@@ -70,7 +73,7 @@ impl Host {
         }
     }
 
-    /// Ends a blocked call because a signal is to be delivered; nothing happens if it runs.
+    /// Interrupts a blocked call because a signal is to be delivered; no effect if the thread is not blocked.
     pub(crate) fn interrupt(&mut self, key: ThreadKey) {
         self.carry_out_effects();
         let thread = &self.threads[key.0];
@@ -89,16 +92,16 @@ impl Host {
         }
     }
 
-    /// Wakes the waiters of `queue` because its object has changed in a way that brings `events`. Blocked calls are
-    /// continued whatever they wait for; epoll items that did not ask for any of `events` are left alone. Of the
-    /// exclusive items only the first that has a thread to wake is told.
+    /// Wakes the waiters of `queue` because its object has changed with the readiness bits `events`. All
+    /// blocked calls are continued; epoll items that did not ask for any of `events` are skipped. Of the
+    /// exclusive items, only the first that has a thread to wake is notified.
     pub(crate) fn notify_events(&mut self, queue: WaitQueueId, events: u32) {
-        // First who the stack has to wake.
+        // The waiters of the stack's pending effects come first.
         self.carry_out_effects();
         self.wake_waiters(queue, events);
     }
 
-    /// Wakes the waiters as [`notify_events`](Self::notify_events) does, when the stack has nothing left to be done.
+    /// Does the same as [`notify_events`](Self::notify_events) when the stack has no pending effects.
     pub(crate) fn wake_waiters(&mut self, queue: WaitQueueId, events: u32) {
         if self.waits.is_empty(queue) {
             return;
@@ -127,7 +130,7 @@ impl Host {
         }
     }
 
-    /// Wakes the waiters of `queue` because its object has changed in whatever way.
+    /// Wakes the waiters of `queue` because any readiness bit of its object may have changed.
     pub(crate) fn notify(&mut self, queue: WaitQueueId) {
         self.notify_events(queue, u32::MAX);
     }

@@ -1,5 +1,5 @@
-//! Effects of a step of the wall clock on those who wait for a point of it, as Linux's `clock_was_set`: their deadlines
-//! come nearer or move away. Effects of another rate of the clock on all who wait.
+//! Effects of clock changes on waits. A step of the wall clock moves the deadlines of waits for an absolute
+//! wall-clock time, like Linux's `clock_was_set`; a change of the clock's rate moves all deadlines.
 
 use crate::clock::Clock;
 use crate::host::Host;
@@ -10,16 +10,16 @@ use crate::timer::TimerAction;
 use belljar_base::{SimDuration, SimTime};
 use belljar_linux_abi::c;
 
-/// The way in which deadlines move.
+/// Adjustment of deadlines.
 pub(crate) enum Shift {
-    /// The wall clock was set, `sooner` if forward: what it will show comes sooner.
+    /// The wall clock was stepped, forward if `sooner`: absolute deadlines come sooner.
     Step { amount: SimDuration, sooner: bool, now: SimTime },
-    /// The clock goes at another rate: it was the first and is the second.
+    /// The rate of the clock changed, from the first clock to the second.
     Rate(Box<Clock>, Box<Clock>),
 }
 
 impl Shift {
-    /// Where a deadline has moved to; the past is over at once.
+    /// Adjusted deadline, not before the current time.
     pub(crate) fn of(&self, deadline: SimTime) -> SimTime {
         match self {
             Shift::Step { amount, sooner: true, now } => {
@@ -29,22 +29,21 @@ impl Shift {
             Shift::Rate(before, after) => after.at_local(before.local_at(deadline)).max(after.now()),
         }
     }
-    /// True if it moves a timer of this clock that was set to a point of it if `absolute`.
+    /// True if the adjustment applies to a timer of `clock`, set to an absolute time if `absolute`.
     pub(crate) fn concerns(&self, clock: i32, absolute: bool) -> bool {
         matches!(self, Shift::Rate(..)) || (absolute && is_wall_clock(clock))
     }
 }
 
 impl Host {
-    /// The wall clock has been set forward by so many nanoseconds, or back.
+    /// Adjusts waits after the wall clock was stepped by `ns` nanoseconds.
     pub(crate) fn wall_clock_stepped(&mut self, ns: i64) {
         let amount = self.net.clock.simulated(SimDuration::from_nanos(ns.unsigned_abs()));
         self.shift_timers(&Shift::Step { amount, sooner: ns > 0, now: self.net.clock.now() });
         self.cancel_timerfds();
     }
 
-    /// The clock goes at another rate than `before`: who waits for a time to pass by this clock waits
-    /// shorter or longer.
+    /// Adjusts all waits after the clock's rate changed; `before` is the clock at the old rate.
     pub(crate) fn clock_rate_changed(&mut self, before: Clock) {
         self.shift_timers(&Shift::Rate(Box::new(before), Box::new(self.net.clock.clone())));
         self.net.tcp_set_timers_anew();
@@ -71,7 +70,7 @@ impl Host {
         }
     }
 
-    /// True if a thread is blocked in a call that names a point of the wall clock.
+    /// True if a thread is blocked in a call with an absolute wall-clock deadline.
     fn waits_for_wall_clock(&self, thread: ThreadKey) -> bool {
         let thread = &self.threads[thread.0];
         if !matches!(&thread.state, ThreadState::Blocked(blocked) if blocked.deadline.is_some()) {
@@ -110,7 +109,7 @@ impl Host {
     }
 }
 
-/// True if a `CLOCK_*` is set with the wall clock.
+/// True if a `CLOCK_*` is set together with the wall clock.
 pub(crate) fn is_wall_clock(id: i32) -> bool {
     matches!(id, c::CLOCK_REALTIME | c::CLOCK_REALTIME_COARSE | c::CLOCK_REALTIME_ALARM | c::CLOCK_TAI)
 }
@@ -126,7 +125,7 @@ mod tests {
 
     const ABSOLUTE: u64 = 1;
 
-    /// True if thread `n` sleeps on.
+    /// True if thread `n` is still blocked.
     fn sleeps(guest: &mut TestHost, n: usize) -> bool {
         guest.go_on(n) == Answer::Blocked
     }
@@ -135,7 +134,7 @@ mod tests {
     fn a_step_moves_the_deadlines_that_name_a_point_of_the_wall_clock() {
         let mut guest = TestHost::new(4);
         let until = |seconds: u64| [seconds.to_le_bytes(), [0; 8]].concat();
-        // Each for a hundred seconds, two of them by the wall clock.
+        // Each sleeps for a hundred seconds, two of them by the wall clock.
         let wall = guest.put(0, &until(DEFAULT_EPOCH_SECS + 100));
         let monotonic = guest.put(16, &until(3_700));
         let relative = guest.put(32, &until(100));
@@ -155,7 +154,7 @@ mod tests {
         assert!(!sleeps(&mut guest, 0) && !sleeps(&mut guest, 1), "the wall clock shows 100 s");
         assert!(sleeps(&mut guest, 2) && sleeps(&mut guest, 3));
 
-        // Back again: who waits now waits longer than it seemed.
+        // A step back lengthens the wait of the new sleeper.
         let wall = guest.put(0, &until(DEFAULT_EPOCH_SECS + 110));
         guest.attempt(0, c::SYS_clock_nanosleep, &sleep(c::CLOCK_REALTIME, ABSOLUTE, wall));
         guest.host.step_clock(-50_000_000_000);
@@ -186,7 +185,7 @@ mod tests {
         guest.call_by(1, c::SYS_timerfd_settime, &[timer, 0, setting, 0]);
         guest.attempt(1, c::SYS_read, &[timer, setting, 8]);
         guest.pass(SimDuration::from_secs(50));
-        // From here on eleven of its seconds are ten of ours: the other fifty take 45.45.
+        // From here on the clock runs 10 % fast: its remaining fifty seconds take 45.45 simulated seconds.
         guest.host.set_clock_drift(100_000_000);
         guest.fire_until(SimTime::from_nanos(95_454_000_000));
         assert!(sleeps(&mut guest, 0) && sleeps(&mut guest, 1));
@@ -209,11 +208,11 @@ mod tests {
         assert_eq!(guest.attempt(0, c::SYS_read, &read), Answer::Blocked);
         guest.host.step_clock(10_000_000_000);
         assert_eq!(guest.go_on(0), Answer::Ended(Err(Errno::ECANCELED)));
-        // It has been told once, and the timer runs on to its point of the wall clock.
+        // The read has been cancelled once, and the timer runs on to its absolute time.
         assert_eq!(guest.attempt(0, c::SYS_read, &read), Answer::Blocked);
         guest.pass(SimDuration::from_secs(91));
         assert_eq!(guest.go_on(0), Answer::Ended(Ok(8)));
-        // Nobody has read since: setting it again tells, and sets it.
+        // No read since the step: setting the timer again returns the error, and sets it.
         guest.call_by(0, c::SYS_timerfd_settime, &[timer, CANCEL, setting, 0]);
         guest.host.step_clock(-1_000_000_000_000);
         let set = guest.attempt(0, c::SYS_timerfd_settime, &[timer, CANCEL, setting, 0]);
@@ -229,7 +228,7 @@ mod tests {
         let time = guest.put(0, &[start.to_le_bytes(), [0; 8]].concat());
         guest.call_by(0, c::SYS_clock_settime, &[c::CLOCK_REALTIME as u64, time]);
         assert_eq!(guest.host.net.clock.realtime_ns() / SECOND, start);
-        // A tick of 11 ms instead of 10, besides what the experiment says.
+        // A tick of 11 ms instead of 10, in addition to the experiment's drift.
         let faster = Timex { modes: 0x4000, tick: 11_000, ..Timex::default() };
         let at = guest.put(64, faster.as_bytes());
         guest.call_by(0, c::SYS_adjtimex, &[at]);
@@ -240,7 +239,7 @@ mod tests {
         let before = guest.host.net.clock.realtime_ns();
         guest.pass(SimDuration::from_secs(10));
         assert_eq!((guest.host.net.clock.realtime_ns() - before).div_ceil(SECOND / 10), 100);
-        // Earlier than the host's own age is no time of day.
+        // A time of day earlier than the host's uptime is refused.
         let early = guest.put(0, &[[1, 0, 0, 0, 0, 0, 0, 0], [0; 8]].concat());
         let set = guest.attempt(0, c::SYS_clock_settime, &[c::CLOCK_REALTIME as u64, early]);
         assert_eq!(set, Answer::Ended(Err(Errno::EINVAL)));

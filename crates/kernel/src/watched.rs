@@ -8,7 +8,7 @@ use crate::timer::TimerAction;
 use belljar_base::activity::{Activity, Phase};
 
 impl Host {
-    /// This is being done from now on, for no program.
+    /// Posts the host's current phase, not on behalf of a program.
     #[inline]
     pub fn doing(&self, phase: Phase) {
         if let Some(board) = &self.config.watched {
@@ -16,7 +16,8 @@ impl Host {
         }
     }
 
-    /// This is being done from now on for a process, of a system call that one.
+    /// Posts the host's current phase on behalf of a process; `call` is the number of its system call, if
+    /// any.
     #[inline]
     pub(crate) fn doing_for(&mut self, phase: Phase, process: ProcessKey, call: u32) {
         if self.config.watched.is_some() {
@@ -24,7 +25,8 @@ impl Host {
         }
     }
 
-    /// The calls that the threads of a process wait in, each once, that of the oldest first; none if it has ended.
+    /// Names of the calls in which the threads of a process wait, each once, oldest thread first; empty if
+    /// the process has ended.
     pub fn waits_of(&self, pid: i32) -> Vec<&'static str> {
         let Some(process) = self.processes.by_pid.get(&pid) else { return Vec::new() };
         let mut calls = Vec::new();
@@ -46,8 +48,8 @@ impl Host {
         calls
     }
 
-    /// The last process leaves an address space, or the run ends: tells how the system calls made there came, if nobody else
-    /// is in it.
+    /// Reports how the system calls of an address space entered the kernel, when its last process leaves or
+    /// the run ends; nothing while other processes use the space.
     pub(crate) fn tell_call_ways(&self, process: ProcessKey, mm: MmKey) {
         let Some(board) = &self.config.watched else { return };
         let mm = &self.spaces[mm.0];
@@ -58,7 +60,7 @@ impl Host {
         board.called(self.processes[process.0].watched, ways);
     }
 
-    /// The same of all processes that are left when the run ends.
+    /// Reports the same for all remaining processes at the end of the run.
     pub(crate) fn tell_all_call_ways(&self) {
         for (key, process) in self.processes.iter() {
             if let Some(mm) = process.mm {
@@ -79,7 +81,7 @@ impl Host {
     }
 }
 
-/// The phase that a timer belongs to.
+/// Phase that a timer belongs to.
 pub(crate) fn phase_of(action: &TimerAction) -> Phase {
     match action {
         TimerAction::StartProcess(_) => Phase::Starting,

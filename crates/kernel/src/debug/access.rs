@@ -1,4 +1,4 @@
-//! A debugger's access to a process: threads, registers, memory, breakpoints.
+//! Debugger's access to a process: threads, registers, memory, breakpoints.
 
 use super::DebugProcess;
 use crate::host::Host;
@@ -12,17 +12,17 @@ use std::path::PathBuf;
 /// `int3`.
 const BREAKPOINT: u8 = 0xcc;
 
-/// A thread as a debugger lists it.
+/// Entry of a debugger's thread list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DebugThread {
-    /// Its thread id.
+    /// Thread id.
     pub tid: i32,
-    /// Its name and what it does.
+    /// Name of the thread and its activity.
     pub description: String,
 }
 
 impl Host {
-    /// The threads of a process, the oldest first.
+    /// Threads of a process, the oldest first.
     pub fn debug_threads(&self, pid: i32) -> Vec<DebugThread> {
         let Some(process) = self.processes.by_pid.get(&pid) else { return Vec::new() };
         let threads = self.processes[process.0].threads.iter().map(|key| &self.threads[key.0]);
@@ -41,21 +41,21 @@ impl Host {
         threads.map(|thread| DebugThread { tid: thread.tid, description: describe(thread) }).collect()
     }
 
-    /// The registers of a thread.
+    /// Registers of a thread.
     pub fn debug_regs(&self, tid: i32) -> Option<Regs> {
         let thread = self.threads.by_tid.get(&tid)?;
         Some(*self.machine.regs(self.threads[thread.0].context))
     }
 
-    /// The number of the call that a thread waits in.
+    /// Number of the system call in which a thread waits.
     pub fn debug_call(&self, tid: i32) -> Option<u64> {
         let thread = &self.threads[self.threads.by_tid.get(&tid)?.0];
         let waits = thread.blocked_state().is_some() || thread.continuation.is_some();
         waits.then(|| self.machine.regs(thread.context).rax)
     }
 
-    /// Changes the registers of a thread. `EBUSY` while it waits in a call, `EIO` for bases of FS and GS that are no
-    /// addresses of user space.
+    /// Changes the registers of a thread. `EBUSY` while the thread waits in a call; `EIO` for FS and GS bases
+    /// outside user space.
     pub fn debug_set_regs(&mut self, tid: i32, regs: &Regs) -> Result<(), Errno> {
         let thread = self.threads.by_tid.get(&tid).ok_or(Errno::ESRCH)?;
         let thread = &self.threads[thread.0];
@@ -73,7 +73,7 @@ impl Host {
         Ok(())
     }
 
-    /// The vector and floating-point state of a thread, as [`xstate`](belljar_machine::Platform::xstate).
+    /// Extended register state of a thread, as [`xstate`](belljar_machine::Platform::xstate).
     pub fn debug_xstate(&self, tid: i32) -> Option<Vec<u8>> {
         let thread = self.threads.by_tid.get(&tid)?;
         let mut state = Vec::new();
@@ -81,15 +81,15 @@ impl Host {
         Some(state)
     }
 
-    /// Changes that state.
+    /// Sets the extended register state of a thread.
     pub fn debug_set_xstate(&mut self, tid: i32, state: &[u8]) {
         if let Some(thread) = self.threads.by_tid.get(&tid) {
             self.machine.set_xstate(self.threads[thread.0].context, state);
         }
     }
 
-    /// Copies from a process's memory as it is without breakpoints: how many bytes from `addr` on
-    /// there are.
+    /// Copies from a process's memory with breakpoints replaced by the original bytes; returns the number of
+    /// bytes readable from `addr` on.
     pub fn debug_read(&self, pid: i32, addr: u64, out: &mut [u8]) -> usize {
         let Some(mm) = self.debug_mm(pid) else { return 0 };
         let got = self.peek(mm, addr, out);
@@ -101,7 +101,7 @@ impl Host {
         got
     }
 
-    /// Copies to a process's memory whatever its protection; breakpoints stay. `EFAULT` where nothing
+    /// Copies to a process's memory regardless of its protection; breakpoints stay set. `EIO` where nothing
     /// is mapped.
     pub fn debug_write(&mut self, pid: i32, addr: u64, data: &[u8]) -> Result<(), Errno> {
         let mm = self.debug_mm(pid).ok_or(Errno::ESRCH)?;
@@ -114,7 +114,7 @@ impl Host {
         self.poke(mm, addr, &data)
     }
 
-    /// Sets a breakpoint. `EFAULT` where no private memory is mapped.
+    /// Sets a breakpoint. `EFAULT` unless private memory is mapped at `addr`.
     pub fn debug_add_breakpoint(&mut self, pid: i32, addr: u64) -> Result<(), Errno> {
         let mm = self.debug_mm(pid).ok_or(Errno::ESRCH)?;
         let Some(debugger) = self.debuggers.by_pid.get(&pid) else { return Err(Errno::ESRCH) };
@@ -133,23 +133,23 @@ impl Host {
         Ok(())
     }
 
-    /// Removes a breakpoint; false if there is none.
+    /// Removes a breakpoint; false if there is none at `addr`.
     pub fn debug_remove_breakpoint(&mut self, pid: i32, addr: u64) -> bool {
         let Some(debugger) = self.debuggers.by_pid.get_mut(&pid) else { return false };
         let Some(byte) = debugger.breakpoints.remove(&addr) else { return false };
         if let Some(mm) = self.debug_mm(pid) {
-            // What has been unmapped meanwhile has no byte to give back.
+            // Memory that has been unmapped meanwhile is not restored.
             let _ = self.poke(mm, addr, &[byte]);
         }
         true
     }
 
-    /// The bytes of `/proc/<pid>/auxv`.
+    /// Contents of `/proc/<pid>/auxv`.
     pub fn debug_auxv(&self, pid: i32) -> Vec<u8> {
         self.debug_mm(pid).map_or_else(Vec::new, |mm| self.spaces[mm.0].auxv.clone())
     }
 
-    /// The file that a process runs, as this machine has it.
+    /// Native path of the executable of a process.
     pub fn debug_executable(&mut self, pid: i32) -> Option<PathBuf> {
         let process = *self.processes.by_pid.get(&pid)?;
         let path = self.processes[process.0].exe.clone();
@@ -158,8 +158,8 @@ impl Host {
         self.content_path(inode).ok()?
     }
 
-    /// The process that a user means by a number or by the name of its program. `Err` with all
-    /// processes otherwise.
+    /// Finds the process with the given pid or program name. `Err` with all processes unless exactly one
+    /// matches.
     pub fn debug_find(&self, who: &str) -> Result<i32, Vec<DebugProcess>> {
         let all = self.debug_processes();
         let named = |process: &&DebugProcess| {
@@ -176,7 +176,8 @@ impl Host {
         self.processes[self.processes.by_pid.get(&pid)?.0].mm
     }
 
-    /// The bytes of an address space from `addr` on, as many as there are, whatever the protection.
+    /// Copies from an address space regardless of protection; returns the number of bytes readable from
+    /// `addr` on.
     pub(crate) fn peek(&self, mm: MmKey, addr: u64, out: &mut [u8]) -> usize {
         let mm = &self.spaces[mm.0];
         let mut done = 0;
@@ -191,8 +192,8 @@ impl Host {
         done
     }
 
-    /// Writes to an address space, private pages whatever their protection. `EIO` where nothing is
-    /// mapped, or shared memory that cannot be written.
+    /// Writes to an address space; private pages are written regardless of their protection. `EIO` where
+    /// nothing is mapped or shared memory is not writable.
     pub(crate) fn poke(&mut self, mm: MmKey, addr: u64, data: &[u8]) -> Result<(), Errno> {
         let mut done = 0;
         while done < data.len() {
@@ -213,14 +214,14 @@ impl Host {
         Ok(())
     }
 
-    /// A process that has just been forked gets its code without the breakpoints of its parent's
-    /// debugger, who does not look after it.
+    /// Removes the breakpoints that a forked process inherited from its parent: the parent's debugger does
+    /// not debug the child.
     pub(crate) fn drop_inherited_breakpoints(&mut self, parent: ProcessKey, mm: MmKey) {
         let Some(debugger) = self.debugger_of(parent) else { return };
         let breakpoints: Vec<(u64, u8)> =
             debugger.breakpoints.iter().map(|(at, byte)| (*at, *byte)).collect();
         for (addr, byte) in breakpoints {
-            // It was written to in the parent, so it can be here.
+            // The page was writable in the parent, so it is in the child.
             let _ = self.poke(mm, addr, &[byte]);
         }
     }

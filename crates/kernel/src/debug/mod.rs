@@ -1,12 +1,12 @@
-//! A debugger outside the simulation that looks at a process, stops it and changes it.
+//! Interface for a debugger outside the simulation that inspects, stops and changes processes.
 //!
-//! While a debugged process is stopped its whole host is: [`Host::run_until`] returns early and
-//! [`Host::is_held`] says so. Whoever runs the host then serves the debugger, resumes the process
-//! ([`Host::debug_resume`]) and runs the host on. No time passes meanwhile, no call is counted and no
-//! thread loses its turn, so a process that is only looked at does what it would have done.
+//! A stopped process stops its whole host: [`Host::run_until`] returns early and [`Host::is_held`] is true.
+//! The owner of the host then serves the debugger, resumes the process ([`Host::debug_resume`]) and runs the
+//! host on. No time passes meanwhile, no call is counted and no thread loses its turn, so inspecting a
+//! process does not change its behaviour.
 //!
-//! `access` is registers, memory and breakpoints; `stops` is where the run loop asks whether a thread
-//! is to stop.
+//! `access` covers registers, memory and breakpoints; `stops` holds the checks by which the run loop stops
+//! threads.
 
 mod access;
 mod stops;
@@ -20,91 +20,90 @@ use crate::process::WaitStatus;
 use belljar_base::Map;
 use belljar_linux_abi::c;
 
-/// The reason of a debugged process's stop.
+/// Reason of a debugged process's stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DebugStop {
-    /// The debugger asked for it, or has just attached.
+    /// The debugger requested the stop, or has just attached.
     Asked,
-    /// A thread has reached a breakpoint.
+    /// A thread reached a breakpoint: thread id.
     Breakpoint(i32),
-    /// A thread has made the step that it was to make.
+    /// A thread completed its step: thread id.
     Stepped(i32),
-    /// A thread is about to take a signal.
+    /// A thread is about to take a signal: thread id and signal number.
     Signal(i32, i32),
-    /// It runs another image, with this thread as its only one.
+    /// The process executed a new image; this thread id is its only thread.
     Executed(i32),
-    /// It is no more.
+    /// The process ended.
     Ended(WaitStatus),
 }
 
-/// The way in which a stopped process is resumed.
+/// Options for resuming a stopped process.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct DebugResume {
-    /// This thread makes steps of one instruction, until RIP leaves the range; an empty range is
-    /// one step.
+    /// Single-steps this thread until RIP leaves the range `start..end`; an empty range means one step.
     pub step: Option<(i32, u64, u64)>,
-    /// Only this thread runs.
+    /// Thread id of the only thread to run; `None` for all.
     pub only: Option<i32>,
-    /// The signal that this thread takes, in place of the one that stopped it.
+    /// Thread id and signal to deliver in place of the signal that stopped it.
     pub signal: Option<(i32, i32)>,
 }
 
-/// A process as a debugger may choose it.
+/// Process that a debugger can attach to.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct DebugProcess {
-    /// Its process id.
+    /// Process id.
     pub pid: i32,
-    /// Its arguments, joined by spaces.
+    /// Arguments, joined by spaces.
     pub command: String,
 }
 
-/// The host's state for debuggers.
+/// Debugger state of a host.
 #[derive(Debug, Default)]
 pub(crate) struct Debuggers {
-    /// By the process ids of what they debug.
+    /// Debuggers by the process id of their process.
     by_pid: Map<i32, Debugger>,
-    /// True if one of the processes is stopped.
+    /// True if a debugged process is stopped.
     stopped: bool,
 }
 
-/// The settings of the debugger of one process.
+/// State of the debugger of one process.
 #[derive(Debug)]
 struct Debugger {
     process: ProcessKey,
-    /// Where, and the byte that was there.
+    /// Original byte at each breakpoint, by address.
     breakpoints: Map<u64, u8>,
     step: Option<Step>,
     only: Option<i32>,
-    /// Runnable threads that must not run now, in the order in which they came to.
+    /// Runnable threads that must not run now, in the order in which they came to run.
     waiting: Vec<ThreadKey>,
-    /// The thread that stopped for a signal, and the signal.
+    /// Thread id and signal of the current signal stop.
     signal: Option<(i32, i32)>,
-    /// A signal that this thread takes without another stop.
+    /// Thread id and signal to be delivered without another stop.
     approved: Option<(i32, i32)>,
-    /// The stop that is to be told.
+    /// Stop not yet reported to the debugger.
     stop: Option<DebugStop>,
-    /// True if it has stopped and not been resumed.
+    /// True if the process has stopped and has not been resumed.
     stopped: bool,
 }
 
-/// A thread that makes single steps.
+/// Single-stepping of a thread.
 #[derive(Clone, Copy, Debug)]
 struct Step {
     tid: i32,
     start: u64,
     end: u64,
-    /// True if its instruction has run, or is the call that is under way.
+    /// True if the thread has begun the current step.
     under_way: bool,
 }
 
 impl Host {
-    /// True if [`run_until`](Host::run_until) has returned early, because somebody outside wants
-    /// something of the host or a debugged process has stopped.
+    /// True if [`run_until`](Host::run_until) returns early, because of an outside request for the host or a
+    /// stopped process.
     pub fn is_held(&self) -> bool {
         self.debuggers.stopped || self.config.attention.load(std::sync::atomic::Ordering::Relaxed)
     }
 
-    /// The processes that can be debugged, in order of their numbers.
+    /// Processes that can be debugged, in order of pid.
     pub fn debug_processes(&self) -> Vec<DebugProcess> {
         let shown = |bytes: &[u8]| {
             let words = bytes.strip_suffix(&[0]).unwrap_or(bytes).split(|byte| *byte == 0);
@@ -116,11 +115,12 @@ impl Host {
             .collect()
     }
 
-    /// Stops a process for a debugger. False if it does not run or is debugged already.
+    /// Attaches a debugger to a process and stops it. False if the process does not run or is already
+    /// debugged.
     pub fn debug_attach(&mut self, pid: i32) -> bool {
         let Some(process) = self.processes.by_pid.get(&pid).copied() else { return false };
         let Some(mm) = self.processes[process.0].mm else { return false };
-        // A process that waits for its debugger has one already, without anybody behind it.
+        // A process that waits for its debugger already has an entry without a client.
         let waits = self.debuggers.by_pid.get(&pid).is_some_and(|d| d.stop == Some(DebugStop::Asked));
         if self.debuggers.by_pid.contains_key(&pid) {
             return waits;
@@ -142,7 +142,7 @@ impl Host {
         true
     }
 
-    /// Lets a process go: its breakpoints are gone and it runs on.
+    /// Detaches the debugger from a process: removes its breakpoints and resumes it.
     pub fn debug_detach(&mut self, pid: i32) {
         let Some(debugger) = self.debuggers.by_pid.get(&pid) else { return };
         let breakpoints: Vec<u64> = debugger.breakpoints.keys().copied().collect();
@@ -154,7 +154,7 @@ impl Host {
         self.debuggers.refresh();
     }
 
-    /// Ends a process as `SIGKILL` does.
+    /// Kills a process like `SIGKILL`.
     pub fn debug_kill(&mut self, pid: i32) {
         if let Some(process) =
             self.processes.by_pid.get(&pid).copied().filter(|p| self.processes[p.0].ended.is_none())
@@ -163,7 +163,7 @@ impl Host {
         }
     }
 
-    /// Stops a process that runs, for `reason`.
+    /// Stops a running process with `reason`.
     pub fn debug_stop(&mut self, pid: i32, reason: DebugStop) {
         let Some(debugger) = self.debuggers.by_pid.get_mut(&pid) else { return };
         (debugger.stop, debugger.stopped) = (Some(reason), true);
@@ -180,13 +180,13 @@ impl Host {
         self.debuggers.by_pid.get_mut(&pid)?.stop.take()
     }
 
-    /// Stopped processes whose debugger is yet to come.
+    /// Stopped processes whose debugger has not attached yet.
     pub fn debug_waiting(&self) -> Vec<i32> {
         let waiting = self.debuggers.by_pid.iter().filter(|(_, d)| d.stop == Some(DebugStop::Asked));
         waiting.map(|(pid, _)| *pid).collect()
     }
 
-    /// Lets a stopped process go on.
+    /// Resumes a stopped process.
     pub fn debug_resume(&mut self, pid: i32, how: DebugResume) {
         let Some(debugger) = self.debuggers.by_pid.get_mut(&pid) else { return };
         (debugger.stopped, debugger.stop) = (false, None);
@@ -200,7 +200,7 @@ impl Host {
         self.debuggers.refresh();
     }
 
-    /// Lets a thread that stopped for one signal take another one, or none.
+    /// Replaces the signal for which a thread stopped by another, or by none.
     fn replace_signal(&mut self, stopped_by: Option<(i32, i32)>, wanted: Option<(i32, i32)>) {
         if stopped_by == wanted {
             return;
@@ -219,7 +219,7 @@ impl Host {
         }
     }
 
-    /// True if a debugger looks after the process.
+    /// True if a process is debugged.
     pub(crate) fn is_debugged(&self, process: ProcessKey) -> bool {
         self.debugger_of(process).is_some()
     }
@@ -236,7 +236,7 @@ impl Debuggers {
     fn refresh(&mut self) {
         self.stopped = self.by_pid.values().any(|debugger| debugger.stopped);
     }
-    /// True if there is none.
+    /// True if no process is debugged.
     pub(crate) fn is_empty(&self) -> bool {
         self.by_pid.is_empty()
     }
@@ -244,7 +244,7 @@ impl Debuggers {
     pub(crate) fn stopped(&self) -> bool {
         self.stopped
     }
-    /// The host has lost all its processes.
+    /// Drops the waiting threads: the host has lost all its processes.
     pub(crate) fn forget_threads(&mut self) {
         self.by_pid.values_mut().for_each(|debugger| debugger.waiting.clear());
     }

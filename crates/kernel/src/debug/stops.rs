@@ -1,4 +1,4 @@
-//! Where threads of debugged processes stop.
+//! Stop conditions for threads of debugged processes.
 
 use super::{DebugStop, Debugger};
 use crate::host::Host;
@@ -10,16 +10,16 @@ use belljar_machine::{ContextId, Exit, Fault};
 
 /// The trap flag of RFLAGS: the CPU raises an exception after one instruction.
 const TRAP_FLAG: u64 = 0x100;
-/// The vectors of the exceptions that a step and `int3` raise.
+/// Exception vectors raised by a single step and by `int3`.
 const DEBUG_EXCEPTION: u64 = 1;
 const BREAKPOINT_EXCEPTION: u64 = 3;
 
-/// The state of a debugged thread before it runs guest code.
+/// Decision before a debugged thread runs guest code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Entry {
-    /// It runs.
+    /// The thread runs.
     Runs,
-    /// It has stopped.
+    /// The thread has stopped.
     Held,
 }
 
@@ -30,8 +30,7 @@ impl Host {
         Some((pid, tid, self.debuggers.by_pid.get_mut(&pid)?))
     }
 
-    /// Keeps a thread whose turn it is from running, if its debugger lets only another one run. True
-    /// if so.
+    /// Parks a thread whose turn it is if its debugger lets only another thread run. True if so.
     #[cold]
     pub(crate) fn debug_keeps_waiting(&mut self, thread: ThreadKey) -> bool {
         let Some((_, tid, debugger)) = self.debugger_of_thread(thread) else { return false };
@@ -42,7 +41,7 @@ impl Host {
         waits
     }
 
-    /// Asked before a thread runs guest code.
+    /// Checks for a stop before a thread runs guest code.
     #[cold]
     pub(crate) fn debug_entry(&mut self, thread: ThreadKey) -> Entry {
         let context = self.threads[thread.0].context;
@@ -58,7 +57,7 @@ impl Host {
         Entry::Runs
     }
 
-    /// Asked after a thread ran guest code. True if `exit` was the debugger's own doing.
+    /// Handles the exit of a thread from guest code. True if the debugger caused `exit`.
     #[cold]
     pub(crate) fn debug_exit(&mut self, thread: ThreadKey, exit: &mut Exit) -> bool {
         let context = self.threads[thread.0].context;
@@ -77,7 +76,7 @@ impl Host {
         let rip = self.machine.regs(context).rip;
         let Some((_, _, debugger)) = self.debugger_of_thread(thread) else { return false };
         if trapno == DEBUG_EXCEPTION && steps {
-            // Whether it is to go on is decided when it would run again.
+            // The next entry decides whether stepping continues.
             return true;
         }
         if trapno == BREAKPOINT_EXCEPTION && debugger.breakpoints.contains_key(&rip.wrapping_sub(1)) {
@@ -88,8 +87,8 @@ impl Host {
         false
     }
 
-    /// Lets a thread of a process that is not debugged, but shares the memory of one that is (a child
-    /// of `vfork`), pass a breakpoint there. True if it did.
+    /// Steps a thread over a breakpoint of another process with which it shares memory (as a child of
+    /// `vfork`). True if the thread passed it.
     fn pass_foreign_breakpoint(&mut self, thread: ThreadKey, context: ContextId, exit: &mut Exit) -> bool {
         let Exit::Fault(Fault { signal: c::SIGTRAP, trapno: BREAKPOINT_EXCEPTION, .. }) = *exit else {
             return false;
@@ -100,7 +99,7 @@ impl Host {
         let regs = self.machine.regs_mut(context);
         regs.rip = at;
         regs.rflags |= TRAP_FLAG;
-        // Private pages that were written before.
+        // Breakpoints are in private pages that were written before.
         let _ = self.poke(mm, at, &[byte]);
         *exit = self.machine.resume(context);
         let _ = self.poke(mm, at, &[0xcc]);
@@ -119,7 +118,7 @@ impl Host {
         same.find_map(|debugger| debugger.breakpoints.get(&at).copied())
     }
 
-    /// True if a thread must stop before it takes `info`, which it then finds again.
+    /// True if a thread must stop before it takes `info`, which then stays pending.
     pub(crate) fn debug_signal(&mut self, thread: ThreadKey, info: &SigInfo) -> bool {
         let Some((pid, tid, debugger)) = self.debugger_of_thread(thread) else { return false };
         if debugger.approved.take_if(|approved| *approved == (tid, info.signo)).is_some() {
@@ -131,7 +130,7 @@ impl Host {
         true
     }
 
-    /// A process runs another image.
+    /// Stops a process that has executed a new image; its breakpoints are gone.
     pub(crate) fn debug_executed(&mut self, process: ProcessKey) {
         let pid = self.processes[process.0].pid;
         let mm = self.processes[process.0].mm;
@@ -145,12 +144,12 @@ impl Host {
         self.debug_stop(pid, DebugStop::Executed(pid));
     }
 
-    /// A process is no more.
+    /// Reports the end of a process to its debugger.
     pub(crate) fn debug_ended(&mut self, process: ProcessKey, status: WaitStatus) {
         self.debug_stop(self.processes[process.0].pid, DebugStop::Ended(status));
     }
 
-    /// A thread has ended: nobody must wait for it.
+    /// Removes an ended thread from the debugger's state, so that no other thread waits for it.
     pub(crate) fn debug_thread_gone(&mut self, process: ProcessKey, thread: ThreadKey, tid: i32) {
         let Some(process) = self.processes.get(process.0) else { return };
         let Some(debugger) = self.debuggers.by_pid.get_mut(&process.pid) else { return };
@@ -166,7 +165,7 @@ impl Host {
 }
 
 impl Debugger {
-    /// True if the step just made is to be followed by another one.
+    /// True if another step follows at `rip`.
     fn step_goes_on(&self, rip: u64) -> bool {
         let within = self.step.is_some_and(|step| (step.start..step.end).contains(&rip));
         within && !self.breakpoints.contains_key(&rip)

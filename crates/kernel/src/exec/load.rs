@@ -13,17 +13,17 @@ use belljar_machine::{ImageRoom, Placement, Prot, Regs, instrumented};
 use belljar_objects::namespaces::IdKind;
 use std::sync::Arc;
 
-/// Why a program could not be started.
+/// Error of starting a program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExecError {
-    /// The errno of `execve`.
+    /// Error code of `execve`.
     pub errno: Errno,
-    /// The same for a person, to follow the program's name.
+    /// Readable reason, worded to follow the program's name.
     pub reason: String,
 }
 
 impl ExecError {
-    /// With a reason of its own.
+    /// Creates an error with the given reason.
     pub fn new(errno: Errno, reason: impl Into<String>) -> ExecError {
         ExecError { errno, reason: reason.into() }
     }
@@ -53,7 +53,7 @@ impl From<ElfError> for ExecError {
     }
 }
 
-/// An image that has been read and may be mapped.
+/// Executable image that has been read and can be mapped.
 pub struct Image {
     pub(super) file: Executable,
     header: ElfHeader,
@@ -62,22 +62,22 @@ pub struct Image {
     needs_linux_layout: bool,
 }
 
-/// A program about to run: what [`Host::map_program`] is given.
+/// Program to be mapped by [`Host::map_program`].
 pub struct Program {
-    /// The program's own image.
+    /// Image of the program itself.
     pub(super) image: Image,
-    /// Its `PT_INTERP`.
+    /// Image of its `PT_INTERP`, if it has one.
     pub(super) interpreter: Option<Image>,
-    /// Its arguments.
+    /// Arguments.
     pub args: Vec<Vec<u8>>,
-    /// Its environment, `NAME=value` each.
+    /// Environment variables, each `NAME=value`.
     pub environment: Vec<Vec<u8>>,
-    /// The path that it was started by.
+    /// Path by which the program was started.
     pub path: Vec<u8>,
 }
 
 const STACK_SIZE: u64 = 8 << 20;
-/// Unmapped pages below the stack, as Linux's `stack_guard_gap`.
+/// Unmapped bytes below the stack, like `stack_guard_gap` in Linux.
 const STACK_GUARD: u64 = 1 << 20;
 
 const AT_PHDR: u64 = 3;
@@ -97,13 +97,13 @@ const AT_SECURE: u64 = 23;
 const AT_HWCAP2: u64 = 26;
 const AT_SYSINFO_EHDR: u64 = 33;
 const AT_MINSIGSTKSZ: u64 = 51;
-/// EDX of CPUID leaf 1 of the baseline: x87 to SSE2 with what every x86-64 CPU has.
+/// EDX of CPUID leaf 1 of the baseline: x87 to SSE2 and the other features of every x86-64 CPU.
 const HWCAP_BASELINE: u64 = 0x178b_fbff;
 /// A signal frame with x87, SSE and AVX state, rounded up.
 const MIN_SIGNAL_STACK: u64 = 2_048;
 
 impl Host {
-    /// Makes an address space with the program in it; gives it and the registers to start with.
+    /// Creates an address space with the program mapped; returns it and the initial registers.
     pub(super) fn map_program(
         &mut self,
         process: ProcessKey,
@@ -198,8 +198,7 @@ impl Host {
         Ok(Regs { rip: entry, rsp, rflags: 0x202, ..Regs::default() })
     }
 
-    /// Maps the program's own image and puts the heap behind it; gives the distance from the
-    /// addresses it names to those it has.
+    /// Maps the program's own image with the heap after it; returns the load bias.
     fn map_main_image(&mut self, mm: MmKey, image: &Image) -> Result<u64, ExecError> {
         let extent = image.layout.extent();
         let (space, as_on_linux) = (self.mm(mm).space, self.mm(mm).as_on_linux);
@@ -234,7 +233,7 @@ impl Host {
         room: &ImageRoom,
     ) -> Result<(), ExecError> {
         let path: Arc<[u8]> = Arc::from(image.file.path.as_slice());
-        // Where a room is asked for, mapping the text may bring the rest that is not written to.
+        // If a room is requested, mapping the text may also map the other read-only segments.
         let early = |segment: &&Segment| *room != ImageRoom::ANY && segment.prot.contains(Prot::EXEC);
         let segments = &image.layout.segments;
         for segment in segments.iter().filter(early).chain(segments.iter().filter(|s| !early(s))) {
@@ -274,7 +273,7 @@ impl Host {
                 label: "",
             };
             self.map_pages(mm, first..mapped_end, request)?;
-            // What follows the file's part in its last page is zero, where anyone could see it.
+            // The rest of the last file page is zeroed where the mapping is writable.
             if segment.mem_size > segment.file_size
                 && segment.prot.contains(Prot::WRITE)
                 && file_end < mapped_end
@@ -311,7 +310,7 @@ impl Host {
     }
 }
 
-/// The path in an image's `PT_INTERP`, if it has one.
+/// Path in an image's `PT_INTERP`, if it has one.
 pub(super) fn interpreter_path(
     machine: &mut dyn Machine,
     image: &Image,
@@ -327,7 +326,7 @@ pub(super) fn interpreter_path(
     Ok(Some(path))
 }
 
-/// Reads the headers of `file` and says whether it can run.
+/// Reads the headers of `file` and checks that it can run.
 pub(super) fn read_image(machine: &mut dyn Machine, file: Executable) -> Result<Image, ExecError> {
     let mut start = [0; HEADER_LEN];
     let got = machine.read_at(file.native, 0, &mut start)?;

@@ -1,7 +1,7 @@
 //! Starting programs: ELF images, scripts, the initial stack.
 //!
-//! [`prepare`] reads everything without touching the running process; [`load`] makes an address
-//! space from it; this file joins the two for the experiment's processes and for `execve(2)`.
+//! [`prepare`] reads all files without changing the running process; [`load`] makes an address space from
+//! them; this file combines the two for the experiment's processes and for `execve(2)`.
 
 mod load;
 mod prepare;
@@ -17,14 +17,14 @@ use belljar_objects::notify::fanotify::ExecPermission;
 use load::{ExecError, Program};
 
 impl Host {
-    /// Starts the experiment's process number `spec`, or reports why it cannot start.
+    /// Starts the experiment's process with index `spec`, or reports why it cannot start.
     #[cold]
     pub(crate) fn start_process(&mut self, spec: usize) {
         self.specs_started += 1;
         self.start_program(spec);
     }
 
-    /// Starts it without counting it among those that start by themselves.
+    /// Starts a process without counting it among the processes that start by themselves.
     pub(crate) fn start_program(&mut self, spec: usize) {
         let at = self.net.clock.now();
         let process = self.create_process(spec);
@@ -54,7 +54,7 @@ impl Host {
         if let Some(user) = what.user.clone() {
             self.run_as(process, &user, &mut environment)?;
         }
-        // Nobody is asked whether the experiment may start it.
+        // The experiment starts programs without asking for fanotify permission.
         let mut asked = ExecPermission { before: u64::MAX, ..ExecPermission::default() };
         let program = self.prepare_program(process, path, args, environment, &mut asked)?;
         let mapped = self.open_standard_streams(process, spec).map_err(ExecError::from);
@@ -64,12 +64,12 @@ impl Host {
         self.adopt_image(process, mm, &program);
         let context = self.machine.create_context(self.spaces[mm.0].space, &regs);
         let thread = self.create_thread(process, context);
-        // Named after the path that it was asked for by, whatever links that follows.
+        // The name derives from the path as requested, before links are followed.
         self.thread(thread).comm = crate::task::comm_of(&program.path);
         Ok(())
     }
 
-    /// Makes `mm` the memory of a process and the program's names its names.
+    /// Makes `mm` the memory of a process and sets its executable path and arguments.
     fn adopt_image(&mut self, process: ProcessKey, mm: MmKey, program: &Program) {
         let process = self.process(process);
         process.mm = Some(mm);
@@ -80,21 +80,21 @@ impl Host {
     }
 }
 
-/// Strings each ended by a zero byte.
+/// Concatenates strings, each terminated by a zero byte.
 fn joined(strings: &[Vec<u8>]) -> Vec<u8> {
     strings.iter().flat_map(|s| s.iter().copied().chain([0])).collect()
 }
 
 impl Call<'_> {
-    /// execve(2): replaces the caller's image, unless it has to wait first. Once the old one is gone a failure kills the
-    /// process, as on Linux.
+    /// execve(2): replaces the caller's image, or blocks first if a permission event is pending. A failure
+    /// after the old image is gone kills the process, as on Linux.
     pub(crate) fn execute(
         &mut self,
         path: Vec<u8>,
         args: Vec<Vec<u8>>,
         environment: Vec<Vec<u8>>,
     ) -> SysResult {
-        // Linux gives a program that was started without arguments one empty one.
+        // Linux gives a program started without arguments one empty argument.
         let args = if args.is_empty() { vec![Vec::new()] } else { args };
         let name = path.clone();
         let before = if let CallState::Progress(steps) = self.take_state() { steps } else { 0 };
@@ -127,7 +127,7 @@ impl Call<'_> {
             Err(error) => {
                 let name = String::from_utf8_lossy(&name).into_owned();
                 self.host.warn(format!("execve of {name} failed half-way: {}", error.reason));
-                // A context for the thread to die in.
+                // The thread needs a context until it is killed.
                 let space = self.host.create_mm(Placement::Near).map_err(|_| Errno::ENOMEM)?;
                 self.host.process(process).mm = Some(space);
                 let space = self.host.mm(space).space;

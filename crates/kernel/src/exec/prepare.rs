@@ -1,5 +1,5 @@
-//! From a path to a program that can be mapped: scripts lead to their interpreters, images to the
-//! loader they ask for. Nothing of the running process is touched yet.
+//! Resolution of a path to a program that can be mapped: scripts lead to their interpreters, images to their
+//! loaders. The running process is not changed.
 
 use super::load;
 use super::load::{ExecError, Image, Program};
@@ -11,12 +11,12 @@ use belljar_machine::Machine;
 use belljar_machine::script::{LINE_MAX, MAX_DEPTH, Shebang};
 use belljar_objects::notify::fanotify::ExecPermission;
 
-/// Bytes of the longest arguments and environment, a quarter of the stack: `execve(2)`, "Limits on size of arguments and
-/// environment".
+/// Maximum total bytes of arguments and environment, a quarter of the stack: `execve(2)`, "Limits on size of
+/// arguments and environment".
 const MAX_STRINGS: usize = 2 << 20;
 
 impl Host {
-    /// Finds and reads everything that running `path` needs.
+    /// Finds and reads all files needed to run `path`.
     pub(super) fn prepare_program(
         &mut self,
         process: ProcessKey,
@@ -50,7 +50,7 @@ impl Host {
         ))
     }
 
-    /// Opens one of the files, when those who may forbid it have allowed it.
+    /// Opens one of the files, once fanotify permission listeners have allowed it.
     fn open_program(
         &mut self,
         process: ProcessKey,
@@ -77,7 +77,7 @@ impl Host {
         Ok(file)
     }
 
-    /// The image and the loader that it asks for.
+    /// Reads an image and the loader that it names.
     fn read_images(
         &mut self,
         process: ProcessKey,
@@ -98,7 +98,7 @@ impl Host {
     }
 }
 
-/// `E2BIG` if arguments and environment, with a pointer and an end each, are longer than `MAX_STRINGS`.
+/// `E2BIG` if arguments and environment, with a pointer and a terminator each, exceed `MAX_STRINGS`.
 fn check_strings(args: &[Vec<u8>], environment: &[Vec<u8>]) -> Result<(), ExecError> {
     let len = args.iter().chain(environment).map(|string| string.len() + 9).sum::<usize>();
     match len > MAX_STRINGS {
@@ -107,7 +107,7 @@ fn check_strings(args: &[Vec<u8>], environment: &[Vec<u8>]) -> Result<(), ExecEr
     }
 }
 
-/// Says which file is at fault where it is not the one that was asked for.
+/// Error of a file that cannot be used; names the file if it is not the one requested.
 fn not_opened(errno: Errno, asked: &[u8], opened: &[u8]) -> ExecError {
     let error = ExecError::from(errno);
     if asked == opened {
@@ -123,7 +123,7 @@ fn read_shebang(machine: &mut dyn Machine, file: &Executable) -> Result<Option<S
     Ok(Shebang::parse(&start[..got]))
 }
 
-/// Closes the files that a program was read from.
+/// Closes the files of a program.
 pub(super) fn close_program(machine: &mut dyn Machine, program: &Program) {
     for image in [Some(&program.image), program.interpreter.as_ref()].into_iter().flatten() {
         machine.close(image.file.native);

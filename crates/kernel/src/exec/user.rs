@@ -1,5 +1,4 @@
-//! The user that the experiment lets a process run as, by the host's own `/etc/passwd` and
-//! `/etc/group`.
+//! User that the experiment assigns to a process, looked up in the host's own `/etc/passwd` and `/etc/group`.
 
 use super::load::ExecError;
 use crate::credentials::Credentials;
@@ -8,12 +7,12 @@ use crate::ids::ProcessKey;
 use belljar_linux_abi::{Errno, c};
 use belljar_objects::accounts::{Account, groups_of};
 
-/// Longer files than this are no lists of users.
+/// Maximum bytes read of a user or group file.
 const LONGEST: u64 = 16 << 20;
 
 impl Host {
-    /// Lets `process` run as `user`, a name or a number, with the user's groups; names it in the
-    /// environment where the experiment has not.
+    /// Makes `process` run as `user`, a name or a number, with the user's groups; sets the account's
+    /// variables in the environment unless the experiment has set them.
     pub(super) fn run_as(
         &mut self,
         process: ProcessKey,
@@ -50,7 +49,7 @@ impl Host {
         Ok(())
     }
 
-    /// A file of the host; empty if there is none.
+    /// Reads a text file of the host; empty if it does not exist.
     fn read_text(&mut self, process: ProcessKey, path: &[u8]) -> Result<String, Errno> {
         let found = self.resolve(process, c::AT_FDCWD, path, crate::files::tree::Walk::FOLLOW)?;
         let Ok(inode) = found.inode() else { return Ok(String::new()) };

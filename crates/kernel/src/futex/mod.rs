@@ -1,4 +1,5 @@
-//! Futexes: the threads and requests that sleep on words of memory, `futex(2)`. Their table is in `belljar_tasks::futexes`.
+//! Futexes: threads and requests that sleep on words of memory, `futex(2)`. The table is in
+//! `belljar_tasks::futexes`.
 
 pub(crate) mod priority;
 pub(crate) mod robust;
@@ -14,7 +15,8 @@ use belljar_machine::USER_END;
 use belljar_tasks::futexes::FutexKey;
 
 impl Host {
-    /// The name of the word at `addr`. `EINVAL` if it is not aligned, `EFAULT` if others could have it but there is none.
+    /// Key of the word at `addr`. `EINVAL` if `addr` is not aligned; `EFAULT` if the futex may be shared and
+    /// the word is not mapped.
     pub(crate) fn futex_key(
         &self,
         process: ProcessKey,
@@ -27,14 +29,14 @@ impl Host {
         let key = self.processes[process.0].mm.ok_or(Errno::ESRCH)?;
         let mm = &self.spaces[key.0];
         if is_private {
-            // A mere name, whatever is mapped there.
+            // A private key is only an address; the memory need not be mapped.
             return if addr < USER_END { Ok(FutexKey::Private(key, addr)) } else { Err(Errno::EFAULT) };
         }
         mm.check(addr, 4, Access::Read)?;
         if let Some(vma) = mm.find(addr).filter(|vma| vma.shared)
             && let VmaKind::File { identity: (device, inode), offset, .. } = vma.kind
         {
-            // The file may have become shorter than its mapping.
+            // The file may have been truncated below its mapping.
             self.read_futex_word(process, addr)?;
             return Ok(FutexKey::Shared(device, inode, offset + (addr - vma.start)));
         }

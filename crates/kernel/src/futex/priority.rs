@@ -1,6 +1,5 @@
-//! Locks whose word holds their owner's thread id (`FUTEX_LOCK_PI` and kin). There are no
-//! priorities to inherit on a host that runs one thread at a time: ownership is handed over first
-//! in, first out.
+//! Locks whose word holds the owner's thread id (`FUTEX_LOCK_PI` and related operations). A host runs one
+//! thread at a time, so there are no priorities to inherit: ownership passes to waiters first in, first out.
 
 use super::wait::ANY;
 use crate::host::Host;
@@ -12,7 +11,7 @@ const TID_MASK: u32 = c::FUTEX_TID_MASK;
 const WAITERS: u32 = c::FUTEX_WAITERS;
 const OWNER_DIED: u32 = c::FUTEX_OWNER_DIED;
 
-/// The result of an attempt to lock.
+/// Result of an attempt to lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LockAttempt {
     /// The caller owns the lock.
@@ -22,8 +21,8 @@ pub(crate) enum LockAttempt {
 }
 
 impl Host {
-    /// Takes the lock at `addr` if it is free, or marks it as waited for if `waits`. `EDEADLK` if
-    /// the caller owns it, `ESRCH` if its owner is no more.
+    /// Takes the lock at `addr` if it is free; otherwise sets `FUTEX_WAITERS` if `waits`. `EDEADLK` if the
+    /// caller owns the lock, `ESRCH` if its owner has ended.
     pub(crate) fn try_lock_futex(
         &mut self,
         thread: ThreadKey,
@@ -67,7 +66,7 @@ impl Host {
         self.hand_over_futex(thread, addr, key, 0)
     }
 
-    /// Makes the first waiter the owner, with `mark` in the word; frees the lock if there is none.
+    /// Makes the first waiter the owner, with `mark` in the word; frees the lock if there is no waiter.
     pub(super) fn hand_over_futex(
         &mut self,
         from: ThreadKey,

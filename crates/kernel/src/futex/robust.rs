@@ -1,18 +1,18 @@
-//! Locks that survive the end of their owner, `get_robust_list(2)`: the kernel walks the list that
-//! a thread keeps of the locks it holds and marks each as abandoned.
+//! Robust futexes, `get_robust_list(2)`: when a thread ends, the kernel walks its list of held locks and
+//! marks each as abandoned.
 
 use crate::host::Host;
 use crate::ids::{ProcessKey, ThreadKey};
 use belljar_linux_abi::{Errno, c};
 use belljar_tasks::futexes::Sleeper;
 
-/// The size of `struct robust_list_head`.
+/// Size of `struct robust_list_head` in bytes.
 pub(crate) const HEAD_SIZE: u64 = 24;
-/// A list may be a loop: `ROBUST_LIST_LIMIT`.
+/// Maximum entries of a list, which may be a loop: `ROBUST_LIST_LIMIT`.
 const LIMIT: u32 = 2_048;
 
 impl Host {
-    /// Marks the locks that an ending thread holds; a list that cannot be read ends the walk.
+    /// Marks the locks held by an ending thread; a list that cannot be read ends the walk.
     pub(crate) fn walk_robust_list(&mut self, thread: ThreadKey) {
         let (head, _) = self.threads[thread.0].robust_list;
         if head != 0 {
@@ -29,7 +29,7 @@ impl Host {
             if entry & !1 == head {
                 break;
             }
-            // Read on first: the mark may let somebody free the lock.
+            // The next entry is read first: after the mark, another thread may free the lock.
             let next = self.robust_word(process, entry & !1)?;
             if entry & !1 != pending & !1 {
                 self.abandon_lock(thread, (entry & !1).wrapping_add(offset), entry & 1 != 0, false)?;
@@ -53,7 +53,7 @@ impl Host {
         let tid = self.threads.lock_owner(&self.processes, Sleeper::Thread(thread));
         let word = self.read_futex_word(process, addr)?;
         if pending && !is_pi && word == 0 {
-            // It was unlocking: the wake that was to follow is ours.
+            // The thread was about to unlock: the kernel issues the wake-up in its stead.
             self.wake_futex_word(process, addr, 1);
             return Ok(());
         }

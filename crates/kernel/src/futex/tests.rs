@@ -63,7 +63,7 @@ fn a_lock_is_handed_over_and_an_abandoned_one_is_marked() {
     assert_eq!(t.attempt(0, FUTEX, &[DATA, UNLOCK_PI]), Answer::Ended(Ok(0)));
     assert_eq!(word(&t), tids[1]);
 
-    // A robust list with one lock at DATA + 256, whose word lies 8 bytes further on.
+    // A robust list with one lock at DATA + 256, whose word is 8 bytes after the entry.
     let (head, entry) = (DATA + 512, DATA + 256);
     t.put(512, &[entry, 8, 0].map(u64::to_le_bytes).concat());
     t.put(256, &head.to_le_bytes());

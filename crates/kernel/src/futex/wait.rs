@@ -7,11 +7,11 @@ use crate::thread::{Blocked, ThreadState};
 use belljar_linux_abi::{Errno, c};
 use belljar_tasks::futexes::{FutexKey, Sleeper};
 
-/// Meets every waiter: `FUTEX_BITSET_MATCH_ANY`.
+/// Bitset that matches every waiter: `FUTEX_BITSET_MATCH_ANY`.
 pub(crate) const ANY: u32 = u32::MAX;
 
 impl Host {
-    /// Wakes up to `count` waiters that `bitset` meets; gives how many.
+    /// Wakes up to `count` waiters whose bitset intersects `bitset`; returns their number.
     pub(crate) fn wake_futex(&mut self, key: FutexKey, count: u32, bitset: u32) -> u64 {
         let mut woken = 0;
         while woken < u64::from(count) {
@@ -22,14 +22,14 @@ impl Host {
         woken
     }
 
-    /// Wakes waiters on the word at `addr` as the kernel itself does when a thread ends.
+    /// Wakes waiters on the word at `addr` as the kernel does when a thread ends.
     pub(crate) fn wake_futex_word(&mut self, process: ProcessKey, addr: u64, count: u32) {
         if let Ok(key) = self.futex_key(process, addr, false) {
             self.wake_futex(key, count, ANY);
         }
     }
 
-    /// The continuation state of a sleeper's wait.
+    /// Continuation state of a sleeper's wait.
     fn sleeper_state(&mut self, sleeper: Sleeper) -> Option<&mut CallState> {
         match sleeper {
             Sleeper::Thread(thread) => match &mut self.thread(thread).state {
@@ -43,7 +43,7 @@ impl Host {
         match self.sleeper_state(sleeper) {
             Some(CallState::Futex(wait)) => wait.woken = true,
             Some(CallState::FutexVector(wait)) => {
-                // The first wake is the one that counts.
+                // Only the first wake-up counts.
                 let found = wait.keys.iter().position(|k| *k == key);
                 wait.woken = wait.woken.or(found);
             }
@@ -55,7 +55,7 @@ impl Host {
         }
     }
 
-    /// Moves up to `count` waiters from one futex to the end of another; gives how many.
+    /// Moves up to `count` waiters to the end of another futex's queue; returns their number.
     pub(crate) fn requeue_futex(&mut self, from: FutexKey, to: FutexKey, count: u32) -> u64 {
         let mut moved = 0;
         while moved < u64::from(count) && from != to {
@@ -73,8 +73,8 @@ impl Host {
         moved
     }
 
-    /// `FUTEX_CMP_REQUEUE_PI`: the first waiter gets the lock at `addr` if it is free and is woken; the others,
-    /// `count` at most, wait for the lock from now on. Gives how many it was.
+    /// `FUTEX_CMP_REQUEUE_PI`: if the lock at `addr` is free, the first waiter gets it and is woken; up to
+    /// `count` others are moved to the lock's queue. Returns the number of waiters woken or moved.
     pub(crate) fn requeue_to_lock(
         &mut self,
         process: ProcessKey,
@@ -95,13 +95,13 @@ impl Host {
         } else if self.futexes.has_waiters(from) {
             self.write_futex_word(process, addr, word | c::FUTEX_WAITERS)?;
         }
-        // The one that is to be woken is among them where the lock is not free.
+        // If the lock is not free, the waiter to be woken is moved too.
         let moved = self.requeue_futex(from, to, count.saturating_add(1 - woken));
         Ok(u64::from(woken) + moved)
     }
 
-    /// `FUTEX_WAKE_OP`: changes the word at `addr` and says whether its old value passes the
-    /// comparison that `encoded` holds.
+    /// `FUTEX_WAKE_OP`: changes the word at `addr`; returns true if its old value passes the comparison in
+    /// `encoded`.
     pub(crate) fn futex_operate(
         &mut self,
         process: ProcessKey,

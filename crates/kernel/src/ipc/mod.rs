@@ -1,5 +1,5 @@
-//! System V shared memory, semaphores and message queues, `sysvipc(7)`. Who may use an object its mode says, as a
-//! file's does.
+//! System V shared memory, semaphores and message queues, `sysvipc(7)`. Access to an object is checked
+//! against its mode, like that of a file.
 
 mod msg;
 mod sem;
@@ -10,20 +10,20 @@ pub(crate) use shm::{AttachRequest, attachments};
 
 use crate::host::Host;
 
-/// Rights that an operation asks for, as in the mode of an object.
+/// Access rights requested by an operation, as bits of an object's mode.
 pub(crate) const READ: u32 = 0o444;
 pub(crate) const WRITE: u32 = 0o222;
 pub(crate) const EXEC: u32 = 0o111;
 
 impl crate::call::Call<'_> {
-    /// The caller's namespace of objects.
+    /// IPC namespace of the caller.
     pub(crate) fn ipc_namespace(&self) -> u32 {
         self.host.processes[self.process.0].attributes.namespaces.ipc
     }
 }
 
 impl Host {
-    /// All objects go: the host has lost its memory.
+    /// Removes all objects: the host has lost its memory.
     pub(crate) fn lose_ipc(&mut self) {
         let lost = std::mem::take(&mut self.ipc);
         for (_, segment) in lost.segments.iter() {
@@ -38,7 +38,7 @@ impl Host {
             self.waits.destroy(queue);
         }
     }
-    /// The time of day in seconds.
+    /// Time of day in seconds since 1970.
     pub(crate) fn seconds(&self) -> i64 {
         (self.net.clock.realtime_ns() / 1_000_000_000) as i64
     }

@@ -8,7 +8,7 @@ use belljar_linux_abi::ipc::MsqidDs;
 use belljar_objects::namespaces::NamespaceKind;
 
 impl Host {
-    /// The queue with this key, made if `flags` say so.
+    /// Returns the queue with this key, creating it if `flags` say so.
     pub(crate) fn msg_get(&mut self, process: ProcessKey, key: i32, flags: i32) -> Result<i32, Errno> {
         let namespace = self.processes.namespace(process, NamespaceKind::Ipc);
         if let Some(id) = self.ipc.queues.lookup(namespace, key, flags)? {
@@ -22,7 +22,7 @@ impl Host {
         self.ipc.queues.insert(queue, limits.queues as usize)
     }
 
-    /// Appends a message; gives the queue to wait for if there is no room.
+    /// Appends a message; returns the wait queue to block on if there is no room.
     pub(crate) fn msg_send(
         &mut self,
         process: ProcessKey,
@@ -47,8 +47,8 @@ impl Host {
         Ok(None)
     }
 
-    /// Takes the message that is wanted out; gives the queue to wait for if there is none. `E2BIG` if it is too
-    /// long.
+    /// Removes the wanted message; returns the wait queue to block on if there is none. `E2BIG` if the
+    /// message is too long.
     pub(crate) fn msg_receive(
         &mut self,
         process: ProcessKey,
@@ -85,13 +85,13 @@ impl Host {
         let state = &mut queue.state;
         (state.perm.uid, state.perm.gid, state.ctime) = (owner.0, owner.1, now);
         (state.perm.mode, state.qbytes) = (state.perm.mode & !0o777 | new.perm.mode & 0o777, new.qbytes);
-        // There may be room now.
+        // A larger limit may have made room.
         let changed = queue.changed;
         self.notify(changed);
         Ok(())
     }
 
-    /// `IPC_RMID`: whoever waits gets `EIDRM`.
+    /// `IPC_RMID`: waiters get `EIDRM`.
     pub(crate) fn msg_remove(&mut self, id: i32) -> Result<(), Errno> {
         let changed = self.ipc.queues.get(id)?.changed;
         self.ipc.queues.remove(id);

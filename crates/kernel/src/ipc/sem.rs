@@ -1,4 +1,4 @@
-//! Semaphore sets, `semop(2)`: a list of operations happens as a whole or waits as a whole.
+//! Semaphore sets, `semop(2)`: a list of operations is performed as a whole or blocks as a whole.
 
 use super::{
     MAX_IN_SET, MAX_SETS, MAX_VALUE, READ, SemCondition, SemSet, SemUndo, Semaphore, SemopResult, WRITE,
@@ -11,7 +11,7 @@ use belljar_linux_abi::{Errno, c};
 use belljar_objects::namespaces::NamespaceKind;
 
 impl Host {
-    /// The set with this key, made if `flags` say so.
+    /// Returns the set with this key, creating it if `flags` say so.
     pub(crate) fn sem_get(
         &mut self,
         process: ProcessKey,
@@ -42,7 +42,7 @@ impl Host {
         self.ipc.semaphores.insert(set, MAX_SETS)
     }
 
-    /// Tries all of `operations`, which are not empty, as one.
+    /// Attempts all `operations`, of which there is at least one, atomically.
     pub(crate) fn sem_operate(
         &mut self,
         thread: ThreadKey,
@@ -92,8 +92,7 @@ impl Host {
         Ok(SemopResult::Done)
     }
 
-    /// `SETVAL` and `SETALL`: values from semaphore `first` on; what processes would undo there is
-    /// forgotten.
+    /// `SETVAL` and `SETALL`: sets semaphores from `first` on and clears their undo entries.
     pub(crate) fn sem_set(
         &mut self,
         process: ProcessKey,
@@ -119,7 +118,7 @@ impl Host {
         Ok(())
     }
 
-    /// `IPC_RMID`: whoever waits gets `EIDRM`.
+    /// `IPC_RMID`: waiters get `EIDRM`.
     pub(crate) fn sem_remove(&mut self, id: i32) -> Result<(), Errno> {
         let changed = self.ipc.semaphores.get(id)?.changed;
         self.ipc.semaphores.remove(id);
@@ -129,7 +128,7 @@ impl Host {
         Ok(())
     }
 
-    /// `GETNCNT` and `GETZCNT`: how many threads wait for a semaphore to grow, or to become zero.
+    /// `GETNCNT` and `GETZCNT`: number of threads that wait for a semaphore to increase, or to become zero.
     pub(crate) fn sem_waiters(&mut self, id: i32, number: i32, for_zero: bool) -> Result<i32, Errno> {
         let set = self.ipc.semaphores.get(id)?;
         let number = usize::try_from(number).ok().filter(|n| *n < set.semaphores.len());
@@ -143,7 +142,7 @@ impl Host {
         Ok(waiting.iter().filter(|(thread, what)| *what == wanted && still(*thread)).count() as i32)
     }
 
-    /// Undoes what a process that ends has asked to have undone.
+    /// Applies the undo entries of a process that ends.
     pub(crate) fn undo_semaphores(&mut self, process: ProcessKey) {
         let pid = self.process(process).pid;
         let all = std::mem::take(&mut self.ipc.undo);

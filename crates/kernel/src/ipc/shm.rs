@@ -1,4 +1,4 @@
-//! Shared memory segments, `shmop(2)`: anonymous native memory that outlives those who map it.
+//! Shared memory segments, `shmop(2)`: anonymous native memory that outlives its attachments.
 
 use super::{EXEC, READ, SHM_DEST, SharedSegment, WRITE};
 use crate::host::Host;
@@ -14,16 +14,16 @@ use slab::Slab;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Where an attachment at a given address is rounded to.
+/// Alignment of attachment addresses in bytes.
 const SHMLBA: u64 = PAGE;
-/// The device that such mappings show in `/proc/.../maps`; inodes there are the identifiers.
+/// Device number of attachments in `/proc/.../maps`; their inode number is the segment's identifier.
 const DEVICE: u64 = 0x01;
 
-/// The arguments of `shmat(2)`.
+/// Arguments of `shmat(2)`.
 pub(crate) struct AttachRequest {
-    /// Where; 0: wherever there is room.
+    /// Requested address; 0 for any free one.
     pub(crate) addr: u64,
-    /// The `SHM_*` flags.
+    /// `SHM_*` flags.
     pub(crate) flags: i32,
 }
 
@@ -37,7 +37,7 @@ pub(crate) fn attachments(spaces: &Slab<AddressSpace>, id: i32) -> u64 {
 }
 
 impl Host {
-    /// The segment with this key, made if `flags` say so.
+    /// Returns the segment with this key, creating it if `flags` say so.
     pub(crate) fn shm_get(
         &mut self,
         process: ProcessKey,
@@ -54,7 +54,7 @@ impl Host {
             }
             return self.processes.ipc_check(process, state.perm, flags as u32).map(|()| id);
         }
-        // A kernel without large pages has no segments of such.
+        // Huge pages are not available, as on a kernel without them.
         let limits = self.ipc.limits;
         if size == 0 || size > limits.segment_bytes || flags & c::SHM_HUGETLB != 0 {
             return Err(Errno::EINVAL);
@@ -70,7 +70,7 @@ impl Host {
         )
     }
 
-    /// Maps a segment into `mm`; gives the address.
+    /// Maps a segment into `mm`; returns the address.
     pub(crate) fn shm_attach(
         &mut self,
         process: ProcessKey,
@@ -122,7 +122,7 @@ impl Host {
         self.place_mapping(mm, at, len, c::MAP_FIXED)
     }
 
-    /// Unmaps the segment whose attachment starts at `addr`, `EINVAL` if none does.
+    /// Unmaps the segment attached at `addr`; `EINVAL` if no attachment starts there.
     pub(crate) fn shm_detach(&mut self, process: ProcessKey, mm: MmKey, addr: u64) -> Result<(), Errno> {
         let space = self.mm(mm);
         let first = space.find(addr).filter(|vma| vma.start == addr).ok_or(Errno::EINVAL)?;
@@ -131,7 +131,7 @@ impl Host {
         };
         let id = id as i32;
         let len = page_up(self.ipc.segments.get(id)?.state.segsz)?;
-        // Parts of it may have been unmapped or replaced.
+        // Parts of the attachment may have been unmapped or replaced.
         let parts: Vec<Range<u64>> = self
             .mm(mm)
             .overlapping(&(addr..addr + len))
@@ -148,14 +148,14 @@ impl Host {
         Ok(())
     }
 
-    /// The segment's state as `IPC_STAT` shows it.
+    /// State of a segment as returned by `IPC_STAT`.
     pub(crate) fn shm_state(&mut self, id: i32) -> Result<ShmidDs, Errno> {
         self.sweep_segments();
         let state = self.ipc.segments.get(id)?.state;
         Ok(ShmidDs { nattch: attachments(&self.spaces, id), ..state })
     }
 
-    /// `IPC_RMID`: it goes when nobody has it attached any more, its key at once.
+    /// `IPC_RMID`: the key is removed at once, the segment with its last attachment.
     pub(crate) fn shm_remove(&mut self, id: i32) -> Result<(), Errno> {
         self.sweep_segments();
         let perm = &mut self.ipc.segments.get(id)?.state.perm;
@@ -164,7 +164,7 @@ impl Host {
         Ok(())
     }
 
-    /// Destroys the removed segments that nobody has attached any more.
+    /// Destroys removed segments that have no attachments.
     pub(crate) fn sweep_segments(&mut self) {
         let removed: Vec<i32> = self
             .ipc

@@ -1,4 +1,4 @@
-//! The logic of mmap(2) and mremap(2): where a mapping goes.
+//! Implementation of mmap(2) and mremap(2): choice of addresses.
 
 use super::map::{MapRequest, MapSource};
 use super::{Marks, PAGE, Vma, VmaKind, page_down};
@@ -10,7 +10,7 @@ use belljar_linux_abi::{Errno, c};
 use belljar_machine::{ImageRoom, NativeFile, Prot};
 use std::ops::Range;
 
-/// The flags that go with `MAP_SHARED_VALIDATE`: those that were there before it (`LEGACY_MAP_MASK`).
+/// Flags accepted with `MAP_SHARED_VALIDATE`: those older than it (`LEGACY_MAP_MASK`).
 const VALIDATED: i32 = c::MAP_SHARED_VALIDATE
     | c::MAP_FIXED
     | c::MAP_ANONYMOUS
@@ -25,13 +25,13 @@ const VALIDATED: i32 = c::MAP_SHARED_VALIDATE
     | c::MAP_HUGETLB
     | c::MAP_32BIT
     | c::MAP_HUGE_MASK << c::MAP_HUGE_SHIFT;
-/// What is kept free below memory that grows downwards, `stack_guard_gap`.
+/// Room kept free below memory that grows downwards, `stack_guard_gap`.
 const BELOW_STACKS: ImageRoom = ImageRoom { below: 256 * PAGE, ..ImageRoom::ANY };
-/// Addresses below have 32 bits.
+/// Upper bound of 32-bit addresses.
 const LOW: u64 = 1 << 32;
 
-/// Presence of the pages in a range, a byte each: those of files are always there, those of anonymous memory once they are touched or
-/// locked.
+/// Residency of the pages in a range, a byte each. File pages are always resident; anonymous pages once they
+/// are touched or locked.
 pub(crate) fn presence(host: &mut Host, key: MmKey, range: &Range<u64>) -> Result<Vec<u8>, Errno> {
     let mut found = vec![0; ((range.end - range.start) / PAGE) as usize];
     let (space, mm) = (host.spaces[key.0].space, &host.spaces[key.0]);
@@ -48,7 +48,7 @@ pub(crate) fn presence(host: &mut Host, key: MmKey, range: &Range<u64>) -> Resul
     Ok(found)
 }
 
-/// Pages that are missing where `userfaultfd(2)` is told of them allow no access.
+/// Revokes access to missing pages in ranges registered with `userfaultfd(2)`.
 pub(crate) fn arm_missing(host: &mut Host, key: MmKey, range: &Range<u64>) -> Result<(), Errno> {
     let space = host.spaces[key.0].space;
     let watched = |vma: &&Vma| vma.marks.contains(Marks::WATCHED);
@@ -70,7 +70,7 @@ pub(crate) fn arm_missing(host: &mut Host, key: MmKey, range: &Range<u64>) -> Re
 }
 
 impl Call<'_> {
-    /// The caller's address space.
+    /// Address space of the caller.
     pub(crate) fn mm(&self) -> MmKey {
         self.host.processes[self.process.0].mm.expect("a running process has memory")
     }
@@ -88,7 +88,7 @@ impl Call<'_> {
         if at < range.end { Err(Errno::ENOMEM) } else { Ok(()) }
     }
 
-    /// mmap(2) of `len` bytes (whole pages); gives the address.
+    /// mmap(2) of `len` bytes (whole pages); returns the address.
     pub(crate) fn mmap(
         &mut self,
         hint: u64,
@@ -105,13 +105,13 @@ impl Call<'_> {
             c::MAP_SHARED_VALIDATE if flags & c::MAP_ANONYMOUS == 0 => true,
             _ => return Err(Errno::EINVAL),
         };
-        // What others map as well does not grow.
+        // Shared mappings do not grow.
         let grows = flags & c::MAP_GROWSDOWN != 0;
         if grows && shared {
             return Err(Errno::EINVAL);
         }
         if flags & c::MAP_HUGETLB != 0 {
-            // As on a machine whose pool of huge pages is empty.
+            // The pool of huge pages is empty.
             return Err(Errno::ENOMEM);
         }
         let (source, may_write) = if flags & c::MAP_ANONYMOUS != 0 {
@@ -130,7 +130,7 @@ impl Call<'_> {
         let over = if flags & c::MAP_FIXED != 0 { hint..hint.saturating_add(len) } else { 0..0 };
         self.check_unsealed(&over)?;
         self.check_address_limit(len, &over)?;
-        // What a loader maps of an image first has the rest mapped over it.
+        // Loaders first map the start of an image, then map the other segments over it.
         let may_be_image = !shared && offset == 0 && !prot.contains(Prot::WRITE);
         let image = source.as_ref().filter(|_| may_be_image).map(|source| source.native);
         let (at, room) = self.host.place_image(mm, hint, len, flags, image)?;
@@ -152,14 +152,15 @@ impl Call<'_> {
         Ok(at)
     }
 
-    /// `EPERM` if a part of a range has been sealed.
+    /// `EPERM` if a part of `range` is sealed.
     pub(crate) fn check_unsealed(&mut self, range: &Range<u64>) -> Result<(), Errno> {
         let mm = self.mm();
         let sealed = self.host.mm(mm).overlapping(range).any(|vma| vma.marks.contains(Marks::SEALED));
         if sealed { Err(Errno::EPERM) } else { Ok(()) }
     }
 
-    /// `RLIMIT_MEMLOCK`: `EPERM` for those who may not lock anything, `ENOMEM` if `added` more bytes are too many.
+    /// `RLIMIT_MEMLOCK`: `EPERM` if the process may not lock memory, `ENOMEM` if `added` more bytes exceed
+    /// the limit.
     pub(crate) fn check_lock_limit(&mut self, added: u64) -> Result<(), Errno> {
         if self.host.processes.is_capable(self.process, capability::IPC_LOCK) {
             return Ok(());
@@ -173,7 +174,7 @@ impl Call<'_> {
         if total <= limit { Ok(()) } else { Err(Errno::ENOMEM) }
     }
 
-    /// `ENOMEM` if `added` more bytes are more than `RLIMIT_AS` allows; what is mapped in `over` goes.
+    /// `ENOMEM` if `added` more bytes exceed `RLIMIT_AS`; mappings in `over` are replaced and do not count.
     pub(crate) fn check_address_limit(&mut self, added: u64, over: &Range<u64>) -> Result<(), Errno> {
         let limit = self.host.processes[self.process.0].rlimits[c::RLIMIT_AS as usize].soft;
         if limit == u64::MAX {
@@ -187,7 +188,7 @@ impl Call<'_> {
         if total.is_some_and(|total| total <= limit) { Ok(()) } else { Err(Errno::ENOMEM) }
     }
 
-    /// The pages of anonymous memory in `range` are there from now on, as `MADV_POPULATE_*` says it; what cannot be had is left out.
+    /// Populates the anonymous pages in `range` as by `MADV_POPULATE_*`; failures are ignored.
     pub(crate) fn populate(&mut self, range: &Range<u64>, advice: i32) {
         let mm = self.mm();
         let space = self.host.mm(mm).space;
@@ -197,7 +198,8 @@ impl Call<'_> {
             let _ = self.host.machine.advise(space, part.start, part.end - part.start, advice);
         }
     }
-    /// The file behind a shared mapping, to be mapped from `offset` on; `None` for memory without a file.
+    /// Source for mapping the file behind a shared mapping from `offset` on; `None` for memory without a
+    /// file.
     pub(crate) fn source_behind(&mut self, vma: &Vma, offset: u64) -> Option<MapSource> {
         let VmaKind::File { path, identity, file, .. } = &vma.kind else { return None };
         let inode = self.host.files.open((*file)?).kind.inode()?;
@@ -205,7 +207,7 @@ impl Call<'_> {
         let (path, identity, file, may_write) = (path.clone(), *identity, *file, vma.may_write);
         Some(MapSource { native, offset, path, identity, file, may_write })
     }
-    /// `MADV_GUARD_INSTALL`, `MADV_GUARD_REMOVE`: nobody can touch the pages in `range`, or everybody as before.
+    /// `MADV_GUARD_INSTALL` and `MADV_GUARD_REMOVE`: installs or removes guard pages in `range`.
     pub(crate) fn guard_pages(&mut self, range: &Range<u64>, guards: bool) -> Result<(), Errno> {
         let mm = self.mm();
         let space = self.host.mm(mm).space;
@@ -225,7 +227,7 @@ impl Call<'_> {
         }
         Ok(())
     }
-    /// mremap(2) of whole pages; gives the address.
+    /// mremap(2) of whole pages; returns the address.
     pub(crate) fn mremap(
         &mut self,
         old: Range<u64>,
@@ -242,11 +244,11 @@ impl Call<'_> {
         }
         let mm = self.mm();
         let vma = self.host.mm(mm).find(old.start).cloned().ok_or(Errno::EFAULT)?;
-        // Of length 0, shared pages are mapped once more.
+        // An old length of 0 maps shared pages a second time.
         if old.is_empty() && !vma.shared {
             return Err(Errno::EINVAL);
         }
-        // Only what becomes smaller where it is may be several mappings.
+        // Only a mapping that shrinks in place may consist of several mappings.
         let shrinks = !fixed && new_len <= old_len && !keeps;
         if vma.end < old.end && !shrinks {
             return Err(Errno::EFAULT);
@@ -294,12 +296,13 @@ impl Call<'_> {
 }
 
 impl Host {
-    /// Decides where a mapping of `len` bytes goes.
+    /// Chooses the address of a mapping of `len` bytes.
     pub(crate) fn place_mapping(&mut self, mm: MmKey, hint: u64, len: u64, flags: i32) -> Result<u64, Errno> {
         Ok(self.place_image(mm, hint, len, flags, None)?.0)
     }
 
-    /// The same, and what is to be kept free below it. `image` is the file if it may be that of an image.
+    /// Chooses the address, and the room to keep free below it. `image` is the file if it may be an
+    /// executable image.
     fn place_image(
         &mut self,
         mm: MmKey,
@@ -316,14 +319,14 @@ impl Host {
             let aligned = hint.is_multiple_of(PAGE);
             if hint != 0 && aligned && self.mm(mm).is_free(&wanted) {
                 let (space, as_on_linux) = (self.mm(mm).space, self.mm(mm).as_on_linux);
-                // What asks for low addresses mostly cannot do without.
+                // Programs that request low addresses mostly depend on them.
                 let claims = as_on_linux || wanted.end <= LOW;
                 if inside || claims && self.machine.claim_fixed(space, wanted.clone()).is_ok() {
                     return Ok((hint, ImageRoom::ANY));
                 }
             }
             if flags & c::MAP_32BIT != 0 {
-                // Where Linux looks: the second gigabyte.
+                // Linux searches the second gigabyte.
                 let at = self.mm(mm).free_between(LOW / 4, LOW / 2, len, &ImageRoom::ANY)?;
                 let space = self.mm(mm).space;
                 self.machine.claim_fixed(space, at..at + len).map_err(|_| Errno::ENOMEM)?;
@@ -349,8 +352,8 @@ impl Host {
         Ok((hint, ImageRoom::ANY))
     }
 
-    /// Addresses for `len` bytes: in the slot or, where it is too small, in a part of the address space
-    /// that a process has only to itself, and is far to have it.
+    /// Finds addresses for `len` bytes: in the slot or, if it is too small, in the part of the address space
+    /// that only far processes have to themselves.
     fn find_room(&mut self, mm: MmKey, len: u64, room: &ImageRoom) -> Result<u64, Errno> {
         if let Ok(at) = self.mm(mm).free_below_top(len, room) {
             return Ok(at);
@@ -362,7 +365,7 @@ impl Host {
         Ok(at)
     }
 
-    /// Extends an anonymous private mapping over free addresses behind it.
+    /// Extends an anonymous private mapping over the free addresses after it.
     fn grow_in_place(&mut self, mm: MmKey, vma: &Vma, old: &Range<u64>, new_len: u64) -> Result<bool, Errno> {
         let VmaKind::Anonymous(label) = vma.kind else { return Ok(false) };
         let added = old.end..old.start.checked_add(new_len).ok_or(Errno::ENOMEM)?;
@@ -376,7 +379,8 @@ impl Host {
         Ok(true)
     }
 
-    /// A fault below memory that grows downwards extends it to there; false if there is none, or it must not grow so far.
+    /// Handles a fault below memory that grows downwards by extending it; false if there is no such memory,
+    /// or a limit forbids it.
     pub(crate) fn grow_down(&mut self, process: ProcessKey, addr: u64) -> bool {
         let Some(key) = self.processes[process.0].mm else { return false };
         let limit = |which: usize| self.processes[process.0].rlimits[which].soft;
@@ -443,7 +447,7 @@ impl Host {
             marks: vma.marks.difference(Marks::WATCHED),
             kind,
         });
-        // Who was told of its missing pages is not told where it is now.
+        // The userfaultfd registration does not follow the moved pages.
         if vma.marks.contains(Marks::WATCHED) {
             self.machine.protect(space, target.start, new_len, vma.prot)?;
         }

@@ -1,5 +1,5 @@
-//! Mapping, unmapping and protecting: the list of mappings first decides, then the machine acts,
-//! then the list records.
+//! Mapping, unmapping and protection changes: the list of mappings is checked first, then the machine acts,
+//! then the list is updated.
 
 use super::{Marks, PAGE, Vma, VmaKind, page_down, page_up};
 use crate::host::Host;
@@ -9,33 +9,33 @@ use belljar_machine::{Backing, NativeFile, Prot};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// A mapping for [`Host::map_pages`] to make.
+/// Request for [`Host::map_pages`].
 #[derive(Clone, Debug)]
 pub struct MapRequest {
-    /// Its protection.
+    /// Protection.
     pub prot: Prot,
     /// `MAP_SHARED`.
     pub shared: bool,
-    /// The file and the offset in it; anonymous without.
+    /// Mapped file; `None` for anonymous memory.
     pub source: Option<MapSource>,
     /// True if a shared mapping without a file can be made writable.
     pub may_write: bool,
-    /// The label of anonymous memory.
+    /// Label of anonymous memory.
     pub label: &'static str,
 }
 
-/// A file to be mapped.
+/// File to be mapped.
 #[derive(Clone, Debug)]
 pub struct MapSource {
-    /// The native file.
+    /// Native file.
     pub native: NativeFile,
-    /// Where the mapping starts in it, a multiple of the page size.
+    /// Offset of the mapping in the file in bytes, a multiple of the page size.
     pub offset: u64,
-    /// Its path as shown to guests.
+    /// Path as shown to guests.
     pub path: Arc<[u8]>,
     /// Device and inode number as shown to guests.
     pub identity: (u64, u64),
-    /// The open file, of which a shared mapping holds a reference.
+    /// Open file, to which a shared mapping holds a reference.
     pub file: Option<FileKey>,
     /// True if a shared mapping can be made writable.
     pub may_write: bool,
@@ -49,7 +49,7 @@ impl MapRequest {
 }
 
 impl Host {
-    /// Maps `range` (whole pages) of `mm`, replacing what is there.
+    /// Maps `range` (whole pages) of `mm`, replacing existing mappings.
     pub(crate) fn map_pages(
         &mut self,
         mm: MmKey,
@@ -116,8 +116,8 @@ impl Host {
         Ok(())
     }
 
-    /// Changes the protection of `range`, all of which must be mapped (`ENOMEM` otherwise). `EACCES` for writing to what
-    /// is mapped of a file that the program may only read.
+    /// Changes the protection of `range`. `ENOMEM` unless all of it is mapped; `EACCES` for writing to a
+    /// mapping of a file that the program opened for reading only.
     pub(crate) fn protect_pages(&mut self, mm: MmKey, range: Range<u64>, prot: Prot) -> Result<(), Errno> {
         let mut at = range.start;
         for vma in self.mm(mm).overlapping(&range) {
@@ -147,7 +147,7 @@ impl Host {
         super::arm_missing(self, mm, &range)
     }
 
-    /// Sets and clears marks of what is mapped in `range`.
+    /// Sets and clears marks of the mappings in `range`.
     pub(crate) fn mark_pages(&mut self, mm: MmKey, range: &Range<u64>, set: Marks, clear: Marks) {
         self.retain_split(mm, range);
         for mut vma in self.mm(mm).forget(range) {
@@ -156,7 +156,7 @@ impl Host {
         }
     }
 
-    /// Moves the heap's end and gives where it is then: unchanged where it cannot move, `brk(2)`.
+    /// Moves the end of the heap, `brk(2)`; returns the new end, unchanged if it cannot be moved.
     pub(crate) fn move_brk(&mut self, mm: MmKey, to: u64) -> u64 {
         let space = self.mm(mm);
         let brk = space.brk.clone();
@@ -181,7 +181,7 @@ impl Host {
         self.mm(mm).brk.end
     }
 
-    /// Forgets an address space that nobody uses any more.
+    /// Releases one use of an address space; destroys the space with its last use.
     pub(crate) fn release_mm(&mut self, process: ProcessKey, key: MmKey) {
         let mm = self.mm(key);
         mm.users -= 1;
@@ -208,8 +208,8 @@ impl Host {
         self.sweep_segments();
     }
 
-    /// Every part of a mapping holds a reference to its file: one more for each part that stays
-    /// when `range` is cut out.
+    /// Takes further references to mapped files before `range` is cut out: each remaining part of a mapping
+    /// holds one.
     fn retain_split(&mut self, mm: MmKey, range: &Range<u64>) {
         let staying = |vma: &Vma| {
             let VmaKind::File { file: Some(file), .. } = vma.kind else { return None };
@@ -221,8 +221,7 @@ impl Host {
         }
     }
 
-    /// Maps another native file behind the shared mappings of the file `identity`: it has been
-    /// copied up.
+    /// Replaces the native file behind the shared mappings of file `identity` after a copy-up.
     pub(crate) fn remap_file(&mut self, identity: (u64, u64), native: NativeFile) -> Result<(), Errno> {
         for (_, mm) in &self.spaces {
             for vma in mm.vmas().filter(|vma| vma.shared) {

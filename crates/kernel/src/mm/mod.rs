@@ -1,5 +1,5 @@
-//! Address spaces: the kernel's own list of a process's mappings, which decides what is mapped
-//! where and which addresses a system call may touch. The machine only carries it out.
+//! Address spaces: the kernel's list of a process's mappings, which determines the layout and the addresses
+//! that system calls may access. The machine only carries it out.
 
 mod calls;
 pub mod map;

@@ -28,12 +28,12 @@ impl Strategy for Lifo {
     }
 }
 
-/// The threads of a host of their own, in no run queue.
+/// Threads of a test host, in no run queue.
 fn threads(count: usize) -> TestHost {
     TestHost::new(count)
 }
 
-/// The order in which all threads of a scheduler have their turns.
+/// Order in which all threads of a scheduler have their turns.
 fn turns<S: Strategy>(scheduler: &mut Scheduler<S>, threads: &Slab<Thread>) -> Vec<ThreadKey> {
     std::iter::from_fn(|| scheduler.start_turn(threads)).collect()
 }
@@ -78,7 +78,7 @@ fn a_paused_turn_goes_on_with_the_rest_of_its_slice() {
     scheduler.pause_turn_before_call(guest.threads[0]);
     assert_eq!(scheduler.start_turn(&guest.host.threads), Some(guest.threads[0]));
     assert_eq!(scheduler.calls_left(), FifoStrategy::SLICE - 51);
-    // An event that comes first ends the turn: the other thread is next, with a slice of its own.
+    // An event ends the turn: the other thread is next, with a slice of its own.
     scheduler.pause_turn(guest.threads[0]);
     scheduler.end_turn();
     assert_eq!(scheduler.start_turn(&guest.host.threads), Some(guest.threads[1]));
@@ -118,14 +118,14 @@ fn a_thread_that_waits_in_a_loop_lets_others_go_first() {
     let mut scheduler = Scheduler::<FifoStrategy>::default();
     guest.host.threads[spins.0].spin = Some(Box::new(Spin::new(Regs::default(), 1, 0)));
     scheduler.ready(spins);
-    // Nothing has happened that it could wait for.
+    // No event has occurred that the spinning thread could wait for.
     assert!(!scheduler.is_runnable(&guest.host.threads));
     scheduler.ready(other);
     assert_eq!(scheduler.start_turn(&guest.host.threads), Some(other));
-    // Something has happened and nobody else can run.
+    // An event has occurred and no other thread can run.
     scheduler.made_progress();
     assert_eq!(scheduler.start_turn(&guest.host.threads), Some(spins));
-    // It comes in its turn once enough has happened.
+    // The spinning thread has its turn once enough events have occurred.
     scheduler.ready(spins);
     scheduler.ready(other);
     scheduler.calls_answered(1_000);
