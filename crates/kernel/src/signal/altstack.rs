@@ -1,4 +1,4 @@
-//! The alternate signal stack, `sigaltstack(2)`.
+//! Alternate signal stack, `sigaltstack(2)`.
 
 use crate::host::Host;
 use crate::ids::ThreadKey;
@@ -10,7 +10,7 @@ use belljar_objects::signals::frame::{SS_AUTODISARM, state_flags};
 const MIN_SIZE: u64 = 2_048;
 
 impl Host {
-    /// The thread's alternate stack as `sigaltstack` shows it.
+    /// Alternate stack of the thread as `sigaltstack` returns it.
     pub(crate) fn alternate_stack(&self, thread: ThreadKey) -> SigStack {
         let thread = &self.threads[thread.0];
         let stack = thread.signals.alternate;
@@ -18,8 +18,8 @@ impl Host {
         SigStack { flags: state_flags(&stack, sp) | (stack.flags & SS_AUTODISARM), ..stack }
     }
 
-    /// Sets the thread's alternate stack. `EPERM` while it runs on it, `EINVAL` for unknown flags,
-    /// `ENOMEM` for one that is too small.
+    /// Sets the thread's alternate stack. `EPERM` while the thread runs on the current one, `EINVAL` for
+    /// unknown flags, `ENOMEM` if the new one is too small.
     pub(crate) fn set_alternate_stack(&mut self, thread: ThreadKey, new: SigStack) -> Result<(), Errno> {
         let sp = self.machine.regs(self.threads[thread.0].context).rsp;
         let signals = &mut self.thread(thread).signals;

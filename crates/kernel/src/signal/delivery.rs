@@ -1,4 +1,4 @@
-//! Delivering signals before a thread returns to guest code.
+//! Delivery of signals before a thread returns to guest code.
 
 use crate::host::Host;
 use crate::ids::ThreadKey;
@@ -10,23 +10,23 @@ use belljar_linux_abi::signal::{KernelSigaction, SigInfo, sig_bit};
 use belljar_linux_abi::{Errno, c};
 use belljar_objects::signals::STOPPING;
 
-/// The continuation of a thread after its signals have been checked.
+/// Next step of a thread after its signals have been checked.
 #[derive(Debug)]
 pub(crate) enum Delivery {
-    /// It returns to guest code, perhaps into a handler.
+    /// The thread returns to guest code, possibly into a handler.
     ToGuest,
-    /// No handler ran: the interrupted call goes on from this state.
+    /// No handler ran: the interrupted call continues from this state.
     CallGoesOn(CallState),
-    /// It is stopped; what it was to do next waits till it is continued.
+    /// The thread is stopped; its interrupted call is kept until it is continued.
     Parked(Option<(IfInterrupted, CallState)>),
-    /// Its debugger decides; what it was to do next waits.
+    /// The debugger holds the thread; its interrupted call is kept.
     Held(Option<(IfInterrupted, CallState)>),
-    /// It ended.
+    /// The thread has ended.
     Gone,
 }
 
 impl Host {
-    /// Ends or parks the thread if its process has been condemned or stopped; `None` if it may run.
+    /// Ends or parks the thread if its process has a fatal signal or is stopped; `None` if it may run.
     #[inline(never)]
     pub(crate) fn end_or_park(&mut self, thread: ThreadKey) -> Option<Delivery> {
         let process = self.threads[thread.0].process;
@@ -47,8 +47,8 @@ impl Host {
         None
     }
 
-    /// Delivers everything that is deliverable. `interrupted` is the call that the thread was in if
-    /// a signal ended its wait: its result is settled before the first handler's frame is built.
+    /// Delivers all deliverable signals. `interrupted` is the call whose wait a signal ended: its result is
+    /// settled before the frame of the first handler is built.
     #[inline(never)]
     pub(crate) fn deliver_signals(
         &mut self,
@@ -105,8 +105,8 @@ impl Host {
         Delivery::ToGuest
     }
 
-    /// Writes what an interrupted call gives, or winds RIP back to the two-byte instruction that
-    /// made it, with its number still in RAX.
+    /// Stores the result of an interrupted call, or rewinds RIP to the two-byte system call instruction, with
+    /// the call number still in RAX, to restart the call.
     fn settle_interrupted(
         &mut self,
         thread: ThreadKey,
@@ -144,7 +144,7 @@ impl Host {
             if self.native_has_ended(process) {
                 return self.kill_process(process, c::SIGKILL);
             }
-            // As Linux: if the signal was SIGSEGV itself its handler cannot run either.
+            // As on Linux: if the signal was SIGSEGV itself, its handler cannot run either.
             if info.signo == c::SIGSEGV {
                 *self.process(process).signals.action_mut(c::SIGSEGV) = KernelSigaction::default();
             }
@@ -158,7 +158,7 @@ impl Host {
         self.set_blocked(thread, mask);
     }
 
-    /// Names a process that its own fault ends: the experiment's author wants to know.
+    /// Warns of a process that is killed by its own fault, with the program and the fault.
     fn warn_of_fault(&mut self, thread: ThreadKey, info: &SigInfo) {
         const FAULTS: [i32; 5] = [c::SIGSEGV, c::SIGBUS, c::SIGFPE, c::SIGILL, c::SIGTRAP];
         if info.code <= 0 || !FAULTS.contains(&info.signo) {
@@ -177,7 +177,7 @@ impl Host {
     }
 }
 
-/// The name of a signal that reports a CPU exception.
+/// Name of a signal that reports a CPU exception.
 fn signal_name(signal: i32) -> &'static str {
     match signal {
         c::SIGSEGV => "SIGSEGV",

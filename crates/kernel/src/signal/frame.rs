@@ -1,5 +1,5 @@
-//! The frame that a handler finds on its stack, and the return from it: `struct rt_sigframe` as
-//! `arch/x86/kernel/signal_64.c` of Linux lays it out.
+//! Signal frame on the handler's stack, and the return from it: `struct rt_sigframe` as laid out in
+//! `arch/x86/kernel/signal_64.c` of Linux.
 
 use crate::host::Host;
 use crate::ids::ThreadKey;
@@ -14,14 +14,15 @@ use belljar_objects::signals::frame::{
 };
 use zerocopy::{FromBytes, FromZeros, IntoBytes};
 
-/// The handler has a restorer (`SA_RESTORER`); x86-64 has no other way back.
+/// The handler has a restorer (`SA_RESTORER`), which x86-64 requires.
 const SA_RESTORER: u64 = 0x0400_0000;
-/// FXSAVE image and XSAVE header.
+/// End of the XSAVE header and size of the FXSAVE image before it, in bytes.
 const XSAVE_HEADER_END: usize = 576;
 const FXSAVE_SIZE: usize = 512;
 
 impl Host {
-    /// Builds the frame and points the thread at the handler. `EFAULT` if the stack cannot hold it.
+    /// Builds the frame and points the thread at the handler. `EFAULT` if the handler has no restorer or the
+    /// stack cannot hold the frame.
     pub(super) fn push_frame(
         &mut self,
         thread: ThreadKey,
@@ -68,11 +69,11 @@ impl Host {
         Ok(())
     }
 
-    /// `rt_sigreturn`: back to what the frame at the stack pointer says. `EFAULT` if there is no
-    /// proper one.
+    /// `rt_sigreturn`: restores the thread from the frame at the stack pointer. `EFAULT` if the frame is
+    /// invalid.
     pub(crate) fn pop_frame(&mut self, thread: ThreadKey) -> Result<(), Errno> {
         let (process, context) = (self.threads[thread.0].process, self.threads[thread.0].context);
-        // The handler's `ret` has taken `pretcode` off the stack.
+        // The handler's `ret` has popped `pretcode`.
         let at = self.machine.regs(context).rsp.wrapping_sub(8);
         let mut frame = RtSigFrame::new_zeroed();
         let head = std::mem::offset_of!(RtSigFrame, info);
@@ -92,12 +93,12 @@ impl Host {
         self.machine.set_xstate(context, &xstate);
         restore_registers(self.machine.regs_mut(context), &saved);
         self.set_blocked(thread, frame.uc.sigmask);
-        // As Linux, a stack that cannot be set is no error here.
+        // As on Linux, an alternate stack that cannot be restored is not an error.
         let _ = self.set_alternate_stack(thread, frame.uc.stack);
         Ok(())
     }
 
-    /// The extended state at `at`; only its FXSAVE part if what says that there is more is damaged.
+    /// Extended state at `at`; only its FXSAVE part if the software bytes that describe the rest are invalid.
     fn read_fpstate(&self, thread: ThreadKey, at: u64) -> Result<Vec<u8>, Errno> {
         let (process, context) = (self.threads[thread.0].process, self.threads[thread.0].context);
         let mut xstate = Vec::new();

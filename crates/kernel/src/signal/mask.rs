@@ -6,7 +6,8 @@ use belljar_linux_abi::signal::SigSet;
 use belljar_objects::signals::UNBLOCKABLE;
 
 impl Host {
-    /// Sets a thread's mask. What it no longer blocks is delivered before it returns to guest code.
+    /// Sets a thread's mask. Pending signals that become unblocked are delivered before the thread returns to
+    /// guest code.
     pub(crate) fn set_blocked(&mut self, thread: ThreadKey, mask: SigSet) {
         let mask = mask & !UNBLOCKABLE;
         let process = self.threads[thread.0].process;
@@ -21,9 +22,9 @@ impl Host {
         }
     }
 
-    /// Replaces the mask for the duration of the call under way (`ppoll`, `pselect6`,
-    /// `epoll_pwait`, `rt_sigsuspend`). Call it on the first attempt only, before blocking; the
-    /// run loop goes back to the old mask when the call ends, after a handler if one runs.
+    /// Replaces the mask for the duration of the current call (`ppoll`, `pselect6`, `epoll_pwait`,
+    /// `rt_sigsuspend`). Call this on the first attempt only, before blocking; the run loop restores the old
+    /// mask when the call ends, after a handler if one runs.
     pub(crate) fn set_temporary_mask(&mut self, thread: ThreadKey, mask: SigSet) {
         let signals = &mut self.thread(thread).signals;
         if signals.saved_mask.is_none() {
@@ -32,7 +33,7 @@ impl Host {
         self.set_blocked(thread, mask);
     }
 
-    /// Goes back to the mask that [`set_temporary_mask`](Host::set_temporary_mask) replaced.
+    /// Restores the mask that [`set_temporary_mask`](Host::set_temporary_mask) replaced.
     pub(crate) fn restore_mask(&mut self, thread: ThreadKey) {
         if let Some(mask) = self.thread(thread).signals.saved_mask.take() {
             self.set_blocked(thread, mask);

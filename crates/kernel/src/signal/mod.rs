@@ -1,8 +1,8 @@
-//! Signals: what is pending, what is masked, what happens on delivery.
+//! Signals: pending sets, masks and delivery.
 //!
-//! `send` queues a signal and picks the thread that is to take it; `delivery` takes it before that
-//! thread returns to guest code; `frame` builds what a handler finds on its stack; `stop` is job
-//! control; `timers` are the timers that send signals, `processor` those among them that count processor time.
+//! `send` queues a signal and selects the thread that takes it; `delivery` delivers it before that thread
+//! returns to guest code; `frame` builds the signal frame; `stop` implements job control; `timers` holds the
+//! timers that send signals, and `processor` those that count processor time.
 
 mod altstack;
 pub(crate) mod delivery;

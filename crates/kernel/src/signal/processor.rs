@@ -1,6 +1,6 @@
-//! Timers of processor time: `ITIMER_VIRTUAL`, `ITIMER_PROF`, `RLIMIT_CPU`, and those of `timer_create` on the clock
-//! of a process or thread. They are looked at whenever a thread of a process that has one makes a call: processor
-//! time does not pass otherwise.
+//! Timers of processor time: `ITIMER_VIRTUAL`, `ITIMER_PROF`, `RLIMIT_CPU`, and timers of `timer_create` on
+//! the clock of a process or thread. Processor time is counted in system calls, so these timers are checked
+//! whenever a thread of a process that has one makes a call.
 
 use crate::host::Host;
 use crate::ids::ProcessKey;
@@ -8,13 +8,13 @@ use belljar_linux_abi::c;
 use belljar_linux_abi::signal::SigInfo;
 pub use belljar_objects::signals::{ProcessorAlarm, ProcessorClock};
 
-/// Half of a process's processor time counts as spent in its own code: what `getrusage(2)` shows.
+/// User part of a process's processor time as `getrusage(2)` shows it: half of its calls.
 pub(crate) fn user_part(calls: u64) -> u64 {
     calls - calls / 2
 }
 
 impl Host {
-    /// Fires what is due of a process's timers of processor time.
+    /// Fires the processor timers of a process that are due.
     #[cold]
     pub(crate) fn fire_processor_timers(&mut self, process: ProcessKey) {
         let calls = self.threads.calls_of(&self.processes, process);
@@ -39,7 +39,7 @@ impl Host {
         self.processes.processor_timers_changed(process);
     }
 
-    /// `RLIMIT_CPU`: `SIGXCPU` at the soft limit and each second from there on, `SIGKILL` at the hard one.
+    /// `RLIMIT_CPU`: `SIGXCPU` at the soft limit and each second after it, `SIGKILL` at the hard limit.
     fn enforce_processor_limit(&mut self, process: ProcessKey, calls: u64) {
         const SECOND: u64 = 1_000_000;
         let limit = self.processes[process.0].rlimits[c::RLIMIT_CPU as usize];

@@ -1,4 +1,4 @@
-//! Sending signals: what is thrown away, what is queued, and which thread is to take it.
+//! Sending signals: discarding, queueing and selection of the thread that takes the signal.
 
 use crate::host::Host;
 use crate::ids::{ProcessKey, ThreadKey};
@@ -9,13 +9,13 @@ use belljar_linux_abi::signal::{SigInfo, sig_bit};
 use belljar_objects::signals::STOPPING;
 
 impl Host {
-    /// Sends a signal to a process: any thread that does not block it takes it. False if it was
-    /// thrown away.
+    /// Sends a signal to a process: any thread that does not block it takes it. False if the signal was
+    /// discarded.
     pub(crate) fn send_signal(&mut self, process: ProcessKey, info: SigInfo) -> bool {
         self.post_signal(process, None, info)
     }
 
-    /// Sends a signal to one thread. False if it was thrown away.
+    /// Sends a signal to one thread. False if the signal was discarded.
     pub(crate) fn send_signal_to_thread(&mut self, thread: ThreadKey, info: SigInfo) -> bool {
         self.post_signal(self.threads[thread.0].process, Some(thread), info)
     }
@@ -51,7 +51,7 @@ impl Host {
             && signals.action(signal).handler == c::SIG_DFL as u64
             && taker.is_some_and(|t| self.threads[t.0].signals.awaited & sig_bit(signal) == 0);
         if stops {
-            // Threads that wait in a call stay where they are: their calls are not interrupted.
+            // Threads blocked in a call stay blocked: a stop does not interrupt calls.
             self.stop_process(process, signal);
             return false;
         }
@@ -59,7 +59,7 @@ impl Host {
             Some(thread) => self.thread(thread).signals.pending.push(info),
             None => self.process(process).signals.pending.push(info),
         };
-        // One that is pending already is not heard of again.
+        // A signal that is already pending causes no further notification.
         if queued {
             self.notify(self.processes[process.0].signals.arrived);
             if let Some(taker) = taker {
@@ -84,7 +84,8 @@ impl Host {
         self.interrupt(thread);
     }
 
-    /// Lets the process end by a signal as soon as one of its threads runs, even stopped ones.
+    /// Marks the process to be killed by a signal as soon as one of its threads runs; stopped threads are
+    /// resumed for it.
     pub(crate) fn condemn(&mut self, process: ProcessKey, info: SigInfo) {
         let target = self.process(process);
         if target.signals.fatal.is_some() {
@@ -100,8 +101,8 @@ impl Host {
         }
     }
 
-    /// Wakes threads that would take what is pending for their process, after a thread that was to
-    /// take it blocked it or ended.
+    /// Wakes threads that can take the signals pending for their process, after the thread selected for them
+    /// blocked them or ended.
     pub(crate) fn retarget_pending(&mut self, process: ProcessKey) {
         let pending = self.processes[process.0].signals.pending.set;
         if pending == 0 {
@@ -115,13 +116,13 @@ impl Host {
         }
     }
 
-    /// The experiment sends process number `spec` its shutdown signal, as from pid 1.
+    /// Sends the shutdown signal to the experiment's process with index `spec`, as from pid 1.
     #[cold]
     pub(crate) fn shutdown_process(&mut self, spec: usize) {
         self.signal_program(spec, self.config.processes[spec].shutdown_signal);
     }
 
-    /// Sends a signal to the experiment's process number `spec`, if it runs.
+    /// Sends a signal to the experiment's process with index `spec`, if it runs.
     pub fn signal_program(&mut self, spec: usize, signal: i32) {
         let process = self.processes.iter().find(|(_, p)| p.spec == Some(spec) && p.ended.is_none());
         if let Some((key, _)) = process {

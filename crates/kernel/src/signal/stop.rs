@@ -1,7 +1,7 @@
 //! Job control: stopping and continuing processes.
 //!
-//! A stopped process's threads are parked when they would run next; calls that wait go on waiting
-//! and are continued, if their time comes, once the process is.
+//! Threads of a stopped process are parked when they would run next. Blocked calls keep waiting; a call that
+//! is woken continues only once its process does.
 
 use crate::host::Host;
 use crate::ids::ProcessKey;
@@ -11,7 +11,8 @@ use belljar_linux_abi::signal::{SigInfo, sig_bit};
 use belljar_objects::signals::STOPPING;
 
 impl Host {
-    /// The immediate effect of a stopping or continuing signal, whether or not it is blocked.
+    /// Applies the immediate effect of a stopping or continuing signal, which does not depend on its being
+    /// blocked.
     pub(super) fn prepare_stop_or_continue(&mut self, process: ProcessKey, signal: i32) {
         let discard = match signal {
             c::SIGCONT => STOPPING,
@@ -28,8 +29,8 @@ impl Host {
         }
     }
 
-    /// Stops all threads of a process and tells the parent. The terminal's stop signals do nothing
-    /// to an orphaned process group, as POSIX demands.
+    /// Stops all threads of a process and notifies the parent. The terminal's stop signals have no effect on
+    /// an orphaned process group, as POSIX requires.
     pub(super) fn stop_process(&mut self, process: ProcessKey, signal: i32) {
         let target = &self.processes[process.0];
         let orphaned = signal != c::SIGSTOP && self.processes.is_orphaned_group(target.pgid);
@@ -62,7 +63,7 @@ impl Host {
             if matches!(self.threads[thread.0].state, ThreadState::Stopped) {
                 self.unpark(thread);
             } else if self.threads.has_deliverable_signal(&self.processes, thread) {
-                // It came while the process was stopped.
+                // The signal arrived while the process was stopped.
                 self.interrupt(thread);
             }
         }
@@ -74,7 +75,7 @@ impl Host {
         let Some(parent) = target.parent else { return };
         let info = SigInfo::child(code, target.pid, target.credentials.ruid, status, 0);
         let quiet = self.processes[parent.0].signals.action(c::SIGCHLD).flags & c::SA_NOCLDSTOP as u64 != 0;
-        // Whoever waits for the child learns of it, even if the signal has a handler.
+        // Waits for the child are notified even if the signal has a handler.
         self.notify(self.processes[parent.0].child_changed);
         if !quiet {
             self.send_signal(parent, info);

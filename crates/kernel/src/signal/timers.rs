@@ -9,11 +9,11 @@ use belljar_linux_abi::c;
 use belljar_linux_abi::signal::SigInfo;
 pub use belljar_objects::signals::{Alarm, PosixTimer, TimerNotice};
 
-/// The number that stands for `ITIMER_REAL` in [`TimerAction::PosixTimer`].
+/// Timer number of `ITIMER_REAL` in [`TimerAction::PosixTimer`].
 const REAL: u32 = u32::MAX;
 
 impl Host {
-    /// Sets a timer of `timer_create`, or clears it if `at` is `None`.
+    /// Sets a timer of `timer_create`, or disarms it if `at` is `None`.
     pub(crate) fn set_posix_timer(
         &mut self,
         process: ProcessKey,
@@ -28,7 +28,8 @@ impl Host {
         }
     }
 
-    /// Sets `ITIMER_REAL` to fire in `value_ns`, and then every `interval_ns` unless that is 0; clears it for a value of 0.
+    /// Sets `ITIMER_REAL` to fire in `value_ns`, and then every `interval_ns` unless that is 0; a value of 0
+    /// disarms it.
     pub(crate) fn set_real_timer(&mut self, process: ProcessKey, value_ns: u64, interval_ns: u64) {
         let clock = &self.net.clock;
         let at = (value_ns > 0).then(|| clock.after(SimDuration::from_nanos(value_ns)));
@@ -44,13 +45,13 @@ impl Host {
         self.process(process).signals.timers.real = alarm;
     }
 
-    /// Nanoseconds left until `ITIMER_REAL` fires; `None` if it is not set.
+    /// Nanoseconds until `ITIMER_REAL` fires; `None` if it is not armed.
     pub(crate) fn real_timer_left(&self, process: ProcessKey) -> Option<u64> {
         let at = self.processes[process.0].signals.timers.real_at?;
         Some(at.saturating_sub(self.net.clock.monotonic_ns()).max(1_000))
     }
 
-    /// Deletes a timer of `timer_create`; false if there is none of that number.
+    /// Deletes a timer of `timer_create`; false if there is no timer with this id.
     pub(crate) fn delete_posix_timer(&mut self, process: ProcessKey, id: i32) -> bool {
         self.set_posix_timer(process, id, None, SimDuration::ZERO);
         self.process(process).signals.timers.posix.remove(&id).is_some()
@@ -64,13 +65,13 @@ impl Host {
         }
     }
 
-    /// Takes back everything that would fire for a process.
+    /// Cancels all timers of a process.
     pub(crate) fn cancel_process_timers(&mut self, process: ProcessKey) {
         self.delete_posix_timers(process);
         self.set_real_timer(process, 0, 0);
     }
 
-    /// The wall clock was set: timers that wait for a point of it fire sooner or later.
+    /// Adjusts the timers of `timer_create` to a clock change.
     pub(crate) fn shift_posix_timers(&mut self, process: ProcessKey, shift: &Shift) {
         let timers = self.processes[process.0].signals.timers.posix.clone();
         for (id, timer) in timers {
@@ -85,7 +86,7 @@ impl Host {
         }
     }
 
-    /// The same for the timer of `setitimer` and `alarm`, which has no clock of its own.
+    /// Adjusts the timer of `setitimer` and `alarm` to a clock change.
     pub(crate) fn shift_real_timer(&mut self, process: ProcessKey, shift: &Shift) {
         let real = self.processes[process.0].signals.timers.real;
         if let Some(at) = real.timer.filter(|_| shift.concerns(c::CLOCK_MONOTONIC, false)) {
@@ -108,7 +109,7 @@ impl Host {
         Alarm { timer: at.map(|at| self.set_timer(at, action)), interval }
     }
 
-    /// A timer of `timer_create`, `setitimer` or `alarm` expires.
+    /// Handles the expiration of a timer of `timer_create`, `setitimer` or `alarm`.
     pub(crate) fn posix_timer_expired(&mut self, process: ProcessKey, timer: u32) {
         if timer == REAL {
             let alarm = self.processes[process.0].signals.timers.real;
@@ -135,7 +136,7 @@ impl Host {
         self.posix_timer_fires(process, id, skipped);
     }
 
-    /// A timer of `timer_create` fires, and has passed over `skipped` expirations that it was late for.
+    /// Fires a timer of `timer_create` that was late for `skipped` further expirations.
     pub(crate) fn posix_timer_fires(&mut self, process: ProcessKey, id: i32, skipped: u64) {
         let Some(posix) = self.processes[process.0].signals.timers.posix.get(&id).copied() else { return };
         let sent = !posix.pending && self.send_timer_signal(process, id, &posix);
@@ -158,7 +159,7 @@ impl Host {
         }
     }
 
-    /// When a timer that fires now will fire next, and how many expirations lie before that.
+    /// Next expiration of a timer that fires now, and the number of expirations skipped before it.
     fn next_expiration(&self, alarm: Alarm) -> (Option<SimTime>, u64) {
         let interval = self.net.clock.simulated(alarm.interval);
         let Some(fired) = alarm.timer.filter(|_| !interval.is_zero()) else { return (None, 0) };

@@ -1,4 +1,4 @@
-//! Lines of calls, as the log has them.
+//! Tests of log lines.
 
 use crate::host::HostConfig;
 use crate::outcome::{Outcome, SysResult};
@@ -9,12 +9,12 @@ use belljar_strace::{Phrases, arity, is_plain, place};
 
 fn logging() -> TestHost {
     let mut test = TestHost::with(HostConfig { strace: true, ..config() }, Box::new(NoFiles), 1);
-    // Its log is called by what its thread is called.
+    // Without a spec, the log is named after the thread.
     test.host.process(test.process).spec = None;
     test
 }
 
-/// The line of a call that ends like this, without its time and thread.
+/// Log line of a call with this outcome, without its time and thread.
 fn line(test: &mut TestHost, number: i64, args: [u64; 6], outcome: &SysResult) -> String {
     let traced = test.host.strace_begin(test.threads[0], number as u32, args);
     test.host.strace_end(&traced, outcome);
@@ -40,16 +40,16 @@ fn what_is_said_again_is_said_of_these_registers_and_this_memory() {
     is(c::SYS_write, of(4, DATA, 2), Err(Errno(4_000)), r#"write(4, "on", 2) = -1 errno 4000"#);
     is(c::SYS_read, of(3, DATA, 9), done(3), r#"read(3, "one", 9) = 3"#);
     is(c::SYS_read, of(3, DATA, 9), Err(Errno::EAGAIN), "read(3, 0x100000, 9) = -1 EAGAIN");
-    // What registers beyond the arguments hold is nobody's business.
+    // Registers beyond the arguments do not matter.
     is(c::SYS_read, [3, DATA, 9, 7, 7, 7], done(1), r#"read(3, "o", 9) = 1"#);
-    // They share a place.
+    // Two descriptors that share a cache slot.
     let close = c::SYS_close as u32;
     let other = (6..).find(|fd| place(close, *fd) == place(close, 5)).expect("there are fewer places");
     is(c::SYS_close, of(5, 0, 0), done(0), "close(5) = 0");
     is(c::SYS_close, of(other, 0, 0), done(0), &format!("close({other}) = 0"));
     is(c::SYS_close, of(5, 0, 0), done(0), "close(5) = 0");
     is(c::SYS_alarm, of(3, 0, 0), done(0), "alarm(0x3) = 0");
-    // Which arguments there are depends on others.
+    // The number of arguments depends on other arguments.
     let (create, set) = ((c::O_CREAT | c::O_WRONLY) as u64, c::F_SETFL as u64);
     let opened = [3, DATA + 3, 0, 0o600, 0, 0];
     is(c::SYS_openat, opened, done(5), r#"openat(3, ", two", O_RDONLY) = 5"#);
@@ -81,7 +81,7 @@ fn no_line_depends_on_those_before() {
 
 #[test]
 fn those_with_six_arguments_are_known() {
-    // What no line above names has six: only these have.
+    // Of the calls not shown above, only these have six arguments.
     let six: Vec<&str> = (0..table::limit())
         .filter_map(table::entry)
         .map(|entry| entry.name)

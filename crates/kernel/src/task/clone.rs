@@ -9,29 +9,29 @@ use belljar_linux_abi::{Errno, c};
 use belljar_machine::{ContextId, USER_END};
 use belljar_objects::namespaces::ALL_KINDS;
 
-/// The arguments of `clone`, `clone3`, `fork` and `vfork`.
+/// Arguments of `clone`, `clone3`, `fork` and `vfork`.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct CloneRequest {
     /// `CLONE_*` without the exit signal.
     pub flags: u64,
-    /// The signal that the parent is sent when the child ends.
+    /// Signal sent to the parent when the child ends.
     pub exit_signal: i32,
-    /// The child's stack pointer; 0 for the parent's.
+    /// Stack pointer of the child; 0 for the parent's.
     pub stack: u64,
-    /// `CLONE_SETTLS`: the child's FS base.
+    /// `CLONE_SETTLS`: FS base of the child.
     pub tls: u64,
-    /// `CLONE_PARENT_SETTID`.
+    /// Address for `CLONE_PARENT_SETTID`.
     pub parent_tid: u64,
-    /// `CLONE_CHILD_SETTID` and `CLONE_CHILD_CLEARTID`.
+    /// Address for `CLONE_CHILD_SETTID` and `CLONE_CHILD_CLEARTID`.
     pub child_tid: u64,
-    /// `CLONE_PIDFD`: where the child's descriptor is stored.
+    /// `CLONE_PIDFD`: address at which the child's pidfd is stored.
     pub pidfd: u64,
 }
 
 const THREAD: u64 = c::CLONE_THREAD as u64;
 const SIGHAND: u64 = c::CLONE_SIGHAND as u64;
 const VM: u64 = c::CLONE_VM as u64;
-/// The kind of task that a request makes.
+/// Kind of task created by a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     /// A thread of the caller's process.
@@ -47,7 +47,7 @@ impl CloneRequest {
         self.flags & flag as u64 != 0
     }
 
-    /// `EINVAL` for combinations that make no sense, as `copy_process` of Linux decides.
+    /// Classifies the request. `EINVAL` for invalid flag combinations, as in `copy_process` of Linux.
     fn kind(&self) -> Result<Kind, Errno> {
         let flags = self.flags;
         let thread_without_handlers = flags & THREAD != 0 && flags & SIGHAND == 0;
@@ -75,7 +75,9 @@ impl Files {
 }
 
 impl Host {
-    /// `EPERM`, with a warning, for new namespaces of one of several threads: namespaces are a process's here. Mounts are unshared for all threads, also with a warning.
+    /// Checks the namespaces of a task that is one of several threads, since namespaces belong to processes
+    /// here: a mount namespace is unshared for all threads with a warning, others are refused with a warning
+    /// and `EPERM`.
     pub(crate) fn check_namespaces(&mut self, kinds: i32, of_thread: bool) -> Result<(), Errno> {
         if of_thread && kinds & c::CLONE_NEWNS != 0 {
             self.warn("a mount namespace of one of several threads is that of its whole process");
@@ -87,7 +89,7 @@ impl Host {
         Ok(())
     }
 
-    /// Makes the thread or process and gives it and its number. The child is at the end of the run
+    /// Creates the thread or process and returns it with its thread id. The child is at the end of the run
     /// queue; with `CLONE_VFORK` the caller must then wait for it.
     pub(crate) fn clone_task(
         &mut self,
@@ -95,7 +97,7 @@ impl Host {
         request: &CloneRequest,
     ) -> Result<(ThreadKey, i32), Errno> {
         let kind = request.kind()?;
-        // Who has a file system of its own cannot share where it stands in it.
+        // New mount and user namespaces exclude `CLONE_FS`; new PID and user namespaces exclude `CLONE_THREAD`.
         let parted = |shared, own: [i32; 2]| request.has(shared) && own.iter().any(|flag| request.has(*flag));
         if parted(c::CLONE_FS, [c::CLONE_NEWNS, c::CLONE_NEWUSER])
             || parted(c::CLONE_THREAD, [c::CLONE_NEWPID, c::CLONE_NEWUSER])
@@ -114,7 +116,7 @@ impl Host {
             return Err(Errno::EINVAL);
         }
         if request.has(c::CLONE_PIDFD) {
-            // Where it goes must take it before there is a child.
+            // The address must be writable before the child is created.
             let mut there = [0; 4];
             self.read_guest(process, request.pidfd, &mut there)?;
             self.write_guest(process, request.pidfd, &there)?;
@@ -146,7 +148,7 @@ impl Host {
             }
         }
         self.processes.namespaces.pids.check_open(of.pid_of_children)?;
-        // The child takes its number in the namespace that is chosen for it.
+        // The child's pid is allocated in its own PID namespace.
         let chosen = &mut self.process(process).attributes.namespaces.pid_of_children;
         let children = std::mem::replace(chosen, of.pid_of_children);
         let made = self.make_task(parent, request, kind);
@@ -170,7 +172,7 @@ impl Host {
         }
         if request.has(c::CLONE_PIDFD) {
             let file = self.create_pidfd(of_child, 0);
-            // The child has been made: what goes wrong from here on shows in the number stored.
+            // The child exists: a failure from here on shows only in the stored descriptor.
             let fd = self.install_fd(process, file, true, 0).map_or(-1, |fd| fd as i32);
             let _ = self.write_guest(process, request.pidfd, &fd.to_le_bytes());
         }
@@ -236,7 +238,7 @@ impl Host {
         thread.comm = comm;
         thread.seccomp = seccomp;
         thread.signals.blocked = blocked;
-        // Two threads must not share an alternate stack; a vfork parent sleeps meanwhile.
+        // Two threads must not share an alternate stack; a vfork parent does not run meanwhile.
         let keeps_stack = kind != Kind::Thread && (request.has(c::CLONE_VFORK) || !request.has(c::CLONE_VM));
         thread.signals.alternate = if keeps_stack { alternate } else { SigStack::default() };
         if request.has(c::CLONE_CHILD_CLEARTID) {
@@ -254,7 +256,7 @@ impl Host {
         if request.has(c::CLONE_PARENT) && kind != Kind::Thread {
             self.processes.adopt_by_grandparent(parent_process, process);
         }
-        // Linux does not fail for a word that it cannot write either.
+        // Like Linux, the call does not fail if a word cannot be written.
         if request.has(c::CLONE_PARENT_SETTID) {
             let shown = self.processes.shown_pid(parent_process, tid);
             let _ = self.write_guest(parent_process, request.parent_tid, &shown.to_le_bytes());

@@ -12,13 +12,13 @@ use belljar_linux_abi::c;
 use belljar_machine::ContextId;
 use std::os::unix::ffi::OsStrExt;
 
-/// The mask that a process of an experiment starts with.
+/// Initial umask of the experiment's processes.
 const DEFAULT_UMASK: u32 = 0o022;
 
 impl Host {
-    /// The experiment's process number `spec`: leader of a session of its own, with an empty
-    /// descriptor table, no memory and no thread yet. The caller gives it those
-    /// ([`create_thread`](Host::create_thread)) and its image's names.
+    /// Creates the experiment's process with index `spec`: leader of a session of its own, with an empty
+    /// descriptor table, no memory and no thread. The caller provides those
+    /// ([`create_thread`](Host::create_thread)) and the names of its image.
     pub(crate) fn create_process(&mut self, spec: usize) -> ProcessKey {
         let pid = self.allocate_pid();
         let fds = FdTableKey(self.files.tables.insert(FdTable { users: 1, entries: Vec::new() }));
@@ -63,8 +63,8 @@ impl Host {
         key
     }
 
-    /// A child of `parent` that runs in `mm` with the descriptors `fds`, of both of which it takes
-    /// over one use; no thread yet. It inherits what `fork(2)` says.
+    /// Creates a child of `parent` that runs in `mm` with the descriptors `fds`; the child takes over one use
+    /// of each. The child has no thread yet and inherits the attributes listed in `fork(2)`.
     pub(crate) fn create_child(
         &mut self,
         parent: ProcessKey,
@@ -123,9 +123,9 @@ impl Host {
         key
     }
 
-    /// A thread of `process` that runs `context`, at the end of the run queue. The first one's
-    /// thread id is the process id. Its signal mask is empty; its name is that of the oldest thread
-    /// or else of the image.
+    /// Creates a thread of `process` that runs `context`, at the end of the run queue. The first thread's id
+    /// is the process id. The signal mask is empty; the name is that of the oldest thread or, for the first
+    /// thread, of the image.
     pub(crate) fn create_thread(&mut self, process: ProcessKey, context: ContextId) -> ThreadKey {
         let (tid, comm) = match self.processes[process.0].threads.first() {
             None => (self.processes[process.0].pid, comm_of(&self.processes[process.0].exe)),
@@ -165,8 +165,7 @@ impl Host {
     }
 }
 
-/// The name of a thread that has just executed `path`: the last component, cut to what
-/// `TASK_COMM_LEN` holds.
+/// Name of a thread that has executed `path`: the last component, truncated to `TASK_COMM_LEN`.
 pub(crate) fn comm_of(path: &[u8]) -> Vec<u8> {
     let name = path.rsplit(|b| *b == b'/').next().unwrap_or_default();
     name[..name.len().min(15)].to_vec()

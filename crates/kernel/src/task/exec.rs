@@ -7,12 +7,12 @@ use belljar_linux_abi::c;
 use belljar_linux_abi::signal::SigStack;
 
 impl Host {
-    /// Turns the process of `thread` into one that can run another image: past this point the old
-    /// one is lost. Other threads end and `thread` becomes the first; caught signals go back to
-    /// their defaults; timers of `timer_create`, the alternate stack and the word of
-    /// `set_tid_address` are forgotten; the descriptor table is its own and those to be closed are
-    /// closed; a `vfork` parent goes on. The caller then replaces the memory (whose old use it
-    /// releases), the context's registers and the names.
+    /// Prepares the process of `thread` for a new image; the old image is lost from here on. Other threads
+    /// end and `thread` becomes the leader. Caught signals revert to their defaults; timers of
+    /// `timer_create`, the alternate stack and the word of `set_tid_address` are dropped. The descriptor
+    /// table becomes the process's own and its close-on-exec descriptors are closed. A `vfork` parent
+    /// continues. The caller then replaces the memory (releasing its use of the old one), the context's
+    /// registers and the names.
     pub(crate) fn prepare_exec(&mut self, process: ProcessKey, thread: ThreadKey) {
         for other in self.processes[process.0].threads.clone() {
             if other != thread {

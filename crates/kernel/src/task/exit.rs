@@ -1,4 +1,4 @@
-//! The end of threads and processes.
+//! Exit of threads and processes.
 
 use crate::host::{Host, ProcessReport};
 use crate::ids::{ProcessKey, ThreadKey};
@@ -9,8 +9,7 @@ use belljar_linux_abi::c;
 use belljar_linux_abi::signal::SigInfo;
 
 impl Host {
-    /// `exit(2)`: ends one thread, and with the last one the process, whose status is then what the
-    /// first thread gave.
+    /// `exit(2)`: ends one thread. The last thread ends the process, whose exit code is the leader's.
     pub(crate) fn exit_thread(&mut self, thread: ThreadKey, code: i32) {
         let process = self.threads[thread.0].process;
         let target = self.process(process);
@@ -29,7 +28,7 @@ impl Host {
         }
     }
 
-    /// Ends a process with all its threads; it is a zombie until its parent has waited for it.
+    /// Ends a process with all its threads; the process is a zombie until its parent has waited for it.
     pub(crate) fn end_process(&mut self, process: ProcessKey, status: WaitStatus) {
         if self.processes[process.0].ended.is_some() {
             return;
@@ -70,7 +69,7 @@ impl Host {
         self.announce_end(process, status);
     }
 
-    /// With process 1 of a process namespace all that are in it end.
+    /// Kills all members of a PID namespace whose process 1 ends.
     fn end_namespace_of(&mut self, process: ProcessKey) {
         let (pid, number) =
             (self.processes[process.0].pid, self.processes[process.0].attributes.namespaces.pid);
@@ -85,7 +84,7 @@ impl Host {
         }
     }
 
-    /// Takes back a process that could not be started and was never seen by anyone.
+    /// Discards a process that could not be started.
     pub(crate) fn discard_process(&mut self, process: ProcessKey) {
         let target = self.process(process);
         target.spec = None;
@@ -93,7 +92,7 @@ impl Host {
         self.end_process(process, WaitStatus::Signaled(c::SIGKILL));
     }
 
-    /// Kills a process by a signal that it can neither block nor catch, whatever its number.
+    /// Kills a process by `signal`, which cannot be blocked or caught here.
     #[cold]
     pub(crate) fn kill_process(&mut self, process: ProcessKey, signal: i32) {
         self.condemn(process, SigInfo::kernel(signal));
@@ -102,12 +101,12 @@ impl Host {
         }
     }
 
-    /// Tells the parent; one that does not want to wait for its children has them vanish.
+    /// Notifies the parent of the end of a process; reaps the process if the parent ignores its children.
     fn announce_end(&mut self, process: ProcessKey, status: WaitStatus) {
         self.notify_pidfds(self.processes[process.0].pid);
         let target = &self.processes[process.0];
         let Some(parent) = target.parent else {
-            // Pid 1 waits for everybody.
+            // Pid 1 waits for all of its children.
             self.reap(process);
             return;
         };
@@ -121,7 +120,7 @@ impl Host {
         let action = self.processes[parent.0].signals.action(c::SIGCHLD);
         let unwanted = exit_signal == c::SIGCHLD
             && (action.handler == c::SIG_IGN as u64 || action.flags & c::SA_NOCLDWAIT as u64 != 0);
-        // Whoever waits for the child learns of it, even if the signal has a handler.
+        // Waits for the child are notified even if the signal has a handler.
         self.notify(self.processes[parent.0].child_changed);
         if exit_signal != 0 {
             self.send_signal(parent, SigInfo { signo: exit_signal, ..info });
@@ -131,7 +130,7 @@ impl Host {
         }
     }
 
-    /// Forgets a process that has ended. Its number is free again.
+    /// Removes a process that has ended and frees its pid.
     pub(crate) fn reap(&mut self, process: ProcessKey) {
         let gone = self.processes.remove(process.0);
         self.processes.by_pid.remove(&gone.pid);
@@ -146,7 +145,7 @@ impl Host {
         }
     }
 
-    /// Ends one thread: `robust_list`, `clear_child_tid`, its context.
+    /// Ends one thread: its robust list, `clear_child_tid` word and context.
     pub(super) fn end_thread(&mut self, key: ThreadKey) {
         self.release_thread_words(key);
         if let ThreadState::Blocked(Blocked { state: CallState::Vfork(child), .. }) =
@@ -176,8 +175,8 @@ impl Host {
         self.debug_thread_gone(thread.process, key, thread.tid);
     }
 
-    /// Releases the words in memory of a thread that leaves it, `mm_release` of Linux: marks the robust futexes that it
-    /// holds, zeroes the word of `set_tid_address` and wakes its waiters.
+    /// Releases the memory words of a thread that leaves its address space, `mm_release` in Linux: marks the
+    /// robust futexes that the thread holds, zeroes the word of `set_tid_address` and wakes its waiters.
     pub(super) fn release_thread_words(&mut self, key: ThreadKey) {
         self.walk_robust_list(key);
         let thread = self.thread(key);
@@ -191,9 +190,9 @@ impl Host {
         }
     }
 
-    /// Lets the parent of a `vfork` child go on.
+    /// Continues the parent of a `vfork` child.
     pub(super) fn wake_vfork_parent(&mut self, process: ProcessKey) {
-        // One that waits for its tracer finds out later.
+        // A parent stopped for its tracer checks the child later.
         if let Some(parent) = self.process(process).vfork_parent.take()
             && let Some(waiting) = self.threads.get(parent.0)
             && matches!(waiting.blocked_state(), Some(CallState::Vfork(_)))
@@ -202,7 +201,7 @@ impl Host {
         }
     }
 
-    /// Gives the children of a process that ends to the next subreaper or to process 1 of its namespace.
+    /// Reparents the children of an ending process to the next subreaper or to process 1 of its namespace.
     fn orphan_children(&mut self, process: ProcessKey) {
         let mut reaper = self.processes[process.0].parent;
         let number = self.processes[process.0].attributes.namespaces.pid;
@@ -245,9 +244,9 @@ impl Host {
         }
     }
 
-    /// A group with stopped members that has just become orphaned is told and continued: nobody is
-    /// left who could do that. Only a parent in another group of the same session can have been the last
-    /// that could.
+    /// Sends `SIGHUP` and `SIGCONT` to a newly orphaned process group with stopped members: no process is
+    /// left that could continue them. Only the end of a parent in another group of the same session can
+    /// orphan the group.
     fn hang_up_if_orphaned(&mut self, process: ProcessKey, parent: Option<ProcessKey>) {
         let (pgid, sid) = (self.processes[process.0].pgid, self.processes[process.0].sid);
         let Some(parent) = parent.map(|parent| &self.processes[parent.0]) else { return };
@@ -266,7 +265,7 @@ impl Host {
         }
     }
 
-    /// A process's processor time in ticks of 10 ms.
+    /// Processor time of a process in ticks of 10 ms.
     fn cpu_ticks(&self, process: ProcessKey) -> u64 {
         self.threads.calls_of(&self.processes, process) / 10_000
     }

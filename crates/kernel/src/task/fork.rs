@@ -7,8 +7,8 @@ use crate::mm::{Marks, VmaKind};
 use belljar_linux_abi::{Errno, c};
 
 impl Host {
-    /// A child of the calling thread's process with a copy of its memory at the same addresses; of
-    /// its threads only the caller goes on there.
+    /// Creates a child with a copy of the caller's memory at the same addresses, and with a copy of the
+    /// calling thread only.
     pub(super) fn fork_process(
         &mut self,
         parent: ThreadKey,
@@ -25,7 +25,7 @@ impl Host {
         Ok(self.create_thread(child, context))
     }
 
-    /// A copy of an address space, in the same slot: the addresses are the same.
+    /// Copies an address space within its slot, so that addresses stay the same.
     fn fork_mm(&mut self, mm: MmKey) -> Result<MmKey, Errno> {
         let forked = self.machine.fork_space(self.spaces[mm.0].space);
         let space = forked.map_err(|errno| {
@@ -33,7 +33,7 @@ impl Host {
                 "fork: the simulator could not start another native process ({errno}); see `ulimit -u` (processes) and \
                  `ulimit -n` (descriptors, of which each far program takes one)"
             ));
-            // What fork(2) says when there are too many processes.
+            // `EAGAIN` is the error of fork(2) for too many processes.
             Errno::EAGAIN
         })?;
         let mut copy = self.spaces[mm.0].copy(space);
@@ -48,7 +48,7 @@ impl Host {
             if vma.marks.contains(Marks::WIPE_ON_FORK) {
                 self.machine.advise(space, at, len, c::MADV_DONTNEED)?;
             }
-            // Who is told of the parent's missing pages is not told of the child's.
+            // The parent's userfaultfd registrations do not apply to the child.
             if vma.marks.contains(Marks::WATCHED) {
                 self.machine.protect(space, at, len, vma.prot)?;
             }

@@ -1,4 +1,4 @@
-//! Processes and threads: creation, end, waiting.
+//! Processes and threads: creation, exit, waiting.
 
 mod clone;
 mod create;

@@ -7,8 +7,8 @@ use belljar_linux_abi::{Errno, c};
 use belljar_tasks::children::{ChildEvent, Selector, WaitFlags};
 
 impl Host {
-    /// The first child of `parent` with something to report, which is thereby reported. `ECHILD` if
-    /// there is no child to wait for, `None` if none has anything to say yet.
+    /// Reports the first event of a child of `parent`. `None` if no selected child has an event yet; `ECHILD`
+    /// if there is no child to wait for.
     pub(crate) fn collect_child(
         &mut self,
         parent: ProcessKey,
@@ -23,7 +23,7 @@ impl Host {
             if !self.processes.is_eligible(child, which, flags) {
                 continue;
             }
-            // One that has ended will not stop or go on any more.
+            // A child that has ended will not stop or continue any more.
             eligible |= flags.contains(WaitFlags::EXITED) || self.processes[child.0].ended.is_none();
             if let Some(event) = self.child_event(child, flags) {
                 return Ok(Some(event));
@@ -57,7 +57,7 @@ impl Host {
                 WaitStatus::Signaled(signal) => event(c::CLD_KILLED, signal),
             };
             if !keep {
-                // What nobody has waited for counts for nobody.
+                // Resource usage of a child is added to its parent's only when the parent waits for it.
                 if let Some(parent) = self.processes[key.0].parent {
                     let of_parent = &mut self.processes[parent.0].attributes;
                     of_parent.children_calls += calls;
@@ -67,7 +67,7 @@ impl Host {
             }
             return event;
         }
-        // Of its tracees a process hears by their own stops.
+        // A tracee's own stops are reported instead of its process's.
         if self.processes[key.0].threads.iter().any(|t| self.threads[t.0].trace.is_some()) {
             return None;
         }

@@ -1,4 +1,4 @@
-//! Beginning to trace a thread, and ceasing to.
+//! Attaching to a thread with `ptrace(2)`, and the end of tracing.
 
 use super::{EndedTracee, Resume, Tracee};
 use crate::host::Host;
@@ -27,7 +27,7 @@ impl Host {
         if seize.is_none() {
             let info = SigInfo::user(c::SIGSTOP, c::SI_USER, self.processes[tracer.0].pid, 0);
             self.send_signal_to_thread(target, info);
-            // One that is stopped already shows that to its tracer.
+            // A thread that is already stopped reports that stop to its tracer.
             self.trace_look_again(target);
         }
         Ok(())
@@ -41,7 +41,7 @@ impl Host {
         self.trace_look_again(thread);
     }
 
-    /// Lets a thread that waits or is stopped come to where it looks at its tracer's wishes.
+    /// Wakes a blocked or stopped thread so that it checks its tracer's requests.
     pub(super) fn trace_look_again(&mut self, thread: ThreadKey) {
         self.thread(thread).signals.attention = true;
         match self.threads[thread.0].state {
@@ -50,8 +50,8 @@ impl Host {
         }
     }
 
-    /// A new thread or process of a traced thread: whether it is traced as well, and what its maker
-    /// stops for.
+    /// Traces a new thread or process of a traced thread if the tracer's options ask for it, and stops the
+    /// parent for `event`; true if so.
     pub(crate) fn trace_child(&mut self, parent: ThreadKey, child: ThreadKey, event: TraceEvent) -> bool {
         let Some(tracee) = &self.threads[parent.0].trace else { return false };
         let option = match event {
@@ -74,7 +74,7 @@ impl Host {
         true
     }
 
-    /// A process that traces others ends.
+    /// Ends the tracing by a process that ends.
     pub(crate) fn tracer_ended(&mut self, tracer: ProcessKey) {
         self.ended_tracees.retain(|ended| ended.tracer != tracer);
         for tracee in self.threads.tracees_of(tracer) {
@@ -88,7 +88,7 @@ impl Host {
         }
     }
 
-    /// Tells a thread's tracer that it has ended, unless the tracer hears of it as the process's parent.
+    /// Reports the end of a thread to its tracer, unless the tracer is notified as the process's parent.
     pub(crate) fn trace_ended(&mut self, thread: ThreadKey, status: WaitStatus) {
         let Some(tracee) = &self.threads[thread.0].trace else { return };
         let tracer = tracee.tracer;

@@ -1,10 +1,10 @@
-//! Guests that trace others, `ptrace(2)`.
+//! Tracing of guests by guests, `ptrace(2)`.
 //!
-//! A thread that is traced stops at certain points on its way (`stops`): it is parked, its tracer can wait for it
-//! and look at it, and lets it go on in one of several ways (`resume`). Which requests there are and what they are
-//! given is in `syscall::ptrace`.
+//! A traced thread stops at certain points (`stops`): the thread is parked, and its tracer can wait for it,
+//! inspect it and resume it in one of several modes (`resume`). The requests and their arguments are handled
+//! in `syscall::ptrace`.
 //!
-//! A difference from Linux: a tracer is a process, not one of its threads.
+//! Unlike on Linux, a tracer is a process, not one of its threads.
 
 mod attach;
 mod registers;

@@ -1,4 +1,4 @@
-//! Registers as tracers see them.
+//! Registers as presented to tracers.
 
 use super::Stop;
 use crate::host::Host;
@@ -9,7 +9,7 @@ use belljar_linux_abi::Errno;
 use belljar_linux_abi::ptrace::{SyscallInfo, UserRegs};
 use belljar_machine::Regs;
 
-/// The selectors that 64-bit code of Linux has.
+/// Segment selectors of 64-bit code on Linux.
 const CS: u64 = 0x33;
 const SS: u64 = 0x2b;
 const AUDIT_ARCH_X86_64: u32 = 0xc000_003e;
@@ -20,7 +20,7 @@ const RESTART_ALWAYS: i64 = -513;
 const RESTART_NO_HANDLER: i64 = -514;
 
 impl Host {
-    /// The registers of a stopped thread.
+    /// Registers of a stopped thread.
     pub(crate) fn trace_regs(&self, thread: ThreadKey) -> UserRegs {
         let thread = &self.threads[thread.0];
         let regs = self.machine.regs(thread.context);
@@ -58,8 +58,8 @@ impl Host {
         }
     }
 
-    /// Changes the registers of a stopped thread. A call that was interrupted is given up if they are
-    /// not what they were. `EIO` for bases of FS and GS that are no addresses of user space.
+    /// Sets the registers of a stopped thread. A change aborts an interrupted call. `EIO` for a thread
+    /// stopped inside a call, and for FS and GS bases outside user space.
     pub(crate) fn set_trace_regs(&mut self, key: ThreadKey, new: &UserRegs) -> Result<(), Errno> {
         let shown = self.trace_regs(key);
         if shown == *new {
@@ -92,7 +92,7 @@ impl Host {
         }
         let thread = self.thread(key);
         if thread.blocked_state().is_some() {
-            // In the middle of a call: at its events registers are not looked at again.
+            // A stop inside a call: registers are not reloaded there.
             return Err(Errno::EIO);
         }
         if matches!(thread.continuation, Some(Continuation::Interrupted { .. })) {
@@ -138,7 +138,7 @@ impl Host {
     }
 }
 
-/// The return value that an interrupted call shows before it is decided whether it is restarted.
+/// Return value that an interrupted call shows until its restart is decided.
 fn interrupted_value(how: IfInterrupted) -> u64 {
     match how {
         IfInterrupted::Eintr => Errno::EINTR.as_return(),

@@ -9,7 +9,7 @@ use belljar_linux_abi::c;
 use belljar_linux_abi::signal::SigInfo;
 
 impl Host {
-    /// Lets a stopped thread go on and take a signal; 0 for none.
+    /// Resumes a stopped thread and delivers `signal` to it; 0 for none.
     pub(crate) fn trace_resume(&mut self, thread: ThreadKey, how: Resume, signal: i32) {
         let process = self.threads[thread.0].process;
         let Some(mut tracee) = self.thread(thread).trace.take() else { return };
@@ -31,7 +31,7 @@ impl Host {
             tracee.passes_group_stop = true;
         }
         if how == Resume::Detach {
-            // A call that was to begin does.
+            // A call stopped at its entry is made.
             if tracee.entering {
                 let context = self.threads[thread.0].context;
                 self.machine.regs_mut(context).rax = tracee.call.unwrap_or(u64::MAX);

@@ -1,4 +1,4 @@
-//! Where traced threads stop.
+//! Stops of traced threads.
 
 use super::{Resume, Stop};
 use crate::host::Host;
@@ -11,13 +11,13 @@ use belljar_linux_abi::{Errno, c};
 use belljar_machine::Machine;
 use belljar_machine::{ContextId, Exit, Fault};
 
-/// The trap flag of RFLAGS, the vector of the exception that it causes, and `TRAP_TRACE`.
+/// Trap flag of RFLAGS, vector of the exception that it raises, and `TRAP_TRACE`.
 const TRAP_FLAG: u64 = 0x100;
 const DEBUG_EXCEPTION: u64 = 1;
 const TRAP_TRACE: i32 = 2;
 
 impl Host {
-    /// Parks a thread until its tracer lets it go on, and tells the tracer.
+    /// Parks a thread until its tracer resumes it, and notifies the tracer.
     pub(super) fn trace_stop(&mut self, thread: ThreadKey, stop: Stop) {
         self.thread(thread).state = ThreadState::Traced;
         self.trace_announce(thread, stop);
@@ -33,7 +33,7 @@ impl Host {
         self.notify(self.processes[tracer.0].child_changed);
     }
 
-    /// Asked before a thread is run. True if it has stopped instead.
+    /// Checks for a stop before a thread runs. True if the thread has stopped instead.
     #[cold]
     pub(crate) fn trace_before_step(&mut self, thread: ThreadKey) -> bool {
         let process = self.threads[thread.0].process;
@@ -50,7 +50,7 @@ impl Host {
             self.trace_stop(thread, stop);
             return true;
         }
-        // A call that a signal interrupts ends, as far as a tracer can see.
+        // For a tracer, a call that a signal interrupts has ended.
         if interrupted.is_some() && tracee.resume == Resume::UntilCall && tracee.call.is_some() {
             (tracee.call, tracee.message) = (None, 0);
             self.trace_stop(thread, Stop::CallExit);
@@ -65,8 +65,8 @@ impl Host {
         false
     }
 
-    /// Asked when a thread makes a system call. True if it has stopped before that; it is then asked
-    /// again, and makes the call that its tracer left it.
+    /// Checks for a stop at the entry of a system call. True if the thread has stopped. The check runs again
+    /// when the thread resumes, and the thread then makes the call whose number its tracer has left.
     #[cold]
     pub(crate) fn trace_call_entry(&mut self, thread: ThreadKey) -> bool {
         let context = self.threads[thread.0].context;
@@ -88,8 +88,8 @@ impl Host {
         true
     }
 
-    /// Asked when a call that was interrupted goes on. True if the thread has stopped before that, as for a
-    /// new call.
+    /// Checks for a stop when an interrupted call is continued. True if the thread has stopped, as for a new
+    /// call.
     #[cold]
     pub(crate) fn trace_call_again(&mut self, thread: ThreadKey) -> bool {
         let number = self.machine.regs(self.threads[thread.0].context).rax;
@@ -105,7 +105,7 @@ impl Host {
         stops
     }
 
-    /// Asked when a thread has made a system call. True if it has stopped.
+    /// Checks for a stop after a system call. True if the thread has stopped.
     #[cold]
     pub(crate) fn trace_call_exit(&mut self, thread: ThreadKey) -> bool {
         let rip = self.machine.regs(self.threads[thread.0].context).rip;
@@ -128,8 +128,8 @@ impl Host {
         true
     }
 
-    /// Asked before a thread takes a signal. True if it has stopped; what it takes is then the
-    /// tracer's choice.
+    /// Checks for a stop before a thread takes a signal. True if the thread has stopped; the tracer then
+    /// selects the signal to deliver.
     pub(crate) fn trace_signal(&mut self, thread: ThreadKey, info: &SigInfo) -> bool {
         let Some(tracee) = &mut self.thread(thread).trace else { return false };
         if tracee.approved.take_if(|approved| *approved == info.signo).is_some() || info.signo == c::SIGKILL {
@@ -141,8 +141,8 @@ impl Host {
         true
     }
 
-    /// Asked before a thread is parked because its process is stopped. Gives whether it must not be:
-    /// its tracer has let it go on.
+    /// Checks for a stop before a thread is parked for a stop of its process. True if the thread must not be
+    /// parked, since its tracer has resumed it.
     pub(crate) fn trace_group_stop(&mut self, thread: ThreadKey, signal: i32) -> bool {
         let Some(tracee) = &mut self.thread(thread).trace else { return false };
         if tracee.passes_group_stop {
@@ -156,7 +156,7 @@ impl Host {
         false
     }
 
-    /// A thread stops at an event in the middle of its call, which is to block by
+    /// Stops a thread at an event within its call, which must block by
     /// [`trace_event_block`](Self::trace_event_block).
     pub(super) fn trace_event_in_call(&mut self, thread: ThreadKey, event: TraceEvent, message: u64) {
         if let Some(tracee) = &mut self.thread(thread).trace {
@@ -165,7 +165,7 @@ impl Host {
         self.trace_announce(thread, Stop::Event(event));
     }
 
-    /// A thread is about to end, by this status. True if it has stopped for its tracer first.
+    /// Checks for a stop before a thread ends with `status`. True if the thread has stopped.
     pub(crate) fn trace_exit(&mut self, thread: ThreadKey, status: i32) -> bool {
         let Some(tracee) = &self.threads[thread.0].trace else { return false };
         let stops = tracee.options.contains(TraceOptions::TRACEEXIT);
@@ -175,7 +175,8 @@ impl Host {
         stops
     }
 
-    /// A `vfork` child has let its parent go. True if that stops for its tracer.
+    /// Checks for a stop of the parent of a `vfork` child that has released it. True if the parent has
+    /// stopped.
     pub(crate) fn trace_vfork_done(&mut self, thread: ThreadKey, child: i32) -> bool {
         let Some(tracee) = &self.threads[thread.0].trace else { return false };
         let stops = tracee.options.contains(TraceOptions::TRACEVFORKDONE);
@@ -185,7 +186,7 @@ impl Host {
         stops
     }
 
-    /// A thread runs another image.
+    /// Queues the exec stop, or sends `SIGTRAP`, after a thread executed a new image.
     pub(crate) fn trace_executed(&mut self, thread: ThreadKey, former_tid: i32) {
         let pid = self.threads[thread.0].tid;
         let Some(tracee) = &mut self.thread(thread).trace else { return };
@@ -197,7 +198,7 @@ impl Host {
         }
     }
 
-    /// Makes the CPU stop after one instruction of a thread that is to make no more.
+    /// Sets the trap flag of a thread that is to execute a single instruction.
     #[cold]
     pub(crate) fn trace_arm_step(&mut self, thread: ThreadKey) {
         let steps = self.threads[thread.0].trace.as_ref().is_some_and(|t| t.resume == Resume::Step);
@@ -209,7 +210,7 @@ impl Host {
         }
     }
 
-    /// The instruction has been made.
+    /// Clears the trap flag after the instruction.
     #[cold]
     pub(crate) fn trace_disarm_step(&mut self, thread: ThreadKey, exit: &Exit) {
         let steps = self.threads[thread.0].trace.as_ref().is_some_and(|t| t.resume == Resume::Step);
@@ -226,7 +227,7 @@ impl Host {
         }
     }
 
-    /// The code of a process is the program's own from now on.
+    /// Restores the program's original code in a process: patched call sites are reverted.
     pub(crate) fn show_code(&mut self, process: ProcessKey) {
         if let Some(mm) = self.processes[process.0].mm {
             self.machine.show_original_code(self.spaces[mm.0].space);
@@ -234,13 +235,13 @@ impl Host {
     }
 }
 
-/// A thread has left its code without having made the step that it was to make.
+/// Clears the trap flag of a thread that has left its code without completing its step.
 #[cold]
 pub(crate) fn end_step(machine: &mut dyn Machine, context: ContextId) {
     machine.regs_mut(context).rflags &= !TRAP_FLAG;
 }
 
-/// The block of a call that waits for the tracer at an event.
+/// Block of a call that waits for the tracer at an event.
 pub(crate) fn trace_event_block(state: CallState) -> Block {
     Block::until(None).with_state(state).interrupted(IfInterrupted::Killable)
 }

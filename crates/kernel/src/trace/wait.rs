@@ -8,8 +8,7 @@ use crate::task::{ChildEvent, Selector, WaitFlags};
 use belljar_linux_abi::c;
 
 impl Host {
-    /// The first tracee of `tracer` with something to report, which is thereby reported; and whether
-    /// there are tracees to wait for at all.
+    /// Reports the first event of a tracee of `tracer`; the flag is true if there are tracees to wait for.
     pub(crate) fn collect_tracee(
         &mut self,
         tracer: ProcessKey,

@@ -1,5 +1,5 @@
-//! Requests that are system calls: made by the kernel, into buffers chosen where that is asked for, again and again where
-//! they are to go on.
+//! Requests that are system calls. The kernel makes the call, with a provided buffer if the request selects
+//! one, and repeats it for multishot requests.
 
 use super::Step;
 use crate::call::Call;
@@ -16,20 +16,20 @@ use belljar_uring::entry::{
 use belljar_uring::instance::Held;
 use belljar_uring::memory::Completion;
 
-/// `IORING_CQE_F_BUFFER`, and where the buffer's number stands.
+/// `IORING_CQE_F_BUFFER`, and the shift of the buffer id in the completion flags.
 const BUFFER: u32 = 1;
 const BUFFER_SHIFT: u32 = 16;
 
-/// A call that is to be made.
+/// System call to be made for a request.
 struct Made {
     number: u32,
     args: [u64; 6],
-    /// Where a message goes for which a buffer has been chosen.
+    /// Destination of a `recvmsg` with a provided buffer.
     message: Option<Chosen>,
 }
 
 impl Host {
-    /// Makes the system call of a request, or goes on with it.
+    /// Makes or continues the system call of a request.
     pub(super) fn advance_call(
         &mut self,
         n: usize,
@@ -41,7 +41,7 @@ impl Host {
             return self.close_slot(n, entry).into();
         }
         let process = entry.by.process;
-        // An instance would end in the middle of its own request.
+        // An instance cannot be closed by its own request.
         let closes_ring = |file: FileKey| matches!(self.files.open[file.0].kind, FileKind::Uring(_));
         if entry.op == CLOSE && self.file_of(process, entry.fd).is_ok_and(closes_ring) {
             return Step::failed(Errno::EBADF);
@@ -50,7 +50,7 @@ impl Host {
             return Step::failed(Errno::ECANCELED);
         };
         if self.urings.instances[n].setup.polls_io && entry.moves_bytes() {
-            // Only what goes past the page cache can be polled for.
+            // Only direct I/O, which bypasses the page cache, can be polled.
             let file = held.first.map(|file| &self.files.open[file.0]);
             let direct =
                 |file: &OpenFile| matches!(file.kind, FileKind::Regular(_)) && file.flags & c::O_DIRECT != 0;
@@ -76,7 +76,7 @@ impl Host {
                 Ok(Outcome::Replaced | Outcome::Gone) => return Step::failed(Errno::EINVAL),
                 Err(errno) => return Step::Ended(failure(errno), entry.more()),
             };
-            // A socket at its end leaves the buffer to others, a file does not.
+            // A socket at end of file does not consume the buffer; a file does.
             let used = chosen.filter(|_| value > 0 || !matches!(entry.op, RECVMSG | RECV));
             let flags = used.map_or(0, |buffer| {
                 self.urings.use_buffer(n, entry.buffer);
@@ -97,7 +97,7 @@ impl Host {
         }
     }
 
-    /// The call, with the buffer `room` in the place of that which the request names.
+    /// System call of a request; the buffer `room` replaces the request's own.
     fn call_of(
         &mut self,
         n: usize,
@@ -148,8 +148,8 @@ impl Host {
         }
         Ok(Made { number: number as u32, args, message })
     }
-    /// The room for names and for control messages that a `recvmsg` that goes on leaves in each buffer; `None` for one
-    /// that does not.
+    /// Bytes that a multishot `recvmsg` reserves in each buffer for names and for control messages; `None`
+    /// for other requests.
     fn message_overhead(&self, entry: &SubmissionEntry) -> Result<Option<(u32, u64)>, Errno> {
         if !entry.is_multishot() {
             return Ok(None);
@@ -172,7 +172,7 @@ impl Host {
         let process = self.threads[thread.0].process;
         let fd = if entry.flags & FIXED_FILE != 0 { 0 } else { entry.fd };
         let (number, args) = (made.number, made.args);
-        // A request waits, whatever the file's flags say.
+        // Requests wait even if the file is non-blocking.
         let quick = held.first.filter(|file| self.files.open(*file).is_nonblocking());
         if let Some(file) = quick {
             self.files.open(file).flags &= !c::O_NONBLOCK;
@@ -210,7 +210,7 @@ impl Host {
         outcome
     }
 
-    /// Runs something while `file` stands at the descriptor `fd`.
+    /// Runs `run` with `file` installed at descriptor `fd`.
     fn with_file_at<T>(
         &mut self,
         process: ProcessKey,

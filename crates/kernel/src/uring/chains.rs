@@ -1,4 +1,4 @@
-//! From submission to the start: entries come as chains of linked ones, of which each starts when the one before has
+//! Submission of entries. Linked entries form a chain, in which each entry starts once its predecessor has
 //! succeeded.
 
 use super::Step;
@@ -9,13 +9,13 @@ use belljar_uring::entry::{self, CQE_SKIP, IO_DRAIN, LINK_TIMEOUT, MORE, Submiss
 use belljar_uring::memory::Completion;
 use std::collections::VecDeque;
 
-/// `IORING_CQE_F_NOTIF`; `IORING_SEND_ZC_REPORT_USAGE` and its answer, `IORING_NOTIF_USAGE_ZC_COPIED`.
+/// `IORING_CQE_F_NOTIF`; `IORING_SEND_ZC_REPORT_USAGE` and its result, `IORING_NOTIF_USAGE_ZC_COPIED`.
 const NOTIFICATION: u32 = 8;
 const REPORT_USAGE: u16 = 8;
 const COPIED: i32 = i32::MIN;
 
 impl Host {
-    /// Takes up to `most` entries and starts them; how many there were.
+    /// Takes up to `most` entries and starts them; returns the number taken.
     pub(crate) fn submit(&mut self, n: usize, most: u32, thread: ThreadKey) -> u32 {
         let by = crate::uring::submitter(&self.threads, &self.processes, thread);
         self.urings.instances[n].late = Some(Vec::new());
@@ -33,7 +33,7 @@ impl Host {
                 continue;
             }
             self.admit(n, std::mem::take(&mut chain));
-            // What cannot be prepared is the last that is taken, unless more of its chain follow.
+            // Submission ends at an entry that fails preparation, once its chain is complete.
             if refused && !self.urings.instances[n].setup.submits_all {
                 break;
             }
@@ -48,7 +48,7 @@ impl Host {
         taken
     }
 
-    /// Checks an entry before anything is looked up; `before` is the one that it is linked to.
+    /// Validates an entry without looking up its objects; `before` is the entry that it is linked to.
     fn check_entry(
         &self,
         n: usize,
@@ -69,7 +69,7 @@ impl Host {
         }
         match entry.op {
             entry::TIMEOUT => self.check_timeout(entry),
-            // A limit of nothing, or of a limit.
+            // A link timeout needs a preceding request that is not a link timeout.
             LINK_TIMEOUT if before.is_none_or(|before| before.op == LINK_TIMEOUT) => Err(Errno::EINVAL),
             LINK_TIMEOUT => self.check_timeout(entry),
             entry::FUTEX_WAITV => self.futexes_of(entry).map(|_| ()),
@@ -77,8 +77,8 @@ impl Host {
         }
     }
 
-    /// Starts entries, or has them wait: with `IOSQE_IO_DRAIN` until all before them have ended, and behind such. Where
-    /// one of a chain is refused none starts.
+    /// Queues a chain and starts deferred ones. `IOSQE_IO_DRAIN` defers a chain, and those after it, until
+    /// all earlier requests have ended. If one entry of a chain is refused, none starts.
     fn admit(&mut self, n: usize, mut chain: VecDeque<SubmissionEntry>) {
         if chain.iter().any(|entry| entry.refused.is_some()) {
             if let Some(head) = chain.pop_front() {
@@ -106,7 +106,7 @@ impl Host {
         }
     }
 
-    /// Starts entries one after the other until one waits or fails.
+    /// Starts entries one after another until one waits or fails.
     pub(super) fn start_chain(&mut self, n: usize, mut chain: VecDeque<SubmissionEntry>) {
         while let Some(entry) = chain.pop_front() {
             let limit = match chain.front() {
@@ -139,7 +139,8 @@ impl Host {
         }
     }
 
-    /// Tells of an entry's end, of the end of its time limit, and of those that now never start.
+    /// Posts the completions of an ended entry, of its link timeout, and of the rest of its chain, which is
+    /// cancelled.
     pub(super) fn end(
         &mut self,
         n: usize,
@@ -156,7 +157,7 @@ impl Host {
         }
         self.tell_cancelled(n, rest, entry.flags & CQE_SKIP != 0);
     }
-    /// `IOSQE_CQE_SKIP_SUCCESS` keeps silent about what has not failed, and about what is cancelled with it if it has.
+    /// Posts the completion of an entry. `IOSQE_CQE_SKIP_SUCCESS` suppresses it unless the entry failed.
     fn tell_end(&mut self, n: usize, entry: &SubmissionEntry, (result, flags): (i32, u32), failed: bool) {
         let user_data = entry.user_data;
         if entry.flags & CQE_SKIP == 0 || failed {
@@ -169,7 +170,7 @@ impl Host {
             }
         }
         if flags & MORE != 0 && entry.is_zero_copy() {
-            // What is sent has been copied.
+            // Sent data has been copied.
             let result = if entry.ioprio & REPORT_USAGE != 0 { COPIED } else { 0 };
             self.tell_completion(n, Completion { user_data, result, flags: NOTIFICATION });
         }

@@ -1,4 +1,5 @@
-//! `IORING_OP_FUTEX_WAIT`, `IORING_OP_FUTEX_WAITV` and `IORING_OP_FUTEX_WAKE`: futex2's calls without a thread that sleeps.
+//! `IORING_OP_FUTEX_WAIT`, `IORING_OP_FUTEX_WAITV` and `IORING_OP_FUTEX_WAKE`: the futex2 calls without a
+//! sleeping thread.
 
 use super::Step;
 use crate::futex::wait::ANY;
@@ -10,7 +11,7 @@ use belljar_uring::entry::{FUTEX_WAITV, SubmissionEntry};
 use belljar_uring::futexes::{PRIVATE, SIZE_32};
 
 impl Host {
-    /// The words of a vector: address, expected value, whether it is private.
+    /// Reads the futexes of a vector: address, expected value, and true if private.
     pub(super) fn futexes_of(&self, entry: &SubmissionEntry) -> Result<Vec<(u64, u64, bool)>, Errno> {
         let mut futexes = Vec::new();
         for at in 0..u64::from(entry.len) {
@@ -53,7 +54,7 @@ impl Host {
         Ok(CallState::FutexVector(Box::new(FutexVector { keys, woken: None, deadline: None })))
     }
 
-    /// `IORING_OP_FUTEX_WAKE`: how many were woken.
+    /// `IORING_OP_FUTEX_WAKE`: returns the number of waiters woken.
     pub(super) fn wake_by_request(&mut self, entry: &SubmissionEntry) -> Result<i32, Errno> {
         let key = self.futex_key(entry.by.process, entry.addr, entry.fd as u32 & PRIVATE != 0)?;
         if entry.addr3 == 0 {
@@ -62,7 +63,7 @@ impl Host {
         Ok(self.wake_futex(key, entry.off as u32, entry.addr3 as u32) as i32)
     }
 
-    /// Puts a request that waits for futexes in line for them.
+    /// Enters a request into the queues of the futexes that it waits for.
     pub(super) fn enter_futexes(&mut self, n: usize, number: usize) {
         let request = &self.urings.instances[n].requests[number];
         let sleeper = Sleeper::Request { instance: n, request: number };
@@ -79,7 +80,7 @@ impl Host {
             _ => {}
         }
     }
-    /// Takes it out of the lines where no wake has come for it.
+    /// Removes a request from the futex queues in which it still waits.
     pub(super) fn leave_futexes(&mut self, n: usize, number: usize) {
         let sleeper = Sleeper::Request { instance: n, request: number };
         let state = std::mem::take(&mut self.urings.instances[n].requests[number].state);
@@ -88,7 +89,7 @@ impl Host {
     }
 }
 
-/// A wait goes on only when it has been woken.
+/// Ends a futex wait, which is resumed only by a wake-up.
 pub(super) fn resume_futex_wait(state: CallState) -> Step {
     let which = match state {
         CallState::FutexVector(wait) => wait.woken.unwrap_or(0),

@@ -1,11 +1,11 @@
-//! `io_uring(7)`: system calls that are asked for through shared memory.
+//! `io_uring(7)`: system calls requested through shared memory.
 //!
-//! A request is the system call that it stands for, made by the kernel on the program's behalf. One that would
-//! wait is kept with what it has to be continued from and stands in the same queues as a blocked thread would;
-//! when it is notified it goes to a list, which the host works off in order before any thread runs. So
-//! completions come in one order, whatever the workers do. A request holds the open file that it was submitted
-//! with: while it is being made, that file stands at its descriptor, which may have been closed or given to
-//! another since.
+//! A request is the system call that it stands for, made by the kernel on the program's behalf. A request
+//! that would block is kept with its continuation state and waits in the same queues as a blocked thread
+//! would; when notified it is queued on a work list, which the host processes in order before any thread
+//! runs. The order of completions therefore does not depend on the workers. A request holds the open file
+//! with which it was submitted: while the request is being made, that file is installed at its descriptor,
+//! which may have been closed or reused since.
 
 mod calls;
 mod chains;
@@ -33,10 +33,10 @@ use belljar_uring::instance::{Submitter, Uring, Urings};
 use belljar_uring::memory::{CQ_FLAGS, Completion, EVENTFD_DISABLED, Ring};
 use belljar_uring::setup::Setup;
 
-/// The device that mappings of rings show in `/proc/.../maps`.
+/// Device number of ring mappings in `/proc/.../maps`.
 const DEVICE: u64 = 0x0f;
 
-/// The source of an `mmap(2)` of an instance.
+/// Source of an `mmap(2)` of an instance.
 pub(crate) fn map_source(urings: &Urings, n: usize, len: u64, offset: u64) -> Result<MapSource, Errno> {
     let (native, offset) = urings.instances[n].mapped(len, offset)?;
     let path = b"anon_inode:[io_uring]".as_slice().into();
@@ -44,7 +44,7 @@ pub(crate) fn map_source(urings: &Urings, n: usize, len: u64, offset: u64) -> Re
 }
 
 impl Host {
-    /// A new instance as an open file.
+    /// Creates an instance as an open file.
     pub(crate) fn create_uring(
         &mut self,
         thread: ThreadKey,
@@ -58,7 +58,7 @@ impl Host {
         Ok(self.files.open_file(FileKind::Uring(n), c::O_RDWR))
     }
 
-    /// The last descriptor is closed: what waits is dropped.
+    /// Destroys an instance when its last descriptor is closed; its waiting requests are dropped.
     pub(crate) fn close_uring(&mut self, n: usize) {
         let numbers: Vec<usize> = self.urings.instances[n].requests.iter().map(|(at, _)| at).collect();
         for at in numbers {
@@ -77,12 +77,12 @@ impl Host {
         self.machine.close(uring.ring.memory);
     }
 
-    /// Tells the program of a completion, which time-outs count.
+    /// Posts a completion and counts it for timeouts.
     pub(crate) fn tell_completion(&mut self, n: usize, completion: Completion) {
         self.put_completion(n, completion);
         self.count_completion(n);
     }
-    /// The same, but it is a time-out's own, and they do not count each other.
+    /// Posts a completion without counting it, as for timeouts, which do not count each other.
     pub(super) fn put_completion(&mut self, n: usize, completion: Completion) {
         let uring = &mut self.urings.instances[n];
         uring.put_completion(&mut *self.machine, completion);
@@ -90,14 +90,15 @@ impl Host {
         self.signal_completion(n);
         self.notify_events(queue, READABLE);
     }
-    /// Tells of something that was cancelled with another: as work of the task, after what is being submitted.
+    /// Posts the completion of a request cancelled along with another: during a submission, only at its end.
     pub(super) fn tell_late(&mut self, n: usize, completion: Completion) {
         match &mut self.urings.instances[n].late {
             Some(late) => late.push(completion),
             None => self.tell_completion(n, completion),
         }
     }
-    /// Tells of a completion after which its request goes on; false if there is no room for it: then the request ends.
+    /// Posts a completion whose request continues; false if the completion queue is full, whereupon the
+    /// request ends.
     pub(super) fn tell_more(&mut self, n: usize, completion: Completion) -> bool {
         let has_room = self.urings.instances[n].has_room(&*self.machine);
         if has_room {
@@ -105,10 +106,10 @@ impl Host {
         }
         has_room
     }
-    /// Counts up the eventfd of an instance, unless the program has turned that off.
+    /// Signals the eventfd of an instance, unless the program has disabled it.
     fn signal_completion(&mut self, n: usize) {
         let uring = &mut self.urings.instances[n];
-        // Not for what that itself brings about: a request may wait for the very eventfd.
+        // A completion caused by the signal itself is not signalled: a request may wait for this eventfd.
         if let Some(file) = uring.eventfd
             && !uring.is_signalling
             && uring.ring.word(&*self.machine, CQ_FLAGS) & EVENTFD_DISABLED == 0
@@ -120,7 +121,7 @@ impl Host {
     }
 }
 
-/// The submitter behind `thread`.
+/// Submitter identity of `thread`.
 pub(crate) fn submitter(threads: &Threads, processes: &Processes, thread: ThreadKey) -> Submitter {
     let process = threads[thread.0].process;
     Submitter { process, pid: processes[process.0].pid }

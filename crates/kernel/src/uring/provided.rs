@@ -1,5 +1,5 @@
-//! Buffers that a program provides for requests to choose from once there is something to put into them: one by one
-//! (`IORING_OP_PROVIDE_BUFFERS`) or in a ring in memory (`IORING_REGISTER_PBUF_RING`).
+//! Provided buffers, from which requests select one when data is available: added one by one
+//! (`IORING_OP_PROVIDE_BUFFERS`) or through a ring in memory (`IORING_REGISTER_PBUF_RING`).
 
 use crate::host::Host;
 use crate::mm::Access;
@@ -18,7 +18,7 @@ impl Host {
         }
     }
 
-    /// The next buffer of a group, which stays there until it is used: `ENOBUFS` if there is none.
+    /// Next buffer of a group, which is not consumed yet. `ENOBUFS` if there is none.
     pub(super) fn first_buffer(&self, n: usize, group: u16) -> Result<Provided, Errno> {
         match self.urings.instances[n].groups.get(&group) {
             Some(BufferGroup::List(list)) => list.front().copied().ok_or(Errno::ENOBUFS),
@@ -38,7 +38,8 @@ impl Host {
         }
     }
 
-    /// `IORING_REGISTER_PBUF_RING`: a group of `entries` at `addr`, or in memory that the program will map.
+    /// `IORING_REGISTER_PBUF_RING`: registers a group of `entries` at `addr`, or in memory that the program
+    /// maps later.
     pub(crate) fn register_buffer_ring(
         &mut self,
         n: usize,
@@ -64,7 +65,7 @@ impl Host {
         let place = match mapped_later {
             true => BufferPlace::Own(self.machine.shared_memory(len)?),
             false => {
-                // All of it must be there, to be read and to be written.
+                // The whole ring must be mapped readable and writable.
                 let process = self.urings.instances[n].process;
                 let mm = self.processes[process.0].mm.ok_or(Errno::ESRCH)?;
                 self.spaces[mm.0].check(addr, u64::from(entries) * ENTRY_LEN, Access::Write)?;
@@ -91,7 +92,7 @@ impl Host {
     }
 }
 
-/// Gives back the memory of a ring.
+/// Releases the memory of a ring.
 pub(super) fn forget_place(machine: &mut dyn Machine, place: BufferPlace) {
     if let BufferPlace::Own(memory) = place {
         machine.close(memory);

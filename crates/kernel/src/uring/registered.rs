@@ -1,5 +1,4 @@
-//! Registrations of instances and threads beside files and buffers: identities to act under, restrictions, and
-//! instances that need no descriptor.
+//! Registrations other than files and buffers: personalities, and ring descriptors of threads.
 
 use crate::files::FileKind;
 use crate::host::Host;
@@ -8,13 +7,14 @@ use belljar_linux_abi::Errno;
 use belljar_uring::registered::MOST_RINGS;
 
 impl Host {
-    /// `IORING_REGISTER_PERSONALITY`: the number of the caller's identity.
+    /// `IORING_REGISTER_PERSONALITY`: returns the id of the caller's credentials.
     pub(crate) fn register_personality(&mut self, n: usize, process: ProcessKey) -> Result<u64, Errno> {
         let credentials = self.processes[process.0].credentials.clone();
         self.urings.instances[n].add_personality(credentials).map(u64::from)
     }
 
-    /// Registers an instance at a place, or at any; which.
+    /// Registers an instance at index `place`, or at any free one for `u32::MAX`; returns the index. `EBUSY`
+    /// if none is free.
     pub(crate) fn register_ring(&mut self, tid: i32, place: u32, file: FileKey) -> Result<u32, Errno> {
         if !matches!(self.files.open[file.0].kind, FileKind::Uring(_)) {
             return Err(Errno::EOPNOTSUPP);
@@ -40,7 +40,7 @@ impl Host {
         }
         Ok(())
     }
-    /// A thread has gone, or runs another image.
+    /// Drops the registered rings of a thread that has ended or executes a new image.
     pub(crate) fn forget_registered_rings(&mut self, tid: i32) {
         for file in self.urings.of_threads.remove(&tid).into_iter().flatten().flatten() {
             self.release_file(file);

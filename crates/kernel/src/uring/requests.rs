@@ -30,9 +30,9 @@ const CANCEL_FD_FIXED: u32 = 8;
 const CANCEL_DATA: u32 = 16;
 const CANCEL_OP: u32 = 32;
 
-/// The result of starting or continuing a request.
+/// Result of starting or continuing a request.
 pub(super) enum Step {
-    /// Its result and the flags of its completion.
+    /// Result and flags of the completion.
     Ended(i32, u32),
     Waits(Block),
 }
@@ -49,7 +49,7 @@ impl From<Result<i32, Errno>> for Step {
 }
 
 impl Host {
-    /// The open files of a request, with references of its own.
+    /// Open files of a request, with an additional reference each.
     pub(super) fn files_for(&mut self, n: usize, entry: &SubmissionEntry) -> Result<Held, Errno> {
         let mut held = Held::default();
         if entry.holds_file() {
@@ -108,7 +108,7 @@ impl Host {
             _ => self.advance_call(n, entry, held, resumed),
         }
     }
-    /// Goes on with a request.
+    /// Continues a request.
     pub(super) fn advance_resumed(
         &mut self,
         n: usize,
@@ -123,7 +123,7 @@ impl Host {
         }
     }
 
-    /// Cancels what `IORING_ASYNC_CANCEL_*` flags, user data, descriptor and operation describe.
+    /// Cancels requests selected by `IORING_ASYNC_CANCEL_*` flags, user data, descriptor and operation.
     pub(crate) fn cancel_matching(
         &mut self,
         n: usize,
@@ -142,7 +142,7 @@ impl Host {
         self.cancel(n, by_data.then_some(user_data), wanted, flags & (CANCEL_ALL | CANCEL_ANY) != 0)
     }
 
-    /// `IORING_OP_POLL_REMOVE`, which also changes what a poll waits for and its user data.
+    /// `IORING_OP_POLL_REMOVE`: removes a poll, or updates its events and user data.
     fn change_poll(&mut self, n: usize, entry: &SubmissionEntry) -> Result<i32, Errno> {
         let is_poll = |other: &WaitingRequest| other.entry.op == POLL_ADD;
         if entry.len == 0 {
@@ -166,7 +166,7 @@ impl Host {
         Ok(0)
     }
 
-    /// `IORING_OP_MSG_RING`: a completion, or a registered file, for another instance.
+    /// `IORING_OP_MSG_RING`: posts a completion, or a registered file, to another instance.
     fn send_to_ring(
         &mut self,
         n: usize,

@@ -1,4 +1,4 @@
-//! Registered files: descriptors of an instance's own, which requests name instead of the process's.
+//! Registered files: descriptors of an instance, which requests use instead of the process's.
 
 use crate::files::FileKind;
 use crate::host::Host;
@@ -11,14 +11,14 @@ use belljar_uring::slots::ALLOC;
 const NO_CLOEXEC: u32 = 1;
 
 impl Host {
-    /// Gives up the table.
+    /// Drops the table of registered files.
     pub(crate) fn drop_slots(&mut self, n: usize) {
         for file in std::mem::take(&mut self.urings.instances[n].slots).files.into_iter().flatten() {
             self.release_file(file);
         }
     }
 
-    /// Registers descriptors from a place on; how many. -1 leaves a place empty, -2 as it is.
+    /// Registers descriptors from index `from` on; returns their number. -1 clears an entry, -2 skips it.
     pub(crate) fn set_slots(
         &mut self,
         n: usize,
@@ -46,7 +46,8 @@ impl Host {
         }
         Ok(fds.len() as u64)
     }
-    /// A descriptor's file with another reference. An instance of its own would never be closed.
+    /// Returns a descriptor's file with an additional reference. `EBADF` for an instance, which would
+    /// otherwise never be closed.
     fn registrable(&mut self, process: ProcessKey, fd: i32) -> Result<FileKey, Errno> {
         let file = self.file_of(process, fd)?;
         if matches!(self.files.open(file).kind, FileKind::Uring(_)) {
@@ -56,8 +57,8 @@ impl Host {
         Ok(file)
     }
 
-    /// Puts a file, of which it takes over the reference, into the place `index - 1`, or into any (`ALLOC`); 0, or
-    /// which.
+    /// Stores a file, taking over the caller's reference, at index `index - 1` or at any free one (`ALLOC`);
+    /// returns 0, or the chosen index.
     pub(super) fn put_in_slot(&mut self, n: usize, file: FileKey, index: u32) -> Result<i32, Errno> {
         let slots = &mut self.urings.instances[n].slots;
         let place = match slots.place_for(index) {
@@ -72,7 +73,7 @@ impl Host {
         }
         Ok(if index == ALLOC { place as i32 } else { 0 })
     }
-    /// The descriptor that a call has made becomes a registered file.
+    /// Moves the descriptor that a call has created to the registered files.
     pub(super) fn move_to_slot(
         &mut self,
         n: usize,
@@ -92,8 +93,8 @@ impl Host {
         Ok(0)
     }
 
-    /// `IORING_OP_FILES_UPDATE`: how many were registered. Where the places are to be chosen, each descriptor in memory
-    /// gives way to its place.
+    /// `IORING_OP_FILES_UPDATE`: returns the number of files registered. With `ALLOC`, each descriptor in
+    /// memory is replaced by its index.
     pub(super) fn update_slots(&mut self, n: usize, entry: &SubmissionEntry) -> Result<i32, Errno> {
         let process = entry.by.process;
         if entry.op_flags != 0 || entry.len == 0 {
@@ -124,7 +125,7 @@ impl Host {
         }
         Ok(registered)
     }
-    /// `IORING_OP_FIXED_FD_INSTALL`: a descriptor of the process for a registered file.
+    /// `IORING_OP_FIXED_FD_INSTALL`: installs a registered file as a descriptor of the process.
     pub(super) fn install_slot(&mut self, entry: &SubmissionEntry, file: FileKey) -> Result<i32, Errno> {
         if entry.op_flags & !NO_CLOEXEC != 0 {
             return Err(Errno::EINVAL);

@@ -8,7 +8,7 @@ use belljar_uring::snapshot::Snapshot;
 use std::sync::Arc;
 
 impl Host {
-    /// Reads memory that an entry names.
+    /// Reads memory referenced by an entry, from its snapshot if that covers the range.
     pub(super) fn read_submitted(
         &self,
         entry: &SubmissionEntry,
@@ -21,7 +21,7 @@ impl Host {
         }
     }
 
-    /// Takes the snapshots of entries that have not started, or wait.
+    /// Takes the snapshots of entries that have not started or that wait.
     pub(super) fn snapshot_waiting(&mut self, n: usize) {
         for number in self.urings.instances[n].take_fresh() {
             let mut links = std::mem::take(&mut self.urings.instances[n].requests[number].links);

@@ -1,4 +1,4 @@
-//! `IORING_OP_TIMEOUT`, `IORING_OP_LINK_TIMEOUT` and what changes them.
+//! `IORING_OP_TIMEOUT`, `IORING_OP_LINK_TIMEOUT` and their updates.
 
 use super::Step;
 use crate::host::Host;
@@ -14,7 +14,7 @@ use belljar_uring::timeouts::{ABSOLUTE, LINK_UPDATE, REALTIME};
 use std::collections::VecDeque;
 
 impl Host {
-    /// Checks a time-out or a limit before it starts.
+    /// Validates a timeout or link timeout before it starts.
     pub(super) fn check_timeout(&self, entry: &SubmissionEntry) -> Result<(), Errno> {
         entry.check_timeout_flags()?;
         self.nanoseconds_at(entry, entry.addr).map(|_| ())
@@ -35,7 +35,7 @@ impl Host {
     ) -> Step {
         if wake.is_some() {
             self.urings.instances[n].timeouts += 1;
-            // `off` says how many times, 0 being for ever.
+            // `off` is the number of repetitions, 0 for unlimited.
             let last = entry.repeats() && entry.off == 1;
             if !entry.repeats() || last {
                 return Step::failed(Errno::ETIME);
@@ -77,7 +77,7 @@ impl Host {
         Ok(0)
     }
 
-    /// Starts the clock of `IORING_OP_LINK_TIMEOUT`.
+    /// Starts the timer of `IORING_OP_LINK_TIMEOUT`.
     pub(super) fn start_limit(&mut self, n: usize, entry: SubmissionEntry) -> Option<u64> {
         match self.point_in_time(&entry, entry.addr) {
             Ok(at) => {

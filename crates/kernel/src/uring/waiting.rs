@@ -1,4 +1,4 @@
-//! Requests that wait: what they wait for, how they go on, and how they are cancelled.
+//! Waiting requests: their wait queues, continuation and cancellation.
 
 use super::Step;
 use crate::files::FileKind;
@@ -15,7 +15,7 @@ use belljar_uring::memory::TASK_RUN;
 use std::collections::VecDeque;
 
 impl Host {
-    /// Keeps a request until one of its queues is notified or its time has come; its serial number.
+    /// Keeps a request until one of its queues is notified or its deadline passes; returns its serial number.
     pub(super) fn wait_for(
         &mut self,
         n: usize,
@@ -57,7 +57,7 @@ impl Host {
         serial
     }
 
-    /// Takes a request out of everything that it waits for.
+    /// Removes a request from all queues and timers that it waits for, and from the instance.
     pub(super) fn take_request(&mut self, n: usize, number: usize) -> WaitingRequest {
         self.leave_futexes(n, number);
         let mut request = self.urings.instances[n].remove(number);
@@ -69,13 +69,14 @@ impl Host {
         }
         request
     }
-    /// Forgets a request without a completion.
+    /// Drops a request without a completion.
     pub(crate) fn drop_request(&mut self, n: usize, number: usize) {
         let held = self.take_request(n, number).held;
         self.release(held);
     }
 
-    /// A request has ended: it, its limit and what is linked to it.
+    /// Ends a request with `result`, together with its link timeout; then starts or cancels the rest of its
+    /// chain.
     pub(super) fn finish(&mut self, n: usize, request: WaitingRequest, result: i32, flags: u32) {
         self.release(request.held);
         let limit = request.partner.filter(|_| request.entry.op != LINK_TIMEOUT);
@@ -90,8 +91,8 @@ impl Host {
         self.start_deferred(n);
     }
 
-    /// Cancels the first request (or all) of which `wanted` holds, among those of this user data if that is given; how
-    /// many with `all`.
+    /// Cancels the first request that satisfies `wanted`, or all, restricted to `user_data` if given; returns
+    /// their number with `all`.
     pub(super) fn cancel(
         &mut self,
         n: usize,
@@ -112,13 +113,14 @@ impl Host {
         match (found.len(), all) {
             (0, false) => Err(Errno::ENOENT),
             (count, true) => Ok(count as i32),
-            // Linux counts those that wait for futexes in any case.
+            // Linux counts futex requests in any case.
             _ => Ok(i32::from(of_futex)),
         }
     }
 
-    /// Cancels the requests of a process that ends, or runs another image (`all`). Of one that ends, only those that
-    /// wait for an instance are cancelled, and requests linked to them: the rest completes by itself.
+    /// Cancels the requests of a process that executes a new image (`all`) or ends. For a process that ends,
+    /// only requests that wait for an instance, and those linked to them, are cancelled: others complete by
+    /// themselves.
     pub(crate) fn cancel_requests_of(&mut self, process: ProcessKey, all: bool) {
         for n in self.urings.instances.iter().map(|(n, _)| n).collect::<Vec<_>>() {
             let Some(uring) = self.urings.instances.get(n) else { continue };
@@ -138,7 +140,7 @@ impl Host {
         }
     }
 
-    /// Puts a request that was notified into the list of what can go on.
+    /// Queues a request that was notified for continuation.
     pub(crate) fn request_changed(&mut self, n: usize, at: usize) {
         let request = &mut self.urings.instances[n].requests[at];
         if !request.queued {
@@ -147,13 +149,14 @@ impl Host {
             self.can_go_on(n, (at, serial, false));
         }
     }
-    /// The time of a request has come.
+    /// Queues a request whose deadline has passed for continuation.
     pub(crate) fn request_due(&mut self, n: usize, at: usize, serial: u64) {
         if self.urings.instances.contains(n) {
             self.can_go_on(n, (at, serial, true));
         }
     }
-    /// With `IORING_SETUP_DEFER_TASKRUN` nothing goes on before its task comes to look.
+    /// Queues a request for continuation; with `IORING_SETUP_DEFER_TASKRUN`, until the submitting task runs
+    /// its work.
     fn can_go_on(&mut self, n: usize, work: (usize, u64, bool)) {
         let uring = &mut self.urings.instances[n];
         if !uring.setup.defers {
@@ -171,7 +174,7 @@ impl Host {
         }
         self.notify_events(queue, READABLE);
     }
-    /// Goes on with what has been put off.
+    /// Continues the postponed requests of an instance.
     pub(crate) fn run_postponed(&mut self, n: usize) {
         let uring = &mut self.urings.instances[n];
         if uring.setup.tells_of_work && !uring.postponed.is_empty() {
@@ -181,7 +184,7 @@ impl Host {
             self.run_request(n, at, serial, due);
         }
     }
-    /// Goes on with the next request that can.
+    /// Continues the next queued request.
     #[inline(never)]
     pub(crate) fn run_next_request(&mut self) {
         if let Some((n, number, serial, due)) = self.urings.work.pop_front() {
@@ -224,7 +227,7 @@ impl Host {
         }
     }
 
-    /// A completion was told of: time-outs that count them.
+    /// Counts a completion for the timeouts that wait for a number of completions.
     pub(super) fn count_completion(&mut self, n: usize) {
         for serial in self.urings.instances[n].count_completion() {
             if let Some(number) = self.urings.instances[n].by_serial(serial) {
