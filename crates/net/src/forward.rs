@@ -1,12 +1,12 @@
-//! Forwarding of IPv4 (RFC 1812) as functions of bytes: decrementing the TTL, fragmenting, ICMP errors to senders, and
-//! spreading flows over routes.
+//! IPv4 forwarding (RFC 1812) on packet bytes: TTL decrement, fragmentation, ICMP errors to senders, and flow
+//! hashes for multipath routes.
 
 use belljar_wire::checksum;
 use siphasher::sip::SipHasher13;
 use std::hash::Hasher;
 use std::net::Ipv4Addr;
 
-/// The length of an IPv4 header without options.
+/// Length of an IPv4 header without options in bytes.
 const HEADER_LEN: usize = 20;
 const ICMP_HEADER_LEN: usize = 8;
 const MORE_FRAGMENTS: u16 = 0x2000;
@@ -20,31 +20,31 @@ const UDP_LITE: u8 = 136;
 /// ICMP datagram exceeding 576 bytes".
 const MAX_ERROR: usize = 576;
 
-/// The reason for which a packet is not forwarded, as ICMP tells it.
+/// Reason for not forwarding or delivering a packet, as reported by ICMP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ForwardError {
-    /// No route leads to its network.
+    /// No route matches the destination.
     NetworkUnreachable,
-    /// The host does not answer.
+    /// The destination host is unreachable.
     HostUnreachable,
-    /// Nothing speaks its protocol.
+    /// The destination does not support the protocol.
     ProtocolUnreachable,
-    /// Nothing listens at its port.
+    /// No socket is bound to the destination port.
     PortUnreachable,
-    /// It is too long for a link with this MTU, and must not be cut.
+    /// The packet exceeds this MTU of the outgoing link and must not be fragmented.
     FragmentationNeeded(u16),
-    /// A route forbids it.
+    /// A route prohibits the packet.
     Prohibited,
-    /// It has made too many hops.
+    /// The TTL or hop limit is exhausted.
     TimeExceeded,
-    /// Other fragments of it did not come in time.
+    /// Reassembly timed out.
     ReassemblyTimeExceeded,
-    /// This byte of it is wrong.
+    /// The header byte at this offset is invalid.
     Malformed(u8),
 }
 
 impl ForwardError {
-    /// Type, code and the last four bytes of the header.
+    /// ICMP type, code and the last four bytes of the header.
     pub fn icmp(self) -> (u8, u8, u32) {
         match self {
             ForwardError::NetworkUnreachable => (3, 0, 0),
@@ -60,22 +60,23 @@ impl ForwardError {
     }
 }
 
-/// The 16-bit word at `at`.
+/// Big-endian 16-bit word at `at`.
 fn word(packet: &[u8], at: usize) -> u16 {
     u16::from_be_bytes([packet[at], packet[at + 1]])
 }
 
-/// The source address of an IPv4 packet.
+/// Source address of an IPv4 packet.
 pub fn source(packet: &[u8]) -> Ipv4Addr {
     Ipv4Addr::new(packet[12], packet[13], packet[14], packet[15])
 }
 
-/// The destination address of an IPv4 packet.
+/// Destination address of an IPv4 packet.
 pub fn destination(packet: &[u8]) -> Ipv4Addr {
     Ipv4Addr::new(packet[16], packet[17], packet[18], packet[19])
 }
 
-/// Counts a hop; false if it was the last one. The checksum is adjusted (RFC 1141).
+/// Decrements the TTL and adjusts the checksum (RFC 1141); false, with the packet unchanged, if the TTL is
+/// exhausted.
 pub fn count_hop(packet: &mut [u8]) -> bool {
     if packet[8] <= 1 {
         return false;
@@ -87,13 +88,13 @@ pub fn count_hop(packet: &mut [u8]) -> bool {
     true
 }
 
-/// True if a packet may be cut into fragments.
+/// True if the don't-fragment flag is not set.
 pub fn may_fragment(packet: &[u8]) -> bool {
     word(packet, 6) & DONT_FRAGMENT == 0
 }
 
-/// Cuts a packet, which may be a fragment itself, so that no piece is longer than `mtu`. Options are
-/// repeated in the first piece only.
+/// Fragments a packet, which may be a fragment itself, so that no piece exceeds `mtu` bytes. Options are
+/// copied to the first piece only.
 pub fn fragment(packet: &[u8], mtu: usize, mut piece: impl FnMut(Vec<u8>)) {
     let header_len = usize::from(packet[0] & 0xf) * 4;
     let total = usize::from(word(packet, 2));
@@ -122,23 +123,23 @@ pub fn fragment(packet: &[u8], mtu: usize, mut piece: impl FnMut(Vec<u8>)) {
     }
 }
 
-/// The source of ICMP errors of a router without an IPv4 address of its own: RFC 7600, section 4.8.
+/// Source address of ICMP errors of a router without an IPv4 address: RFC 7600, section 4.8.
 pub const NO_ADDRESS: Ipv4Addr = Ipv4Addr::new(192, 0, 0, 8);
 
-/// The ICMP message, without IP header, that tells the sender of `packet` why it went no further; `None` if
-/// nobody may be told (RFC 1122, section 3.2.2): about an ICMP error, a fragment but the first, or what
-/// comes from no single host.
+/// ICMP error, without IP header, that reports `why` to the sender of `packet`. `None` if no error may be
+/// sent (RFC 1122, section 3.2.2): for an ICMP error, a fragment other than the first, or a source address
+/// that is not a single host.
 pub fn refusal_message(packet: &[u8], why: ForwardError) -> Option<Vec<u8>> {
     message_about(packet, why.icmp())
 }
 
-/// The ICMP message, without IP header, that tells the sender of `packet` of a better router on its link; `None` if nobody may be
-/// told.
+/// ICMP redirect, without IP header, that reports a better router on the link to the sender of `packet`;
+/// `None` under the same conditions.
 pub fn redirect_message(packet: &[u8], router: Ipv4Addr) -> Option<Vec<u8>> {
     message_about(packet, (5, 1, router.into()))
 }
 
-/// A message of this type, code and last four bytes of the header, about a packet.
+/// ICMP message about a packet, with this type, code and last four bytes of the header.
 fn message_about(packet: &[u8], (kind, code, extra): (u8, u8, u32)) -> Option<Vec<u8>> {
     let header_len = usize::from(packet[0] & 0xf) * 4;
     let source = source(packet);
@@ -159,8 +160,8 @@ fn message_about(packet: &[u8], (kind, code, extra): (u8, u8, u32)) -> Option<Ve
     Some(message)
 }
 
-/// A number that is the same for all packets of a flow: addresses, protocol and, where they are in
-/// every packet, ports. `key` makes it another on each router.
+/// Flow hash of a packet: addresses, protocol and, unless the packet is a fragment, the ports of TCP, UDP and
+/// UDP-Lite. Routers use different keys, so that their hashes differ.
 pub fn flow_hash(key: u64, packet: &[u8]) -> u64 {
     let mut hasher = SipHasher13::new_with_keys(key, 0);
     hasher.write(&packet[12..20]);
@@ -195,7 +196,7 @@ mod tests {
 
     #[test]
     fn hops_are_counted_and_the_checksum_holds() {
-        // All checksums, among them those that carry.
+        // All checksums, including those with a carry.
         for id in 0..=u16::MAX {
             let mut bytes = packet(0, 0);
             bytes[4..6].copy_from_slice(&id.to_be_bytes());

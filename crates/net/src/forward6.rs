@@ -1,5 +1,5 @@
-//! Forwarding of IPv6 as functions of bytes: ICMPv6 errors to senders (RFC 4443), and spreading flows over routes.
-//! Routers don't fragment IPv6 packets.
+//! IPv6 forwarding on packet bytes: ICMPv6 errors to senders (RFC 4443), and flow hashes for multipath
+//! routes. Routers don't fragment IPv6 packets.
 
 use crate::forward::ForwardError;
 use belljar_wire::icmpv6::kind;
@@ -11,7 +11,7 @@ use std::hash::Hasher;
 /// IPv6 MTU" (RFC 4443, section 2.4).
 const MAX_QUOTE: usize = ipv6::MIN_MTU - ipv6::HEADER_LEN - belljar_wire::icmpv6::HEADER_LEN;
 
-/// Type, code and the last four bytes of the header of the message that says `why`.
+/// ICMPv6 type, code and the last four bytes of the header of the error `why` about `packet`.
 pub fn icmp(why: ForwardError, packet: &[u8]) -> (u8, u8, u32) {
     match why {
         ForwardError::NetworkUnreachable => (kind::UNREACHABLE, 0, 0),
@@ -22,16 +22,17 @@ pub fn icmp(why: ForwardError, packet: &[u8]) -> (u8, u8, u32) {
         ForwardError::TimeExceeded => (kind::TIME_EXCEEDED, 0, 0),
         ForwardError::ReassemblyTimeExceeded => (kind::TIME_EXCEEDED, 1, 0),
         ForwardError::Malformed(at) => (kind::PARAMETER_PROBLEM, 0, at.into()),
-        // The next header that nothing knows.
+        // The pointer names the unrecognised next header.
         ForwardError::ProtocolUnreachable => {
             (kind::PARAMETER_PROBLEM, 1, ipv6::upper(packet).map_or(6, |upper| upper.named_at as u32))
         }
     }
 }
 
-/// The ICMPv6 message, without IP header and checksum, that tells the sender of `packet` why it went no
-/// further; `None` if nobody may be told (RFC 4443, section 2.4): about an error, a fragment but the first,
-/// to what is no single host, or about what went to many (that it is too big may be said of that too).
+/// ICMPv6 error, without IP header and checksum, that reports `why` to the sender of `packet`. `None` if no
+/// error may be sent (RFC 4443, section 2.4): for an ICMPv6 error, a source that is not a single host, a
+/// multicast destination unless the packet is too big, or a fragment other than the first unless it is
+/// malformed.
 pub fn refusal_message(packet: &[u8], why: ForwardError) -> Option<Vec<u8>> {
     let upper = ipv6::upper(packet).ok()?;
     let source = ipv6::source(packet);
@@ -52,8 +53,8 @@ pub fn refusal_message(packet: &[u8], why: ForwardError) -> Option<Vec<u8>> {
     Some(message)
 }
 
-/// A number that is the same for all packets of a flow: addresses, protocol and, where they are in
-/// every packet, ports. `key` makes it another on each router.
+/// Flow hash of a packet: addresses, protocol and, unless the packet is a fragment, the ports of TCP, UDP and
+/// UDP-Lite. Routers use different keys, so that their hashes differ.
 pub fn flow_hash(key: u64, packet: &[u8]) -> u64 {
     let mut hasher = SipHasher13::new_with_keys(key, 0);
     hasher.write(&packet[8..40]);

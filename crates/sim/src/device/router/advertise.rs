@@ -1,5 +1,5 @@
-//! Router advertisements (RFC 4861): Linux leaves them to a program, such as radvd(8), with a raw socket. This is that program of a
-//! router.
+//! Router advertisements (RFC 4861) of a router. On Linux a program with a raw socket sends them, such as
+//! radvd(8); this module takes its role.
 
 use super::FIRST_INTERFACE;
 use belljar_base::{SimDuration, SimTime, Stream};
@@ -14,41 +14,41 @@ use std::net::Ipv6Addr;
 
 /// `MinRtrAdvInterval` and `MaxRtrAdvInterval` of RFC 4861, section 6.2.1, in seconds.
 const INTERVAL: (u64, u64) = (200, 600);
-/// `MAX_INITIAL_RTR_ADVERT_INTERVAL`: the first ones come sooner, so many of them.
+/// `MAX_INITIAL_RTR_ADVERT_INTERVAL`: maximum interval between the first `INITIAL_ADVERTS` advertisements.
 pub const INITIAL_INTERVAL: SimDuration = SimDuration::from_secs(16);
 const INITIAL_ADVERTS: u8 = 3;
 /// `MAX_RA_DELAY_TIME` in milliseconds.
 const ANSWER_DELAY_MS: u64 = 500;
-/// `AdvDefaultLifetime`: three times the longest interval.
+/// `AdvDefaultLifetime` in seconds: three times the maximum interval.
 const LIFETIME: u16 = 1_800;
-/// `AdvValidLifetime` and `AdvPreferredLifetime`: 30 and 7 days.
+/// `AdvValidLifetime` and `AdvPreferredLifetime` in seconds: 30 and 7 days.
 const VALID: u32 = 2_592_000;
 const PREFERRED: u32 = 604_800;
 
-/// Announces a router on some of its links.
+/// Sender of router advertisements on some of a router's links.
 pub struct Advertiser {
-    /// A raw socket that receives solicitations.
+    /// Raw socket that receives solicitations.
     socket: SocketKey,
-    /// Delays.
+    /// Random stream of delays.
     stream: Stream,
     adverts: Vec<Advert>,
 }
 
-/// The announcements of one interface.
+/// Advertisement state of an interface.
 struct Advert {
-    /// Its number in the stack.
+    /// Interface number in the stack.
     interface: usize,
-    /// When the next one goes.
+    /// Time of the next advertisement.
     at: SimTime,
-    /// Number of those that have gone.
+    /// Number of advertisements sent.
     sent: u8,
 }
 
 impl Advertiser {
-    /// The announcements of these ports.
+    /// Creates the advertiser of these ports.
     pub fn new(stack: &mut Stack, ports: &[usize], mut stream: Stream) -> Advertiser {
         let socket = raw::create(stack, c::AF_INET6, c::IPPROTO_ICMPV6).expect("ICMPv6 is a protocol");
-        // `ICMP6_FILTER`: nothing but solicitations is wanted.
+        // `ICMP6_FILTER`: passes solicitations only.
         let filter = &mut stack.raw(socket).icmp6_filter;
         *filter = [u32::MAX; 8];
         filter[usize::from(kind::ROUTER_SOLICIT / 32)] &= !(1 << (kind::ROUTER_SOLICIT % 32));
@@ -60,12 +60,13 @@ impl Advertiser {
         Advertiser { socket, stream, adverts }
     }
 
-    /// When [`announce`](Self::announce) has something to do.
+    /// Time at which [`announce`](Self::announce) is next due.
     pub fn next_event(&self) -> Option<SimTime> {
         self.adverts.iter().map(|advert| advert.at).min()
     }
 
-    /// Takes the solicitations that have come in. All are answered by one announcement, a moment later (RFC 4861, section 6.2.6).
+    /// Takes received solicitations. One advertisement after a short random delay answers all of them (RFC
+    /// 4861, section 6.2.6).
     pub fn hear(&mut self, stack: &mut Stack) {
         let now = stack.clock.now();
         let socket = stack.ip_socket(self.socket);
@@ -82,7 +83,7 @@ impl Advertiser {
         }
     }
 
-    /// Sends the announcements that are due.
+    /// Sends the advertisements that are due.
     pub fn announce(&mut self, stack: &mut Stack) {
         let now = stack.clock.now();
         for advert in self.adverts.iter_mut().filter(|advert| advert.at <= now) {
@@ -108,7 +109,7 @@ impl Advertiser {
     }
 }
 
-/// The network of an address: it is on the link, and good for making addresses where it has the length for it.
+/// Prefix information of an address: on link, and usable for autoconfiguration if the prefix has 64 bits.
 fn prefix(own: &InterfaceAddress<Ipv6Addr>) -> PrefixInformation {
     PrefixInformation {
         prefix: own.network().address(),

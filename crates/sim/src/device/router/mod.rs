@@ -1,5 +1,5 @@
-//! The router: a TCP/IP stack that passes packets on, as a Linux host does with `net.ipv4.ip_forward`. Its interfaces are the ends of
-//! links. It runs no programs but the one that announces it ([`advertise`]).
+//! Router: a TCP/IP stack that forwards packets, like a Linux host with `net.ipv4.ip_forward`. Its interfaces
+//! are the ends of links. It runs no programs; [`advertise`] sends its router advertisements.
 
 mod advertise;
 #[cfg(test)]
@@ -24,31 +24,31 @@ use belljar_plan::{LinkChange, PlannedRoute};
 use belljar_results::{RouterStatistics, Statistics};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// The number of the first port's interface in the stack: `lo` comes before it.
+/// Interface number of the first port in the stack, after `lo`.
 const FIRST_INTERFACE: usize = 1;
 
-/// A router.
+/// Router device.
 struct Router {
     stack: Stack,
     advertiser: Option<Advertiser>,
-    /// Frames that have begun to leave, the next one last.
+    /// Frames in transmission, the next one to leave last.
     leaving: Vec<Departure>,
-    /// Effects of the stack: there is no program that they could concern.
+    /// Buffer for effects of the stack, which are discarded: a router runs no programs.
     effects: Vec<Effect>,
 }
 
-/// Settings of a router beside those of its stack.
+/// Settings of a router.
 struct RouterConfig {
     stack: StackConfig,
     /// Clamping of the MSS option of SYNs.
     clamp_mss: Option<MssClamp>,
-    /// Ports that announce the router and their IPv6 networks.
+    /// Ports on which the router sends router advertisements.
     advertise: Vec<usize>,
-    /// The experiment's start in seconds since 1970.
+    /// Start of the experiment in seconds since 1970.
     epoch_secs: u64,
 }
 
-/// Builds the router that these settings describe, with the routes that it has at the start.
+/// Builds the router described by `settings`, with its initial routes.
 pub fn new(
     experiment: &Experiment,
     id: HostId,
@@ -81,7 +81,7 @@ pub fn new(
     Box::new(router)
 }
 
-/// A route with the ports numbered as the stack does.
+/// Converts port numbers of a route to interface numbers of the stack.
 fn numbered<A: Ip>(planned: &PlannedRoute<A>) -> PlannedRoute<A> {
     let mut planned = planned.clone();
     planned.2.hops.iter_mut().for_each(|hop| hop.interface += FIRST_INTERFACE);
@@ -111,8 +111,8 @@ impl Router {
         Router { stack, advertiser, leaving: Vec::new(), effects: Vec::new() }
     }
 
-    /// Replaces the routes that the experiment has computed. The stack keeps no second copy of them, as that of a host does which may
-    /// start again.
+    /// Replaces the routes computed by the experiment. Unlike the stack of a host, which may restart, this
+    /// one keeps no second copy.
     fn set_routes(&mut self, routes: &[PlannedRoute]) {
         self.stack.routes.replace_computed(routes.iter().map(numbered));
     }
@@ -120,7 +120,7 @@ impl Router {
         self.stack.v6.routes.replace_computed(routes.iter().map(numbered));
     }
 
-    /// Follows everything that the stack has been given to do.
+    /// Handles received solicitations and discards the effects of the stack.
     fn settle(&mut self) {
         if let Some(advertiser) = &mut self.advertiser {
             advertiser.hear(&mut self.stack);

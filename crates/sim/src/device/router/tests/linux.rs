@@ -1,4 +1,5 @@
-//! Behaviour of Linux that routers have had since they are stacks: what Linux 6.18 does with these packets in a network namespace.
+//! Behaviour that routers share with Linux through the stack, checked against Linux 6.18 in a network
+//! namespace.
 
 use super::v6::{datagram, introduce, message};
 use super::*;
@@ -57,7 +58,7 @@ fn a_sender_is_told_of_a_better_router_on_its_link() {
     let frames = bench.send(s(1), 0, packet("10.0.0.9", "10.0.0.8", 9, UDP, &[]));
     let [(0, _, redirect), (0, _, passed)] = &frames[..] else { panic!("{frames:?}") };
     assert_eq!((&redirect[20..22], &redirect[24..28]), (&[5, 1][..], &[10, 0, 0, 8][..]));
-    // It quotes the packet as it has been passed on.
+    // The redirect quotes the packet as forwarded.
     assert_eq!((&redirect[28..48], passed[8]), (&passed[..20], 8));
 }
 

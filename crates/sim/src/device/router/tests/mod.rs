@@ -14,11 +14,11 @@ use belljar_wire::ethernet::{self, Address, ethertype};
 use belljar_wire::{arp, checksum, ipv6};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// The hardware address of a router's port.
+/// Hardware address of a router's port.
 fn own(port: usize) -> Address {
     Address([2, 0, 0, 0, port as u8, 1])
 }
-/// The hardware address of the station at a port.
+/// Hardware address of the station at a port.
 fn station(port: usize) -> Address {
     Address([2, 0, 0, 0, port as u8, 9])
 }
@@ -35,7 +35,7 @@ fn ms(n: u64) -> SimTime {
     SimTime::ZERO + SimDuration::from_millis(n)
 }
 
-/// The configuration of a router with a port for each of these MTUs: 10.0.N.1/24 and 2001:db8:N::1/64.
+/// Router configuration with a port for each of these MTUs: 10.0.N.1/24 and 2001:db8:N::1/64.
 fn config(mtus: &[usize]) -> RouterConfig {
     let link = |(port, mtu): (usize, &usize)| LinkConfig {
         name: format!("eth{port}").into(),
@@ -54,7 +54,7 @@ fn config(mtus: &[usize]) -> RouterConfig {
     RouterConfig { stack, clamp_mss: None, advertise: Vec::new(), epoch_secs: DEFAULT_EPOCH_SECS }
 }
 
-/// An IPv4 packet.
+/// IPv4 packet without options.
 fn packet(from: &str, to: &str, ttl: u8, number: u8, payload: &[u8]) -> Vec<u8> {
     let mut bytes = vec![0; 20];
     bytes.extend_from_slice(payload);
@@ -72,7 +72,7 @@ fn fill_header(bytes: &mut [u8]) {
     let sum = checksum::internet(&bytes[..20]);
     bytes[10..12].copy_from_slice(&sum.to_be_bytes());
 }
-/// An echo request of ICMP.
+/// ICMP echo request of `len` bytes.
 fn echo(len: usize) -> Vec<u8> {
     let mut message = vec![7; len];
     message[..4].copy_from_slice(&[8, 0, 0, 0]);
@@ -81,14 +81,14 @@ fn echo(len: usize) -> Vec<u8> {
     message
 }
 
-/// A router under test.
+/// Router under test.
 struct Bench(Router);
 
 impl Bench {
     fn new(config: RouterConfig) -> Bench {
         Bench(Router::new(config))
     }
-    /// A router with three ports that knows the stations 10.0.N.9.
+    /// Router with three ports that has resolved the stations 10.0.N.9.
     fn acquainted() -> Bench {
         let mut bench = Bench::new(config(&[1_500, 600, 1_500]));
         for port in 0..3 {
@@ -97,23 +97,23 @@ impl Bench {
         }
         bench
     }
-    /// The station at a port asks by ARP; frames that leave then.
+    /// Sends an ARP request from the station at a port; returns the frames sent.
     fn ask(&mut self, port: usize, theirs: &str, ours: &str) -> Vec<(usize, Address, Vec<u8>)> {
         let question = belljar_net::frame::arp_request(station(port), ip(theirs), ip(ours));
         let frame = belljar_net::frame::arp_frame(Address::BROADCAST, &question);
         self.receive(s(0), port, Packet::new(frame))
     }
-    /// A frame comes in; frames that leave then: port, receiver, and what follows the Ethernet header.
+    /// Receives a frame; returns the frames sent: port, destination, and payload of the Ethernet frame.
     fn receive(&mut self, now: SimTime, port: usize, frame: Packet) -> Vec<(usize, Address, Vec<u8>)> {
         Device::receive(&mut self.0, now, port, frame);
         self.left(now)
     }
-    /// A packet comes in from the station at a port.
+    /// Receives a packet from the station at a port; returns the frames sent.
     fn send(&mut self, now: SimTime, port: usize, bytes: Vec<u8>) -> Vec<(usize, Address, Vec<u8>)> {
         let kind = if bytes[0] >> 4 == 6 { ethertype::IPV6 } else { ethertype::IPV4 };
         self.receive(now, port, framed(Packet::new(bytes), own(port), station(port), kind))
     }
-    /// Frames that leave up to `now`.
+    /// Frames sent up to `now`.
     fn left(&mut self, now: SimTime) -> Vec<(usize, Address, Vec<u8>)> {
         let shown = |leaving: EgressFrame| {
             let frame = ethernet::Frame::new_checked(leaving.packet.bytes()).unwrap();
@@ -121,7 +121,7 @@ impl Bench {
         };
         std::iter::from_fn(|| self.0.poll(now)).map(shown).collect()
     }
-    /// Lets time pass; frames that leave, with their times.
+    /// Advances time; returns the frames sent, with their times.
     fn pass(&mut self, until: SimTime) -> Vec<(SimTime, usize, Vec<u8>)> {
         let mut all = Vec::new();
         while let Some(at) = self.0.next_event().filter(|at| *at <= until) {

@@ -3,7 +3,7 @@ use super::*;
 const ECHO_REPLY: u8 = 0;
 const ICMP: u8 = 1;
 const UDP: u8 = 17;
-/// A protocol that nothing speaks.
+/// Protocol number that no host supports.
 const UNKNOWN: u8 = 99;
 
 #[test]
@@ -20,7 +20,8 @@ fn it_asks_for_the_next_hop_forwards_and_counts_the_hop() {
     assert_eq!(bench.statistics().forwarded, 1);
 }
 
-/// The ICMP error that the station at the first port gets for a packet of its: type, code, last word of the header, source.
+/// ICMP error that the station at the first port gets for its packet: type, code, last two bytes of the
+/// header, source.
 fn refused(bench: &mut Bench, now: SimTime, bytes: Vec<u8>) -> (u8, u8, u16, Ipv4Addr) {
     let frames = bench.send(now, 0, bytes.clone());
     let [(0, to, error)] = &frames[..] else { panic!("{frames:?}") };
@@ -44,7 +45,7 @@ fn it_says_why_a_packet_goes_no_further() {
     assert_eq!(told(packet("10.0.0.9", "10.0.0.1", 9, UDP, &[0, 1, 0, 2, 0, 8, 0, 0])), (3, 3, 0, own));
     let unknown = packet("10.0.0.9", "10.0.1.1", 9, UNKNOWN, &[]);
     assert_eq!(told(unknown), (3, 2, 0, ip("10.0.1.1")));
-    // A host that does not answer, three seconds later.
+    // Unresolved next hop: the error follows after three seconds.
     bench.send(s(3), 0, packet("10.0.0.9", "10.0.1.77", 9, UDP, &[]));
     let frames = bench.pass(ms(6_500));
     let errors: Vec<_> = frames.iter().filter(|(_, _, bytes)| bytes[0] == 0x45).collect();

@@ -4,7 +4,7 @@ use belljar_netstack::v6::link_local;
 use belljar_wire::icmpv6::{DISCOVERY_HOP_LIMIT, Discovery, kind};
 use belljar_wire::protocol;
 
-/// A packet with a message of ICMPv6, or with another payload.
+/// IPv6 packet with this payload.
 fn packet6(src: Ipv6Addr, dst: Ipv6Addr, hop_limit: u8, next_header: u8, payload: &[u8]) -> Vec<u8> {
     let mut bytes = vec![0; ipv6::HEADER_LEN];
     let (payload_len, traffic_class, flow_label) = (payload.len(), 0, 0);
@@ -15,7 +15,7 @@ fn packet6(src: Ipv6Addr, dst: Ipv6Addr, hop_limit: u8, next_header: u8, payload
 fn discovery(src: Ipv6Addr, dst: Ipv6Addr, message: &Discovery) -> Vec<u8> {
     packet6(src, dst, DISCOVERY_HOP_LIMIT, protocol::ICMPV6, &message.emit(src, dst))
 }
-/// A datagram from the station at the first port, with the payload of so many bytes.
+/// UDP datagram of `len` bytes from the station at the first port.
 pub fn datagram(to: &str, hop_limit: u8, len: usize) -> Vec<u8> {
     let mut udp = vec![0; len];
     let announced = (len as u16).to_be_bytes();
@@ -24,7 +24,7 @@ pub fn datagram(to: &str, hop_limit: u8, len: usize) -> Vec<u8> {
         .for_each(|(byte, value)| *byte = value);
     packet6(ip6("2001:db8::9"), ip6(to), hop_limit, protocol::UDP, &udp)
 }
-/// The station at the first port asks for the router, which knows it then.
+/// Introduces the station at the first port to the router by a neighbour solicitation.
 pub fn introduce(bench: &mut Bench) {
     let (them, us) = (ip6("2001:db8::9"), ip6("2001:db8::1"));
     let question = Discovery::NeighbourSolicit { target: us, source: Some(station(0)) };
@@ -33,7 +33,7 @@ pub fn introduce(bench: &mut Bench) {
     let answer = Discovery::parse(&answers[0].2[ipv6::HEADER_LEN..]);
     assert!(matches!(answer, Some(Discovery::NeighbourAdvert { router: true, solicited: true, .. })));
 }
-/// The ICMPv6 message in the only frame.
+/// ICMPv6 message in the only frame.
 pub fn message(frames: &[(usize, Address, Vec<u8>)]) -> &[u8] {
     let [(0, _, bytes)] = frames else { panic!("{frames:?}") };
     let (src, dst) = (ipv6::source(bytes), ipv6::destination(bytes));
