@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 
 /// Directories whose content is lost at a restart: file systems in memory, and those emptied at boot.
 const VOLATILE: [&str; 3] = ["/run", "/dev/shm", "/tmp"];
-/// Subdirectory of a volatile directory that is kept.
+/// Subdirectory of a volatile directory that is emptied but kept.
 const KEPT: &[u8] = b"/run/lock";
 /// Name endings of the simulator's own files in the initial working directory of programs.
 const OUTPUT: [&str; 4] = ["stdout", "stderr", "strace", "pcap"];

@@ -412,8 +412,8 @@ impl Host {
         outcome
     }
 
-    /// Releases the descriptors and signal mask of a call; returns true if the thread now waits for its
-    /// tracer.
+    /// Releases the descriptors of a call and restores the signal mask; returns true if the thread now waits
+    /// for its tracer.
     #[cold]
     fn call_leaves(&mut self, key: ThreadKey) -> bool {
         self.let_files_go(key);

@@ -55,8 +55,8 @@ const REPEATS: u32 = 8;
 const LEAST_STEPS: u32 = 256;
 
 /// Preemption ticks without a call after which a thread is assumed to wait for other threads or for time.
-/// From then on the thread is preempted at each tick until its next call. The first of them
-/// divides the patience of the process by four: the run is no longer deterministic anyway.
+/// From then on the thread is preempted at each tick until its next call. The first such preemption divides
+/// the patience of the process by four: the run is no longer deterministic anyway.
 pub(crate) const PATIENCE: u32 = 60;
 
 /// Result of single-stepping a thread.

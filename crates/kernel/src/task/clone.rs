@@ -97,7 +97,7 @@ impl Host {
         request: &CloneRequest,
     ) -> Result<(ThreadKey, i32), Errno> {
         let kind = request.kind()?;
-        // New mount and user namespaces exclude `CLONE_FS`; new PID and user namespaces exclude `CLONE_THREAD`.
+        // New mount and user namespaces exclude `CLONE_FS`, new PID and user namespaces `CLONE_THREAD`.
         let parted = |shared, own: [i32; 2]| request.has(shared) && own.iter().any(|flag| request.has(*flag));
         if parted(c::CLONE_FS, [c::CLONE_NEWNS, c::CLONE_NEWUSER])
             || parted(c::CLONE_THREAD, [c::CLONE_NEWPID, c::CLONE_NEWUSER])

@@ -13,8 +13,8 @@ use belljar_machine::Regs;
 const CS: u64 = 0x33;
 const SS: u64 = 0x2b;
 const AUDIT_ARCH_X86_64: u32 = 0xc000_003e;
-/// Return values of interrupted calls that are restarted unless a handler runs: `ERESTARTSYS`, `ERESTARTNOINTR`,
-/// `ERESTARTNOHAND`.
+/// Internal return values of interrupted calls that are restarted: `ERESTARTSYS` unless a handler without
+/// `SA_RESTART` runs, `ERESTARTNOINTR` always, `ERESTARTNOHAND` unless any handler runs.
 const RESTART: i64 = -512;
 const RESTART_ALWAYS: i64 = -513;
 const RESTART_NO_HANDLER: i64 = -514;
