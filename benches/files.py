@@ -36,9 +36,11 @@ def main():
                 ours.append(slope(under, program, kind, size, n, cwd))
                 theirs.append(slope([], program, kind, size, n, cwd))
             ours, theirs = spread(ours), spread(theirs)
-            ratio = ours["median"] / theirs["median"]
+            # With few calls a difference of two runs may be nothing that can be measured.
+            ratio = ours["median"] / theirs["median"] if theirs["median"] > 0 else None
             result["ns"][name] = {"belljar": ours, "native": theirs, "ratio": ratio}
-            print(f"{name:20} {ours['median']:9.0f} {theirs['median']:9.0f} {ratio:7.2f}", flush=True)
+            shown = f"{ratio:7.2f}" if ratio is not None else "      -"
+            print(f"{name:20} {ours['median']:9.0f} {theirs['median']:9.0f} {shown}", flush=True)
     save("files", result, a.json)
 
 
