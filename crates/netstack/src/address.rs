@@ -1,7 +1,7 @@
 //! Socket addresses of the INET families, ip(7) and ipv6(7).
 //!
-//! Inside the stack an IPv4-mapped IPv6 address is the IPv4 address that it maps; it becomes mapped
-//! again where an `AF_INET6` socket shows it.
+//! Inside the stack an IPv4-mapped IPv6 address is represented by the IPv4 address. It is converted back to
+//! the mapped form for `AF_INET6` sockets.
 
 use belljar_linux_abi::socket::{SockaddrIn, SockaddrIn6};
 use belljar_linux_abi::{Errno, c};
@@ -10,10 +10,10 @@ use smallvec::SmallVec;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use zerocopy::{FromBytes, IntoBytes};
 
-/// A socket address as a program's memory holds it: a `struct sockaddr_*` of its true length.
+/// A socket address in the layout of guest memory: a `struct sockaddr_*` of its actual length.
 pub type RawAddress = SmallVec<[u8; 32]>;
 
-/// The least length of a `struct sockaddr_in6`: without `sin6_scope_id` (`SIN6_LEN_RFC2133`).
+/// Minimum length of a `struct sockaddr_in6`: without `sin6_scope_id` (`SIN6_LEN_RFC2133`).
 pub const SIN6_LEN_MIN: usize = 24;
 
 /// The address family in the first two bytes.
@@ -22,8 +22,8 @@ pub fn family(raw: &[u8]) -> Result<i32, Errno> {
     Ok(i32::from(u16::from_ne_bytes(*bytes)))
 }
 
-/// Reads a `struct sockaddr_in` or `sockaddr_in6` by its own family; `EAFNOSUPPORT` for others,
-/// `EINVAL` if it is too short.
+/// Parses a `struct sockaddr_in` or `sockaddr_in6` according to its family. Fails with `EAFNOSUPPORT` for
+/// other families and with `EINVAL` for a truncated address.
 pub fn parse(raw: &[u8]) -> Result<SocketAddr, Errno> {
     match family(raw)? {
         c::AF_INET => {
@@ -43,7 +43,7 @@ pub fn parse(raw: &[u8]) -> Result<SocketAddr, Errno> {
     }
 }
 
-/// The address as a socket of `domain` shows it.
+/// Encodes an address for a socket of `domain`.
 pub fn emit(domain: i32, address: SocketAddr) -> RawAddress {
     let port = address.port().to_be_bytes();
     match (domain, address.ip()) {
@@ -67,14 +67,14 @@ pub fn emit(domain: i32, address: SocketAddr) -> RawAddress {
     }
 }
 
-/// The index of the link that an address is on: `sin6_scope_id` of one that means nothing elsewhere.
+/// The interface index of a link-scope address (`sin6_scope_id`); `None` for addresses of wider scope.
 pub fn scope(raw: &[u8]) -> Option<u32> {
     let (sin6, _) = SockaddrIn6::read_from_prefix(raw).ok()?;
     let v6 = i32::from(sin6.family) == c::AF_INET6 && ipv6::is_link_scope(Ipv6Addr::from(sin6.addr));
     Some(sin6.scope_id).filter(|scope| v6 && *scope != 0)
 }
 
-/// The same as [`emit`] with the link's index, where the address needs one.
+/// Encodes an address as [`emit`] does, with the interface index if the address has link scope.
 pub fn emit_on(domain: i32, address: SocketAddr, device: Option<u32>) -> RawAddress {
     let mut raw = emit(domain, address);
     if let (IpAddr::V6(ip), Some(device)) = (address.ip(), device)
@@ -85,7 +85,7 @@ pub fn emit_on(domain: i32, address: SocketAddr, device: Option<u32>) -> RawAddr
     raw
 }
 
-/// An IPv4-mapped address as the IPv4 address, everything else as it is.
+/// Converts an IPv4-mapped address to IPv4; other addresses are unchanged.
 pub fn canonical(ip: IpAddr) -> IpAddr {
     match ip {
         IpAddr::V6(v6) => v6.to_ipv4_mapped().map_or(ip, IpAddr::V4),
@@ -93,7 +93,7 @@ pub fn canonical(ip: IpAddr) -> IpAddr {
     }
 }
 
-/// The address of `domain` that stands for none.
+/// The unspecified address of `domain`.
 pub fn unspecified(domain: i32) -> IpAddr {
     if domain == c::AF_INET6 { Ipv6Addr::UNSPECIFIED.into() } else { Ipv4Addr::UNSPECIFIED.into() }
 }

@@ -1,4 +1,4 @@
-//! ARP of a host (`net/ipv4/arp.c` of Linux): which questions it answers, for whom, and from which address it asks.
+//! ARP (`net/ipv4/arp.c` of Linux): processing of requests and replies, and the source address of requests.
 
 use crate::conf::v4;
 use crate::family::RouteQuery;
@@ -12,7 +12,7 @@ use belljar_wire::ethernet::Address;
 use std::net::Ipv4Addr;
 
 impl Stack {
-    /// Asks who has an address (`arp_solicit`). `source` is that of a packet that waits.
+    /// Sends an ARP request for `target` (`arp_solicit`). `source` is the source address of a queued packet.
     pub fn ask(&mut self, interface: usize, target: Ipv4Addr, to: Option<Address>, source: Option<Ipv4Addr>) {
         let Some(source) = self.question_source(interface, target, source) else { return };
         let own = Address(self.interfaces[interface].mac);
@@ -21,7 +21,7 @@ impl Stack {
         self.send_framed(interface, Packet::new(frame));
     }
 
-    /// The address that a question comes from, by `arp_announce`: that of the packet, or one of the target's network.
+    /// Source address of a request under `arp_announce`: that of the packet, or one in the target's network.
     fn question_source(
         &self,
         interface: usize,
@@ -41,7 +41,7 @@ impl Stack {
         own.or_else(|| self.interfaces.source_on(interface, Some(target), c::RT_SCOPE_LINK))
     }
 
-    /// A packet of ARP is received (`arp_process`).
+    /// Processes a received ARP packet (`arp_process`).
     pub fn arp_input(&mut self, interface: usize, payload: &[u8]) {
         if !self.interfaces[interface].asks_neighbours() {
             return;
@@ -66,7 +66,7 @@ impl Stack {
         let now = self.clock.now();
         if !ip.is_unspecified() {
             let accepted = ip == target && self.interface_settings.either(v4::ARP_ACCEPT, interface);
-            // A reply to all is said in passing.
+            // A broadcast reply does not confirm reachability.
             self.neighbours.learn(now, interface, ip, mac, reply && for_us, answers || accepted);
         }
         if answers {
@@ -75,7 +75,7 @@ impl Stack {
         }
     }
 
-    /// True if a question about an address of this host is answered, by `arp_ignore` and `arp_filter`.
+    /// True if a request for an address of this host is answered under `arp_ignore` and `arp_filter`.
     fn answers_for_own(&self, interface: usize, asker: Ipv4Addr, target: Ipv4Addr) -> bool {
         let own = &self.interfaces[interface].addresses;
         let heeded = match self.interface_settings.greatest(v4::ARP_IGNORE, interface) {
@@ -92,7 +92,7 @@ impl Stack {
         route.is_ok_and(|route| route.interface == interface)
     }
 
-    /// True if this host answers for an address that it passes packets on to by another interface, by `proxy_arp`.
+    /// True if this host answers as a proxy (`proxy_arp`): it forwards to `target` by another interface.
     fn answers_for_others(&self, interface: usize, target: Ipv4Addr) -> bool {
         if !self.interface_settings.either(v4::PROXY_ARP, interface)
             || !self.interface_settings.forwards(&self.sysctls, false, interface)

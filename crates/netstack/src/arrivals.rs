@@ -1,7 +1,8 @@
-//! Packets that come in over the graph, until the last bit of each is in.
+//! Packets in transit from the graph to `eth0`, until the arrival of their last bit.
 //!
-//! The router's reception of a packet, which precedes the host's, is no event of its own: its outcome follows from its
-//! time alone. It is processed when the packet before has been received, or else when the packet itself has.
+//! Reception by the last router, which precedes reception by the host, is not an event of its own, since its
+//! outcome depends on its time alone. It is processed when the previous packet has been received, or else
+//! when the packet itself has.
 
 use super::interface::GRAPH;
 use crate::PacketDirection;
@@ -9,29 +10,29 @@ use crate::Stack;
 use belljar_base::{EventKey, Footprint, Inbox, SimTime};
 use belljar_net::{DropReason, Packet};
 
-/// The packets that are on their way to `eth0`.
+/// The packets in transit to `eth0`.
 #[derive(Debug, Default)]
 pub struct Arrivals {
     inbox: Inbox<Packet>,
-    /// The key and length of the first packet to reach the router.
+    /// Key and length of the first packet due at the router.
     first: Option<(EventKey, usize)>,
-    /// When the next one is in, or is lost because the host is down.
+    /// Time at which the next packet is received, or is dropped because the host is down.
     next: Option<SimTime>,
 }
 
 impl Arrivals {
-    /// When something comes of them.
+    /// Time of the next reception or drop.
     #[inline]
     pub fn next(&self) -> Option<SimTime> {
         self.next
     }
 
-    /// Tells where they are.
+    /// Lists the memory that an arrival reads.
     pub fn footprint(&self, footprint: &mut Footprint) {
         self.inbox.footprint(footprint);
     }
 
-    /// The first of them, if it reaches the router before `limit`, with the time at which it does.
+    /// Removes the first packet if it reaches the router before `limit`. Returns it with its arrival time.
     fn pop_before(&mut self, limit: SimTime) -> Option<(SimTime, Packet)> {
         let (key, _) = self.first.filter(|(key, _)| key.time < limit)?;
         self.pop().map(|packet| (key.time, packet))
@@ -45,7 +46,7 @@ impl Arrivals {
 }
 
 impl Stack {
-    /// A packet reaches the last router before `eth0` at `key.time`, which lies ahead.
+    /// Queues a packet that reaches the last router before `eth0` at the future time `key.time`.
     pub fn will_arrive(&mut self, key: EventKey, packet: Packet) {
         let arrivals = &mut self.arrivals;
         let is_first = arrivals.first.is_none_or(|(first, _)| key < first);
@@ -58,7 +59,7 @@ impl Stack {
         }
     }
 
-    /// Works out when the next packet is in: to be called whenever that may have changed.
+    /// Recomputes the time of the next reception. The caller invokes it after every change that affects it.
     pub fn plan_arrivals(&mut self) {
         let nic = &mut self.eth0.nic;
         self.arrivals.next = match (nic.next_received(), self.arrivals.first) {
@@ -69,7 +70,8 @@ impl Stack {
         };
     }
 
-    /// The time has come that [`Arrivals::next`] says: the packet that is in now, if it was not lost, with its time.
+    /// Processes the time of [`Arrivals::next`]: returns the packet received, with its time, unless it was
+    /// dropped.
     #[inline]
     pub(crate) fn take_received(&mut self, at: SimTime) -> Option<(SimTime, Packet)> {
         if self.eth0.nic.next_received().is_none()
@@ -84,10 +86,11 @@ impl Stack {
         received
     }
 
-    /// Takes in a packet that came over the graph.
+    /// Processes a packet received from the graph.
     #[inline]
     pub(crate) fn graph_input(&mut self, at: SimTime, mut packet: Packet) {
-        // The next one's bytes have gone cold since they were sent: they come while this one is dealt with.
+        // Prefetches the next packet's bytes, no longer cached since it was sent, during the processing of
+        // this one.
         if let Some(next) = self.eth0.nic.coming().or_else(|| self.arrivals.inbox.following()) {
             (self.prefetch)(next.open_bytes());
         }
@@ -97,7 +100,7 @@ impl Stack {
         self.flush_network();
     }
 
-    /// Hands what reaches the router before `limit` to the interface.
+    /// Passes the packets that reach the router before `limit` to the interface.
     pub fn take_arrivals(&mut self, limit: SimTime) {
         while let Some((at, packet)) = self.arrivals.pop_before(limit) {
             self.arrive(at, packet);

@@ -1,5 +1,5 @@
-//! Local addresses and ports: what a bound socket receives, who may share a port, and the ports
-//! that the kernel chooses, ip(7).
+//! Local addresses and ports: the destinations that a bound socket accepts, port sharing, and the choice of
+//! ephemeral ports, ip(7).
 
 use super::Stack;
 use super::address;
@@ -12,17 +12,17 @@ use std::ops::RangeInclusive;
 /// `net.ipv4.ip_local_port_range`.
 pub const EPHEMERAL: RangeInclusive<u16> = 32_768..=60_999;
 
-/// The destination addresses that a bound socket takes.
+/// The destination addresses that a bound socket accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reach {
-    /// Only this one; `None` is any.
+    /// The only address accepted; `None` for any.
     pub ip: Option<IpAddr>,
     v4: bool,
     v6: bool,
 }
 
 impl Reach {
-    /// The addresses of a socket of `domain` bound to `ip`.
+    /// The destinations of a socket of `domain` bound to `ip`.
     pub fn new(domain: i32, v6_only: bool, ip: Option<IpAddr>) -> Reach {
         let (v4, v6) = match ip {
             Some(ip) => (ip.is_ipv4(), ip.is_ipv6()),
@@ -30,45 +30,45 @@ impl Reach {
         };
         Reach { ip, v4, v6 }
     }
-    /// True if packets to `dst` are taken.
+    /// True if packets to `dst` are accepted.
     pub fn takes(&self, dst: IpAddr) -> bool {
         match self.ip {
             Some(ip) => ip == dst,
             None => (dst.is_ipv4() && self.v4) || (dst.is_ipv6() && self.v6),
         }
     }
-    /// True if some destination is taken by both.
+    /// True if both accept a common destination.
     pub fn overlaps(&self, other: &Reach) -> bool {
         let families = (self.v4 && other.v4) || (self.v6 && other.v6);
         families && (self.ip.is_none() || other.ip.is_none() || self.ip == other.ip)
     }
 }
 
-/// The local end of a socket.
+/// The local endpoint of a socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bound {
-    /// The destinations that it takes.
+    /// The destinations that the socket accepts.
     pub reach: Reach,
-    /// Its port.
+    /// The local port.
     pub port: u16,
-    /// The program chose the address: it outlives a disconnect.
+    /// True if the program chose the address. Such an address is kept at a disconnect.
     pub address_chosen: bool,
-    /// The program chose the port, or had `bind` or `listen` choose one: no connection of another socket takes it.
-    /// It outlives the disconnect of a UDP socket.
+    /// True if the program chose the port, or `bind` or `listen` allocated it. No connection of another
+    /// socket may use it, and a UDP socket keeps it at a disconnect.
     pub port_chosen: bool,
-    /// The program named the port: it outlives the disconnect of a TCP socket.
+    /// True if the program named the port. A TCP socket keeps such a port at a disconnect.
     pub port_named: bool,
 }
 
 impl Bound {
-    /// The address that `getsockname` shows.
+    /// The address that `getsockname` returns.
     pub fn shown(&self, domain: i32) -> SocketAddr {
         SocketAddr::new(self.reach.ip.unwrap_or(address::unspecified(domain)), self.port)
     }
 }
 
-/// Reads and checks the argument of `bind(2)`: an address of this host (`None`: any) and a port
-/// (0: to be chosen).
+/// Parses and validates the argument of `bind(2)`: an address of this host (`None` for any) and a port (0 to
+/// allocate one).
 pub fn parse_bind(net: &Stack, key: SocketKey, raw: &[u8]) -> Result<(Option<IpAddr>, u16), Errno> {
     let socket = &net.sockets[key.0];
     let (domain, options) = (socket.domain, socket.ip_options().ok_or(Errno::EINVAL)?);
@@ -78,7 +78,7 @@ pub fn parse_bind(net: &Stack, key: SocketKey, raw: &[u8]) -> Result<(Option<IpA
     }
     let given = match address::family(raw)? {
         family if family == domain => address::parse(raw)?,
-        // Compatibility of Linux: AF_UNSPEC with INADDR_ANY is taken for AF_INET.
+        // Linux accepts AF_UNSPEC with INADDR_ANY as AF_INET for compatibility.
         c::AF_UNSPEC if domain == c::AF_INET && raw[4..8] == [0; 4] => {
             SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), u16::from_be_bytes([raw[2], raw[3]]))
         }
@@ -95,7 +95,7 @@ pub fn parse_bind(net: &Stack, key: SocketKey, raw: &[u8]) -> Result<(Option<IpA
     if let IpAddr::V6(v6) = ip
         && ipv6::is_link_scope(v6)
     {
-        // An address of one link says nothing without it.
+        // A link-scope address is valid only with its interface.
         let interface = net.interfaces.by_index(device.ok_or(Errno::EINVAL)?).ok_or(Errno::ENODEV)?;
         let has =
             |own: &belljar_net::InterfaceAddress<_>| own.ip == v6 && !net.v6.is_tentative(interface, v6);
@@ -113,7 +113,7 @@ pub fn parse_bind(net: &Stack, key: SocketKey, raw: &[u8]) -> Result<(Option<IpA
     Ok((Some(ip), given.port()))
 }
 
-/// A socket that is bound to an address of one link is bound to that link.
+/// Binds a socket that is bound to a link-scope address to the interface of that link.
 pub fn bind_to_link(net: &mut Stack, key: SocketKey, ip: Option<IpAddr>, raw: &[u8]) {
     if let (Some(IpAddr::V6(v6)), Some(scope)) = (ip, address::scope(raw))
         && ipv6::is_link_scope(v6)
@@ -123,8 +123,8 @@ pub fn bind_to_link(net: &mut Stack, key: SocketKey, ip: Option<IpAddr>, raw: &[
 }
 
 impl Stack {
-    /// A port of the ephemeral range for which `is_free` holds: a random one, or the next free one
-    /// after it. `EADDRINUSE` if there is none.
+    /// Allocates a port of the ephemeral range for which `is_free` holds: a random one, or the next free one
+    /// after it. Fails with `EADDRINUSE` if there is none.
     pub fn choose_port(&mut self, is_free: impl Fn(&Stack, u16) -> bool) -> Result<u16, Errno> {
         let count = u64::from(EPHEMERAL.end() - EPHEMERAL.start()) + 1;
         let start = self.ports.below(count);

@@ -1,30 +1,30 @@
-//! Packets that passed a host's interfaces, until somebody writes them out.
+//! Buffer of the packets captured at a host's interfaces, until they are written to files.
 
 use belljar_base::{Footprint, SimTime};
 use std::cell::Cell;
 use std::sync::Arc;
 
-/// Bytes left free in front of each packet, for the header that the file it goes to wants there: a run of packets
-/// can be written from where it lies.
+/// Bytes reserved in front of each packet for the record header of the capture file, so that a run of packets
+/// is written without a copy.
 pub const CAPTURE_ROOM: usize = 16;
 
 thread_local! {
-    /// Room for packets: a worker's hosts, of which one runs at a time, use the same again and again.
+    /// Packet buffer, reused by all hosts of a worker, of which one runs at a time.
     static SPARE: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
 
-/// See the [module](self).
+/// Captured packets of a host; see the [module](self).
 #[derive(Debug, Default)]
-#[repr(C)] // What is read often comes first: see `belljar_base::Footprint`.
+#[repr(C)] // Frequently read fields come first: see `belljar_base::Footprint`.
 pub struct Captured {
-    /// When each packet passed, and its length.
+    /// Capture time and length in bytes of each packet.
     packets: Vec<(SimTime, usize)>,
     runs: Vec<Run>,
-    /// All packets, each behind [`CAPTURE_ROOM`].
+    /// The bytes of all packets, each preceded by [`CAPTURE_ROOM`] bytes.
     bytes: Vec<u8>,
 }
 
-/// Where packets of one interface begin; they end where the next run begins.
+/// Start of a sequence of packets of one interface, which extends to the start of the next run.
 #[derive(Debug)]
 struct Run {
     interface: Arc<str>,
@@ -33,21 +33,21 @@ struct Run {
     byte: usize,
 }
 
-/// Packets that passed one interface, one after the other.
+/// A sequence of packets captured at one interface.
 #[derive(Debug)]
 pub struct CapturedRun<'a> {
     /// The interface's name.
     pub interface: &'a Arc<str>,
-    /// True if they are Ethernet frames rather than IP datagrams.
+    /// True for Ethernet frames, false for IP datagrams.
     pub ethernet: bool,
-    /// When each passed, and its length in bytes.
+    /// Capture time and length in bytes of each packet.
     pub packets: &'a [(SimTime, usize)],
-    /// Their bytes, each packet's behind [`CAPTURE_ROOM`].
+    /// The bytes of the packets, each preceded by [`CAPTURE_ROOM`] bytes.
     pub bytes: &'a mut [u8],
 }
 
 impl CapturedRun<'_> {
-    /// The packets, with the time at which each passed.
+    /// The packets with their capture times.
     pub fn iter(&self) -> impl Iterator<Item = (SimTime, &[u8])> {
         let mut rest = &*self.bytes;
         self.packets.iter().map(move |(at, len)| {
@@ -59,21 +59,21 @@ impl CapturedRun<'_> {
 }
 
 impl Captured {
-    /// Tells what is read of it where nothing is captured.
+    /// Lists the memory that is read while nothing is captured.
     pub fn footprint(&self, footprint: &mut Footprint) {
         footprint.object(&self.packets);
     }
-    /// True if nothing has been captured.
+    /// True if no packet is captured.
     pub fn is_empty(&self) -> bool {
         self.packets.is_empty()
     }
 
-    /// Number of packets that have been.
+    /// Number of captured packets.
     pub fn len(&self) -> usize {
         self.packets.len()
     }
 
-    /// Keeps a packet that passes an interface.
+    /// Captures a packet at an interface.
     pub fn push(&mut self, at: SimTime, interface: &Arc<str>, ethernet: bool, packet: &[u8]) {
         if self.bytes.capacity() == 0 {
             self.bytes = SPARE.take();
@@ -88,14 +88,14 @@ impl Captured {
         self.bytes.extend_from_slice(packet);
     }
 
-    /// Forgets all packets but the first `len`.
+    /// Discards all packets but the first `len`.
     pub fn truncate(&mut self, len: usize) {
         let lost: usize = self.packets.drain(len..).map(|(_, bytes)| CAPTURE_ROOM + bytes).sum();
         self.bytes.truncate(self.bytes.len() - lost);
         self.runs.retain(|run| run.packet < len);
     }
 
-    /// Hands out all packets and forgets them.
+    /// Passes all packets to `sink` and discards them.
     pub fn drain(&mut self, mut sink: impl FnMut(CapturedRun)) {
         for (n, run) in self.runs.iter().enumerate() {
             let next = self.runs.get(n + 1).map(|next| (next.packet, next.byte));

@@ -1,25 +1,26 @@
-//! A host's clock and the rule that time must not stand still.
+//! A host's clock, and the rule that guarantees its progress.
 //!
-//! Computation is free by default, so a program that waits for time to pass by asking for it would
-//! wait for ever. Therefore the first [`FREE_CALLS`] calls and wake-ups since the clock last moved
-//! are free and each further one costs [`PENALTY`].
+//! Computation is free by default, so a program that polls the clock until time has passed would loop
+//! forever. Therefore the first [`FREE_CALLS`] calls and wake-ups after a change of the clock are free, and
+//! each further one costs [`PENALTY`].
 
 use crate::cpu::{Cpu, CpuCosts, Work};
 use belljar_base::{SimDuration, SimTime};
 
-/// Calls and wake-ups that are free since the clock last moved.
+/// Calls and wake-ups that are free after a change of the clock.
 pub const FREE_CALLS: u32 = 1_000;
-/// Simulated time that each further one costs.
+/// Simulated time charged for each further call or wake-up.
 pub const PENALTY: SimDuration = SimDuration::from_micros(1);
 
-/// Simulated time that computation takes in addition.
+/// Model of the simulated time that computation takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CpuModel {
-    /// Time that each call and wake-up takes, if any.
+    /// Latency of each call and wake-up, if modelled.
     pub calls: Option<CallLatency>,
     /// Time charged to a program that makes no calls, each time it is preempted.
     pub preemption: SimDuration,
-    /// Time that calls, packets and interrupts take, if any; that of calls comes before [`calls`](Self::calls).
+    /// Processor time of calls, packets and interrupts, if modelled; its cost of calls overrides
+    /// [`calls`](Self::calls).
     pub costs: Option<CpuCosts>,
 }
 
@@ -29,43 +30,43 @@ impl Default for CpuModel {
     }
 }
 
-/// Shadow's `model_unblocked_syscall_latency`.
+/// Latency of calls: Shadow's `model_unblocked_syscall_latency`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CallLatency {
-    /// A system call.
+    /// Latency of a system call.
     pub syscall: SimDuration,
-    /// One that Linux answers in the vDSO.
+    /// Latency of a call that Linux serves in the vDSO.
     pub vdso: SimDuration,
-    /// The clock stands still until more than this has added up.
+    /// Latency accumulates up to this bound before it is applied to the clock.
     pub max_unapplied: SimDuration,
 }
 
-/// 2000-01-01 00:00:00 UTC in seconds since 1970: where Shadow's clock starts, and ours.
+/// 2000-01-01 00:00:00 UTC in seconds since 1970: the default start of the simulation, as in Shadow.
 pub const DEFAULT_EPOCH_SECS: u64 = 946_684_800;
 
-/// One host's clock.
+/// The clock of one host.
 #[derive(Clone, Debug)]
 pub struct Clock {
     now: SimTime,
     calls_since_moved: u32,
     /// Wall-clock time at the start of the simulation, in nanoseconds since 1970.
     epoch_ns: u64,
-    /// Rate by which the host's oscillator runs faster than simulated time, in parts per billion.
+    /// Frequency error of the host's oscillator against simulated time, in parts per billion.
     drift_ppb: i64,
-    /// A point of simulated time, and the oscillator's count at that point.
+    /// Reference point: a simulated time, and the oscillator's count at that time.
     anchor: (SimTime, SimDuration),
     /// The oscillator's count at the host's last boot.
     booted: SimDuration,
     cpu: CpuModel,
     unapplied: SimDuration,
-    /// Simulated time of the last reading of the clocks, and the values that were shown.
+    /// Simulated time of the last reading of the clocks, and the values returned.
     shown: Option<(SimTime, [u64; 2])>,
-    /// The processor, if work takes its time.
+    /// The processor, if work is charged.
     pub(crate) processor: Option<Box<Cpu>>,
 }
 
 impl Clock {
-    /// A clock at the start of the simulation, which is `epoch_secs` after 1970.
+    /// Creates a clock at the start of the simulation, `epoch_secs` seconds after 1970.
     pub fn new(epoch_secs: u64, mut cpu: CpuModel) -> Clock {
         let epoch_ns = epoch_secs * 1_000_000_000;
         if let Some(CpuCosts { syscall, .. }) = cpu.costs {
@@ -85,18 +86,18 @@ impl Clock {
             processor: cpu.costs.map(|costs| Box::new(Cpu::new(costs))),
         }
     }
-    /// The processor, if work takes its time.
+    /// The processor, if work is charged.
     pub fn processor(&self) -> Option<&Cpu> {
         self.processor.as_deref()
     }
-    /// Accounts for work: it takes its time now. Without a processor it takes none.
+    /// Charges work: advances the clock by its cost. Without a processor work is free.
     #[inline]
     pub fn work(&mut self, kind: Work, amount: u64) {
         if let Some(processor) = &mut self.processor {
             self.now += processor.work(kind, amount);
         }
     }
-    /// Accounts for a packet of `bytes` bytes that is sent or received.
+    /// Charges the transmission or reception of a packet of `bytes` bytes.
     #[inline]
     pub fn work_on_packet(&mut self, bytes: usize) {
         if self.processor.is_some() {
@@ -104,33 +105,34 @@ impl Clock {
             self.work(Work::Byte, bytes as u64);
         }
     }
-    /// The same with an error: an offset in nanoseconds, and a drift against simulated time in parts per billion.
+    /// Creates a clock with an error: an offset in nanoseconds, and a drift against simulated time in parts
+    /// per billion.
     pub fn with_error(epoch_secs: u64, cpu: CpuModel, (offset_ns, drift_ppb): (i64, i64)) -> Clock {
         let mut clock = Clock::new(epoch_secs, cpu);
         clock.step(offset_ns);
         clock.set_drift(drift_ppb);
         clock
     }
-    /// The time since the simulation's start.
+    /// Simulated time since the start of the simulation.
     pub fn now(&self) -> SimTime {
         self.now
     }
-    /// The time since the simulation's start as this host has counted it: what protocols take for the
-    /// time, so that their timers drift as the rest of the host does.
+    /// Time since the start of the simulation as counted by this host. Protocols use it, so that their timers
+    /// drift with the rest of the host.
     pub fn local(&self) -> SimTime {
         self.local_at(self.now)
     }
-    /// The value of [`local`](Self::local) at a point of simulated time that is not before the last change of the
-    /// drift, if nothing changes the drift again.
+    /// The value of [`local`](Self::local) at the simulated time `at`, unless the drift changes. `at` must
+    /// not precede the last change of the drift.
     pub fn local_at(&self, at: SimTime) -> SimTime {
         SimTime::ZERO + self.counted_at(at)
     }
-    /// The simulated time at which [`local`](Self::local) is `local`; the past has no exact one.
+    /// The simulated time at which [`local`](Self::local) equals `local`; inexact for the past.
     pub fn at_local(&self, local: SimTime) -> SimTime {
         self.at_count(local.since(SimTime::ZERO))
     }
-    /// `CLOCK_MONOTONIC` and `CLOCK_BOOTTIME`: a host boots one hour before the simulation starts,
-    /// since programs take a clock near zero for one that was never set.
+    /// `CLOCK_MONOTONIC` and `CLOCK_BOOTTIME` in nanoseconds. A host boots one hour before the simulation
+    /// starts, since programs mistake a clock near zero for one that was never set.
     pub fn monotonic_ns(&self) -> u64 {
         BOOT_BEFORE_START_NS + self.counted().saturating_sub(self.booted).as_nanos()
     }
@@ -138,7 +140,7 @@ impl Clock {
     pub fn realtime_ns(&self) -> u64 {
         self.epoch_ns.saturating_add(self.counted().as_nanos())
     }
-    /// Both, `CLOCK_REALTIME` first; at little cost where neither has moved since.
+    /// `CLOCK_REALTIME` and `CLOCK_MONOTONIC` in nanoseconds; cached until the clock changes.
     pub fn shown(&mut self) -> (u64, u64) {
         let [realtime, monotonic] = match self.shown {
             Some((at, shown)) if at == self.now => shown,
@@ -147,12 +149,12 @@ impl Clock {
         self.shown = Some((self.now, [realtime, monotonic]));
         (realtime, monotonic)
     }
-    /// Number of calls that are still free. Their only effect on the clock is to be counted by
+    /// Number of calls that are still free. Their only effect on the clock is the count of
     /// [`charge_free`](Self::charge_free).
     pub fn free_calls(&self) -> u32 {
         if self.cpu.calls.is_some() { 0 } else { FREE_CALLS - self.calls_since_moved }
     }
-    /// Accounts for calls that are free.
+    /// Counts free calls.
     pub fn charge_free(&mut self, calls: u32) {
         self.calls_since_moved = self.calls_since_moved.saturating_add(calls).min(FREE_CALLS);
     }
@@ -165,11 +167,11 @@ impl Clock {
     pub fn at_realtime(&self, ns: u64) -> SimTime {
         self.at_count(SimDuration::from_nanos(ns.saturating_sub(self.epoch_ns)))
     }
-    /// The simulated time at which `time` will have passed by this host's clock.
+    /// The simulated time at which this host's clock will have advanced by `time`.
     pub fn after(&self, time: SimDuration) -> SimTime {
         self.now.saturating_add(self.simulated(time))
     }
-    /// The simulated time in which this host's clock counts `time`.
+    /// The simulated duration in which this host's clock advances by `time`.
     pub fn simulated(&self, time: SimDuration) -> SimDuration {
         if self.drift_ppb == 0 {
             return time;
@@ -191,7 +193,8 @@ impl Clock {
         let picos = u128::from(passed.as_picos()) * self.rate() / 1_000_000_000;
         count + SimDuration::from_picos(u64::try_from(picos).unwrap_or(u64::MAX))
     }
-    /// When it will have counted so much; a count of the past gives a time of the past.
+    /// The simulated time at which the oscillator's count is `count`; [`SimTime::ZERO`] for a count before
+    /// the reference point.
     fn at_count(&self, count: SimDuration) -> SimTime {
         let (from, counted) = self.anchor;
         if count < counted {
@@ -199,47 +202,48 @@ impl Clock {
         }
         from.saturating_add(self.simulated(count.saturating_sub(counted)))
     }
-    /// Its count per 10^9 of simulated time.
+    /// The oscillator's count per 10^9 units of simulated time.
     fn rate(&self) -> u128 {
         1_000_000_000i64.saturating_add(self.drift_ppb).max(1) as u128
     }
 
-    /// Lets the clock gain `ppb` parts per billion from now on.
+    /// Sets the drift of the clock to `ppb` parts per billion, from now on.
     pub fn set_drift(&mut self, ppb: i64) {
         self.anchor = (self.now, self.counted());
         self.drift_ppb = ppb;
         self.shown = None;
     }
-    /// Sets the wall clock forward, or back.
+    /// Steps the wall clock by `ns` nanoseconds, forward or back.
     pub fn step(&mut self, ns: i64) {
         self.epoch_ns = self.epoch_ns.saturating_add_signed(ns);
         self.shown = None;
     }
-    /// The host boots now: `CLOCK_MONOTONIC` begins anew.
+    /// Restarts `CLOCK_MONOTONIC` at a boot of the host.
     pub fn boot(&mut self) {
         self.booted = self.counted();
         self.shown = None;
     }
-    /// Moves on to `to`; an earlier point is ignored.
+    /// Advances the clock to `to`; an earlier time is ignored.
     pub fn advance(&mut self, to: SimTime) {
         if to > self.now {
             self.now = to;
             self.calls_since_moved = 0;
         }
     }
-    /// Goes on where another clock of the same host has come to, unless it is there already.
+    /// Adopts the state of another clock of the same host if that one is ahead.
     pub(crate) fn catch_up(&mut self, other: &Clock) {
         if (other.now, other.calls_since_moved) > (self.now, self.calls_since_moved) {
             self.clone_from(other);
         }
     }
-    /// Accounts for a whole tick of native time that a program spent without a call: what an
-    /// unmodified clock would have shown it.
+    /// Charges a full preemption tick to a program that makes no calls, since an unmodified clock would have
+    /// advanced.
     pub fn charge_preemption(&mut self) -> SimDuration {
         self.now += self.cpu.preemption;
         self.cpu.preemption
     }
-    /// Accounts for a system call, or for continuing it; `in_vdso`: Linux answers it without one.
+    /// Charges a system call, or its continuation. `in_vdso` returns true if Linux serves the call in the
+    /// vDSO.
     pub fn charge_call(&mut self, in_vdso: impl FnOnce() -> bool) {
         let Some(latency) = self.cpu.calls else { return self.charge() };
         let in_vdso = in_vdso();
@@ -250,13 +254,13 @@ impl Clock {
         if self.unapplied > latency.max_unapplied {
             self.now += std::mem::take(&mut self.unapplied);
         }
-        // Were all latencies zero, time could stand still after all.
+        // With a latency of zero the clock might not advance; the penalty guarantees that it does.
         if latency.syscall.is_zero() || (in_vdso && latency.vdso.is_zero()) {
             self.charge();
         }
     }
-    /// Accounts for a turn of a traffic model, or for one of its operations on a socket, as for a call of a program; it
-    /// takes time only where there is a processor.
+    /// Charges a turn of a traffic model, or one of its socket operations, as a system call. It takes time
+    /// only with a processor.
     pub fn work_of_model(&mut self, is_turn: bool) {
         match self.processor {
             Some(_) => self.charge_call(|| false),
@@ -264,12 +268,12 @@ impl Clock {
             None => {}
         }
     }
-    /// Accounts for one call or wake-up.
+    /// Charges one call or wake-up.
     pub fn charge(&mut self) {
         if self.calls_since_moved < FREE_CALLS {
             self.calls_since_moved += 1;
         } else {
-            // The count stays: only an event that moves the clock makes calls free again.
+            // The count is kept: only an event that advances the clock makes calls free again.
             self.now += PENALTY;
         }
     }
@@ -351,11 +355,11 @@ mod tests {
         let second = 1_000_000_000;
         assert_eq!(clock.realtime_ns(), 1_011 * second);
         assert_eq!(clock.monotonic_ns(), 3_611 * second);
-        // Eleven of its seconds are ten of ours.
+        // The clock runs 10 % fast: eleven of its seconds are ten simulated ones.
         assert_eq!(clock.after(SimDuration::from_secs(11)), SimTime::from_secs(20));
         assert_eq!(clock.at_realtime(1_022 * second), SimTime::from_secs(20));
         assert_eq!(clock.at_monotonic(3_622 * second), SimTime::from_secs(20));
-        // From here on it is right, but keeps what it has gained.
+        // From here on the rate is exact, but the accumulated offset remains.
         clock.set_drift(0);
         clock.advance(SimTime::from_secs(20));
         assert_eq!(clock.realtime_ns(), 1_021 * second);

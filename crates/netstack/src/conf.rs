@@ -1,5 +1,6 @@
-//! Settings of interfaces, the files of `/proc/sys/net/ipv4/conf` and `ipv6/conf`: what has been written, and how the values of an
-//! interface and of all of them count together (`include/linux/inetdevice.h` of Linux).
+//! Per-interface settings, the files of `/proc/sys/net/ipv4/conf` and `ipv6/conf`: the values written, and
+//! the rules that combine the value of `all` with that of an interface (`include/linux/inetdevice.h` of
+//! Linux).
 
 use crate::interfaces::Interfaces;
 use crate::sysctl::Sysctl;
@@ -10,7 +11,7 @@ use belljar_linux_abi::Errno;
 use belljar_linux_abi::interface_settings;
 use belljar_linux_abi::interface_settings::{CONF4, CONF6, Named, place, table};
 
-/// The places of the settings that have their effect.
+/// Indices of the IPv4 settings that have an effect.
 #[allow(missing_docs)]
 pub mod v4 {
     use super::{CONF4, place};
@@ -27,7 +28,7 @@ pub mod v4 {
     pub const SEND_REDIRECTS: usize = place(CONF4, "send_redirects");
 }
 
-/// The same of IPv6.
+/// Indices of the IPv6 settings that have an effect.
 #[allow(missing_docs)]
 pub mod v6 {
     use super::{CONF6, place};
@@ -52,34 +53,34 @@ pub mod v6 {
 /// A file below `/proc/sys/net/ipv4/conf` or `ipv6/conf`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InterfaceFileSetting {
-    /// Of IPv6.
+    /// True for IPv6.
     pub v6: bool,
-    /// Its place in the family's table.
+    /// Index of the setting in the family's table.
     pub setting: usize,
-    /// The directory that it is in.
+    /// The directory of the file.
     pub scope: Scope,
 }
 
-/// The directory that a setting is in.
+/// The directory of a setting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Scope {
     /// `all`.
     All,
-    /// `default`: interfaces that are made later begin with it.
+    /// `default`: the initial values of interfaces created later.
     Default,
     /// An interface, by its number.
     Interface(usize),
 }
 
-/// The settings that have been written.
+/// The settings written so far.
 #[derive(Clone, Debug, Default)]
 pub struct InterfaceSettings {
-    /// By family (true: IPv6), place and directory.
+    /// Values by family (true for IPv6), index and directory.
     written: Map<(bool, usize, Scope), i32>,
 }
 
 impl InterfaceSettings {
-    /// True if none has been written: packets need not ask.
+    /// True if no setting has been written, so that packets skip the lookups.
     #[inline]
     pub fn is_plain(&self) -> bool {
         self.written.is_empty()
@@ -90,26 +91,26 @@ impl InterfaceSettings {
         let default = if scope == Scope::All { initial.all } else { initial.default };
         self.written.get(&(v6, setting, scope)).copied().unwrap_or(default)
     }
-    /// The greater one of the values of an IPv4 setting for all interfaces and for this one (`IN_DEV_MAXCONF`).
+    /// The maximum of an IPv4 setting's values for `all` and for the interface (`IN_DEV_MAXCONF`).
     pub fn greatest(&self, setting: usize, interface: usize) -> i32 {
         self.of_all(setting).max(self.get(false, setting, Scope::Interface(interface)))
     }
-    /// True if an IPv4 setting is on for all interfaces or for this one (`IN_DEV_ORCONF`).
+    /// True if an IPv4 setting is nonzero for `all` or for the interface (`IN_DEV_ORCONF`).
     pub fn either(&self, setting: usize, interface: usize) -> bool {
         self.greatest(setting, interface) != 0
     }
-    /// True if it is on for all interfaces and for this one (`IN_DEV_ANDCONF`).
+    /// True if an IPv4 setting is nonzero both for `all` and for the interface (`IN_DEV_ANDCONF`).
     pub fn both(&self, setting: usize, interface: usize) -> bool {
         self.of_all(setting) != 0 && self.get(false, setting, Scope::Interface(interface)) != 0
     }
     fn of_all(&self, setting: usize) -> i32 {
         self.get(false, setting, Scope::All)
     }
-    /// The value of an IPv6 setting for an interface; that of `all` does not count.
+    /// The value of an IPv6 setting for an interface; the value of `all` has no effect.
     pub fn of6(&self, setting: usize, interface: usize) -> i32 {
         self.get(true, setting, Scope::Interface(interface))
     }
-    /// An interface is made: it begins with the values of `default`.
+    /// Initialises the settings of a new interface with the values of `default`.
     pub fn begin(&mut self, interface: usize) {
         let defaults: Vec<_> = self
             .written
@@ -124,19 +125,20 @@ impl InterfaceSettings {
     fn put(&mut self, v6: bool, setting: usize, scope: Scope, value: i32) {
         self.written.insert((v6, setting, scope), value);
     }
-    /// Takes back what was written for single interfaces: all have the value of `all`.
+    /// Removes all values written for a setting, so that its host-wide value applies.
     fn clear(&mut self, v6: bool, setting: usize) {
         self.written.retain(|(family, place, _), _| (*family, *place) != (v6, setting));
     }
 }
 
-/// The place of `forwarding`.
+/// Index of the setting `forwarding`.
 const fn forwarding(v6: bool) -> usize {
     if v6 { v6::FORWARDING } else { v4::FORWARDING }
 }
 
 impl Stack {
-    /// Takes the settings of the experiment over; interfaces begin with those of `default`.
+    /// Applies the settings of the experiment, those of `default` first, since interfaces are initialised
+    /// with them.
     pub(crate) fn begin_interface_settings(&mut self) {
         let given = self.config.interface_settings.clone();
         let (of_default, others): (Vec<_>, Vec<_>) =
@@ -164,7 +166,7 @@ impl Stack {
         }
     }
 
-    /// The value of a setting, as reading it gives.
+    /// The value of a setting, as returned by a read of its file.
     pub fn interface_setting(&self, v6: bool, setting: usize, scope: Scope) -> i32 {
         let settings = &self.interface_settings;
         match (v6, setting, scope) {
@@ -186,7 +188,7 @@ impl Stack {
         format!("{}\n", self.interface_setting(file.v6, file.setting, file.scope))
     }
 
-    /// Writes a setting's file: one whole number.
+    /// Writes a setting's file, which holds one integer. Fails with `EINVAL` if it is malformed.
     pub fn write_interface_setting(&mut self, file: InterfaceFileSetting, text: &[u8]) -> Result<(), Errno> {
         let text = std::str::from_utf8(text).map_err(|_| Errno::EINVAL)?;
         let word = text.split_whitespace().next().ok_or(Errno::EINVAL)?;
@@ -194,7 +196,7 @@ impl Stack {
         self.set_interface_setting(file.v6, file.setting, file.scope, value)
     }
 
-    /// Writes a setting: `EACCES` for IPv6 where the experiment has none.
+    /// Writes a setting. Fails with `EACCES` for IPv6 if the experiment has no IPv6.
     pub fn set_interface_setting(
         &mut self,
         v6: bool,
@@ -220,7 +222,7 @@ impl Stack {
         Ok(())
     }
 
-    /// Turns IPv6 off or on, for one interface or all.
+    /// Disables or enables IPv6 on one interface or on all.
     fn disable_ipv6(&mut self, scope: Scope, off: bool) -> Result<(), Errno> {
         if !self.v6.on {
             if off {
@@ -255,7 +257,7 @@ impl Stack {
         Ok(())
     }
 
-    /// Writes a setting of the host as a whole; those of forwarding count for all interfaces.
+    /// Writes a host-wide setting; `ip_forward` overrides the `forwarding` settings of the interfaces.
     pub fn set_sysctl(&mut self, which: Sysctl, text: &[u8]) -> Result<(), Errno> {
         self.sysctls.set(which, text)?;
         if which == Sysctl::IpForward {
@@ -265,14 +267,14 @@ impl Stack {
     }
 }
 
-/// A setting of the experiment: an interface's by its name.
+/// A setting of the experiment, with the interface by name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GivenSetting {
-    /// Of IPv6.
+    /// True for IPv6.
     pub v6: bool,
     /// `all`, `default` or the name of an interface.
     pub scope: String,
-    /// Its place in the family's table.
+    /// Index of the setting in the family's table.
     pub setting: usize,
 }
 
@@ -282,7 +284,7 @@ impl GivenSetting {
     }
 }
 
-/// The setting of this name for sysctl(8), such as `net.ipv4.conf.eth0.rp_filter`.
+/// The setting with this sysctl(8) name, such as `net.ipv4.conf.eth0.rp_filter`.
 pub fn by_name(name: &str) -> Option<GivenSetting> {
     interface_settings::by_name(name).map(GivenSetting::from)
 }
@@ -324,7 +326,7 @@ impl Sysctls {
 }
 
 impl InterfaceSettings {
-    /// True if packets that come in by an interface are passed on.
+    /// True if packets received by an interface are forwarded.
     pub fn forwards(&self, sysctls: &Sysctls, v6: bool, interface: usize) -> bool {
         let written = match self.is_plain() {
             true => None,
@@ -333,7 +335,7 @@ impl InterfaceSettings {
         written.map_or(sysctls.forwards_at_all(v6), |value| *value != 0)
     }
 
-    /// True if an interface has no IPv6.
+    /// True if IPv6 is disabled on an interface.
     #[inline]
     pub fn disables6(&self, interface: usize) -> bool {
         !self.is_plain() && self.of6(v6::DISABLE, interface) != 0

@@ -1,4 +1,4 @@
-//! Configuration that a stack is built from.
+//! Configuration of a stack.
 
 use super::{InitialRoute6, LinkConfig, Resolver};
 use belljar_base::{HostId, Seed, SimTime};
@@ -6,59 +6,61 @@ use belljar_net::routes::{Prefix, Route};
 use belljar_net::{MssClamp, NicConfig};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// A route that a host has from the start: where to, with which metric, how.
+/// An initial route of a host: its prefix, metric and next hops.
 pub type InitialRoute = (Prefix, u32, Route);
 
-/// Configuration of a stack: its settings at the start, and those that the experiment changes while it runs.
+/// Configuration of a stack: its initial settings, and those that the experiment changes during the run.
 #[derive(Clone, Debug)]
-#[repr(C)] // What is read often comes first: see `belljar_base::Footprint`.
+#[repr(C)] // Frequently read fields come first: see `belljar_base::Footprint`.
 pub struct StackConfig {
     /// The name server, if there is one.
     pub resolver: Option<Resolver>,
-    /// True if to keep the packets that pass `eth0` and `lo` for [`Stack::drain_captured`](super::Stack::drain_captured).
+    /// True to capture the packets that pass `eth0` and `lo` for
+    /// [`Stack::drain_captured`](super::Stack::drain_captured).
     pub capture: bool,
-    /// True if to keep the changes of the main routing tables for [`Stack::take_route_log`](super::Stack::take_route_log).
+    /// True to log the changes of the main routing tables for
+    /// [`Stack::take_route_log`](super::Stack::take_route_log).
     pub log_routes: bool,
-    /// Fetches bytes into the cache that are about to be read.
+    /// Prefetches bytes that are about to be read into the cache.
     pub prefetch: fn(&[u8]),
-    /// The node's place among the experiment's nodes in name order.
+    /// The node's rank in the name order of the experiment's nodes.
     pub id: HostId,
-    /// Its name.
+    /// The node's name.
     pub name: String,
     /// The experiment's seed.
     pub seed: Seed,
-    /// Its address on the graph, or that by which others know it.
+    /// The node's address on the graph, or the address by which other nodes know it.
     pub address: Ipv4Addr,
-    /// True if it has IPv6 besides `::1`.
+    /// True if the node has IPv6 in addition to `::1`.
     pub ipv6: bool,
-    /// Its IPv6 address on the graph.
+    /// The node's IPv6 address on the graph.
     pub address6: Option<Ipv6Addr>,
-    /// IPv6 routes besides those to the networks of its addresses.
+    /// IPv6 routes in addition to those to the networks of its addresses.
     pub routes6: Vec<InitialRoute6>,
-    /// True if it is attached to the graph, by `eth0`.
+    /// True if the node is attached to the graph by `eth0`.
     pub on_graph: bool,
-    /// Its interfaces at the ends of links.
+    /// The node's interfaces at the ends of links.
     pub links: Vec<LinkConfig>,
-    /// Routes besides those to the networks of its addresses.
+    /// IPv4 routes in addition to those to the networks of its addresses.
     pub routes: Vec<InitialRoute>,
-    /// True if it passes packets of others on.
+    /// True if the node forwards IPv4 packets.
     pub forwarding: bool,
-    /// Clamping of the MSS option of SYNs that it passes on.
+    /// Clamping of the MSS option of forwarded SYNs.
     pub clamp_mss: Option<MssClamp>,
-    /// Settings, with their values as sysctl(8) writes them.
+    /// Host-wide settings, with their values in the format of sysctl(8).
     pub sysctls: Vec<(crate::sysctl::Sysctl, String)>,
-    /// Settings of interfaces.
+    /// Per-interface settings.
     pub interface_settings: Vec<(crate::conf::GivenSetting, i32)>,
     /// Queues and bandwidths of `eth0`.
     pub nic: NicConfig,
-    /// Until then `eth0` can send and receive whatever comes.
+    /// End of the bootstrap phase, in which `eth0` has unlimited bandwidth and buffers.
     pub bootstrap_end: SimTime,
-    /// Initial sizes of the buffers of TCP sockets, and whether they are tuned automatically.
+    /// Initial sizes and autotuning of the buffers of TCP sockets.
     pub buffers: TcpBufferSizes,
 }
 
 impl StackConfig {
-    /// A stack without any interface but `lo`.
+    /// A configuration with `lo` as the only interface.
     pub fn new(id: HostId, name: &str, seed: Seed) -> StackConfig {
         StackConfig {
             resolver: None,
@@ -86,27 +88,27 @@ impl StackConfig {
     }
 }
 
-/// The buffers of TCP sockets, where they are not to be Linux's.
+/// Buffers of TCP sockets, if they differ from Linux's defaults.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TcpBufferSizes {
-    /// Bytes of the receive buffer at first.
+    /// Initial size of the receive buffer in bytes.
     pub receive: Option<u32>,
-    /// It stays as it is.
+    /// True to disable autotuning of the receive buffer.
     pub receive_fixed: bool,
-    /// Bytes of the send buffer at first.
+    /// Initial size of the send buffer in bytes.
     pub send: Option<u32>,
-    /// It stays as it is.
+    /// True to disable autotuning of the send buffer.
     pub send_fixed: bool,
 }
 
-/// A packet on its way out of an interface.
+/// A packet that departs from an interface.
 #[derive(Debug)]
 pub struct Departure {
-    /// When its last bit leaves.
+    /// Time at which its last bit departs.
     pub at: SimTime,
-    /// The link that it leaves by, by its number among the host's; `None`: to the graph.
+    /// The outgoing link, by its number on the host; `None` for the graph.
     pub link: Option<usize>,
-    /// Where it is going, over the graph: its header has gone cold when that is asked for.
+    /// Destination on the graph, kept apart since the header has left the cache by the time it is needed.
     pub to: Option<std::net::IpAddr>,
     /// The packet: an IP datagram, or on a link an Ethernet frame.
     pub packet: belljar_net::Packet,

@@ -1,41 +1,43 @@
 //! Processor: simulated time that a node's work takes.
 //!
-//! *Problem.* Computation is free by default, so no node ever saturates, and a server's latency does not depend on its
-//! load. *Insight.* A node is sequential, and so is one core: the node's clock is the core's time. Work moves the clock
-//! on at the moment at which it is done; whatever falls due meanwhile finds the clock past its time, and waits.
+//! *Problem.* Computation is free by default, so no node ever saturates, and a server's latency does not
+//! depend on its load. *Insight.* A node is sequential, and so is one core: the node's clock is the core's
+//! time. Work advances the clock when it is done. An event that falls due in the meantime finds the clock
+//! past its time and is delayed.
 //!
 //! *Algorithm.* [`Clock::work`](crate::clock::Clock::work) charges work by its kind:
 //!
-//! * a system call before it has its effect, and again each time that a waiting call goes on, which is a switch of
-//!   context;
-//! * a packet and its bytes when it is handed to an interface, and when it is received;
-//! * an interrupt for a packet that comes in while no other is being received. As under Linux's NAPI the driver then
-//!   polls: packets that have come in by the time the one before has been received cost no interrupt.
+//! * a system call before it takes effect, and again each time that a blocked call resumes, which is a
+//!   context switch;
+//! * a packet and its bytes when it is passed to an interface, and when it is received;
+//! * an interrupt for a packet that arrives while no other is being received. As under Linux's NAPI the
+//!   driver then polls: packets that have arrived by the time the previous one has been received cost no
+//!   interrupt.
 //!
-//! Received packets come before threads, as softirqs do. After [`BURST_PACKETS`] packets or [`BURST`] without a pause
-//! the threads that can run get as much time as the packets had, as they do beside `ksoftirqd`; else a flood of packets
-//! would starve them.
+//! Received packets precede threads, as softirqs do. After [`BURST_PACKETS`] packets or [`BURST`] without a
+//! pause the runnable threads get as much time as the packets had, as they do beside `ksoftirqd`; otherwise a
+//! flood of packets would starve them.
 //!
-//! Packets wait in the receive ring while the core is busy, and a packet that finds [`CpuCosts::backlog`] of them there
-//! is lost. That is decided when its turn comes, from the times at which its predecessors began to be received:
-//! those that began later than it came were in its way. So nothing is looked at that comes later than the packet
-//! itself, and how far the node may be run at once makes no difference.
+//! Packets wait in the receive ring while the core is busy, and a packet that finds [`CpuCosts::backlog`] of
+//! them there is dropped. The drop is decided when the packet's turn comes, from the times at which its
+//! predecessors began to be received: those that began after its arrival occupied the ring. The decision thus
+//! depends on no later event, and the length of the interval for which the node is run makes no difference.
 //!
-//! *Limits.* One core. A call is not interrupted: a packet waits for its end. Code of programs between their calls takes
-//! no time. Segments are charged one by one: there is no segmentation offload.
+//! *Limits.* One core. A call is not interrupted: a packet waits until it ends. Program code between calls
+//! takes no time. Segments are charged one by one: there is no segmentation offload.
 
 use belljar_base::{SimDuration, SimTime};
 use std::collections::VecDeque;
 
-/// Packets received in one go while threads could run: `net.core.netdev_budget`.
+/// Maximum number of packets received in a burst while threads are runnable: `net.core.netdev_budget`.
 const BURST_PACKETS: u32 = 300;
-/// Time of receiving packets in one go while threads could run: `net.core.netdev_budget_usecs`.
+/// Maximum duration of such a burst: `net.core.netdev_budget_usecs`.
 const BURST: SimDuration = SimDuration::from_millis(2);
 
-/// Kind of work that takes a node's processor.
+/// Kind of work that takes processor time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Work {
-    /// A system call, or a call that goes on after a wait.
+    /// A system call, or the resumption of a blocked one.
     Syscall,
     /// A packet sent or received.
     Packet,
@@ -60,18 +62,18 @@ impl Work {
     }
 }
 
-/// Time that a unit of each kind of work takes.
+/// Processor time per unit of each kind of work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CpuCosts {
-    /// A system call.
+    /// Cost of a system call.
     pub syscall: SimDuration,
-    /// A packet sent or received.
+    /// Cost of a packet sent or received.
     pub packet: SimDuration,
-    /// A byte of a packet.
+    /// Cost of a byte of a packet.
     pub byte: SimDuration,
-    /// An interrupt.
+    /// Cost of an interrupt.
     pub interrupt: SimDuration,
-    /// Packets that can wait to be received.
+    /// Capacity of the receive ring, in packets.
     pub backlog: usize,
 }
 
@@ -89,16 +91,16 @@ impl CpuCosts {
 /// Work done so far by a processor.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CpuUse {
-    /// Time spent, by [`Work::ALL`].
+    /// Busy time, indexed as [`Work::ALL`].
     pub busy: [SimDuration; Work::ALL.len()],
-    /// Packets lost because too many waited.
+    /// Packets dropped because the receive ring was full.
     pub dropped: u64,
-    /// Most packets that have waited at a time.
+    /// Maximum number of packets queued in the receive ring.
     pub longest_backlog: usize,
 }
 
 impl CpuUse {
-    /// Time spent on work of all kinds.
+    /// Total busy time.
     pub fn total(&self) -> SimDuration {
         self.busy.iter().fold(SimDuration::ZERO, |sum, time| sum + *time)
     }
@@ -109,13 +111,13 @@ impl CpuUse {
 pub struct Cpu {
     costs: CpuCosts,
     used: CpuUse,
-    /// Times after the last packet's arrival at which packets before it began to be received.
+    /// Times, after the last packet's arrival, at which preceding packets began to be received.
     begun: VecDeque<SimTime>,
-    /// The end of the last packet's reception, until which the driver polls.
+    /// End of the last packet's reception, until which the driver polls.
     polls_until: SimTime,
-    /// Packets received since the threads last had their turn, and when the first of them was.
+    /// Number of packets received since the threads last had their turn, and the time of the first one.
     burst: (u32, SimTime),
-    /// Until then the threads that can run come before packets.
+    /// Runnable threads precede packets until this time.
     yields_until: SimTime,
 }
 
@@ -136,25 +138,25 @@ impl Cpu {
         &self.used
     }
 
-    /// Counts work; the time that it takes.
+    /// Accounts for work. Returns the time that it takes.
     pub(crate) fn work(&mut self, kind: Work, amount: u64) -> SimDuration {
         let time = self.costs.of(kind).saturating_mul(amount);
         self.used.busy[kind as usize] += time;
         time
     }
 
-    /// The time at which a packet is received that came in at `at`.
+    /// The time at which a packet that arrived at `at` is received.
     pub(crate) fn receives(&self, at: SimTime) -> SimTime {
         at.max(self.yields_until)
     }
 
-    /// Lets packets come before threads again.
+    /// Restores the precedence of packets over threads.
     pub(crate) fn stop_yielding(&mut self) {
         self.yields_until = SimTime::ZERO;
     }
 
-    /// A packet that came in at `at` is to be received at `now`: true if it interrupts the core, false if the driver polls,
-    /// `None` if it found the ring full.
+    /// Begins the reception at `now` of a packet that arrived at `at`. True if the packet interrupts the
+    /// core, false if the driver polls, `None` if the packet is dropped because the ring is full.
     pub(crate) fn begin_packet(&mut self, at: SimTime, now: SimTime) -> Option<bool> {
         while self.begun.front().is_some_and(|begun| *begun <= at) {
             self.begun.pop_front();
@@ -174,7 +176,7 @@ impl Cpu {
         Some(interrupts)
     }
 
-    /// The packet has been received at `now`.
+    /// Ends the reception of a packet at `now`.
     pub(crate) fn end_packet(&mut self, now: SimTime) {
         self.polls_until = now;
         self.burst.0 += 1;
@@ -199,7 +201,8 @@ mod tests {
         Cpu::new(CpuCosts { syscall: us(1), packet: us(2), byte: us(0), interrupt: us(5), backlog })
     }
 
-    /// Receives packets that come in at these times, 10 us each; what became of each.
+    /// Receives packets that arrive at these times, at a cost of 10 us each. Returns the results of
+    /// `begin_packet`.
     fn receive(cpu: &mut Cpu, times: &[u64]) -> Vec<Option<bool>> {
         let mut now = SimTime::ZERO;
         let each = times.iter().map(|at| {
@@ -218,14 +221,14 @@ mod tests {
     fn packets_that_come_while_others_are_received_cost_no_interrupt() {
         let mut cpu = cpu(1_000);
         let (interrupts, polled) = (Some(true), Some(false));
-        // The last one comes after the third has been received, at 35.
+        // The last packet arrives after the end of the third one's reception, at 35.
         assert_eq!(receive(&mut cpu, &[5, 6, 25, 36]), [interrupts, polled, polled, interrupts]);
     }
 
     #[test]
     fn a_packet_that_finds_the_ring_full_is_lost_and_the_next_one_finds_room() {
         let mut cpu = cpu(2);
-        // The first begins at once; two wait, until 15 and 25; at 16 there is room again.
+        // The first packet begins at once; two wait, until 15 and 25; at 16 the ring has space again.
         let received: Vec<bool> =
             receive(&mut cpu, &[5, 6, 7, 8, 16]).into_iter().map(|began| began.is_some()).collect();
         assert_eq!(received, [true, true, true, false, true]);

@@ -8,85 +8,85 @@ use belljar_net::Packet;
 use belljar_net::neighbour::Neighbour;
 use std::net::{IpAddr, Ipv6Addr};
 
-/// Something that follows from what the stack has done and that only its owner can do.
+/// A consequence of the stack's processing that its owner must carry out.
 #[derive(Debug)]
 pub enum Effect {
-    /// A socket has changed in a way that brings these `EPOLL*` bits.
+    /// These `EPOLL*` bits have become set at a socket.
     Ready(SocketKey, u32),
-    /// A program's end of an interface has changed in a way that brings these bits.
+    /// These bits have become set at the program's end of an interface.
     ProgramReady(usize, u32),
-    /// Urgent data has come for a socket: its owner (`F_SETOWN`) is told.
+    /// Urgent data has arrived at a socket: its owner (`F_SETOWN`) is signalled.
     Urgent(SocketKey),
-    /// A frame has passed an interface while somebody looks on.
+    /// A frame has passed a tapped interface.
     Passed(Box<Passed>),
-    /// A neighbour's entry has changed (true) or is forgotten (false).
+    /// The entry of an IPv4 neighbour was changed (true) or deleted (false).
     Neighbour(Box<Neighbour>, bool),
-    /// The same of an IPv6 neighbour.
+    /// The entry of an IPv6 neighbour was changed (true) or deleted (false).
     Neighbour6(Box<Neighbour<Ipv6Addr>>, bool),
-    /// An address of an interface is no longer valid: it is to be taken away.
+    /// The valid lifetime of an interface address has expired: the address is removed.
     AddressExpired(usize, IpAddr),
-    /// An address of an interface is no longer preferred.
+    /// The preferred lifetime of an interface address has expired.
     AddressDeprecated(usize, IpAddr),
-    /// Something concerns an interface of another network, by the numbers of both.
+    /// A notification for an interface of another network namespace, by the numbers of both.
     Peer(u32, usize, Box<PeerNews>),
-    /// An effect of the stack of another network, by its number, whose turn is over.
+    /// An effect of the stack of another network namespace, by its number, whose turn is over.
     Further(u32, Box<Effect>),
-    /// Something fell short, or is worth telling.
+    /// A message for the log, such as a limitation that was met.
     Note(Box<str>),
-    /// A socket is no more; its key may be given to another one.
+    /// A socket was freed; its key may be reused.
     Closed(SocketKey),
 }
 
 /// Direction of a frame at an interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PacketDirection {
-    /// It has been received.
+    /// Received.
     In,
-    /// It is being sent.
+    /// Transmitted.
     Out,
 }
 
-/// A frame, or on interfaces without frames a packet, as it passes.
+/// A frame that passes an interface, or a packet on interfaces without link headers.
 #[derive(Debug)]
 pub struct Passed {
-    /// When.
+    /// Time of passage.
     pub at: SimTime,
-    /// By which interface.
+    /// Number of the interface.
     pub interface: usize,
-    /// Its direction: in or out.
+    /// Direction: in or out.
     pub direction: PacketDirection,
-    /// Its bytes, with their checksum.
+    /// The bytes, with checksums filled in.
     pub bytes: Vec<u8>,
 }
 
-/// What the owner of a stack is to do, in the order in which it arose.
+/// The pending effects, in the order in which they arose.
 #[derive(Debug, Default)]
 pub struct Effects(Vec<Effect>);
 
 impl Effects {
-    /// Adds one.
+    /// Appends an effect.
     #[inline]
     pub(crate) fn push(&mut self, effect: Effect) {
         self.0.push(effect);
     }
-    /// Reports `EPOLL*` bits that have come up at a socket to those who wait for it.
+    /// Reports newly set `EPOLL*` bits of a socket to its waiters.
     #[inline]
     pub fn notify_socket(&mut self, key: SocketKey, events: u32) {
         self.0.push(Effect::Ready(key, events));
     }
-    /// Reports something that fell short.
+    /// Reports a message for the log.
     pub fn note(&mut self, what: impl Into<Box<str>>) {
         self.0.push(Effect::Note(what.into()));
     }
-    /// Reports an IPv4 neighbour that has changed, or is forgotten.
+    /// Reports that the entry of an IPv4 neighbour was changed (`there`) or deleted.
     pub fn neighbour_changed(&mut self, neighbour: Neighbour, there: bool) {
         self.0.push(Effect::Neighbour(Box::new(neighbour), there));
     }
-    /// Reports an IPv6 neighbour that has changed, or is forgotten.
+    /// Reports that the entry of an IPv6 neighbour was changed (`there`) or deleted.
     pub fn neighbour_changed6(&mut self, neighbour: Neighbour<Ipv6Addr>, there: bool) {
         self.0.push(Effect::Neighbour6(Box::new(neighbour), there));
     }
-    /// Reports something that concerns an interface of another network.
+    /// Sends a notification to an interface of another network namespace.
     pub fn tell_peer(&mut self, network: u32, interface: usize, news: PeerNews) {
         self.0.push(Effect::Peer(network, interface, Box::new(news)));
     }
@@ -98,23 +98,23 @@ impl Effects {
 }
 
 impl Effects {
-    /// Takes over the effects of the stack of another network.
+    /// Moves the effects of the stack of another network namespace to the end of these.
     pub(crate) fn take_over(&mut self, network: u32, others: &mut Effects) {
         self.0.extend(others.0.drain(..).map(|effect| Effect::Further(network, Box::new(effect))));
     }
 }
 
 impl Stack {
-    /// True if there is anything for its owner to do.
+    /// True if effects are pending.
     #[inline]
     pub fn has_effects(&self) -> bool {
         !self.effects.0.is_empty()
     }
-    /// Puts what its owner is to do into `out`, which is empty, in order.
+    /// Moves the pending effects, in order, into `out`, which must be empty.
     pub fn take_effects(&mut self, out: &mut Vec<Effect>) {
         std::mem::swap(&mut self.effects.0, out);
     }
-    /// Shows what passes an interface to whoever looks on: a frame on links, a packet elsewhere.
+    /// Reports a frame of a link, or a packet of another interface, to the packet sockets, if there are any.
     pub fn tap(&mut self, at: SimTime, interface: usize, packet: &mut Packet, direction: PacketDirection) {
         if self.watchers == 0 {
             return;

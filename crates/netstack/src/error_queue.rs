@@ -1,5 +1,5 @@
-//! Error queues (`MSG_ERRQUEUE`): ICMP errors about packets that a socket sent (`IP_RECVERR`), and notices that the
-//! memory of its sends is free again (`MSG_ZEROCOPY`).
+//! Error queues (`MSG_ERRQUEUE`): ICMP errors for packets that a socket sent (`IP_RECVERR`), and completion
+//! notifications of its zero-copy sends (`MSG_ZEROCOPY`).
 
 use super::socket::SocketKind;
 use super::udp::charge;
@@ -12,27 +12,27 @@ use belljar_linux_abi::Errno;
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
 
-/// No path's MTU is said to be more (`IP_MAX_MTU`).
+/// Upper bound of a path MTU (`IP_MAX_MTU`).
 const MTU_MAX: usize = 65_535;
-/// The headers of IP and ICMP around what an error quotes, and those that it quotes.
+/// Length of the IP and ICMP headers of an error and of the headers that it quotes, in bytes.
 const HEADERS: usize = 56;
 
-/// An ICMP error, or one of this host itself.
+/// An ICMP error, or a local error of this host.
 #[derive(Debug)]
 pub struct QueuedError {
     /// The error's errno.
     pub errno: Errno,
     /// ICMP type and code.
     pub icmp: (u8, u8),
-    /// The MTU that a router has told, or 0.
+    /// The MTU reported by a router, or 0.
     pub extra: u32,
-    /// When the error came.
+    /// Time at which the error arrived.
     pub arrived: SimTime,
-    /// The sender of the error; `None`: this host itself, which finds that a program sends too much at once.
+    /// Sender of the error; `None` for this host, which rejects a datagram larger than the path MTU.
     pub offender: Option<IpAddr>,
-    /// Where the datagram was to go.
+    /// Destination of the datagram.
     pub destination: SocketAddr,
-    /// The part of the packet that the error quotes behind the protocol's header.
+    /// Quoted payload: the part of the packet that the error quotes after the protocol's header.
     pub quoted: Vec<u8>,
 }
 
@@ -42,7 +42,8 @@ impl QueuedError {
     }
 }
 
-/// True if an error reaches the calls of a connected socket that did not ask for all of them (`icmp_err_convert` of Linux).
+/// True if an error is reported to the calls of a connected socket without `IP_RECVERR` (`icmp_err_convert`
+/// of Linux).
 pub fn is_hard(errno: Errno, (kind, code): (u8, u8), v4: bool) -> bool {
     const UNREACHABLE: u8 = 3;
     const PARAMETER_PROBLEM: u8 = 12;
@@ -56,14 +57,14 @@ pub fn is_hard(errno: Errno, (kind, code): (u8, u8), v4: bool) -> bool {
 /// An entry of an error queue.
 #[derive(Debug)]
 pub enum ErrorReport {
-    /// An error.
+    /// An ICMP or local error.
     Icmp(QueuedError),
-    /// Sends whose memory is free again.
+    /// Completed zero-copy sends.
     Sent(CompletedSends),
 }
 
 impl ErrorReport {
-    /// The error that it reports; none for sends that are told of.
+    /// The error that the entry reports to the next call; `None` for local errors and completed sends.
     pub fn errno(&self) -> Option<Errno> {
         match self {
             ErrorReport::Icmp(error) if error.offender.is_some() => Some(error.errno),
@@ -77,8 +78,8 @@ impl ErrorReport {
 pub struct ErrorQueue(VecDeque<ErrorReport>);
 
 impl ErrorQueue {
-    /// Adds an error; it is dropped if with it, and the `charged` bytes that wait to be received, as much would be taken as
-    /// the receive buffer `room` has (`sock_queue_err_skb`).
+    /// Queues an error. It is dropped if its charge and the `charged` bytes of the receive queue would reach
+    /// the size `room` of the receive buffer (`sock_queue_err_skb`).
     pub fn push(&mut self, error: QueuedError, charged: &mut u32, room: u32) {
         let cost = error.charge();
         if charged.saturating_add(cost) < room {
@@ -87,8 +88,8 @@ impl ErrorQueue {
         }
     }
 
-    /// Tells of sends whose memory is free: with those that the newest report tells of, if they follow them, and then as
-    /// it says (`skb_zerocopy_notify_extend`).
+    /// Queues a notification of completed sends, or extends the newest one if it is contiguous
+    /// (`skb_zerocopy_notify_extend`).
     pub fn tell(&mut self, told: CompletedSends) {
         let follows = match self.0.back_mut() {
             Some(ErrorReport::Sent(newest)) => newest.extend(&told),
@@ -99,7 +100,7 @@ impl ErrorQueue {
         }
     }
 
-    /// Takes the oldest one, and what the next one means if it is an error.
+    /// Removes the oldest entry. Returns it with the error of the next one, if that has one.
     pub fn pop(&mut self, charged: &mut u32) -> Option<(ErrorReport, Option<Errno>)> {
         let report = self.0.pop_front()?;
         if let ErrorReport::Icmp(error) = &report {
@@ -108,20 +109,21 @@ impl ErrorQueue {
         Some((report, self.0.front().and_then(ErrorReport::errno)))
     }
 
-    /// Number of reports that tell of sends.
+    /// Number of notifications of completed sends.
     pub fn told(&self) -> usize {
         self.0.iter().filter(|report| matches!(report, ErrorReport::Sent(_))).count()
     }
 
-    /// True if there is none.
+    /// True if the queue is empty.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 }
 
 impl Stack {
-    /// A socket has sent to `to` what is longer than the `mtu` bytes that may go there: who asked for all errors finds it in the
-    /// queue (`ip_local_error`). Over IPv4 it names the port of the socket's peer, which is 0 without one.
+    /// Queues the local error of a datagram to `to` that exceeds the MTU of `mtu` bytes, if the socket has
+    /// requested errors (`ip_local_error`). Over IPv4 the error names the port of the socket's peer, 0
+    /// without a peer.
     #[cold]
     pub fn queue_too_long(&mut self, key: SocketKey, mut to: SocketAddr, mtu: usize) {
         let arrived = self.clock.now();

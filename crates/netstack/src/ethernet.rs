@@ -1,4 +1,5 @@
-//! Interfaces at the ends of links: frames out, with the hardware address of the next hop, and frames in.
+//! Interfaces at the ends of links: transmission of frames to the hardware address of the next hop, and
+//! reception.
 
 use super::Stack;
 use super::interface::Attachment;
@@ -18,37 +19,37 @@ use belljar_wire::ethernet::{self, Address, Frame, ethertype};
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
-/// An interface at the end of a link, as the experiment has it.
+/// Configuration of an interface at the end of a link.
 #[derive(Clone, Debug)]
 pub struct LinkConfig {
-    /// Its name.
+    /// The interface's name.
     pub name: Arc<str>,
-    /// Its hardware address.
+    /// The interface's hardware address.
     pub mac: [u8; 6],
-    /// The longest IP packet that it carries.
+    /// MTU in bytes.
     pub mtu: usize,
-    /// Its addresses.
+    /// The interface's IPv4 addresses.
     pub addresses: Vec<belljar_net::InterfaceAddress>,
-    /// Its IPv6 addresses but for the link-local one.
+    /// The interface's IPv6 addresses, except for the link-local one.
     pub addresses6: Vec<belljar_net::InterfaceAddress<std::net::Ipv6Addr>>,
-    /// Its queue and how fast it sends.
+    /// Queue and bandwidth.
     pub nic: NicConfig,
-    /// True if the link is there at the start.
+    /// True if the link has a carrier at the start.
     pub carrier: bool,
 }
 
-/// The queue before a link.
+/// The transmit port of a link.
 #[derive(Debug)]
 pub struct LinkPort {
-    /// Packets on their way out.
+    /// The queue and the transmitter.
     pub nic: Nic,
-    /// The adapter behind it, if a driver drives one.
+    /// The adapter behind the port, if it has a driver.
     pub(crate) adapter: Option<Box<Adapter>>,
     timer: Option<TimerId>,
 }
 
 impl LinkPort {
-    /// An idle one.
+    /// Creates an idle port.
     pub fn new(config: &LinkConfig) -> LinkPort {
         let mut nic = Nic::new(&config.nic);
         if !config.carrier {
@@ -65,7 +66,8 @@ fn group_address(group: Ipv4Addr) -> Address {
 }
 
 impl Stack {
-    /// A connection's peer has answered what went by a route: whoever it goes to first is there, and need not be asked.
+    /// Confirms the reachability of a route's next hop, because a connection's peer has answered over the
+    /// route.
     pub fn confirm_neighbour(&mut self, route: &ResolvedRoute, now: SimTime) {
         if !self.interfaces[route.interface].is_link() {
             return;
@@ -78,8 +80,8 @@ impl Stack {
 }
 
 impl Stack {
-    /// Sends an IPv4 packet over a link to `gateway`, or where it goes to. False if it is lost now; it may
-    /// have to wait for the answer of its neighbour.
+    /// Sends an IPv4 packet over a link to `gateway`, or to its destination. Returns false if the packet is
+    /// dropped now. It may be queued until the neighbour is resolved.
     pub fn link_output(&mut self, interface: usize, gateway: Option<IpAddr>, packet: Packet) -> bool {
         if packet.len() < 20 {
             return false;
@@ -105,7 +107,7 @@ impl Stack {
         self.send_frame(interface, to, packet)
     }
 
-    /// Queues an IP packet with its Ethernet header; false if the queue is full.
+    /// Queues an IP packet with an Ethernet header. Returns false if the queue is full.
     pub fn send_frame(&mut self, interface: usize, to: Address, packet: Packet) -> bool {
         let own = Address(self.interfaces[interface].mac);
         let v6 = packet.open_bytes().first().is_some_and(|first| first >> 4 == 6);
@@ -113,7 +115,7 @@ impl Stack {
         self.send_framed(interface, framed(packet, to, own, ethertype))
     }
 
-    /// The same for a whole frame.
+    /// Queues a complete Ethernet frame. Returns false if the queue is full.
     pub fn send_framed(&mut self, interface: usize, frame: Packet) -> bool {
         match self.interfaces[interface].attachment {
             Attachment::Link(link) => {
@@ -128,7 +130,7 @@ impl Stack {
         }
     }
 
-    /// Does what the neighbour caches ask for.
+    /// Processes the pending events of both neighbour caches, if there are any.
     #[inline]
     fn settle_neighbours(&mut self) {
         if self.neighbours.has_events() {
@@ -139,7 +141,7 @@ impl Stack {
         }
     }
 
-    /// Does what the neighbour cache asks for.
+    /// Processes the pending events of the IPv4 neighbour cache.
     pub fn neighbour_events(&mut self) {
         while let Some(event) = self.neighbours.poll() {
             match event {
@@ -171,7 +173,7 @@ impl Stack {
         }
     }
 
-    /// The neighbours' next time-out and those of the links' queues.
+    /// Processes the neighbour caches and the due link queues, and schedules their next timeouts.
     #[inline(never)]
     pub fn flush_links(&mut self) {
         self.settle_neighbours();
@@ -203,25 +205,25 @@ impl Stack {
                     packet.set_mark(0);
                     self.departures.push(Departure { at: departs, link: Some(link), to: None, packet });
                 }
-                // The sender counts IP packets.
+                // The sender's account is in bytes of IP packets.
                 NicEvent::Sent { cookie, bytes } => self.packet_lost(cookie, bytes - ethernet::HEADER_LEN),
             }
         }
     }
 
-    /// The timer of a link's queue has fired.
+    /// Handles the timer of a link's queue.
     pub fn link_timer(&mut self, link: usize) {
         self.links[link].timer = None;
     }
 
-    /// A neighbour must be asked, or given up.
+    /// Handles the timer of the neighbour cache: retransmits requests, or fails unreachable neighbours.
     pub fn neighbour_timer(&mut self) {
         self.neighbour_timer = None;
         self.neighbours.on_timeout(self.clock.now());
         self.flush_network();
     }
 
-    /// A frame has come in by a link.
+    /// Receives a frame from a link.
     #[inline(never)]
     pub fn frame_arrived(&mut self, link: usize, packet: Packet) {
         let interface = self.interfaces.at_link(link);
@@ -241,7 +243,7 @@ impl Stack {
         self.flush_network();
     }
 
-    /// A frame comes back that the medium could not deliver.
+    /// Processes a returned frame that the medium could not deliver.
     #[cold]
     fn undelivered(&mut self, interface: usize, packet: &Packet) {
         let Ok(frame) = Frame::new_checked(packet.open_bytes()) else { return };
@@ -250,7 +252,7 @@ impl Stack {
         self.v6.neighbours.fail(now, interface, frame.dst());
     }
 
-    /// A frame is received by an interface that is up.
+    /// Processes a frame received by an interface that is up.
     pub fn frame_input(&mut self, interface: usize, mut packet: Packet) {
         self.seen(self.clock.now(), interface, &mut packet, PacketDirection::In);
         let Ok(frame) = Frame::new_checked(packet.bytes()) else {
@@ -279,8 +281,8 @@ impl Stack {
         }
     }
 
-    /// A link loses its carrier, and with it its neighbours, or finds it. To be followed by
-    /// [`flush_network`](Self::flush_network).
+    /// Sets the carrier of a link. An interface that loses its carrier loses its neighbours. The caller then
+    /// invokes [`flush_network`](Self::flush_network).
     pub fn set_carrier(&mut self, link: usize, carrier: bool) {
         let interface = self.interfaces.at_link(link);
         self.config.links[link].carrier = carrier;
@@ -300,7 +302,7 @@ impl Stack {
         self.log_routes();
     }
 
-    /// Changes how a link sends.
+    /// Changes the queue or bandwidth of a link.
     pub fn change_nic(&mut self, link: usize, change: &NicChange) {
         self.config.links[link].nic.change(change);
         self.links[link].nic.change(self.clock.now(), change);
@@ -309,7 +311,7 @@ impl Stack {
         }
     }
 
-    /// Replaces the routes that the experiment has computed for this host.
+    /// Replaces the IPv4 routes that the experiment has computed for this host.
     pub fn set_routes(&mut self, routes: Vec<super::InitialRoute>) {
         self.config.routes = routes;
         if !self.is_down {
@@ -318,7 +320,7 @@ impl Stack {
         }
     }
 
-    /// The same for IPv6.
+    /// Replaces the IPv6 routes that the experiment has computed for this host.
     pub fn set_routes6(&mut self, routes: Vec<super::InitialRoute6>) {
         self.config.routes6 = routes;
         if !self.is_down {

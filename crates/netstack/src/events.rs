@@ -1,4 +1,4 @@
-//! Events of the stack: packets come in, timers fire.
+//! Events of the stack: packet arrivals and timers.
 
 use crate::cpu::Work;
 use crate::{Stack, StackTimer, TimerId};
@@ -8,30 +8,32 @@ use belljar_net::Packet;
 /// The earliest event of a stack whose owner has timers of its own: see [`Stack::next_turn`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Turn {
-    /// A packet comes in: [`Stack::receive_arrival`].
+    /// A packet arrives: [`Stack::receive_arrival`].
     Arrival,
-    /// A timer of the stack: [`Stack::fire_timer`].
+    /// A timer of the stack expires: [`Stack::fire_timer`].
     Timer,
-    /// A timer of its owner.
+    /// A timer of the owner expires.
     Owner,
 }
 
 impl Stack {
-    /// When something is due next; `None` if nothing but a packet or an operation can bring that about.
+    /// Time of the next event; `None` if only a new packet or operation can cause one.
     pub fn next_event(&self) -> Option<SimTime> {
         let next = sooner(self.next_in(), self.timers.next());
         match self.is_yielding() {
-            // What is in waits for threads. If none of them can run, it is received once time may go on from now.
+            // Arrived packets wait for threads. If none is runnable, the packets are received from the
+            // present time on.
             true => next.map(|at| at.max(self.clock.now())),
             false => next,
         }
     }
-    /// When something is due next while threads of the owner can run.
+    /// Time of the next event while threads of the owner are runnable.
     #[inline]
     pub fn next_due(&self) -> Option<SimTime> {
         sooner(self.next_arrival(), self.timers.next())
     }
-    /// When the next packet that is on its way here is to be received: when it is in, or once threads have had their turn.
+    /// Time at which the next packet in transit is received: at its arrival, or once the threads have had
+    /// their turn.
     #[inline]
     pub fn next_arrival(&self) -> Option<SimTime> {
         match &self.clock.processor {
@@ -39,32 +41,32 @@ impl Stack {
             Some(processor) => self.next_in().map(|at| processor.receives(at)),
         }
     }
-    /// When the next packet that is on its way here is in.
+    /// Time at which the next packet in transit arrives.
     #[inline]
     fn next_in(&self) -> Option<SimTime> {
         sooner(self.arrivals.next(), self.inbox.next())
     }
-    /// True while threads that can run come before packets: see [`cpu`](crate::cpu).
+    /// True while runnable threads precede packets: see [`cpu`](crate::cpu).
     #[inline]
     pub fn is_yielding(&self) -> bool {
         self.clock
             .processor()
             .is_some_and(|processor| processor.receives(self.clock.now()) > self.clock.now())
     }
-    /// Lets packets come before threads again: for an owner none of whose threads can run.
+    /// Restores the precedence of packets, for an owner without runnable threads.
     pub fn stop_yielding(&mut self) {
         if let Some(processor) = &mut self.clock.processor {
             processor.stop_yielding();
         }
     }
-    /// The name of the next timer.
+    /// The identifier of the next timer.
     #[inline]
     pub fn next_timer(&self) -> Option<TimerId> {
         self.timers.next_id()
     }
 
-    /// The event that comes first, the owner's next timer being `of_owner`: of those of the same time what comes in, then timers
-    /// in the order in which they were named.
+    /// The earliest event, given the owner's next timer `of_owner`. At equal times arrivals precede timers,
+    /// and timers expire in the order of their creation.
     #[inline]
     pub fn next_turn(&self, of_owner: Option<TimerId>) -> Turn {
         let of_stack = self.next_timer();
@@ -78,7 +80,8 @@ impl Stack {
         }
     }
 
-    /// A packet that reaches `eth0` from the graph, or a frame that comes by a link, at `key.time`, which lies ahead.
+    /// Queues a packet that reaches `eth0` from the graph, or a frame that arrives by a link, at the future
+    /// time `key.time`.
     pub fn deliver(&mut self, key: EventKey, link: Option<usize>, packet: Packet) {
         match link {
             Some(link) => self.inbox.push(key, (link, packet)),
@@ -86,7 +89,7 @@ impl Stack {
         }
     }
 
-    /// Moves the clock on to `until` and handles everything that is due up to then: arrivals before timers of the same
+    /// Advances the clock to `until` and handles all events due by then; arrivals precede timers of the same
     /// time.
     pub fn pass_until(&mut self, until: SimTime) {
         while let Some(at) = self.next_event().filter(|at| *at <= until) {
@@ -101,7 +104,7 @@ impl Stack {
         self.clock.advance(until);
     }
 
-    /// Receives the next packet, whose time has come: of those of the same time what comes from the graph first.
+    /// Receives the next packet, which is due; of packets of the same time, those from the graph come first.
     #[inline]
     pub fn receive_arrival(&mut self) {
         if self.clock.processor.is_some() && !self.is_down {
@@ -118,7 +121,7 @@ impl Stack {
         self.link_input(link, packet);
     }
 
-    /// Receives the next packet where that takes the processor's time: see [`cpu`](crate::cpu).
+    /// Receives the next packet and charges the processor: see [`cpu`](crate::cpu).
     #[inline(never)]
     fn receive_with_processor(&mut self) {
         let by_link = self.inbox.next().unwrap_or(SimTime::MAX);
@@ -136,7 +139,7 @@ impl Stack {
         let Some(processor) = &mut self.clock.processor else { return };
         match processor.begin_packet(at, now) {
             None => return,
-            // The interrupt of an adapter was another event.
+            // The interrupt of an adapter is charged in an event of its own.
             Some(true) if link.is_some_and(|link| self.links[link].adapter.is_some()) => {}
             Some(true) => self.clock.work(Work::Interrupt, 1),
             Some(false) => {}
@@ -152,17 +155,18 @@ impl Stack {
         }
     }
 
-    /// Takes in a frame that came by a link, or a packet of the name server.
+    /// Processes a frame received from a link, or a packet of the name server.
     #[inline]
     fn link_input(&mut self, link: usize, packet: Packet) {
-        // Its bytes have gone cold since they were sent: they come while this one is dealt with.
+        // Prefetches the next frame's bytes, no longer cached since it was sent, during the processing of
+        // this one.
         if let Some((_, next)) = self.inbox.following() {
             self.prefetch(next.open_bytes());
         }
         self.packet_arrived(link, packet);
     }
 
-    /// Fires the next timer, if its time has come.
+    /// Fires the next timer if it is due.
     #[inline]
     pub fn fire_timer(&mut self) {
         match self.timers.pop_due(self.clock.now()) {
@@ -173,7 +177,7 @@ impl Stack {
         }
     }
 
-    /// Does what is not done for each packet, away from the code that is run for each.
+    /// Fires a timer that is not per-packet work; kept out of line.
     #[inline(never)]
     fn fire_rarer(&mut self, timer: StackTimer) {
         match timer {
@@ -198,7 +202,7 @@ impl Stack {
     }
 }
 
-/// The earlier of two times, if there are any.
+/// The earlier of two optional times.
 #[inline(always)]
 fn sooner(a: Option<SimTime>, b: Option<SimTime>) -> Option<SimTime> {
     match (a, b) {

@@ -1,4 +1,4 @@
-//! Code shared by IPv4 and IPv6 that differs by addresses only: tables of routes, policy rules, and routing by them.
+//! Code shared by IPv4 and IPv6, generic in the address type: routing tables, policy rules and route lookup.
 
 use super::{LO, Stack, conf};
 use belljar_linux_abi::{Errno, c};
@@ -6,23 +6,24 @@ use belljar_net::policy::{Action, FoundRoute, Policy, RuleSelector};
 use belljar_net::routes::{Ip, NextHop, Route, RouteTable};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// A family of addresses that a host routes.
+/// An address family that a host routes.
 pub trait Family: Ip {
     /// `AF_INET` or `AF_INET6`.
     const AF: i32;
-    /// The metric of routes whose maker names none.
+    /// Metric of routes added without one.
     const METRIC: u32;
-    /// An address of this family.
+    /// Converts an address of this family; `None` for one of the other family.
     fn of(ip: IpAddr) -> Option<Self>;
-    /// The main table.
+    /// The main routing table.
     fn routes(net: &Stack) -> &RouteTable<Self>;
-    /// The same to change.
+    /// The main routing table, mutable.
     fn routes_mut(net: &mut Stack) -> &mut RouteTable<Self>;
-    /// The rules and the other tables.
+    /// The policy rules and the other routing tables.
     fn policy(net: &Stack) -> &Policy<Self>;
-    /// The same to change.
+    /// The policy rules and the other routing tables, mutable.
     fn policy_mut(net: &mut Stack) -> &mut Policy<Self>;
-    /// A next hop: a gateway must be on a link of this host, `fib_check_nh` and `ip6_route_check_nh` of Linux.
+    /// Validates a next hop: its gateway must be on a link of this host (`fib_check_nh` and
+    /// `ip6_route_check_nh` of Linux).
     fn hop(net: &Stack, gateway: Option<Self>, device: Option<usize>) -> Result<NextHop<Self>, Errno>;
 }
 
@@ -76,33 +77,33 @@ impl Family for Ipv6Addr {
     }
 }
 
-/// A routing query: a packet's attributes that decide on its route.
+/// Route lookup key: the packet attributes that determine the route.
 #[derive(Clone, Copy, Debug)]
 pub struct RouteQuery<A> {
-    /// Where it goes.
+    /// Destination address.
     pub to: A,
-    /// Where it comes from, if that is settled.
+    /// Source address, if it is already chosen.
     pub source: Option<A>,
-    /// The number of the interface by which it has come in; [`LO`] for the host's own.
+    /// Number of the input interface; [`LO`] for the host's own packets.
     pub arrived: usize,
-    /// The number of the only interface by which it may leave.
+    /// Number of the only permitted output interface, if any.
     pub device: Option<usize>,
-    /// Its socket's mark.
+    /// Mark of the socket.
     pub mark: u32,
-    /// Its type of service.
+    /// Type of service.
     pub tos: u8,
-    /// Its protocol, its ports, and whose socket it is from.
+    /// Protocol, ports and socket owner.
     pub sender: FlowKey,
 }
 
-/// Selector: the packet attributes beside its addresses that a policy rule matches.
+/// Selector: the packet attributes other than its addresses that a policy rule matches.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FlowKey {
-    /// The protocol, of IP.
+    /// The IP protocol number.
     pub protocol: u8,
-    /// Source and destination port; 0 where there is none.
+    /// Source and destination port; 0 for protocols without ports.
     pub ports: (u16, u16),
-    /// The socket's owner; 0 for what no socket sends.
+    /// UID of the socket's owner; 0 for packets without a socket.
     pub uid: u32,
 }
 
@@ -120,14 +121,15 @@ impl FlowKey {
 }
 
 impl<A> RouteQuery<A> {
-    /// A packet of this host.
+    /// The query for a packet of this host.
     pub fn own(to: A, source: Option<A>) -> RouteQuery<A> {
         RouteQuery { to, source, arrived: LO, device: None, mark: 0, tos: 0, sender: FlowKey::default() }
     }
 }
 
 impl Stack {
-    /// The best route for a packet, by interfaces that are up; what a rule makes of it instead, as an error.
+    /// Looks up the best route over interfaces that are up. Fails with the action of a policy rule that
+    /// rejects the packet.
     pub fn lookup<A: Family>(
         &self,
         asked: &RouteQuery<A>,
@@ -154,7 +156,7 @@ impl Stack {
         A::policy(self).lookup(A::routes(self), flow, asked.to, asked.tos, hash, usable)
     }
 
-    /// True if next hops by an interface without a carrier do not count (`ignore_routes_with_linkdown`).
+    /// True if next hops over an interface without a carrier are ignored (`ignore_routes_with_linkdown`).
     #[cold]
     fn is_passed_over<A: Family>(&self, interface: usize) -> bool {
         let settings = &self.interface_settings;
@@ -165,7 +167,7 @@ impl Stack {
         ignored && !self.interfaces[interface].carrier
     }
 
-    /// Takes the routes out of all tables for which `keep` does not hold.
+    /// Removes the routes for which `keep` is false from all tables.
     pub fn retain_routes<A: Family>(&mut self, mut keep: impl FnMut(&mut Route<A>) -> bool) {
         A::routes_mut(self).retain(|_, _, route| keep(route));
         if A::policy(self).tables().next().is_some() {
@@ -173,7 +175,7 @@ impl Stack {
         }
     }
 
-    /// Takes next hops, and routes that have none left, out of all tables, but for those of next-hop objects.
+    /// Removes next hops, and routes left without one, from all tables. Next-hop objects are not changed.
     pub fn drop_hops<A: Family>(&mut self, gone: impl Fn(&NextHop<A>) -> bool) {
         self.retain_routes(|route: &mut Route<A>| {
             if route.object.is_some() {
@@ -185,13 +187,13 @@ impl Stack {
         });
     }
 
-    /// True if each family has its main table alone.
+    /// True if both families use their main table alone.
     pub fn is_plainly_routed(&self) -> bool {
         self.policy.is_plain() && self.v6.policy.is_plain()
     }
 }
 
-/// The errno of a packet that a rule refuses.
+/// The errno for a packet that a policy rule rejects.
 pub fn refused(action: Action) -> Errno {
     match action {
         Action::Blackhole => Errno::EINVAL,

@@ -1,11 +1,12 @@
-//! The memory that the network stack reads when a packet comes in and the answer leaves: see `crate::footprint`.
+//! The memory that the network stack reads when a packet arrives and the answer departs: see
+//! `belljar_base::Footprint`.
 
 use super::socket::{Socket, SocketKind};
 use super::{ETH0, Stack};
 use belljar_base::Footprint;
 
 impl Socket {
-    /// Tells what is read of it when a packet comes in.
+    /// Lists the memory of the socket that the arrival of a packet reads.
     pub fn footprint(&self, footprint: &mut Footprint) {
         footprint.object(self);
         if let SocketKind::Udp(udp) = &self.kind {
@@ -16,7 +17,7 @@ impl Socket {
 }
 
 impl Stack {
-    /// Tells what is read of it when a packet comes in.
+    /// Lists the memory of the stack that the arrival of a packet reads.
     pub fn footprint(&self, footprint: &mut Footprint) {
         footprint.object(&self.clock);
         footprint.object(&self.arrivals);

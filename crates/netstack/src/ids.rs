@@ -1,6 +1,6 @@
-//! Numbers of sockets and interfaces.
+//! Keys of sockets and numbers of interfaces.
 
-/// The key of a socket. Keys are given again once they are free.
+/// The key of a socket. Keys of freed sockets are reused.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SocketKey(pub usize);
 
@@ -8,7 +8,7 @@ pub struct SocketKey(pub usize);
 pub const LO: usize = 0;
 /// The number of the interface `eth0` on a host that is attached to the graph.
 pub const ETH0: usize = 1;
-/// The index by which guests know an interface.
+/// The interface index visible to guests.
 pub fn interface_index(interface: usize) -> u32 {
     interface as u32 + 1
 }

@@ -1,9 +1,9 @@
-//! The interfaces: queueing packets out and fetching what has come in over `lo`. `lo` is the first; a host that is
-//! attached to the graph has `eth0` next.
+//! The interfaces: output queues, and reception over `lo`. `lo` is the first interface, followed by `eth0` on
+//! a host attached to the graph.
 //!
-//! Protocols only ever queue packets. [`Host::flush_network`], which ends every call, timer and
-//! arrival that may have queued some, moves them on; so the stack is never entered from within
-//! itself, and what a packet sets off is done in the order in which packets were queued.
+//! Protocols only queue packets. [`Stack::flush_network`] processes the queues at the end of every call,
+//! timer and arrival that may have queued packets. The stack is therefore never re-entered, and the
+//! consequences of a packet are processed in the order in which the packets were queued.
 
 use super::ethernet::LinkConfig;
 use super::resolver::SERVICE;
@@ -24,57 +24,57 @@ use std::sync::Arc;
 
 /// The MTU of `lo`.
 pub const LO_MTU: usize = 65_536;
-/// The length of the netmask of the graph's `eth0` as programs see it. Routing does not depend on it: every
-/// host is on the link.
+/// Length of the graph's `eth0` netmask shown to programs. Routing does not depend on it: every host is
+/// on-link.
 pub const GRAPH_PREFIX: u8 = 24;
-/// Length of the IPv6 prefix of the graph's `eth0` as programs see it.
+/// Length of the graph's `eth0` IPv6 prefix shown to programs.
 pub const GRAPH_PREFIX6: u8 = 64;
 /// The MTU of the graph's `eth0`.
 pub const ETH0_MTU: usize = 1_500;
-/// The number of the interface that leads to the graph, if there is one.
+/// The number of the interface to the graph, if there is one.
 pub const GRAPH: usize = super::ETH0;
-/// Packets over `lo` within one instant after which each further one is charged for like a system
-/// call: two sockets of one host must not stop the clock.
+/// Number of packets over `lo` at one instant that are free. Each further one is charged like a system call,
+/// so that two sockets of one host cannot stop the clock.
 const LO_FREE_PACKETS: u32 = 10_000;
-/// Packet buffers that a worker keeps for reuse, as many as a fast flow over a long path has in flight.
+/// Packet buffers that a worker pools: as many as a fast flow over a long path has in flight.
 const POOL_BUFFERS: usize = 2_048;
-/// The room in a new one.
+/// Capacity of a new packet buffer in bytes.
 const PACKET_CAPACITY: usize = 1_536;
-/// Larger buffers are given back to the allocator.
+/// Larger buffers are returned to the allocator.
 const POOL_BUFFER_CAPACITY: usize = 4_096;
 
 thread_local! {
-    /// The packet buffers of the worker: most are made by one host and given back by another, and what was given back
-    /// last is still in the cache.
+    /// The worker's pool of packet buffers. Most buffers are filled by one host and released by another, and
+    /// the buffer released last is still in the cache.
     static POOL: RefCell<Vec<Vec<u8>>> = const { RefCell::new(Vec::new()) };
 }
 
-/// The interface `lo`: what is sent is received in the same instant, but never within the call
-/// that sends.
+/// The interface `lo`: packets are received at the instant of their transmission, but never within the
+/// sending call.
 #[derive(Debug, Default)]
 pub struct Loopback {
-    /// Packets, and by which interface they come in: `lo`, or one that has sent them to a group that this
-    /// host is a member of.
+    /// Queued packets with their input interface: `lo`, or the interface that has sent them to a group of
+    /// which this host is a member.
     pub queue: VecDeque<(Packet, usize)>,
     scheduled: bool,
     instant: SimTime,
     in_this_instant: u32,
-    /// Packets carried.
+    /// Number of packets carried.
     pub packets: u64,
-    /// Their bytes.
+    /// Number of bytes carried.
     pub bytes: u64,
 }
 
-/// The attachment to the graph, `eth0`.
+/// The interface to the graph, `eth0`.
 #[derive(Debug)]
 pub struct Ethernet {
-    /// Its queues.
+    /// The queues and the transmitter.
     pub nic: Nic,
     timer: Option<TimerId>,
 }
 
 impl Ethernet {
-    /// An idle interface.
+    /// Creates an idle interface.
     pub fn new(nic: Nic) -> Ethernet {
         Ethernet { nic, timer: None }
     }
@@ -85,76 +85,77 @@ impl Ethernet {
 pub enum Attachment {
     /// The host itself.
     Loopback,
-    /// A node of the graph.
+    /// The graph.
     Graph,
-    /// One of the experiment's links, by its number among the host's.
+    /// A link of the experiment, by its number on the host.
     Link(usize),
-    /// A program that takes IP packets, by its number in `Stack::tuns`.
+    /// A program that exchanges IP packets, by its number in `Stack::tuns`.
     Tun(usize),
-    /// A program that takes Ethernet frames.
+    /// A program that exchanges Ethernet frames, by its number in `Stack::tuns`.
     Tap(usize),
-    /// Nothing: what is sent is swallowed.
+    /// No medium: transmitted packets are discarded.
     Dummy,
-    /// Another interface, whose frames have the tag of a VLAN.
+    /// A VLAN on another interface.
     Vlan {
-        /// The number of that interface.
+        /// The number of the lower interface.
         below: usize,
-        /// The number of the VLAN.
+        /// The VLAN ID.
         id: u16,
     },
-    /// The other end of a pair.
+    /// A veth pair, by its other end.
     Veth {
-        /// The number of its network.
+        /// The number of the peer's network namespace.
         network: u32,
-        /// Its number there.
+        /// The number of the peer there.
         peer: usize,
     },
-    /// A program that is gone, but may come back; whether it took Ethernet frames.
+    /// A program that has detached and may return.
     Unplugged {
-        /// It took Ethernet frames.
+        /// True if the program exchanges Ethernet frames.
         tap: bool,
     },
-    /// Nothing: the interface is no more, and its number not given to another.
+    /// The interface is deleted. Its number is not reused.
     Gone,
 }
 
-/// What the administrator has set of an interface that is otherwise as its kind has it.
+/// Settings of the administrator that override the defaults of the interface's kind.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LinkSettings {
-    /// The `IFF_*` that are other than the kind's.
+    /// The `IFF_*` flags that differ from the kind's.
     pub toggled: u32,
     /// `IFLA_IFALIAS`: a description.
     pub alias: Option<Box<[u8]>>,
-    /// `IFLA_GROUP`: the group of interfaces that it is in.
+    /// `IFLA_GROUP`: the interface group.
     pub group: u32,
-    /// `IFLA_TXQLEN`, where it is not the kind's.
+    /// `IFLA_TXQLEN`, if it differs from the kind's.
     pub queue_len: Option<u32>,
 }
 
-/// An interface as programs see it.
+/// An interface as visible to programs.
 #[derive(Clone, Debug)]
 pub struct Interface {
-    /// Its name.
+    /// The interface's name.
     pub name: Arc<str>,
-    /// Its hardware address.
+    /// The interface's hardware address.
     pub mac: [u8; 6],
-    /// The longest IP packet that it carries.
+    /// MTU in bytes.
     pub mtu: usize,
-    /// Its IPv4 addresses.
+    /// The interface's IPv4 addresses, primary ones first.
     pub addresses: Vec<InterfaceAddress>,
-    /// Its IPv6 addresses, those of the widest scope first.
+    /// The interface's IPv6 addresses, those of the widest scope first.
     pub addresses6: Vec<InterfaceAddress<Ipv6Addr>>,
-    /// `IFF_UP`: it is used.
+    /// `IFF_UP`: the interface is administratively up.
     pub up: bool,
-    /// True if anything is at the other end.
+    /// True if the medium is connected.
     pub carrier: bool,
-    /// The medium that it is attached to.
+    /// The medium of the interface.
     pub attachment: Attachment,
-    /// What the administrator has set besides.
+    /// Further settings of the administrator.
     pub settings: LinkSettings,
 }
 
-/// Addresses in the order in which an interface keeps them: those that share the network of an earlier one are secondary.
+/// Sorts addresses as an interface stores them: primary ones first. An address in the network of an earlier
+/// one is secondary.
 fn primary_first(addresses: &[InterfaceAddress]) -> Vec<InterfaceAddress> {
     let is_first = |at: usize| addresses[..at].iter().all(|own| own.network() != addresses[at].network());
     let (primary, secondary): (Vec<_>, Vec<_>) = (0..addresses.len()).partition(|at| is_first(*at));
@@ -190,7 +191,7 @@ impl Interface {
             settings: LinkSettings::default(),
         }
     }
-    /// The interface at the end of a link, by its number among the host's.
+    /// The interface at the end of a link, by the number of the link on the host.
     pub fn link(number: usize, config: &LinkConfig) -> Interface {
         Interface {
             name: config.name.clone(),
@@ -212,7 +213,8 @@ impl Interface {
             _ => 1,
         }
     }
-    /// `IFF_*` that it has by its kind or that the administrator has given it, without those of its state.
+    /// The `IFF_*` flags of the interface's kind and of the administrator, without those of the operational
+    /// state.
     pub fn lasting_flags(&self) -> u32 {
         let own = match self.attachment {
             Attachment::Loopback => c::IFF_LOOPBACK,
@@ -222,25 +224,26 @@ impl Interface {
         };
         own as u32 ^ self.settings.toggled
     }
-    /// True if the hardware addresses of its neighbours are asked for, and questions for its own answered.
+    /// True if neighbours are resolved to hardware addresses, and requests for the interface's own are
+    /// answered.
     pub fn asks_neighbours(&self) -> bool {
         self.lasting_flags() & c::IFF_NOARP as u32 == 0
     }
-    /// Packets that its queue takes as programs are told.
+    /// Queue capacity in packets, as reported to programs.
     pub fn queue_capacity(&self) -> u32 {
         let program = matches!(self.attachment, Attachment::Tun(_) | Attachment::Tap(_));
         self.settings.queue_len.unwrap_or(if program { 500 } else { 1_000 })
     }
-    /// `IFF_RUNNING`: it is up and has a carrier.
+    /// `IFF_RUNNING`: the interface is up and has a carrier.
     pub fn is_running(&self) -> bool {
         self.up && self.carrier
     }
-    /// True if it is up, and the interface that it lies upon or is a pair with is not.
+    /// True if the interface is up without a carrier because of its lower interface or veth peer.
     pub fn waits_for_below(&self) -> bool {
         let lies_upon = matches!(self.attachment, Attachment::Vlan { .. } | Attachment::Veth { .. });
         self.up && !self.carrier && lies_upon
     }
-    /// True if it is at the end of a link that stations share.
+    /// True if the interface is at the end of a link with neighbours.
     pub fn is_link(&self) -> bool {
         match self.attachment {
             Attachment::Link(_) | Attachment::Tap(_) | Attachment::Dummy => true,
@@ -249,14 +252,14 @@ impl Interface {
             Attachment::Unplugged { .. } | Attachment::Gone => false,
         }
     }
-    /// True if it is there.
+    /// True if the interface has not been deleted.
     pub fn exists(&self) -> bool {
         self.attachment != Attachment::Gone
     }
 }
 
 impl Stack {
-    /// Packets that wait to leave an interface.
+    /// Number of packets queued for transmission on an interface.
     pub fn queue_len(&self, interface: usize) -> usize {
         match self.interfaces[interface].attachment {
             Attachment::Loopback => 0,
@@ -269,7 +272,7 @@ impl Stack {
     }
 }
 
-/// Takes a packet's buffer back that is no longer needed.
+/// Returns a packet's buffer to the pool.
 pub fn recycle(mut buffer: Vec<u8>) {
     if !(1..=POOL_BUFFER_CAPACITY).contains(&buffer.capacity()) {
         return;
@@ -292,22 +295,23 @@ pub(crate) fn destination(packet: &[u8]) -> Option<IpAddr> {
     (packet[0] >> 4 == 4).then(|| octets.into())
 }
 
-/// The name by which an interface reports that a packet of a socket has left.
+/// Cookie by which an interface reports the departure of a socket's packet.
 pub fn cookie(key: SocketKey, socket: &Socket) -> u64 {
     u64::from(socket.serial) << 32 | (key.0 as u64 + 1)
 }
 
 impl Stack {
-    /// An empty buffer for a packet.
+    /// Takes an empty packet buffer from the pool, or allocates one.
     pub fn packet_buffer(&mut self) -> Vec<u8> {
         let pooled = POOL.with_borrow_mut(Vec::pop);
         pooled.unwrap_or_else(|| Vec::with_capacity(PACKET_CAPACITY))
     }
-    /// Takes a buffer back that is no longer needed.
+    /// Returns a packet buffer to the pool.
     pub fn recycle_buffer(&mut self, buffer: Vec<u8>) {
         recycle(buffer);
     }
-    /// Queues a packet of this content on an interface, to a router, past the hooks of IP: as [`send_packet`](Self::send_packet).
+    /// Queues a packet of these bytes on an interface, past the IP hooks; see
+    /// [`send_packet`](Self::send_packet).
     pub fn transmit(
         &mut self,
         interface: usize,
@@ -317,8 +321,9 @@ impl Stack {
     ) -> bool {
         self.send_packet(interface, gateway, Packet::with_cookie(bytes, cookie))
     }
-    /// Queues a packet on an interface, to a router; its cookie is reported when it has left. False if the queue is
-    /// full and the packet lost.
+    /// Queues a packet on an interface for `gateway`, or for its destination. The interface reports the
+    /// packet's cookie when the packet has departed. Returns false if the packet is dropped because the queue
+    /// is full.
     #[inline]
     pub(crate) fn send_packet(&mut self, interface: usize, gateway: Option<IpAddr>, packet: Packet) -> bool {
         match self.interfaces[interface].attachment {
@@ -348,12 +353,12 @@ impl Stack {
         }
     }
 
-    /// Sends a multicast or broadcast packet back to this host, as if it had come in by `interface`.
+    /// Loops a multicast or broadcast packet back to this host, as if received by `interface`.
     pub(crate) fn loop_back(&mut self, interface: usize, packet: Packet) {
         self.lo.queue.push_back((packet, interface));
     }
 
-    /// Moves queued packets on.
+    /// Processes the packet queues of all interfaces.
     pub fn flush_network(&mut self) {
         let now = self.clock.now();
         while let Some((cookie, bytes)) = self.taken_over.pop_front() {
@@ -386,7 +391,7 @@ impl Stack {
         }
     }
 
-    /// A packet leaves for the graph: to the name server, which is no node of its own, or to another node.
+    /// Passes a departing packet to the name server, which is not a node, or to the graph.
     fn depart(&mut self, mut departure: Departure) {
         match self.is_for_resolver(departure.to, &mut departure.packet) {
             true => self.resolver_input(departure.at, &departure.packet),
@@ -394,7 +399,7 @@ impl Stack {
         }
     }
 
-    /// The bootstrap phase is over: `eth0` is as fast as it is configured.
+    /// Ends the bootstrap phase: limits `eth0` to its configured bandwidths.
     #[cold]
     pub fn limit_bandwidths(&mut self) {
         let (up, down) = (self.config.nic.bandwidth_up, self.config.nic.bandwidth_down);
@@ -403,7 +408,7 @@ impl Stack {
         self.flush_network();
     }
 
-    /// Changes what `eth0` can send and receive, in bits per second; the inner `None` is unlimited.
+    /// Changes the bandwidths of `eth0`, in bits per second; the inner `None` is unlimited.
     pub fn set_bandwidths(&mut self, up: Option<Option<u64>>, down: Option<Option<u64>>) {
         let nic = &mut self.config.nic;
         nic.bandwidth_up = up.unwrap_or(nic.bandwidth_up);
@@ -413,7 +418,7 @@ impl Stack {
         }
     }
 
-    /// A frame reaches the end of a link, or a packet this host from its name server.
+    /// Receives a frame from a link, or a packet from this host's name server.
     pub fn packet_arrived(&mut self, link: usize, mut packet: Packet) {
         match link {
             SERVICE if !self.is_down => {
@@ -426,7 +431,7 @@ impl Stack {
         }
     }
 
-    /// An interface has something to do.
+    /// Handles the timer of an interface.
     pub fn interface_timer(&mut self, interface: usize) {
         match self.interfaces[interface].attachment {
             Attachment::Loopback => self.receive_looped(),
@@ -437,7 +442,8 @@ impl Stack {
         self.flush_network();
     }
 
-    /// A packet is received that has not left the owner: of many in one instant each costs time.
+    /// Counts a packet delivered within the owner. Beyond the free number at one instant each is charged like
+    /// a call.
     pub(crate) fn charge_for_inner_packet(&mut self) {
         let now = self.clock.now();
         if self.lo.instant != now {
@@ -450,12 +456,13 @@ impl Stack {
         }
     }
 
-    /// A packet has gone where nobody says when it leaves: whoever sent it is told once the call is over.
+    /// Queues the completion of a packet on a medium that does not report departures. The sender is notified
+    /// when the call ends.
     pub(crate) fn take_over(&mut self, cookie: u64, len: usize) {
         self.taken_over.push_back((cookie, len));
     }
 
-    /// Receives what was on `lo` when this was called; answers are received next time.
+    /// Receives the packets queued on `lo` at the time of the call; answers are received at the next one.
     #[inline(never)]
     fn receive_looped(&mut self) {
         let now = self.clock.now();
@@ -465,7 +472,7 @@ impl Stack {
             self.charge_for_inner_packet();
             self.arrived_as_one = interface == LO;
             if interface != LO {
-                // Nobody sees that the packet has not been there.
+                // A looped-back multicast packet does not appear in captures of `lo`.
                 self.ip_input(interface, packet);
                 continue;
             }
@@ -488,7 +495,7 @@ impl Stack {
         }
     }
 
-    /// A packet of `bytes` bytes that a socket queued has left its interface.
+    /// Processes the departure of a socket's packet of `bytes` bytes.
     fn packet_left(&mut self, cookie: u64, bytes: usize) {
         let key = SocketKey((cookie & 0xffff_ffff) as usize - 1);
         let Some(socket) = self.sockets.get(key.0) else { return };
@@ -502,7 +509,7 @@ impl Stack {
         }
     }
 
-    /// A packet will not leave: whoever waits for that goes on.
+    /// Processes the drop of a queued packet, which its socket accounts for like a departure.
     #[inline(never)]
     pub fn packet_lost(&mut self, cookie: u64, bytes: usize) {
         if cookie != 0 {
@@ -510,8 +517,8 @@ impl Stack {
         }
     }
 
-    /// True if a packet of TCP or UDP may leave by an interface with an open checksum: nobody here is to see its bytes, and
-    /// its way there knows of that.
+    /// True if a TCP or UDP packet may leave by an interface with a partial checksum: no capture or tap reads
+    /// it, and the medium supports partial checksums.
     #[inline]
     pub fn may_leave_open(&self, interface: usize) -> bool {
         let attachment = self.interfaces[interface].attachment;
@@ -520,7 +527,7 @@ impl Stack {
             && self.watchers == 0
     }
 
-    /// A packet, or a frame, passes an interface.
+    /// Reports a packet or frame at an interface to captures and taps.
     #[inline]
     pub fn seen(&mut self, at: SimTime, interface: usize, packet: &mut Packet, direction: PacketDirection) {
         if self.watchers > 0 || self.config.capture {
@@ -540,7 +547,7 @@ impl Stack {
 }
 
 impl Interface {
-    /// An interface whose other end is a program.
+    /// Creates an interface attached to a program.
     pub fn program(name: &str, mac: [u8; 6], attachment: Attachment) -> Interface {
         Interface {
             name: name.into(),

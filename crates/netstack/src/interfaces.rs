@@ -1,4 +1,4 @@
-//! The interfaces of a host by number, with the attributes of their addresses.
+//! The interfaces of a host by number, with the attributes of their IPv4 addresses.
 
 use crate::interface::Interface;
 use crate::ip::route::is_multipoint;
@@ -10,14 +10,14 @@ use belljar_net::InterfaceAddress;
 use std::net::{IpAddr, Ipv4Addr};
 use std::ops::{Deref, DerefMut};
 
-/// The interfaces of a host by number, `lo` first. An interface that is removed leaves its number unused.
+/// The interfaces of a host by number, `lo` first. The number of a deleted interface stays unused.
 #[derive(Debug)]
-#[repr(C)] // What is read often comes first: see `belljar_base::Footprint`.
+#[repr(C)] // Frequently read fields come first: see `belljar_base::Footprint`.
 pub struct Interfaces {
     list: Vec<Interface>,
-    /// Attributes of IPv4 addresses that were given some, by interface and address.
+    /// Non-default attributes of IPv4 addresses, by interface and address.
     pub(crate) address_attributes: Map<(usize, InterfaceAddress), AddressAttributes>,
-    /// Counters of the interfaces that the administrator has made.
+    /// Counters of the interfaces created by the administrator.
     pub(crate) counters: Map<usize, TunCounters>,
     /// The number of the first interface at a link.
     first_link: usize,
@@ -39,7 +39,7 @@ impl DerefMut for Interfaces {
 }
 
 impl Interfaces {
-    /// The interfaces that a host has at its start; those from `first_link` on are at links.
+    /// Creates the initial interfaces of a host. Those from `first_link` on are link interfaces.
     pub fn new(list: Vec<Interface>, first_link: usize) -> Interfaces {
         Interfaces { list, address_attributes: Map::new(), counters: Map::new(), first_link }
     }
@@ -49,29 +49,30 @@ impl Interfaces {
         self.list[interface].mtu
     }
 
-    /// The interface that has an address.
+    /// The interface that owns an address.
     pub fn with_address(&self, ip: Ipv4Addr) -> Option<usize> {
         self.list.iter().position(|interface| interface.addresses.iter().any(|own| own.ip == ip))
     }
 
-    /// The interface with an index that guests use.
+    /// The interface with an index visible to guests.
     pub fn by_index(&self, index: u32) -> Option<usize> {
         (0..self.list.len()).find(|n| crate::interface_index(*n) == index && self.list[*n].exists())
     }
 
-    /// The interface with a name.
+    /// The interface of this name.
     pub fn by_name(&self, name: &[u8]) -> Option<usize> {
         self.list.iter().position(|interface| interface.exists() && interface.name.as_bytes() == name)
     }
 
-    /// The primary address of an interface that packets to `next` come from, valid in a scope at least as wide as `scope`: one of
-    /// the same network, or the first, or that of another interface (`inet_select_addr`).
+    /// Source address for packets to `next` on an interface (`inet_select_addr`): a primary address whose
+    /// scope is at least as wide as `scope`, in the network of `next`, else the first one, else one of
+    /// another interface.
     pub fn source_on(&self, interface: usize, next: Option<Ipv4Addr>, scope: u8) -> Option<Ipv4Addr> {
         let fits = |number, own: &&InterfaceAddress| {
             self.scope_of(number, own).min(c::RT_SCOPE_HOST) <= scope && self.primary_of(number, own) == **own
         };
         let own = &self.list[interface].addresses;
-        // The cheaper question first: a host may have many addresses.
+        // The cheaper check comes first, since a host may have many addresses.
         let is_near = |own: &InterfaceAddress| {
             next.is_none_or(|next| self.address_network(interface, own).contains(next))
         };
@@ -89,10 +90,10 @@ impl Interfaces {
         near.or_else(first).or_else(others).map(|own| own.ip)
     }
 
-    /// True if an address stands for all stations of a link that this host is on, or of any.
+    /// True for the limited broadcast address and for the broadcast addresses of links of this host.
     #[inline]
     pub fn is_broadcast(&self, ip: Ipv4Addr) -> bool {
-        // That of a network has at least two host bits, and all of them are set.
+        // The broadcast address of a network has at least two host bits, all set.
         (u32::from(ip) & 3 == 3 || !self.address_attributes.is_empty()) && self.finds_broadcast(ip)
     }
 
@@ -102,18 +103,18 @@ impl Interfaces {
                 .any(|number| self.list[number].is_link() && self.broadcast_on(number, ip).is_some())
     }
 
-    /// True if `ip` names no single host.
+    /// True for multicast and broadcast addresses.
     #[inline]
     pub fn is_multipoint(&self, ip: IpAddr) -> bool {
         is_multipoint(ip) || matches!(ip, IpAddr::V4(v4) if self.is_broadcast(v4))
     }
 
-    /// The number of the interface at a link's end.
+    /// The number of the interface at the end of a link.
     pub fn at_link(&self, link: usize) -> usize {
         self.first_link + link
     }
 
-    /// True if an address stands for all stations on the link of an interface.
+    /// True if an address is a broadcast address on an interface.
     pub(crate) fn is_broadcast_on(&self, interface: usize, ip: Ipv4Addr) -> bool {
         ip.is_broadcast() || self.broadcast_on(interface, ip).is_some()
     }
@@ -126,7 +127,8 @@ impl Interfaces {
         }
     }
 
-    /// The host's own address that stands for a destination of many.
+    /// The local address of a received packet: for a multicast or broadcast destination the interface's own
+    /// address.
     pub fn own_address(&self, interface: usize, destination: IpAddr) -> IpAddr {
         match destination {
             IpAddr::V4(v4) if self.is_multipoint(destination) => {

@@ -1,5 +1,5 @@
-//! Parts shared by raw and ping sockets, raw(7) and icmp(7): a peer, a queue of messages and its charge, shut ends,
-//! errors.
+//! State shared by raw and ping sockets, raw(7) and icmp(7): peer, receive queue with its charge, shutdown
+//! state and errors.
 
 use super::address;
 use super::error_queue::{ErrorQueue, ErrorReport, QueuedError, is_hard};
@@ -15,67 +15,67 @@ use belljar_linux_abi::Errno;
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
 
-/// State of a raw or ping socket that does not depend on its protocol.
+/// State of a raw or ping socket that is independent of its protocol.
 #[derive(Debug, Default)]
 pub struct IpSocket {
-    /// Its peer, if it is connected.
+    /// The peer, if the socket is connected.
     pub peer: Option<IpAddr>,
-    /// Options of the IP levels.
+    /// Socket options of the levels IPPROTO_IP and IPPROTO_IPV6.
     pub ip: IpOptions,
-    /// Errors that `MSG_ERRQUEUE` gives.
+    /// The error queue (`MSG_ERRQUEUE`).
     errors: ErrorQueue,
-    /// Messages to be received.
+    /// The receive queue.
     pub queue: VecDeque<IpMessage>,
     /// Charge of queued messages and errors against `SO_RCVBUF`, in bytes.
     pub queued_charge: u32,
-    /// `shutdown(SHUT_RD)`.
+    /// True after `shutdown(SHUT_RD)`.
     pub read_closed: bool,
-    /// `shutdown(SHUT_WR)`.
+    /// True after `shutdown(SHUT_WR)`.
     pub write_closed: bool,
 }
 
 /// A received message of a raw or ping socket.
 #[derive(Debug)]
 pub struct IpMessage {
-    /// The bytes that the socket is given of the packet.
+    /// The part of the packet that the socket receives.
     pub bytes: Vec<u8>,
-    /// Where it comes from.
+    /// Source address.
     pub source: IpAddr,
-    /// Where it was sent to.
+    /// Destination address.
     pub destination: IpAddr,
-    /// The host's address that stands for a destination of many.
+    /// The local address: for a multicast or broadcast destination the interface's own.
     pub own: IpAddr,
-    /// The number of the interface by which it has come in.
+    /// The number of the input interface.
     pub interface: usize,
-    /// Its TTL or hop limit.
+    /// TTL or hop limit.
     pub ttl: u8,
-    /// Its type of service.
+    /// Type of service or traffic class.
     pub tos: u8,
-    /// When it has come in.
+    /// Time of arrival.
     pub arrived: SimTime,
 }
 
 impl IpSocket {
-    /// Charge of the queue against the receive buffer, in bytes.
+    /// Charge of the receive queue against the receive buffer, in bytes.
     pub fn queued_bytes(&self) -> usize {
         self.queued_charge as usize
     }
 
-    /// True if the program has shut the sending end.
+    /// True if the program has shut down the sending direction.
     pub fn is_write_closed(&self) -> bool {
         self.write_closed
     }
 
-    /// Adds to the queue of errors.
+    /// Queues an error; `room` is the size of the receive buffer.
     pub fn push_error(&mut self, error: QueuedError, room: u32) {
         self.errors.push(error, &mut self.queued_charge, room);
     }
-    /// Takes the oldest error, and what the next one means.
+    /// Removes the oldest error. Returns it with the errno of the next one.
     pub fn pop_error(&mut self) -> Option<(ErrorReport, Option<Errno>)> {
         self.errors.pop(&mut self.queued_charge)
     }
 
-    /// The shared part of a raw or a ping socket.
+    /// The shared state of a raw or ping socket; `None` for other sockets.
     pub fn of(socket: &Socket) -> Option<&IpSocket> {
         match &socket.kind {
             SocketKind::Raw(raw) => Some(&raw.end),
@@ -92,7 +92,7 @@ pub fn peer_name(net: &mut Stack, key: SocketKey) -> Result<RawAddress, Errno> {
     Ok(address::emit(domain, SocketAddr::new(peer, 0)))
 }
 
-/// The `EPOLL*` bits that hold now: `datagram_poll` of Linux.
+/// The `EPOLL*` bits currently set: `datagram_poll` of Linux.
 pub fn readiness(net: &Stack, key: SocketKey) -> u32 {
     let socket = &net.sockets[key.0];
     let Some(end) = IpSocket::of(socket) else { return 0 };
@@ -117,13 +117,13 @@ pub fn readable_bytes(net: &mut Stack, key: SocketKey) -> Result<usize, Errno> {
     Ok(net.ip_socket(key).queue.front().map_or(0, |message| message.bytes.len()))
 }
 
-/// `SIOCOUTQ`: what is sent has left the socket at once.
+/// `SIOCOUTQ`: always 0.
 pub fn unsent_bytes(_net: &mut Stack, _key: SocketKey) -> Result<usize, Errno> {
     Ok(0)
 }
 
 impl Stack {
-    /// The end of a socket that is known to be a raw or a ping socket.
+    /// The shared state of a socket that is known to be a raw or ping socket.
     pub fn ip_socket(&mut self, key: SocketKey) -> &mut IpSocket {
         match &mut self.sockets[key.0].kind {
             SocketKind::Raw(raw) => &mut raw.end,
@@ -132,7 +132,7 @@ impl Stack {
         }
     }
 
-    /// A socket gets `bytes` of a packet, if there is room.
+    /// Queues `bytes` of a packet on a socket if its receive buffer has space.
     pub fn ip_socket_enqueue(&mut self, key: SocketKey, bytes: Vec<u8>, inbound: &Inbound) {
         let arrived = self.clock.now();
         let own = self.interfaces.own_address(inbound.interface, inbound.header.dst);
@@ -155,7 +155,7 @@ impl Stack {
         self.effects.notify_socket(key, READABLE);
     }
 
-    /// A socket hears of an ICMP error: one that asked for all of them, or by its peer of a hard one.
+    /// Reports an ICMP error to a socket with `IP_RECVERR`, or a hard error to a connected one.
     pub fn ip_socket_error(&mut self, key: SocketKey, error: QueuedError) {
         let errno = error.errno;
         let room = self.socket(key).options.receive_buffer;

@@ -1,31 +1,33 @@
-//! Sockets and programs' ends of interfaces by keys that are unique among the stacks of one owner, so that a key names its stack.
+//! Tables of sockets and of program ends of TUN and TAP interfaces, by keys unique among the stacks of one
+//! owner. A key thus identifies its stack.
 //!
-//! The first stack of an owner gives keys below [`FURTHER`] and has its objects in a slab. All further ones share the keys from there
-//! on and look their objects up in maps. The table of these keys is with the stack whose turn it is: see [`networks`](crate::networks).
+//! The first stack of an owner allocates keys below [`FURTHER`] and stores its objects in a slab. The further
+//! stacks share the keys from there on and store their objects in maps. The table of these keys is held by
+//! the stack whose turn it is: see [`networks`](crate::networks).
 
 use belljar_base::Map;
 use slab::Slab;
 use std::ops::{Index, IndexMut};
 
-/// The first key that does not belong to the first stack of an owner.
+/// The first key of the further stacks of an owner.
 pub const FURTHER: usize = 1 << 30;
 
-/// The objects of one kind that a stack has.
+/// The objects of one kind that a stack owns.
 #[derive(Debug)]
 pub struct Keyed<T> {
     first: Slab<T>,
-    /// Present once the owner has several stacks.
+    /// Present if the owner has several stacks.
     further: Option<Box<Further<T>>>,
 }
 
-/// State of a stack whose owner has several.
+/// State of a stack whose owner has several stacks.
 #[derive(Debug)]
 struct Further<T> {
     /// The number of the stack.
     stack: u32,
-    /// The stacks that gave the keys from [`FURTHER`] on, if it is this one's turn.
+    /// The owning stack of each key from [`FURTHER`] on; held during this stack's turn.
     keys: Slab<u32>,
-    /// The objects, if it is not the first stack.
+    /// The objects of a further stack.
     objects: Map<usize, T>,
 }
 
@@ -47,21 +49,21 @@ impl<T> Default for Keyed<T> {
 }
 
 impl<T> Keyed<T> {
-    /// No objects yet, of the stack of a number that is not 0.
+    /// Creates an empty table for the stack `stack`, which is not 0.
     pub fn of_further(stack: u32) -> Keyed<T> {
         Keyed { first: Slab::new(), further: Some(Further::new(stack)) }
     }
-    /// Takes over the table of keys from the stack whose turn it was.
+    /// Takes the table of keys from the stack whose turn it was.
     pub fn take_keys(&mut self, from: &mut Keyed<T>) {
         let keys = from.further.as_mut().map(|further| std::mem::take(&mut further.keys)).unwrap_or_default();
         self.further.get_or_insert_with(|| Further::new(0)).keys = keys;
     }
-    /// The number of the stack that gave a key, if it is this one's turn.
+    /// The number of the stack that owns a key. Valid during this stack's turn.
     pub fn stack_of(&self, key: usize) -> u32 {
         let given = || self.further.as_ref()?.keys.get(key.checked_sub(FURTHER)?).copied();
         given().unwrap_or(0)
     }
-    /// Adds an object, and gives its key.
+    /// Inserts an object and returns its key.
     pub fn insert(&mut self, object: T) -> usize {
         match &mut self.further {
             Some(further) if further.stack != 0 => {
@@ -72,7 +74,7 @@ impl<T> Keyed<T> {
             _ => self.first.insert(object),
         }
     }
-    /// Removes an object that is there.
+    /// Removes the object of a key, which must exist.
     pub fn remove(&mut self, key: usize) -> T {
         match &mut self.further {
             Some(further) if further.stack != 0 => {
@@ -82,7 +84,7 @@ impl<T> Keyed<T> {
             _ => self.first.remove(key),
         }
     }
-    /// The object of a key.
+    /// The object of a key, if it belongs to this stack.
     #[inline]
     pub fn get(&self, key: usize) -> Option<&T> {
         match self.first.get(key) {
@@ -90,7 +92,7 @@ impl<T> Keyed<T> {
             found => found,
         }
     }
-    /// The same to change.
+    /// The object of a key, mutable, if it belongs to this stack.
     #[inline]
     pub fn get_mut(&mut self, key: usize) -> Option<&mut T> {
         let Keyed { first, further } = self;
@@ -107,7 +109,7 @@ impl<T> Keyed<T> {
     fn there(&self, key: usize) -> &T {
         self.get_further(key).expect("the stack has an object of this key")
     }
-    /// All objects by their keys.
+    /// All objects with their keys.
     pub fn iter(&self) -> impl Iterator<Item = (usize, &T)> {
         let further = self.further.iter().flat_map(|further| further.objects.iter());
         self.first.iter().chain(further.map(|(key, object)| (*key, object)))
@@ -116,7 +118,7 @@ impl<T> Keyed<T> {
     pub fn len(&self) -> usize {
         self.first.len() + self.further.as_ref().map_or(0, |further| further.objects.len())
     }
-    /// True if there are none.
+    /// True if there are no objects.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

@@ -1,47 +1,51 @@
-//! A TCP/IP stack for one node, sans-IO, that behaves as Linux's does: packets, the time and operations on sockets go in;
-//! packets, wake-ups, timers and notes come out. It knows no programs, files, descriptors, guest memory or system calls.
-//! `belljar-kernel` puts Linux's face on it; traffic models and devices with an address of their own use it directly.
+//! A sans-IO TCP/IP stack for one node that behaves as Linux's does. Its inputs are packets, the time and
+//! socket operations; its outputs are packets, wake-ups, timers and log messages. It has no notion of
+//! programs, files, descriptors, guest memory or system calls. `belljar-kernel` implements Linux's interface
+//! on it; traffic models and devices with an address of their own use it directly.
 //!
 //! # Contract
 //!
-//! A [`Stack`] is made from a [`StackConfig`] and a [`Clock`](clock::Clock). Its owner calls, by kinds:
+//! A [`Stack`] is created from a [`StackConfig`] and a [`Clock`](clock::Clock). Its owner calls, by kinds:
 //!
-//! **Packets in.** [`deliver`](Stack::deliver), ahead of the time at which a packet is in. Arrivals are ordered by their
+//! **Input.** [`deliver`](Stack::deliver) queues a packet ahead of its arrival. Arrivals are ordered by their
 //! keys.
 //!
-//! **Time.** [`next_event`](Stack::next_event) says when something is due: to be asked after every other call.
-//! [`pass_until`](Stack::pass_until) moves the clock on and handles what is due. An owner with timers of its own that must
-//! fire in turn with these draws their names by [`TimerQueue::name`] from the stack's queue, asks
-//! [`next_turn`](Stack::next_turn) what comes first, and calls [`receive_arrival`](Stack::receive_arrival) or
-//! [`fire_timer`](Stack::fire_timer) once the clock is there.
+//! **Time.** [`next_event`](Stack::next_event) returns the time of the next event; the owner queries it after
+//! every other call. [`pass_until`](Stack::pass_until) advances the clock and handles the events due. An
+//! owner whose own timers must be ordered with those of the stack allocates their identifiers from the
+//! stack's queue with [`TimerQueue::name`], queries the first event with [`next_turn`](Stack::next_turn), and
+//! calls [`receive_arrival`](Stack::receive_arrival) or [`fire_timer`](Stack::fire_timer) once the clock has
+//! reached it.
 //!
-//! **Power.** [`cut_power`](Stack::cut_power), then the end of what uses the sockets, then [`lose_state`](Stack::lose_state);
-//! [`restore_power`](Stack::restore_power) and [`begin_bootstrap`](Stack::begin_bootstrap) start it again.
+//! **Power.** [`cut_power`](Stack::cut_power), then closing the users of the sockets, then
+//! [`lose_state`](Stack::lose_state). [`restore_power`](Stack::restore_power) and
+//! [`begin_bootstrap`](Stack::begin_bootstrap) restart the stack.
 //!
-//! **Processor.** Where the clock's [`CpuModel`](clock::CpuModel) has costs, packets take time ([`cpu`]), and an owner with work of
-//! its own charges it by [`Clock::work`](clock::Clock::work). An owner with threads handles events of a run only before the run's
-//! limit, and calls [`stop_yielding`](Stack::stop_yielding) when none of them can run.
+//! **Processor.** If the clock's [`CpuModel`](clock::CpuModel) has costs, packets take time ([`cpu`]), and an
+//! owner with work of its own charges it by [`Clock::work`](clock::Clock::work). An owner with threads
+//! handles events of a run only before the run's limit, and calls [`stop_yielding`](Stack::stop_yielding)
+//! when none of them is runnable.
 //!
-//! **Sockets.** Attempts that never wait: [`listen`](Stack::listen), [`accept`](Stack::accept),
+//! **Sockets.** Non-blocking operations: [`listen`](Stack::listen), [`accept`](Stack::accept),
 //! [`connect`](Stack::connect), [`read`](Stack::read), [`write`](Stack::write), [`finish`](Stack::finish),
 //! [`bind_udp`](Stack::bind_udp), [`send_to`](Stack::send_to), [`receive_from`](Stack::receive_from),
-//! [`close`](Stack::close). [`poll`](Stack::poll) gives the `EPOLL*` bits that hold. The modules [`tcp`], [`udp`], [`raw`]
-//! and [`ping`] have what Linux's calls need besides; whoever queues packets by those ends with
-//! [`flush_network`](Stack::flush_network).
+//! [`close`](Stack::close). [`poll`](Stack::poll) returns the `EPOLL*` bits currently set. The modules
+//! [`tcp`], [`udp`], [`raw`] and [`ping`] provide the remaining operations of Linux's calls; a caller that
+//! queues packets by those then calls [`flush_network`](Stack::flush_network).
 //!
-//! **Out.** After every call that may have changed something, [`take_departures`](Stack::take_departures) gives the packets
-//! that have left, and [`take_effects`](Stack::take_effects) what the owner is to do, in the order in which it came to be:
-//! [`Effect::Ready`] wakes those who wait for a socket, and must be carried out before anybody begins to wait.
-//! [`drain_captured`](Stack::drain_captured) gives the packets that passed, where they are kept.
+//! **Output.** After every call that may have changed state, [`take_departures`](Stack::take_departures)
+//! returns the departed packets, and [`take_effects`](Stack::take_effects) the requests to the owner, in the
+//! order in which they arose: [`Effect::Ready`] wakes the waiters of a socket, and must be carried out before
+//! a new waiter registers. [`drain_captured`](Stack::drain_captured) returns the captured packets.
 //!
-//! **Configuration.** Interfaces, addresses, routes, rules, neighbours and settings are public, as the administrator of a
-//! Linux host has them; [`set_carrier`](Stack::set_carrier), [`change_nic`](Stack::change_nic) and
-//! [`set_routes`](Stack::set_routes) are for the experiment.
+//! **Configuration.** Interfaces, addresses, routes, rules, neighbours and settings are public, as they are
+//! to the administrator of a Linux host. [`set_carrier`](Stack::set_carrier),
+//! [`change_nic`](Stack::change_nic) and [`set_routes`](Stack::set_routes) are for the experiment.
 //!
 //! # Sockets of other families
 //!
-//! The owner may keep sockets of families that need no stack under the same keys ([`socket::SocketKind::Other`]): so keys
-//! and serial numbers are drawn from one row.
+//! The owner may store sockets of families that need no stack under the same keys
+//! ([`socket::SocketKind::Other`]), so keys and serial numbers are allocated from one sequence.
 //!
 //! # Network namespaces
 //!
@@ -49,9 +53,10 @@
 //!
 //! # Layers
 //!
-//! [`interface`] carries packets between the protocols and the outside; links put Ethernet frames and neighbours between.
-//! [`ip`] routes, fragments and distributes; [`v6`] is what IPv6 needs besides. [`udp`], [`tcp`], [`raw`] and [`ping`] are
-//! the sockets over it, [`error_queue`], [`path_mtu`], [`multicast`] what they share.
+//! [`interface`] carries packets between the protocols and the media; link interfaces add Ethernet frames and
+//! neighbour resolution. [`ip`] routes, fragments and demultiplexes; [`v6`] adds the parts specific to IPv6.
+//! [`udp`], [`tcp`], [`raw`] and [`ping`] are the sockets above; [`error_queue`], [`path_mtu`] and
+//! [`multicast`] are shared by them.
 
 #![forbid(unsafe_code)]
 

@@ -1,6 +1,6 @@
-//! Lifetimes of addresses: those given with one (`ip addr add ... valid_lft`, as DHCP clients do), those made of what routers
-//! announce, and temporary ones (RFC 8981). An address is deprecated once it is no longer preferred, and goes when it is no longer
-//! valid.
+//! Lifetimes of addresses: those set explicitly (`ip addr add ... valid_lft`, as DHCP clients do), those of
+//! addresses configured from router advertisements, and those of temporary addresses (RFC 8981). An address
+//! is deprecated when its preferred lifetime expires, and removed when its valid lifetime expires.
 
 use crate::conf::v6;
 use crate::{Effect, Stack, StackTimer, TimerId};
@@ -8,23 +8,24 @@ use belljar_base::{Map, SimDuration, SimTime};
 use belljar_net::{InterfaceAddress, Prefix};
 use std::net::{IpAddr, Ipv6Addr};
 
-/// `regen_min_advance` and a probe: a temporary address is replaced so long before it is deprecated.
+/// A temporary address is regenerated this long before its deprecation (`regen_min_advance` and one probe).
 const REGENERATE_BEFORE: SimDuration = SimDuration::from_secs(5);
-/// `max_desync_factor`: up to so many seconds less are temporary addresses preferred.
+/// Upper bound, in seconds, of the random reduction of a temporary address's preferred lifetime
+/// (`max_desync_factor`).
 const DESYNC: u64 = 600;
 
-/// The lifetime of an address.
+/// Lifetime of an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lifetime {
-    /// Until when it is preferred; `MAX`: for ever.
+    /// End of the preferred lifetime; `MAX` for an infinite one.
     pub preferred: SimTime,
-    /// Until when it may be used.
+    /// End of the valid lifetime.
     pub valid: SimTime,
-    /// True if it is a temporary one, made at random.
+    /// True for a temporary address.
     pub temporary: bool,
 }
 
-/// The addresses that do not stay for ever.
+/// The addresses with a finite lifetime.
 #[derive(Debug, Default)]
 pub struct Lifetimes {
     addresses: Map<(usize, IpAddr), Entry>,
@@ -34,9 +35,9 @@ pub struct Lifetimes {
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     lifetime: Lifetime,
-    /// Programs have been told that it is deprecated.
+    /// True if the deprecation has been reported.
     told: bool,
-    /// A temporary one has been made in its place.
+    /// True if a successor of the temporary address has been generated.
     replaced: bool,
 }
 
@@ -55,7 +56,7 @@ impl Entry {
 }
 
 impl Stack {
-    /// Says how long an address stays; `None`: for ever.
+    /// Sets the lifetime of an address; `None` for an infinite one.
     pub fn set_lifetime(&mut self, interface: usize, ip: IpAddr, lifetime: Option<Lifetime>) {
         let key = (interface, ip);
         match lifetime {
@@ -79,7 +80,7 @@ impl Stack {
         self.timers.set(&mut self.lifetimes.timer, next, StackTimer::Addresses);
     }
 
-    /// The lifetime of an address has changed its stage.
+    /// Handles the expiry of lifetimes: deprecates, regenerates or removes addresses.
     pub fn lifetime_timer(&mut self) {
         self.lifetimes.timer = None;
         let now = self.clock.now();
@@ -107,7 +108,8 @@ impl Stack {
         self.set_lifetime_timer();
     }
 
-    /// Makes a temporary address of a network, within the lifetime of the address that a router's announcement has made there.
+    /// Generates a temporary address in a network, within the lifetime of the address configured from the
+    /// router's advertisement.
     pub(crate) fn make_temporary(&mut self, interface: usize, network: Ipv6Addr, within: Lifetime) {
         let now = self.clock.now();
         let seconds = |setting: usize| {
@@ -117,7 +119,7 @@ impl Stack {
         let desync = SimDuration::from_secs(self.v6.draw(DESYNC));
         let valid = now.saturating_add(valid).min(within.valid);
         let preferred = now.saturating_add(preferred.saturating_sub(desync)).min(within.preferred).min(valid);
-        // One that would have to be replaced at once is none.
+        // An address that would have to be regenerated at once is not created.
         if preferred <= now + REGENERATE_BEFORE {
             return;
         }
@@ -127,7 +129,8 @@ impl Stack {
         self.set_lifetime(interface, ip.into(), Some(Lifetime { preferred, valid, temporary: true }));
     }
 
-    /// A temporary address is soon deprecated: another one takes its place while routers announce its network.
+    /// Generates the successor of a temporary address before its deprecation, while routers advertise its
+    /// prefix.
     fn replace_temporary(&mut self, interface: usize, old: Ipv6Addr) {
         let network = Prefix::new(old, 64);
         let own = &self.interfaces[interface].addresses6;
@@ -148,12 +151,12 @@ impl Stack {
 }
 
 impl Lifetimes {
-    /// How long an address stays, if not for ever.
+    /// The lifetime of an address; `None` if it is infinite.
     pub fn lifetime(&self, interface: usize, ip: IpAddr) -> Option<Lifetime> {
         self.addresses.get(&(interface, ip)).map(|entry| entry.lifetime)
     }
 
-    /// True if an address is a temporary one.
+    /// True for a temporary address.
     pub fn is_temporary(&self, interface: usize, ip: IpAddr) -> bool {
         self.lifetime(interface, ip).is_some_and(|lifetime| lifetime.temporary)
     }

@@ -1,5 +1,5 @@
-//! Counters of IP and ICMP, of each version (RFC 4293, RFC 5097): the numbers of `/proc/net/snmp`, `netstat` and
-//! `snmp6`.
+//! Counters of IPv4 and IPv6 and of their ICMPs (RFC 4293, RFC 5097): the values of `/proc/net/snmp`,
+//! `netstat` and `snmp6`.
 
 use crate::{tcp, udp};
 use belljar_base::{Footprint, Map};
@@ -8,7 +8,7 @@ use belljar_net::icmp_limit::Exceeded;
 use belljar_wire::protocol;
 use std::net::IpAddr;
 
-/// The place of a version in tables of both.
+/// Index of an address's IP version in per-version tables.
 pub const fn version(ip: &IpAddr) -> usize {
     match ip {
         IpAddr::V4(_) => 0,
@@ -16,7 +16,7 @@ pub const fn version(ip: &IpAddr) -> usize {
     }
 }
 
-/// Packets and their bytes, headers of IP included.
+/// Number of packets and of their bytes, IP headers included.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Volume {
     /// Packets.
@@ -26,34 +26,34 @@ pub struct Volume {
 }
 
 impl Volume {
-    /// One packet more.
+    /// Counts a packet of `octets` bytes.
     pub fn add(&mut self, octets: usize) {
         self.packets += 1;
         self.octets += octets as u64;
     }
 }
 
-/// To whom a packet is.
+/// Kind of a destination address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cast {
-    /// One host.
+    /// Unicast.
     One,
-    /// The members of a group.
+    /// Multicast.
     Group,
-    /// All on a network.
+    /// Broadcast.
     All,
 }
 
-/// Counters of one version of IP. The names are those of Linux, in full.
+/// Counters of one version of IP, under Linux's names written in full.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[allow(missing_docs)]
-#[repr(C)] // What is read often comes first: see `belljar_base::Footprint`.
+#[repr(C)] // Frequently read fields come first: see `belljar_base::Footprint`.
 pub struct IpCounters {
     /// `InReceives` and `InOctets`.
     pub received: Volume,
-    /// By the ECN bits of the packets received: none, ECT(1), ECT(0), CE.
+    /// Packets received by ECN codepoint: Not-ECT, ECT(1), ECT(0), CE.
     pub ecn: [u64; 4],
-    /// Datagrams for this host, all their fragments together.
+    /// Datagrams for this host, counted after reassembly.
     pub whole: u64,
     pub out_requests: u64,
     /// `OutTransmits` and `OutOctets`.
@@ -70,20 +70,20 @@ pub struct IpCounters {
     /// `ReasmReqds`: fragments received.
     pub fragments: u64,
     pub reassembled: u64,
-    /// `FragOKs`, `FragFails` and `FragCreates`.
+    /// `FragOKs`; below it `FragFails` and `FragCreates`.
     pub cut: u64,
     pub not_cut: u64,
     pub fragments_created: u64,
-    /// To groups.
+    /// `InMcastPkts` and `InMcastOctets`; next `OutMcastPkts` and `OutMcastOctets`.
     pub in_group: Volume,
     pub out_group: Volume,
-    /// To all.
+    /// `InBcastPkts` and `InBcastOctets`; next `OutBcastPkts` and `OutBcastOctets`.
     pub in_all: Volume,
     pub out_all: Volume,
 }
 
 impl IpCounters {
-    /// Tells what each packet is counted in.
+    /// Lists the counters that each packet updates.
     pub fn footprint(&self, footprint: &mut Footprint) {
         footprint.object(&self.received);
         footprint.object(&self.ecn);
@@ -91,7 +91,7 @@ impl IpCounters {
         footprint.object(&self.out_requests);
         footprint.object(&self.sent);
     }
-    /// `InDelivers`: datagrams that a protocol has taken.
+    /// `InDelivers`: datagrams delivered to a protocol.
     pub fn in_delivers(&self) -> u64 {
         self.whole - self.in_unknown_protocols
     }
@@ -105,89 +105,89 @@ pub struct IcmpCounters {
     pub in_errors: u64,
     pub in_wrong_checksums: u64,
     pub sent: u64,
-    /// Errors not sent because there were too many: to all together, to one receiver.
+    /// Errors suppressed by the global rate limit, and by the limit per destination.
     pub limited: [u64; 2],
-    /// Messages received and sent by type.
+    /// Messages received, and below it sent, by type.
     pub received_by_kind: Map<u8, u64>,
     pub sent_by_kind: Map<u8, u64>,
 }
 
 impl IcmpCounters {
-    /// A message was received whose checksum was right.
+    /// Counts a received message with a valid checksum.
     pub fn count_received(&mut self, kind: u8) {
         *self.received_by_kind.entry(kind).or_default() += 1;
     }
 
-    /// A message was sent.
+    /// Counts a sent message.
     pub fn count_sent(&mut self, kind: u8) {
         self.sent += 1;
         *self.sent_by_kind.entry(kind).or_default() += 1;
     }
 
-    /// An error was not sent.
+    /// Counts an error suppressed by a rate limit.
     pub fn count_limited(&mut self, why: Exceeded) {
         self.limited[matches!(why, Exceeded::Peer) as usize] += 1;
     }
 }
 
-/// Counters of the stack beside those of the interfaces.
+/// Counters of the stack, apart from those of the interfaces.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[repr(C)] // What is read often comes first: see `belljar_base::Footprint`.
+#[repr(C)] // Frequently read fields come first: see `belljar_base::Footprint`.
 pub struct StackCounters {
-    /// Of UDP and of UDP-Lite, by [`udp::Protocol::index`] and [`version`].
+    /// UDP and UDP-Lite, indexed by [`udp::Protocol::index`] and [`version`].
     pub udp: [[udp::UdpCounters; 2]; 2],
-    /// Of IP and of ICMP, by [`version`].
+    /// IP, indexed by [`version`].
     pub ip: [IpCounters; 2],
-    /// Packets that were cut short, malformed or damaged.
+    /// Truncated, malformed or corrupted packets.
     pub malformed: u64,
-    /// Packets for another host's address.
+    /// Packets addressed to another host.
     pub not_for_us: u64,
-    /// Packets dropped by hooks ([`ip::hooks`](crate::ip::hooks)), by their point and by [`version`].
+    /// Packets dropped by hooks ([`ip::hooks`](crate::ip::hooks)), indexed by hook and [`version`].
     pub hook_drops: [[u64; 2]; 5],
-    /// Packets dropped because those to their source would leave by another interface (`rp_filter`).
+    /// Packets dropped by reverse path filtering (`rp_filter`).
     pub wrong_sources: u64,
-    /// SYNs and handshakes dropped because a listener's queues were full.
+    /// SYNs and completed handshakes dropped because a listener's queue was full.
     pub listen_overflows: u64,
-    /// SYNs and handshakes that a listener dropped for any reason.
+    /// SYNs and completed handshakes dropped by a listener for any reason.
     pub listen_drops: u64,
-    /// SYN cookies sent, returned, and returned that were none.
+    /// SYN cookies sent, valid ones received, and invalid ones received.
     pub cookies: [u64; 3],
-    /// Of TCP Fast Open.
+    /// TCP Fast Open.
     pub fast_open: tcp::fast_open::FastOpenCounters,
-    /// Resets sent for segments that belong to no connection.
+    /// Resets sent in answer to segments without a connection.
     pub tcp_resets_sent: u64,
-    /// See `ip`.
+    /// ICMP, indexed by [`version`].
     pub icmp: [IcmpCounters; 2],
-    /// Connections begun by `connect(2)`.
+    /// Connections opened by `connect(2)`.
     pub tcp_active_opens: u64,
-    /// Connections begun by a SYN for a listener.
+    /// Connections opened by a SYN to a listener.
     pub tcp_passive_opens: u64,
-    /// Connections that ended before their handshake was complete.
+    /// Connections that failed before the handshake was complete.
     pub tcp_attempt_fails: u64,
-    /// Connections that a reset ended.
+    /// `EstabResets`: established connections that ended with an error.
     pub tcp_resets: u64,
-    /// TCP segments received, sent, and of those sent again.
+    /// TCP segments received.
     pub tcp_in: u64,
-    /// See `tcp_in`.
+    /// TCP segments sent.
     pub tcp_out: u64,
-    /// See `tcp_in`.
+    /// TCP segments retransmitted.
     pub tcp_retransmitted: u64,
     /// Retransmission timeouts.
     pub tcp_timeouts: u64,
-    /// Further counters of connections, by `belljar_tcp::COUNT_NAMES`.
+    /// Further counters of connections, indexed as `belljar_tcp::COUNT_NAMES`.
     pub tcp_counts: [u64; belljar_tcp::COUNTS],
-    /// Of forwarded packets.
+    /// Forwarded packets.
     pub forwarding: crate::ip::ForwardCounters,
 }
 impl StackCounters {
-    /// A packet was received, for whomever.
+    /// Counts a received packet, whatever its destination.
     pub fn count_received(&mut self, version: usize, octets: usize, tos: u8) {
         let counters = &mut self.ip[version];
         counters.received.add(octets);
         counters.ecn[usize::from(tos & 3)] += 1;
     }
 
-    /// A packet received is one for this host.
+    /// Counts a received packet for this host by the kind of its destination.
     pub fn count_cast(&mut self, version: usize, octets: usize, cast: Cast) {
         match cast {
             Cast::One => {}
@@ -196,7 +196,8 @@ impl StackCounters {
         }
     }
 
-    /// Counts `OutNoRoutes` if the routing of a socket's packet to `to` failed by `ENETUNREACH`; passes the result on.
+    /// Counts `OutNoRoutes` if `found`, the result of routing a socket's packet to `to`, is `ENETUNREACH`.
+    /// Returns `found`.
     pub fn count_no_route<T>(&mut self, to: &IpAddr, found: Result<T, Errno>) -> Result<T, Errno> {
         if let Err(Errno::ENETUNREACH) = found {
             self.ip[version(to)].out_no_routes += 1;
@@ -204,7 +205,7 @@ impl StackCounters {
         found
     }
 
-    /// A packet leaves, this host's own or another's.
+    /// Counts a transmitted packet, local or forwarded.
     pub fn count_sent(&mut self, dst: &IpAddr, octets: usize) {
         let counters = &mut self.ip[version(dst)];
         counters.sent.add(octets);
@@ -213,7 +214,7 @@ impl StackCounters {
         }
     }
 
-    /// A packet of this host's own is to be sent, with this protocol and payload: counts it if it is a message of ICMP.
+    /// Counts a local packet with this protocol number and payload if it is an ICMP message.
     pub fn count_icmp_sent(&mut self, dst: &IpAddr, number: u8, payload: &[u8]) {
         let is_icmp =
             matches!((number, dst), (protocol::ICMP, IpAddr::V4(_)) | (protocol::ICMPV6, IpAddr::V6(_)));

@@ -1,5 +1,4 @@
-//! IPv4 multicast: which groups a socket is a member of, from which senders, on which interface, and
-//! what the host says of that by IGMP.
+//! IPv4 multicast: group memberships of sockets with source filters, and their announcement by IGMP.
 
 use super::interface::Attachment;
 use super::{LO, Stack, interface_index};
@@ -15,40 +14,40 @@ use std::net::{IpAddr, Ipv4Addr};
 
 /// `igmp_max_memberships`.
 const MAX_MEMBERSHIPS: usize = 20;
-/// `igmp_max_msf`: senders that a filter names.
+/// `igmp_max_msf`: maximum number of sources of a filter.
 pub const MAX_SOURCES: usize = 10;
 /// Protocol number of IGMP.
 pub const IGMP: u8 = 2;
-/// The option of RFC 2113: routers look at the packet.
+/// The Router Alert option (RFC 2113).
 const ROUTER_ALERT: [u8; 4] = [0x94, 4, 0, 0];
 
-/// A socket is in a group.
+/// Membership of a socket in a group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Membership {
     /// The group.
     pub group: Ipv4Addr,
     /// The number of the interface.
     pub interface: usize,
-    /// From whom it hears.
+    /// The source filter.
     pub filter: SourceFilter,
 }
 
-/// A change of one source of a group.
+/// Change of one source in a membership's filter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SourceChange {
-    /// It is listened to: `IP_ADD_SOURCE_MEMBERSHIP`.
+    /// Include the source: `IP_ADD_SOURCE_MEMBERSHIP`.
     Join,
-    /// It is not any more: `IP_DROP_SOURCE_MEMBERSHIP`.
+    /// No longer include the source: `IP_DROP_SOURCE_MEMBERSHIP`.
     Leave,
-    /// It is not, though all others are: `IP_BLOCK_SOURCE`.
+    /// Exclude the source: `IP_BLOCK_SOURCE`.
     Block,
-    /// It is again: `IP_UNBLOCK_SOURCE`.
+    /// No longer exclude the source: `IP_UNBLOCK_SOURCE`.
     Unblock,
 }
 
 impl super::ip::IpOptions {
-    /// True if the socket wants what is sent from `source` to `destination`: `ip_mc_sf_allow` of Linux.
-    /// Who is in no group hears all that the host hears, unless `IP_MULTICAST_ALL` is off.
+    /// True if the socket accepts packets from `source` to `destination`: `ip_mc_sf_allow` of Linux. A socket
+    /// that is not a member accepts all groups that the host receives, unless `IP_MULTICAST_ALL` is off.
     pub fn takes_group(&self, interface: usize, destination: IpAddr, source: IpAddr) -> bool {
         let (IpAddr::V4(group), IpAddr::V4(source)) = (destination, source) else { return true };
         if !group.is_multicast() {
@@ -60,8 +59,8 @@ impl super::ip::IpOptions {
 }
 
 impl Stack {
-    /// The interface that a membership is about (`ip_mc_find_dev`): by index, by one of its addresses, or
-    /// the one that the group is routed by.
+    /// The interface of a membership (`ip_mc_find_dev`): by index, by one of its addresses, or by the route
+    /// to the group.
     pub fn multicast_interface(&self, index: u32, own: Ipv4Addr, group: Ipv4Addr) -> Result<usize, Errno> {
         if index != 0 {
             return self.interfaces.by_index(index).ok_or(Errno::ENODEV);
@@ -102,7 +101,7 @@ impl Stack {
         Ok(())
     }
 
-    /// `IP_ADD_SOURCE_MEMBERSHIP` and its kin: `ip_mc_source` of Linux.
+    /// Changes one source of a membership's filter: `ip_mc_source` of Linux.
     pub fn change_group_source(
         &mut self,
         key: SocketKey,
@@ -124,7 +123,7 @@ impl Stack {
         };
         let filter = &mut groups[at].filter;
         if filter.include != include {
-            // A member whose filter is empty may change over to one of the other kind.
+            // An empty filter may change its mode.
             if !filter.sources.is_empty() {
                 return Err(Errno::EINVAL);
             }
@@ -145,7 +144,7 @@ impl Stack {
         Ok(())
     }
 
-    /// `IP_MSFILTER`: from whom a member hears.
+    /// `IP_MSFILTER`: sets the source filter of a membership.
     pub fn set_group_filter(
         &mut self,
         key: SocketKey,
@@ -159,7 +158,7 @@ impl Stack {
         Ok(())
     }
 
-    /// A socket is closed.
+    /// Drops all memberships of a socket at its close.
     pub fn leave_all_groups(&mut self, key: SocketKey) {
         let Some(options) = self.socket(key).ip_options_mut() else { return };
         for member in std::mem::take(&mut options.groups) {
@@ -184,10 +183,10 @@ impl Stack {
         self.flush_igmp();
     }
 
-    /// Sends what IGMP has to say, and sets its timer.
+    /// Sends the pending IGMP messages and schedules the IGMP timer.
     pub fn flush_igmp(&mut self) {
         while let Some(message) = self.igmp.poll() {
-            // Nobody listens on `lo` and on the graph.
+            // `lo` and the graph have no IGMP routers.
             if self.interfaces[message.interface].is_link() {
                 self.send_igmp(message);
             }
@@ -202,7 +201,7 @@ impl Stack {
         let total = (24 + message.bytes.len()) as u16;
         let mut packet = vec![0x46, 0xc0];
         packet.extend_from_slice(&total.to_be_bytes());
-        // What may not be cut has no identification.
+        // An unfragmentable packet has identification 0.
         packet.extend_from_slice(&[0, 0, 0x40, 0, 1, IGMP, 0, 0]);
         packet.extend_from_slice(&source.octets());
         packet.extend_from_slice(&message.to.octets());
@@ -213,7 +212,7 @@ impl Stack {
         self.ip_local_out(&message.to.into(), Packet::new(packet), &Onward::by(message.interface, None));
     }
 
-    /// A report is due.
+    /// Handles the IGMP timer: sends the reports that are due.
     pub fn igmp_timer(&mut self) {
         self.igmp_timer = None;
         self.igmp.on_timeout(self.clock.now());
@@ -221,7 +220,7 @@ impl Stack {
         self.flush_network();
     }
 
-    /// A message from a router, or another member.
+    /// Processes a message from a router or another member.
     pub fn igmp_input(&mut self, interface: usize, message: &[u8]) {
         self.igmp.input(self.clock.now(), interface, message);
         self.flush_igmp();
@@ -268,7 +267,7 @@ impl Stack {
                 [1, 0, 0x5e, b & 0x7f, c, d]
             });
             let mut addresses: Vec<[u8; 6]> = v4.collect();
-            // What differs in its first bytes alone has the same address of Ethernet.
+            // Groups that differ in their first bytes alone share an Ethernet address.
             for (group, _) in self.v6.groups_on(&self.interfaces, number) {
                 let [.., a, b, c, d] = group.octets();
                 let address = [0x33, 0x33, a, b, c, d];

@@ -1,16 +1,19 @@
-//! Network namespaces: several stacks of one owner, each with interfaces, routes, ports, sockets and settings of its own.
+//! Network namespaces: several stacks of one owner, each with its own interfaces, routes, ports, sockets and
+//! settings.
 //!
-//! The keys of sockets and of programs' ends of interfaces are an owner's and name their stack ([`keyed`](crate::keyed)). The time, the
-//! names of timers, the serial numbers of sockets and the table of keys are an owner's too: its first stack has them, and lends them to
-//! another one that is to do something ([`Stack::begin_turn`], [`Stack::end_turn`]). A stack whose turn it is not keeps its timers: the owner asks for the
-//! first of all.
+//! The keys of sockets and of program ends of TUN and TAP interfaces are unique per owner and identify their
+//! stack ([`keyed`](crate::keyed)). The time, the identifiers of timers, the serial numbers of sockets and
+//! the table of keys are also per owner. The first stack holds them, and lends them to another stack for its
+//! turn ([`Stack::begin_turn`], [`Stack::end_turn`]). The timers of a stack stay with it between its turns;
+//! the owner selects the earliest over all stacks.
 
 use crate::keyed::Keyed;
 use crate::socket::Socket;
 use crate::{LO, Stack, StackConfig};
 
 impl Stack {
-    /// A further stack of the same owner that has nothing but `lo`, which is down. Its draws are its own.
+    /// Creates a further stack of the same owner, with `lo` alone, which is down. Its random numbers are
+    /// independent.
     pub fn another(&self, number: u32) -> Stack {
         let label = format!("{}/network/{number}", self.config.name);
         let mut config = StackConfig::new(self.config.id, &label, self.config.seed);
@@ -27,13 +30,14 @@ impl Stack {
         lo.addresses6.clear();
         made
     }
-    /// Takes over the time, the names and the keys that the owner's first stack has. Call it before anything else of a further stack.
+    /// Takes the time, the identifiers and the keys from the owner's first stack. The owner invokes it before
+    /// every turn of a further stack.
     pub fn begin_turn(&mut self, first: &mut Stack) {
         self.clock.clone_from(&first.clock);
         self.continue_names(first);
     }
-    /// Hands them back, and with them its effects ([`Effect::Further`](crate::Effect::Further)). What the first stack has come to
-    /// meanwhile stays.
+    /// Returns this state to the first stack, with this stack's effects
+    /// ([`Effect::Further`](crate::Effect::Further)). The first stack's clock is not set back.
     pub fn end_turn(&mut self, first: &mut Stack) {
         first.clock.catch_up(&self.clock);
         first.continue_names(self);
@@ -45,7 +49,8 @@ impl Stack {
         self.sockets.take_keys(&mut from.sockets);
         self.tuns.take_keys(&mut from.tuns);
     }
-    /// The sockets that belong to its network, by their keys. The first stack has those of all networks whose family is their owner's.
+    /// The sockets of this stack's network namespace, with their keys. The first stack also stores the
+    /// sockets of other families for all namespaces.
     pub fn own_sockets(&self) -> impl Iterator<Item = (usize, &Socket)> {
         self.sockets.iter().filter(|(_, socket)| socket.network == self.number)
     }

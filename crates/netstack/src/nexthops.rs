@@ -1,8 +1,8 @@
-//! Next-hop objects (`ip nexthop`, `net/ipv4/nexthop.c` of Linux): next hops and groups of them that routes name by number, so that
-//! one change moves all routes that use them.
+//! Next-hop objects (`ip nexthop`, `net/ipv4/nexthop.c` of Linux): next hops, and groups of next hops, that
+//! routes reference by number, so that one change affects all routes that use them.
 //!
-//! A route keeps the next hops that its object stands for ([`belljar_net::routes::Route::object`]), since packets must not look
-//! objects up; whoever changes objects calls [`Stack::apply_nexthops`] afterwards.
+//! A route stores the expansion of its object ([`belljar_net::routes::Route::object`]), so that packets need
+//! no lookup. A caller that changes objects then calls [`Stack::apply_nexthops`].
 
 use crate::Stack;
 use crate::family::Family;
@@ -16,66 +16,66 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 pub struct NextHopObject {
     /// `AF_INET` or `AF_INET6`; `AF_UNSPEC` for a group.
     pub family: u8,
-    /// `RTPROT_*`: who has made it.
+    /// `RTPROT_*`: the originator of the object.
     pub protocol: u8,
-    /// What it stands for.
+    /// The kind of the object.
     pub kind: NextHopKind,
 }
 
 /// Kind of a next-hop object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NextHopKind {
-    /// Packets vanish.
+    /// Packets are silently discarded.
     Blackhole,
-    /// Packets go to a router or, without one, to stations of a link.
+    /// Packets go to a gateway or, without one, directly to hosts of the link.
     Hop {
-        /// The number of the interface by which they leave.
+        /// The number of the output interface.
         interface: usize,
-        /// The router.
+        /// The gateway.
         gateway: Option<IpAddr>,
-        /// The router was said to be on the link, whatever the addresses are.
+        /// True if the gateway is on-link regardless of the interface's addresses (`onlink`).
         on_link: bool,
     },
-    /// Each flow takes one of several objects, as often as its weight says.
+    /// Each flow uses one of several objects, given with their weights.
     Group(Vec<(u32, u16)>),
 }
 
 impl NextHopObject {
-    /// The members of a group, with their weights; none of others.
+    /// The members of a group with their weights; empty for other objects.
     pub fn members(&self) -> &[(u32, u16)] {
         match &self.kind {
             NextHopKind::Group(members) => members,
             _ => &[],
         }
     }
-    /// True if it is a group.
+    /// True for a group.
     pub fn is_group(&self) -> bool {
         matches!(self.kind, NextHopKind::Group(_))
     }
 }
 
-/// The entries that the weights of a group make together at most; above it they keep their proportion.
+/// Maximum number of next-hop entries of a group. Greater weights are scaled down in proportion.
 const MOST_ENTRIES: u64 = 1_024;
 
 /// The next-hop objects of a host.
 #[derive(Debug, Default)]
 pub struct NextHops {
     objects: Map<u32, NextHopObject>,
-    /// Groups in the order in which they have last been made or changed.
+    /// Groups in the order of their last change.
     groups: Vec<u32>,
     last: u32,
 }
 
 impl NextHops {
-    /// An object.
+    /// The object with a number.
     pub fn get(&self, id: u32) -> Option<&NextHopObject> {
         self.objects.get(&id)
     }
-    /// All objects by number.
+    /// All objects, in the order of their numbers.
     pub fn iter(&self) -> impl Iterator<Item = (u32, &NextHopObject)> {
         self.objects.iter().map(|(id, object)| (*id, object))
     }
-    /// A number that no object has: the next one.
+    /// Allocates the next unused number.
     pub fn unused(&mut self) -> u32 {
         loop {
             self.last = self.last.wrapping_add(1).max(1);
@@ -84,7 +84,7 @@ impl NextHops {
             }
         }
     }
-    /// Puts an object in; one with the same number goes.
+    /// Inserts an object, or replaces the one with the same number.
     pub fn insert(&mut self, id: u32, object: NextHopObject) {
         self.groups.retain(|group| *group != id);
         if object.is_group() {
@@ -92,14 +92,15 @@ impl NextHops {
         }
         self.objects.insert(id, object);
     }
-    /// The groups that an object is a member of, the one changed last first.
+    /// The groups of which an object is a member, the one changed last first.
     pub fn groups_of(&self, id: u32) -> Vec<u32> {
         let has = |group: &&u32| {
             self.get(**group).is_some_and(|group| group.members().iter().any(|(member, _)| *member == id))
         };
         self.groups.iter().rev().filter(has).copied().collect()
     }
-    /// Takes an object out, and out of the groups that it is a member of: each of these as it was, and whether it is left.
+    /// Removes an object, also from its groups. Returns the previous state of each of these groups, and true
+    /// if the group still exists.
     pub fn remove(&mut self, id: u32) -> Vec<(u32, NextHopObject, bool)> {
         let mut changed = Vec::new();
         for group in self.groups_of(id) {
@@ -123,9 +124,9 @@ impl NextHops {
         self.groups.retain(|group| *group != id);
     }
 
-    /// The route that an object makes: its kind and the next hops, a hop of weight n n times (weights above 1,024 together keep
-    /// their proportion). `None` if there is no such object, or
-    /// one that routes of the family cannot use.
+    /// The route that an object expands to: its kind and its next hops, with a hop of weight n repeated n
+    /// times (weights whose sum exceeds 1,024 are scaled down). `None` if the object does not exist or does
+    /// not suit routes of the family.
     pub fn expand<A: Family>(&self, id: u32) -> Option<(RouteKind, Vec<NextHop<A>>)> {
         let object = self.get(id)?;
         match &object.kind {
@@ -157,7 +158,7 @@ impl NextHops {
                             one.iter()
                                 .for_each(|hop| hops.extend(std::iter::repeat_n(*hop, entries(*weight))));
                         }
-                        // It is the only one.
+                        // A blackhole is the only member of its group.
                         blackhole => return Some(blackhole),
                     }
                 }
@@ -168,7 +169,7 @@ impl NextHops {
 }
 
 impl Stack {
-    /// Objects have changed: the routes that name them follow, and go with them.
+    /// Updates the routes that reference changed objects, and removes those whose object was deleted.
     pub fn apply_nexthops(&mut self) {
         self.apply_nexthops_of::<Ipv4Addr>();
         self.apply_nexthops_of::<Ipv6Addr>();
@@ -186,7 +187,7 @@ impl Stack {
         self.nexthops = objects;
     }
 
-    /// An interface goes out of use or loses its carrier: its next hops are gone.
+    /// Deletes the next-hop objects of an interface that went down or lost its carrier.
     pub fn flush_nexthops(&mut self, number: usize) {
         let leaves = |object: &NextHopObject| matches!(object.kind, NextHopKind::Hop { interface, .. } if interface == number);
         let gone: Vec<u32> =

@@ -1,5 +1,6 @@
-//! The operations on sockets for owners that have no system calls: traffic models, devices with an address of their own.
-//! Each is one attempt and never waits; [`Effect::Ready`](crate::Effect::Ready) says when to try again.
+//! Socket operations for owners without system calls: traffic models, and devices with an address of their
+//! own. Each operation is a non-blocking attempt; [`Effect::Ready`](crate::Effect::Ready) reports when to
+//! retry.
 
 use crate::socket::SocketKind;
 use crate::{SocketKey, Stack, ping, raw, tcp, udp};
@@ -7,7 +8,8 @@ use belljar_linux_abi::{Errno, c};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 impl Stack {
-    /// A TCP socket that listens at an address of this node, or at all of them (the unspecified one).
+    /// Creates a TCP socket that listens at an address of this node, or at all of them (the unspecified
+    /// address).
     pub fn listen(&mut self, at: SocketAddr, backlog: usize) -> Result<SocketKey, Errno> {
         let key = tcp::create(self, domain(at.ip()))?;
         self.socket(key).options.reuse_address = true;
@@ -15,38 +17,38 @@ impl Stack {
         let listening = self.tcp_bind(key, ip, at.port()).and_then(|()| self.tcp_listen(key, backlog));
         self.kept_if(key, listening)
     }
-    /// The next connection of a listener, and its peer, which is unspecified if the connection is over already; `None` if
-    /// there is none.
+    /// Accepts the next connection of a listener. Returns it with its peer address, which is unspecified if
+    /// the connection is closed already; `None` if the queue is empty.
     pub fn accept(&mut self, listener: SocketKey) -> Result<Option<(SocketKey, SocketAddr)>, Errno> {
         let Some(child) = self.tcp_accept(listener)? else { return Ok(None) };
         let remote = self.tcp(child).connection().map(|connection| connection.remote());
         let nobody = SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), 0);
         Ok(Some((child, remote.unwrap_or(nobody))))
     }
-    /// A TCP socket that connects to a peer: see [`is_connected`](Self::is_connected).
+    /// Creates a TCP socket and connects it to a peer: see [`is_connected`](Self::is_connected).
     pub fn connect(&mut self, to: SocketAddr) -> Result<SocketKey, Errno> {
         let key = tcp::create(self, domain(to.ip()))?;
         let begun = self.tcp_connect(key, to);
         self.flush_network();
         self.kept_if(key, begun)
     }
-    /// True if a connection has been made by now; an error if it cannot be.
+    /// True if the connection is established; fails with the error of a failed connection attempt.
     pub fn is_connected(&mut self, key: SocketKey) -> Result<bool, Errno> {
         self.tcp_connected(key)
     }
-    /// Takes bytes that have come by a connection; `Some(0)` if there are none, `None` at its end.
+    /// Reads received bytes of a connection; `Some(0)` if there are none, `None` at the end of the stream.
     pub fn read(&mut self, key: SocketKey, out: &mut [u8]) -> Result<Option<usize>, Errno> {
         self.tcp_read(key, out.len(), |connection, now| connection.recv(out, now))
     }
-    /// Takes up to `most` bytes that nobody wants to see.
+    /// Discards up to `most` received bytes.
     pub fn discard(&mut self, key: SocketKey, most: usize) -> Result<Option<usize>, Errno> {
         self.tcp_read(key, most, |connection, now| connection.discard(most, now))
     }
-    /// Gives a connection bytes to send; how many it has taken.
+    /// Writes bytes to a connection. Returns the number accepted.
     pub fn write(&mut self, key: SocketKey, data: &[u8]) -> Result<usize, Errno> {
         self.tcp_write(key, data)
     }
-    /// Ends the sending direction of a connection once all that was written has been sent.
+    /// Closes the sending direction of a connection after the transmission of all written data.
     pub fn finish(&mut self, key: SocketKey) {
         let now = self.clock.now();
         if let Some(connection) = self.tcp(key).connection() {
@@ -55,7 +57,7 @@ impl Stack {
         self.tcp_pump(key);
         self.flush_network();
     }
-    /// The `EPOLL*` bits that hold now, see [`readiness`](crate::readiness).
+    /// The `EPOLL*` bits currently set, see [`readiness`](crate::readiness).
     pub fn poll(&self, key: SocketKey) -> u32 {
         match self.sockets[key.0].kind {
             SocketKind::Tcp(_) => tcp::readiness(self, key),
@@ -65,7 +67,7 @@ impl Stack {
             SocketKind::Other => 0,
         }
     }
-    /// Closes a socket. A connection goes on by itself until all has been sent, as after `close(2)`.
+    /// Closes a socket. A connection continues until all data has been sent, as after `close(2)`.
     pub fn close(&mut self, key: SocketKey) {
         match self.sockets[key.0].kind {
             SocketKind::Tcp(_) => tcp::close(self, key),
@@ -75,17 +77,17 @@ impl Stack {
             SocketKind::Other => unreachable!("its owner closes it"),
         }
     }
-    /// A UDP socket at a port of all addresses of this node.
+    /// Creates a UDP socket bound to a port on all addresses of this node.
     pub fn bind_udp(&mut self, port: u16) -> Result<SocketKey, Errno> {
         let key = udp::create(self, c::AF_INET, udp::Protocol::Udp)?;
         let bound = self.udp_bind(key, None, port, true);
         self.kept_if(key, bound)
     }
-    /// Sends a datagram; false if the send buffer is full.
+    /// Sends a datagram. Returns false if the send buffer is full.
     pub fn send_to(&mut self, key: SocketKey, to: SocketAddr, payload: &[u8]) -> Result<bool, Errno> {
         Ok(self.udp_send(key, &udp::Bytes { to, payload })?.is_some())
     }
-    /// Takes the next datagram's payload into `out`, and says who sent it; `None` if there is none.
+    /// Receives the next datagram's payload into `out` and returns its source; `None` if the queue is empty.
     pub fn receive_from(&mut self, key: SocketKey, out: &mut Vec<u8>) -> Result<Option<SocketAddr>, Errno> {
         out.clear();
         let Some(datagram) = self.udp_take(key)? else { return Ok(None) };
@@ -95,7 +97,7 @@ impl Stack {
         Ok(Some(source))
     }
 
-    /// Makes a socket that could not be made use of go away.
+    /// Returns the key of a socket, or closes the socket if its setup failed.
     fn kept_if<T>(&mut self, key: SocketKey, made: Result<T, Errno>) -> Result<SocketKey, Errno> {
         match made {
             Ok(_) => Ok(key),
@@ -129,7 +131,7 @@ mod tests {
         fn new() -> Pair {
             Pair { stacks: [1, 2].map(|n| stack_at(Ipv4Addr::new(11, 0, 0, n))), sequence: 0 }
         }
-        /// Lets time pass, and carries packets.
+        /// Advances the time and carries packets between the nodes.
         fn pass(&mut self, time: SimDuration) {
             let until = self.stacks[0].clock.now() + time;
             loop {
@@ -153,7 +155,7 @@ mod tests {
             }
             self.stacks.iter_mut().for_each(|stack| stack.pass_until(until));
         }
-        /// The bits that have come up at a socket since the last call.
+        /// The bits newly set at a socket since the last call.
         fn told(&mut self, node: usize, key: SocketKey) -> u32 {
             let mut effects = Vec::new();
             self.stacks[node].take_effects(&mut effects);

@@ -1,44 +1,46 @@
-//! IPv4 addresses of interfaces as Linux keeps them (`net/ipv4/devinet.c`).
+//! IPv4 addresses of interfaces (`net/ipv4/devinet.c` of Linux).
 //!
-//! An interface's list has the primary addresses first. An address is *secondary* (`IFA_F_SECONDARY`) if a primary one of the same
-//! network stands before it: it has no route of its own to that network, and goes with the primary one unless `promote_secondaries`
-//! makes it the next. So the flag follows from the order, and only what cannot be told from an address is kept beside the list.
+//! An interface's list has the primary addresses first. An address is *secondary* (`IFA_F_SECONDARY`) if a
+//! primary one of the same network precedes it. A secondary address has no route of its own to the network,
+//! and is removed with the primary one unless `promote_secondaries` makes it the next primary. The flag thus
+//! follows from the order, and only attributes that cannot be derived from an address are stored beside the
+//! list.
 
 use crate::interfaces::Interfaces;
 use belljar_linux_abi::c;
 use belljar_net::{InterfaceAddress, Prefix};
 use std::net::Ipv4Addr;
 
-/// Attributes of an address beside its network, as the administrator gives them.
+/// Attributes of an address other than its network, as set by the administrator.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AddressAttributes {
-    /// `RT_SCOPE_*`: where it is valid.
+    /// `RT_SCOPE_*`: the scope of the address.
     pub scope: u8,
     /// `IFA_BROADCAST`.
     pub broadcast: Option<Ipv4Addr>,
-    /// `IFA_LABEL`, where that is not the name of the interface.
+    /// `IFA_LABEL`, if it is not the name of the interface.
     pub label: Option<Box<str>>,
-    /// The address at the other end, and the length of the prefix that is reached there.
+    /// `IFA_ADDRESS` of a point-to-point link: the peer's address, with the prefix length.
     pub peer: Option<InterfaceAddress>,
-    /// `IFA_F_NOPREFIXROUTE`: no route to the network is made.
+    /// `IFA_F_NOPREFIXROUTE`: no route to the network is added.
     pub no_prefix_route: bool,
-    /// `IFA_RT_PRIORITY`: the metric of that route.
+    /// `IFA_RT_PRIORITY`: the metric of the route to the network.
     pub metric: u32,
-    /// `IFA_PROTO`: who has made it.
+    /// `IFA_PROTO`: the originator of the address.
     pub origin: u8,
 }
 
-/// A reason for which an interface cannot have one more address.
+/// Reason for which an address cannot be added to an interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AddressConflict {
-    /// It has it.
+    /// The interface already has the address.
     Present,
-    /// It has one of the same network with another scope.
+    /// The interface has an address of the same network with another scope.
     Scope,
 }
 
 impl Interfaces {
-    /// The attributes of an address; those of one that nobody has given any are the usual ones.
+    /// The attributes of an address; the defaults if none were set.
     pub fn address_attributes(&self, number: usize, own: &InterfaceAddress) -> AddressAttributes {
         if let Some(given) = self.address_attributes.get(&(number, *own)) {
             return given.clone();
@@ -48,27 +50,27 @@ impl Interfaces {
         AddressAttributes { scope, broadcast, ..AddressAttributes::default() }
     }
 
-    /// Where an address is valid: `RT_SCOPE_*`.
+    /// The scope of an address: `RT_SCOPE_*`.
     pub fn scope_of(&self, number: usize, own: &InterfaceAddress) -> u8 {
         let usual = if own.ip.is_loopback() { c::RT_SCOPE_HOST } else { c::RT_SCOPE_UNIVERSE };
         self.address_attributes.get(&(number, *own)).map_or(usual, |given| given.scope)
     }
 
-    /// The network that an address stands for: that of its peer if it has one.
+    /// The network of an address: that of its peer if it has one.
     pub fn address_network(&self, number: usize, own: &InterfaceAddress) -> Prefix {
         let peer = self.address_attributes.get(&(number, *own)).and_then(|given| given.peer);
         peer.unwrap_or(*own).network()
     }
 
-    /// The primary address of an address's network: itself if it is one.
+    /// The primary address of an address's network: the address itself if it is primary.
     pub fn primary_of(&self, number: usize, own: &InterfaceAddress) -> InterfaceAddress {
         let network = self.address_network(number, own);
         let same = |other: &&InterfaceAddress| self.address_network(number, other) == network;
         self[number].addresses.iter().find(same).copied().unwrap_or(*own)
     }
 
-    /// The addresses that stand for all stations of an address's network: the one that was given with it, and that of the network
-    /// if it is primary.
+    /// The broadcast addresses of an address: the one set with it, and that of the network if the address is
+    /// primary.
     pub fn broadcasts(
         &self,
         number: usize,
@@ -83,7 +85,7 @@ impl Interfaces {
         given.into_iter().chain(of_primary)
     }
 
-    /// The address of an interface for whose network `ip` stands: packets to all its stations come from it.
+    /// The address of an interface of which `ip` is a broadcast address. It is the source of packets to `ip`.
     #[inline]
     pub fn broadcast_on(&self, number: usize, ip: Ipv4Addr) -> Option<Ipv4Addr> {
         let addresses = &self[number].addresses;
@@ -103,7 +105,7 @@ impl Interfaces {
         Some(self.primary_of(number, own).ip)
     }
 
-    /// The link for all of whose stations an address stands that was given for that.
+    /// The link interface on which `ip` was set as a broadcast address, if it is up.
     pub fn given_broadcast(&self, ip: Ipv4Addr) -> Option<usize> {
         let given = self
             .address_attributes
@@ -113,7 +115,7 @@ impl Interfaces {
         given.map(|((number, _), _)| *number).find(usable)
     }
 
-    /// The secondary addresses that go with a primary one; none of a secondary.
+    /// The secondary addresses of a primary one; empty for a secondary one.
     pub fn secondaries_of(&self, number: usize, own: &InterfaceAddress) -> Vec<InterfaceAddress> {
         if self.primary_of(number, own) != *own {
             return Vec::new();
@@ -126,8 +128,8 @@ impl Interfaces {
             .collect()
     }
 
-    /// Gives an interface one more address: behind the last primary one whose scope is no wider, or behind all if it is
-    /// secondary. Without attributes it has the usual ones.
+    /// Adds an address to an interface: after the last primary one whose scope is no wider, or at the end if
+    /// it is secondary. Without attributes it has the defaults.
     pub fn add_address(
         &mut self,
         number: usize,
@@ -162,7 +164,8 @@ impl Interfaces {
         Ok(())
     }
 
-    /// Changes the metric of the route to an address's network and who has made the address; the metric that it had.
+    /// Sets the metric of the route to an address's network, and the originator of the address. Returns the
+    /// previous metric.
     pub fn set_address_metric(
         &mut self,
         number: usize,
@@ -176,20 +179,21 @@ impl Interfaces {
         before
     }
 
-    /// Changes the broadcast address that goes with an address.
+    /// Sets the broadcast address of an address.
     pub fn set_broadcast(&mut self, number: usize, own: InterfaceAddress, broadcast: Ipv4Addr) {
         let given = self.address_attributes(number, &own);
         let given = AddressAttributes { broadcast: Some(broadcast), ..given };
         self.address_attributes.insert((number, own), given);
     }
 
-    /// Takes an address away. A secondary one that becomes primary by that is told, and moves up behind the other primary ones.
+    /// Removes an address. Returns the secondary one promoted by the removal, which is moved behind the other
+    /// primary ones.
     pub fn remove_address(&mut self, number: usize, own: &InterfaceAddress) -> Option<InterfaceAddress> {
         let next = self.secondaries_of(number, own).first().copied();
         self[number].addresses.retain(|other| other != own && Some(*other) != next);
         self.address_attributes.remove(&(number, *own));
         let next = next?;
-        // Those that remain secondary stand behind it.
+        // The remaining secondary addresses follow the promoted one.
         let network = self.address_network(number, &next);
         let other = |own: &InterfaceAddress| {
             self.address_network(number, own) != network && self.primary_of(number, own) == *own
@@ -199,7 +203,7 @@ impl Interfaces {
         Some(next)
     }
 
-    /// An interface is no more: neither are its addresses.
+    /// Removes all addresses of a deleted interface.
     pub fn forget_addresses(&mut self, number: usize) {
         self[number].addresses.clear();
         self.address_attributes.retain(|(interface, _), _| *interface != number);

@@ -1,4 +1,4 @@
-//! MTUs of IPv4 paths, learnt from routers (RFC 1191).
+//! Path MTU discovery for IPv4 (RFC 1191): the MTUs reported by routers.
 
 use super::Stack;
 use super::ip::route::ResolvedRoute;
@@ -10,23 +10,23 @@ use belljar_base::{Map, SimDuration, SimTime};
 use belljar_linux_abi::c;
 use std::net::{IpAddr, Ipv4Addr};
 
-/// For how long a router is believed (`net.ipv4.route.mtu_expires`).
+/// Lifetime of a reported MTU (`net.ipv4.route.mtu_expires`).
 const EXPIRES: SimDuration = SimDuration::from_secs(600);
-/// Less than that is not believed: such a path gets packets of so many bytes, which routers may cut
-/// (`net.ipv4.route.min_pmtu`).
+/// Minimum path MTU in bytes (`net.ipv4.route.min_pmtu`). A path with a smaller reported MTU uses packets of
+/// this size without the DF flag.
 const LEAST: usize = 552;
-/// Number of paths that are remembered.
+/// Maximum number of paths stored.
 const PATHS_MAX: usize = 4_096;
 
 #[derive(Clone, Copy, Debug)]
 struct Known {
     mtu: usize,
-    /// Packets may be cut on the way.
+    /// True if packets are sent without the DF flag.
     locked: bool,
     until: SimTime,
 }
 
-/// The paths by destination.
+/// Path MTUs by destination.
 #[derive(Debug, Default)]
 pub struct PathMtus(Map<Ipv4Addr, Known>);
 
@@ -40,8 +40,8 @@ impl PathMtus {
         self.0.get(&to).copied().filter(|known| now < known.until)
     }
 
-    /// A router has said that the path to `to`, by which packets of `usual` bytes went so far, carries packets of `mtu`
-    /// bytes (`__ip_rt_update_pmtu`). Gives what counts from now on.
+    /// Records a router's report that the MTU of the path to `to` is `mtu` bytes, where `usual` bytes were
+    /// used so far (`__ip_rt_update_pmtu`). Returns the path MTU that applies from now on.
     pub fn learn(&mut self, to: Ipv4Addr, mtu: usize, usual: usize, now: SimTime) -> usize {
         let before = self.get(to, now).map_or(usual, |known| known.mtu.min(usual));
         if before < mtu {
@@ -61,13 +61,13 @@ impl PathMtus {
 }
 
 impl Stack {
-    /// The MTU of the path to a destination, if a router has told it.
+    /// The MTU of the path to a destination, if a router has reported one.
     #[inline]
     pub fn known_path_mtu4(&self, to: Ipv4Addr, now: SimTime) -> Option<usize> {
         self.path_mtus.get(to, now).map(|known| known.mtu)
     }
 
-    /// True if a packet of `len` bytes must not be cut on its way, by a socket's `IP_MTU_DISCOVER`.
+    /// True if a packet of `len` bytes has the DF flag under a socket's `IP_MTU_DISCOVER`.
     pub fn must_not_fragment(&self, discover: i32, route: &ResolvedRoute, len: usize, now: SimTime) -> bool {
         let locked = match route.destination {
             IpAddr::V4(to) => {
@@ -77,32 +77,33 @@ impl Stack {
         };
         match discover {
             c::IP_PMTUDISC_DONT | c::IP_PMTUDISC_INTERFACE | c::IP_PMTUDISC_OMIT => false,
-            // It is cut here if it is too long.
+            // A longer packet is fragmented here.
             c::IP_PMTUDISC_WANT => !locked && len <= self.path_mtu(route, now),
             _ => true,
         }
     }
 }
 
-/// True if a socket with this `IP_MTU_DISCOVER` goes by what routers say (`ip_sk_use_pmtu`), or by its interface alone.
+/// True if a socket with this `IP_MTU_DISCOVER` uses path MTUs (`ip_sk_use_pmtu`), false if it uses the
+/// interface's MTU alone.
 pub fn heeds_routers(discover: i32) -> bool {
     discover < c::IP_PMTUDISC_PROBE
 }
 
 impl Stack {
-    /// True if an ICMP error about a path concerns a socket that asked not to be told (`IP_PMTUDISC_DONT`).
+    /// True if a socket ignores ICMP errors about the path MTU (`IP_PMTUDISC_DONT`).
     pub fn ignores_path_mtu(&mut self, key: SocketKey) -> bool {
         self.socket(key).ip_options().is_some_and(|ip| ip.mtu_discover == c::IP_PMTUDISC_DONT)
     }
 }
 
 impl Stack {
-    /// `tcpi_pmtu`: the same for a socket that hears of it.
+    /// `tcpi_pmtu`: the path MTU of a socket; for one that ignores path MTUs at least that of Ethernet.
     pub fn heeded_mtu(&mut self, key: SocketKey) -> usize {
         if self.ignores_path_mtu(key) { ETH0_MTU.max(self.socket_mtu(key)) } else { self.socket_mtu(key) }
     }
 
-    /// The MTU of the interface by which a socket's peer is reached; without a peer that of Ethernet.
+    /// The path MTU to a socket's peer; without a peer that of Ethernet.
     pub fn socket_mtu(&self, key: SocketKey) -> usize {
         let socket = &self.sockets[key.0];
         let peer = match &socket.kind {

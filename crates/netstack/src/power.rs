@@ -1,10 +1,10 @@
-//! Loss of power: what a stack keeps in memory is gone. What has left before is on its way, and what would repeat itself, such as
-//! ports and sequence numbers, is drawn on.
+//! Loss of power: the state in memory is lost. Departed packets stay in transit, and the sequences of ports
+//! and initial sequence numbers continue, so that they do not repeat.
 
 use crate::{Stack, StackCounters};
 use belljar_net::Counters;
 
-/// State of a stack at the moment at which its power was cut.
+/// State of a stack at the time of a power cut.
 #[must_use]
 pub struct PowerCut {
     nics: Vec<Counters>,
@@ -14,8 +14,8 @@ pub struct PowerCut {
 }
 
 impl Stack {
-    /// Power is lost. The owner ends what uses the sockets, and calls [`lose_state`](Self::lose_state): nobody sees what ending
-    /// it sets off.
+    /// Cuts the power. The owner then closes the users of the sockets and calls
+    /// [`lose_state`](Self::lose_state), which discards the packets and counts that the closing causes.
     pub fn cut_power(&mut self) -> PowerCut {
         self.is_down = true;
         let nics = std::iter::once(&self.eth0.nic).chain(self.links.iter().map(|link| &link.nic));
@@ -27,7 +27,7 @@ impl Stack {
         }
     }
 
-    /// Loses everything but what must not be lost: a stack without sockets is left, whose counters count on.
+    /// Discards all volatile state: the stack is left without sockets; its counters continue.
     pub fn lose_state(&mut self, cut: PowerCut) {
         let fresh = Stack::new(self.config.clone(), self.clock.clone());
         let old = std::mem::replace(self, fresh);
@@ -38,7 +38,7 @@ impl Stack {
         self.departures.truncate(cut.departures);
         self.captured = old.captured;
         self.captured.truncate(cut.captured);
-        // What the new one has begun it with comes after the old one's.
+        // The log of the new stack follows that of the old one.
         self.route_log.insert_str(0, &old.route_log);
         self.arrivals = old.arrivals;
         self.inbox = old.inbox;
@@ -56,8 +56,8 @@ impl Stack {
         self.counters = cut.counters;
     }
 
-    /// Power is back: the clock starts anew. The owner sets its timers and calls [`begin_bootstrap`](Self::begin_bootstrap) and
-    /// [`plan_arrivals`](Self::plan_arrivals).
+    /// Restores the power: `CLOCK_MONOTONIC` restarts. The owner sets its timers and calls
+    /// [`begin_bootstrap`](Self::begin_bootstrap) and [`plan_arrivals`](Self::plan_arrivals).
     pub fn restore_power(&mut self) {
         self.is_down = false;
         self.clock.boot();

@@ -1,4 +1,4 @@
-//! Readiness of sockets: the operations that would not wait, in the bits of `poll(2)` and `epoll(7)`.
+//! Readiness of sockets: the operations that would not block, as `poll(2)` and `epoll(7)` bits.
 
 use belljar_linux_abi::c;
 
@@ -23,7 +23,7 @@ pub const EPOLLWRBAND: u32 = c::EPOLLWRBAND as u32;
 /// `EPOLLRDHUP`.
 pub const EPOLLRDHUP: u32 = c::EPOLLRDHUP as u32;
 
-/// Data can be read: what Linux reports together.
+/// The bits that Linux sets together when data can be read.
 pub const READABLE: u32 = EPOLLIN | EPOLLRDNORM;
-/// Data can be written: what Linux reports together.
+/// The bits that Linux sets together when data can be written.
 pub const WRITABLE: u32 = EPOLLOUT | EPOLLWRNORM;

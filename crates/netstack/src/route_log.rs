@@ -1,8 +1,9 @@
-//! The route log: each change of the main routing tables at its time, a JSON object a line.
+//! The route log: the timed changes of the main routing tables, one JSON object per line.
 //!
-//! A line has `time`, `to` and `metric`. A route that has been added, or changed, has `protocol`, `kind` if it is not unicast, and
-//! `hops`, each with `dev` and, through a router, `via`; one that is gone has none of these. A line with `reset` says that the host
-//! has started: all that was before is gone. One with `dev` and `carrier` says that an interface has lost its carrier or found it.
+//! A line has `time`, `to` and `metric`. An added or changed route has `protocol`, `kind` if it is not
+//! unicast, and `hops`, each with `dev` and, if there is a gateway, `via`; a deleted route has none of these.
+//! A line with `reset` records a start of the host, which discards all earlier routes. A line with `dev` and
+//! `carrier` records a change of an interface's carrier.
 
 use crate::Stack;
 use crate::interface::Interface;
@@ -11,12 +12,12 @@ use belljar_net::routes::{Ip, RouteChange, RouteKind};
 use std::fmt::Write;
 
 impl Stack {
-    /// The lines since the last call.
+    /// Removes and returns the lines since the last call.
     pub fn take_route_log(&mut self) -> String {
         std::mem::take(&mut self.route_log)
     }
 
-    /// Takes down that the host starts, with its first routes.
+    /// Logs a start of the host, with its initial routes.
     pub(crate) fn begin_route_log(&mut self) {
         if self.config.log_routes {
             let _ = writeln!(self.route_log, "{{\"time\": {}, \"reset\": true}}", self.clock.now());
@@ -24,7 +25,7 @@ impl Stack {
         }
     }
 
-    /// Takes down that an interface has lost its carrier or found it.
+    /// Logs a change of an interface's carrier.
     pub(crate) fn log_carrier(&mut self, interface: usize) {
         if self.config.log_routes {
             let (now, there) = (self.clock.now(), &self.interfaces[interface]);
@@ -33,7 +34,8 @@ impl Stack {
         }
     }
 
-    /// Takes down what has changed. To be called at the time of the change, after whatever may have changed routes.
+    /// Logs the changes of the routing tables. The caller invokes it at the time of the change, after every
+    /// operation that may have changed routes.
     pub fn log_routes(&mut self) {
         if !self.config.log_routes {
             return;
@@ -62,7 +64,7 @@ fn line<A: Ip>(out: &mut String, now: SimTime, interfaces: &[Interface], change:
     out.push_str("}\n");
 }
 
-/// A name as JSON: programs can give interfaces any.
+/// Quotes an interface name, which may contain any character, as JSON.
 fn quoted(name: &str) -> String {
     let mut text = String::from("\"");
     for c in name.chars() {

@@ -1,4 +1,4 @@
-//! Samples of a host's network for time series.
+//! Samples of a host's network state for time series.
 
 use super::socket::SocketKind;
 use super::tcp::Role;
@@ -6,25 +6,25 @@ use crate::Stack;
 use belljar_net::Counters;
 use std::net::SocketAddr;
 
-/// A TCP connection at one moment.
+/// State of a TCP connection at one time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TcpSample {
-    /// Its own end.
+    /// The local endpoint.
     pub local: SocketAddr,
-    /// The other end.
+    /// The remote endpoint.
     pub remote: SocketAddr,
     /// The content of `TCP_INFO`.
     pub info: belljar_tcp::Info,
     /// Bytes sent and not acknowledged.
     pub unacknowledged: usize,
-    /// Bytes that the program has written and that have not been sent.
+    /// Bytes written by the program and not yet sent.
     pub unsent: usize,
-    /// Bytes received that the program has not read.
+    /// Bytes received and not yet read by the program.
     pub unread: usize,
 }
 
 impl Stack {
-    /// Every TCP connection that is not over, by its ends.
+    /// Samples all TCP connections that are not closed, in the order of their endpoints.
     pub fn tcp_samples(&self) -> Vec<TcpSample> {
         let now = self.clock.local();
         let connections = self.own_sockets().filter_map(|(_, socket)| match &socket.kind {
@@ -48,22 +48,22 @@ impl Stack {
         samples
     }
 
-    /// Packets that wait to leave the host's interfaces but `lo`.
+    /// Number of packets queued for transmission on the host's interfaces, `lo` excluded.
     pub fn egress_queue_len(&self) -> usize {
         let links = self.links.iter().map(|link| link.nic.egress_queue_len());
         self.eth0.nic.egress_queue_len() + links.sum::<usize>()
     }
-    /// Counters of its interfaces but `lo`, all together.
+    /// Sum of the counters of the host's interfaces, `lo` excluded.
     pub fn interface_counters(&self) -> Counters {
         let mut all = *self.eth0.nic.counters();
         self.links.iter().for_each(|link| all.add(link.nic.counters()));
         all
     }
-    /// Counters of the interface at a link.
+    /// Counters of a link's interface.
     pub fn link_counters(&self, link: usize) -> Counters {
         *self.links[link].nic.counters()
     }
-    /// Frames that wait to leave by a link.
+    /// Number of frames queued for transmission on a link.
     pub fn link_queue_len(&self, link: usize) -> usize {
         self.links[link].nic.egress_queue_len()
     }

@@ -1,4 +1,4 @@
-//! Sending, as shared by UDP, raw and ping sockets: the destination, the interface, the greatest length.
+//! Sending, as shared by UDP, raw and ping sockets: destination, output interface, route and maximum length.
 
 use crate::ip::Outbound;
 use crate::ip::route::{ResolvedRoute, Through};
@@ -9,7 +9,7 @@ use belljar_linux_abi::{Errno, c};
 use std::net::{IpAddr, SocketAddr};
 
 impl Stack {
-    /// The destination that a socket is given by `connect` or `sendto`.
+    /// Decodes the destination address passed to `connect` or `sendto`.
     pub fn inet_destination(&mut self, key: SocketKey, raw: &[u8]) -> Result<SocketAddr, Errno> {
         let socket = self.socket(key);
         let domain = socket.domain;
@@ -20,7 +20,7 @@ impl Stack {
                 let ip = IpAddr::from([raw[4], raw[5], raw[6], raw[7]]);
                 SocketAddr::new(ip, u16::from_be_bytes([raw[2], raw[3]]))
             }
-            // The length is looked at before the family.
+            // The length is validated before the family.
             (c::AF_INET, _) if raw.len() < 16 => return Err(Errno::EINVAL),
             _ => return Err(Errno::EAFNOSUPPORT),
         };
@@ -30,9 +30,9 @@ impl Stack {
         Ok(destination)
     }
 
-    /// The device that a packet of a socket to `to` must leave by: the one that it is bound to, the one that the
-    /// call names, or that of its multicast. `EINVAL` if these differ, or where an address of one link only is
-    /// to be reached on no link.
+    /// The index of the interface by which a socket's packet to `to` must leave, if any: the one that the
+    /// socket is bound to, the one named by the call, or that of `IPV6_MULTICAST_IF`. Fails with `EINVAL` if
+    /// the first two differ, or if a link-local destination has no interface.
     pub fn socket_device(
         &mut self,
         key: SocketKey,
@@ -56,8 +56,9 @@ impl Stack {
         Ok(device)
     }
 
-    /// Checks the source and the interface that a datagram is given by control messages: `ENODEV` for an interface that is not
-    /// there; for a source that is not this host's, `ENETUNREACH` or `EINVAL` (`ip_route_output_key`, `ip6_datagram_send_ctl`).
+    /// Validates the source address and the interface given by control messages. Fails with `ENODEV` for an
+    /// interface that does not exist, and with `ENETUNREACH` or `EINVAL` for a source that is not an address
+    /// of this host (`ip_route_output_key`, `ip6_datagram_send_ctl`).
     pub fn check_given(&self, key: SocketKey, to: IpAddr, options: &SendOptions) -> Result<(), Errno> {
         let device = options.interface.map(|index| self.interfaces.by_index(index).ok_or(Errno::ENODEV));
         let free = self.sockets[key.0].ip_options().is_some_and(|ip| ip.free_bind);
@@ -82,8 +83,8 @@ impl Stack {
         device.transpose().map(|_| ())
     }
 
-    /// The route of what a socket sends: by the interface that it is bound to, the one that the message
-    /// names, or for multicast the one of `IP_MULTICAST_IF`.
+    /// The route of a socket's packet: by the interface that the socket is bound to, the one named by the
+    /// message, or for multicast that of `IP_MULTICAST_IF`.
     pub fn route_for(
         &mut self,
         key: SocketKey,
@@ -108,7 +109,8 @@ impl Stack {
         self.route(to, source, Through::of(&self.sockets[key.0], device).to_port(port))
     }
 
-    /// Sends a packet of a socket, to a port if it has one; that it is too long goes into the queue as well.
+    /// Sends a packet of a socket, to `port` if its protocol has ports. `EMSGSIZE` is also queued on the
+    /// error queue.
     #[inline]
     pub fn socket_output(
         &mut self,
@@ -133,7 +135,7 @@ impl Stack {
         sent
     }
 
-    /// The longest packet of a socket that may go by a route uncut.
+    /// The longest packet of a socket, in bytes, that a route carries unfragmented.
     pub fn sending_mtu(&self, key: SocketKey, route: &ResolvedRoute) -> usize {
         let ignores = self.sockets[key.0].ip_options().is_some_and(|ip| !heeds_routers(ip.mtu_discover));
         match route.destination {

@@ -1,4 +1,4 @@
-//! Frames as packet sockets are shown them: interfaces that carry no Ethernet have headers made up.
+//! Frames as delivered to packet sockets; interfaces without Ethernet headers get synthetic ones.
 
 use crate::PacketDirection;
 use crate::interface::Attachment;
@@ -6,14 +6,15 @@ use crate::interfaces::Interfaces;
 use belljar_wire::ethernet::{HEADER_LEN, ethertype};
 use std::net::Ipv4Addr;
 
-/// The hardware address that a station of the graph is shown with.
+/// The synthetic hardware address of a host on the graph.
 pub fn graph_mac(station: Ipv4Addr) -> [u8; 6] {
     let [a, b, c, d] = station.octets();
     [0x02, 0x42, a, b, c, d]
 }
 
 impl Interfaces {
-    /// The header of a frame that passes an interface, made up where it has none, and what follows it; `None` if it is too short.
+    /// The link header of a frame at an interface, synthetic if the interface has none, and the bytes that
+    /// follow it; `None` if the frame is truncated.
     pub fn frame_parts<'a>(
         &self,
         interface: usize,

@@ -1,4 +1,4 @@
-//! Parts of every socket, whatever its family: type, options of level `SOL_SOCKET`, pending error and wait queue,
+//! State common to all sockets, whatever their family: type, options of level `SOL_SOCKET` and pending error,
 //! socket(7).
 
 use super::filter::SocketFilter;
@@ -30,37 +30,37 @@ pub struct Socket {
     pub protocol: i32,
     /// Options of level `SOL_SOCKET`.
     pub options: SocketOptions,
-    /// The error that the next call, or `SO_ERROR`, reports once. A connected TCP socket keeps its
-    /// own.
+    /// The pending error, reported once by the next call or by `SO_ERROR`. A connected TCP socket stores its
+    /// error in the connection.
     pub error: Option<Errno>,
-    /// Tells two sockets apart that had the same key one after the other.
+    /// Serial number: distinguishes successive sockets of the same key.
     pub serial: u32,
-    /// The stack that it belongs to, by its number.
+    /// The number of the stack that the socket belongs to.
     pub network: u32,
-    /// The user who made it, whom `ss` and `/proc/net` show and rules tell packets by.
+    /// UID of the creator, shown by `ss` and `/proc/net` and matched by policy rules.
     pub uid: u32,
-    /// Sends with `MSG_ZEROCOPY`, from the first one on.
+    /// State of `MSG_ZEROCOPY` sends, from the first one on.
     pub zero_copy: Option<Box<ZeroCopy>>,
-    /// The protocol's state.
+    /// State of the socket's protocol.
     pub kind: SocketKind,
 }
 
-/// A socket's state by protocol.
+/// State of a socket by protocol.
 #[derive(Debug)]
 pub enum SocketKind {
     /// UDP over IPv4 or IPv6.
     Udp(Box<UdpSocket>),
     /// TCP over IPv4 or IPv6.
     Tcp(Box<TcpSocket>),
-    /// ICMP: a ping socket.
+    /// A ping socket (ICMP or ICMPv6).
     Ping(Box<PingSocket>),
-    /// A protocol above IP, or IP itself.
+    /// A raw socket: a protocol above IP, or IP itself.
     Raw(Box<RawSocket>),
-    /// Of a family that is not the stack's: its owner keeps the rest.
+    /// A socket of a family that the stack does not implement; its owner holds its state.
     Other,
 }
 
-/// Options of level `SOL_SOCKET` that every family keeps.
+/// Options of level `SOL_SOCKET` common to all families.
 #[derive(Clone, Debug)]
 pub struct SocketOptions {
     /// `SO_REUSEADDR`.
@@ -71,7 +71,7 @@ pub struct SocketOptions {
     pub keep_alive: bool,
     /// `SO_BROADCAST`.
     pub broadcast: bool,
-    /// `F_SETOWN`: the process, or minus the group, that is told of urgent data by `SIGURG`.
+    /// `F_SETOWN`: the process ID, or the negated process group ID, that receives `SIGURG` on urgent data.
     pub owner: i32,
     /// `SO_OOBINLINE`.
     pub out_of_band_inline: bool,
@@ -79,21 +79,21 @@ pub struct SocketOptions {
     pub dont_route: bool,
     /// `SO_PASSCRED`.
     pub pass_credentials: bool,
-    /// `SO_TIMESTAMP` and its kin.
+    /// `SO_TIMESTAMP` and `SO_TIMESTAMPNS`.
     pub timestamp: Timestamping,
-    /// When what was read last had arrived: `SIOCGSTAMP`.
+    /// Arrival time of the data read last: `SIOCGSTAMP`.
     pub last_arrival: Option<SimTime>,
-    /// `SO_RCVBUF` as `getsockopt` shows it.
+    /// `SO_RCVBUF` as returned by `getsockopt`.
     pub receive_buffer: u32,
-    /// `SO_RCVBUF` was set by the program.
+    /// True if the program has set `SO_RCVBUF`.
     pub receive_buffer_set: bool,
-    /// `SO_SNDBUF` as `getsockopt` shows it.
+    /// `SO_SNDBUF` as returned by `getsockopt`.
     pub send_buffer: u32,
-    /// `SO_SNDBUF` was set by the program.
+    /// True if the program has set `SO_SNDBUF`.
     pub send_buffer_set: bool,
-    /// `SO_RCVTIMEO`; `None` waits for ever.
+    /// `SO_RCVTIMEO`; `None` for no timeout.
     pub receive_timeout: Option<SimDuration>,
-    /// `SO_SNDTIMEO`; `None` waits for ever.
+    /// `SO_SNDTIMEO`; `None` for no timeout.
     pub send_timeout: Option<SimDuration>,
     /// `SO_RCVLOWAT`.
     pub receive_low_water: i32,
@@ -109,14 +109,14 @@ pub struct SocketOptions {
     pub filter: Option<Arc<SocketFilter>>,
     /// `SO_LOCK_FILTER`.
     pub filter_locked: bool,
-    /// `SO_INCOMING_CPU`, `SO_BUSY_POLL` and others that are only kept: by option.
+    /// Values of `SO_INCOMING_CPU`, `SO_BUSY_POLL` and other options that are only stored, by option.
     pub kept: smallvec::SmallVec<[(i32, i32); 1]>,
 }
 
-/// Timestamps that `recvmsg` tells of a packet's arrival.
+/// Format of the arrival timestamps returned by `recvmsg`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Timestamping {
-    /// It does not.
+    /// No timestamps.
     Off,
     /// `SO_TIMESTAMP`: a `struct timeval`.
     Micros,
@@ -156,14 +156,14 @@ impl Default for SocketOptions {
 }
 
 impl SocketOptions {
-    /// True if an option that is only kept is on.
+    /// True if an option that is only stored is nonzero.
     pub fn is_kept(&self, name: i32) -> bool {
         self.kept.iter().any(|(kept, value)| *kept == name && *value != 0)
     }
 }
 
 impl Socket {
-    /// Its own port and its peer's; 0 where there is none.
+    /// The local and the remote port; 0 where there is none.
     pub fn ports(&self) -> (u16, u16) {
         match &self.kind {
             SocketKind::Udp(udp) => {
@@ -177,7 +177,7 @@ impl Socket {
         }
     }
 
-    /// Options of the IP levels, which the INET families keep.
+    /// Options of the levels IPPROTO_IP and IPPROTO_IPV6; `None` for other families.
     pub fn ip_options(&self) -> Option<&IpOptions> {
         match &self.kind {
             SocketKind::Udp(udp) => Some(&udp.ip),
@@ -187,7 +187,7 @@ impl Socket {
             SocketKind::Other => None,
         }
     }
-    /// The same to change.
+    /// Options of the levels IPPROTO_IP and IPPROTO_IPV6, mutable; `None` for other families.
     pub fn ip_options_mut(&mut self) -> Option<&mut IpOptions> {
         match &mut self.kind {
             SocketKind::Udp(udp) => Some(&mut udp.ip),
@@ -197,7 +197,7 @@ impl Socket {
             SocketKind::Other => None,
         }
     }
-    /// The address that it is bound to.
+    /// The address that the socket is bound to.
     pub fn local_ip(&self) -> Option<std::net::IpAddr> {
         match &self.kind {
             SocketKind::Udp(udp) => udp.bound.and_then(|bound| bound.reach.ip),
@@ -207,18 +207,18 @@ impl Socket {
             SocketKind::Other => None,
         }
     }
-    /// True if it carries a stream: partial sends are continued, `SIGPIPE` is raised.
+    /// True for a stream socket: partial sends are continued, and `SIGPIPE` is raised.
     pub fn is_stream(&self) -> bool {
         self.type_ == c::SOCK_STREAM
     }
-    /// The pending error, given once.
+    /// Clears the pending error and fails with it.
     pub fn take_error(&mut self) -> Result<(), Errno> {
         self.error.take().map_or(Ok(()), Err)
     }
 }
 
 impl Stack {
-    /// Adds a socket to the slab, with a wait queue of its own.
+    /// Adds a socket with default options. Returns its key.
     pub fn add_socket(&mut self, domain: i32, type_: i32, protocol: i32, kind: SocketKind) -> SocketKey {
         self.next_serial = self.next_serial.wrapping_add(1);
         let serial = self.next_serial;
@@ -245,14 +245,14 @@ impl Stack {
         }
         SocketKey(self.sockets.insert(socket))
     }
-    /// Removes a socket from the slab and its wait queue with it.
+    /// Removes a socket and reports its key as free.
     pub fn remove_socket(&mut self, key: SocketKey) -> Socket {
         let socket = self.sockets.remove(key.0);
         self.raw_sockets -= usize::from(matches!(socket.kind, SocketKind::Raw(_)));
         self.effects.push(Effect::Closed(key));
         socket
     }
-    /// A socket.
+    /// The socket of a key.
     #[inline]
     pub fn socket(&mut self, key: SocketKey) -> &mut Socket {
         &mut self.sockets[key.0]

@@ -1,4 +1,4 @@
-//! The stack of one node: its parts, and their wiring.
+//! The stack of one node: its components, and their wiring.
 
 use crate::captured::Captured;
 use crate::clock::Clock;
@@ -23,134 +23,136 @@ use belljar_net::{Nic, Packet};
 use std::collections::VecDeque;
 use std::net::{Ipv4Addr, SocketAddr};
 
-/// The network stack of one node. The head of this crate gives the contract and sorts the methods of an owner by kinds: packets
-/// in, time, sockets, out, configuration.
+/// The network stack of one node. The crate documentation gives the contract and groups the methods for
+/// owners by kind: input, time, sockets, output, configuration.
 ///
-/// Two more kinds are for owners that put Linux's calls on top. *Per-protocol operations* (`tcp_*`, `udp_*` and the like) take a
-/// socket's key, make one attempt and never wait; they may queue packets, and the caller ends with
-/// [`flush_network`](Stack::flush_network). *Tables* (interfaces, routes, neighbours, settings) are public fields: an
-/// administrator changes them, and calls the method that goes with the change, such as
-/// [`interface_is_up`](Stack::interface_is_up) or [`add_connected`](Stack::add_connected). `belljar-linux-net` does both for
-/// rtnetlink and `ioctl`.
-#[repr(C)] // What is read often comes first: see `belljar_base::Footprint`.
+/// Two more kinds of methods serve owners that implement Linux's system calls. *Per-protocol operations*
+/// (`tcp_*`, `udp_*` and the like) take a socket's key and make one non-blocking attempt. They may queue
+/// packets, which the caller then sends with [`flush_network`](Stack::flush_network). *Tables* (interfaces,
+/// routes, neighbours, settings) are public fields: an administrator changes them, and calls the method that
+/// belongs to the change, such as [`interface_is_up`](Stack::interface_is_up) or
+/// [`add_connected`](Stack::add_connected). `belljar-linux-net` does both for rtnetlink and `ioctl`.
+#[repr(C)] // Frequently read fields come first: see `belljar_base::Footprint`.
 pub struct Stack {
-    /// Its time.
+    /// The host's clock.
     pub clock: Clock,
-    /// Packets that are coming in from the graph.
+    /// Packets in transit from the graph.
     pub arrivals: Arrivals,
-    /// Packets that are coming in by links, each with its link.
+    /// Frames in transit on links, each with the number of its link.
     pub inbox: Inbox<(usize, Packet)>,
     /// Pending timers.
     pub timers: TimerQueue<StackTimer>,
-    /// Effects for its owner, not yet taken.
+    /// Effects not yet taken by the owner.
     pub effects: Effects,
-    /// Packets that have left.
+    /// Departed packets not yet taken by the owner.
     pub departures: Vec<Departure>,
-    /// The host has crashed and not been started again.
+    /// True while the host is down after a power cut.
     pub is_down: bool,
-    /// Changes of the main routing tables, where they are kept.
+    /// The route log, if enabled.
     pub route_log: String,
-    /// Packets that have passed its interfaces, where they are kept.
+    /// Captured packets, if capture is enabled.
     pub captured: Captured,
-    /// The queues of the attachment to the graph.
+    /// The interface to the graph, with its queues.
     pub eth0: Ethernet,
-    /// Fetches bytes into the cache.
+    /// Prefetches bytes into the cache.
     pub(crate) prefetch: fn(&[u8]),
-    /// True if the packet that has come in last was sent to this host alone.
+    /// True if the packet received last was sent to this host alone by its link-layer address.
     pub(crate) arrived_as_one: bool,
-    /// The name server's address, on a host that cannot reach it over the graph.
+    /// The name server's address, on a host that is not attached to the graph.
     pub(crate) service: Option<Ipv4Addr>,
-    /// Functions that decide on packets.
+    /// The packet hooks.
     pub(crate) hooks: ip::hooks::Hooks,
-    /// Number of raw sockets: without any no packet asks for them.
+    /// Number of raw sockets; 0 lets packets skip the search for them.
     pub raw_sockets: usize,
-    /// All sockets, those without an open file included.
+    /// All sockets, including those without an open file.
     pub sockets: Keyed<Socket>,
-    /// Its interfaces.
+    /// The host's interfaces.
     pub interfaces: Interfaces,
-    /// The queues before links, by their number.
+    /// The ports of the links, by link number.
     pub links: Vec<LinkPort>,
-    /// Programs' ends of interfaces.
+    /// Program ends of TUN and TAP interfaces.
     pub tuns: Keyed<tun::Tun>,
-    /// Number of observers of the packets that pass its interfaces.
+    /// Number of packet sockets that tap the interfaces.
     pub watchers: usize,
-    /// MTUs of IPv4 paths, learnt from routers.
+    /// Path MTUs for IPv4, reported by routers.
     pub(crate) path_mtus: path_mtu::PathMtus,
-    /// Packets that programs have taken over, for those who wait for them to leave.
+    /// Cookies and lengths of packets on media that do not report departures, whose senders are notified when
+    /// the call ends.
     pub(crate) taken_over: VecDeque<(u64, usize)>,
     /// The interface `lo`.
     pub lo: Loopback,
-    /// Frames that have been sent to ends of pairs of interfaces, and to which.
+    /// Frames in transit between veth peers, each with the number of the receiving interface.
     pub(crate) crossing: VecDeque<(usize, Packet)>,
-    /// True once it has had an interface that is one of a pair.
+    /// True once the stack has had a veth interface.
     pub(crate) has_pairs: bool,
-    /// The next identifications of IPv4.
+    /// Generators of IPv4 identifications.
     pub idents: ip::ident::Idents,
-    /// Where packets for other hosts go.
+    /// The main IPv4 routing table.
     pub routes: RouteTable,
-    /// Its other tables, and which is asked for what.
+    /// The IPv4 policy rules and the other routing tables.
     pub policy: Policy,
-    /// UDP sockets by port.
+    /// UDP and UDP-Lite sockets by port, indexed by [`udp::Protocol::index`].
     pub udp_ports: [udp::UdpPorts; 2],
     /// Settings of `/proc/sys/net`.
     pub sysctls: sysctl::Sysctls,
-    /// Settings of interfaces.
+    /// Per-interface settings.
     pub interface_settings: conf::InterfaceSettings,
-    /// Redirects of IPv4.
+    /// Redirects received and sent over IPv4.
     pub redirects: ip::redirect::Redirects,
-    /// Addresses that do not stay for ever.
+    /// Lifetimes of interface addresses.
     pub lifetimes: lifetimes::Lifetimes,
     /// Next-hop objects.
     pub nexthops: nexthops::NextHops,
-    /// Counters of lost packets and the like.
+    /// Counters above the interfaces.
     pub counters: StackCounters,
-    /// Counts sockets, see [`Socket::serial`].
+    /// Serial number of the last socket, see [`Socket::serial`].
     pub next_serial: u32,
-    /// Its number among the stacks of its owner: see [`networks`].
+    /// The number of this stack among those of its owner: see [`networks`].
     pub number: u32,
-    /// Hardware addresses of TAP interfaces.
+    /// Random stream of hardware addresses for TAP and other interfaces created at run time.
     pub tun_addresses: Stream,
-    /// Neighbours on the links, by hardware address.
+    /// The IPv4 neighbour cache.
     pub neighbours: Neighbours,
     pub(crate) neighbour_timer: Option<TimerId>,
     /// State of IPv6.
     pub v6: v6::Ipv6,
-    /// Spreads flows over routes of equal cost, on each host differently.
+    /// Per-host key of the flow hashes.
     pub flow_key: u64,
-    /// Fragments of datagrams that are not complete.
+    /// Incomplete datagrams in reassembly.
     pub reassembly: Reassembly,
     pub(crate) reassembly_timer: Option<TimerId>,
     /// Rate limit of ICMP errors.
     pub icmp_limit: IcmpLimit,
-    /// Servers that were asked for TCP Fast Open.
+    /// Cached TCP Fast Open properties of servers.
     pub fast_open_servers: tcp::fast_open::Servers,
     /// TCP sockets by port and connection.
     pub tcp: tcp::TcpTable,
-    /// Ephemeral ports.
+    /// Random stream of ephemeral ports.
     pub ports: Stream,
-    /// Initial sequence numbers.
+    /// Random stream of initial sequence numbers.
     pub isns: Stream,
-    /// The multicast groups that the host is a member of.
+    /// IPv4 multicast memberships (IGMP).
     pub igmp: Igmp,
     pub(crate) igmp_timer: Option<TimerId>,
-    /// Random numbers for filters that ask for them.
+    /// Random stream for socket filters.
     pub filter_random: Stream,
-    /// Answers that have come from the name server.
+    /// Number of packets received from the name server.
     pub resolved: u64,
-    /// The name server's ends of this host's connections with it.
+    /// The name server's endpoints of its TCP connections with this host.
     pub streams: resolver::Streams,
-    /// The connection that the closing of the last socket waits for (`SO_LINGER`), and for how long.
+    /// The connection for which the close of the last socket waits (`SO_LINGER`), with its endpoints and the
+    /// timeout.
     pub lingering: Option<(SocketKey, (SocketAddr, SocketAddr), belljar_base::SimDuration)>,
     /// Configuration.
     pub config: StackConfig,
 }
 impl Stack {
-    /// The stack of a host with `lo` and `eth0` up.
+    /// Creates the stack of a host with `lo`, `eth0` and its links up.
     pub fn new(config: StackConfig, clock: Clock) -> Stack {
         let stream = |what| config.seed.stream(&["host", &config.name, what]);
         let mut mac = [0; 6];
         stream("mac").fill(&mut mac);
-        // Locally administered, not a group.
+        // Locally administered, unicast.
         mac[0] = mac[0] & 0xfc | 0x02;
         let mut routes = RouteTable::default();
         if config.log_routes {
@@ -159,7 +161,7 @@ impl Stack {
         let mut interfaces = vec![Interface::loopback()];
         if config.on_graph {
             interfaces.push(Interface::graph(mac, config.address, config.address6));
-            // Everybody is on the link.
+            // All hosts are on-link.
             let everywhere = Route { source: Some(config.address), ..Route::by(ETH0, None, protocol::BOOT) };
             routes.insert(Prefix::ALL, 0, everywhere);
         }
@@ -236,19 +238,20 @@ impl Stack {
         net.begin_route_log();
         net
     }
-    /// Puts the packets that have left since the last call into `out`, which is empty, in order of departure.
+    /// Moves the packets departed since the last call, in order of departure, into `out`, which must be
+    /// empty.
     pub fn take_departures(&mut self, out: &mut Vec<Departure>) {
         std::mem::swap(&mut self.departures, out);
     }
-    /// Hands out the packets captured since the last call.
+    /// Passes the packets captured since the last call to `sink`.
     pub fn drain_captured(&mut self, sink: impl FnMut(CapturedRun)) {
         self.captured.drain(sink);
     }
-    /// Fetches bytes into the cache that are about to be read.
+    /// Prefetches bytes that are about to be read into the cache.
     pub fn prefetch(&self, bytes: &[u8]) {
         (self.prefetch)(bytes);
     }
-    /// The host starts: until the bootstrap phase is over `eth0` has no limits.
+    /// Begins the bootstrap phase at a start of the host: `eth0` has unlimited bandwidth until its end.
     pub fn begin_bootstrap(&mut self) {
         let now = self.clock.now();
         if now < self.config.bootstrap_end {
@@ -272,7 +275,7 @@ impl Stack {
             }
         }
     }
-    /// An interface is used again.
+    /// Restores the routes of an interface that has come up.
     pub fn interface_is_up(&mut self, number: usize) {
         match self.interfaces[number].attachment {
             Attachment::Graph => {
@@ -285,7 +288,7 @@ impl Stack {
         }
         self.replace_computed();
     }
-    /// Takes out the routes that the experiment has computed before, and adds these.
+    /// Replaces the routes computed by the experiment.
     pub(crate) fn replace_computed(&mut self) {
         let interfaces = &self.interfaces;
         let usable =

@@ -1,5 +1,5 @@
-//! Settings below `/proc/sys/net` that change what the stack does: each counts for the sockets and
-//! connections that are made after it was written.
+//! Settings below `/proc/sys/net` that have an effect on the stack. Those of sockets and connections apply to
+//! sockets and connections created after the write.
 
 use super::tcp::fast_open::{KEY_LEN, Keys};
 use crate::{StackConfig, TcpBufferSizes};
@@ -10,42 +10,43 @@ use belljar_tcp::{Config, CongestionAlgorithm, EcnPolicy};
 
 /// The settings of one host.
 #[derive(Clone, Debug)]
-#[repr(C)] // What is read often comes first: see `belljar_base::Footprint`.
+#[repr(C)] // Frequently read fields come first: see `belljar_base::Footprint`.
 pub struct Sysctls {
     /// `net.ipv4.ip_default_ttl`.
     pub default_ttl: u32,
-    /// Configuration of new connections.
+    /// Configuration of new connections, including `net.ipv4.tcp_keepalive_*`.
     pub tcp: Config,
-    /// `net.ipv4.tcp_keepalive_*` are in there, too; `net.core.somaxconn` bounds `listen(2)`.
+    /// `net.core.somaxconn`: upper bound of the backlog of `listen(2)`.
     pub somaxconn: u32,
     /// `net.ipv4.tcp_max_syn_backlog`.
     pub max_syn_backlog: u32,
-    /// `net.ipv4.tcp_syncookies`: 1 when the queue of handshakes is full, 2 always.
+    /// `net.ipv4.tcp_syncookies`: 1 if cookies are sent when the SYN queue is full, 2 if always.
     pub syncookies: u8,
-    /// `net.ipv4.tcp_fastopen`: who uses Fast Open, and how.
+    /// `net.ipv4.tcp_fastopen`: modes of Fast Open for clients and servers.
     pub fast_open: u32,
-    /// `net.ipv4.tcp_fastopen_blackhole_timeout_sec`: for how long nobody asks for it where it seems to be dropped.
+    /// `net.ipv4.tcp_fastopen_blackhole_timeout_sec`: seconds for which clients disable Fast Open after the
+    /// detection of a black hole.
     pub fast_open_pause: u32,
-    /// `net.ipv4.tcp_fastopen_key`, once it was needed or written.
+    /// `net.ipv4.tcp_fastopen_key`, once generated or written.
     pub fast_open_keys: Option<Keys>,
     /// `net.ipv4.tcp_abort_on_overflow`.
     pub abort_on_overflow: bool,
     /// `net.core.rmem_default`, `rmem_max`, `wmem_default`, `wmem_max`.
     pub core_buffers: [u32; 4],
-    /// `net.ipv4.ip_forward`: packets of others are passed on.
+    /// `net.ipv4.ip_forward`: IPv4 packets are forwarded.
     pub forwarding: bool,
-    /// `net.ipv6.conf.all.forwarding`: the same for IPv6.
+    /// `net.ipv6.conf.all.forwarding`: IPv6 packets are forwarded.
     pub forwarding6: bool,
-    /// `net.ipv4.fib_multipath_hash_policy`: packets are spread over next hops of equal cost by their addresses (0), or by
-    /// protocol and ports too (1).
+    /// `net.ipv4.fib_multipath_hash_policy`: the hash that selects a next hop of equal cost covers the
+    /// addresses (0), or the protocol and the ports too (1).
     pub multipath_hash: u32,
     /// `net.ipv6.bindv6only`.
     pub bind_v6_only: bool,
-    /// `net.ipv4.ipfrag_time`, `net.ipv6.ip6frag_time`: for how long fragments wait for others.
+    /// `net.ipv4.ipfrag_time`, `net.ipv6.ip6frag_time`: reassembly timeouts.
     pub fragment_times: [SimDuration; 2],
-    /// `net.ipv4.ip_unprivileged_port_start`: sockets may be bound to ports from here on by anybody.
+    /// `net.ipv4.ip_unprivileged_port_start`: the first port that needs no privilege to bind.
     pub unprivileged_port_start: u32,
-    /// `net.ipv4.icmp_*`, `net.ipv6.icmp.*`: how many errors are sent.
+    /// `net.ipv4.icmp_*`, `net.ipv6.icmp.*`: rate limits of ICMP errors.
     pub icmp: IcmpRates,
 }
 
@@ -131,7 +132,7 @@ pub enum Sysctl {
     TcpWmem,
 }
 
-/// Where a setting's value is kept, and which values it takes.
+/// Storage of a setting's value, with the range of valid values.
 enum Place<'a> {
     Flag(&'a mut bool),
     Byte(&'a mut u8, u8, u8),
@@ -142,20 +143,20 @@ enum Place<'a> {
     Ecn(&'a mut EcnPolicy),
     Keys(&'a mut Option<Keys>),
     Algorithm(&'a mut CongestionAlgorithm),
-    /// Numbers below 256, with ranges.
+    /// Set of numbers below 256, written as ranges.
     Bits(&'a mut [u64; 4]),
 }
 
-/// The keys shown while none has been set.
+/// The key shown while none is set.
 const NO_KEY: Keys = Keys { primary: [0; KEY_LEN], backup: None };
 
 const LARGEST: u32 = i32::MAX as u32;
-/// Linux keeps seconds as ticks, 250 a second where its configuration is the usual one.
+/// Linux stores seconds as ticks, at 250 per second in the usual configuration.
 const LONGEST: u32 = LARGEST / 250;
 
 impl Sysctls {
-    /// The settings that a host starts with. An unknown setting, or a value that it does not take, is left out: the
-    /// experiment's loader has refused it.
+    /// The initial settings of a host. Unknown settings and invalid values are skipped, since the
+    /// experiment's loader has rejected them.
     pub fn of_host(config: &StackConfig) -> Sysctls {
         let buffers = Sysctls::with_buffers(&config.buffers);
         let mut sysctls =
@@ -166,7 +167,7 @@ impl Sysctls {
         sysctls
     }
 
-    /// Linux's settings but for the buffers of TCP.
+    /// Linux's defaults, except for the sizes of TCP buffers.
     pub fn with_buffers(buffers: &TcpBufferSizes) -> Sysctls {
         let mut sysctls = Sysctls::default();
         let set = |sizes: &mut [u32; 3], first: Option<u32>, fixed: bool| {
@@ -239,7 +240,7 @@ impl Sysctls {
 }
 
 impl Sysctls {
-    /// The text of a setting, as reading it gives.
+    /// The text of a setting, as returned by a read of its file.
     pub fn show(&mut self, which: Sysctl) -> String {
         match self.place(which) {
             Place::Flag(value) => format!("{}\n", u8::from(*value)),
@@ -255,8 +256,8 @@ impl Sysctls {
         }
     }
 
-    /// Writes the setting: `EINVAL` for a value that it does not take, `ENOENT` for a congestion
-    /// control algorithm that there is not.
+    /// Writes a setting. Fails with `EINVAL` for an invalid value and with `ENOENT` for an unknown congestion
+    /// control algorithm.
     pub fn set(&mut self, which: Sysctl, text: &[u8]) -> Result<(), Errno> {
         let text =
             std::str::from_utf8(text).map_err(|_| Errno::EINVAL)?.trim_matches(['\0', ' ', '\n', '\t']);
@@ -298,7 +299,7 @@ impl Sysctls {
     }
 }
 
-/// Bits as `proc_do_large_bitmap` of Linux writes them: `0-1,3-127`.
+/// Formats a bitmap as `proc_do_large_bitmap` of Linux does: `0-1,3-127`.
 fn ranges(bits: &[u64; 4]) -> String {
     let is_set = |n: usize| n < 256 && bits[n / 64] >> (n % 64) & 1 == 1;
     let mut parts = Vec::new();
@@ -317,7 +318,7 @@ fn ranges(bits: &[u64; 4]) -> String {
     parts.join(",")
 }
 
-/// The bits that a text like `0-1,3-127` names; `None` for one that is nothing of the kind.
+/// Parses a bitmap such as `0-1,3-127`; `None` if it is malformed.
 fn of_ranges(text: &str) -> Option<[u64; 4]> {
     let mut bits = [0; 4];
     for part in text.split(',').filter(|part| !part.is_empty()) {

@@ -1,25 +1,25 @@
-//! Timers of a host, in order of time and then of creation.
+//! Timers of a host, ordered by time and then by creation.
 
 use belljar_base::{Footprint, Map, SimTime};
 use smallvec::SmallVec;
 
-/// Names a pending timer so that it can be cancelled.
+/// Identifier of a pending timer, by which it can be cancelled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct TimerId {
     at: SimTime,
     sequence: u64,
 }
 
-/// Greatest number of timers that are kept apart from the others.
+/// Maximum number of timers in the array of near ones.
 const NEAR: usize = 8;
 
 /// The pending timers of one host.
 #[derive(Debug)]
 pub struct TimerQueue<A> {
-    /// The next ones, the very next last: most timers are set for soon, and fire or are taken back before any
-    /// other. It is empty only if there is no timer at all.
+    /// The nearest timers, the next one last. Most timers are set for the near future, and expire or are
+    /// cancelled before any other. The array is empty only if there is no timer at all.
     near: SmallVec<[(TimerId, A); NEAR]>,
-    /// All that come after those.
+    /// All later timers.
     later: Map<TimerId, A>,
     sequence: u64,
 }
@@ -31,24 +31,24 @@ impl<A> Default for TimerQueue<A> {
 }
 
 impl<A: Copy> TimerQueue<A> {
-    /// Tells where the next one is.
+    /// Lists the memory that a lookup of the next timer reads.
     pub fn footprint(&self, footprint: &mut Footprint) {
         footprint.start(self.near.as_ptr(), 1);
         footprint.start(self.near.last().map_or(std::ptr::null(), std::ptr::from_ref), 1);
         footprint.object(&self.later);
     }
-    /// Fires `action` at `at`.
+    /// Adds a timer that performs `action` at `at`.
     pub fn add(&mut self, at: SimTime, action: A) -> TimerId {
         let id = self.name(at);
         self.insert(id, action)
     }
-    /// The name of a timer that is made now, in this queue or in another one that fires in turn with it: of the same time,
-    /// what was named first comes first.
+    /// Allocates the identifier of a timer created now, in this queue or in another one ordered with it. At
+    /// equal times timers expire in the order of their identifiers.
     pub fn name(&mut self, at: SimTime) -> TimerId {
         self.sequence += 1;
         TimerId { at, sequence: self.sequence }
     }
-    /// Fires `action` when `id` says.
+    /// Adds a timer with an allocated identifier.
     pub fn insert(&mut self, id: TimerId, action: A) -> TimerId {
         let is_full = self.near.len() == NEAR;
         if self.near.first().is_some_and(|(last, _)| *last < id) && (is_full || !self.later.is_empty()) {
@@ -63,7 +63,7 @@ impl<A: Copy> TimerQueue<A> {
         self.near.insert(place, (id, action));
         id
     }
-    /// Takes a timer back; one that has fired is no error.
+    /// Cancels a timer. A timer that has expired is ignored.
     pub fn cancel(&mut self, id: TimerId) {
         match self.near.iter().rposition(|(other, _)| *other == id) {
             Some(place) => {
@@ -73,7 +73,7 @@ impl<A: Copy> TimerQueue<A> {
             None => drop(self.later.remove(&id)),
         }
     }
-    /// Has `action` fire at `at` instead of when `slot` says, or not at all.
+    /// Reschedules the timer in `slot` to `at`, or cancels it if `at` is `None`.
     pub fn set(&mut self, slot: &mut Option<TimerId>, at: Option<SimTime>, action: A) {
         if slot.map(TimerId::at) != at {
             if let Some(timer) = slot.take() {
@@ -82,26 +82,26 @@ impl<A: Copy> TimerQueue<A> {
             *slot = at.map(|at| self.add(at, action));
         }
     }
-    /// Further names follow those that another queue has given.
+    /// Continues the identifiers of another queue.
     pub fn name_after(&mut self, other: &TimerQueue<A>) {
         self.sequence = self.sequence.max(other.sequence);
     }
-    /// Takes all back.
+    /// Cancels all timers.
     pub fn clear(&mut self) {
         self.near.clear();
         self.later.clear();
     }
-    /// The name of the next one.
+    /// The identifier of the next timer.
     #[inline]
     pub fn next_id(&self) -> Option<TimerId> {
         self.near.last().map(|(id, _)| *id)
     }
-    /// When the next one fires.
+    /// The time of the next timer.
     #[inline]
     pub fn next(&self) -> Option<SimTime> {
         self.near.last().map(|(id, _)| id.at)
     }
-    /// The next one that is due at `now`, removed.
+    /// Removes the next timer if it is due at `now`. Returns its action.
     pub fn pop_due(&mut self, now: SimTime) -> Option<A> {
         let (id, action) = *self.near.last()?;
         if id.at > now {
@@ -111,7 +111,7 @@ impl<A: Copy> TimerQueue<A> {
         self.come_near();
         Some(action)
     }
-    /// Takes up the next ones if there is none.
+    /// Refills an empty array of near timers from the later ones.
     #[inline]
     fn come_near(&mut self) {
         if self.near.is_empty() && !self.later.is_empty() {
@@ -122,7 +122,7 @@ impl<A: Copy> TimerQueue<A> {
 }
 
 impl TimerId {
-    /// When it fires.
+    /// The expiry time.
     pub fn at(self) -> SimTime {
         self.at
     }

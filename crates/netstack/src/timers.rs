@@ -5,24 +5,24 @@ use crate::SocketKey;
 /// The action of one of the stack's timers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StackTimer {
-    /// A socket's protocol asked to be called again.
+    /// The protocol of a socket.
     Socket(SocketKey),
-    /// An interface has something to do.
+    /// The queue of an interface.
     Interface(usize),
-    /// The name server has something to do.
+    /// The TCP connections of the name server.
     Resolver,
-    /// A neighbour must be asked again, or given up.
+    /// The IPv4 neighbour cache: a retransmission or failure is due.
     Neighbours,
-    /// Fragments have waited for others long enough.
+    /// Reassembly: an incomplete datagram expires.
     Reassembly,
-    /// A report of multicast groups is due.
+    /// IGMP: a membership report is due.
     Igmp,
-    /// IPv6 has something to do.
+    /// IPv6: any of its timers is due.
     Ipv6,
-    /// The lifetime of an address has changed its stage.
+    /// The lifetime of an address expires.
     Addresses,
-    /// Frames have crossed to the other end of a pair of interfaces.
+    /// Frames have arrived at a veth interface.
     Crossing,
-    /// Bandwidths are limited from now on.
+    /// The bootstrap phase ends.
     BootstrapEnd,
 }

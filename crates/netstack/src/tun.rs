@@ -1,4 +1,5 @@
-//! Interfaces whose other end is a program. A TUN interface carries IP packets, a TAP interface Ethernet frames.
+//! TUN and TAP interfaces, whose other end is a program. A TUN interface carries IP packets, a TAP interface
+//! Ethernet frames.
 
 use super::Effect;
 use super::PacketDirection;
@@ -10,7 +11,7 @@ use belljar_net::Packet;
 use belljar_wire::ethernet;
 use std::collections::VecDeque;
 
-/// `txqueuelen` of such interfaces: packets that wait for the program.
+/// `txqueuelen` of these interfaces: maximum number of packets queued for the program.
 const QUEUE_PACKETS: usize = 500;
 
 /// Flags of `TUNSETIFF`.
@@ -25,52 +26,52 @@ pub mod flag {
     pub const TUN_EXCL: u16 = 0x8000;
 }
 
-/// A program's end.
+/// The program's end of a TUN or TAP interface.
 #[derive(Debug)]
 pub struct Tun {
-    /// The stack that it belongs to, by its number.
+    /// The number of the stack that it belongs to.
     pub network: u32,
-    /// The number of its interface.
+    /// The number of the attached interface, if any.
     pub interface: Option<usize>,
-    /// Flags of `TUNSETIFF`.
+    /// The flags set by `TUNSETIFF`.
     pub flags: u16,
-    /// The length of the offload header: `TUNSETVNETHDRSZ`.
+    /// Length of the offload header in bytes: `TUNSETVNETHDRSZ`.
     pub header_len: usize,
-    /// Its interface stays when the program goes.
+    /// True if the interface persists when the program detaches.
     pub persistent: bool,
-    /// Packets that the program has not read.
+    /// Packets not yet read by the program.
     pub packets: VecDeque<Vec<u8>>,
-    /// Packets and bytes to the program and from it, and those dropped.
+    /// Traffic counters.
     pub counters: TunCounters,
 }
 
-/// Counters of a program's end.
+/// Traffic counters of a virtual interface, from the host's point of view.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TunCounters {
-    /// Packets and bytes that the host has sent.
+    /// Packets and bytes transmitted by the host.
     pub sent: (u64, u64),
-    /// The same that the program has written.
+    /// Packets and bytes received by the host.
     pub received: (u64, u64),
-    /// Packets lost because the program did not read.
+    /// Packets dropped because the program's queue was full.
     pub dropped: u64,
 }
 
 impl Tun {
-    /// Its readiness.
+    /// The readiness of the program's descriptor, as `EPOLL*` bits.
     pub fn readiness(&self) -> u32 {
         match self.interface {
             None => EPOLLERR,
             Some(_) => WRITABLE | if self.packets.is_empty() { 0 } else { READABLE },
         }
     }
-    /// True if it takes Ethernet frames.
+    /// True for a TAP interface.
     pub fn is_tap(&self) -> bool {
         self.flags & flag::TAP != 0
     }
 }
 
 impl Stack {
-    /// A new end, attached to nothing; its offload header has this length.
+    /// Creates an unattached end with an offload header of this length. Returns its key.
     pub fn open_tun(&mut self, header_len: usize) -> usize {
         self.tuns.insert(Tun {
             network: self.number,
@@ -83,7 +84,7 @@ impl Stack {
         })
     }
 
-    /// Hands a packet (of a TAP interface a frame) to the program; false if it is lost.
+    /// Queues a packet, or for a TAP interface a frame, for the program. Returns false if it is dropped.
     #[inline(never)]
     pub fn tun_output(&mut self, n: usize, mut packet: Packet) -> bool {
         let now = self.clock.now();
@@ -101,14 +102,14 @@ impl Stack {
         tun.packets.push_back(bytes);
         self.effects.push(Effect::ProgramReady(n, READABLE));
         if cookie != 0 {
-            // Whoever sends must not be told within the call that sends.
+            // The sender must not be notified within its own call.
             self.taken_over.push_back((cookie, len));
         }
         true
     }
 
-    /// Receives a packet that a program has written, by the device's interface: `EBADFD` if it has none, `EINVAL` if a
-    /// frame is shorter than its header.
+    /// Receives a packet written by a program. Fails with `EBADFD` if no interface is attached, and with
+    /// `EINVAL` if a frame is shorter than its header.
     pub fn tun_input(&mut self, n: usize, bytes: Vec<u8>) -> Result<(), Errno> {
         let tun = &mut self.tuns[n];
         let interface = tun.interface.ok_or(Errno::EBADFD)?;
@@ -130,7 +131,7 @@ impl Stack {
 }
 
 impl Interfaces {
-    /// A name that no interface has, for one that `TUNSETIFF` makes with these flags.
+    /// An unused interface name for `TUNSETIFF` with these flags.
     pub fn free_tun_name(&self, flags: u16) -> String {
         let stem = if flags & flag::TAP != 0 { "tap" } else { "tun" };
         let taken = |n: &u32| self.by_name(format!("{stem}{n}").as_bytes()).is_some();

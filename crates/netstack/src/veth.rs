@@ -1,27 +1,29 @@
-//! Pairs of interfaces, veth(4): what one sends the other receives, in this network or in another of the same owner.
+//! Pairs of virtual Ethernet interfaces, veth(4), within one network namespace or between two of the same
+//! owner.
 //!
-//! A frame is received in the same instant, but never within the call that sends. Each end knows the other by the numbers of its network and its
-//! interface; what concerns the other end in another network is an effect for the owner ([`PeerNews`]).
+//! A frame is received at the instant of its transmission, but never within the sending call. Each end
+//! identifies its peer by the numbers of the namespace and the interface. Notifications for a peer in another
+//! namespace are effects for the owner ([`PeerNews`]).
 
 use crate::interface::{Attachment, Interface};
 use crate::{PacketDirection, Stack, StackTimer, TimerId};
 use belljar_net::Packet;
 
-/// Something that concerns an interface of another network of the same owner.
+/// A notification for an interface of another network namespace of the same owner.
 #[derive(Debug)]
 pub enum PeerNews {
-    /// It receives a frame.
+    /// A frame for the interface.
     Frame(Packet),
-    /// Its other end is up, or is not.
+    /// The peer is up (true) or down (false), which sets the carrier.
     Carrier(bool),
-    /// Its other end is no more, and it goes too.
+    /// The peer was deleted; the interface is deleted with it.
     Gone,
-    /// An interface of this number, in this state, is to be one of that network.
+    /// An interface of this number and state moves to the namespace.
     Moved(usize, Box<Interface>),
 }
 
 impl Stack {
-    /// Joins two interfaces of this network.
+    /// Joins two interfaces of this namespace to a pair.
     pub fn join_ends(&mut self, one: usize, other: usize) {
         let network = self.number;
         self.has_pairs = true;
@@ -31,7 +33,7 @@ impl Stack {
             self.interfaces[end].carrier = self.interfaces[far].up;
         }
     }
-    /// Sends a frame to the other end.
+    /// Sends a frame to the peer. Returns false if the interface has no carrier.
     #[inline(never)]
     pub(crate) fn veth_output(
         &mut self,
@@ -58,14 +60,14 @@ impl Stack {
         }
         true
     }
-    /// An interface will receive a frame, at the time of this timer.
+    /// Queues a frame for reception by an interface at the time of `timer`.
     pub fn cross(&mut self, interface: usize, frame: Packet, timer: TimerId) {
         if self.crossing.is_empty() {
             self.timers.insert(timer, StackTimer::Crossing);
         }
         self.crossing.push_back((interface, frame));
     }
-    /// Receives what has crossed; answers are received next time.
+    /// Receives the queued frames; answers are received at the next call.
     #[inline(never)]
     pub(crate) fn receive_crossed(&mut self) {
         let all = std::mem::take(&mut self.crossing);

@@ -1,5 +1,5 @@
-//! Interfaces that the administrator makes while a host runs: dummies, which swallow what they are given, and VLANs (IEEE 802.1Q) of
-//! interfaces that carry frames.
+//! Interfaces that the administrator creates while a host runs: dummies, which discard all packets, and VLANs
+//! (IEEE 802.1Q) on Ethernet interfaces.
 
 use crate::interface::{Attachment, Interface};
 use crate::interfaces::Interfaces;
@@ -8,15 +8,15 @@ use crate::{PacketDirection, Stack};
 use belljar_net::Packet;
 use belljar_wire::ethernet::HEADER_LEN;
 
-/// The EtherType of a tag, and the length of one.
+/// The EtherType of a VLAN tag, and below it the length of a tag in bytes.
 pub const TAGGED: u16 = 0x8100;
 const TAG_LEN: usize = 4;
-/// The VLAN's number within a tag.
+/// Mask of the VLAN ID in a tag.
 const VLAN_ID: u16 = 0xfff;
 
 impl Stack {
-    /// Makes an interface of this name and gives its number; a VLAN has its hardware address, MTU and carrier from the interface
-    /// below unless others are given.
+    /// Creates an interface of this name and returns its number. A VLAN inherits the hardware address, MTU
+    /// and carrier of its lower interface unless others are given.
     pub fn add_virtual(
         &mut self,
         name: &str,
@@ -42,7 +42,7 @@ impl Stack {
         number
     }
 
-    /// A hardware address of the host's own.
+    /// A random, locally administered hardware address.
     pub fn random_mac(&mut self) -> [u8; 6] {
         let mut mac = [0; 6];
         self.tun_addresses.fill(&mut mac);
@@ -50,7 +50,7 @@ impl Stack {
         mac
     }
 
-    /// A dummy is given a packet, or a frame: it is sent, and nobody receives it.
+    /// Transmits a packet or frame on a dummy, which discards it.
     #[inline(never)]
     pub(crate) fn dummy_output(&mut self, interface: usize, packet: Packet) -> bool {
         self.interfaces.count_virtual(interface, packet.len(), PacketDirection::Out);
@@ -62,7 +62,7 @@ impl Stack {
         true
     }
 
-    /// Sends a frame over a VLAN: with a tag, over the interface below.
+    /// Transmits a frame on a VLAN: adds the tag and passes it to the lower interface.
     #[inline(never)]
     pub(crate) fn vlan_output(&mut self, interface: usize, below: usize, id: u16, mut frame: Packet) -> bool {
         if !self.interfaces[below].up {
@@ -78,7 +78,7 @@ impl Stack {
         self.send_framed(below, Packet::with_cookie(bytes, cookie).with_checksum(checksum).with_mark(mark))
     }
 
-    /// A tagged frame is received by the interface below.
+    /// Passes a tagged frame received by a lower interface to its VLAN.
     #[inline(never)]
     pub(crate) fn vlan_input(&mut self, below: usize, frame: Packet) {
         let (checksum, mark) = (frame.checksum(), frame.mark());
@@ -97,7 +97,7 @@ impl Stack {
 }
 
 impl Interfaces {
-    /// The VLANs of an interface, by number.
+    /// The numbers of the VLANs on an interface.
     pub fn vlans_of(&self, interface: usize) -> Vec<usize> {
         let all = self.iter().enumerate();
         all.filter(
@@ -107,12 +107,12 @@ impl Interfaces {
         .collect()
     }
 
-    /// The VLAN of an interface with this number.
+    /// The VLAN with this ID on an interface.
     pub fn vlan(&self, below: usize, id: u16) -> Option<usize> {
         self.iter().position(|other| other.attachment == Attachment::Vlan { below, id })
     }
 
-    /// What has passed an interface that the administrator has made.
+    /// Traffic counters of an interface created by the administrator.
     pub fn virtual_counters(&self, interface: usize) -> TunCounters {
         self.counters.get(&interface).copied().unwrap_or_default()
     }

@@ -1,8 +1,9 @@
-//! `MSG_ZEROCOPY`: who sends is told when the memory that was sent is free again (`SO_EE_ORIGIN_ZEROCOPY`).
+//! `MSG_ZEROCOPY`: notifications to senders that the memory of a send may be reused
+//! (`SO_EE_ORIGIN_ZEROCOPY`).
 //!
-//! Nothing is sent from the program's own memory here, so it always is free. What is imitated is when Linux says so:
-//! bytes of TCP when the peer has acknowledged them, a datagram when it has left its interface, and on `lo`, where Linux
-//! makes a copy, as soon as the datagram has been sent.
+//! Sends here always copy the program's memory, so it may be reused at once. The notifications imitate the
+//! times of Linux: when the peer has acknowledged the bytes (TCP), when the datagram has left its interface
+//! (UDP), and on `lo`, where Linux copies, when the datagram has been sent.
 
 use super::error_queue::ErrorQueue;
 use super::interface::Attachment;
@@ -15,29 +16,29 @@ use belljar_linux_abi::{Errno, c};
 use belljar_tcp::State;
 use std::collections::VecDeque;
 
-/// `net.core.optmem_max`: what the reports of one socket may take, in bytes.
+/// `net.core.optmem_max`: upper bound of the charge of a socket's notifications, in bytes.
 const OPTION_MEMORY: usize = 131_072;
-/// Charge of a report on Linux (`skb->truesize`), and the charge that Linux expects when it asks whether there is room
+/// Charge of a notification on Linux (`skb->truesize`), and the charge assumed by Linux's check for space
 /// (`SKB_TRUESIZE(0)`), in bytes.
 const REPORT: usize = 832;
 const REPORT_EXPECTED: usize = 576;
-/// The most bytes that sends of one report can be of, but for the first, and the most sends.
+/// Bounds of the bytes, except for those of the first send, and of the sends covered by one notification.
 const MAX_BYTES: usize = 1 << 19;
 const MAX_SENDS: u32 = 65_534;
 
-/// A range of consecutive sends of one socket that are complete (`SO_EE_ORIGIN_ZEROCOPY`).
+/// Range of consecutive completed sends of one socket (`SO_EE_ORIGIN_ZEROCOPY`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CompletedSends {
-    /// The number of the first one.
+    /// Number of the first send.
     pub first: u32,
-    /// The number of the last one.
+    /// Number of the last send.
     pub last: u32,
-    /// Linux had to copy what was sent.
+    /// True if Linux would have copied the data.
     pub copied: bool,
 }
 
 impl CompletedSends {
-    /// Takes others in that follow these; false if they do not.
+    /// Extends the range by a contiguous one. Returns false if `others` is not contiguous.
     pub fn extend(&mut self, others: &CompletedSends) -> bool {
         let follows = others.first == self.last.wrapping_add(1) && others.last != self.first.wrapping_sub(1);
         if follows {
@@ -47,23 +48,24 @@ impl CompletedSends {
     }
 }
 
-/// Sends that are still to be told of.
+/// Sends whose completion is not yet reported.
 #[derive(Debug)]
 struct Sending {
     first: u32,
     count: u32,
     bytes: usize,
     copied: bool,
-    /// The end of the last one's bytes in the stream, or how many packets had been given to the interface.
+    /// Position in the stream of the end of the last send, or for UDP the number of packets passed to the
+    /// interface.
     until: u64,
 }
 
-/// A socket's sends with `MSG_ZEROCOPY`.
+/// State of a socket's `MSG_ZEROCOPY` sends.
 #[derive(Debug, Default)]
 pub struct ZeroCopy {
-    /// The number of the next one.
+    /// Number of the next send.
     next: u32,
-    /// Number of the last ones that belong to a datagram being made.
+    /// Number of sends in the datagram being assembled.
     held: u32,
     sending: VecDeque<Sending>,
 }
@@ -75,7 +77,7 @@ impl ZeroCopy {
     }
 }
 
-/// The error queue of a socket of UDP or TCP.
+/// The error queue of a UDP or TCP socket.
 fn reports(kind: &mut SocketKind) -> Option<&mut ErrorQueue> {
     match kind {
         SocketKind::Udp(udp) => Some(&mut udp.errors),
@@ -84,7 +86,7 @@ fn reports(kind: &mut SocketKind) -> Option<&mut ErrorQueue> {
     }
 }
 
-/// `SO_ZEROCOPY`: TCP and UDP have it; 0 and 1 are its values.
+/// Validates `SO_ZEROCOPY`: supported by TCP and UDP, with the values 0 and 1.
 pub fn check_option(socket: &Socket, number: i32) -> Result<(), Errno> {
     let has_it = matches!(socket.kind, SocketKind::Tcp(_)) || socket.protocol == c::IPPROTO_UDP;
     match (has_it && matches!(socket.domain, c::AF_INET | c::AF_INET6), number) {
@@ -95,7 +97,8 @@ pub fn check_option(socket: &Socket, number: i32) -> Result<(), Errno> {
 }
 
 impl Stack {
-    /// True if a send is to be told of: `ENOBUFS` if too much is to be told already.
+    /// True if the completion of a send is to be reported. Fails with `ENOBUFS` if too many reports are
+    /// outstanding.
     pub fn zero_copies(&mut self, key: SocketKey, flags: i32) -> Result<bool, Errno> {
         let socket = self.socket(key);
         if flags & c::MSG_ZEROCOPY == 0 || !socket.options.is_kept(c::SO_ZEROCOPY) {
@@ -109,19 +112,19 @@ impl Stack {
         Ok(true)
     }
 
-    /// A send becomes part of a datagram.
+    /// Counts a send as part of the datagram being assembled.
     #[cold]
     pub fn zero_copy_begins(&mut self, key: SocketKey) {
         let state = self.socket(key).zero_copy.get_or_insert_default();
         (state.next, state.held) = (state.next.wrapping_add(1), state.held + 1);
     }
 
-    /// True if a datagram has parts that are to be told of.
+    /// True if the datagram being assembled contains sends to be reported.
     pub fn zero_copy_holds(&mut self, key: SocketKey) -> bool {
         self.socket(key).zero_copy.as_ref().is_some_and(|state| state.held > 0)
     }
 
-    /// A datagram has been sent, as one that is `copied` or not, or has failed: then its only part has no number.
+    /// Ends a datagram, `copied` or not. If it `failed`, a single send in it releases its number.
     #[cold]
     pub fn zero_copy_ends(&mut self, key: SocketKey, copied: bool, failed: bool) {
         let until = self.udp(key).packets_given;
@@ -136,8 +139,8 @@ impl Stack {
         }
     }
 
-    /// Bytes of a send have gone into a connection; `before` are the end of its stream then and how much of that had not
-    /// been sent.
+    /// Records that `len` bytes of a send were written to a connection. `before` holds the end of its stream
+    /// before the write, and the number of its unsent bytes.
     pub fn zero_copy_written(&mut self, key: SocketKey, len: usize, first: bool, before: (u64, usize)) {
         let socket = &self.sockets[key.0];
         let through = Through::of(socket, socket.options.bound_device);
@@ -150,7 +153,7 @@ impl Stack {
         let newest = state.sending.back_mut();
         match newest {
             Some(newest) if !first => newest.until = until,
-            // As part of what waits to be sent (`msg_zerocopy_realloc`).
+            // Appended to the pending notification (`msg_zerocopy_realloc`).
             Some(newest)
                 if before.1 > 0
                     && newest.until == before.0
@@ -169,12 +172,12 @@ impl Stack {
         self.zero_copy_settle(key);
     }
 
-    /// True if Linux copies what leaves by an interface: to the host itself, and to programs.
+    /// True if Linux copies packets that leave by an interface: local delivery, and delivery to programs.
     pub fn zero_copy_is_copied(&self, interface: usize) -> bool {
         !matches!(self.interfaces[interface].attachment, Attachment::Graph | Attachment::Link(_))
     }
 
-    /// Tells of sends whose bytes have been acknowledged, or whose packets have left.
+    /// Reports the sends whose bytes have been acknowledged, or whose packets have departed.
     pub fn zero_copy_settle(&mut self, key: SocketKey) {
         let socket = self.socket(key);
         let Some(state) = &mut socket.zero_copy else { return };

@@ -1,7 +1,7 @@
-//! Socket filters: classic BPF programs (`SO_ATTACH_FILTER`), checked and run as Linux does
+//! Socket filters: classic BPF programs (`SO_ATTACH_FILTER`), validated and executed as in Linux
 //! (`net/core/filter.c`).
 //!
-//! A program looks at one packet and says how many of its bytes the socket gets: none drops it.
+//! A program is run on one packet and returns the number of bytes to deliver; 0 drops the packet.
 
 mod run;
 #[cfg(test)]
@@ -13,7 +13,7 @@ use belljar_linux_abi::Errno;
 
 /// `BPF_MAXINSNS`.
 pub const MAX_INSTRUCTIONS: usize = 4_096;
-/// `BPF_MEMWORDS`: words of scratch memory.
+/// `BPF_MEMWORDS`: number of words of scratch memory.
 pub const MEMORY_WORDS: usize = 16;
 
 /// Instruction classes: the low three bits of a code.
@@ -42,7 +42,7 @@ pub(crate) mod mode {
     pub const LEN: u16 = 0x80;
     pub const MSH: u16 = 0xa0;
 }
-/// Operations on the accumulator.
+/// ALU operations on the accumulator.
 pub(crate) mod alu {
     pub const ADD: u16 = 0x00;
     pub const SUB: u16 = 0x10;
@@ -56,7 +56,7 @@ pub(crate) mod alu {
     pub const MOD: u16 = 0x90;
     pub const XOR: u16 = 0xa0;
 }
-/// Conditions of jumps.
+/// Jump conditions.
 pub(crate) mod jump {
     pub const JA: u16 = 0x00;
     pub const JEQ: u16 = 0x10;
@@ -64,7 +64,7 @@ pub(crate) mod jump {
     pub const JGE: u16 = 0x30;
     pub const JSET: u16 = 0x40;
 }
-/// The operand is X, not K.
+/// `BPF_X`: the operand is X instead of K.
 pub const SOURCE_X: u16 = 0x08;
 /// `BPF_RET | BPF_A`.
 pub const RET_A: u16 = class::RET | 0x10;
@@ -76,21 +76,21 @@ pub const TXA: u16 = class::MISC | 0x80;
 /// One instruction, `struct sock_filter`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Instruction {
-    /// The operation.
+    /// Operation code.
     pub code: u16,
-    /// Instructions to skip if a condition holds.
+    /// Number of instructions to skip if the condition is true.
     pub jt: u8,
-    /// The same if it does not.
+    /// Number of instructions to skip if the condition is false.
     pub jf: u8,
-    /// Its operand.
+    /// The operand K.
     pub k: u32,
 }
 
 impl Instruction {
-    /// The length of a `struct sock_filter`.
+    /// Length of a `struct sock_filter` in bytes.
     pub const LEN: usize = 8;
 
-    /// From the eight bytes of a `struct sock_filter`.
+    /// Decodes the eight bytes of a `struct sock_filter`.
     pub fn from_bytes(bytes: &[u8]) -> Instruction {
         Instruction {
             code: u16::from_ne_bytes([bytes[0], bytes[1]]),
@@ -109,28 +109,29 @@ impl Instruction {
 pub struct Metadata {
     /// The ethertype.
     pub protocol: u16,
-    /// `PACKET_HOST` and its kin.
+    /// `PACKET_*`: type of the packet.
     pub packet_type: u8,
     /// The interface's index.
     pub interface: u32,
     /// `ARPHRD_*` of the interface.
     pub hardware_type: u16,
-    /// Where the network header lies, counted from the first byte that the filter sees.
+    /// Offset of the network header from the first byte of the packet as passed to the filter.
     pub network_offset: usize,
     /// A random number for `SKF_AD_RANDOM`.
     pub random: u32,
 }
 
-/// A program that has been checked: it always ends with a `ret` and reads nothing that it has not written.
+/// A validated program: it ends with a `ret` and reads no memory that it has not written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SocketFilter {
     program: Vec<Instruction>,
-    /// It asks for random numbers.
+    /// True if the program loads random numbers.
     is_random: bool,
 }
 
 impl SocketFilter {
-    /// Checks a program as `bpf_check_classic` of Linux: `EINVAL` for what Linux refuses.
+    /// Validates a program as `bpf_check_classic` of Linux does. Fails with `EINVAL` for a program that Linux
+    /// rejects.
     pub fn new(program: Vec<Instruction>) -> Result<SocketFilter, Errno> {
         if program.is_empty() || program.len() > MAX_INSTRUCTIONS {
             return Err(Errno::EINVAL);
@@ -147,19 +148,20 @@ impl SocketFilter {
         Ok(SocketFilter { program, is_random })
     }
 
-    /// The number of its instructions.
+    /// Number of instructions.
     pub fn instructions(&self) -> usize {
         self.program.len()
     }
 
-    /// Runs the filter and returns the number of bytes to keep of the packet; 0 means that it is dropped.
+    /// Runs the filter on a packet. Returns the number of bytes to deliver; 0 drops the packet.
     pub fn run(&self, packet: &[u8], metadata: &Metadata) -> usize {
         run::run(&self.program, packet, metadata) as usize
     }
 }
 
 impl Stack {
-    /// Runs a socket's filter on a packet and returns the number of bytes that it may receive; `None` drops the packet.
+    /// Runs a socket's filter on a packet. Returns the number of bytes that the socket may receive; `None`
+    /// drops the packet.
     pub fn filtered(&mut self, key: SocketKey, packet: &[u8], mut metadata: Metadata) -> Option<usize> {
         let Some(filter) = self.sockets[key.0].options.filter.clone() else { return Some(packet.len()) };
         if filter.is_random {
@@ -170,7 +172,7 @@ impl Stack {
     }
 }
 
-/// Checks that an instruction that `left` others follow is allowed.
+/// Validates an instruction that is followed by `left` others.
 fn check(instruction: &Instruction, left: usize) -> Result<(), Errno> {
     let Instruction { code, jt, jf, k } = *instruction;
     let refuse = |bad: bool| if bad { Err(Errno::EINVAL) } else { Ok(()) };
@@ -210,9 +212,9 @@ fn check(instruction: &Instruction, left: usize) -> Result<(), Errno> {
     }
 }
 
-/// No word of the scratch memory is read before it is written, on whatever way: `check_load_and_stores`.
+/// Validates that no path reads a word of the scratch memory before writing it: `check_load_and_stores`.
 fn check_memory(program: &[Instruction]) -> Result<(), Errno> {
-    // Which words are written for certain when an instruction is reached by a jump.
+    // The words that are certainly written when a jump reaches an instruction.
     let mut reached = vec![u16::MAX; program.len()];
     let mut valid: u16 = 0;
     for (at, instruction) in program.iter().enumerate() {

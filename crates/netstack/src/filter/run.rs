@@ -1,12 +1,12 @@
-//! The interpreter.
+//! The interpreter of classic BPF.
 
 use super::{Instruction, MEMORY_WORDS, Metadata, RET_A, SOURCE_X, TAX, alu, class, jump, mode, size};
 
-/// `SKF_AD_OFF`: absolute loads from here on ask for what is not in the packet.
+/// `SKF_AD_OFF`: absolute loads from this offset on read ancillary data.
 const ANCILLARY: i32 = -0x1000;
-/// `SKF_NET_OFF`: loads from here on count from the network header.
+/// `SKF_NET_OFF`: base of offsets from the network header.
 const NETWORK: i32 = -0x100000;
-/// `SKF_LL_OFF`: the same from the link's header.
+/// `SKF_LL_OFF`: base of offsets from the link header.
 const LINK: i32 = -0x200000;
 /// `SKF_AD_OFF + SKF_AD_RANDOM`.
 pub const RANDOM: u32 = (ANCILLARY + ancillary::RANDOM) as u32;
@@ -23,13 +23,13 @@ mod ancillary {
     pub const MAX: i32 = 64;
 }
 
-/// True if an absolute load names ancillary data that there is not.
+/// True if an absolute load reads ancillary data that does not exist.
 pub fn is_unknown_ancillary(k: u32) -> bool {
     let k = k as i32;
     (ANCILLARY..0).contains(&k) && k - ANCILLARY >= ancillary::MAX
 }
 
-/// Runs a program that has been checked. A load beyond the packet ends it with 0.
+/// Runs a validated program. A load beyond the packet ends it with 0.
 pub fn run(program: &[Instruction], packet: &[u8], metadata: &Metadata) -> u32 {
     let (mut a, mut x) = (0u32, 0u32);
     let mut memory = [0u32; MEMORY_WORDS];
@@ -92,7 +92,7 @@ pub fn run(program: &[Instruction], packet: &[u8], metadata: &Metadata) -> u32 {
     }
 }
 
-/// `None` for a division by zero, which ends the program.
+/// Evaluates an ALU operation; `None` for a division by zero, which ends the program.
 fn calculate(operation: u16, a: u32, operand: u32) -> Option<u32> {
     Some(match operation {
         alu::ADD => a.wrapping_add(operand),
@@ -103,7 +103,7 @@ fn calculate(operation: u16, a: u32, operand: u32) -> Option<u32> {
         alu::OR => a | operand,
         alu::AND => a & operand,
         alu::XOR => a ^ operand,
-        // As the CPU, which takes the low five bits of a shift.
+        // The CPU uses the low five bits of the shift count.
         alu::LSH => a.wrapping_shl(operand),
         alu::RSH => a.wrapping_shr(operand),
         _ => a.wrapping_neg(),
@@ -130,12 +130,12 @@ fn absolute(packet: &[u8], metadata: &Metadata, k: u32, width: u16, (a, x): (u32
         ancillary::HARDWARE_TYPE => Some(metadata.hardware_type.into()),
         ancillary::PAYLOAD_OFFSET => Some(payload_offset(packet, metadata) as u32),
         ancillary::RANDOM => Some(metadata.random),
-        // Mark, queue, hash, CPU, VLAN tags: no packet here has one, and there is one CPU.
+        // Mark, queue, hash, CPU, VLAN tags: packets have none of these here, and there is one CPU.
         _ => Some(0),
     }
 }
 
-/// Where the first netlink attribute of a type lies between two places; 0 if there is none.
+/// Offset of the first netlink attribute of a type in the range from `at` to `end`; 0 if there is none.
 fn attribute(packet: &[u8], mut at: usize, end: usize, kind: u16) -> u32 {
     while at + 4 <= end {
         let len = usize::from(u16::from_ne_bytes([packet[at], packet[at + 1]]));
@@ -150,7 +150,7 @@ fn attribute(packet: &[u8], mut at: usize, end: usize, kind: u16) -> u32 {
     0
 }
 
-/// Where what TCP or UDP carries begins (`__skb_get_poff`).
+/// Offset of the transport payload (`__skb_get_poff`).
 fn payload_offset(packet: &[u8], metadata: &Metadata) -> usize {
     let start = metadata.network_offset;
     let Some(ip) = packet.get(start..).filter(|ip| ip.len() >= 20 && ip[0] >> 4 == 4) else { return 0 };
@@ -164,7 +164,7 @@ fn payload_offset(packet: &[u8], metadata: &Metadata) -> usize {
     start + transport + len
 }
 
-/// A big-endian load, at an offset that may be one of the special negative ones.
+/// Loads a big-endian value at an offset that may be relative to the network or link header.
 fn load(packet: &[u8], metadata: &Metadata, k: u32, width: u16) -> Option<u32> {
     let k = k as i32;
     let start = match k {

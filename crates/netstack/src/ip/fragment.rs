@@ -8,13 +8,13 @@ use std::collections::VecDeque;
 use std::net::IpAddr;
 use std::ops::Range;
 
-/// Where an IPv6 header says how long its packet is.
+/// Offset of the payload length in an IPv6 header.
 const PAYLOAD_LENGTH_AT: u8 = 4;
-/// `net.ipv4.ipfrag_high_thresh`: while more than this many bytes wait, no other datagram is begun.
+/// `net.ipv4.ipfrag_high_thresh`: while more than this number of bytes is queued, no reassembly is started.
 const MAX_BYTES: usize = 4 << 20;
-/// The longest payload, headers of IPv4 included.
+/// Maximum length of a datagram in bytes, with the IPv4 header.
 const MAX_DATAGRAM: usize = 65_535;
-/// So much of a first fragment is kept for the one who is told that the others did not come.
+/// Bytes of a first fragment stored for the Time Exceeded error.
 const QUOTED: usize = ipv6::MIN_MTU;
 
 /// A fragment of a datagram.
@@ -22,8 +22,8 @@ const QUOTED: usize = ipv6::MIN_MTU;
 struct Piece {
     offset: usize,
     data: Vec<u8>,
-    /// It does not go on where the one that was last when it came ended: what repeats pieces of one run is a copy, what
-    /// goes over the edge of one overlaps.
+    /// True if the fragment is not contiguous to the one that was last on its arrival. A fragment within one
+    /// run is a duplicate; one across the boundary of a run overlaps.
     begins_run: bool,
 }
 
@@ -36,16 +36,16 @@ impl Piece {
 #[derive(Debug)]
 struct Partial {
     key: (IpAddr, IpAddr, u8, u32),
-    /// When it is given up.
+    /// Expiry time of the reassembly.
     until: SimTime,
-    /// The header of the first fragment, once it is here, and the beginning of that packet.
+    /// Header and initial bytes of the first fragment, once received.
     first: Option<(IpHeader, Vec<u8>)>,
-    /// By which interface the last one has come.
+    /// Input interface of the last fragment received.
     interface: usize,
-    /// In order of offset.
+    /// Fragments in the order of their offsets.
     pieces: Vec<Piece>,
     bytes: usize,
-    /// Behind the last byte that is known of, and whether it is the last of all.
+    /// End of the data received so far, and below it true if that is the end of the datagram.
     end: usize,
     complete: bool,
 }
@@ -59,38 +59,39 @@ pub struct ReassemblyCounters {
     pub overlaps: u64,
 }
 
-/// The result of adding a fragment.
+/// Result of adding a fragment.
 #[derive(Debug)]
 pub enum Added {
-    /// Others are missing, or it was of no use.
+    /// The datagram is incomplete, or the fragment was dropped.
     Waits,
-    /// It was the last one missing: the whole packet with its header.
+    /// The datagram is complete: its header, and the packet with that header.
     Whole(IpHeader, Vec<u8>),
-    /// Its sender is told that it is wrong, at this byte of the packet (IPv6).
+    /// The fragment is invalid at this offset of the packet, which a Parameter Problem error reports to its
+    /// sender (IPv6).
     Wrong(u8),
 }
 
-/// A datagram that was given up for its age.
+/// A datagram whose reassembly has timed out.
 #[derive(Debug)]
 pub struct Expired {
-    /// By which interface it came.
+    /// Input interface of the last fragment received.
     pub interface: usize,
-    /// The beginning of its first fragment, as it came.
+    /// Initial bytes of the first fragment, as received.
     pub first: Vec<u8>,
 }
 
-/// Datagrams of which some fragments are missing, the oldest first.
+/// Incomplete datagrams, the oldest first.
 #[derive(Debug, Default)]
 pub struct Reassembly {
     waiting: VecDeque<Partial>,
     bytes: usize,
-    /// By [`version`].
+    /// Counters, indexed by [`version`].
     pub counters: [ReassemblyCounters; 2],
 }
 
 impl Reassembly {
-    /// Adds a fragment that has come by `interface` (`ip_frag_queue`, `ip6_frag_queue` of Linux); if it is the first of its
-    /// datagram to come, all must be here at `until`.
+    /// Adds a fragment received on `interface` (`ip_frag_queue`, `ip6_frag_queue` of Linux). `until` is the
+    /// expiry time if it starts a reassembly.
     pub fn add(
         &mut self,
         until: SimTime,
@@ -112,7 +113,7 @@ impl Reassembly {
                 return Added::Wrong(PAYLOAD_LENGTH_AT);
             }
         }
-        // The fragments of an IPv6 packet need not name one protocol: the first one counts.
+        // Fragments of one IPv6 packet may differ in their next header; the first fragment's applies.
         let key = (header.src, header.dst, if v4 { header.protocol } else { 0 }, header.id);
         let at = match self.waiting.iter().position(|partial| partial.key == key) {
             Some(at) => at,
@@ -136,7 +137,7 @@ impl Reassembly {
         };
         let end = offset + len;
         let partial = &mut self.waiting[at];
-        // There cannot be two ends, nor anything behind one.
+        // A datagram has one end, and no data follows it.
         let contradicts = match header.more_fragments {
             false => end < partial.end || (partial.complete && end != partial.end),
             true => end > partial.end && partial.complete,
@@ -194,12 +195,13 @@ impl Reassembly {
         }
     }
 
-    /// When the next datagram is given up for its age.
+    /// The next expiry time of a reassembly.
     pub fn next_timeout(&self) -> Option<SimTime> {
         self.waiting.iter().map(|partial| partial.until).min()
     }
 
-    /// Gives up a datagram that has waited for too long; `None` if there is none. Whoever sent it hears of it if its first fragment came.
+    /// Removes a datagram whose reassembly has timed out; `None` if there is none. The inner `Option` holds
+    /// its first fragment, if received, for the Time Exceeded error.
     pub fn expire(&mut self, now: SimTime) -> Option<Option<Expired>> {
         let at = self.waiting.iter().position(|partial| partial.until <= now)?;
         let partial = self.waiting.remove(at)?;
@@ -212,8 +214,9 @@ impl Reassembly {
     }
 }
 
-/// Where a piece belongs, and whether it begins a run; `None` in place of that for a copy of what is there, and for all if it
-/// overlaps with something (RFC 5722, which Linux applies to IPv4 too; `inet_frag_queue_insert`).
+/// The index at which a fragment is inserted, and true if it begins a run. The index is `None` for a
+/// duplicate. The result is `None` for an overlap (RFC 5722, which Linux applies to IPv4 too;
+/// `inet_frag_queue_insert`).
 fn place(pieces: &[Piece], offset: usize, end: usize) -> Option<(Option<usize>, bool)> {
     let Some(last) = pieces.last() else { return Some((Some(0), true)) };
     if last.end() < end {
@@ -295,7 +298,7 @@ mod tests {
         assert_eq!((whole.protocol, whole.fragment_offset, packet.len()), (17, 0, 40 + 11));
         assert_eq!(packet[40..], [[1; 8].as_slice(), &[2; 3]].concat());
         assert_eq!(packet[4..7], [0, 11, 17]);
-        // One that is not the last must end at a multiple of eight.
+        // A fragment other than the last must end at a multiple of eight bytes.
         assert!(matches!(reassembly.add(SimTime::ZERO, 1, &header, &[1; 9], 0..9), Added::Wrong(4)));
     }
 
@@ -340,7 +343,7 @@ mod tests {
         for (offset, more) in [(8, false), (16, true), (8, false), (0, false), (8, true)] {
             assert_eq!(add(&mut reassembly, SimTime::ZERO, offset, &[1; 8], more), None);
         }
-        // (16, true) lies behind the end, and (0, false) says another one.
+        // (16, true) lies behind the end, and (0, false) implies another end.
         assert_eq!(reassembly.counters[0].failed, 2);
     }
 }

@@ -1,5 +1,5 @@
-//! IP headers as the stack writes and reads them: without options or extension headers, but for the IPv6
-//! fragment header, on the way out; read over on the way in.
+//! IP headers in the representation of the stack. They are written without options or extension headers,
+//! except for the IPv6 fragment header; options and extension headers of received packets are skipped.
 
 use belljar_wire::{ParseError, checksum, ipv6};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -14,32 +14,32 @@ const MORE_FRAGMENTS: u16 = 0x2000;
 /// The fields of an IP header that the stack uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IpHeader {
-    /// Source.
+    /// Source address.
     pub src: IpAddr,
-    /// Destination, of the same family.
+    /// Destination address, of the same family.
     pub dst: IpAddr,
-    /// The protocol of the payload; that of ICMPv6 is 58.
+    /// Protocol of the payload; 58 for ICMPv6.
     pub protocol: u8,
     /// Type of service or traffic class, ECN bits included.
     pub tos: u8,
     /// Time to live or hop limit.
     pub ttl: u8,
-    /// Identification: 16 bits of IPv4, or those of a fragment header.
+    /// Identification: 16 bits in IPv4, 32 bits in an IPv6 fragment header.
     pub id: u32,
     /// Flow label (IPv6).
     pub flow_label: u32,
-    /// Its flow gets no label.
+    /// True if the flow label stays 0.
     pub unlabelled: bool,
     /// `DF` (IPv4).
     pub dont_fragment: bool,
     /// `MF`.
     pub more_fragments: bool,
-    /// Where this fragment's payload lies in the whole datagram, in bytes.
+    /// Offset of the fragment's payload in the datagram, in bytes.
     pub fragment_offset: usize,
 }
 
 impl IpHeader {
-    /// The header of a whole datagram.
+    /// Creates the header of an unfragmented datagram.
     pub fn new(src: IpAddr, dst: IpAddr, protocol: u8) -> IpHeader {
         IpHeader {
             src,
@@ -55,15 +55,15 @@ impl IpHeader {
             fragment_offset: 0,
         }
     }
-    /// True if it is that of a fragment.
+    /// True for a header of a fragment.
     pub(crate) fn is_fragment(&self) -> bool {
         self.more_fragments || self.fragment_offset > 0
     }
-    /// Its length in bytes.
+    /// Length of the header in bytes.
     pub(crate) fn len(&self) -> usize {
         header_len(self.dst)
     }
-    /// Writes it to the start of `packet`, which is the whole packet.
+    /// Writes the header to the start of `packet`, which is the complete packet.
     pub fn emit(&self, packet: &mut [u8]) {
         match (self.src, self.dst) {
             (IpAddr::V4(src), IpAddr::V4(dst)) => self.emit_v4(src, dst, packet),
@@ -101,7 +101,7 @@ impl IpHeader {
         };
         header.emit(packet);
     }
-    /// Reads the header of `packet`; gives it with the payload's place.
+    /// Parses the header of `packet`. Returns it with the range of the payload.
     pub fn parse(packet: &[u8]) -> Result<(IpHeader, std::ops::Range<usize>), ParseError> {
         match packet.first().map(|b| b >> 4) {
             Some(4) => IpHeader::parse_v4(packet),
@@ -158,7 +158,7 @@ impl IpHeader {
     }
 }
 
-/// The length of the header of a packet to `dst`.
+/// Length in bytes of the header of a packet to `dst`.
 pub fn header_len(dst: IpAddr) -> usize {
     if dst.is_ipv4() { V4_LEN } else { V6_LEN }
 }

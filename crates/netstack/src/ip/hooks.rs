@@ -1,5 +1,5 @@
-//! Hooks: functions that see every IP packet of a host at fixed points of its path and let it pass or drop it, as Linux's
-//! netfilter has them (`NF_INET_*`).
+//! Hooks: functions called for every IP packet at fixed points of its path, which accept or drop it, after
+//! Linux's netfilter (`NF_INET_*`).
 //!
 //! # Points
 //!
@@ -10,32 +10,33 @@
 //! | of this host | [`Output`](HookPoint::Output), `Postrouting` |
 //! | of this host, over `lo` | `Output`, `Postrouting`, `Prerouting`, `Input` |
 //!
-//! `Prerouting` comes before the route of a received packet is known. IPv4 reassembles fragments before `Input`, IPv6 behind it:
-//! there each fragment passes. Both fragment behind `Postrouting`. The copy of a multicast that its sender receives passes
-//! `Postrouting` once more than the packet itself, then `Prerouting` and `Input` of the interface that the packet leaves by.
-//! IGMP, MLD and neighbour discovery are packets of this host as all others. ARP, and what packet sockets send, is not IP's.
+//! `Prerouting` precedes the routing of a received packet. IPv4 reassembles fragments before `Input`; IPv6
+//! reassembles them after it, so that each fragment passes. Both fragment after `Postrouting`. The
+//! looped-back copy of a multicast packet passes `Postrouting` in addition to the packet itself, then
+//! `Prerouting` and `Input` of the interface by which the packet leaves. IGMP, MLD and neighbour discovery
+//! messages pass the hooks like other local packets. ARP, and packets sent by packet sockets, do not.
 //!
 //! # Adding a hook
 //!
-//! [`Stack::register_hook`] takes the point, a priority and a function. Each point has one call site: `Prerouting` and `Input` in
-//! `ip/input.rs`, `Forward` in `ip/forward/mod.rs`, `Output` and `Postrouting` in `ip/output.rs`. Without any hook a site is one
-//! test of a pointer.
+//! [`Stack::register_hook`] takes the point, a priority and a function. Each point has one call site:
+//! `Prerouting` and `Input` in `ip/input.rs`, `Forward` in `ip/forward/mod.rs`, `Output` and `Postrouting` in
+//! `ip/output.rs`. Without hooks a call site costs one test of a pointer.
 
 use super::{Inbound, IpHeader};
 use crate::Stack;
 use crate::mib::version;
 use belljar_net::Packet;
 
-/// A point at which packets pass hooks.
+/// A point of the packet path at which hooks are called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum HookPoint {
-    /// Received, its header checked.
+    /// Received, with a valid header.
     Prerouting,
-    /// For this host.
+    /// Addressed to this host.
     Input,
-    /// For another host, its route known and its TTL decremented.
+    /// Being forwarded: routed, with the TTL decremented.
     Forward,
-    /// Made by this host, complete.
+    /// Sent by this host, with a complete header.
     Output,
     /// About to leave by an interface.
     Postrouting,
@@ -52,32 +53,33 @@ impl HookPoint {
     ];
 }
 
-/// The circumstances in which a packet passes a hook.
+/// The context of a hook call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Passage {
-    /// The point.
+    /// The point of the call.
     pub point: HookPoint,
-    /// True for a packet of IPv6.
+    /// True for an IPv6 packet.
     pub v6: bool,
-    /// The number of the interface that it came by; none for a packet of this host.
+    /// The number of the input interface; `None` for a local packet.
     pub incoming: Option<usize>,
-    /// The number of the interface that it leaves by, where that is known.
+    /// The number of the output interface, if known.
     pub outgoing: Option<usize>,
 }
 
 /// The decision of a hook.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HookVerdict {
-    /// The packet goes on.
+    /// Continue the processing of the packet.
     Accept,
-    /// It is dropped: [`StackCounters::hook_drops`](crate::StackCounters::hook_drops). A socket that sends it gets `EPERM`.
+    /// Drop the packet: [`StackCounters::hook_drops`](crate::StackCounters::hook_drops). A socket that sends
+    /// it gets `EPERM`.
     Drop,
 }
 
-/// A function that decides on packets. It may change a packet, its checksums included, or its mark.
+/// A hook function. It may modify the packet, including its checksums, and its mark.
 pub type Hook = Box<dyn FnMut(&mut Packet, &Passage) -> HookVerdict + Send>;
 
-/// The hooks of a point with their priorities, in order of these.
+/// The hooks of a point with their priorities, in the order of the priorities.
 type AtPoint = Vec<(i32, Hook)>;
 
 /// The hooks of a host by point; `None` while there are none.
@@ -85,7 +87,7 @@ type AtPoint = Vec<(i32, Hook)>;
 pub struct Hooks(Option<Box<[AtPoint; HookPoint::ALL.len()]>>);
 
 impl Hooks {
-    /// True if there is none: packets need not ask.
+    /// True if there are no hooks.
     #[inline(always)]
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_none()
@@ -102,15 +104,15 @@ impl Hooks {
 }
 
 impl Stack {
-    /// Adds a hook behind those whose priority is not greater (`nf_register_net_hook`). A host that loses its power loses its
-    /// hooks.
+    /// Registers a hook after those of lower or equal priority value (`nf_register_net_hook`). A power cut
+    /// removes the hooks of a host.
     pub fn register_hook(&mut self, point: HookPoint, priority: i32, hook: Hook) {
         let hooks = &mut self.hooks.0.get_or_insert_default()[point as usize];
         let at = hooks.partition_point(|(other, _)| *other <= priority);
         hooks.insert(at, (priority, hook));
     }
 
-    /// Passes a packet through the hooks of a point; `None` if one drops it.
+    /// Calls the hooks of a point on a packet; `None` if one drops it.
     #[cold]
     #[inline(never)]
     pub(crate) fn pass_hooks(
@@ -133,7 +135,8 @@ impl Stack {
         }
     }
 
-    /// Passes a received packet through the hooks of a point, and reads its header again; false if it goes no further.
+    /// Calls the hooks of a point on a received packet, and parses its header again. Returns false if the
+    /// packet is dropped.
     #[cold]
     #[inline(never)]
     pub(crate) fn pass_input_hooks(&mut self, point: HookPoint, inbound: &mut Inbound) -> bool {

@@ -1,4 +1,4 @@
-//! ICMP and ICMPv6: echo, and the errors that reach sockets (RFC 792, RFC 4443).
+//! ICMP and ICMPv6: echo, and errors reported to sockets (RFC 792, RFC 4443).
 
 use super::input::Inbound;
 use super::route::ResolvedRoute;
@@ -17,17 +17,18 @@ use belljar_tcp::Seq;
 use belljar_wire::{checksum, icmpv6, ipv6, protocol};
 use std::net::{IpAddr, SocketAddr};
 
-/// The length of an ICMP header.
+/// Length of an ICMP header in bytes.
 pub const HEADER_LEN: usize = 8;
-/// An error repeats as much of the packet as fits into so many bytes (RFC 1812, section 4.3.2.3).
+/// Maximum length of an ICMPv4 error in bytes, which bounds the quoted part of the packet (RFC 1812, section
+/// 4.3.2.3).
 const MAX_ERROR_V4: usize = 576;
 
 /// The type of service of errors: internetwork control (RFC 1812, section 4.3.2.5).
 pub const ERROR_TOS: u8 = 0xc0;
-/// Linux gives those of ICMPv6 no class.
+/// Traffic class of ICMPv6 errors: Linux sets none.
 pub const ERROR_TOS_V6: u8 = 0;
 
-/// Types of ICMP.
+/// ICMP and ICMPv6 message types.
 pub(crate) mod kind {
     pub const ECHO_REPLY: u8 = 0;
     pub const UNREACHABLE: u8 = 3;
@@ -43,12 +44,12 @@ pub(crate) mod kind {
     pub const V6_ECHO_REPLY: u8 = 129;
 }
 
-/// The reason for which a packet is refused.
+/// Reason for which a packet cannot be delivered locally.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unreachable {
-    /// Nothing speaks the protocol.
+    /// No socket for the protocol.
     Protocol,
-    /// Nothing listens at the port.
+    /// No socket at the port.
     Port,
 }
 
@@ -63,7 +64,7 @@ pub fn fill_checksum(src: IpAddr, dst: IpAddr, message: &mut [u8]) {
 }
 
 impl Stack {
-    /// Takes an ICMP message for this node.
+    /// Processes an ICMP message for this node.
     pub fn icmp_input(&mut self, inbound: Inbound) {
         let version = version(&inbound.header.dst);
         self.counters.icmp[version].received += 1;
@@ -103,7 +104,8 @@ impl Stack {
 
     fn echo_reply(&mut self, request: &Inbound) {
         let header = &request.header;
-        // Linux ignores broadcast pings (net.ipv4.icmp_echo_ignore_broadcasts), but not those to IPv6 groups.
+        // Linux ignores broadcast pings (net.ipv4.icmp_echo_ignore_broadcasts), but answers those to IPv6
+        // groups.
         let to_many = self.interfaces.is_multipoint(header.dst);
         if to_many && header.dst.is_ipv4() {
             return;
@@ -114,13 +116,14 @@ impl Stack {
         self.send_icmp(src, header.src, request.interface, header.tos, &mut message);
     }
 
-    /// Sends a message to one who has sent something by `interface`.
+    /// Sends a message in response to a packet received on `interface`.
     fn send_icmp(&mut self, src: Option<IpAddr>, dst: IpAddr, interface: usize, tos: u8, message: &mut [u8]) {
         let Ok(route) = self.route(dst, src, device_for(dst, interface)) else { return };
         self.send_icmp_by(route, interface == LO, tos, message);
     }
 
-    /// Sends a message, unless too many of its kind were sent of late; `about_lo`: it is about a packet that came by `lo`.
+    /// Sends a message, subject to the rate limits. `about_lo` is true for an error about a packet received
+    /// on `lo`.
     pub fn send_icmp_by(&mut self, route: ResolvedRoute, about_lo: bool, tos: u8, message: &mut [u8]) {
         let (src, dst) = (route.source, route.destination);
         let sent = IcmpMessage {
@@ -143,15 +146,16 @@ impl Stack {
         packet.resize(header.len(), 0);
         packet.extend_from_slice(message);
         let outbound = Outbound::new(&route, header, packet);
-        // An answer that does not fit is fragmented: there is no error.
+        // A reply longer than the MTU is fragmented, so there is no error.
         let _ = self.ip_output(outbound);
     }
 
-    /// Tells the sender of a packet that it cannot be delivered.
+    /// Sends an Unreachable error to the sender of a packet.
     pub fn send_unreachable(&mut self, refused: &mut Inbound, why: Unreachable) {
         refused.fill_checksum();
         let header = &refused.header;
-        // RFC 1122, section 3.2.2: never for a packet to many, a later fragment or an ICMP error.
+        // RFC 1122, section 3.2.2: no error for a multicast or broadcast packet, a later fragment or an ICMP
+        // error.
         if self.interfaces.is_multipoint(header.dst) {
             return;
         }
@@ -181,7 +185,7 @@ impl Stack {
         self.send_icmp(Some(header.dst), header.src, refused.interface, ERROR_TOS, &mut message);
     }
 
-    /// An error about a packet that this host sent.
+    /// Processes an error about a packet sent by this host.
     fn icmp_error(&mut self, kind: u8, code: u8, inbound: &Inbound) {
         let quoted = &inbound.payload()[HEADER_LEN..];
         let Some((src, dst, number, seq)) = parse_quoted(quoted) else { return };
@@ -205,10 +209,10 @@ impl Stack {
                 u32::from(u16::from_be_bytes([inbound.payload()[6], inbound.payload()[7]]))
             }
             _ if inbound.header.dst.is_ipv4() => 0,
-            // The MTU, or where the packet is wrong.
+            // The MTU, or the pointer of a Parameter Problem.
             _ => u32::from_be_bytes(inbound.payload()[4..8].try_into().expect("four bytes")),
         };
-        // No path is narrower than that (RFC 8201, section 4): who says so is not believed.
+        // A smaller MTU is invalid and ignored (RFC 8201, section 4).
         let too_small = dst.is_ipv6() && errno == Errno::EMSGSIZE && extra < ipv6::MIN_MTU as u32;
         if let (Errno::EMSGSIZE, IpAddr::V6(to), false) = (errno, dst.ip(), too_small) {
             let now = self.clock.now();
@@ -257,7 +261,8 @@ impl Stack {
 }
 
 impl Stack {
-    /// True if a packet that a router found too long was one of a socket here: others could say anything of a path.
+    /// True if the quoted packet of a Packet Too Big error belongs to a socket of this host, which guards
+    /// against forged path MTUs.
     fn path_concerns(&mut self, number: u8, local: SocketAddr, remote: SocketAddr, seq: Seq) -> bool {
         match number {
             protocol::TCP => {
@@ -271,7 +276,7 @@ impl Stack {
     }
 }
 
-/// Where the payload of a quoted packet begins, which is known to be long enough.
+/// Offset of the payload in a quoted packet, which is known to be long enough.
 fn payload_start(quoted: &[u8]) -> usize {
     if quoted[0] >> 4 == 4 {
         usize::from(quoted[0] & 0xf) * 4
@@ -280,7 +285,7 @@ fn payload_start(quoted: &[u8]) -> usize {
     }
 }
 
-/// Protocol and payload of a quoted IPv6 packet behind a fragment header, if it has one.
+/// Protocol and payload offset of a quoted IPv6 packet, past a fragment header if there is one.
 fn quoted_upper(quoted: &[u8]) -> Option<(u8, usize)> {
     match *quoted.get(6)? {
         ipv6::extension::FRAGMENT => Some((*quoted.get(40)?, 48)),
@@ -288,8 +293,8 @@ fn quoted_upper(quoted: &[u8]) -> Option<(u8, usize)> {
     }
 }
 
-/// Source, destination and protocol of the packet that an error quotes, which may be cut short, and
-/// what TCP's sequence number would be.
+/// Source, destination, protocol and TCP sequence number of the packet that an error quotes, which may be
+/// truncated.
 fn parse_quoted(quoted: &[u8]) -> Option<(SocketAddr, SocketAddr, u8, u32)> {
     let (src, dst, number, payload): (IpAddr, IpAddr, u8, &[u8]) = match quoted.first()? >> 4 {
         4 => {
@@ -305,7 +310,7 @@ fn parse_quoted(quoted: &[u8]) -> Option<(SocketAddr, SocketAddr, u8, u32)> {
         _ => return None,
     };
     let port = |at: usize| Some(u16::from_be_bytes(payload.get(at..at + 2)?.try_into().ok()?));
-    // As Linux, which does not look at an error that quotes less than eight bytes.
+    // Linux ignores an error that quotes less than eight bytes of payload.
     let seq = u32::from_be_bytes(payload.get(4..8)?.try_into().ok()?);
     Some((SocketAddr::new(src, port(0)?), SocketAddr::new(dst, port(2)?), number, seq))
 }

@@ -1,5 +1,6 @@
-//! Identifications of IPv4 packets (RFC 6864), as `ip_select_ident_segs` of Linux chooses them: a socket with a peer counts its own
-//! packets; what may not be cut needs none and has 0; others share counters that go on by chance, by who sends what to whom.
+//! Identifications of IPv4 packets (RFC 6864), chosen as by `ip_select_ident_segs` of Linux. A connected
+//! socket counts its own packets. An unfragmentable packet has identification 0. Other packets share
+//! counters, selected by a hash of addresses and protocol, that advance by random increments.
 
 use crate::SocketKey;
 use crate::Stack;
@@ -8,45 +9,45 @@ use belljar_base::{SimTime, Stream};
 use belljar_linux_abi::c;
 use std::net::{IpAddr, Ipv4Addr};
 
-/// 2,048 counters are shared.
+/// Binary logarithm of the number of shared counters (2,048).
 const COUNTER_BITS: u32 = 11;
 
-/// The kind of identification that a packet gets.
+/// Selection of a packet's identification.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Ident {
-    /// The next one of a counter that it shares, or none if it may not be cut.
+    /// The next value of a shared counter, or 0 for an unfragmentable packet.
     #[default]
     OfAll,
-    /// The next one of a counter that it shares, even if it may not be cut.
+    /// The next value of a shared counter, even for an unfragmentable packet.
     Shared,
-    /// This one.
+    /// A value of the socket's own counter.
     Own(u16),
 }
 
-/// The counters of a host.
+/// The shared counters of a host.
 #[derive(Clone, Debug)]
 pub struct Idents {
     stream: Stream,
     key: u32,
-    /// By their number; blocks of them are there once one is in use.
+    /// Blocks of counters, allocated at first use.
     counters: Vec<Block>,
 }
 
-/// Counters of numbers that follow each other.
+/// A block of consecutive counters.
 type Block = Option<Box<[Packed; BLOCK]>>;
 
-/// Counters in a block.
+/// Number of counters in a block.
 const BLOCK: usize = 64;
 
-/// A counter in as few bytes as it takes: packets to many hosts each want another one, which has gone cold. Those that
-/// are not in use are zero.
+/// A packed counter; zero if unused. Packets to many hosts use many counters, so a small size saves cache
+/// misses.
 type Packed = [u8; 8];
 
-/// For each tick that goes by unused a counter gains up to one.
+/// A shared counter. After `n` ticks without use it advances by a random amount below `n`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Counter {
     next: u16,
-    /// The low bits of the tick of the last one.
+    /// Low bits of the tick of the last use.
     since: u32,
 }
 
@@ -60,7 +61,7 @@ impl Counter {
     }
 }
 
-/// The number of the counter that such packets share.
+/// Index of the counter shared by packets with these attributes.
 fn number(key: u32, src: Ipv4Addr, dst: Ipv4Addr, protocol: u8) -> usize {
     let mixed = src.to_bits().wrapping_mul(0x85eb_ca6b)
         ^ dst.to_bits().wrapping_mul(0x9e37_79b1)
@@ -70,17 +71,17 @@ fn number(key: u32, src: Ipv4Addr, dst: Ipv4Addr, protocol: u8) -> usize {
 }
 
 impl Idents {
-    /// Counters that begin anywhere.
+    /// Creates counters with random initial values.
     pub fn new(mut stream: Stream) -> Idents {
         Idents { key: stream.next_u32(), stream, counters: Vec::new() }
     }
 
-    /// Where the counter of a socket begins.
+    /// A random initial value for a socket's counter.
     pub fn random(&mut self) -> u16 {
         self.stream.next_u32() as u16
     }
 
-    /// The identification of a packet that shares a counter.
+    /// Takes the next value of a shared counter.
     pub fn next(&mut self, now: SimTime, src: Ipv4Addr, dst: Ipv4Addr, protocol: u8) -> u16 {
         let number = number(self.key, src, dst, protocol);
         let now = now.jiffies() as u32;
@@ -103,7 +104,7 @@ impl Idents {
         ident
     }
 
-    /// Where [`next`](Self::next) will look, if it has been there before.
+    /// The counter that [`next`](Self::next) would use, if allocated.
     fn place(&self, src: Ipv4Addr, dst: Ipv4Addr, protocol: u8) -> Option<&Packed> {
         let number = number(self.key, src, dst, protocol);
         Some(&self.counters.get(number / BLOCK)?.as_ref()?[number % BLOCK])
@@ -111,7 +112,7 @@ impl Idents {
 }
 
 impl Stack {
-    /// The identification of what a socket of UDP, or a raw one, sends next, in `packets` pieces.
+    /// The identification of the next `packets` packets of a UDP, raw or ping socket.
     pub fn socket_ident(&mut self, key: SocketKey, packets: usize) -> Ident {
         let socket = &mut self.sockets[key.0];
         let (ip, to_peer) = match &mut socket.kind {
@@ -123,13 +124,13 @@ impl Stack {
         if to_peer {
             return Ident::Own(ip.next_ident(&mut self.idents, packets));
         }
-        // `ip_sk_ignore_df`: what the socket has sent may be cut here all the same.
+        // `ip_sk_ignore_df`: such packets may still be fragmented locally.
         let cut_here =
             matches!(ip.mtu_discover, c::IP_PMTUDISC_DONT | c::IP_PMTUDISC_WANT | c::IP_PMTUDISC_OMIT);
         if cut_here { Ident::Shared } else { Ident::OfAll }
     }
 
-    /// A packet that shares a counter will soon be sent there.
+    /// Prefetches the shared counter of a packet that will soon be sent.
     pub fn prefetch_ident(&self, src: IpAddr, dst: IpAddr, protocol: u8) {
         if let (IpAddr::V4(src), IpAddr::V4(dst)) = (src, dst)
             && let Some(place) = self.idents.place(src, dst, protocol)
@@ -138,7 +139,7 @@ impl Stack {
         }
     }
 
-    /// The identification of a packet.
+    /// Evaluates the identification of a packet; `uncut` is true for an unfragmentable one.
     pub fn ident_of(&mut self, which: Ident, src: IpAddr, dst: IpAddr, protocol: u8, uncut: bool) -> u16 {
         match (which, src, dst) {
             (Ident::Own(ident), ..) => ident,
@@ -175,7 +176,7 @@ mod tests {
         assert_eq!(idents.next(second, a, b, 17), first.wrapping_add(1));
         assert_ne!(idents.next(second, a, c, 17), first.wrapping_add(2), "another receiver");
         assert_ne!(idents.next(second, a, b, 1), first.wrapping_add(2), "another protocol");
-        // 250 ticks later by less than 250 more.
+        // 250 ticks later, the counter has advanced by less than 250.
         let later = idents.next(SimTime::from_secs(2), a, b, 17).wrapping_sub(first);
         assert!((2..252).contains(&later), "{later}");
     }

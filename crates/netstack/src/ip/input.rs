@@ -1,4 +1,4 @@
-//! Input of IP: checks headers, reassembles, and hands packets to the protocol.
+//! IP input: validates headers, reassembles fragments, and delivers packets to the protocols.
 
 use super::IpHeader;
 use super::fragment::{Added, Expired};
@@ -20,38 +20,38 @@ use belljar_wire::{ParseError, protocol};
 use std::net::IpAddr;
 use std::ops::Range;
 
-/// A packet that has been received, its header read.
+/// A received packet with its parsed header.
 #[derive(Debug)]
 pub struct Inbound {
-    /// The interface that it came by.
+    /// The number of the input interface.
     pub interface: usize,
     /// State of the transport checksum.
     pub checksum: ChecksumState,
-    /// The payload of each datagram that it is made of, in bytes; 0 if it is one.
+    /// Payload length of each coalesced datagram, in bytes; 0 for a single datagram.
     pub segment: u16,
-    /// Its mark.
+    /// The packet's mark.
     pub mark: u32,
-    /// Its IP header.
+    /// The IP header.
     pub header: IpHeader,
-    /// All of it.
+    /// The bytes of the packet.
     pub packet: Vec<u8>,
-    /// Where in it the IP payload lies.
+    /// Range of the IP payload in the packet.
     pub payload: Range<usize>,
 }
 
 impl Inbound {
-    /// The payload, behind the IP header.
+    /// The payload that follows the IP header.
     pub fn payload(&self) -> &[u8] {
         &self.packet[self.payload.clone()]
     }
-    /// Computes the transport checksum, if it is open: before somebody sees it.
+    /// Completes a partial transport checksum before the bytes become visible.
     pub fn fill_checksum(&mut self) {
         self.checksum.fill(&mut self.packet);
     }
 }
 
 impl Stack {
-    /// A packet was received on `interface`.
+    /// Processes a packet received on `interface`.
     pub fn ip_input(&mut self, interface: usize, packet: Packet) {
         let (checksum, segment, mark) = (packet.checksum(), packet.segment(), packet.mark());
         let packet = packet.into_open_bytes();
@@ -96,7 +96,7 @@ impl Stack {
         }
     }
 
-    /// A packet is for this host: all of a datagram, or over IPv6 a fragment.
+    /// Delivers a packet for this host: a complete datagram, or an IPv6 fragment.
     #[inline(always)]
     fn local_input(&mut self, mut inbound: Inbound) {
         if !self.hooks.is_empty() && !self.pass_input_hooks(HookPoint::Input, &mut inbound) {
@@ -108,7 +108,7 @@ impl Stack {
         }
     }
 
-    /// Forwards a packet that is not for this host, or drops it.
+    /// Forwards a packet for another host, or drops it if forwarding is disabled.
     #[inline(never)]
     fn ip_pass_on(&mut self, interface: usize, to: IpAddr, packet: Packet) {
         if self.interface_settings.forwards(&self.sysctls, to.is_ipv6(), interface)
@@ -125,8 +125,8 @@ impl Stack {
         self.recycle_buffer(packet.into_open_bytes());
     }
 
-    /// True if packets to the source of this one would leave by another interface, where `rp_filter` asks that they do not
-    /// (`fib_validate_source` of Linux, RFC 3704).
+    /// True if reverse path filtering rejects a packet's source, because the route to it leaves by another
+    /// interface (`rp_filter`; `fib_validate_source` of Linux, RFC 3704).
     #[cold]
     fn source_is_refused(&self, interface: usize, header: &IpHeader) -> bool {
         let (IpAddr::V4(from), IpAddr::V4(to)) = (header.src, header.dst) else { return false };
@@ -144,7 +144,7 @@ impl Stack {
         }
     }
 
-    /// A part of a datagram goes on when the others are there.
+    /// Adds a fragment to its reassembly, and delivers the datagram once complete.
     #[inline(never)]
     fn fragment_input(&mut self, part: Inbound) {
         let Inbound { interface, mark, header, packet, payload, .. } = part;
@@ -169,7 +169,7 @@ impl Stack {
         }
     }
 
-    /// A whole datagram goes to its protocol.
+    /// Delivers a complete datagram to its protocol.
     #[inline(always)]
     fn whole_input(&mut self, mut inbound: Inbound) {
         let version = version(&inbound.header.dst);
@@ -194,13 +194,14 @@ impl Stack {
         }
     }
 
-    /// Sets the timer for the datagram that is to be given up next.
+    /// Schedules the next reassembly timeout.
     fn set_reassembly_timer(&mut self) {
         let next = self.reassembly.next_timeout();
         self.timers.set(&mut self.reassembly_timer, next, StackTimer::Reassembly);
     }
 
-    /// Datagrams whose fragments did not come in time are given up; their senders are told (RFC 792, RFC 4443 section 3.3).
+    /// Drops datagrams whose reassembly has timed out, and sends Time Exceeded errors (RFC 792; RFC 4443,
+    /// section 3.3).
     pub fn reassembly_timer(&mut self) {
         self.reassembly_timer = None;
         while let Some(expired) = self.reassembly.expire(self.clock.now()) {
@@ -214,7 +215,7 @@ impl Stack {
         self.flush_network();
     }
 
-    /// To whom the packet is, if this host is among them.
+    /// The kind of a packet's destination if the packet is for this host; `None` otherwise.
     fn is_for_us(&self, interface: usize, dst: IpAddr, src: IpAddr) -> Option<Cast> {
         let (is_ours, cast) = match dst {
             // A packet for 127/8 from the network is a martian.
@@ -229,7 +230,7 @@ impl Stack {
             IpAddr::V4(v4) if self.interfaces.is_broadcast(v4) => (true, Cast::All),
             IpAddr::V6(v6) if v6.is_multicast() => (self.is_member6(interface, v6), Cast::Group),
             IpAddr::V6(v6) if v6.is_loopback() => (interface == LO, Cast::One),
-            // It is asked for before it is known to be free.
+            // A tentative address receives solicitations before its uniqueness is established.
             IpAddr::V6(v6) if device_for(dst, interface).is_some() => {
                 let own = &self.interfaces[interface].addresses6;
                 (own.iter().any(|own| own.ip == v6), Cast::One)

@@ -1,4 +1,4 @@
-//! IP: headers, routes, fragments, and what comes in and goes out.
+//! IP: headers, routing, fragmentation, input and output.
 
 mod forward;
 pub mod fragment;

@@ -1,23 +1,24 @@
-//! Options of the levels `IPPROTO_IP` and `IPPROTO_IPV6`, which every INET socket keeps.
+//! Options of the levels `IPPROTO_IP` and `IPPROTO_IPV6`, common to all INET sockets.
 
 use super::ident::Idents;
 use crate::multicast::Membership;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// A socket's options of the IP level: header fields of its packets, and the notices it wants with those received.
+/// IP-level options of a socket: header fields of sent packets, and control messages requested for received
+/// ones.
 #[derive(Clone, Debug)]
 pub struct IpOptions {
-    /// The identification of its next packet over IPv4, once it has sent one to a peer.
+    /// The next IPv4 identification of the socket, once it has sent a packet to a peer.
     pub ident: Option<u16>,
     /// `IP_TOS`, `IPV6_TCLASS`.
     pub tos: u8,
-    /// `IP_TTL`; `None` is the system's 64.
+    /// `IP_TTL`; `None` for the default of 64.
     pub ttl: Option<u8>,
-    /// `IPV6_UNICAST_HOPS`; `None` is the system's 64.
+    /// `IPV6_UNICAST_HOPS`; `None` for the default.
     pub hop_limit: Option<u8>,
     /// `IP_MTU_DISCOVER`: `IP_PMTUDISC_*`.
     pub mtu_discover: i32,
-    /// `IPV6_AUTOFLOWLABEL`: what it sends over IPv6 has a flow label.
+    /// `IPV6_AUTOFLOWLABEL`: IPv6 packets carry a flow label.
     pub flow_label: bool,
     /// `IPV6_V6ONLY`.
     pub v6_only: bool,
@@ -41,11 +42,11 @@ pub struct IpOptions {
     pub multicast_ttl: u8,
     /// `IP_MULTICAST_LOOP`.
     pub multicast_loop: bool,
-    /// `IP_MULTICAST_IF`: the interface that multicast leaves by, and the address that it comes from.
+    /// `IP_MULTICAST_IF`: output interface and source address of multicast packets.
     pub multicast_interface: (Option<usize>, Ipv4Addr),
-    /// `IP_MULTICAST_ALL`: without a membership of its own the socket hears what the host hears.
+    /// `IP_MULTICAST_ALL`: a socket without a membership receives all groups that the host receives.
     pub multicast_all: bool,
-    /// `IP_ADD_MEMBERSHIP` and its kin.
+    /// Memberships: `IP_ADD_MEMBERSHIP` and `IP_ADD_SOURCE_MEMBERSHIP`.
     pub groups: Vec<Membership>,
     /// `IPV6_MULTICAST_HOPS`.
     pub multicast_hops: u8,
@@ -53,14 +54,14 @@ pub struct IpOptions {
     pub multicast_loop6: bool,
     /// `IPV6_MULTICAST_IF`: the interface's index.
     pub multicast_if6: Option<u32>,
-    /// `IPV6_JOIN_GROUP`: the interface's number and the group.
+    /// Memberships: `IPV6_JOIN_GROUP`, by interface number and group.
     pub groups6: Vec<(usize, Ipv6Addr)>,
-    /// Options that are only kept, by level and name.
+    /// Options that are only stored: level, name and value.
     pub kept: Vec<(i32, i32, i32)>,
 }
 
 impl IpOptions {
-    /// The identification of the next of its packets over IPv4, and those of `packets - 1` that follow.
+    /// Allocates the IPv4 identifications of the next `packets` packets. Returns the first.
     pub fn next_ident(&mut self, idents: &mut Idents, packets: usize) -> u16 {
         let ident = *self.ident.get_or_insert_with(|| idents.random());
         self.ident = Some(ident.wrapping_add(packets as u16));

@@ -1,4 +1,4 @@
-//! Output of IP: finishes headers, passes hooks, fragments, and queues packets.
+//! IP output: completes headers, calls hooks, fragments, and queues packets.
 
 use super::IpHeader;
 use super::header::{V4_LEN, V6_LEN};
@@ -15,70 +15,71 @@ use belljar_wire::ethernet::Address;
 use belljar_wire::ipv6;
 use std::net::{IpAddr, Ipv4Addr};
 
-/// A datagram ready to go: its buffer has room for the IP header at the start and holds everything
-/// behind it.
+/// A datagram to be sent. Its buffer has space for the IP header at the start, followed by the payload.
 #[derive(Debug)]
 pub struct Outbound<'a> {
-    /// Where it goes.
+    /// The route of the datagram.
     pub route: &'a ResolvedRoute,
-    /// Its header but for length, checksum and identification.
+    /// The header, except for the length, checksum and identification.
     pub header: IpHeader,
-    /// The whole packet.
+    /// The packet, with space for the header at its start.
     pub packet: Vec<u8>,
-    /// Told when the packet (each fragment) has left; 0 for nobody.
+    /// Cookie reported when the packet (or each fragment) has departed; 0 for no report.
     pub cookie: u64,
-    /// The payload of each datagram that it is made of, in bytes; 0 if it is one, as all are that leave the host.
+    /// Payload length of each coalesced datagram, in bytes; 0 for a single datagram, as are all that leave
+    /// the host.
     pub segment: u16,
-    /// State of the transport checksum; open only if the packet is not fragmented.
+    /// State of the transport checksum; partial only if the packet is not fragmented.
     pub checksum: ChecksumState,
-    /// True if the path MTU that routers have told is ignored (`IP_PMTUDISC_PROBE` and its kin).
+    /// True if path MTUs reported by routers are ignored (`IP_PMTUDISC_PROBE`, `IP_PMTUDISC_INTERFACE` and
+    /// `IP_PMTUDISC_OMIT`).
     pub probes: bool,
-    /// True if a copy is delivered to this host too (`IP_MULTICAST_LOOP`, broadcasts).
+    /// True if a copy is delivered to this host (`IP_MULTICAST_LOOP`, broadcasts).
     pub loop_back: bool,
-    /// Its identification, of IPv4.
+    /// Selection of the IPv4 identification.
     pub ident: Ident,
-    /// Its mark.
+    /// The packet's mark.
     pub mark: u32,
 }
 
-/// The next step of a packet that is complete.
+/// Output parameters of a complete packet.
 #[derive(Clone, Copy, Debug)]
 pub struct Onward {
-    /// The number of the interface that it leaves by.
+    /// The number of the output interface.
     pub interface: usize,
-    /// The router that it is handed to; `None`: its destination is on the link.
+    /// The gateway; `None` if the destination is on-link.
     pub gateway: Option<IpAddr>,
-    /// The hardware address of the next station, where the sender knows it.
+    /// The hardware address of the next hop, if the sender has specified it.
     pub station: Option<Address>,
-    /// The length that it is cut to if it is longer.
+    /// MTU in bytes; a longer packet is fragmented.
     pub mtu: usize,
-    /// True if a copy is delivered to this host too.
+    /// True if a copy is delivered to this host.
     pub loop_back: bool,
-    /// True if it does not leave the host: it is for many, and its TTL is 0.
+    /// True if the packet does not leave the host: a multicast or broadcast packet with TTL 0.
     pub stays: bool,
 }
 
 impl Onward {
-    /// By an interface to a router, at any length.
+    /// Output by an interface to a gateway, without fragmentation.
     #[inline]
     pub fn by(interface: usize, gateway: Option<IpAddr>) -> Onward {
         Onward { interface, gateway, station: None, mtu: usize::MAX, loop_back: false, stays: false }
     }
 }
 
-/// The outcome of sending a packet.
+/// Result of sending a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SendOutcome {
-    /// Its interface has it, or its fragments.
+    /// The packet, or its fragments, were queued on the interface.
     Queued,
-    /// It is lost: the queue was full, or it was to stay.
+    /// The packet was dropped, because the queue was full or its TTL was 0.
     Lost,
-    /// A hook has dropped it.
+    /// A hook dropped the packet.
     Refused,
 }
 
 impl<'a> Outbound<'a> {
-    /// One whose sender wants nothing else of it: one datagram to one host, whose checksum anything may have made.
+    /// A datagram with default parameters: a unicast datagram whose checksum is not yet verified.
     pub fn new(route: &'a ResolvedRoute, header: IpHeader, packet: Vec<u8>) -> Outbound<'a> {
         let (checksum, ident) = (ChecksumState::Untested, Ident::OfAll);
         let (cookie, segment, probes, loop_back, mark) = (0, 0, false, false, 0);
@@ -87,8 +88,8 @@ impl<'a> Outbound<'a> {
 }
 
 impl Stack {
-    /// Sends a datagram, in fragments if it is larger than the MTU and may be cut. `EMSGSIZE` if it
-    /// may not, `EPERM` if a hook drops it.
+    /// Sends a datagram, fragmented if it exceeds the MTU. Fails with `EMSGSIZE` if it must not be
+    /// fragmented, and with `EPERM` if a hook drops it.
     pub fn ip_output(&mut self, outbound: Outbound<'_>) -> Result<(), Errno> {
         let Outbound {
             route,
@@ -135,7 +136,7 @@ impl Stack {
         if outcome == SendOutcome::Refused { Err(Errno::EPERM) } else { Ok(()) }
     }
 
-    /// Sends a packet of this host's own, to `dst`, whose header is complete: `ip_local_out` of Linux.
+    /// Sends a local packet with a complete header to `dst`: `ip_local_out` of Linux.
     #[inline(always)]
     pub fn ip_local_out(&mut self, dst: &IpAddr, mut packet: Packet, onward: &Onward) -> SendOutcome {
         self.counters.ip[version(dst)].out_requests += 1;
@@ -149,7 +150,7 @@ impl Stack {
         self.ip_finish_output(packet, onward)
     }
 
-    /// Sends a packet, of this host's own or another's, in fragments if it is longer than it may be.
+    /// Sends a local or forwarded packet, fragmented if it exceeds the MTU.
     #[inline(always)]
     pub(super) fn ip_finish_output(&mut self, packet: Packet, onward: &Onward) -> SendOutcome {
         if onward.loop_back || onward.stays {
@@ -161,8 +162,8 @@ impl Stack {
         }
     }
 
-    /// The same with a packet for many. IPv4 loops the copy back before the packet itself leaves, IPv6 afterwards
-    /// (`ip_mc_output`, `ip6_finish_output2`).
+    /// Sends a multicast or broadcast packet. IPv4 loops the copy back before the packet departs, IPv6
+    /// afterwards (`ip_mc_output`, `ip6_finish_output2`).
     #[inline(never)]
     fn ip_finish_multipoint(&mut self, packet: Packet, onward: &Onward) -> SendOutcome {
         let v4 = packet.open_bytes().first().is_some_and(|first| first >> 4 == 4);
@@ -190,7 +191,8 @@ impl Stack {
         }
     }
 
-    /// Delivers a copy of a packet to this host, if it hears what it sends to a group, or to all.
+    /// Delivers a copy of a packet to this host if it is a member of the group, or if the packet is a
+    /// broadcast.
     fn ip_loop_back(&mut self, packet: &Packet, onward: &Onward) {
         let is_looped = onward.loop_back
             && onward.interface != LO
@@ -208,7 +210,7 @@ impl Stack {
         }
     }
 
-    /// Queues a packet at its interface, in fragments if it is longer than it may be.
+    /// Queues a packet on its interface, fragmented if it exceeds the MTU.
     #[inline(always)]
     fn ip_queue(&mut self, packet: Packet, onward: &Onward) -> SendOutcome {
         if packet.len() > onward.mtu && packet.segment() == 0 {
@@ -232,15 +234,15 @@ impl Stack {
         self.counters.ip[version].cut += 1;
         self.counters.ip[version].fragments_created += pieces.len() as u64;
         for piece in pieces {
-            // Losing one loses all: Linux goes on sending the rest.
+            // The drop of one fragment makes the others useless, but Linux sends the rest too.
             self.send_packet(onward.interface, onward.gateway, Packet::with_cookie(piece, cookie));
         }
         self.recycle_buffer(bytes);
         SendOutcome::Queued
     }
 
-    /// Sends a packet of a raw socket whose header is complete and that fits into the interface's MTU; `EPERM` if a hook drops
-    /// it.
+    /// Sends a packet of a raw socket that has a complete header and fits the interface's MTU. Fails with
+    /// `EPERM` if a hook drops it.
     pub fn send_whole(
         &mut self,
         route: &ResolvedRoute,
@@ -265,7 +267,7 @@ fn fragment_v4(packet: &[u8], mtu: usize) -> Vec<Vec<u8>> {
     pieces
 }
 
-/// RFC 8200, section 4.5: only the sender of an IPv6 packet cuts it.
+/// Fragments an IPv6 packet. RFC 8200, section 4.5: only its source does.
 fn fragment_v6(packet: &[u8], mtu: usize, ident: u32) -> Vec<Vec<u8>> {
     let Ok(header) = ipv6::Repr::parse(packet) else { return Vec::new() };
     let step = (mtu.saturating_sub(V6_LEN + ipv6::FRAGMENT_LEN) & !7).max(8);

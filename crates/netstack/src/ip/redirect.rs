@@ -1,5 +1,5 @@
-//! Redirects of ICMP (RFC 792): told to hosts whose packets leave by the link that they came by, and believed where the settings say
-//! so (`ip_rt_send_redirect` and `__ip_do_redirect` of Linux).
+//! ICMP redirects (RFC 792): sent to hosts whose packets are forwarded on the link of their arrival, and
+//! accepted according to the settings (`ip_rt_send_redirect` and `__ip_do_redirect` of Linux).
 
 use super::{Inbound, icmp};
 use crate::Stack;
@@ -9,32 +9,32 @@ use belljar_net::forward;
 use belljar_net::routes::NextHop;
 use std::net::{IpAddr, Ipv4Addr};
 
-/// `redirect_number`: redirects that a host is told without heeding them.
+/// `redirect_number`: number of redirects after which an unresponsive host is sent no further ones.
 const UNHEEDED: u8 = 9;
-/// `redirect_load`: between the first and the second; twice as long before each further one.
+/// `redirect_load`: after n redirects, the next one is sent no earlier than 2^n times this interval later.
 const LOAD: SimDuration = SimDuration::from_millis(20);
-/// `redirect_silence`: after that it is told again.
+/// `redirect_silence`: interval without redirects after which the count of a host restarts.
 const SILENCE: SimDuration = SimDuration::from_millis(20 << 10);
 
-/// Redirects learnt from routers, and those told to hosts.
+/// Redirects accepted from routers, and those sent to hosts.
 #[derive(Debug, Default)]
 pub struct Redirects {
-    /// By destination.
+    /// Accepted redirects by destination.
     learnt: Map<Ipv4Addr, Learnt>,
-    /// By host: how many, and when the last one.
+    /// Sent redirects by host: the number, and the time of the last one.
     told: Map<Ipv4Addr, (u8, SimTime)>,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Learnt {
     interface: usize,
-    /// The router that said so: it counts while routes lead by it.
+    /// The router that sent the redirect, which applies while routes use that router.
     instead_of: Ipv4Addr,
     gateway: Ipv4Addr,
 }
 
 impl Redirects {
-    /// The router that packets to `to` are handed to instead of that of the route.
+    /// The gateway for packets to `to`: that of an accepted redirect, or else the route's.
     #[inline]
     pub fn gateway(&self, to: Ipv4Addr, interface: usize, route: Option<IpAddr>) -> Option<IpAddr> {
         if self.learnt.is_empty() {
@@ -47,11 +47,11 @@ impl Redirects {
             _ => route,
         }
     }
-    /// Forgets what was learnt by an interface that goes out of use.
+    /// Removes the redirects accepted on an interface that goes down.
     pub fn forget(&mut self, interface: usize) {
         self.learnt.retain(|_, learnt| learnt.interface != interface);
     }
-    /// True if a host is to be told once more.
+    /// True if another redirect to a host is due.
     fn is_due(&mut self, host: Ipv4Addr, now: SimTime) -> bool {
         self.told.retain(|_, (_, last)| now < *last + SILENCE);
         let Some((count, last)) = self.told.get_mut(&host) else {
@@ -71,7 +71,7 @@ impl Redirects {
 }
 
 impl Stack {
-    /// A packet leaves by the link that it came by: its sender is told of the better router.
+    /// Sends a redirect to the source of a packet that is forwarded on the link of its arrival.
     pub fn tell_better_router(&mut self, interface: usize, hop: &NextHop, packet: &[u8]) {
         let from = forward::source(packet);
         let on_link = self.interfaces[interface].addresses.iter().any(|own| own.network().contains(from));
@@ -88,8 +88,8 @@ impl Stack {
         self.send_icmp_by(route, false, icmp::ERROR_TOS, &mut message);
     }
 
-    /// A router says that another one is better: it is believed if packets would go by the one that says so, and if the other
-    /// one is known on the link.
+    /// Processes a received redirect. It is accepted if the route uses its sender, and if the new gateway is
+    /// a known neighbour on the link.
     pub fn redirected(&mut self, inbound: &Inbound) {
         let (interface, settings) = (inbound.interface, &self.interface_settings);
         let accepted = match self.interface_settings.forwards(&self.sysctls, false, interface) {
@@ -116,7 +116,7 @@ impl Stack {
         let now = self.clock.now();
         match self.neighbours.get(interface, gateway).is_some_and(|known| known.state.is_valid()) {
             true => drop(self.redirects.learnt.insert(to, Learnt { interface, instead_of, gateway })),
-            // It is believed once it is known.
+            // Accepted once the gateway is resolved.
             false => self.neighbours.make_use(now, interface, gateway),
         }
     }

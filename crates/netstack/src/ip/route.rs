@@ -1,4 +1,4 @@
-//! Routing of one host: its own addresses lead to `lo`, all others where its table says.
+//! Routing of one host: local addresses lead to `lo`, all others follow the routing tables.
 
 use crate::family::{Family, FlowKey, RouteQuery, refused};
 use crate::socket::Socket;
@@ -11,35 +11,35 @@ use belljar_net::routes::{self, Metrics, RouteKind};
 use belljar_wire::ipv6;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Where packets to a destination go.
+/// The route of packets to a destination.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ResolvedRoute {
-    /// The number of the interface.
+    /// The number of the output interface.
     pub interface: usize,
-    /// The source address unless the socket has one.
+    /// The source address for sockets that are not bound to one.
     pub source: IpAddr,
-    /// The destination; no address stands for this host.
+    /// The destination; the unspecified address is replaced by an address of this host.
     pub destination: IpAddr,
-    /// The router that the packet is handed to; `None`: the destination is on the link.
+    /// The gateway; `None` if the destination is on-link.
     pub gateway: Option<IpAddr>,
-    /// True if it goes to all stations of the link.
+    /// True if the destination is a broadcast address of the link.
     pub broadcast: bool,
-    /// The number of the table that says so.
+    /// The number of the routing table that contains the route.
     pub table: u32,
     /// The route's metrics.
     pub metrics: Metrics,
 }
 
-/// Routing options of a socket: attributes beside the addresses that decide on a packet's route.
+/// Routing options of a socket: attributes other than the addresses that determine the route.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Through {
-    /// The index of the interface that it must leave by.
+    /// The index of the required output interface, if any.
     pub device: Option<u32>,
-    /// Its mark.
+    /// The socket's mark.
     pub mark: u32,
-    /// The type of service of its packets.
+    /// Type of service of the packets.
     pub tos: u8,
-    /// Its protocol, its ports, and whose it is.
+    /// Protocol, ports and owner of the socket.
     pub sender: FlowKey,
 }
 
@@ -50,7 +50,7 @@ impl From<Option<u32>> for Through {
 }
 
 impl Through {
-    /// The options for a socket's packets which leave by `device`.
+    /// The options of a socket whose packets leave by `device`.
     pub fn of(socket: &Socket, device: Option<u32>) -> Through {
         let ports = socket.ports();
         let tos = socket.ip_options().map_or(0, |ip| ip.tos);
@@ -65,7 +65,7 @@ impl Through {
     }
 }
 
-/// True if `ip` names no single host on any network.
+/// True for multicast addresses and the limited broadcast address.
 pub fn is_multipoint(ip: IpAddr) -> bool {
     match ip {
         IpAddr::V4(v4) => v4.is_broadcast() || v4.is_multicast(),
@@ -73,12 +73,12 @@ pub fn is_multipoint(ip: IpAddr) -> bool {
     }
 }
 
-/// The interface of this index; 0 is none in particular.
+/// The number of the interface with this index; `None` for 0.
 fn interface_named(index: Option<u32>) -> Option<usize> {
     index.filter(|index| *index != 0).map(|index| index as usize - 1)
 }
 
-/// The errno of a send to a destination that a route rejects.
+/// The errno of a packet that a route rejects.
 fn no_way<A>(route: &routes::Route<A>) -> Errno {
     match route.kind {
         RouteKind::Blackhole => Errno::EINVAL,
@@ -88,7 +88,7 @@ fn no_way<A>(route: &routes::Route<A>) -> Errno {
 }
 
 impl Stack {
-    /// True if packets for `ip` are for this host.
+    /// True if packets to `ip` are delivered locally.
     pub fn is_local(&self, ip: IpAddr) -> bool {
         match ip {
             IpAddr::V4(v4) => {
@@ -101,13 +101,13 @@ impl Stack {
         }
     }
 
-    /// True if an address is of a whole network that is this host's.
+    /// True if an address belongs to a network that is local as a whole.
     pub fn is_of_local_network(&self, ip: Ipv4Addr) -> bool {
         self.source_in_local_network(ip).is_some()
     }
 
-    /// The address that packets come from to an address of a network that is this host's: that of an address of `lo`, or one that
-    /// a route of kind local is to.
+    /// The source address of packets to an address of a local network: an address of `lo` with that network,
+    /// or `ip` itself if a local route covers it.
     fn source_in_local_network(&self, ip: Ipv4Addr) -> Option<Ipv4Addr> {
         let lo = &self.interfaces[LO];
         let of_lo = |own: &&InterfaceAddress| lo.up && own.len < 32 && own.network().contains(ip);
@@ -121,8 +121,9 @@ impl Stack {
         routes.is_some_and(|routes| routes.lookup(ip, || 0, |_| true).is_some())
     }
 
-    /// Finds the route to `destination` for a socket bound to `source` (if it is), and with these options. `ENETUNREACH` for what no route leads to,
-    /// `EINVAL` for a loopback source on the way out.
+    /// Finds the route to `destination` for a socket bound to `source`, if it is, with these options. Fails
+    /// with `ENETUNREACH` if there is no route, and with `EINVAL` for a loopback source of packets that leave
+    /// the host.
     pub fn route(
         &self,
         destination: IpAddr,
@@ -189,7 +190,7 @@ impl Stack {
         Ok(route)
     }
 
-    /// The route to another host, `ip_route_output_key` of Linux.
+    /// Finds the route to another host: `ip_route_output_key` of Linux.
     #[inline]
     fn route_out(
         &self,
@@ -237,7 +238,8 @@ impl Stack {
             Some(IpAddr::V4(gateway)) => Some(gateway),
             Some(IpAddr::V6(_)) | None => None,
         };
-        // As wide as the route: what is on the link may be spoken to by what is valid there alone.
+        // The source's scope is at least that of the route: a link-scope source suffices for on-link
+        // destinations.
         let far =
             gateway.is_some() || on_link.is_some() && to.is_multicast() && to.octets()[..3] != [224, 0, 0];
         let scope = if far { c::RT_SCOPE_UNIVERSE } else { c::RT_SCOPE_LINK };
@@ -253,7 +255,7 @@ impl Stack {
         })
     }
 
-    /// The route to another host, `ip6_route_output` of Linux.
+    /// Finds the route to another host: `ip6_route_output` of Linux.
     fn route_out6(
         &self,
         to: Ipv6Addr,
@@ -266,7 +268,7 @@ impl Stack {
         };
         let on_link = to.is_multicast() || ipv6::is_link_scope(to);
         let (interface, gateway, preferred, table, metrics) = if on_link {
-            // Of several links the first, or that of the source, unless one is named.
+            // The named interface, or that of the source, or the first one.
             let own = source
                 .filter(|ip| ipv6::is_link_scope(*ip))
                 .and_then(|ip| self.v6.interface_of(&self.interfaces, ip));
@@ -300,7 +302,7 @@ impl Stack {
 }
 
 impl Stack {
-    /// A next hop: a gateway must be on a link of this host (`fib_check_nh` of Linux).
+    /// Validates a next hop: its gateway must be on a link of this host (`fib_check_nh` of Linux).
     pub fn hop(&self, gateway: Option<Ipv4Addr>, device: Option<usize>) -> Result<NextHop, Errno> {
         let interface = match (gateway, device) {
             (None, None) => return Err(Errno::ENODEV),

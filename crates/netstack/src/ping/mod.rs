@@ -1,4 +1,4 @@
-//! Ping sockets (`SOCK_DGRAM` of ICMP), which send echo requests and receive the replies to them, icmp(7).
+//! Ping sockets (ICMP, `SOCK_DGRAM`), which send echo requests and receive their replies, icmp(7).
 
 use super::address;
 use super::error_queue::QueuedError;
@@ -22,32 +22,32 @@ use std::net::{IpAddr, SocketAddr};
 /// State of a ping socket.
 #[derive(Debug, Default)]
 pub struct PingSocket {
-    /// Its local address and its identifier as port.
+    /// The local address, with the echo identifier as port.
     pub local: Option<SocketAddr>,
-    /// Peer, options, what it has received.
+    /// State shared with raw sockets: peer, options and receive queue.
     pub end: IpSocket,
 }
 
-/// A new ping socket.
+/// Creates a ping socket.
 pub fn create(net: &mut Stack, domain: i32) -> Result<SocketKey, Errno> {
     let protocol = if domain == c::AF_INET { c::IPPROTO_ICMP } else { c::IPPROTO_ICMPV6 };
     Ok(net.add_socket(domain, c::SOCK_DGRAM, protocol, SocketKind::Ping(Box::default())))
 }
 
-/// The address that `getsockname` gives.
+/// The address returned by `getsockname`.
 pub fn local_name(net: &mut Stack, key: SocketKey) -> Result<RawAddress, Errno> {
     let domain = net.socket(key).domain;
     let local = net.ping(key).local.unwrap_or(SocketAddr::new(address::unspecified(domain), 0));
     Ok(address::emit(domain, local))
 }
 
-/// The last open file of a socket is closed.
+/// Closes a socket: its last file was closed.
 pub fn close(net: &mut Stack, key: SocketKey) {
     net.remove_socket(key);
 }
 
 impl Stack {
-    /// The ping part of a socket that is known to be one.
+    /// The ping state of a socket that is known to be a ping socket.
     pub fn ping(&mut self, key: SocketKey) -> &mut PingSocket {
         match &mut self.sockets[key.0].kind {
             SocketKind::Ping(ping) => ping,
@@ -55,7 +55,8 @@ impl Stack {
         }
     }
 
-    /// Sends the ICMP message `data`.
+    /// Sends the echo request `data` to `to`, with the identifier of the socket. Fails with `EINVAL` for
+    /// other messages.
     pub fn ping_output(
         &mut self,
         key: SocketKey,
@@ -98,7 +99,7 @@ impl Stack {
         self.socket_output(key, 0, Outbound { probes, ..Outbound::new(&route, header, packet) })
     }
 
-    /// The identifier of a ping socket's requests, chosen by the kernel at first use.
+    /// The echo identifier of a ping socket, allocated by the kernel at first use.
     fn ping_id(&mut self, key: SocketKey) -> Result<u16, Errno> {
         let domain = self.socket(key).domain;
         if let Some(local) = self.ping(key).local
@@ -118,7 +119,7 @@ impl Stack {
         Ok(id)
     }
 
-    /// An ICMP error says what became of an echo request: `ping_err` of Linux.
+    /// Processes an ICMP error about an echo request: `ping_err` of Linux.
     pub fn ping_error(
         &mut self,
         local: IpAddr,
@@ -154,7 +155,7 @@ impl Stack {
         }
     }
 
-    /// Gives the reply to an echo request to the socket that has asked.
+    /// Delivers an echo reply to the socket with its identifier.
     pub fn ping_input(&mut self, inbound: &Inbound) {
         let message = inbound.payload();
         let v4 = inbound.header.dst.is_ipv4();

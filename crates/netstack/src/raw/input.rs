@@ -1,4 +1,5 @@
-//! Input of raw sockets: each receives a copy of every packet of its protocol.
+//! Input of raw sockets: each receives a copy of every packet of its protocol that matches its addresses and
+//! filter.
 
 use super::{RawError, RawSocket};
 use crate::SocketKey;
@@ -14,7 +15,7 @@ use smallvec::SmallVec;
 use std::net::SocketAddr;
 
 impl RawSocket {
-    /// True if a packet's addresses and its type of ICMP are wanted.
+    /// True if the socket accepts a packet's addresses and its ICMP type.
     fn wants(&self, inbound: &Inbound) -> bool {
         let header = &inbound.header;
         let here = self.local.is_none_or(|local| local == header.dst);
@@ -33,7 +34,7 @@ impl RawSocket {
 }
 
 impl Stack {
-    /// Gives a packet to the raw sockets of its protocol; whether there are any.
+    /// Delivers a packet to the raw sockets of its protocol. Returns true if there are any.
     pub fn raw_input(&mut self, inbound: &mut Inbound) -> bool {
         if self.raw_sockets == 0 {
             return false;
@@ -59,7 +60,7 @@ impl Stack {
     }
 
     fn raw_enqueue(&mut self, key: SocketKey, inbound: &Inbound) {
-        // An IPv4 socket sees the IP header too.
+        // An IPv4 socket receives the IP header too.
         let start = if inbound.header.dst.is_ipv4() { 0 } else { inbound.payload.start };
         let mut bytes = inbound.packet[start..inbound.payload.end].to_vec();
         let metadata = Metadata {
@@ -73,7 +74,7 @@ impl Stack {
         self.ip_socket_enqueue(key, bytes, inbound);
     }
 
-    /// An ICMP error says what became of a packet: `raw_err` of Linux.
+    /// Processes an ICMP error about a packet of a raw socket: `raw_err` of Linux.
     pub fn raw_error(&mut self, error: &RawError<'_>) {
         let concerned = |socket: &Socket| match &socket.kind {
             SocketKind::Raw(raw) => {

@@ -1,5 +1,5 @@
-//! Raw sockets, raw(7): they send and receive what follows the IP header, of one protocol, or with
-//! `IP_HDRINCL` whole packets.
+//! Raw sockets, raw(7): they send and receive the IP payload of one protocol, or with `IP_HDRINCL` send
+//! complete packets.
 
 mod input;
 mod output;
@@ -21,25 +21,25 @@ pub const CAP_NET_RAW: u32 = 13;
 /// State of a raw socket.
 #[derive(Debug, Default)]
 pub struct RawSocket {
-    /// The protocol that it speaks.
+    /// The IP protocol number.
     pub protocol: u8,
-    /// Its local address; `None` is any.
+    /// The local address; `None` for any.
     pub local: Option<IpAddr>,
-    /// The program chose the address: it outlives a disconnect.
+    /// True if the program chose the address. Such an address is kept at a disconnect.
     pub address_chosen: bool,
-    /// Peer, options, what it has received.
+    /// State shared with ping sockets: peer, options and receive queue.
     pub end: IpSocket,
-    /// `IP_HDRINCL`: what is sent begins with an IP header.
+    /// `IP_HDRINCL`: sent data includes the IP header.
     pub header_included: bool,
-    /// `ICMP_FILTER`: a bit for each type of ICMP that is not wanted.
+    /// `ICMP_FILTER`: a set bit blocks the ICMP type.
     pub icmp_filter: u32,
-    /// `ICMP6_FILTER`: the same for ICMPv6.
+    /// `ICMP6_FILTER`: a set bit blocks the ICMPv6 type.
     pub icmp6_filter: [u32; 8],
-    /// `IPV6_CHECKSUM`: where the kernel puts the checksum of what an IPv6 socket sends.
+    /// `IPV6_CHECKSUM`: offset at which the kernel stores the checksum of packets sent over IPv6.
     pub checksum_at: Option<usize>,
 }
 
-/// A new raw socket.
+/// Creates a raw socket.
 pub fn create(net: &mut Stack, domain: i32, protocol: i32) -> Result<SocketKey, Errno> {
     let number = u8::try_from(protocol).map_err(|_| Errno::EINVAL)?;
     if number == 0 {
@@ -48,30 +48,30 @@ pub fn create(net: &mut Stack, domain: i32, protocol: i32) -> Result<SocketKey, 
     let raw = RawSocket {
         protocol: number,
         header_included: protocol == c::IPPROTO_RAW,
-        // RFC 3542, section 2.1: ICMPv6's checksum is always the kernel's.
+        // RFC 3542, section 2.1: the kernel always computes the checksum of ICMPv6.
         checksum_at: (domain == c::AF_INET6 && protocol == c::IPPROTO_ICMPV6).then_some(2),
         ..RawSocket::default()
     };
     Ok(net.add_socket(domain, c::SOCK_RAW, protocol, SocketKind::Raw(Box::new(raw))))
 }
 
-/// The address that `getsockname` gives.
+/// The address returned by `getsockname`.
 pub fn local_name(net: &mut Stack, key: SocketKey) -> Result<RawAddress, Errno> {
     let domain = net.socket(key).domain;
     let raw = net.raw(key);
-    // Linux keeps the protocol where others have their port.
+    // Linux returns the protocol in the port field.
     let local = SocketAddr::new(raw.local.unwrap_or(address::unspecified(domain)), raw.protocol.into());
     Ok(address::emit(domain, local))
 }
 
-/// The last open file of a socket is closed.
+/// Closes a socket: its last file was closed.
 pub fn close(net: &mut Stack, key: SocketKey) {
     net.leave_all_groups(key);
     net.remove_socket(key);
 }
 
 impl Stack {
-    /// The raw part of a socket that is known to be one.
+    /// The raw state of a socket that is known to be a raw socket.
     pub fn raw(&mut self, key: SocketKey) -> &mut RawSocket {
         match &mut self.sockets[key.0].kind {
             SocketKind::Raw(raw) => raw,

@@ -12,26 +12,26 @@ use belljar_net::{Packet, forward};
 use belljar_wire::checksum;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-/// An ICMP error about what a raw socket has sent.
+/// An ICMP error about a packet sent by a raw socket.
 pub struct RawError<'a> {
-    /// The protocol of the packet that it quotes.
+    /// The IP protocol number of the quoted packet.
     pub protocol: u8,
-    /// Where that came from and went to.
+    /// Source address of the quoted packet.
     pub local: IpAddr,
-    /// See `local`.
+    /// Destination address of the quoted packet.
     pub remote: IpAddr,
     /// The error's errno.
     pub errno: Errno,
-    /// Type, code, and the value that comes with them (the MTU).
+    /// Type, code, and the additional value (the MTU).
     pub icmp: (u8, u8, u32),
     /// The node that sent the error.
     pub offender: IpAddr,
-    /// The packet, without its IP header.
+    /// The quoted packet without its IP header.
     pub quoted: &'a [u8],
 }
 
 impl Stack {
-    /// Sends what a raw socket is given, a payload or a whole packet.
+    /// Sends the data of a raw socket: a payload, or with `IP_HDRINCL` a complete packet.
     pub fn raw_output(
         &mut self,
         key: SocketKey,
@@ -98,7 +98,8 @@ impl Stack {
         self.socket_output(key, 0, outbound)
     }
 
-    /// `IP_HDRINCL`: length and checksum are always the kernel's; source and identification where they are 0.
+    /// Sends a complete packet (`IP_HDRINCL`). The kernel always sets length and checksum, and source and
+    /// identification if they are 0.
     fn raw_whole_packet(
         &mut self,
         key: SocketKey,

@@ -1,5 +1,5 @@
-//! The simulated network's name server, as a host meets it: what the host sends there is answered
-//! after the time that the experiment's network takes, without another host.
+//! The simulated network's name server, from the point of view of a host. Packets to it are answered after
+//! the latency of the experiment's network, without involving another host.
 
 mod streams;
 
@@ -12,24 +12,24 @@ use std::net::IpAddr;
 use std::sync::Arc;
 pub use streams::Streams;
 
-/// Where the name server is for a host, and what it knows.
+/// The name server of a host.
 #[derive(Clone, Debug)]
 pub struct Resolver {
-    /// All names.
+    /// The zone, which contains all names.
     pub zone: Arc<Zone>,
-    /// The time from the host to the name server, and back again.
+    /// One-way latency between the host and the name server.
     pub latency: SimDuration,
-    /// It does not answer this host at present.
+    /// True while the name server does not respond to this host.
     pub down: bool,
 }
 
-/// Stands for the link by which the name server's answers come on a host without the graph.
+/// Pseudo link number for the name server's responses on a host that is not attached to the graph.
 pub const SERVICE: usize = usize::MAX;
-/// Keeps the name server's packets apart from those that come over the network.
+/// Distinguishes the event keys of the name server's packets from those of packets from the network.
 const SEQUENCE: u64 = 1 << 63;
 
 impl Stack {
-    /// True if a packet to an address is for the name server; then its checksum is filled in.
+    /// True if a packet to an address is for the name server. Completes the checksum of such a packet.
     pub(crate) fn is_for_resolver(&self, to: Option<IpAddr>, packet: &mut Packet) -> bool {
         let Some(resolver) = &self.config.resolver else { return false };
         if to != Some(resolver.zone.address.into()) {
@@ -39,8 +39,8 @@ impl Stack {
         ipv4::Packet::new_checked(packet.bytes()).is_ok()
     }
 
-    /// The name server gets a packet whose last bit leaves at `departs`. What is no query over UDP and no segment of TCP is
-    /// lost there.
+    /// Processes a packet to the name server whose last bit departs at `departs`. Packets other than UDP
+    /// queries and TCP segments are dropped.
     pub(crate) fn resolver_input(&mut self, departs: SimTime, packet: &Packet) {
         let Some(resolver) = self.config.resolver.as_ref().filter(|resolver| !resolver.down) else { return };
         let Ok(query) = ipv4::Packet::new_checked(packet.bytes()) else { return };
@@ -53,17 +53,17 @@ impl Stack {
         }
     }
 
-    /// A packet of the name server will arrive at `time`.
+    /// Schedules the arrival of a packet from the name server at `time`.
     fn deliver_from_resolver(&mut self, time: SimTime, packet: Vec<u8>) {
         let sequence = SEQUENCE | self.resolved;
         self.resolved += 1;
         let key = EventKey { time, class: EventClass::Arrival, source: self.config.id, sequence };
         let packet = Packet::with_cookie(packet, 0);
-        // On a host without the graph the name server is as near as the host itself.
+        // A host that is not attached to the graph receives the packet as from itself.
         self.deliver(key, self.service.map(|_| SERVICE), packet);
     }
 
-    /// The name server answers this host no longer, or again. What is on its way arrives.
+    /// Stops or restarts the responses of the name server to this host. Packets in transit still arrive.
     pub fn set_resolver_down(&mut self, down: bool) {
         if let Some(resolver) = &mut self.config.resolver {
             resolver.down = down;

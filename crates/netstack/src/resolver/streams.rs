@@ -1,4 +1,4 @@
-//! DNS over TCP (RFC 7766): the name server's ends of the connections that this host has with it.
+//! DNS over TCP (RFC 7766): the name server's endpoints of its connections with this host.
 
 use super::Resolver;
 use crate::Stack;
@@ -12,32 +12,32 @@ use belljar_wire::tcp::fill_checksum;
 use belljar_wire::{ipv4, protocol, tcp};
 use std::net::{IpAddr, SocketAddr};
 
-/// A client that has been silent for so long is left (RFC 7766 section 6.2.3 wants "a few seconds").
+/// Idle timeout of a connection (RFC 7766, section 6.2.3, recommends "a few seconds").
 const PATIENCE: SimDuration = SimDuration::from_secs(10);
 
-/// Everything at the name server's end.
+/// TCP state of the name server.
 #[derive(Default)]
 pub struct Streams {
     connections: Map<SocketAddr, Answering>,
-    /// Packets on their way to the name server, by time of arrival and order.
+    /// Packets in transit to the name server, by time of arrival and order of transmission.
     inbox: Map<(SimTime, u64), Vec<u8>>,
     sent: u64,
     timer: Option<TimerId>,
     isns: Option<Stream>,
 }
 
-/// A connection and what it is about to say.
+/// A connection with its partial queries and unsent answers.
 struct Answering {
     connection: Connection,
-    /// Bytes of queries that are not complete.
+    /// Bytes of incomplete queries.
     received: Vec<u8>,
-    /// Bytes of answers that the connection has not taken.
+    /// Bytes of answers not yet accepted by the connection.
     unsent: Vec<u8>,
     idle_until: SimTime,
 }
 
 impl Stack {
-    /// A TCP segment will reach the name server at `at`.
+    /// Queues a TCP segment that reaches the name server at `at`.
     pub fn segment_to_resolver(&mut self, at: SimTime, packet: &[u8]) {
         let streams = &mut self.streams;
         streams.sent += 1;
@@ -45,7 +45,7 @@ impl Stack {
         self.set_resolver_timer();
     }
 
-    /// The name server has something to do.
+    /// Handles the timer of the name server.
     pub fn resolver_timer(&mut self) {
         self.streams.timer = None;
         let now = self.clock.now();
@@ -121,7 +121,7 @@ impl Stack {
         }
     }
 
-    /// Answers what is complete and sends what may be sent.
+    /// Answers the complete queries of a connection and transmits the segments that may be sent.
     fn resolver_pump(&mut self, now: SimTime, client: SocketAddr) {
         let Some(resolver) = &self.config.resolver else { return };
         let Some(answering) = self.streams.connections.get_mut(&client) else { return };
@@ -181,7 +181,7 @@ impl Answering {
                 sent => drop(self.unsent.drain(..sent)),
             }
         }
-        // Whoever has nothing more to ask is told that there is nothing more to say.
+        // A client that has closed its sending direction is closed in turn, once all answers are sent.
         if self.connection.is_read_closed() && self.unsent.is_empty() && self.idle_until < SimTime::MAX {
             self.idle_until = SimTime::MAX;
             self.connection.close(now);
@@ -189,7 +189,7 @@ impl Answering {
     }
 }
 
-/// The first query of a stream, which its length precedes, and what follows it.
+/// Splits the first length-prefixed query from a stream; `None` if it is incomplete.
 fn split_query(stream: &[u8]) -> Option<(&[u8], &[u8])> {
     let (length, rest) = stream.split_first_chunk::<2>()?;
     rest.split_at_checked(usize::from(u16::from_be_bytes(*length)))

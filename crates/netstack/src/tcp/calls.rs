@@ -1,4 +1,4 @@
-//! The remaining calls on TCP sockets.
+//! Further calls on TCP sockets: creation, names, readiness, queries and close.
 
 use super::{Role, TcpOptions, TcpSocket};
 use crate::SocketKey;
@@ -11,10 +11,10 @@ use belljar_linux_abi::{Errno, c};
 use belljar_tcp::State;
 use std::net::SocketAddr;
 
-/// A new TCP socket.
+/// Creates a TCP socket.
 pub fn create(net: &mut Stack, domain: i32) -> Result<SocketKey, Errno> {
     let settings = &net.sysctls.tcp;
-    // What `SO_RCVBUF` and `SO_SNDBUF` show at first.
+    // The initial values of `SO_RCVBUF` and `SO_SNDBUF`.
     let buffers = (settings.rmem[1], settings.wmem[1]);
     let socket = TcpSocket { options: TcpOptions::new(settings), ..TcpSocket::default() };
     let key = net.add_socket(domain, c::SOCK_STREAM, c::IPPROTO_TCP, SocketKind::Tcp(Box::new(socket)));
@@ -23,7 +23,7 @@ pub fn create(net: &mut Stack, domain: i32) -> Result<SocketKey, Errno> {
     Ok(key)
 }
 
-/// The address that `getsockname` gives.
+/// The address returned by `getsockname`.
 pub fn local_name(net: &mut Stack, key: SocketKey) -> Result<RawAddress, Errno> {
     let socket = net.socket(key);
     let (domain, device) = (socket.domain, socket.options.bound_device);
@@ -35,7 +35,7 @@ pub fn local_name(net: &mut Stack, key: SocketKey) -> Result<RawAddress, Errno> 
     Ok(address::emit_on(domain, local.unwrap_or(SocketAddr::new(address::unspecified(domain), 0)), device))
 }
 
-/// The address that `getpeername` gives: `ENOTCONN` if there is no peer.
+/// The address returned by `getpeername`. Fails with `ENOTCONN` if there is no peer.
 pub fn peer_name(net: &mut Stack, key: SocketKey) -> Result<RawAddress, Errno> {
     let socket = net.socket(key);
     let (domain, device) = (socket.domain, socket.options.bound_device);
@@ -47,7 +47,8 @@ pub fn peer_name(net: &mut Stack, key: SocketKey) -> Result<RawAddress, Errno> {
 }
 
 impl Stack {
-    /// True if a closed socket still has a connection between these ends whose data, and FIN, are not acknowledged.
+    /// True if a closed socket still has a connection between these endpoints with unacknowledged data or
+    /// FIN.
     pub fn tcp_lingers(&self, key: SocketKey, ends: (SocketAddr, SocketAddr)) -> bool {
         let Some(SocketKind::Tcp(tcp)) = self.sockets.get(key.0).map(|socket| &socket.kind) else {
             return false;
@@ -58,7 +59,7 @@ impl Stack {
             && matches!(connection.state(), State::FinWait1 | State::Closing | State::LastAck)
     }
 
-    /// The peer of a socket that has just been accepted, which may have been reset already.
+    /// The peer of a socket just accepted; `None` if its connection has been reset.
     pub fn tcp_accepted_name(&mut self, key: SocketKey) -> Option<RawAddress> {
         let socket = self.socket(key);
         let (domain, device) = (socket.domain, socket.options.bound_device);
@@ -66,7 +67,7 @@ impl Stack {
     }
 }
 
-/// `tcp_poll` of Linux.
+/// The `EPOLL*` bits currently set: `tcp_poll` of Linux.
 pub fn readiness(net: &Stack, key: SocketKey) -> u32 {
     let socket = &net.sockets[key.0];
     let SocketKind::Tcp(tcp) = &socket.kind else { return 0 };
@@ -78,7 +79,7 @@ pub fn readiness(net: &Stack, key: SocketKey) -> u32 {
     };
     let told = if tcp.errors.is_empty() { 0 } else { EPOLLERR };
     told | match &tcp.role {
-        // A socket that was never connected is in the state CLOSE: hung up, and "writable".
+        // A socket that was never connected is in state CLOSE, which polls as hung up and writable.
         Role::Idle => WRITABLE | EPOLLHUP | shut | if socket.error.is_some() { EPOLLERR } else { 0 },
         Role::Listening(listener) => {
             if listener.is_ready() {
@@ -91,7 +92,7 @@ pub fn readiness(net: &Stack, key: SocketKey) -> u32 {
     }
 }
 
-/// `FIONREAD`: bytes that can be read.
+/// `FIONREAD`: number of bytes ready to be read.
 pub fn readable_bytes(net: &mut Stack, key: SocketKey) -> Result<usize, Errno> {
     match &net.tcp(key).role {
         Role::Listening(_) => Err(Errno::EINVAL),
@@ -100,7 +101,7 @@ pub fn readable_bytes(net: &mut Stack, key: SocketKey) -> Result<usize, Errno> {
     }
 }
 
-/// `SIOCOUTQ`: bytes that have not been acknowledged.
+/// `SIOCOUTQ`: number of unacknowledged bytes.
 pub fn unsent_bytes(net: &mut Stack, key: SocketKey) -> Result<usize, Errno> {
     match &net.tcp(key).role {
         Role::Listening(_) => Err(Errno::EINVAL),
@@ -109,7 +110,7 @@ pub fn unsent_bytes(net: &mut Stack, key: SocketKey) -> Result<usize, Errno> {
     }
 }
 
-/// `SIOCOUTQNSD`; `ENOTTY` for other sockets than those of TCP.
+/// `SIOCOUTQNSD`: number of unsent bytes. Fails with `ENOTTY` for sockets other than TCP.
 pub fn never_sent_bytes(net: &mut Stack, key: SocketKey) -> Result<usize, Errno> {
     if !matches!(net.socket(key).kind, SocketKind::Tcp(_)) {
         return Err(Errno::ENOTTY);
@@ -121,7 +122,7 @@ pub fn never_sent_bytes(net: &mut Stack, key: SocketKey) -> Result<usize, Errno>
     }
 }
 
-/// `SIOCATMARK`: whether reading has come to urgent data, which only TCP has.
+/// `SIOCATMARK`: true if the next byte to be read is at the urgent mark; false for other protocols.
 pub fn is_at_mark(net: &mut Stack, key: SocketKey) -> bool {
     match &mut net.socket(key).kind {
         SocketKind::Tcp(tcp) => tcp.connection().is_some_and(|connection| connection.is_at_mark()),
@@ -129,7 +130,8 @@ pub fn is_at_mark(net: &mut Stack, key: SocketKey) -> bool {
     }
 }
 
-/// The connection goes on as an orphan until it is finished. What `SO_LINGER` has to wait for is left to `close(2)`.
+/// Closes a socket. Its connection continues as an orphan until it is finished. The wait of `SO_LINGER` is
+/// left to `close(2)`.
 pub fn close(net: &mut Stack, key: SocketKey) {
     let now = net.clock.local();
     let linger = net.socket(key).options.linger;

@@ -1,4 +1,4 @@
-//! `bind` and `connect`.
+//! Binding and connecting of TCP sockets: `bind` and `connect`.
 
 use super::{Role, TcpSocket, errno};
 use crate::SocketKey;
@@ -12,7 +12,7 @@ use belljar_tcp::{Connection, State};
 use std::net::{IpAddr, SocketAddr};
 
 impl Stack {
-    /// The TCP part of a socket that is known to be one.
+    /// The TCP state of a socket that is known to be a TCP socket.
     pub fn tcp(&mut self, key: SocketKey) -> &mut TcpSocket {
         match &mut self.sockets[key.0].kind {
             SocketKind::Tcp(tcp) => tcp,
@@ -20,7 +20,7 @@ impl Stack {
         }
     }
 
-    /// True if the handshake that `connect` began is complete; why it failed, once.
+    /// True if the handshake begun by `connect` is complete. Fails once with the error of a failed handshake.
     pub fn tcp_connected(&mut self, key: SocketKey) -> Result<bool, Errno> {
         let tcp = self.tcp(key);
         let Some(connection) = tcp.connection() else { return Err(Errno::ENOTCONN) };
@@ -38,7 +38,7 @@ impl Stack {
         }
     }
 
-    /// The peer that `connect` is given.
+    /// Decodes the peer address passed to `connect`.
     pub fn tcp_peer(&mut self, key: SocketKey, raw: &[u8]) -> Result<SocketAddr, Errno> {
         let domain = self.socket(key).domain;
         let least = if domain == c::AF_INET6 { address::SIN6_LEN_MIN } else { 16 };
@@ -51,12 +51,12 @@ impl Stack {
         self.inet_destination(key, raw)
     }
 
-    /// Gives a socket a local end; `port` 0 lets the kernel choose.
+    /// Binds a socket to a local endpoint; `port` 0 allocates an ephemeral port.
     pub fn tcp_bind(&mut self, key: SocketKey, ip: Option<IpAddr>, port: u16) -> Result<(), Errno> {
         let domain = self.socket(key).domain;
         let reach = Reach::new(domain, self.tcp(key).ip.v6_only, ip);
         let chosen = match port {
-            // A port that the kernel chooses is nobody else's, whatever may be shared.
+            // An allocated port is not shared, whatever the options permit.
             0 => self.choose_port(|net, port| net.tcp.at_port(port).next().is_none())?,
             port if self.tcp_port_is_free(key, &reach, port, false) => port,
             _ => return Err(Errno::EADDRINUSE),
@@ -69,19 +69,19 @@ impl Stack {
             port_chosen: true,
             port_named: port != 0,
         });
-        // Who has an address of IPv6 for its own is of IPv6 only (`__inet6_bind`).
+        // A socket bound to an IPv6 address is restricted to IPv6 (`__inet6_bind`).
         tcp.ip.v6_only |= matches!(ip, Some(IpAddr::V6(_)));
         self.tcp.add_bound(chosen, key);
         Ok(())
     }
 
-    /// Begins the handshake with `peer`.
+    /// Starts the handshake with `peer`.
     pub fn tcp_connect(&mut self, key: SocketKey, peer: SocketAddr) -> Result<(), Errno> {
         self.tcp_connect_with(key, peer, None).map(|_| ())
     }
 
-    /// Begins the handshake with `peer` with data that its SYN may carry (Fast Open); gives the number of bytes that it
-    /// does.
+    /// Starts the handshake with `peer`, with data that the SYN may carry (Fast Open). Returns the number of
+    /// bytes that it carries.
     pub fn tcp_connect_with(
         &mut self,
         key: SocketKey,
@@ -98,7 +98,7 @@ impl Stack {
         let route = self.route(peer.ip(), bound_ip, through);
         let mut route = self.counters.count_no_route(&peer.ip(), route)?;
         if bound_ip.is_none() && !self.is_plainly_routed() {
-            // A rule may know the address that has been chosen, and another way for it.
+            // A rule may match the selected source address and yield another route.
             route = self.route(peer.ip(), Some(route.source), through)?;
         }
         if self.interfaces.is_multipoint(route.destination) {
@@ -142,8 +142,8 @@ impl Stack {
         Ok(taken)
     }
 
-    /// An ephemeral port for a connection: one that no program has bound and that has no connection
-    /// with the same peer.
+    /// Allocates an ephemeral port for a connection: a port that no program has chosen and that has no
+    /// connection to the same peer.
     fn tcp_choose_port(&mut self, route: &ResolvedRoute, remote: SocketAddr) -> Result<u16, Errno> {
         let source = route.source;
         self.choose_port(|net, port| {
@@ -156,13 +156,13 @@ impl Stack {
         .map_err(|_| Errno::EADDRNOTAVAIL)
     }
 
-    /// `connect` to `AF_UNSPEC`: a connection is reset, a listener closed.
+    /// `connect` to `AF_UNSPEC`: resets the connection, or closes the listener.
     pub fn tcp_disconnect(&mut self, key: SocketKey) {
         let now = self.clock.local();
         self.tcp(key).shut = (false, false);
         self.tcp(key).disconnecting = false;
         if let Some(connection) = self.tcp(key).connection() {
-            // Who gives up a connection is told of its end as if the peer had reset it.
+            // An aborted connection reports ECONNRESET, as if the peer had reset it.
             let error = match connection.state() {
                 State::TimeWait | State::Closing | State::LastAck => None,
                 State::Closed => connection.error().map(errno),
@@ -178,7 +178,7 @@ impl Stack {
         self.flush_network();
     }
 
-    /// Takes a connection out of the table and off its socket, which may connect again.
+    /// Removes a connection from the table and from its socket, which can connect again.
     pub fn tcp_forget_connection(&mut self, key: SocketKey) {
         let tcp = self.tcp(key);
         let role = std::mem::take(&mut tcp.role);
@@ -195,8 +195,8 @@ impl Stack {
         self.tcp_give_up_name(key);
     }
 
-    /// A connection or a listener is no more: what the program did not name itself goes with it. `getsockname`
-    /// goes on telling the port (`inet_put_port`).
+    /// Releases the parts of the local endpoint that the program did not choose, after the end of a
+    /// connection or listener. `getsockname` still returns the port (`inet_put_port`).
     pub fn tcp_give_up_name(&mut self, key: SocketKey) {
         let domain = self.socket(key).domain;
         let tcp = self.tcp(key);

@@ -1,8 +1,9 @@
-//! SYN cookies: under a flood of SYNs a listener answers without keeping anything, and finds what it needs to know of
-//! the SYN in the acknowledgment of its answer.
+//! SYN cookies: during a flood of SYNs a listener answers without storing state, and recovers the properties
+//! of the SYN from the acknowledgment of its SYN-ACK.
 //!
-//! The initial sequence number is a hash of addresses and ports with the minute and one of four segment sizes in it;
-//! where the peer sends timestamps, the low bits of ours hold its options (`cookie_timestamp_decode` of Linux).
+//! The initial sequence number is a hash of the addresses and ports that encodes the minute and one of four
+//! MSS values. If the peer sends timestamps, the low bits of ours encode its options
+//! (`cookie_timestamp_decode` of Linux).
 
 use super::Role;
 use crate::SocketKey;
@@ -18,17 +19,18 @@ use siphasher::sip::SipHasher13;
 use std::hash::Hasher;
 use std::net::{IpAddr, SocketAddr};
 
-/// `msstab` of Linux: what is announced in a cookie, the largest that is not more than the peer's.
+/// `msstab` of Linux: the MSS values of cookies. A cookie encodes the largest that does not exceed the
+/// peer's.
 const SIZES: [u16; 4] = [536, 1_300, 1_440, 1_460];
-/// Cookies change once a minute (`TCP_SYNCOOKIE_PERIOD`), and are good for two (`MAX_SYNCOOKIE_AGE`).
+/// Cookies change once a minute (`TCP_SYNCOOKIE_PERIOD`), and are valid for two (`MAX_SYNCOOKIE_AGE`).
 const MINUTE_NS: u64 = 60_000_000_000;
 const MAX_AGE: u64 = 2;
-/// `cookie_timestamp_decode`: the window scale, 15 for none; SACK; ECN.
+/// `cookie_timestamp_decode`: window scale (15 for none), SACK and ECN.
 const SCALE_BITS: u32 = 0xf;
 const SACK_BIT: u32 = 0x10;
 const ECN_BIT: u32 = 0x20;
 const OPTION_BITS: u32 = 6;
-/// For how long after an overflow cookies are believed.
+/// Interval after an overflow in which cookies are accepted.
 const RECENTLY: SimDuration = SimDuration::from_secs(120);
 
 impl Stack {
@@ -49,7 +51,7 @@ impl Stack {
         self.clock.local().as_nanos() / MINUTE_NS
     }
 
-    /// `secure_tcp_syn_cookie`.
+    /// Computes a cookie: `secure_tcp_syn_cookie`.
     fn cookie(&self, local: SocketAddr, remote: SocketAddr, peer: Seq, size: usize) -> u32 {
         let count = self.minute();
         let data = self.cookie_hash(local, remote, count + 1).wrapping_add(size as u32) & 0xff_ffff;
@@ -59,7 +61,7 @@ impl Stack {
             .wrapping_add(data)
     }
 
-    /// `check_tcp_syn_cookie`: the segment size that is in it.
+    /// Validates a cookie and returns the MSS that it encodes: `check_tcp_syn_cookie`.
     fn cookie_size(&self, local: SocketAddr, remote: SocketAddr, peer: Seq, cookie: u32) -> Option<u16> {
         let count = self.minute();
         let rest = cookie.wrapping_sub(self.cookie_hash(local, remote, 0)).wrapping_sub(peer.0);
@@ -83,7 +85,7 @@ impl Stack {
         Some(tcp.options.config(&self.sysctls.tcp, &socket.options, path, ends.1.ip(), 0))
     }
 
-    /// Answers a SYN without remembering it.
+    /// Answers a SYN with a cookie, without storing state.
     pub fn tcp_send_cookie(
         &mut self,
         listener: SocketKey,
@@ -102,7 +104,7 @@ impl Stack {
         let mut seen = *syn;
         match (syn.options.timestamps, config.timestamps) {
             (Some(_), true) => {
-                // The clock goes back to the last moment at which its low bits would be these.
+                // The timestamp is the latest one, not in the future, whose low bits encode the options.
                 let ms = (now.as_nanos() / 1_000_000) as u32;
                 let scale = syn.options.window_scale.filter(|_| config.window_scaling);
                 let mut bits = scale.map_or(SCALE_BITS, |scale| u32::from(scale) & SCALE_BITS);
@@ -114,7 +116,7 @@ impl Stack {
                 }
                 config.timestamp_offset = stamp.wrapping_sub(ms);
             }
-            // There is nowhere to keep them.
+            // Without timestamps the options cannot be encoded.
             _ => {
                 seen.options.window_scale = None;
                 seen.options.sack_permitted = false;
@@ -139,8 +141,8 @@ impl Stack {
         let _ = self.ip_output(Outbound { checksum: ChecksumState::Intact, ..outbound });
     }
 
-    /// An ACK for a listener that may answer a cookie: makes the connection, which is in SYN-RECEIVED then and
-    /// takes the segment as any other. False if it is no such thing.
+    /// Processes an ACK for a listener that may return a cookie. A valid one creates the connection, in
+    /// SYN-RECEIVED, which then processes the segment. Returns false if the cookie is not valid.
     pub fn tcp_take_cookie(
         &mut self,
         listener: SocketKey,

@@ -1,5 +1,5 @@
-//! TCP Fast Open (RFC 7413) around the connections: the cookies that servers gave, those that this host gives, and the
-//! calls that put data into a SYN.
+//! TCP Fast Open (RFC 7413) outside of connections: the cache of cookies received from servers, the
+//! generation of cookies, and the calls that send data in a SYN.
 
 use super::{Role, TcpSocket};
 use crate::SocketKey;
@@ -13,38 +13,37 @@ use std::hash::Hasher;
 use std::net::{IpAddr, SocketAddr};
 
 /// Bits of `net.ipv4.tcp_fastopen` (`TFO_*` of Linux).
-/// Bits of `net.ipv4.tcp_fastopen`.
 pub mod bit {
-    /// Clients ask for it.
+    /// Clients request Fast Open.
     pub const CLIENT: u32 = 1;
-    /// Servers grant it.
+    /// Servers accept Fast Open.
     pub const SERVER: u32 = 2;
     /// Clients send data without a cookie.
     pub const CLIENT_NO_COOKIE: u32 = 4;
-    /// Servers take data without a cookie.
+    /// Servers accept data without a cookie.
     pub const SERVER_NO_COOKIE: u32 = 0x200;
-    /// Listeners need not ask for it.
+    /// Listeners use Fast Open without the socket option.
     pub const EVERY_LISTENER: u32 = 0x400;
 }
 
-/// The bytes of a key.
+/// Length of a key in bytes.
 pub const KEY_LEN: usize = 16;
-/// Number of servers that are remembered.
+/// Maximum number of servers in the cache.
 const SERVERS_MAX: usize = 4_096;
-/// For how long a connection that was reset before its ACK counts against the queue's limit.
+/// Time for which a connection that was reset before its ACK counts against the queue's limit.
 const RESET_COUNTS: SimDuration = SimDuration::from_secs(60);
 
-/// The keys of cookies: cookies are made with the first, and those made with the second are good, too.
+/// Keys of cookies: cookies are generated with the primary key, and accepted with either.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Keys {
-    /// The present key.
+    /// The current key.
     pub primary: [u8; KEY_LEN],
-    /// The one before.
+    /// The previous key.
     pub backup: Option<[u8; KEY_LEN]>,
 }
 
 impl Keys {
-    /// From 16 or 32 bytes.
+    /// Decodes one or two keys, of 16 bytes each.
     pub fn from_bytes(bytes: &[u8]) -> Option<Keys> {
         let (primary, rest) = bytes.split_first_chunk()?;
         match rest.len() {
@@ -53,14 +52,15 @@ impl Keys {
         }
     }
 
-    /// One after the other.
+    /// The concatenated keys.
     pub fn bytes(&self) -> Vec<u8> {
         let mut bytes = self.primary.to_vec();
         bytes.extend(self.backup.iter().flatten());
         bytes
     }
 
-    /// As `net.ipv4.tcp_fastopen_key` has them: `01234567-89abcdef-01234567-89abcdef`, two of them with a comma between.
+    /// Parses the format of `net.ipv4.tcp_fastopen_key`: `01234567-89abcdef-01234567-89abcdef`, or two of
+    /// these separated by a comma.
     pub fn parse(text: &str) -> Option<Keys> {
         let mut bytes = Vec::new();
         for key in text.split(',') {
@@ -100,23 +100,23 @@ impl std::fmt::Display for Keys {
     }
 }
 
-/// Cached knowledge of a server (Linux's `tcp_metrics`).
+/// Cached properties of a server (Linux's `tcp_metrics`).
 #[derive(Clone, Copy, Debug, Default)]
 struct Server {
     mss: Option<u16>,
     cookie: Option<FastOpen>,
-    /// It was asked in vain: 1 in the present form, 2 in the experimental one as well.
+    /// Requests without an answer: 1 with the standard option, 2 with the experimental one too.
     refused: u8,
     used: u64,
 }
 
-/// Cache of the answers of servers that this host has asked.
+/// Cache of the properties of servers.
 #[derive(Debug, Default)]
 pub struct Servers {
-    /// By the address here and the server's.
+    /// Servers, by local and server address.
     known: Map<(IpAddr, IpAddr), Server>,
     uses: u64,
-    /// When a connection was last found to be dropped for it, and how often that was.
+    /// Time of the last black hole detection, and the number of detections.
     dropped: Option<(SimTime, u32)>,
 }
 
@@ -141,39 +141,39 @@ impl Servers {
 /// Counters of `/proc/net/netstat` for Fast Open.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FastOpenCounters {
-    /// Data in our SYNs that was acknowledged, and that was not.
+    /// SYNs sent with data that was acknowledged.
     pub active: u64,
-    /// See `active`.
+    /// SYNs sent with data that was not acknowledged.
     pub active_fail: u64,
-    /// Connections opened by a SYN with a good cookie, and those with a bad one.
+    /// Connections opened by a SYN with a valid cookie.
     pub passive: u64,
-    /// See `passive`.
+    /// SYNs with an invalid cookie.
     pub passive_fail: u64,
-    /// SYNs left alone because too many connections wait for their ACK.
+    /// SYNs processed without Fast Open because too many connections wait for their ACK.
     pub listen_overflow: u64,
-    /// Requests for a cookie.
+    /// Requests for a cookie received.
     pub cookie_requests: u64,
-    /// Cookies made with the key before.
+    /// Cookies received that were generated with the backup key.
     pub alternate_key: u64,
-    /// Times that somebody on the way was found to drop such connections.
+    /// Detections of a black hole for Fast Open connections.
     pub black_holes: u64,
 }
 
-/// A listener's state of Fast Open.
+/// State of Fast Open in a listener.
 #[derive(Debug, Default)]
 pub struct FastOpenQueue {
-    /// Connections that wait for their ACK.
+    /// Number of connections that wait for their ACK.
     pending: usize,
-    /// Until when those count that were reset before it came.
+    /// Times until which connections reset before their ACK count as pending.
     resets: VecDeque<SimTime>,
 }
 
-/// The decision on a SYN.
+/// The decision on a received SYN.
 #[derive(Debug, Default)]
 pub struct Verdict {
-    /// It opens a connection at once.
+    /// True if the SYN opens a connection immediately.
     pub take: bool,
-    /// The option that the SYN-ACK carries.
+    /// The option of the SYN-ACK.
     pub option: Option<FastOpen>,
 }
 
@@ -183,7 +183,7 @@ impl Stack {
         self.sysctls.fast_open
     }
 
-    /// The keys of a listener, or else of the host, which draws one when it is first needed.
+    /// The keys of a listener, or else those of the host, which are generated at first use.
     pub fn fast_open_keys(&mut self, key: SocketKey) -> Keys {
         let own = self.tcp(key).options.fast_open_keys;
         own.unwrap_or_else(|| {
@@ -196,7 +196,7 @@ impl Stack {
         })
     }
 
-    /// `listen(2)` turns Fast Open on at every listener if the host's setting says so.
+    /// Enables Fast Open on a listener if `net.ipv4.tcp_fastopen` does so for all of them.
     pub fn tcp_listen_fast_open(&mut self, key: SocketKey, backlog: usize) {
         let all = bit::SERVER | bit::EVERY_LISTENER;
         if self.fast_open_bits() & all == all && self.tcp(key).options.fast_open == 0 {
@@ -204,8 +204,8 @@ impl Stack {
         }
     }
 
-    /// True if nobody asks for Fast Open now, for somebody dropped it: twice as long each time
-    /// (`tcp_fastopen_active_should_disable`).
+    /// True while clients do not use Fast Open after the detection of a black hole. The interval doubles with
+    /// each detection (`tcp_fastopen_active_should_disable`).
     fn fast_open_pauses(&self) -> bool {
         const DOUBLINGS_MAX: u32 = 6;
         let Some((since, times)) = self.fast_open_servers.dropped else { return false };
@@ -213,7 +213,8 @@ impl Stack {
         self.clock.now() < since + SimDuration::from_secs(seconds)
     }
 
-    /// True if a SYN may carry data to a server, what option it carries in either case, and what the server is known to take.
+    /// Fast Open properties of a server: true if a SYN may carry data, the option of the SYN, and the cached
+    /// MSS.
     fn fast_open_to(
         &mut self,
         key: SocketKey,
@@ -228,7 +229,7 @@ impl Stack {
         (server.cookie.is_some(), server.cookie.or(Some(request)), server.mss)
     }
 
-    /// Lets the SYN of a connection that has just been made carry `data`, or wait for it; how many bytes it takes.
+    /// Makes the SYN of a new connection carry `data`, or wait for it. Returns the number of bytes taken.
     pub fn tcp_prepare_fast_open(&mut self, key: SocketKey, data: Option<&[u8]>) -> usize {
         let now = self.clock.local();
         let wanted = data.is_some() || self.tcp(key).options.fast_open_connect;
@@ -246,7 +247,8 @@ impl Stack {
         }
     }
 
-    /// Records a connection's results of Fast Open (cookie, failure, black hole) after a change of it.
+    /// Records the Fast Open results of a connection (cookie, failure, black hole) after a change of its
+    /// state.
     pub fn tcp_settle_fast_open(&mut self, key: SocketKey) {
         let tcp = self.tcp(key);
         let listener = tcp.fast_open_listener;
@@ -287,7 +289,7 @@ impl Stack {
         }
     }
 
-    /// The queue of a listener, if that still is the one with this serial number.
+    /// The queue of a listener, if its socket still has this serial number.
     fn fast_open_queue(&mut self, (listener, serial): (SocketKey, u32)) -> Option<&mut FastOpenQueue> {
         let socket = self.sockets.get_mut(listener.0).filter(|socket| socket.serial == serial)?;
         match &mut socket.kind {
@@ -296,7 +298,7 @@ impl Stack {
         }
     }
 
-    /// A connection was opened by a SYN with a cookie.
+    /// Accounts for a connection opened by a SYN with a cookie.
     pub fn tcp_opened_fast(&mut self, child: SocketKey, listener: SocketKey) {
         let serial = self.socket(listener).serial;
         self.tcp(listener).fast_open_queue.pending += 1;
@@ -304,7 +306,7 @@ impl Stack {
         self.counters.fast_open.passive += 1;
     }
 
-    /// True if one more may wait for its ACK (`tcp_fastopen_queue_check`).
+    /// True if another connection may wait for its ACK (`tcp_fastopen_queue_check`).
     fn fast_open_has_room(&mut self, listener: SocketKey) -> bool {
         let now = self.clock.now();
         let tcp: &mut TcpSocket = self.tcp(listener);
@@ -324,7 +326,7 @@ impl Stack {
         true
     }
 
-    /// `tcp_try_fastopen` of Linux.
+    /// Decides on a SYN: `tcp_try_fastopen` of Linux.
     pub fn tcp_try_fast_open(
         &mut self,
         listener: SocketKey,
@@ -370,7 +372,8 @@ mod tests {
 
     #[test]
     fn cookies_are_those_that_linux_makes() {
-        // As Linux 6.18 answers a request from 11.0.0.2 to 11.0.0.1 with this key (packet script serve_request).
+        // Linux 6.18's answer to a request from 11.0.0.2 to 11.0.0.1 with this key (packet script
+        // serve_request).
         let keys = Keys::parse("01020304-05060708-090a0b0c-0d0e0f10").expect("a key");
         let ip = |last| IpAddr::V4(Ipv4Addr::new(11, 0, 0, last));
         let cookie = Keys::cookie(&keys.primary, ip(2), ip(1)).expect("eight bytes");

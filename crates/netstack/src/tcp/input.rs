@@ -1,4 +1,4 @@
-//! Segments and errors that come in.
+//! Input of TCP segments and ICMP errors.
 
 use super::Role;
 use crate::LO;
@@ -14,7 +14,7 @@ use belljar_wire::{protocol, tcp};
 use std::net::SocketAddr;
 
 impl Stack {
-    /// A TCP packet was received.
+    /// Processes a received TCP packet.
     pub fn tcp_input(&mut self, mut inbound: Inbound) {
         self.tcp_segment(&mut inbound);
         self.recycle_buffer(inbound.packet);
@@ -27,7 +27,7 @@ impl Stack {
             self.counters.malformed += 1;
             return;
         };
-        // What never left the host cannot be damaged.
+        // A packet over `lo` cannot be corrupted.
         let tested = inbound.checksum != ChecksumState::Untested || inbound.interface == LO;
         let intact = tested || packet.verify_checksum(src, dst);
         if !intact || self.interfaces.is_multipoint(dst) {
@@ -70,7 +70,7 @@ impl Stack {
         }
     }
 
-    /// Hands a segment to its connection; false if the connection makes way for a new one.
+    /// Passes a segment to its connection. Returns false if the connection yields to a new one.
     fn tcp_segment_for(
         &mut self,
         key: SocketKey,
@@ -89,7 +89,7 @@ impl Stack {
             && !segment.has(Flags::RST)
             && !self.tcp_has_accept_room(parent)
         {
-            // The accept queue is full: the peer sends it again.
+            // The accept queue is full: the ACK is dropped, and the peer retransmits.
             self.counters.listen_overflows += 1;
             self.counters.listen_drops += 1;
             if self.sysctls.abort_on_overflow {
@@ -113,7 +113,7 @@ impl Stack {
                 if self.tcp(key).orphan {
                     self.tcp_remove(key);
                 } else {
-                    // The program still holds the socket: only the table forgets it.
+                    // The program still holds the socket: the connection is only removed from the table.
                     let (local, remote) = {
                         let connection = self.tcp(key).connection().expect("just used");
                         (connection.local(), connection.remote())
@@ -132,7 +132,7 @@ impl Stack {
         }
     }
 
-    /// Answers a segment that belongs to no connection.
+    /// Sends a reset in answer to a segment without a connection.
     fn tcp_send_reset(
         &mut self,
         segment: &Repr,
@@ -151,12 +151,12 @@ impl Stack {
         packet.resize(header.len(), 0);
         reset.append(local.ip(), remote.ip(), (&[], &[]), &mut packet);
         let outbound = Outbound { checksum: ChecksumState::Intact, ..Outbound::new(&route, header, packet) };
-        // Too small to be refused.
+        // A reset is too small to exceed the MTU.
         let _ = self.ip_output(outbound);
     }
 
-    /// An ICMP error says what became of a segment from `local` to `remote`; `mtu` is what a router
-    /// said that its next link carries.
+    /// Processes an ICMP error about a segment from `local` to `remote`; `mtu` is the MTU of the next link
+    /// reported by a router, in bytes.
     pub fn tcp_error(
         &mut self,
         local: SocketAddr,
@@ -165,7 +165,7 @@ impl Stack {
         errno: Errno,
         mtu: Option<u16>,
     ) {
-        // RFC 5927, section 4.1: an error about something that is not in flight is not believed.
+        // RFC 5927, section 4.1: an error about data that is not in flight is ignored.
         let Some(key) = self.tcp.connection(local, remote) else { return };
         if !self.tcp(key).connection().is_some_and(|connection| connection.is_in_flight(seq)) {
             return;
@@ -173,7 +173,7 @@ impl Stack {
         if let Some(mtu) = mtu {
             let now = self.clock.local();
             let discover = self.tcp(key).ip.mtu_discover;
-            // `ip_sk_accept_pmtu`, and who does not want to know.
+            // `ip_sk_accept_pmtu`, and sockets that ignore path MTUs.
             if remote.is_ipv4() && (discover == c::IP_PMTUDISC_DONT || !heeds_routers(discover)) {
                 return;
             }

@@ -1,4 +1,4 @@
-//! `listen` and `accept`.
+//! TCP listeners: `listen` and `accept`.
 
 use super::{Role, TcpSocket};
 use crate::SocketKey;
@@ -13,7 +13,7 @@ use belljar_tcp::{Admission, Connection, Listener, Repr};
 use std::net::SocketAddr;
 
 impl Stack {
-    /// Lets a socket listen.
+    /// Makes a socket listen, or changes the backlog of a listener.
     pub fn tcp_listen(&mut self, key: SocketKey, backlog: usize) -> Result<(), Errno> {
         let tcp = self.tcp(key);
         match &mut tcp.role {
@@ -37,7 +37,7 @@ impl Stack {
         Ok(())
     }
 
-    /// The next connection of a listener, if there is one.
+    /// Removes the next connection from a listener's accept queue, if there is one.
     pub fn tcp_accept(&mut self, key: SocketKey) -> Result<Option<SocketKey>, Errno> {
         let Role::Listening(listener) = &mut self.tcp(key).role else { return Err(Errno::EINVAL) };
         let Some(child) = listener.accept() else { return Ok(None) };
@@ -47,7 +47,7 @@ impl Stack {
         Ok(Some(child))
     }
 
-    /// A SYN for a listener begins a connection, if there is room for one.
+    /// Processes a SYN for a listener: creates a connection if the queues have space.
     pub fn tcp_admit(
         &mut self,
         listener: SocketKey,
@@ -108,7 +108,7 @@ impl Stack {
         self.tcp_pump(child);
     }
 
-    /// A socket for a new connection, with the options of its listener.
+    /// Creates the socket of a new connection, with the options of its listener.
     pub fn tcp_child(&mut self, listener: SocketKey, local: SocketAddr) -> SocketKey {
         let parent = self.socket(listener);
         let (domain, options) = (parent.domain, parent.options.clone());
@@ -124,7 +124,7 @@ impl Stack {
                 port_named: false,
             }),
             options: tcp.options.clone(),
-            // The groups stay the listener's own.
+            // Multicast memberships are not inherited.
             ip: IpOptions { ident: None, groups: Vec::new(), groups6: Vec::new(), ..tcp.ip.clone() },
             parent: Some(listener),
             ..TcpSocket::default()
@@ -135,7 +135,7 @@ impl Stack {
         key
     }
 
-    /// Closes a listener: connections that nobody accepted are reset.
+    /// Closes a listener: connections not yet accepted are reset.
     pub fn tcp_stop_listening(&mut self, key: SocketKey) {
         let now = self.clock.local();
         let tcp = self.tcp(key);

@@ -1,7 +1,7 @@
-//! Sockets over `belljar_tcp`, tcp(7): the tables of connections and listeners, and the calls.
+//! TCP sockets over `belljar_tcp`, tcp(7): the tables of connections and listeners, and the calls.
 //!
-//! A socket that has a connection goes on living when its last file is closed, as an orphan, until
-//! the connection is finished; one that was started by a listener lives from its SYN on.
+//! A socket with a connection outlives the close of its last file, as an orphan, until the connection is
+//! finished. The socket of a passive connection exists from the arrival of the SYN.
 
 mod calls;
 mod connect;
@@ -34,46 +34,48 @@ use std::net::SocketAddr;
 /// State of a TCP socket.
 #[derive(Default)]
 pub struct TcpSocket {
-    /// Its local end, once it has one.
+    /// The local endpoint, if bound.
     pub bound: Option<Bound>,
-    /// The local end that it had before, while it has none.
+    /// The previous local endpoint of a socket that is no longer bound.
     pub former_name: Option<SocketAddr>,
-    /// Its local end was bound when its connection had ended.
+    /// True if the local endpoint was bound after the end of the connection.
     pub is_renamed: bool,
-    /// Its role.
+    /// The role of the socket.
     pub role: Role,
     /// Options of level `IPPROTO_TCP`.
     pub options: TcpOptions,
-    /// Options of the IP levels.
+    /// Options of the levels IPPROTO_IP and IPPROTO_IPV6.
     pub ip: IpOptions,
-    /// The timer of its connection.
+    /// The timer of the connection.
     pub timer: Option<TimerId>,
-    /// Bytes of its packets in the interface's queue.
+    /// Bytes of the connection's packets in the interface's queue.
     pub in_device: usize,
-    /// The `EPOLL*` bits of its connection when it was last looked at.
+    /// The `EPOLL*` bits of the connection at the last evaluation.
     pub ready: u32,
-    /// Its handshake was begun by `connect` and its end has not been reported by `connect`.
+    /// True after `connect` has started a handshake until it has reported the result.
     pub connecting: bool,
-    /// The listener that it waits to be accepted at.
+    /// The listener at which the connection waits to be accepted.
     pub parent: Option<SocketKey>,
-    /// It is in the listener's accept queue.
+    /// True if the connection is in the listener's accept queue.
     pub queued_for_accept: bool,
-    /// It was opened by a SYN with a Fast Open cookie at this listener, by its serial number, and waits for its ACK.
+    /// For a connection opened by a SYN with a Fast Open cookie that waits for its ACK: the listener, with
+    /// its serial number.
     pub fast_open_listener: Option<(SocketKey, u32)>,
-    /// A listener's state of such connections.
+    /// A listener's state of Fast Open connections.
     pub fast_open_queue: FastOpenQueue,
-    /// Retransmissions and timeouts of its connection that the host's counters have.
+    /// Retransmissions and timeouts of the connection already added to the host's counters.
     pub counted: (u32, u32),
-    /// The failure of its connection is counted.
+    /// True if the failure of the connection has been counted.
     pub failure_counted: bool,
-    /// Directions that `shutdown(2)` has shut while there was no connection: reading, writing.
+    /// Directions shut by `shutdown(2)` without a connection: reading, writing.
     pub shut: (bool, bool),
-    /// `shutdown(2)` came when its handshake had failed and nobody had asked: it connects no more (`SS_DISCONNECTING`).
+    /// True if `shutdown(2)` followed a failed handshake whose error was not yet reported: the socket cannot
+    /// connect again (`SS_DISCONNECTING`).
     pub disconnecting: bool,
-    /// Its last file is closed.
+    /// True if the last file of the socket is closed.
     pub orphan: bool,
-    /// Linux would have replaced its socket by a smaller one (`inet_timewait_sock`): it was in TIME-WAIT when it was last looked at, or
-    /// without a file in FIN-WAIT-2.
+    /// True if Linux would have replaced the socket by a smaller one (`inet_timewait_sock`): at the last
+    /// evaluation it was in TIME-WAIT, or an orphan in FIN-WAIT-2.
     pub is_remainder: bool,
     /// The error queue (`MSG_ERRQUEUE`).
     pub errors: ErrorQueue,
@@ -82,17 +84,17 @@ pub struct TcpSocket {
 /// The role of a TCP socket.
 #[derive(Default)]
 pub enum Role {
-    /// Neither of the others yet, or no longer.
+    /// Neither a listener nor connected.
     #[default]
     Idle,
-    /// It listens.
+    /// A listener.
     Listening(Listener<SocketKey>),
-    /// It has a connection, in whatever state.
+    /// A socket with a connection, in any state.
     Connection(Box<Connection>),
 }
 
 impl TcpSocket {
-    /// Its connection.
+    /// The connection, if the socket has one.
     pub fn connection(&mut self) -> Option<&mut Connection> {
         match &mut self.role {
             Role::Connection(connection) => Some(connection),

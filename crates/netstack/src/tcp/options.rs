@@ -1,4 +1,4 @@
-//! Options of level `IPPROTO_TCP`, and how they reach a connection.
+//! Options of level `IPPROTO_TCP`, and their application to connections.
 
 use super::TcpSocket;
 use super::fast_open::Keys;
@@ -12,45 +12,45 @@ use belljar_base::{SimDuration, SimTime};
 use belljar_tcp::{Config, CongestionAlgorithm, Connection, Keepalive};
 use std::net::{IpAddr, SocketAddr};
 
-/// The length of a TCP header without options.
+/// Length of a TCP header without options, in bytes.
 const HEADER_LEN: usize = 20;
 
-/// The most that a route can have connections announce (`ip_metrics_convert` of Linux).
+/// Upper bound of the MSS metric of a route (`ip_metrics_convert` of Linux).
 const ADVMSS_MAX: u32 = 65_535 - 40;
 
-/// The attributes of a path that a connection needs.
+/// The properties of a path that a connection uses.
 #[derive(Clone, Copy, Debug)]
 pub struct PathProperties {
-    /// The longest packet that it carries.
+    /// The path MTU in bytes.
     pub mtu: usize,
-    /// The MSS that connections are to announce by the route's metric.
+    /// The route's MSS metric, which overrides the announced MSS.
     pub advmss: Option<u32>,
 }
 
-/// Socket options of TCP: in force for later connections, and passed on to a present one.
+/// Socket options of TCP: used by later connections, and applied to an existing one.
 #[derive(Clone, Debug)]
 pub struct TcpOptions {
     /// `TCP_NODELAY`.
     pub nodelay: bool,
     /// `TCP_CORK`.
     pub cork: bool,
-    /// `TCP_QUICKACK` as last set.
+    /// `TCP_QUICKACK`, as last set.
     pub quickack: bool,
     /// `TCP_KEEPIDLE`, `TCP_KEEPINTVL`, `TCP_KEEPCNT`.
     pub keepalive: Keepalive,
     /// `TCP_USER_TIMEOUT`.
     pub user_timeout: Option<SimDuration>,
-    /// `TCP_MAXSEG`: an upper bound of the MSS.
+    /// `TCP_MAXSEG`: upper bound of the MSS in bytes.
     pub max_segment: Option<u16>,
     /// `TCP_DEFER_ACCEPT` in seconds.
     pub defer_accept: i32,
     /// `TCP_SYNCNT`.
     pub syn_retries: u8,
-    /// `TCP_LINGER2`: seconds in FIN-WAIT-2; negative means none at all.
+    /// `TCP_LINGER2`: timeout of FIN-WAIT-2 in seconds; a negative value skips the state.
     pub linger2: Option<i32>,
     /// `TCP_WINDOW_CLAMP`.
     pub window_clamp: i32,
-    /// `TCP_FASTOPEN`: how many connections opened by a SYN with data may wait for their ACK.
+    /// `TCP_FASTOPEN`: maximum number of connections opened by a SYN with data that wait for their ACK.
     pub fast_open: i32,
     /// `TCP_FASTOPEN_CONNECT`.
     pub fast_open_connect: bool,
@@ -60,7 +60,7 @@ pub struct TcpOptions {
     pub fast_open_keys: Option<Keys>,
     /// `TCP_NOTSENT_LOWAT`.
     pub not_sent_low_water: i32,
-    /// `SO_MAX_PACING_RATE` in bytes a second.
+    /// `SO_MAX_PACING_RATE` in bytes per second.
     pub max_pacing_rate: Option<u64>,
     /// `TCP_CONGESTION`.
     pub congestion: CongestionAlgorithm,
@@ -91,7 +91,7 @@ impl Default for TcpOptions {
 }
 
 impl TcpOptions {
-    /// The options of a new socket under these settings of the host.
+    /// The options of a new socket, from the host's settings.
     pub fn new(settings: &Config) -> TcpOptions {
         TcpOptions {
             keepalive: settings.keepalive,
@@ -101,7 +101,7 @@ impl TcpOptions {
         }
     }
 
-    /// The parameters of a connection to `peer` by such a path.
+    /// The configuration of a connection to `peer` over a path.
     pub fn config(
         &self,
         settings: &Config,
@@ -110,7 +110,7 @@ impl TcpOptions {
         peer: IpAddr,
         timestamp_offset: u32,
     ) -> Config {
-        // The length field of an IPv4 header ends one byte before the MTU of lo (`IP_MAX_MTU`).
+        // The maximum length of an IPv4 packet is one byte less than the MTU of lo (`IP_MAX_MTU`).
         let mtu = if peer.is_ipv4() { path.mtu.min(65_535) } else { path.mtu };
         let path_mss = mtu.saturating_sub(header_len(peer) + HEADER_LEN).max(1) as u16;
         let mss = path.advmss.map_or(path_mss, |advmss| advmss.min(ADVMSS_MAX) as u16);
@@ -134,12 +134,12 @@ impl TcpOptions {
 }
 
 impl Stack {
-    /// The path of a connection by its route.
+    /// The path properties of a route.
     pub fn tcp_path(&self, route: &ResolvedRoute, now: SimTime) -> PathProperties {
         PathProperties { mtu: self.path_mtu(route, now), advmss: route.metrics.advmss }
     }
 
-    /// The path of a connection that a peer has begun by `interface`.
+    /// The path properties for a connection opened by a peer through `interface`.
     pub fn tcp_path_back(
         &self,
         interface: usize,
@@ -155,7 +155,7 @@ impl Stack {
 }
 
 impl Stack {
-    /// Hands the options that can change later to a new connection.
+    /// Applies the options that can change later to a new connection.
     pub fn tcp_apply_options(&mut self, key: SocketKey) {
         let now = self.clock.local();
         let socket = self.socket(key);

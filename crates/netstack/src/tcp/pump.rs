@@ -1,5 +1,5 @@
-//! After every change of a connection: send what it has to send, wake who waits, set its timer,
-//! forget it when it is finished.
+//! Processing after every change of a connection: transmits segments, wakes waiters, sets the timer, and
+//! removes a finished connection.
 
 use super::{Role, TcpSocket};
 use crate::Effect;
@@ -20,18 +20,19 @@ use belljar_tcp::{Connection, Events, Readiness, State};
 use belljar_wire::protocol;
 use belljar_wire::tcp::fill_checksum;
 
-/// A timer of no use that goes off within this time is left alone: acknowledgments are delayed by up to so much.
+/// A superfluous timer due within this time is left to expire, since delayed ACKs reuse it. Equals the
+/// maximum delay of an ACK.
 const SOON: SimDuration = SimDuration::from_millis(200);
 
 impl Stack {
-    /// Does what the contract of `belljar_tcp` asks for after every call into a connection. The
-    /// socket may be gone afterwards.
+    /// Fulfils the contract of `belljar_tcp` after every call into a connection. The socket may be removed by
+    /// it.
     pub fn tcp_pump(&mut self, key: SocketKey) {
         self.tcp_transmit(key);
         self.tcp_settle(key);
     }
 
-    /// A program has read, which may be worth an announcement of room.
+    /// Processes a read by a program, which may cause a window update.
     pub fn tcp_was_read(&mut self, key: SocketKey) {
         let tcp = self.tcp(key);
         if let Role::Connection(connection) = &mut tcp.role
@@ -44,17 +45,17 @@ impl Stack {
         self.flush_network();
     }
 
-    /// A packet of the connection has left the interface: it may hand down more.
+    /// Processes the departure of a packet of the connection, which may permit further transmissions.
     pub fn tcp_packet_left(&mut self, key: SocketKey, bytes: usize) {
         let tcp = self.tcp(key);
         tcp.in_device = tcp.in_device.saturating_sub(bytes);
-        // Nothing has happened that anybody waits for, unless that lets another one go.
+        // Waiters are only affected if the departure permits a transmission.
         if self.tcp_transmit(key) {
             self.tcp_settle(key);
         }
     }
 
-    /// The time for which the connection asked has come (or, harmlessly, an earlier one).
+    /// Handles the timer of a connection. It may fire early, which has no effect.
     pub fn socket_timer(&mut self, key: SocketKey) {
         let now = self.clock.local();
         let tcp = self.tcp(key);
@@ -69,7 +70,7 @@ impl Stack {
         self.flush_network();
     }
 
-    /// Queues all segments that may go now; whether any might have.
+    /// Queues all segments that may be sent now. Returns false if no segment could be sent.
     fn tcp_transmit(&mut self, key: SocketKey) -> bool {
         let now = self.clock.local();
         let tcp = self.tcp(key);
@@ -104,7 +105,7 @@ impl Stack {
         let cookie = cookie(key, socket);
         let mark = through.mark;
         let Ok(route) = self.route(remote, Some(local), through) else { return };
-        // No segment is too long for the path: they are made to fit.
+        // Segments never exceed the path MTU.
         header.dont_fragment = self.must_not_fragment(discover, &route, 0, self.clock.now());
         if remote.is_ipv6() {
             header.ttl =
@@ -130,7 +131,7 @@ impl Stack {
             if progress {
                 self.confirm_neighbour(&route, self.clock.now());
             }
-            // There Linux answers without the socket.
+            // Linux answers these without the socket.
             let socketless = is_remainder || of_listener && answers_syn && segment.payload_len == 0;
             let id = if socketless || remote.is_ipv6() { 0 } else { self.tcp_ident(key) };
             self.counters.tcp_out += 1;
@@ -140,7 +141,7 @@ impl Stack {
             let tos = (tos & !3) | segment.ecn.bits();
             IpHeader { id: u32::from(id), tos, ..header }.emit(&mut packet);
             let len = packet.len();
-            // Only data is held back while much is queued, so only data is waited for.
+            // Only data segments are throttled by the interface's queue, so only their departure is reported.
             let counted = segment.payload_len > 0;
             let cookie = if counted { cookie } else { 0 };
             let packet = Packet::with_cookie(packet, cookie).with_checksum(checksum).with_mark(mark);
@@ -152,7 +153,7 @@ impl Stack {
         }
     }
 
-    /// Prefetches the bytes to be sent next: they were written long ago.
+    /// Prefetches the data to be sent next, which is no longer cached since it was written.
     fn tcp_prefetch(&self, key: SocketKey) {
         if let SocketKind::Tcp(tcp) = &self.sockets[key.0].kind
             && let Role::Connection(connection) = &tcp.role
@@ -161,13 +162,13 @@ impl Stack {
         }
     }
 
-    /// The identification of a connection's next packet, of IPv4.
+    /// Allocates the identification of a connection's next IPv4 packet.
     fn tcp_ident(&mut self, key: SocketKey) -> u16 {
         let SocketKind::Tcp(tcp) = &mut self.sockets[key.0].kind else { return 0 };
         tcp.ip.next_ident(&mut self.idents, 1)
     }
 
-    /// Wakes those who wait, sets the timer, forgets what is finished.
+    /// Wakes waiters, sets the timer, and removes a finished connection.
     fn tcp_settle(&mut self, key: SocketKey) {
         let SocketKind::Tcp(tcp) = &mut self.sockets[key.0].kind else { return };
         let Role::Connection(connection) = &mut tcp.role else { return };
@@ -200,7 +201,7 @@ impl Stack {
             self.effects.push(Effect::Urgent(key));
         }
         self.zero_copy_settle(key);
-        // A `close` that lingers.
+        // Wakes a lingering `close`.
         let drained = if events.contains(Events::DRAINED) && self.tcp(key).orphan { WRITABLE } else { 0 };
         let woken = woken_by(events) | drained;
         if woken != 0 {
@@ -211,7 +212,7 @@ impl Stack {
         }
     }
 
-    /// Puts a connection whose handshake is complete into the accept queue of its listener.
+    /// Moves a connection with a complete handshake to the accept queue of its listener.
     fn tcp_offer(&mut self, key: SocketKey) {
         let tcp = self.tcp(key);
         tcp.queued_for_accept = true;
@@ -222,7 +223,7 @@ impl Stack {
         self.effects.notify_socket(parent, READABLE);
     }
 
-    /// The clock goes at another rate, and so do all timers.
+    /// Reschedules all timers after a change of the clock's rate.
     pub fn tcp_set_timers_anew(&mut self) {
         let sockets = self.own_sockets().filter(|(_, socket)| matches!(socket.kind, SocketKind::Tcp(_)));
         let keys: Vec<SocketKey> = sockets.map(|(key, _)| SocketKey(key)).collect();
@@ -234,15 +235,15 @@ impl Stack {
         }
     }
 
-    /// A later time is not worth a new timer: the old one fires in vain and is set anew. `next` is a
-    /// time of the host's own clock.
+    /// Sets the timer of a connection. If an earlier one is pending it is kept: it expires without effect and
+    /// is set again. `next` is a time of the host's own clock.
     fn tcp_set_timer(&mut self, key: SocketKey, next: Option<belljar_base::SimTime>) {
         let next = next.map(|next| self.clock.at_local(next));
         let timer = self.tcp(key).timer;
         let now = self.clock.now();
         let keep = match (timer.map(TimerId::at), next) {
             (Some(at), Some(next)) => at <= next,
-            // The next segment will ask for another one, before that time.
+            // The next segment will request another timer before that time.
             (Some(at), None) => at.since(now) <= SOON && self.tcp_is_open(key),
             (None, None) => true,
             _ => false,
@@ -264,7 +265,7 @@ impl Stack {
     fn tcp_finished(&mut self, key: SocketKey) {
         let tcp = self.tcp(key);
         match tcp.parent {
-            // Reset before the handshake was complete. One in the accept queue stays there.
+            // A reset before the handshake was complete. A connection in the accept queue stays there.
             Some(parent) if !tcp.queued_for_accept => {
                 if let Role::Listening(queues) = &mut self.tcp(parent).role {
                     queues.abandoned(key);
@@ -272,7 +273,7 @@ impl Stack {
                 self.tcp_remove(key);
             }
             None if tcp.orphan => self.tcp_remove(key),
-            // The program still holds the socket; its addresses are free for others.
+            // The program still holds the socket; its endpoints may be reused.
             _ => {
                 if let Some(connection) = tcp.connection() {
                     let (local, remote) = (connection.local(), connection.remote());
@@ -282,7 +283,7 @@ impl Stack {
         }
     }
 
-    /// Takes a socket out of all tables.
+    /// Removes a socket from all tables.
     pub fn tcp_remove(&mut self, key: SocketKey) {
         let tcp = self.tcp(key);
         let (timer, bound) = (tcp.timer.take(), tcp.bound);
@@ -300,7 +301,7 @@ impl Stack {
     }
 }
 
-/// True if a connection started by a listener may be accepted now and is not queued for it.
+/// True if a passive connection can be accepted and is not yet in the accept queue.
 fn is_acceptable(tcp: &mut TcpSocket) -> bool {
     if tcp.parent.is_none() || tcp.queued_for_accept {
         return false;
@@ -329,7 +330,7 @@ fn epoll_bits(ready: Readiness) -> u32 {
     .fold(0, |bits, (_, more)| bits | more)
 }
 
-/// The bits that Linux wakes waiters with at each event.
+/// The bits with which Linux wakes waiters at each event.
 fn woken_by(events: Events) -> u32 {
     if events.is_empty() {
         return 0;

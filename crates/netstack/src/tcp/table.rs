@@ -19,9 +19,9 @@ pub struct TcpTable {
 /// The sockets of one local port.
 #[derive(Debug, Default)]
 struct Port {
-    /// Bound sockets, listeners among them, in order.
+    /// Bound sockets, including listeners, in the order of binding.
     bound: SmallVec<[SocketKey; 2]>,
-    /// Sockets with a connection, by the address at this end and the other end.
+    /// Connected sockets, by local address and remote endpoint.
     connections: Map<(IpAddr, SocketAddr), SocketKey>,
 }
 
@@ -30,7 +30,7 @@ impl TcpTable {
     pub fn add_bound(&mut self, port: u16, key: SocketKey) {
         self.ports.entry(port).or_default().bound.push(key);
     }
-    /// Forgets a bound socket.
+    /// Removes a bound socket.
     pub fn remove_bound(&mut self, port: u16, key: SocketKey) {
         if let Some(entry) = self.ports.get_mut(&port) {
             entry.bound.retain(|other| *other != key);
@@ -41,7 +41,7 @@ impl TcpTable {
     pub fn add_connection(&mut self, local: SocketAddr, remote: SocketAddr, key: SocketKey) {
         self.ports.entry(local.port()).or_default().connections.insert((local.ip(), remote), key);
     }
-    /// Forgets a connection, if it is that of `key`.
+    /// Removes a connection if it belongs to the socket `key`.
     pub fn remove_connection(&mut self, local: SocketAddr, remote: SocketAddr, key: SocketKey) {
         if let Some(entry) = self.ports.get_mut(&local.port())
             && entry.connections.get(&(local.ip(), remote)) == Some(&key)
@@ -50,11 +50,11 @@ impl TcpTable {
         }
         self.tidy(local.port());
     }
-    /// The connection between two ends.
+    /// The connection between two endpoints.
     pub fn connection(&self, local: SocketAddr, remote: SocketAddr) -> Option<SocketKey> {
         self.ports.get(&local.port())?.connections.get(&(local.ip(), remote)).copied()
     }
-    /// All sockets at a port.
+    /// All sockets of a port.
     pub fn at_port(&self, port: u16) -> impl Iterator<Item = SocketKey> + '_ {
         let entry = self.ports.get(&port);
         let bound = entry.into_iter().flat_map(|entry| entry.bound.iter().copied());
@@ -72,8 +72,8 @@ impl TcpTable {
 }
 
 impl Stack {
-    /// The listener that a SYN from `remote` for `local` reaches: one bound to the address before one
-    /// bound to any; within a group of `SO_REUSEPORT` by the flow.
+    /// The listener for a SYN from `remote` to `local`. One bound to the address precedes one bound to the
+    /// wildcard address; in an `SO_REUSEPORT` group the flow hash selects one.
     pub fn tcp_listener(&self, local: SocketAddr, remote: SocketAddr) -> Option<SocketKey> {
         let mut best: Option<(bool, bool)> = None;
         let mut found: SmallVec<[SocketKey; 4]> = SmallVec::new();
@@ -100,7 +100,7 @@ impl Stack {
         }
     }
 
-    /// True if a socket may bind (or listen at) `port`: `inet_csk_bind_conflict` of Linux.
+    /// True if a socket may bind to `port`, or listen on it: `inet_csk_bind_conflict` of Linux.
     pub fn tcp_port_is_free(&self, key: SocketKey, reach: &Reach, port: u16, listens: bool) -> bool {
         let options = &self.sockets[key.0].options;
         self.tcp.at_port(port).all(|other| {
@@ -110,7 +110,7 @@ impl Stack {
             let other_listens = matches!(tcp.role, Role::Listening(_));
             let shared_address =
                 options.reuse_address && socket.options.reuse_address && !listens && !other_listens;
-            // A second listener is no conflict with sockets that share the address but do not listen.
+            // A listener does not conflict with bound sockets that share the address and do not listen.
             let shared_listening =
                 options.reuse_address && socket.options.reuse_address && listens && !other_listens;
             let shared_port = options.reuse_port && socket.options.reuse_port;

@@ -8,7 +8,7 @@ use belljar_linux_abi::Errno;
 use belljar_tcp::Connection;
 
 impl Stack {
-    /// Sends over a connection; how many bytes there was room for.
+    /// Writes data to a connection. Returns the number of bytes accepted.
     pub fn tcp_write(&mut self, key: SocketKey, data: &[u8]) -> Result<usize, Errno> {
         let connection = self.tcp(key).connection().ok_or(Errno::EPIPE)?;
         if !connection.can_send() {
@@ -20,7 +20,8 @@ impl Stack {
         Ok(sent)
     }
 
-    /// Puts what fits into the send buffer, transmitting in between; how much that is.
+    /// Writes the data that fits the send buffer, and transmits in between. Returns the number of bytes
+    /// accepted.
     pub fn tcp_put(&mut self, key: SocketKey, data: &[u8]) -> usize {
         let now = self.clock.local();
         let mut sent = 0;
@@ -38,7 +39,8 @@ impl Stack {
         sent
     }
 
-    /// Lets `take` take up to `len` bytes from a connection; how many it took, `None` at the end.
+    /// Reads up to `len` bytes of a connection by `take`. Returns the number of bytes read, `None` at the end
+    /// of the stream.
     pub fn tcp_read(
         &mut self,
         key: SocketKey,

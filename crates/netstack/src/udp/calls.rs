@@ -1,4 +1,4 @@
-//! The calls on UDP sockets but for sending and receiving.
+//! Calls on UDP sockets, except for sending and receiving.
 
 use super::{Datagram, Protocol, UdpSocket, charge};
 use crate::SocketKey;
@@ -12,13 +12,13 @@ use crate::socket::{Socket, SocketKind};
 use belljar_linux_abi::{Errno, c};
 use std::net::{IpAddr, SocketAddr};
 
-/// A new socket of UDP or UDP-Lite.
+/// Creates a UDP or UDP-Lite socket.
 pub fn create(net: &mut Stack, domain: i32, protocol: Protocol) -> Result<SocketKey, Errno> {
     let kind = SocketKind::Udp(Box::new(UdpSocket { protocol, ..UdpSocket::default() }));
     Ok(net.add_socket(domain, c::SOCK_DGRAM, protocol.number().into(), kind))
 }
 
-/// The address that `getsockname` gives.
+/// The address returned by `getsockname`.
 pub fn local_name(net: &mut Stack, key: SocketKey) -> Result<RawAddress, Errno> {
     let domain = net.socket(key).domain;
     let shown = net.udp(key).bound.map(|bound| bound.shown(domain));
@@ -26,16 +26,16 @@ pub fn local_name(net: &mut Stack, key: SocketKey) -> Result<RawAddress, Errno> 
     Ok(address::emit_on(domain, shown, net.socket(key).options.bound_device))
 }
 
-/// The address that `getpeername` gives: `ENOTCONN` if there is no peer.
+/// The address returned by `getpeername`. Fails with `ENOTCONN` if there is no peer.
 pub fn peer_name(net: &mut Stack, key: SocketKey) -> Result<RawAddress, Errno> {
     let domain = net.socket(key).domain;
     let device = net.socket(key).options.bound_device;
-    // One that is connected to port 0 counts as not connected.
+    // A socket connected to port 0 counts as unconnected.
     let peer = net.udp(key).peer.filter(|peer| peer.port() != 0);
     peer.map(|peer| address::emit_on(domain, peer, device)).ok_or(Errno::ENOTCONN)
 }
 
-/// The `EPOLL*` bits that hold now: `udp_poll` of Linux.
+/// The `EPOLL*` bits currently set: `udp_poll` of Linux.
 pub fn readiness(net: &Stack, key: SocketKey) -> u32 {
     let socket = &net.sockets[key.0];
     let SocketKind::Udp(udp) = &socket.kind else { return 0 };
@@ -61,18 +61,18 @@ pub fn readiness(net: &Stack, key: SocketKey) -> u32 {
     ready
 }
 
-/// The length of the next datagram.
+/// `FIONREAD`: length of the next datagram's payload in bytes.
 pub fn readable_bytes(net: &mut Stack, key: SocketKey) -> Result<usize, Errno> {
     Ok(net.udp(key).queue.front().map_or(0, |datagram| datagram.payload.len()))
 }
 
-/// `SIOCOUTQ`: what waits in the interface's queue is charged.
+/// `SIOCOUTQ`: charge of the datagrams in the interface's queue and of a corked one, in bytes.
 pub fn unsent_bytes(net: &mut Stack, key: SocketKey) -> Result<usize, Errno> {
     let udp = net.udp(key);
     Ok((udp.sending_charge + udp.corked_charge) as usize)
 }
 
-/// The last open file of a socket is closed.
+/// Closes a socket: its last file was closed.
 pub fn close(net: &mut Stack, key: SocketKey) {
     let udp = net.udp(key);
     if let (Some(bound), table) = (udp.bound, udp.protocol.index()) {
@@ -83,14 +83,14 @@ pub fn close(net: &mut Stack, key: SocketKey) {
 }
 
 impl UdpSocket {
-    /// `sock_writeable` of Linux: at most half of the send buffer is taken.
+    /// `sock_writeable` of Linux: at most half of the send buffer is in use.
     pub fn is_writable(&self, send_buffer: u32) -> bool {
         (self.sending_charge + self.corked_charge) * 2 <= send_buffer
     }
 }
 
 impl Stack {
-    /// The UDP part of a socket that is known to be one.
+    /// The UDP state of a socket that is known to be a UDP socket.
     #[inline]
     pub fn udp(&mut self, key: SocketKey) -> &mut UdpSocket {
         match &mut self.sockets[key.0].kind {
@@ -99,7 +99,7 @@ impl Stack {
         }
     }
 
-    /// True if a socket may have `port` at `reach`: `udp_lib_lport_inuse` of Linux.
+    /// True if a socket may bind to `port` for the destinations `reach`: `udp_lib_lport_inuse` of Linux.
     fn udp_port_is_free(&self, key: SocketKey, reach: &Reach, port: u16) -> bool {
         let Socket { options, kind: SocketKind::Udp(own), .. } = &self.sockets[key.0] else {
             return false;
@@ -117,7 +117,7 @@ impl Stack {
         })
     }
 
-    /// Gives an unbound socket a local end; `port` 0 lets the kernel choose.
+    /// Binds an unbound socket to a local endpoint; `port` 0 allocates an ephemeral port.
     #[cold]
     pub fn udp_bind(
         &mut self,
@@ -141,27 +141,27 @@ impl Stack {
             port_chosen: by_program && port != 0,
             port_named: by_program && port != 0,
         });
-        // As `inet6_bind`: whoever has an address of IPv6 has nothing to do with IPv4.
+        // `inet6_bind`: a socket bound to an IPv6 address is restricted to IPv6.
         udp.ip.v6_only |= by_program && matches!(ip, Some(IpAddr::V6(_)));
         let table = udp.protocol.index();
         self.udp_ports[table].add(chosen, key);
         Ok(())
     }
 
-    /// `connect(2)` to a `struct sockaddr_*`.
+    /// `connect(2)` to the peer of a `struct sockaddr_*`, or to none with `AF_UNSPEC`.
     pub fn udp_connect(&mut self, key: SocketKey, raw: &[u8]) -> Result<(), Errno> {
         if address::family(raw)? == c::AF_UNSPEC {
             self.udp_disconnect(key);
             return Ok(());
         }
-        // It gets its port whatever becomes of the call (`inet_dgram_connect`).
+        // The port is bound even if the call fails (`inet_dgram_connect`).
         if self.udp(key).bound.is_none() {
             self.udp_bind(key, None, 0, false).map_err(|_| Errno::EAGAIN)?;
         }
         let (v6, v6_only) = (self.socket(key).domain == c::AF_INET6, self.udp(key).ip.v6_only);
         match address::family(raw)? {
             c::AF_INET if v6 && v6_only => return Err(Errno::EAFNOSUPPORT),
-            // An address of IPv6 is measured before its family is looked at.
+            // The length of an IPv6 address is validated before its family.
             family if v6 && family != c::AF_INET && raw.len() < address::SIN6_LEN_MIN => {
                 return Err(Errno::EINVAL);
             }
@@ -192,14 +192,15 @@ impl Stack {
             bound.reach = Reach::new(domain, v6_only, Some(route.source));
         }
         udp.peer = Some(SocketAddr::new(route.destination, peer.port()));
-        // What is being collected goes there as well.
+        // A corked datagram is redirected to the new peer.
         if let Some((to, ..)) = &mut udp.corked {
             *to = SocketAddr::new(route.destination, peer.port());
         }
         Ok(())
     }
 
-    /// `connect` to `AF_UNSPEC`: what the program did not choose itself is given up.
+    /// `connect` to `AF_UNSPEC`: removes the peer, and the parts of the local endpoint that the program did
+    /// not choose.
     fn udp_disconnect(&mut self, key: SocketKey) {
         let domain = self.socket(key).domain;
         let udp = self.udp(key);
@@ -219,15 +220,15 @@ impl Stack {
 }
 
 impl Stack {
-    /// Takes the next datagram out of a socket's queue, an error that is pending before it; `None` if there is none. To be
-    /// followed by [`udp_taken`](Self::udp_taken).
+    /// Removes the next datagram from a socket's queue; `None` if it is empty. Fails with the pending error,
+    /// if any. The caller then invokes [`udp_taken`](Self::udp_taken).
     #[inline]
     pub fn udp_take(&mut self, key: SocketKey) -> Result<Option<Datagram>, Errno> {
         self.socket(key).take_error()?;
         Ok(self.udp(key).queue.pop_front())
     }
 
-    /// A datagram has been received, or is put back (`MSG_PEEK`).
+    /// Completes the reception of a datagram, or returns it to the queue (`MSG_PEEK`).
     #[inline]
     pub fn udp_taken(&mut self, key: SocketKey, datagram: Datagram, peek: bool) {
         self.socket(key).options.last_arrival = Some(datagram.arrived);
@@ -236,7 +237,7 @@ impl Stack {
             return udp.queue.push_front(datagram);
         }
         if udp.queue.is_empty() {
-            // The next one comes to the same buffer, which is in the cache.
+            // Resets the ring to its start, whose memory is in the cache, for the next datagram.
             udp.queue.clear();
         }
         udp.queued_charge = udp.queued_charge.saturating_sub(charge(datagram.packet.len()));

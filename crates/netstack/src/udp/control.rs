@@ -1,29 +1,30 @@
-//! Control messages of one datagram, ip(7), ipv6(7), udp(7). Those of a level that is not the socket's are ignored.
+//! Control messages of one datagram, ip(7), ipv6(7), udp(7). Messages of levels that do not apply to the
+//! socket are ignored.
 
 use std::net::IpAddr;
 
-/// The settings of one datagram, from control messages.
+/// Per-datagram settings, from control messages.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SendOptions {
     /// The source address.
     pub source: Option<IpAddr>,
-    /// The index of the interface that it leaves by.
+    /// The index of the output interface.
     pub interface: Option<u32>,
-    /// The TOS byte.
+    /// Type of service or traffic class.
     pub tos: Option<u8>,
-    /// The TTL.
+    /// TTL or hop limit.
     pub ttl: Option<u8>,
-    /// The payload of each datagram that it is cut into, in bytes; 0 for one datagram.
+    /// `UDP_SEGMENT`: payload length of each datagram, in bytes; 0 for a single datagram.
     pub segment: Option<u16>,
 }
 
-/// Context of control messages: it decides which levels are read.
+/// Context of control messages: determines the levels that apply.
 #[derive(Clone, Copy, Debug)]
 pub struct CmsgContext {
-    /// True if the socket is one of IPv6.
+    /// True for an IPv6 socket.
     pub v6: bool,
     /// True if the datagram is sent over IPv4.
     pub over_v4: bool,
-    /// True if it is one of UDP.
+    /// True for a UDP socket.
     pub udp: bool,
 }

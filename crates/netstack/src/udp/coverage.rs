@@ -2,17 +2,18 @@
 
 use super::HEADER_LEN;
 
-/// A socket's options for checksum coverage.
+/// Checksum coverage options of a socket.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Coverage {
-    /// `UDPLITE_SEND_CSCOV`: bytes of what is sent that are covered, with the header; 0 is all of them.
+    /// `UDPLITE_SEND_CSCOV`: number of bytes covered in sent segments, header included; 0 for all.
     pub send: Option<u16>,
-    /// `UDPLITE_RECV_CSCOV`: what covers less is not received; 0 asks for all.
+    /// `UDPLITE_RECV_CSCOV`: minimum number of covered bytes in received segments; 0 requires full coverage.
     pub receive: Option<u16>,
 }
 
 impl Coverage {
-    /// An option's value as Linux takes it: the header is always covered, and no datagram is longer than 65,535 bytes.
+    /// Converts an option's value as Linux does: the header is always covered, and no datagram exceeds 65,535
+    /// bytes.
     pub fn from_option(value: i32) -> u16 {
         match value {
             0 => 0,
@@ -20,7 +21,7 @@ impl Coverage {
         }
     }
 
-    /// The length field of a segment of `len` bytes that is sent, and how many bytes its checksum covers.
+    /// The length field of a sent segment of `len` bytes, and the number of bytes that its checksum covers.
     pub fn of_sent(self, len: usize) -> (u16, usize) {
         match self.send {
             Some(0) => (0, len),
@@ -29,14 +30,14 @@ impl Coverage {
         }
     }
 
-    /// True if a socket takes a segment of which `covered` bytes are covered.
+    /// True if a socket accepts a segment of `len` bytes of which `covered` are covered.
     pub fn takes(self, covered: usize, len: usize) -> bool {
         self.receive.is_none_or(|least| covered == len || (least != 0 && covered >= usize::from(least)))
     }
 }
 
-/// Number of covered bytes of a received segment of UDP-Lite, by its length field, where 0 means all (RFC 3828, section
-/// 3.1); `None` if the field is not valid.
+/// Number of covered bytes of a received UDP-Lite segment of `len` bytes, from its length field, where 0
+/// means all (RFC 3828, section 3.1); `None` if the field is not valid.
 pub fn covered_bytes(field: u16, len: usize) -> Option<usize> {
     match usize::from(field) {
         0 => Some(len),

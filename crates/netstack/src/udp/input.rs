@@ -1,4 +1,4 @@
-//! Datagrams and errors that come in.
+//! Input of datagrams and ICMP errors.
 
 use super::UDP_ENCAP_ESPINUDP;
 use super::{Datagram, HEADER_LEN, Protocol, charge, covered_bytes};
@@ -19,19 +19,21 @@ use belljar_wire::checksum;
 use smallvec::SmallVec;
 use std::net::{IpAddr, SocketAddr};
 
-/// True if a socket that is connected to `peer` takes what `source` sent: connected to port 0, it looks at
-/// the address alone.
+/// True if a socket connected to `peer` accepts datagrams from `source`. One connected to port 0 compares
+/// only the address.
 fn comes_from(peer: SocketAddr, source: SocketAddr) -> bool {
     peer.ip() == source.ip() && (peer.port() == 0 || peer.port() == source.port())
 }
 
-/// The length of a segment of UDP, and how much of it the checksum covers: everything.
+/// Length of a UDP segment, and number of bytes that its checksum covers, which is the same; `None` if the
+/// length is not valid.
 fn udp_lengths(segment: &[u8]) -> Option<(usize, usize)> {
     let len = usize::from(u16::from_be_bytes(segment.get(4..6)?.try_into().ok()?));
     (len >= HEADER_LEN && len <= segment.len()).then_some((len, len))
 }
 
-/// The same of UDP-Lite, whose length is that of the packet. There is always a checksum (RFC 3828, section 3.1).
+/// Length and checksum coverage of a UDP-Lite segment, whose length is that of the packet. The checksum is
+/// mandatory (RFC 3828, section 3.1).
 fn udp_lite_lengths(segment: &[u8]) -> Option<(usize, usize)> {
     let header = segment.first_chunk::<HEADER_LEN>()?;
     let (field, sum) = (u16::from_be_bytes([header[4], header[5]]), [header[6], header[7]]);
@@ -39,15 +41,15 @@ fn udp_lite_lengths(segment: &[u8]) -> Option<(usize, usize)> {
     Some((segment.len(), covered))
 }
 
-/// True if a datagram to a socket of `UDP_ENCAP_ESPINUDP` is not for the program (`xfrm4_udp_encap_rcv`): an ESP
-/// packet, for which the host has no keys, or what keeps a translator's state alive, RFC 3948.
+/// True if a datagram to a socket with `UDP_ENCAP_ESPINUDP` is not delivered to the program
+/// (`xfrm4_udp_encap_rcv`): an ESP packet, for which the host has no keys, or a NAT keepalive (RFC 3948).
 fn is_for_ipsec(payload: &[u8]) -> bool {
     const ESP_HEADER: usize = 8;
     payload == [0xff] || payload.len() > ESP_HEADER && payload[..4] != [0; 4]
 }
 
 impl Stack {
-    /// A packet of UDP or UDP-Lite was received.
+    /// Processes a received UDP or UDP-Lite packet.
     pub fn udp_input(&mut self, protocol: Protocol, mut inbound: Inbound) {
         let segment = inbound.payload();
         let lengths = match protocol {
@@ -62,9 +64,9 @@ impl Stack {
         let word = |at: usize| u16::from_be_bytes([segment[at], segment[at + 1]]);
         let (src, dst) = (inbound.header.src, inbound.header.dst);
         let (src_port, dst_port, sum) = (word(0), word(2), word(6));
-        // One that is open is no zero.
+        // The field of a partial checksum may be zero.
         let unsummed = sum == 0 && inbound.checksum != ChecksumState::Open;
-        // What never left the host cannot be damaged.
+        // A packet over `lo` cannot be corrupted.
         if inbound.interface != LO
             && inbound.checksum == ChecksumState::Untested
             && sum != 0
@@ -82,7 +84,7 @@ impl Stack {
         }
         let receiver = self.udp_receiver(protocol, source, SocketAddr::new(dst, dst_port));
         if unsummed && dst.is_ipv6() && !receiver.is_some_and(|key| self.udp(key).no_check6.1) {
-            // RFC 8200, section 8.1: nobody hears of it, but who takes such datagrams.
+            // RFC 8200, section 8.1: dropped, unless the socket accepts datagrams without a checksum.
             let counters = &mut self.counters.udp[protocol.index()][version(&dst)];
             counters.wrong += 1;
             counters.wrong_checksum += 1;
@@ -96,7 +98,7 @@ impl Stack {
         self.udp_enqueue(key, inbound, source, lengths);
     }
 
-    /// A datagram for a group or for all: each socket that wants it gets a copy.
+    /// Delivers a copy of a multicast or broadcast datagram to each socket that accepts it.
     fn udp_input_to_many(
         &mut self,
         protocol: Protocol,
@@ -133,8 +135,8 @@ impl Stack {
         self.recycle_buffer(inbound.packet);
     }
 
-    /// A socket gets a segment of so many bytes, of which its checksum covers so many: apart, if it is made of
-    /// several that the socket does not want joined (`UDP_GRO`).
+    /// Queues a segment on a socket; `lengths` holds its length and checksum coverage in bytes. A coalesced
+    /// segment is split unless the socket has `UDP_GRO`.
     fn udp_enqueue(&mut self, key: SocketKey, inbound: Inbound, source: SocketAddr, lengths: (usize, usize)) {
         if inbound.segment == 0 || self.udp(key).joins {
             return self.udp_enqueue_one(key, inbound, source, lengths);
@@ -176,7 +178,7 @@ impl Stack {
         }
         if self.socket(key).options.filter.is_some() {
             inbound.fill_checksum();
-            // A filter sees the header of UDP, and cannot cut into it.
+            // The filter operates on the UDP header too, but cannot truncate it.
             let metadata = Metadata {
                 protocol: if inbound.header.dst.is_ipv4() { 0x800 } else { 0x86dd },
                 interface: interface_index(inbound.interface),
@@ -192,7 +194,7 @@ impl Stack {
         }
         let receive_buffer = self.socket(key).options.receive_buffer;
         let udp = self.udp(key);
-        // Whatever its length, one is taken.
+        // The first datagram is accepted whatever its size.
         let charged = charge(inbound.packet.len());
         if udp.queued_charge != 0 && udp.queued_charge.saturating_add(charged) > receive_buffer {
             udp.drops += 1;
@@ -217,9 +219,8 @@ impl Stack {
         self.effects.notify_socket(key, READABLE);
     }
 
-    /// The socket that receives what comes from `source` for `destination`: the one that is bound
-    /// most closely, then the one bound last (`udp4_lib_lookup2` of Linux); within a group of
-    /// `SO_REUSEPORT` by the flow.
+    /// The socket that receives datagrams from `source` to `destination`: the most specific match, then the
+    /// one bound last (`udp4_lib_lookup2` of Linux). In an `SO_REUSEPORT` group the flow hash selects one.
     pub fn udp_receiver(
         &self,
         protocol: Protocol,
@@ -279,7 +280,7 @@ impl Stack {
         Some(score)
     }
 
-    /// An ICMP error says what became of a datagram from `local` to `remote`.
+    /// Processes an ICMP error about a datagram from `local` to `remote`.
     pub fn udp_error(
         &mut self,
         protocol: Protocol,
@@ -291,7 +292,7 @@ impl Stack {
     ) {
         let arrived = self.clock.now();
         let Some(key) = self.udp_receiver(protocol, remote, local) else { return };
-        // Whoever minds the path's MTU (`IP_PMTUDISC_DONT` does not) is told that it is less.
+        // A smaller path MTU is reported unless the socket ignores path MTUs (`IP_PMTUDISC_DONT`).
         let unheeded = errno == Errno::EMSGSIZE && self.ignores_path_mtu(key);
         if unheeded && remote.is_ipv4() {
             return;
@@ -311,7 +312,7 @@ impl Stack {
             };
             udp.errors.push(error, &mut udp.queued_charge, room);
         } else if !connected || unheeded || !is_hard(errno, (icmp.0, icmp.1), remote.is_ipv4()) {
-            // Only hard errors reach a socket that did not ask for all, and only by its peer.
+            // Without `IP_RECVERR` only hard errors are reported, and only to connected sockets.
             return;
         }
         self.socket(key).error = Some(errno);

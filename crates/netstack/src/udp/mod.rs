@@ -1,4 +1,4 @@
-//! UDP, udp(7), and UDP-Lite, udplite(7): the same sockets, whose header says how much of a datagram its checksum covers.
+//! UDP, udp(7), and UDP-Lite, udplite(7), whose header gives the checksum coverage of a datagram.
 
 mod calls;
 mod control;
@@ -23,16 +23,17 @@ use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
 use std::ops::Range;
 
-/// An option and a control message: the payload of each datagram of a send (`include/uapi/linux/udp.h`).
+/// `UDP_SEGMENT`, option and control message: payload length of each datagram of a send
+/// (`include/uapi/linux/udp.h`).
 pub const UDP_SEGMENT: i32 = 103;
-/// The same of what is received.
+/// `UDP_GRO`, option and control message: payload length of each coalesced datagram received.
 pub const UDP_GRO: i32 = 104;
-/// `UDP_ENCAP_ESPINUDP` of the option `UDP_ENCAP`.
+/// `UDP_ENCAP_ESPINUDP`, a value of the option `UDP_ENCAP`.
 pub const UDP_ENCAP_ESPINUDP: i32 = 2;
-/// The length of a UDP header.
+/// Length of a UDP header in bytes.
 pub const HEADER_LEN: usize = 8;
 
-/// The protocol of a socket. Each has port numbers and counters of its own.
+/// The protocol of a socket. Each protocol has its own port numbers and counters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Protocol {
     /// UDP (RFC 768).
@@ -43,38 +44,38 @@ pub enum Protocol {
 }
 
 impl Protocol {
-    /// The number that IP has for it.
+    /// The IP protocol number.
     pub const fn number(self) -> u8 {
         match self {
             Protocol::Udp => protocol::UDP,
             Protocol::Lite => protocol::UDP_LITE,
         }
     }
-    /// Its place in tables of both.
+    /// Index of the protocol in per-protocol tables.
     pub const fn index(self) -> usize {
         self as usize
     }
 }
 
-/// Counters of a protocol's sockets.
+/// Counters of one protocol and IP version.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct UdpCounters {
-    /// Datagrams received by a socket.
+    /// Datagrams delivered to a socket.
     pub received: u64,
     /// Datagrams sent.
     pub sent: u64,
-    /// Datagrams for a port that nobody has bound.
+    /// Datagrams to a port without a socket.
     pub no_port: u64,
-    /// Datagrams that were wrong, or covered less than their receiver asks for.
+    /// Datagrams that were malformed or corrupted, or whose checksum coverage was insufficient.
     pub wrong: u64,
-    /// Datagrams of these with a wrong checksum.
+    /// Datagrams with a wrong checksum, included in `wrong`.
     pub wrong_checksum: u64,
-    /// Datagrams lost because a socket's receive buffer was full.
+    /// Datagrams dropped because a socket's receive buffer was full.
     pub buffer_full: u64,
 }
 
 impl UdpCounters {
-    /// By the names of Linux.
+    /// The counters under Linux's names.
     pub fn columns(&self) -> [(&'static str, u64); 9] {
         [
             ("InDatagrams", self.received),
@@ -92,76 +93,76 @@ impl UdpCounters {
 
 /// State of a UDP socket.
 #[derive(Debug, Default)]
-#[repr(C)] // What is read often comes first: see `belljar_base::Footprint`.
+#[repr(C)] // Frequently read fields come first: see `belljar_base::Footprint`.
 pub struct UdpSocket {
-    /// Datagrams to be received.
+    /// The receive queue.
     pub queue: VecDeque<Datagram>,
-    /// Its local end, once it has one.
+    /// The local endpoint, if bound.
     pub bound: Option<Bound>,
-    /// Their charge against `SO_RCVBUF`.
+    /// Charge of the receive queue against `SO_RCVBUF`, in bytes.
     pub queued_charge: u32,
-    /// Charge of datagrams in the interface's queue against `SO_SNDBUF`.
+    /// Charge of datagrams in the interface's queue against `SO_SNDBUF`, in bytes.
     pub sending_charge: u32,
-    /// Datagrams that were given to an interface which tells when they have left.
+    /// Number of datagrams passed to interfaces that report departures.
     pub packets_given: u64,
-    /// Datagrams of these that have left.
+    /// Number of these datagrams that have departed.
     pub packets_left: u64,
-    /// Its protocol.
+    /// UDP or UDP-Lite.
     pub protocol: Protocol,
-    /// Its checksum coverage; of UDP-Lite alone.
+    /// Checksum coverage (UDP-Lite).
     pub coverage: Coverage,
-    /// `shutdown(SHUT_RD)`.
+    /// True after `shutdown(SHUT_RD)`.
     pub read_closed: bool,
-    /// `shutdown(SHUT_WR)`.
+    /// True after `shutdown(SHUT_WR)`.
     pub write_closed: bool,
     /// `UDP_CORK`.
     pub cork: bool,
-    /// `UDP_GRO`: datagrams that have stayed together are received together.
+    /// `UDP_GRO`: coalesced datagrams are received together.
     pub joins: bool,
-    /// `UDP_SEGMENT`: the payload of each datagram that a send is cut into, in bytes; 0 for as many as are sent.
+    /// `UDP_SEGMENT`: payload length of each datagram of a send, in bytes; 0 for a single datagram.
     pub segment: u16,
-    /// `UDP_NO_CHECK6_TX` and `UDP_NO_CHECK6_RX`: over IPv6, datagrams are sent, and received, without a checksum.
+    /// `UDP_NO_CHECK6_TX` and `UDP_NO_CHECK6_RX`: IPv6 datagrams are sent, and accepted, without a checksum.
     pub no_check6: (bool, bool),
-    /// `UDP_ENCAP`: what it takes out of its datagrams.
+    /// `UDP_ENCAP`: type of encapsulated packets that are not delivered to the program.
     pub encapsulation: i32,
-    /// Its peer, if it is connected.
+    /// The peer, if the socket is connected.
     pub peer: Option<SocketAddr>,
-    /// Errors for `MSG_ERRQUEUE` (`IP_RECVERR`).
+    /// The error queue (`MSG_ERRQUEUE`).
     pub errors: ErrorQueue,
-    /// Options of the IP levels.
+    /// Options of the levels IPPROTO_IP and IPPROTO_IPV6.
     pub ip: IpOptions,
-    /// Charge of the data being collected against `SO_SNDBUF`.
+    /// Charge of the corked data against `SO_SNDBUF`, in bytes.
     pub corked_charge: u32,
-    /// Datagrams lost because the receive buffer was full.
+    /// Number of datagrams dropped because the receive buffer was full.
     pub drops: u64,
-    /// Bytes collected under `MSG_MORE` or `UDP_CORK`, where they go, and what their first part's message said.
+    /// Data corked by `MSG_MORE` or `UDP_CORK`, with the destination and control messages of its first part.
     pub corked: Option<(SocketAddr, SendOptions, Vec<u8>)>,
 }
 
 /// A received datagram.
 #[derive(Debug)]
 pub struct Datagram {
-    /// The whole packet.
+    /// The bytes of the packet.
     pub packet: Vec<u8>,
-    /// Where in it the payload lies.
+    /// Range of the payload in the packet.
     pub payload: Range<usize>,
-    /// The sender's address.
+    /// Source address and port.
     pub source: SocketAddr,
-    /// The address that it was sent to.
+    /// Destination address.
     pub destination: IpAddr,
-    /// The interface that it came by.
+    /// The number of the input interface.
     pub interface: usize,
-    /// When it was received.
+    /// Time of arrival.
     pub arrived: SimTime,
-    /// The TOS byte of its IP header.
+    /// Type of service or traffic class.
     pub tos: u8,
-    /// The TTL of its IP header.
+    /// TTL or hop limit.
     pub ttl: u8,
-    /// The payload of each datagram that it is made of, in bytes; 0 if it is one.
+    /// Payload length of each coalesced datagram, in bytes; 0 for a single datagram.
     pub segment: u16,
 }
 
-/// The sockets by port, each port's in the order in which they were bound.
+/// The sockets of each port, in the order of binding.
 #[derive(Debug, Default)]
 pub struct UdpPorts(pub Map<u16, SmallVec<[SocketKey; 2]>>);
 
@@ -179,8 +180,9 @@ impl UdpPorts {
     }
 }
 
-/// The charge of a packet that a socket has made, in bytes (`skb->truesize`): `struct sk_buff` and its buffer, which
-/// the allocator rounds up; most of a long one lies in pages, byte for byte. Measured by `/proc/net/udp` on Linux 6.18.
+/// Charge of a packet created by a socket, in bytes (`skb->truesize`): `struct sk_buff` and its buffer,
+/// rounded up by the allocator; most of a long packet is in pages, charged byte for byte. Measured with
+/// `/proc/net/udp` on Linux 6.18.
 pub fn charge(packet_len: usize) -> u32 {
     const SK_BUFF: usize = 256;
     const HEADROOM: usize = 31;

@@ -1,4 +1,4 @@
-//! Sending datagrams.
+//! Sending of UDP datagrams.
 
 use super::{CmsgContext, HEADER_LEN, Protocol, SendOptions, charge};
 use crate::SocketKey;
@@ -15,41 +15,42 @@ use belljar_net::ChecksumState;
 use belljar_wire::checksum;
 use std::net::{IpAddr, SocketAddr};
 
-/// The largest payload over IPv4 and over IPv6.
+/// Maximum payload over IPv4, and over IPv6, in bytes.
 const MAX_PAYLOAD: usize = 65_507;
 const MAX_PAYLOAD6: usize = 65_527;
-/// `UDP_MAX_SEGMENTS`: the most datagrams that one send makes.
+/// `UDP_MAX_SEGMENTS`: maximum number of datagrams of one send.
 const MAX_SEGMENTS: usize = 128;
-/// Packets in the queue of `eth0` up to which a datagram is not charged against the send buffer:
-/// it will have left before that matters.
+/// Number of packets in the queue of `eth0` up to which a datagram is not charged against the send buffer,
+/// since it departs before the charge matters.
 const UNCHARGED_QUEUE: usize = 8;
 
-/// A datagram to be sent by a socket, as its owner has it: a message of `sendmsg(2)`, or a traffic model's bytes.
+/// A datagram to be sent by a socket, as supplied by its owner: a message of `sendmsg(2)`, or the bytes of a
+/// traffic model.
 pub trait OutgoingDatagram {
-    /// The length of its payload in bytes.
+    /// Length of the payload in bytes.
     fn payload_len(&self) -> usize;
-    /// The destination that it names.
+    /// The destination of the message.
     fn destination(&self) -> NamedDestination<'_>;
     /// `MSG_*` flags.
     fn flags(&self) -> i32;
-    /// The settings that its control messages ask for.
+    /// The settings of the control messages.
     fn options(&self, by: CmsgContext) -> Result<SendOptions, Errno>;
-    /// Copies its payload to `out`, which has that length.
+    /// Copies the payload to `out`, which has its length.
     fn copy_to(&self, out: &mut [u8]) -> Result<(), Errno>;
 }
 
-/// The destination that a datagram names.
+/// The destination of a message.
 #[derive(Clone, Copy, Debug)]
 pub enum NamedDestination<'a> {
-    /// That of the socket's peer.
+    /// The socket's peer.
     Peer,
-    /// An address.
+    /// A decoded address.
     Address(SocketAddr),
-    /// A `struct sockaddr_*`.
+    /// An encoded `struct sockaddr_*`.
     Raw(&'a [u8]),
 }
 
-/// Bytes for a destination.
+/// A payload with its destination.
 pub(crate) struct Bytes<'a> {
     /// The destination.
     pub to: SocketAddr,
@@ -76,32 +77,32 @@ impl OutgoingDatagram for Bytes<'_> {
     }
 }
 
-/// `EMSGSIZE` for a datagram that is too long for any network.
+/// Fails with `EMSGSIZE` if a payload exceeds the maximum of its IP version.
 fn check_length(to: Option<SocketAddr>, len: usize) -> Result<(), Errno> {
     let most = if to.is_some_and(|to| to.is_ipv6()) { MAX_PAYLOAD6 } else { MAX_PAYLOAD };
     if len > most { Err(Errno::EMSGSIZE) } else { Ok(()) }
 }
 
-/// How a datagram is collected (`MSG_MORE`, `UDP_CORK`).
+/// Parameters of a send to a corked datagram (`MSG_MORE`, `UDP_CORK`).
 struct Collecting {
-    /// Where it goes if this is its first part, and its settings.
+    /// Destination, present on the first part, and settings.
     to: Option<SocketAddr>,
     options: SendOptions,
-    /// More parts follow.
+    /// True if more parts follow.
     more: bool,
-    /// The sender wants to know when the bytes have left (`MSG_ZEROCOPY`).
+    /// True if the completion of the send is to be reported (`MSG_ZEROCOPY`).
     reports: bool,
 }
 
 impl Stack {
-    /// Sends a datagram, or collects it: `udp_sendmsg` of Linux. Gives the length of its payload; `None` if the send buffer is
-    /// full.
+    /// Sends a datagram, or appends to a corked one: `udp_sendmsg` of Linux. Returns the length of the
+    /// payload; `None` if the send buffer is full.
     pub fn udp_send(
         &mut self,
         key: SocketKey,
         message: &impl OutgoingDatagram,
     ) -> Result<Option<usize>, Errno> {
-        // Whatever becomes of the message.
+        // The port is bound even if the send fails.
         if self.udp(key).bound.is_none() {
             self.udp_bind(key, None, 0, false).map_err(|_| Errno::EAGAIN)?;
         }
@@ -114,7 +115,7 @@ impl Stack {
         if domain == c::AF_INET && len > 0xffff {
             return Err(Errno::EMSGSIZE);
         }
-        // What is being collected goes where its first part was to go.
+        // A corked datagram keeps the destination of its first part.
         let collecting = self.udp(key).corked.is_some();
         let destination = match message.destination() {
             NamedDestination::Address(to) if !collecting => Some(to),
@@ -122,8 +123,8 @@ impl Stack {
             _ => None,
         };
         let udp = self.udp(key);
-        // Only an address that is given: one may be connected to port 0. What a socket of IPv6 sends to a peer of
-        // IPv4 goes as if that were given.
+        // Only an explicit address is checked, since a socket may be connected to port 0. The IPv4 peer of an
+        // IPv6 socket counts as explicit.
         let of_peer = udp.peer.filter(|peer| domain == c::AF_INET6 && peer.is_ipv4() && !collecting);
         if destination.or(of_peer).is_some_and(|to| to.port() == 0) {
             return Err(Errno::EINVAL);
@@ -178,15 +179,15 @@ impl Stack {
         Ok(Some(len))
     }
 
-    /// An error that is pending, or `EPIPE` if the socket is shut for writing.
+    /// Fails with the pending error, or with `EPIPE` if the sending direction is shut down.
     #[inline(always)]
     fn udp_may_send(&mut self, key: SocketKey) -> Result<(), Errno> {
         self.socket(key).take_error()?;
         if self.udp(key).write_closed { Err(Errno::EPIPE) } else { Ok(()) }
     }
 
-    /// The destination that a message names. To a socket of IPv6 an address without a family names none, and one
-    /// of another family is not valid.
+    /// Decodes the destination of a message. For an IPv6 socket `AF_UNSPEC` means no destination, and
+    /// families other than `AF_INET` and `AF_INET6` are not valid.
     #[inline]
     fn udp_destination(&mut self, key: SocketKey, raw: &[u8]) -> Result<Option<SocketAddr>, Errno> {
         if self.socket(key).domain == c::AF_INET6 {
@@ -200,7 +201,7 @@ impl Stack {
         self.inet_destination(key, raw).map(Some)
     }
 
-    /// Collects under `MSG_MORE` or `UDP_CORK`; sends what was collected with the first call without.
+    /// Appends to a corked datagram, and sends it if no more parts follow (`MSG_MORE`, `UDP_CORK`).
     #[cold]
     fn udp_collect(
         &mut self,
@@ -218,7 +219,7 @@ impl Stack {
         }
         if let Some((to, _, collected)) = &mut udp.corked {
             check_length(Some(*to), collected.len() + data.len())?;
-            // What comes later lies in pages.
+            // Data of later parts is allocated in pages.
             udp.corked_charge = match collected.is_empty() {
                 true => charge(header_len(to.ip()) + HEADER_LEN + data.len()),
                 false => udp.corked_charge + data.len() as u32,
@@ -234,7 +235,7 @@ impl Stack {
         Ok(data.len())
     }
 
-    /// The route of a datagram; `EACCES` for a broadcast that the socket has not asked for.
+    /// The route of a datagram. Fails with `EACCES` for a broadcast without `SO_BROADCAST`.
     #[inline(always)]
     fn udp_route(
         &mut self,
@@ -247,7 +248,7 @@ impl Stack {
             self.udp_bind(key, None, 0, false).map_err(|_| Errno::EAGAIN)?;
         }
         let bound_ip = self.udp(key).bound.and_then(|bound| bound.reach.ip);
-        // An address of IPv6 that `connect` gave is none for what goes over IPv4.
+        // An IPv6 address bound by `connect` is not a source for IPv4 packets.
         let bound_ip = bound_ip.filter(|ip| ip.is_ipv4() == destination.is_ipv4());
         let source = options.source.or(bound_ip).filter(|ip| !self.interfaces.is_multipoint(*ip));
         let route = self.route_for(key, destination, source, options.interface);
@@ -258,8 +259,8 @@ impl Stack {
         Ok(route)
     }
 
-    /// Sends what lies in `packet` behind room for the headers, and sees to it that who sent it with `MSG_ZEROCOPY` is
-    /// told when it has left.
+    /// Sends the payload in `packet`, preceded by space for the headers, and schedules the completion report
+    /// of its `MSG_ZEROCOPY` sends.
     #[inline]
     fn udp_transmit(
         &mut self,
@@ -280,8 +281,8 @@ impl Stack {
         sent
     }
 
-    /// Sends what lies in `packet` behind room for the headers, as one datagram or cut into several (`udp_send_skb`).
-    /// On `lo` these stay together, as they do in Linux, until a socket has them.
+    /// Sends the payload in `packet`, preceded by space for the headers, as one datagram or segmented
+    /// (`udp_send_skb`). On `lo` the segments stay coalesced until delivery, as in Linux.
     #[inline(always)]
     fn udp_cut(
         &mut self,
@@ -300,7 +301,9 @@ impl Stack {
         self.udp_output(key, route, port, packet, options, 0)
     }
 
-    /// The same by a size that is asked for.
+    /// Sends the payload in `packet` in segments of the requested size. Fails with `EMSGSIZE` if a segment
+    /// exceeds the MTU, with `EINVAL` for too many segments or disabled checksums, and with `EIO` for
+    /// UDP-Lite.
     #[inline(never)]
     fn udp_cut_into(
         &mut self,
@@ -340,7 +343,7 @@ impl Stack {
         Ok(())
     }
 
-    /// Sends a datagram whose payload lies in `packet` behind room for the headers.
+    /// Sends the datagram in `packet`, whose payload is preceded by space for the headers.
     fn udp_output(
         &mut self,
         key: SocketKey,
@@ -401,7 +404,7 @@ impl Stack {
         body[4..6].copy_from_slice(&len.to_be_bytes());
         if !unchecked && !open {
             let sum = match checksum::partial(route.source, destination, protocol.number(), body, covered) {
-                // Zero means none: RFC 768.
+                // Zero would mean no checksum: RFC 768.
                 0 => 0xffff,
                 sum => sum,
             };
@@ -413,7 +416,8 @@ impl Stack {
         self.socket_output(key, port, outbound)
     }
 
-    /// True if a socket's datagrams have no checksum: `SO_NO_CHECK`, `UDP_NO_CHECK6_TX`. Those of UDP-Lite always have one.
+    /// True if a socket's datagrams carry no checksum: `SO_NO_CHECK`, `UDP_NO_CHECK6_TX`. UDP-Lite datagrams
+    /// always do.
     #[inline]
     fn is_unchecked(&mut self, key: SocketKey, to: IpAddr) -> bool {
         let v4 = self.socket(key).options.is_kept(c::SO_NO_CHECK);
@@ -421,7 +425,7 @@ impl Stack {
         udp.protocol == Protocol::Udp && if to.is_ipv4() { v4 } else { udp.no_check6.0 }
     }
 
-    /// Sends what `MSG_MORE` or `UDP_CORK` collected.
+    /// Sends the corked datagram, if any.
     pub fn udp_uncork(&mut self, key: SocketKey) -> Result<(), Errno> {
         let Some((destination, options, data)) = self.udp(key).corked.take() else { return Ok(()) };
         self.udp(key).corked_charge = 0;
@@ -433,7 +437,7 @@ impl Stack {
         Ok(())
     }
 
-    /// A datagram that was charged has left the interface.
+    /// Processes the departure of a charged datagram from its interface.
     pub fn udp_packet_left(&mut self, key: SocketKey, bytes: usize) {
         let send_buffer = self.socket(key).options.send_buffer;
         let udp = self.udp(key);

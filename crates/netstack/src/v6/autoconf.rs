@@ -1,5 +1,5 @@
-//! Addresses that come while the host runs: whether they are free (duplicate address detection), and what
-//! routers announce (RFC 4862, `net/ipv6/addrconf.c` of Linux).
+//! Address autoconfiguration: duplicate address detection, and router advertisements (RFC 4862,
+//! `net/ipv6/addrconf.c` of Linux).
 
 use super::{ADDRCONF_METRIC, AddressAttributes6, Ipv6, USER_METRIC, insert_address};
 use crate::Stack;
@@ -21,44 +21,44 @@ use std::net::Ipv6Addr;
 pub const ROUTER_SOLICITS: u8 = 3;
 /// `router_solicitation_interval`.
 const SOLICIT_INTERVAL: SimDuration = SimDuration::from_secs(4);
-/// After how long without an answer an address is free (`retrans_time`).
+/// Time without a response after which an address is unique (`retrans_time`).
 const PROBE_TIME: SimDuration = SimDuration::from_secs(1);
-/// `RTPROT_RA`: a route that a router has announced.
+/// `RTPROT_RA`: a route from a router advertisement.
 const RTPROT_RA: u8 = 9;
-/// Lifetimes of so many seconds never end.
+/// Value of an infinite lifetime.
 const FOREVER: u32 = u32::MAX;
 
-/// An address that is not known to be free.
+/// An address subject to duplicate address detection.
 #[derive(Clone, Copy, Debug)]
 pub struct Tentative {
     pub interface: usize,
     pub ip: Ipv6Addr,
-    /// When it is asked for or, once it has been, when it is free.
+    /// Time of the solicitation or, once that is sent, time at which the address is assigned.
     pub at: SimTime,
     asked: bool,
 }
 
-/// A router's advertisement of a router, prefix or address, valid for a time.
+/// A default router, on-link prefix or address from a router advertisement, with its lifetime.
 #[derive(Clone, Copy, Debug)]
 pub struct Advertised {
     pub interface: usize,
     what: What,
-    /// Until when it holds.
+    /// End of the lifetime.
     pub until: SimTime,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum What {
-    /// It is a default router.
+    /// A default router.
     Router(Ipv6Addr),
-    /// A network is on the link.
+    /// An on-link prefix.
     Network(Prefix<Ipv6Addr>),
-    /// An address made from one.
+    /// An autoconfigured address.
     Address(Ipv6Addr),
 }
 
 impl Stack {
-    /// An interface gets an address; unless it is known to be free, it is asked for first.
+    /// Adds an address to an interface. With `ask` it is subject to duplicate address detection.
     pub fn new_address6(
         &mut self,
         interface: usize,
@@ -79,7 +79,8 @@ impl Stack {
         self.set_timer6();
     }
 
-    /// An interface is used again: it has its link-local address, and asks for routers.
+    /// Configures an interface that has come up: assigns its link-local address and schedules router
+    /// solicitations.
     pub fn interface_is_up6(&mut self, interface: usize) {
         if !self.v6.on || self.interface_settings.disables6(interface) {
             return;
@@ -94,25 +95,25 @@ impl Stack {
                 );
                 self.v6.add_everywhere(&self.interfaces, interface);
             }
-            // Addresses may have been given to it before it came up.
+            // Addresses may have been added while the interface was down.
             self.v6.add_connected(&self.interfaces, interface);
             return;
         }
         let own = super::link_local(self.interfaces[interface].mac);
         self.new_address6(interface, own, true, true);
-        // Addresses may have been given to it before it came up.
+        // Addresses may have been added while the interface was down.
         self.v6.add_connected(&self.interfaces, interface);
         self.replace_computed6();
         let solicits = self.interface_settings.router_solicits(interface);
         if !self.interface_settings.forwards(&self.sysctls, true, interface) && solicits > 0 {
-            // Once the address can be used.
+            // After duplicate address detection.
             let at = self.v6.delay(self.clock.now() + PROBE_TIME + PROBE_TIME);
             self.v6.solicits.insert(interface, (solicits, at));
         }
         self.set_timer6();
     }
 
-    /// Asks for tentative addresses; those that were asked for are free.
+    /// Sends the due solicitations of tentative addresses, and assigns those whose detection has ended.
     pub fn probe_tentative(&mut self, now: SimTime) {
         let mut tentative = std::mem::take(&mut self.v6.tentative);
         let mut ask = Vec::new();
@@ -135,7 +136,8 @@ impl Stack {
         }
     }
 
-    /// Somebody else has an address that this host wanted: it stays, but is never used.
+    /// Marks an address of this host as a duplicate, because another host uses it. The address is kept but
+    /// never used.
     pub fn address_is_taken(&mut self, interface: usize, ip: Ipv6Addr) {
         if self.v6.is_duplicate(interface, ip) {
             return;
@@ -146,7 +148,7 @@ impl Stack {
         self.effects.note(format!("IPv6 address {ip} of {name} is used by another net on the link"));
     }
 
-    /// Asks routers to announce themselves, three times.
+    /// Sends the router solicitations that are due, and schedules their repetitions.
     pub fn solicit_routers(&mut self, now: SimTime) {
         let due = |(_, (_, at)): &(&usize, &(u8, SimTime))| *at <= now;
         let due: Vec<usize> = self.v6.solicits.iter().filter(due).map(|(number, _)| *number).collect();
@@ -164,7 +166,7 @@ impl Stack {
         }
     }
 
-    /// A router has announced itself: `ndisc_router_discovery` of Linux.
+    /// Processes a router advertisement: `ndisc_router_discovery` of Linux.
     pub fn router_advert(&mut self, interface: usize, router: Ipv6Addr, advert: Discovery) {
         let Discovery::RouterAdvert { hop_limit, lifetime, source, mtu, prefixes, .. } = advert else {
             return;
@@ -210,7 +212,7 @@ impl Stack {
         }
         if prefix.on_link {
             let ours = self.v6.is_announced(interface, What::Network(network));
-            // A route that the administrator's address has made is not the router's to take away.
+            // A router advertisement cannot remove a route that belongs to an address of the administrator.
             if ours || prefix.valid > 0 && self.v6.connect(interface, network, ADDRCONF_METRIC) {
                 self.announced(interface, What::Network(network), prefix.valid);
             }
@@ -229,7 +231,7 @@ impl Stack {
                 self.new_address6(interface, InterfaceAddress { ip, len: 64 }, true, false);
             }
             let ours = self.v6.is_announced(interface, What::Address(ip));
-            // Two hours at least, lest a forged message takes addresses away (RFC 4862, section 5.5.3).
+            // At least two hours, lest a forged message removes addresses (RFC 4862, section 5.5.3).
             let valid = if prefix.valid > 7_200 || !ours { prefix.valid } else { 7_200 };
             if !there || ours {
                 self.announced(interface, What::Address(ip), valid);
@@ -247,7 +249,7 @@ impl Stack {
         }
     }
 
-    /// Keeps for how many seconds something holds; 0 ends it now.
+    /// Records an advertised entry with its lifetime in seconds; 0 expires it now.
     fn announced(&mut self, interface: usize, what: What, seconds: u32) {
         let until = match seconds {
             FOREVER => SimTime::MAX,
@@ -260,7 +262,7 @@ impl Stack {
         }
     }
 
-    /// Removes advertised entries whose lifetime is over.
+    /// Removes advertised entries whose lifetime has expired.
     pub fn forget_announced(&mut self, now: SimTime) {
         let (gone, kept) = std::mem::take(&mut self.v6.announced).into_iter().partition(|a| a.until <= now);
         let _: &Vec<Advertised> = &gone;
@@ -284,7 +286,7 @@ impl Stack {
         }
     }
 
-    /// An interface loses an address, and with it the route to a network that no other one is of.
+    /// Removes an address from an interface, and the route to its network if no other address needs it.
     pub fn drop_address6(&mut self, interface: usize, own: InterfaceAddress<Ipv6Addr>) {
         self.v6.set_attributes(&self.interfaces, interface, own, AddressAttributes6::default());
         self.interfaces[interface].addresses6.retain(|other| *other != own);
@@ -297,18 +299,18 @@ impl Stack {
 }
 
 impl Ipv6 {
-    /// True if something is there because a router has announced it.
+    /// True if an entry originates from a router advertisement.
     fn is_announced(&self, interface: usize, what: What) -> bool {
         self.announced.iter().any(|a| (a.interface, a.what) == (interface, what))
     }
 }
 
 impl Stack {
-    /// True if addresses are asked for before they are used.
+    /// True if addresses of an interface are subject to duplicate address detection.
     fn asks_for_duplicates(&self, interface: usize) -> bool {
         let settings = &self.interface_settings;
         let of_all = settings.get(true, v6::ACCEPT_DAD, Scope::All);
-        // There is nobody to be asked.
+        // A dummy has no neighbours.
         if self.interfaces[interface].attachment == Attachment::Dummy {
             return false;
         }
@@ -318,7 +320,7 @@ impl Stack {
 }
 
 impl Ipv6 {
-    /// The first of the routers that have announced themselves is the default router, where there is none.
+    /// Adds a default route to the first advertised router, unless there is one.
     pub(crate) fn choose_router(&mut self) {
         if self.routes.get(Prefix::ALL, USER_METRIC).is_some() {
             return;
@@ -333,13 +335,14 @@ impl Ipv6 {
         }
     }
 
-    /// Until when an address holds that was made of what a router has announced.
+    /// End of the lifetime of an autoconfigured address.
     pub fn valid_until(&self, interface: usize, ip: Ipv6Addr) -> Option<SimTime> {
         let about = |a: &&Advertised| a.interface == interface && a.what == What::Address(ip);
         self.announced.iter().find(about).map(|a| a.until)
     }
 
-    /// A network that a router had announced is no longer on the link, unless an address says that it is.
+    /// Removes the route to an advertised prefix that has expired, unless an address of the interface needs
+    /// it.
     pub(crate) fn network_is_gone(
         &mut self,
         interfaces: &Interfaces,
@@ -357,7 +360,7 @@ impl Ipv6 {
 }
 
 impl InterfaceSettings {
-    /// True if routers are believed: with `accept_ra` 1 not by a host that passes packets on.
+    /// True if router advertisements are accepted; with `accept_ra` 1 only if the interface does not forward.
     pub(crate) fn accepts_adverts(&self, sysctls: &Sysctls, interface: usize) -> bool {
         match self.of6(v6::ACCEPT_RA, interface) {
             1 => !self.forwards(sysctls, true, interface),
@@ -365,7 +368,7 @@ impl InterfaceSettings {
         }
     }
 
-    /// How often routers are asked to announce themselves.
+    /// Number of router solicitations.
     pub(crate) fn router_solicits(&self, interface: usize) -> u8 {
         match self.of6(v6::SOLICITATIONS, interface) {
             -1 => ROUTER_SOLICITS,

@@ -11,8 +11,8 @@ use belljar_wire::{ipv6, protocol};
 use std::net::{IpAddr, Ipv6Addr};
 
 impl Stack {
-    /// Sends an IPv6 packet over a link to `gateway`, or where it goes to. False if it is lost now; it may have to
-    /// wait for the answer of its neighbour.
+    /// Sends an IPv6 packet over a link to `gateway`, or to its destination. Returns false if the packet is
+    /// dropped now. It may be queued until the neighbour is resolved.
     pub fn link_output6(&mut self, interface: usize, gateway: Option<Ipv6Addr>, packet: Packet) -> bool {
         if packet.len() < ipv6::HEADER_LEN {
             return false;
@@ -21,7 +21,7 @@ impl Stack {
         self.send_to_neighbour6(interface, next, packet)
     }
 
-    /// Sends a packet of either family over a link to a station or group with this IPv6 address.
+    /// Sends a packet of either IP version over a link to the neighbour or group with this IPv6 address.
     pub fn send_to_neighbour6(&mut self, interface: usize, next: Ipv6Addr, packet: Packet) -> bool {
         let (to, packet) = if next.is_multicast() {
             (ipv6::group_address(next), packet)
@@ -37,7 +37,7 @@ impl Stack {
         self.send_frame(interface, to, packet)
     }
 
-    /// Sends a message to a station, or to a group.
+    /// Sends a neighbour discovery message to a neighbour or a group.
     pub fn send_discovery(
         &mut self,
         interface: usize,
@@ -65,12 +65,12 @@ impl Stack {
         self.ip_local_out(&dst.into(), Packet::new(packet), &onward);
     }
 
-    /// Does what the neighbour cache asks for.
+    /// Processes the pending events of the neighbour cache.
     pub fn neighbour_events6(&mut self) {
         while let Some(event) = self.v6.neighbours.poll() {
             match event {
                 NeighbourEvent::Ask { interface, target, to, source } => {
-                    // `ndisc_solicit`: a packet's own source, or else the link-local address.
+                    // `ndisc_solicit`: the source of the packet, or else the link-local address.
                     let own = &self.interfaces[interface].addresses6;
                     let source = source.filter(|ip| own.iter().any(|own| own.ip == *ip));
                     let is_local =
@@ -110,10 +110,10 @@ impl Stack {
         }
     }
 
-    /// A message of neighbour discovery whose checksum is right.
+    /// Processes a neighbour discovery message with a valid checksum.
     pub fn discovery_input(&mut self, inbound: &Inbound) {
         let (IpAddr::V6(src), IpAddr::V6(dst)) = (inbound.header.src, inbound.header.dst) else { return };
-        // From beyond the link nobody is believed.
+        // Messages from beyond the link are ignored.
         if inbound.header.ttl != DISCOVERY_HOP_LIMIT || !self.interfaces[inbound.interface].is_link() {
             return;
         }
@@ -132,7 +132,7 @@ impl Stack {
                 }
                 let Some(known) = self.v6.neighbours.get(interface, target) else { return };
                 let Some(address) = address.or(known.address) else { return };
-                // RFC 4861, section 7.2.5: another address counts only with the override flag.
+                // RFC 4861, section 7.2.5: a different address requires the override flag.
                 let differs = known.address.is_some_and(|known| known != address);
                 if differs && !overrides && known.state != NeighbourState::Failed {
                     return;
@@ -143,7 +143,8 @@ impl Stack {
                 self.router_advert(interface, src, message);
                 self.log_routes();
             }
-            // Hosts announce nothing; routing daemons that do have sockets of their own.
+            // The stack sends no router advertisements; routing daemons receive solicitations on their own
+            // sockets.
             Discovery::RouterSolicit { source: Some(address) } if !src.is_unspecified() => {
                 self.v6.neighbours.learn(now, interface, src, address, false, true);
             }
@@ -151,7 +152,7 @@ impl Stack {
         }
     }
 
-    /// Somebody asks for an address.
+    /// Processes a neighbour solicitation.
     fn solicited(
         &mut self,
         interface: usize,
@@ -164,7 +165,7 @@ impl Stack {
             return;
         }
         if self.v6.is_tentative(interface, target) {
-            // Two want it at once: neither may have it.
+            // Two hosts test the same address at once: neither may use it.
             if src.is_unspecified() {
                 self.address_is_taken(interface, target);
             }

@@ -1,5 +1,5 @@
-//! What IPv6 addresses of interfaces have been given beside their network (`struct inet6_ifaddr` of Linux), and the routes that
-//! follow from it.
+//! Attributes of interfaces' IPv6 addresses other than their network (`struct inet6_ifaddr` of Linux), and
+//! the routes that follow from them.
 
 use super::Ipv6;
 use super::{ADDRCONF_METRIC, protocol};
@@ -10,21 +10,21 @@ use std::net::Ipv6Addr;
 /// `IFA_F_NOPREFIXROUTE`.
 const NO_PREFIX_ROUTE: u32 = 0x200;
 
-/// Attributes of an IPv6 address beside its network, as the administrator gives them.
+/// Attributes of an IPv6 address other than its network, as set by the administrator.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AddressAttributes6 {
-    /// Those of `IFA_F_*` that are told as they were given.
+    /// The `IFA_F_*` flags that are reported as set.
     pub flags: u32,
-    /// `IFA_RT_PRIORITY`: the metric of the route to its network; 0 for the usual one.
+    /// `IFA_RT_PRIORITY`: the metric of the route to the network; 0 for the default.
     pub metric: u32,
-    /// The address at the other end.
+    /// The peer's address on a point-to-point link.
     pub peer: Option<Ipv6Addr>,
-    /// `IFA_PROTO`: who has made it.
+    /// `IFA_PROTO`: the originator of the address.
     pub origin: u8,
 }
 
 impl AddressAttributes6 {
-    /// The networks that an address with these has routes to, with their metric.
+    /// The networks routed for an address with these attributes, with their metric.
     fn networks(self, own: InterfaceAddress<Ipv6Addr>) -> impl Iterator<Item = (Prefix<Ipv6Addr>, u32)> {
         let metric = if self.metric == 0 { ADDRCONF_METRIC } else { self.metric };
         let peer = self.peer.map(|peer| Prefix::new(peer, 128));
@@ -35,13 +35,13 @@ impl AddressAttributes6 {
 }
 
 impl Ipv6 {
-    /// The attributes of an address; those of one that nobody has given any are the usual ones.
+    /// The attributes of an address; the defaults if none were set.
     pub fn attributes(&self, interface: usize, ip: Ipv6Addr) -> AddressAttributes6 {
         self.given.get(&(interface, ip)).copied().unwrap_or_default()
     }
 
-    /// Gives an address other attributes, before it is there or later; the routes of those that it has had go. Those of the new
-    /// ones are added by [`connect_address`](Self::connect_address).
+    /// Sets the attributes of an address, which need not exist yet, and removes the routes of the previous
+    /// attributes. [`connect_address`](Self::connect_address) adds those of the new ones.
     pub fn set_attributes(
         &mut self,
         interfaces: &Interfaces,
@@ -65,7 +65,8 @@ impl Ipv6 {
         }
     }
 
-    /// Takes out the routes to the networks of an address that no other one of the interface has.
+    /// Removes the routes to the networks of an address, except for those that another address of the
+    /// interface needs.
     pub(crate) fn disconnect_address(
         &mut self,
         interfaces: &Interfaces,
@@ -73,7 +74,7 @@ impl Ipv6 {
         own: InterfaceAddress<Ipv6Addr>,
     ) {
         let others = interfaces[interface].addresses6.iter().filter(|other| other.ip != own.ip);
-        // Those without a route of their own keep one that is there (`check_cleanup_prefix_route`).
+        // An address without a route of its own keeps an existing one (`check_cleanup_prefix_route`).
         let kept: Vec<_> = others.map(InterfaceAddress::network).collect();
         for (network, _) in self.attributes(interface, own.ip).networks(own) {
             if !kept.contains(&network) {
@@ -89,8 +90,8 @@ impl Ipv6 {
         }
     }
 
-    /// Adds a route to a network on the link of an interface; false if there is one. The same network may be
-    /// on several interfaces, as that of link-local addresses is.
+    /// Adds a route to an on-link network of an interface. Returns false if it exists. A network may be on
+    /// several interfaces, as that of link-local addresses is.
     pub(crate) fn connect(&mut self, interface: usize, network: Prefix<Ipv6Addr>, metric: u32) -> bool {
         let mut route = Route::by(interface, None, protocol::KERNEL);
         if let Some(there) = self.routes.get(network, metric) {
@@ -103,7 +104,7 @@ impl Ipv6 {
         true
     }
 
-    /// Takes out the kernel's own route to a network by an interface.
+    /// Removes the kernel's route to a network by an interface.
     pub(crate) fn disconnect(&mut self, interface: usize, network: Prefix<Ipv6Addr>) {
         self.routes.retain(|prefix, _, route| {
             if prefix == network && route.protocol == protocol::KERNEL {

@@ -1,4 +1,4 @@
-//! Groups: who is a member on which link, and telling routers of it (MLDv2, RFC 3810, as Linux does).
+//! IPv6 multicast group memberships, and their reports to routers (MLDv2, RFC 3810, as in Linux).
 
 use super::Ipv6;
 use crate::interface::Attachment;
@@ -14,37 +14,37 @@ use std::net::Ipv6Addr;
 /// Type of a multicast address record (RFC 3810, section 5.2.12).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Record {
-    /// `MODE_IS_EXCLUDE`: there are members.
+    /// `MODE_IS_EXCLUDE`: current state, with members.
     Member = 2,
-    /// `CHANGE_TO_INCLUDE_MODE`: there are none any more.
+    /// `CHANGE_TO_INCLUDE_MODE`: the last member has left.
     Left = 3,
-    /// `CHANGE_TO_EXCLUDE_MODE`: there are members now.
+    /// `CHANGE_TO_EXCLUDE_MODE`: the first member has joined.
     Joined = 4,
-    /// There are members; for a router that speaks MLDv1 only, which has messages and no records.
+    /// MLDv1 report, for a router that supports MLDv1 only.
     MemberV1,
 }
 
-/// The lengths of queries of the two versions.
+/// Lengths of queries of MLDv1 and MLDv2 in bytes.
 const QUERY_V1_LEN: usize = 24;
 const QUERY_V2_LEN: usize = 28;
-/// Number of reports of a change (`MLD_QRV_DEFAULT`).
+/// Number of transmissions of a state change report (`MLD_QRV_DEFAULT`).
 const ROBUSTNESS: u8 = 2;
 
-/// A report about a group that is still to be sent.
+/// A pending report about a group.
 #[derive(Clone, Copy, Debug)]
 pub struct GroupReport {
-    /// Where.
+    /// The number of the interface.
     pub interface: usize,
     group: Ipv6Addr,
     record: Record,
-    /// Number of times that it is still to be sent.
+    /// Number of transmissions left.
     left: u8,
-    /// When.
+    /// Time of the next transmission.
     pub at: SimTime,
 }
 
 impl Stack {
-    /// True if packets to a group are received by an interface.
+    /// True if an interface receives packets to a group.
     pub fn is_member6(&self, interface: usize, group: Ipv6Addr) -> bool {
         let all = matches!(group.segments(), [0xff01 | 0xff02, 0, 0, 0, 0, 0, 0, 1]);
         let routers = matches!(group.segments(), [0xff01 | 0xff02 | 0xff05, 0, 0, 0, 0, 0, 0, 2]);
@@ -61,7 +61,7 @@ impl Stack {
 }
 
 impl Stack {
-    /// One more socket is a member.
+    /// Adds the membership of a socket, and reports the first one.
     pub fn join_group6(&mut self, interface: usize, group: Ipv6Addr) {
         let members = self.v6.groups.entry((interface, group)).or_default();
         *members += 1;
@@ -69,7 +69,7 @@ impl Stack {
             self.report_group(interface, group, true);
         }
     }
-    /// One socket is no longer a member.
+    /// Removes the membership of a socket, and reports the removal of the last one.
     pub fn leave_group6(&mut self, interface: usize, group: Ipv6Addr) {
         let key = (interface, group);
         let Some(members) = self.v6.groups.get_mut(&key) else { return };
@@ -80,13 +80,14 @@ impl Stack {
         }
     }
 
-    /// Routers are told up to a second later, and again after up to another one.
+    /// Schedules a state change report with a random delay of up to a second; its repetition follows with
+    /// another.
     pub fn report_group(&mut self, interface: usize, group: Ipv6Addr, joined: bool) {
         let link = matches!(
             self.interfaces[interface].attachment,
             Attachment::Link(_) | Attachment::Vlan { .. } | Attachment::Veth { .. }
         );
-        // Nobody is told of all nodes, or of what does not leave the host (RFC 3810, section 6).
+        // No reports for all-nodes and for groups of interface-local scope (RFC 3810, section 6).
         if !link || group == ipv6::ALL_NODES || group.octets()[1] & 0xf < 2 {
             return;
         }
@@ -97,8 +98,8 @@ impl Stack {
         self.set_timer6();
     }
 
-    /// A router asks who is a member of what, or of one group: `igmp6_event_query` of Linux. The answer goes up to so
-    /// long later as the router allows.
+    /// Processes a general or group-specific query: `igmp6_event_query` of Linux. The response is scheduled
+    /// with a random delay up to the maximum that the router permits.
     pub fn group_query(&mut self, interface: usize, source: Ipv6Addr, message: &[u8]) {
         let known = message.len() == QUERY_V1_LEN || message.len() >= QUERY_V2_LEN;
         if !known || !source.is_unicast_link_local() {
@@ -107,7 +108,7 @@ impl Stack {
         let code = u64::from(u16::from_be_bytes([message[4], message[5]]));
         let (record, milliseconds) = match message.len() {
             QUERY_V1_LEN => (Record::MemberV1, code),
-            // The greater half has an exponent.
+            // Values from 2^15 on are floating-point.
             _ if code >= 1 << 15 => (Record::Member, ((code & 0xfff) | 0x1000) << (((code >> 12) & 7) + 3)),
             _ => (Record::Member, code),
         };
@@ -123,7 +124,7 @@ impl Stack {
         let delay = SimDuration::from_millis(self.v6.stream.below(milliseconds.max(1)));
         let at = self.clock.now() + delay;
         for group in groups {
-            // What is about to be told anyway is an answer.
+            // A report that is already pending serves as the response.
             if !self.v6.reports.iter().any(|r| (r.interface, r.group) == (interface, group)) {
                 self.v6.reports.push(GroupReport { interface, group, record, left: 1, at });
             }
@@ -131,7 +132,7 @@ impl Stack {
         self.set_timer6();
     }
 
-    /// Sends the reports that are due, one for each interface.
+    /// Sends the due reports: MLDv2 in one message per interface, MLDv1 in one per group.
     pub fn send_reports(&mut self, now: SimTime) {
         for interface in 0..self.interfaces.len() {
             let mut due: Vec<(Ipv6Addr, Record)> = Vec::new();
@@ -164,12 +165,12 @@ impl Stack {
 
     fn send_group_message(&mut self, interface: usize, dst: Ipv6Addr, mut message: Vec<u8>) {
         let own = &self.interfaces[interface].addresses6;
-        // RFC 3590: from no address while there is none.
+        // RFC 3590: the unspecified address while there is no link-local address.
         let local = own.iter().find(|own| own.ip.is_unicast_link_local());
         let local = local.filter(|own| !self.v6.is_tentative(interface, own.ip));
         let src = local.map_or(Ipv6Addr::UNSPECIFIED, |own| own.ip);
         icmpv6::fill_checksum(src, dst, &mut message);
-        // A hop-by-hop header with a router alert (RFC 2711), padded.
+        // A hop-by-hop options header with a Router Alert option (RFC 2711) and padding.
         let mut packet = vec![0; ipv6::HEADER_LEN];
         packet.extend([protocol::ICMPV6, 0, 5, 2, 0, 0, 1, 0]);
         let message_at = packet.len();
@@ -190,11 +191,11 @@ impl Stack {
     }
 }
 
-/// All nodes of this interface.
+/// All nodes, with interface-local scope.
 pub const ALL_NODES_HERE: Ipv6Addr = Ipv6Addr::new(0xff01, 0, 0, 0, 0, 0, 0, 1);
 
 impl Ipv6 {
-    /// The groups that an interface is in, and how many sockets are in each.
+    /// The groups of an interface, with the number of member sockets of each.
     pub fn groups_on(&self, interfaces: &Interfaces, number: usize) -> Vec<(Ipv6Addr, u32)> {
         if number != LO && !self.on {
             return Vec::new();
@@ -209,7 +210,8 @@ impl Ipv6 {
         groups
     }
 
-    /// The interface that a group is joined on if the program names none: the first that reaches others.
+    /// The interface of a membership for which the program names none: the first that is up, or `lo` if there
+    /// is none or if the host has no IPv6.
     pub fn group_interface(&self, interfaces: &Interfaces) -> Option<usize> {
         (1..interfaces.len()).find(|number| interfaces[*number].up).filter(|_| self.on).or(Some(LO))
     }

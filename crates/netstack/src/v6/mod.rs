@@ -1,8 +1,9 @@
-//! The parts of the stack that only IPv6 has: addresses of interfaces (RFC 4291), selection of the source address (RFC
-//! 6724), neighbours (RFC 4861), autoconfiguration (RFC 4862), groups (RFC 3810), and path MTUs (RFC 8201).
+//! The parts of the stack specific to IPv6: addresses of interfaces (RFC 4291), source address selection (RFC
+//! 6724), neighbour discovery (RFC 4861), autoconfiguration (RFC 4862), multicast groups (RFC 3810), and path
+//! MTUs (RFC 8201).
 //!
-//! A host that is there from the start has had its addresses for a while: nobody is asked whether they are free.
-//! Those that come later are tentative until nobody has claimed them, as on Linux.
+//! The initial addresses of a host skip duplicate address detection, since the host is assumed to have used
+//! them for a while. Those added later are tentative until the detection ends, as on Linux.
 
 mod autoconf;
 mod discovery;
@@ -34,52 +35,52 @@ use siphasher::sip::SipHasher13;
 use std::hash::Hasher;
 use std::net::{IpAddr, Ipv6Addr};
 
-/// An IPv6 route that a host has from the start: where to, with which metric, how.
+/// An initial IPv6 route of a host: its prefix, metric and next hops.
 pub type InitialRoute6 = (Prefix<Ipv6Addr>, u32, routes::Route<Ipv6Addr>);
 
-/// `IP6_RT_PRIO_ADDRCONF`, the metric of routes to networks, and `IP6_RT_PRIO_USER`, that of others.
+/// `IP6_RT_PRIO_ADDRCONF`: metric of routes to on-link networks.
 pub const ADDRCONF_METRIC: u32 = 256;
-/// See [`ADDRCONF_METRIC`].
+/// `IP6_RT_PRIO_USER`: metric of other routes.
 pub const USER_METRIC: u32 = 1_024;
 /// `net.ipv6.route.mtu_expires`.
 const MTU_EXPIRES: SimDuration = SimDuration::from_secs(600);
 
-/// The IPv6 part of a host's network.
+/// IPv6 state of a host.
 pub struct Ipv6 {
-    /// True if interfaces besides `lo` have it.
+    /// True if interfaces other than `lo` have IPv6.
     pub on: bool,
-    /// Where packets for other hosts go.
+    /// The main routing table.
     pub routes: RouteTable<Ipv6Addr>,
-    /// Its other tables, and which is asked for what.
+    /// The policy rules and the other routing tables.
     pub policy: Policy<Ipv6Addr>,
-    /// Neighbours on the links, by hardware address.
+    /// The neighbour cache.
     pub neighbours: Neighbours<Ipv6Addr>,
-    /// Attributes of addresses that are not the usual ones, by interface.
+    /// Non-default attributes of addresses, by interface.
     given: Map<(usize, Ipv6Addr), AddressAttributes6>,
     timer: Option<TimerId>,
-    /// Path MTUs told by routers, and until when each is valid.
+    /// Path MTUs reported by routers, with their expiry times.
     path_mtus: Map<Ipv6Addr, (usize, SimTime)>,
-    /// Fragments' identifications, and delays.
+    /// Random stream of fragment identifications and delays.
     stream: Stream,
-    /// Number of sockets that are members of groups, by interface.
+    /// Number of member sockets, by interface and group.
     groups: Map<(usize, Ipv6Addr), u32>,
-    /// Changes of membership that are to be told of.
+    /// Pending reports of membership changes.
     reports: Vec<GroupReport>,
-    /// Addresses that are not known to be free yet, and those that were not.
+    /// Tentative addresses, and below them duplicates, by interface.
     tentative: Vec<Tentative>,
     failed: Vec<(usize, Ipv6Addr)>,
-    /// Advertisements of routers that are valid.
+    /// Unexpired entries from router advertisements.
     announced: Vec<Advertised>,
-    /// By interface, questions for routers: how many are left, and when the next one goes.
+    /// By interface, the number of router solicitations left, and the time of the next one.
     solicits: Map<usize, (u8, SimTime)>,
-    /// The MTU of links, where a router has said a shorter one.
+    /// MTUs of links, where a router advertisement has reduced it.
     link_mtus: Map<usize, usize>,
-    /// The hop limit of packets by interface, where a router has said one.
+    /// Hop limits of interfaces set by router advertisements.
     hop_limits: Map<usize, u8>,
 }
 
 impl Ipv6 {
-    /// The state of a host at its start.
+    /// The initial state of a host.
     pub fn new(config: &StackConfig) -> Ipv6 {
         let stream = |what| config.seed.stream(&["host", &config.name, what]);
         let mut routes = RouteTable::default();
@@ -105,27 +106,27 @@ impl Ipv6 {
             hop_limits: Map::new(),
         }
     }
-    /// The identification of the next packet that is cut.
+    /// Identification of the next fragmented packet.
     pub fn next_fragment_id(&mut self) -> u32 {
         self.stream.next_u32()
     }
-    /// A random number below `bound`.
+    /// Draws a random number below `bound`.
     pub fn draw(&mut self, bound: u64) -> u64 {
         self.stream.below(bound)
     }
-    /// True if an address is not known to be free.
+    /// True for a tentative or duplicate address.
     pub fn is_tentative(&self, interface: usize, ip: Ipv6Addr) -> bool {
         self.tentative.iter().any(|t| (t.interface, t.ip) == (interface, ip))
             || self.is_duplicate(interface, ip)
     }
-    /// True if somebody else has an address.
+    /// True if another host uses the address.
     pub fn is_duplicate(&self, interface: usize, ip: Ipv6Addr) -> bool {
         self.failed.contains(&(interface, ip))
     }
 }
 
 impl Stack {
-    /// Starts IPv6: adds the routes to the networks of its addresses, and those of the experiment.
+    /// Starts IPv6: adds the routes to the networks of the addresses, and those of the experiment.
     pub fn start_v6(&mut self) {
         if !self.v6.on {
             return;
@@ -143,14 +144,14 @@ impl Stack {
                     }
                 }
                 Attachment::Graph => self.v6.add_everywhere(&self.interfaces, number),
-                // Programs' interfaces are made later.
+                // Interfaces of programs are created later.
                 _ => {}
             }
         }
         self.replace_computed6();
     }
 
-    /// Takes out the routes that the experiment has computed before, and adds these.
+    /// Replaces the routes computed by the experiment.
     pub fn replace_computed6(&mut self) {
         let interfaces = &self.interfaces;
         let usable =
@@ -158,7 +159,7 @@ impl Stack {
         self.v6.routes.replace_computed(self.config.routes6.iter().filter(usable).cloned());
     }
 
-    /// An interface goes out of use: Linux forgets its addresses (`keep_addr_on_down` is 0).
+    /// Handles an interface that goes down: Linux removes its addresses (`keep_addr_on_down` is 0).
     pub fn interface_is_down6(&mut self, number: usize) {
         if number == LO {
             return;
@@ -177,7 +178,7 @@ impl Stack {
         self.v6.neighbours.flush(number, true);
     }
 
-    /// The longest packet that goes by a route without being cut.
+    /// MTU of a route in bytes: the longest packet that it carries unfragmented.
     #[inline]
     pub fn path_mtu(&self, route: &ResolvedRoute, now: SimTime) -> usize {
         let mtu = self.mtu_to(route.interface, route.destination, now);
@@ -185,7 +186,7 @@ impl Stack {
         let own = (own as usize).min(self.interfaces.mtu(route.interface));
         if route.metrics.mtu_locked { own } else { own.min(mtu) }
     }
-    /// The longest packet that goes unfragmented to a destination by an interface.
+    /// MTU to a destination by an interface in bytes, without the route's metric.
     #[inline]
     pub fn mtu_to(&self, interface: usize, to: IpAddr, now: SimTime) -> usize {
         let mtu = self.interfaces.mtu(interface);
@@ -199,7 +200,7 @@ impl Stack {
         }
     }
 
-    /// The flow label of a packet, whose payload begins behind room for its header: Linux gives all flows one
+    /// The flow label of a packet, whose payload is preceded by space for the header. Linux labels all flows
     /// (`net.ipv6.auto_flowlabels` is 1).
     pub fn flow_label(&self, header: &IpHeader, packet: &[u8]) -> u32 {
         let ports = match header.protocol {
@@ -210,7 +211,7 @@ impl Stack {
         };
         self.flow_label_of(header, ports.unwrap_or_default())
     }
-    /// The flow label of a packet with these ports.
+    /// The flow label of a packet with these encoded ports.
     pub fn flow_label_of(&self, header: &IpHeader, ports: &[u8]) -> u32 {
         let mut hasher = SipHasher13::new_with_keys(self.flow_key, 6);
         for ip in [header.src, header.dst] {
@@ -229,14 +230,14 @@ pub fn link_local(mac: [u8; 6]) -> InterfaceAddress<Ipv6Addr> {
     InterfaceAddress { ip: ipv6::eui64(ipv6::LINK_LOCAL, mac), len: 64 }
 }
 
-/// Adds an address where Linux does: before those whose scope is no wider.
+/// Inserts an address in the order of Linux: before those whose scope is no wider.
 pub fn insert_address(addresses: &mut Vec<InterfaceAddress<Ipv6Addr>>, own: InterfaceAddress<Ipv6Addr>) {
     let at = addresses.iter().position(|other| source::scope(own.ip) >= source::scope(other.ip));
     addresses.insert(at.unwrap_or(addresses.len()), own);
 }
 
-/// The index of the device that a packet to `ip` must leave by, if it came by `interface`: an address of one link
-/// says nothing without it.
+/// The index of the interface by which a packet to `ip` must leave, in response to one received on
+/// `interface`: that interface if the address has link scope.
 pub fn device_for(ip: IpAddr, interface: usize) -> Option<u32> {
     match ip {
         IpAddr::V6(v6) if ipv6::is_link_scope(v6) && interface != LO => {
@@ -247,7 +248,7 @@ pub fn device_for(ip: IpAddr, interface: usize) -> Option<u32> {
 }
 
 impl Stack {
-    /// When IPv6 has something to do besides what comes in.
+    /// Schedules the next timeout of IPv6.
     pub fn set_timer6(&mut self) {
         let v6 = &self.v6;
         let next = [
@@ -262,7 +263,7 @@ impl Stack {
         self.timers.set(&mut self.v6.timer, next, StackTimer::Ipv6);
     }
 
-    /// Handles the timer of IPv6: carries out all that is due.
+    /// Handles the timer of IPv6: performs all work that is due.
     pub fn timer6(&mut self) {
         let now = self.clock.now();
         self.v6.timer = None;
@@ -276,7 +277,7 @@ impl Stack {
 }
 
 impl Ipv6 {
-    /// On the graph everybody is on the link.
+    /// Adds the default route of the graph, on which all hosts are on-link.
     pub fn add_everywhere(&mut self, interfaces: &Interfaces, number: usize) {
         let Some(own) = interfaces[number].addresses6.first() else { return };
         let by = routes::Route::by(number, None, protocol::BOOT);
@@ -284,7 +285,8 @@ impl Ipv6 {
         self.routes.insert(Prefix::ALL, USER_METRIC, everywhere);
     }
 
-    /// A next hop: a gateway must be on a link of this host; for a link-local one the link must be named.
+    /// Validates a next hop: its gateway must be on a link of this host; a link-local one requires the
+    /// interface.
     pub fn hop(
         &self,
         interfaces: &Interfaces,
@@ -309,7 +311,7 @@ impl Ipv6 {
         Ok(NextHop::new(interface, gateway))
     }
 
-    /// The interface that has an address, tentative ones left out.
+    /// The interface that owns an address; tentative addresses are skipped.
     pub fn interface_of(&self, interfaces: &Interfaces, ip: Ipv6Addr) -> Option<usize> {
         let has = |number: usize| {
             interfaces[number].addresses6.iter().any(|own| own.ip == ip) && !self.is_tentative(number, ip)
@@ -317,19 +319,20 @@ impl Ipv6 {
         (0..interfaces.len()).find(|number| has(*number))
     }
 
-    /// A router has said what a path carries.
+    /// Records a path MTU reported by a router.
     pub fn learn_path_mtu(&mut self, to: Ipv6Addr, mtu: usize, now: SimTime) {
         self.path_mtus.retain(|_, (_, until)| now < *until);
         self.path_mtus.insert(to, (mtu.max(ipv6::MIN_MTU), now + MTU_EXPIRES));
     }
 
-    /// The hop limit of packets that leave by an interface.
+    /// The hop limit of packets sent on an interface.
     pub fn hop_limit(&self, interface_settings: &InterfaceSettings, interface: usize) -> u8 {
         let configured = || interface_settings.of6(conf::v6::HOP_LIMIT, interface).clamp(1, 255) as u8;
         self.hop_limits.get(&interface).copied().unwrap_or_else(configured)
     }
 
-    /// Up to a second later: what many hosts do at once is spread (`MAX_RTR_SOLICITATION_DELAY`).
+    /// Adds a random delay of up to one second, which spreads simultaneous actions of many hosts
+    /// (`MAX_RTR_SOLICITATION_DELAY`).
     pub(crate) fn delay(&mut self, now: SimTime) -> SimTime {
         now + SimDuration::from_millis(self.stream.below(1_000))
     }

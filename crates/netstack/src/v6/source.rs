@@ -1,4 +1,4 @@
-//! Selection of the source address: RFC 6724, section 5, as far as Linux follows it (`ipv6_dev_get_saddr`).
+//! Selection of the source address: RFC 6724, section 5, to the extent of Linux (`ipv6_dev_get_saddr`).
 
 use crate::conf::v6;
 use crate::{LO, Stack};
@@ -16,7 +16,7 @@ pub fn scope(ip: Ipv6Addr) -> u8 {
     }
 }
 
-/// Linux's table of labels (`ip6addrlbl_init_table`).
+/// Label of an address in Linux's default policy table (`ip6addrlbl_init_table`).
 fn label(ip: Ipv6Addr) -> u8 {
     let within = |net: [u16; 8], len: u8| Prefix::new(Ipv6Addr::from(net), len).contains(ip);
     match ip {
@@ -36,11 +36,11 @@ fn common(one: Ipv6Addr, other: Ipv6Addr) -> u8 {
     ((one.to_bits() ^ other.to_bits()).leading_zeros() as u8).min(Ipv6Addr::BITS as u8)
 }
 
-/// Rank of an address by rules 1, 2, 3, 5, 6, 7 and 8; the greater is preferred.
+/// Rank of an address by rules 1, 2, 3, 5, 6, 7 and 8; the greatest is selected.
 type Rank = (bool, i32, bool, bool, bool, bool, u8);
 
 impl Stack {
-    /// The address that packets to `to` come from which leave by `interface`.
+    /// The source address of packets to `to` that leave by `interface`.
     pub fn source_for(&self, to: Ipv6Addr, interface: usize) -> Option<Ipv6Addr> {
         let wanted = i32::from(scope(to));
         let own_link_only = ipv6::is_link_scope(to) || to.is_multicast();
@@ -52,7 +52,7 @@ impl Stack {
             }
             for own in other.addresses6.iter().filter(|own| !self.v6.is_tentative(number, own.ip)) {
                 let reach = i32::from(scope(own.ip));
-                // Rule 2: the least that reaches the destination, or else the farthest.
+                // Rule 2: the smallest sufficient scope, or else the widest.
                 let reach = if reach >= wanted { 1_000 - reach } else { reach };
                 let rank = (
                     own.ip == to,
@@ -92,7 +92,7 @@ mod tests {
         assert_eq!(source("2001:db8:1:5::1"), "2001:db8:1::1");
         assert_eq!(source("2001:db8:2:5::1"), "2001:db8:2::1");
         assert_eq!(source("2001:db8:1::1"), "2001:db8:1::1");
-        // The one added last comes first.
+        // The address added last comes first.
         assert_eq!(source("2a00::1"), "2001:db8:2::1");
     }
 }

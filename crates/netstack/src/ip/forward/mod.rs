@@ -1,4 +1,4 @@
-//! Forwarding: packets for other hosts are passed on, or refused by an ICMP error.
+//! Forwarding: packets for other hosts are forwarded, or dropped with an ICMP error.
 
 mod v4;
 mod v6;
@@ -11,19 +11,19 @@ use crate::interface::destination;
 use crate::mib::version;
 use belljar_net::{MssClamp, Packet};
 
-/// Counts of packets of others that were not passed on, of both versions.
+/// Counters of packets that were not forwarded, of both IP versions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ForwardCounters {
-    /// Packets that had made too many hops.
+    /// Packets whose TTL or hop limit expired.
     pub expired: u64,
-    /// Packets to which no route led, or one that forbids them.
+    /// Packets without a route, or with one that rejects them.
     pub no_route: u64,
-    /// Packets whose next hop did not answer, the node's own among them.
+    /// Packets whose next hop was not resolved, local ones included.
     pub unanswered: u64,
 }
 
 impl Stack {
-    /// Passes a packet on that came by `arrived`, after its TTL has been decremented: `ip_forward_finish` of Linux.
+    /// Forwards a packet received on `arrived`, after the decrement of its TTL: `ip_forward_finish` of Linux.
     fn ip_forward_finish(&mut self, arrived: usize, mut packet: Packet, onward: &Onward) {
         if !self.hooks.is_empty() {
             let leaves = Some(onward.interface);
@@ -38,7 +38,7 @@ impl Stack {
         self.ip_finish_output(packet, onward);
     }
 
-    /// Holds the MSS option of a SYN that is passed on to what the links on both sides carry; `mtu` is that of the one ahead.
+    /// Clamps the MSS option of a forwarded SYN to the MTUs of both links; `mtu` is that of the output link.
     #[cold]
     fn clamp_mss<A: Family>(&self, clamp: MssClamp, from: A, mtu: usize, packet: &mut Vec<u8>) {
         let back = self.lookup(&RouteQuery::own(from, None), || 0).ok().flatten();

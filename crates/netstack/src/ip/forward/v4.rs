@@ -9,7 +9,7 @@ use belljar_net::policy::Action;
 use belljar_net::routes::RouteKind;
 
 impl Stack {
-    /// Passes a packet on that is not for this host, as a router does.
+    /// Forwards a packet for another host.
     pub fn ip_forward(&mut self, interface: usize, packet: Packet) {
         let mark = packet.mark();
         let mut bytes = packet.into_bytes();
@@ -43,7 +43,7 @@ impl Stack {
         let found = found.map(|f| f.map(|found| (found.hop, found.route.kind, found.route.metrics.mtu)));
         let refusal = match found {
             Ok(Some((Some(hop), _, of_route))) => {
-                // `ip_dst_mtu_maybe_forward`: what a route says counts for what passes by, too.
+                // `ip_dst_mtu_maybe_forward`: the MTU metric of a route applies to forwarded packets too.
                 let mtu =
                     self.interfaces.mtu(hop.interface).min(of_route.map_or(usize::MAX, |mtu| mtu as usize));
                 if bytes.len() <= mtu || forward::may_fragment(&bytes) {
@@ -78,7 +78,7 @@ impl Stack {
         self.recycle_buffer(bytes);
     }
 
-    /// Tells the sender of a packet, this host perhaps, why it went no further.
+    /// Sends an ICMP error to the source of a packet, which may be this host.
     pub fn refuse(&mut self, packet: &[u8], why: ForwardError) {
         let Some(mut message) = forward::refusal_message(packet, why) else { return };
         let to = forward::source(packet).into();
@@ -90,11 +90,11 @@ impl Stack {
     }
 }
 
-/// What rules match a packet by beside its addresses.
+/// The selector by which policy rules match a packet, apart from its addresses.
 #[cold]
 fn flow_key(packet: &[u8]) -> FlowKey {
     let payload = packet.get(usize::from(packet[0] & 0xf) * 4..).unwrap_or_default();
-    // Of a later fragment the ports are not known.
+    // Fragments other than the first have no port numbers.
     let whole = u16::from_be_bytes([packet[6], packet[7]]) & 0x1fff == 0;
     FlowKey::of_forwarded(packet[9], if whole { payload } else { &[] })
 }

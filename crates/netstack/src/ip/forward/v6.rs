@@ -14,7 +14,7 @@ use belljar_wire::ipv6;
 use std::net::IpAddr;
 
 impl Stack {
-    /// Passes a packet on that is not for this host, as a router does.
+    /// Forwards a packet for another host.
     pub fn ip_forward6(&mut self, interface: usize, packet: Packet) {
         let mark = packet.mark();
         let mut bytes = packet.into_bytes();
@@ -26,7 +26,7 @@ impl Stack {
             self.counters.ip[1].in_address_errors += 1;
             return self.recycle_buffer(bytes);
         }
-        // Addresses of one link don't leave it.
+        // Link-scope packets are not forwarded.
         let stays = ipv6::is_link_scope(from) || ipv6::is_link_scope(to);
         if header.hop_limit <= 1 {
             self.counters.ip[1].in_header_errors += 1;
@@ -49,7 +49,7 @@ impl Stack {
             let found = found.map(|f| f.map(|found| (found.hop, found.route.kind, found.route.metrics)));
             match found {
                 Ok(Some((Some(hop), _, metrics))) => {
-                    // `ip6_dst_mtu_maybe_forward`: unlike over IPv4 only a locked one counts.
+                    // `ip6_dst_mtu_maybe_forward`: unlike for IPv4, only a locked MTU metric applies.
                     let of_route =
                         metrics.mtu.filter(|_| metrics.mtu_locked).map_or(usize::MAX, |mtu| mtu as usize);
                     let mtu = self.interfaces.mtu(hop.interface).min(of_route);
@@ -79,7 +79,7 @@ impl Stack {
         self.recycle_buffer(bytes);
     }
 
-    /// Tells the sender of a packet, this host perhaps, why it went no further.
+    /// Sends an ICMPv6 error to the source of a packet, which may be this host.
     pub fn refuse6(&mut self, interface: usize, packet: &[u8], why: ForwardError) {
         let Some(mut message) = forward6::refusal_message(packet, why) else { return };
         let to: IpAddr = ipv6::source(packet).into();

@@ -1,4 +1,4 @@
-//! Two hosts, `A` and `B`, on the links of a router `R`; every packet that passes a hook is noted.
+//! Two hosts, `A` and `B`, on the links of a router `R`, with a recording of every hook call.
 
 use super::{HookPoint, HookVerdict, Passage};
 use crate::clock::{Clock, CpuModel, DEFAULT_EPOCH_SECS};
@@ -19,14 +19,14 @@ const A: usize = 0;
 const R: usize = 1;
 const B: usize = 2;
 const NAMES: [&str; 3] = ["A", "R", "B"];
-/// The interface at a host's first link.
+/// The number of the interface at a host's first link.
 const ETH: usize = 1;
 const GROUP: Ipv4Addr = Ipv4Addr::new(239, 1, 1, 1);
 const GROUP6: Ipv6Addr = Ipv6Addr::new(0xff05, 0, 0, 0, 0, 0, 0, 7);
 const NOT_FORWARD: [HookPoint; 4] =
     [HookPoint::Output, HookPoint::Postrouting, HookPoint::Prerouting, HookPoint::Input];
 
-/// A packet that has passed a hook: the host, the point, the protocol and, for ICMP, the type.
+/// A recorded hook call: the host, the point, the protocol and, for ICMP, the type.
 type Note = (usize, HookPoint, u8, Option<u8>);
 
 fn v4(net: u8, host: u8) -> Ipv4Addr {
@@ -87,7 +87,7 @@ struct Network {
 impl Network {
     fn new() -> Network {
         let mut stacks = [A, R, B].map(node);
-        // Forwarding of both families.
+        // The router forwards both IP versions.
         stacks[R].sysctls.forwarding6 = true;
         let notes: Arc<Mutex<Vec<Note>>> = Arc::default();
         for (host, stack) in stacks.iter_mut().enumerate() {
@@ -105,7 +105,7 @@ impl Network {
             }
         }
         let mut network = Network { stacks, notes, sequence: 0 };
-        // Neighbours are found, and routers asked for.
+        // Resolves the neighbours and completes router solicitation.
         for v6_ in [false, true] {
             let probe = network.udp_socket(A, v6_, 0);
             network.send(probe, far(v6_), 10);
@@ -114,7 +114,7 @@ impl Network {
         network.notes.lock().unwrap().clear();
         network
     }
-    /// Drops packets with this mark at a point of a host.
+    /// Registers a hook that drops packets with this mark.
     fn drop_marked(&mut self, host: usize, point: HookPoint, mark: u32) {
         let hook = move |packet: &mut Packet, _: &Passage| match packet.mark() == mark {
             true => HookVerdict::Drop,
@@ -164,7 +164,7 @@ impl Network {
         }
         self.stacks.iter_mut().for_each(|stack| stack.pass_until(until));
     }
-    /// The passages of a protocol (and type) since the last call, other packets' left out.
+    /// The hook calls for a protocol, and a type if given, since the last call.
     fn passed(&mut self, number: u8, kind: Option<u8>) -> Vec<(usize, HookPoint)> {
         self.pass(SimDuration::from_secs(5));
         let notes = std::mem::take(&mut *self.notes.lock().unwrap());
@@ -284,7 +284,7 @@ fn memberships_and_discovery_are_packets_too() {
     assert_eq!(network.passed(2, None), [once.clone(), once.clone()].concat());
     network.stacks[A].join_group6(ETH, GROUP6);
     assert_eq!(network.passed(protocol::ICMPV6, Some(143)), [once.clone(), once].concat());
-    // A neighbour is asked for, and answers.
+    // A neighbour solicitation and its advertisement.
     let key = network.udp_socket(A, true, 0);
     network.stacks[A].v6.neighbours.flush(ETH, true);
     network.send(key, v6(1, 2).into(), 10);
@@ -316,7 +316,7 @@ fn the_copy_of_a_multicast_passes_as_received_by_its_interface() {
         expected.sort();
         passed.sort();
         assert_eq!(passed, expected);
-        // It stays.
+        // With TTL 0 the packet does not leave the host.
         let options = network.stacks[A].socket(key).ip_options_mut().unwrap();
         (options.multicast_ttl, options.multicast_hops) = (0, 0);
         network.send(key, group, 10);
@@ -363,7 +363,7 @@ fn a_router_drops_what_it_has_marked() {
         let before = network.stacks[R].counters.ip[usize::from(v6_)].forwarded;
         network.udp_socket(B, v6_, 9);
         let key = network.udp_socket(A, v6_, 0);
-        // The sender's mark does not leave its host.
+        // The sender's mark is local to its host.
         network.stacks[A].socket(key).options.mark = 3;
         network.send(key, far(v6_), 10);
         let passed = network.passed(protocol::UDP, None);
