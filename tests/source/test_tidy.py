@@ -176,13 +176,13 @@ def test_parts_of_the_kernel_stand_alone(crate):
 
 # Crates that a host is made of.
 HOST_CRATES = ["tcp", "net", "netstack", "linux-net", "strace", "terminal", "machine", "objects", "tasks", "uring", "models", "model-host", "kernel"]
-KERNEL_LINES = 42_000
+KERNEL_LINES = 36_000  # of code
 
 
 def test_the_kernel_stays_within_its_lines():
     """A function that serves one object belongs to the crate of the object."""
-    lines = sum(file.read_text().count("\n") for file in (CRATES / "kernel").rglob("*.rs"))
-    assert lines < KERNEL_LINES
+    lines = (line.strip() for file in (CRATES / "kernel").rglob("*.rs") for line in file.read_text().splitlines())
+    assert sum(line != "" and not line.startswith("//") for line in lines) < KERNEL_LINES
 
 
 def public_types(text):
