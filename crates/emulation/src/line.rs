@@ -198,10 +198,9 @@ impl Line {
     /// Counters so far.
     pub fn counters(&self) -> LineCounters {
         let queue = self.nic.counters();
-        let drops = DropReason::ALL.iter().map(|reason| {
-            let on_the_link = self.direction.drops().get(reason).copied().unwrap_or_default();
-            (*reason, queue.dropped(*reason) + on_the_link)
-        });
+        let drops = DropReason::ALL
+            .iter()
+            .map(|reason| (*reason, queue.dropped(*reason) + self.direction.dropped(*reason)));
         LineCounters {
             frames: queue.packets_out,
             bytes: queue.bytes_out,

@@ -17,10 +17,10 @@ use crate::relayed_link::RelayedLink;
 use belljar_base::{HostId, SimDuration, SimTime};
 use belljar_config::Experiment;
 use belljar_config::topology::{Device, DeviceKind};
-use belljar_net::link::LinkProperties;
+use belljar_net::link::{DirectionChange, LinkProperties};
 use belljar_net::nic::{Limit, QueueConfig};
 use belljar_packetio::{Namespace, PacketOptions, PacketRing, Port, Timestamps};
-use belljar_plan::{DeviceChange, Direction, HostChange, LinkChange, NetChange, Schedule};
+use belljar_plan::{Direction, HostChange, LinkChange, Schedule};
 use belljar_wire::ethernet::HEADER_LEN;
 
 /// Largest latency that is left to the kernel, whose own latency is of this order.
@@ -93,45 +93,29 @@ impl Bucket {
 fn is_direct(experiment: &Experiment, schedule: &Schedule, link: usize) -> bool {
     let plain = |properties: &LinkProperties| {
         let LinkProperties { rate, latency, .. } = *properties;
-        // All other properties, including scheduled ones, have their defaults.
+        // All other properties, those added later too, have their defaults.
         latency <= KERNELS_LATENCY
             && *properties == LinkProperties { rate, latency, ..LinkProperties::default() }
     };
     let settings = &experiment.topology.links[link];
-    let [a, b] = [0, 1].map(|end| Direction::of(experiment, link, end));
-    let touched = schedule.network.iter().any(|(_, change)| {
-        !matches!(change, NetChange::Split(..) | NetChange::Heal(_))
-            && [a, b].into_iter().any(|direction| change.of_link(direction).is_some())
-    });
-    let split = schedule.network.iter().any(|(_, change)| match change {
-        NetChange::Split(_, groups) => {
-            let group = |host| groups.iter().position(|group| group.may_hold(host));
-            group(a.nodes.0).zip(group(a.nodes.1)).is_some_and(|(a, b)| a != b)
-        }
-        _ => false,
+    let touched = [0, 1].map(|end| Direction::of(experiment, link, end)).into_iter().any(|direction| {
+        schedule.network.iter().any(|(_, change)| match change.of_link(direction) {
+            None | Some(DirectionChange::Heal(_)) => false,
+            Some(DirectionChange::Split { apart, .. }) => apart,
+            Some(_) => true,
+        })
     });
     let changes = |node: HostId, port: usize| {
-        let concerned = |change: &LinkChange| matches!(change, LinkChange::Nic(p, _) | LinkChange::Carrier(p, _) if *p == port);
-        match node.index().checked_sub(experiment.hosts.len()) {
-            Some(device) => schedule.devices[device]
-                .iter()
-                .any(|(_, change)| matches!(change, DeviceChange::Link(c) if concerned(c))),
-            None => schedule.hosts[node.index()]
-                .iter()
-                .any(|(_, change)| matches!(change, HostChange::Link(c) if concerned(c))),
-        }
+        schedule.of_links(node).any(
+            |(_, change)| matches!(change, LinkChange::Nic(p, _) | LinkChange::Carrier(p, _) if *p == port),
+        )
     };
-    settings.ends.iter().all(|end| plain(&end.properties) && !changes(end.node, end.port))
-        && !touched
-        && !split
+    settings.ends.iter().all(|end| plain(&end.properties) && !changes(end.node, end.port)) && !touched
 }
 
 /// True if events or the end of the bootstrap phase change the sending rate of a host at a port, or over
 /// the graph.
-fn changes_rate(experiment: &Experiment, schedule: &Schedule, host: usize, port: Option<usize>) -> bool {
-    if experiment.general.bootstrap_end_time > SimTime::ZERO {
-        return true;
-    }
+fn changes_rate(schedule: &Schedule, host: usize, port: Option<usize>) -> bool {
     let changes = schedule.hosts.get(host).into_iter().flatten();
     changes.into_iter().any(|(_, change)| match (change, port) {
         (HostChange::Link(LinkChange::Nic(changed, _)), Some(port)) => *changed == port,
@@ -228,8 +212,7 @@ pub fn build(
             node.ports[port] = node.netlink.index(&names[end].name)?;
             apply_settings(node, interface_settings(names[end], tdf))?;
             let line = &settings.ends[end].properties;
-            let is_host = ids[end] < experiment.hosts.len()
-                && !changes_rate(experiment, schedule, ids[end], Some(port));
+            let is_host = ids[end] < experiment.hosts.len() && !changes_rate(schedule, ids[end], Some(port));
             if let Some(rate) = line.rate.filter(|_| by_kernel || is_host)
                 && let Some(room) = room(&line.queue, settings.mtu)
             {
@@ -263,7 +246,8 @@ pub fn build(
             let host = &experiment.hosts[id.index()];
             if let Some(rate) = host.bandwidth_up
                 && let Some(room) = room(&host.options.queue, 1_500)
-                && !changes_rate(experiment, schedule, id.index(), None)
+                && experiment.general.bootstrap_end_time == SimTime::ZERO
+                && !changes_rate(schedule, id.index(), None)
             {
                 // Rates of the graph are those of IP packets; full-size packets are to leave at exactly
                 // that rate.

@@ -11,7 +11,7 @@ use belljar_base::{SimDuration, SimTime};
 use belljar_config::Experiment;
 use belljar_net::NicChange;
 use belljar_packetio::Port;
-use belljar_plan::{DeviceChange, HostChange, LinkChange, Schedule, link_direction, link_nic};
+use belljar_plan::{LinkChange, Schedule, link_direction, link_nic};
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
@@ -207,24 +207,5 @@ fn nic_changes(experiment: &Experiment, schedule: &Schedule, link: usize, end: u
         LinkChange::Nic(port, change) if *port == near.port => Some(change.clone()),
         _ => None,
     };
-    let mut changes: NicChanges = match near.node.index().checked_sub(experiment.hosts.len()) {
-        Some(device) => {
-            let changes = schedule.devices[device].iter().filter_map(|(at, change)| match change {
-                DeviceChange::Link(change) => Some((*at, own(change)?)),
-                DeviceChange::P4(_) => None,
-            });
-            changes.collect()
-        }
-        None => {
-            let changes = schedule.hosts[near.node.index()].iter().filter_map(|(at, change)| match change {
-                HostChange::Link(change) => Some((*at, own(change)?)),
-                _ => None,
-            });
-            changes.collect()
-        }
-    };
-    // The sort is stable, so that simultaneous changes keep their order when they are popped from the end.
-    changes.sort_by_key(|(at, _)| *at);
-    changes.reverse();
-    changes
+    schedule.of_links(near.node).rev().filter_map(|(at, change)| Some((at, own(change)?))).collect()
 }

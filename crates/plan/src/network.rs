@@ -123,8 +123,12 @@ pub fn least_latency(
     link: usize,
     end: usize,
 ) -> SimDuration {
-    let changes = Direction::of(experiment, link, end).changes(network);
-    link::least_latency(&experiment.topology.links[link].ends[end].properties, &changes)
+    let direction = Direction::of(experiment, link, end);
+    let own = network.iter().filter_map(|(_, change)| match change {
+        NetChange::Set(target, new) if concerns_link(target, direction) => Some(new),
+        _ => None,
+    });
+    link::least_latency(&experiment.topology.links[link].ends[end].properties, own)
 }
 
 /// True if the target includes the path from one host to another.

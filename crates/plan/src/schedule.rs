@@ -91,6 +91,22 @@ pub enum LinkChange {
 }
 
 impl Schedule {
+    /// Changes at a host or device that affect its links, in order.
+    pub fn of_links(&self, node: HostId) -> impl DoubleEndedIterator<Item = (SimTime, &LinkChange)> {
+        let of_host = self.hosts.get(node.index()).into_iter().flatten();
+        let of_host = of_host.filter_map(|(at, change)| match change {
+            HostChange::Link(change) => Some((*at, change)),
+            _ => None,
+        });
+        let device = node.index().checked_sub(self.hosts.len());
+        let of_device = device.map(|number| &self.devices[number]).into_iter().flatten();
+        let of_device = of_device.filter_map(|(at, change)| match change {
+            DeviceChange::Link(change) => Some((*at, change)),
+            DeviceChange::P4(_) => None,
+        });
+        of_host.chain(of_device)
+    }
+
     /// Computes the schedule of an experiment.
     pub fn new(experiment: &Experiment) -> Schedule {
         let occurrences = occurrences::all(experiment);

@@ -145,10 +145,8 @@ fn links_table(columns: &str, mut rows: Vec<(u64, (u32, u32), String)>, experime
 
 /// Row of a direction of a link: frames carried, lost and queued.
 pub fn link_row(counters: &Counters, link: &OutboundLink, queue: usize) -> String {
-    let drops = DropReason::ALL.map(|reason| {
-        let on_the_way = link.direction.drops().get(&reason).copied().unwrap_or_default();
-        (counters.dropped(reason) + on_the_way).to_string()
-    });
+    let drops =
+        DropReason::ALL.map(|reason| (counters.dropped(reason) + link.direction.dropped(reason)).to_string());
     format!("{},{},{},{queue}", counters.packets_out, counters.bytes_out, drops.join(","))
 }
 

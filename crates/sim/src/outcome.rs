@@ -70,8 +70,8 @@ fn links(experiment: &Experiment, nodes: &[HostNode], devices: &[DeviceNode], st
     for (id, interface, counters, outbound) in of_hosts.chain(of_devices) {
         let link = &experiment.topology.links[interface.link];
         let drops = DropReason::ALL.iter().map(|reason| {
-            let lost = outbound.direction.drops().get(reason).copied().unwrap_or_default();
-            (reason.name().to_owned(), counters.dropped(*reason) + lost)
+            let dropped = counters.dropped(*reason) + outbound.direction.dropped(*reason);
+            (reason.name().to_owned(), dropped)
         });
         let direction = DirectionStatistics {
             frames: counters.packets_out,

@@ -62,13 +62,17 @@ impl LinkDirection {
         loss_free_until: SimTime,
     ) -> LinkDirection {
         let owner = ["link", link, from];
-        let changes = changes.into();
+        let changes: Arc<[(SimTime, DirectionChange)]> = changes.into();
+        let set = changes.iter().filter_map(|(_, change)| match change {
+            DirectionChange::Set(change) => Some(change),
+            _ => None,
+        });
         let mut direction = LinkDirection {
             properties: properties.clone(),
             current: CurrentPath::default(),
             impairments: Impairments::new(properties.loss, seed, owner),
             jitter: seed.stream(&owner),
-            least_latency: least_latency(properties, &*changes),
+            least_latency: least_latency(properties, set),
             changes,
             loss_free_until,
             drops: Map::new(),
@@ -119,6 +123,11 @@ impl LinkDirection {
     /// Frames lost, by reason.
     pub fn drops(&self) -> &Map<DropReason, u64> {
         &self.drops
+    }
+
+    /// Frames lost for a reason.
+    pub fn dropped(&self, reason: DropReason) -> u64 {
+        self.drops.get(&reason).copied().unwrap_or_default()
     }
 
     /// Frames impaired, other than lost.

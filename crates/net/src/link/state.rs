@@ -2,7 +2,7 @@
 
 use super::{LinkOverrides, LinkProperties, PathChange};
 use crate::{DropReason, Path};
-use belljar_base::{SimDuration, SimTime};
+use belljar_base::SimDuration;
 
 /// Scheduled change in its effect on one path or one direction of a link.
 #[derive(Clone, Debug, PartialEq)]
@@ -127,15 +127,11 @@ pub fn least_delay(change: &PathChange, usual: SimDuration) -> SimDuration {
     }
 }
 
-/// Lower bound of a frame's latency in a direction of a link, over the whole run.
+/// Lower bound of a frame's latency in a direction of a link, over the whole run, of which these are the changes of properties.
 pub fn least_latency<'a>(
     properties: &LinkProperties,
-    changes: impl IntoIterator<Item = &'a (SimTime, DirectionChange)>,
+    changes: impl IntoIterator<Item = &'a PathChange>,
 ) -> SimDuration {
     let usual = properties.path().least_latency;
-    let changed = changes.into_iter().filter_map(|(_, change)| match change {
-        DirectionChange::Set(new) => Some(least_delay(new, usual)),
-        _ => None,
-    });
-    changed.fold(usual, SimDuration::min)
+    changes.into_iter().map(|change| least_delay(change, usual)).fold(usual, SimDuration::min)
 }

@@ -16,7 +16,7 @@ use belljar_config::topology;
 use belljar_net::neighbour::Neighbours;
 use belljar_net::routes::Ip;
 use belljar_net::switch::EgressFrame;
-use belljar_net::{Counters, MssClamp, Packet};
+use belljar_net::{Counters, Packet};
 use belljar_netstack::clock::{Clock, CpuModel};
 use belljar_netstack::sysctl::Sysctl;
 use belljar_netstack::{Departure, Effect, Stack, StackConfig};
@@ -40,8 +40,6 @@ struct Router {
 /// Settings of a router.
 struct RouterConfig {
     stack: StackConfig,
-    /// Clamping of the MSS option of SYNs.
-    clamp_mss: Option<MssClamp>,
     /// Ports on which the router sends router advertisements.
     advertise: Vec<usize>,
     /// Start of the experiment in seconds since 1970.
@@ -68,11 +66,11 @@ pub fn new(
         ipv6: experiment.belljar.ipv6,
         links: links.collect(),
         bootstrap_end: experiment.general.bootstrap_end_time,
+        clamp_mss: settings.clamp_mss,
         ..StackConfig::new(id, &device.name, Seed(experiment.general.seed))
     };
     let mut router = Router::new(RouterConfig {
         stack,
-        clamp_mss: settings.clamp_mss,
         advertise: advertising.map(|(port, _)| port).collect(),
         epoch_secs: experiment.belljar.start_date,
     });
@@ -90,12 +88,11 @@ fn numbered<A: Ip>(planned: &PlannedRoute<A>) -> PlannedRoute<A> {
 
 impl Router {
     fn new(config: RouterConfig) -> Router {
-        let RouterConfig { stack: mut config, clamp_mss, advertise, epoch_secs } = config;
+        let RouterConfig { stack: mut config, advertise, epoch_secs } = config;
         let (seed, name) = (config.seed, config.name.clone());
         let (mut stream, mut stream6) =
             (seed.stream(&["router", &name]), seed.stream(&["router", &name, "ipv6"]));
         config.forwarding = true;
-        config.clamp_mss = clamp_mss;
         // Flows of one pair of hosts spread over next hops of equal cost.
         config.sysctls.push((Sysctl::FibMultipathHashPolicy, "1".to_owned()));
         let mut stack = Stack::new(config, Clock::new(epoch_secs, CpuModel::default()));

@@ -51,7 +51,7 @@ fn config(mtus: &[usize]) -> RouterConfig {
         links: mtus.iter().enumerate().map(link).collect(),
         ..StackConfig::new(HostId(0), "router", Seed(1))
     };
-    RouterConfig { stack, clamp_mss: None, advertise: Vec::new(), epoch_secs: DEFAULT_EPOCH_SECS }
+    RouterConfig { stack, advertise: Vec::new(), epoch_secs: DEFAULT_EPOCH_SECS }
 }
 
 /// IPv4 packet without options.
