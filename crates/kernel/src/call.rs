@@ -7,6 +7,7 @@ use crate::host::Host;
 use crate::ids::{ProcessKey, ThreadKey};
 use crate::outcome::{CallState, Resumed, Wake};
 use belljar_base::SimTime;
+use belljar_objects::namespaces::NamespaceKind;
 
 /// System call of a guest thread.
 pub struct Call<'a> {
@@ -45,14 +46,14 @@ impl Call<'_> {
     }
     /// Simulated time at which `time` will have passed by the host's clock.
     pub fn after(&self, time: belljar_base::SimDuration) -> SimTime {
-        self.host.net.clock.after(time)
+        self.host.stack(self.host.turn).clock.after(time)
     }
     /// Network namespace number of the caller.
     pub fn network(&self) -> u32 {
-        self.host.processes[self.process.0].attributes.namespaces.net
+        self.host.processes.namespace(self.process, NamespaceKind::Net)
     }
     /// Current time of the host's clock.
     pub fn now(&self) -> SimTime {
-        self.host.net.clock.now()
+        self.host.stack(self.host.turn).clock.now()
     }
 }

@@ -65,7 +65,7 @@ impl Host {
     ) -> (GuestReader<'_>, &mut Stack) {
         self.stack_of_mut(key);
         let Host { processes, spaces, urings, machine, net, networks, turn, .. } = self;
-        let net = if key.0 < FURTHER { net } else { networks.in_turn(*turn, net) };
+        let net = if key.0 < FURTHER { net } else { networks.of(*turn, net) };
         (GuestReader { processes, spaces, urings, machine: &**machine, process }, net)
     }
     /// Copies to a process's memory. `EFAULT` where no writable mapping exists.

@@ -58,10 +58,10 @@ impl Networks {
     fn stack<'a>(&'a self, first: &'a Stack, network: u32) -> &'a Stack {
         self.further.get(&network).map_or(first, |stack| &**stack)
     }
-    /// Stack that has its turn.
+    /// Stack of a network, without beginning its turn.
     #[cold]
-    pub(crate) fn in_turn<'a>(&'a mut self, turn: u32, first: &'a mut Stack) -> &'a mut Stack {
-        self.further.get_mut(&turn).map_or(first, |stack| &mut **stack)
+    pub(crate) fn of<'a>(&'a mut self, network: u32, first: &'a mut Stack) -> &'a mut Stack {
+        self.further.get_mut(&network).map_or(first, |stack| &mut **stack)
     }
 }
 
@@ -97,7 +97,7 @@ impl Host {
     }
     /// Network number of the process whose system call is being executed.
     pub(crate) fn network_of_caller(&self) -> u32 {
-        self.caller.map_or(0, |(_, process)| self.processes[process.0].attributes.namespaces.net)
+        self.caller.map_or(0, |(_, process)| self.processes.namespace(process, NamespaceKind::Net))
     }
 
     /// Number of sockets of all families in a network.
@@ -148,6 +148,9 @@ impl Host {
     /// End of a system call: ends the turn of a further stack and removes unused networks.
     #[inline(never)]
     pub(crate) fn leave_networks(&mut self) {
+        if self.turn != 0 {
+            self.stack_mut(self.turn).flush_network();
+        }
         self.carry_out_effects();
         if std::mem::take(&mut self.networks.left) {
             self.drop_unused_networks();
@@ -187,9 +190,7 @@ impl Host {
                 self.end_turn();
                 let timer = self.net.timers.name(self.net.clock.now());
                 // The frame is received when the timer fires, so the stack needs no turn now.
-                let stack =
-                    self.networks.further.get_mut(&network).map_or(&mut self.net, |stack| &mut **stack);
-                return stack.cross(interface, frame, timer);
+                return self.networks.of(network, &mut self.net).cross(interface, frame, timer);
             }
             PeerNews::Carrier(up) => {
                 self.administer(network, |admin| admin.set_peer_carrier(interface, up));
@@ -200,6 +201,8 @@ impl Host {
             PeerNews::Gone => {}
             PeerNews::Moved(former, moved) => self.receive_interface(network, (from, former), *moved),
         }
+        // Neighbours that are gone are reported, and packets that waited for them dropped.
+        self.stack_mut(network).flush_network();
         self.carry_out_effects();
     }
 

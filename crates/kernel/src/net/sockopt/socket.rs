@@ -205,7 +205,7 @@ fn keep(options: &mut SocketOptions, name: i32, number: i32) {
 }
 
 fn keep_alive(call: &mut Call<'_>, key: SocketKey, on: bool) {
-    let now = call.host.net.clock.local();
+    let now = call.host.stack_of_mut(key).clock.local();
     let SocketKind::Tcp(tcp) = &mut call.host.socket(key).kind else { return };
     let times = tcp.options.keepalive;
     if let Some(connection) = tcp.connection() {

@@ -12,7 +12,7 @@ use belljar_netstack::readiness::{EPOLLHUP, EPOLLRDHUP, READABLE, WRITABLE};
 use belljar_tcp::State;
 
 pub fn shutdown(call: &mut Call<'_>, key: SocketKey, how: i32) -> Result<(), Errno> {
-    let now = call.host.net.clock.local();
+    let now = call.host.stack_of_mut(key).clock.local();
     match &mut call.host.stack_of_mut(key).tcp(key).role {
         Role::Idle => {
             let shut = &mut call.host.stack_of_mut(key).tcp(key).shut;

@@ -60,7 +60,7 @@ fn send_part(
     if let Some(attempt) = fast_open::send(call, key, message, done)? {
         return Ok(attempt);
     }
-    let now = call.host.net.clock.local();
+    let now = call.host.stack_of_mut(key).clock.local();
     let queue = key.into();
     let net = call.host.stack_of_mut(key);
     let tcp = net.tcp(key);
@@ -123,7 +123,7 @@ pub fn receive(
     room: &Incoming,
     done: usize,
 ) -> Result<Attempt<ReceivedMessage>, Errno> {
-    let now = call.host.net.clock.local();
+    let now = call.host.stack_of_mut(key).clock.local();
     if room.flags & c::MSG_ERRQUEUE != 0 {
         return error_queue::receive(call, key, room);
     }
