@@ -105,7 +105,10 @@ impl Host {
             _ => {}
         }
         self.timers.cancel(timer);
-        blocked.deadline = Some(self.timers.insert(self.net.timers.name(at), TimerAction::Deadline(key)));
+        let timer = self.set_timer(at, TimerAction::Deadline(key));
+        if let ThreadState::Blocked(blocked) = &mut self.threads[key.0].state {
+            blocked.deadline = Some(timer);
+        }
     }
 }
 

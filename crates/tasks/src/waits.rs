@@ -54,16 +54,12 @@ impl WaitTable {
     }
     /// Removes a queue and returns its remaining waiters.
     pub fn destroy(&mut self, queue: WaitQueueId) -> VecDeque<Waiter> {
-        if let Some(waiters) = self.further.remove(&queue) {
-            return waiters;
-        }
         match queue {
             WaitQueueId::Own(n) => self.queues.remove(n as usize),
-            WaitQueueId::Socket(n) => {
-                self.sockets.get_mut(n as usize).map(std::mem::take).unwrap_or_default()
+            WaitQueueId::Socket(n) | WaitQueueId::Tun(n) if n as usize >= FURTHER => {
+                self.further.remove(&queue).unwrap_or_default()
             }
-            WaitQueueId::Tun(n) => self.tuns.get_mut(n as usize).map(std::mem::take).unwrap_or_default(),
-            WaitQueueId::Mounts => std::mem::take(&mut self.mounts),
+            _ => self.queue_mut(queue).map(std::mem::take).unwrap_or_default(),
         }
     }
     /// Clears the queues of all sockets and TUN interfaces.
@@ -91,19 +87,7 @@ impl WaitTable {
     /// Removes a waiter; does nothing if the queue or the waiter no longer exists.
     #[inline]
     pub fn leave(&mut self, queue: WaitQueueId, waiter: Waiter) {
-        let waiters = match queue {
-            WaitQueueId::Own(n) => self.queues.get_mut(n as usize),
-            WaitQueueId::Socket(n) => match self.sockets.get_mut(n as usize) {
-                None => self.further.get_mut(&queue),
-                found => found,
-            },
-            WaitQueueId::Tun(n) => match self.tuns.get_mut(n as usize) {
-                None => self.further.get_mut(&queue),
-                found => found,
-            },
-            WaitQueueId::Mounts => Some(&mut self.mounts),
-        };
-        let Some(waiters) = waiters else { return };
+        let Some(waiters) = self.queue_mut(queue) else { return };
         if waiters.front() == Some(&waiter) {
             waiters.pop_front();
         } else if let Some(at) = waiters.iter().position(|w| *w == waiter) {
@@ -145,6 +129,19 @@ impl WaitTable {
             WaitQueueId::Socket(n) => self.sockets.get(n as usize).or_else(|| self.further_queue(queue)),
             WaitQueueId::Tun(n) => self.tuns.get(n as usize).or_else(|| self.further_queue(queue)),
             WaitQueueId::Mounts => Some(&self.mounts),
+        }
+    }
+    #[inline(always)]
+    fn queue_mut(&mut self, queue: WaitQueueId) -> Option<&mut VecDeque<Waiter>> {
+        let found = match queue {
+            WaitQueueId::Own(n) => return self.queues.get_mut(n as usize),
+            WaitQueueId::Mounts => return Some(&mut self.mounts),
+            WaitQueueId::Socket(n) => self.sockets.get_mut(n as usize),
+            WaitQueueId::Tun(n) => self.tuns.get_mut(n as usize),
+        };
+        match found {
+            None => self.further.get_mut(&queue),
+            found => found,
         }
     }
 }

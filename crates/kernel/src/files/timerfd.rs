@@ -113,7 +113,7 @@ impl Host {
                 // A time in the past expires at once, so that a poll that does not block sees it.
                 self.timerfd_expired(n);
             } else {
-                timer.timer = Some(self.timers.insert(self.net.timers.name(next), TimerAction::TimerFd(n)));
+                self.files.timerfds[n].timer = Some(self.set_timer(next, TimerAction::TimerFd(n)));
             }
         }
     }

@@ -10,13 +10,8 @@ impl Host {
     /// `EACCES` unless a process may bind a socket to `port`: the port is 0, not below
     /// `net.ipv4.ip_unprivileged_port_start`, or the process has `CAP_NET_BIND_SERVICE`.
     pub(crate) fn may_bind_port(&self, process: ProcessKey, port: u16) -> Result<(), Errno> {
-        if port == 0
-            || u32::from(port)
-                >= self
-                    .stack(self.processes[process.0].attributes.namespaces.net)
-                    .sysctls
-                    .unprivileged_port_start
-        {
+        let network = self.processes.namespace(process, NamespaceKind::Net);
+        if port == 0 || u32::from(port) >= self.stack(network).sysctls.unprivileged_port_start {
             return Ok(());
         }
         let may = self.processes.require_for(process, NamespaceKind::Net, capability::NET_BIND_SERVICE);
