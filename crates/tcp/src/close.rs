@@ -191,8 +191,7 @@ impl Connection {
     /// Processes ICMP "fragmentation needed": the path carries packets of at most `mtu` bytes, IP header
     /// included. Segments in flight that exceed the new path MTU are retransmitted in smaller pieces.
     pub fn on_path_mtu(&mut self, mtu: u16, now: SimTime) {
-        let headers = if self.remote.is_ipv4() { 40 } else { 60 };
-        let mss = mtu.saturating_sub(headers);
+        let mss = mtu.saturating_sub(self.tx.packet_headers() as u16);
         if mss >= self.tx.snd.mss_limit || !self.state.is_synchronised() {
             return;
         }

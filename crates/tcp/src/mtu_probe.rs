@@ -67,7 +67,8 @@ pub(crate) enum Probing {
 }
 
 impl Sender {
-    fn packet_headers(&self) -> usize {
+    /// Length of the IP and TCP headers without options.
+    pub(crate) fn packet_headers(&self) -> usize {
         TCP_HEADER_LEN + self.ip_header_len
     }
 

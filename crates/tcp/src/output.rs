@@ -147,7 +147,7 @@ impl Connection {
             return Some(meta);
         }
         if self.tx.is_in_packet() {
-            return Some(self.transmit_new(self.tx.next_segment(self.rcv.sack_len()), now, out));
+            return Some(self.transmit_next(now, out));
         }
         if self.tx.is_device_full(queued_bytes) || self.tx.must_pace(now) {
             self.tx.validate_window(false, now);
@@ -167,7 +167,7 @@ impl Connection {
             if self.tx.recovery.new_data_only {
                 held = self.tx.begin_packet(push, queued_bytes, self.rcv.sack_len(), now).err();
                 if held.is_none() {
-                    return Some(self.transmit_new(self.tx.next_segment(self.rcv.sack_len()), now, out));
+                    return Some(self.transmit_next(now, out));
                 }
                 if self.tx.snd.nxt <= self.tx.recovery.high {
                     self.tx.give_up_timeout_test();
@@ -182,7 +182,7 @@ impl Connection {
             if held.is_none() {
                 held = self.tx.begin_packet(push, queued_bytes, self.rcv.sack_len(), now).err();
                 if held.is_none() {
-                    return Some(self.transmit_new(self.tx.next_segment(self.rcv.sack_len()), now, out));
+                    return Some(self.transmit_next(now, out));
                 }
             }
             if self.tx.snd.nxt >= self.tx.snd.end() {
@@ -308,13 +308,19 @@ impl Connection {
         let last = (self.tx.snd.flight.len() as usize).checked_sub(1)?;
         let timer = self.tx.timers.retransmit;
         let (meta, retransmission) = match self.tx.begin_packet(Push::Probe, 0, self.rcv.sack_len(), now) {
-            Ok(()) => (self.transmit_new(self.tx.next_segment(self.rcv.sack_len()), now, out), false),
+            Ok(()) => (self.transmit_next(now, out), false),
             Err(_) => (self.retransmit_probe(last, now, out), true),
         };
         self.tx.recovery.tail_probe = Some((self.tx.snd.nxt.max(self.tx.packet.end), retransmission));
         self.tx.tally.count(Counted::LossProbe);
         self.tx.timers.retransmit = timer;
         Some(meta)
+    }
+
+    /// Transmits the next new segment.
+    fn transmit_next(&mut self, now: SimTime, out: &mut Vec<u8>) -> SegmentMeta {
+        let end = self.tx.next_segment(self.rcv.sack_len());
+        self.transmit_new(end, now, out)
     }
 
     /// Sends the bytes from `start` to `end`, with the FIN if the range includes it.
@@ -335,7 +341,7 @@ impl Connection {
         if end > data_end {
             repr.flags |= Flags::FIN;
         }
-        if payload.1 > payload.0 && self.tx.is_pushed(end, new, &mut self.pending.push) {
+        if payload.1 > payload.0 && (self.tx.is_pushed(end, new) || std::mem::take(&mut self.pending.push)) {
             repr.flags |= Flags::PSH;
         }
         if self.tx.sack_enabled && self.rcv.has_sack_news() {
@@ -389,12 +395,12 @@ impl Connection {
 
 impl Sender {
     /// True if a segment that ends at `end` carries PSH: it ends data that the program has pushed, or a
-    /// device packet of several segments, or `push` is set. Clears `push` in the last case.
-    fn is_pushed(&self, end: u64, new: bool, push: &mut bool) -> bool {
+    /// device packet of several segments.
+    fn is_pushed(&self, end: u64, new: bool) -> bool {
         let data_end = self.snd.data_end();
         let complete = end >= data_end && self.snd.pushed >= data_end;
         let of_packet = new && self.packet.several && end == self.packet.end;
-        complete || of_packet || std::mem::take(push)
+        complete || of_packet
     }
 
     /// True if the Nagle algorithm (RFC 9293, section 3.7.4) or `TCP_CORK` withholds a small segment. With

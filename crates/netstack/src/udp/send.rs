@@ -244,9 +244,6 @@ impl Stack {
         options: &SendOptions,
     ) -> Result<ResolvedRoute, Errno> {
         let broadcast_allowed = self.socket(key).options.broadcast;
-        if self.udp(key).bound.is_none() {
-            self.udp_bind(key, None, 0, false).map_err(|_| Errno::EAGAIN)?;
-        }
         let bound_ip = self.udp(key).bound.and_then(|bound| bound.reach.ip);
         // An IPv6 address bound by `connect` is not a source for IPv4 packets.
         let bound_ip = bound_ip.filter(|ip| ip.is_ipv4() == destination.is_ipv4());
@@ -429,6 +426,10 @@ impl Stack {
     pub fn udp_uncork(&mut self, key: SocketKey) -> Result<(), Errno> {
         let Some((destination, options, data)) = self.udp(key).corked.take() else { return Ok(()) };
         self.udp(key).corked_charge = 0;
+        // A socket that has been disconnected since is unbound.
+        if self.udp(key).bound.is_none() {
+            self.udp_bind(key, None, 0, false).map_err(|_| Errno::EAGAIN)?;
+        }
         let route = self.udp_route(key, destination, &options)?;
         let mut packet = vec![0; header_len(route.destination) + HEADER_LEN];
         packet.extend_from_slice(&data);
