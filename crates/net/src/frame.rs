@@ -8,13 +8,13 @@ use std::net::Ipv4Addr;
 /// Prepends an Ethernet header to a packet.
 pub fn framed(mut packet: Packet, dst: Address, src: Address, ethertype: u16) -> Packet {
     packet.fill_checksum();
-    let (cookie, checksum) = (packet.cookie(), packet.checksum());
+    let (cookie, checksum, mark) = (packet.cookie(), packet.checksum(), packet.mark());
     let mut bytes = packet.into_bytes();
     let len = bytes.len();
     bytes.resize(len + ethernet::HEADER_LEN, 0);
     bytes.copy_within(..len, ethernet::HEADER_LEN);
     ethernet::Repr { dst, src, ethertype }.emit(&mut bytes);
-    Packet::with_cookie(bytes, cookie).with_checksum(checksum)
+    Packet::with_cookie(bytes, cookie).with_checksum(checksum).with_mark(mark)
 }
 
 /// Builds a frame with an ARP message, without padding, since links carry frames of any length.

@@ -225,7 +225,7 @@ impl Stack {
 
     #[inline(never)]
     fn ip_fragment(&mut self, packet: Packet, onward: &Onward) -> SendOutcome {
-        let cookie = packet.cookie();
+        let (cookie, mark) = (packet.cookie(), packet.mark());
         let bytes = packet.into_bytes();
         let (version, pieces) = match bytes[0] >> 4 {
             4 => (0, fragment_v4(&bytes, onward.mtu)),
@@ -235,7 +235,8 @@ impl Stack {
         self.counters.ip[version].fragments_created += pieces.len() as u64;
         for piece in pieces {
             // The drop of one fragment makes the others useless, but Linux sends the rest too.
-            self.send_packet(onward.interface, onward.gateway, Packet::with_cookie(piece, cookie));
+            let piece = Packet::with_cookie(piece, cookie).with_mark(mark);
+            self.send_packet(onward.interface, onward.gateway, piece);
         }
         self.recycle_buffer(bytes);
         SendOutcome::Queued

@@ -72,9 +72,10 @@ impl Stack {
                 NeighbourEvent::Ask { interface, target, to, source } => {
                     // `ndisc_solicit`: the source of the packet, or else the link-local address.
                     let own = &self.interfaces[interface].addresses6;
-                    let source = source.filter(|ip| own.iter().any(|own| own.ip == *ip));
-                    let is_local =
-                        |ip: &Ipv6Addr| ip.is_unicast_link_local() && !self.v6.is_tentative(interface, *ip);
+                    let usable = |ip: &Ipv6Addr| !self.v6.is_tentative(interface, *ip);
+                    let is_own = |ip: &Ipv6Addr| self.interfaces.has_address(interface, (*ip).into());
+                    let source = source.filter(|ip| is_own(ip) && usable(ip));
+                    let is_local = |ip: &Ipv6Addr| ip.is_unicast_link_local() && usable(ip);
                     let local = || own.iter().map(|own| own.ip).find(is_local);
                     let Some(source) = source.or_else(local) else { continue };
                     let own = Address(self.interfaces[interface].mac);
