@@ -9,7 +9,7 @@
 use super::ast::Direction;
 use super::source::{Diagnostic, Span};
 use super::typed::{Block, Builtin, Call, Callee, DeclKind, Expr, ExprKind, Program, Stmt, Transition};
-use super::types::{DeclId, DefKind, Fields, Signature, Type};
+use super::types::{DeclId, DefKind, Signature};
 use super::walk;
 use belljar_base::{Map, Set};
 use std::rc::Rc;
@@ -390,7 +390,7 @@ impl Flow<'_> {
 
     /// Reads an argument. A struct with headers may be passed before all of its parts are initialized.
     fn read_argument(&mut self, arg: &Expr, direction: Direction, state: &mut Option<State>) {
-        let whole = direction == Direction::InOut && self.fields(&arg.ty).is_some();
+        let whole = direction == Direction::InOut && self.program.fields(&arg.ty).is_some();
         if !whole {
             self.read(arg, state);
         }
@@ -466,16 +466,5 @@ impl Flow<'_> {
             name.push_str(field);
         }
         name
-    }
-
-    fn fields(&self, ty: &Type) -> Option<Fields> {
-        let Type::Named(id, args) = ty else { return None };
-        let def = &self.program.defs[*id];
-        let DefKind::Fields(kind, fields) = &def.kind else { return None };
-        let bound = |param| {
-            let index = def.type_params.iter().position(|other| *other == param)?;
-            args.get(index).cloned()
-        };
-        Some((*kind, fields.iter().map(|f| (f.name.name.clone(), f.ty.substitute(&bound))).collect()))
     }
 }

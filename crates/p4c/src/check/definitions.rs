@@ -15,7 +15,7 @@ impl Program {
     }
 
     /// Fields of a struct, header or union with type arguments substituted.
-    pub(super) fn fields(&self, ty: &Type) -> Option<Fields> {
+    pub(crate) fn fields(&self, ty: &Type) -> Option<Fields> {
         let Type::Named(id, args) = ty else { return None };
         let def = self.def(*id);
         let DefKind::Fields(kind, fields) = &def.kind else { return None };

@@ -50,7 +50,7 @@ impl Flow<'_> {
             Type::Bool | Type::Bit(_) | Type::Signed(_) | Type::Varbit(_) | Type::Error => {
                 scalars.push(path.clone());
             }
-            Type::Named(..) => match self.fields(ty) {
+            Type::Named(..) => match self.program.fields(ty) {
                 Some((FieldsKind::Header, _)) => {
                     state.invalid.insert(path.clone());
                 }

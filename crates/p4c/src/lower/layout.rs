@@ -10,14 +10,13 @@ use std::rc::Rc;
 impl Layout {
     /// Index of a header's type.
     pub(super) fn type_of(&self, header: &HeaderRef) -> usize {
-        let layout = &self;
         match header {
-            HeaderRef::Instance(index) => layout.headers[*index].ty,
+            HeaderRef::Instance(index) => self.headers[*index].ty,
             HeaderRef::Element(stack, _) | HeaderRef::Next(stack) | HeaderRef::Last(stack) => {
-                layout.stacks[*stack].ty
+                self.stacks[*stack].ty
             }
             HeaderRef::UnionNext(stack, member) | HeaderRef::UnionLast(stack, member) => {
-                layout.union_types[layout.union_stacks[*stack].ty].members[*member].1
+                self.union_types[self.union_stacks[*stack].ty].members[*member].1
             }
         }
     }
@@ -35,18 +34,17 @@ impl Layout {
 
     /// Collects every header instance and scalar in a storage location.
     pub(super) fn covers(&self, place: &Place, output: &mut Vec<(usize, Option<usize>)>) {
-        let layout = &self;
         let header =
             |header: &HeaderRef, output: &mut Vec<(usize, Option<usize>)>, field: Option<usize>| match header
             {
                 HeaderRef::Instance(index) => output.push((*index, field)),
                 HeaderRef::Element(stack, _) | HeaderRef::Next(stack) | HeaderRef::Last(stack) => {
-                    output.extend(layout.stacks[*stack].headers.iter().map(|index| (*index, field)));
+                    output.extend(self.stacks[*stack].headers.iter().map(|index| (*index, field)));
                 }
                 HeaderRef::UnionNext(stack, _) | HeaderRef::UnionLast(stack, _) => {
-                    let unions = layout.union_stacks[*stack].unions.iter();
+                    let unions = self.union_stacks[*stack].unions.iter();
                     output.extend(
-                        unions.flat_map(|union| &layout.unions[*union].headers).map(|index| (*index, None)),
+                        unions.flat_map(|union| &self.unions[*union].headers).map(|index| (*index, None)),
                     );
                 }
             };
@@ -54,15 +52,15 @@ impl Layout {
             Place::Scalar(field) => header(&field.header, output, Some(field.field)),
             Place::Header(reference) => header(reference, output, None),
             Place::Stack(stack) => {
-                output.extend(layout.stacks[*stack].headers.iter().map(|index| (*index, None)))
+                output.extend(self.stacks[*stack].headers.iter().map(|index| (*index, None)))
             }
             Place::Union(union) => {
-                output.extend(layout.unions[*union].headers.iter().map(|index| (*index, None)))
+                output.extend(self.unions[*union].headers.iter().map(|index| (*index, None)))
             }
             Place::UnionStack(stack) | Place::UnionEnd(stack, _) | Place::UnionElement(stack, _) => {
-                let unions = layout.union_stacks[*stack].unions.iter();
+                let unions = self.union_stacks[*stack].unions.iter();
                 output.extend(
-                    unions.flat_map(|union| &layout.unions[*union].headers).map(|index| (*index, None)),
+                    unions.flat_map(|union| &self.unions[*union].headers).map(|index| (*index, None)),
                 );
             }
             Place::Struct(fields) => {

@@ -41,15 +41,7 @@ impl<'a> Types<'a> {
     /// Fields of a header, union, struct or tuple type; `None` for other types.
     pub(super) fn fields(&self, ty: &Type) -> Option<Fields> {
         match ty {
-            Type::Named(id, args) => {
-                let def = &self.program.defs[*id];
-                let DefKind::Fields(kind, fields) = &def.kind else { return None };
-                let bound = |param: DefId| {
-                    let index = def.type_params.iter().position(|other| *other == param)?;
-                    args.get(index).cloned()
-                };
-                Some((*kind, fields.iter().map(|f| (f.name.name.clone(), f.ty.substitute(&bound))).collect()))
-            }
+            Type::Named(..) => self.program.fields(ty),
             Type::Tuple(types) => {
                 let fields = types.iter().enumerate().map(|(i, ty)| (Rc::from(format!("f{i}")), ty.clone()));
                 Some((FieldsKind::Struct, fields.collect()))
