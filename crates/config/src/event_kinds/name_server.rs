@@ -8,19 +8,24 @@ use crate::load::events_values::{World, host_set};
 use crate::model::Experiment;
 use crate::yaml::{Node, Section};
 
-/// Makes the name server unavailable to hosts.
-pub(super) struct Down;
+/// Makes the name server unavailable to hosts, or available again.
+pub(super) struct NameServer {
+    pub(super) down: bool,
+}
 
-impl Kind for Down {
+impl Kind for NameServer {
     fn key(&self) -> &'static str {
-        "dns_down"
+        if self.down { "dns_down" } else { "dns_up" }
+    }
+    fn may_last(&self) -> bool {
+        self.down
     }
     fn read(&self, value: &Node, _: &Section, world: &World) -> Result<Action, Problem> {
-        Ok(Action::NameServer { hosts: host_set(value, "dns_down", world)?, down: true })
+        Ok(Action::NameServer { hosts: host_set(value, self.key(), world)?, down: self.down })
     }
     fn write(&self, action: &Action, experiment: &Experiment, out: &mut Writer) {
         let Action::NameServer { hosts, .. } = action else { return };
-        out.plain(1, "dns_down", experiment.host_set(hosts));
+        out.plain(1, self.key(), experiment.host_set(hosts));
     }
     fn hosts<'a>(&self, action: &'a mut Action) -> Vec<&'a mut HostSet> {
         let Action::NameServer { hosts, .. } = action else { return Vec::new() };
@@ -31,28 +36,5 @@ impl Kind for Down {
             Action::NameServer { hosts, .. } => Action::NameServer { hosts: hosts.clone(), down: false },
             other => other.clone(),
         }
-    }
-}
-
-/// Makes the name server available again.
-pub(super) struct Up;
-
-impl Kind for Up {
-    fn key(&self) -> &'static str {
-        "dns_up"
-    }
-    fn may_last(&self) -> bool {
-        false
-    }
-    fn read(&self, value: &Node, _: &Section, world: &World) -> Result<Action, Problem> {
-        Ok(Action::NameServer { hosts: host_set(value, "dns_up", world)?, down: false })
-    }
-    fn write(&self, action: &Action, experiment: &Experiment, out: &mut Writer) {
-        let Action::NameServer { hosts, .. } = action else { return };
-        out.plain(1, "dns_up", experiment.host_set(hosts));
-    }
-    fn hosts<'a>(&self, action: &'a mut Action) -> Vec<&'a mut HostSet> {
-        let Action::NameServer { hosts, .. } = action else { return Vec::new() };
-        vec![hosts]
     }
 }

@@ -30,7 +30,7 @@ trait Importer: Sync {
     }
     /// True if files with this extension may have the format.
     fn has_extension(&self, extension: &str) -> bool;
-    /// True if a file with such an extension has the format, by its text.
+    /// True if a file with such an extension has the format, by its text, unless a later importer recognises the file.
     fn recognises(&self, _text: &str) -> bool {
         true
     }
@@ -59,15 +59,13 @@ impl Format {
     /// The format of a file, by its extension and, where several have that, its text.
     pub fn of(path: &Path) -> Result<Option<Format>, ConfigError> {
         let extension = path.extension().and_then(|extension| extension.to_str()).unwrap_or_default();
-        let mut candidates = Format::all().filter(|format| format.0.has_extension(extension));
-        match (candidates.next(), candidates.next()) {
-            (only, None) => Ok(only),
-            (first, second) => {
-                let text = text_of(path)?;
-                let mut all = first.into_iter().chain(second).chain(candidates);
-                Ok(all.find(|format| format.0.recognises(&text)))
-            }
+        let candidates: Vec<Format> =
+            Format::all().filter(|format| format.0.has_extension(extension)).collect();
+        if candidates.len() < 2 {
+            return Ok(candidates.first().copied());
         }
+        let text = text_of(path)?;
+        Ok(candidates.into_iter().rev().find(|format| format.0.recognises(&text)))
     }
 
     /// Name of the format.

@@ -31,9 +31,6 @@ impl Importer for Tutorial {
     fn has_extension(&self, extension: &str) -> bool {
         extension == "json"
     }
-    fn recognises(&self, text: &str) -> bool {
-        !is_p4app(text)
-    }
     fn may_be_incomplete(&self) -> bool {
         true
     }
@@ -55,8 +52,10 @@ impl Importer for P4app {
     fn has_extension(&self, extension: &str) -> bool {
         extension == "json"
     }
+    /// Such a file has a section `topology`.
     fn recognises(&self, text: &str) -> bool {
-        is_p4app(text)
+        let topology = || entry(mapping(&*crate::yaml::parse(text).ok()??, "").ok()?, "topology").map(|_| ());
+        topology().is_some()
     }
     fn may_be_incomplete(&self) -> bool {
         true
@@ -64,12 +63,6 @@ impl Importer for P4app {
     fn read(&self, input: &Input) -> Result<Imported, Problem> {
         network(input, p4app::read)
     }
-}
-
-/// True for a file of p4-utils, which has a section `topology`.
-fn is_p4app(text: &str) -> bool {
-    let topology = || entry(mapping(&*crate::yaml::parse(text).ok()??, "").ok()?, "topology").map(|_| ());
-    topology().is_some()
 }
 
 /// Reads a network and writes it as an experiment.
