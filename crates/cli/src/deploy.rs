@@ -102,6 +102,6 @@ impl Backend for Arguments {
                 machine.latest_start * 1e3
             )
         };
-        Outcome::of_real(job, interrupted, deployment.machines.iter().map(line).collect())
+        Ok(Outcome::of_real(job, statistics, interrupted, deployment.machines.iter().map(line).collect()))
     }
 }

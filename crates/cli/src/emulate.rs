@@ -1,17 +1,18 @@
 //! `belljar emulate`.
 
 use crate::backend::{self, Backend, Job, Outcome};
+use crate::compare::truthfulness;
 use crate::failure::Failure;
 use crate::progress::{self, Progress};
 use crate::{experiment_options, log, p4, run, tdf};
 use belljar_base::SimTime;
 use belljar_config::Experiment;
 use belljar_emulation::p4::SwitchPlan;
-use belljar_emulation::truth::Truthfulness;
 use belljar_emulation::world::{Order, Report, SCRATCH, WORLD_COMMAND};
 use belljar_emulation::{check, clock, freeze, init, stage, world as emulation};
 use belljar_plan::Plan;
-use belljar_results::{ResultsFolder, names};
+use belljar_results::ResultsFolder;
+use belljar_results::read::Results;
 use clap::builder::FalseyValueParser;
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -180,10 +181,10 @@ impl Backend for Arguments {
         }
         let interrupted = ended?;
         remains.map_err(Failure::run)?;
-        let truth = fs::read_to_string(folder.path().join(names::EMULATION)).ok();
-        let truth = truth.and_then(|text| serde_json::from_str::<Truthfulness>(&text).ok());
+        let results = Results::open(folder.path()).map_err(Failure::run)?;
+        let truth = truthfulness(&results);
         let appendix = truth.map_or_else(String::new, |truth| format!("{}\n", truth.summary()));
-        Outcome::of_real(job, interrupted, appendix)
+        Ok(Outcome::of_real(job, results.statistics, interrupted, appendix))
     }
 }
 

@@ -83,15 +83,6 @@ pub struct Finished {
     pub profile: Option<Profile>,
 }
 
-impl Finished {
-    /// True if every process ended as the experiment expects.
-    pub fn as_expected(&self) -> bool {
-        let processes = self.statistics.hosts.values().flat_map(|host| &host.processes);
-        processes.into_iter().all(|process| process.as_expected)
-            && self.statistics.models.values().all(|model| model.problems.is_empty())
-    }
-}
-
 /// Runs the part of `experiment` assigned to one cell, or all of it without an exchange, with workers as
 /// `engine` defines. `observe` is called before each window with the simulated time reached, and decides
 /// how the run proceeds. [`conclude`] writes the results.

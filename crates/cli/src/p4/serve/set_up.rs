@@ -9,6 +9,7 @@ use belljar_p4files::{commands, runtime};
 use belljar_p4runtime::{Server, pipeline_config};
 use std::fs;
 use std::path::Path;
+use std::sync::Arc;
 
 /// Creates the switch, loads its program, and applies the configuration files.
 pub fn from_arguments(arguments: &Arguments) -> Result<(SwitchDevice, Server<SwitchDevice>), Failure> {
@@ -22,18 +23,14 @@ pub fn from_arguments(arguments: &Arguments) -> Result<(SwitchDevice, Server<Swi
     let (mut device, mut server) = (SwitchDevice::new(config), Server::new(arguments.device_id));
     let Some(path) = &arguments.program else { return Ok((device, server)) };
     let file = ProgramFile::read(path).map_err(Failure::usage)?;
-    // Loaded here first, so that errors name the file.
-    Program::from_text(&file.json).map_err(|error| Failure::usage(error.in_file(path)))?;
-    let given = match (&arguments.p4info, file.p4info) {
-        (Some(path), _) => Some((path, read(path)?)),
-        (None, Some(text)) => Some((path, text.into_bytes())),
-        (None, None) => None,
+    let program = Program::from_text(&file.json).map_err(|error| Failure::usage(error.in_file(path)))?;
+    device.know(Arc::new(program));
+    let (origin, p4info) = match &arguments.p4info {
+        Some(path) => (path, Some(read(path)?)),
+        None => (path, file.p4info.map(String::into_bytes)),
     };
-    match given {
-        Some((path, bytes)) => install(&mut device, &mut server, &file.json, &bytes)
-            .map_err(|error| Failure::usage(format!("{}: {error}", path.display())))?,
-        None => device.install(device.load(&file.json).map_err(Failure::usage)?),
-    }
+    install(&mut device, &mut server, &file.json, p4info.as_deref())
+        .map_err(|error| Failure::usage(format!("{}: {error}", origin.display())))?;
     if let Some(switch) = device.switch() {
         if let Some(path) = &arguments.runtime {
             runtime::apply_file(switch, path).map_err(Failure::usage)?;
@@ -56,10 +53,7 @@ pub fn from_plan(plan: &SwitchPlan) -> Result<(SwitchDevice, Server<SwitchDevice
         ..SwitchConfig::default()
     };
     let (mut device, mut server) = (SwitchDevice::new(config), Server::new(DEVICE_ID));
-    match &plan.p4info {
-        Some(p4info) => install(&mut device, &mut server, &plan.json, p4info).map_err(Failure::run)?,
-        None => device.install(device.load(&plan.json).map_err(Failure::run)?),
-    }
+    install(&mut device, &mut server, &plan.json, plan.p4info.as_deref()).map_err(Failure::run)?;
     if let Some(switch) = device.switch() {
         plan.setup.iter().try_for_each(|setup| setup.apply(switch)).map_err(Failure::run)?;
     }
@@ -67,13 +61,17 @@ pub fn from_plan(plan: &SwitchPlan) -> Result<(SwitchDevice, Server<SwitchDevice
     Ok((device, server))
 }
 
-/// Installs a program as a controller would; the P4Info is text or binary.
+/// Installs a program: with P4Info, in text or binary, as a controller would.
 fn install(
     device: &mut SwitchDevice,
     server: &mut Server<SwitchDevice>,
     json: &str,
-    p4info: &[u8],
+    p4info: Option<&[u8]>,
 ) -> Result<(), String> {
+    let Some(p4info) = p4info else {
+        device.install(device.load(json).map_err(|error| error.to_string())?);
+        return Ok(());
+    };
     let config = pipeline_config(json, p4info)?;
     server.install(device, config).map_err(|refusal| refusal.to_string())
 }
