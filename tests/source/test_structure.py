@@ -136,37 +136,16 @@ def imports(crate):
 
 
 def largest_circle(graph):
-    """The largest strongly connected set of a graph (Tarjan 1972), without recursion."""
-    number, low, stack, on, largest = {}, {}, [], set(), []
-    for root in graph:
-        if root in number:
-            continue
-        work = [(root, iter(sorted(graph[root])))]
-        number[root] = low[root] = len(number)
-        stack.append(root)
-        on.add(root)
-        while work:
-            node, rest = work[-1]
-            for child in rest:
-                if child not in number:
-                    number[child] = low[child] = len(number)
-                    stack.append(child)
-                    on.add(child)
-                    work.append((child, iter(sorted(graph[child]))))
-                    break
-                if child in on:
-                    low[node] = min(low[node], number[child])
-            else:
-                work.pop()
-                if work:
-                    low[work[-1][0]] = min(low[work[-1][0]], low[node])
-                if low[node] == number[node]:
-                    circle = []
-                    while not circle or circle[-1] != node:
-                        circle.append(stack.pop())
-                        on.discard(circle[-1])
-                    largest = max(largest, circle, key=len)
-    return sorted(largest)
+    """The most modules that all reach each other."""
+    def reached(start):
+        seen, waiting = set(), [start]
+        while waiting:
+            new = graph[waiting.pop()] - seen
+            seen |= new
+            waiting += new
+        return seen
+    reach = {module: reached(module) for module in graph}
+    return sorted(max(({other for other in reach[module] if module in reach[other]} for module in graph), key=len, default=()))
 
 
 def crates():
