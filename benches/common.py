@@ -198,10 +198,10 @@ def spread(values):
     return {"median": statistics.median(values), "least": min(values), "greatest": max(values), "n": len(values)}
 
 
-def table(heads, rows):
-    """Rows as a table in Markdown."""
+def table(heads, rows, numbers=False):
+    """Rows as a table in Markdown, all columns but the first aligned as numbers if asked for."""
     line = lambda cells: "| " + " | ".join(str(cell) for cell in cells) + " |"
-    return "\n".join([line(heads), "|---" * len(heads) + "|", *map(line, rows)])
+    return "\n".join([line(heads), "|---" + ("|---:" if numbers else "|---") * (len(heads) - 1) + "|", *map(line, rows)])
 
 
 def save(name, result, path):

@@ -2,6 +2,8 @@
 
 import itertools
 
+from common import table
+
 
 def number(value):
     """Three significant digits, thousands separated."""
@@ -22,13 +24,13 @@ def grouped(cases):
     tables = []
     for name, case in cases.items():
         group = name.partition(":")[0] + ":"
-        same_unit = [table for table in tables if table[0][1]["unit"] == case["unit"]]
-        same_group = (table for table in same_unit if table[0][0].startswith(group))
-        same_variants = (table for table in same_unit if list(table[0][1]["variants"]) == list(case["variants"]))
-        table = next(itertools.chain(same_group, same_variants), None)
-        if table is None:
-            tables.append(table := [])
-        table.append((name, case))
+        same_unit = [other for other in tables if other[0][1]["unit"] == case["unit"]]
+        same_group = (other for other in same_unit if other[0][0].startswith(group))
+        same_variants = (other for other in same_unit if list(other[0][1]["variants"]) == list(case["variants"]))
+        cases_of = next(itertools.chain(same_group, same_variants), None)
+        if cases_of is None:
+            tables.append(cases_of := [])
+        cases_of.append((name, case))
     return tables
 
 
@@ -37,11 +39,11 @@ def markdown(result):
     lines = [f"{result['processor']}, {result['cpus']} processors, Linux {result['kernel']}, load {result['load_before']:.1f} before."]
     for cases in grouped(result["cases"]):
         variants = list(dict.fromkeys(variant for _, case in cases for variant in case["variants"]))
-        lines += ["", f"| {cases[0][1]['unit']} | {' | '.join(variants)} |", "|---|" + "---:|" * len(variants)]
+        rows = []
         for name, case in cases:
             first = next(iter(case["variants"]))
-            row = [cell(case["variants"][v], v == first) if v in case["variants"] else "" for v in variants]
-            lines.append(f"| {name} | {' | '.join(row)} |")
+            rows.append([name, *(cell(case["variants"][v], v == first) if v in case["variants"] else "" for v in variants)])
+        lines += ["", table([cases[0][1]["unit"], *variants], rows, numbers=True)]
     missing = {**result["left_out"], **result["failed"]}
     if missing:
         lines += ["", *(f"- {name}: {reason.splitlines()[0]}" for name, reason in missing.items())]
