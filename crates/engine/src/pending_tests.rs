@@ -51,7 +51,7 @@ fn trace(plan: Plan, options: &Options<'_>, beside: impl Fn(u32) -> bool) -> (Tr
 }
 
 #[test]
-fn who_waits_for_clocks_outside_makes_no_difference() {
+fn workers_that_wait_for_external_clocks_do_not_change_results() {
     let (expected, few) =
         trace(Plan::uniform(12, NEAR), &Options { workers: 1, ..Options::default() }, |_| false);
     assert!(expected.iter().map(Vec::len).sum::<usize>() > 1_000);
@@ -68,7 +68,7 @@ fn who_waits_for_clocks_outside_makes_no_difference() {
         ] {
             let options = Options { workers, stealing, waiters, sleeping, ..Options::default() };
             let (seen, looks) = trace(plan.clone(), &options, |id| id % 5 == 1);
-            assert_eq!(seen, expected, "{workers} workers, stealing: {stealing}, {waiters} wait");
+            assert!(seen == expected, "{workers} workers, stealing: {stealing}, {waiters} wait");
             assert!(looks > few, "{looks} looks, and {few} without clocks");
         }
     }

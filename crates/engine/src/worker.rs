@@ -213,8 +213,11 @@ impl<'s, 'a, N: Node> Worker<'s, 'a, N> {
         }
     }
 
-    /// Queues a pending unit for any worker; returns the new number of pending units.
-    fn leave(&self, waiting: Waiting) -> usize {
+    /// Queues a pending unit for any worker; returns the new number of pending units. The messages that it
+    /// has sent are posted first: the worker that completes the unit may close the window at once.
+    fn leave(&mut self, waiting: Waiting) -> usize {
+        let closed = self.post();
+        debug_assert!(!closed, "a window closed before its pending unit was complete");
         self.shared.partitions[self.shared.partition_of(waiting.0)].waiting.leave(waiting)
     }
 
@@ -311,5 +314,90 @@ impl<'s, 'a, N: Node> Worker<'s, 'a, N> {
     /// Clock reading at the start or end of a profiled run.
     fn meter(&self) -> Option<u64> {
         self.shared.recorder.as_ref().and(self.shared.options.clock).map(|clock| clock())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::unit::Unit;
+    use crate::{Plan, Verdict};
+    use belljar_base::{EventClass, EventKey, HostId, SimDuration};
+    use std::sync::Mutex;
+
+    const FAR: SimDuration = SimDuration::from_micros(10);
+
+    /// Node 1 sends a message to node 0 in its first run, which its external clock ends; node 0 counts.
+    #[derive(Default)]
+    struct Half {
+        runs: u32,
+        received: u32,
+        next: Option<SimTime>,
+        sends: bool,
+    }
+
+    impl Node for Half {
+        type Message = ();
+
+        fn deliver(&mut self, key: EventKey, (): ()) {
+            self.next = Some(key.time);
+        }
+        fn run_until(&mut self, limit: SimTime, out: &mut Vec<Outgoing<()>>) {
+            self.runs += 1;
+            match self.next {
+                Some(at) if at >= limit => {}
+                Some(at) if self.sends && self.runs == 1 => {
+                    let key = EventKey {
+                        time: at + FAR,
+                        class: EventClass::Arrival,
+                        source: HostId(1),
+                        sequence: 1,
+                    };
+                    out.push(Outgoing { to: HostId(0), key, message: () });
+                    self.next = Some(at + SimDuration::from_picos(1));
+                }
+                Some(_) => {
+                    self.received += u32::from(!self.sends);
+                    self.next = None;
+                }
+                None => {}
+            }
+        }
+        fn next_event(&self) -> Option<SimTime> {
+            self.next
+        }
+        fn finished_at(&self) -> Option<SimTime> {
+            None
+        }
+    }
+
+    #[test]
+    fn messages_of_a_unit_that_another_worker_completes_arrive() {
+        let plan = Plan::uniform(2, FAR);
+        let sender = Half { next: Some(SimTime::ZERO), sends: true, ..Half::default() };
+        let unit = |id, node| Mutex::new(Unit::new(vec![(HostId(id), node)], FAR));
+        let mut units = [unit(0, Half::default()), unit(1, sender)];
+        let options = crate::Options { workers: 2, stealing: true, ..Default::default() };
+        let stop = SimTime::from_secs(1);
+        let shared = Shared::new(&mut units, &plan, None, stop, &options, &|_| Verdict::Continue);
+        let (mut first, mut second) = (Worker::new(&shared, 0), Worker::new(&shared, 1));
+        first.look_at_all();
+        // The first worker prepares both partitions, the second one runs the sender, which becomes pending.
+        assert!(first.work() && first.work() && second.work());
+        let waiting = first.waiting().expect("the sender is pending");
+        assert!(second.parts == 0 && second.waiting().is_none());
+        first.run_again(waiting);
+        assert!(first.post(), "the window is closed without the second worker");
+        shared.open(0);
+        while !shared.over.load(Acquire) {
+            while first.work() {}
+            if first.post() {
+                shared.open(0);
+            }
+        }
+        assert_eq!(shared.into_done().committed, stop);
+        let [receiver, _] = units.map(|unit| unit.into_inner().unwrap());
+        let (_, receiver) = receiver.into_members().next().unwrap();
+        assert_eq!(receiver.received, 1);
     }
 }
