@@ -144,7 +144,7 @@ def belljar():
     given = os.environ.get("BELLJAR_BIN")
     if given:
         return pathlib.Path(given).resolve()
-    built = subprocess.run([ROOT / "belljar", "--version"], capture_output=True, text=True)
+    built = subprocess.run([ROOT / "belljar", "--version"], env={**os.environ, "BELLJAR_COMMANDS": "all"}, capture_output=True, text=True)
     if built.returncode != 0:
         pytest.fail("belljar does not build:\n" + built.stderr[-4000:], pytrace=False)
     return TARGET / "release" / "belljar"

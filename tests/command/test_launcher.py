@@ -49,7 +49,7 @@ def test_builds_once_and_passes_arguments(tree):
     assert "first time" in first.stderr
     second = tree("x")
     assert (second.returncode, second.stdout, second.stderr) == (5, "[x]", "")
-    assert tree.log.read_text() == f"cargo build --release -p belljar in {tree.root}\n"
+    assert tree.log.read_text() == f"cargo build --release --no-default-features -p belljar in {tree.root}\n"
 
 
 @pytest.mark.parametrize("source", ["crates/cli/main.rs", ".cargo/config.toml"])
@@ -59,6 +59,21 @@ def test_builds_again_when_a_source_is_newer(tree, source):
     os.utime(tree.root / source, (newer, newer))
     assert tree("x").stderr == ""
     assert len(tree.log.read_text().splitlines()) == 2 and "--quiet" in tree.log.read_text()
+
+
+def test_commands_that_the_first_build_leaves_out(tree):
+    """A binary that lacks a command executes the launcher with BELLJAR_COMMANDS=all; from then on all commands are built."""
+    tree()
+    done = tree("emulate", "x.yaml", BELLJAR_COMMANDS="all")
+    assert done.stdout == "[emulate][x.yaml]"
+    assert done.stderr == "belljar: building the commands that the first build leaves out, which takes a minute\n"
+    assert tree("emulate", BELLJAR_COMMANDS="all").stderr == tree("run").stderr == ""
+    newer = os.stat(tree.root / "target" / "release" / "belljar").st_mtime + 5
+    os.utime(tree.root / "Cargo.toml", (newer, newer))
+    tree("run")
+    first, whole, again = tree.log.read_text().splitlines()
+    assert "--no-default-features" in first
+    assert whole == again == f"cargo build --release --quiet -p belljar in {tree.root}"
 
 
 def test_target_dir(tree, workdir):
@@ -91,7 +106,7 @@ def test_the_quick_build_has_no_profile(tree):
     (tree.root / "packaging" / "pgo").mkdir(parents=True)
     (tree.root / "packaging" / "pgo" / "rustc-1.90.0-llvm-21.1.0.profdata").write_text("")
     assert "packaging/pgo/train.py" not in tree().stderr
-    assert tree.log.read_text() == f"cargo build --release -p belljar in {tree.root}\n"
+    assert tree.log.read_text() == f"cargo build --release --no-default-features -p belljar in {tree.root}\n"
 
 
 def test_an_unknown_build_is_named(tree):

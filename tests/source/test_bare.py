@@ -51,6 +51,12 @@ def test_the_first_run(machine, record_property):
     assert "all 4 processes ended as expected" in text, text
 
 
+def test_a_command_that_the_first_build_leaves_out(machine, record_property):
+    text, seconds = run(machine, "./belljar p4 --help", "more", cwd="/srv/belljar")
+    record_property("reported", f"bare machine, ./belljar p4 --help: {seconds:.0f} s with the build of all commands")
+    assert "building the commands that the first build leaves out" in text and "Compile, test and run P4 programs" in text, text
+
+
 def test_everything(machine, record_property):
     text, seconds = run(machine, "./test", "test", cwd="/srv/belljar")
     counts = re.search(r"^=+ (\d+) passed, .*\d+ skipped.* in .*=+$", text, re.M)

@@ -61,6 +61,7 @@ pub fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
         exposed: Vec::new(),
         interrupt: Default::default(),
         simulators: Default::default(),
+        control_servers: None,
         real_clock: None,
         paced: false,
         idle_processor: leave_one_idle(1),

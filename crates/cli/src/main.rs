@@ -1,5 +1,7 @@
 //! The `belljar` command.
 #![forbid(unsafe_code)]
+// Helpers of the commands that the quick build leaves out.
+#![cfg_attr(not(feature = "all-commands"), allow(dead_code, unused_imports))]
 
 mod as_shadow;
 mod backend;
@@ -7,12 +9,17 @@ mod bug;
 mod capture;
 mod cells;
 mod channel_proxy;
+#[cfg(feature = "all-commands")]
 mod check;
+#[cfg(feature = "all-commands")]
 mod compare;
 mod control;
+#[cfg(feature = "all-commands")]
 mod deploy;
 mod diff;
+#[cfg(feature = "all-commands")]
 mod doctor;
+#[cfg(feature = "all-commands")]
 mod emulate;
 mod exec;
 mod experiment_options;
@@ -23,8 +30,11 @@ mod inspect;
 mod launch;
 mod live;
 mod log;
+#[cfg(feature = "all-commands")]
 mod manual;
+#[cfg(feature = "all-commands")]
 mod p4;
+mod parts;
 mod placement;
 mod plan;
 mod profile;
@@ -38,6 +48,7 @@ mod session;
 mod shadow_options;
 mod stack;
 mod sweep;
+#[cfg(feature = "all-commands")]
 mod tdf;
 mod topology;
 mod trace;
@@ -48,6 +59,10 @@ mod workers;
 
 use clap::{CommandFactory, Parser, Subcommand};
 use mimalloc::MiMalloc;
+#[cfg(not(feature = "all-commands"))]
+use parts::absent::{
+    self as check, self as compare, self as deploy, self as doctor, self as emulate, self as p4,
+};
 use std::process::ExitCode;
 
 /// Global allocator, which requests huge pages: a simulation of many hosts accesses memory all over the heap,
@@ -69,6 +84,7 @@ struct Arguments {
 }
 
 #[derive(Subcommand)]
+#[cfg_attr(not(feature = "all-commands"), allow(clippy::large_enum_variant))]
 enum Command {
     /// Run an experiment
     Run(run::Arguments),
@@ -111,35 +127,56 @@ enum Command {
     /// Print the JSON Schema of experiment files
     Schema(schema::Arguments),
     /// Print the completions of a shell
+    #[cfg(feature = "all-commands")]
     Completions(manual::CompletionsArguments),
+    /// Print the completions of a shell
+    #[cfg(not(feature = "all-commands"))]
+    Completions(parts::absent::Arguments),
     /// Write a manual page for each command
+    #[cfg(feature = "all-commands")]
     Man(manual::ManArguments),
+    /// Write a manual page for each command
+    #[cfg(not(feature = "all-commands"))]
+    Man(parts::absent::Arguments),
     /// Become a simulator that ends with its parent
     #[command(hide = true)]
     LaunchSimulator(launch::Arguments),
     /// Leave for namespaces of an emulation
     #[command(hide = true)]
+    #[cfg(feature = "all-commands")]
     EmulateStage(emulate::StageArguments),
     /// Run an emulation as the first process of its namespaces
     #[command(hide = true)]
+    #[cfg(feature = "all-commands")]
     EmulateWorld,
     /// Say what this machine offers to emulations
     #[command(hide = true)]
+    #[cfg(feature = "all-commands")]
     EmulateProbe,
     /// Become the first process of an emulated host
     #[command(hide = true)]
+    #[cfg(feature = "all-commands")]
     EmulateHost,
     /// Become a process of an emulated host that is frozen in turn
     #[command(hide = true)]
+    #[cfg(feature = "all-commands")]
     EmulateJoin(emulate::JoinArguments),
     /// Become a P4 switch of an emulation
     #[command(hide = true)]
+    #[cfg(feature = "all-commands")]
     EmulateSwitch(emulate::SwitchArguments),
 }
 
 fn main() -> ExitCode {
     bug::allow_readers_to_leave();
-    let command = Arguments::parse_from(as_shadow::translated(std::env::args_os().collect())).command;
+    let arguments = as_shadow::translated(std::env::args_os().collect());
+    // Only the complete build knows the options of all commands.
+    #[cfg(not(feature = "all-commands"))]
+    if arguments.get(1).is_some_and(|first| first == "help") && arguments.len() > 2 {
+        eprintln!("{}", parts::hand_over());
+        return ExitCode::FAILURE;
+    }
+    let command = Arguments::parse_from(arguments).command;
     if matches!(command, Command::Run(_) | Command::Exec(_)) {
         stack::bound();
         vectors::do_without_avx512();
@@ -149,17 +186,24 @@ fn main() -> ExitCode {
         Command::Exec(arguments) => exec::main(&arguments),
         Command::Emulate(arguments) => emulate::main(&arguments),
         Command::Deploy(arguments) => deploy::main(&arguments),
+        #[cfg(feature = "all-commands")]
         Command::EmulateStage(arguments) => emulate::stage(&arguments),
+        #[cfg(feature = "all-commands")]
         Command::EmulateWorld => emulate::world(),
+        #[cfg(feature = "all-commands")]
         Command::EmulateHost => emulate::host(),
+        #[cfg(feature = "all-commands")]
         Command::EmulateJoin(arguments) => emulate::join(&arguments),
+        #[cfg(feature = "all-commands")]
         Command::EmulateSwitch(arguments) => emulate::switch(&arguments),
         Command::Compare(arguments) => compare::main(&arguments),
+        #[cfg(feature = "all-commands")]
         Command::EmulateProbe => Ok(emulate::probe()),
         Command::Gdb(arguments) => gdb::main(&arguments),
         Command::LaunchSimulator(arguments) => launch::main(&arguments),
         Command::Validate(arguments) => validate::main(&arguments),
         Command::Plan(arguments) => plan::main(&arguments),
+        #[cfg(feature = "all-commands")]
         Command::Doctor(arguments) => Ok(doctor::main(&arguments)),
         Command::Diff(arguments) => diff::main(&arguments),
         Command::Check(arguments) => check::main(&arguments),
@@ -172,8 +216,14 @@ fn main() -> ExitCode {
         Command::P4(arguments) => p4::main(&arguments),
         Command::Schema(arguments) => Ok(schema::main(&arguments)),
         Command::Sweep(arguments) => sweep::main(&arguments),
+        #[cfg(feature = "all-commands")]
         Command::Completions(arguments) => Ok(manual::completions(&arguments, Arguments::command())),
+        #[cfg(feature = "all-commands")]
         Command::Man(arguments) => manual::man(&arguments, Arguments::command()),
+        #[cfg(not(feature = "all-commands"))]
+        Command::Doctor(arguments) | Command::Completions(arguments) | Command::Man(arguments) => {
+            parts::absent::main(&arguments)
+        }
     };
     result.unwrap_or_else(|failure| {
         if !failure.is_quiet() {

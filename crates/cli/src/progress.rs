@@ -2,6 +2,7 @@
 
 use belljar_base::SimTime;
 use indicatif::{ProgressBar, ProgressStyle};
+use rustix::time::{ClockId, clock_gettime};
 use std::time::Instant;
 
 /// Mode of the display on standard error during a run.
@@ -63,4 +64,10 @@ impl Progress {
 #[expect(clippy::disallowed_methods, reason = "progress and speed are shown in real time")]
 pub fn now() -> Instant {
     Instant::now()
+}
+
+/// Reads `CLOCK_MONOTONIC`, in nanoseconds.
+pub fn monotonic_ns() -> u64 {
+    let now = clock_gettime(ClockId::Monotonic);
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }

@@ -7,7 +7,7 @@ use crate::placement::PlacementOption;
 use crate::progress::Display;
 use crate::ranks::{self, Ranks};
 use crate::workers::{self, Workers};
-use crate::{control, experiment_options, launch, live, profile, progress, session};
+use crate::{control, experiment_options, launch, live, parts, profile, progress, session};
 use belljar_base::activity::Board;
 use belljar_config::{Experiment, Host, Overrides};
 use belljar_results::{ResultsFolder, names};
@@ -104,6 +104,7 @@ fn load(arguments: &Arguments, ranks: Option<&Ranks>) -> Result<Experiment, Fail
     if let Some(remedy) = together.filter(|_| in_real_time(arguments, &experiment)) {
         return Err(Failure::usage(format!("a run in real time has one process: {remedy}")));
     }
+    parts::check(&experiment)?;
     control::check_debuggees(&arguments.gdb, &experiment)?;
     let writes_log = arguments.experiment.log(&experiment).is_wanted();
     arguments.live.check(together, in_real_time(arguments, &experiment), writes_log)?;
@@ -199,7 +200,8 @@ impl Backend for Simulation<'_> {
                 trace: arguments.trace_channels,
                 outlook: Default::default(),
             },
-            real_clock: in_real_time.then_some(belljar_emulation::clock::monotonic_ns),
+            control_servers: parts::control_servers(),
+            real_clock: in_real_time.then_some(progress::monotonic_ns),
             paced: arguments.real_time,
             idle_processor: workers::leave_one_idle(workers.count * ranks.map_or(cells, Ranks::here)),
             debug: control::hub(folder, experiment),

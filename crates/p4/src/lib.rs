@@ -4,6 +4,7 @@
 //! * [`Program`]: a program, lowered once from BMv2 JSON (`p4json`) to flat arrays of expressions and
 //!   instructions.
 //! * [`Switch`]: ports, queues, replication and the state of the program. [`control`] is its control plane.
+//! * [`servers`]: interface to the servers of its controllers.
 //! * [`SwitchDevice`]: a switch whose program can be replaced while it runs.
 //!
 //! Crate `p4files` reads the files that configure and test a switch. This crate reads no clock and opens no
@@ -24,6 +25,7 @@ mod profile;
 mod program;
 mod registers;
 mod run;
+pub mod servers;
 mod state;
 pub mod switch;
 mod table;

@@ -34,11 +34,10 @@ mod switch;
 mod switch_server;
 pub mod thrift;
 
-pub use connections::Connections;
 pub use device::pipeline_config;
 pub use refusal::Refusal;
 pub use server::Server;
-pub use switch_server::{SwitchServer, switch_server};
+pub use switch_server::control_servers;
 
 #[cfg(test)]
 mod tests;

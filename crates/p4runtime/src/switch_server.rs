@@ -1,40 +1,27 @@
-//! P4Runtime server of a v1model switch as a trait object.
+//! Servers of a v1model switch as trait objects.
 //!
-//! `Server` is generic and large. With [`switch_server`] it is compiled once, in this crate, and not in its
+//! `Server` is generic and large. With [`control_servers`] it is compiled once, in this crate, and not in its
 //! callers.
 
-use crate::proto::ForwardingPipelineConfig;
-use crate::{Connections, Server};
+use crate::{Server, pipeline_config, thrift};
 use belljar_base::{SimDuration, SimTime};
 use belljar_p4::SwitchDevice;
+use belljar_p4::servers::{ControlServers, P4RuntimeServer, ThriftServer};
 
-/// P4Runtime server of a [`SwitchDevice`], with the methods of [`Server`].
-pub trait SwitchServer: Connections + Send {
-    /// Sets the processing time of a write.
-    fn set_write_time(&mut self, time: SimDuration);
-    /// Installs a program without a controller. The error is a message.
-    fn install(&mut self, device: &mut SwitchDevice, config: ForwardingPipelineConfig) -> Result<(), String>;
-    /// Imports entries that were not written through this server.
-    fn import(&mut self, device: &mut SwitchDevice);
-    /// Passes the switch's notifications to controllers, stamped with `now` in ns since the epoch. Returns
-    /// the log messages of the program.
-    fn tell_notifications(&mut self, device: &mut SwitchDevice, now: u64) -> Vec<String>;
-    /// Executes received requests.
-    fn poll(&mut self, device: &mut SwitchDevice);
-    /// Time at which [`poll`](Self::poll) is due.
-    fn next_event(&self) -> Option<SimTime>;
+/// Creates the servers of a switch with this P4Runtime device id and TCP port of the Thrift server.
+pub fn control_servers(device_id: u64, thrift_port: u16) -> ControlServers {
+    ControlServers {
+        p4runtime: Box::new(Server::<SwitchDevice>::new(device_id)),
+        thrift: Box::new(thrift::Server::new(device_id, thrift_port)),
+    }
 }
 
-/// Creates the server of the switch with a P4Runtime device id.
-pub fn switch_server(device_id: u64) -> Box<dyn SwitchServer> {
-    Box::new(Server::<SwitchDevice>::new(device_id))
-}
-
-impl SwitchServer for Server<SwitchDevice> {
+impl P4RuntimeServer for Server<SwitchDevice> {
     fn set_write_time(&mut self, time: SimDuration) {
         Server::set_write_time(self, time);
     }
-    fn install(&mut self, device: &mut SwitchDevice, config: ForwardingPipelineConfig) -> Result<(), String> {
+    fn install(&mut self, device: &mut SwitchDevice, json: &str, p4info: &[u8]) -> Result<(), String> {
+        let config = pipeline_config(json, p4info)?;
         Server::install(self, device, config).map_err(|refusal| refusal.to_string())
     }
     fn import(&mut self, device: &mut SwitchDevice) {
@@ -48,5 +35,17 @@ impl SwitchServer for Server<SwitchDevice> {
     }
     fn next_event(&self) -> Option<SimTime> {
         Server::next_event(self)
+    }
+}
+
+impl ThriftServer for thrift::Server {
+    fn set_write_time(&mut self, time: SimDuration) {
+        thrift::Server::set_write_time(self, time);
+    }
+    fn poll(&mut self, device: &mut SwitchDevice, epoch_ns: u64) -> bool {
+        thrift::Server::poll(self, device, epoch_ns)
+    }
+    fn next_event(&self) -> Option<SimTime> {
+        thrift::Server::next_event(self)
     }
 }

@@ -8,6 +8,7 @@ use belljar_base::activity::Board;
 #[cfg(doc)]
 use belljar_engine::Verdict;
 use belljar_kernel::Output;
+use belljar_p4::servers::CreateServers;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -31,6 +32,9 @@ pub struct RunOptions {
     pub watched: Option<Arc<Board>>,
     /// Options of external simulators.
     pub simulators: SimulatorOptions,
+    /// Function that creates the servers of P4 switches with a management interface; `None` only if no switch
+    /// of the experiment has one.
+    pub control_servers: Option<CreateServers>,
     /// Clock of the machine; `None` if no part of the run depends on real time.
     pub real_clock: Option<RealClock>,
     /// True if simulated time never exceeds real time by more than a window.

@@ -115,7 +115,7 @@ pub fn devices(
             experiment.topology.pcap_enabled.then(|| settings.interfaces.iter().map(name).collect());
         DeviceNode::new(
             id,
-            device::new(experiment, id, fabric, simulators, gateways),
+            device::new(experiment, id, fabric, options.control_servers, simulators, gateways),
             outbound_links(experiment, &settings.interfaces, fabric.changes()),
             changes,
             Path::new(in_results).join(&settings.name),

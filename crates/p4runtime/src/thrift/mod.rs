@@ -17,10 +17,10 @@ mod replication;
 mod tables;
 pub mod value;
 
-use crate::Connections;
 use belljar_base::{SimDuration, SimTime};
 use belljar_p4::SwitchDevice;
 use belljar_p4::control::ObjectKind as Kind;
+use belljar_p4::servers::Connections;
 use call::{Answer, Call, Failure, INTERNAL_ERROR, PROTOCOL_ERROR, UNKNOWN_METHOD};
 use md5::{Digest, Md5};
 use slab::Slab;

@@ -29,6 +29,7 @@ use belljar_config::Experiment;
 use belljar_config::topology::{DeviceKind, P4Setup};
 use belljar_net::switch::EgressFrame;
 use belljar_net::{Counters, Packet};
+use belljar_p4::servers::CreateServers;
 use belljar_plan::LinkChange;
 use belljar_results::Statistics;
 
@@ -128,13 +129,14 @@ pub fn new(
     experiment: &Experiment,
     id: HostId,
     fabric: &Fabric,
+    create_servers: Option<CreateServers>,
     simulators: &mut Simulators,
     gateways: &mut Gateways,
 ) -> Box<dyn Device> {
     let settings = experiment.device(id).expect("the id of a device");
     match &settings.kind {
         DeviceKind::Switch(switch) => switch::new(experiment, id, settings, switch, fabric),
-        DeviceKind::P4(p4) => p4::new(experiment, id, settings, p4, fabric),
+        DeviceKind::P4(p4) => p4::new(experiment, id, settings, p4, create_servers, fabric),
         DeviceKind::Radio(radio) => radio::new(experiment, id, settings, radio),
         DeviceKind::Router(router) => router::new(experiment, id, settings, router, fabric),
         DeviceKind::Nic(controller) => nic::new(experiment, settings, controller),

@@ -1,7 +1,7 @@
 //! Controllers' connections to a server.
 
 use crate::failure::Failure;
-use belljar_p4runtime::Connections;
+use belljar_p4::servers::Connections;
 use rustix::event::{PollFd, PollFlags};
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};

@@ -10,7 +10,7 @@ use belljar_net::{Counters, Packet};
 use belljar_netstack::clock::{Clock, CpuModel};
 use belljar_netstack::{Departure, Effect, SocketKey, Stack, StackConfig};
 use belljar_p4::SwitchDevice;
-use belljar_p4runtime::{Connections, SwitchServer, pipeline_config, switch_server, thrift};
+use belljar_p4::servers::{Connections, ControlServers, CreateServers};
 use belljar_plan::{LinkChange, PlannedRoute};
 use std::collections::VecDeque;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -29,18 +29,11 @@ enum Protocol {
     Thrift,
 }
 
-/// Servers behind the management interface.
-struct Servers {
-    p4runtime: Box<dyn SwitchServer>,
-    thrift: thrift::Server,
-}
-
-impl Servers {
-    fn of(&mut self, protocol: Protocol) -> &mut dyn Connections {
-        match protocol {
-            Protocol::P4Runtime => &mut *self.p4runtime,
-            Protocol::Thrift => &mut self.thrift,
-        }
+/// Server of a protocol.
+fn server(servers: &mut ControlServers, protocol: Protocol) -> &mut dyn Connections {
+    match protocol {
+        Protocol::P4Runtime => &mut *servers.p4runtime,
+        Protocol::Thrift => &mut *servers.thrift,
     }
 }
 
@@ -48,7 +41,7 @@ impl Servers {
 pub struct Control {
     id: HostId,
     stack: Stack,
-    servers: Servers,
+    servers: ControlServers,
     listeners: Vec<(SocketKey, Protocol)>,
     connections: Map<SocketKey, Connection>,
     /// Number of frames received.
@@ -84,6 +77,7 @@ impl Control {
         id: HostId,
         device: &topology::Device,
         management: &P4Management,
+        create_servers: CreateServers,
         fabric: &Fabric,
     ) -> Control {
         let interface = &device.interfaces[management.interface];
@@ -111,10 +105,7 @@ impl Control {
             Some((listener, protocol))
         };
         let listeners = ports.filter_map(listen).collect();
-        let mut servers = Servers {
-            p4runtime: switch_server(management.device_id),
-            thrift: thrift::Server::new(management.device_id, management.thrift_port),
-        };
+        let mut servers = create_servers(management.device_id, management.thrift_port);
         servers.p4runtime.set_write_time(management.control_latency);
         servers.thrift.set_write_time(management.control_latency);
         Control {
@@ -140,8 +131,7 @@ impl Control {
     ) -> Result<(), String> {
         let loaded = &source.loaded;
         device.know(loaded.program.clone());
-        let config = pipeline_config(loaded.program.json(), p4info)?;
-        self.servers.p4runtime.install(device, config)
+        self.servers.p4runtime.install(device, loaded.program.json(), p4info)
     }
 
     /// Imports entries that were added by a file into the server.
@@ -223,7 +213,7 @@ impl Control {
                     connection.set_nodelay(true);
                 }
                 self.accepted += 1;
-                let number = self.servers.of(protocol).accept();
+                let number = server(&mut self.servers, protocol).accept();
                 let connection = Connection { protocol, number, input_ended: false, rest: Vec::new() };
                 self.connections.insert(key, connection);
             }
@@ -237,7 +227,7 @@ impl Control {
         let mut broken = Vec::new();
         let mut buffer = [0; 16 * 1024];
         for (key, connection) in &mut self.connections {
-            let server = self.servers.of(connection.protocol);
+            let server = server(&mut self.servers, connection.protocol);
             while !connection.input_ended {
                 let room = server.room(connection.number).min(buffer.len());
                 if room == 0 {
@@ -270,7 +260,7 @@ impl Control {
         let mut any = false;
         let mut over = Vec::new();
         for (key, connection) in &mut self.connections {
-            let server = self.servers.of(connection.protocol);
+            let server = server(&mut self.servers, connection.protocol);
             loop {
                 if connection.rest.is_empty() {
                     connection.rest = server.transmit(connection.number, 64 * 1024);
@@ -300,7 +290,7 @@ impl Control {
 
     fn close(&mut self, key: SocketKey) {
         if let Some(connection) = self.connections.remove(&key) {
-            self.servers.of(connection.protocol).close(connection.number);
+            server(&mut self.servers, connection.protocol).close(connection.number);
             self.stack.close(key);
         }
     }

@@ -12,6 +12,7 @@ use belljar_config::{Experiment, topology};
 use belljar_net::nic::Limit;
 use belljar_net::switch::EgressFrame;
 use belljar_net::{Counters, DropReason, NicChange, Packet, QueueConfig};
+use belljar_p4::servers::CreateServers;
 use belljar_p4::switch::QueueLimits;
 use belljar_p4::{PortSettings, Switch, SwitchConfig, SwitchDevice};
 use belljar_plan::{LinkChange, link_nic};
@@ -57,6 +58,7 @@ pub fn new(
     id: HostId,
     device: &topology::Device,
     settings: &topology::P4Switch,
+    create_servers: Option<CreateServers>,
     fabric: &Fabric,
 ) -> Box<dyn Device> {
     let attachment = |(interface, port): (&topology::Interface, Option<u16>)| match port {
@@ -93,7 +95,8 @@ pub fn new(
         }
     }
     let control = settings.management.as_ref().map(|management| {
-        let control = Control::new(experiment, id, device, management, fabric);
+        let create = create_servers.expect("a run with management interfaces has their servers");
+        let control = Control::new(experiment, id, device, management, create, fabric);
         (management.interface, Box::new(control))
     });
     let mut failures = Vec::new();
