@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypedDict, Union
 
+from .keywords import check_keywords
+
 if TYPE_CHECKING:
     from typing_extensions import Self, Unpack
 
@@ -62,6 +64,7 @@ class Events:
         return self
 
     def _add(self, what: str, value: Any, when: When, **more: Any) -> Self:
+        check_keywords(what, when, When)
         if ("at" in when) == ("every" in when):
             raise ValueError(f"{what}: give either at=, or every=")
         return self.event(**when, **{what: value}, **{key: given for key, given in more.items() if given is not None})

@@ -14,6 +14,7 @@ import yaml
 
 from . import drawing
 from .events import Events
+from .keywords import check_keywords
 from .models import Model
 from .topology import Addresses, Links, Route, Station
 
@@ -95,6 +96,8 @@ class HostOptions(TypedDict, total=False):
     """Options of a host's constructor: see the fields of Host."""
 
     ip_addr: str
+    ip6_addr: str
+    ipv6: bool
     bandwidth_up: str
     bandwidth_down: str
     interfaces: Mapping[str, Addresses]
@@ -112,6 +115,7 @@ class HostOptions(TypedDict, total=False):
     machine: str | Mapping[str, Any]
     sysctls: Mapping[str, object]
     queue: Mapping[str, Any]
+    devices: Sequence[Mapping[str, Any]]
     extra: Mapping[str, Any]
 
 
@@ -124,6 +128,9 @@ class Host(Station):
     node: int | None = None
     _: dataclasses.KW_ONLY
     ip_addr: str | None = None
+    ip6_addr: str | None = None
+    #: False: the host has no IPv6.
+    ipv6: bool | None = None
     bandwidth_up: str | None = None
     bandwidth_down: str | None = None
     #: True if the host forwards packets.
@@ -145,6 +152,8 @@ class Host(Station):
     sysctls: Mapping[str, object] = dataclasses.field(default_factory=dict)
     #: Queueing discipline of the interface to the graph: `fq_codel()` and others.
     queue: Mapping[str, Any] | None = None
+    #: PCI devices, such as [{"pci": "nic0", "driver": "e1000"}].
+    devices: Sequence[Mapping[str, Any]] = ()
     extra: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     processes: list[Process | ModelItem] = dataclasses.field(default_factory=list)
 
@@ -182,7 +191,7 @@ class Host(Station):
     def to_dict(self) -> dict[str, Any]:
         """Representation in the experiment file, without the graph node."""
         entry: dict[str, Any] = dict(self.extra)
-        for key in ("ip_addr", "bandwidth_up", "bandwidth_down", "forwarding", "clock", "cpu", "root", "machine"):
+        for key in ("ip_addr", "ip6_addr", "ipv6", "bandwidth_up", "bandwidth_down", "forwarding", "clock", "cpu", "root", "machine"):
             if getattr(self, key) is not None:
                 entry[key] = getattr(self, key)
         options = {"pcap_enabled": self.pcap, "pcap_filter": self.pcap_filter, "pcap_capture_size": self.pcap_size,
@@ -190,6 +199,8 @@ class Host(Station):
         options = {key: value for key, value in options.items() if value is not None}
         if options:
             entry["host_options"] = {**entry.get("host_options", {}), **options}
+        if self.devices:
+            entry["devices"] = [dict(device) for device in self.devices]
         entry |= self.station_dict()
         entry["processes"] = [process.to_dict() for process in self.processes]
         return entry
@@ -357,11 +368,8 @@ class Experiment(Events, Links):
         if at is not None and at not in self.network:
             raise ValueError(f"the network has no place {at!r}: make it with network.node() or network.edge()")
         node = None if at is None else self.network.node(at)
-        # Options unknown to this version are validated by the command.
-        known = HostOptions.__annotations__
-        extra = {**options.get("extra", {}), **{key: value for key, value in options.items() if key not in known}}
-        given: dict[str, Any] = {key: value for key, value in options.items() if key in known and key != "extra"}
-        self.hosts[name] = host = Host(name, node, extra=extra, **given)
+        check_keywords("host", options, [*HostOptions.__annotations__, "at"])
+        self.hosts[name] = host = Host(name, node, **options)
         return host
 
     @classmethod
@@ -414,7 +422,7 @@ class Experiment(Events, Links):
         # Stations of radios may be given as patterns.
         patterns = self.linked()
         return {name for name, host in self.hosts.items()
-                if host.extra.get("devices") or any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)}
+                if host.devices or any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)}
 
     def draw(self) -> drawing.Drawing:
         """Draws the network with its hosts: graph nodes, links, devices and radio channels."""
@@ -423,7 +431,7 @@ class Experiment(Events, Links):
         made = self.network.draw() if in_graph else drawing.Drawing()
         if in_graph and not made.nodes:
             made.nodes[0] = drawing.Node("switch of 1 Gbit/s", "switch")
-        devices = [(name, str(device["pci"])) for name, host in self.hosts.items() for device in host.extra.get("devices") or () if "pci" in device]
+        devices = [(name, str(device["pci"])) for name, host in self.hosts.items() for device in host.devices if "pci" in device]
         self.draw_links(made, self.hosts, linked, devices)
         made.attach((host.name, host.node or 0, _programs(host)) for host in in_graph if host.name not in linked)
         # A host with links and a graph node is drawn once, with an edge to the node.

@@ -78,11 +78,27 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "belljar(seeds=1): run under so many seeds (a number or a list)")
 
 
+def _seeds(test: str, marker: pytest.Mark) -> int | list[int]:
+    """Seeds that a marker asks for. Every other argument is an error: a test with a mistyped one would pass under one
+    seed."""
+    given = dict(marker.kwargs)
+    seeds: Any = given.pop("seeds", 1)
+    if given or marker.args:
+        wrong = ", ".join([*map(repr, marker.args), *(f"{key}={value!r}" for key, value in given.items())])
+        raise pytest.UsageError(f"{test}: the marker belljar takes seeds=, a number or a list, not {wrong}")
+    several = [seeds] if isinstance(seeds, int) else seeds
+    if not isinstance(several, (list, tuple, range)) or not several or not all(isinstance(seed, int) and not isinstance(seed, bool) for seed in several):
+        raise pytest.UsageError(f"{test}: seeds={seeds!r} is neither a number nor a list of numbers")
+    if isinstance(seeds, int) and seeds < 1 or any(seed < 0 for seed in several):
+        raise pytest.UsageError(f"{test}: seeds={seeds!r}: a test runs under one seed at least, and seeds are not negative")
+    return seeds if isinstance(seeds, int) else list(several)
+
+
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "belljar_seed" not in metafunc.fixturenames:
         return
     marker = metafunc.definition.get_closest_marker("belljar")
-    seeds: Any = marker.kwargs.get("seeds", 1) if marker else 1
+    seeds: Any = _seeds(metafunc.definition.nodeid, marker) if marker else 1
     config = metafunc.config
     if config.getoption("belljar_seed") is not None:
         seeds = [config.getoption("belljar_seed")]

@@ -19,6 +19,10 @@ from .experiment import Experiment
 from .results import Results
 
 
+#: Exit status of a command that refuses its input.
+_REFUSED = 2
+
+
 class RunFailed(BelljarError):
     """The run did not end as the experiment expects. `results` are its results, if any; `late` is true if it exceeded
     its timeout, `killed` if the command was killed from outside."""
@@ -38,6 +42,7 @@ class Options:
     pcap: bool = False
     parallelism: int | None = None
     check: bool = True
+    overwrite: bool = False
     timeout: float | None = None
     progress: bool | None = None
     binary: str | os.PathLike[str] | None = None
@@ -54,19 +59,21 @@ def run(
     pcap: bool = False,
     parallelism: int | None = None,
     check: bool = True,
+    overwrite: bool = False,
     timeout: float | None = None,
     progress: bool | None = None,
     binary: str | os.PathLike[str] | None = None,
     arguments: Sequence[str] = (),
 ) -> Results:
-    """Runs an experiment or an experiment file. Results are written to the folder `output`, which must not exist; by
-    default to a new folder in `belljar.data`, named by `results.path`.
+    """Runs an experiment or an experiment file. Results are written to the folder `output`; by default to a new folder
+    in `belljar.data`, named by `results.path`. A folder that exists is an error; with `overwrite`, that of an earlier
+    run is replaced.
 
     `settings` maps dotted paths to values (`{"general.stop_time": "5 s"}`). With `check`, RunFailed is raised if a
     process did not end as the experiment expects. `timeout` is in seconds of real time. `progress` shows a bar (by
     tqdm, if installed); the default is to show it in notebooks and terminals."""
-    options = Options(seed=seed, settings=settings, strace=strace, pcap=pcap, parallelism=parallelism, check=check, timeout=timeout,
-                      progress=progress, binary=binary, arguments=arguments)
+    options = Options(seed=seed, settings=settings, strace=strace, pcap=pcap, parallelism=parallelism, check=check, overwrite=overwrite,
+                      timeout=timeout, progress=progress, binary=binary, arguments=arguments)
     data = new_folder() if output is None else pathlib.Path(output)
     if isinstance(experiment, Experiment):
         return run_text(experiment.to_yaml(), data, options)
@@ -85,6 +92,7 @@ def _run(
     binary = str(find_binary(options.binary))
     command = [binary, "launch-simulator", str(os.getpid())] if bound else []
     command += [binary, "run", "--no-progress", "-o", os.path.abspath(data) if directory else str(data), *source]
+    command += ["--force"] if options.overwrite else []
     command += ["--seed", str(options.seed)] if options.seed is not None else []
     command += ["--strace"] if options.strace else []
     command += ["--pcap"] if options.pcap else []
@@ -93,7 +101,13 @@ def _run(
         # JSON is valid YAML; unquoted text could be parsed as another type.
         command += ["--set", f"{key}={json.dumps(value)}"]
     command += list(options.arguments)
+    # Otherwise the results of an earlier run would be returned as those of one that could not begin.
+    if not options.overwrite and os.path.lexists(data):
+        raise RunFailed(f"the results folder {data} exists already: replace it with overwrite=True, or give another", None, "")
     status, said = _execute(command, stdin, data, options, directory)
+    # Status 2 means that the experiment or the command line was refused, and nothing was run.
+    if status == _REFUSED:
+        raise RunFailed(f"belljar could not run the experiment (exit status {status}):\n{said}", None, said)
     results = Results(data, output=said) if (data / "sim-stats.json").is_file() else None
     if results is None:
         killed = status in (-signal.SIGKILL, -signal.SIGTERM)

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, Union
 
 from . import drawing
+from .keywords import check_keywords
 
 if TYPE_CHECKING:
     import networkx
@@ -424,6 +425,7 @@ class Links:
         """Adds a radio channel of these hosts or routers: names or patterns if `mobility` defines their positions,
         such as `{"ns2": "scenario.tcl"}` or `{"random_waypoint": {"area": [1000, 1000], "speed": [1, 10]}}`;
         otherwise a mapping to positions. Returns the experiment."""
+        check_keywords("radio", what, RadioOptions)
         given = dict(stations) if isinstance(stations, Mapping) else list(stations)
         more = {} if mobility is None else {"mobility": dict(mobility)}
         self.radios[self._new(name)] = {"stations": given, **more, **what}
@@ -458,6 +460,7 @@ class Links:
     def link(self, first: End, second: End, **what: Unpack[LinkOptions]) -> Self:
         """Adds a link between two interfaces of hosts, switches, routers, simulators or gateways. Returns the
         experiment."""
+        check_keywords("link", what, LinkOptions)
         ends = [end if isinstance(end, str) else getattr(end, "name") for end in (first, second)]
         self.links.append({"between": ends, **what})
         return self

@@ -378,13 +378,29 @@ def test_the_schema_has_the_keys_of_models(belljar, schema, workdir):
 def test_results_folders_are_refused_with_a_remedy(belljar, workdir):
     file = write(workdir, TWO)
     (workdir / "plain").write_text("")
-    for path, message in ((workdir, "exists already: remove it, or name another"),
+    for path, message in ((workdir, "exists already: replace it with --force, or name another"),
                           (workdir / "plain/data", "a file stands where a folder is needed"),
                           (pathlib.Path("/proc/data"), "name another folder with -o")):
         done = execute([belljar, "run", file, "-o", path])
         assert done.status == 2 and re.match(f"error: .*{re.escape(str(path))}", done.err) and message in done.err, done
 
 
+
+
+def test_force_replaces_the_folder_of_an_earlier_run(belljar, workdir):
+    file = write(workdir, TWO)
+    first = execute([belljar, "run", file, "-o", workdir / "data"])
+    assert first.status == 0, first
+    (workdir / "data" / "left").write_text("")
+    # What is refused leaves it.
+    assert execute([belljar, "run", file, "-o", workdir / "data", "--force", "--set", "general.sed=1"]).status == 2
+    assert (workdir / "data" / "left").exists()
+    again = execute([belljar, "run", file, "-o", workdir / "data", "--force"])
+    assert again.status == 0 and not (workdir / "data" / "left").exists(), again
+    for path, message in ((workdir, "is not a results folder of Belljar"), (file, "is not a folder"), (".", "contains the working directory")):
+        done = execute([belljar, "run", file, "-o", path, "--force"])
+        assert done.status == 2 and message in done.err and done.err.count("\n") == 1, done
+    assert execute([belljar, "run", file, "-o", workdir / "new", "--force"]).status == 0
 
 
 def test_a_reader_may_leave(belljar):

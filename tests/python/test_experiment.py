@@ -103,6 +103,42 @@ def test_mistakes_are_told_where_they_are_made():
         e.host("x", at="nowhere")
 
 
+def test_a_keyword_that_is_not_known_is_an_error():
+    e = small()
+    with pytest.raises(TypeError, match=r"host\(\) got an unexpected keyword argument 'att': did you mean 'at'\?"):
+        e.host("x", att="here")
+    with pytest.raises(TypeError, match="'lattency': did you mean 'latency'"):
+        e.link("client", "server", lattency="1 ms")
+    with pytest.raises(TypeError, match="link_down.*'unil'"):
+        e.link_down("client", "server", at="1 s", unil="2 s")
+    assert "x" not in e.hosts and not e.links and not e.events
+
+
+def test_results_are_of_this_run_or_there_are_none(workdir):
+    """A folder that exists is an error, also where a failed run is accepted: it has the results of another run."""
+    def experiment(text):
+        e = Experiment(stop_time="2 s")
+        e.host("a").run("/bin/echo", text)
+        return e
+
+    assert run(experiment("one"), workdir / "out").stdout("a") == "one\n"
+    with pytest.raises(RunFailed, match="out exists already: replace it with overwrite=True") as failure:
+        run(experiment("two"), workdir / "out", check=False)
+    assert failure.value.results is None
+    assert run(experiment("three"), workdir / "out", overwrite=True).stdout("a") == "three\n"
+    (workdir / "mine").mkdir()
+    (workdir / "mine" / "precious").write_text("")
+    with pytest.raises(RunFailed, match="it is not a results folder of Belljar"):
+        run(experiment("four"), workdir / "mine", overwrite=True, check=False)
+    assert (workdir / "mine" / "precious").exists()
+    # What is refused leaves the earlier results.
+    e = experiment("five")
+    e.general["sed"] = 1
+    with pytest.raises(RunFailed, match="sed"):
+        run(e, workdir / "out", overwrite=True, check=False)
+    assert (workdir / "out" / "hosts" / "a" / "echo.1000.stdout").read_text() == "three\n"
+
+
 def test_a_run_that_fails_has_results(workdir):
     e = Experiment(stop_time="2 s")
     e.host("a").run("/bin/false")

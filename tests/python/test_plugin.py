@@ -72,6 +72,20 @@ def test_options(run_pytest, workdir):
     assert listed.stdout.count("test_coin[seed") == 3 and "test_without\n" in listed.stdout, listed.stdout
 
 
+@pytest.mark.parametrize(("marker", "message"), [
+    ("seds=50", "takes seeds=, a number or a list, not seds=50"),
+    ("50", "takes seeds=, a number or a list, not 50"),
+    ("seeds='50'", "seeds='50' is neither a number nor a list of numbers"),
+    ("seeds=0", "a test runs under one seed at least"),
+    ("seeds=[]", "is neither a number nor a list"),
+])
+def test_a_marker_that_would_be_ignored_is_an_error(run_pytest, workdir, marker, message):
+    (workdir / "test_them.py").write_text(f"import pytest\n\n@pytest.mark.belljar({marker})\ndef test_it(belljar):\n    pass\n")
+    done = run_pytest()
+    said = done.stdout + done.stderr
+    assert done.returncode != 0 and message in said and "test_it" in said, said
+
+
 def test_installed_and_named_it_is_there_once(workdir):
     """An installed package registers the plugin by its entry point; naming it as well changes nothing."""
     declared = re.search(r"\[project.entry-points.pytest11\]\n(?:#.*\n)*(.*)", (ROOT / "python/pyproject.toml").read_text())[1]

@@ -28,7 +28,7 @@ pub trait Backend {
     /// Makes the results folder.
     fn create_folder(&self, experiment: &Experiment) -> Result<ResultsFolder, Failure> {
         let hosts = experiment.hosts.iter().map(|host| host.name.as_str());
-        experiment_options::create_folder(experiment, hosts)
+        self.options().create_folder(experiment, hosts)
     }
     /// Runs the experiment and leaves its results in the folder.
     fn run(&self, job: &Job, settings: Self::Settings) -> Result<Outcome, Failure>;

@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 #[derive(clap::Args)]
 #[group(skip)]
 pub struct Arguments {
-    /// The results folder; it must not exist yet [default: general.data_directory]
+    /// The results folder; without --force it must not exist yet [default: general.data_directory]
     #[arg(
         short,
         long = "output",
@@ -24,6 +24,9 @@ pub struct Arguments {
         env = "BELLJAR_OUTPUT"
     )]
     output: Option<PathBuf>,
+    /// Replace the results folder of an earlier run. Only a folder that a run of Belljar has written is replaced
+    #[arg(long, env = "BELLJAR_FORCE", value_parser = FalseyValueParser::new())]
+    force: bool,
     /// The seed of all that is drawn
     #[arg(long, env = "BELLJAR_SEED")]
     seed: Option<u64>,
@@ -80,6 +83,27 @@ impl Arguments {
         self.output().unwrap_or(&experiment.general.data_directory)
     }
 
+    /// Creates the results folder with a folder for each of the `hosts`, the template's content, the drawing of
+    /// the topology, and the resolved experiment.
+    pub fn create_folder<'a>(
+        &self,
+        experiment: &Experiment,
+        hosts: impl Iterator<Item = &'a str>,
+    ) -> Result<ResultsFolder, Failure> {
+        let path = &experiment.general.data_directory;
+        if self.force {
+            ResultsFolder::remove_earlier(path).map_err(Failure::usage)?;
+        }
+        let folder = ResultsFolder::create(path, hosts).map_err(Failure::usage)?;
+        if let Some(template) = &experiment.general.template_directory {
+            folder.fill(template).map_err(Failure::run)?;
+        }
+        let drawing = topology::topology(experiment).to_json();
+        folder.write(names::TOPOLOGY, drawing.as_bytes()).map_err(Failure::run)?;
+        folder.write(names::EXPERIMENT, experiment.to_yaml().as_bytes()).map_err(Failure::run)?;
+        Ok(folder)
+    }
+
     /// Creates the log in Shadow's format, enabled by an option or by the experiment.
     pub fn log(&self, experiment: &Experiment) -> log::Log {
         log::Log::new(self.log || experiment.general.progress, experiment)
@@ -89,20 +113,4 @@ impl Arguments {
     pub fn display(&self) -> Display {
         if !self.no_progress && std::io::stderr().is_terminal() { Display::Line } else { Display::Notes }
     }
-}
-
-/// Creates the results folder with a folder for each of the `hosts`, the template's content, the drawing of
-/// the topology, and the resolved experiment.
-pub fn create_folder<'a>(
-    experiment: &Experiment,
-    hosts: impl Iterator<Item = &'a str>,
-) -> Result<ResultsFolder, Failure> {
-    let folder = ResultsFolder::create(&experiment.general.data_directory, hosts).map_err(Failure::usage)?;
-    if let Some(template) = &experiment.general.template_directory {
-        folder.fill(template).map_err(Failure::run)?;
-    }
-    let drawing = topology::topology(experiment).to_json();
-    folder.write(names::TOPOLOGY, drawing.as_bytes()).map_err(Failure::run)?;
-    folder.write(names::EXPERIMENT, experiment.to_yaml().as_bytes()).map_err(Failure::run)?;
-    Ok(folder)
 }

@@ -166,12 +166,13 @@ impl Backend for Simulation<'_> {
     }
 
     fn create_folder(&self, experiment: &Experiment) -> Result<ResultsFolder, Failure> {
+        let &Simulation { arguments, ranks } = self;
         // Hosts with models alone write nothing except captures.
         let writes =
             |host: &&Host| !host.processes.is_empty() || host.models.is_empty() || host.options.pcap_enabled;
         let hosts = experiment.hosts.iter().filter(writes).map(|host| host.name.as_str());
-        let create = || experiment_options::create_folder(experiment, hosts);
-        match self.ranks {
+        let create = || arguments.experiment.create_folder(experiment, hosts);
+        match ranks {
             None => create(),
             Some(ranks) => ranks.folder(&experiment.general.data_directory, create),
         }

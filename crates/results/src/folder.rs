@@ -1,6 +1,12 @@
+use crate::names;
+use rustix::fs::{FlockOperation, flock};
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Folder of an emulation's mount points, in its results folder while it runs.
+pub const EMULATION_SCRATCH: &str = ".emulation";
 
 /// The folder that contains all files of a run:
 ///
@@ -21,14 +27,25 @@ use std::path::{Path, PathBuf};
 #[derive(Clone, Debug)]
 pub struct ResultsFolder {
     path: PathBuf,
+    /// Lock of the process that created the folder, by which [`remove_earlier`](ResultsFolder::remove_earlier) recognizes a
+    /// run that is under way.
+    _lock: Option<Arc<File>>,
 }
 
 /// Reason why results cannot be written.
 #[derive(Debug, thiserror::Error)]
 pub enum ResultsError {
     /// The folder exists: results are never mixed with those of another run.
-    #[error("the results folder {0} exists already: remove it, or name another one with -o")]
+    #[error("the results folder {0} exists already: replace it with --force, or name another one with -o")]
     Exists(PathBuf),
+    /// The folder is not one that [`remove_earlier`](ResultsFolder::remove_earlier) removes.
+    #[error("{path} is not replaced: {reason}; name another folder with -o")]
+    Kept {
+        /// The folder.
+        path: PathBuf,
+        /// Reason why it is kept.
+        reason: &'static str,
+    },
     /// A system call failed.
     #[error("cannot write {path}: {}; {}", plain(error), remedy(error))]
     Write {
@@ -89,7 +106,9 @@ impl ResultsFolder {
         }
         // Guests see these paths: they must not depend on the simulator's working directory.
         let path = path.canonicalize().map_err(|error| failed(path, error))?;
-        let folder = ResultsFolder { path };
+        let lock =
+            File::open(&path).and_then(|lock| Ok(flock(&lock, FlockOperation::LockShared).map(|()| lock)?));
+        let folder = ResultsFolder { path, _lock: lock.ok().map(Arc::new) };
         for host in hosts {
             let path = folder.host(host);
             fs::create_dir_all(&path).map_err(|error| failed(&path, error))?;
@@ -97,9 +116,48 @@ impl ResultsFolder {
         Ok(folder)
     }
 
+    /// Removes a results folder of an earlier run; a path that does not exist is left alone.
+    ///
+    /// # Errors
+    /// [`ResultsError::Kept`] for everything that is not surely the folder of a run that has ended: a folder without
+    /// the files that each run begins with, one that contains the working directory or the home directory, one
+    /// that another process writes to, one with mount points of an emulation, and a symbolic link.
+    pub fn remove_earlier(path: &Path) -> Result<(), ResultsError> {
+        let kept = |reason| Err(ResultsError::Kept { path: path.to_owned(), reason });
+        let failed = |error| ResultsError::Write { path: path.to_owned(), error };
+        match fs::symlink_metadata(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            Err(error) => return Err(failed(error)),
+            Ok(found) if found.is_symlink() => return kept("it is a symbolic link"),
+            Ok(found) if !found.is_dir() => return kept("it is not a folder"),
+            Ok(_) => {}
+        }
+        let real = path.canonicalize().map_err(failed)?;
+        let contains = |other: Option<PathBuf>| {
+            other.and_then(|other| other.canonicalize().ok()).is_some_and(|other| other.starts_with(&real))
+        };
+        if contains(std::env::current_dir().ok()) {
+            return kept("it contains the working directory");
+        }
+        if contains(std::env::home_dir()) {
+            return kept("it contains the home directory");
+        }
+        if !["hosts", names::EXPERIMENT, names::TOPOLOGY].iter().all(|name| real.join(name).exists()) {
+            return kept("it is not a results folder of Belljar");
+        }
+        if real.join(EMULATION_SCRATCH).exists() {
+            return kept("an emulation was killed there: 'belljar emulate --clean' removes its mount points");
+        }
+        let lock = File::open(&real).map_err(failed)?;
+        if flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() {
+            return kept("a run writes to it");
+        }
+        fs::remove_dir_all(&real).map_err(failed)
+    }
+
     /// Opens a folder created by another process.
     pub fn open(path: &Path) -> ResultsFolder {
-        ResultsFolder { path: path.to_owned() }
+        ResultsFolder { path: path.to_owned(), _lock: None }
     }
 
     /// Copies the content of `template` into the folder: `general.template_directory`.
@@ -170,6 +228,42 @@ mod tests {
         assert!(folder.host("alice").is_dir());
         let error = ResultsFolder::create(&path, [].into_iter()).unwrap_err().to_string();
         assert!(error.contains("exists already") && error.contains("-o"), "{error}");
+    }
+
+    /// Folder as a run leaves it.
+    fn earlier(path: &Path) -> ResultsFolder {
+        let folder = ResultsFolder::create(path, ["alice"].into_iter()).unwrap();
+        folder.write(names::EXPERIMENT, b"").unwrap();
+        folder.write(names::TOPOLOGY, b"").unwrap();
+        folder
+    }
+
+    #[test]
+    fn only_the_folder_of_a_run_that_has_ended_is_removed() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("data");
+        let refused = |path: &Path| ResultsFolder::remove_earlier(path).unwrap_err().to_string();
+        ResultsFolder::remove_earlier(&path).unwrap();
+        let running = earlier(&path);
+        assert!(refused(&path).contains("a run writes to it"));
+        drop(running.clone());
+        assert!(refused(&path).contains("a run writes to it"), "the lock is held until the last copy goes");
+        drop(running);
+        fs::create_dir(path.join(EMULATION_SCRATCH)).unwrap();
+        assert!(refused(&path).contains("emulate --clean"));
+        fs::remove_dir(path.join(EMULATION_SCRATCH)).unwrap();
+        let link = dir.path().join("link");
+        std::os::unix::fs::symlink(&path, &link).unwrap();
+        assert!(refused(&link).contains("symbolic link"));
+        fs::remove_file(path.join(names::TOPOLOGY)).unwrap();
+        assert!(refused(&path).contains("not a results folder"));
+        fs::write(path.join(names::TOPOLOGY), "").unwrap();
+        ResultsFolder::remove_earlier(&path).unwrap();
+        assert!(!path.exists());
+        assert!(refused(&std::env::current_dir().unwrap()).contains("the working directory"));
+        assert!(refused(&std::env::home_dir().unwrap().join("..")).contains("directory"));
+        fs::write(&path, "").unwrap();
+        assert!(refused(&path).contains("not a folder"));
     }
 
     #[test]

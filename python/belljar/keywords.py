@@ -1,0 +1,17 @@
+"""Keyword arguments that are typed by a TypedDict, which Python does not check when a function is called."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Collection, Iterable
+
+
+def check_keywords(function: str, given: Iterable[str], known: Collection[str] | type) -> None:
+    """Raises the TypeError of a call with an unknown keyword argument, with the known one that is most similar. `known`
+    are names or a TypedDict."""
+    names = list(known.__annotations__) if isinstance(known, type) else list(known)
+    for name in given:
+        if name not in names:
+            similar = difflib.get_close_matches(name, names, 1)
+            hint = f"did you mean '{similar[0]}'?" if similar else f"known are {', '.join(sorted(names))}"
+            raise TypeError(f"{function}() got an unexpected keyword argument '{name}': {hint}")
