@@ -65,7 +65,10 @@ LONGEST = ["test_machines.py", "test_machines_determinism.py", "test_packets.py"
 
 def pytest_collection_modifyitems(items):
     order = {name: number for number, name in enumerate(LONGEST)}
-    items.sort(key=lambda item: order.get(item.path.name, len(order)))
+    # Tests that run alone come last: no other test then waits for them.
+    last = lambda item: item.get_closest_marker("alone") is not None
+    files = {item.path for item in items if last(item)}
+    items.sort(key=lambda item: len(order) + 1 if item.path in files else order.get(item.path.name, len(order)))
 
 
 def pytest_runtest_setup(item):
@@ -90,18 +93,27 @@ def pytest_terminal_summary(terminalreporter):
                 terminalreporter.write_line(line)
 
 
+#: Lock of the tests that run alone, held from one to the next: at each change the other workers would begin tests, which the next
+#: one had to wait for.
+_ALONE = contextlib.ExitStack()
+
+
 @pytest.hookimpl(hookwrapper=True)
-def pytest_runtest_protocol(item):
+def pytest_runtest_protocol(item, nextitem):
     """Tests run beside each other, where there are workers for it; one that is marked waits for the others and holds them off."""
     if "PYTEST_XDIST_WORKER" not in os.environ:
         yield
         return
-    how = fcntl.LOCK_EX if item.get_closest_marker("alone") else fcntl.LOCK_SH
-    with contextlib.ExitStack() as held:
-        # Who waits keeps this one, so that a stream of others does not overtake it.
+    alone = [one is not None and one.get_closest_marker("alone") is not None for one in (item, nextitem)]
+    if not hasattr(_ALONE, "held"):
+        # A waiting test keeps the turn, so that a stream of others does not overtake it.
         with locked(TARGET / "test-work/.turn"):
-            held.enter_context(locked(TARGET / "test-work/.tests", how))
-        yield
+            _ALONE.enter_context(locked(TARGET / "test-work/.tests", fcntl.LOCK_EX if alone[0] else fcntl.LOCK_SH))
+        _ALONE.held = True
+    yield
+    if not all(alone):
+        del _ALONE.held
+        _ALONE.close()
 
 
 def is_withheld(path):

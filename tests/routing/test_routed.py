@@ -44,7 +44,7 @@ def test_olsr_in_namespaces(namespaces, count):
     assert not any(line.control(n).exists() for n in range(count))
 
 
-@pytest.mark.parametrize("count", [2, 3, 5])
+@pytest.mark.parametrize("count", [pytest.param(2, marks=pytest.mark.slow), pytest.param(3, marks=pytest.mark.slow), 5])
 def test_aodv_in_namespaces(namespaces, count):
     line = namespaces(count)
     daemons = [line.daemon(n, "aodv") for n in range(count)]

@@ -56,6 +56,7 @@ def test_example(run_experiment):
 
 
 @pytest.mark.needs("iperf")
+@pytest.mark.slow
 def test_throughput_both_ways(run_experiment):
     """TCP of the machine's kernel fills a link, as sender and as receiver."""
     processes = [
@@ -112,7 +113,7 @@ def test_a_kernel_without_ports_is_refused(run_experiment, kernel, workdir):
     assert done.status != 0 and "has no /dev/port" in done.err and "linux-image-amd64" in done.err, done
 
 
-@pytest.mark.parametrize("nic", ["e1000", "virtio-net"])
+@pytest.mark.parametrize("nic", [pytest.param("e1000", marks=pytest.mark.slow), "virtio-net"])
 def test_a_machine_behind_each_kind_of_controller(run_experiment, nic):
     """Programs' output arrives, TCP works in both directions, frames leave and arrive in time, and another run gives the same bytes."""
     experiment = talk()

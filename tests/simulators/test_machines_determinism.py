@@ -22,7 +22,7 @@ def first(kernel, belljar, tmp_path_factory):
 
 
 @pytest.mark.parametrize("args", [
-    # test_machines.py compares two runs without arguments behind an e1000 controller too.
+    # Those on other numbers of workers compare runs already.
     pytest.param([], id="again", marks=pytest.mark.slow),
     pytest.param(["--parallelism", "1"], id="one worker"),
     pytest.param(["--parallelism", "2"], id="two workers"),
@@ -33,5 +33,6 @@ def test_the_same_bytes_every_time(run_experiment, first, args):
     assert contents_of(run_experiment(talk(), args=args).path / "hosts") == contents_of(first.path / "hosts")
 
 
+@pytest.mark.slow
 def test_another_seed_gives_another_machine(run_experiment, first):
     assert said(run_experiment(talk(), seed=2), "m1")[2] != said(first, "m1")[2]
