@@ -1,5 +1,6 @@
 //! `belljar doctor`.
 
+use crate::failure::Failure;
 use belljar_emulation::probe::Facilities;
 use nix::sys::resource::{Resource, getrlimit};
 use std::fmt;
@@ -69,7 +70,7 @@ impl fmt::Display for Finding {
 }
 
 /// Checks all requirements and prints the report.
-pub fn main(_: &Arguments) -> ExitCode {
+pub fn main(_: &Arguments) -> Result<ExitCode, Failure> {
     let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
     let flags = cpu_flags(&read("/proc/cpuinfo"));
     let has = |flag: &str| flags.iter().any(|f| f == flag);
@@ -125,7 +126,7 @@ pub fn main(_: &Arguments) -> ExitCode {
     for finding in findings.iter().chain(&emulation()).chain([&ssh()]) {
         println!("{finding}");
     }
-    if guests.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    Ok(if guests.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 fn cpu_flags(cpuinfo: &str) -> Vec<String> {

@@ -54,7 +54,42 @@ pub struct Arguments {
     clean: Vec<PathBuf>,
 }
 
-/// The way into the namespaces.
+/// Commands of the processes that an emulation consists of.
+#[derive(clap::Subcommand)]
+pub enum ProcessCommand {
+    /// Leave for namespaces of an emulation
+    #[command(name = "emulate-stage", hide = true)]
+    Stage(StageArguments),
+    /// Run an emulation as the first process of its namespaces
+    #[command(name = "emulate-world", hide = true)]
+    World,
+    /// Say what this machine offers to emulations
+    #[command(name = "emulate-probe", hide = true)]
+    Probe,
+    /// Become the first process of an emulated host
+    #[command(name = "emulate-host", hide = true)]
+    Host,
+    /// Become a process of an emulated host that is frozen in turn
+    #[command(name = "emulate-join", hide = true)]
+    Join(JoinArguments),
+    /// Become a P4 switch of an emulation
+    #[command(name = "emulate-switch", hide = true)]
+    Switch(SwitchArguments),
+}
+
+/// Runs a process of an emulation.
+pub fn process(command: ProcessCommand) -> Result<ExitCode, Failure> {
+    match command {
+        ProcessCommand::Stage(arguments) => stage(&arguments),
+        ProcessCommand::World => world(),
+        ProcessCommand::Probe => Ok(probe()),
+        ProcessCommand::Host => host(),
+        ProcessCommand::Join(arguments) => join(&arguments),
+        ProcessCommand::Switch(arguments) => switch(&arguments),
+    }
+}
+
+/// Entry into the namespaces.
 #[derive(clap::Args)]
 pub struct StageArguments {
     /// The process that must still be there.
@@ -62,7 +97,7 @@ pub struct StageArguments {
 }
 
 /// Enters new namespaces and runs the world in them.
-pub fn stage(arguments: &StageArguments) -> Result<ExitCode, Failure> {
+fn stage(arguments: &StageArguments) -> Result<ExitCode, Failure> {
     match stage::run(&[WORLD_COMMAND.into()], arguments.parent) {
         Ok(status) => Ok(status),
         Err(error) => {
@@ -75,13 +110,13 @@ pub fn stage(arguments: &StageArguments) -> Result<ExitCode, Failure> {
 }
 
 /// Runs the world, the process that holds the emulated network.
-pub fn world() -> Result<ExitCode, Failure> {
+fn world() -> Result<ExitCode, Failure> {
     emulation::main();
     Ok(ExitCode::SUCCESS)
 }
 
 /// Runs the init process of a host.
-pub fn host() -> Result<ExitCode, Failure> {
+fn host() -> Result<ExitCode, Failure> {
     init::main().map_err(Failure::run)?;
     Ok(ExitCode::SUCCESS)
 }
@@ -95,7 +130,7 @@ pub struct JoinArguments {
 }
 
 /// Enters a control group and executes a program in it.
-pub fn join(arguments: &JoinArguments) -> Result<ExitCode, Failure> {
+fn join(arguments: &JoinArguments) -> Result<ExitCode, Failure> {
     Err(Failure::run(freeze::join(&arguments.command)))
 }
 
@@ -107,12 +142,12 @@ pub struct SwitchArguments {
 }
 
 /// Runs a P4 switch.
-pub fn switch(arguments: &SwitchArguments) -> Result<ExitCode, Failure> {
+fn switch(arguments: &SwitchArguments) -> Result<ExitCode, Failure> {
     p4::serve::planned(&SwitchPlan::read(&arguments.plan).map_err(Failure::run)?)
 }
 
 /// Prints the emulation facilities of this machine, for `belljar doctor`.
-pub fn probe() -> ExitCode {
+fn probe() -> ExitCode {
     println!("{}", serde_json::to_string(&belljar_emulation::probe::facilities()).unwrap_or_default());
     ExitCode::SUCCESS
 }

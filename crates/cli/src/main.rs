@@ -61,7 +61,8 @@ use clap::{CommandFactory, Parser, Subcommand};
 use mimalloc::MiMalloc;
 #[cfg(not(feature = "all-commands"))]
 use parts::absent::{
-    self as check, self as compare, self as deploy, self as doctor, self as emulate, self as p4,
+    self as check, self as compare, self as deploy, self as doctor, self as emulate, self as manual,
+    self as p4,
 };
 use std::process::ExitCode;
 
@@ -127,44 +128,15 @@ enum Command {
     /// Print the JSON Schema of experiment files
     Schema(schema::Arguments),
     /// Print the completions of a shell
-    #[cfg(feature = "all-commands")]
     Completions(manual::CompletionsArguments),
-    /// Print the completions of a shell
-    #[cfg(not(feature = "all-commands"))]
-    Completions(parts::absent::Arguments),
     /// Write a manual page for each command
-    #[cfg(feature = "all-commands")]
     Man(manual::ManArguments),
-    /// Write a manual page for each command
-    #[cfg(not(feature = "all-commands"))]
-    Man(parts::absent::Arguments),
     /// Become a simulator that ends with its parent
     #[command(hide = true)]
     LaunchSimulator(launch::Arguments),
-    /// Leave for namespaces of an emulation
-    #[command(hide = true)]
     #[cfg(feature = "all-commands")]
-    EmulateStage(emulate::StageArguments),
-    /// Run an emulation as the first process of its namespaces
-    #[command(hide = true)]
-    #[cfg(feature = "all-commands")]
-    EmulateWorld,
-    /// Say what this machine offers to emulations
-    #[command(hide = true)]
-    #[cfg(feature = "all-commands")]
-    EmulateProbe,
-    /// Become the first process of an emulated host
-    #[command(hide = true)]
-    #[cfg(feature = "all-commands")]
-    EmulateHost,
-    /// Become a process of an emulated host that is frozen in turn
-    #[command(hide = true)]
-    #[cfg(feature = "all-commands")]
-    EmulateJoin(emulate::JoinArguments),
-    /// Become a P4 switch of an emulation
-    #[command(hide = true)]
-    #[cfg(feature = "all-commands")]
-    EmulateSwitch(emulate::SwitchArguments),
+    #[command(flatten)]
+    EmulationProcess(emulate::ProcessCommand),
 }
 
 fn main() -> ExitCode {
@@ -187,24 +159,13 @@ fn main() -> ExitCode {
         Command::Emulate(arguments) => emulate::main(&arguments),
         Command::Deploy(arguments) => deploy::main(&arguments),
         #[cfg(feature = "all-commands")]
-        Command::EmulateStage(arguments) => emulate::stage(&arguments),
-        #[cfg(feature = "all-commands")]
-        Command::EmulateWorld => emulate::world(),
-        #[cfg(feature = "all-commands")]
-        Command::EmulateHost => emulate::host(),
-        #[cfg(feature = "all-commands")]
-        Command::EmulateJoin(arguments) => emulate::join(&arguments),
-        #[cfg(feature = "all-commands")]
-        Command::EmulateSwitch(arguments) => emulate::switch(&arguments),
+        Command::EmulationProcess(command) => emulate::process(command),
         Command::Compare(arguments) => compare::main(&arguments),
-        #[cfg(feature = "all-commands")]
-        Command::EmulateProbe => Ok(emulate::probe()),
         Command::Gdb(arguments) => gdb::main(&arguments),
         Command::LaunchSimulator(arguments) => launch::main(&arguments),
         Command::Validate(arguments) => validate::main(&arguments),
         Command::Plan(arguments) => plan::main(&arguments),
-        #[cfg(feature = "all-commands")]
-        Command::Doctor(arguments) => Ok(doctor::main(&arguments)),
+        Command::Doctor(arguments) => doctor::main(&arguments),
         Command::Diff(arguments) => diff::main(&arguments),
         Command::Check(arguments) => check::main(&arguments),
         Command::Inspect(arguments) => inspect::main(&arguments),
@@ -216,14 +177,8 @@ fn main() -> ExitCode {
         Command::P4(arguments) => p4::main(&arguments),
         Command::Schema(arguments) => Ok(schema::main(&arguments)),
         Command::Sweep(arguments) => sweep::main(&arguments),
-        #[cfg(feature = "all-commands")]
-        Command::Completions(arguments) => Ok(manual::completions(&arguments, Arguments::command())),
-        #[cfg(feature = "all-commands")]
+        Command::Completions(arguments) => manual::completions(&arguments, Arguments::command()),
         Command::Man(arguments) => manual::man(&arguments, Arguments::command()),
-        #[cfg(not(feature = "all-commands"))]
-        Command::Doctor(arguments) | Command::Completions(arguments) | Command::Man(arguments) => {
-            parts::absent::main(&arguments)
-        }
     };
     result.unwrap_or_else(|failure| {
         if !failure.is_quiet() {

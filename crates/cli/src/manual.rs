@@ -25,12 +25,15 @@ pub struct ManArguments {
 }
 
 /// Prints the completions of a shell.
-pub fn completions(arguments: &CompletionsArguments, mut command: clap::Command) -> ExitCode {
+pub fn completions(
+    arguments: &CompletionsArguments,
+    mut command: clap::Command,
+) -> Result<ExitCode, Failure> {
     let mut text = Vec::new();
     clap_complete::generate(arguments.shell, &mut command, "belljar", &mut text);
     // The reader may have closed the pipe.
     let _ = std::io::stdout().write_all(&text);
-    ExitCode::SUCCESS
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Writes the manual pages.

@@ -6,7 +6,11 @@
 
 use crate::failure::Failure;
 use belljar_config::Experiment;
+use belljar_config::topology::DeviceKind;
 use belljar_p4::servers::CreateServers;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::Command;
 
 /// Stand-in for the module of a command that is left out.
 #[cfg(not(feature = "all-commands"))]
@@ -24,19 +28,26 @@ pub mod absent {
         _rest: Vec<OsString>,
     }
 
+    pub use Arguments as CompletionsArguments;
+    pub use Arguments as ManArguments;
+
     /// Executes the command in a complete build.
     pub fn main(_: &Arguments) -> Result<ExitCode, Failure> {
         Err(hand_over())
+    }
+    /// As [`main`].
+    pub fn completions(arguments: &Arguments, _: clap::Command) -> Result<ExitCode, Failure> {
+        main(arguments)
+    }
+    /// As [`main`].
+    pub fn man(arguments: &Arguments, _: clap::Command) -> Result<ExitCode, Failure> {
+        main(arguments)
     }
 }
 
 /// Executes the arguments of this process in a build that has all commands, which the checkout's script makes
 /// first. Returns only if that fails.
-#[cfg(not(feature = "all-commands"))]
 pub fn hand_over() -> Failure {
-    use std::os::unix::process::CommandExt;
-    use std::path::Path;
-
     const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../belljar");
     let lacks = |why: &str| {
         Failure::run(format!(
@@ -52,7 +63,7 @@ pub fn hand_over() -> Failure {
         return lacks(", and is not where the script 'belljar' puts one");
     };
     let arguments = crate::as_shadow::translated(std::env::args_os().collect());
-    let mut script = std::process::Command::new(SCRIPT);
+    let mut script = Command::new(SCRIPT);
     script.args(&arguments[1..]).env("BELLJAR_COMMANDS", "all").env("CARGO_TARGET_DIR", target);
     let error = script.exec();
     lacks(&format!(", and {SCRIPT} cannot be executed ({error})"))
@@ -61,18 +72,12 @@ pub fn hand_over() -> Failure {
 /// Checks that this build can run an experiment: the quick one hands over those with P4 switches that have
 /// controllers.
 pub fn check(experiment: &Experiment) -> Result<(), Failure> {
-    #[cfg(feature = "all-commands")]
-    let _ = experiment;
-    #[cfg(not(feature = "all-commands"))]
-    {
-        use belljar_config::topology::DeviceKind;
-
-        let is_managed = |kind: &DeviceKind| matches!(kind, DeviceKind::P4(p4) if p4.management.is_some());
-        if experiment.topology.devices.iter().any(|device| is_managed(&device.kind)) {
-            return Err(hand_over());
-        }
+    let is_managed = |kind: &DeviceKind| matches!(kind, DeviceKind::P4(p4) if p4.management.is_some());
+    let mut devices = experiment.topology.devices.iter();
+    match control_servers().is_none() && devices.any(|device| is_managed(&device.kind)) {
+        true => Err(hand_over()),
+        false => Ok(()),
     }
-    Ok(())
 }
 
 /// Function that creates the servers for controllers of P4 switches; none in the quick build, see [`check`].
