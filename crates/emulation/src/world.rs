@@ -41,7 +41,7 @@ use std::time::Duration;
 /// Hidden subcommand that runs the world.
 pub const WORLD_COMMAND: &str = "emulate-world";
 /// Folder in the results that holds mount points during the run.
-pub const SCRATCH: &str = belljar_results::EMULATION_SCRATCH;
+pub const SCRATCH: &str = belljar_results::names::EMULATION_SCRATCH;
 /// Time limit for hosts to become ready.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Real time between the end of the setup and the beginning, in which all threads reach their waits.

@@ -5,9 +5,6 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Folder of an emulation's mount points, in its results folder while it runs.
-pub const EMULATION_SCRATCH: &str = ".emulation";
-
 /// The folder that contains all files of a run:
 ///
 /// ```text
@@ -27,8 +24,8 @@ pub const EMULATION_SCRATCH: &str = ".emulation";
 #[derive(Clone, Debug)]
 pub struct ResultsFolder {
     path: PathBuf,
-    /// Lock of the process that created the folder, by which [`remove_earlier`](ResultsFolder::remove_earlier) recognizes a
-    /// run that is under way.
+    /// Lock held by the process that created the folder: [`remove_earlier`](ResultsFolder::remove_earlier)
+    /// recognizes a run in progress by it.
     _lock: Option<Arc<File>>,
 }
 
@@ -88,6 +85,13 @@ fn make_parents(parent: &Path) -> io::Result<()> {
     }
 }
 
+/// Locks a folder until the returned file is closed.
+fn lock(folder: &Path, operation: FlockOperation) -> io::Result<File> {
+    let file = File::open(folder)?;
+    flock(&file, operation)?;
+    Ok(file)
+}
+
 impl ResultsFolder {
     /// Creates the folder, which must not exist yet, and a folder for each host.
     pub fn create<'a>(
@@ -106,9 +110,8 @@ impl ResultsFolder {
         }
         // Guests see these paths: they must not depend on the simulator's working directory.
         let path = path.canonicalize().map_err(|error| failed(path, error))?;
-        let lock =
-            File::open(&path).and_then(|lock| Ok(flock(&lock, FlockOperation::LockShared).map(|()| lock)?));
-        let folder = ResultsFolder { path, _lock: lock.ok().map(Arc::new) };
+        let held = lock(&path, FlockOperation::LockShared).ok();
+        let folder = ResultsFolder { path, _lock: held.map(Arc::new) };
         for host in hosts {
             let path = folder.host(host);
             fs::create_dir_all(&path).map_err(|error| failed(&path, error))?;
@@ -145,14 +148,13 @@ impl ResultsFolder {
         if !["hosts", names::EXPERIMENT, names::TOPOLOGY].iter().all(|name| real.join(name).exists()) {
             return kept("it is not a results folder of Belljar");
         }
-        if real.join(EMULATION_SCRATCH).exists() {
+        if real.join(names::EMULATION_SCRATCH).exists() {
             return kept("an emulation was killed there: 'belljar emulate --clean' removes its mount points");
         }
-        let lock = File::open(&real).map_err(failed)?;
-        if flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() {
-            return kept("a run writes to it");
+        match lock(&real, FlockOperation::NonBlockingLockExclusive) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => kept("a run writes to it"),
+            held => held.and_then(|_held| fs::remove_dir_all(&real)).map_err(failed),
         }
-        fs::remove_dir_all(&real).map_err(failed)
     }
 
     /// Opens a folder created by another process.
@@ -249,9 +251,9 @@ mod tests {
         drop(running.clone());
         assert!(refused(&path).contains("a run writes to it"), "the lock is held until the last copy goes");
         drop(running);
-        fs::create_dir(path.join(EMULATION_SCRATCH)).unwrap();
+        fs::create_dir(path.join(names::EMULATION_SCRATCH)).unwrap();
         assert!(refused(&path).contains("emulate --clean"));
-        fs::remove_dir(path.join(EMULATION_SCRATCH)).unwrap();
+        fs::remove_dir(path.join(names::EMULATION_SCRATCH)).unwrap();
         let link = dir.path().join("link");
         std::os::unix::fs::symlink(&path, &link).unwrap();
         assert!(refused(&link).contains("symbolic link"));

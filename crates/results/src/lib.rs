@@ -24,7 +24,7 @@ mod writer;
 pub use capture::CaptureWriter;
 pub use diff::{Comparison, Difference, compare};
 pub use flow_monitor::flow_monitor;
-pub use folder::{EMULATION_SCRATCH, ResultsError, ResultsFolder};
+pub use folder::{ResultsError, ResultsFolder};
 pub use merge::{MergeError, merge};
 pub use report::report;
 pub use statistics::{

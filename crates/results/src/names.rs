@@ -30,5 +30,7 @@ pub const TRACE: &str = "trace.json";
 pub const REPORT: &str = "report.html";
 /// Merged captures.
 pub const ALL_CAPTURES: &str = "all.pcapng";
+/// Folder of mount points while an emulation runs.
+pub const EMULATION_SCRATCH: &str = ".emulation";
 /// Messages of a simulator's channels, in its folder.
 pub const CHANNELS: &str = "channels.csv";
