@@ -64,7 +64,7 @@ class Events:
         return self
 
     def _add(self, what: str, value: Any, when: When, **more: Any) -> Self:
-        check_keywords(what, when, When)
+        check_keywords(what, when, When.__annotations__)
         if ("at" in when) == ("every" in when):
             raise ValueError(f"{what}: give either at=, or every=")
         return self.event(**when, **{what: value}, **{key: given for key, given in more.items() if given is not None})

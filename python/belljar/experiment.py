@@ -188,6 +188,10 @@ class Host(Station):
         self.processes.append(ModelItem({"type": model, **settings} if isinstance(model, str) else model, start, stop))
         return self
 
+    def pci_devices(self) -> Sequence[Mapping[str, Any]]:
+        """PCI devices, as an argument or in `extra`."""
+        return self.devices or self.extra.get("devices") or ()
+
     def to_dict(self) -> dict[str, Any]:
         """Representation in the experiment file, without the graph node."""
         entry: dict[str, Any] = dict(self.extra)
@@ -422,7 +426,7 @@ class Experiment(Events, Links):
         # Stations of radios may be given as patterns.
         patterns = self.linked()
         return {name for name, host in self.hosts.items()
-                if host.devices or any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)}
+                if host.pci_devices() or any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)}
 
     def draw(self) -> drawing.Drawing:
         """Draws the network with its hosts: graph nodes, links, devices and radio channels."""
@@ -431,7 +435,7 @@ class Experiment(Events, Links):
         made = self.network.draw() if in_graph else drawing.Drawing()
         if in_graph and not made.nodes:
             made.nodes[0] = drawing.Node("switch of 1 Gbit/s", "switch")
-        devices = [(name, str(device["pci"])) for name, host in self.hosts.items() for device in host.devices if "pci" in device]
+        devices = [(name, str(device["pci"])) for name, host in self.hosts.items() for device in host.pci_devices() if "pci" in device]
         self.draw_links(made, self.hosts, linked, devices)
         made.attach((host.name, host.node or 0, _programs(host)) for host in in_graph if host.name not in linked)
         # A host with links and a graph node is drawn once, with an edge to the node.

@@ -6,12 +6,10 @@ import difflib
 from collections.abc import Collection, Iterable
 
 
-def check_keywords(function: str, given: Iterable[str], known: Collection[str] | type) -> None:
-    """Raises the TypeError of a call with an unknown keyword argument, with the known one that is most similar. `known`
-    are names or a TypedDict."""
-    names = list(known.__annotations__) if isinstance(known, type) else list(known)
+def check_keywords(function: str, given: Iterable[str], known: Collection[str]) -> None:
+    """Raises the TypeError of a call with an unknown keyword argument, with the known one that is most similar."""
     for name in given:
-        if name not in names:
-            similar = difflib.get_close_matches(name, names, 1)
-            hint = f"did you mean '{similar[0]}'?" if similar else f"known are {', '.join(sorted(names))}"
+        if name not in known:
+            similar = difflib.get_close_matches(name, known, 1)
+            hint = f"did you mean '{similar[0]}'?" if similar else f"known are {', '.join(sorted(known))}"
             raise TypeError(f"{function}() got an unexpected keyword argument '{name}': {hint}")

@@ -78,7 +78,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "belljar(seeds=1): run under so many seeds (a number or a list)")
 
 
-def _seeds(test: str, marker: pytest.Mark) -> int | list[int]:
+def _seeds(test: str, marker: pytest.Mark) -> list[int]:
     """Seeds that a marker asks for. Every other argument is an error: a test with a mistyped one would pass under one
     seed."""
     given = dict(marker.kwargs)
@@ -86,25 +86,30 @@ def _seeds(test: str, marker: pytest.Mark) -> int | list[int]:
     if given or marker.args:
         wrong = ", ".join([*map(repr, marker.args), *(f"{key}={value!r}" for key, value in given.items())])
         raise pytest.UsageError(f"{test}: the marker belljar takes seeds=, a number or a list, not {wrong}")
-    several = [seeds] if isinstance(seeds, int) else seeds
-    if not isinstance(several, (list, tuple, range)) or not several or not all(isinstance(seed, int) and not isinstance(seed, bool) for seed in several):
+    counted = isinstance(seeds, int) and not isinstance(seeds, bool)
+    several = _up_to(seeds) if counted else seeds
+    listed = isinstance(several, (list, tuple, range)) and all(type(seed) is int for seed in several)
+    if not listed or not (counted or several):
         raise pytest.UsageError(f"{test}: seeds={seeds!r} is neither a number nor a list of numbers")
-    if isinstance(seeds, int) and seeds < 1 or any(seed < 0 for seed in several):
+    if not several or any(seed < 0 for seed in several):
         raise pytest.UsageError(f"{test}: seeds={seeds!r}: a test runs under one seed at least, and seeds are not negative")
-    return seeds if isinstance(seeds, int) else list(several)
+    return list(several)
+
+
+def _up_to(count: int) -> list[int]:
+    return list(range(1, count + 1))
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "belljar_seed" not in metafunc.fixturenames:
         return
     marker = metafunc.definition.get_closest_marker("belljar")
-    seeds: Any = _seeds(metafunc.definition.nodeid, marker) if marker else 1
+    seeds = _seeds(metafunc.definition.nodeid, marker) if marker else [1]
     config = metafunc.config
     if config.getoption("belljar_seed") is not None:
         seeds = [config.getoption("belljar_seed")]
     elif config.getoption("belljar_seeds") is not None:
-        seeds = config.getoption("belljar_seeds")
-    seeds = list(range(1, seeds + 1)) if isinstance(seeds, int) else list(seeds)
+        seeds = _up_to(config.getoption("belljar_seeds"))
     metafunc.parametrize("belljar_seed", seeds, ids=[f"seed{seed}" for seed in seeds])
 
 

@@ -105,10 +105,9 @@ def _run(
     if not options.overwrite and os.path.lexists(data):
         raise RunFailed(f"the results folder {data} exists already: replace it with overwrite=True, or give another", None, "")
     status, said = _execute(command, stdin, data, options, directory)
-    # Status 2 means that the experiment or the command line was refused, and nothing was run.
-    if status == _REFUSED:
-        raise RunFailed(f"belljar could not run the experiment (exit status {status}):\n{said}", None, said)
-    results = Results(data, output=said) if (data / "sim-stats.json").is_file() else None
+    # What is refused was not run: what is in the folder then is of an earlier run.
+    ran = status != _REFUSED and (data / "sim-stats.json").is_file()
+    results = Results(data, output=said) if ran else None
     if results is None:
         killed = status in (-signal.SIGKILL, -signal.SIGTERM)
         raise RunFailed(f"belljar could not run the experiment (exit status {status}):\n{said}", None, said, killed=killed)

@@ -425,7 +425,7 @@ class Links:
         """Adds a radio channel of these hosts or routers: names or patterns if `mobility` defines their positions,
         such as `{"ns2": "scenario.tcl"}` or `{"random_waypoint": {"area": [1000, 1000], "speed": [1, 10]}}`;
         otherwise a mapping to positions. Returns the experiment."""
-        check_keywords("radio", what, RadioOptions)
+        check_keywords("radio", what, RadioOptions.__annotations__)
         given = dict(stations) if isinstance(stations, Mapping) else list(stations)
         more = {} if mobility is None else {"mobility": dict(mobility)}
         self.radios[self._new(name)] = {"stations": given, **more, **what}
@@ -460,7 +460,7 @@ class Links:
     def link(self, first: End, second: End, **what: Unpack[LinkOptions]) -> Self:
         """Adds a link between two interfaces of hosts, switches, routers, simulators or gateways. Returns the
         experiment."""
-        check_keywords("link", what, LinkOptions)
+        check_keywords("link", what, LinkOptions.__annotations__)
         ends = [end if isinstance(end, str) else getattr(end, "name") for end in (first, second)]
         self.links.append({"between": ends, **what})
         return self
