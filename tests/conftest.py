@@ -63,12 +63,15 @@ def pytest_configure(config):
 LONGEST = ["test_machines.py", "test_machines_determinism.py", "test_packets.py", "test_guests.py", "test_daemons.py"]
 
 
+def is_alone(item):
+    return item.get_closest_marker("alone") is not None
+
+
 def pytest_collection_modifyitems(items):
     order = {name: number for number, name in enumerate(LONGEST)}
-    # Tests that run alone come last: no other test then waits for them.
-    last = lambda item: item.get_closest_marker("alone") is not None
-    files = {item.path for item in items if last(item)}
-    items.sort(key=lambda item: len(order) + 1 if item.path in files else order.get(item.path.name, len(order)))
+    # Files whose tests all run alone come last: no other test then waits for them.
+    beside = {item.path for item in items if not is_alone(item)}
+    items.sort(key=lambda item: order.get(item.path.name, len(order)) if item.path in beside else len(order) + 1)
 
 
 def pytest_runtest_setup(item):
@@ -93,9 +96,9 @@ def pytest_terminal_summary(terminalreporter):
                 terminalreporter.write_line(line)
 
 
-#: Lock of the tests that run alone, held from one to the next: at each change the other workers would begin tests, which the next
-#: one had to wait for.
-_ALONE = contextlib.ExitStack()
+#: Lock of the current test. It is held from one test that runs alone to the next: otherwise other workers would begin tests between
+#: them, for which the next one had to wait.
+_held = []
 
 
 @pytest.hookimpl(hookwrapper=True)
@@ -104,16 +107,15 @@ def pytest_runtest_protocol(item, nextitem):
     if "PYTEST_XDIST_WORKER" not in os.environ:
         yield
         return
-    alone = [one is not None and one.get_closest_marker("alone") is not None for one in (item, nextitem)]
-    if not hasattr(_ALONE, "held"):
+    if not _held:
+        lock = contextlib.ExitStack()
         # A waiting test keeps the turn, so that a stream of others does not overtake it.
         with locked(TARGET / "test-work/.turn"):
-            _ALONE.enter_context(locked(TARGET / "test-work/.tests", fcntl.LOCK_EX if alone[0] else fcntl.LOCK_SH))
-        _ALONE.held = True
+            lock.enter_context(locked(TARGET / "test-work/.tests", fcntl.LOCK_EX if is_alone(item) else fcntl.LOCK_SH))
+        _held.append(lock)
     yield
-    if not all(alone):
-        del _ALONE.held
-        _ALONE.close()
+    if nextitem is None or not (is_alone(item) and is_alone(nextitem)):
+        _held.pop().close()
 
 
 def is_withheld(path):

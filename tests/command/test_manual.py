@@ -37,7 +37,7 @@ def test_every_command_has_a_page(belljar, workdir):
     pages = {file.name for file in (workdir / "deep/man1").iterdir()}
     assert {"belljar.1", *(f"belljar-{command}.1" for command in commands_of(belljar) if command != "help")} <= pages
     page = (workdir / "deep/man1/belljar-run.1").read_text()
-    assert page.startswith(".ie") and ".TH belljar-run 1" in page and "results folder; without" in page
+    assert page.startswith(".ie") and ".TH belljar-run 1" in page and r"results folder; without \-\-force it must not exist yet" in page
     done = execute([belljar, "man", "/proc/none"])
     assert done.status == 1 and done.err.startswith("error: /proc/none cannot be written: "), done
 
