@@ -79,6 +79,12 @@ impl<T> Inbox<T> {
         let first = if self.others.is_empty() { self.first_placed() } else { self.least() };
         first.map(|arrival| (arrival.key, &arrival.content))
     }
+    /// Messages in the inbox, in no particular order, for counting them.
+    pub fn contents(&self) -> impl Iterator<Item = &T> {
+        let placed = self.placed.iter().flatten();
+        let others = self.others.iter().map(|Reverse(other)| other);
+        placed.chain(others).chain(&self.fresh).map(|arrival| &arrival.content)
+    }
     /// Probable next message; one added since the last was taken may precede it.
     #[inline]
     pub fn following(&self) -> Option<&T> {

@@ -1,10 +1,13 @@
 //! Foundations shared by all layers of Belljar: simulated time, host ids, seeded random streams, token
-//! buckets, a histogram of lateness, and ordered collections that replace the unordered ones of `std`.
+//! buckets, a histogram of lateness, the account of packets, disjoint sets, and ordered collections that
+//! replace the unordered ones of `std`.
 //!
 //! The crate is independent of packets, guests and files.
 #![forbid(unsafe_code)]
 
+mod account;
 pub mod activity;
+mod disjoint_sets;
 mod event;
 mod footprint;
 mod hex;
@@ -17,6 +20,8 @@ mod stream;
 mod time;
 mod token_bucket;
 
+pub use account::PacketAccount;
+pub use disjoint_sets::DisjointSets;
 pub use event::{EventClass, EventKey};
 pub use footprint::{CACHE_LINE, Footprint, LineGroup};
 pub use hex::hex;

@@ -141,6 +141,15 @@ impl<M: Send> Partition<M> {
         Prepared { due, messages, first, lbts }
     }
 
+    /// Delivers the remaining mail after the run.
+    pub fn deliver_rest<N: Node<Message = M>>(&self, units: &[Mutex<Unit<N>>], plan: &Plan) {
+        for from in &self.boxes {
+            for message in lock(&from.0.mail).messages.drain(..) {
+                lock(&units[plan.place(message.to).unit as usize]).deliver_now(message);
+            }
+        }
+    }
+
     /// Claims a due unit, which the caller runs in this window.
     pub fn claim(&self) -> Option<u32> {
         let mut state = self.claims.0.load(Acquire);

@@ -115,6 +115,21 @@ fn every_message_arrives_and_each_node_sees_them_in_key_order() {
 }
 
 #[test]
+fn messages_in_flight_at_the_end_are_delivered() {
+    for (plan, workers) in [(Plan::uniform(20, NEAR), 1), (Plan::uniform(20, NEAR), 3), (clusters(20), 2)] {
+        let mut engine = Engine::new(toys(20, 200), plan);
+        engine.run(SimTime::from_nanos(3_000_123), &options(workers, true), |_| Verdict::Continue);
+        let toys: Vec<Toy> = engine.into_nodes().into_iter().map(|(_, toy)| toy).collect();
+        let sent: u64 = toys.iter().map(|toy| toy.sequence).sum();
+        let (seen, in_flight) = toys
+            .iter()
+            .fold((0, 0), |(seen, left), toy| (seen + toy.seen.len() as u64, left + toy.inbox.len() as u64));
+        assert_eq!(seen + in_flight, sent);
+        assert!(in_flight > 0 && seen > 0, "{seen} seen, {in_flight} in flight");
+    }
+}
+
+#[test]
 fn windows_end_where_the_observer_says_and_nothing_changes() {
     let expected = trace(Plan::uniform(20, NEAR), &options(1, true));
     let bound = SimTime::from_nanos(2_000_000);

@@ -41,6 +41,12 @@ impl<N: Node> Unit<N> {
         self.next[at] = message.key.time.min(self.next[at]);
     }
 
+    /// Delivers a message to the member `to` between two runs.
+    pub fn deliver_now(&mut self, message: Outgoing<N::Message>) {
+        self.deliver(message);
+        self.hand_over();
+    }
+
     /// Delivers the queued messages of a single node.
     fn hand_over(&mut self) {
         for message in self.mail.drain(..) {

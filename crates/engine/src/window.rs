@@ -281,7 +281,10 @@ impl<'a, N: Node> Shared<'a, N> {
         self.idle.announce(usize::MAX);
     }
 
+    /// Result of the run. Messages that arrive after its end have been delivered to their nodes, which can
+    /// count them.
     pub fn into_done(self) -> Done {
+        self.partitions.iter().for_each(|partition| partition.deliver_rest(self.units, self.plan));
         let (ending, committed) = *lock(&self.done);
         Done { ending, committed, profile: self.recorder.map(Recorder::into_profile) }
     }

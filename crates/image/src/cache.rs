@@ -1,8 +1,8 @@
 //! Cache of unpacked images: one immutable directory per image, named by its id.
 //!
 //! An image is unpacked under a temporary name and renamed on completion, under a lock per image, so that of
-//! two concurrent runs the second waits. A killed run leaves an incomplete directory, which the next run
-//! removes.
+//! two concurrent runs the second waits. A killed run leaves an incomplete directory, which the next run that
+//! unpacks an image removes.
 
 use crate::layer::Tree;
 use crate::manifest::Image;
@@ -53,6 +53,7 @@ pub fn unpacked(source: &mut Source, image: &Image, cache: &Path) -> Result<Path
     if place.is_dir() {
         return Ok(place);
     }
+    sweep(&folder);
     let partial = folder.join(format!("{name}.partial"));
     remove(&partial).map_err(making)?;
     fs::create_dir(&partial).map_err(making)?;
@@ -76,6 +77,21 @@ fn unpack(source: &mut Source, image: &Image, at: &Path, owners: bool) -> Result
     tree.finish()
 }
 
+/// Removes the incomplete directories of images that no run unpacks any more: their locks are free.
+fn sweep(folder: &Path) {
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let Some(name) = name.to_str().and_then(|name| name.strip_suffix(".partial")) else { continue };
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+        let lock = rustix::fs::open(folder.join(format!("{name}.lock")), flags, Mode::empty());
+        let Ok(lock) = lock else { continue };
+        if rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive).is_ok() {
+            // What cannot be removed now is removed another time.
+            let _ = remove(&entry.path());
+        }
+    }
+}
+
 fn remove(directory: &Path) -> std::io::Result<()> {
     match fs::remove_dir_all(directory) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error),
@@ -88,4 +104,24 @@ fn keeps_owners() -> bool {
     let map = fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
     let all = map.split_whitespace().eq(["0", "0", "4294967295"]);
     all && rustix::process::geteuid().is_root()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn incomplete_images_of_killed_runs_are_swept_and_no_others() {
+        let folder = tempfile::tempdir().unwrap();
+        let make = |name: &str| {
+            let path = folder.path().join(name);
+            fs::create_dir_all(path.join("usr")).unwrap();
+            path
+        };
+        let (left, used, whole) = (make("a-1.partial"), make("b-1.partial"), make("c-1"));
+        let locks = ["a-1.lock", "b-1.lock"].map(|name| fs::File::create(folder.path().join(name)).unwrap());
+        rustix::fs::flock(&locks[1], FlockOperation::NonBlockingLockExclusive).unwrap();
+        sweep(folder.path());
+        assert!(!left.exists() && used.join("usr").exists() && whole.join("usr").exists());
+    }
 }

@@ -58,6 +58,11 @@ fn run(hosts: &mut [ModelHost; 2], until: SimTime) {
         }
         hosts.iter_mut().for_each(|host| host.advance(limit));
     }
+    for host in hosts {
+        let account = host.stack().packet_account();
+        assert_eq!(account.imbalance(), 0, "{account:?}");
+        assert_eq!(account.received, host.stack().eth0.nic.counters().packets_in);
+    }
 }
 
 fn flows(host: &ModelHost) -> Vec<FlowRecord> {

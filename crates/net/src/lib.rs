@@ -57,4 +57,5 @@ pub use impairment::{FrameImpairment, GilbertElliott, Impairments, Loss, Reorder
 pub use mss_clamp::MssClamp;
 pub use nic::{Counters, DropReason, Nic, NicChange, NicConfig, NicEvent, QueueConfig, TokenBucket};
 pub use packet::{ChecksumState, Packet};
+pub use ports::Ports;
 pub use routes::{InterfaceAddress, Prefix, RouteTable};

@@ -31,6 +31,8 @@ const UNRESOLVED_PACKETS: usize = 101;
 /// State of a neighbour, `NUD_*` of rtnetlink(7).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NeighbourState {
+    /// Nothing is known.
+    None,
     /// Resolution is in progress.
     Incomplete,
     /// The neighbour has recently confirmed its address.
@@ -52,7 +54,7 @@ pub enum NeighbourState {
 impl NeighbourState {
     /// True if the hardware address is known in this state.
     pub fn is_valid(self) -> bool {
-        !matches!(self, NeighbourState::Incomplete | NeighbourState::Failed)
+        !matches!(self, NeighbourState::None | NeighbourState::Incomplete | NeighbourState::Failed)
     }
     /// True if received advertisements do not change the entry.
     fn is_fixed(self) -> bool {
@@ -202,7 +204,7 @@ impl<A: Ip> Neighbours<A> {
                     self.events.push_back(NeighbourEvent::Overflow { packet });
                 }
             }
-            NeighbourState::Failed => {
+            NeighbourState::Failed | NeighbourState::None => {
                 let source = A::source_of(packet.bytes());
                 entry.waiting.push_back(packet);
                 self.begin(now, key, source);
@@ -233,7 +235,10 @@ impl<A: Ip> Neighbours<A> {
         let entry = self.entries.entry(key).or_insert_with(|| nothing_known(now));
         entry.used = now;
         match entry.state {
-            NeighbourState::Failed => self.begin(now, key, None),
+            // A permanent entry loses its state (`__neigh_update`).
+            NeighbourState::Failed | NeighbourState::None | NeighbourState::Permanent => {
+                self.begin(now, key, None);
+            }
             NeighbourState::Stale => {
                 entry.state = NeighbourState::Delay;
                 self.set_timer(key, Some(now + DELAY_PROBE_TIME));
@@ -387,7 +392,8 @@ impl<A: Ip> Neighbours<A> {
     /// address.
     ///
     /// # Errors
-    /// [`NoAddress`] if `state` requires an address and none is known; the entry is unchanged.
+    /// [`NoAddress`] if `state` requires an address and none is known. An existing entry is unchanged; a new one
+    /// is without a state, as in Linux.
     pub fn assign(
         &mut self,
         now: SimTime,
@@ -400,6 +406,10 @@ impl<A: Ip> Neighbours<A> {
         let before = self.get(interface, ip);
         let known = address.or(before.and_then(|old| old.address));
         if state.is_valid() && known.is_none() {
+            // The entry was made before its state is refused.
+            self.entries
+                .entry(key)
+                .or_insert_with(|| Entry::new(NeighbourState::None, Address::default(), now));
             return Err(NoAddress);
         }
         let entry = self.entries.entry(key).or_insert_with(|| nothing_known(now));
@@ -470,6 +480,16 @@ impl<A: Ip> Neighbours<A> {
         for (interface, ip) in gone {
             self.remove(interface, ip);
         }
+    }
+    /// Number of queued packets, with those of events that have not been taken.
+    pub fn queued_packets(&self) -> usize {
+        let waiting = self.entries.values().map(|entry| entry.waiting.len());
+        let leaving = self.events.iter().map(|event| match event {
+            NeighbourEvent::Send { packets, .. } | NeighbourEvent::Failed { packets, .. } => packets.len(),
+            NeighbourEvent::Overflow { .. } => 1,
+            NeighbourEvent::Ask { .. } | NeighbourEvent::Changed(_) | NeighbourEvent::Forgotten(_) => 0,
+        });
+        waiting.chain(leaving).sum()
     }
     /// Iterates over all entries, by interface and address.
     pub fn iter(&self) -> impl Iterator<Item = Neighbour<A>> {

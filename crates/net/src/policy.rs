@@ -5,7 +5,7 @@
 //! the policy.
 
 use crate::routes::{Ip, NextHop, Prefix, Route, RouteKind, RouteTable, TOS_MASK};
-use belljar_base::Map;
+use belljar_base::{Map, Set};
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 
@@ -64,6 +64,8 @@ pub enum Action {
     Unreachable,
     /// Drop the packet, and report "administratively prohibited" to its sender.
     Prohibit,
+    /// Unknown action, which drops the packet.
+    Other(u8),
 }
 
 /// First and last port of a range.
@@ -79,6 +81,8 @@ pub struct Rule<A = Ipv4Addr> {
     pub from: Prefix<A>,
     /// Destination addresses to match.
     pub to: Prefix<A>,
+    /// Addresses of `to` and `from` as they were given, with bits behind the prefix.
+    pub given: [A; 2],
     /// Incoming interface to match.
     pub arrived: Option<Arc<str>>,
     /// Interface to which the socket is bound, to match.
@@ -99,9 +103,13 @@ pub struct Rule<A = Ipv4Addr> {
     pub inverted: bool,
     /// Prefix length in bits; routes to prefixes of at most this length are ignored
     /// (`suppress_prefixlength`).
-    pub suppressed: Option<u8>,
+    pub suppressed: Option<u32>,
+    /// Flags as given by the administrator, `FIB_RULE_*`, other than inversion.
+    pub flags: u32,
     /// Action of the rule.
     pub action: Action,
+    /// Table that was named with an action other than [`Action::Table`].
+    pub table: u32,
     /// Originator, `RTPROT_*`.
     pub protocol: u8,
 }
@@ -113,6 +121,7 @@ impl<A: Ip> Rule<A> {
             priority,
             from: Prefix::ALL,
             to: Prefix::ALL,
+            given: [A::LEAST; 2],
             arrived: None,
             device: None,
             mark: 0,
@@ -123,11 +132,14 @@ impl<A: Ip> Rule<A> {
             users: None,
             inverted: false,
             suppressed: None,
+            flags: 0,
+            table: 0,
             action,
             protocol: KERNEL,
         }
     }
-    fn is_for(&self, flow: &RuleSelector<'_, A>) -> bool {
+    /// True if the rule applies to a packet.
+    pub fn is_for(&self, flow: &RuleSelector<'_, A>) -> bool {
         let within = |port: u16, range: Option<PortRange>| {
             range.is_none_or(|(first, last)| (first..=last).contains(&port))
         };
@@ -164,8 +176,15 @@ pub struct FoundRoute<'a, A = Ipv4Addr> {
 pub struct Policy<A = Ipv4Addr> {
     rules: Vec<Rule<A>>,
     tables: Map<u32, RouteTable<A>>,
-    /// True if only the initial rules and no other tables exist.
+    /// True if lookups need the main table alone.
     plain: bool,
+    /// True once a rule was added. Until then, Linux's IPv6 ignores that an initial rule was deleted
+    /// (`fib6_has_custom_rules`).
+    customised: bool,
+    /// Tables that have been used, which exist even without routes.
+    created: Set<u32>,
+    /// True if the rule of the local table was deleted. The host's own addresses precede all rules even then.
+    pub without_local: bool,
 }
 
 impl<A: Ip> Default for Policy<A> {
@@ -173,7 +192,14 @@ impl<A: Ip> Default for Policy<A> {
         let main = Rule::all(MAIN_PRIORITY, Action::Table(table::MAIN));
         let default = Rule::all(DEFAULT_PRIORITY, Action::Table(table::DEFAULT));
         let rules = if A::BITS == 32 { vec![main, default] } else { vec![main] };
-        Policy { rules, tables: Map::new(), plain: true }
+        Policy {
+            rules,
+            tables: Map::new(),
+            plain: true,
+            customised: false,
+            created: Set::new(),
+            without_local: false,
+        }
     }
 }
 
@@ -220,7 +246,7 @@ impl<A: Ip> Policy<A> {
             let Some((prefix, route, hop)) = routes.lookup_entry(destination, tos, &hash, &usable) else {
                 continue;
             };
-            let suppressed = rule.suppressed.is_some_and(|bits| prefix.bits() <= bits);
+            let suppressed = rule.suppressed.is_some_and(|bits| u32::from(prefix.bits()) <= bits);
             if route.kind == RouteKind::Throw || suppressed {
                 continue;
             }
@@ -241,15 +267,16 @@ impl<A: Ip> Policy<A> {
     pub fn rules(&self) -> &[Rule<A>] {
         &self.rules
     }
-    /// Default priority of a new rule: just before the first rule, but after the rule of the host's own
-    /// addresses.
+    /// Default priority of a new rule: just before the second rule, the first being that of the local table.
     pub fn next_priority(&self) -> u32 {
-        self.rules.first().map_or(0, |rule| rule.priority.saturating_sub(1))
+        let second = if self.without_local { 1 } else { 0 };
+        self.rules.get(second).map_or(0, |rule| rule.priority.saturating_sub(1))
     }
     /// Inserts a rule after those of the same priority.
     pub fn add(&mut self, rule: Rule<A>) {
         let at = self.rules.partition_point(|other| other.priority <= rule.priority);
         self.rules.insert(at, rule);
+        self.customised = true;
         self.changed();
     }
     /// Removes the first rule for which `is_meant` returns true.
@@ -263,12 +290,21 @@ impl<A: Ip> Policy<A> {
     pub fn table<'a>(&'a self, main: &'a RouteTable<A>, number: u32) -> Option<&'a RouteTable<A>> {
         if number == table::MAIN { Some(main) } else { self.tables.get(&number) }
     }
+    /// True if a table exists: it has been used, even if it has no routes now.
+    pub fn has_table(&self, number: u32) -> bool {
+        matches!(number, table::MAIN | table::LOCAL) || self.created.contains(&number)
+    }
+    /// Creates a table without routes.
+    pub fn create_table(&mut self, number: u32) {
+        self.created.insert(number);
+    }
     /// Iterates over the tables other than the main one that have routes, by number.
     pub fn tables(&self) -> impl Iterator<Item = (u32, &RouteTable<A>)> {
         self.tables.iter().map(|(number, routes)| (*number, routes))
     }
     /// Changes a table other than the main one; an empty table is removed.
     pub fn change<T>(&mut self, number: u32, change: impl FnOnce(&mut RouteTable<A>) -> T) -> T {
+        self.created.insert(number);
         let result = change(self.tables.entry(number).or_default());
         self.tables.retain(|_, routes| !routes.is_empty());
         self.changed();
@@ -281,7 +317,8 @@ impl<A: Ip> Policy<A> {
         self.changed();
     }
     fn changed(&mut self) {
-        self.plain = self.tables.is_empty() && self.rules == Policy::default().rules;
+        let initial = self.tables.is_empty() && self.rules == Policy::default().rules;
+        self.plain = initial || A::BITS == 128 && !self.customised;
     }
 }
 

@@ -133,9 +133,15 @@ pub struct InterfaceAddress<A = Ipv4Addr> {
     pub ip: A,
     /// Prefix length of the network in bits.
     pub len: u8,
+    /// Number among the equal addresses of an interface, which differ by their peers.
+    pub turn: u8,
 }
 
 impl<A: Ip> InterfaceAddress<A> {
+    /// Creates an address that has no equal.
+    pub const fn new(ip: A, len: u8) -> InterfaceAddress<A> {
+        InterfaceAddress { ip, len, turn: 0 }
+    }
     /// Network of the address.
     pub fn network(&self) -> Prefix<A> {
         Prefix::new(self.ip, self.len)
@@ -156,7 +162,7 @@ impl<A: Ip> FromStr for InterfaceAddress<A> {
             Some((ip, len)) => (ip, len.parse().ok().filter(|len| *len <= A::BITS).ok_or(())?),
             None => (text, A::BITS),
         };
-        Ok(InterfaceAddress { ip: ip.parse().map_err(drop)?, len })
+        Ok(InterfaceAddress::new(ip.parse().map_err(drop)?, len))
     }
 }
 
@@ -171,19 +177,41 @@ pub struct NextHop<A = Ipv4Addr> {
     pub gateway6: Option<Ipv6Addr>,
     /// True if the gateway was declared on-link (`onlink`); for display only.
     pub on_link: bool,
+    /// Number of the entry among equal entries that follow each other: `nexthop` may list a next hop twice.
+    pub entry: u8,
+    /// Scope of the route to the gateway, `RT_SCOPE_*`: an address of this host has that of hosts.
+    pub scope: u8,
 }
 
 impl<A> NextHop<A> {
     /// Creates a next hop over an interface, by a gateway or on-link.
     pub fn new(interface: usize, gateway: Option<A>) -> NextHop<A> {
-        NextHop { interface, gateway, gateway6: None, on_link: false }
+        let scope = if gateway.is_some() { LINK_SCOPE } else { HOST_SCOPE };
+        NextHop { interface, gateway, gateway6: None, on_link: false, entry: 0, scope }
     }
 }
 
 impl<A: Ip> NextHop<A> {
+    /// Repeats each next hop by its weight: a hop of weight n occurs n times in the list from which each flow
+    /// selects one. Entries that equal their predecessor are numbered.
+    pub fn repeated(weighted: impl IntoIterator<Item = (NextHop<A>, usize)>) -> Vec<NextHop<A>> {
+        let mut hops: Vec<NextHop<A>> = Vec::new();
+        for (hop, weight) in weighted {
+            let before = hops.last().filter(|last| NextHop { entry: hop.entry, ..**last } == hop);
+            let entry = before.map_or(0, |last| last.entry.wrapping_add(1));
+            hops.extend(std::iter::repeat_n(NextHop { entry, ..hop }, weight));
+        }
+        hops
+    }
     /// Gateway of either family.
     pub fn router(&self) -> Option<IpAddr> {
         self.gateway.map(Into::into).or(self.gateway6.map(IpAddr::V6))
+    }
+    /// Gateway to which packets are sent. One that is not on a link is none: packets go to their destination
+    /// (`rt_set_nexthop` of Linux).
+    #[inline]
+    pub fn next(&self) -> Option<IpAddr> {
+        if self.scope == LINK_SCOPE { self.router() } else { None }
     }
     /// True if the destination is on-link.
     pub fn is_direct(&self) -> bool {
@@ -222,10 +250,16 @@ pub struct Route<A = Ipv4Addr> {
     pub source: Option<A>,
     /// Originator, `RTPROT_*` of rtnetlink(7).
     pub protocol: u8,
+    /// Scope in IPv4, `RT_SCOPE_*`: gateways are reached by routes of link scope.
+    pub scope: u8,
+    /// Router preference in IPv6 (RFC 4191), as in `RTA_PREF`.
+    pub preference: u8,
     /// Id of the next-hop object from which the next hops are taken (`nhid`).
     pub object: Option<u32>,
     /// Metrics for packets of the route.
     pub metrics: Metrics,
+    /// `rtm_flags` of an IPv4 route, as its request had them; for display only.
+    pub flags: u32,
 }
 
 /// Metrics of a route (`RTA_METRICS` of rtnetlink(7)).
@@ -238,7 +272,14 @@ pub struct Metrics {
     pub mtu_locked: bool,
     /// Maximum segment size that connections advertise in bytes (`advmss`).
     pub advmss: Option<u32>,
+    /// Bit mask of the locked metrics (`RTAX_LOCK`), as given.
+    pub locks: u32,
 }
+
+/// `RT_SCOPE_LINK`: the scope of routes to on-link destinations.
+pub const LINK_SCOPE: u8 = 253;
+/// `RT_SCOPE_HOST`: the scope of routes to addresses of the host.
+const HOST_SCOPE: u8 = 254;
 
 /// Originators of routes, `RTPROT_*`.
 pub mod protocol {
@@ -261,8 +302,11 @@ impl<A: Ip> Route<A> {
             hops: vec![NextHop::new(interface, gateway)],
             source: None,
             protocol,
+            preference: 0,
+            scope: if gateway.is_some() { 0 } else { LINK_SCOPE },
             object: None,
             metrics: Metrics::default(),
+            flags: 0,
         }
     }
     /// Selects the next hop for a flow with this hash among those that are `usable`. The inner `None` means

@@ -195,3 +195,20 @@ fn flows_spread_over_equal_next_hops_and_stay_on_theirs() {
     assert_eq!([by(0, 0), by(1, 0), by(2, 0), by(3, 0)], [1, 2, 3, 1]);
     assert_eq!([by(0, 2), by(1, 2), by(2, 2)], [1, 3, 1]);
 }
+
+#[test]
+fn equal_next_hops_stay_apart() {
+    let hop = |interface| NextHop::<Ipv4Addr>::new(interface, None);
+    let hops = NextHop::repeated([(hop(1), 2), (hop(1), 1), (hop(2), 1), (hop(1), 1)]);
+    let runs: Vec<_> =
+        hops.chunk_by(|one, next| one == next).map(|run| (run[0].interface, run.len())).collect();
+    assert_eq!(runs, [(1, 2), (1, 1), (2, 1), (1, 1)]);
+}
+
+#[test]
+fn gateways_of_host_scope_are_not_used() {
+    let gateway = Ipv4Addr::new(10, 0, 0, 1);
+    let by = NextHop::new(1, Some(gateway));
+    assert_eq!(by.next(), Some(gateway.into()));
+    assert_eq!(NextHop { scope: 254, ..by }.next(), None);
+}

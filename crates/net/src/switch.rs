@@ -3,10 +3,10 @@
 //! After each call, take frames from [`Switch::poll`] until it returns `None`, then again at
 //! [`Switch::next_event`].
 
-use crate::nic::{NicChange, NicConfig};
+use crate::nic::{Nic, NicChange, NicConfig};
 use crate::ports::Ports;
 use crate::{Counters, Packet};
-use belljar_base::{Map, SimDuration, SimTime};
+use belljar_base::{Map, PacketAccount, SimDuration, SimTime};
 use belljar_wire::ethernet::{Address, Frame};
 
 /// Default ageing time of stations, `br_ageing_time` of Linux.
@@ -20,6 +20,15 @@ pub struct Switch {
     blocked: Vec<bool>,
     stations: Map<Address, (usize, SimTime)>,
     ageing: SimDuration,
+    /// Frames received, and the ends of those that no port sends.
+    received: u64,
+    malformed: u64,
+    blocked_port: u64,
+    same_port: u64,
+    no_port: u64,
+    /// Frames passed to ports, copies included, and the number of these copies.
+    forwarded: u64,
+    copies: u64,
 }
 
 /// Frame sent by a port.
@@ -39,15 +48,32 @@ impl Switch {
     /// Creates a switch with an empty forwarding database.
     pub fn new(ports: &[NicConfig], ageing: SimDuration) -> Switch {
         let blocked = vec![false; ports.len()];
-        Switch { ports: Ports::new(ports.iter()), blocked, stations: Map::new(), ageing }
+        Switch {
+            ports: Ports::new(ports.iter()),
+            blocked,
+            stations: Map::new(),
+            ageing,
+            received: 0,
+            malformed: 0,
+            blocked_port: 0,
+            same_port: 0,
+            no_port: 0,
+            forwarded: 0,
+            copies: 0,
+        }
     }
 
     /// Processes a frame whose last bit has arrived.
     pub fn receive(&mut self, now: SimTime, port: usize, packet: Packet) {
         self.ports.count_received(port, packet.len());
-        let Ok(frame) = Frame::new_checked(packet.bytes()) else { return };
+        self.received += 1;
+        let Ok(frame) = Frame::new_checked(packet.bytes()) else {
+            self.malformed += 1;
+            return;
+        };
         let (src, dst) = (frame.src(), frame.dst());
         if self.blocked[port] {
+            self.blocked_port += 1;
             return;
         }
         if !src.is_multicast() {
@@ -56,14 +82,24 @@ impl Switch {
         let known = self.stations.get(&dst).filter(|(_, heard)| now.since(*heard) < self.ageing);
         let known = known.map(|(port, _)| *port);
         match known {
-            Some(out) if out == port => {}
-            Some(out) => self.ports.send(now, out, packet),
+            Some(out) if out == port => self.same_port += 1,
+            Some(out) => {
+                self.forwarded += 1;
+                self.ports.send(now, out, packet);
+            }
             None => {
                 self.stations.remove(&dst);
+                let mut ports = 0;
                 for other in 0..self.ports.len() {
                     if other != port && !self.blocked[other] {
+                        ports += 1;
+                        self.forwarded += 1;
                         self.ports.send(now, other, packet.clone());
                     }
+                }
+                match ports {
+                    0 => self.no_port += 1,
+                    _ => self.copies += ports - 1,
                 }
             }
         }
@@ -108,6 +144,26 @@ impl Switch {
     /// Counters of the frames that a port has carried and dropped.
     pub fn counters(&self, port: usize) -> &Counters {
         self.ports.counters(port)
+    }
+    /// Interface at a port.
+    pub fn port(&self, port: usize) -> &Nic {
+        self.ports.nic(port)
+    }
+    /// Number of ports.
+    pub fn port_count(&self) -> usize {
+        self.ports.len()
+    }
+    /// Account of the frames between the interfaces at the ports. A frame for a station at the port of its
+    /// arrival is filtered, as by any switch (IEEE 802.1Q, section 8.6.1), and not a drop.
+    pub fn packet_account(&self) -> PacketAccount {
+        let (received, sent) = (self.received, self.forwarded);
+        let mut account = PacketAccount { received, sent, ..PacketAccount::default() };
+        account.originate("flooded", self.copies);
+        account.consume("same_port", self.same_port);
+        account.consume("blocked_port", self.blocked_port);
+        account.drop_for("malformed", self.malformed);
+        account.drop_for("no_port", self.no_port);
+        account
     }
 }
 

@@ -67,7 +67,7 @@ const PREFIXES: &[(&str, u128)] = &[
 
 /// Parses a duration: `10 ms`, `3 min`, `1 hour`; without a unit, seconds. At most 213 days.
 pub fn parse_duration(text: &str) -> Result<SimDuration, UnitError> {
-    let kind = Kind { name: "time", example: "10 ms", base: "s", picture: "ns, us, ms, s, min or h" };
+    let kind = Kind { name: "time", example: "10 ms", picture: "ns, us, ms, s, min or h" };
     let names = || TIME.iter().map(|(name, _)| (*name).to_owned());
     parse(text, &kind, 1_000_000_000_000, |u| lookup(TIME, u), names).map(SimDuration::from_picos)
 }
@@ -75,14 +75,13 @@ pub fn parse_duration(text: &str) -> Result<SimDuration, UnitError> {
 /// Parses a bandwidth in bits per second: `1 Gbit`, `100 Mbit`, `10 Kibit`; without a unit, bits per
 /// second.
 pub fn parse_bandwidth(text: &str) -> Result<u64, UnitError> {
-    let kind =
-        Kind { name: "bandwidth", example: "100 Mbit", base: "bit", picture: "bit, Kbit, Mbit or Gbit" };
+    let kind = Kind { name: "bandwidth", example: "100 Mbit", picture: "bit, Kbit, Mbit or Gbit" };
     parse_prefixed(text, &kind, &["bits", "bit"])
 }
 
 /// Parses a number of bytes: `16 MiB`, `131072 B`, `64 KB`; without a unit, bytes.
 pub fn parse_bytes(text: &str) -> Result<u64, UnitError> {
-    let kind = Kind { name: "size", example: "16 MiB", base: "B", picture: "B, KB, KiB, MB, MiB, GB or GiB" };
+    let kind = Kind { name: "size", example: "16 MiB", picture: "B, KB, KiB, MB, MiB, GB or GiB" };
     parse_prefixed(text, &kind, &["bytes", "byte", "B"])
 }
 
@@ -112,7 +111,6 @@ pub fn format_bandwidth(bits_per_second: u64) -> String {
 struct Kind {
     name: &'static str,
     example: &'static str,
-    base: &'static str,
     picture: &'static str,
 }
 
@@ -163,7 +161,7 @@ fn parse<N: Iterator<Item = String>>(
                 let names: Vec<String> = names().collect();
                 let help = match nearest_unit(unit, &names) {
                     Some(near) => format!("did you mean \"{number} {near}\"? Units are case-sensitive"),
-                    None => format!("use {} (without a unit it counts {})", kind.picture, kind.base),
+                    None => format!("use {}", kind.picture),
                 };
                 return fail(format!("\"{unit}\" is not a unit of {}", kind.name), help);
             }

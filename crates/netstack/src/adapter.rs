@@ -27,6 +27,24 @@ impl Adapter {
     }
 }
 
+/// Speed of an interface's medium in Mbit/s, as `ethtool` shows it: 10,000 without a rate, as of a veth
+/// pair. `None` for interfaces without a medium; `u32::MAX` below 1 Mbit/s.
+pub fn link_speed(net: &Stack, interface: &Interface) -> Option<u32> {
+    const UNLIMITED: u32 = 10_000;
+    let rate = match interface.attachment {
+        Attachment::Graph => net.eth0.nic.rate(),
+        Attachment::Link(link) => net.links[link].nic.rate(),
+        Attachment::Veth { .. } => None,
+        Attachment::Tun(_) | Attachment::Tap(_) => Some(UNLIMITED as u64 * 1_000_000),
+        _ => return None,
+    };
+    Some(match rate.map(|rate| rate / 1_000_000) {
+        None => UNLIMITED,
+        Some(0) => u32::MAX,
+        Some(speed) => u32::try_from(speed).unwrap_or(u32::MAX),
+    })
+}
+
 impl Stack {
     /// Records the adapter behind a link.
     pub fn set_adapter(&mut self, link: usize, adapter: Adapter) {

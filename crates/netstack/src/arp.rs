@@ -1,10 +1,10 @@
 //! ARP (`net/ipv4/arp.c` of Linux): processing of requests and replies, and the source address of requests.
 
+use crate::account::{DropCause, Origin, PacketDisposition, Receiver};
 use crate::conf::v4;
 use crate::family::RouteQuery;
 use crate::{LO, Stack};
 use belljar_linux_abi::c;
-use belljar_net::Packet;
 use belljar_net::frame::{arp_frame, arp_reply, arp_request};
 use belljar_net::routes::RouteKind;
 use belljar_wire::arp;
@@ -18,7 +18,7 @@ impl Stack {
         let own = Address(self.interfaces[interface].mac);
         let question = arp_request(own, source, target);
         let frame = arp_frame(to.unwrap_or(Address::BROADCAST), &question);
-        self.send_framed(interface, Packet::new(frame));
+        self.transmit_frame(Origin::Arp, interface, frame);
     }
 
     /// Source address of a request under `arp_announce`: that of the packet, or one in the target's network.
@@ -42,14 +42,15 @@ impl Stack {
     }
 
     /// Processes a received ARP packet (`arp_process`).
-    pub fn arp_input(&mut self, interface: usize, payload: &[u8]) {
+    pub(crate) fn arp_input(&mut self, interface: usize, payload: &[u8]) -> PacketDisposition {
+        let consumed = PacketDisposition::consumed(Receiver::Arp);
         if !self.interfaces[interface].asks_neighbours() {
-            return;
+            return consumed;
         }
         let heard = arp::Packet::new_checked(payload).ok().and_then(|packet| arp::Repr::parse(&packet).ok());
         let Some(heard) = heard else {
             self.counters.malformed += 1;
-            return;
+            return PacketDisposition::dropped(DropCause::Malformed);
         };
         let (ip, mac, target) = (heard.sender_protocol, heard.sender_hardware, heard.target_protocol);
         let own = self.interfaces.with_address(target).is_some() || self.is_of_local_network(target);
@@ -61,7 +62,7 @@ impl Stack {
                 false => self.answers_for_others(interface, target),
             };
         if for_us && !reply && !answers {
-            return;
+            return consumed;
         }
         let now = self.clock.now();
         if !ip.is_unspecified() {
@@ -71,8 +72,9 @@ impl Stack {
         }
         if answers {
             let answer = arp_reply(&heard, Address(self.interfaces[interface].mac));
-            self.send_framed(interface, Packet::new(arp_frame(mac, &answer)));
+            self.transmit_frame(Origin::Arp, interface, arp_frame(mac, &answer));
         }
+        consumed
     }
 
     /// True if a request for an address of this host is answered under `arp_ignore` and `arp_filter`.

@@ -27,6 +27,11 @@ impl Arrivals {
         self.next
     }
 
+    /// Number of packets in transit.
+    pub fn in_transit(&self) -> usize {
+        self.inbox.contents().count()
+    }
+
     /// Lists the memory that an arrival reads.
     pub fn footprint(&self, footprint: &mut Footprint) {
         self.inbox.footprint(footprint);
@@ -96,7 +101,8 @@ impl Stack {
         }
         self.seen(at, GRAPH, &mut packet, PacketDirection::In);
         self.arrived_as_one = true;
-        self.ip_input(GRAPH, packet);
+        let end = self.ip_input(GRAPH, packet);
+        self.account.receive(end);
         self.flush_network();
     }
 

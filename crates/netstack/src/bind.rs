@@ -9,7 +9,7 @@ use belljar_wire::ipv6;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::ops::RangeInclusive;
 
-/// `net.ipv4.ip_local_port_range`.
+/// Default of `net.ipv4.ip_local_port_range`.
 pub const EPHEMERAL: RangeInclusive<u16> = 32_768..=60_999;
 
 /// The destination addresses that a bound socket accepts.
@@ -100,13 +100,14 @@ pub fn parse_bind(net: &Stack, key: SocketKey, raw: &[u8]) -> Result<(Option<IpA
         let has =
             |own: &belljar_net::InterfaceAddress<_>| own.ip == v6 && !net.v6.is_tentative(interface, v6);
         let usable = v6.is_multicast() || net.interfaces[interface].addresses6.iter().any(has);
-        return if usable || options.free_bind {
+        return if usable || options.free_bind || net.sysctls.nonlocal_bind[1] {
             Ok((Some(ip), given.port()))
         } else {
             Err(Errno::EADDRNOTAVAIL)
         };
     }
     let usable = net.is_local(ip) || net.interfaces.is_multipoint(ip) || options.free_bind;
+    let usable = usable || net.sysctls.nonlocal_bind[usize::from(ip.is_ipv6())];
     if !usable {
         return Err(Errno::EADDRNOTAVAIL);
     }
@@ -126,10 +127,11 @@ impl Stack {
     /// Allocates a port of the ephemeral range for which `is_free` holds: a random one, or the next free one
     /// after it. Fails with `EADDRINUSE` if there is none.
     pub fn choose_port(&mut self, is_free: impl Fn(&Stack, u16) -> bool) -> Result<u16, Errno> {
-        let count = u64::from(EPHEMERAL.end() - EPHEMERAL.start()) + 1;
+        let [first, last] = self.sysctls.local_ports;
+        let count = u64::from(last - first) + 1;
         let start = self.ports.below(count);
         (0..count)
-            .map(|n| EPHEMERAL.start() + ((start + n) % count) as u16)
+            .map(|n| (u64::from(first) + (start + n) % count) as u16)
             .find(|port| is_free(self, *port))
             .ok_or(Errno::EADDRINUSE)
     }

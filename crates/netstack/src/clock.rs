@@ -22,11 +22,18 @@ pub struct CpuModel {
     /// Processor time of calls, packets and interrupts, if modelled; its cost of calls overrides
     /// [`calls`](Self::calls).
     pub costs: Option<CpuCosts>,
+    /// Time that each reading of the clock takes, so that two readings differ; zero if they are free.
+    pub reading: SimDuration,
 }
 
 impl Default for CpuModel {
     fn default() -> CpuModel {
-        CpuModel { calls: None, preemption: SimDuration::from_millis(10), costs: None }
+        CpuModel {
+            calls: None,
+            preemption: SimDuration::from_millis(10),
+            costs: None,
+            reading: SimDuration::ZERO,
+        }
     }
 }
 
@@ -39,6 +46,17 @@ pub struct CallLatency {
     pub vdso: SimDuration,
     /// Latency accumulates up to this bound before it is applied to the clock.
     pub max_unapplied: SimDuration,
+}
+
+/// Kind of a system call, by what it costs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CallKind {
+    /// A call that enters the kernel.
+    Kernel,
+    /// A reading of the clock, which Linux serves in the vDSO.
+    Reading,
+    /// Another call that Linux serves in the vDSO.
+    Vdso,
 }
 
 /// 2000-01-01 00:00:00 UTC in seconds since 1970: the default start of the simulation, as in Shadow.
@@ -72,6 +90,9 @@ impl Clock {
         if let Some(CpuCosts { syscall, .. }) = cpu.costs {
             let (vdso, max_unapplied) = (SimDuration::ZERO, SimDuration::ZERO);
             cpu.calls = Some(CallLatency { syscall, vdso, max_unapplied });
+        } else if cpu.calls.is_none() && !cpu.reading.is_zero() {
+            let free = SimDuration::ZERO;
+            cpu.calls = Some(CallLatency { syscall: free, vdso: free, max_unapplied: free });
         }
         Clock {
             now: SimTime::ZERO,
@@ -242,11 +263,14 @@ impl Clock {
         self.now += self.cpu.preemption;
         self.cpu.preemption
     }
-    /// Charges a system call, or its continuation. `in_vdso` returns true if Linux serves the call in the
-    /// vDSO.
-    pub fn charge_call(&mut self, in_vdso: impl FnOnce() -> bool) {
+    /// Charges a system call, or its continuation.
+    pub fn charge_call(&mut self, kind: impl FnOnce() -> CallKind) {
         let Some(latency) = self.cpu.calls else { return self.charge() };
-        let in_vdso = in_vdso();
+        let kind = kind();
+        if kind == CallKind::Reading && !self.cpu.reading.is_zero() {
+            return self.charge_reading();
+        }
+        let in_vdso = kind != CallKind::Kernel;
         if !in_vdso && let Some(processor) = &mut self.processor {
             processor.work(Work::Syscall, 1);
         }
@@ -259,11 +283,18 @@ impl Clock {
             self.charge();
         }
     }
+    /// Charges a reading of the clock, before it is read.
+    pub fn charge_reading(&mut self) {
+        match self.cpu.reading.is_zero() {
+            true => self.charge(),
+            false => self.now += self.cpu.reading,
+        }
+    }
     /// Charges a turn of a traffic model, or one of its socket operations, as a system call. It takes time
     /// only with a processor.
     pub fn work_of_model(&mut self, is_turn: bool) {
         match self.processor {
-            Some(_) => self.charge_call(|| false),
+            Some(_) => self.charge_call(|| CallKind::Kernel),
             None if is_turn => self.charge(),
             None => {}
         }
@@ -306,7 +337,7 @@ mod tests {
         });
         let mut clock = Clock::new(DEFAULT_EPOCH_SECS, CpuModel { calls, ..CpuModel::default() });
         let mut after = |in_vdso: bool| {
-            clock.charge_call(|| in_vdso);
+            clock.charge_call(|| if in_vdso { CallKind::Reading } else { CallKind::Kernel });
             clock.now().as_nanos()
         };
         assert_eq!([after(false), after(false)], [0, 0]);
@@ -314,6 +345,22 @@ mod tests {
         assert_eq!(after(false), 1_210);
         assert_eq!((0..100).map(|_| after(true)).last(), Some(1_210));
         assert_eq!(after(true), 2_220);
+    }
+
+    #[test]
+    fn a_reading_takes_its_time_whatever_calls_take() {
+        let (calls, reading) = (PENALTY, SimDuration::from_nanos(30));
+        let latency = CallLatency { syscall: calls, vdso: calls, max_unapplied: SimDuration::ZERO };
+        for calls in [None, Some(latency)] {
+            let mut clock = Clock::new(1_000, CpuModel { calls, reading, ..CpuModel::default() });
+            assert_eq!(clock.free_calls(), 0, "each reading moves the clock");
+            clock.charge_call(|| CallKind::Reading);
+            clock.charge_reading();
+            assert_eq!(clock.now().as_nanos(), 60);
+            clock.charge_call(|| CallKind::Kernel);
+            clock.charge_call(|| CallKind::Vdso);
+            assert_eq!(clock.now().as_nanos(), if calls.is_some() { 2_060 } else { 60 });
+        }
     }
 
     #[test]

@@ -10,6 +10,7 @@ use belljar_base::Map;
 use belljar_linux_abi::Errno;
 use belljar_linux_abi::interface_settings;
 use belljar_linux_abi::interface_settings::{CONF4, CONF6, Named, place, table};
+use belljar_linux_abi::kept_settings::{KEPT_SETTINGS, KeptSetting};
 
 /// Indices of the IPv4 settings that have an effect.
 #[allow(missing_docs)]
@@ -121,6 +122,10 @@ impl InterfaceSettings {
         for (v6, setting, value) in defaults {
             self.written.entry((v6, setting, Scope::Interface(interface))).or_insert(value);
         }
+    }
+    /// Removes the settings of a deleted interface.
+    pub fn end(&mut self, interface: usize) {
+        self.written.retain(|(.., scope), _| *scope != Scope::Interface(interface));
     }
     fn put(&mut self, v6: bool, setting: usize, scope: Scope, value: i32) {
         self.written.insert((v6, setting, scope), value);
@@ -260,6 +265,12 @@ impl Stack {
     /// Writes a host-wide setting; `ip_forward` overrides the `forwarding` settings of the interfaces.
     pub fn set_sysctl(&mut self, which: Sysctl, text: &[u8]) -> Result<(), Errno> {
         self.sysctls.set(which, text)?;
+        if let Sysctl::Kept(number) = which {
+            let KeptSetting { name, default, .. } = KEPT_SETTINGS[usize::from(number)];
+            if self.sysctls.kept.get(&number).is_some_and(|value| *value != default) {
+                self.effects.note(format!("sysctl {name} is accepted without effect"));
+            }
+        }
         if which == Sysctl::IpForward {
             self.interface_settings.clear(false, v4::FORWARDING);
         }

@@ -3,10 +3,11 @@
 use super::Stack;
 use super::veth::PeerNews;
 use crate::SocketKey;
+use crate::lifetimes::OwnAddress;
 use belljar_base::{Footprint, SimTime};
 use belljar_net::Packet;
 use belljar_net::neighbour::Neighbour;
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::Ipv6Addr;
 
 /// A consequence of the stack's processing that its owner must carry out.
 #[derive(Debug)]
@@ -24,9 +25,9 @@ pub enum Effect {
     /// The entry of an IPv6 neighbour was changed (true) or deleted (false).
     Neighbour6(Box<Neighbour<Ipv6Addr>>, bool),
     /// The valid lifetime of an interface address has expired: the address is removed.
-    AddressExpired(usize, IpAddr),
+    AddressExpired(usize, OwnAddress),
     /// The preferred lifetime of an interface address has expired.
-    AddressDeprecated(usize, IpAddr),
+    AddressDeprecated(usize, OwnAddress),
     /// A notification for an interface of another network namespace, by the numbers of both.
     Peer(u32, usize, Box<PeerNews>),
     /// An effect of the stack of another network namespace, by its number, whose turn is over.

@@ -1,8 +1,8 @@
 //! Error queues (`MSG_ERRQUEUE`): ICMP errors for packets that a socket sent (`IP_RECVERR`), and completion
 //! notifications of its zero-copy sends (`MSG_ZEROCOPY`).
 
+use super::send_charge::charge;
 use super::socket::SocketKind;
-use super::udp::charge;
 use super::zero_copy::CompletedSends;
 use crate::SocketKey;
 use crate::Stack;

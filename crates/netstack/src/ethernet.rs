@@ -8,6 +8,7 @@ use crate::Departure;
 use crate::PacketDirection;
 use crate::StackTimer;
 use crate::TimerId;
+use crate::account::{DropCause, Origin, PacketDisposition, Receiver};
 use crate::adapter::Adapter;
 use crate::virtual_links::TAGGED;
 use belljar_base::SimTime;
@@ -45,7 +46,7 @@ pub struct LinkPort {
     pub nic: Nic,
     /// The adapter behind the port, if it has a driver.
     pub(crate) adapter: Option<Box<Adapter>>,
-    timer: Option<TimerId>,
+    pub(crate) timer: Option<TimerId>,
 }
 
 impl LinkPort {
@@ -80,11 +81,16 @@ impl Stack {
 }
 
 impl Stack {
-    /// Sends an IPv4 packet over a link to `gateway`, or to its destination. Returns false if the packet is
-    /// dropped now. It may be queued until the neighbour is resolved.
-    pub fn link_output(&mut self, interface: usize, gateway: Option<IpAddr>, packet: Packet) -> bool {
+    /// Sends an IPv4 packet over a link to `gateway`, or to its destination. It may be queued until the
+    /// neighbour is resolved.
+    pub(crate) fn link_output(
+        &mut self,
+        interface: usize,
+        gateway: Option<IpAddr>,
+        packet: Packet,
+    ) -> PacketDisposition {
         if packet.len() < 20 {
-            return false;
+            return PacketDisposition::dropped(DropCause::Malformed);
         }
         let next = match gateway {
             Some(IpAddr::V6(next)) => return self.send_to_neighbour6(interface, next, packet),
@@ -101,32 +107,40 @@ impl Stack {
         } else {
             match self.neighbours.resolve(self.clock.now(), interface, next, packet) {
                 Some(known) => known,
-                None => return true,
+                None => return PacketDisposition::HELD,
             }
         };
         self.send_frame(interface, to, packet)
     }
 
-    /// Queues an IP packet with an Ethernet header. Returns false if the queue is full.
-    pub fn send_frame(&mut self, interface: usize, to: Address, packet: Packet) -> bool {
+    /// Queues an IP packet with an Ethernet header.
+    pub(crate) fn send_frame(&mut self, interface: usize, to: Address, packet: Packet) -> PacketDisposition {
         let own = Address(self.interfaces[interface].mac);
         let v6 = packet.open_bytes().first().is_some_and(|first| first >> 4 == 6);
         let ethertype = if v6 { ethertype::IPV6 } else { ethertype::IPV4 };
         self.send_framed(interface, framed(packet, to, own, ethertype))
     }
 
-    /// Queues a complete Ethernet frame. Returns false if the queue is full.
-    pub fn send_framed(&mut self, interface: usize, frame: Packet) -> bool {
+    /// Sends a complete Ethernet frame of this origin, past the IP hooks. Returns false if the frame is
+    /// dropped.
+    pub fn transmit_frame(&mut self, origin: Origin, interface: usize, frame: Vec<u8>) -> bool {
+        let end = self.send_framed(interface, Packet::new(frame));
+        self.account.originate(origin, end);
+        end.is_queued()
+    }
+
+    /// Queues a complete Ethernet frame.
+    pub(crate) fn send_framed(&mut self, interface: usize, frame: Packet) -> PacketDisposition {
         match self.interfaces[interface].attachment {
             Attachment::Link(link) => {
                 self.clock.work_on_packet(frame.len());
-                self.links[link].nic.send(self.clock.now(), frame).is_ok()
+                PacketDisposition::of_card(self.links[link].nic.send(self.clock.now(), frame))
             }
             Attachment::Tap(n) => self.tun_output(n, frame),
             Attachment::Vlan { below, id } => self.vlan_output(interface, below, id, frame),
             Attachment::Dummy => self.dummy_output(interface, frame),
             Attachment::Veth { network, peer } => self.veth_output(interface, (network, peer), frame),
-            _ => false,
+            _ => PacketDisposition::dropped(DropCause::InterfaceDown),
         }
     }
 
@@ -151,13 +165,16 @@ impl Stack {
                 NeighbourEvent::Send { interface, to, packets } => {
                     for packet in packets {
                         let (cookie, len) = (packet.cookie(), packet.len());
-                        if !self.send_frame(interface, to, packet) {
+                        let end = self.send_frame(interface, to, packet);
+                        self.account.release(end);
+                        if !end.is_queued() {
                             self.packet_lost(cookie, len);
                         }
                     }
                 }
                 NeighbourEvent::Failed { packets, .. } => {
                     self.counters.forwarding.unanswered += packets.len() as u64;
+                    self.account.release_all(packets.len(), PacketDisposition::dropped(DropCause::Neighbour));
                     for packet in packets {
                         self.refuse(packet.bytes(), ForwardError::HostUnreachable);
                         self.packet_lost(packet.cookie(), packet.len());
@@ -165,6 +182,7 @@ impl Stack {
                 }
                 NeighbourEvent::Overflow { packet } => {
                     self.counters.forwarding.unanswered += 1;
+                    self.account.release(PacketDisposition::dropped(DropCause::Neighbour));
                     self.packet_lost(packet.cookie(), packet.len());
                 }
                 NeighbourEvent::Changed(neighbour) => self.effects.neighbour_changed(neighbour, true),
@@ -211,11 +229,6 @@ impl Stack {
         }
     }
 
-    /// Handles the timer of a link's queue.
-    pub fn link_timer(&mut self, link: usize) {
-        self.links[link].timer = None;
-    }
-
     /// Handles the timer of the neighbour cache: retransmits requests, or fails unreachable neighbours.
     pub fn neighbour_timer(&mut self) {
         self.neighbour_timer = None;
@@ -235,10 +248,12 @@ impl Stack {
             return nic.count_drop(DropReason::LinkDown);
         }
         if packet.is_undelivered() {
+            nic.count_returned();
             self.undelivered(interface, &packet);
         } else {
             nic.count_received(packet.len());
-            self.frame_input(interface, packet);
+            let end = self.frame_input(interface, packet);
+            self.account.receive(end);
         }
         self.flush_network();
     }
@@ -253,31 +268,39 @@ impl Stack {
     }
 
     /// Processes a frame received by an interface that is up.
-    pub fn frame_input(&mut self, interface: usize, mut packet: Packet) {
+    pub(crate) fn frame_input(&mut self, interface: usize, mut packet: Packet) -> PacketDisposition {
         self.seen(self.clock.now(), interface, &mut packet, PacketDirection::In);
         let Ok(frame) = Frame::new_checked(packet.bytes()) else {
             self.counters.malformed += 1;
-            return;
+            return PacketDisposition::dropped(DropCause::Malformed);
         };
         let to_many = frame.dst().is_multicast();
         let tagged = frame.ethertype() == TAGGED;
         if !to_many && !tagged && frame.dst().0 != self.interfaces[interface].mac {
-            return self.recycle_buffer(packet.into_bytes());
+            self.recycle_buffer(packet.into_bytes());
+            return PacketDisposition::consumed(Receiver::OtherAddress);
         }
         match frame.ethertype() {
             ethertype::ARP => {
-                self.arp_input(interface, frame.payload());
+                let end = self.arp_input(interface, frame.payload());
                 self.recycle_buffer(packet.into_bytes());
+                end
             }
             ethertype::IPV4 | ethertype::IPV6 => {
                 let (checksum, mark) = (packet.checksum(), packet.mark());
                 let mut bytes = packet.into_bytes();
                 bytes.drain(..ethernet::HEADER_LEN);
                 self.arrived_as_one = !to_many;
-                self.ip_input(interface, Packet::new(bytes).with_checksum(checksum).with_mark(mark));
+                self.ip_input(interface, Packet::new(bytes).with_checksum(checksum).with_mark(mark))
             }
             TAGGED => self.vlan_input(interface, packet),
-            _ => self.recycle_buffer(packet.into_bytes()),
+            _ => {
+                self.recycle_buffer(packet.into_bytes());
+                match self.watchers {
+                    0 => PacketDisposition::dropped(DropCause::UnknownProtocol),
+                    _ => PacketDisposition::consumed(Receiver::PacketSocket),
+                }
+            }
         }
     }
 

@@ -1,6 +1,8 @@
 //! Events of the stack: packet arrivals and timers.
 
+use crate::account::{DropCause, PacketDisposition};
 use crate::cpu::Work;
+use crate::resolver::SERVICE;
 use crate::{Stack, StackTimer, TimerId};
 use belljar_base::{EventKey, SimTime};
 use belljar_net::Packet;
@@ -19,13 +21,16 @@ pub enum Turn {
 impl Stack {
     /// Time of the next event; `None` if only a new packet or operation can cause one.
     pub fn next_event(&self) -> Option<SimTime> {
-        let next = sooner(self.next_in(), self.timers.next());
-        match self.is_yielding() {
-            // Arrived packets wait for threads. If none is runnable, the packets are received from the
-            // present time on.
-            true => next.map(|at| at.max(self.clock.now())),
-            false => next,
-        }
+        // Arrived packets wait for threads. If none is runnable, the packets are received from the present time
+        // on. A turn of the threads that ends just now has ended.
+        let arrival = match &self.clock.processor {
+            None => self.next_in(),
+            Some(processor) => {
+                let now = self.clock.now();
+                self.next_in().map(|at| at.max(processor.receives(at).min(now)))
+            }
+        };
+        sooner(arrival, self.timers.next())
     }
     /// Time of the next event while threads of the owner are runnable.
     #[inline]
@@ -138,7 +143,15 @@ impl Stack {
         let now = self.clock.now();
         let Some(processor) = &mut self.clock.processor else { return };
         match processor.begin_packet(at, now) {
-            None => return,
+            None => {
+                match link {
+                    // The card of `eth0` has counted the packet.
+                    None => self.account.receive(PacketDisposition::dropped(DropCause::Backlog)),
+                    Some(SERVICE) => {}
+                    Some(link) => self.links[link].nic.count_backlog(),
+                }
+                return;
+            }
             // The interrupt of an adapter is charged in an event of its own.
             Some(true) if link.is_some_and(|link| self.links[link].adapter.is_some()) => {}
             Some(true) => self.clock.work(Work::Interrupt, 1),

@@ -196,7 +196,7 @@ impl Stack {
 /// The errno for a packet that a policy rule rejects.
 pub fn refused(action: Action) -> Errno {
     match action {
-        Action::Blackhole => Errno::EINVAL,
+        Action::Blackhole | Action::Other(_) => Errno::EINVAL,
         Action::Prohibit => Errno::EACCES,
         _ => Errno::ENETUNREACH,
     }

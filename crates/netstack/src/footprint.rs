@@ -31,6 +31,7 @@ impl Stack {
         self.captured.footprint(footprint);
         footprint.object(&self.eth0);
         self.eth0.nic.footprint(footprint);
+        self.account.footprint(footprint);
         footprint.start(self.interfaces.as_ptr(), self.interfaces.len().min(ETH0 + 1));
         for interface in self.interfaces.iter().take(ETH0 + 1) {
             footprint.start(interface.addresses.as_ptr(), 1);

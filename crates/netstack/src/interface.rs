@@ -13,6 +13,9 @@ use crate::PacketDirection;
 use crate::SocketKey;
 use crate::StackTimer;
 use crate::TimerId;
+use crate::account::{DropCause, Origin, PacketDisposition, Receiver};
+use crate::keyed::Keyed;
+use crate::readiness::WRITABLE;
 use crate::socket::{Socket, SocketKind};
 use belljar_base::SimTime;
 use belljar_linux_abi::c;
@@ -129,6 +132,10 @@ pub struct LinkSettings {
     pub group: u32,
     /// `IFLA_TXQLEN`, if it differs from the kind's.
     pub queue_len: Option<u32>,
+    /// `IFLA_BROADCAST`, if it differs from the kind's.
+    pub broadcast: Option<[u8; 6]>,
+    /// `IFLA_LINKMODE`.
+    pub link_mode: u8,
 }
 
 /// An interface as visible to programs.
@@ -169,8 +176,8 @@ impl Interface {
             name: "lo".into(),
             mac: [0; 6],
             mtu: LO_MTU,
-            addresses: vec![InterfaceAddress { ip: Ipv4Addr::LOCALHOST, len: 8 }],
-            addresses6: vec![InterfaceAddress { ip: Ipv6Addr::LOCALHOST, len: 128 }],
+            addresses: vec![InterfaceAddress::new(Ipv4Addr::LOCALHOST, 8)],
+            addresses6: vec![InterfaceAddress::new(Ipv6Addr::LOCALHOST, 128)],
             up: true,
             carrier: true,
             attachment: Attachment::Loopback,
@@ -183,8 +190,8 @@ impl Interface {
             name: "eth0".into(),
             mac,
             mtu: ETH0_MTU,
-            addresses: vec![InterfaceAddress { ip: address, len: GRAPH_PREFIX }],
-            addresses6: address6.map(|ip| InterfaceAddress { ip, len: GRAPH_PREFIX6 }).into_iter().collect(),
+            addresses: vec![InterfaceAddress::new(address, GRAPH_PREFIX)],
+            addresses6: address6.map(|ip| InterfaceAddress::new(ip, GRAPH_PREFIX6)).into_iter().collect(),
             up: true,
             carrier: true,
             attachment: Attachment::Graph,
@@ -300,6 +307,14 @@ pub fn cookie(key: SocketKey, socket: &Socket) -> u64 {
     u64::from(socket.serial) << 32 | (key.0 as u64 + 1)
 }
 
+/// Socket of a packet's cookie; `None` if it was closed.
+#[inline]
+pub fn socket_of(sockets: &Keyed<Socket>, cookie: u64) -> Option<SocketKey> {
+    let key = SocketKey((cookie & 0xffff_ffff) as usize - 1);
+    let socket = sockets.get(key.0)?;
+    (u64::from(socket.serial) == cookie >> 32).then_some(key)
+}
+
 impl Stack {
     /// Takes an empty packet buffer from the pool, or allocates one.
     pub fn packet_buffer(&mut self) -> Vec<u8> {
@@ -310,31 +325,31 @@ impl Stack {
     pub fn recycle_buffer(&mut self, buffer: Vec<u8>) {
         recycle(buffer);
     }
-    /// Queues a packet of these bytes on an interface, past the IP hooks; see
-    /// [`send_packet`](Self::send_packet).
-    pub fn transmit(
+    /// Sends a packet of this origin on an interface, past the IP hooks. Returns false if the packet is
+    /// dropped.
+    pub fn transmit(&mut self, origin: Origin, interface: usize, bytes: Vec<u8>) -> bool {
+        let end = self.send_packet(interface, None, Packet::new(bytes));
+        self.account.originate(origin, end);
+        end.is_queued()
+    }
+    /// Queues a packet on an interface for `gateway`, or for its destination. The interface reports the
+    /// packet's cookie when the packet has departed.
+    #[inline]
+    pub(crate) fn send_packet(
         &mut self,
         interface: usize,
         gateway: Option<IpAddr>,
-        bytes: Vec<u8>,
-        cookie: u64,
-    ) -> bool {
-        self.send_packet(interface, gateway, Packet::with_cookie(bytes, cookie))
-    }
-    /// Queues a packet on an interface for `gateway`, or for its destination. The interface reports the
-    /// packet's cookie when the packet has departed. Returns false if the packet is dropped because the queue
-    /// is full.
-    #[inline]
-    pub(crate) fn send_packet(&mut self, interface: usize, gateway: Option<IpAddr>, packet: Packet) -> bool {
+        packet: Packet,
+    ) -> PacketDisposition {
         match self.interfaces[interface].attachment {
             Attachment::Loopback => {
                 self.clock.work_on_packet(packet.len());
                 self.lo.queue.push_back((packet, LO));
-                true
+                PacketDisposition::HELD
             }
             Attachment::Graph => {
                 self.clock.work_on_packet(packet.len());
-                self.eth0.nic.send(self.clock.now(), packet).is_ok()
+                PacketDisposition::of_card(self.eth0.nic.send(self.clock.now(), packet))
             }
             Attachment::Link(_) | Attachment::Tap(_) | Attachment::Vlan { .. } | Attachment::Veth { .. } => {
                 match packet.open_bytes().first().map(|first| first >> 4) {
@@ -344,18 +359,15 @@ impl Stack {
                             gateway.and_then(|ip| if let IpAddr::V6(ip) = ip { Some(ip) } else { None });
                         self.link_output6(interface, gateway, packet)
                     }
-                    _ => false,
+                    _ => PacketDisposition::dropped(DropCause::UnknownProtocol),
                 }
             }
             Attachment::Tun(n) => self.tun_output(n, packet),
             Attachment::Dummy => self.dummy_output(interface, packet),
-            Attachment::Unplugged { .. } | Attachment::Gone => false,
+            Attachment::Unplugged { .. } | Attachment::Gone => {
+                PacketDisposition::dropped(DropCause::InterfaceDown)
+            }
         }
-    }
-
-    /// Loops a multicast or broadcast packet back to this host, as if received by `interface`.
-    pub(crate) fn loop_back(&mut self, interface: usize, packet: Packet) {
-        self.lo.queue.push_back((packet, interface));
     }
 
     /// Processes the packet queues of all interfaces.
@@ -394,7 +406,10 @@ impl Stack {
     /// Passes a departing packet to the name server, which is not a node, or to the graph.
     fn depart(&mut self, mut departure: Departure) {
         match self.is_for_resolver(departure.to, &mut departure.packet) {
-            true => self.resolver_input(departure.at, &departure.packet),
+            true => {
+                self.account.to_resolver += 1;
+                self.resolver_input(departure.at, &departure.packet);
+            }
             false => self.departures.push(departure),
         }
     }
@@ -423,7 +438,8 @@ impl Stack {
         match link {
             SERVICE if !self.is_down => {
                 self.seen(self.clock.now(), LO, &mut packet, PacketDirection::In);
-                self.ip_input(LO, packet);
+                let end = self.ip_input(LO, packet);
+                self.account.originate(Origin::Resolver, end);
                 self.flush_network();
             }
             SERVICE => {}
@@ -436,7 +452,7 @@ impl Stack {
         match self.interfaces[interface].attachment {
             Attachment::Loopback => self.receive_looped(),
             Attachment::Graph => self.eth0.timer = None,
-            Attachment::Link(link) => self.link_timer(link),
+            Attachment::Link(link) => self.links[link].timer = None,
             _ => {}
         }
         self.flush_network();
@@ -456,12 +472,6 @@ impl Stack {
         }
     }
 
-    /// Queues the completion of a packet on a medium that does not report departures. The sender is notified
-    /// when the call ends.
-    pub(crate) fn take_over(&mut self, cookie: u64, len: usize) {
-        self.taken_over.push_back((cookie, len));
-    }
-
     /// Receives the packets queued on `lo` at the time of the call; answers are received at the next one.
     #[inline(never)]
     fn receive_looped(&mut self) {
@@ -473,7 +483,8 @@ impl Stack {
             self.arrived_as_one = interface == LO;
             if interface != LO {
                 // A looped-back multicast packet does not appear in captures of `lo`.
-                self.ip_input(interface, packet);
+                let end = self.ip_input(interface, packet);
+                self.account.release(end);
                 continue;
             }
             self.clock.work_on_packet(packet.len());
@@ -488,25 +499,39 @@ impl Stack {
                 let to = destination(packet.open_bytes());
                 if self.is_for_resolver(to, &mut packet) {
                     self.resolver_input(now, &packet);
+                    self.account.release(PacketDisposition::consumed(Receiver::Resolver));
                     continue;
                 }
             }
-            self.ip_input(LO, packet);
+            let end = self.ip_input(LO, packet);
+            self.account.release(end);
         }
     }
 
     /// Processes the departure of a socket's packet of `bytes` bytes.
     fn packet_left(&mut self, cookie: u64, bytes: usize) {
-        let key = SocketKey((cookie & 0xffff_ffff) as usize - 1);
-        let Some(socket) = self.sockets.get(key.0) else { return };
-        if u64::from(socket.serial) != cookie >> 32 {
-            return;
-        }
-        match socket.kind {
-            SocketKind::Udp(_) => self.udp_packet_left(key, bytes),
+        let Some(key) = socket_of(&self.sockets, cookie) else { return };
+        match self.sockets[key.0].kind {
             SocketKind::Tcp(_) => self.tcp_packet_left(key, bytes),
-            _ => {}
+            _ => self.charged_packet_left(key, bytes),
         }
+    }
+
+    /// Processes the departure of a charged packet from its interface.
+    fn charged_packet_left(&mut self, key: SocketKey, len: usize) {
+        let socket = &mut self.sockets[key.0];
+        let send_buffer = socket.options.send_buffer;
+        let Some(sending) = socket.kind.sending() else { return };
+        sending.leave(len);
+        let is_below = sending.is_writable(send_buffer);
+        let is_writable = match &socket.kind {
+            SocketKind::Udp(udp) => udp.is_writable(send_buffer),
+            _ => is_below,
+        };
+        if is_writable {
+            self.effects.notify_socket(key, WRITABLE);
+        }
+        self.zero_copy_settle(key);
     }
 
     /// Processes the drop of a queued packet, which its socket accounts for like a departure.

@@ -1,6 +1,6 @@
 //! The interfaces of a host by number, with the attributes of their IPv4 addresses.
 
-use crate::interface::Interface;
+use crate::interface::{Attachment, Interface};
 use crate::ip::route::is_multipoint;
 use crate::own_addresses::AddressAttributes;
 use crate::tun::TunCounters;
@@ -10,7 +10,8 @@ use belljar_net::InterfaceAddress;
 use std::net::{IpAddr, Ipv4Addr};
 use std::ops::{Deref, DerefMut};
 
-/// The interfaces of a host by number, `lo` first. The number of a deleted interface stays unused.
+/// The interfaces of a host by number, `lo` first. The number of a deleted interface stays unused, unless an index is
+/// asked for.
 #[derive(Debug)]
 #[repr(C)] // Frequently read fields come first: see `belljar_base::Footprint`.
 pub struct Interfaces {
@@ -21,6 +22,8 @@ pub struct Interfaces {
     pub(crate) counters: Map<usize, TunCounters>,
     /// The number of the first interface at a link.
     first_link: usize,
+    /// The number from which the next unused one is searched.
+    next: usize,
 }
 
 impl Deref for Interfaces {
@@ -41,7 +44,24 @@ impl DerefMut for Interfaces {
 impl Interfaces {
     /// Creates the initial interfaces of a host. Those from `first_link` on are link interfaces.
     pub fn new(list: Vec<Interface>, first_link: usize) -> Interfaces {
-        Interfaces { list, address_attributes: Map::new(), counters: Map::new(), first_link }
+        let next = list.len();
+        Interfaces { list, address_attributes: Map::new(), counters: Map::new(), first_link, next }
+    }
+    /// Allocates the number of a new interface (`dev_index_reserve` of Linux).
+    pub fn unused(&mut self) -> usize {
+        while self.list.get(self.next).is_some_and(Interface::exists) {
+            self.next += 1;
+        }
+        self.next += 1;
+        self.next - 1
+    }
+    /// Sets the interface of an unused number. Numbers below it may stay unused.
+    pub(crate) fn put(&mut self, number: usize, interface: Interface) {
+        while self.list.len() <= number {
+            self.list.push(Interface::program("", [0; 6], Attachment::Gone));
+        }
+        self.list[number] = interface;
+        self.counters.remove(&number);
     }
     /// The MTU of an interface.
     #[inline]

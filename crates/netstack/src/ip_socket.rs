@@ -4,8 +4,8 @@
 use super::address;
 use super::error_queue::{ErrorQueue, ErrorReport, QueuedError, is_hard};
 use super::ip::{Inbound, IpOptions};
+use super::send_charge::{SendCharge, charge};
 use super::socket::{Socket, SocketKind};
-use super::udp::charge;
 use crate::SocketKey;
 use crate::Stack;
 use crate::address::RawAddress;
@@ -28,6 +28,8 @@ pub struct IpSocket {
     pub queue: VecDeque<IpMessage>,
     /// Charge of queued messages and errors against `SO_RCVBUF`, in bytes.
     pub queued_charge: u32,
+    /// Packets in the queues of interfaces.
+    pub sending: SendCharge,
     /// True after `shutdown(SHUT_RD)`.
     pub read_closed: bool,
     /// True after `shutdown(SHUT_WR)`.
@@ -96,7 +98,7 @@ pub fn peer_name(net: &mut Stack, key: SocketKey) -> Result<RawAddress, Errno> {
 pub fn readiness(net: &Stack, key: SocketKey) -> u32 {
     let socket = &net.sockets[key.0];
     let Some(end) = IpSocket::of(socket) else { return 0 };
-    let mut ready = WRITABLE;
+    let mut ready = if end.sending.is_writable(socket.options.send_buffer) { WRITABLE } else { 0 };
     if !end.queue.is_empty() {
         ready |= READABLE;
     }
@@ -117,9 +119,9 @@ pub fn readable_bytes(net: &mut Stack, key: SocketKey) -> Result<usize, Errno> {
     Ok(net.ip_socket(key).queue.front().map_or(0, |message| message.bytes.len()))
 }
 
-/// `SIOCOUTQ`: always 0.
-pub fn unsent_bytes(_net: &mut Stack, _key: SocketKey) -> Result<usize, Errno> {
-    Ok(0)
+/// `SIOCOUTQ`: charge of the packets in the queues of interfaces, in bytes.
+pub fn unsent_bytes(net: &mut Stack, key: SocketKey) -> Result<usize, Errno> {
+    Ok(net.ip_socket(key).sending.bytes as usize)
 }
 
 impl Stack {
@@ -132,14 +134,14 @@ impl Stack {
         }
     }
 
-    /// Queues `bytes` of a packet on a socket if its receive buffer has space.
-    pub fn ip_socket_enqueue(&mut self, key: SocketKey, bytes: Vec<u8>, inbound: &Inbound) {
+    /// Queues `bytes` of a packet on a socket. Returns false if its receive buffer is full.
+    pub fn ip_socket_enqueue(&mut self, key: SocketKey, bytes: Vec<u8>, inbound: &Inbound) -> bool {
         let arrived = self.clock.now();
         let own = self.interfaces.own_address(inbound.interface, inbound.header.dst);
         let room = self.socket(key).options.receive_buffer;
         let end = self.ip_socket(key);
         if end.queued_charge > room {
-            return;
+            return false;
         }
         end.queued_charge += charge(bytes.len());
         end.queue.push_back(IpMessage {
@@ -153,6 +155,7 @@ impl Stack {
             arrived,
         });
         self.effects.notify_socket(key, READABLE);
+        true
     }
 
     /// Reports an ICMP error to a socket with `IP_RECVERR`, or a hard error to a connected one.

@@ -51,6 +51,11 @@
 //!
 //! An owner may have several stacks, each with its own sockets: see [`networks`].
 //!
+//! # Account
+//!
+//! Each packet in the stack is counted by its origin and its disposition, and
+//! [`packet_account`](Stack::packet_account) returns the balance: see [`account`].
+//!
 //! # Layers
 //!
 //! [`interface`] carries packets between the protocols and the media; link interfaces add Ethernet frames and
@@ -60,6 +65,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod account;
 pub mod adapter;
 pub mod address;
 mod arp;
@@ -100,6 +106,7 @@ mod resolver;
 mod route_log;
 mod samples;
 mod send;
+pub mod send_charge;
 pub mod shown_frames;
 pub mod socket;
 mod stack;
@@ -128,7 +135,7 @@ pub use mib::StackCounters;
 pub use power::PowerCut;
 pub use resolver::Resolver;
 pub use samples::TcpSample;
-pub use stack::Stack;
+pub use stack::{LocalRouteKey, Stack};
 pub use timer::{TimerId, TimerQueue};
 pub use timers::StackTimer;
 pub use v6::InitialRoute6;

@@ -6,7 +6,7 @@ use crate::conf::v6;
 use crate::{Effect, Stack, StackTimer, TimerId};
 use belljar_base::{Map, SimDuration, SimTime};
 use belljar_net::{InterfaceAddress, Prefix};
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::Ipv6Addr;
 
 /// A temporary address is regenerated this long before its deprecation (`regen_min_advance` and one probe).
 const REGENERATE_BEFORE: SimDuration = SimDuration::from_secs(5);
@@ -25,10 +25,32 @@ pub struct Lifetime {
     pub temporary: bool,
 }
 
+/// Address of an interface, as far as its lifetime is concerned. An interface has an IPv6 address once, an IPv4
+/// address in several networks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum OwnAddress {
+    /// IPv4 address with its network.
+    V4(InterfaceAddress),
+    /// IPv6 address.
+    V6(Ipv6Addr),
+}
+
+impl From<InterfaceAddress> for OwnAddress {
+    fn from(own: InterfaceAddress) -> OwnAddress {
+        OwnAddress::V4(own)
+    }
+}
+
+impl From<Ipv6Addr> for OwnAddress {
+    fn from(ip: Ipv6Addr) -> OwnAddress {
+        OwnAddress::V6(ip)
+    }
+}
+
 /// The addresses with a finite lifetime.
 #[derive(Debug, Default)]
 pub struct Lifetimes {
-    addresses: Map<(usize, IpAddr), Entry>,
+    addresses: Map<(usize, OwnAddress), Entry>,
     timer: Option<TimerId>,
 }
 
@@ -57,8 +79,8 @@ impl Entry {
 
 impl Stack {
     /// Sets the lifetime of an address; `None` for an infinite one.
-    pub fn set_lifetime(&mut self, interface: usize, ip: IpAddr, lifetime: Option<Lifetime>) {
-        let key = (interface, ip);
+    pub fn set_lifetime(&mut self, interface: usize, own: impl Into<OwnAddress>, lifetime: Option<Lifetime>) {
+        let key = (interface, own.into());
         match lifetime {
             None => drop(self.lifetimes.addresses.remove(&key)),
             Some(lifetime) => {
@@ -70,8 +92,8 @@ impl Stack {
         self.set_lifetime_timer();
     }
     /// True if an address is valid but no longer preferred.
-    pub fn is_deprecated(&self, interface: usize, ip: IpAddr) -> bool {
-        self.lifetimes.lifetime(interface, ip).is_some_and(|lifetime| lifetime.preferred <= self.clock.now())
+    pub fn is_deprecated(&self, interface: usize, own: impl Into<OwnAddress>) -> bool {
+        self.lifetimes.lifetime(interface, own).is_some_and(|lifetime| lifetime.preferred <= self.clock.now())
     }
 
     fn set_lifetime_timer(&mut self) {
@@ -86,23 +108,27 @@ impl Stack {
         let now = self.clock.now();
         let due: Vec<_> = self.lifetimes.addresses.iter().filter(|(_, entry)| entry.next() <= now).collect();
         let due: Vec<_> = due.into_iter().map(|(key, entry)| (*key, *entry)).collect();
-        for ((interface, ip), entry) in due {
+        for ((interface, own), entry) in due {
             if entry.lifetime.valid <= now {
-                self.lifetimes.addresses.remove(&(interface, ip));
-                if self.interfaces.has_address(interface, ip) {
-                    self.effects.push(Effect::AddressExpired(interface, ip));
+                self.lifetimes.addresses.remove(&(interface, own));
+                let there = match own {
+                    OwnAddress::V4(own) => self.interfaces[interface].addresses.contains(&own),
+                    OwnAddress::V6(ip) => self.interfaces.has_address(interface, ip.into()),
+                };
+                if there {
+                    self.effects.push(Effect::AddressExpired(interface, own));
                 }
                 continue;
             }
             let replace = entry.replaced_at().is_some_and(|at| at <= now);
             let told = entry.told || entry.lifetime.preferred <= now;
             let entry_now = Entry { told, replaced: entry.replaced || replace, ..entry };
-            self.lifetimes.addresses.insert((interface, ip), entry_now);
-            if replace && let IpAddr::V6(ip) = ip {
+            self.lifetimes.addresses.insert((interface, own), entry_now);
+            if replace && let OwnAddress::V6(ip) = own {
                 self.replace_temporary(interface, ip);
             }
             if told && !entry.told {
-                self.effects.push(Effect::AddressDeprecated(interface, ip));
+                self.effects.push(Effect::AddressDeprecated(interface, own));
             }
         }
         self.set_lifetime_timer();
@@ -125,8 +151,8 @@ impl Stack {
         }
         let identifier = u128::from(self.v6.draw(u64::MAX));
         let ip = Ipv6Addr::from_bits(network.to_bits() >> 64 << 64 | identifier);
-        self.new_address6(interface, InterfaceAddress { ip, len: 64 }, true, false);
-        self.set_lifetime(interface, ip.into(), Some(Lifetime { preferred, valid, temporary: true }));
+        self.new_address6(interface, InterfaceAddress::new(ip, 64), true, false);
+        self.set_lifetime(interface, ip, Some(Lifetime { preferred, valid, temporary: true }));
     }
 
     /// Generates the successor of a temporary address before its deprecation, while routers advertise its
@@ -136,7 +162,7 @@ impl Stack {
         let own = &self.interfaces[interface].addresses6;
         let stable = own.iter().map(|own| own.ip).find(|ip| {
             network.contains(*ip)
-                && !self.lifetimes.is_temporary(interface, (*ip).into())
+                && !self.lifetimes.is_temporary(interface, *ip)
                 && self.v6.valid_until(interface, *ip).is_some()
         });
         let Some(stable) = stable.filter(|_| self.interface_settings.of6(v6::USE_TEMPADDR, interface) > 0)
@@ -145,19 +171,19 @@ impl Stack {
         };
         let valid = self.v6.valid_until(interface, stable).unwrap_or(SimTime::MAX);
         let preferred =
-            self.lifetimes.lifetime(interface, stable.into()).map_or(valid, |lifetime| lifetime.preferred);
+            self.lifetimes.lifetime(interface, stable).map_or(valid, |lifetime| lifetime.preferred);
         self.make_temporary(interface, network.address(), Lifetime { preferred, valid, temporary: true });
     }
 }
 
 impl Lifetimes {
     /// The lifetime of an address; `None` if it is infinite.
-    pub fn lifetime(&self, interface: usize, ip: IpAddr) -> Option<Lifetime> {
-        self.addresses.get(&(interface, ip)).map(|entry| entry.lifetime)
+    pub fn lifetime(&self, interface: usize, own: impl Into<OwnAddress>) -> Option<Lifetime> {
+        self.addresses.get(&(interface, own.into())).map(|entry| entry.lifetime)
     }
 
     /// True for a temporary address.
-    pub fn is_temporary(&self, interface: usize, ip: IpAddr) -> bool {
-        self.lifetime(interface, ip).is_some_and(|lifetime| lifetime.temporary)
+    pub fn is_temporary(&self, interface: usize, own: impl Into<OwnAddress>) -> bool {
+        self.lifetime(interface, own).is_some_and(|lifetime| lifetime.temporary)
     }
 }

@@ -4,6 +4,7 @@ use super::interface::Attachment;
 use super::{LO, Stack, interface_index};
 use crate::SocketKey;
 use crate::StackTimer;
+use crate::account::Origin;
 use crate::ip::Onward;
 use belljar_linux_abi::Errno;
 use belljar_net::Packet;
@@ -209,7 +210,8 @@ impl Stack {
         let sum = checksum::internet(&packet);
         packet[10..12].copy_from_slice(&sum.to_be_bytes());
         packet.extend_from_slice(&message.bytes);
-        self.ip_local_out(&message.to.into(), Packet::new(packet), &Onward::by(message.interface, None));
+        let onward = Onward::by(message.interface, None);
+        self.ip_local_out(Origin::Igmp, &message.to.into(), Packet::new(packet), &onward);
     }
 
     /// Handles the IGMP timer: sends the reports that are due.

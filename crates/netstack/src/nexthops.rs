@@ -35,6 +35,8 @@ pub enum NextHopKind {
         gateway: Option<IpAddr>,
         /// True if the gateway is on-link regardless of the interface's addresses (`onlink`).
         on_link: bool,
+        /// `RT_SCOPE_*`: scope of the route to the gateway when the object was created.
+        scope: u8,
     },
     /// Each flow uses one of several objects, given with their weights.
     Group(Vec<(u32, u16)>),
@@ -134,7 +136,7 @@ impl NextHops {
                 Some((RouteKind::Blackhole, Vec::new()))
             }
             NextHopKind::Blackhole => None,
-            NextHopKind::Hop { interface, gateway, on_link } => {
+            NextHopKind::Hop { interface, gateway, on_link, scope } => {
                 let (gateway, gateway6) = match gateway {
                     Some(ip) if A::of(*ip).is_some() => (A::of(*ip), None),
                     Some(IpAddr::V6(ip)) => (None, Some(*ip)),
@@ -142,7 +144,8 @@ impl NextHops {
                     None if A::AF == c::AF_INET6 && i32::from(object.family) != A::AF => return None,
                     None => (None, None),
                 };
-                let hop = NextHop { interface: *interface, gateway, gateway6, on_link: *on_link };
+                let (on_link, scope) = (*on_link, *scope);
+                let hop = NextHop { interface: *interface, gateway, gateway6, on_link, entry: 0, scope };
                 Some((RouteKind::Unicast, vec![hop]))
             }
             NextHopKind::Group(members) => {
@@ -155,14 +158,13 @@ impl NextHops {
                 for (member, weight) in members {
                     match self.expand::<A>(*member)? {
                         (RouteKind::Unicast, one) => {
-                            one.iter()
-                                .for_each(|hop| hops.extend(std::iter::repeat_n(*hop, entries(*weight))));
+                            hops.extend(one.into_iter().map(|hop| (hop, entries(*weight))));
                         }
                         // A blackhole is the only member of its group.
                         blackhole => return Some(blackhole),
                     }
                 }
-                Some((RouteKind::Unicast, hops))
+                Some((RouteKind::Unicast, NextHop::repeated(hops)))
             }
         }
     }
@@ -211,7 +213,7 @@ mod tests {
         NextHopObject {
             family: c::AF_INET as u8,
             protocol: 4,
-            kind: NextHopKind::Hop { interface: 1, gateway, on_link: false },
+            kind: NextHopKind::Hop { interface: 1, gateway, on_link: false, scope: 253 },
         }
     }
 

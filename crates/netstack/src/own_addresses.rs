@@ -128,6 +128,12 @@ impl Interfaces {
             .collect()
     }
 
+    /// The address with a turn by which it differs from the interface's equal addresses.
+    pub fn distinct(&self, number: usize, own: InterfaceAddress) -> InterfaceAddress {
+        let turns = (0..=u8::MAX).map(|turn| InterfaceAddress { turn, ..own });
+        turns.into_iter().find(|own| !self[number].addresses.contains(own)).unwrap_or(own)
+    }
+
     /// Adds an address to an interface: after the last primary one whose scope is no wider, or at the end if
     /// it is secondary. Without attributes it has the defaults.
     pub fn add_address(

@@ -1,16 +1,26 @@
 //! Loss of power: the state in memory is lost. Departed packets stay in transit, and the sequences of ports
 //! and initial sequence numbers continue, so that they do not repeat.
 
+use crate::account::{DropCause, StackAccount};
 use crate::{Stack, StackCounters};
-use belljar_net::Counters;
+use belljar_net::{Counters, Nic};
 
 /// State of a stack at the time of a power cut.
 #[must_use]
 pub struct PowerCut {
     nics: Vec<Counters>,
     counters: StackCounters,
+    account: StackAccount,
     departures: usize,
     captured: usize,
+}
+
+impl PowerCut {
+    /// Adds the account of the stack of a further network namespace, which the power cut ends. The owner
+    /// invokes it before any socket is closed.
+    pub fn end_stack(&mut self, stack: &Stack) {
+        self.account.absorb(&stack.account, stack.packet_account().held, DropCause::HostDown);
+    }
 }
 
 impl Stack {
@@ -18,10 +28,13 @@ impl Stack {
     /// [`lose_state`](Self::lose_state), which discards the packets and counts that the closing causes.
     pub fn cut_power(&mut self) -> PowerCut {
         self.is_down = true;
+        let mut account = StackAccount::default();
+        account.absorb(&self.account, self.packet_account().held, DropCause::HostDown);
         let nics = std::iter::once(&self.eth0.nic).chain(self.links.iter().map(|link| &link.nic));
         PowerCut {
-            nics: nics.map(|nic| *nic.counters()).collect(),
+            nics: nics.map(Nic::counters_without_power).collect(),
             counters: std::mem::take(&mut self.counters),
+            account,
             departures: self.departures.len(),
             captured: self.captured.len(),
         }
@@ -54,6 +67,9 @@ impl Stack {
         }
         self.plan_arrivals();
         self.counters = cut.counters;
+        // Responses of the name server stay in transit, too.
+        self.account = cut.account;
+        self.account.from_resolver = old.account.from_resolver;
     }
 
     /// Restores the power: `CLOCK_MONOTONIC` restarts. The owner sets its timers and calls

@@ -1,10 +1,12 @@
 //! Sending, as shared by UDP, raw and ping sockets: destination, output interface, route and maximum length.
 
+use crate::account::Origin;
 use crate::ip::Outbound;
 use crate::ip::route::{ResolvedRoute, Through};
 use crate::path_mtu::heeds_routers;
+use crate::send_charge::UNCHARGED_QUEUE;
 use crate::udp::SendOptions;
-use crate::{SocketKey, Stack, address, interface_index};
+use crate::{LO, SocketKey, Stack, address, interface_index};
 use belljar_linux_abi::{Errno, c};
 use std::net::{IpAddr, SocketAddr};
 
@@ -109,16 +111,29 @@ impl Stack {
         self.route(to, source, Through::of(&self.sockets[key.0], device).to_port(port))
     }
 
-    /// Sends a packet of a socket, to `port` if its protocol has ports. `EMSGSIZE` is also queued on the
-    /// error queue.
+    /// Sends a packet of a socket, to `port` if its protocol has ports; beyond `mtu` bytes it is fragmented. It is
+    /// charged against the send buffer if it waits in the queue of its interface. `EMSGSIZE` is also queued on the
+    /// error queue. Fails with `ENOBUFS` for fragments that do not fit twice the send buffer, and for a raw
+    /// socket's packet, which does not wait for space.
     #[inline]
     pub fn socket_output(
         &mut self,
         key: SocketKey,
         port: u16,
         mut outbound: Outbound<'_>,
+        mtu: usize,
     ) -> Result<(), Errno> {
-        let route = outbound.route;
+        let (route, len) = (outbound.route, outbound.packet.len());
+        let is_cut = len > mtu && outbound.segment == 0 && !outbound.header.dont_fragment;
+        if route.interface != LO {
+            if is_cut || outbound.origin == Origin::Raw {
+                self.sockets[key.0].check_fragments(len, mtu)?;
+            }
+            // Most fragments wait for the first.
+            if is_cut || self.queue_len(route.interface) >= UNCHARGED_QUEUE || self.zero_copy_holds(key) {
+                outbound.cookie = self.sockets[key.0].charge(key, len);
+            }
+        }
         outbound.mark = self.sockets[key.0].options.mark;
         if route.destination.is_ipv4() {
             let pieces = match usize::from(outbound.segment) {

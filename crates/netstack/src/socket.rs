@@ -2,7 +2,9 @@
 //! socket(7).
 
 use super::filter::SocketFilter;
+use super::interface::cookie;
 use super::ip::IpOptions;
+use super::send_charge::SendCharge;
 use super::tcp::{Role, TcpSocket};
 use super::udp::UdpSocket;
 use super::zero_copy::ZeroCopy;
@@ -256,5 +258,38 @@ impl Stack {
     #[inline]
     pub fn socket(&mut self, key: SocketKey) -> &mut Socket {
         &mut self.sockets[key.0]
+    }
+}
+
+impl SocketKind {
+    /// Packets of a UDP, raw or ping socket in the queues of interfaces.
+    pub fn sending(&mut self) -> Option<&mut SendCharge> {
+        match self {
+            SocketKind::Udp(udp) => Some(&mut udp.sending),
+            SocketKind::Raw(raw) => Some(&mut raw.end.sending),
+            SocketKind::Ping(ping) => Some(&mut ping.end.sending),
+            _ => None,
+        }
+    }
+}
+
+impl Socket {
+    /// True if the send buffer of a UDP, raw or ping socket is full: a send waits.
+    pub fn is_send_buffer_full(&mut self) -> bool {
+        let send_buffer = self.options.send_buffer;
+        self.kind.sending().is_some_and(|sending| sending.bytes >= send_buffer)
+    }
+
+    /// Charges a packet of `len` bytes. Returns its cookie, by which the interface reports its departure.
+    pub(crate) fn charge(&mut self, key: SocketKey, len: usize) -> u64 {
+        let Some(sending) = self.kind.sending() else { return 0 };
+        sending.give(len);
+        cookie(key, self)
+    }
+
+    /// [`SendCharge::check_fragments`] of this socket.
+    pub(crate) fn check_fragments(&mut self, len: usize, mtu: usize) -> Result<(), Errno> {
+        let send_buffer = self.options.send_buffer;
+        self.kind.sending().map_or(Ok(()), |sending| sending.check_fragments(len, mtu, send_buffer))
     }
 }

@@ -1,5 +1,6 @@
 //! The stack of one node: its components, and their wiring.
 
+use crate::account::StackAccount;
 use crate::captured::Captured;
 use crate::clock::Clock;
 use crate::ethernet::LinkPort;
@@ -13,7 +14,7 @@ use crate::{
     StackTimer, TimerId, TimerQueue, conf, ip, lifetimes, nexthops, path_mtu, resolver, sysctl, tcp, tun,
     udp, v6,
 };
-use belljar_base::{Inbox, Stream};
+use belljar_base::{Inbox, Map, PacketAccount, Stream};
 use belljar_net::icmp_limit::IcmpLimit;
 use belljar_net::igmp::Igmp;
 use belljar_net::neighbour::Neighbours;
@@ -21,7 +22,7 @@ use belljar_net::policy::Policy;
 use belljar_net::routes::{Prefix, Route, RouteTable, protocol};
 use belljar_net::{Nic, Packet};
 use std::collections::VecDeque;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 /// The network stack of one node. The crate documentation gives the contract and groups the methods for
 /// owners by kind: input, time, sockets, output, configuration.
@@ -54,6 +55,8 @@ pub struct Stack {
     pub captured: Captured,
     /// The interface to the graph, with its queues.
     pub eth0: Ethernet,
+    /// Counters of the packets in the stack by origin and disposition.
+    pub account: StackAccount,
     /// Prefetches bytes into the cache.
     pub(crate) prefetch: fn(&[u8]),
     /// True if the packet received last was sent to this host alone by its link-layer address.
@@ -103,6 +106,11 @@ pub struct Stack {
     pub lifetimes: lifetimes::Lifetimes,
     /// Next-hop objects.
     pub nexthops: nexthops::NextHops,
+    /// Routes of the local table in the order of their addition, for listings; the table itself follows from the
+    /// addresses.
+    pub local_order: Vec<LocalRouteKey>,
+    /// Types of neighbours' addresses when they became known, `RTN_*`, for listings.
+    pub neighbour_types: Map<(usize, IpAddr), u8>,
     /// Counters above the interfaces.
     pub counters: StackCounters,
     /// Serial number of the last socket, see [`Socket::serial`].
@@ -146,6 +154,21 @@ pub struct Stack {
     /// Configuration.
     pub config: StackConfig,
 }
+/// Identity of a route of the local table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LocalRouteKey {
+    /// Address of the prefix.
+    pub ip: IpAddr,
+    /// Length of the prefix in bits.
+    pub bits: u8,
+    /// `RTN_*`.
+    pub kind: u8,
+    /// Number of the interface.
+    pub interface: usize,
+    /// Preferred source address, if there is one.
+    pub source: Option<IpAddr>,
+}
+
 impl Stack {
     /// Creates the stack of a host with `lo`, `eth0` and its links up.
     pub fn new(config: StackConfig, clock: Clock) -> Stack {
@@ -185,6 +208,7 @@ impl Stack {
             crossing: VecDeque::new(),
             has_pairs: false,
             eth0: Ethernet::new(Nic::new(&config.nic)),
+            account: StackAccount::default(),
             links: config.links.iter().map(LinkPort::new).collect(),
             tuns: Keyed::default(),
             taken_over: VecDeque::new(),
@@ -221,6 +245,8 @@ impl Stack {
             redirects: ip::redirect::Redirects::default(),
             lifetimes: lifetimes::Lifetimes::default(),
             nexthops: nexthops::NextHops::default(),
+            local_order: Vec::new(),
+            neighbour_types: Map::new(),
             lingering: None,
             counters: StackCounters::default(),
             route_log: String::new(),
@@ -267,11 +293,15 @@ impl Stack {
                 self.interfaces.address_network(number, &own),
                 self.interfaces.address_attributes(number, &own),
             );
-            let connected = !given.no_prefix_route
+            let usable = !own.ip.is_multicast() && !own.ip.is_broadcast() && own.ip.octets()[0] != 0;
+            let connected = usable
+                && network.address().octets()[0] != 0
+                && !given.no_prefix_route
                 && (own.len < 32 || given.peer.is_some())
                 && self.interfaces.primary_of(number, &own) == own;
-            if connected && self.routes.get(network, given.metric).is_none() {
-                self.routes.insert(network, given.metric, route);
+            // Other interfaces may have routes to the network.
+            if connected && self.routes.all_alike(network, given.metric.into()).all(|old| *old != route) {
+                self.routes.insert_beside(network, given.metric, route, true);
             }
         }
     }
@@ -300,5 +330,13 @@ impl Stack {
     /// Counters of the stack above the interfaces.
     pub fn stack_counters(&self) -> &StackCounters {
         &self.counters
+    }
+    /// The account of the packets between the interface cards and the sockets: see
+    /// [`account`](crate::account). The first stack of an owner includes those of its network namespaces that
+    /// were removed.
+    pub fn packet_account(&self) -> PacketAccount {
+        let neighbours = self.neighbours.queued_packets() + self.v6.neighbours.queued_packets();
+        let held = self.lo.queue.len() + self.crossing.len() + neighbours + self.reassembly.fragments();
+        self.account.with_held(held as u64)
     }
 }

@@ -3,8 +3,9 @@
 
 use super::tcp::fast_open::{KEY_LEN, Keys};
 use crate::{StackConfig, TcpBufferSizes};
-use belljar_base::SimDuration;
+use belljar_base::{Map, SimDuration};
 use belljar_linux_abi::Errno;
+use belljar_linux_abi::kept_settings::KEPT_SETTINGS;
 use belljar_net::icmp_limit::IcmpRates;
 use belljar_tcp::{Config, CongestionAlgorithm, EcnPolicy};
 
@@ -48,6 +49,16 @@ pub struct Sysctls {
     pub unprivileged_port_start: u32,
     /// `net.ipv4.icmp_*`, `net.ipv6.icmp.*`: rate limits of ICMP errors.
     pub icmp: IcmpRates,
+    /// `net.ipv4.icmp_echo_ignore_all`, `net.ipv6.icmp.echo_ignore_all`: echo requests are not answered.
+    pub echo_ignored: [bool; 2],
+    /// `net.ipv4.icmp_echo_ignore_broadcasts`: nor are those to a broadcast or group address.
+    pub echo_ignored_to_many: bool,
+    /// `net.ipv4.ip_nonlocal_bind`, `net.ipv6.ip_nonlocal_bind`: sockets may be bound to any address.
+    pub nonlocal_bind: [bool; 2],
+    /// `net.ipv4.ip_local_port_range`: the first and the last ephemeral port.
+    pub local_ports: [u32; 2],
+    /// Values of settings without effect, by their index, where they differ from the default.
+    pub kept: Map<u16, i64>,
 }
 
 impl Default for Sysctls {
@@ -70,6 +81,11 @@ impl Default for Sysctls {
             fragment_times: [30, 60].map(SimDuration::from_secs),
             unprivileged_port_start: 1_024,
             icmp: IcmpRates::default(),
+            echo_ignored: [false; 2],
+            echo_ignored_to_many: true,
+            nonlocal_bind: [false; 2],
+            local_ports: [32_768, 60_999],
+            kept: Map::new(),
         }
     }
 }
@@ -83,7 +99,11 @@ pub enum Sysctl {
     WmemDefault,
     WmemMax,
     Somaxconn,
+    /// Setting without effect, by its index in [`KEPT_SETTINGS`].
+    Kept(u16),
     FibMultipathHashPolicy,
+    IcmpEchoIgnoreAll,
+    IcmpEchoIgnoreBroadcasts,
     IcmpMsgsBurst,
     IcmpMsgsPerSec,
     IcmpRateLimit,
@@ -91,9 +111,13 @@ pub enum Sysctl {
     IpDefaultTtl,
     IpForward,
     IpFragTime,
+    IpLocalPortRange,
+    IpNonlocalBind,
     IpUnprivilegedPortStart,
     Ip6BindV6Only,
     Ip6FragTime,
+    Ip6NonlocalBind,
+    Icmp6EchoIgnoreAll,
     Icmp6RateLimit,
     Icmp6RateMask,
     TcpAbortOnOverflow,
@@ -113,6 +137,7 @@ pub enum Sysctl {
     TcpLimitOutputBytes,
     TcpMaxSynBacklog,
     TcpMinSndMss,
+    TcpModerateRcvbuf,
     TcpMtuProbeFloor,
     TcpMtuProbing,
     TcpOrphanRetries,
@@ -143,6 +168,9 @@ enum Place<'a> {
     Ecn(&'a mut EcnPolicy),
     Keys(&'a mut Option<Keys>),
     Algorithm(&'a mut CongestionAlgorithm),
+    /// First and last port.
+    Ports(&'a mut [u32; 2]),
+    Kept(&'a mut Map<u16, i64>, u16),
     /// Set of numbers below 256, written as ranges.
     Bits(&'a mut [u64; 4]),
 }
@@ -188,6 +216,13 @@ impl Sysctls {
             Sysctl::WmemDefault => Word(wmem_default, 4_608, LARGEST),
             Sysctl::WmemMax => Word(wmem_max, 4_608, LARGEST),
             Sysctl::Somaxconn => Word(&mut self.somaxconn, 0, LARGEST),
+            Sysctl::Kept(number) => Place::Kept(&mut self.kept, number),
+            Sysctl::IcmpEchoIgnoreAll => Flag(&mut self.echo_ignored[0]),
+            Sysctl::Icmp6EchoIgnoreAll => Flag(&mut self.echo_ignored[1]),
+            Sysctl::IcmpEchoIgnoreBroadcasts => Flag(&mut self.echo_ignored_to_many),
+            Sysctl::IpNonlocalBind => Flag(&mut self.nonlocal_bind[0]),
+            Sysctl::Ip6NonlocalBind => Flag(&mut self.nonlocal_bind[1]),
+            Sysctl::IpLocalPortRange => Place::Ports(&mut self.local_ports),
             Sysctl::IcmpMsgsBurst => Word(&mut self.icmp.burst, 0, LARGEST),
             Sysctl::IcmpMsgsPerSec => Word(&mut self.icmp.per_second, 0, LARGEST),
             Sysctl::IcmpRateLimit => Word(&mut self.icmp.interval, 0, LARGEST),
@@ -218,6 +253,7 @@ impl Sysctls {
             Sysctl::TcpLimitOutputBytes => Word(&mut tcp.limit_output, 0, LARGEST),
             Sysctl::TcpMaxSynBacklog => Word(&mut self.max_syn_backlog, 0, LARGEST),
             Sysctl::TcpMinSndMss => Word(&mut tcp.min_send_mss, 48, 65_535),
+            Sysctl::TcpModerateRcvbuf => Flag(&mut tcp.moderate_receive),
             Sysctl::TcpMtuProbeFloor => Word(&mut tcp.mtu_probing.floor, 48, 65_535),
             Sysctl::TcpMtuProbing => Byte(&mut tcp.mtu_probing.mode, 0, 255),
             Sysctl::TcpOrphanRetries => Byte(&mut tcp.orphan_retries, 0, 255),
@@ -249,6 +285,10 @@ impl Sysctls {
             Place::Seconds(value) => format!("{}\n", value.as_millis() / 1_000),
             Place::Nanos(value) => format!("{}\n", value.as_nanos()),
             Place::Sizes([least, initial, greatest]) => format!("{least}\t{initial}\t{greatest}\n"),
+            Place::Ports([first, last]) => format!("{first}\t{last}\n"),
+            Place::Kept(kept, number) => {
+                format!("{}\n", kept.get(&number).unwrap_or(&KEPT_SETTINGS[usize::from(number)].default))
+            }
             Place::Ecn(policy) => format!("{}\n", *policy as u8),
             Place::Keys(keys) => format!("{}\n", keys.unwrap_or(NO_KEY)),
             Place::Algorithm(algorithm) => format!("{}\n", algorithm.name()),
@@ -280,6 +320,16 @@ impl Sysctls {
                 for (size, number) in sizes.iter_mut().zip(numbers) {
                     *size = number;
                 }
+            }
+            Place::Ports(ports) => match numbers[..] {
+                [first, last] if (1..=last).contains(&first) && last <= 65_535 => *ports = [first, last],
+                _ => return Err(Errno::EINVAL),
+            },
+            Place::Kept(kept, number) => {
+                let of = &KEPT_SETTINGS[usize::from(number)];
+                let value = text.split_whitespace().next().and_then(|word| word.parse().ok());
+                let value = value.filter(|value| (of.least..=of.greatest).contains(value));
+                kept.insert(number, value.ok_or(Errno::EINVAL)?);
             }
             Place::Ecn(policy) => {
                 *policy = match first()? {

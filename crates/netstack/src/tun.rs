@@ -4,6 +4,7 @@
 use super::Effect;
 use super::PacketDirection;
 use crate::Stack;
+use crate::account::{DropCause, Origin, PacketDisposition, Receiver};
 use crate::interfaces::Interfaces;
 use crate::readiness::{EPOLLERR, READABLE, WRITABLE};
 use belljar_linux_abi::Errno;
@@ -84,17 +85,19 @@ impl Stack {
         })
     }
 
-    /// Queues a packet, or for a TAP interface a frame, for the program. Returns false if it is dropped.
+    /// Queues a packet, or for a TAP interface a frame, for the program.
     #[inline(never)]
-    pub fn tun_output(&mut self, n: usize, mut packet: Packet) -> bool {
+    pub(crate) fn tun_output(&mut self, n: usize, mut packet: Packet) -> PacketDisposition {
         let now = self.clock.now();
-        let Some(interface) = self.tuns[n].interface else { return false };
+        let Some(interface) = self.tuns[n].interface else {
+            return PacketDisposition::dropped(DropCause::InterfaceDown);
+        };
         self.seen(now, interface, &mut packet, PacketDirection::Out);
         let (cookie, bytes) = (packet.cookie(), packet.into_bytes());
         let tun = &mut self.tuns[n];
         if tun.packets.len() >= QUEUE_PACKETS {
             tun.counters.dropped += 1;
-            return false;
+            return PacketDisposition::dropped(DropCause::TunQueueFull);
         }
         let (packets, octets) = tun.counters.sent;
         tun.counters.sent = (packets + 1, octets + bytes.len() as u64);
@@ -105,7 +108,7 @@ impl Stack {
             // The sender must not be notified within its own call.
             self.taken_over.push_back((cookie, len));
         }
-        true
+        PacketDisposition::consumed(Receiver::Tun)
     }
 
     /// Receives a packet written by a program. Fails with `EBADFD` if no interface is attached, and with
@@ -115,17 +118,18 @@ impl Stack {
         let interface = tun.interface.ok_or(Errno::EBADFD)?;
         let (packets, octets) = tun.counters.received;
         tun.counters.received = (packets + 1, octets + bytes.len() as u64);
-        if tun.is_tap() {
+        let end = if tun.is_tap() {
             if bytes.len() < ethernet::HEADER_LEN {
                 return Err(Errno::EINVAL);
             }
-            self.frame_input(interface, Packet::new(bytes));
+            self.frame_input(interface, Packet::new(bytes))
         } else {
             let mut packet = Packet::new(bytes);
             self.seen(self.clock.now(), interface, &mut packet, PacketDirection::In);
             self.arrived_as_one = true;
-            self.ip_input(interface, packet);
-        }
+            self.ip_input(interface, packet)
+        };
+        self.account.originate(Origin::Tun, end);
         Ok(())
     }
 }

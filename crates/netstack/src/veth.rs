@@ -5,6 +5,7 @@
 //! identifies its peer by the numbers of the namespace and the interface. Notifications for a peer in another
 //! namespace are effects for the owner ([`PeerNews`]).
 
+use crate::account::{DropCause, PacketDisposition};
 use crate::interface::{Attachment, Interface};
 use crate::{PacketDirection, Stack, StackTimer, TimerId};
 use belljar_net::Packet;
@@ -33,35 +34,43 @@ impl Stack {
             self.interfaces[end].carrier = self.interfaces[far].up;
         }
     }
-    /// Sends a frame to the peer. Returns false if the interface has no carrier.
+    /// Sends a frame to the peer.
     #[inline(never)]
     pub(crate) fn veth_output(
         &mut self,
         interface: usize,
         (network, peer): (u32, usize),
         mut frame: Packet,
-    ) -> bool {
+    ) -> PacketDisposition {
         if !self.interfaces[interface].carrier {
-            return false;
+            return PacketDisposition::dropped(DropCause::NoCarrier);
         }
         self.clock.work_on_packet(frame.len());
         self.seen(self.clock.now(), interface, &mut frame, PacketDirection::Out);
         self.interfaces.count_virtual(interface, frame.len(), PacketDirection::Out);
         let (cookie, len, checksum, mark) = (frame.cookie(), frame.len(), frame.checksum(), frame.mark());
         if cookie != 0 {
-            self.take_over(cookie, len);
+            // The sender must not be notified within its own call.
+            self.taken_over.push_back((cookie, len));
         }
         let frame = Packet::new(frame.into_bytes()).with_checksum(checksum);
         if network == self.number {
             let timer = self.timers.name(self.clock.now());
             self.cross(peer, frame.with_mark(mark), timer);
+            PacketDisposition::HELD
         } else {
             self.effects.tell_peer(network, peer, PeerNews::Frame(frame));
+            self.account.to_peers += 1;
+            PacketDisposition::SENT
         }
-        true
+    }
+    /// Receives a frame from the stack of another network namespace for an interface, at the time of `timer`.
+    pub fn receive_from_peer(&mut self, interface: usize, frame: Packet, timer: TimerId) {
+        self.account.receive_from_peer(PacketDisposition::HELD);
+        self.cross(interface, frame, timer);
     }
     /// Queues a frame for reception by an interface at the time of `timer`.
-    pub fn cross(&mut self, interface: usize, frame: Packet, timer: TimerId) {
+    fn cross(&mut self, interface: usize, frame: Packet, timer: TimerId) {
         if self.crossing.is_empty() {
             self.timers.insert(timer, StackTimer::Crossing);
         }
@@ -74,11 +83,14 @@ impl Stack {
         for (interface, frame) in all {
             self.charge_for_inner_packet();
             let there = &self.interfaces[interface];
-            if there.up && matches!(there.attachment, Attachment::Veth { .. }) {
+            let end = if there.up && matches!(there.attachment, Attachment::Veth { .. }) {
                 self.clock.work_on_packet(frame.len());
                 self.interfaces.count_virtual(interface, frame.len(), PacketDirection::In);
-                self.frame_input(interface, frame);
-            }
+                self.frame_input(interface, frame)
+            } else {
+                PacketDisposition::dropped(DropCause::InterfaceDown)
+            };
+            self.account.release(end);
         }
         self.flush_network();
     }

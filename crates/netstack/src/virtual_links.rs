@@ -1,6 +1,7 @@
 //! Interfaces that the administrator creates while a host runs: dummies, which discard all packets, and VLANs
 //! (IEEE 802.1Q) on Ethernet interfaces.
 
+use crate::account::{DropCause, PacketDisposition, Receiver};
 use crate::interface::{Attachment, Interface};
 use crate::interfaces::Interfaces;
 use crate::tun::TunCounters;
@@ -24,21 +25,8 @@ impl Stack {
         mac: Option<[u8; 6]>,
         mtu: Option<usize>,
     ) -> usize {
-        let below = match attachment {
-            Attachment::Vlan { below, .. } => Some(&self.interfaces[below]),
-            _ => None,
-        };
-        let inherited = below.map(|below| (below.mac, below.mtu, below.carrier));
-        let mac = mac.or(inherited.map(|(mac, ..)| mac)).unwrap_or_else(|| self.random_mac());
-        let mut interface = Interface::program(name, mac, attachment);
-        if let Some((_, mtu, carrier)) = inherited {
-            (interface.mtu, interface.carrier) = (mtu, carrier);
-        }
-        interface.mtu = mtu.unwrap_or(interface.mtu);
-        self.has_pairs |= matches!(attachment, Attachment::Veth { .. });
-        let number = self.interfaces.len();
-        self.interfaces.push(interface);
-        self.interface_settings.begin(number);
+        let number = self.interfaces.unused();
+        add_virtual_at(self, number, name, attachment, (mac, mtu));
         number
     }
 
@@ -52,21 +40,27 @@ impl Stack {
 
     /// Transmits a packet or frame on a dummy, which discards it.
     #[inline(never)]
-    pub(crate) fn dummy_output(&mut self, interface: usize, packet: Packet) -> bool {
+    pub(crate) fn dummy_output(&mut self, interface: usize, packet: Packet) -> PacketDisposition {
         self.interfaces.count_virtual(interface, packet.len(), PacketDirection::Out);
         let (cookie, len) = (packet.cookie(), packet.len());
         if cookie != 0 {
             self.taken_over.push_back((cookie, len));
         }
         self.recycle_buffer(packet.into_bytes());
-        true
+        PacketDisposition::consumed(Receiver::Dummy)
     }
 
     /// Transmits a frame on a VLAN: adds the tag and passes it to the lower interface.
     #[inline(never)]
-    pub(crate) fn vlan_output(&mut self, interface: usize, below: usize, id: u16, mut frame: Packet) -> bool {
+    pub(crate) fn vlan_output(
+        &mut self,
+        interface: usize,
+        below: usize,
+        id: u16,
+        mut frame: Packet,
+    ) -> PacketDisposition {
         if !self.interfaces[below].up {
-            return false;
+            return PacketDisposition::dropped(DropCause::InterfaceDown);
         }
         self.seen(self.clock.now(), interface, &mut frame, PacketDirection::Out);
         self.interfaces.count_virtual(interface, frame.len(), PacketDirection::Out);
@@ -80,20 +74,52 @@ impl Stack {
 
     /// Passes a tagged frame received by a lower interface to its VLAN.
     #[inline(never)]
-    pub(crate) fn vlan_input(&mut self, below: usize, frame: Packet) {
+    pub(crate) fn vlan_input(&mut self, below: usize, frame: Packet) -> PacketDisposition {
         let (checksum, mark) = (frame.checksum(), frame.mark());
         let mut bytes = frame.into_bytes();
         let tag = bytes.get(HEADER_LEN..HEADER_LEN + 2).map(|tag| u16::from_be_bytes([tag[0], tag[1]]));
         let vlan = tag.and_then(|tag| self.interfaces.vlan(below, tag & VLAN_ID));
         match vlan.filter(|vlan| self.interfaces[*vlan].up && bytes.len() >= HEADER_LEN + TAG_LEN) {
-            None => self.recycle_buffer(bytes),
+            None => {
+                let long = bytes.len() >= HEADER_LEN + TAG_LEN;
+                self.recycle_buffer(bytes);
+                match vlan {
+                    _ if !long => PacketDisposition::dropped(DropCause::Malformed),
+                    Some(_) => PacketDisposition::dropped(DropCause::InterfaceDown),
+                    None => PacketDisposition::consumed(Receiver::OtherAddress),
+                }
+            }
             Some(vlan) => {
                 bytes.drain(HEADER_LEN - 2..HEADER_LEN - 2 + TAG_LEN);
                 self.interfaces.count_virtual(vlan, bytes.len(), PacketDirection::In);
-                self.frame_input(vlan, Packet::new(bytes).with_checksum(checksum).with_mark(mark));
+                self.frame_input(vlan, Packet::new(bytes).with_checksum(checksum).with_mark(mark))
             }
         }
     }
+}
+
+/// Creates an interface of an unused number, with this hardware address and MTU if they are given.
+pub fn add_virtual_at(
+    net: &mut Stack,
+    number: usize,
+    name: &str,
+    attachment: Attachment,
+    (mac, mtu): (Option<[u8; 6]>, Option<usize>),
+) {
+    let below = match attachment {
+        Attachment::Vlan { below, .. } => Some(&net.interfaces[below]),
+        _ => None,
+    };
+    let inherited = below.map(|below| (below.mac, below.mtu, below.carrier));
+    let mac = mac.or(inherited.map(|(mac, ..)| mac)).unwrap_or_else(|| net.random_mac());
+    let mut interface = Interface::program(name, mac, attachment);
+    if let Some((_, mtu, carrier)) = inherited {
+        (interface.mtu, interface.carrier) = (mtu, carrier);
+    }
+    interface.mtu = mtu.unwrap_or(interface.mtu);
+    net.has_pairs |= matches!(attachment, Attachment::Veth { .. });
+    net.interfaces.put(number, interface);
+    net.interface_settings.begin(number);
 }
 
 impl Interfaces {

@@ -127,7 +127,7 @@ impl Stack {
     /// Ends a datagram, `copied` or not. If it `failed`, a single send in it releases its number.
     #[cold]
     pub fn zero_copy_ends(&mut self, key: SocketKey, copied: bool, failed: bool) {
-        let until = self.udp(key).packets_given;
+        let until = self.udp(key).sending.given;
         let Some(state) = &mut self.socket(key).zero_copy else { return };
         match std::mem::take(&mut state.held) {
             0 => {}
@@ -182,7 +182,7 @@ impl Stack {
         let socket = self.socket(key);
         let Some(state) = &mut socket.zero_copy else { return };
         let reached = match &mut socket.kind {
-            SocketKind::Udp(udp) => udp.packets_left,
+            SocketKind::Udp(udp) => udp.sending.left,
             SocketKind::Tcp(tcp) => match tcp.connection() {
                 Some(connection) if connection.state() != State::Closed => connection.acknowledged_until(),
                 _ => u64::MAX,

@@ -44,6 +44,11 @@ impl Filter {
         Ok(Filter { program })
     }
 
+    /// Accepts no frame.
+    pub(crate) fn none() -> Filter {
+        Filter { program: vec![[libc::BPF_RET | libc::BPF_K, 0, 0, 0]] }
+    }
+
     /// Accepts frames of these Ethernet types, at most 254. A frame with one VLAN tag is classified by the
     /// inner type, because the kernel removes the tag before the filter runs.
     ///

@@ -106,6 +106,14 @@ impl Interface {
         Ok(i32::from(flags) & libc::IFF_UP != 0)
     }
 
+    /// True if the interface has a carrier: the peer of a veth is up. True also if the driver does not know.
+    pub fn has_carrier(&self) -> bool {
+        /// `ETHTOOL_GLINK`, whose answer precedes the flag `IFF_RUNNING` by up to a second.
+        const GET_LINK: u32 = 0x0a;
+        let mut request = [GET_LINK, 1];
+        self.driver_request(libc::SIOCETHTOOL, &mut request).is_err() || request[1] != 0
+    }
+
     /// Puts the interface into promiscuous mode as long as the packet socket `fd` is open.
     pub fn enter_promiscuous_mode(&self, fd: BorrowedFd<'_>) -> Result<()> {
         let membership = libc::packet_mreq {

@@ -46,7 +46,9 @@ pub use filter::Filter;
 pub use forward::{Flow, TcForwarder};
 pub use namespace::Namespace;
 pub use packet::{Fanout, FanoutMode, PacketOptions, PacketRing, RingKind, slot_len};
-pub use port::{Count, Counters, Frame, Port, Sent, TimeSource, Timestamp, Timestamps, wait_readable};
+pub use port::{
+    Count, Counters, Frame, Port, Remainder, Sent, TimeSource, Timestamp, Timestamps, wait_readable,
+};
 pub use tap::{Tap, TapOptions};
 pub use unix::{UnixListener, UnixOptions, UnixPort};
 pub use xdp::{Xdp, XdpMode, XdpOptions};

@@ -33,6 +33,11 @@ impl Outgoing {
         self.tail == BATCH
     }
 
+    /// Number of frames that wait for [`flush`](Self::flush).
+    pub fn len(&self) -> usize {
+        self.tail - self.head
+    }
+
     /// Queues a frame.
     ///
     /// # Panics
@@ -70,6 +75,7 @@ impl Outgoing {
                     }
                     _ => {
                         counters.failed += (self.tail - self.head) as u64;
+                        counters.failed_down += (self.tail - self.head) as u64;
                         (self.head, self.tail) = (0, 0);
                         return Err(e);
                     }

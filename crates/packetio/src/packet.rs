@@ -10,7 +10,7 @@ mod ring;
 use crate::interface::{Interface, ROOT};
 use crate::offload::{Finisher, VNET_LEN};
 use crate::outgoing::Outgoing;
-use crate::{Counters, Error, Filter, Frame, Port, Result, Sent, Timestamps, sys};
+use crate::{Counters, Error, Filter, Frame, Port, Remainder, Result, Sent, Timestamps, sys};
 use belljar_wire::ethernet::Address;
 use blocks::BlockRing;
 use frames::FrameRing;
@@ -18,6 +18,7 @@ pub use frames::slot_len;
 use libc::c_int;
 use ring::Delivery;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
 
 /// Layout of the receive ring.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -113,6 +114,8 @@ pub struct PacketRing {
     finisher: Finisher,
     outgoing: Outgoing,
     counters: Counters,
+    /// Packets that the kernel passed to the socket, including those that it dropped.
+    offered: u64,
     stamped: bool,
     hardware: Option<HardwareClock>,
     gone: bool,
@@ -167,6 +170,7 @@ impl PacketRing {
             finisher: Finisher::default(),
             outgoing,
             counters: Counters::default(),
+            offered: 0,
             stamped: options.timestamps != Timestamps::Off,
             hardware,
             gone: false,
@@ -260,6 +264,9 @@ fn stamp(interface: &Interface, fd: BorrowedFd<'_>, kind: Timestamps) -> Result<
     Ok(hardware)
 }
 
+/// Interval between two readings of a socket's counts at its end, and their maximum number.
+const SETTLE: Duration = Duration::from_micros(100);
+const SETTLING: usize = 20;
 /// Absent from libc.
 const SIOCGHWTSTAMP: libc::c_ulong = 0x89b1;
 
@@ -315,8 +322,14 @@ impl Port for PacketRing {
     }
 
     fn flush(&mut self) -> Result<bool> {
+        let failed = self.counters.failed;
         match self.outgoing.flush(self.socket.as_fd(), &mut self.counters) {
-            Ok(empty) => Ok(empty),
+            Ok(empty) => {
+                if self.counters.failed > failed && !self.interface.has_carrier() {
+                    self.counters.failed_down += self.counters.failed - failed;
+                }
+                Ok(empty)
+            }
             Err(e) => self.note(e, "sending").map(|()| true),
         }
     }
@@ -328,8 +341,32 @@ impl Port for PacketRing {
             libc::SOL_PACKET,
             libc::PACKET_STATISTICS,
         );
-        self.counters.dropped_kernel += statistics.map_or(0, |s| u64::from(s.tp_drops));
+        self.counters.dropped_kernel += statistics.as_ref().map_or(0, |s| u64::from(s.tp_drops));
+        // The kernel's number of packets includes the dropped ones.
+        self.offered += statistics.map_or(0, |s| u64::from(s.tp_packets));
         self.counters
+    }
+
+    fn finish(&mut self) -> Remainder {
+        // A processor may still be running the filter before this one: the counts are final once they stand.
+        let _ = sys::attach_filter(self.socket.as_fd(), &mut Filter::none().program());
+        let mut offered = None;
+        for _ in 0..SETTLING {
+            let before = offered.replace({
+                self.counters();
+                self.offered
+            });
+            if before == offered {
+                break;
+            }
+            std::thread::sleep(SETTLE);
+        }
+        let unsent = self.outgoing.len() as u64;
+        match &self.ring {
+            Ring::Frames(ring) => Remainder { offered, unread: ring.filled(), unsent },
+            // The kernel keeps the last block, whose frames cannot be counted.
+            Ring::Blocks(_) => Remainder { unsent, ..Remainder::default() },
+        }
     }
 }
 

@@ -55,6 +55,24 @@ pub trait Port: Send {
 
     /// Counters since the port was opened.
     fn counters(&mut self) -> Counters;
+
+    /// Ends reception: the kernel passes no further packets to the port. Returns the packets that are left
+    /// in it, for an account of all packets.
+    fn finish(&mut self) -> Remainder {
+        Remainder::default()
+    }
+}
+
+/// Packets in a port at its end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Remainder {
+    /// Packets that the kernel passed to the port since its start by its own count, including those that it
+    /// dropped for lack of room; `None` if the kernel does not count them.
+    pub offered: Option<u64>,
+    /// Packets that the kernel passed to the port, and that were not delivered.
+    pub unread: u64,
+    /// Frames that were queued and not passed to the kernel.
+    pub unsent: u64,
 }
 
 /// Received frame, valid until the closure that gets it returns.
@@ -128,6 +146,8 @@ impl Count {
 pub struct Counters {
     /// Frames received and delivered.
     pub received: Count,
+    /// Packets of the kernel in which the received frames arrived: a large segment is one packet.
+    pub packets: u64,
     /// Frames passed to the kernel.
     pub sent: Count,
     /// Received frames dropped by the kernel, because the port was not read in time or the ring was full.
@@ -136,8 +156,10 @@ pub struct Counters {
     pub dropped_port: u64,
     /// Frames rejected by [`Port::send`] because the queue was full; retries count again.
     pub refused: u64,
-    /// Queued frames rejected by the kernel: its queue was full, or the interface was gone.
+    /// Frames accepted by [`Port::send`] and rejected by the kernel later: its queue was full, or the interface was down or gone.
     pub failed: u64,
+    /// Part of `failed`: frames for an interface that was down or gone.
+    pub failed_down: u64,
 }
 
 /// Waits until a port is readable, at most for `timeout`; a signal ends the wait early.

@@ -14,6 +14,8 @@ pub(crate) unsafe trait Plain: Copy {}
 // SAFETY: an integer.
 unsafe impl Plain for c_int {}
 // SAFETY: integers alone.
+unsafe impl Plain for [u32; 2] {}
+// SAFETY: integers alone.
 unsafe impl Plain for libc::tpacket_req {}
 // SAFETY: integers alone.
 unsafe impl Plain for libc::tpacket_req3 {}

@@ -201,7 +201,10 @@ impl Port for Tap {
             };
             let buffer = &mut self.buffer[..len];
             match self.finisher.finish(buffer, None, None, &mut self.counters.received, each) {
-                Ok(frames) => received += frames,
+                Ok(frames) => {
+                    self.counters.packets += 1;
+                    received += frames;
+                }
                 Err(_) => self.counters.dropped_port += 1,
             }
         }
@@ -223,10 +226,7 @@ impl Port for Tap {
                     Ok(Sent::Full)
                 }
                 Err(e) if e.kind() == std::io::ErrorKind::Interrupted => continue,
-                Err(e) => {
-                    self.counters.failed += 1;
-                    self.failed("sending", e)
-                }
+                Err(e) => self.failed("sending", e),
             };
         }
     }

@@ -2,7 +2,7 @@
 
 use crate::interface::check_frame;
 use crate::outgoing::Outgoing;
-use crate::{Counters, Error, Frame, MIN_FRAME, Port, Result, Sent};
+use crate::{Counters, Error, Frame, MIN_FRAME, Port, Remainder, Result, Sent};
 use belljar_channel::with_socket_path;
 use belljar_wire::ethernet::Address;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -197,6 +197,7 @@ impl Port for UnixPort {
                     continue;
                 }
                 self.counters.received.add(*len);
+                self.counters.packets += 1;
                 each(Frame { bytes: &slot[..*len], time: None });
                 received += 1;
             }
@@ -232,6 +233,10 @@ impl Port for UnixPort {
 
     fn counters(&mut self) -> Counters {
         self.counters
+    }
+
+    fn finish(&mut self) -> Remainder {
+        Remainder { unsent: self.outgoing.len() as u64, ..Remainder::default() }
     }
 }
 

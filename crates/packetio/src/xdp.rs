@@ -409,6 +409,7 @@ impl Port for Xdp {
                 offload::fill_bare_checksum(bytes);
             }
             self.counters.received.add(bytes.len());
+            self.counters.packets += 1;
             each(Frame { bytes, time: None });
             // The fill ring has room for every receive chunk; the kernel rounds the address down.
             let returned = self.rings.fill.push(descriptor.addr);

@@ -3,7 +3,7 @@
 use crate::info::DeviceInfo;
 use crate::transaction::{ToDevice, ToHost};
 use crate::{corundum, e1000};
-use belljar_base::{SimDuration, SimTime};
+use belljar_base::{PacketAccount, SimDuration, SimTime};
 use std::fmt::Debug;
 
 /// Driver settings.
@@ -72,6 +72,41 @@ impl Counts {
     }
 }
 
+/// Reasons for which drivers drop frames: not valid, no room in the transmit queue, longer than a buffer.
+pub const DROP_REASONS: [&str; 3] = ["invalid", "queue_full", "too_long"];
+
+/// Counters of a driver's account that [`Counts`] does not include.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Flow {
+    /// Frames passed to [`Driver::transmit`].
+    pub transmitted: u64,
+    /// Frames in transmit descriptors that the device has returned.
+    pub returned: u64,
+    /// Frames found in receive descriptors.
+    pub found: u64,
+    /// Of these, frames that were invalid.
+    pub invalid: u64,
+    /// Frames returned by [`Driver::poll_received`].
+    pub delivered: u64,
+    /// Frames dropped because the transmit queue was full.
+    pub queue_full: u64,
+    /// Frames dropped because they exceed a buffer.
+    pub too_long: u64,
+}
+
+impl Flow {
+    /// Account of a driver that holds `held` frames.
+    pub fn account(&self, held: u64) -> PacketAccount {
+        let (received, sent) = (self.transmitted, self.delivered);
+        let mut account = PacketAccount { received, sent, held, ..PacketAccount::default() };
+        account.originate("device", self.found);
+        account.consume("device", self.returned);
+        let drops = [self.invalid, self.queue_full, self.too_long];
+        DROP_REASONS.into_iter().zip(drops).for_each(|(reason, count)| account.drop_for(reason, count));
+        account
+    }
+}
+
 /// Driver of a network controller.
 ///
 /// **Inputs**: [`start`](Self::start) once the device has been found, [`handle`](Self::handle) for each
@@ -102,6 +137,14 @@ pub trait Driver: Debug + Send {
     fn statistics(&self) -> Vec<(&'static str, u64)>;
     /// Number of device accesses outside the arena.
     fn outside(&self) -> u64;
+    /// Account of the frames. Frames of the stack are received by [`transmit`](Self::transmit), and consumed
+    /// as `device` when the device has returned their descriptor. Frames originate as `device` when the driver
+    /// finds them in receive descriptors, and are sent by [`poll_received`](Self::poll_received). Frames in the
+    /// transmit ring are held.
+    ///
+    /// Drop reasons: `queue_full`, the software transmit queue was full; `too_long`, longer than a transmit
+    /// buffer; `invalid`, received with an error or longer than a receive buffer.
+    fn packet_account(&self) -> PacketAccount;
 }
 
 /// Kinds of driver.

@@ -135,6 +135,11 @@ impl Station {
         self.queue.len()
     }
 
+    /// Number of frames that wait and have not been delivered: in the queue, or current and not on the air.
+    pub(crate) fn undelivered(&self) -> u64 {
+        self.queue.len() as u64 + u64::from(self.frame.is_some() && !self.delivered)
+    }
+
     /// Queues a frame.
     pub(crate) fn enqueue(&mut self, now: SimTime, packet: Packet, settings: &Settings) {
         if self.queue.len() >= settings.queue {

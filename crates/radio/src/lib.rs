@@ -8,6 +8,8 @@
 //! The crate does not depend on hosts or files.
 #![forbid(unsafe_code)]
 
+#[cfg(test)]
+mod account_tests;
 pub mod bonnmotion;
 mod contention;
 mod medium;

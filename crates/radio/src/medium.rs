@@ -14,9 +14,12 @@
 //! retransmissions. A station that receives a frame addressed to another station, or senses a corrupted frame
 //! in reach, defers for the acknowledgement that may follow (NAV and EIFS).
 
+mod account;
+
 use crate::contention::{Incoming, Spoilt, State, Station};
 use crate::vicinity::Vicinity;
 use crate::{Positions, Settings, StationCounters, Track};
+use account::Flow;
 use belljar_base::{Map, Seed, Set, SimTime};
 use belljar_net::Packet;
 use belljar_wire::ethernet::{Address, Frame as EthernetFrame};
@@ -47,6 +50,7 @@ pub struct Medium {
     /// Scheduled access time of each station.
     planned: Vec<Option<SimTime>>,
     outputs: VecDeque<Output>,
+    flow: Flow,
 }
 
 /// Order of simultaneous events. Transmissions that begin at the same time do not sense each other.
@@ -78,8 +82,17 @@ struct Frame {
 
 #[derive(Debug)]
 enum Content {
-    Data { packet: Packet, to: Receiver, attempt: u64 },
-    Acknowledgement { to: usize, attempt: u64 },
+    Data {
+        packet: Packet,
+        to: Receiver,
+        attempt: u64,
+        /// True if an earlier attempt delivered the frame.
+        delivered: bool,
+    },
+    Acknowledgement {
+        to: usize,
+        attempt: u64,
+    },
 }
 
 /// Addressee of a frame.
@@ -144,11 +157,13 @@ impl Medium {
             agenda: Map::new(),
             accesses: Set::new(),
             outputs: VecDeque::new(),
+            flow: Flow::default(),
         }
     }
 
     /// Queues a frame at a station. Returns false if the frame is dropped because the station has no carrier.
     pub fn send(&mut self, now: SimTime, station: usize, packet: Packet) -> bool {
+        self.flow.received += 1;
         let source = EthernetFrame::new_checked(packet.open_bytes()).map(|frame| frame.src());
         if let Ok(source) = source
             && !source.is_multicast()
@@ -156,6 +171,7 @@ impl Medium {
             self.addresses.insert(source, station);
         }
         if self.stations[station].down {
+            self.flow.link_down += 1;
             return false;
         }
         self.stations[station].enqueue(now, packet, &self.settings);
@@ -165,6 +181,10 @@ impl Medium {
 
     /// Sets the carrier of a station. Without carrier a station drops its frames; returns their number.
     pub fn set_carrier(&mut self, station: usize, carrier: bool) -> u64 {
+        if !carrier {
+            // The end of a frame on the air decides on that frame.
+            self.flow.link_down += self.stations[station].undelivered();
+        }
         let lost = self.stations[station].set_down(!carrier);
         self.plan(station);
         lost
@@ -172,7 +192,9 @@ impl Medium {
 
     /// Returns the next output.
     pub fn poll(&mut self) -> Option<Output> {
-        self.outputs.pop_front()
+        let output = self.outputs.pop_front()?;
+        self.flow.sent += 1;
+        Some(output)
     }
 
     /// Time at which [`on_timeout`](Self::on_timeout) must be called next.
@@ -262,7 +284,7 @@ impl Medium {
                         _ => counters.unicasts += 1,
                     }
                 }
-                Content::Data { packet, to, attempt: station.attempt }
+                Content::Data { packet, to, attempt: station.attempt, delivered: station.delivered }
             }
         };
         station.sending = true;
@@ -333,6 +355,8 @@ impl Medium {
             Content::Acknowledgement { to, .. } => Receiver::Station(*to),
         };
         let is_data = matches!(content, Content::Data { .. });
+        let is_broadcast = is_data && for_whom == Receiver::All;
+        let mut copies = 0;
         let mut receivers = Vec::new();
         for n in &audience {
             let station = &mut self.stations[*n];
@@ -344,14 +368,21 @@ impl Medium {
             if incoming.in_reach {
                 let by_chance = incoming.spoilt.is_none() && station.chance.chance(self.settings.loss);
                 let counters = is_data && is_mine;
+                let copy = u64::from(is_broadcast);
+                copies += copy;
                 match incoming.spoilt {
-                    Some(Spoilt::Deaf) => station.counters.deaf += u64::from(counters),
+                    Some(Spoilt::Deaf) => {
+                        station.counters.deaf += u64::from(counters);
+                        self.flow.deaf += copy;
+                    }
                     Some(Spoilt::Collided) => {
                         station.counters.collided += u64::from(counters);
+                        self.flow.collided += copy;
                         station.reserve(acknowledged_by);
                     }
                     None if by_chance => {
                         station.counters.lost += u64::from(counters);
+                        self.flow.lost += copy;
                         station.reserve(acknowledged_by);
                     }
                     None if is_mine => receivers.push(*n),
@@ -374,7 +405,13 @@ impl Medium {
                     self.plan(to);
                 }
             }
-            Content::Data { packet, to, attempt } => self.sent(now, from, packet, to, attempt, &receivers),
+            Content::Data { packet, to, attempt, delivered } => {
+                match to {
+                    Receiver::All => self.count_broadcast(copies),
+                    _ => self.count_unicast(from, attempt, delivered, &receivers),
+                }
+                self.sent(now, from, packet, to, attempt, &receivers);
+            }
         }
         self.plan(from);
     }
@@ -429,7 +466,9 @@ impl Medium {
         if sender.attempt != attempt || sender.state != State::Awaiting {
             return;
         }
+        let delivered = sender.delivered;
         if let Some(packet) = sender.fail(now, &self.settings) {
+            self.count_given_up(&packet, delivered);
             self.outputs.push_back(Output::Failed { station, packet });
         }
         self.plan(station);

@@ -126,6 +126,10 @@ impl LogDistance {
 }
 
 impl Settings {
+    /// Expected share of unicast frames that random loss takes in all their transmissions.
+    pub fn unicast_loss(&self) -> f64 {
+        self.loss.powi(i32::try_from(self.retries).unwrap_or(i32::MAX).saturating_add(1))
+    }
     /// Time for which the medium must be idle before backoff slots are counted (DIFS).
     pub fn difs(&self) -> SimDuration {
         self.sifs + self.slot.saturating_mul(2)

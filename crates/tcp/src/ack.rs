@@ -298,7 +298,7 @@ impl Sender {
             return Some(rtt);
         }
         if advanced && let Some(rtt) = self.stamps.echoed_rtt(segment, now) {
-            self.rtt.sample(rtt, una, nxt, now);
+            self.rtt.sample(rtt.max(SimDuration::from_millis(1)), una, nxt, now);
             self.rtt.reset_backoff();
         }
         None

@@ -23,6 +23,8 @@ pub struct Config {
     pub wmem: [u32; 3],
     /// `SO_RCVBUF` as reported by `getsockopt` (twice the value set); disables autotuning.
     pub receive_buffer: Option<u32>,
+    /// `net.ipv4.tcp_moderate_rcvbuf`: the receive buffer grows with the data read per round trip.
+    pub moderate_receive: bool,
     /// `SO_SNDBUF` as reported by `getsockopt`; disables autotuning.
     pub send_buffer: Option<u32>,
     /// `net.ipv4.tcp_window_scaling`.
@@ -87,6 +89,7 @@ impl Default for Config {
             rmem: [4096, 131_072, 6_291_456],
             wmem: [4096, 16_384, 4_194_304],
             receive_buffer: None,
+            moderate_receive: true,
             send_buffer: None,
             window_scaling: true,
             timestamps: true,

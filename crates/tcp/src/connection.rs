@@ -78,6 +78,8 @@ pub(crate) struct Stamps {
     /// TS.Recent.
     pub recent: u32,
     pub recent_at: SimTime,
+    /// Echo of the last segment with data (`rcv_rtt_last_tsecr`).
+    pub last_echo: u32,
 }
 
 impl Stamps {
@@ -104,11 +106,22 @@ impl Stamps {
         }
     }
 
-    /// Round trip from the transmission of our segment to the arrival of the one that echoes its timestamp.
+    /// Round trip from the transmission of our segment to the arrival of the one that echoes its timestamp, in
+    /// whole milliseconds.
     pub(crate) fn echoed_rtt(&self, segment: &Repr, now: SimTime) -> Option<SimDuration> {
         let stamps = segment.options.timestamps.filter(|s| self.enabled && s.echo != 0)?;
         let delta = self.clock(now).wrapping_sub(stamps.echo);
-        (delta < 1 << 24).then(|| SimDuration::from_millis(u64::from(delta.max(1))))
+        (delta < 1 << 24).then(|| SimDuration::from_millis(u64::from(delta)))
+    }
+
+    /// Round trip as of [`echoed_rtt`](Self::echoed_rtt) by the first segment that echoes a timestamp. A difference
+    /// of zero is no sample (`tcp_rcv_rtt_measure_ts`).
+    pub(crate) fn newly_echoed_rtt(&mut self, segment: &Repr, now: SimTime) -> Option<SimDuration> {
+        let echo = segment.options.timestamps?.echo;
+        if std::mem::replace(&mut self.last_echo, echo) == echo {
+            return None;
+        }
+        self.echoed_rtt(segment, now).filter(|rtt| !rtt.is_zero())
     }
 }
 
@@ -179,6 +192,7 @@ impl Connection {
         now: SimTime,
     ) -> Connection {
         let mut rcv = Receiver::new(config.mss, config.rmem, config.receive_buffer, config.window_scaling);
+        rcv.moderated = config.moderate_receive;
         if remote.is_ipv6() {
             rcv.headers += 20;
         }

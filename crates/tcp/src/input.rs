@@ -193,6 +193,12 @@ impl Connection {
         }
         let had_holes = self.rcv.has_holes();
         let was_empty = self.rcv.readable() == 0;
+        // Samples the round trip at the receiver: from our ACK to the arrival of the data that the ACK permitted.
+        if let Some(rtt) = self.tx.stamps.newly_echoed_rtt(segment, now)
+            && len as u32 >= self.rcv.mss
+        {
+            self.rcv.sample_rtt(rtt);
+        }
         match self.rcv.insert(seq, payload, fin) {
             Arrival::InOrder => self.on_in_order(segment, len, had_holes, was_empty, now),
             arrival @ (Arrival::OutOfOrder | Arrival::Useless) => {
@@ -216,13 +222,7 @@ impl Connection {
     fn on_in_order(&mut self, segment: &Repr, len: usize, had_holes: bool, was_empty: bool, now: SimTime) {
         self.measure_peer_mss(segment, len);
         if len > 0 {
-            // Samples the round trip at the receiver: from our ACK to the arrival of the data that the ACK
-            // permitted.
-            if len as u32 >= self.rcv.mss
-                && let Some(rtt) = self.tx.stamps.echoed_rtt(segment, now)
-            {
-                self.rcv.sample_rtt(rtt);
-            }
+            self.rcv.sample_rtt_by_window(now);
             let rto = self.tx.rtt.rto();
             self.delack.on_data(self.rcv.window, self.rcv.mss, rto, now);
             if self.rcv.grow_window(len) {

@@ -62,6 +62,8 @@ pub(crate) struct Receiver {
     /// Receive buffer size, `SO_RCVBUF`: twice the window.
     pub limit: u32,
     pub limit_locked: bool,
+    /// `tcp_moderate_rcvbuf`: the buffer grows with the data read per round trip.
+    pub moderated: bool,
     pub limit_max: u32,
     /// Payload ratio of the buffer in 1/256; the rest is overhead of Linux's structures.
     ratio: u32,
@@ -89,6 +91,9 @@ struct Autotuning {
     space: u32,
     from_seq: u64,
     since: SimTime,
+    /// Measurement of the round trip by the window: it ends with the byte before this sequence number.
+    window_end: u64,
+    window_since: Option<SimTime>,
 }
 
 /// Disposition of a data segment.
@@ -127,6 +132,7 @@ impl Receiver {
             clamp: space,
             limit,
             limit_locked: fixed.is_some(),
+            moderated: true,
             limit_max: rmem[2],
             ratio: DEFAULT_RATIO,
             finished: false,
@@ -524,7 +530,7 @@ impl Receiver {
     /// Enlarges the buffer to twice the data read per round trip, plus the sender's growth meanwhile
     /// (`tcp_rcvbuf_grow`).
     fn grow_limit(&mut self, read: u64, before: u64) {
-        if self.limit_locked {
+        if self.limit_locked || !self.moderated {
             return;
         }
         let mut wanted = 2 * read;
@@ -539,14 +545,34 @@ impl Receiver {
         }
     }
 
-    /// Adds a receiver-side measurement of the round-trip time, from a timestamp echo.
+    /// Adds a receiver-side measurement of the round-trip time, from a timestamp echo, before its segment is
+    /// queued (`tcp_rcv_rtt_update`).
     pub(crate) fn sample_rtt(&mut self, rtt: SimDuration) {
         let old = self.tuning.rtt;
-        self.tuning.rtt = if old.is_zero() {
-            rtt
-        } else {
-            SimDuration::from_picos(old.as_picos() - old.as_picos() / 8 + rtt.as_picos() / 8)
-        };
+        if old.is_zero() || rtt < old {
+            self.tuning.rtt = rtt;
+        } else if self.data.len() == 0 {
+            // With unread data, the time includes that of the application.
+            let smoothed = old.as_picos() - old.as_picos() / 8 + rtt.as_picos() / 8;
+            self.tuning.rtt = SimDuration::from_picos(smoothed);
+        }
+    }
+
+    /// Samples the round trip as the time in which one window of data arrives, of which the minimum counts
+    /// (`tcp_rcv_rtt_measure`). This is the only measurement without timestamps, and on paths below 1 ms.
+    pub(crate) fn sample_rtt_by_window(&mut self, now: SimTime) {
+        let tuning = &mut self.tuning;
+        if let Some(since) = tuning.window_since {
+            if self.nxt < tuning.window_end {
+                return;
+            }
+            let sample = SimDuration::from_micros(now.since(since).as_micros().max(1));
+            if tuning.rtt.is_zero() || sample < tuning.rtt {
+                tuning.rtt = sample;
+            }
+        }
+        tuning.window_end = self.nxt + u64::from(self.window);
+        tuning.window_since = Some(now);
     }
 
     pub(crate) fn rtt(&self) -> SimDuration {

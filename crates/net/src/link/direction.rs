@@ -2,7 +2,7 @@
 
 use super::{CurrentPath, DirectionChange, LinkOverrides, LinkProperties, least_latency};
 use crate::{DropReason, FrameImpairment, Impairments, Packet, flip};
-use belljar_base::{Map, Seed, SimDuration, SimTime, Stream};
+use belljar_base::{Map, PacketAccount, Seed, SimDuration, SimTime, Stream};
 use std::sync::Arc;
 
 /// One direction of a link, behind its queue. See the [module](super).
@@ -18,6 +18,10 @@ pub struct LinkDirection {
     /// Before this time no frame is impaired (Shadow's `bootstrap_end_time`).
     loss_free_until: SimTime,
     least_latency: SimDuration,
+    /// Frames that were sent into the direction.
+    entered: u64,
+    /// Frames that arrive at the far end, with duplicates.
+    arrivals: u64,
     drops: Map<DropReason, u64>,
     counts: ImpairmentCounts,
 }
@@ -75,6 +79,8 @@ impl LinkDirection {
             least_latency: least_latency(properties, set),
             changes,
             loss_free_until,
+            entered: 0,
+            arrivals: 0,
             drops: Map::new(),
             counts: ImpairmentCounts::default(),
         };
@@ -87,6 +93,7 @@ impl LinkDirection {
     /// Fails with the reason for which the frame is lost, which is counted.
     #[inline]
     pub fn carry(&mut self, departs: SimTime, frame: &mut Packet) -> Result<Arrival, DropReason> {
+        self.entered += 1;
         let usual = &self.properties;
         let own = |change: &DirectionChange| Some(change.clone());
         if self.current.follow(&self.changes, departs, own, |_| Some(usual.path())) {
@@ -112,12 +119,24 @@ impl LinkDirection {
             self.counts.corrupted += 1;
         }
         self.counts.duplicated += u64::from(impairment.duplicated);
+        self.arrivals += 1 + u64::from(impairment.duplicated);
         Ok(Arrival { at, duplicated: impairment.duplicated })
     }
 
     /// Lower bound of the latency of frames, over the whole run.
     pub fn least_latency(&self) -> SimDuration {
         self.least_latency
+    }
+
+    /// Account of the frames of the direction. The frames in flight are among those sent.
+    pub fn packet_account(&self) -> PacketAccount {
+        let (received, sent) = (self.entered, self.arrivals);
+        let mut account = PacketAccount { received, sent, ..PacketAccount::default() };
+        account.originate("duplicates", self.counts.duplicated);
+        for (reason, count) in &self.drops {
+            account.drop_for(reason.name(), *count);
+        }
+        account
     }
 
     /// Frames lost, by reason.

@@ -24,6 +24,7 @@
 mod current;
 mod direction;
 mod graph_path;
+mod loss;
 mod properties;
 mod state;
 #[cfg(test)]
@@ -32,5 +33,6 @@ mod tests;
 pub use current::CurrentPath;
 pub use direction::{Arrival, ImpairmentCounts, LinkDirection};
 pub use graph_path::GraphPath;
+pub use loss::{LossChange, loss_over_time};
 pub use properties::{LinkOverrides, LinkProperties, PathChange};
 pub use state::{DirectionChange, PathState, least_delay, least_latency};

@@ -53,6 +53,30 @@ fn carried(
 }
 
 #[test]
+fn frames_are_delivered_duplicated_or_dropped() {
+    let properties = LinkProperties {
+        latency: ms(5),
+        loss: Loss::Independent(0.2),
+        duplication: 0.1,
+        ..LinkProperties::default()
+    };
+    let at = |n| SimTime::ZERO + ms(n);
+    let changes = vec![(at(300), DirectionChange::Down), (at(350), DirectionChange::Up)];
+    let mut direction = LinkDirection::new(&properties, Seed(3), "l", "a", changes, SimTime::ZERO);
+    let mut arrivals = 0;
+    for n in 0..1_000 {
+        if let Ok(arrival) = direction.carry(at(n), &mut Packet::new(vec![0; 60])) {
+            arrivals += 1 + u64::from(arrival.duplicated);
+        }
+        assert_eq!(direction.packet_account().imbalance(), 0);
+    }
+    let account = direction.packet_account();
+    assert_eq!((account.received, account.sent), (1_000, arrivals));
+    assert!(account.originated["duplicates"] > 50 && account.dropped["path_loss"] > 100);
+    assert_eq!(account.dropped["link_down"], 50);
+}
+
+#[test]
 fn changes_act_from_their_time_on_and_shift_no_draws_of_later_frames() {
     let properties = LinkProperties {
         latency: ms(5),

@@ -155,6 +155,10 @@ impl Egress {
         self.rate_changed();
     }
 
+    pub(super) fn rate(&self) -> Option<u64> {
+        self.around.rate
+    }
+
     fn rate_changed(&mut self) {
         self.around.rate = slower(self.pace.bandwidth, self.bucket.as_ref().map(Bucket::config));
         self.queue.set_rate(self.around.rate);

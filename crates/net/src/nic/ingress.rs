@@ -46,6 +46,11 @@ impl Ingress {
         self.on_wire.as_ref().map(|(_, packet)| packet)
     }
 
+    /// Number of packets in the queue and on the downlink.
+    pub(super) fn held(&self) -> usize {
+        self.queue.waiting().len() + usize::from(self.on_wire.is_some())
+    }
+
     /// Time at which the last bit of a packet that reaches an idle downlink at `at` arrives.
     pub(super) fn would_end(&mut self, at: SimTime, bytes: usize) -> SimTime {
         at.max(self.free_at) + self.pace.of(bytes as u64)

@@ -11,6 +11,8 @@
 //! [`Nic::poll`] until it returns `None`, then again at [`Nic::next_event`]; after each [`Nic::receive`]
 //! call [`Nic::received`] at [`Nic::next_received`]. The directions are independent.
 
+#[cfg(test)]
+mod account_tests;
 mod codel;
 mod egress;
 mod fifo;
@@ -25,8 +27,8 @@ mod red;
 mod tests;
 
 use crate::Packet;
-use belljar_base::Footprint;
 pub use belljar_base::TokenBucket;
+use belljar_base::{Footprint, PacketAccount};
 use belljar_base::{SimDuration, SimTime};
 pub use codel::CodelConfig;
 use egress::Egress;
@@ -157,6 +159,10 @@ impl DropReason {
 /// Counters of an interface since its start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
+    /// Packets that the host has offered for sending, including those that were dropped at once.
+    pub offered_out: u64,
+    /// Packets that have arrived from the network, including those that were dropped at once.
+    pub offered_in: u64,
     /// Packets delivered to the host.
     pub packets_in: u64,
     /// Bytes delivered to the host, IP headers included.
@@ -167,6 +173,10 @@ pub struct Counters {
     pub bytes_out: u64,
     /// Packets marked with ECN CE by a queue.
     pub ecn_marked: u64,
+    /// Frames of the host that a radio channel has returned because it could not deliver them.
+    pub returned: u64,
+    /// Frames from a link that were dropped because the host's receive ring was full.
+    pub backlog: u64,
     drops: [u64; DropReason::ALL.len()],
 }
 
@@ -181,6 +191,10 @@ impl Counters {
     }
     /// Adds the counters of another interface.
     pub fn add(&mut self, other: &Counters) {
+        self.offered_out += other.offered_out;
+        self.offered_in += other.offered_in;
+        self.returned += other.returned;
+        self.backlog += other.backlog;
         self.packets_in += other.packets_in;
         self.bytes_in += other.bytes_in;
         self.packets_out += other.packets_out;
@@ -256,6 +270,7 @@ impl Nic {
     /// Queues a packet for sending. Returns it, and counts it as [`DropReason::EgressFull`] or
     /// [`DropReason::LinkDown`], if the queue is full or there is no carrier.
     pub fn send(&mut self, now: SimTime, packet: Packet) -> Result<(), Packet> {
+        self.counters.offered_out += 1;
         self.catch_up(now);
         self.idle_until = SimTime::ZERO;
         self.egress.enqueue(now, packet, &mut self.counters).map_err(|(reason, packet)| {
@@ -266,6 +281,7 @@ impl Nic {
 
     /// Queues a packet that has arrived at the router before the host, at `at`.
     pub fn receive(&mut self, at: SimTime, packet: Packet) {
+        self.counters.offered_in += 1;
         self.catch_up_in(at);
         self.ingress.enqueue(at, packet, &mut self.counters);
     }
@@ -329,6 +345,12 @@ impl Nic {
         self.ingress.set_bandwidth(down);
     }
 
+    /// Rate of the egress in bit/s: the bandwidth, or that of the token bucket if it is lower; `None` is
+    /// infinite.
+    pub fn rate(&self) -> Option<u64> {
+        self.egress.rate()
+    }
+
     /// Changes the egress from `now` on.
     pub fn change(&mut self, now: SimTime, change: &NicChange) {
         self.catch_up(now);
@@ -349,6 +371,17 @@ impl Nic {
     /// True if there is a carrier.
     pub fn has_carrier(&self) -> bool {
         self.egress.has_carrier()
+    }
+
+    /// Counters after a power cut at this time: the packets in the interface are lost.
+    pub fn counters_without_power(&self) -> Counters {
+        let mut counters = self.counters;
+        counters.add_drops(DropReason::HostDown, self.held());
+        for packet in self.untaken() {
+            counters.packets_out -= 1;
+            counters.bytes_out -= packet.len() as u64;
+        }
+        counters
     }
 
     /// Resets the interface; all packets in it are lost, and its counters continue from `counters`.
@@ -399,14 +432,58 @@ impl Nic {
         &self.counters
     }
 
+    /// Account of the packets that pass the interface in both directions. It balances between any two calls.
+    pub fn packet_account(&self) -> PacketAccount {
+        let counters = &self.counters;
+        let untaken = self.untaken().count() as u64;
+        let mut account = PacketAccount {
+            received: counters.offered_out + counters.offered_in,
+            sent: counters.packets_out - untaken + counters.packets_in,
+            held: self.held(),
+            ..PacketAccount::default()
+        };
+        for reason in DropReason::ALL {
+            account.drop_for(reason.name(), counters.dropped(reason));
+        }
+        account.drop_for("backlog", counters.backlog);
+        account.consume("returned", counters.returned);
+        account
+    }
+
+    /// Number of packets in the interface.
+    fn held(&self) -> u64 {
+        let received = self.waiting.len() + self.ingress.held();
+        (self.egress.queue_len() + self.untaken().count() + received) as u64
+    }
+
+    /// Packets whose transmission has begun and has not been polled.
+    fn untaken(&self) -> impl Iterator<Item = &Packet> {
+        self.overdue.iter().filter_map(|(_, event)| match event {
+            NicEvent::Transmit { packet, .. } => Some(packet),
+            NicEvent::Sent { .. } => None,
+        })
+    }
+
     /// Counts a packet received over a link, where there is no router's queue.
     pub fn count_received(&mut self, bytes: usize) {
+        self.counters.offered_in += 1;
         self.counters.packets_in += 1;
         self.counters.bytes_in += bytes as u64;
     }
-    /// Counts a packet of this host that was dropped beyond the interface.
+    /// Counts a packet that has arrived from the network and is dropped.
     pub fn count_drop(&mut self, reason: DropReason) {
+        self.counters.offered_in += 1;
         self.counters.drop_one(reason);
+    }
+    /// Counts a frame from a link that is dropped because the host's receive ring is full.
+    pub fn count_backlog(&mut self) {
+        self.counters.offered_in += 1;
+        self.counters.backlog += 1;
+    }
+    /// Counts a frame of the host that the medium has returned undelivered.
+    pub fn count_returned(&mut self) {
+        self.counters.offered_in += 1;
+        self.counters.returned += 1;
     }
 }
 

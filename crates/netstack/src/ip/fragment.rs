@@ -62,10 +62,22 @@ pub struct ReassemblyCounters {
 /// Result of adding a fragment.
 #[derive(Debug)]
 pub enum Added {
-    /// The datagram is incomplete, or the fragment was dropped.
+    /// The fragment is queued: the datagram is incomplete.
     Waits,
-    /// The datagram is complete: its header, and the packet with that header.
-    Whole(IpHeader, Vec<u8>),
+    /// The fragment is dropped: a duplicate, or one that ends the reassembly.
+    Dropped {
+        /// Number of queued fragments dropped with it.
+        queued: usize,
+    },
+    /// The datagram is complete.
+    Whole {
+        /// The header of the datagram.
+        header: IpHeader,
+        /// The datagram with that header.
+        packet: Vec<u8>,
+        /// Number of its fragments.
+        fragments: usize,
+    },
     /// The fragment is invalid at this offset of the packet, which a Parameter Problem error reports to its
     /// sender (IPv6).
     Wrong(u8),
@@ -76,8 +88,10 @@ pub enum Added {
 pub struct Expired {
     /// Input interface of the last fragment received.
     pub interface: usize,
-    /// Initial bytes of the first fragment, as received.
-    pub first: Vec<u8>,
+    /// Initial bytes of the first fragment, as received, for the Time Exceeded error.
+    pub first: Option<Vec<u8>>,
+    /// Number of the fragments received.
+    pub fragments: usize,
 }
 
 /// Incomplete datagrams, the oldest first.
@@ -119,7 +133,7 @@ impl Reassembly {
             Some(at) => at,
             None if self.bytes > MAX_BYTES => {
                 self.counters[version(&header.dst)].failed += 1;
-                return Added::Waits;
+                return Added::Dropped { queued: 0 };
             }
             None => {
                 self.waiting.push_back(Partial {
@@ -143,17 +157,15 @@ impl Reassembly {
             true => end > partial.end && partial.complete,
         };
         if contradicts || len == 0 {
-            self.give_up(at);
-            return Added::Waits;
+            return self.give_up(at);
         }
         partial.end = partial.end.max(end);
         partial.complete |= !header.more_fragments;
         let Some((slot, begins_run)) = place(&partial.pieces, offset, end) else {
             self.counters[version(&header.dst)].overlaps += 1;
-            self.give_up(at);
-            return Added::Waits;
+            return self.give_up(at);
         };
-        let Some(slot) = slot else { return Added::Waits };
+        let Some(slot) = slot else { return Added::Dropped { queued: 0 } };
         let data = packet[payload.start..payload.start + len].to_vec();
         partial.pieces.insert(slot, Piece { offset, data, begins_run });
         partial.bytes += len;
@@ -171,13 +183,13 @@ impl Reassembly {
     fn complete(&mut self, at: usize) -> Added {
         let Some(Partial { first: Some((mut header, _)), bytes, pieces, key, .. }) = self.waiting.remove(at)
         else {
-            return Added::Waits;
+            unreachable!("a complete datagram has a first fragment")
         };
         self.bytes -= bytes;
         let len = header.len() + bytes;
         if key.0.is_ipv4() && len > MAX_DATAGRAM {
             self.counters[version(&key.0)].failed += 1;
-            return Added::Waits;
+            return Added::Dropped { queued: pieces.len() - 1 };
         }
         header.more_fragments = false;
         header.fragment_offset = 0;
@@ -185,14 +197,20 @@ impl Reassembly {
         packet.resize(header.len(), 0);
         pieces.iter().for_each(|piece| packet.extend_from_slice(&piece.data));
         header.emit(&mut packet);
-        Added::Whole(header, packet)
+        Added::Whole { header, packet, fragments: pieces.len() }
     }
 
-    fn give_up(&mut self, at: usize) {
-        if let Some(partial) = self.waiting.remove(at) {
-            self.bytes -= partial.bytes;
-            self.counters[version(&partial.key.0)].failed += 1;
-        }
+    /// Ends a reassembly because of a fragment that is not queued.
+    fn give_up(&mut self, at: usize) -> Added {
+        let Some(partial) = self.waiting.remove(at) else { return Added::Dropped { queued: 0 } };
+        self.bytes -= partial.bytes;
+        self.counters[version(&partial.key.0)].failed += 1;
+        Added::Dropped { queued: partial.pieces.len() }
+    }
+
+    /// Number of fragments queued.
+    pub fn fragments(&self) -> usize {
+        self.waiting.iter().map(|partial| partial.pieces.len()).sum()
     }
 
     /// The next expiry time of a reassembly.
@@ -200,17 +218,16 @@ impl Reassembly {
         self.waiting.iter().map(|partial| partial.until).min()
     }
 
-    /// Removes a datagram whose reassembly has timed out; `None` if there is none. The inner `Option` holds
-    /// its first fragment, if received, for the Time Exceeded error.
-    pub fn expire(&mut self, now: SimTime) -> Option<Option<Expired>> {
+    /// Removes a datagram whose reassembly has timed out; `None` if there is none.
+    pub fn expire(&mut self, now: SimTime) -> Option<Expired> {
         let at = self.waiting.iter().position(|partial| partial.until <= now)?;
         let partial = self.waiting.remove(at)?;
         self.bytes -= partial.bytes;
         let counters = &mut self.counters[version(&partial.key.0)];
         counters.failed += 1;
         counters.timeouts += 1;
-        let interface = partial.interface;
-        Some(partial.first.map(|(_, first)| Expired { interface, first }))
+        let first = partial.first.map(|(_, first)| first);
+        Some(Expired { interface: partial.interface, first, fragments: partial.pieces.len() })
     }
 }
 
@@ -261,11 +278,11 @@ mod tests {
     ) -> Option<Vec<u8>> {
         let (header, bytes) = fragment(offset, data, more);
         match reassembly.add(at + SimDuration::from_secs(30), 1, &header, &bytes, 0..bytes.len()) {
-            Added::Whole(header, packet) => {
+            Added::Whole { header, packet, .. } => {
                 assert!(!header.more_fragments && header.fragment_offset == 0);
                 Some(packet[V4_LEN..].to_vec())
             }
-            Added::Waits => None,
+            Added::Waits | Added::Dropped { .. } => None,
             Added::Wrong(at) => panic!("wrong at {at}"),
         }
     }
@@ -292,7 +309,8 @@ mod tests {
         let mut reassembly = Reassembly::default();
         let last = IpHeader { more_fragments: false, fragment_offset: 8, protocol: 59, ..header };
         assert!(matches!(reassembly.add(SimTime::ZERO, 1, &last, &[2; 3], 0..3), Added::Waits));
-        let Added::Whole(whole, packet) = reassembly.add(SimTime::ZERO, 1, &header, &[1; 8], 0..8) else {
+        let added = reassembly.add(SimTime::ZERO, 1, &header, &[1; 8], 0..8);
+        let Added::Whole { header: whole, packet, fragments: 2 } = added else {
             panic!("nothing is missing")
         };
         assert_eq!((whole.protocol, whole.fragment_offset, packet.len()), (17, 0, 40 + 11));
@@ -308,14 +326,11 @@ mod tests {
         assert_eq!(add(&mut reassembly, SimTime::from_secs(1), 0, &[1; 8], true), None);
         assert_eq!(reassembly.next_timeout(), Some(SimTime::from_secs(31)));
         assert!(reassembly.expire(SimTime::from_secs(30)).is_none());
-        let told =
-            reassembly.expire(SimTime::from_secs(31)).expect("its time is up").expect("the first one came");
-        assert_eq!((told.interface, told.first), (1, vec![1; 8]));
+        let expired = reassembly.expire(SimTime::from_secs(31)).expect("its time is up");
+        assert_eq!((expired.interface, expired.first, expired.fragments), (1, Some(vec![1; 8]), 1));
         assert_eq!(add(&mut reassembly, SimTime::from_secs(31), 8, &[2; 3], false), None);
-        assert!(
-            reassembly.expire(SimTime::from_secs(61)).expect("its time is up").is_none(),
-            "nobody is told"
-        );
+        let expired = reassembly.expire(SimTime::from_secs(61)).expect("its time is up");
+        assert_eq!((expired.first, expired.fragments), (None, 1), "no error is sent");
         let counted = ReassemblyCounters { failed: 2, timeouts: 2, overlaps: 0 };
         assert_eq!((reassembly.counters[0], reassembly.bytes), (counted, 0));
     }

@@ -24,6 +24,7 @@
 
 use super::{Inbound, IpHeader};
 use crate::Stack;
+use crate::account::DropCause;
 use crate::mib::version;
 use belljar_net::Packet;
 
@@ -135,17 +136,21 @@ impl Stack {
         }
     }
 
-    /// Calls the hooks of a point on a received packet, and parses its header again. Returns false if the
-    /// packet is dropped.
+    /// Calls the hooks of a point on a received packet, and parses its header again. Fails if the packet is
+    /// dropped.
     #[cold]
     #[inline(never)]
-    pub(crate) fn pass_input_hooks(&mut self, point: HookPoint, inbound: &mut Inbound) -> bool {
+    pub(crate) fn pass_input_hooks(
+        &mut self,
+        point: HookPoint,
+        inbound: &mut Inbound,
+    ) -> Result<(), DropCause> {
         let packet = Packet::new(std::mem::take(&mut inbound.packet))
             .with_checksum(inbound.checksum)
             .with_segment(inbound.segment)
             .with_mark(inbound.mark);
         let Some(packet) = self.pass_hooks(point, packet, Some(inbound.interface), None) else {
-            return false;
+            return Err(DropCause::Hook);
         };
         (inbound.checksum, inbound.mark) = (packet.checksum(), packet.mark());
         inbound.packet = packet.into_bytes();
@@ -155,10 +160,10 @@ impl Stack {
                 self.counters.malformed += 1;
                 self.counters.ip[version(&inbound.header.dst)].in_header_errors += 1;
                 self.recycle_buffer(std::mem::take(&mut inbound.packet));
-                return false;
+                return Err(DropCause::Malformed);
             }
         }
-        true
+        Ok(())
     }
 }
 

@@ -5,6 +5,7 @@ use super::route::ResolvedRoute;
 use super::{IpHeader, Outbound};
 use crate::LO;
 use crate::Stack;
+use crate::account::{DropCause, Origin, PacketDisposition, Receiver};
 use crate::mib::version;
 use crate::raw::RawError;
 use crate::udp::Protocol;
@@ -65,7 +66,7 @@ pub fn fill_checksum(src: IpAddr, dst: IpAddr, message: &mut [u8]) {
 
 impl Stack {
     /// Processes an ICMP message for this node.
-    pub fn icmp_input(&mut self, inbound: Inbound) {
+    pub(super) fn icmp_input(&mut self, inbound: Inbound) -> PacketDisposition {
         let version = version(&inbound.header.dst);
         self.counters.icmp[version].received += 1;
         let (src, dst) = (inbound.header.src, inbound.header.dst);
@@ -79,11 +80,17 @@ impl Stack {
             let counters = &mut self.counters.icmp[version];
             counters.in_errors += 1;
             counters.in_wrong_checksums += u64::from(!intact);
-            return self.recycle_buffer(inbound.packet);
+            self.recycle_buffer(inbound.packet);
+            return PacketDisposition::dropped(if intact {
+                DropCause::Malformed
+            } else {
+                DropCause::Checksum
+            });
         }
         let (kind, code) = (message[0], message[1]);
         self.counters.icmp[version].count_received(kind);
         self.ping_input(&inbound);
+        let mut end = PacketDisposition::consumed(Receiver::Icmp);
         match (kind, dst.is_ipv4()) {
             (kind::ECHO, true) | (kind::V6_ECHO, false) => self.echo_reply(&inbound),
             (kind::UNREACHABLE | kind::TIME_EXCEEDED, true)
@@ -95,23 +102,25 @@ impl Stack {
                 if let IpAddr::V6(from) = src {
                     self.group_query(inbound.interface, from, inbound.payload());
                 }
+                end = PacketDisposition::consumed(Receiver::Mld);
             }
-            (kind::V6_ROUTER_SOLICIT..=kind::V6_REDIRECT, false) => self.discovery_input(&inbound),
+            (kind::V6_ROUTER_SOLICIT..=kind::V6_REDIRECT, false) => end = self.discovery_input(&inbound),
             _ => {}
         }
         self.recycle_buffer(inbound.packet);
+        end
     }
 
     fn echo_reply(&mut self, request: &Inbound) {
         let header = &request.header;
-        // Linux ignores broadcast pings (net.ipv4.icmp_echo_ignore_broadcasts), but answers those to IPv6
-        // groups.
+        // By default, Linux ignores broadcast pings but answers those to IPv6 groups.
         let to_many = self.interfaces.is_multipoint(header.dst);
-        if to_many && header.dst.is_ipv4() {
+        let v4 = header.dst.is_ipv4();
+        if self.sysctls.echo_ignored[usize::from(!v4)] || to_many && v4 && self.sysctls.echo_ignored_to_many {
             return;
         }
         let mut message = request.payload().to_vec();
-        message[0] = if header.dst.is_ipv4() { kind::ECHO_REPLY } else { kind::V6_ECHO_REPLY };
+        message[0] = if v4 { kind::ECHO_REPLY } else { kind::V6_ECHO_REPLY };
         let src = Some(header.dst).filter(|_| !to_many);
         self.send_icmp(src, header.src, request.interface, header.tos, &mut message);
     }
@@ -145,7 +154,7 @@ impl Stack {
         let mut packet = self.packet_buffer();
         packet.resize(header.len(), 0);
         packet.extend_from_slice(message);
-        let outbound = Outbound::new(&route, header, packet);
+        let outbound = Outbound::new(Origin::Icmp, &route, header, packet);
         // A reply longer than the MTU is fragmented, so there is no error.
         let _ = self.ip_output(outbound);
     }

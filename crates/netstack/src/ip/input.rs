@@ -7,6 +7,7 @@ use super::route::is_multipoint;
 use crate::LO;
 use crate::Stack;
 use crate::StackTimer;
+use crate::account::{DropCause, PacketDisposition, Receiver};
 use crate::conf::v4;
 use crate::family::RouteQuery;
 use crate::mib::{Cast, version};
@@ -52,7 +53,7 @@ impl Inbound {
 
 impl Stack {
     /// Processes a packet received on `interface`.
-    pub fn ip_input(&mut self, interface: usize, packet: Packet) {
+    pub fn ip_input(&mut self, interface: usize, packet: Packet) -> PacketDisposition {
         let (checksum, segment, mark) = (packet.checksum(), packet.segment(), packet.mark());
         let packet = packet.into_open_bytes();
         let (header, payload) = match IpHeader::parse(&packet) {
@@ -65,25 +66,33 @@ impl Stack {
                 counters.in_truncated += u64::from(why == ParseError::Truncated);
                 counters.in_header_errors += u64::from(why != ParseError::Truncated);
                 counters.in_wrong_checksums += u64::from(why == ParseError::Checksum);
-                return self.recycle_buffer(packet);
+                self.recycle_buffer(packet);
+                return PacketDisposition::dropped(match why {
+                    ParseError::Checksum => DropCause::Checksum,
+                    _ => DropCause::Malformed,
+                });
             }
         };
         if header.dst.is_ipv6()
             && interface != LO
             && (!self.v6.on || self.interface_settings.disables6(interface))
         {
-            return self.recycle_buffer(packet);
+            self.recycle_buffer(packet);
+            return PacketDisposition::dropped(DropCause::Ipv6Disabled);
         }
         let version = version(&header.dst);
         self.counters.count_received(version, payload.end, header.tos);
         let mut inbound = Inbound { interface, checksum, segment, mark, header, packet, payload };
-        if !self.hooks.is_empty() && !self.pass_input_hooks(HookPoint::Prerouting, &mut inbound) {
-            return;
+        if !self.hooks.is_empty()
+            && let Err(cause) = self.pass_input_hooks(HookPoint::Prerouting, &mut inbound)
+        {
+            return PacketDisposition::dropped(cause);
         }
         let header = &inbound.header;
         if !self.interface_settings.is_plain() && self.source_is_refused(interface, header) {
             self.counters.wrong_sources += 1;
-            return self.recycle_buffer(inbound.packet);
+            self.recycle_buffer(inbound.packet);
+            return PacketDisposition::dropped(DropCause::ReversePath);
         }
         let Some(cast) = self.is_for_us(interface, header.dst, header.src) else {
             let packet = Packet::new(inbound.packet).with_checksum(inbound.checksum).with_mark(inbound.mark);
@@ -98,9 +107,11 @@ impl Stack {
 
     /// Delivers a packet for this host: a complete datagram, or an IPv6 fragment.
     #[inline(always)]
-    fn local_input(&mut self, mut inbound: Inbound) {
-        if !self.hooks.is_empty() && !self.pass_input_hooks(HookPoint::Input, &mut inbound) {
-            return;
+    fn local_input(&mut self, mut inbound: Inbound) -> PacketDisposition {
+        if !self.hooks.is_empty()
+            && let Err(cause) = self.pass_input_hooks(HookPoint::Input, &mut inbound)
+        {
+            return PacketDisposition::dropped(cause);
         }
         match inbound.header.is_fragment() {
             true => self.fragment_input(inbound),
@@ -110,7 +121,7 @@ impl Stack {
 
     /// Forwards a packet for another host, or drops it if forwarding is disabled.
     #[inline(never)]
-    fn ip_pass_on(&mut self, interface: usize, to: IpAddr, packet: Packet) {
+    fn ip_pass_on(&mut self, interface: usize, to: IpAddr, packet: Packet) -> PacketDisposition {
         if self.interface_settings.forwards(&self.sysctls, to.is_ipv6(), interface)
             && interface != LO
             && !is_multipoint(to)
@@ -123,6 +134,10 @@ impl Stack {
         self.counters.not_for_us += 1;
         self.counters.ip[version(&to)].in_address_errors += 1;
         self.recycle_buffer(packet.into_open_bytes());
+        match is_multipoint(to) {
+            true => PacketDisposition::consumed(Receiver::OtherAddress),
+            false => PacketDisposition::dropped(DropCause::ForwardingOff),
+        }
     }
 
     /// True if reverse path filtering rejects a packet's source, because the route to it leaves by another
@@ -146,7 +161,7 @@ impl Stack {
 
     /// Adds a fragment to its reassembly, and delivers the datagram once complete.
     #[inline(never)]
-    fn fragment_input(&mut self, part: Inbound) {
+    fn fragment_input(&mut self, part: Inbound) -> PacketDisposition {
         let Inbound { interface, mark, header, packet, payload, .. } = part;
         let now = self.clock.now();
         let version = version(&header.dst);
@@ -158,7 +173,17 @@ impl Stack {
         }
         self.recycle_buffer(packet);
         self.set_reassembly_timer();
-        let Added::Whole(header, packet) = added else { return };
+        let (header, packet, fragments) = match added {
+            Added::Whole { header, packet, fragments } => (header, packet, fragments),
+            Added::Waits => return PacketDisposition::HELD,
+            Added::Dropped { queued } => {
+                let dropped = PacketDisposition::dropped(DropCause::Reassembly);
+                self.account.release_all(queued, dropped);
+                return dropped;
+            }
+            Added::Wrong(_) => return PacketDisposition::dropped(DropCause::Malformed),
+        };
+        self.account.release_all(fragments - 1, PacketDisposition::consumed(Receiver::Reassembly));
         self.counters.ip[version].reassembled += 1;
         let payload = header.len()..packet.len();
         let checksum = ChecksumState::Untested;
@@ -171,7 +196,7 @@ impl Stack {
 
     /// Delivers a complete datagram to its protocol.
     #[inline(always)]
-    fn whole_input(&mut self, mut inbound: Inbound) {
+    fn whole_input(&mut self, mut inbound: Inbound) -> PacketDisposition {
         let version = version(&inbound.header.dst);
         self.counters.ip[version].whole += 1;
         let taken = self.raw_input(&mut inbound);
@@ -185,11 +210,16 @@ impl Stack {
             IGMP if header.dst.is_ipv4() => {
                 self.igmp_input(interface, inbound.payload());
                 self.recycle_buffer(inbound.packet);
+                PacketDisposition::consumed(Receiver::Igmp)
             }
-            _ if taken => self.recycle_buffer(inbound.packet),
+            _ if let Some(end) = taken => {
+                self.recycle_buffer(inbound.packet);
+                end
+            }
             _ => {
                 self.counters.ip[version].in_unknown_protocols += 1;
                 self.send_unreachable(&mut inbound, super::icmp::Unreachable::Protocol);
+                PacketDisposition::dropped(DropCause::NoSocket)
             }
         }
     }
@@ -205,7 +235,9 @@ impl Stack {
     pub fn reassembly_timer(&mut self) {
         self.reassembly_timer = None;
         while let Some(expired) = self.reassembly.expire(self.clock.now()) {
-            let Some(Expired { interface, first }) = expired else { continue };
+            let Expired { interface, first, fragments } = expired;
+            self.account.release_all(fragments, PacketDisposition::dropped(DropCause::Reassembly));
+            let Some(first) = first else { continue };
             match first.first().map(|byte| byte >> 4) {
                 Some(4) => self.refuse(&first, ForwardError::ReassemblyTimeExceeded),
                 _ => self.refuse6(interface, &first, ForwardError::ReassemblyTimeExceeded),

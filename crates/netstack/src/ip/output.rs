@@ -7,7 +7,8 @@ use super::ident::Ident;
 use super::route::ResolvedRoute;
 use crate::LO;
 use crate::Stack;
-use crate::interface::destination;
+use crate::account::{DropCause, Origin, PacketDisposition};
+use crate::interface::{destination, socket_of};
 use crate::mib::version;
 use belljar_linux_abi::Errno;
 use belljar_net::{ChecksumState, Packet, forward};
@@ -18,6 +19,8 @@ use std::net::{IpAddr, Ipv4Addr};
 /// A datagram to be sent. Its buffer has space for the IP header at the start, followed by the payload.
 #[derive(Debug)]
 pub struct Outbound<'a> {
+    /// The protocol or the kind of socket that sends the datagram.
+    pub origin: Origin,
     /// The route of the datagram.
     pub route: &'a ResolvedRoute,
     /// The header, except for the length, checksum and identification.
@@ -80,10 +83,10 @@ pub enum SendOutcome {
 
 impl<'a> Outbound<'a> {
     /// A datagram with default parameters: a unicast datagram whose checksum is not yet verified.
-    pub fn new(route: &'a ResolvedRoute, header: IpHeader, packet: Vec<u8>) -> Outbound<'a> {
+    pub fn new(origin: Origin, route: &'a ResolvedRoute, header: IpHeader, packet: Vec<u8>) -> Outbound<'a> {
         let (checksum, ident) = (ChecksumState::Untested, Ident::OfAll);
         let (cookie, segment, probes, loop_back, mark) = (0, 0, false, false, 0);
-        Outbound { route, header, packet, cookie, segment, checksum, probes, loop_back, ident, mark }
+        Outbound { origin, route, header, packet, cookie, segment, checksum, probes, loop_back, ident, mark }
     }
 }
 
@@ -92,6 +95,7 @@ impl Stack {
     /// fragmented, and with `EPERM` if a hook drops it.
     pub fn ip_output(&mut self, outbound: Outbound<'_>) -> Result<(), Errno> {
         let Outbound {
+            origin,
             route,
             mut header,
             mut packet,
@@ -119,6 +123,7 @@ impl Stack {
             debug_assert!(checksum != ChecksumState::Open, "what is cut has its checksum");
             if header.dont_fragment {
                 self.counters.ip[0].not_cut += 1;
+                self.packet_lost(cookie, len);
                 return Err(Errno::EMSGSIZE);
             }
         }
@@ -129,7 +134,7 @@ impl Stack {
         let whole = Packet::with_cookie(packet, cookie).with_checksum(checksum).with_segment(segment);
         let stays = header.ttl == 0 && self.interfaces.is_multipoint(header.dst);
         let onward = Onward { mtu, loop_back, stays, ..Onward::by(route.interface, route.gateway) };
-        let outcome = self.ip_local_out(&header.dst, whole.with_mark(mark), &onward);
+        let outcome = self.ip_local_out(origin, &header.dst, whole.with_mark(mark), &onward);
         if outcome != SendOutcome::Queued {
             self.packet_lost(cookie, len);
         }
@@ -138,46 +143,63 @@ impl Stack {
 
     /// Sends a local packet with a complete header to `dst`: `ip_local_out` of Linux.
     #[inline(always)]
-    pub fn ip_local_out(&mut self, dst: &IpAddr, mut packet: Packet, onward: &Onward) -> SendOutcome {
+    pub fn ip_local_out(
+        &mut self,
+        origin: Origin,
+        dst: &IpAddr,
+        packet: Packet,
+        onward: &Onward,
+    ) -> SendOutcome {
         self.counters.ip[version(dst)].out_requests += 1;
-        if !self.hooks.is_empty() {
-            match self.pass_hooks(HookPoint::Output, packet, None, Some(onward.interface)) {
-                Some(passed) => packet = passed,
-                None => return SendOutcome::Refused,
+        let passed = match self.hooks.is_empty() {
+            true => Some(packet),
+            false => self.pass_hooks(HookPoint::Output, packet, None, Some(onward.interface)),
+        };
+        let end = match passed {
+            Some(packet) => {
+                self.counters.count_sent(dst, packet.len());
+                self.ip_finish_output(packet, onward)
             }
+            None => PacketDisposition::dropped(DropCause::Hook),
+        };
+        self.account.originate(origin, end);
+        match end {
+            end if end.is_queued() => SendOutcome::Queued,
+            end if end == PacketDisposition::dropped(DropCause::Hook) => SendOutcome::Refused,
+            _ => SendOutcome::Lost,
         }
-        self.counters.count_sent(dst, packet.len());
-        self.ip_finish_output(packet, onward)
     }
 
     /// Sends a local or forwarded packet, fragmented if it exceeds the MTU.
     #[inline(always)]
-    pub(super) fn ip_finish_output(&mut self, packet: Packet, onward: &Onward) -> SendOutcome {
+    pub(super) fn ip_finish_output(&mut self, packet: Packet, onward: &Onward) -> PacketDisposition {
         if onward.loop_back || onward.stays {
             return self.ip_finish_multipoint(packet, onward);
         }
         match self.pass_postrouting(packet, onward) {
             Some(packet) => self.ip_queue(packet, onward),
-            None => SendOutcome::Refused,
+            None => PacketDisposition::dropped(DropCause::Hook),
         }
     }
 
     /// Sends a multicast or broadcast packet. IPv4 loops the copy back before the packet departs, IPv6
     /// afterwards (`ip_mc_output`, `ip6_finish_output2`).
     #[inline(never)]
-    fn ip_finish_multipoint(&mut self, packet: Packet, onward: &Onward) -> SendOutcome {
+    fn ip_finish_multipoint(&mut self, packet: Packet, onward: &Onward) -> PacketDisposition {
         let v4 = packet.open_bytes().first().is_some_and(|first| first >> 4 == 4);
         if v4 {
             self.ip_loop_back(&packet, onward);
             if onward.stays {
-                return SendOutcome::Lost;
+                return PacketDisposition::dropped(DropCause::TtlExpired);
             }
         }
-        let Some(packet) = self.pass_postrouting(packet, onward) else { return SendOutcome::Refused };
+        let Some(packet) = self.pass_postrouting(packet, onward) else {
+            return PacketDisposition::dropped(DropCause::Hook);
+        };
         if !v4 {
             self.ip_loop_back(&packet, onward);
             if onward.stays {
-                return SendOutcome::Lost;
+                return PacketDisposition::dropped(DropCause::TtlExpired);
             }
         }
         self.ip_queue(packet, onward)
@@ -204,27 +226,32 @@ impl Stack {
             };
         if is_looped {
             let copy = Packet::new(packet.bytes().to_vec()).with_mark(packet.mark());
-            if let Some(copy) = self.pass_postrouting(copy, onward) {
-                self.loop_back(onward.interface, copy);
-            }
+            let end = match self.pass_postrouting(copy, onward) {
+                Some(copy) => {
+                    self.lo.queue.push_back((copy, onward.interface));
+                    PacketDisposition::HELD
+                }
+                None => PacketDisposition::dropped(DropCause::Hook),
+            };
+            self.account.originate(Origin::LoopbackCopies, end);
         }
     }
 
     /// Queues a packet on its interface, fragmented if it exceeds the MTU.
     #[inline(always)]
-    fn ip_queue(&mut self, packet: Packet, onward: &Onward) -> SendOutcome {
+    fn ip_queue(&mut self, packet: Packet, onward: &Onward) -> PacketDisposition {
         if packet.len() > onward.mtu && packet.segment() == 0 {
             return self.ip_fragment(packet, onward);
         }
-        let queued = match onward.station {
+        match onward.station {
             Some(station) => self.send_frame(onward.interface, station, packet),
             None => self.send_packet(onward.interface, onward.gateway, packet),
-        };
-        if queued { SendOutcome::Queued } else { SendOutcome::Lost }
+        }
     }
 
+    /// Queues the fragments of a packet, which continues as the first one.
     #[inline(never)]
-    fn ip_fragment(&mut self, packet: Packet, onward: &Onward) -> SendOutcome {
+    fn ip_fragment(&mut self, packet: Packet, onward: &Onward) -> PacketDisposition {
         let (cookie, mark) = (packet.cookie(), packet.mark());
         let bytes = packet.into_bytes();
         let (version, pieces) = match bytes[0] >> 4 {
@@ -233,13 +260,31 @@ impl Stack {
         };
         self.counters.ip[version].cut += 1;
         self.counters.ip[version].fragments_created += pieces.len() as u64;
-        for piece in pieces {
+        if pieces.is_empty() {
+            self.account.release(PacketDisposition::dropped(DropCause::Malformed));
+            self.packet_lost(cookie, bytes.len());
+        } else if cookie != 0 {
+            let sockets = &mut self.sockets;
+            let key = socket_of(sockets, cookie);
+            if let Some(sending) = key.and_then(|key| sockets[key.0].kind.sending()) {
+                sending.cut(bytes.len(), &pieces);
+            }
+        }
+        for (number, piece) in pieces.into_iter().enumerate() {
             // The drop of one fragment makes the others useless, but Linux sends the rest too.
+            let len = piece.len();
             let piece = Packet::with_cookie(piece, cookie).with_mark(mark);
-            self.send_packet(onward.interface, onward.gateway, piece);
+            let end = self.send_packet(onward.interface, onward.gateway, piece);
+            if !end.is_queued() {
+                self.packet_lost(cookie, len);
+            }
+            match number {
+                0 => self.account.release(end),
+                _ => self.account.originate(Origin::Fragments, end),
+            }
         }
         self.recycle_buffer(bytes);
-        SendOutcome::Queued
+        PacketDisposition::COUNTED
     }
 
     /// Sends a packet of a raw socket that has a complete header and fits the interface's MTU. Fails with
@@ -255,10 +300,12 @@ impl Stack {
         self.counters.count_icmp_sent(&to, bytes[9], bytes.get(V4_LEN..).unwrap_or_default());
         let stays = bytes[8] == 0 && self.interfaces.is_multipoint(to);
         let onward = Onward { loop_back, stays, ..Onward::by(route.interface, route.gateway) };
-        match self.ip_local_out(&to, packet, &onward) {
-            SendOutcome::Refused => Err(Errno::EPERM),
-            SendOutcome::Queued | SendOutcome::Lost => Ok(()),
+        let (cookie, len) = (packet.cookie(), packet.len());
+        let outcome = self.ip_local_out(Origin::Raw, &to, packet, &onward);
+        if outcome != SendOutcome::Queued {
+            self.packet_lost(cookie, len);
         }
+        if outcome == SendOutcome::Refused { Err(Errno::EPERM) } else { Ok(()) }
     }
 }
 

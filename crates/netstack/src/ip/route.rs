@@ -30,6 +30,22 @@ pub struct ResolvedRoute {
     pub metrics: Metrics,
 }
 
+impl ResolvedRoute {
+    /// The route to an address of this host, which is also the source.
+    #[inline]
+    pub fn to_this_host(ip: IpAddr) -> ResolvedRoute {
+        ResolvedRoute {
+            interface: LO,
+            source: ip,
+            destination: ip,
+            gateway: None,
+            broadcast: false,
+            table: table::LOCAL,
+            metrics: Metrics::default(),
+        }
+    }
+}
+
 /// Routing options of a socket: attributes other than the addresses that determine the route.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Through {
@@ -110,7 +126,12 @@ impl Stack {
     /// or `ip` itself if a local route covers it.
     fn source_in_local_network(&self, ip: Ipv4Addr) -> Option<Ipv4Addr> {
         let lo = &self.interfaces[LO];
-        let of_lo = |own: &&InterfaceAddress| lo.up && own.len < 32 && own.network().contains(ip);
+        let of_lo = |own: &&InterfaceAddress| {
+            lo.up && own.len < 32 && own.network().contains(ip) && {
+                let plain = own.network().address().octets()[0] != 0;
+                plain && !self.interfaces.address_attributes(LO, own).no_prefix_route
+            }
+        };
         let own = lo.addresses.iter().find(of_lo).map(|own| own.ip);
         own.or_else(|| self.is_of_routed_here(ip).then_some(ip))
     }
@@ -139,13 +160,8 @@ impl Stack {
             ip => ip,
         };
         let inside = |preferred: IpAddr| ResolvedRoute {
-            interface: LO,
             source: source.unwrap_or(preferred),
-            destination,
-            gateway: None,
-            broadcast: false,
-            table: table::LOCAL,
-            metrics: Metrics::default(),
+            ..ResolvedRoute::to_this_host(destination)
         };
         let route = match destination {
             IpAddr::V4(v4) if v4.is_loopback() && !self.interfaces[LO].up => return Err(Errno::ENETUNREACH),
@@ -226,7 +242,7 @@ impl Stack {
                 match self.lookup(&asked, hash).map_err(refused)? {
                     Some(found) => {
                         let hop = found.hop.ok_or_else(|| no_way(found.route))?;
-                        let router = self.redirects.gateway(to, hop.interface, hop.router());
+                        let router = self.redirects.gateway(to, hop.interface, hop.next());
                         (hop.interface, router, found.route.source, found.table, found.route.metrics)
                     }
                     // "Apparently, routing tables are wrong. Assume that the destination is on link."

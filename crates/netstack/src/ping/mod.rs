@@ -9,11 +9,12 @@ use super::ip::icmp::{self, HEADER_LEN, kind};
 use super::ip::route::Through;
 use super::ip::{IpHeader, Outbound};
 use super::ip_socket::IpSocket;
-pub use super::ip_socket::{peer_name, readable_bytes, readiness, unsent_bytes};
+pub use super::ip_socket::{peer_name, readiness};
 use super::path_mtu::heeds_routers;
 use super::socket::{Socket, SocketKind};
 use crate::SocketKey;
 use crate::Stack;
+use crate::account::Origin;
 use crate::address::RawAddress;
 use belljar_linux_abi::{Errno, c};
 use smallvec::SmallVec;
@@ -32,6 +33,16 @@ pub struct PingSocket {
 pub fn create(net: &mut Stack, domain: i32) -> Result<SocketKey, Errno> {
     let protocol = if domain == c::AF_INET { c::IPPROTO_ICMP } else { c::IPPROTO_ICMPV6 };
     Ok(net.add_socket(domain, c::SOCK_DGRAM, protocol, SocketKind::Ping(Box::default())))
+}
+
+/// `FIONREAD`: fails with `ENOTTY`, since ping sockets have no such request.
+pub fn readable_bytes(_net: &mut Stack, _key: SocketKey) -> Result<usize, Errno> {
+    Err(Errno::ENOTTY)
+}
+
+/// `SIOCOUTQ`: as [`readable_bytes`].
+pub fn unsent_bytes(_net: &mut Stack, _key: SocketKey) -> Result<usize, Errno> {
+    Err(Errno::ENOTTY)
 }
 
 /// The address returned by `getsockname`.
@@ -55,15 +66,15 @@ impl Stack {
         }
     }
 
-    /// Sends the echo request `data` to `to`, with the identifier of the socket. Fails with `EINVAL` for
-    /// other messages.
+    /// Sends the echo request `data` to `to`, with the identifier of the socket. Returns false if it has to wait for
+    /// space in the send buffer. Fails with `EINVAL` for other messages.
     pub fn ping_output(
         &mut self,
         key: SocketKey,
         to: IpAddr,
         scope: Option<u32>,
         mut data: Vec<u8>,
-    ) -> Result<(), Errno> {
+    ) -> Result<bool, Errno> {
         let domain = self.socket(key).domain;
         let echo = if domain == c::AF_INET { kind::ECHO } else { kind::V6_ECHO };
         if data.len() < HEADER_LEN || data[..2] != [echo, 0] {
@@ -92,11 +103,16 @@ impl Stack {
             ttl: ttl.unwrap_or(self.sysctls.default_ttl as u8),
             ..IpHeader::new(route.source, route.destination, protocol)
         };
+        if self.socket(key).is_send_buffer_full() {
+            return Ok(false);
+        }
         let mut packet = self.packet_buffer();
         packet.resize(header.len(), 0);
         packet.extend_from_slice(&data);
         let probes = !heeds_routers(discover);
-        self.socket_output(key, 0, Outbound { probes, ..Outbound::new(&route, header, packet) })
+        let outbound = Outbound { probes, ..Outbound::new(Origin::Icmp, &route, header, packet) };
+        let mtu = self.sending_mtu(key, &route);
+        self.socket_output(key, 0, outbound, mtu).map(|()| true)
     }
 
     /// The echo identifier of a ping socket, allocated by the kernel at first use.

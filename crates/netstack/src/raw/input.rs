@@ -4,6 +4,7 @@
 use super::{RawError, RawSocket};
 use crate::SocketKey;
 use crate::Stack;
+use crate::account::{DropCause, PacketDisposition, Receiver};
 use crate::error_queue::QueuedError;
 use crate::filter::Metadata;
 use crate::interface_index;
@@ -34,10 +35,11 @@ impl RawSocket {
 }
 
 impl Stack {
-    /// Delivers a packet to the raw sockets of its protocol. Returns true if there are any.
-    pub fn raw_input(&mut self, inbound: &mut Inbound) -> bool {
+    /// Delivers copies of a packet to the raw sockets of its protocol. Returns the disposition of the packet
+    /// if no other protocol receives it; `None` if there are no such sockets.
+    pub(crate) fn raw_input(&mut self, inbound: &mut Inbound) -> Option<PacketDisposition> {
         if self.raw_sockets == 0 {
-            return false;
+            return None;
         }
         inbound.fill_checksum();
         let inbound = &*inbound;
@@ -54,12 +56,10 @@ impl Stack {
         };
         let sockets = self.own_sockets().filter(|(_, socket)| wanted(socket));
         let keys: SmallVec<[SocketKey; 4]> = sockets.map(|(key, _)| SocketKey(key)).collect();
-        let any = !keys.is_empty();
-        keys.into_iter().for_each(|key| self.raw_enqueue(key, inbound));
-        any
+        keys.into_iter().map(|key| self.raw_enqueue(key, inbound)).reduce(PacketDisposition::or)
     }
 
-    fn raw_enqueue(&mut self, key: SocketKey, inbound: &Inbound) {
+    fn raw_enqueue(&mut self, key: SocketKey, inbound: &Inbound) -> PacketDisposition {
         // An IPv4 socket receives the IP header too.
         let start = if inbound.header.dst.is_ipv4() { 0 } else { inbound.payload.start };
         let mut bytes = inbound.packet[start..inbound.payload.end].to_vec();
@@ -69,9 +69,14 @@ impl Stack {
             hardware_type: self.interfaces[inbound.interface].hardware_type(),
             ..Metadata::default()
         };
-        let Some(kept) = self.filtered(key, &bytes, metadata) else { return };
+        let Some(kept) = self.filtered(key, &bytes, metadata) else {
+            return PacketDisposition::dropped(DropCause::SocketFilter);
+        };
         bytes.truncate(kept);
-        self.ip_socket_enqueue(key, bytes, inbound);
+        match self.ip_socket_enqueue(key, bytes, inbound) {
+            true => PacketDisposition::consumed(Receiver::Raw),
+            false => PacketDisposition::dropped(DropCause::ReceiveBufferFull),
+        }
     }
 
     /// Processes an ICMP error about a packet of a raw socket: `raw_err` of Linux.

@@ -1,12 +1,13 @@
 //! Sending by raw sockets.
 
-use crate::SocketKey;
-use crate::Stack;
+use crate::account::Origin;
 use crate::ip::ident::Ident;
 use crate::ip::route::ResolvedRoute;
 use crate::ip::{IpHeader, Outbound};
 use crate::path_mtu::heeds_routers;
+use crate::send_charge::UNCHARGED_QUEUE;
 use crate::udp::SendOptions;
+use crate::{LO, SocketKey, Stack};
 use belljar_linux_abi::Errno;
 use belljar_net::{Packet, forward};
 use belljar_wire::checksum;
@@ -31,14 +32,15 @@ pub struct RawError<'a> {
 }
 
 impl Stack {
-    /// Sends the data of a raw socket: a payload, or with `IP_HDRINCL` a complete packet.
+    /// Sends the data of a raw socket: a payload, or with `IP_HDRINCL` a complete packet. Returns false if a complete
+    /// packet has to wait for space in the send buffer; a payload fails with `ENOBUFS` instead.
     pub fn raw_output(
         &mut self,
         key: SocketKey,
         to: IpAddr,
         data: Vec<u8>,
         options: &SendOptions,
-    ) -> Result<(), Errno> {
+    ) -> Result<bool, Errno> {
         let local = self.raw(key).local.filter(|ip| !self.interfaces.is_multipoint(*ip));
         let source = options.source.or(local);
         let route = self.route_for(key, SocketAddr::new(to, 0), source, options.interface)?;
@@ -58,7 +60,7 @@ impl Stack {
         route: ResolvedRoute,
         mut data: Vec<u8>,
         options: &SendOptions,
-    ) -> Result<(), Errno> {
+    ) -> Result<bool, Errno> {
         let destination = route.destination;
         let multipoint = self.interfaces.is_multipoint(destination);
         let multicast = matches!(destination, IpAddr::V4(v4) if v4.is_multicast());
@@ -94,8 +96,10 @@ impl Stack {
         packet.resize(header.len(), 0);
         packet.extend_from_slice(&data);
         let probes = !heeds_routers(discover);
-        let outbound = Outbound { probes, loop_back, ..Outbound::new(&route, header, packet) };
-        self.socket_output(key, 0, outbound)
+        let own = Outbound::new(Origin::Raw, &route, header, packet);
+        let outbound = Outbound { probes, loop_back, ..own };
+        let mtu = self.sending_mtu(key, &route);
+        self.socket_output(key, 0, outbound, mtu).map(|()| true)
     }
 
     /// Sends a complete packet (`IP_HDRINCL`). The kernel always sets length and checksum, and source and
@@ -105,7 +109,7 @@ impl Stack {
         key: SocketKey,
         route: ResolvedRoute,
         mut data: Vec<u8>,
-    ) -> Result<(), Errno> {
+    ) -> Result<bool, Errno> {
         let mtu = self.interfaces.mtu(route.interface);
         if data.len() > mtu {
             self.queue_too_long(key, SocketAddr::new(route.destination, 0), mtu);
@@ -114,6 +118,9 @@ impl Stack {
         let header_len = data.first().map_or(0, |first| usize::from(first & 0xf) * 4);
         if data.len() < 20 || data[0] >> 4 != 4 || header_len < 20 || header_len > data.len() {
             return Err(Errno::EINVAL);
+        }
+        if self.socket(key).is_send_buffer_full() {
+            return Ok(false);
         }
         let total = data.len() as u16;
         data[2..4].copy_from_slice(&total.to_be_bytes());
@@ -133,6 +140,9 @@ impl Stack {
         let to: Ipv4Addr = forward::destination(&data);
         let loop_back = self.raw(key).end.ip.multicast_loop;
         let mark = self.socket(key).options.mark;
-        self.send_whole(&route, to, Packet::new(data).with_mark(mark), loop_back)
+        let waits = self.queue_len(route.interface) >= UNCHARGED_QUEUE && route.interface != LO;
+        let cookie = if waits { self.sockets[key.0].charge(key, data.len()) } else { 0 };
+        self.send_whole(&route, to, Packet::with_cookie(data, cookie).with_mark(mark), loop_back)
+            .map(|()| true)
     }
 }

@@ -59,6 +59,7 @@ impl Stack {
         self.resolved += 1;
         let key = EventKey { time, class: EventClass::Arrival, source: self.config.id, sequence };
         let packet = Packet::with_cookie(packet, 0);
+        self.account.from_resolver += u64::from(self.service.is_none());
         // A host that is not attached to the graph receives the packet as from itself.
         self.deliver(key, self.service.map(|_| SERVICE), packet);
     }

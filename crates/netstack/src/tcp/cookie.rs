@@ -8,6 +8,7 @@
 use super::Role;
 use crate::SocketKey;
 use crate::Stack;
+use crate::account::Origin;
 use crate::ip::{IpHeader, Outbound};
 use crate::socket::SocketKind;
 use belljar_base::{Seed, SimDuration};
@@ -137,7 +138,7 @@ impl Stack {
         fill_checksum(local.ip(), remote.ip(), &mut packet[header.len()..]);
         self.counters.cookies[0] += 1;
         self.counters.tcp_out += 1;
-        let outbound = Outbound::new(&route, header, packet);
+        let outbound = Outbound::new(Origin::Tcp, &route, header, packet);
         let _ = self.ip_output(Outbound { checksum: ChecksumState::Intact, ..outbound });
     }
 

@@ -4,6 +4,7 @@ use super::Role;
 use crate::LO;
 use crate::SocketKey;
 use crate::Stack;
+use crate::account::{DropCause, Origin, PacketDisposition, Receiver};
 use crate::ip::{Inbound, IpHeader, Outbound};
 use crate::path_mtu::heeds_routers;
 use crate::v6::device_for;
@@ -15,24 +16,29 @@ use std::net::SocketAddr;
 
 impl Stack {
     /// Processes a received TCP packet.
-    pub fn tcp_input(&mut self, mut inbound: Inbound) {
-        self.tcp_segment(&mut inbound);
+    pub(crate) fn tcp_input(&mut self, mut inbound: Inbound) -> PacketDisposition {
+        let end = self.tcp_segment(&mut inbound);
         self.recycle_buffer(inbound.packet);
+        end
     }
 
-    fn tcp_segment(&mut self, inbound: &mut Inbound) {
+    fn tcp_segment(&mut self, inbound: &mut Inbound) -> PacketDisposition {
         self.counters.tcp_in += 1;
         let (src, dst) = (inbound.header.src, inbound.header.dst);
         let Ok(packet) = tcp::Packet::new_checked(inbound.payload()) else {
             self.counters.malformed += 1;
-            return;
+            return PacketDisposition::dropped(DropCause::Malformed);
         };
         // A packet over `lo` cannot be corrupted.
         let tested = inbound.checksum != ChecksumState::Untested || inbound.interface == LO;
         let intact = tested || packet.verify_checksum(src, dst);
         if !intact || self.interfaces.is_multipoint(dst) {
             self.counters.malformed += 1;
-            return;
+            return PacketDisposition::dropped(if intact {
+                DropCause::NoSocket
+            } else {
+                DropCause::Checksum
+            });
         }
         let segment = Repr::parse(&packet);
         let text = inbound.payload.start + packet.header_len()..inbound.payload.end;
@@ -40,7 +46,7 @@ impl Stack {
         let local = SocketAddr::new(dst, segment.dst_port);
         let remote = SocketAddr::new(src, segment.src_port);
         if let Some(key) = self.tcp.connection(local, remote)
-            && self.tcp_segment_for(
+            && let Some(end) = self.tcp_segment_for(
                 key,
                 &segment,
                 Payload::Owned(&mut inbound.packet, text.clone()),
@@ -48,29 +54,34 @@ impl Stack {
                 interface,
             )
         {
-            return;
+            return end;
         }
         let payload = inbound.packet.get(text).unwrap_or_default();
         let opens = segment.has(Flags::SYN) && !segment.flags.intersects(Flags::ACK | Flags::RST);
         match self.tcp_listener(local, remote) {
-            Some(_) if opens && segment.has(Flags::FIN) => {}
+            Some(_) if opens && segment.has(Flags::FIN) => PacketDisposition::dropped(DropCause::Malformed),
             Some(listener) if opens => {
-                self.tcp_admit(listener, interface, (local, remote), &segment, payload);
+                self.tcp_admit(listener, interface, (local, remote), &segment, payload)
             }
             Some(listener)
                 if segment.has(Flags::ACK)
                     && !segment.flags.intersects(Flags::SYN | Flags::RST)
                     && self.tcp_take_cookie(listener, interface, local, remote, &segment) =>
             {
-                if let Some(key) = self.tcp.connection(local, remote) {
-                    self.tcp_segment_for(key, &segment, payload.into(), ecn, interface);
-                }
+                // Without a connection the accept queue was full.
+                let key = self.tcp.connection(local, remote);
+                let end =
+                    key.and_then(|key| self.tcp_segment_for(key, &segment, payload.into(), ecn, interface));
+                end.unwrap_or(PacketDisposition::dropped(DropCause::ListenOverflow))
             }
-            _ => self.tcp_send_reset(&segment, payload.len(), local, remote, interface),
+            _ => {
+                self.tcp_send_reset(&segment, payload.len(), local, remote, interface);
+                PacketDisposition::dropped(DropCause::NoSocket)
+            }
         }
     }
 
-    /// Passes a segment to its connection. Returns false if the connection yields to a new one.
+    /// Passes a segment to its connection. Returns `None` if the connection yields to a new one.
     fn tcp_segment_for(
         &mut self,
         key: SocketKey,
@@ -78,11 +89,11 @@ impl Stack {
         payload: Payload<'_>,
         ecn: Ecn,
         interface: usize,
-    ) -> bool {
+    ) -> Option<PacketDisposition> {
         let now = self.clock.local();
         let tcp = self.tcp(key);
         let (parent, queued) = (tcp.parent, tcp.queued_for_accept);
-        let Some(connection) = tcp.connection() else { return false };
+        let connection = tcp.connection()?;
         if connection.state() == State::SynReceived
             && let Some(parent) = parent
             && !queued
@@ -101,13 +112,13 @@ impl Stack {
                 self.tcp_remove(key);
                 self.tcp_send_reset(segment, payload.len(), local, remote, interface);
             }
-            return true;
+            return Some(PacketDisposition::dropped(DropCause::ListenOverflow));
         }
-        let Some(connection) = self.tcp(key).connection() else { return false };
+        let connection = self.tcp(key).connection()?;
         match connection.on_segment(segment, payload, ecn, now) {
             Disposition::Consumed => {
                 self.tcp_pump(key);
-                true
+                Some(PacketDisposition::consumed(Receiver::Tcp))
             }
             Disposition::Reopen => {
                 if self.tcp(key).orphan {
@@ -120,7 +131,7 @@ impl Stack {
                     };
                     self.tcp.remove_connection(local, remote, key);
                 }
-                false
+                None
             }
         }
     }
@@ -150,7 +161,8 @@ impl Stack {
         let mut packet = self.packet_buffer();
         packet.resize(header.len(), 0);
         reset.append(local.ip(), remote.ip(), (&[], &[]), &mut packet);
-        let outbound = Outbound { checksum: ChecksumState::Intact, ..Outbound::new(&route, header, packet) };
+        let outbound = Outbound::new(Origin::Tcp, &route, header, packet);
+        let outbound = Outbound { checksum: ChecksumState::Intact, ..outbound };
         // A reset is too small to exceed the MTU.
         let _ = self.ip_output(outbound);
     }

@@ -3,6 +3,7 @@
 use super::{Role, TcpSocket};
 use crate::SocketKey;
 use crate::Stack;
+use crate::account::{DropCause, PacketDisposition, Receiver};
 use crate::bind::{Bound, Reach};
 use crate::ip::IpOptions;
 use crate::readiness::{EPOLLHUP, READABLE};
@@ -48,31 +49,35 @@ impl Stack {
     }
 
     /// Processes a SYN for a listener: creates a connection if the queues have space.
-    pub fn tcp_admit(
+    pub(crate) fn tcp_admit(
         &mut self,
         listener: SocketKey,
         interface: usize,
         (local, remote): (SocketAddr, SocketAddr),
         syn: &Repr,
         payload: &[u8],
-    ) {
+    ) -> PacketDisposition {
+        let (consumed, overflow) = (
+            PacketDisposition::consumed(Receiver::Tcp),
+            PacketDisposition::dropped(DropCause::ListenOverflow),
+        );
         let mode = self.sysctls.syncookies;
-        let Role::Listening(queues) = &self.tcp(listener).role else { return };
+        let Role::Listening(queues) = &self.tcp(listener).role else { return consumed };
         match queues.on_syn() {
             Admission::Drop => {
                 self.counters.listen_overflows += 1;
                 self.counters.listen_drops += 1;
-                return;
+                return overflow;
             }
             Admission::Crowded if mode == 0 => {
                 self.counters.listen_drops += 1;
-                return;
+                return overflow;
             }
-            Admission::Crowded => return self.tcp_send_cookie(listener, interface, local, remote, syn),
-            Admission::Accept if mode == 2 => {
-                return self.tcp_send_cookie(listener, interface, local, remote, syn);
+            Admission::Accept if mode != 2 => {}
+            Admission::Crowded | Admission::Accept => {
+                self.tcp_send_cookie(listener, interface, local, remote, syn);
+                return consumed;
             }
-            Admission::Accept => {}
         }
         let fast = self.tcp_try_fast_open(listener, (local, remote), syn, payload.len());
         let child = self.tcp_child(listener, local);
@@ -83,7 +88,7 @@ impl Stack {
         let now = self.clock.local();
         let path = self.tcp_path_back(interface, (local, remote), self.clock.now());
         let socket = &mut self.sockets[child.0];
-        let SocketKind::Tcp(tcp) = &mut socket.kind else { return };
+        let SocketKind::Tcp(tcp) = &mut socket.kind else { return consumed };
         let settings = &self.sysctls.tcp;
         let config = tcp.options.config(settings, &socket.options, path, remote.ip(), offset);
         let connection = if fast.take {
@@ -106,6 +111,7 @@ impl Stack {
         }
         self.tcp_apply_options(child);
         self.tcp_pump(child);
+        consumed
     }
 
     /// Creates the socket of a new connection, with the options of its listener.

@@ -7,6 +7,7 @@ use crate::SocketKey;
 use crate::Stack;
 use crate::StackTimer;
 use crate::TimerId;
+use crate::account::Origin;
 use crate::interface::cookie;
 use crate::ip::route::Through;
 use crate::ip::{IpHeader, Onward, SendOutcome};
@@ -146,7 +147,7 @@ impl Stack {
             let cookie = if counted { cookie } else { 0 };
             let packet = Packet::with_cookie(packet, cookie).with_checksum(checksum).with_mark(mark);
             let onward = Onward::by(route.interface, route.gateway);
-            if self.ip_local_out(&remote, packet, &onward) == SendOutcome::Queued && counted {
+            if self.ip_local_out(Origin::Tcp, &remote, packet, &onward) == SendOutcome::Queued && counted {
                 self.tcp(key).in_device += len;
                 self.tcp_prefetch(key);
             }

@@ -1,6 +1,6 @@
 //! Calls on UDP sockets, except for sending and receiving.
 
-use super::{Datagram, Protocol, UdpSocket, charge};
+use super::{Datagram, Protocol, UdpSocket};
 use crate::SocketKey;
 use crate::Stack;
 use crate::address;
@@ -8,6 +8,7 @@ use crate::address::RawAddress;
 use crate::bind::{Bound, Reach};
 use crate::ip::route::Through;
 use crate::readiness::{EPOLLERR, EPOLLHUP, EPOLLIN, EPOLLPRI, EPOLLRDHUP, EPOLLRDNORM, READABLE, WRITABLE};
+use crate::send_charge::charge;
 use crate::socket::{Socket, SocketKind};
 use belljar_linux_abi::{Errno, c};
 use std::net::{IpAddr, SocketAddr};
@@ -69,7 +70,7 @@ pub fn readable_bytes(net: &mut Stack, key: SocketKey) -> Result<usize, Errno> {
 /// `SIOCOUTQ`: charge of the datagrams in the interface's queue and of a corked one, in bytes.
 pub fn unsent_bytes(net: &mut Stack, key: SocketKey) -> Result<usize, Errno> {
     let udp = net.udp(key);
-    Ok((udp.sending_charge + udp.corked_charge) as usize)
+    Ok((udp.sending.bytes + udp.corked_charge) as usize)
 }
 
 /// Closes a socket: its last file was closed.
@@ -85,7 +86,7 @@ pub fn close(net: &mut Stack, key: SocketKey) {
 impl UdpSocket {
     /// `sock_writeable` of Linux: at most half of the send buffer is in use.
     pub fn is_writable(&self, send_buffer: u32) -> bool {
-        (self.sending_charge + self.corked_charge) * 2 <= send_buffer
+        (self.sending.bytes + self.corked_charge) * 2 <= send_buffer
     }
 }
 

@@ -1,9 +1,10 @@
 //! Input of datagrams and ICMP errors.
 
 use super::UDP_ENCAP_ESPINUDP;
-use super::{Datagram, HEADER_LEN, Protocol, charge, covered_bytes};
+use super::{Datagram, HEADER_LEN, Protocol, covered_bytes};
 use crate::SocketKey;
 use crate::Stack;
+use crate::account::{DropCause, PacketDisposition, Receiver};
 use crate::error_queue::{QueuedError, is_hard};
 use crate::filter::Metadata;
 use crate::flow_hash::flow_hash;
@@ -11,6 +12,7 @@ use crate::ip::Inbound;
 use crate::ip::Unreachable;
 use crate::mib::version;
 use crate::readiness::{EPOLLERR, READABLE};
+use crate::send_charge::charge;
 use crate::socket::SocketKind;
 use crate::{LO, interface_index};
 use belljar_linux_abi::Errno;
@@ -50,7 +52,7 @@ fn is_for_ipsec(payload: &[u8]) -> bool {
 
 impl Stack {
     /// Processes a received UDP or UDP-Lite packet.
-    pub fn udp_input(&mut self, protocol: Protocol, mut inbound: Inbound) {
+    pub(crate) fn udp_input(&mut self, protocol: Protocol, mut inbound: Inbound) -> PacketDisposition {
         let segment = inbound.payload();
         let lengths = match protocol {
             Protocol::Udp => udp_lengths(segment),
@@ -59,7 +61,8 @@ impl Stack {
         let Some((len, covered)) = lengths else {
             self.counters.udp[protocol.index()][version(&inbound.header.dst)].wrong += 1;
             self.counters.malformed += 1;
-            return self.recycle_buffer(inbound.packet);
+            self.recycle_buffer(inbound.packet);
+            return PacketDisposition::dropped(DropCause::Malformed);
         };
         let word = |at: usize| u16::from_be_bytes([segment[at], segment[at + 1]]);
         let (src, dst) = (inbound.header.src, inbound.header.dst);
@@ -76,7 +79,8 @@ impl Stack {
             counters.wrong += 1;
             counters.wrong_checksum += 1;
             self.counters.malformed += 1;
-            return self.recycle_buffer(inbound.packet);
+            self.recycle_buffer(inbound.packet);
+            return PacketDisposition::dropped(DropCause::Checksum);
         }
         let (source, lengths) = (SocketAddr::new(src, src_port), (len, covered));
         if self.interfaces.is_multipoint(dst) {
@@ -88,14 +92,16 @@ impl Stack {
             let counters = &mut self.counters.udp[protocol.index()][version(&dst)];
             counters.wrong += 1;
             counters.wrong_checksum += 1;
-            return self.recycle_buffer(inbound.packet);
+            self.recycle_buffer(inbound.packet);
+            return PacketDisposition::dropped(DropCause::Checksum);
         }
         let Some(key) = receiver else {
             self.counters.udp[protocol.index()][version(&dst)].no_port += 1;
             self.send_unreachable(&mut inbound, Unreachable::Port);
-            return self.recycle_buffer(inbound.packet);
+            self.recycle_buffer(inbound.packet);
+            return PacketDisposition::dropped(DropCause::NoSocket);
         };
-        self.udp_enqueue(key, inbound, source, lengths);
+        self.udp_enqueue(key, inbound, source, lengths)
     }
 
     /// Delivers a copy of a multicast or broadcast datagram to each socket that accepts it.
@@ -106,8 +112,9 @@ impl Stack {
         source: SocketAddr,
         (port, unsummed): (u16, bool),
         lengths: (usize, usize),
-    ) {
+    ) -> PacketDisposition {
         let dst = inbound.header.dst;
+        let mut end = None;
         let keys: SmallVec<[SocketKey; 4]> =
             self.udp_ports[protocol.index()].0.get(&port).into_iter().flatten().copied().collect();
         let index = interface_index(inbound.interface);
@@ -129,20 +136,31 @@ impl Stack {
                     packet: inbound.packet.clone(),
                     payload: inbound.payload.clone(),
                 };
-                self.udp_enqueue(key, copy, source, lengths);
+                let of_copy = self.udp_enqueue(key, copy, source, lengths);
+                end = Some(end.map_or(of_copy, |end: PacketDisposition| end.or(of_copy)));
             }
         }
         self.recycle_buffer(inbound.packet);
+        // Linux ignores a datagram to many for which this host has no socket.
+        end.unwrap_or(PacketDisposition::consumed(Receiver::OtherAddress))
     }
 
     /// Queues a segment on a socket; `lengths` holds its length and checksum coverage in bytes. A coalesced
     /// segment is split unless the socket has `UDP_GRO`.
-    fn udp_enqueue(&mut self, key: SocketKey, inbound: Inbound, source: SocketAddr, lengths: (usize, usize)) {
+    fn udp_enqueue(
+        &mut self,
+        key: SocketKey,
+        inbound: Inbound,
+        source: SocketAddr,
+        lengths: (usize, usize),
+    ) -> PacketDisposition {
         if inbound.segment == 0 || self.udp(key).joins {
             return self.udp_enqueue_one(key, inbound, source, lengths);
         }
         let start = inbound.payload.start;
         let (headers, data) = inbound.packet[..start + lengths.0].split_at(start + HEADER_LEN);
+        let mut end = PacketDisposition::consumed(Receiver::Udp);
+        let mut first = true;
         for piece in data.chunks(usize::from(inbound.segment)) {
             let len = HEADER_LEN + piece.len();
             let mut packet = self.packet_buffer();
@@ -152,9 +170,11 @@ impl Stack {
             let payload = start..packet.len();
             let Inbound { interface, checksum, mark, header, .. } = inbound;
             let apart = Inbound { interface, checksum, segment: 0, mark, header, packet, payload };
-            self.udp_enqueue_one(key, apart, source, (len, len));
+            let of_piece = self.udp_enqueue_one(key, apart, source, (len, len));
+            end = if std::mem::take(&mut first) { of_piece } else { end.or(of_piece) };
         }
         self.recycle_buffer(inbound.packet);
+        end
     }
 
     fn udp_enqueue_one(
@@ -163,18 +183,20 @@ impl Stack {
         mut inbound: Inbound,
         source: SocketAddr,
         (mut len, covered): (usize, usize),
-    ) {
+    ) -> PacketDisposition {
         let now = self.clock.now();
         let payload = inbound.payload().get(HEADER_LEN..len).unwrap_or_default();
         if self.udp(key).encapsulation == UDP_ENCAP_ESPINUDP && is_for_ipsec(payload) {
-            return self.recycle_buffer(inbound.packet);
+            self.recycle_buffer(inbound.packet);
+            return PacketDisposition::dropped(DropCause::NoSocket);
         }
         let udp = self.udp(key);
         let (number, version) = (udp.protocol.index(), version(&inbound.header.dst));
         if !udp.coverage.takes(covered, len) {
             udp.drops += 1;
             self.counters.udp[number][version].wrong += 1;
-            return self.recycle_buffer(inbound.packet);
+            self.recycle_buffer(inbound.packet);
+            return PacketDisposition::dropped(DropCause::Checksum);
         }
         if self.socket(key).options.filter.is_some() {
             inbound.fill_checksum();
@@ -188,7 +210,8 @@ impl Stack {
                 Some(kept) => len = kept.max(HEADER_LEN),
                 None => {
                     self.udp(key).drops += 1;
-                    return self.recycle_buffer(inbound.packet);
+                    self.recycle_buffer(inbound.packet);
+                    return PacketDisposition::dropped(DropCause::SocketFilter);
                 }
             }
         }
@@ -199,7 +222,8 @@ impl Stack {
         if udp.queued_charge != 0 && udp.queued_charge.saturating_add(charged) > receive_buffer {
             udp.drops += 1;
             self.counters.udp[number][version].buffer_full += 1;
-            return self.recycle_buffer(inbound.packet);
+            self.recycle_buffer(inbound.packet);
+            return PacketDisposition::dropped(DropCause::ReceiveBufferFull);
         }
         self.counters.udp[number][version].received += 1;
         let udp = self.udp(key);
@@ -217,6 +241,7 @@ impl Stack {
             packet: inbound.packet,
         });
         self.effects.notify_socket(key, READABLE);
+        PacketDisposition::consumed(Receiver::Udp)
     }
 
     /// The socket that receives datagrams from `source` to `destination`: the most specific match, then the

@@ -8,6 +8,7 @@ mod send;
 pub(crate) use send::Bytes;
 pub use send::{NamedDestination, OutgoingDatagram};
 
+pub use crate::send_charge::charge;
 pub use calls::*;
 pub use control::{CmsgContext, SendOptions};
 pub use coverage::{Coverage, covered_bytes};
@@ -16,6 +17,7 @@ use super::bind::Bound;
 use super::error_queue::ErrorQueue;
 use super::ip::IpOptions;
 use crate::SocketKey;
+use crate::send_charge::SendCharge;
 use belljar_base::{Map, SimTime};
 use belljar_wire::protocol;
 use smallvec::SmallVec;
@@ -72,6 +74,8 @@ pub struct UdpCounters {
     pub wrong_checksum: u64,
     /// Datagrams dropped because a socket's receive buffer was full.
     pub buffer_full: u64,
+    /// Datagrams refused because their fragments did not fit the send buffer.
+    pub send_buffer_full: u64,
 }
 
 impl UdpCounters {
@@ -83,7 +87,7 @@ impl UdpCounters {
             ("InErrors", self.wrong + self.buffer_full),
             ("OutDatagrams", self.sent),
             ("RcvbufErrors", self.buffer_full),
-            ("SndbufErrors", 0),
+            ("SndbufErrors", self.send_buffer_full),
             ("InCsumErrors", self.wrong_checksum),
             ("IgnoredMulti", 0),
             ("MemErrors", 0),
@@ -101,12 +105,8 @@ pub struct UdpSocket {
     pub bound: Option<Bound>,
     /// Charge of the receive queue against `SO_RCVBUF`, in bytes.
     pub queued_charge: u32,
-    /// Charge of datagrams in the interface's queue against `SO_SNDBUF`, in bytes.
-    pub sending_charge: u32,
-    /// Number of datagrams passed to interfaces that report departures.
-    pub packets_given: u64,
-    /// Number of these datagrams that have departed.
-    pub packets_left: u64,
+    /// Datagrams in the queues of interfaces.
+    pub sending: SendCharge,
     /// UDP or UDP-Lite.
     pub protocol: Protocol,
     /// Checksum coverage (UDP-Lite).
@@ -176,57 +176,6 @@ impl UdpPorts {
             if keys.is_empty() {
                 self.0.remove(&port);
             }
-        }
-    }
-}
-
-/// Charge of a packet created by a socket, in bytes (`skb->truesize`): `struct sk_buff` and its buffer,
-/// rounded up by the allocator; most of a long packet is in pages, charged byte for byte. Measured with
-/// `/proc/net/udp` on Linux 6.18.
-pub fn charge(packet_len: usize) -> u32 {
-    const SK_BUFF: usize = 256;
-    const HEADROOM: usize = 31;
-    const SHARED_INFO: usize = 320;
-    /// `SKB_SMALL_HEAD_CACHE_SIZE`.
-    const SMALL: usize = 576;
-    /// `SKB_MAX_ALLOC`.
-    const MAX_LINEAR: usize = 16_064;
-    const HEADERS: usize = 28;
-    let data = packet_len + HEADROOM;
-    let buffer = if data >= MAX_LINEAR {
-        SMALL + packet_len - HEADERS
-    } else {
-        match data.next_multiple_of(64) + SHARED_INFO {
-            small if small <= SMALL => SMALL,
-            larger => larger.next_power_of_two(),
-        }
-    };
-    (SK_BUFF + buffer) as u32
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn charges_are_those_of_linux() {
-        for (payload, charged) in [
-            (1, 832),
-            (197, 832),
-            (198, 1_280),
-            (645, 1_280),
-            (646, 2_304),
-            (1_669, 2_304),
-            (1_670, 4_352),
-            (3_717, 4_352),
-            (3_718, 8_448),
-            (7_813, 8_448),
-            (7_814, 16_640),
-            (16_004, 16_640),
-            (16_005, 16_837),
-            (65_507, 66_339),
-        ] {
-            assert_eq!(charge(28 + payload), charged, "{payload} bytes");
         }
     }
 }

@@ -1,15 +1,16 @@
 //! Sending of UDP datagrams.
 
-use super::{CmsgContext, HEADER_LEN, Protocol, SendOptions, charge};
+use super::{CmsgContext, HEADER_LEN, Protocol, SendOptions};
 use crate::SocketKey;
 use crate::Stack;
+use crate::account::Origin;
 use crate::ip::header::header_len;
 use crate::ip::route::ResolvedRoute;
 use crate::ip::{IpHeader, Outbound};
 use crate::mib::version;
 use crate::path_mtu::heeds_routers;
-use crate::readiness::WRITABLE;
-use crate::{LO, address, interface};
+use crate::send_charge::charge;
+use crate::{LO, address};
 use belljar_linux_abi::{Errno, c};
 use belljar_net::ChecksumState;
 use belljar_wire::checksum;
@@ -20,10 +21,6 @@ const MAX_PAYLOAD: usize = 65_507;
 const MAX_PAYLOAD6: usize = 65_527;
 /// `UDP_MAX_SEGMENTS`: maximum number of datagrams of one send.
 const MAX_SEGMENTS: usize = 128;
-/// Number of packets in the queue of `eth0` up to which a datagram is not charged against the send buffer,
-/// since it departs before the charge matters.
-const UNCHARGED_QUEUE: usize = 8;
-
 /// A datagram to be sent by a socket, as supplied by its owner: a message of `sendmsg(2)`, or the bytes of a
 /// traffic model.
 pub trait OutgoingDatagram {
@@ -110,8 +107,7 @@ impl Stack {
         if flags & c::MSG_OOB != 0 {
             return Err(Errno::EOPNOTSUPP);
         }
-        let socket = self.socket(key);
-        let (send_buffer, domain) = (socket.options.send_buffer, socket.domain);
+        let domain = self.socket(key).domain;
         if domain == c::AF_INET && len > 0xffff {
             return Err(Errno::EMSGSIZE);
         }
@@ -150,6 +146,10 @@ impl Stack {
             check_length(to, len)?;
             let reports = self.zero_copies(key, flags)?;
             self.udp_may_send(key)?;
+            // The first part waits for space.
+            if !collecting && self.sockets[key.0].is_send_buffer_full() {
+                return Ok(None);
+            }
             return self.udp_collect(key, message, Collecting { to, options, more, reports }).map(Some);
         }
         let destination = to.ok_or(Errno::EDESTADDRREQ)?;
@@ -164,7 +164,7 @@ impl Stack {
         }
         let reports = self.zero_copies(key, flags)?;
         self.udp_may_send(key)?;
-        if self.udp(key).sending_charge >= send_buffer {
+        if self.sockets[key.0].is_send_buffer_full() {
             return Ok(None);
         }
         let start = header_len(route.destination) + HEADER_LEN;
@@ -217,6 +217,26 @@ impl Stack {
             udp.corked = Some((to, collecting.options, Vec::new()));
             udp.corked_charge = charge(header_len(to.ip()) + HEADER_LEN);
         }
+        let corked = udp.corked.as_ref().map(|(to, options, collected)| (*to, *options, collected.len()));
+        if let Some((to, options, collected)) = corked
+            && options.segment.unwrap_or(0) == 0
+            && let Ok(route) = self.route_for(key, to, options.source, options.interface)
+        {
+            let (mtu, len) = (self.sending_mtu(key, &route), collected + data.len());
+            let len = header_len(route.destination) + HEADER_LEN + len;
+            // Without space the datagram is dropped (`udp_flush_pending_frames`).
+            if let Err(full) = self.sockets[key.0].check_fragments(len, mtu) {
+                let udp = self.udp(key);
+                (udp.corked, udp.corked_charge) = (None, 0);
+                let number = udp.protocol.index();
+                self.counters.udp[number][version(&route.destination)].send_buffer_full += 1;
+                if self.zero_copy_holds(key) {
+                    self.zero_copy_ends(key, true, true);
+                }
+                return Err(full);
+            }
+        }
+        let udp = self.udp(key);
         if let Some((to, _, collected)) = &mut udp.corked {
             check_length(Some(*to), collected.len() + data.len())?;
             // Data of later parts is allocated in pages.
@@ -295,7 +315,13 @@ impl Stack {
             return self.udp_cut_into(key, route, port, packet, options, (protocol, segment));
         }
         self.counters.udp[protocol.index()][version(&route.destination)].sent += 1;
-        self.udp_output(key, route, port, packet, options, 0)
+        let sent = self.udp_output(key, route, port, packet, options, 0);
+        if sent == Err(Errno::ENOBUFS) {
+            let counters = &mut self.counters.udp[protocol.index()][version(&route.destination)];
+            counters.sent -= 1;
+            counters.send_buffer_full += 1;
+        }
+        sent
     }
 
     /// Sends the payload in `packet` in segments of the requested size. Fails with `EMSGSIZE` if a segment
@@ -352,7 +378,6 @@ impl Stack {
     ) -> Result<(), Errno> {
         let destination = route.destination;
         let ip_len = header_len(destination);
-        let queue_len = self.queue_len(route.interface);
         let now = self.clock.now();
         let (mtu, multicast) = (self.path_mtu(route, now), self.interfaces.is_multipoint(destination));
         let protocol = self.udp(key).protocol;
@@ -381,14 +406,7 @@ impl Stack {
                 IpAddr::V4(v4) => ip.multicast_loop || !v4.is_multicast(),
                 IpAddr::V6(_) => ip.multicast_loop6,
             };
-        let waits = queue_len >= UNCHARGED_QUEUE || self.zero_copy_holds(key);
-        let charged = route.interface != LO && waits && fits;
-        let socket = &self.sockets[key.0];
-        let cookie = if charged { interface::cookie(key, socket) } else { 0 };
-        let charge = if charged { charge(packet.len()) } else { 0 };
         let udp = self.udp(key);
-        udp.sending_charge += charge;
-        udp.packets_given += u64::from(charged);
         let source_port = udp.bound.map_or(0, |bound| bound.port);
         let coverage = udp.coverage;
         let unchecked = self.is_unchecked(key, destination);
@@ -407,10 +425,10 @@ impl Stack {
             };
             body[6..8].copy_from_slice(&sum.to_be_bytes());
         }
-        let own = Outbound::new(route, header, packet);
+        let own = Outbound::new(Origin::Udp, route, header, packet);
         let checksum = if open { ChecksumState::Open } else { ChecksumState::Intact };
-        let outbound = Outbound { cookie, segment, checksum, probes, loop_back, ..own };
-        self.socket_output(key, port, outbound)
+        let outbound = Outbound { segment, checksum, probes, loop_back, ..own };
+        self.socket_output(key, port, outbound, mtu)
     }
 
     /// True if a socket's datagrams carry no checksum: `SO_NO_CHECK`, `UDP_NO_CHECK6_TX`. UDP-Lite datagrams
@@ -436,17 +454,5 @@ impl Stack {
         self.udp_transmit(key, &route, destination.port(), packet, &options)?;
         self.flush_network();
         Ok(())
-    }
-
-    /// Processes the departure of a charged datagram from its interface.
-    pub fn udp_packet_left(&mut self, key: SocketKey, bytes: usize) {
-        let send_buffer = self.socket(key).options.send_buffer;
-        let udp = self.udp(key);
-        udp.sending_charge = udp.sending_charge.saturating_sub(charge(bytes));
-        udp.packets_left += 1;
-        if udp.is_writable(send_buffer) {
-            self.effects.notify_socket(key, WRITABLE);
-        }
-        self.zero_copy_settle(key);
     }
 }

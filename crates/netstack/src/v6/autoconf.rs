@@ -1,14 +1,14 @@
 //! Address autoconfiguration: duplicate address detection, and router advertisements (RFC 4862,
 //! `net/ipv6/addrconf.c` of Linux).
 
-use super::{ADDRCONF_METRIC, AddressAttributes6, Ipv6, USER_METRIC, insert_address};
-use crate::Stack;
+use super::{ADDRCONF_METRIC, Ipv6, USER_METRIC, insert_address};
 use crate::conf::InterfaceSettings;
 use crate::conf::{Scope, v6};
 use crate::interface::Attachment;
 use crate::interfaces::Interfaces;
 use crate::lifetimes::Lifetime;
 use crate::sysctl::Sysctls;
+use crate::{LO, Stack};
 use belljar_base::{SimDuration, SimTime};
 use belljar_net::Prefix;
 use belljar_net::routes::{InterfaceAddress, NextHop, Route};
@@ -72,7 +72,11 @@ impl Stack {
         }
         self.report_group(interface, ipv6::solicited_node(own.ip), true);
         let alone = !self.interfaces[interface].is_link() || !self.interfaces[interface].asks_neighbours();
-        if ask && !alone && self.asks_for_duplicates(interface) {
+        let there = &self.interfaces[interface];
+        let asks = ask && !alone && self.asks_for_duplicates(interface);
+        if asks && !(there.up && self.v6.is_configured(interface)) {
+            self.v6.tentative.push(Tentative { interface, ip: own.ip, at: SimTime::MAX, asked: false });
+        } else if asks {
             let at = self.v6.delay(self.clock.now());
             self.v6.tentative.push(Tentative { interface, ip: own.ip, at, asked: false });
         }
@@ -82,27 +86,38 @@ impl Stack {
     /// Configures an interface that has come up: assigns its link-local address and schedules router
     /// solicitations.
     pub fn interface_is_up6(&mut self, interface: usize) {
-        if !self.v6.on || self.interface_settings.disables6(interface) {
+        let there = &self.interfaces[interface];
+        let waits = matches!(there.attachment, Attachment::Veth { .. }) && !there.carrier;
+        // `lo` has IPv6 even where other interfaces have none.
+        if !self.v6.on && interface != LO || !super::is_possible(self, interface) {
             return;
         }
+        // Addresses may have been added while the interface was down. Peers are routed once they are usable.
+        self.v6.add_networks(&self.interfaces, interface);
+        if waits {
+            return;
+        }
+        self.v6.add_connected(&self.interfaces, interface);
         if !self.interfaces[interface].is_link() {
             if let Some(ip) = self.config.address6.filter(|_| interface == crate::ETH0) {
                 self.new_address6(
                     interface,
-                    InterfaceAddress { ip, len: super::super::interface::GRAPH_PREFIX6 },
+                    InterfaceAddress::new(ip, super::super::interface::GRAPH_PREFIX6),
                     false,
                     false,
                 );
                 self.v6.add_everywhere(&self.interfaces, interface);
+                self.v6.add_connected(&self.interfaces, interface);
             }
-            // Addresses may have been added while the interface was down.
-            self.v6.add_connected(&self.interfaces, interface);
             return;
         }
+        self.v6.configured.insert(interface);
+        self.v6.route_groups(interface);
+        // Addresses that were added before wait no longer.
+        self.v6.tentative.retain(|t| (t.interface, t.at) != (interface, SimTime::MAX));
         let own = super::link_local(self.interfaces[interface].mac);
+        self.v6.set_origin(interface, own.ip, super::ORIGIN_LINK_LOCAL);
         self.new_address6(interface, own, true, true);
-        // Addresses may have been added while the interface was down.
-        self.v6.add_connected(&self.interfaces, interface);
         self.replace_computed6();
         let solicits = self.interface_settings.router_solicits(interface);
         if !self.interface_settings.forwards(&self.sysctls, true, interface) && solicits > 0 {
@@ -228,7 +243,7 @@ impl Stack {
                 return;
             }
             if !there && prefix.valid > 0 {
-                self.new_address6(interface, InterfaceAddress { ip, len: 64 }, true, false);
+                self.new_address6(interface, InterfaceAddress::new(ip, 64), true, false);
             }
             let ours = self.v6.is_announced(interface, What::Address(ip));
             // At least two hours, lest a forged message removes addresses (RFC 4862, section 5.5.3).
@@ -240,7 +255,7 @@ impl Stack {
                 let preferred =
                     if forever { SimTime::MAX } else { self.clock.now().saturating_add(preferred) };
                 let lifetime = Lifetime { preferred, valid: SimTime::MAX, temporary: false };
-                self.set_lifetime(interface, ip.into(), Some(lifetime).filter(|_| !forever && valid > 0));
+                self.set_lifetime(interface, ip, Some(lifetime).filter(|_| !forever && valid > 0));
                 if !there && prefix.valid > 0 && temporary {
                     let valid = self.v6.valid_until(interface, ip).unwrap_or(SimTime::MAX);
                     self.make_temporary(interface, prefix.prefix, Lifetime { valid, ..lifetime });
@@ -279,23 +294,20 @@ impl Stack {
                 What::Network(network) => self.v6.network_is_gone(&self.interfaces, interface, network),
                 What::Address(ip) => {
                     self.interfaces[interface].addresses6.retain(|own| own.ip != ip);
-                    self.set_lifetime(interface, ip.into(), None);
+                    self.set_lifetime(interface, ip, None);
                     self.report_group(interface, ipv6::solicited_node(ip), false);
                 }
             }
         }
     }
+}
 
-    /// Removes an address from an interface, and the route to its network if no other address needs it.
-    pub fn drop_address6(&mut self, interface: usize, own: InterfaceAddress<Ipv6Addr>) {
-        self.v6.set_attributes(&self.interfaces, interface, own, AddressAttributes6::default());
-        self.interfaces[interface].addresses6.retain(|other| *other != own);
-        self.set_lifetime(interface, own.ip.into(), None);
-        self.v6.tentative.retain(|t| (t.interface, t.ip) != (interface, own.ip));
-        self.v6.failed.retain(|failed| *failed != (interface, own.ip));
-        self.v6.announced.retain(|a| a.what != What::Address(own.ip));
-        self.report_group(interface, ipv6::solicited_node(own.ip), false);
-    }
+/// Forgets the state of an address that is removed.
+pub(super) fn forget_address(net: &mut Stack, interface: usize, ip: Ipv6Addr) {
+    net.v6.tentative.retain(|t| (t.interface, t.ip) != (interface, ip));
+    net.v6.failed.retain(|failed| *failed != (interface, ip));
+    net.v6.announced.retain(|a| a.what != What::Address(ip));
+    net.report_group(interface, ipv6::solicited_node(ip), false);
 }
 
 impl Ipv6 {

@@ -1,6 +1,7 @@
 //! Neighbour discovery on links (RFC 4861, `net/ipv6/ndisc.c` of Linux).
 
 use crate::Stack;
+use crate::account::{DropCause, Origin, PacketDisposition, Receiver};
 use crate::ip::{Inbound, Onward};
 use belljar_net::forward::ForwardError;
 use belljar_net::neighbour::NeighbourEvent;
@@ -11,18 +12,28 @@ use belljar_wire::{ipv6, protocol};
 use std::net::{IpAddr, Ipv6Addr};
 
 impl Stack {
-    /// Sends an IPv6 packet over a link to `gateway`, or to its destination. Returns false if the packet is
-    /// dropped now. It may be queued until the neighbour is resolved.
-    pub fn link_output6(&mut self, interface: usize, gateway: Option<Ipv6Addr>, packet: Packet) -> bool {
+    /// Sends an IPv6 packet over a link to `gateway`, or to its destination. It may be queued until the
+    /// neighbour is resolved.
+    pub(crate) fn link_output6(
+        &mut self,
+        interface: usize,
+        gateway: Option<Ipv6Addr>,
+        packet: Packet,
+    ) -> PacketDisposition {
         if packet.len() < ipv6::HEADER_LEN {
-            return false;
+            return PacketDisposition::dropped(DropCause::Malformed);
         }
         let next = gateway.unwrap_or_else(|| ipv6::destination(packet.bytes()));
         self.send_to_neighbour6(interface, next, packet)
     }
 
     /// Sends a packet of either IP version over a link to the neighbour or group with this IPv6 address.
-    pub fn send_to_neighbour6(&mut self, interface: usize, next: Ipv6Addr, packet: Packet) -> bool {
+    pub(crate) fn send_to_neighbour6(
+        &mut self,
+        interface: usize,
+        next: Ipv6Addr,
+        packet: Packet,
+    ) -> PacketDisposition {
         let (to, packet) = if next.is_multicast() {
             (ipv6::group_address(next), packet)
         } else if !self.interfaces[interface].asks_neighbours() {
@@ -31,7 +42,7 @@ impl Stack {
         } else {
             match self.v6.neighbours.resolve(self.clock.now(), interface, next, packet) {
                 Some(known) => known,
-                None => return true,
+                None => return PacketDisposition::HELD,
             }
         };
         self.send_frame(interface, to, packet)
@@ -62,7 +73,7 @@ impl Stack {
         self.counters.count_icmp_sent(&dst.into(), protocol::ICMPV6, &packet[ipv6::HEADER_LEN..]);
         let station = to.or_else(|| dst.is_multicast().then(|| ipv6::group_address(dst)));
         let onward = Onward { station, ..Onward::by(interface, None) };
-        self.ip_local_out(&dst.into(), Packet::new(packet), &onward);
+        self.ip_local_out(Origin::Ndp, &dst.into(), Packet::new(packet), &onward);
     }
 
     /// Processes the pending events of the neighbour cache.
@@ -86,13 +97,16 @@ impl Stack {
                 NeighbourEvent::Send { interface, to, packets } => {
                     for packet in packets {
                         let (cookie, len) = (packet.cookie(), packet.len());
-                        if !self.send_frame(interface, to, packet) {
+                        let end = self.send_frame(interface, to, packet);
+                        self.account.release(end);
+                        if !end.is_queued() {
                             self.packet_lost(cookie, len);
                         }
                     }
                 }
                 NeighbourEvent::Failed { packets, interface } => {
                     self.counters.forwarding.unanswered += packets.len() as u64;
+                    self.account.release_all(packets.len(), PacketDisposition::dropped(DropCause::Neighbour));
                     for packet in packets {
                         match packet.bytes().first().map(|first| first >> 4) {
                             Some(4) => self.refuse(packet.bytes(), ForwardError::HostUnreachable),
@@ -103,6 +117,7 @@ impl Stack {
                 }
                 NeighbourEvent::Overflow { packet } => {
                     self.counters.forwarding.unanswered += 1;
+                    self.account.release(PacketDisposition::dropped(DropCause::Neighbour));
                     self.packet_lost(packet.cookie(), packet.len());
                 }
                 NeighbourEvent::Changed(neighbour) => self.effects.neighbour_changed6(neighbour, true),
@@ -112,15 +127,22 @@ impl Stack {
     }
 
     /// Processes a neighbour discovery message with a valid checksum.
-    pub fn discovery_input(&mut self, inbound: &Inbound) {
-        let (IpAddr::V6(src), IpAddr::V6(dst)) = (inbound.header.src, inbound.header.dst) else { return };
-        // Messages from beyond the link are ignored.
-        if inbound.header.ttl != DISCOVERY_HOP_LIMIT || !self.interfaces[inbound.interface].is_link() {
-            return;
+    pub(crate) fn discovery_input(&mut self, inbound: &Inbound) -> PacketDisposition {
+        let malformed = PacketDisposition::dropped(DropCause::Malformed);
+        let consumed = PacketDisposition::consumed(Receiver::Ndp);
+        let (IpAddr::V6(src), IpAddr::V6(dst)) = (inbound.header.src, inbound.header.dst) else {
+            return malformed;
+        };
+        // A message from beyond the link is not valid.
+        if inbound.header.ttl != DISCOVERY_HOP_LIMIT {
+            return malformed;
+        }
+        if !self.interfaces[inbound.interface].is_link() {
+            return consumed;
         }
         let Some(message) = Discovery::parse(inbound.payload()) else {
             self.counters.malformed += 1;
-            return;
+            return malformed;
         };
         let (now, interface) = (self.clock.now(), inbound.interface);
         match message {
@@ -129,14 +151,15 @@ impl Stack {
             }
             Discovery::NeighbourAdvert { target, solicited, overrides, address, .. } => {
                 if self.v6.is_tentative(interface, target) {
-                    return self.address_is_taken(interface, target);
+                    self.address_is_taken(interface, target);
+                    return consumed;
                 }
-                let Some(known) = self.v6.neighbours.get(interface, target) else { return };
-                let Some(address) = address.or(known.address) else { return };
+                let Some(known) = self.v6.neighbours.get(interface, target) else { return consumed };
+                let Some(address) = address.or(known.address) else { return consumed };
                 // RFC 4861, section 7.2.5: a different address requires the override flag.
                 let differs = known.address.is_some_and(|known| known != address);
                 if differs && !overrides && known.state != NeighbourState::Failed {
-                    return;
+                    return consumed;
                 }
                 self.v6.neighbours.learn(now, interface, target, address, solicited, false);
             }
@@ -151,6 +174,7 @@ impl Stack {
             }
             Discovery::RouterSolicit { .. } => {}
         }
+        consumed
     }
 
     /// Processes a neighbour solicitation.

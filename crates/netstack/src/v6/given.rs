@@ -4,9 +4,16 @@
 use super::Ipv6;
 use super::{ADDRCONF_METRIC, protocol};
 use crate::interfaces::Interfaces;
-use belljar_net::routes::{InterfaceAddress, Prefix, Route, RouteKind};
+use crate::lifetimes::Lifetime;
+use crate::{LO, Stack};
+use belljar_base::SimTime;
+use belljar_net::routes::{InterfaceAddress, NextHop, Prefix, Route, RouteKind};
 use std::net::Ipv6Addr;
 
+/// `IFAPROT_KERNEL_LO`: originator of the loopback address.
+pub const ORIGIN_LOOPBACK: u8 = 1;
+/// `IFAPROT_KERNEL_LL`: originator of link-local addresses.
+pub(super) const ORIGIN_LINK_LOCAL: u8 = 3;
 /// `IFA_F_NOPREFIXROUTE`.
 const NO_PREFIX_ROUTE: u32 = 0x200;
 
@@ -24,13 +31,73 @@ pub struct AddressAttributes6 {
 }
 
 impl AddressAttributes6 {
-    /// The networks routed for an address with these attributes, with their metric.
-    fn networks(self, own: InterfaceAddress<Ipv6Addr>) -> impl Iterator<Item = (Prefix<Ipv6Addr>, u32)> {
-        let metric = if self.metric == 0 { ADDRCONF_METRIC } else { self.metric };
+    /// The networks routed for a new address with these attributes: its own one and the peer.
+    fn networks(self, own: InterfaceAddress<Ipv6Addr>) -> impl Iterator<Item = Prefix<Ipv6Addr>> {
         let peer = self.peer.map(|peer| Prefix::new(peer, 128));
-        let all = [Some(own.network()), peer];
-        let routed = self.flags & NO_PREFIX_ROUTE == 0;
-        all.into_iter().flatten().filter(move |_| routed).map(move |network| (network, metric))
+        [Some(own.network()).filter(|_| self.is_routed()), peer].into_iter().flatten()
+    }
+    /// The metric of routes to the networks.
+    fn route_metric(self) -> u32 {
+        if self.metric == 0 { ADDRCONF_METRIC } else { self.metric }
+    }
+    /// True if the address has a route to its network.
+    fn is_routed(self) -> bool {
+        self.flags & NO_PREFIX_ROUTE == 0
+    }
+}
+
+/// True if an IPv6 address has no end (`IFA_F_PERMANENT`).
+fn is_permanent(net: &Stack, interface: usize, ip: Ipv6Addr) -> bool {
+    let lifetime = net.lifetimes.lifetime(interface, ip);
+    net.v6.valid_until(interface, ip).is_none()
+        && lifetime.is_none_or(|lifetime| lifetime.valid == SimTime::MAX)
+}
+
+/// True if another address of the interface needs the route to the network of an address
+/// (`check_cleanup_prefix_route`).
+fn keeps_network(net: &Stack, interface: usize, own: InterfaceAddress<Ipv6Addr>) -> bool {
+    let mut others = net.interfaces[interface].addresses6.iter().filter(|other| other.ip != own.ip);
+    others.any(|other| other.len == own.len && other.network() == own.network())
+}
+
+/// Changes an IPv6 address with its routes (`inet6_addr_modify`): it gets these attributes and this lifetime. The
+/// unspecified address as `peer` removes the peer; `None` keeps it.
+pub fn modify_address(
+    net: &mut Stack,
+    interface: usize,
+    own: InterfaceAddress<Ipv6Addr>,
+    (given, peer): (AddressAttributes6, Option<Ipv6Addr>),
+    lifetime: Option<Lifetime>,
+) {
+    let before = net.v6.attributes(interface, own.ip);
+    let had_route = before.is_routed() && is_permanent(net, interface, own.ip);
+    let peer = match peer {
+        Some(peer) if Some(peer) != before.peer => {
+            net.v6.disconnect_peer(interface, own);
+            Some(peer).filter(|peer| !peer.is_unspecified())
+        }
+        _ => before.peer,
+    };
+    let metric = if given.metric == 0 { before.metric } else { given.metric };
+    net.v6.set_attributes(interface, own.ip, AddressAttributes6 { peer, metric, ..given });
+    net.set_lifetime(interface, own.ip, lifetime);
+    let there = &net.interfaces[interface];
+    if there.up && (there.is_link() || interface == LO) {
+        let kept = keeps_network(net, interface, own);
+        net.v6.reconnect_address(interface, own, had_route, kept);
+    }
+}
+
+impl Stack {
+    /// Removes an address from an interface, and the routes to its networks that no other address needs.
+    pub fn drop_address6(&mut self, interface: usize, own: InterfaceAddress<Ipv6Addr>) {
+        let permanent = is_permanent(self, interface, own.ip);
+        let kept = keeps_network(self, interface, own);
+        self.v6.disconnect_address(interface, own, permanent && !kept);
+        self.v6.set_attributes(interface, own.ip, AddressAttributes6::default());
+        self.interfaces[interface].addresses6.retain(|other| *other != own);
+        self.set_lifetime(interface, own.ip, None);
+        super::autoconf::forget_address(self, interface, own.ip);
     }
 }
 
@@ -40,46 +107,108 @@ impl Ipv6 {
         self.given.get(&(interface, ip)).copied().unwrap_or_default()
     }
 
-    /// Sets the attributes of an address, which need not exist yet, and removes the routes of the previous
-    /// attributes. [`connect_address`](Self::connect_address) adds those of the new ones.
-    pub fn set_attributes(
+    /// Sets the attributes of an address, which need not exist yet.
+    /// [`connect_address`](Self::connect_address) adds the routes of a new one.
+    pub fn set_attributes(&mut self, interface: usize, ip: Ipv6Addr, attributes: AddressAttributes6) {
+        self.given.remove(&(interface, ip));
+        if attributes != AddressAttributes6::default() {
+            self.given.insert((interface, ip), attributes);
+        }
+    }
+
+    /// Removes the route to the peer of an address that will have another one.
+    fn disconnect_peer(&mut self, interface: usize, own: InterfaceAddress<Ipv6Addr>) {
+        if let Some(peer) = self.attributes(interface, own.ip).peer {
+            self.remove_prefix_route(interface, Prefix::new(peer, own.len), true);
+        }
+    }
+
+    /// Adapts the routes to the networks of an address to its changed attributes. Before, it had a route of its
+    /// own if `had_route`; another address keeps the route if `kept`.
+    fn reconnect_address(
         &mut self,
-        interfaces: &Interfaces,
         interface: usize,
         own: InterfaceAddress<Ipv6Addr>,
-        attributes: AddressAttributes6,
+        had_route: bool,
+        kept: bool,
     ) {
-        if interfaces[interface].addresses6.contains(&own) {
-            self.disconnect_address(interfaces, interface, own);
+        let given = self.attributes(interface, own.ip);
+        let (network, metric) = (own.network(), given.route_metric());
+        if !given.is_routed() {
+            if had_route && !kept {
+                self.remove_prefix_route(interface, network, true);
+            }
+            return;
         }
-        self.given.remove(&(interface, own.ip));
-        if attributes != AddressAttributes6::default() {
-            self.given.insert((interface, own.ip), attributes);
+        let mut found = had_route && self.change_prefix_route(interface, network, metric);
+        if !found {
+            self.connect(interface, network, metric);
         }
+        let Some(peer) = given.peer.map(|peer| Prefix::new(peer, own.len)) else { return };
+        if had_route {
+            found = self.change_prefix_route(interface, peer, metric);
+        }
+        if !found {
+            self.connect(interface, peer, metric);
+        }
+    }
+
+    /// The first route to an on-link network by an interface (`addrconf_get_prefix_route`), with its metric. It
+    /// has no gateway if `direct`.
+    fn prefix_route(
+        &self,
+        interface: usize,
+        network: Prefix<Ipv6Addr>,
+        direct: bool,
+    ) -> Option<(u32, Route<Ipv6Addr>)> {
+        let by_interface = |route: &Route<Ipv6Addr>| {
+            let hop = route.hops.first().map(|hop| (hop.interface, hop.is_direct()));
+            let (over, is_direct) = hop.unwrap_or((LO, true));
+            route.object.is_none() && over == interface && (is_direct || !direct)
+        };
+        let mut all = self.routes.iter().filter(|(prefix, ..)| *prefix == network);
+        all.find(|(.., route)| by_interface(route)).map(|(_, metric, route)| (metric, route.clone()))
+    }
+
+    /// Removes the first route to an on-link network by an interface. Returns false if there is none.
+    fn remove_prefix_route(&mut self, interface: usize, network: Prefix<Ipv6Addr>, direct: bool) -> bool {
+        let found = self.prefix_route(interface, network, direct);
+        found.is_some_and(|(metric, route)| self.routes.remove_this(network, metric, &route).is_some())
+    }
+
+    /// Gives the first route to an on-link network by an interface a metric (`modify_prefix_route`). Returns
+    /// false if there is none.
+    fn change_prefix_route(&mut self, interface: usize, network: Prefix<Ipv6Addr>, metric: u32) -> bool {
+        let Some((before, route)) = self.prefix_route(interface, network, true) else { return false };
+        if before != metric {
+            self.routes.remove_this(network, before, &route);
+            self.connect(interface, network, metric);
+        }
+        true
+    }
+
+    /// Sets the originator of an address that the kernel has added, `IFAPROT_*`.
+    pub fn set_origin(&mut self, interface: usize, ip: Ipv6Addr, origin: u8) {
+        self.given.entry((interface, ip)).or_default().origin = origin;
     }
 
     /// Adds the routes to the networks of an address.
     pub fn connect_address(&mut self, interface: usize, own: InterfaceAddress<Ipv6Addr>) {
-        for (network, metric) in self.attributes(interface, own.ip).networks(own) {
-            self.connect(interface, network, metric);
+        let given = self.attributes(interface, own.ip);
+        for network in given.networks(own) {
+            self.connect(interface, network, given.route_metric());
         }
     }
 
-    /// Removes the routes to the networks of an address, except for those that another address of the
-    /// interface needs.
-    pub(crate) fn disconnect_address(
-        &mut self,
-        interfaces: &Interfaces,
-        interface: usize,
-        own: InterfaceAddress<Ipv6Addr>,
-    ) {
-        let others = interfaces[interface].addresses6.iter().filter(|other| other.ip != own.ip);
-        // An address without a route of its own keeps an existing one (`check_cleanup_prefix_route`).
-        let kept: Vec<_> = others.map(InterfaceAddress::network).collect();
-        for (network, _) in self.attributes(interface, own.ip).networks(own) {
-            if !kept.contains(&network) {
-                self.disconnect(interface, network);
-            }
+    /// Removes the routes to the peer and, if `needless`, to the network of an address that is deleted
+    /// (`ipv6_del_addr`).
+    fn disconnect_address(&mut self, interface: usize, own: InterfaceAddress<Ipv6Addr>, needless: bool) {
+        let given = self.attributes(interface, own.ip);
+        if let Some(peer) = given.peer {
+            self.remove_prefix_route(interface, Prefix::new(peer, 128), false);
+        }
+        if needless && given.is_routed() {
+            self.remove_prefix_route(interface, own.network(), true);
         }
     }
 
@@ -90,17 +219,28 @@ impl Ipv6 {
         }
     }
 
-    /// Adds a route to an on-link network of an interface. Returns false if it exists. A network may be on
-    /// several interfaces, as that of link-local addresses is.
-    pub(crate) fn connect(&mut self, interface: usize, network: Prefix<Ipv6Addr>, metric: u32) -> bool {
-        let mut route = Route::by(interface, None, protocol::KERNEL);
-        if let Some(there) = self.routes.get(network, metric) {
-            if there.object.is_some() || there.hops.iter().any(|hop| hop.interface == interface) {
-                return false;
+    /// Adds routes to the networks of an interface's addresses, but not to their peers.
+    pub(super) fn add_networks(&mut self, interfaces: &Interfaces, interface: usize) {
+        for own in &interfaces[interface].addresses6 {
+            let given = self.attributes(interface, own.ip);
+            if given.is_routed() {
+                self.connect(interface, own.network(), given.route_metric());
             }
-            route = Route { hops: [&there.hops[..], &route.hops].concat(), ..there.clone() };
         }
-        self.routes.insert(network, metric, route);
+    }
+
+    /// Adds a route to an on-link network of an interface. Returns false if it exists. A network may be on
+    /// several interfaces, as that of link-local addresses is: each has a route of its own.
+    pub(crate) fn connect(&mut self, interface: usize, network: Prefix<Ipv6Addr>, metric: u32) -> bool {
+        let route = Route::by(interface, None, protocol::KERNEL);
+        let by_interface = |old: &Route<Ipv6Addr>| {
+            let same = |hop: &NextHop<Ipv6Addr>| hop.interface == interface && hop.is_direct();
+            old.object.is_none() && old.hops.first().is_some_and(same)
+        };
+        if self.routes.all_alike(network, metric.into()).any(by_interface) {
+            return false;
+        }
+        self.routes.insert_beside(network, metric, route, true);
         true
     }
 

@@ -1,6 +1,7 @@
 //! IPv6 multicast group memberships, and their reports to routers (MLDv2, RFC 3810, as in Linux).
 
 use super::Ipv6;
+use crate::account::Origin;
 use crate::interface::Attachment;
 use crate::interfaces::Interfaces;
 use crate::ip::Onward;
@@ -187,7 +188,7 @@ impl Stack {
         header.emit(&mut packet);
         self.counters.count_icmp_sent(&dst.into(), protocol::ICMPV6, &packet[message_at..]);
         let onward = Onward { station: Some(ipv6::group_address(dst)), ..Onward::by(interface, None) };
-        self.ip_local_out(&dst.into(), Packet::new(packet), &onward);
+        self.ip_local_out(Origin::Mld, &dst.into(), Packet::new(packet), &onward);
     }
 }
 

@@ -22,13 +22,14 @@ use crate::conf;
 use crate::conf::InterfaceSettings;
 use crate::interfaces::Interfaces;
 use autoconf::{Advertised, Tentative};
-use belljar_base::{Map, SimDuration, SimTime, Stream};
+use belljar_base::{Map, Set, SimDuration, SimTime, Stream};
 use belljar_linux_abi::Errno;
 use belljar_net::neighbour::Neighbours;
 use belljar_net::policy::Policy;
 use belljar_net::routes::{self, InterfaceAddress, NextHop, Prefix, RouteTable, protocol};
 use belljar_wire::{ipv6, protocol as ip_protocol};
-pub use given::AddressAttributes6;
+use given::ORIGIN_LINK_LOCAL;
+pub use given::{AddressAttributes6, ORIGIN_LOOPBACK, modify_address};
 pub use groups::ALL_NODES_HERE;
 use groups::GroupReport;
 use siphasher::sip::SipHasher13;
@@ -57,6 +58,10 @@ pub struct Ipv6 {
     pub neighbours: Neighbours<Ipv6Addr>,
     /// Non-default attributes of addresses, by interface.
     given: Map<(usize, Ipv6Addr), AddressAttributes6>,
+    /// Interfaces that have been configured since they came up.
+    configured: Set<usize>,
+    /// Interfaces by which packets to groups are routed.
+    grouped: Set<usize>,
     timer: Option<TimerId>,
     /// Path MTUs reported by routers, with their expiry times.
     path_mtus: Map<Ipv6Addr, (usize, SimTime)>,
@@ -87,6 +92,7 @@ impl Ipv6 {
         if config.log_routes {
             routes.record_changes();
         }
+        let loopback = AddressAttributes6 { origin: ORIGIN_LOOPBACK, ..AddressAttributes6::default() };
         Ipv6 {
             on: config.ipv6,
             routes,
@@ -99,7 +105,9 @@ impl Ipv6 {
             reports: Vec::new(),
             tentative: Vec::new(),
             failed: Vec::new(),
-            given: Map::new(),
+            given: Map::from_iter([((LO, Ipv6Addr::LOCALHOST), loopback)]),
+            configured: Set::new(),
+            grouped: Set::new(),
             announced: Vec::new(),
             solicits: Map::new(),
             link_mtus: Map::new(),
@@ -119,6 +127,18 @@ impl Ipv6 {
         self.tentative.iter().any(|t| (t.interface, t.ip) == (interface, ip))
             || self.is_duplicate(interface, ip)
     }
+    /// True if an interface has been configured since it came up.
+    fn is_configured(&self, interface: usize) -> bool {
+        self.configured.contains(&interface)
+    }
+    /// True if packets to groups are routed by an interface.
+    pub fn has_groups(&self, interface: usize) -> bool {
+        self.grouped.contains(&interface)
+    }
+    /// Routes packets to groups by an interface.
+    pub fn route_groups(&mut self, interface: usize) {
+        self.grouped.insert(interface);
+    }
     /// True if another host uses the address.
     pub fn is_duplicate(&self, interface: usize, ip: Ipv6Addr) -> bool {
         self.failed.contains(&(interface, ip))
@@ -136,6 +156,9 @@ impl Stack {
                 Attachment::Link(_) if !self.interface_settings.disables6(number) => {
                     let own = link_local(self.interfaces[number].mac);
                     insert_address(&mut self.interfaces[number].addresses6, own);
+                    self.v6.set_origin(number, own.ip, ORIGIN_LINK_LOCAL);
+                    self.v6.configured.insert(number);
+                    self.v6.grouped.insert(number);
                     self.v6.add_connected(&self.interfaces, number);
                     let solicits = self.interface_settings.router_solicits(number);
                     if !self.interface_settings.forwards(&self.sysctls, true, number) && solicits > 0 {
@@ -161,17 +184,16 @@ impl Stack {
 
     /// Handles an interface that goes down: Linux removes its addresses (`keep_addr_on_down` is 0).
     pub fn interface_is_down6(&mut self, number: usize) {
-        if number == LO {
-            return;
-        }
         for own in std::mem::take(&mut self.interfaces[number].addresses6) {
-            self.set_lifetime(number, own.ip.into(), None);
+            self.set_lifetime(number, own.ip, None);
         }
         self.v6.given.retain(|(interface, _), _| *interface != number);
         self.v6.tentative.retain(|t| t.interface != number);
         self.v6.failed.retain(|(interface, _)| *interface != number);
         self.v6.announced.retain(|a| a.interface != number);
         self.v6.solicits.remove(&number);
+        self.v6.configured.remove(&number);
+        self.v6.grouped.remove(&number);
         self.v6.hop_limits.remove(&number);
         self.v6.reports.retain(|report| report.interface != number);
         self.drop_hops::<Ipv6Addr>(|hop| hop.interface == number);
@@ -225,9 +247,32 @@ impl Stack {
     }
 }
 
+/// Handles a change of an interface's MTU in bytes: below the least one of IPv6 the interface has none.
+pub fn mtu_changed(net: &mut Stack, number: usize, before: usize) {
+    let mtu = net.interfaces[number].mtu;
+    if mtu < ipv6::MIN_MTU && before >= ipv6::MIN_MTU {
+        net.interface_is_down6(number);
+    } else if mtu >= ipv6::MIN_MTU && before < ipv6::MIN_MTU && number != LO && net.interfaces[number].up {
+        net.interface_is_up6(number);
+    }
+}
+
+/// Handles a change of the carrier of a veth interface, which gets its link-local address with it.
+pub fn carrier_changed(net: &mut Stack, number: usize) {
+    if net.interfaces[number].is_running() && !net.v6.is_configured(number) {
+        net.interface_is_up6(number);
+    }
+}
+
+/// True if an interface may have IPv6 addresses.
+pub fn is_possible(net: &Stack, number: usize) -> bool {
+    let off = !net.v6.on || net.interface_settings.disables6(number);
+    number == LO || !off && net.interfaces[number].mtu >= ipv6::MIN_MTU
+}
+
 /// The link-local address of an interface.
 pub fn link_local(mac: [u8; 6]) -> InterfaceAddress<Ipv6Addr> {
-    InterfaceAddress { ip: ipv6::eui64(ipv6::LINK_LOCAL, mac), len: 64 }
+    InterfaceAddress::new(ipv6::eui64(ipv6::LINK_LOCAL, mac), 64)
 }
 
 /// Inserts an address in the order of Linux: before those whose scope is no wider.

@@ -47,7 +47,8 @@ impl Stack {
         let prefers_temporary = self.interface_settings.of6(v6::USE_TEMPADDR, interface) > 1;
         let mut best: Option<(Rank, Ipv6Addr)> = None;
         for (number, other) in self.interfaces.iter().enumerate() {
-            if number == LO || !other.up || own_link_only && number != interface {
+            // Addresses of `lo` do not depend on its state.
+            if !other.up && number != LO || own_link_only && number != interface {
                 continue;
             }
             for own in other.addresses6.iter().filter(|own| !self.v6.is_tentative(number, own.ip)) {
@@ -57,10 +58,10 @@ impl Stack {
                 let rank = (
                     own.ip == to,
                     reach,
-                    !self.is_deprecated(number, own.ip.into()),
+                    !self.is_deprecated(number, own.ip),
                     number == interface,
                     label(own.ip) == label(to),
-                    self.lifetimes.is_temporary(number, own.ip.into()) == prefers_temporary,
+                    self.lifetimes.is_temporary(number, own.ip) == prefers_temporary,
                     common(own.ip, to).min(own.len),
                 );
                 if best.is_none_or(|(best, _)| rank > best) {

@@ -74,6 +74,17 @@ impl FrameRing {
         self.room
     }
 
+    /// Number of slots that the kernel has filled and that were not delivered.
+    pub fn filled(&self) -> u64 {
+        let is_filled = |slot: &usize| {
+            let slot = self.memory.at(*slot * self.slot, self.slot);
+            // SAFETY: a slot starts with its status, at an aligned address, which the kernel writes at any time.
+            let status = unsafe { &*slot.cast::<AtomicU32>() };
+            status.load(Ordering::Acquire) & libc::TP_STATUS_USER != 0
+        };
+        (0..self.slots).filter(is_filled).count() as u64
+    }
+
     /// Delivers up to `limit` frames and returns their slots to the kernel. Returns the number of frames.
     pub fn receive(&mut self, fd: BorrowedFd<'_>, limit: usize, delivery: &mut Delivery<'_>) -> usize {
         let mut received = 0;

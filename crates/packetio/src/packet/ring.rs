@@ -46,7 +46,10 @@ impl Delivery<'_> {
             },
         });
         match self.finisher.finish(buffer, tag, time, &mut self.counters.received, self.each) {
-            Ok(frames) => frames,
+            Ok(frames) => {
+                self.counters.packets += 1;
+                frames
+            }
             Err(crate::offload::Unfit) => {
                 self.counters.dropped_port += 1;
                 0

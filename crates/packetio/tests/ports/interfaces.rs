@@ -172,6 +172,23 @@ fn an_overrun_is_counted() {
         assert!(counters.dropped_kernel > 0 && arrived > 0, "{kind:?}: {arrived} arrived, {counters:?}");
         assert_eq!(arrived + counters.dropped_kernel, u64::from(TOTAL), "{kind:?}: {counters:?}");
         pass(&mut *a, &mut *b, &[frame(1, 100, None)]);
+        for i in 0..10 {
+            let _ = a.send(&frame(i, 100, None)).unwrap();
+        }
+        flush(&mut *a);
+        let left = b.finish();
+        if let Some(offered) = left.offered {
+            let counters = b.counters();
+            assert!(left.unread >= 10 && left.unsent == 0, "{kind:?}: {left:?}");
+            assert_eq!(
+                offered,
+                counters.packets + counters.dropped_kernel + left.unread,
+                "{kind:?}: {counters:?}"
+            );
+            let _ = a.send(&frame(1, 100, None)).unwrap();
+            flush(&mut *a);
+            assert_eq!(b.finish(), left, "{kind:?}: reception has ended");
+        }
     }
 }
 

@@ -130,7 +130,7 @@ fn a_tap_that_is_down_refuses_frames_until_it_is_up() {
     net.ip("link set dev t down");
     let error = tap.send(&frame(0, 60, None)).unwrap_err();
     assert!(matches!(error, Error::Down { .. }), "{error}");
-    assert_eq!(tap.counters().failed, 1);
+    assert_eq!(tap.counters().failed, 0, "the frame was not accepted");
     net.ip("link set dev t up");
     let _ = tap.send(&frame(0, 60, None)).unwrap();
     assert_eq!(tap.counters().sent.frames, 1);

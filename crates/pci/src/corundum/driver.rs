@@ -3,11 +3,11 @@
 use super::queue::{Filled, Ring};
 use super::{LONGEST, interface, port, queue_reg, reg};
 use crate::arena::Arena;
-use crate::driver::{Counts, DriverSettings};
+use crate::driver::{Counts, DriverSettings, Flow};
 use crate::fields::{get_u16, get_u32, put};
 use crate::info::DeviceInfo;
 use crate::transaction::{Interrupt, ToDevice, ToHost, enable};
-use belljar_base::SimTime;
+use belljar_base::{PacketAccount, SimTime};
 use std::collections::VecDeque;
 
 /// Bus address of the arena.
@@ -61,6 +61,7 @@ pub struct Driver {
     to_device: VecDeque<ToDevice>,
     received: VecDeque<Vec<u8>>,
     counts: Counts,
+    flow: Flow,
 }
 
 impl Driver {
@@ -101,6 +102,7 @@ impl Driver {
             to_device: VecDeque::new(),
             received: VecDeque::new(),
             counts: Counts::default(),
+            flow: Flow::default(),
         }
     }
 
@@ -222,9 +224,11 @@ impl Driver {
                 if !self.rings[n].read_up_to(value as u16) {
                     self.counts.invalid += 1;
                 }
-                self.rings[n].take_back();
+                let returned = self.rings[n].take_back();
                 if n == RX {
                     self.refill();
+                } else {
+                    self.flow.returned += returned;
                 }
                 self.write(self.completions[n].registers + queue_reg::INDEX, queue_reg::ARM);
             }
@@ -271,6 +275,7 @@ impl Driver {
             }
             let place = self.rings[n].place(index);
             self.rings[n].done[place] = true;
+            self.flow.found += u64::from(n == RX);
             if n == RX && len <= LONGEST {
                 let frame = self.arena.bytes(self.rings[RX].buffers + place * LONGEST, len).to_vec();
                 self.counts.received.0 += 1;
@@ -278,6 +283,7 @@ impl Driver {
                 self.received.push_back(frame);
             } else if n == RX {
                 self.counts.invalid += 1;
+                self.flow.invalid += 1;
             }
         }
         self.write(self.completions[n].registers + queue_reg::TAIL, self.completions[n].tail.into());
@@ -354,8 +360,14 @@ impl crate::driver::Driver for Driver {
     }
 
     fn transmit(&mut self, frame: Vec<u8>) {
-        if self.queue.len() >= self.settings.queue || frame.len() > LONGEST {
+        self.flow.transmitted += 1;
+        let is_too_long = frame.len() > LONGEST;
+        if is_too_long || self.queue.len() >= self.settings.queue {
             self.counts.dropped += 1;
+            match is_too_long {
+                true => self.flow.too_long += 1,
+                false => self.flow.queue_full += 1,
+            }
             return;
         }
         self.queue.push_back(frame);
@@ -377,7 +389,9 @@ impl crate::driver::Driver for Driver {
         self.to_device.pop_front()
     }
     fn poll_received(&mut self) -> Option<Vec<u8>> {
-        self.received.pop_front()
+        let frame = self.received.pop_front()?;
+        self.flow.delivered += 1;
+        Some(frame)
     }
     fn counts(&self) -> &Counts {
         &self.counts
@@ -387,5 +401,10 @@ impl crate::driver::Driver for Driver {
     }
     fn outside(&self) -> u64 {
         self.arena.outside()
+    }
+    fn packet_account(&self) -> PacketAccount {
+        let ring = &self.rings[TX];
+        let in_ring = ring.head.wrapping_sub(ring.clean);
+        self.flow.account((self.queue.len() + self.received.len()) as u64 + u64::from(in_ring))
     }
 }

@@ -65,13 +65,15 @@ impl Ring {
         }
         possible
     }
-    /// Reclaims descriptors that the device has read and completed.
-    pub fn take_back(&mut self) {
+    /// Reclaims descriptors that the device has read and completed; returns their number.
+    pub fn take_back(&mut self) -> u64 {
+        let first = self.clean;
         while self.clean != self.tail && self.done[self.place(self.clean)] {
             let place = self.place(self.clean);
             self.done[place] = false;
             self.clean = self.clean.wrapping_add(1);
         }
+        self.clean.wrapping_sub(first).into()
     }
     pub fn is_full(&self) -> bool {
         self.head.wrapping_sub(self.clean) >= self.len()

@@ -204,6 +204,16 @@ fn what_does_not_fit_waits_and_then_is_lost() {
     );
     controller.settle(&mut driver, &mut received);
     assert_eq!(received.len(), 8);
+    // The controller reports a length that no buffer has.
+    let index = *controller.pointer(RX);
+    *controller.pointer(RX) = index.wrapping_add(1);
+    controller.complete(&mut driver, RX_DONE, index, LONGEST + 1);
+    controller.settle(&mut driver, &mut received);
+    let account = driver.packet_account();
+    assert_eq!((account.imbalance(), account.received, account.sent, account.held), (0, 31, 8, 0));
+    assert_eq!((account.consumed["device"], account.originated["device"]), (18, 9));
+    assert_eq!(account.dropped["invalid"], 1);
+    assert_eq!((account.dropped["queue_full"], account.dropped["too_long"]), (12, 1));
 }
 
 #[test]
@@ -257,6 +267,8 @@ fn a_driver_takes_whatever_a_device_does() {
                     driver.handle(ToHost::Write { id: 1, address, data });
                 }
             }
+            let account = driver.packet_account();
+            assert_eq!(account.imbalance(), 0, "{account:?}");
             while let Some(frame) = driver.poll_received() {
                 assert!(frame.len() <= LONGEST);
                 received += 1;

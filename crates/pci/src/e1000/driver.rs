@@ -2,11 +2,11 @@
 
 use super::{DESCRIPTOR, bits, cause, descriptor, reg};
 use crate::arena::Arena;
-use crate::driver::{Counts, DriverSettings};
+use crate::driver::{Counts, DriverSettings, Flow};
 use crate::fields::{get_u16, get_u32};
 use crate::info::DeviceInfo;
 use crate::transaction::{Interrupt, ToDevice, ToHost, enable};
-use belljar_base::{SimDuration, SimTime};
+use belljar_base::{PacketAccount, SimDuration, SimTime};
 use std::collections::VecDeque;
 
 /// Bus address of the arena.
@@ -66,6 +66,7 @@ pub struct Driver {
     to_device: VecDeque<ToDevice>,
     received: VecDeque<Vec<u8>>,
     counts: Counts,
+    flow: Flow,
     /// Device counters: frames received and sent, bytes received and sent, frames missed, without buffers,
     /// and oversized.
     of_device: [u64; 7],
@@ -97,6 +98,7 @@ impl Driver {
             to_device: VecDeque::new(),
             received: VecDeque::new(),
             counts: Counts::default(),
+            flow: Flow::default(),
             of_device: [0; 7],
         }
     }
@@ -192,10 +194,13 @@ impl Driver {
             let read = self.arena.bytes(self.descriptor(0, index), DESCRIPTOR);
             let (len, status) = (usize::from(get_u16(read, 8)), read[12]);
             let is_whole = status & descriptor::END != 0;
-            if std::mem::replace(&mut self.discarding, !is_whole) {
+            let is_remainder = std::mem::replace(&mut self.discarding, !is_whole);
+            self.flow.found += u64::from(!is_remainder);
+            if is_remainder {
                 // Already counted.
             } else if len > self.buffer || !is_whole || read[13] != 0 {
                 self.counts.invalid += 1;
+                self.flow.invalid += 1;
             } else {
                 let frame = self.arena.bytes(self.buffer_at(0, index), len).to_vec();
                 self.counts.received.0 += 1;
@@ -215,6 +220,7 @@ impl Driver {
         }
         while self.transmit_clean != self.transmit_next && self.is_done(1, self.transmit_clean) {
             self.transmit_clean = (self.transmit_clean + 1) % self.settings.ring;
+            self.flow.returned += 1;
         }
         while !self.queue.is_empty() {
             let next = (self.transmit_next + 1) % self.settings.ring;
@@ -301,8 +307,10 @@ impl crate::driver::Driver for Driver {
     }
 
     fn transmit(&mut self, frame: Vec<u8>) {
+        self.flow.transmitted += 1;
         if self.queue.len() >= self.settings.queue {
             self.counts.dropped += 1;
+            self.flow.queue_full += 1;
             return;
         }
         self.queue.push_back(frame);
@@ -337,7 +345,9 @@ impl crate::driver::Driver for Driver {
         self.to_device.pop_front()
     }
     fn poll_received(&mut self) -> Option<Vec<u8>> {
-        self.received.pop_front()
+        let frame = self.received.pop_front()?;
+        self.flow.delivered += 1;
+        Some(frame)
     }
     fn counts(&self) -> &Counts {
         &self.counts
@@ -360,5 +370,10 @@ impl crate::driver::Driver for Driver {
     }
     fn outside(&self) -> u64 {
         self.arena.outside()
+    }
+    fn packet_account(&self) -> PacketAccount {
+        let ring = self.settings.ring;
+        let in_ring = (self.transmit_next + ring - self.transmit_clean) % ring;
+        self.flow.account((self.queue.len() + self.received.len()) as u64 + u64::from(in_ring))
     }
 }

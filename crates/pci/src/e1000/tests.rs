@@ -1,5 +1,6 @@
 //! Controller and driver connected by a bus, and each against a misbehaving peer.
 
+mod account;
 mod linux;
 
 use super::*;
@@ -61,6 +62,9 @@ impl Machine {
         }
         while let Some(frame) = self.driver.poll_received() {
             self.received.push((self.now, frame));
+        }
+        for account in [self.driver.packet_account(), self.device.packet_account()] {
+            assert_eq!(account.imbalance(), 0, "{account:?}");
         }
     }
 
@@ -365,6 +369,8 @@ fn a_device_takes_whatever_a_host_does() {
                 let Some(at) = device.next_event().filter(|at| *at <= now) else { break };
                 device.on_timeout(at);
             }
+            let account = device.packet_account();
+            assert_eq!(account.imbalance(), 0, "{account:?}");
             while let Some(transaction) = device.poll_host() {
                 match transaction {
                     ToHost::Read { id, len, .. } => {
@@ -421,6 +427,8 @@ fn a_driver_takes_whatever_a_device_does() {
                     driver.handle(ToHost::Write { id: 1, address, data });
                 }
             }
+            let account = driver.packet_account();
+            assert_eq!(account.imbalance(), 0, "{account:?}");
             while let Some(frame) = driver.poll_received() {
                 assert!(frame.len() <= 2_048);
                 received += 1;

@@ -104,3 +104,28 @@ fn dctcp_keeps_the_queue_short_and_the_link_busy() {
     let reno = run(CongestionAlgorithm::Reno, 20_000);
     assert!(reno < dctcp - 0.02, "{reno} {dctcp}");
 }
+
+/// Receive buffer of a transfer over a link with a round trip below the resolution of timestamps, and the round
+/// trip that its receiver measured.
+fn tuned(timestamps: bool, rtt: SimDuration) -> (u32, SimDuration) {
+    let config = Config { timestamps, ..Config::default() };
+    let mut world = World::new(Link::new(10_000_000_000, rtt.div(2)), [config.clone(), config], 9);
+    world.ends[0].to_send = u64::MAX;
+    world.run_until(SimTime::from_nanos(50_000_000));
+    let receiver = &world.ends[1].tcp;
+    (receiver.receive_buffer(), receiver.info(world.now).receive_rtt)
+}
+
+/// The receiver measures by the window where timestamps do not resolve the round trip, or are off.
+#[test]
+fn the_receive_buffer_grows_below_a_millisecond() {
+    let initial = Config::default().rmem[1];
+    for timestamps in [true, false] {
+        let rtt = SimDuration::from_micros(200);
+        let (buffer, measured) = tuned(timestamps, rtt);
+        assert!(buffer >= 4 * initial, "timestamps {timestamps}: {buffer}");
+        // Timestamps that differ by one are samples of 1 ms.
+        let most = if timestamps { SimDuration::from_millis(1) } else { rtt.saturating_mul(2) };
+        assert!(measured >= rtt && measured <= most, "timestamps {timestamps}: {measured}");
+    }
+}

@@ -6,6 +6,7 @@ mod v6;
 use super::Onward;
 use super::hooks::HookPoint;
 use crate::Stack;
+use crate::account::{DropCause, PacketDisposition};
 use crate::family::{Family, RouteQuery};
 use crate::interface::destination;
 use crate::mib::version;
@@ -24,18 +25,25 @@ pub struct ForwardCounters {
 
 impl Stack {
     /// Forwards a packet received on `arrived`, after the decrement of its TTL: `ip_forward_finish` of Linux.
-    fn ip_forward_finish(&mut self, arrived: usize, mut packet: Packet, onward: &Onward) {
+    fn ip_forward_finish(
+        &mut self,
+        arrived: usize,
+        mut packet: Packet,
+        onward: &Onward,
+    ) -> PacketDisposition {
         if !self.hooks.is_empty() {
             let leaves = Some(onward.interface);
             match self.pass_hooks(HookPoint::Forward, packet, Some(arrived), leaves) {
                 Some(passed) => packet = passed,
-                None => return,
+                None => return PacketDisposition::dropped(DropCause::Hook),
             }
         }
-        let Some(to) = destination(packet.open_bytes()) else { return };
+        let Some(to) = destination(packet.open_bytes()) else {
+            return PacketDisposition::dropped(DropCause::Malformed);
+        };
         self.counters.ip[version(&to)].forwarded += 1;
         self.counters.count_sent(&to, packet.len());
-        self.ip_finish_output(packet, onward);
+        self.ip_finish_output(packet, onward)
     }
 
     /// Clamps the MSS option of a forwarded SYN to the MTUs of both links; `mtu` is that of the output link.

@@ -1,6 +1,7 @@
 //! Forwarding of IPv4 packets.
 
 use crate::Stack;
+use crate::account::{DropCause, PacketDisposition};
 use crate::family::{FlowKey, RouteQuery};
 use crate::ip::{Onward, icmp};
 use belljar_net::Packet;
@@ -10,7 +11,7 @@ use belljar_net::routes::RouteKind;
 
 impl Stack {
     /// Forwards a packet for another host.
-    pub fn ip_forward(&mut self, interface: usize, packet: Packet) {
+    pub(in crate::ip) fn ip_forward(&mut self, interface: usize, packet: Packet) -> PacketDisposition {
         let mark = packet.mark();
         let mut bytes = packet.into_bytes();
         let total = usize::from(u16::from_be_bytes([bytes[2], bytes[3]]));
@@ -21,13 +22,15 @@ impl Stack {
         if no_host || to.is_loopback() || !self.arrived_as_one {
             self.counters.not_for_us += 1;
             self.counters.ip[0].in_address_errors += 1;
-            return self.recycle_buffer(bytes);
+            self.recycle_buffer(bytes);
+            return PacketDisposition::dropped(DropCause::Martian);
         }
         if bytes[8] <= 1 {
             self.counters.ip[0].in_header_errors += 1;
             self.counters.forwarding.expired += 1;
             self.refuse(&bytes, ForwardError::TimeExceeded);
-            return self.recycle_buffer(bytes);
+            self.recycle_buffer(bytes);
+            return PacketDisposition::dropped(DropCause::TtlExpired);
         }
         let sender = match self.policy.is_plain() {
             true => FlowKey::default(),
@@ -54,12 +57,13 @@ impl Stack {
                     if let Some(clamp) = self.config.clamp_mss {
                         self.clamp_mss(clamp, from, mtu, &mut bytes);
                     }
-                    let onward = Onward { mtu, ..Onward::by(hop.interface, hop.router()) };
+                    let onward = Onward { mtu, ..Onward::by(hop.interface, hop.next()) };
                     return self.ip_forward_finish(interface, Packet::new(bytes).with_mark(mark), &onward);
                 }
                 self.counters.ip[0].not_cut += 1;
                 self.refuse(&bytes, ForwardError::FragmentationNeeded(mtu as u16));
-                return self.recycle_buffer(bytes);
+                self.recycle_buffer(bytes);
+                return PacketDisposition::dropped(DropCause::TooBig);
             }
             Ok(Some((None, RouteKind::Blackhole, _))) | Err(Action::Blackhole) => None,
             Ok(Some((None, RouteKind::Prohibit, _))) | Err(Action::Prohibit) => {
@@ -76,6 +80,7 @@ impl Stack {
             self.refuse(&bytes, why);
         }
         self.recycle_buffer(bytes);
+        PacketDisposition::dropped(DropCause::NoRoute)
     }
 
     /// Sends an ICMP error to the source of a packet, which may be this host.

@@ -2,6 +2,7 @@
 
 use crate::LO;
 use crate::Stack;
+use crate::account::{DropCause, PacketDisposition};
 use crate::family::{FlowKey, RouteQuery};
 use crate::ip::{Onward, icmp};
 use crate::v6::device_for;
@@ -15,16 +16,20 @@ use std::net::IpAddr;
 
 impl Stack {
     /// Forwards a packet for another host.
-    pub fn ip_forward6(&mut self, interface: usize, packet: Packet) {
+    pub(in crate::ip) fn ip_forward6(&mut self, interface: usize, packet: Packet) -> PacketDisposition {
         let mark = packet.mark();
         let mut bytes = packet.into_bytes();
-        let Ok(header) = ipv6::Repr::parse(&bytes) else { return self.recycle_buffer(bytes) };
+        let Ok(header) = ipv6::Repr::parse(&bytes) else {
+            self.recycle_buffer(bytes);
+            return PacketDisposition::dropped(DropCause::Malformed);
+        };
         bytes.truncate(ipv6::HEADER_LEN + header.payload_len);
         let (from, to) = (header.src, header.dst);
         let no_host = from.is_unspecified() || from.is_loopback() || from.is_multicast();
         if no_host || to.is_loopback() || to.is_multicast() || !self.arrived_as_one {
             self.counters.ip[1].in_address_errors += 1;
-            return self.recycle_buffer(bytes);
+            self.recycle_buffer(bytes);
+            return PacketDisposition::dropped(DropCause::Martian);
         }
         // Link-scope packets are not forwarded.
         let stays = ipv6::is_link_scope(from) || ipv6::is_link_scope(to);
@@ -32,7 +37,8 @@ impl Stack {
             self.counters.ip[1].in_header_errors += 1;
             self.counters.forwarding.expired += 1;
             self.refuse6(interface, &bytes, ForwardError::TimeExceeded);
-            return self.recycle_buffer(bytes);
+            self.recycle_buffer(bytes);
+            return PacketDisposition::dropped(DropCause::TtlExpired);
         }
         let refusal = if stays {
             None
@@ -63,7 +69,8 @@ impl Stack {
                         return self.ip_forward_finish(interface, packet, &onward);
                     }
                     self.refuse6(interface, &bytes, ForwardError::FragmentationNeeded(mtu as u16));
-                    return self.recycle_buffer(bytes);
+                    self.recycle_buffer(bytes);
+                    return PacketDisposition::dropped(DropCause::TooBig);
                 }
                 Ok(Some((None, RouteKind::Blackhole, _))) | Err(Action::Blackhole) => None,
                 Ok(Some((None, RouteKind::Prohibit, _))) | Err(Action::Prohibit) => {
@@ -77,6 +84,7 @@ impl Stack {
             self.refuse6(interface, &bytes, why);
         }
         self.recycle_buffer(bytes);
+        PacketDisposition::dropped(DropCause::NoRoute)
     }
 
     /// Sends an ICMPv6 error to the source of a packet, which may be this host.

@@ -1,96 +1,48 @@
 //! Two hosts, `A` and `B`, on the links of a router `R`, with a recording of every hook call.
 
 use super::{HookPoint, HookVerdict, Passage};
-use crate::clock::{Clock, CpuModel, DEFAULT_EPOCH_SECS};
 use crate::ip::IpHeader;
-use crate::udp::{self, Protocol, SendOptions};
-use crate::{
-    Departure, InitialRoute, InitialRoute6, LinkConfig, SocketKey, Stack, StackConfig, interface_index, raw,
-};
-use belljar_base::{EventClass, EventKey, HostId, Seed, SimDuration};
+use crate::testing::{A, B, ETH, GROUP, GROUP6, R, far, own, v4, v6};
+use crate::udp::SendOptions;
+use crate::{interface_index, raw};
+use belljar_base::SimDuration;
 use belljar_linux_abi::{Errno, c};
-use belljar_net::routes::{InterfaceAddress, Prefix, Route, protocol as origin};
-use belljar_net::{NicConfig, Packet};
+use belljar_net::Packet;
 use belljar_wire::protocol;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
+use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, Mutex};
 
-const A: usize = 0;
-const R: usize = 1;
-const B: usize = 2;
-const NAMES: [&str; 3] = ["A", "R", "B"];
-/// The number of the interface at a host's first link.
-const ETH: usize = 1;
-const GROUP: Ipv4Addr = Ipv4Addr::new(239, 1, 1, 1);
-const GROUP6: Ipv6Addr = Ipv6Addr::new(0xff05, 0, 0, 0, 0, 0, 0, 7);
 const NOT_FORWARD: [HookPoint; 4] =
     [HookPoint::Output, HookPoint::Postrouting, HookPoint::Prerouting, HookPoint::Input];
 
 /// A recorded hook call: the host, the point, the protocol and, for ICMP, the type.
 type Note = (usize, HookPoint, u8, Option<u8>);
 
-fn v4(net: u8, host: u8) -> Ipv4Addr {
-    Ipv4Addr::new(10, 0, net, host)
-}
-fn v6(net: u16, host: u16) -> Ipv6Addr {
-    Ipv6Addr::new(0x2001, 0xdb8, net, 0, 0, 0, 0, host)
-}
-/// The addresses of `B`.
-fn far(v6_: bool) -> IpAddr {
-    if v6_ { v6(2, 1).into() } else { v4(2, 1).into() }
-}
-fn own(v6_: bool) -> IpAddr {
-    if v6_ { v6(1, 1).into() } else { v4(1, 1).into() }
-}
-
-fn link(host: usize, name: &str, net: u8, number: u8) -> LinkConfig {
-    LinkConfig {
-        name: name.into(),
-        mac: [2, 0, 0, 0, net, host as u8],
-        mtu: 1_500,
-        addresses: vec![InterfaceAddress { ip: v4(net, number), len: 24 }],
-        addresses6: vec![InterfaceAddress { ip: v6(net.into(), number.into()), len: 64 }],
-        nic: NicConfig { framed: true, ..NicConfig::default() },
-        carrier: true,
-    }
-}
-
-fn node(host: usize) -> Stack {
-    let links = match host {
-        A => vec![link(host, "eth0", 1, 1)],
-        R => vec![link(host, "eth0", 1, 2), link(host, "eth1", 2, 2)],
-        _ => vec![link(host, "eth0", 2, 1)],
-    };
-    let (mut routes, mut routes6): (Vec<InitialRoute>, Vec<InitialRoute6>) = (Vec::new(), Vec::new());
-    if host != R {
-        let net = if host == A { 1 } else { 2 };
-        routes.push((Prefix::ALL, 0, Route::by(ETH, Some(v4(net, 2)), origin::BOOT)));
-        routes6.push((Prefix::ALL, 1_024, Route::by(ETH, Some(v6(net.into(), 2)), origin::BOOT)));
-    }
-    let config = StackConfig {
-        links,
-        routes,
-        routes6,
-        ipv6: true,
-        forwarding: host == R,
-        ..StackConfig::new(HostId(host as u32), NAMES[host], Seed(1))
-    };
-    Stack::new(config, Clock::new(DEFAULT_EPOCH_SECS, CpuModel::default()))
-}
-
+/// The hosts of a [`testing::TestNetwork`](crate::testing::TestNetwork) with a recording of every hook call.
 struct Network {
-    stacks: [Stack; 3],
+    hosts: crate::testing::TestNetwork,
     notes: Arc<Mutex<Vec<Note>>>,
-    sequence: u64,
+}
+
+impl Deref for Network {
+    type Target = crate::testing::TestNetwork;
+    fn deref(&self) -> &crate::testing::TestNetwork {
+        &self.hosts
+    }
+}
+
+impl DerefMut for Network {
+    fn deref_mut(&mut self) -> &mut crate::testing::TestNetwork {
+        &mut self.hosts
+    }
 }
 
 impl Network {
     fn new() -> Network {
-        let mut stacks = [A, R, B].map(node);
-        // The router forwards both IP versions.
-        stacks[R].sysctls.forwarding6 = true;
+        let mut hosts = crate::testing::TestNetwork::new();
         let notes: Arc<Mutex<Vec<Note>>> = Arc::default();
-        for (host, stack) in stacks.iter_mut().enumerate() {
+        for (host, stack) in hosts.stacks.iter_mut().enumerate() {
             for point in HookPoint::ALL {
                 let notes = notes.clone();
                 let note = move |packet: &mut Packet, passage: &Passage| {
@@ -104,15 +56,9 @@ impl Network {
                 stack.register_hook(point, 0, Box::new(note));
             }
         }
-        let mut network = Network { stacks, notes, sequence: 0 };
-        // Resolves the neighbours and completes router solicitation.
-        for v6_ in [false, true] {
-            let probe = network.udp_socket(A, v6_, 0);
-            network.send(probe, far(v6_), 10);
-        }
-        network.pass(SimDuration::from_secs(20));
-        network.notes.lock().unwrap().clear();
-        network
+        hosts.warm_up();
+        notes.lock().unwrap().clear();
+        Network { hosts, notes }
     }
     /// Registers a hook that drops packets with this mark.
     fn drop_marked(&mut self, host: usize, point: HookPoint, mark: u32) {
@@ -121,48 +67,6 @@ impl Network {
             false => HookVerdict::Accept,
         };
         self.stacks[host].register_hook(point, 10, Box::new(hook));
-    }
-    fn udp_socket(&mut self, host: usize, v6_: bool, port: u16) -> SocketKey {
-        let domain = if v6_ { c::AF_INET6 } else { c::AF_INET };
-        let key = udp::create(&mut self.stacks[host], domain, Protocol::Udp).unwrap();
-        if v6_ {
-            self.stacks[host].socket(key).ip_options_mut().unwrap().v6_only = true;
-        }
-        self.stacks[host].udp_bind(key, None, port, true).unwrap();
-        key
-    }
-    /// Sends a datagram from `A` to port 9 of `to`.
-    fn send(&mut self, key: SocketKey, to: IpAddr, len: usize) {
-        assert_eq!(self.stacks[A].send_to(key, SocketAddr::new(to, 9), &vec![1; len]), Ok(true));
-    }
-    fn pass(&mut self, time: SimDuration) {
-        let until = self.stacks[0].clock.now() + time;
-        loop {
-            for from in [A, R, B] {
-                let mut departures: Vec<Departure> = Vec::new();
-                self.stacks[from].take_departures(&mut departures);
-                for departure in departures {
-                    let (to, link) = match (from, departure.link.expect("there are links only")) {
-                        (A, _) => (R, 0),
-                        (R, 0) => (A, 0),
-                        (R, _) => (B, 0),
-                        (_, _) => (R, 1),
-                    };
-                    self.sequence += 1;
-                    let key = EventKey {
-                        time: departure.at + SimDuration::from_millis(1),
-                        class: EventClass::Arrival,
-                        source: HostId(from as u32),
-                        sequence: self.sequence,
-                    };
-                    self.stacks[to].deliver(key, Some(link), departure.packet);
-                }
-            }
-            let next = self.stacks.iter().filter_map(Stack::next_event).min();
-            let Some(at) = next.filter(|at| *at <= until) else { break };
-            self.stacks.iter_mut().for_each(|stack| stack.pass_until(at));
-        }
-        self.stacks.iter_mut().for_each(|stack| stack.pass_until(until));
     }
     /// The hook calls for a protocol, and a type if given, since the last call.
     fn passed(&mut self, number: u8, kind: Option<u8>) -> Vec<(usize, HookPoint)> {
@@ -342,6 +246,7 @@ fn marked_packets_are_dropped_at_each_hook_and_counted() {
             let mut drops = [[0; 2]; 5];
             drops[point as usize][usize::from(v6_)] = 1;
             assert_eq!(network.stacks[A].counters.hook_drops, drops);
+            assert_eq!(network.stacks[A].packet_account().dropped["hook"], 1);
             let mut bytes = Vec::new();
             assert!(network.stacks[A].receive_from(receiver, &mut bytes).unwrap().is_some());
             bytes.clear();
@@ -370,6 +275,7 @@ fn a_router_drops_what_it_has_marked() {
         assert_eq!(passed, [sent(A), forwarded(R)[..2].to_vec()].concat());
         assert_eq!(network.stacks[R].counters.hook_drops[HookPoint::Forward as usize][usize::from(v6_)], 1);
         assert_eq!(network.stacks[R].counters.ip[usize::from(v6_)].forwarded, before);
+        assert_eq!(network.stacks[R].packet_account().dropped["hook"], 1);
     }
 }
 

@@ -1,5 +1,6 @@
 //! Controller model: registers, rings, DMA and interrupts.
 
+mod account;
 mod interrupts;
 mod receive;
 mod ring;
@@ -11,6 +12,7 @@ use super::phy::Phy;
 use super::registers::{RESET_VALUES, bits, cause, descriptor, reg, writable};
 use super::{DESCRIPTOR, PORTS, REGISTERS};
 use crate::transaction::{ToDevice, ToHost};
+use account::{Flow, Loss};
 use belljar_base::{Map, SimDuration, SimTime};
 use interrupts::Interrupts;
 use receive::Waiting;
@@ -108,6 +110,7 @@ pub struct Device {
     sequence: u64,
     to_host: VecDeque<ToHost>,
     to_wire: VecDeque<Vec<u8>>,
+    flow: Flow,
 }
 
 impl Device {
@@ -132,6 +135,7 @@ impl Device {
             sequence: 0,
             to_host: VecDeque::new(),
             to_wire: VecDeque::new(),
+            flow: Flow::default(),
         };
         // The first address filter contains the address of the EEPROM.
         let [a, b, c, d, e, f] = mac;
@@ -191,6 +195,7 @@ impl Device {
                     self.dma_write(address, bytes.to_vec());
                     self.interrupt(now, causes);
                     if let Some(direction) = delayed {
+                        self.flow.written += u64::from(direction == Direction::Receive);
                         self.interrupt_later(now, direction);
                     }
                 }
@@ -211,7 +216,9 @@ impl Device {
     }
     /// Next frame for the wire.
     pub fn poll_wire(&mut self) -> Option<Vec<u8>> {
-        self.to_wire.pop_front()
+        let frame = self.to_wire.pop_front()?;
+        self.flow.sent += 1;
+        Some(frame)
     }
     /// Number of frames lost because no buffer or FIFO space was available, or because they were too long.
     pub fn missed(&self) -> u64 {
@@ -353,6 +360,8 @@ impl Device {
         self.transmit.epoch = old.transmit.epoch + 1;
         self.receive.epoch = old.receive.epoch + 1;
         (self.next_id, self.sequence) = (old.next_id, old.sequence);
+        self.flow = old.flow;
+        self.flow.lose(Loss::Reset, old.receiving());
         (self.to_host, self.to_wire) = (old.to_host, old.to_wire);
         (self.phy, self.port, self.missed) = (old.phy, old.port, old.missed);
         self.interrupts.enabled = old.interrupts.enabled;

@@ -1,6 +1,6 @@
 //! Reception: filters, FIFO, and host buffers.
 
-use super::{Device, Direction, Event, bits, cause, descriptor, reg};
+use super::{Device, Direction, Event, Loss, bits, cause, descriptor, reg};
 use crate::e1000::registers::buffer_len;
 use crate::e1000::{filter, offload};
 use belljar_base::SimTime;
@@ -32,7 +32,12 @@ pub struct Waiting {
 impl Device {
     /// Receives a frame, without its check sequence, from the wire.
     pub fn receive(&mut self, now: SimTime, frame: Vec<u8>) {
-        if !self.loops_back() && self.phy.is_on() {
+        self.flow.received += 1;
+        if !self.phy.is_on() {
+            self.flow.lose(Loss::PhyOff, 1);
+        } else if self.loops_back() {
+            self.flow.lose(Loss::Loopback, 1);
+        } else {
             self.arrive(now, frame);
         }
     }
@@ -40,11 +45,11 @@ impl Device {
     pub(super) fn arrive(&mut self, now: SimTime, frame: Vec<u8>) {
         let rctl = self.get(reg::RCTL);
         if rctl & bits::ENABLE == 0 {
-            return;
+            return self.flow.lose(Loss::Disabled, 1);
         }
         self.count_arrived(frame.len());
         if !filter::accepts(&frame, |register| self.get(register)) {
-            return;
+            return self.flow.lose(Loss::Filtered, 1);
         }
         let tag = filter::vlan_tag(&frame, self.get(reg::VET));
         let longest = match tag {
@@ -54,11 +59,13 @@ impl Device {
         };
         if frame.len() > longest {
             self.missed += 1;
+            self.flow.lose(Loss::TooLong, 1);
             return self.count(reg::ROC, 1);
         }
         let frame = self.prepare(frame, tag, rctl);
         if self.fifo_bytes + frame.bytes.len() > FIFO {
             self.missed += 1;
+            self.flow.lose(Loss::NoDescriptor, 1);
             self.count(reg::MPC, 1);
             return self.interrupt(now, cause::RXO);
         }

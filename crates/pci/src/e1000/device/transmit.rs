@@ -1,7 +1,7 @@
 //! Transmission: assembly of frames from descriptors, checksum and VLAN tag insertion, TCP segmentation.
 
 use super::ring::Descriptor;
-use super::{Device, Direction, Event, MESSAGE, Reading, bits, cause, descriptor, reg};
+use super::{Device, Direction, Event, Loss, MESSAGE, Reading, bits, cause, descriptor, reg};
 use crate::e1000::offload::{Checksum, Context};
 use crate::fields::get_u16;
 use belljar_base::SimTime;
@@ -151,6 +151,7 @@ impl Device {
     }
 
     fn send_whole(&mut self, now: SimTime, options: Options, last: &Descriptor, mut frame: Vec<u8>) {
+        self.flow.assembled += 1;
         if options.extended {
             self.insert_checksums(self.sender.contexts[0], options, &mut frame);
         } else if command(last) & descriptor::COMMAND_CHECKSUM != 0 {
@@ -176,6 +177,7 @@ impl Device {
         while bytes.len() - from > mss || is_end {
             let to = bytes.len().min(from + mss);
             let is_last = is_end && to == bytes.len();
+            self.flow.assembled += 1;
             let mut segment = [&bytes[..header.min(bytes.len())], &bytes[from..to]].concat();
             let gathering = &mut self.sender.gathering;
             let (number, at) = (gathering.segments, gathering.sent);
@@ -220,12 +222,12 @@ impl Device {
             frame.resize(SHORTEST, 0);
         }
         if frame.len() < HEADER {
-            return;
+            return self.flow.lose(Loss::TooShort, 1);
         }
         let loops_back = self.loops_back();
         // Without carrier a frame is counted and lost.
         if !loops_back && !self.phy.is_on() {
-            return;
+            return self.flow.lose(Loss::PhyOff, 1);
         }
         self.count_sent(&frame);
         if loops_back {

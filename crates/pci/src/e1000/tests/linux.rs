@@ -74,6 +74,8 @@ impl Linux {
         while let Some(frame) = self.device.poll_wire() {
             self.sent.push(frame);
         }
+        let account = self.device.packet_account();
+        assert_eq!(account.imbalance(), 0, "{account:?}");
     }
 
     fn run(&mut self, time: SimDuration) {
@@ -375,7 +377,7 @@ fn a_segmented_transmission_is_what_tcp_would_have_sent() {
     assert!(!linux.line, "the interrupt is delayed");
     linux.micros(20);
     assert_eq!(linux.take_interrupt() & cause::TXDW, cause::TXDW);
-    assert_eq!(linux.sent.len(), 7);
+    assert_eq!((linux.sent.len(), linux.device.packet_account().originated["host"]), (7, 7));
     let (mut sequence, mut bytes) = (0x100, Vec::new());
     for (n, segment) in linux.sent.iter().enumerate() {
         assert_eq!(offload::check(segment), Checked { ip: Some(true), transport: Some(true) });
