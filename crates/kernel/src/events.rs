@@ -116,12 +116,12 @@ impl Host {
                 self.administer(network, |admin| admin.announce_neighbour(*neighbour, there));
                 self.carry_out_effects();
             }
-            Effect::AddressExpired(interface, ip) => {
-                self.administer(network, |admin| admin.address_expired(interface, ip));
+            Effect::AddressExpired(interface, own) => {
+                self.administer(network, |admin| admin.address_expired(interface, own));
                 self.carry_out_effects();
             }
-            Effect::AddressDeprecated(interface, ip) => {
-                self.administer(network, |admin| admin.address_deprecated(interface, ip));
+            Effect::AddressDeprecated(interface, own) => {
+                self.administer(network, |admin| admin.address_deprecated(interface, own));
                 self.carry_out_effects();
             }
             Effect::Peer(to, interface, news) => self.tell_interface(network, (to, interface), *news),

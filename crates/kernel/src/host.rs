@@ -18,7 +18,9 @@ use belljar_objects::call_counts::CallCounts;
 use belljar_objects::discipline::Discipline;
 use belljar_objects::keys::KeyTable;
 use belljar_objects::namespaces::NamespaceKind;
+use belljar_objects::processors::Processors;
 use belljar_objects::sysv::SysvIpc;
+use belljar_objects::write_log::WriteLog;
 use belljar_strace::Strace;
 use belljar_tasks::futexes::FutexTable;
 use belljar_tasks::scheduler::Scheduler;
@@ -68,6 +70,8 @@ pub struct HostConfig {
     pub names6: Arc<Vec<(String, std::net::Ipv6Addr)>>,
     /// Model of the simulated time that computation takes.
     pub cpu: CpuModel,
+    /// Processors that programs see.
+    pub processors: Processors,
     /// Names and addresses of all hosts, shown in `/etc/hosts`.
     pub names: Arc<Vec<(String, Ipv4Addr)>>,
     /// Traffic models that run on the host.
@@ -223,7 +227,7 @@ pub struct Host {
     /// Stack of the first network namespace; its clock is the host's.
     pub(crate) net: Stack,
     /// Stacks of the further network namespaces.
-    pub(crate) networks: Networks,
+    pub networks: Networks,
     /// Sockets of families outside the stack.
     pub(crate) own: OwnSockets,
     pub(crate) config: HostConfig,
@@ -239,7 +243,7 @@ pub struct Host {
     pub(crate) last_counter: u64,
     /// Adjustments of the wall clock's rate by programs.
     pub(crate) discipline: Discipline,
-    /// Random stream of `getrandom`, `/dev/random` and `AT_RANDOM`.
+    /// Random stream of `getrandom`, `/dev/random`, `AT_RANDOM` and `rdrand`.
     pub(crate) random: Stream,
     /// Spare buffer for the stack's effects.
     pub(crate) spare_effects: Vec<Effect>,
@@ -247,6 +251,8 @@ pub struct Host {
     pub(crate) preempted: Map<String, u64>,
     /// Traced threads that have ended and whose end has not been reported to their tracers.
     pub(crate) ended_tracees: Vec<crate::trace::EndedTracee>,
+    /// Log of writes to files, if there is to be one; [`finish_files`](Self::finish_files) settles it.
+    pub write_log: Option<Box<WriteLog>>,
 }
 
 /// Number of processes that do not start by themselves.
@@ -279,6 +285,7 @@ impl Host {
             strace: Strace::new(config.strace),
             debuggers: Default::default(),
             ended_tracees: Vec::new(),
+            write_log: None,
             config,
             machine,
             timers: TimerQueue::default(),

@@ -35,6 +35,7 @@ mod net;
 mod network;
 mod power;
 mod reaper;
+mod refusals;
 mod run;
 mod scheduler;
 mod signal;
@@ -51,7 +52,9 @@ pub mod wait;
 mod wall_clock;
 mod watched;
 
+pub use belljar_linux_net::proc::tunable;
+pub use belljar_objects::processors::Processors;
 pub use debug::{DebugProcess, DebugResume, DebugStop, DebugThread};
-pub use files::virtual_files::tunable;
 pub use host::{Host, HostConfig, Output, ProcessReport, ProcessSpec};
+pub use net::networks::Networks;
 pub use process::WaitStatus;

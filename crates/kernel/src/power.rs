@@ -1,6 +1,6 @@
 //! Events of the experiment that act on a host: crash, restart, start and signal of processes, clock changes.
 
-use crate::files::tree::{DirectorySource, Node, ROOT};
+use crate::files::tree::{DirectorySource, Node, ROOT, join};
 use crate::files::{Files, MOST_DESCRIPTORS};
 use crate::host::{Host, ProcessReport, unscheduled};
 use crate::ids::{InodeKey, ProcessKey};
@@ -13,7 +13,6 @@ use belljar_machine::trees;
 use belljar_model_host::Models;
 use belljar_objects::protected::Protected;
 use belljar_tasks::futexes::FutexTable;
-use std::path::{Path, PathBuf};
 
 /// Directories whose content is lost at a restart: file systems in memory, and those emptied at boot.
 const VOLATILE: [&str; 3] = ["/run", "/dev/shm", "/tmp"];
@@ -35,7 +34,8 @@ impl Host {
         if self.net.is_down {
             return;
         }
-        let cut = self.net.cut_power();
+        let mut cut = self.net.cut_power();
+        self.networks.stacks().for_each(|stack| cut.end_stack(stack));
         let (reports, at) = (self.reports.len(), self.net.clock.now());
         Models::crash(self);
         let running = self.running_specs();
@@ -121,11 +121,13 @@ impl Host {
     /// Removes the host's writable layer and the files that programs wrote in their initial working
     /// directory.
     fn lose_files(&mut self) {
+        let number = |inode: InodeKey| self.files.inodes.get(inode.0).map(|inode| inode.number);
+        self.write_log.iter_mut().for_each(|log| log.settle(number, |inode| self.files.own_path(inode)));
         self.files = Files::new(&self.config, &self.net.config, &mut *self.machine);
         let directory = self.config.directory.clone();
         trees::remove_tree(&mut *self.machine, &directory.join("fs"));
         for entry in self.machine.read_dir(&directory).unwrap_or_default() {
-            let path = native(&directory, &entry.name);
+            let path = join(&directory, &entry.name);
             let is_output = path.extension().is_some_and(|e| OUTPUT.iter().any(|known| e == *known));
             match entry.kind == c::S_IFDIR {
                 true => trees::remove_tree(&mut *self.machine, &path),
@@ -177,9 +179,4 @@ impl Host {
             self.forget_if_unused(inode);
         }
     }
-}
-
-fn native(directory: &Path, name: &[u8]) -> PathBuf {
-    use std::os::unix::ffi::OsStrExt;
-    directory.join(std::ffi::OsStr::from_bytes(name))
 }

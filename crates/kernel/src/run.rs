@@ -2,6 +2,7 @@
 //! its exit and of its call's result.
 
 use crate::call::Call;
+use crate::clock::CallKind;
 use crate::debug::Entry;
 use crate::files::userfault;
 use crate::host::Host;
@@ -26,8 +27,7 @@ const REAP_INTERVAL: u64 = 256;
 /// Length in bytes of `rdtsc`.
 const RDTSC_LEN: u64 = 2;
 const RDTSCP_LEN: u64 = 3;
-/// Exception vector of a general-protection fault.
-const PROTECTION: u64 = 13;
+/// Exception vector of a page fault.
 const PAGE_FAULT: u64 = 14;
 /// `si_code` of an unmapped address, and of guard pages.
 const SEGV_MAPERR: i32 = 1;
@@ -40,7 +40,7 @@ impl Host {
                 let _ = self.step(thread);
             }
         }
-        self.tell_all_call_ways();
+        self.report_all_spaces();
     }
 
     /// Runs everything that happens strictly before `limit`.
@@ -185,29 +185,29 @@ impl Host {
             {
                 let regs = self.machine.regs_mut(self.threads[key.0].context);
                 regs.rip -= if aux { RDTSCP_LEN } else { RDTSC_LEN };
-                self.threads.raise_fault(
-                    &mut self.processes,
-                    key,
-                    Fault {
-                        signal: c::SIGSEGV,
-                        code: c::SI_KERNEL,
-                        addr: 0,
-                        trapno: PROTECTION,
-                        error_code: 0,
-                    },
-                );
+                self.threads.raise_fault(&mut self.processes, key, Fault::PROTECTION);
                 Step::Continue
             }
             Exit::ReadTsc { aux } => {
-                self.net.clock.charge();
+                self.net.clock.charge_reading();
                 // One tick per nanosecond, as CPUID reports, and strictly increasing.
                 let ticks = self.net.clock.monotonic_ns().max(self.last_counter + 1);
                 self.last_counter = ticks;
-                let regs = self.machine.regs_mut(self.threads[key.0].context);
-                (regs.rax, regs.rdx) = (ticks & 0xffff_ffff, ticks >> 32);
-                if aux {
-                    regs.rcx = 0;
-                }
+                let thread = &self.threads[key.0];
+                let processor = aux.then(|| thread.processor());
+                self.machine.regs_mut(thread.context).load_counter(ticks, processor);
+                Step::Continue
+            }
+            Exit::ReadProcessor { register } => {
+                let thread = &self.threads[key.0];
+                let processor = thread.processor();
+                *self.machine.regs_mut(thread.context).general_mut(register) = processor.into();
+                Step::Continue
+            }
+            Exit::ReadRandom(read) => {
+                self.net.clock.charge();
+                let value = self.random.next_u64();
+                read.load(self.machine.regs_mut(self.threads[key.0].context), value);
                 Step::Continue
             }
             Exit::Fault(mut fault) => {
@@ -322,7 +322,7 @@ impl Host {
         let (context, process) = (thread.context, thread.process);
         let regs = self.machine.regs(context);
         let number = u32::try_from(regs.rax).unwrap_or(u32::MAX);
-        self.net.clock.charge_call(|| is_in_vdso(number));
+        self.net.clock.charge_call(|| kind_of(number));
         let args = [regs.rdi, regs.rsi, regs.rdx, regs.r10, regs.r8, regs.r9];
         if resumed.is_none() {
             thread.calls += 1;
@@ -483,7 +483,7 @@ impl Host {
             self.machine.regs_mut(context).rax = Errno::ENOSYS.as_return();
             return Step::Continue;
         };
-        self.net.clock.charge_call(|| is_in_vdso(number));
+        self.net.clock.charge_call(|| kind_of(number));
         self.count_call(number);
         let value = match self.dispatch(key, number, args, None) {
             Ok(Outcome::Done(value)) => value,
@@ -520,10 +520,13 @@ pub(crate) enum Step {
     Held,
 }
 
-/// True if Linux serves the call in the vDSO.
-fn is_in_vdso(number: u32) -> bool {
-    let in_vdso = [c::SYS_clock_gettime, c::SYS_gettimeofday, c::SYS_time, c::SYS_getcpu];
-    in_vdso.contains(&i64::from(number))
+/// Kind of a call by its number.
+fn kind_of(number: u32) -> CallKind {
+    match i64::from(number) {
+        c::SYS_clock_gettime | c::SYS_gettimeofday | c::SYS_time => CallKind::Reading,
+        c::SYS_getcpu => CallKind::Vdso,
+        _ => CallKind::Kernel,
+    }
 }
 
 /// Return value of an interrupted call when a handler runs, with `SA_RESTART` if `restarts`; `None` if the

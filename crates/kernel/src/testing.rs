@@ -36,6 +36,16 @@ pub struct TestHost {
     pub threads: Vec<ThreadKey>,
 }
 
+/// The accounts of the host's packets balance at the end of every test.
+impl Drop for TestHost {
+    fn drop(&mut self) {
+        let further = self.host.networks.stacks().map(Stack::packet_account);
+        for account in further.chain([self.host.net.packet_account()]) {
+            assert!(account.imbalance() == 0 || std::thread::panicking(), "{account:?}");
+        }
+    }
+}
+
 impl TestHost {
     /// Creates a host whose process has `threads` threads.
     pub fn new(threads: usize) -> TestHost {
@@ -164,6 +174,7 @@ pub fn config() -> HostConfig {
         interrupt: Default::default(),
         names6: Arc::default(),
         cpu: Default::default(),
+        processors: Default::default(),
         names: Arc::default(),
         processes: Vec::new(),
         models: Vec::new(),

@@ -2,10 +2,12 @@
 
 use crate::host::Host;
 use crate::ids::{MmKey, ProcessKey};
+use crate::process::Process;
 use crate::syscall::table;
 use crate::thread::ThreadState;
 use crate::timer::TimerAction;
 use belljar_base::activity::{Activity, Phase};
+use belljar_objects::native_reads::{self, ProcessMemory};
 
 impl Host {
     /// Posts the host's current phase, not on behalf of a program.
@@ -48,25 +50,25 @@ impl Host {
         calls
     }
 
-    /// Reports how the system calls of an address space entered the kernel, when its last process leaves or
-    /// the run ends; nothing while other processes use the space.
-    pub(crate) fn tell_call_ways(&self, process: ProcessKey, mm: MmKey) {
-        let Some(board) = &self.config.watched else { return };
-        let mm = &self.spaces[mm.0];
-        if mm.users > 1 {
+    /// Reports how the system calls of an address space entered the kernel, and which of its instructions read
+    /// the machine, when its last process leaves or the run ends; nothing while other processes use the space.
+    pub(crate) fn report_space(&mut self, process: ProcessKey, mm: MmKey) {
+        let (process, space) = (&self.processes[process.0], &self.spaces[mm.0]);
+        if space.users > 1 {
             return;
         }
-        let ways = self.machine.call_ways(mm.space);
-        board.called(self.processes[process.0].watched, ways);
+        let memory = ProcessMemory { host: &self.net.config.name, program: &process.exe, space };
+        native_reads::warn(&memory, &self.machine.native_reads(space.space), &mut self.warnings);
+        if let Some(board) = &self.config.watched {
+            board.called(process.watched, self.machine.call_ways(space.space));
+        }
     }
 
     /// Reports the same for all remaining processes at the end of the run.
-    pub(crate) fn tell_all_call_ways(&self) {
-        for (key, process) in self.processes.iter() {
-            if let Some(mm) = process.mm {
-                self.tell_call_ways(ProcessKey(key), mm);
-            }
-        }
+    pub(crate) fn report_all_spaces(&mut self) {
+        let remaining = |(key, process): (usize, &Process)| process.mm.map(|mm| (ProcessKey(key), mm));
+        let remaining: Vec<_> = self.processes.iter().filter_map(remaining).collect();
+        remaining.into_iter().for_each(|(process, mm)| self.report_space(process, mm));
     }
 
     #[cold]

@@ -9,8 +9,10 @@ use belljar_netstack::conf;
 use belljar_netstack::interface::Attachment;
 use belljar_netstack::lifetimes::Lifetime;
 use belljar_netstack::own_addresses::{AddressAttributes, AddressConflict};
+use belljar_netstack::v6::{ORIGIN_LOOPBACK, insert_address};
 use belljar_netstack::veth::PeerNews;
 use belljar_netstack::{InitialRoute, LO};
+use belljar_wire::ipv6;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// `ETH_MIN_MTU`.
@@ -34,10 +36,27 @@ impl Admin<'_> {
         let changed = (interface.lasting_flags() ^ flags) & SETTABLE as u32;
         interface.settings.toggled ^= changed;
         if changed & c::IFF_NOARP as u32 != 0 && interface.up {
-            self.net.neighbours.flush(number, true);
-            self.net.v6.neighbours.flush(number, true);
+            self.forget_neighbours(number);
         }
         self.set_interface_up(number, flags & c::IFF_UP as u32 != 0);
+        if changed & !((c::IFF_PROMISC | c::IFF_ALLMULTI) as u32) != 0 {
+            self.interface_changed(number);
+        }
+    }
+
+    /// Handles a change of an interface that Linux notifies its parts of (`NETDEV_CHANGE`): `lo` loses its IPv6
+    /// addresses if its MTU is too short for them.
+    pub(crate) fn interface_changed(&mut self, number: usize) {
+        let interface = &self.net.interfaces[number];
+        if number == LO && interface.up && interface.mtu < ipv6::MIN_MTU {
+            self.net.interface_is_down6(number);
+        }
+    }
+
+    /// Removes all neighbours of an interface, as after a change of its hardware address (`neigh_changeaddr`).
+    pub(crate) fn forget_neighbours(&mut self, number: usize) {
+        self.net.neighbours.flush(number, true);
+        self.net.v6.neighbours.flush(number, true);
     }
 
     /// Brings an interface up or down, and adds or removes its routes.
@@ -46,11 +65,12 @@ impl Admin<'_> {
             return;
         }
         self.net.interfaces[number].up = up;
-        if up && number == LO {
-            self.address_loopback();
-        }
         if up {
             self.net.interface_is_up6(number);
+            if number == LO {
+                self.address_loopback();
+                self.interface_changed(LO);
+            }
             let before = self.routes_of(number);
             self.net.interface_is_up(number);
             let new: Vec<_> =
@@ -77,15 +97,17 @@ impl Admin<'_> {
         self.tell_carrier(number);
     }
 
-    /// Assigns the loopback address when `lo` comes up, as Linux does.
+    /// Assigns the loopback addresses when `lo` comes up, as Linux does (`inetdev_event`, `init_loopback`).
     fn address_loopback(&mut self) {
-        if self.net.interfaces[LO].addresses.is_empty() {
-            let own = InterfaceAddress { ip: Ipv4Addr::LOCALHOST, len: 8 };
-            self.net.interfaces[LO].addresses.push(own);
+        let own = InterfaceAddress::new(Ipv4Addr::LOCALHOST, 8);
+        if self.net.interfaces.add_address(LO, own, None).is_ok() {
             self.announce_address(LO, &own, true);
         }
-        if self.net.interfaces[LO].addresses6.is_empty() {
-            self.net.interfaces[LO].addresses6.push(InterfaceAddress { ip: Ipv6Addr::LOCALHOST, len: 128 });
+        let has_v6 = self.net.interfaces[LO].addresses6.iter().any(|own| own.ip.is_loopback());
+        if !has_v6 {
+            let own = InterfaceAddress::new(Ipv6Addr::LOCALHOST, 128);
+            insert_address(&mut self.net.interfaces[LO].addresses6, own);
+            self.net.v6.set_origin(LO, Ipv6Addr::LOCALHOST, ORIGIN_LOOPBACK);
         }
     }
 
@@ -115,9 +137,14 @@ impl Admin<'_> {
             self.announce_address(number, &own, false);
         }
         self.set_interface_up(number, false);
+        // An interface that was down already may have had addresses, routes of host scope and neighbours.
+        self.net.interface_is_down6(number);
+        self.net.drop_hops::<Ipv4Addr>(|hop| hop.interface == number);
+        self.net.neighbours.flush(number, true);
         self.net.interfaces[number].carrier = false;
         self.link_gone(number);
         self.net.interfaces.forget_addresses(number);
+        self.net.interface_settings.end(number);
         let interface = &mut self.net.interfaces[number];
         (interface.name, interface.attachment) = ("".into(), Attachment::Gone);
         self.net.igmp.forget(number);
@@ -137,7 +164,8 @@ impl Admin<'_> {
     /// Sets the MTU of an interface in bytes: `EINVAL` if it is out of range.
     pub(crate) fn set_mtu(&mut self, number: usize, mtu: u32) -> Result<(), Errno> {
         let loopback = self.net.interfaces[number].attachment == Attachment::Loopback;
-        if !(LEAST_MTU..=if loopback { 65_536 } else { 65_535 }).contains(&mtu) {
+        let allowed = if loopback { 0..=i32::MAX as u32 } else { LEAST_MTU..=65_535 };
+        if !allowed.contains(&mtu) {
             return Err(Errno::EINVAL);
         }
         self.net.interfaces[number].mtu = mtu as usize;
@@ -153,9 +181,10 @@ impl Admin<'_> {
         lifetime: Option<Lifetime>,
     ) -> Result<(), AddressConflict> {
         self.net.interfaces.add_address(number, own, attributes)?;
-        self.net.set_lifetime(number, own.ip.into(), lifetime);
+        self.net.set_lifetime(number, own, lifetime);
         self.announce_address(number, &own, true);
         self.connect_networks(number);
+        self.forget_broadcasts(number, &own);
         Ok(())
     }
 
@@ -168,7 +197,7 @@ impl Admin<'_> {
         let before = self.routes_of(number);
         self.net.add_connected(number);
         for (prefix, metric, route) in self.routes_of(number) {
-            if !before.iter().any(|(p, m, _)| (*p, *m) == (prefix, metric)) {
+            if !before.iter().any(|old| *old == (prefix, metric, route.clone())) {
                 self.announce_route(prefix, metric, &route, true);
             }
         }
@@ -192,7 +221,7 @@ impl Admin<'_> {
         });
         if let Some((prefix, at, route)) = old {
             self.announce_route(prefix, at, &route, false);
-            self.net.routes.remove(prefix, at);
+            self.net.routes.remove_this(prefix, at, &route);
         }
     }
 
@@ -210,10 +239,12 @@ impl Admin<'_> {
         }
         if let Some(promoted) = self.take_address(number, own) {
             self.announce_address(number, &promoted, true);
+            self.forget_broadcasts(number, &promoted);
         }
         self.connect_networks(number);
         if self.net.interfaces[number].addresses.is_empty() {
             self.net.drop_hops::<Ipv4Addr>(|hop| hop.interface == number);
+            self.net.neighbours.flush(number, true);
         }
         Ok(())
     }
@@ -225,9 +256,7 @@ impl Admin<'_> {
         let network = self.net.interfaces.address_network(number, &own);
         let metric = self.net.interfaces.address_attributes(number, &own).metric;
         let promoted = self.net.interfaces.remove_address(number, &own);
-        if self.net.interfaces[number].addresses.iter().all(|other| other.ip != own.ip) {
-            self.net.set_lifetime(number, own.ip.into(), None);
-        }
+        self.net.set_lifetime(number, own, None);
         self.announce(group::IPV4_ADDRESS, &message);
         // If the host has the same IP address elsewhere, only the connected route is deleted.
         let elsewhere = self.net.interfaces.with_address(own.ip).is_some();
@@ -235,7 +264,7 @@ impl Admin<'_> {
             let is_own = route.protocol == protocol::KERNEL && route.source == Some(own.ip);
             if is_own && (!elsewhere || (prefix, at) == (network, metric)) {
                 self.announce_route(prefix, at, &route, false);
-                self.net.routes.remove(prefix, at);
+                self.net.routes.remove_this(prefix, at, &route);
             }
         }
         if !elsewhere {

@@ -216,7 +216,7 @@ impl Admin<'_> {
         }
         if !ip.is_unspecified() {
             self.set_interface_up(interface, true);
-            let own = InterfaceAddress { ip, len: class_len(ip) };
+            let own = InterfaceAddress::new(ip, class_len(ip));
             let label = name.contains(&b':').then(|| String::from_utf8_lossy(name).into());
             let usual = self.net.interfaces.address_attributes(interface, &own);
             let given = label.is_some().then_some(AddressAttributes { label, ..usual });
@@ -241,7 +241,7 @@ impl Admin<'_> {
         }
         let own = if given.peer.is_some() { old } else { InterfaceAddress { len, ..old } };
         given.peer = given.peer.map(|peer| InterfaceAddress { len, ..peer });
-        let lifetime = self.net.lifetimes.lifetime(interface, old.ip.into());
+        let lifetime = self.net.lifetimes.lifetime(interface, old);
         self.delete_address(interface, old)?;
         self.give_address(interface, own, Some(given), lifetime)
     }

@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 pub mod elf;
+mod hardware;
 pub mod initial_stack;
 pub mod instrumented;
 pub mod needed;
@@ -16,6 +17,7 @@ use belljar_base::Footprint;
 use belljar_base::activity::CallWays;
 use belljar_linux_abi::{Errno, c};
 use bitflags::bitflags;
+pub use hardware::{HardwareRead, NativeRead, RandomRead};
 use std::ops::Range;
 use std::path::Path;
 
@@ -83,6 +85,15 @@ pub enum Exit {
         /// True for `rdtscp`, which also loads TSC_AUX into ECX.
         aux: bool,
     },
+    /// Execution of `rdrand` or `rdseed`. RIP is after the instruction; the kernel
+    /// [loads](RandomRead::load) a random number and resumes.
+    ReadRandom(RandomRead),
+    /// Execution of `rdpid`. RIP is after the instruction; the kernel writes the number of the processor to
+    /// the register and resumes.
+    ReadProcessor {
+        /// Number of the destination register in the instruction set.
+        register: u8,
+    },
     /// CPU exception in guest code; RIP is the value for the signal frame.
     Fault(Fault),
     /// Preemption: the thread ran for a whole tick of the native timer without a system call.
@@ -118,6 +129,12 @@ pub struct Fault {
     pub trapno: u64,
     /// Exception error code, `REG_ERR` of a signal frame.
     pub error_code: u64,
+}
+
+impl Fault {
+    /// General-protection fault of an instruction that the process may not execute, as Linux reports it.
+    pub const PROTECTION: Fault =
+        Fault { signal: c::SIGSEGV, code: c::SI_KERNEL, addr: 0, trapno: 13, error_code: 0 };
 }
 
 bitflags! {
@@ -231,6 +248,11 @@ pub trait Platform: GuestMemory + Send {
     /// Counts of the system calls of `space` by interception mechanism.
     fn call_ways(&self, _space: SpaceId) -> CallWays {
         CallWays::default()
+    }
+    /// Instructions in `space` that read the machine and that the platform can neither make trap nor replace
+    /// with certainty: those in its present executable memory and in executable memory unmapped before.
+    fn native_reads(&self, _space: SpaceId) -> Vec<NativeRead> {
+        Vec::new()
     }
     /// Destroys `space` and all of its mappings. Its contexts must have been destroyed before.
     fn destroy_space(&mut self, space: SpaceId);

@@ -4,13 +4,14 @@
 //!
 //! - [`ids`]: object keys; [`call_counts`]: system call statistics.
 //! - Files: [`pipe`], [`eventfd`], [`timerfd`], [`locks`], [`extents`], [`file_flags`], [`listing`],
-//!   [`mounts`], [`notify`], [`loops`], [`native_cache`] and [`mtree`].
+//!   [`mounts`], [`notify`], [`loops`], [`native_cache`], [`write_log`] and [`mtree`].
 //! - Sockets: [`packet_sockets`], [`packet_fanout`] and [`packet_ring`].
-//! - Memory: [`space`], [`maps`], [`aio`] and [`userfault`].
+//! - Memory: [`space`], [`maps`], [`native_reads`], [`aio`] and [`userfault`].
 //! - Clock: [`discipline`] and [`time_namespaces`].
 //! - Processes: [`credentials`], [`namespaces`], [`accounts`], [`attributes`], [`process_files`],
 //!   [`signals`], [`tracees`], the keyrings in [`keys`], and the self-imposed restrictions in [`landlock`]
 //!   and [`seccomp`].
+//! - Machine: [`processors`], [`speculation`] and [`system_files`].
 //! - System V message queues, semaphores and shared memory: [`sysv`].
 #![forbid(unsafe_code)]
 
@@ -34,18 +35,23 @@ pub mod mounts;
 pub mod mtree;
 pub mod namespaces;
 pub mod native_cache;
+pub mod native_reads;
 pub mod notify;
 pub mod packet_fanout;
 pub mod packet_ring;
 pub mod packet_sockets;
 pub mod pipe;
 pub mod process_files;
+pub mod processors;
 pub mod protected;
 pub mod seccomp;
 pub mod signals;
 pub mod space;
+pub mod speculation;
+pub mod system_files;
 pub mod sysv;
 pub mod time_namespaces;
 pub mod timerfd;
 pub mod tracees;
 pub mod userfault;
+pub mod write_log;

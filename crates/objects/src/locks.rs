@@ -57,6 +57,21 @@ impl FileLocks {
     pub fn new(queue: WaitQueueId) -> FileLocks {
         FileLocks { queue, records: Vec::new(), whole: Vec::new() }
     }
+    /// Locks as lines of `/proc/locks` without their numbers, of the file with this identification; `holder`
+    /// finds the process of an open file.
+    pub fn lines(&self, file: &str, holder: impl Fn(FileKey) -> i32) -> Vec<String> {
+        let mode = |exclusive| if exclusive { "WRITE" } else { "READ" };
+        let record = |lock: &RecordLock| {
+            let kind = if matches!(lock.owner, LockOwner::File(_)) { "OFDLCK" } else { "POSIX " };
+            let last = if lock.end == u64::MAX { "EOF".to_owned() } else { (lock.end - 1).to_string() };
+            let (mode, pid, start) = (mode(lock.exclusive), lock.owner.pid(), lock.start);
+            format!("{kind} ADVISORY  {mode:<5} {pid} {file} {start} {last}")
+        };
+        let whole = |&(key, exclusive): &(FileKey, bool)| {
+            format!("FLOCK  ADVISORY  {:<5} {} {file} 0 EOF", mode(exclusive), holder(key))
+        };
+        self.records.iter().map(record).chain(self.whole.iter().map(whole)).collect()
+    }
     /// First record lock that conflicts with `wanted`.
     pub fn conflict(&self, wanted: &RecordLock) -> Option<RecordLock> {
         let in_the_way = |held: &&RecordLock| {

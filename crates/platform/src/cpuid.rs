@@ -1,7 +1,8 @@
 //! `cpuid` results for guests: the host CPU's own, reduced to a baseline with AVX2, without clocks and
 //! hardware random numbers, and with one logical processor. If the CPU cannot make `cpuid` fault, or only at
 //! the cost of a VM exit, the instructions in images are replaced (see `rewrite`). A `cpuid` that the
-//! rewriter misses, in JIT code above all, faults or returns the host CPU's own values.
+//! rewriter misses, in JIT code above all, faults or returns the host CPU's own values; in the second case the
+//! run's warnings name it.
 //!
 //! AVX-512 is hidden, but leaf 0xd still describes its state: XCR0 cannot be hidden, and glibc sizes its
 //! `xsavec` areas by that leaf.
@@ -52,22 +53,37 @@ pub fn set_faulting(on: bool) -> bool {
     }
 }
 
-/// True if `cpuid` instructions in images are to be replaced: on CPUs without CPUID faulting, and in virtual
-/// machines, where each `cpuid` exits to the hypervisor before it faults (some 10 us).
-pub fn is_better_replaced() -> bool {
-    static REPLACED: OnceLock<bool> = OnceLock::new();
-    *REPLACED.get_or_init(|| {
+/// Properties of `cpuid` on this machine.
+struct Properties {
+    can_fault: bool,
+    is_virtual: bool,
+}
+
+fn properties() -> &'static Properties {
+    static PROPERTIES: OnceLock<Properties> = OnceLock::new();
+    PROPERTIES.get_or_init(|| {
         // SAFETY: the arguments are plain numbers; `cpuid` executes natively until the previous setting is
         // restored.
-        let (can_fault, features) = unsafe {
+        unsafe {
             let was_native = libc::syscall(libc::SYS_arch_prctl, ARCH_CPUID_GET);
             let can_fault = libc::syscall(libc::SYS_arch_prctl, ARCH_CPUID_SET, 1) == 0;
             let features = __cpuid_count(1, 0).ecx;
             libc::syscall(libc::SYS_arch_prctl, ARCH_CPUID_SET, was_native);
-            (can_fault, features)
-        };
-        !can_fault || features & HYPERVISOR_1_ECX != 0
+            Properties { can_fault, is_virtual: features & HYPERVISOR_1_ECX != 0 }
+        }
     })
+}
+
+/// True if this machine has CPUID faulting.
+pub fn can_fault() -> bool {
+    properties().can_fault
+}
+
+/// True if `cpuid` instructions in images are to be replaced: on CPUs without CPUID faulting, and in virtual
+/// machines, where each `cpuid` exits to the hypervisor before it faults (some 10 us).
+pub fn is_better_replaced() -> bool {
+    let Properties { can_fault, is_virtual } = *properties();
+    !can_fault || is_virtual
 }
 
 /// The host CPU's own `cpuid` results, read once.

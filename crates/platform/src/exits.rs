@@ -7,8 +7,9 @@ use crate::native::Native;
 use crate::near::entry::{self, PLAIN_FLAGS};
 use crate::near::signals::{GENERAL_PROTECTION, tick_signal};
 use crate::near::worker::{self, Trap, Worker};
+use crate::rewrite::Read;
 use crate::space::Space;
-use belljar_machine::{Exit, Fault};
+use belljar_machine::{Exit, Fault, HardwareRead, RandomRead};
 use belljar_shim::worker::Readings;
 
 /// Flags that guest code may set: CF PF AF ZF SF TF DF OF RF AC, as Linux's `FIX_EFLAGS`. ID is left out: its
@@ -155,20 +156,18 @@ fn came_by_trap(
             Some(Exit::Syscall)
         }
         libc::SIGSYS => Some(Exit::CompatSyscall),
-        libc::SIGSEGV if trap.trapno == GENERAL_PROTECTION && space.rewriter.is_cpuid(regs.rip) => {
-            // SAFETY: as above; the guest has been left.
-            cpuid::answer(regs, unsafe { &mut *worker });
-            regs.rip += 2;
-            None
-        }
         libc::SIGSEGV if trap.trapno == GENERAL_PROTECTION && in_stub.is_none() => {
+            if let Some(&read) = space.rewriter.replaced(regs.rip) {
+                regs.rip += u64::from(read.len);
+                return carry_out(&read, context, worker);
+            }
             match trapping_instruction(regs.rip, space) {
                 Some((Trapping::Rdtsc { aux }, len)) => {
                     regs.rip += len;
                     Some(Exit::ReadTsc { aux })
                 }
                 Some((Trapping::Cpuid, len)) => {
-                    // SAFETY: as above; the guest has been left.
+                    // SAFETY: the block is this thread's own, and the guest has been left.
                     cpuid::answer(regs, unsafe { &mut *worker });
                     regs.rip += len;
                     None
@@ -185,6 +184,22 @@ fn came_by_trap(
             None
         }
         _ => Some(Exit::Fault(fault(trap))),
+    }
+}
+
+/// Carries out the instruction that a trap has replaced, with RIP behind it; `None` if the guest resumes.
+fn carry_out(read: &Read, context: &mut Context, worker: *mut Worker) -> Option<Exit> {
+    let Read { register, size, .. } = *read;
+    match read.what {
+        HardwareRead::Rdrand | HardwareRead::Rdseed => Some(Exit::ReadRandom(RandomRead { register, size })),
+        HardwareRead::Rdtsc => Some(Exit::ReadTsc { aux: false }),
+        HardwareRead::Rdtscp => Some(Exit::ReadTsc { aux: true }),
+        HardwareRead::Rdpid => Some(Exit::ReadProcessor { register }),
+        HardwareRead::Cpuid => {
+            // SAFETY: the block is this thread's own, and the guest has been left.
+            cpuid::answer(&mut context.regs, unsafe { &mut *worker });
+            None
+        }
     }
 }
 

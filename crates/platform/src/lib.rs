@@ -73,6 +73,8 @@ mod space;
 mod trail;
 mod vdso;
 
+pub use cpuid::can_fault as cpuid_can_fault;
 pub use init::{InitError, init};
 pub use machine::{HostMachine, fetch, prefetch, release_thread};
+pub use near::worker::counter_traps;
 pub use priority::go_before_programs;

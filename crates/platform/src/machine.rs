@@ -13,8 +13,8 @@ use belljar_base::activity::CallWays;
 use belljar_base::{CACHE_LINE, Footprint, LineGroup, Set};
 use belljar_linux_abi::Errno;
 use belljar_machine::{
-    Backing, ContextId, Exit, GuestMemory, HostFiles, Ids, ImageRoom, NativeDirEntry, NativeFile, NativeStat,
-    OpenHow, Placement, Platform, Prot, Regs, SpaceId, VdsoCounts, VdsoData,
+    Backing, ContextId, Exit, GuestMemory, HostFiles, Ids, ImageRoom, NativeDirEntry, NativeFile, NativeRead,
+    NativeStat, OpenHow, Placement, Platform, Prot, Regs, SpaceId, VdsoCounts, VdsoData,
 };
 use belljar_shim::context::Xsave;
 use belljar_shim::worker::Readings;
@@ -274,6 +274,9 @@ impl Platform for HostMachine {
     }
     fn call_ways(&self, space: SpaceId) -> CallWays {
         self.space(space).counts
+    }
+    fn native_reads(&self, space: SpaceId) -> Vec<NativeRead> {
+        self.space(space).native_reads()
     }
     fn destroy_space(&mut self, space: SpaceId) {
         self.staged = None;

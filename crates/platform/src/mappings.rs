@@ -139,6 +139,15 @@ impl Mappings {
             .all(|mapping| matches!(mapping.kind, Kind::File(_)) && !mapping.prot.contains(Prot::WRITE))
     }
 
+    /// The executable mappings in `range`, clipped to it, with true for those that are anonymous.
+    pub fn executable(&self, range: &Range<u64>) -> impl Iterator<Item = (Range<u64>, bool)> {
+        let clipped = |mapping: &Mapping, start: u64| start.max(range.start)..mapping.end.min(range.end);
+        let before = self.by_start.range(..range.start).next_back().filter(|(_, m)| m.end > range.start);
+        let all = before.into_iter().chain(self.by_start.range(range.clone()));
+        all.filter(|(_, mapping)| mapping.prot.contains(Prot::EXEC))
+            .map(move |(start, mapping)| (clipped(mapping, *start), mapping.kind == Kind::Anonymous))
+    }
+
     /// The mappings that overlap `range`.
     fn within(&self, range: &Range<u64>) -> impl Iterator<Item = &Mapping> {
         let before = self.by_start.range(..range.start).next_back().map(|(_, mapping)| mapping);

@@ -6,14 +6,16 @@ use crate::mappings;
 use crate::mappings::{Kind, Mappings};
 use crate::native::Native;
 use crate::registry;
-use crate::rewrite::Rewriter;
+use crate::rewrite::{Rewriter, reads};
 use belljar_base::activity::CallWays;
 use belljar_linux_abi::Errno;
-use belljar_machine::{Backing, Prot};
+use belljar_machine::{Backing, NativeRead, Prot};
 use std::ops::Range;
 
 /// Length of an image's data in bytes up to which nearly all of it is assumed to be written.
 const SMALL_DATA: u64 = 64 << 10;
+/// Number of instructions in unmapped memory that are remembered: one is enough for a warning.
+const MOST_UNMAPPED_READS: usize = 16;
 
 /// One address space.
 #[derive(Debug)]
@@ -31,6 +33,8 @@ pub struct Space {
     mappings: Mappings,
     /// Its rewritten call sites.
     pub rewriter: Rewriter,
+    /// Instructions that read the machine, in executable memory that has been unmapped.
+    unmapped_reads: Vec<NativeRead>,
 }
 
 /// The whole pages covered by `len` bytes at `addr`, a page's start.
@@ -64,7 +68,7 @@ impl Space {
     fn with(native: Native, slot: Slot) -> Space {
         let (rewriter, counts) = (Rewriter::default(), CallWays::default());
         let mappings = Mappings::none(matches!(native, Native::Near));
-        Space { native, slot, claims: Vec::new(), mappings, rewriter, counts }
+        Space { native, slot, claims: Vec::new(), mappings, rewriter, counts, unmapped_reads: Vec::new() }
     }
 
     /// See `Platform::fork_space`.
@@ -77,6 +81,7 @@ impl Space {
         copy.claims.clone_from(&self.claims);
         copy.rewriter = self.rewriter.clone();
         copy.mappings = self.mappings.copied_far();
+        copy.unmapped_reads.clone_from(&self.unmapped_reads);
         copy.tell_cpuids();
         Ok(copy)
     }
@@ -265,6 +270,7 @@ impl Space {
             Backing::SharedFile { file, offset } => (libc::MAP_SHARED, file.0, offset),
         };
         let prot_bits = prot.bits() as i32;
+        self.search_before_loss(&pages(addr, len));
         self.carry_out(|native| native.mmap(addr, len, prot_bits, flags | libc::MAP_FIXED, fd, offset))?;
         if matches!(backing, Backing::Anonymous) {
             self.native.keep_small_pages(addr, len);
@@ -284,6 +290,34 @@ impl Space {
             self.rewriter.text_mapped(mapped, file.0, offset, &self.native);
         }
         Ok(())
+    }
+
+    /// Instructions that read the machine and execute natively: in text, those that have not been replaced; in
+    /// other executable memory, all.
+    pub fn native_reads(&self) -> Vec<NativeRead> {
+        let mut found: Vec<NativeRead> = self.rewriter.native_reads().collect();
+        self.search_written(&(0..u64::MAX), &mut found);
+        found.extend_from_slice(&self.unmapped_reads);
+        found.sort_unstable();
+        found
+    }
+
+    /// Searches the executable memory in `range` that is not text.
+    fn search_written(&self, range: &Range<u64>, found: &mut Vec<NativeRead>) {
+        for (part, is_anonymous) in self.mappings.executable(range) {
+            if !self.rewriter.has_searched(&part) {
+                reads::search(part, is_anonymous, &self.native, found);
+            }
+        }
+    }
+
+    /// Searches executable memory in `range` that is about to lose its content.
+    fn search_before_loss(&mut self, range: &Range<u64>) {
+        if self.unmapped_reads.len() < MOST_UNMAPPED_READS {
+            let mut found = Vec::new();
+            self.search_written(range, &mut found);
+            self.unmapped_reads.extend(found.into_iter().map(|read| NativeRead { is_gone: true, ..read }));
+        }
     }
 
     /// Maps a window instead of an image's text in `range`, if there is one. Leaves `range` unchanged if a
@@ -315,6 +349,7 @@ impl Space {
     /// See `Platform::unmap`.
     pub fn unmap(&mut self, addr: u64, len: u64) -> Result<(), Errno> {
         self.check_pages(addr, len)?;
+        self.search_before_loss(&pages(addr, len));
         self.carry_out(|native| native.munmap(addr, len))?;
         self.gone(&pages(addr, len));
         self.mappings.remove(&pages(addr, len));
@@ -366,10 +401,15 @@ impl Space {
     /// See `Platform::advise`.
     pub fn advise(&mut self, addr: u64, len: u64, advice: i32) -> Result<(), Errno> {
         self.check_pages(addr, len)?;
+        let range = pages(addr, len);
         if advice == libc::MADV_DONTNEED {
-            self.rewriter.content_gone(&pages(addr, len));
+            self.rewriter.content_gone(&range);
         }
-        self.native.madvise(addr, len, advice)
+        self.native.madvise(addr, len, advice)?;
+        if advice == libc::MADV_DONTNEED {
+            self.rewriter.replace_again(&range, &self.native);
+        }
+        Ok(())
     }
 
     /// See `Platform::resident`.

@@ -8,6 +8,7 @@ use belljar_netstack::TimerId;
 use belljar_objects::ids::{FdTableKey, FileKey, ProcessKey, ThreadKey, WaitQueueId};
 use belljar_objects::keys::TaskKeyrings;
 use belljar_objects::locks::LockOwner;
+use belljar_objects::processors::{ProcessorSet, Processors};
 use belljar_objects::seccomp::Seccomp;
 use belljar_objects::signals::ThreadSignals;
 use belljar_objects::tracees::Tracee;
@@ -38,6 +39,8 @@ pub struct Thread {
     pub trace: Option<Box<Tracee>>,
     /// Seccomp state, inherited or its own, `seccomp(2)`.
     pub seccomp: Option<Box<Seccomp>>,
+    /// Processors that the thread may run on, if not all: `sched_setaffinity(2)`.
+    pub affinity: Option<Box<ProcessorSet>>,
     /// Signal mask, pending signals and alternate stack.
     pub signals: ThreadSignals,
     /// `set_tid_address`: the address zeroed and woken when the thread exits.
@@ -61,6 +64,18 @@ pub struct Thread {
 }
 
 impl Thread {
+    /// Processors that the thread may run on.
+    pub fn allowed(&self, processors: Processors) -> ProcessorSet {
+        self.affinity.as_deref().copied().unwrap_or(processors.all())
+    }
+    /// Processor that the thread runs on: the lowest that it may run on.
+    pub fn processor(&self) -> u32 {
+        self.affinity.as_deref().and_then(|set| set.lowest()).unwrap_or(0)
+    }
+    /// Restricts the thread to these processors of the host.
+    pub fn set_affinity(&mut self, processors: Processors, set: ProcessorSet) {
+        self.affinity = (set != processors.all()).then(|| Box::new(set));
+    }
     /// State of the blocked call for its continuation.
     #[inline]
     pub fn blocked_state(&self) -> Option<&CallState> {

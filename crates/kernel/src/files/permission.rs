@@ -8,6 +8,7 @@ use crate::files::Files;
 use crate::ids::{InodeKey, ProcessKey};
 use crate::process::Processes;
 use belljar_linux_abi::{Errno, c};
+use belljar_linux_net::proc::NetworkFile;
 use belljar_objects::file_flags::FileFlags;
 use belljar_objects::namespaces::NamespaceKind;
 use belljar_objects::protected::ProtectedKind;
@@ -131,11 +132,12 @@ impl Files {
             directory || wanted & EXEC == 0
         };
         // Network settings are accessible with `CAP_NET_ADMIN` in the network namespace.
-        let administers =
-            matches!(
-                self.inodes[key.0].node,
-                Node::Virtual(VirtualFile::Tunable(_) | VirtualFile::InterfaceSetting(_))
-            ) && processes.require_for(process, NamespaceKind::Net, capability::NET_ADMIN).is_ok();
+        let administers = matches!(
+            self.inodes[key.0].node,
+            Node::Virtual(VirtualFile::Network(NetworkFile::Tunable(_)) | VirtualFile::InterfaceSetting(_))
+        ) && processes
+            .require_for(process, NamespaceKind::Net, capability::NET_ADMIN)
+            .is_ok();
         let superuser = overrides(capability::DAC_OVERRIDE) || searches || administers;
         if wanted & WRITE != 0 && self.inodes[key.0].meta.flags.contains(FileFlags::IMMUTABLE) {
             return Err(Errno::EPERM);

@@ -135,6 +135,11 @@ pub fn write(
         call.host.files.open(file).offset = start + moved;
     }
     if moved > 0 {
+        if let Some(log) = &mut call.host.write_log {
+            let (files, now) = (&call.host.files, call.host.net.clock.now());
+            let file = (inode, files.inodes[inode.0].number);
+            log.record(file, start..start + moved, now, || files.own_path(inode));
+        }
         call.host.open_file_event(file, inode, c::IN_MODIFY);
     }
     done(moved)

@@ -25,6 +25,8 @@ impl Host {
     /// Writes the sidecar at the end of the simulation, unless it would be empty, and removes nameless files.
     pub fn finish_files(&mut self) -> Result<(), Errno> {
         self.remove_all_unnamed();
+        let number = |inode: InodeKey| self.files.inodes.get(inode.0).map(|inode| inode.number);
+        self.write_log.iter_mut().for_each(|log| log.settle(number, |inode| self.files.own_path(inode)));
         let mut text = String::from("#mtree\n");
         let written = text.len();
         self.describe_directory(ROOT, "./fs", &mut text);

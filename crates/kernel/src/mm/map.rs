@@ -188,7 +188,7 @@ impl Host {
         if mm.users > 0 {
             return;
         }
-        self.tell_call_ways(process, key);
+        self.report_space(process, key);
         let everything = page_down(0)..u64::MAX;
         self.forget_vmas(key, &everything);
         let mm = self.spaces.remove(key.0);

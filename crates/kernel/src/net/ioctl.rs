@@ -78,7 +78,7 @@ pub fn socket_ioctl(call: &mut Call<'_>, key: SocketKey, request: u64, arg: u64)
         SIOCGIFCONF => list_interfaces(call, network, arg)?,
         SIOCGIFNAME => interface_name(call, network, arg)?,
         number if requests::is_question(number) => ask_interface(call, network, number, arg)?,
-        SIOCETHTOOL => ask_driver(call, network, arg)?,
+        SIOCETHTOOL => return done(ask_driver(call, network, arg)?),
         SIOCGIFVLAN => {
             let mut entry = [0; VLAN_LEN];
             call.read_bytes(arg, &mut entry)?;
@@ -125,18 +125,22 @@ fn ask_interface(call: &mut Call<'_>, network: u32, number: u64, arg: u64) -> Re
 }
 
 /// `SIOCETHTOOL`: queries the driver of an interface.
-fn ask_driver(call: &mut Call<'_>, network: u32, arg: u64) -> Result<(), Errno> {
+fn ask_driver(call: &mut Call<'_>, network: u32, arg: u64) -> Result<u64, Errno> {
     let mut entry = [0; IFREQ_LEN];
     call.read_bytes(arg, &mut entry)?;
     let name = entry[..NAME_LEN].split(|byte| *byte == 0).next().unwrap_or_default();
     let number = call.host.stack(network).interfaces.by_name(name).ok_or(Errno::ENODEV)?;
     let at: u64 = call.read(arg + NAME_LEN as u64)?;
     let request: u32 = call.read(at)?;
+    if ethtool::is_change(request) {
+        call.host.processes.require_for(call.process, NamespaceKind::Net, capability::NET_ADMIN)?;
+    }
     let mut head = vec![0; ethtool::head_len(request)];
     call.read_bytes(at, &mut head)?;
     let net = call.host.stack(network);
-    let answer = ethtool::answer(net, &net.interfaces[number], &head)?;
-    call.write_bytes(at, &answer)
+    let (answer, result) = ethtool::answer(net, &net.interfaces[number], &head)?;
+    call.write_bytes(at, &answer)?;
+    Ok(result)
 }
 
 /// Carries out a modifying request. `EPERM` without `CAP_NET_ADMIN`, except for `SIOCGARP`.

@@ -22,6 +22,8 @@ const DROP_MEMBERSHIP: i32 = 2;
 /// Options for the form of error acknowledgements.
 const CAP_ACK: i32 = 10;
 const EXT_ACK: i32 = 11;
+/// `NETLINK_GET_STRICT_CHK`: queries are checked strictly.
+const GET_STRICT_CHK: i32 = 12;
 
 /// `struct sockaddr_nl`: family, padding, port id, groups.
 fn sockaddr(port: u32, groups: u32) -> RawAddress {
@@ -125,11 +127,9 @@ pub fn send(
     }
     autobind(call, key);
     let requests = call.gather(&message.buffers, 0, message.len)?;
-    let netlink = call.host.own.netlink(key);
-    let (port, extended, capped) = (netlink.port, netlink.extended, netlink.capped);
-    let may_change =
-        call.host.processes.require_for(call.process, NamespaceKind::Net, capability::NET_ADMIN).is_ok();
-    let requester = Requester { port, extended, capped, may_change };
+    let NetlinkSocket { port, extended, capped, strict, .. } = *call.host.own.netlink(key);
+    let right = call.host.processes.require_for(call.process, NamespaceKind::Net, capability::NET_ADMIN);
+    let requester = Requester { port, extended, capped, strict, may_change: right.is_ok() };
     let Socket { protocol, network, .. } = *call.host.net.socket(key);
     let answers = call.host.administer(network, |admin| match protocol {
         c::NETLINK_SOCK_DIAG => admin.answer_diag(&requests, requester),
@@ -206,8 +206,8 @@ pub fn close(host: &mut Host, key: SocketKey) {
     host.own.remove(&mut host.net, key);
 }
 
-/// Options of level `SOL_NETLINK`: group membership and the form of error acknowledgements. Others, such as
-/// `NETLINK_GET_STRICT_CHK`, have no effect.
+/// Options of level `SOL_NETLINK`: group membership and the form of error acknowledgements. Others have no
+/// effect.
 pub fn set_option(host: &mut Host, key: SocketKey, name: i32, value: u32) {
     let netlink = host.own.netlink(key);
     let bit = value.checked_sub(1).and_then(|n| 1u32.checked_shl(n)).unwrap_or(0);
@@ -216,6 +216,7 @@ pub fn set_option(host: &mut Host, key: SocketKey, name: i32, value: u32) {
         DROP_MEMBERSHIP => netlink.groups &= !bit,
         CAP_ACK => netlink.capped = value != 0,
         EXT_ACK => netlink.extended = value != 0,
+        GET_STRICT_CHK => netlink.strict = value != 0,
         _ => {}
     }
 }

@@ -13,6 +13,7 @@ use crate::files::tree::{Inode, NAMESPACE};
 use crate::host::Host;
 use crate::ids::InodeKey;
 use belljar_base::{Map, SimTime};
+use belljar_netstack::account::{DropCause, PacketDisposition};
 use belljar_netstack::interface::{Attachment, Interface};
 use belljar_netstack::keyed::FURTHER;
 use belljar_netstack::socket::Socket;
@@ -22,7 +23,7 @@ use belljar_objects::namespaces::NamespaceKind;
 
 /// Stacks of the network namespaces other than the first.
 #[derive(Default)]
-pub(crate) struct Networks {
+pub struct Networks {
     /// Present network and index of interfaces that have moved, by their former network and index.
     moved: Map<(u32, usize), (u32, usize)>,
     /// A reference to a network was dropped: an unused network may have to be removed.
@@ -32,6 +33,10 @@ pub(crate) struct Networks {
 }
 
 impl Networks {
+    /// Stacks of the network namespaces other than the first.
+    pub fn stacks(&self) -> impl Iterator<Item = &Stack> {
+        self.further.values().map(|stack| &**stack)
+    }
     /// Earliest timer of the further stacks, and the namespace number of its stack.
     pub(crate) fn next_timer(&self) -> Option<(TimerId, u32)> {
         let timers = self.further.iter().filter_map(|(number, stack)| Some((stack.next_timer()?, *number)));
@@ -168,6 +173,8 @@ impl Host {
             }
             self.end_turn();
             let Some(stack) = self.networks.further.remove(&number) else { continue };
+            let held = stack.packet_account().held;
+            self.net.account.absorb(&stack.account, held, DropCause::InterfaceDown);
             for interface in stack.interfaces.iter() {
                 if let Attachment::Veth { network, peer } = interface.attachment
                     && network != number
@@ -183,6 +190,9 @@ impl Host {
     /// Delivers a veth event of network `from` to the peer interface in another network.
     pub(crate) fn tell_interface(&mut self, from: u32, (network, interface): (u32, usize), news: PeerNews) {
         if !self.networks.has(network) {
+            if let PeerNews::Frame(_) = news {
+                self.net.account.receive_from_peer(PacketDisposition::dropped(DropCause::InterfaceDown));
+            }
             return;
         }
         match news {
@@ -190,7 +200,7 @@ impl Host {
                 self.end_turn();
                 let timer = self.net.timers.name(self.net.clock.now());
                 // The frame is received when the timer fires, so the stack needs no turn now.
-                return self.networks.of(network, &mut self.net).cross(interface, frame, timer);
+                return self.networks.of(network, &mut self.net).receive_from_peer(interface, frame, timer);
             }
             PeerNews::Carrier(up) => {
                 self.administer(network, |admin| admin.set_peer_carrier(interface, up));

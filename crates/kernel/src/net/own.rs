@@ -31,6 +31,8 @@ pub struct NetlinkSocket {
     pub extended: bool,
     /// `NETLINK_CAP_ACK`: error acknowledgements omit the request's payload.
     pub capped: bool,
+    /// `NETLINK_GET_STRICT_CHK`: queries are checked strictly.
+    pub strict: bool,
     /// Unread datagrams from the kernel.
     pub queue: VecDeque<Vec<u8>>,
 }

@@ -50,7 +50,7 @@ pub fn send(
     }
     let data = call.gather(&message.buffers, 0, message.len)?;
     let scope = message.name.as_ref().and_then(|raw| address::scope(raw));
-    call.host.stack_of_mut(key).ping_output(key, destination, scope, data)?;
+    let sent = call.host.stack_of_mut(key).ping_output(key, destination, scope, data)?;
     call.host.stack_of_mut(key).flush_network();
-    Ok(Attempt::Done(message.len))
+    Ok(if sent { Attempt::Done(message.len) } else { Attempt::Wait(key.into()) })
 }

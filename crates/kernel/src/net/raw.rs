@@ -69,7 +69,7 @@ pub fn send(
     call.host.stack_of_mut(key).check_given(key, destination, &options)?;
     options.interface = options.interface.or(message.name.as_ref().and_then(|raw| address::scope(raw)));
     let data = call.gather(&message.buffers, 0, message.len)?;
-    call.host.stack_of_mut(key).raw_output(key, destination, data, &options)?;
+    let sent = call.host.stack_of_mut(key).raw_output(key, destination, data, &options)?;
     call.host.stack_of_mut(key).flush_network();
-    Ok(Attempt::Done(message.len))
+    Ok(if sent { Attempt::Done(message.len) } else { Attempt::Wait(key.into()) })
 }

@@ -13,6 +13,8 @@ use belljar_objects::namespaces::{ALL_KINDS, NamespaceKind};
 const SIGNAL_MASK: u64 = 0xff;
 /// First published size of `struct clone_args`.
 const CLONE_ARGS_MIN: usize = 64;
+/// `MAX_PID_NS_LEVEL`.
+const MAX_PID_LEVELS: u64 = 32;
 /// Flags of `clone3` only.
 const CLONE_CLEAR_SIGHAND: u64 = 0x1_0000_0000;
 
@@ -49,12 +51,14 @@ pub fn sys_vfork(call: &mut Call<'_>) -> SysResult {
 pub fn sys_clone3(call: &mut Call<'_>) -> SysResult {
     let [addr, size, ..] = call.args;
     let words: [u64; 11] = call.read_extensible(addr, size, CLONE_ARGS_MIN)?;
-    let [flags, pidfd, child_tid, parent_tid, exit_signal, stack, stack_size, tls, set_tid, _, cgroup] =
+    let [flags, pidfd, child_tid, parent_tid, exit_signal, stack, stack_size, tls, set_tid, tids, cgroup] =
         words;
     let has_stack = stack != 0;
     if flags & SIGNAL_MASK & !(c::CLONE_NEWTIME as u64) != 0
         || exit_signal > 64
         || has_stack != (stack_size != 0)
+        || tids > MAX_PID_LEVELS
+        || (set_tid != 0) != (tids != 0)
         || flags & CLONE_CLEAR_SIGHAND != 0 && flags & c::CLONE_SIGHAND as u64 != 0
     {
         return Err(Errno::EINVAL);

@@ -88,7 +88,8 @@ pub(super) fn open_at(
     // The descriptor limit is checked before the file is opened.
     check_descriptor_available(call)?;
     let request = OpenRequest { dirfd, path, flags, mode, walk, again };
-    match call.host.open_path(call.process, request)? {
+    let opened = call.host.open_path(call.process, request);
+    match call.note_missing(path, opened)? {
         Opened::File(file) => done(call.host.install_fd(call.process, file, flags & c::O_CLOEXEC != 0, 0)?),
         Opened::Asked(queue) => Block::on(queue).interrupted(IfInterrupted::Killable).into(),
         Opened::Wait(queue, until) => {

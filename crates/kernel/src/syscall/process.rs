@@ -7,6 +7,7 @@ use crate::syscall::{capabilities, seccomp};
 use crate::trace::trace_event_block;
 use belljar_linux_abi::{Errno, c};
 use belljar_machine::USER_END;
+use belljar_objects::speculation;
 
 const ARCH_SET_GS: i32 = 0x1001;
 const ARCH_SET_FS: i32 = 0x1002;
@@ -232,6 +233,10 @@ pub fn sys_prctl(call: &mut Call<'_>) -> SysResult {
         c::PR_GET_SECCOMP => done(call.host.thread(call.thread).seccomp.as_ref().map_or(0, |own| own.mode())),
         c::PR_SET_SECCOMP => seccomp::sys_prctl_seccomp(call),
         c::PR_MCE_KILL_GET => done(0),
+        c::PR_GET_SPECULATION_CTRL if call.args[2..5] != [0; 3] => Err(Errno::EINVAL),
+        c::PR_GET_SPECULATION_CTRL => done(speculation::get(value)?),
+        c::PR_SET_SPECULATION_CTRL if call.args[3..5] != [0; 2] => Err(Errno::EINVAL),
+        c::PR_SET_SPECULATION_CTRL => done(speculation::set(value, call.args[2]).map(|()| 0)?),
         // Other options, such as naming mappings or tagged addresses: `EINVAL`, as on old or small kernels.
         _ => Err(Errno::EINVAL),
     }

@@ -1,4 +1,4 @@
-//! Scheduling calls: there is one CPU, and priorities do not affect the run queue.
+//! Scheduling calls: one thread runs at a time, and priorities do not affect the run queue.
 
 use crate::call::Call;
 use crate::credentials::capability;
@@ -8,8 +8,6 @@ use belljar_linux_abi::time::Timespec;
 use belljar_linux_abi::{Errno, c};
 use belljar_objects::namespaces::{IdKind, NamespaceKind};
 
-/// Size in bytes of the CPU mask that `sched_getaffinity` stores.
-const MASK_SIZE: u64 = 8;
 /// `SCHED_RESET_ON_FORK`.
 const RESET_ON_FORK: i32 = 0x4000_0000;
 /// `SCHED_DEADLINE`, a policy without static priorities.
@@ -24,11 +22,12 @@ pub fn sys_sched_yield(_call: &mut Call<'_>) -> SysResult {
     done(0)
 }
 
-/// getcpu(2): always CPU 0 of node 0.
+/// getcpu(2): the node is always 0.
 pub fn sys_getcpu(call: &mut Call<'_>) -> SysResult {
-    for addr in [call.args[0], call.args[1]] {
+    let processor = call.host.thread(call.thread).processor();
+    for (addr, value) in [(call.args[0], processor), (call.args[1], 0)] {
         if addr != 0 {
-            call.write(addr, &0u32)?;
+            call.write(addr, &value)?;
         }
     }
     done(0)
@@ -45,22 +44,33 @@ fn target_process(call: &Call<'_>) -> Result<ProcessKey, Errno> {
 
 /// sched_getaffinity(2).
 pub fn sys_sched_getaffinity(call: &mut Call<'_>) -> SysResult {
-    if call.args[1] < MASK_SIZE || !call.args[1].is_multiple_of(MASK_SIZE) {
+    let processors = call.host.config.processors;
+    let room = u64::from(call.uint(1));
+    if room * 8 < u64::from(processors.count()) || !room.is_multiple_of(8) {
         return Err(Errno::EINVAL);
     }
+    let len = room.min(processors.mask_len());
     if !is_init(call) {
         target_process(call)?;
     }
-    call.write(call.args[2], &1u64)?;
-    done(MASK_SIZE)
+    let thread = call.host.threads.find(call.thread, call.int(0)).ok();
+    let allowed = thread.map_or(processors.all(), |key| call.host.threads[key.0].allowed(processors));
+    call.write_bytes(call.args[2], &allowed.to_bytes()[..len as usize])?;
+    done(len)
 }
 
-/// sched_setaffinity(2): `EINVAL` for a mask without CPU 0.
+/// sched_setaffinity(2): what the programs see; one thread runs at a time.
 pub fn sys_sched_setaffinity(call: &mut Call<'_>) -> SysResult {
-    let first: u8 = if call.args[1] == 0 { 0 } else { call.read(call.args[2])? };
+    let processors = call.host.config.processors;
+    let mask = call.read_vec(call.args[2], call.args[1].min(processors.mask_len()) as usize)?;
     let process = target_process(call)?;
     call.host.processes.may_schedule(call.process, process)?;
-    if first & 1 == 0 { Err(Errno::EINVAL) } else { done(0) }
+    let set = processors.among(&mask)?;
+    // A process that has ended and was not waited for takes it, too.
+    if let Ok(thread) = call.host.threads.find(call.thread, call.int(0)) {
+        call.host.thread(thread).set_affinity(processors, set);
+    }
+    done(0)
 }
 
 /// Range of static priorities of a policy.

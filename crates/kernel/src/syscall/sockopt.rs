@@ -10,8 +10,9 @@ use belljar_linux_abi::Errno;
 pub fn sys_setsockopt(call: &mut Call<'_>) -> SysResult {
     let target = Target::of(call)?;
     let len = usize::try_from(call.int(4)).map_err(|_| Errno::EINVAL)?;
-    set_option(call, target.key, (call.int(1), call.int(2)), call.args[3], len)?;
-    done(0)
+    let (option, value) = ((call.int(1), call.int(2)), call.args[3]);
+    let result = set_option(call, target.key, option, value, len).and_then(|_| done(0));
+    call.note_option(target.key, option, result)
 }
 
 /// `getsockopt(2)`: stores the value, truncated to the buffer, and the stored length.
@@ -19,7 +20,11 @@ pub fn sys_getsockopt(call: &mut Call<'_>) -> SysResult {
     let target = Target::of(call)?;
     let room: i32 = call.read(call.args[4])?;
     let room = usize::try_from(room).map_err(|_| Errno::EINVAL)?;
-    let value = get_option(call, target.key, (call.int(1), call.int(2)), call.args[3])?;
+    let (option, given) = ((call.int(1), call.int(2)), call.args[3]);
+    let value = match get_option(call, target.key, option, given) {
+        Ok(value) => value,
+        Err(errno) => return call.note_option(target.key, option, Err(errno)),
+    };
     let len = value.len().min(room);
     call.write_bytes(call.args[3], &value[..len])?;
     call.write(call.args[4], &(len as i32))?;

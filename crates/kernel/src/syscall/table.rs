@@ -304,8 +304,8 @@ table! {
     200 tkill = Full, signal::sys_tkill, "";
     201 time = Full, time::sys_time, "";
     202 futex = Full, futex::sys_futex, "";
-    203 sched_setaffinity = Partial, sched::sys_sched_setaffinity, "one CPU";
-    204 sched_getaffinity = Partial, sched::sys_sched_getaffinity, "one CPU";
+    203 sched_setaffinity = NoEffect, sched::sys_sched_setaffinity, "kept and shown";
+    204 sched_getaffinity = Full, sched::sys_sched_getaffinity, "";
     205 set_thread_area = Unsupported, unsupported, "";
     206 io_setup = Full, aio::sys_io_setup, "";
     207 io_destroy = Full, aio::sys_io_destroy, "";
@@ -410,7 +410,7 @@ table! {
     306 syncfs = NoEffect, files::sys_syncfs, "the machine keeps what was written";
     307 sendmmsg = Partial, socket_io::sys_sendmmsg, "no MSG_OOB on UNIX sockets; MSG_ZEROCOPY copies, and says when Linux would";
     308 setns = Partial, clone::sys_setns, "not for one of several threads";
-    309 getcpu = Partial, sched::sys_getcpu, "one CPU";
+    309 getcpu = Partial, sched::sys_getcpu, "the lowest CPU of the thread's affinity";
     310 process_vm_readv = Full, ptrace::sys_process_vm_readv, "";
     311 process_vm_writev = Full, ptrace::sys_process_vm_writev, "";
     312 kcmp = Partial, misc::sys_kcmp, "only KCMP_FILE, KCMP_VM and KCMP_FILES compare; the rest tells processes apart";

@@ -228,7 +228,7 @@ impl Host {
     fn set_up_child(&mut self, parent: ThreadKey, child: ThreadKey, request: &CloneRequest, kind: Kind) {
         let from = &self.threads[parent.0];
         let (comm, blocked, alternate) = (from.comm.clone(), from.signals.blocked, from.signals.alternate);
-        let seccomp = from.seccomp.clone();
+        let (seccomp, affinity) = (from.seccomp.clone(), from.affinity.clone());
         let parent_process = from.process;
         let who = &self.processes[parent_process.0].credentials;
         let inherit = |rings| Box::new(self.keys.inherit(rings, kind == Kind::Thread, who));
@@ -236,7 +236,7 @@ impl Host {
         let thread = self.thread(child);
         thread.keyrings = keyrings;
         thread.comm = comm;
-        thread.seccomp = seccomp;
+        (thread.seccomp, thread.affinity) = (seccomp, affinity);
         thread.signals.blocked = blocked;
         // Two threads must not share an alternate stack; a vfork parent does not run meanwhile.
         let keeps_stack = kind != Kind::Thread && (request.has(c::CLONE_VFORK) || !request.has(c::CLONE_VM));

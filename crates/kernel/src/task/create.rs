@@ -146,6 +146,7 @@ impl Host {
             held: Default::default(),
             trace: None,
             seccomp: None,
+            affinity: None,
             signals: ThreadSignals::default(),
             clear_child_tid: 0,
             robust_list: (0, 0),

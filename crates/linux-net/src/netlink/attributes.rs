@@ -99,10 +99,10 @@ pub const LINK: RequestKind = RequestKind {
     done: &[],
     attributes: &[
         ("IFLA_ADDRESS", Done),
-        ("IFLA_BROADCAST", Counted),
+        ("IFLA_BROADCAST", Done),
         ("IFLA_IFNAME", Done),
         ("IFLA_MTU", Done),
-        ("IFLA_LINK", Refused),
+        ("IFLA_LINK", Ignored),
         ("IFLA_QDISC", Ignored),
         ("IFLA_STATS", Ignored),
         ("IFLA_COST", Ignored),
@@ -114,8 +114,8 @@ pub const LINK: RequestKind = RequestKind {
         ("IFLA_MAP", Ignored),
         ("IFLA_WEIGHT", Ignored),
         ("IFLA_OPERSTATE", Counted),
-        ("IFLA_LINKMODE", Counted),
-        ("IFLA_LINKINFO", Refused),
+        ("IFLA_LINKMODE", Done),
+        ("IFLA_LINKINFO", Done),
         ("IFLA_NET_NS_PID", Done),
         ("IFLA_IFALIAS", Done),
         ("IFLA_NUM_VF", Ignored),
@@ -130,13 +130,13 @@ pub const LINK: RequestKind = RequestKind {
         ("IFLA_PROMISCUITY", Ignored),
         ("IFLA_NUM_TX_QUEUES", Counted),
         ("IFLA_NUM_RX_QUEUES", Counted),
-        ("IFLA_CARRIER", Refused),
+        ("IFLA_CARRIER", Done),
         ("IFLA_PHYS_PORT_ID", Ignored),
         ("IFLA_CARRIER_CHANGES", Ignored),
         ("IFLA_PHYS_SWITCH_ID", Ignored),
         ("IFLA_LINK_NETNSID", Refused),
         ("IFLA_PHYS_PORT_NAME", Ignored),
-        ("IFLA_PROTO_DOWN", Refused),
+        ("IFLA_PROTO_DOWN", Done),
         ("IFLA_GSO_MAX_SEGS", Counted),
         ("IFLA_GSO_MAX_SIZE", Counted),
         ("IFLA_PAD", Ignored),
@@ -199,7 +199,7 @@ impl Admin<'_> {
     /// Linux are ignored, as Linux ignores them.
     pub(crate) fn look_through(&mut self, request: &Request<'_>, kind: &RequestKind) -> Result<(), Refusal> {
         let mut refused = false;
-        for number in request.attributes(kind.header) {
+        for (number, _) in request.attributes(kind.header) {
             let known = usize::from(number).checked_sub(1).and_then(|at| kind.attributes.get(at));
             match known {
                 Some((name, _)) if kind.done.contains(name) => {}

@@ -1,6 +1,8 @@
 //! Encoding of netlink messages, netlink(7): header, family header, attributes.
 
+use super::policy::{ATTRIBUTE, split};
 use belljar_linux_abi::Errno;
+use std::cell::Cell;
 
 /// Length of `struct nlmsghdr` in bytes.
 pub const HEADER_LEN: usize = 16;
@@ -20,14 +22,14 @@ pub const ERROR: u16 = 2;
 pub const DONE: u16 = 3;
 
 /// `NLA_TYPE_MASK`: an attribute type without the flags of nested attributes.
-const TYPE_MASK: u16 = 0x3fff;
+pub(super) const TYPE_MASK: u16 = 0x3fff;
 
 /// Addressing of a message: sequence number, flags and the receiver's port id. A notification carries those
 /// of the request that caused it, by which daemons distinguish their own changes from others'.
 pub type To = (u32, u16, u32);
 
 /// Request: the fields of its header and its payload.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Request<'a> {
     /// `nlmsg_type`.
     pub kind: u16,
@@ -39,6 +41,10 @@ pub struct Request<'a> {
     pub body: &'a [u8],
     /// Complete message, quoted in errors.
     pub whole: &'a [u8],
+    /// `NETLINK_GET_STRICT_CHK`: queries are checked strictly.
+    pub strict: bool,
+    /// Message of the extended ack unless an error has one of its own.
+    notice: Cell<Option<&'static str>>,
 }
 
 impl<'a> Request<'a> {
@@ -58,13 +64,31 @@ impl<'a> Request<'a> {
             sequence: word(8),
             body: &bytes[HEADER_LEN..len],
             whole: &bytes[..len],
+            strict: false,
+            notice: Cell::new(None),
         };
         Some((request, &bytes[len.next_multiple_of(4).min(bytes.len())..]))
     }
     /// True if the request is a dump.
     pub fn is_dump(&self) -> bool {
         // The flags have other meanings in requests for changes.
-        self.kind & 3 == 2 && self.flags & DUMP == DUMP
+        self.kind & 3 == 2 && self.flags & DUMP != 0
+    }
+    /// Sets the message of the extended ack.
+    pub fn note(&self, words: &'static str) {
+        self.notice.set(Some(words));
+    }
+    /// Offset of a part of the request.
+    pub(super) fn offset_of(&self, part: &[u8]) -> usize {
+        part.as_ptr() as usize - self.whole.as_ptr() as usize
+    }
+    /// The same request with an extended ack of its own, which is dropped.
+    pub(super) fn silent(&self) -> Request<'a> {
+        Request { notice: Cell::new(None), ..self.clone() }
+    }
+    /// Message of the extended ack that was set last.
+    pub fn notice(&self) -> Option<&'static str> {
+        self.notice.get()
     }
     /// Native-endian word at an offset of the family header.
     pub fn word(&self, at: usize) -> Result<u32, Errno> {
@@ -74,21 +98,12 @@ impl<'a> Request<'a> {
     /// Value of a four-byte attribute.
     pub fn number(&self, skip: usize, kind: u16) -> Result<Option<u32>, Errno> {
         let Some(value) = self.attribute(skip, kind) else { return Ok(None) };
-        let bytes = value.try_into().map_err(|_| Errno::EINVAL)?;
-        Ok(Some(u32::from_ne_bytes(bytes)))
+        let bytes = value.first_chunk().ok_or(Errno::EINVAL)?;
+        Ok(Some(u32::from_ne_bytes(*bytes)))
     }
-    /// Attribute types after a family header of `skip` bytes.
-    pub fn attributes(&self, skip: usize) -> Vec<u16> {
-        let (mut rest, mut kinds) = (self.body.get(skip..).unwrap_or_default(), Vec::new());
-        while rest.len() >= 4 {
-            let len = usize::from(u16::from_ne_bytes([rest[0], rest[1]]));
-            if len < 4 || len > rest.len() {
-                break;
-            }
-            kinds.push(u16::from_ne_bytes([rest[2], rest[3]]) & TYPE_MASK);
-            rest = &rest[len.next_multiple_of(4).min(rest.len())..];
-        }
-        kinds
+    /// Attributes after a family header of `skip` bytes.
+    pub fn attributes(&self, skip: usize) -> impl Iterator<Item = (u16, &'a [u8])> {
+        attributes(self.body.get(skip..).unwrap_or_default())
     }
     /// Value of attribute `kind` after a family header of `skip` bytes.
     pub fn attribute(&self, skip: usize, kind: u16) -> Option<&'a [u8]> {
@@ -96,19 +111,18 @@ impl<'a> Request<'a> {
     }
 }
 
-/// Value of attribute `kind` in a sequence of attributes.
-pub fn attribute(mut rest: &[u8], kind: u16) -> Option<&[u8]> {
-    while rest.len() >= 4 {
-        let len = usize::from(u16::from_ne_bytes([rest[0], rest[1]]));
-        if len < 4 || len > rest.len() {
-            return None;
-        }
-        if u16::from_ne_bytes([rest[2], rest[3]]) & TYPE_MASK == kind {
-            return Some(&rest[4..len]);
-        }
-        rest = &rest[len.next_multiple_of(4).min(rest.len())..];
-    }
-    None
+/// Value of attribute `kind` in a sequence of attributes: the last one, as in Linux.
+pub fn attribute(bytes: &[u8], kind: u16) -> Option<&[u8]> {
+    attributes(bytes).filter(|(number, _)| *number == kind).last().map(|(_, value)| value)
+}
+
+/// Attributes of a sequence, by type without flags.
+pub fn attributes(mut bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
+    std::iter::from_fn(move || {
+        let (kind, value) = split(bytes)?;
+        bytes = &bytes[(ATTRIBUTE + value.len()).next_multiple_of(4).min(bytes.len())..];
+        Some((kind & TYPE_MASK, value))
+    })
 }
 
 /// Builder of a message.
@@ -138,10 +152,11 @@ impl Message {
         self.0.resize(self.0.len().next_multiple_of(4), 0);
         self
     }
-    /// Fills in the length and returns the message.
+    /// Fills in the length and returns the message, padded to four bytes.
     pub fn finish(mut self) -> Vec<u8> {
         let len = self.0.len() as u32;
         self.0[..4].copy_from_slice(&len.to_ne_bytes());
+        self.0.resize(self.0.len().next_multiple_of(4), 0);
         self.0
     }
 }

@@ -1,13 +1,18 @@
 //! veth pairs, and moves of interfaces between network namespaces, in rtnetlink.
 
-use super::links::IFINFOMSG;
+use super::links::{IFINFOMSG, bare};
 use super::message::{Request, attribute};
-use super::new_links::{checked_name, text};
+use super::new_links::{check_ethernet, check_mtu, text};
+use super::policies;
+use super::policy::{ATTRIBUTE, LIBERAL};
 use super::refusal::{Refusal, refusal};
+use crate::ioctl::interface_flags;
 use crate::{Admin, NetworkName};
 use belljar_linux_abi::{Errno, c};
 use belljar_netstack::interface::{Attachment, Interface};
+use belljar_netstack::v6;
 use belljar_netstack::veth::PeerNews;
+use belljar_netstack::virtual_links::add_virtual_at;
 
 /// `VETH_INFO_PEER`: attributes of the peer, as a link request.
 const INFO_PEER: u16 = 1;
@@ -46,32 +51,60 @@ impl Admin<'_> {
         if taken { Err(Errno::EEXIST) } else { Ok(()) }
     }
 
-    /// Creates the peer of a new veth interface and connects both.
-    pub(super) fn make_peer(&mut self, own: usize, peer: &PeerWanted) {
-        let name = peer.name.clone().unwrap_or_else(|| self.free_name("veth"));
-        let number = self.net.add_virtual(&name, Attachment::Dummy, peer.mac, peer.mtu);
-        self.net.join_ends(own, number);
-        self.link_changed(number);
-        if let Some(network) = peer.network {
-            self.move_link(number, network);
+    /// Creates the peer of a veth interface that follows; returns its number.
+    pub(super) fn make_peer(
+        &mut self,
+        peer: &PeerWanted,
+        mtu: Option<usize>,
+        index: Option<u32>,
+    ) -> Result<usize, Refusal> {
+        check_mtu(mtu.map(|mtu| mtu as u32))?;
+        let name = self.name_wanted(peer.name.as_deref().unwrap_or("veth%d"), peer.network)?;
+        let number = self.claim_index(index)?;
+        add_virtual_at(self.net, number, &name, Attachment::Dummy, (peer.mac, mtu));
+        // It cannot be brought up before it has a peer of its own (`veth_open`).
+        let (flags, change) = peer.flags;
+        if flags != 0 || change != 0 {
+            let before = interface_flags(&self.net.interfaces[number]);
+            let flags = if change == 0 { flags } else { flags & change | before & !change };
+            if flags & c::IFF_UP as u32 != 0 {
+                self.remove_interface(number);
+                return Err(Errno::ENOTCONN.into());
+            }
+            self.set_flags(number, flags);
         }
+        Ok(number)
     }
 
-    /// Decodes the peer's attributes in a request for a veth pair.
-    pub(super) fn peer_wanted(&self, data: Option<&[u8]>) -> Result<PeerWanted, Refusal> {
-        let Some(peer) = data.and_then(|data| attribute(data, INFO_PEER)) else {
-            return Ok(PeerWanted::default());
-        };
+    /// Decodes and validates the peer's attributes in a request for a veth pair.
+    pub(super) fn peer_wanted(
+        &self,
+        request: &Request<'_>,
+        data: Option<&[u8]>,
+    ) -> Result<PeerWanted, Refusal> {
+        let Some(data) = data else { return Ok(PeerWanted::default()) };
+        let Some(peer) = attribute(data, INFO_PEER) else { return Ok(PeerWanted::default()) };
         let attributes = peer.get(IFINFOMSG..).ok_or(Errno::EINVAL)?;
-        let name = attribute(attributes, c::IFLA_IFNAME).map(text).filter(|name| !name.is_empty());
-        let network = self.network_in(attributes)?;
-        if let Some(name) = &name {
-            checked_name(name)?;
-            self.check_free(name, network)?;
+        let word = |at: usize| u32::from_ne_bytes(*peer[at..].first_chunk().expect("a checked length"));
+        if word(4) as i32 <= -1 {
+            let at = Some((request.offset_of(peer) - ATTRIBUTE) as u32);
+            return Err(Refusal { at, ..refusal(Errno::EINVAL, "ifindex can't be negative") });
         }
-        let mac = attribute(attributes, c::IFLA_ADDRESS).map(|mac| mac.try_into().map_err(|_| Errno::EINVAL));
+        policies::LINK.validate(request, attributes, request.offset_of(attributes), LIBERAL)?;
+        let mac = attribute(attributes, c::IFLA_ADDRESS);
         let mtu = attribute(attributes, c::IFLA_MTU).map(number).transpose()?;
-        Ok(PeerWanted { name, mac: mac.transpose()?, mtu: mtu.map(|mtu| mtu as usize), network })
+        check_ethernet(mac, mtu.map(|mtu| mtu as u32))?;
+        let name = attribute(attributes, c::IFLA_IFNAME).map(|name| text(bare(name)));
+        let network = self.network_in(attributes)?;
+        Ok(PeerWanted {
+            given: true,
+            name,
+            mac: mac.and_then(|mac| mac.try_into().ok()),
+            mtu: mtu.map(|mtu| mtu as usize),
+            network,
+            index: Some(word(4)).filter(|index| *index != 0),
+            flags: (word(8), word(12)),
+        })
     }
 
     /// Handles `ip link set netns`: deletes a virtual interface here and creates it in the other namespace,
@@ -102,6 +135,7 @@ impl Admin<'_> {
         let interface = &self.net.interfaces[number];
         if matches!(interface.attachment, Attachment::Veth { .. }) && interface.carrier != carrier {
             self.net.interfaces[number].carrier = carrier;
+            v6::carrier_changed(self.net, number);
             self.link_changed(number);
         }
     }
@@ -121,8 +155,14 @@ impl Admin<'_> {
 /// Peer of a new veth pair.
 #[derive(Debug, Default)]
 pub(super) struct PeerWanted {
+    /// True if the request describes the peer.
+    pub(super) given: bool,
     name: Option<String>,
     mac: Option<[u8; 6]>,
-    mtu: Option<usize>,
-    network: Option<u32>,
+    pub(super) mtu: Option<usize>,
+    pub(super) network: Option<u32>,
+    /// Index asked for.
+    pub(super) index: Option<u32>,
+    /// Flags and their mask of change.
+    flags: (u32, u32),
 }

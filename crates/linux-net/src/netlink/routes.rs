@@ -1,18 +1,24 @@
 //! Routes of both families in rtnetlink: `RTM_NEWROUTE`, `RTM_GETROUTE`.
 
 use super::Announced;
-use super::hops::{RTA_NH_ID, gateway, gateway_attribute, hop_bytes, hop_flags, next_hops, object_named};
-use super::message::{MULTI, Message, Request, To};
+use super::attributes;
+use super::gateways::{LINK_DOWN, ON_LINK, SHOWN_FLAGS, find_v6};
+use super::hops::{RTA_NH_ID, gateway_attribute, hop_bytes, hop_flags};
+use super::local_table::local_source;
+use super::message::{Message, Request, To};
 use super::metrics;
+use super::new_routes::{NewRoute, set_alike};
 use super::refusal::{Refusal, refusal};
-use super::requests::{ip_bytes, parse_ip};
+use super::requests::ip_bytes;
+use super::route_config::{self, Wanted};
+use super::route_dumps;
 use crate::Admin;
 use belljar_linux_abi::{Errno, c};
 use belljar_net::Prefix;
 use belljar_net::policy::table;
-use belljar_net::routes::{Ip, Metrics, NextHop, Rank, Route, RouteKind, RouteTable};
+use belljar_net::routes::{Ip, NextHop, Rank, Route, RouteKind, RouteTable};
 use belljar_netstack::family::{Family, FlowKey, RouteQuery};
-use belljar_netstack::ip::route::Through;
+use belljar_netstack::ip::route::{ResolvedRoute, Through};
 use belljar_netstack::{LO, Stack, interface_index};
 use std::cmp::Reverse;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -21,9 +27,14 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 pub(super) const RTMSG: usize = 12;
 /// `RTM_F_CLONED`: the result of a lookup rather than an entry of the table.
 const RTM_F_CLONED: u32 = 0x200;
+/// `RTM_F_LOOKUP_TABLE`: the result has the number of the table.
+const RTM_F_LOOKUP_TABLE: u32 = 0x1000;
 /// Further flags of an IPv4 lookup's result (`RTCF_LOCAL`, `RTCF_BROADCAST`).
 const RTCF_LOCAL: u32 = 0x8000_0000;
 const RTCF_BROADCAST: u32 = 0x1000_0000;
+/// `RTM_F_NOTIFY` of a request, and its mark in the result.
+pub(super) const RTM_F_NOTIFY: u32 = 0x100;
+const RTCF_NOTIFY: u32 = 0x1_0000;
 /// Length of `struct rta_cacheinfo` in bytes.
 const CACHEINFO_LEN: usize = 32;
 const RTA_MARK: u16 = 16;
@@ -32,30 +43,21 @@ const RTA_UID: u16 = 25;
 const RTA_IP_PROTO: u16 = 27;
 const RTA_SPORT: u16 = 28;
 const RTA_DPORT: u16 = 29;
-/// Router preference (RFC 4191); its default is `MEDIUM`.
-const RTA_PREF: u16 = 20;
-/// ECN bits of the type of service.
-const ECN_BITS: u8 = 3;
-const MEDIUM: u8 = 0;
-/// `RTPROT_KERNEL`.
-const KERNEL: u8 = 2;
+/// Router preference (RFC 4191).
+pub(super) const RTA_PREF: u16 = 20;
 
 /// Route with its table, prefix and metric.
 #[derive(Clone, Debug)]
 pub(super) struct Entry<A> {
-    table: u32,
+    pub(super) table: u32,
     prefix: Prefix<A>,
     metric: u32,
-    route: Route<A>,
+    pub(super) route: Route<A>,
 }
 
 impl<A: Announced> Entry<A> {
-    fn of((table, prefix, metric, route): (u32, Prefix<A>, u32, &Route<A>)) -> Entry<A> {
+    pub(super) fn of((table, prefix, metric, route): (u32, Prefix<A>, u32, &Route<A>)) -> Entry<A> {
         Entry { table, prefix, metric, route: route.clone() }
-    }
-    /// The entry restricted to one next hop.
-    fn by(&self, hop: NextHop<A>) -> Entry<A> {
-        Entry { route: Route { hops: vec![hop], ..self.route.clone() }, ..self.clone() }
     }
 }
 
@@ -75,59 +77,46 @@ pub(crate) fn short_table(number: u32) -> u8 {
 }
 
 impl Admin<'_> {
-    /// Routes of all tables, including the local table.
-    pub(crate) fn routes(&self, family: i32, sequence: u32, port: u32) -> Vec<Vec<u8>> {
-        let to = (sequence, MULTI, port);
-        let mut all = Vec::new();
-        if family != c::AF_INET6 {
-            all.extend(shown_routes::<Ipv4Addr>(self.net, to));
-            all.extend(local_routes(self.net, to));
-        }
-        if family != c::AF_INET {
-            all.extend(shown_routes::<Ipv6Addr>(self.net, to));
-            all.extend(local_routes6(self.net, to));
-        }
-        all
-    }
-
     /// Handles `ip route get`.
-    pub(crate) fn route_to(&self, request: &Request<'_>, port: u32) -> Result<Vec<u8>, Errno> {
-        let destination = request.attribute(RTMSG, c::RTA_DST).ok_or(Errno::EINVAL)?;
-        let ip = parse_ip(destination)?;
-        let source = request.attribute(RTMSG, c::RTA_SRC).map(parse_ip).transpose()?;
-        let device = request.number(RTMSG, c::RTA_OIF)?;
-        let mark = request.number(RTMSG, RTA_MARK)?.unwrap_or(0);
-        let ends_at =
-            |kind: u16| request.attribute(RTMSG, kind).and_then(|bytes| bytes.first_chunk::<2>().copied());
-        let sender = FlowKey {
-            protocol: request
-                .attribute(RTMSG, RTA_IP_PROTO)
-                .and_then(|bytes| bytes.first().copied())
-                .unwrap_or(0),
-            ports: (
-                ends_at(RTA_SPORT).map_or(0, u16::from_be_bytes),
-                ends_at(RTA_DPORT).map_or(0, u16::from_be_bytes),
-            ),
-            uid: request.number(RTMSG, RTA_UID)?.unwrap_or(0),
+    pub(crate) fn route_to(&self, request: &Request<'_>, port: u32) -> Result<Vec<u8>, Refusal> {
+        let (ip, source) = route_dumps::query(request)?;
+        if let IpAddr::V6(to) = ip {
+            return self.route_to_v6(request, (to, source), port);
+        }
+        let through = options_asked(request)?;
+        let Through { device, mark, tos, sender } = through;
+        if device.is_some_and(|index| index != 0 && self.net.interfaces.by_index(index).is_none()) {
+            return Err(Errno::ENODEV.into());
+        }
+        let found = match source {
+            // The unspecified address is this host, whether or not `lo` is up (`ip_route_output_key_hash_rcu`).
+            None if ip.is_unspecified() => {
+                let number = device.and_then(|index| self.net.interfaces.by_index(index));
+                if number.is_some_and(|number| !self.net.interfaces[number].up) {
+                    return Err(Errno::ENETUNREACH.into());
+                }
+                let of = |number| self.net.interfaces.source_on(number, None, c::RT_SCOPE_HOST);
+                ResolvedRoute::to_this_host(number.and_then(of).unwrap_or(Ipv4Addr::LOCALHOST).into())
+            }
+            source => self.net.route(ip, source, through)?,
         };
-        let tos = request.body.get(3).copied().unwrap_or(0);
-        let found = self.net.route(ip, source, Through { device, mark, tos, sender })?;
         let (family, bits) = if ip.is_ipv4() { (c::AF_INET, 32) } else { (c::AF_INET6, 128) };
         // IPv6 always reports `RTA_SRC`, unspecified if the request has none, and the chosen source as
         // `RTA_PREFSRC`.
         let asked = if ip.is_ipv6() { source.or(Some(Ipv6Addr::UNSPECIFIED.into())) } else { source };
         let source_bits = if asked.is_some() { bits } else { 0 };
         let kind = match (found.interface, found.broadcast) {
-            (LO, _) => c::RTN_LOCAL,
+            (LO, _) if found.table == table::LOCAL => c::RTN_LOCAL,
             (_, true) => c::RTN_BROADCAST,
             _ => c::RTN_UNICAST,
         };
-        let also = match kind {
-            _ if ip.is_ipv6() => 0,
-            c::RTN_LOCAL => RTCF_LOCAL,
-            c::RTN_BROADCAST => RTCF_LOCAL | RTCF_BROADCAST,
+        let also = match (found.interface, kind) {
+            (_, c::RTN_BROADCAST) => RTCF_LOCAL | RTCF_BROADCAST,
+            (LO, _) => RTCF_LOCAL,
             _ => 0,
         };
+        let notifies = request.word(8)? & RTM_F_NOTIFY != 0;
+        let also = also | if notifies { RTCF_NOTIFY | RTM_F_NOTIFY } else { 0 };
         // Type of service of the route, if it has one.
         let tos = match (ip, source) {
             (IpAddr::V4(to), from) => {
@@ -137,184 +126,246 @@ impl Admin<'_> {
             }
             _ => 0,
         };
-        // Until a rule is added, IPv4 keeps the local and main tables merged (`fib_unmerge`).
-        let merged = ip.is_ipv4() && found.table == table::LOCAL && !self.net.policy.has_further_rules();
-        let table = if merged { table::MAIN } else { found.table };
+        // The table is reported on request. Until a rule is added, IPv4 keeps the local and main tables merged
+        // (`fib_unmerge`).
+        let asks = request.word(8)? & RTM_F_LOOKUP_TABLE != 0;
+        let merged = found.table == table::LOCAL && !self.net.policy.has_further_rules();
+        let table = if merged || !asks || ip.is_unspecified() { table::MAIN } else { found.table };
         let mut message = Message::new(c::RTM_NEWROUTE, 0, request.sequence, port)
             .put(&[family as u8, bits, source_bits, tos, short_table(table), c::RTPROT_UNSPEC])
             .put(&[c::RT_SCOPE_UNIVERSE, kind])
             .put(&(RTM_F_CLONED | also).to_ne_bytes())
             .attribute(c::RTA_TABLE, &table.to_ne_bytes())
-            .attribute(c::RTA_DST, destination);
+            .attribute(c::RTA_DST, &ip_bytes(ip));
         if let Some(asked) = asked {
             message = message.attribute(c::RTA_SRC, &ip_bytes(asked));
         }
+        let interface = interface_index(found.interface).to_ne_bytes();
         if ip.is_ipv4() {
-            message = message.attribute(RTA_UID, &sender.uid.to_ne_bytes());
+            message = message.attribute(c::RTA_OIF, &interface);
         }
         if ip.is_ipv6() || source.is_none() {
-            message = message.attribute(c::RTA_PREFSRC, &ip_bytes(found.source));
-        }
-        if mark != 0 {
-            message = message.attribute(RTA_MARK, &mark.to_ne_bytes());
+            let of_local = local_source(self.net, ip).filter(|_| found.table == table::LOCAL);
+            message = message.attribute(c::RTA_PREFSRC, &ip_bytes(of_local.unwrap_or(found.source)));
         }
         if let Some(gateway) = found.gateway {
             let (kind, value) = gateway_attribute(gateway, ip.is_ipv4());
             message = message.attribute(kind, &value);
         }
-        Ok(metrics::put(message, &found.metrics)
-            .attribute(c::RTA_OIF, &interface_index(found.interface).to_ne_bytes())
+        message = metrics::put(message, &found.metrics);
+        if mark != 0 {
+            message = message.attribute(RTA_MARK, &mark.to_ne_bytes());
+        }
+        message = match ip {
+            IpAddr::V4(_) => message.attribute(RTA_UID, &sender.uid.to_ne_bytes()),
+            IpAddr::V6(_) => message.attribute(c::RTA_OIF, &interface),
+        };
+        // Usage statistics are not recorded.
+        Ok(message.attribute(c::RTA_CACHEINFO, &[0; CACHEINFO_LEN]).finish())
+    }
+
+    /// Handles `ip -6 route get` (`inet6_rtm_getroute`): reports the entry of the table.
+    fn route_to_v6(
+        &self,
+        request: &Request<'_>,
+        (to, source): (Ipv6Addr, Option<IpAddr>),
+        port: u32,
+    ) -> Result<Vec<u8>, Refusal> {
+        let through = options_asked(request)?;
+        let device = through.device.filter(|index| *index != 0);
+        let oif = device.map(|index| self.net.interfaces.by_index(index).ok_or(Errno::ENODEV)).transpose()?;
+        let from = source.and_then(<Ipv6Addr as Family>::of);
+        let found = find_v6(self.net, (to, from), oif, &through).ok_or(Errno::ENETUNREACH)?;
+        match found.kind {
+            c::RTN_BLACKHOLE => return Err(found.refused.unwrap_or(Errno::EINVAL).into()),
+            c::RTN_PROHIBIT => return Err(Errno::EACCES.into()),
+            c::RTN_UNREACHABLE => return Err(Errno::EHOSTUNREACH.into()),
+            _ => {}
+        }
+        let interface = if found.kind == c::RTN_LOCAL { LO } else { found.interface };
+        let mut message = Message::new(c::RTM_NEWROUTE, 0, request.sequence, port)
+            .put(&[c::AF_INET6 as u8, 128, 128, 0, short_table(found.table), found.protocol])
+            .put(&[c::RT_SCOPE_UNIVERSE, found.kind])
+            .put(&[0; 4])
+            .attribute(c::RTA_TABLE, &found.table.to_ne_bytes())
+            .attribute(c::RTA_DST, &to.octets())
+            .attribute(c::RTA_SRC, &ip_bytes(source.unwrap_or(Ipv6Addr::UNSPECIFIED.into())));
+        let chosen = || self.net.source_for(to, found.interface).map(IpAddr::V6);
+        if let Some(source) = found.source.or_else(chosen) {
+            message = message.attribute(c::RTA_PREFSRC, &ip_bytes(source));
+        }
+        message =
+            metrics::put(message, &found.metrics).attribute(c::RTA_PRIORITY, &found.metric.to_ne_bytes());
+        if let Some(gateway) = found.gateway {
+            message = message.attribute(c::RTA_GATEWAY, &ip_bytes(gateway));
+        }
+        Ok(message
+            .attribute(c::RTA_OIF, &interface_index(interface).to_ne_bytes())
             // Usage statistics are not recorded.
             .attribute(c::RTA_CACHEINFO, &[0; CACHEINFO_LEN])
+            .attribute(RTA_PREF, &[found.preference])
             .finish())
     }
 
-    /// Handles `ip route add`, `replace` and `change`.
+    /// Handles `ip route add`, `replace` and `change` (`inet_rtm_newroute`, `inet6_rtm_newroute`).
     pub(crate) fn add_route<A: Announced>(
         &mut self,
         request: &Request<'_>,
         port: u32,
     ) -> Result<(), Refusal> {
-        let wanted = Wanted::<A>::read(request)?;
-        if wanted.kind == c::RTN_LOCAL
-            && gateway::<A>(request.body.get(RTMSG..).unwrap_or_default())?.is_some()
-        {
-            return Err(refusal(Errno::EINVAL, "Route with host scope can not have a gateway"));
+        let mut wanted = A::read(request)?;
+        self.look_through(request, &attributes::ROUTE)?;
+        let v4 = A::AF == c::AF_INET;
+        let number = if wanted.table == 0 { table::MAIN } else { wanted.table };
+        if v4 {
+            A::policy_mut(self.net).create_table(number);
+        } else {
+            wanted.kind = if wanted.kind == c::RTN_UNSPEC { c::RTN_UNICAST } else { wanted.kind };
+            wanted.protocol =
+                if wanted.protocol == c::RTPROT_UNSPEC { c::RTPROT_BOOT } else { wanted.protocol };
         }
-        let object = object_named::<A>(self.net, request)?;
-        let hops = match &object {
-            Some(object) => object.hops.clone(),
-            None => next_hops::<A>(self.net, request)?,
-        };
-        let found = KINDS.iter().find(|(_, rtn)| *rtn == wanted.kind).ok_or(Errno::EOPNOTSUPP);
-        let Ok((asked, _)) = found else {
+        if !v4 && A::creates_table(&wanted) {
+            A::policy_mut(self.net).create_table(number);
+        }
+        let checked = A::checked_hops(self.net, &wanted, || wanted.metrics(request))?;
+        let Some((asked, _)) = KINDS.iter().find(|(_, rtn)| *rtn == wanted.kind) else {
             self.warn(format!("netlink: routes of type {} are not supported", wanted.kind));
             return Err(Errno::EOPNOTSUPP.into());
         };
-        let kind = match &object {
-            Some(object) if *asked == RouteKind::Unicast => object.kind,
-            _ => *asked,
-        };
-        let hops = match kind {
-            RouteKind::Unicast | RouteKind::Local if hops.is_empty() => return Err(Errno::ENODEV.into()),
-            RouteKind::Local if wanted.table != table::LOCAL => {
-                self.warn("netlink: routes of type local are supported in the table local alone");
-                return Err(Errno::EOPNOTSUPP.into());
-            }
-            RouteKind::Unicast | RouteKind::Local => hops,
-            _ => Vec::new(),
-        };
-        let source = match request.attribute(RTMSG, c::RTA_PREFSRC).map(parse_ip).transpose()? {
-            Some(ip) if self.net.is_local(ip) => Some(A::of(ip).ok_or(Errno::EINVAL)?),
-            Some(_) if A::AF == c::AF_INET => {
-                return Err(refusal(Errno::EINVAL, "Invalid prefsrc address"));
-            }
-            Some(_) => return Err(refusal(Errno::EINVAL, "Invalid source address")),
-            None => None,
-        };
-        let (metrics, others) = metrics::read(request)?;
+        if (*asked == RouteKind::Local) != (number == table::LOCAL) {
+            self.warn("netlink: routes of type local are supported in the table local alone, and only they");
+            return Err(Errno::EOPNOTSUPP.into());
+        }
+        let (metrics, others) = checked.metrics;
         if !others.is_empty() {
             self.warn(format!(
                 "netlink: of a route's metrics only mtu and advmss count, not the numbers {others:?}"
             ));
         }
-        let (tos, protocol) = (wanted.tos, wanted.protocol);
-        // Routes of other types have no next hop, whatever happens to the object.
-        let object = object.filter(|_| *asked == RouteKind::Unicast).map(|object| object.id);
-        let mut route = Route { kind, tos, hops, source, protocol, metrics, object };
-        let (prefix, metric) = (wanted.prefix, wanted.metric.unwrap_or(A::METRIC));
-        let flags = i32::from(request.flags);
-        let has = |flag: i32| flags & flag != 0;
-        let routes = routes_of_table::<A>(self.net, wanted.table);
-        let there = routes.and_then(|routes| routes.get(prefix, Rank::new(tos, metric)));
-        let alike = |route: &Route<A>| {
-            routes.is_some_and(|routes| {
-                routes.all_alike(prefix, Rank::new(tos, metric)).any(|old| old == route)
-            })
-        };
-        // Another IPv4 route of the same prefix and metric is inserted before or after the existing ones.
-        let mut beside = false;
-        match there {
-            Some(_) if has(c::NLM_F_EXCL) => return Err(Errno::EEXIST.into()),
-            Some(old) if has(c::NLM_F_REPLACE) && *old != route && alike(&route) => {
-                return Err(Errno::EEXIST.into());
-            }
-            Some(_) if has(c::NLM_F_REPLACE) => {}
-            // A further next hop is added to the existing IPv6 route.
-            Some(old) if A::AF == c::AF_INET6 => {
-                let unicast = old.kind == RouteKind::Unicast && route.kind == RouteKind::Unicast;
-                let plain = old.object.is_none() && route.object.is_none();
-                if !unicast || !plain || route.hops.iter().all(|hop| old.hops.contains(hop)) {
-                    return Err(Errno::EEXIST.into());
-                }
-                let mut hops = old.hops.clone();
-                hops.append(&mut route.hops);
-                route.hops = hops;
-            }
-            Some(_) if alike(&route) => return Err(Errno::EEXIST.into()),
-            Some(_) if has(c::NLM_F_CREATE) => beside = true,
-            Some(_) => return Err(Errno::ENOENT.into()),
-            None if !has(c::NLM_F_CREATE) => return Err(Errno::ENOENT.into()),
-            None => {}
+        let refuses = v4 && !matches!(asked, RouteKind::Unicast | RouteKind::Local);
+        let itself = |ip| v4 && wanted.kind == c::RTN_LOCAL && ip == wanted.to;
+        let valid = |ip| itself(ip) || A::may_be_source(self.net, ip, &checked.hops);
+        if !refuses && !wanted.source.is_none_or(valid) {
+            let words = if v4 { "Invalid prefsrc address" } else { "Invalid source address" };
+            return Err(refusal(Errno::EINVAL, words));
         }
-        let entry = Entry { table: wanted.table, prefix, metric, route };
-        let message = message(&entry, c::RTM_NEWROUTE, (request.sequence, 0, port));
-        change_table(self.net, wanted.table, |routes| match beside {
-            true => routes.insert_beside(prefix, metric, entry.route, has(c::NLM_F_APPEND)),
-            false => drop(routes.insert(prefix, metric, entry.route)),
-        });
+        let kind = match &checked.object {
+            // A blackhole is one whatever the type of the route.
+            Some(object) if *asked == RouteKind::Unicast || object.kind == RouteKind::Blackhole => {
+                object.kind
+            }
+            _ => *asked,
+        };
+        let over_lo = checked.hops.first().is_some_and(|hop| hop.interface == LO && hop.is_direct());
+        let route = Route {
+            kind,
+            tos: wanted.tos,
+            // IPv6 routes that refuse packets are over `lo`.
+            hops: match kind {
+                RouteKind::Unicast | RouteKind::Local => checked.hops,
+                _ if v4 || checked.object.is_some() => Vec::new(),
+                _ => checked.hops,
+            },
+            source: wanted.source,
+            protocol: wanted.protocol,
+            scope: wanted.scope,
+            preference: if kind == RouteKind::Unicast && !over_lo { wanted.preference } else { 0 },
+            metrics,
+            object: checked.object.map(|object| object.id),
+            flags: if v4 { wanted.flags } else { 0 },
+        };
+        let metric = if !v4 && wanted.metric == 0 { A::METRIC } else { wanted.metric };
+        let prefix = wanted.prefix();
+        let entry = Entry { table: number, prefix, metric, route };
+        let new = NewRoute { prefix, metric, route: entry.route.clone() };
+        let rank = Rank::new(wanted.tos, metric);
+        let changed = change_table(self.net, number, |routes| {
+            A::put(routes, new, request.flags)?;
+            // The route of which this one has become a part, if it has.
+            let has = |other: &&Route<A>| entry.route.hops.iter().all(|hop| other.hops.contains(hop));
+            Ok::<_, Refusal>(routes.all_alike(prefix, rank).filter(|_| !v4).find(has).cloned())
+        })?;
+        let entry = Entry { route: changed.unwrap_or(entry.route), ..entry };
+        let message = message(self.net, &entry, c::RTM_NEWROUTE, (request.sequence, 0, port));
         self.announce(A::ROUTE_GROUP, &message);
         Ok(())
     }
 
-    /// Handles `ip route del`: deletes the first route that matches.
+    /// Handles `ip route del`: deletes the first route that matches (`inet_rtm_delroute`,
+    /// `inet6_rtm_delroute`).
     pub(crate) fn remove_route<A: Announced>(
         &mut self,
         request: &Request<'_>,
         port: u32,
     ) -> Result<(), Refusal> {
-        let wanted = Wanted::<A>::read(request)?;
-        let gateway = gateway::<A>(request.body.get(RTMSG..).unwrap_or_default())?;
-        let device = request.number(RTMSG, c::RTA_OIF)?;
-        let object = request.number(RTMSG, RTA_NH_ID)?.filter(|id| *id != 0);
-        let several = request.attribute(RTMSG, c::RTA_MULTIPATH).is_some();
-        let (named, _) = metrics::read(request)?;
-        let like = |hop: &NextHop<A>| {
-            device.is_none_or(|index| interface_index(hop.interface) == index)
-                && gateway.is_none_or(|gateway| hop.router() == Some(gateway))
-        };
-        let routes = routes_of_table::<A>(self.net, wanted.table);
-        let routes = routes.ok_or(match wanted.table {
-            table::LOCAL => Errno::ESRCH.into(),
-            _ => refusal(Errno::ESRCH, "FIB table does not exist"),
-        })?;
-        let found = routes.iter().find(|(prefix, metric, route)| {
-            *prefix == wanted.prefix
-                && route.tos == wanted.tos
-                && wanted.metric.is_none_or(|wanted| wanted == *metric)
-                && (named == Metrics::default() || named == route.metrics)
-                && (wanted.protocol == c::RTPROT_UNSPEC || wanted.protocol == route.protocol)
-                && match route.object {
-                    Some(_) if A::AF == c::AF_INET && (gateway.is_some() || device.is_some() || several) => {
-                        false
-                    }
-                    of_route => object.is_none_or(|id| of_route == Some(id)),
+        let wanted = A::read(request)?;
+        if wanted.object != 0 && self.net.nexthops.get(wanted.object).is_none() {
+            return Err(refusal(Errno::EINVAL, "Nexthop id does not exist"));
+        }
+        let v4 = A::AF == c::AF_INET;
+        let number = if wanted.table == 0 { table::MAIN } else { wanted.table };
+        if !A::policy(self.net).has_table(number) {
+            return Err(refusal(Errno::ESRCH, "FIB table does not exist"));
+        }
+        match wanted.several {
+            Some(several) if !v4 => {
+                let mut result = Ok(());
+                for entry in route_config::entries(several).0 {
+                    let device = if entry.device == 0 { wanted.device } else { entry.device };
+                    let gateway = entry.gateway_v6().or(wanted.gateway);
+                    let one = Wanted { device, gateway, several: None, ..wanted.clone() };
+                    result = self.remove_wanted(&one, number, (request.sequence, 0, port)).and(result);
                 }
-                && (route.object.is_some() || route.hops.is_empty() || route.hops.iter().any(like))
-        });
-        let (prefix, metric, route) = found.ok_or(Errno::ESRCH)?;
+                result
+            }
+            _ => self.remove_wanted(&wanted, number, (request.sequence, 0, port)),
+        }
+    }
+
+    /// Deletes the first route of a table that matches.
+    fn remove_wanted<A: Announced>(
+        &mut self,
+        wanted: &Wanted<'_, A>,
+        number: u32,
+        to: To,
+    ) -> Result<(), Refusal> {
+        let v4 = A::AF == c::AF_INET;
+        let none = RouteTable::default();
+        let routes = routes_of_table::<A>(self.net, number).unwrap_or(&none);
+        let matches = |metric: u32, route: &Route<A>| match v4 {
+            true => is_meant(wanted, metric, route),
+            false => is_meant_v6(wanted, metric, route),
+        };
+        let prefix = wanted.prefix();
+        if !v4 && prefix.is_all() && routes.iter().all(|(other, ..)| other != prefix) && wanted.is_of_root() {
+            return Err(Errno::ENOENT.into());
+        }
+        let found = routes.iter().find(|(other, metric, route)| *other == prefix && matches(*metric, route));
+        let (_, metric, route) = found.ok_or(Errno::ESRCH)?;
         let whole = route.clone();
-        let mut entry = Entry { table: wanted.table, prefix, metric, route: route.clone() };
+        let mut entry = Entry { table: number, prefix, metric, route: route.clone() };
         // In Linux, each next hop of an IPv6 route is a separate route, except those of an object.
-        let one = A::AF == c::AF_INET6 && (gateway.is_some() || device.is_some()) && route.object.is_none();
+        let one = !v4 && wanted.gateway.is_some() && route.object.is_none();
+        let no_gateway = Ipv6Addr::UNSPECIFIED.into();
+        let like = |hop: &NextHop<A>| {
+            (wanted.device == 0 || interface_index(hop.interface) == wanted.device)
+                && wanted.gateway.is_none_or(|gateway| hop.router().unwrap_or(no_gateway) == gateway)
+        };
         let (gone, kept) =
             std::mem::take(&mut entry.route.hops).into_iter().partition(|hop| !one || like(hop));
         let rest = Route { hops: kept, ..entry.route.clone() };
         entry.route.hops = gone;
-        let message = message(&entry, c::RTM_DELROUTE, (request.sequence, 0, port));
-        change_table(self.net, wanted.table, |routes| match rest.hops.is_empty() {
+        let message = message(self.net, &entry, c::RTM_DELROUTE, to);
+        change_table(self.net, number, |routes| match rest.hops.is_empty() {
             true => routes.remove_this(prefix, metric, &whole),
-            false => routes.insert(prefix, metric, rest),
+            false => {
+                let rank = Rank::new(whole.tos, metric);
+                let mut alike: Vec<_> = routes.all_alike(prefix, rank).cloned().collect();
+                let at = alike.iter().position(|other| *other == whole).unwrap_or(0);
+                alike[at] = rest;
+                set_alike(routes, prefix, rank, metric, alike);
+                None
+            }
         });
         self.announce(A::ROUTE_GROUP, &message);
         Ok(())
@@ -341,18 +392,44 @@ impl Admin<'_> {
     ) {
         let kind = if new { c::RTM_NEWROUTE } else { c::RTM_DELROUTE };
         let entry = Entry { table: table::MAIN, prefix, metric, route: route.clone() };
-        self.announce(A::ROUTE_GROUP, &message(&entry, kind, (0, 0, 0)));
+        let message = message(self.net, &entry, kind, (0, 0, 0));
+        self.announce(A::ROUTE_GROUP, &message);
     }
 }
 
-/// Routes of all tables except the local table: table, prefix, metric and route.
-fn all_routes<A: Announced>(net: &Stack) -> impl Iterator<Item = (u32, Prefix<A>, u32, &Route<A>)> {
+/// Routing options in a query for a route.
+fn options_asked(request: &Request<'_>) -> Result<Through, Errno> {
+    let attribute = |kind: u16| request.attribute(RTMSG, kind);
+    let port = |kind: u16| {
+        let value = attribute(kind).and_then(|bytes| bytes.first_chunk::<2>().copied());
+        value.map_or(0, u16::from_be_bytes)
+    };
+    let sender = FlowKey {
+        protocol: attribute(RTA_IP_PROTO).and_then(|bytes| bytes.first().copied()).unwrap_or(0),
+        ports: (port(RTA_SPORT), port(RTA_DPORT)),
+        uid: request.number(RTMSG, RTA_UID)?.unwrap_or(0),
+    };
+    Ok(Through {
+        device: request.number(RTMSG, c::RTA_OIF)?,
+        mark: request.number(RTMSG, RTA_MARK)?.unwrap_or(0),
+        tos: request.body.get(3).copied().unwrap_or(0),
+        sender,
+    })
+}
+
+/// Routes of all tables except the host's own: table, prefix, metric and route, in the order of Linux.
+pub(super) fn all_routes<A: Announced>(
+    net: &Stack,
+) -> impl Iterator<Item = (u32, Prefix<A>, u32, &Route<A>)> {
     let others = A::policy(net).tables();
-    let tables = std::iter::once((table::MAIN, A::routes(net))).chain(others);
-    tables.flat_map(|(table, routes)| {
+    let mut tables: Vec<_> = std::iter::once((table::MAIN, A::routes(net))).chain(others).collect();
+    // Tables are in a hash table by their lowest bits.
+    tables.sort_by_key(|(number, _)| number & 0xff);
+    tables.into_iter().flat_map(|(table, routes)| {
         let mut all: Vec<_> = routes.iter().collect();
-        if A::AF == c::AF_INET {
-            all.sort_by_key(|(prefix, ..)| trie_order(prefix));
+        match A::AF {
+            c::AF_INET => all.sort_by_key(|(prefix, ..)| trie_order(prefix)),
+            _ => all.sort_by_key(|(prefix, ..)| tree_order(prefix)),
         }
         all.into_iter().map(move |(prefix, metric, route)| (table, prefix, metric, route))
     })
@@ -364,60 +441,82 @@ pub(crate) fn trie_order<A: Ip>(prefix: &Prefix<A>) -> (A, Reverse<u8>) {
     (prefix.address(), Reverse(prefix.bits()))
 }
 
-/// Messages for the routes of [`all_routes`].
-fn shown_routes<A: Announced>(net: &Stack, to: To) -> Vec<Vec<u8>> {
-    // Each interface has a separate route to its link-local prefix.
-    let parted = all_routes::<A>(net).map(Entry::of).flat_map(|entry| {
-        let link_local = A::AF == c::AF_INET6
-            && entry.prefix.bits() == 64
-            && matches!(entry.prefix.address().into(), IpAddr::V6(ip) if ip.is_unicast_link_local());
-        let plain = entry.route.hops.iter().all(NextHop::is_direct);
-        match link_local && plain && entry.route.hops.len() > 1 {
-            true => entry.route.hops.iter().map(|hop| entry.by(*hop)).collect(),
-            false => vec![entry],
-        }
-    });
-    parted.map(|entry| message(&entry, c::RTM_NEWROUTE, to)).collect()
+/// Sort key for the order in which Linux lists a table's IPv6 routes: by address, each prefix behind those
+/// that it contains (`ip6_fib.c`).
+pub(super) fn tree_order<A: Ip>(prefix: &Prefix<A>) -> (u128, Reverse<u8>) {
+    let bits = match prefix.address().into() {
+        IpAddr::V4(ip) => u128::from(u32::from(ip)),
+        IpAddr::V6(ip) => ip.to_bits(),
+    };
+    let rest = A::BITS - prefix.bits();
+    (bits | !u128::MAX.checked_shl(u32::from(rest)).unwrap_or(0), Reverse(prefix.bits()))
 }
 
-/// Routes to the host's IPv4 addresses and to the broadcast addresses of its links.
-fn local_routes(net: &Stack, to: To) -> Vec<Vec<u8>> {
-    let mut all = Vec::new();
-    for (number, interface) in net.interfaces.iter().enumerate().filter(|(_, i)| i.up) {
-        let mut told = Vec::new();
-        for own in &interface.addresses {
-            let primary = net.interfaces.primary_of(number, own);
-            let mut add = |ip: Ipv4Addr, len, kind, scope| {
-                let header = [c::AF_INET as u8, len, 0, 0, c::RT_TABLE_LOCAL, KERNEL, scope, kind];
-                let message = local_message(&header, ip.into(), number, to);
-                all.push(message.attribute(c::RTA_PREFSRC, &primary.ip.octets()).finish());
-            };
-            if number == LO && own.len < 32 {
-                add(own.network().address(), own.len, c::RTN_LOCAL, c::RT_SCOPE_HOST);
-            }
-            add(own.ip, 32, c::RTN_LOCAL, c::RT_SCOPE_HOST);
-            for broadcast in net.interfaces.broadcasts(number, own) {
-                if !told.contains(&broadcast) {
-                    add(broadcast, 32, c::RTN_BROADCAST, c::RT_SCOPE_LINK);
-                    told.push(broadcast);
-                }
-            }
-        }
-    }
-    all
+/// `RTN_*` of a kind of route.
+pub(super) fn type_of(kind: RouteKind) -> u8 {
+    KINDS.iter().find(|(other, _)| *other == kind).map_or(c::RTN_UNICAST, |(_, rtn)| *rtn)
 }
 
-/// Routes to the host's IPv6 addresses.
-fn local_routes6(net: &Stack, to: To) -> Vec<Vec<u8>> {
-    let interfaces = net.interfaces.iter().enumerate();
-    let own = interfaces.flat_map(|(number, i)| i.addresses6.iter().map(move |own| (own.ip, number)));
-    let universe = c::RT_SCOPE_UNIVERSE;
-    let header = [c::AF_INET6 as u8, 128, 0, 0, c::RT_TABLE_LOCAL, KERNEL, universe, c::RTN_LOCAL];
-    own.map(|(ip, number)| {
-        let message = local_message(&header, ip.into(), number, to);
-        message.attribute(c::RTA_PRIORITY, &0u32.to_ne_bytes()).finish()
+/// True if a deletion means an IPv4 route of its prefix (`fib_table_delete`).
+fn is_meant<A: Announced>(wanted: &Wanted<'_, A>, metric: u32, route: &Route<A>) -> bool {
+    const ANY_SCOPE: u8 = 255;
+    let hop = route.hops.first();
+    let hops_fit = match (wanted.object, route.object) {
+        (1.., object) => object == Some(wanted.object),
+        (0, Some(_)) => wanted.device == 0 && wanted.gateway.is_none() && wanted.several.is_none(),
+        (0, None) if wanted.device != 0 || wanted.gateway.is_some() => {
+            (wanted.device == 0 || hop.is_some_and(|hop| interface_index(hop.interface) == wanted.device))
+                && wanted.gateway.is_none_or(|gateway| hop.and_then(NextHop::router) == Some(gateway))
+        }
+        (0, None) => wanted.several.is_none_or(|several| have_hops(several, route)),
+    };
+    route.tos == wanted.tos
+        && (wanted.kind == c::RTN_UNSPEC || wanted.kind == type_of(route.kind))
+        && (wanted.scope == ANY_SCOPE || wanted.scope == route.scope)
+        && wanted.source.is_none_or(|source| route.source == Some(source))
+        && (wanted.protocol == c::RTPROT_UNSPEC || wanted.protocol == route.protocol)
+        && (wanted.metric == 0 || wanted.metric == metric)
+        && hops_fit
+        && metrics::are_matched(wanted.metrics, &route.metrics)
+}
+
+/// True if an IPv4 route has the next hops that a deletion lists, in order.
+fn have_hops<A: Announced>(several: &[u8], route: &Route<A>) -> bool {
+    let (entries, _) = route_config::entries(several);
+    let runs: Vec<_> = route.hops.chunk_by(|one, next| one == next).map(|run| run[0]).collect();
+    let runs = if route.hops.is_empty() { vec![NextHop::new(usize::MAX - 1, None)] } else { runs };
+    runs.iter().enumerate().all(|(at, hop)| {
+        entries.get(at).is_some_and(|entry| {
+            let gateway = entry.gateway_v4().ok().flatten();
+            (entry.device == 0 || entry.device == interface_index(hop.interface))
+                && gateway.is_none_or(|gateway| hop.router() == Some(gateway))
+        })
     })
-    .collect()
+}
+
+/// True if a deletion means an IPv6 route of its prefix (`ip6_route_del`).
+fn is_meant_v6<A: Announced>(wanted: &Wanted<'_, A>, metric: u32, route: &Route<A>) -> bool {
+    if route.object.is_some() && wanted.object != 0 && route.object != Some(wanted.object)
+        || wanted.metric != 0 && wanted.metric != metric
+        || wanted.protocol != c::RTPROT_UNSPEC && wanted.protocol != route.protocol
+    {
+        return false;
+    }
+    if route.object.is_some() {
+        return true;
+    }
+    let like = |interface: usize, gateway: Option<IpAddr>| {
+        (wanted.device == 0 || interface_index(interface) == wanted.device)
+            && wanted.gateway.is_none_or(|wanted| gateway == Some(wanted))
+    };
+    wanted.object == 0
+        && match route.hops.is_empty() {
+            true => like(LO, Some(Ipv6Addr::UNSPECIFIED.into())),
+            false => route
+                .hops
+                .iter()
+                .any(|hop| like(hop.interface, hop.router().or(Some(Ipv6Addr::UNSPECIFIED.into())))),
+        }
 }
 
 /// Table by number, if it has routes.
@@ -436,90 +535,51 @@ fn change_table<A: Announced, T>(
     }
 }
 
-/// Common part of requests that change routes.
-struct Wanted<A> {
-    table: u32,
-    prefix: Prefix<A>,
-    tos: u8,
-    metric: Option<u32>,
-    protocol: u8,
-    kind: u8,
-}
-
-impl<A: Announced> Wanted<A> {
-    fn read(request: &Request<'_>) -> Result<Wanted<A>, Refusal> {
-        let [_, len, _, tos, table, protocol, _, kind, ..] = *request.body else {
-            return Err(Errno::EINVAL.into());
-        };
-        if A::AF == c::AF_INET6 && tos != 0 {
-            return Err(refusal(Errno::EINVAL, "Invalid dsfield (tos): option not available for IPv6"));
+/// `rtm_flags` of a route (`fib_dump_info`): a route with several next hops has those of its request, another one
+/// those of its next hop.
+fn route_flags<A: Announced>(net: &Stack, route: &Route<A>) -> u32 {
+    let of_hop = |hop| u32::from(hop_flags(net, hop));
+    let given = |mask| if route.object.is_none() { route.flags & mask } else { 0 };
+    match &route.hops[..] {
+        [] => given(ON_LINK | SHOWN_FLAGS),
+        [hop, others @ ..] if others.iter().all(|other| other == hop) => of_hop(hop) | given(SHOWN_FLAGS),
+        hops if A::AF == c::AF_INET => {
+            route.flags | hops.iter().map(of_hop).fold(LINK_DOWN, |all, flags| all & flags)
         }
-        if tos & ECN_BITS != 0 {
-            return Err(refusal(Errno::EINVAL, "Invalid dsfield (tos): ECN bits must be 0"));
-        }
-        let table = match request.number(RTMSG, c::RTA_TABLE)?.unwrap_or(u32::from(table)) {
-            0 => table::MAIN,
-            // The local table is maintained separately.
-            table::LOCAL if kind != c::RTN_LOCAL => return Err(Errno::EOPNOTSUPP.into()),
-            number => number,
-        };
-        let to = match request.attribute(RTMSG, c::RTA_DST).map(parse_ip).transpose()? {
-            Some(ip) => A::of(ip).ok_or(Errno::EINVAL)?,
-            None => A::LEAST,
-        };
-        let prefix = Prefix::new(to, len);
-        // IPv6 ignores the bits after the prefix.
-        if len > A::BITS {
-            return Err(Errno::EINVAL.into());
-        }
-        if A::AF == c::AF_INET && prefix.address() != to {
-            return Err(refusal(Errno::EINVAL, "Invalid prefix for given prefix length"));
-        }
-        let metric = request.number(RTMSG, c::RTA_PRIORITY)?;
-        let metric = metric.filter(|metric| A::AF == c::AF_INET || *metric != 0);
-        Ok(Wanted { table, prefix, tos, metric, protocol, kind })
+        _ => 0,
     }
 }
 
 /// Message of type `kind` about a route.
-pub(super) fn message<A: Announced>(entry: &Entry<A>, kind: u16, to: To) -> Vec<u8> {
+pub(super) fn message<A: Announced>(net: &Stack, entry: &Entry<A>, kind: u16, to: To) -> Vec<u8> {
     let (sequence, flags, port) = to;
     let Entry { table, prefix, metric, route } = entry;
     let v4 = A::AF == c::AF_INET;
-    let on_link = route.kind == RouteKind::Unicast
-        && route.object.is_none()
-        && route.hops.iter().all(NextHop::is_direct);
-    let scope = match route.kind {
-        RouteKind::Local if v4 => c::RT_SCOPE_HOST,
-        _ if v4 && on_link => c::RT_SCOPE_LINK,
-        _ => c::RT_SCOPE_UNIVERSE,
-    };
-    let rtn = KINDS.iter().find(|(kind, _)| *kind == route.kind).map_or(c::RTN_UNICAST, |(_, rtn)| *rtn);
+    let scope = if v4 { route.scope } else { c::RT_SCOPE_UNIVERSE };
+    let rtn = type_of(route.kind);
     let mut message = Message::new(kind, flags, sequence, port)
         .put(&[A::AF as u8, prefix.bits(), 0, route.tos, short_table(*table), route.protocol, scope, rtn])
-        .put(&[match &route.hops[..] {
-            [hop, others @ ..] if others.iter().all(|other| other == hop) => hop_flags(hop),
-            _ => 0,
-        }])
-        .put(&[0; 3])
+        .put(&route_flags(net, route).to_ne_bytes())
         .attribute(c::RTA_TABLE, &table.to_ne_bytes());
     if !prefix.is_all() {
         message = message.attribute(c::RTA_DST, &ip_bytes(prefix.address().into()));
     }
-    if !v4 || *metric != 0 {
-        message = message.attribute(c::RTA_PRIORITY, &metric.to_ne_bytes());
-    }
-    message = metrics::put(message, &route.metrics);
-    if !v4 {
-        message = message.attribute(RTA_PREF, &[MEDIUM]);
-    }
-    if let Some(source) = route.source {
-        message = message.attribute(c::RTA_PREFSRC, &ip_bytes(source.into()));
+    let metric = metric.to_ne_bytes();
+    let source = route.source.map(|source| ip_bytes(source.into()));
+    if v4 {
+        if metric != [0; 4] {
+            message = message.attribute(c::RTA_PRIORITY, &metric);
+        }
+        message = metrics::put(message, &route.metrics);
+        message = source.iter().fold(message, |message, ip| message.attribute(c::RTA_PREFSRC, ip));
+    } else {
+        message = source.iter().fold(message, |message, ip| message.attribute(c::RTA_PREFSRC, ip));
+        message = metrics::put(message, &route.metrics).attribute(c::RTA_PRIORITY, &metric);
     }
     if let Some(id) = route.object {
         message = message.attribute(RTA_NH_ID, &id.to_ne_bytes());
     }
-    match &route.hops[..] {
+    let message = match &route.hops[..] {
         [] if v4 && route.object.is_none() => message,
         [] => message.attribute(c::RTA_OIF, &interface_index(LO).to_ne_bytes()),
         [hop, others @ ..] if others.iter().all(|other| other == hop) => {
@@ -531,20 +591,9 @@ pub(super) fn message<A: Announced>(entry: &Entry<A>, kind: u16, to: To) -> Vec<
         }
         hops => {
             let weighted =
-                hops.chunk_by(|one, next| one == next).flat_map(|same| hop_bytes(&same[0], same.len()));
+                hops.chunk_by(|one, next| one == next).flat_map(|same| hop_bytes(net, &same[0], same.len()));
             message.attribute(c::RTA_MULTIPATH, &weighted.collect::<Vec<u8>>())
         }
-    }
-    .finish()
-}
-
-/// Start of a message about a route in the local table.
-fn local_message(header: &[u8; 8], ip: IpAddr, number: usize, to: To) -> Message {
-    let (sequence, flags, port) = to;
-    Message::new(c::RTM_NEWROUTE, flags, sequence, port)
-        .put(header)
-        .put(&[0; 4])
-        .attribute(c::RTA_TABLE, &table::LOCAL.to_ne_bytes())
-        .attribute(c::RTA_DST, &ip_bytes(ip))
-        .attribute(c::RTA_OIF, &interface_index(number).to_ne_bytes())
+    };
+    if v4 { message } else { message.attribute(RTA_PREF, &[route.preference]) }.finish()
 }

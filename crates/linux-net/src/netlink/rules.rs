@@ -1,8 +1,11 @@
 //! Policy routing rules in rtnetlink: `RTM_NEWRULE`, `RTM_GETRULE` (`net/core/fib_rules.c` in Linux).
 
 use super::Announced;
+use super::links::bare;
 use super::message::{MULTI, Message, Request, To};
-use super::refusal::{Refusal, refusal};
+use super::policies;
+use super::policy::LIBERAL;
+use super::refusal::{Refusal, invalid, refusal};
 use super::requests::{ip_bytes, parse_ip};
 use super::routes::short_table;
 use crate::Admin;
@@ -30,6 +33,8 @@ const UID_RANGE: u16 = 20;
 const IP_PROTO: u16 = 22;
 const SPORT_RANGE: u16 = 23;
 const DPORT_RANGE: u16 = 24;
+const SPORT_MASK: u16 = 28;
+const DPORT_MASK: u16 = 29;
 /// `FRA_FLOW`: realms, for which there are no statistics here.
 const FLOW: u16 = 11;
 /// Unsupported selectors: tunnels, interface groups, VRFs, port masks, flow labels.
@@ -50,43 +55,61 @@ const ACT_BLACKHOLE: u8 = 6;
 const ACT_UNREACHABLE: u8 = 7;
 const ACT_PROHIBIT: u8 = 8;
 /// `FIB_RULE_*`.
+const PERMANENT: u32 = 1;
 const INVERT: u32 = 2;
 const UNRESOLVED: u32 = 4;
 const IIF_DETACHED: u32 = 8;
 const OIF_DETACHED: u32 = 16;
 
+/// Refuses a rule of a family that has none.
+pub(super) fn refuse_rule_family(request: &Request<'_>) -> Refusal {
+    match request.body.len() < RULE {
+        true => refusal(Errno::EINVAL, "Invalid msg length"),
+        false => refusal(Errno::EAFNOSUPPORT, "Rule family not supported"),
+    }
+}
+
 impl Admin<'_> {
-    /// Handles `ip rule`: lists the rules.
-    pub(crate) fn rules(&self, family: i32, sequence: u32, port: u32) -> Vec<Vec<u8>> {
-        let to = (sequence, MULTI, port);
-        let mut all = Vec::new();
-        if family != c::AF_INET6 {
-            all.extend(self.shown_rules::<Ipv4Addr>(to));
+    /// Handles `ip rule`: lists the rules (`fib_nl_dumprule`).
+    pub(crate) fn rules(
+        &self,
+        request: &Request<'_>,
+        family: i32,
+        port: u32,
+    ) -> Result<Vec<Vec<u8>>, Refusal> {
+        if request.strict {
+            let Some(head) = request.body.get(..RULE) else {
+                return invalid("Invalid header for fib rule dump request");
+            };
+            if head[1..].iter().any(|byte| *byte != 0) {
+                return invalid("Invalid values in header for fib rule dump request");
+            }
+            if request.body.len() > RULE {
+                return invalid("Invalid data after header in fib rule dump request");
+            }
         }
-        if family != c::AF_INET && self.net.v6.on {
-            all.extend(self.shown_rules::<Ipv6Addr>(to));
-        }
-        all
+        let to = (request.sequence, MULTI, port);
+        Ok(match family {
+            c::AF_INET => self.shown_rules::<Ipv4Addr>(to),
+            c::AF_INET6 => self.shown_rules::<Ipv6Addr>(to),
+            c::AF_UNSPEC => [self.shown_rules::<Ipv4Addr>(to), self.shown_rules::<Ipv6Addr>(to)].concat(),
+            _ => return Err(Errno::EAFNOSUPPORT.into()),
+        })
     }
 
     /// Messages for the rules, preceded by the rule of the local table, which is always first.
     fn shown_rules<A: Announced>(&self, to: To) -> Vec<Vec<u8>> {
         let local = Rule::all(0, Action::Table(table::LOCAL));
-        let rules = std::iter::once(&local).chain(A::policy(self.net).rules());
+        let policy = A::policy(self.net);
+        let local = Some(&local).filter(|_| !policy.without_local);
+        let rules = local.into_iter().chain(policy.rules());
         rules.map(|rule| self.rule_message::<A>(rule, c::RTM_NEWRULE, to)).collect()
     }
 
     fn rule_message<A: Announced>(&self, rule: &Rule<A>, kind: u16, to: To) -> Vec<u8> {
         let (sequence, flags, port) = to;
-        let (action, number) = match rule.action {
-            Action::Table(number) => (TO_TABLE, number),
-            Action::Goto(_) => (ACT_GOTO, 0),
-            Action::Nop => (ACT_NOP, 0),
-            Action::Blackhole => (ACT_BLACKHOLE, 0),
-            Action::Unreachable => (ACT_UNREACHABLE, 0),
-            Action::Prohibit => (ACT_PROHIBIT, 0),
-        };
-        let mut how = if rule.inverted { INVERT } else { 0 };
+        let (action, number) = (action_number(rule.action), table_of(rule));
+        let mut how = rule.flags | if rule.inverted { INVERT } else { 0 };
         let missing = |name: &Option<Arc<str>>| {
             name.as_ref().is_some_and(|name| self.net.interfaces.by_name(name.as_bytes()).is_none())
         };
@@ -95,7 +118,7 @@ impl Admin<'_> {
         let unresolved = |target| A::policy(self.net).rules().iter().all(|rule| rule.priority != target);
         how |= if matches!(rule.action, Action::Goto(to) if unresolved(to)) { UNRESOLVED } else { 0 };
         let header = [A::AF as u8, rule.to.bits(), rule.from.bits(), rule.tos];
-        let suppressed = rule.suppressed.map_or(u32::MAX, u32::from);
+        let suppressed = rule.suppressed.unwrap_or(u32::MAX);
         let mut message = Message::new(kind, flags, sequence, port)
             .put(&header)
             .put(&[short_table(number), 0, 0, action])
@@ -111,68 +134,62 @@ impl Admin<'_> {
         if rule.priority != 0 {
             message = message.attribute(PRIORITY, &rule.priority.to_ne_bytes());
         }
+        if rule.mark != 0 {
+            message = message.attribute(FWMARK, &rule.mark.to_ne_bytes());
+        }
         if rule.mark != 0 || rule.mask != 0 {
-            message = message
-                .attribute(FWMARK, &rule.mark.to_ne_bytes())
-                .attribute(FWMASK, &rule.mask.to_ne_bytes());
-        }
-        if let Some((first, last)) = rule.users {
-            message = message.attribute(UID_RANGE, [first.to_ne_bytes(), last.to_ne_bytes()].as_flattened());
-        }
-        if rule.ip_protocol != 0 {
-            message = message.attribute(IP_PROTO, &[rule.ip_protocol]);
-        }
-        for (kind, range) in [(SPORT_RANGE, rule.ports.0), (DPORT_RANGE, rule.ports.1)] {
-            if let Some((first, last)) = range {
-                message = message.attribute(kind, [first.to_ne_bytes(), last.to_ne_bytes()].as_flattened());
-            }
+            message = message.attribute(FWMASK, &rule.mask.to_ne_bytes());
         }
         if let Action::Goto(target) = rule.action {
             message = message.attribute(GOTO, &target.to_ne_bytes());
         }
-        for (kind, prefix) in [(DST, rule.to), (SRC, rule.from)] {
+        if let Some((first, last)) = rule.users {
+            message = message.attribute(UID_RANGE, [first.to_ne_bytes(), last.to_ne_bytes()].as_flattened());
+        }
+        let ranges = [(SPORT_RANGE, SPORT_MASK, rule.ports.0), (DPORT_RANGE, DPORT_MASK, rule.ports.1)];
+        for (kind, mask, range) in ranges {
+            if let Some((first, last)) = range {
+                message = message.attribute(kind, [first.to_ne_bytes(), last.to_ne_bytes()].as_flattened());
+                if first == last {
+                    message = message.attribute(mask, &u16::MAX.to_ne_bytes());
+                }
+            }
+        }
+        if rule.ip_protocol != 0 {
+            message = message.attribute(IP_PROTO, &[rule.ip_protocol]);
+        }
+        for (kind, prefix, given) in [(DST, rule.to, rule.given[0]), (SRC, rule.from, rule.given[1])] {
             if !prefix.is_all() {
-                message = message.attribute(kind, &ip_bytes(prefix.address().into()));
+                message = message.attribute(kind, &ip_bytes(given.into()));
             }
         }
         message.finish()
     }
 
-    /// Handles `ip rule add`.
+    /// Handles `ip rule add` (`fib_nl_newrule`).
     pub(crate) fn add_rule<A: Announced>(&mut self, request: &Request<'_>) -> Result<(), Refusal> {
         let wanted = self.wanted_rule::<A>(request)?;
         let policy = A::policy(self.net);
-        let action = match wanted.action.ok_or(Errno::EINVAL)? {
-            // Without a table number, IPv4 takes an unused table and IPv6 refuses.
-            Action::Table(0) if A::AF == c::AF_INET6 => return Err(Errno::EINVAL.into()),
-            Action::Table(0) => {
-                let free = (1..table::DEFAULT).find(|n| policy.table(A::routes(self.net), *n).is_none());
-                Action::Table(free.ok_or(Errno::ENOBUFS)?)
+        let mut rule = wanted.rule(policy.next_priority());
+        if i32::from(request.flags) & c::NLM_F_EXCL != 0 {
+            let local = Rule::all(0, Action::Table(table::LOCAL));
+            let local = Some(&local).filter(|_| !policy.without_local);
+            if local.into_iter().chain(policy.rules()).any(|other| wanted.equals(&rule, other)) {
+                return Err(Errno::EEXIST.into());
             }
-            other => other,
-        };
-        let rule = Rule {
-            priority: wanted.priority.unwrap_or_else(|| policy.next_priority()),
-            from: wanted.from.unwrap_or(Prefix::ALL),
-            to: wanted.to.unwrap_or(Prefix::ALL),
-            arrived: wanted.arrived,
-            device: wanted.device,
-            mark: wanted.mark.unwrap_or(0),
-            mask: wanted.mask.unwrap_or(if wanted.mark.is_some() { u32::MAX } else { 0 }),
-            tos: wanted.tos,
-            ip_protocol: wanted.ip_protocol.unwrap_or(0),
-            ports: wanted.ports,
-            users: wanted.users,
-            inverted: wanted.inverted,
-            suppressed: wanted.suppressed,
-            action,
-            protocol: wanted.protocol.unwrap_or(c::RTPROT_UNSPEC),
-        };
-        if matches!(rule.action, Action::Goto(target) if target <= rule.priority) {
-            return Err(refusal(Errno::EINVAL, "Backward goto not supported"));
         }
-        if i32::from(request.flags) & c::NLM_F_EXCL != 0 && policy.rules().contains(&rule) {
-            return Err(Errno::EEXIST.into());
+        wanted.check_tos()?;
+        match rule.action {
+            // Without a table number, IPv4 takes an unused table and IPv6 refuses.
+            Action::Table(0) if A::AF == c::AF_INET6 => return Err(refusal(Errno::EINVAL, "Invalid table")),
+            Action::Table(0) => {
+                let free = (1..u32::MAX).find(|number| !policy.has_table(*number));
+                let free = free.ok_or(Errno::ENOBUFS)?;
+                A::policy_mut(self.net).create_table(free);
+                (rule.action, rule.table) = (Action::Table(free), free);
+            }
+            Action::Table(number) if A::AF == c::AF_INET6 => A::policy_mut(self.net).create_table(number),
+            _ => {}
         }
         let message = self.rule_message::<A>(&rule, c::RTM_NEWRULE, (0, 0, 0));
         A::policy_mut(self.net).add(rule);
@@ -180,16 +197,39 @@ impl Admin<'_> {
         Ok(())
     }
 
-    /// Handles `ip rule del`: deletes the first rule that matches.
+    /// Handles `ip rule del`: deletes the first rule that matches (`fib_nl_delrule`).
     pub(crate) fn remove_rule<A: Announced>(&mut self, request: &Request<'_>) -> Result<(), Refusal> {
         let wanted = self.wanted_rule::<A>(request)?;
-        let removed = A::policy_mut(self.net).remove(|rule| wanted.means(rule)).ok_or(Errno::ENOENT)?;
+        let meant = wanted.rule(0);
+        let local = Rule::all(0, Action::Table(table::LOCAL));
+        let policy = A::policy(self.net);
+        let is_local = !policy.without_local && wanted.means(&meant, &local);
+        let found = if is_local {
+            Some(&local)
+        } else {
+            policy.rules().iter().find(|rule| wanted.means(&meant, rule))
+        };
+        let removed = found.ok_or(Errno::ENOENT)?.clone();
+        if removed.flags & PERMANENT != 0 {
+            return Err(Errno::EPERM.into());
+        }
+        if is_local {
+            self.warn("netlink: without the rule of the local table, own addresses are still found first");
+            A::policy_mut(self.net).without_local = true;
+        } else {
+            A::policy_mut(self.net).remove(|rule| *rule == removed);
+        }
         let message = self.rule_message::<A>(&removed, c::RTM_DELRULE, (0, 0, 0));
         self.announce(A::RULE_GROUP, &message);
         Ok(())
     }
 
     fn wanted_rule<A: Announced>(&mut self, request: &Request<'_>) -> Result<Wanted<A>, Refusal> {
+        if request.body.len() < RULE {
+            return Err(refuse_rule_family(request));
+        }
+        let parsed = request.validate(RULE, &policies::RULE, LIBERAL);
+        parsed.map_err(|refusal| Refusal { words: Some("Error parsing msg"), ..refusal })?;
         if let Some((_, what)) = UNKNOWN.iter().find(|(kind, _)| request.attribute(RULE, *kind).is_some()) {
             self.warn(format!("netlink: rules that select by {what} are not supported"));
             return Err(Errno::EOPNOTSUPP.into());
@@ -197,120 +237,212 @@ impl Admin<'_> {
         if request.attribute(RULE, FLOW).is_some() {
             self.warn("rtnetlink: FRA_FLOW of rules is accepted without effect");
         }
-        Wanted::read(request)
+        let usual = A::policy(self.net).next_priority();
+        Wanted::read(request, usual)
     }
 }
 
-/// Rule in a request; absent attributes are `None`.
+/// Rule in a request (`fib_nl2rule`); zeros and absent attributes stand for any value.
 struct Wanted<A> {
     priority: Option<u32>,
-    from: Option<Prefix<A>>,
-    to: Option<Prefix<A>>,
+    from: Option<(A, Prefix<A>)>,
+    to: Option<(A, Prefix<A>)>,
     arrived: Option<Arc<str>>,
     device: Option<Arc<str>>,
-    mark: Option<u32>,
-    mask: Option<u32>,
+    mark: u32,
+    mask: u32,
     tos: u8,
-    ip_protocol: Option<u8>,
+    ip_protocol: u8,
     ports: (Option<PortRange>, Option<PortRange>),
     users: Option<(u32, u32)>,
-    inverted: bool,
-    suppressed: Option<u8>,
-    action: Option<Action>,
-    protocol: Option<u8>,
+    flags: u32,
+    suppressed: Option<u32>,
+    action: u8,
+    table: u32,
+    target: u32,
+    protocol: u8,
 }
 
 impl<A: Announced> Wanted<A> {
-    fn read(request: &Request<'_>) -> Result<Wanted<A>, Refusal> {
+    /// Decodes a request; a rule without a priority would have the `usual` one.
+    fn read(request: &Request<'_>, usual: u32) -> Result<Wanted<A>, Refusal> {
         let [_, to_len, from_len, tos, short, _, _, action, ..] = *request.body else {
             return Err(Errno::EINVAL.into());
         };
-        let flags = request.word(8)?;
-        let number = request.number(RULE, TABLE)?.unwrap_or(u32::from(short));
-        let prefix = |kind: u16, len: u8| -> Result<Option<Prefix<A>>, Errno> {
-            match (request.attribute(RULE, kind), len) {
-                (None, 0) => Ok(None),
-                (Some(bytes), 1..) if len <= A::BITS => {
-                    Ok(Some(Prefix::new(A::of(parse_ip(bytes)?).ok_or(Errno::EINVAL)?, len)))
-                }
-                // `from all`, as some programs encode it.
-                (Some(_), 0) => Ok(None),
-                _ => Err(Errno::EINVAL),
+        let number = |kind| request.number(RULE, kind);
+        let prefix = |kind: u16, len: u8, words| -> Result<Option<(A, Prefix<A>)>, Refusal> {
+            if len == 0 {
+                return Ok(None);
+            }
+            let value = request.attribute(RULE, kind).filter(|value| value.len() == usize::from(A::BITS) / 8);
+            match value.map(parse_ip).transpose()?.and_then(A::of) {
+                Some(ip) if len <= A::BITS => Ok(Some((ip, Prefix::new(ip, len)))),
+                _ => invalid(words),
             }
         };
-        let name = |kind: u16| -> Result<Option<Arc<str>>, Errno> {
-            let Some(bytes) = request.attribute(RULE, kind) else { return Ok(None) };
-            let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
-            let name = std::str::from_utf8(&bytes[..end]).map_err(|_| Errno::EINVAL)?;
-            Ok(Some(name.into()))
+        let name = |kind: u16| {
+            let name = request.attribute(RULE, kind).map(bare).filter(|name| !name.is_empty())?;
+            Some(String::from_utf8_lossy(name).into())
         };
-        let action = match action {
-            0 => None,
-            TO_TABLE => Some(Action::Table(number)),
-            ACT_GOTO => Some(Action::Goto(request.number(RULE, GOTO)?.ok_or(Errno::EINVAL)?)),
-            ACT_NOP => Some(Action::Nop),
-            ACT_BLACKHOLE => Some(Action::Blackhole),
-            ACT_UNREACHABLE => Some(Action::Unreachable),
-            ACT_PROHIBIT => Some(Action::Prohibit),
-            _ => return Err(Errno::EINVAL.into()),
-        };
-        // A deletion request may name the table only.
-        let action = action.or((number != 0).then_some(Action::Table(number)));
-        let ports = |kind: u16, words: &'static str| -> Result<Option<PortRange>, Refusal> {
-            let Some(value) = request.attribute(RULE, kind) else { return Ok(None) };
-            let [a, b, x, y] = *value else { return Err(Errno::EINVAL.into()) };
-            let (first, last) = (u16::from_ne_bytes([a, b]), u16::from_ne_bytes([x, y]));
-            // As in Linux's `fib_rule_port_range_valid`, port 65535 is invalid.
-            let valid = first != 0 && last < u16::MAX && first <= last;
-            valid.then_some(Some((first, last))).ok_or(refusal(Errno::EINVAL, words))
-        };
+        let from = prefix(SRC, from_len, "Invalid source address")?;
+        let to = prefix(DST, to_len, "Invalid dst address")?;
+        let priority = number(PRIORITY)?;
+        let mark = number(FWMARK)?.unwrap_or(0);
+        let target = number(GOTO)?;
+        match target {
+            Some(_) if action != ACT_GOTO => return invalid("Unexpected goto"),
+            None if action == ACT_GOTO => return invalid("Missing goto target for action goto"),
+            _ => {}
+        }
         let users = match request.attribute(RULE, UID_RANGE) {
             None => None,
             Some(value) => {
-                let [first, last] = *value.as_chunks::<4>().0 else { return Err(Errno::EINVAL.into()) };
+                let [first, last, ..] = *value.as_chunks::<4>().0 else { return Err(Errno::EINVAL.into()) };
                 let (first, last) = (u32::from_ne_bytes(first), u32::from_ne_bytes(last));
                 // Uid -1 is invalid.
                 let valid = first <= last && last != u32::MAX;
                 Some(valid.then_some((first, last)).ok_or(refusal(Errno::EINVAL, "Invalid uid range"))?)
             }
         };
+        let ports = |kind: u16, words: &'static str| -> Result<Option<PortRange>, Refusal> {
+            let Some([a, b, x, y, ..]) = request.attribute(RULE, kind) else { return Ok(None) };
+            let (first, last) = (u16::from_ne_bytes([*a, *b]), u16::from_ne_bytes([*x, *y]));
+            // As in Linux's `fib_rule_port_range_valid`, port 65535 is invalid.
+            let valid = first != 0 && last < u16::MAX && first <= last;
+            valid.then_some(Some((first, last))).ok_or(refusal(Errno::EINVAL, words))
+        };
+        let byte = |kind| request.attribute(RULE, kind).map_or(0, |value| value[0]);
+        let ports = (ports(SPORT_RANGE, "Invalid sport range")?, ports(DPORT_RANGE, "Invalid dport range")?);
+        if target.is_some_and(|target| target <= priority.unwrap_or(usual)) {
+            return invalid("Backward goto not supported");
+        }
         Ok(Wanted {
-            priority: request.number(RULE, PRIORITY)?,
-            from: prefix(SRC, from_len)?,
-            to: prefix(DST, to_len)?,
-            arrived: name(IIFNAME)?,
-            device: name(OIFNAME)?,
-            mark: request.number(RULE, FWMARK)?,
-            mask: request.number(RULE, FWMASK)?,
+            priority,
+            from,
+            to,
+            arrived: name(IIFNAME),
+            device: name(OIFNAME),
+            mark,
+            mask: number(FWMASK)?.unwrap_or(if mark != 0 { u32::MAX } else { 0 }),
             tos,
-            ip_protocol: request.attribute(RULE, IP_PROTO).and_then(|value| value.first().copied()),
-            ports: (ports(SPORT_RANGE, "Invalid sport range")?, ports(DPORT_RANGE, "Invalid dport range")?),
+            ip_protocol: byte(IP_PROTO),
+            ports,
             users,
-            inverted: flags & INVERT != 0,
-            suppressed: request.number(RULE, SUPPRESS_PREFIXLEN)?.and_then(|bits| u8::try_from(bits).ok()),
+            flags: request.word(8)?,
+            suppressed: number(SUPPRESS_PREFIXLEN)?.filter(|bits| *bits != u32::MAX),
             action,
-            protocol: request.attribute(RULE, PROTOCOL).and_then(|bytes| bytes.first().copied()),
+            table: number(TABLE)?.unwrap_or(u32::from(short)),
+            target: target.unwrap_or(0),
+            protocol: byte(PROTOCOL),
         })
     }
 
-    /// True if the rule matches all attributes that are present.
-    fn means(&self, rule: &Rule<A>) -> bool {
-        let mask = self.mask.or(self.mark.map(|_| u32::MAX));
-        self.priority.is_none_or(|priority| priority == rule.priority)
-            && self.from.is_none_or(|from| from == rule.from)
-            && self.to.is_none_or(|to| to == rule.to)
-            && (self.arrived.is_none() || self.arrived == rule.arrived)
-            && (self.device.is_none() || self.device == rule.device)
-            && self.mark.is_none_or(|mark| mark == rule.mark)
-            && mask.is_none_or(|mask| mask == rule.mask)
-            && (self.tos == 0 || self.tos == rule.tos)
-            && self.ip_protocol.is_none_or(|protocol| protocol == rule.ip_protocol)
+    /// Checks the type of service (`fib4_rule_configure`).
+    fn check_tos(&self) -> Result<(), Refusal> {
+        const ECN_BITS: u8 = 3;
+        const TOS_BITS: u8 = 0x1e;
+        if self.tos & ECN_BITS != 0 {
+            return Err(refusal(Errno::EINVAL, "Invalid dsfield (tos): ECN bits must be 0"));
+        }
+        if A::AF == c::AF_INET && self.tos & !TOS_BITS != 0 {
+            return Err(refusal(Errno::EINVAL, "Invalid tos"));
+        }
+        Ok(())
+    }
+
+    /// The rule, with this priority unless it has one.
+    fn rule(&self, priority: u32) -> Rule<A> {
+        let action = match self.action {
+            TO_TABLE => Action::Table(self.table),
+            ACT_GOTO => Action::Goto(self.target),
+            ACT_NOP => Action::Nop,
+            ACT_BLACKHOLE => Action::Blackhole,
+            ACT_UNREACHABLE => Action::Unreachable,
+            ACT_PROHIBIT => Action::Prohibit,
+            other => Action::Other(other),
+        };
+        Rule {
+            priority: self.priority.unwrap_or(priority),
+            from: self.from.map_or(Prefix::ALL, |(_, prefix)| prefix),
+            to: self.to.map_or(Prefix::ALL, |(_, prefix)| prefix),
+            given: [self.to, self.from].map(|end| end.map_or(A::LEAST, |(ip, _)| ip)),
+            arrived: self.arrived.clone(),
+            device: self.device.clone(),
+            mark: self.mark,
+            mask: self.mask,
+            tos: self.tos,
+            ip_protocol: self.ip_protocol,
+            ports: self.ports,
+            users: self.users,
+            inverted: self.flags & INVERT != 0,
+            flags: self.flags & !INVERT,
+            suppressed: self.suppressed,
+            action,
+            table: self.table,
+            protocol: self.protocol,
+        }
+    }
+
+    /// True if another rule has the prefixes and type of service of the request (`fib4_rule_compare`).
+    fn has_selectors(&self, other: &Rule<A>) -> bool {
+        self.from.is_none_or(|(ip, from)| from == other.from && ip == other.given[1])
+            && self.to.is_none_or(|(ip, to)| to == other.to && ip == other.given[0])
+            && (self.tos == 0 || self.tos == other.tos)
+    }
+
+    /// True if the new rule exists as `other` (`rule_exists`).
+    fn equals(&self, rule: &Rule<A>, other: &Rule<A>) -> bool {
+        action_number(rule.action) == action_number(other.action)
+            && rule.table == table_of(other)
+            && rule.priority == other.priority
+            && rule.arrived == other.arrived
+            && rule.device == other.device
+            && (rule.mark, rule.mask) == (other.mark, other.mask)
+            && rule.suppressed == other.suppressed
+            && rule.users == other.users
+            && rule.ip_protocol == other.ip_protocol
+            && rule.protocol == other.protocol
+            && rule.ports == other.ports
+            && self.has_selectors(other)
+    }
+
+    /// True if a rule matches all attributes that a deletion has (`rule_find`).
+    fn means(&self, wanted: &Rule<A>, rule: &Rule<A>) -> bool {
+        let named = |name: &Option<Arc<str>>| name.as_ref().is_some_and(|name| !name.is_empty());
+        (self.action == 0 || self.action == action_number(rule.action))
+            && (self.table == 0 || self.table == table_of(rule))
+            && self.priority.is_none_or(|priority| priority == rule.priority)
+            && (!named(&wanted.arrived) || wanted.arrived == rule.arrived)
+            && (!named(&wanted.device) || wanted.device == rule.device)
+            && (self.mark == 0 || self.mark == rule.mark)
+            && (self.mask == 0 || self.mask == rule.mask)
+            && (self.suppressed.is_none() || self.suppressed == rule.suppressed)
+            && (self.users.is_none() || self.users == rule.users)
+            && (self.ip_protocol == 0 || self.ip_protocol == rule.ip_protocol)
+            && (self.protocol == 0 || self.protocol == rule.protocol)
             && (self.ports.0.is_none() || self.ports.0 == rule.ports.0)
             && (self.ports.1.is_none() || self.ports.1 == rule.ports.1)
-            && (self.users.is_none() || self.users == rule.users)
-            && (!self.inverted || rule.inverted)
-            && (self.suppressed.is_none() || self.suppressed == rule.suppressed)
-            && self.protocol.is_none_or(|protocol| protocol == 0 || protocol == rule.protocol)
-            && self.action.is_none_or(|action| action == rule.action)
+            && self.has_selectors(rule)
+    }
+}
+
+/// Table of a rule: that of its action, or the one that its request has named without using it.
+fn table_of<A>(rule: &Rule<A>) -> u32 {
+    match rule.action {
+        Action::Table(number) => number,
+        _ => rule.table,
+    }
+}
+
+/// `FR_ACT_*` of an action.
+fn action_number(action: Action) -> u8 {
+    match action {
+        Action::Table(_) => TO_TABLE,
+        Action::Goto(_) => ACT_GOTO,
+        Action::Nop => ACT_NOP,
+        Action::Blackhole => ACT_BLACKHOLE,
+        Action::Unreachable => ACT_UNREACHABLE,
+        Action::Prohibit => ACT_PROHIBIT,
+        Action::Other(action) => action,
     }
 }

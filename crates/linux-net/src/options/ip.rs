@@ -177,6 +177,10 @@ fn set_v6(options: &mut IpOptions, name: i32, number: i32, bound: bool) -> Resul
         c::IPV6_MULTICAST_LOOP if !(0..=1).contains(&number) => return Err(Errno::EINVAL),
         c::IPV6_MULTICAST_LOOP => options.multicast_loop6 = on,
         c::IPV6_AUTOFLOWLABEL => options.flow_label = on,
+        // No packet of a host has these extension headers.
+        c::IPV6_RECVRTHDR | c::IPV6_RECVHOPOPTS | c::IPV6_RECVDSTOPTS => {
+            keep(options, c::IPPROTO_IPV6, name, i32::from(on));
+        }
         c::IPV6_MTU | c::IPV6_DONTFRAG | c::IPV6_RECVFRAGSIZE | c::IPV6_UNICAST_IF => {
             keep(options, c::IPPROTO_IPV6, name, number);
         }
@@ -289,7 +293,12 @@ pub fn get(net: &mut Stack, key: SocketKey, level: i32, name: i32) -> Result<Val
         c::IPV6_MULTICAST_LOOP => flag(options.multicast_loop6),
         c::IPV6_MULTICAST_IF => int(options.multicast_if6.unwrap_or(0) as i32),
         c::IPV6_AUTOFLOWLABEL => flag(options.flow_label),
-        c::IPV6_DONTFRAG | c::IPV6_RECVFRAGSIZE | c::IPV6_UNICAST_IF => {
+        c::IPV6_DONTFRAG
+        | c::IPV6_RECVFRAGSIZE
+        | c::IPV6_UNICAST_IF
+        | c::IPV6_RECVRTHDR
+        | c::IPV6_RECVHOPOPTS
+        | c::IPV6_RECVDSTOPTS => {
             return kept(0);
         }
         _ => return Err(Errno::ENOPROTOOPT),

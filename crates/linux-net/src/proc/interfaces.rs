@@ -3,8 +3,9 @@
 
 use crate::counters::InterfaceCounters;
 use crate::netlink::trie_order;
-use belljar_linux_abi::c;
+use belljar_linux_abi::{Errno, c};
 use belljar_net::neighbour::NeighbourState;
+use belljar_netstack::adapter::link_speed;
 use belljar_netstack::{LO, Stack, interface_index};
 use belljar_tcp::CongestionAlgorithm;
 use belljar_wire::ethernet::Address;
@@ -48,6 +49,7 @@ pub enum InterfaceFile {
     AddressLength,
     Broadcast,
     Carrier,
+    Duplex,
     Flags,
     Group,
     Alias,
@@ -55,6 +57,7 @@ pub enum InterfaceFile {
     Mtu,
     Operstate,
     QueueLength,
+    Speed,
     Type,
     Uevent,
     /// Counter, by its index in `struct rtnl_link_stats64`.
@@ -69,12 +72,14 @@ impl InterfaceFile {
             ("address", InterfaceFile::Address),
             ("broadcast", InterfaceFile::Broadcast),
             ("carrier", InterfaceFile::Carrier),
+            ("duplex", InterfaceFile::Duplex),
             ("flags", InterfaceFile::Flags),
             ("ifalias", InterfaceFile::Alias),
             ("ifindex", InterfaceFile::Ifindex),
             ("mtu", InterfaceFile::Mtu),
             ("netdev_group", InterfaceFile::Group),
             ("operstate", InterfaceFile::Operstate),
+            ("speed", InterfaceFile::Speed),
             ("tx_queue_len", InterfaceFile::QueueLength),
             ("type", InterfaceFile::Type),
             ("uevent", InterfaceFile::Uevent),
@@ -112,10 +117,16 @@ const STATISTICS: [&str; 24] = [
     "statistics/rx_nohandler",
 ];
 
-/// Content of a file; empty if the interface does not exist.
-pub fn interface_file(net: &Stack, number: usize, file: InterfaceFile) -> String {
-    let Some(interface) = net.interfaces.get(number) else { return String::new() };
-    match file {
+/// Content of a file; empty if the interface does not exist. `EINVAL` for the speed of an interface that has
+/// none or is down.
+pub fn interface_file(net: &Stack, number: usize, file: InterfaceFile) -> Result<String, Errno> {
+    let Some(interface) = net.interfaces.get(number) else { return Ok(String::new()) };
+    Ok(match file {
+        InterfaceFile::Speed | InterfaceFile::Duplex => {
+            let speed = link_speed(net, interface).filter(|_| interface.up).ok_or(Errno::EINVAL)?;
+            // An unknown speed is -1.
+            if file == InterfaceFile::Speed { format!("{}\n", speed as i32) } else { "full\n".to_owned() }
+        }
         InterfaceFile::Address => format!("{}\n", Address(interface.mac)),
         InterfaceFile::AddressLength => "6\n".to_owned(),
         InterfaceFile::Broadcast => format!("{}\n", Address([if number == LO { 0 } else { 0xff }; 6])),
@@ -142,7 +153,7 @@ pub fn interface_file(net: &Stack, number: usize, file: InterfaceFile) -> String
         InterfaceFile::Operstate if interface.waits_for_below() => "lowerlayerdown\n".to_owned(),
         InterfaceFile::Operstate => if interface.is_running() { "up\n" } else { "down\n" }.to_owned(),
         InterfaceFile::Type => format!("{}\n", interface.hardware_type()),
-    }
+    })
 }
 
 /// `/proc/net/arp`.

@@ -1,10 +1,12 @@
 //! Texts of the files in `/proc/net`, in Linux's columns, generated from a stack.
 
+mod files;
 mod interfaces;
 mod snmp;
 mod sockets;
 mod v6;
 
+pub use files::{NetworkFile, network_files, tunable};
 pub use interfaces::{
     InterfaceFile, congestion_algorithms, interface_file, proc_net_arp, proc_net_route, resolv_conf,
 };

@@ -123,7 +123,7 @@ pub fn udp_sockets(net: &Stack, domain: i32, protocol: Protocol) -> Vec<InetSock
             local: bound.shown(domain),
             remote: udp.peer.unwrap_or(none(domain)),
             state: if udp.peer.is_some() { ESTABLISHED } else { CLOSE },
-            send_queue: udp.sending_charge as usize,
+            send_queue: udp.sending.bytes as usize,
             receive_queue: udp.queued_charge as usize,
             inode: socket_inode(net, SocketKey(key)),
             uid: socket.uid,

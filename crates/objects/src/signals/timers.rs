@@ -79,6 +79,19 @@ pub struct PosixTimer {
 }
 
 impl ProcessTimers {
+    /// Text of `/proc/<pid>/timers`: the timers of `timer_create`.
+    pub fn text(&self, pid: i32) -> String {
+        let timer = |(id, timer): (&i32, &PosixTimer)| {
+            let (signal, how, target) = match timer.notice {
+                TimerNotice::None => (0, "none/pid", pid),
+                TimerNotice::Signal(signal) => (signal, "signal/pid", pid),
+                TimerNotice::Thread(signal, tid) => (signal, "signal/tid", tid),
+            };
+            let (value, clock) = (timer.value, timer.clock);
+            format!("ID: {id}\nsignal: {signal}/{value:016x}\nnotify: {how}.{target}\nClockID: {clock}\n")
+        };
+        self.posix.iter().map(timer).collect()
+    }
     /// Adds a disarmed timer of `timer_create`; returns its id.
     pub fn create(
         &mut self,

@@ -5,7 +5,6 @@ use crate::InitError;
 use crate::init::native;
 use crate::near::{entry, signals};
 use crate::{cpu, cpuid};
-use belljar_linux_abi::Errno;
 use belljar_shim::worker::{ARENA, ARENA_SIZE, Answers, MAX_WORKERS, REGION, TICK_NS};
 pub use belljar_shim::worker::{Trap, Worker};
 use std::cell::Cell;
@@ -72,7 +71,7 @@ pub unsafe fn trap_as_guests_do(worker: *mut Worker) {
     // SAFETY: the caller's obligation.
     unsafe {
         if (*worker).tsc_is_native || (*worker).cpuid_is_native {
-            set_traps(&mut *worker).expect("prctl(PR_SET_TSC) works on every x86-64 Linux");
+            set_traps(&mut *worker);
         }
     }
 }
@@ -186,19 +185,31 @@ fn open_up(at: usize, len: usize) -> Result<(), InitError> {
 
 /// Makes `rdtsc` and, on CPUs with CPUID faulting, `cpuid` trap on this thread.
 #[cold]
-fn set_traps(worker: &mut Worker) -> Result<(), Errno> {
+fn set_traps(worker: &mut Worker) {
     if worker.tsc_is_native {
-        // SAFETY: prctl with plain numbers.
-        if unsafe { libc::prctl(libc::PR_SET_TSC, libc::PR_TSC_SIGSEGV, 0, 0, 0) } != 0 {
-            return Err(std::io::Error::last_os_error().into());
-        }
+        // Where Linux refuses, the instructions in images are replaced: see `counter_traps`. SAFETY: prctl with
+        // plain numbers.
+        unsafe { libc::prctl(libc::PR_SET_TSC, libc::PR_TSC_SIGSEGV, 0, 0, 0) };
         worker.tsc_is_native = false;
     }
     if worker.cpuid_is_native {
         cpuid::set_faulting(true);
         worker.cpuid_is_native = false;
     }
-    Ok(())
+}
+
+/// True if Linux makes `rdtsc` and `rdtscp` trap on a thread that asks for it.
+pub fn counter_traps() -> bool {
+    static TRAPS: OnceLock<bool> = OnceLock::new();
+    *TRAPS.get_or_init(|| {
+        let mut mode = 0;
+        // SAFETY: `mode` outlives the call; the rest are plain numbers. The previous mode is restored.
+        unsafe {
+            libc::prctl(libc::PR_GET_TSC, &mut mode, 0, 0, 0) == 0
+                && libc::prctl(libc::PR_SET_TSC, libc::PR_TSC_SIGSEGV, 0, 0, 0) == 0
+                && libc::prctl(libc::PR_SET_TSC, mode, 0, 0, 0) == 0
+        }
+    })
 }
 
 /// Restores native `rdtsc` and `cpuid` on this thread until the next resume. Async-signal-safe.

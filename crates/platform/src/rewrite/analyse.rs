@@ -1,8 +1,8 @@
 //! Analysis of call sites: the form in which each can be rewritten. The result depends on the file's content
 //! alone and is cached for all guests of the process.
 
-use super::{LONGEST_INSTRUCTION, TRAP, cpuid_sites};
-use crate::layout::PAGE;
+use super::LONGEST_INSTRUCTION;
+use super::reads::HardwareReads;
 use crate::native::Native;
 use belljar_base::Map;
 use iced_x86::{Code, Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic, OpKind};
@@ -55,41 +55,14 @@ pub enum Form {
 struct Analysis {
     /// `None` until needed.
     branches: Option<Branches>,
-    /// Proven `cpuid` instructions. `None` until needed.
-    cpuids: Option<Arc<Cpuids>>,
+    /// Instructions that read the machine. `None` until needed.
+    reads: Option<Arc<HardwareReads>>,
     forms: Map<u64, Option<(Form, Option<u64>)>>,
 }
 
 /// Potential direct branches into the bytes behind `syscall` instructions: sources by target, as offsets into
 /// the mapping.
 type Branches = Map<u64, Vec<u64>>;
-
-/// `cpuid` instructions, as offsets into the mapping.
-#[derive(Debug, Default)]
-pub struct Cpuids {
-    /// All offsets, ascending.
-    pub places: Vec<u64>,
-    /// Replacement bytes for each page, from its first to its last instruction. They are cached so that a
-    /// page need not be read, and hence made resident, before it is written.
-    pub replaced: Vec<(u64, Vec<u8>)>,
-}
-
-impl Cpuids {
-    /// `cpuid` instructions in `code` that are proven to be instruction starts.
-    pub fn of(code: &[u8]) -> Cpuids {
-        let places = cpuid_sites::find(code);
-        let replace = |group: &[u64]| {
-            let (first, last) = (group[0] as usize, group[group.len() - 1] as usize);
-            let mut bytes = code[first..last + TRAP.len()].to_vec();
-            for &place in group {
-                bytes[place as usize - first..][..TRAP.len()].copy_from_slice(&TRAP);
-            }
-            (group[0], bytes)
-        };
-        let replaced = places.chunk_by(|a, b| a / PAGE == b / PAGE).map(replace).collect();
-        Cpuids { places, replaced }
-    }
-}
 
 /// Analyses by file, and by the mapping's offset and length in it.
 static ANALYSES: Mutex<Map<(FileKey, u64, u64), Analysis>> = Mutex::new(Map::new());
@@ -104,27 +77,12 @@ const NEAR_BACK: u64 = 20;
 /// Number of decodings that must agree that a candidate is not a branch.
 const ENOUGH_READINGS: usize = 8;
 
-/// Length of the longest mapping whose `cpuid` instructions are replaced.
-const LONGEST_CPUID_TEXT: u64 = 32 << 20;
-
-/// Proven `cpuid` instructions of a guest's mapping `range`, which maps `file` from `offset`.
-pub fn cpuids(file: &FileKey, offset: u64, range: &Range<u64>, native: &Native) -> Arc<Cpuids> {
-    let len = range.end - range.start;
+/// Instructions that read the machine in a mapping of `len` bytes of the file open as `fd`, from `offset`.
+pub fn hardware_reads(file: &FileKey, fd: i32, offset: u64, len: u64) -> Arc<HardwareReads> {
     let mut analyses = ANALYSES.lock().unwrap_or_else(PoisonError::into_inner);
     let analysis = analyses.entry((*file, offset, len)).or_default();
-    if let Some(found) = &analysis.cpuids {
-        return found.clone();
-    }
-    let found = match len {
-        0..=LONGEST_CPUID_TEXT => match bytes(range.start, len, native) {
-            Some(code) => Arc::new(Cpuids::of(&code)),
-            // Another guest's copy may be readable.
-            None => return Arc::default(),
-        },
-        _ => Arc::default(),
-    };
-    analysis.cpuids = Some(found.clone());
-    found
+    let find = || HardwareReads::of_file(fd, offset, len).unwrap_or_default();
+    analysis.reads.get_or_insert_with(|| Arc::new(find())).clone()
 }
 
 /// Form for the `syscall` at `site` in a guest's mapping `range`, which maps `file` from `offset`; `None` if
@@ -345,7 +303,14 @@ fn displaced_behind(code: &[u8], addr: u64) -> Option<Vec<Instruction>> {
                 // Trapping instructions must keep their address.
                 let traps = matches!(
                     next.mnemonic(),
-                    Mnemonic::Syscall | Mnemonic::Rdtsc | Mnemonic::Rdtscp | Mnemonic::Cpuid
+                    Mnemonic::Syscall
+                        | Mnemonic::Rdtsc
+                        | Mnemonic::Rdtscp
+                        | Mnemonic::Cpuid
+                        | Mnemonic::Rdrand
+                        | Mnemonic::Rdseed
+                        | Mnemonic::Rdpid
+                        | Mnemonic::Hlt
                 );
                 if loops || relative_to_eip || traps {
                     return None;

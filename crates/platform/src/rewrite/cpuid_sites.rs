@@ -7,18 +7,22 @@
 //! constant leaf nearby, other candidates in the neighbourhood must have constant leaves. A missed
 //! instruction returns native values; a false positive would break a program.
 
+use super::read_sites;
 use iced_x86::{
     Code, CpuidFeature, Decoder, DecoderOptions, FlowControl, Instruction, InstructionInfoFactory, Mnemonic,
     OpAccess, Register,
 };
 
-/// Distances before a candidate at which decodings start.
-const STARTS: std::ops::RangeInclusive<usize> = 40..=96;
+/// Distances before a candidate at which decodings start: by then most have found the boundaries of
+/// instructions.
+pub const STARTS: std::ops::RangeInclusive<usize> = 40..=96;
 /// Number of instructions before a candidate that are examined; one of them must set EAX.
 const BEFORE: usize = 10;
 const BEHIND: usize = 6;
+/// Number of decodings that must arrive at a proven instruction.
+pub const HITS: usize = 20;
 /// Distance within which other proven candidates must lie.
-const NEIGHBOURHOOD: u64 = 4096;
+pub const NEIGHBOURHOOD: u64 = 4096;
 const NEIGHBOURS: usize = 2;
 
 /// Classification of a candidate.
@@ -34,8 +38,8 @@ enum Looks {
 
 /// Offsets of all proven `cpuid` instructions in `code`.
 pub fn find(code: &[u8]) -> Vec<u64> {
-    let pairs = code.windows(2).enumerate().filter(|(_, w)| *w == [0x0f, 0xa2]);
-    let places: Vec<(u64, Looks)> = pairs.map(|(at, _)| (at as u64, looks(code, at))).collect();
+    let pairs = read_sites::pairs(code, [0x0f, 0xa2]);
+    let places: Vec<(u64, Looks)> = pairs.map(|at| (at as u64, looks(code, at))).collect();
     let constant = |at: u64| {
         places.iter().filter(|p| p.1 == Looks::Constant && p.0.abs_diff(at) < NEIGHBOURHOOD).count()
     };
@@ -64,7 +68,7 @@ fn looks(code: &[u8], at: usize) -> Looks {
             misses += 1;
         }
     }
-    if hits < 20 || misses * 10 > hits {
+    if hits < HITS || misses * 10 > hits {
         return Looks::Wrong;
     }
     let before = &met[met.len().saturating_sub(BEFORE)..];
@@ -98,7 +102,7 @@ fn looks(code: &[u8], at: usize) -> Looks {
 }
 
 /// True if the instruction sets EAX to a valid leaf number.
-fn sets_leaf(instruction: &Instruction) -> bool {
+pub fn sets_leaf(instruction: &Instruction) -> bool {
     match instruction.code() {
         Code::Mov_r32_imm32 if instruction.op0_register() == Register::EAX => {
             matches!(instruction.immediate32(), 0..=0x24 | 0x4000_0000..=0x4000_0010 | 0x8000_0000..=0x8000_0026)
@@ -151,9 +155,16 @@ fn is_plain(instruction: &Instruction) -> bool {
             | FlowControl::Call
             | FlowControl::Return
     );
-    let odd = instruction.is_privileged()
+    let odd = is_rare(instruction)
         || instruction.is_string_instruction()
         || instruction.has_lock_prefix()
+        || instruction.mnemonic() == Mnemonic::Leave;
+    control && !odd && instruction.cpuid_features().iter().all(|f| FEATURES.contains(f))
+}
+
+/// True if neither compilers nor programmers use the instruction in programs.
+pub fn is_rare(instruction: &Instruction) -> bool {
+    instruction.is_privileged()
         || instruction.has_segment_prefix() && instruction.segment_prefix() != Register::FS
         || instruction.is_loop()
         || instruction.is_loopcc()
@@ -162,7 +173,6 @@ fn is_plain(instruction: &Instruction) -> bool {
             instruction.mnemonic(),
             Mnemonic::Xlatb
                 | Mnemonic::Enter
-                | Mnemonic::Leave
                 | Mnemonic::Cmc
                 | Mnemonic::Stc
                 | Mnemonic::Clc
@@ -175,8 +185,7 @@ fn is_plain(instruction: &Instruction) -> bool {
                 | Mnemonic::Retf
                 | Mnemonic::In
                 | Mnemonic::Out
-        );
-    control && !odd && instruction.cpuid_features().iter().all(|f| FEATURES.contains(f))
+        )
 }
 
 #[cfg(test)]

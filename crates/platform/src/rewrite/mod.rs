@@ -26,39 +26,49 @@
 //! becomes writable is rewritten no further; the original code is restored for a debugger
 //! ([`Rewriter::undo`]). Images that many guests map are rewritten once, before they run: see [`shared`]. The
 //! sites of the synthetic vDSO answer from the worker block if possible ([`clock`]), sites of calls that
-//! return ids from the context ([`ids`]). `cpuid` instructions are replaced by [`TRAP`] when an image is
-//! mapped, if the CPU lacks CPUID faulting and in virtual machines, where a trap costs a fifth of a `cpuid`.
+//! return ids from the context ([`ids`]).
+//!
+//! Instructions that read the machine and cannot trap are replaced by [`TRAP`] when an image is mapped
+//! ([`reads`]): RDRAND, RDSEED and RDPID; `cpuid` if the CPU lacks CPUID faulting, and in virtual machines,
+//! where a trap costs a fifth of a `cpuid`; RDTSC and RDTSCP where Linux does not make them trap.
 //!
 //! **Limits.** Anonymous, shared and writable memory is never rewritten, so code of JIT compilers keeps
 //! trapping. So do sites for which neither form applies, such as those with a branch into the bytes to be
 //! displaced, sites that need form B in texts longer than 128 MiB, and `rt_sigreturn`, which unwinders
 //! recognise by its bytes. Indirect jumps into displaced instructions are not detected: compilers emit none
 //! behind a `syscall`. A program that reads its own text sees the jumps.
+//!
+//! Instructions that read the machine and lie in other memory, or are not proven, keep their native results;
+//! [`Rewriter::native_reads`] lists those in text, `Space::native_reads` the others.
 
 mod analyse;
 mod clock;
 mod cpuid_sites;
 mod ids;
+mod read_sites;
+pub(crate) mod reads;
 mod shared;
 mod sites;
 mod stub;
 
 use crate::layout::{self, PAGE, Slot};
 use crate::native::Native;
-use crate::{cpuid, registry};
+use crate::registry;
 pub use analyse::FileKey;
-use analyse::{Cpuids, Form};
+use analyse::Form;
 use belljar_base::Set;
 use belljar_linux_abi::Errno;
-use belljar_machine::ImageRoom;
+use belljar_machine::{ImageRoom, NativeRead};
+pub(crate) use read_sites::Read;
+use reads::HardwareReads;
 pub use shared::SharedText;
 use sites::{Sites, Visible};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// `hlt; nop`: raises a general-protection exception in user code. `ud2` is unsuitable: hypervisors intercept
-/// its exception, which then costs as much as `cpuid` itself.
-const TRAP: [u8; 2] = [0xf4, 0x90];
+/// `hlt`: raises a general-protection exception in user code. `ud2` is unsuitable: hypervisors intercept its
+/// exception, which then costs as much as `cpuid` itself.
+const TRAP: u8 = 0xf4;
 /// Bytes of the longest instruction (Intel SDM, volume 2, 2.3.11).
 pub(crate) const LONGEST_INSTRUCTION: usize = 15;
 const SYS_RT_SIGRETURN: u64 = 15;
@@ -69,11 +79,6 @@ const REACH: u64 = (1 << 31) - 2 * CHUNK;
 /// Addresses for chunks near fixed addresses, searched downwards: above the addresses that images and the
 /// heaps behind them usually occupy, and within reach of all of them.
 const LOW_CHUNKS: Range<u64> = 0x1000_0000..0x7ff0_0000;
-
-/// The `cpuid` instructions in `code` that are to be replaced.
-fn cpuids_to_replace(code: &[u8]) -> Cpuids {
-    if cpuid::is_better_replaced() { Cpuids::of(code) } else { Cpuids::default() }
-}
 
 /// The stub at `at` for the `syscall` at `site`, which makes call `nr` if it is of form A.
 fn stub_of(form: &Form, at: u64, site: u64, nr: u64) -> Option<stub::Stub> {
@@ -96,9 +101,9 @@ pub struct Rewriter {
     seen: Set<u64>,
     refused: Set<u64>,
     chunks: Vec<Chunk>,
-    /// Starts of mappings with replaced `cpuid` instructions, and the offsets of these. Never removed: a
-    /// program may copy its text, to huge pages for instance.
-    cpuids: Vec<(u64, Arc<Cpuids>)>,
+    /// Starts of mappings with replaced instructions, and these. Never removed: a program may copy its text,
+    /// to huge pages for instance.
+    reads: Vec<(u64, Arc<HardwareReads>)>,
     /// Generation, incremented by changes that invalidate remembered addresses in stubs.
     pub generation: u32,
     /// True if rewriting has ended.
@@ -112,6 +117,11 @@ struct Text {
     file: FileKey,
     /// Offset of `range` in the file.
     offset: u64,
+    /// Instructions that read the machine, and the address to which their offsets relate.
+    reads: Arc<HardwareReads>,
+    base: u64,
+    /// True if replacing some of them failed.
+    kept: bool,
     /// True if the content may differ from the file's: nothing further is rewritten.
     changed: bool,
 }
@@ -128,10 +138,14 @@ impl Rewriter {
     /// Records that `range` is now private file-backed text. `fd` is the file.
     pub fn text_mapped(&mut self, range: Range<u64>, fd: i32, offset: u64, native: &Native) {
         let Some(file) = FileKey::of(fd) else { return };
-        if cpuid::is_better_replaced() {
-            self.replace_cpuids(range.start, analyse::cpuids(&file, offset, &range, native), native);
+        let reads = analyse::hardware_reads(&file, fd, offset, range.end - range.start);
+        let kept = !replace(range.start, &reads, &range, native);
+        if let Native::Far(shim) = native {
+            shim.answer_cpuids(reads.cpuids().map(|at| range.start + at));
         }
-        self.text.push(Text { range, file, offset, changed: false });
+        let base = range.start;
+        self.add_reads(base, &reads);
+        self.text.push(Text { range, file, offset, reads, base, kept, changed: false });
     }
 
     /// True if code of the file open as `fd` is mapped.
@@ -156,13 +170,11 @@ impl Rewriter {
 
     /// Records that a window has been mapped.
     pub fn window_mapped(&mut self, window: SharedText) {
-        self.cpuids.push((window.text().start, window.cpuids()));
-        self.text.push(Text {
-            range: window.text(),
-            file: window.file,
-            offset: window.text_offset(),
-            changed: false,
-        });
+        let (range, reads) = (window.text(), window.reads());
+        let base = range.start;
+        self.add_reads(base, &reads);
+        let (file, offset) = (window.file, window.text_offset());
+        self.text.push(Text { range, file, offset, reads, base, kept: false, changed: false });
         self.windows.push(window);
     }
 
@@ -205,31 +217,41 @@ impl Rewriter {
         self.text.iter_mut().filter(|t| layout::overlap(&t.range, range)).for_each(|t| t.changed = true);
     }
 
-    /// Writes [`TRAP`] over the `cpuid` instructions of the mapping at `start`, a page at a time.
-    fn replace_cpuids(&mut self, start: u64, cpuids: Arc<Cpuids>, native: &Native) {
-        for (first, code) in &cpuids.replaced {
-            // On failure the instructions stay and return native values.
-            let _ = native.poke(start + first, code);
-        }
-        if let Native::Far(shim) = native {
-            shim.answer_cpuids(cpuids.places.iter().map(|place| start + place));
-        }
-        if !cpuids.places.is_empty() {
-            self.cpuids.push((start, cpuids));
+    fn add_reads(&mut self, start: u64, reads: &Arc<HardwareReads>) {
+        if !reads.is_empty() {
+            self.reads.push((start, reads.clone()));
         }
     }
 
     /// Addresses of all replaced `cpuid` instructions.
     pub fn cpuids(&self) -> impl Iterator<Item = u64> {
-        self.cpuids.iter().flat_map(|(start, cpuids)| cpuids.places.iter().map(move |place| start + place))
+        self.reads.iter().flat_map(|(start, reads)| reads.cpuids().map(move |at| start + at))
     }
 
-    /// True if the trapping instruction at `rip` replaces a `cpuid`.
-    pub fn is_cpuid(&self, rip: u64) -> bool {
-        let at = |start: &u64| rip.checked_sub(*start);
-        self.cpuids
-            .iter()
-            .any(|(start, cpuids)| at(start).is_some_and(|at| cpuids.places.binary_search(&at).is_ok()))
+    /// The instruction that the trapping one at `rip` replaces.
+    pub fn replaced(&self, rip: u64) -> Option<&Read> {
+        self.reads.iter().find_map(|(start, reads)| reads.at(rip.checked_sub(*start)?))
+    }
+
+    /// Replaces instructions again in pages that have their original content.
+    pub fn replace_again(&mut self, range: &Range<u64>, native: &Native) {
+        for text in self.text.iter_mut().filter(|text| layout::overlap(&text.range, range)) {
+            let part = text.range.start.max(range.start)..text.range.end.min(range.end);
+            text.kept |= !replace(text.base, &text.reads, &part, native);
+        }
+    }
+
+    /// True if `range` is text whose instructions have been searched, or belongs to a window.
+    pub fn has_searched(&self, range: &Range<u64>) -> bool {
+        let text = self.text.iter().filter(|text| !text.changed).map(|text| text.range.clone());
+        text.chain(self.windows.iter().map(SharedText::range)).any(|known| layout::contains(&known, range))
+    }
+
+    /// Instructions in mapped text that read the machine and have not been replaced.
+    pub fn native_reads(&self) -> impl Iterator<Item = NativeRead> {
+        self.text.iter().filter(|text| !text.changed).flat_map(|text| {
+            text.reads.native(text.base, text.kept).filter(|read| text.range.contains(&read.addr))
+        })
     }
 
     /// Records that `range` has been mapped over or unmapped. Returns the stub ranges of windows whose text
@@ -249,7 +271,7 @@ impl Rewriter {
             for part in [text.range.start..range.start, range.end..text.range.end] {
                 if part.start < part.end {
                     let offset = text.offset + (part.start - text.range.start);
-                    kept.push(Text { range: part, offset, ..text });
+                    kept.push(Text { range: part, offset, ..text.clone() });
                 }
             }
         }
@@ -370,6 +392,19 @@ impl Rewriter {
     pub fn low_chunks(&self) -> impl Iterator<Item = Range<u64>> {
         self.chunks.iter().filter(|c| c.low).map(|c| c.start..c.start + CHUNK)
     }
+}
+
+/// Replaces the instructions of the mapping at `start` that lie in `range`, a page at a time; false if a write
+/// fails.
+fn replace(start: u64, reads: &HardwareReads, range: &Range<u64>, native: &Native) -> bool {
+    let within = |(first, code): &&(u64, Vec<u8>)| {
+        layout::contains(range, &(start + first..start + first + code.len() as u64))
+    };
+    reads
+        .pages()
+        .iter()
+        .filter(within)
+        .fold(true, |done, (first, code)| native.poke(start + first, code).is_ok() && done)
 }
 
 fn map_chunk(start: u64, native: &Native) -> Result<(), Errno> {

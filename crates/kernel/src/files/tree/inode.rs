@@ -8,6 +8,7 @@ use belljar_objects::extents::Extents;
 use belljar_objects::file_flags::FileFlags;
 use belljar_objects::locks::FileLocks;
 use belljar_objects::native_cache::Cached;
+use belljar_objects::processors::SystemDirectory;
 use smallvec::SmallVec;
 use std::path::PathBuf;
 
@@ -182,6 +183,8 @@ pub enum DirectorySource {
     Own,
     /// The table of virtual files, below this path.
     Table(&'static str),
+    /// Directory at or below `/sys/devices`.
+    Devices(SystemDirectory),
     /// `/proc/sys/net/ipv4/conf`, or that of IPv6: a directory for each interface, `all` and `default`.
     InterfaceSettings {
         /// True for IPv6.

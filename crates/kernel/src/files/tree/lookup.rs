@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 pub const ROOT: InodeKey = InodeKey(0);
 
 /// `path/name` for a name in bytes.
-pub(super) fn join(path: &Path, name: &[u8]) -> PathBuf {
+pub fn join(path: &Path, name: &[u8]) -> PathBuf {
     path.join(OsStr::from_bytes(name))
 }
 

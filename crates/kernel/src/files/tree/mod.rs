@@ -18,6 +18,6 @@ mod withheld;
 pub use inode::{
     Child, Content, Directory, DirectorySource, FormerEntry, Inode, Memfd, Meta, Node, Store, Times,
 };
-pub use lookup::ROOT;
+pub use lookup::{ROOT, join};
 pub use resolve::{Found, Place, Step, Target, Walk};
 pub use seeds::{DEV, DISK, MEMORY, NAMESPACE, PROC, PTS, RUN, SHM, SYS, new_tree};

@@ -12,9 +12,10 @@ mod status;
 mod system;
 
 pub use belljar_linux_net::proc::InterfaceFile;
+use belljar_linux_net::proc::NetworkFile;
 pub use kernel_settings::KernelSetting;
 pub(crate) use system::FILE_SYSTEMS;
-pub use system::{ETC_FILES, LINKS, tunable};
+pub use system::{ETC_FILES, LINKS};
 
 use super::FileKind;
 use super::tree::Node;
@@ -25,28 +26,26 @@ use crate::host::Host;
 use crate::ids::{FileKey, InodeKey};
 use crate::outcome::{SysResult, done};
 use belljar_linux_abi::Errno;
-use belljar_netstack::Stack;
 use belljar_netstack::conf::InterfaceFileSetting;
-use belljar_netstack::sysctl::Sysctl;
 use belljar_objects::namespaces::NamespaceKind;
 pub(crate) use belljar_objects::process_files::{INIT, ProcessFile};
+use belljar_objects::processors::SystemDeviceFile;
+use belljar_objects::system_files::SystemText;
 use std::sync::Arc;
 
 /// Source of a virtual file's content, which is generated each time that a reader starts at offset 0.
 #[derive(Clone, Debug)]
 pub enum VirtualFile {
-    /// Constant text.
-    Text(&'static str),
+    /// Constant text, or a setting stored as text.
+    System(SystemText),
     /// Text generated from the state of the host.
     Host(fn(&mut Host) -> String),
-    /// Text generated from the network stack of the reader.
-    Network(fn(&Stack) -> String),
+    /// File of the network stack of the reader.
+    Network(NetworkFile),
+    /// File of `/sys/devices/system`.
+    Device(SystemDeviceFile),
     /// Constant bytes.
     Bytes(fn() -> Vec<u8>),
-    /// Setting stored as text: initially this one, replaced by writes.
-    Setting(&'static str),
-    /// Setting of the network stack.
-    Tunable(Sysctl),
     /// Setting of a kernel subsystem.
     Kernel(KernelSetting),
     /// Setting of an interface.
@@ -89,17 +88,16 @@ impl Host {
     pub(crate) fn virtual_content(&mut self, inode: InodeKey) -> Result<Vec<u8>, Errno> {
         let Node::Virtual(file) = &self.files.inode(inode).node else { return Err(Errno::EINVAL) };
         match file.clone() {
-            VirtualFile::Text(text) | VirtualFile::Setting(text) => Ok(text.as_bytes().to_vec()),
+            VirtualFile::System(SystemText::Text(text) | SystemText::Setting(text)) => {
+                Ok(text.as_bytes().to_vec())
+            }
             VirtualFile::Bytes(make) => Ok(make()),
             VirtualFile::Host(make) => Ok(make(self).into_bytes()),
-            VirtualFile::Network(make) => {
+            VirtualFile::Network(file) => {
                 let network = self.network_of_caller();
-                Ok(make(self.stack_mut(network)).into_bytes())
+                Ok(file.content(self.stack_mut(network)).into_bytes())
             }
-            VirtualFile::Tunable(setting) => {
-                let network = self.network_of_caller();
-                Ok(self.stack_mut(network).sysctls.show(setting).into_bytes())
-            }
+            VirtualFile::Device(file) => Ok(self.config.processors.content(file).into_bytes()),
             VirtualFile::Kernel(setting) => Ok(self.kernel_setting(setting).into_bytes()),
             VirtualFile::InterfaceSetting(setting) => {
                 Ok(self.stack(self.network_of_caller()).interface_setting_text(setting).into_bytes())
@@ -108,7 +106,7 @@ impl Host {
                 self.stack(self.network_of_caller()),
                 number,
                 file,
-            )
+            )?
             .into_bytes()),
             VirtualFile::Written(bytes) => Ok(bytes),
             VirtualFile::Process(pid, file) => {
@@ -184,8 +182,10 @@ impl Call<'_> {
         let data = self.gather(buffers, 0, 4_096)?;
         let Node::Virtual(file) = &mut self.host.files.inode(inode).node else { return Err(Errno::EINVAL) };
         match file {
-            VirtualFile::Setting(_) | VirtualFile::Written(_) => *file = VirtualFile::Written(data),
-            VirtualFile::Tunable(setting) => {
+            VirtualFile::System(SystemText::Setting(_)) | VirtualFile::Written(_) => {
+                *file = VirtualFile::Written(data);
+            }
+            VirtualFile::Network(NetworkFile::Tunable(setting)) => {
                 let setting = *setting;
                 let network = self.network();
                 self.host.stack_mut(network).set_sysctl(setting, &data)?;

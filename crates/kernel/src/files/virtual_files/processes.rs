@@ -17,6 +17,7 @@ use belljar_netstack::conf::{InterfaceFileSetting, Scope};
 use belljar_objects::mounts::BASE;
 use belljar_objects::namespaces::LINKS;
 use belljar_objects::process_files::PROCESS_FILES;
+use belljar_objects::processors::{SystemDirectory, SystemEntry};
 
 /// Parses decimal digits without a leading zero, as procfs names processes and descriptors.
 fn number(name: &[u8]) -> Option<i32> {
@@ -36,6 +37,15 @@ fn system_entry(parent: InodeKey, path: &str, name: &[u8]) -> Option<(Node, u32)
         SystemFile::File(mode, file) => (Node::Virtual(file), mode),
         SystemFile::Directory(path) => proc_directory(parent, DirectorySource::Table(path)),
     })
+}
+
+/// Entry of a directory below `/sys/devices/system`.
+fn device_entry(entry: SystemEntry, parent: InodeKey) -> (Node, u32) {
+    match entry {
+        SystemEntry::Directory(directory) => proc_directory(parent, DirectorySource::Devices(directory)),
+        SystemEntry::File(file) => (Node::Virtual(VirtualFile::Device(file)), 0o444),
+        SystemEntry::Link(target) => (Node::Symlink { target: target.into_bytes(), own: false }, 0o777),
+    }
 }
 
 /// A virtual directory.
@@ -225,6 +235,15 @@ impl Host {
                     None => return Ok(None),
                 },
             },
+            DirectorySource::Table("/sys") if name == b"devices" => {
+                proc_directory(directory, DirectorySource::Devices(SystemDirectory::Devices))
+            }
+            DirectorySource::Devices(of) => {
+                let name = std::str::from_utf8(name).ok();
+                let entry = name.and_then(|name| self.config.processors.entry(of, name));
+                let Some(entry) = entry else { return Ok(None) };
+                device_entry(entry, directory)
+            }
             DirectorySource::Table(path) => match system_entry(directory, path, name) {
                 Some(entry) => entry,
                 None => return Ok(None),
@@ -309,10 +328,14 @@ impl Host {
                 let processes = init.into_iter().chain(processes).map(|pid| pid.to_string());
                 own.chain(system).chain(processes).collect()
             }
+            DirectorySource::Devices(of) => self.config.processors.names(of),
             DirectorySource::Table(path) => {
-                let settings =
-                    (path == "/proc/sys/net/ipv4" || path == "/proc/sys/net/ipv6").then_some("conf");
-                system_names(path).into_iter().chain(settings).map(String::from).collect()
+                let more = match path {
+                    "/proc/sys/net/ipv4" | "/proc/sys/net/ipv6" => Some("conf"),
+                    "/sys" => Some("devices"),
+                    _ => None,
+                };
+                system_names(path).into_iter().chain(more).map(String::from).collect()
             }
             DirectorySource::InterfaceSettings { .. } => {
                 let stack = self.stack(self.network_of_caller());

@@ -85,6 +85,11 @@ impl Host {
                 let users = &self.processes.namespaces.users;
                 users.shown_map(process.credentials.user_namespace, kind, reader).into_bytes()
             }
+            ProcessFile::Cpuset => b"/\n".to_vec(),
+            ProcessFile::Timers => {
+                let shown = self.processes.namespaces.pids.shown(namespace, process.pid);
+                process.signals.timers.text(shown).into_bytes()
+            }
             ProcessFile::Stat => self.stat_text(namespace, key, tid),
             ProcessFile::Statm => {
                 let MemoryUse { size, resident, stack } =
@@ -133,10 +138,12 @@ impl Host {
         let policy = policy & 0xff;
         let (pages, limit) = (resident / PAGE, process.rlimits[c::RLIMIT_RSS as usize].soft);
         let stack = process.mm.map_or(0, |mm| self.spaces[mm.0].stack.end);
+        let thread = self.threads.thread_of(&self.processes, key, tid);
+        let processor = thread.map_or(0, |thread| self.threads[thread.0].processor());
         let _ = writeln!(
             TextBytes(&mut text),
             ") {state} {ppid} {pgid} {sid} {terminal} {foreground} 4194304 0 0 0 0 {user} {system} {child_user} \
-             {child_system} {priority} {nice} {threads} 0 {started} {size} {pages} {limit} 0 0 {stack} 0 0 0 0 0 0 0 0 0 17 0 \
+             {child_system} {priority} {nice} {threads} 0 {started} {size} {pages} {limit} 0 0 {stack} 0 0 0 0 0 0 0 0 0 17 {processor} \
              {real_time} {policy} 0 0 0 0 0 0 0 0 0 0 0"
         );
         text
@@ -157,10 +164,10 @@ impl Host {
         let own = |pid| namespaces.pids.shown(namespace, pid);
         let all = |pid| namespaces.pids.all_shown(namespace, process.attributes.namespaces.pid, pid);
         let groups: String = who.groups.iter().map(|group| format!("{} ", gid(*group))).collect();
-        let seccomp = self
-            .threads
-            .thread_of(&self.processes, key, tid)
-            .and_then(|thread| self.threads[thread.0].seccomp.as_deref());
+        let thread = self.threads.thread_of(&self.processes, key, tid);
+        let seccomp = thread.and_then(|thread| self.threads[thread.0].seccomp.as_deref());
+        let processors = self.config.processors;
+        let allowed = thread.map_or(processors.all(), |thread| self.threads[thread.0].allowed(processors));
         let fds = process.fds.map_or(0, |table| self.files.tables[table.0].entries.len().max(64));
         let _ = write!(
             TextBytes(&mut text),
@@ -170,8 +177,7 @@ impl Host {
              VmLck:\t{locked:>8} kB\nVmPin:\t       0 kB\nVmHWM:\t{resident:>8} kB\nVmRSS:\t{resident:>8} kB\n\
              VmData:\t{kib:>8} kB\nVmStk:\t{:>8} kB\nVmSwap:\t       0 kB\nThreads:\t{}\n{}\
              CapInh:\t{:016x}\nCapPrm:\t{:016x}\nCapEff:\t{:016x}\nCapBnd:\t{:016x}\nCapAmb:\t{:016x}\n\
-             NoNewPrivs:\t{}\nSeccomp:\t{}\nSeccomp_filters:\t{}\nCpus_allowed:\t1\nCpus_allowed_list:\t0\nMems_allowed:\t1\n\
-             Mems_allowed_list:\t0\nvoluntary_ctxt_switches:\t0\nnonvoluntary_ctxt_switches:\t0\n",
+             NoNewPrivs:\t{}\nSeccomp:\t{}\nSeccomp_filters:\t{}\n{}voluntary_ctxt_switches:\t0\nnonvoluntary_ctxt_switches:\t0\n",
             process.umask,
             uid(who.ruid),
             uid(who.euid),
@@ -196,14 +202,12 @@ impl Host {
             u8::from(process.attributes.no_new_privs),
             seccomp.map_or(0, Seccomp::mode),
             seccomp.map_or(0, Seccomp::filters),
+            processors.status(allowed),
             locked = process.mm.map_or(0, |mm| self.spaces[mm.0].locked_bytes()) / 1_024,
             pid = own(process.pid),
             tid = own(tid.unwrap_or(process.pid)),
             ppid = own(self.processes.parent_pid(key)),
-            tracer = own(self
-                .threads
-                .thread_of(&self.processes, key, tid)
-                .map_or(0, |thread| self.threads.tracer_pid(&self.processes, thread))),
+            tracer = own(thread.map_or(0, |thread| self.threads.tracer_pid(&self.processes, thread))),
         );
         text
     }

@@ -7,7 +7,7 @@ use crate::ids::SocketKey;
 use crate::net::message::OutgoingMessage;
 use belljar_linux_abi::{Errno, c};
 use belljar_linux_net::offload;
-use belljar_net::Packet;
+use belljar_netstack::account::{DropCause, Origin, PacketDisposition, Receiver};
 use belljar_netstack::interface::Attachment;
 use belljar_netstack::socket::Socket;
 use belljar_wire::ethernet::{HEADER_LEN, ethertype};
@@ -59,10 +59,7 @@ impl Host {
         }
         if let Attachment::Tun(_) = net.interfaces[interface].attachment {
             // TUN interfaces have no link-layer header, so both socket types send the same.
-            return match net.transmit(interface, None, data, 0) {
-                true => Ok(()),
-                false => Err(Errno::ENOBUFS),
-            };
+            return net.transmit(Origin::PacketSocket, interface, data).then_some(()).ok_or(Errno::ENOBUFS);
         }
         let frame = if cooked {
             let to = name.filter(|name| name.halen >= 6).map(|name| name.mac());
@@ -94,25 +91,24 @@ impl Host {
         let net = self.stack_mut(network);
         let attachment = net.interfaces[interface].attachment;
         if net.interfaces[interface].is_link() {
-            return match net.send_framed(interface, Packet::new(frame)) {
-                true => Ok(()),
-                false => Err(Errno::ENOBUFS),
-            };
+            let sent = net.transmit_frame(Origin::PacketSocket, interface, frame);
+            return sent.then_some(()).ok_or(Errno::ENOBUFS);
         }
         if attachment == Attachment::Graph && protocol == ethertype::ARP {
+            net.account.originate(Origin::PacketSocket, PacketDisposition::consumed(Receiver::Arp));
             self.answer_for_graph((network, interface), &frame);
             return Ok(());
         }
         if protocol != ethertype::IPV4 && protocol != IPV6 || frame.len() < HEADER_LEN + 20 {
+            let unsupported = PacketDisposition::dropped(DropCause::UnknownProtocol);
+            net.account.originate(Origin::PacketSocket, unsupported);
             self.warn(
                 "frames of other protocols than IP vanish on lo and on the graph, which have no Ethernet",
             );
             return Ok(());
         }
         frame.drain(..HEADER_LEN);
-        match self.stack_mut(network).transmit(interface, None, frame, 0) {
-            true => Ok(()),
-            false => Err(Errno::ENOBUFS),
-        }
+        let sent = self.stack_mut(network).transmit(Origin::PacketSocket, interface, frame);
+        sent.then_some(()).ok_or(Errno::ENOBUFS)
     }
 }

@@ -159,7 +159,8 @@ fn what_is_passed_on_has_it() {
     // B has changed its address and forwards.
     wire.hosts[B].host.net.sysctls.forwarding = true;
     wire.hosts[B].host.net.interfaces[ETH0].addresses[0].ip = address(2);
-    wire.hosts[B].host.net.ip_input(ETH0, packet);
+    let end = wire.hosts[B].host.net.ip_input(ETH0, packet);
+    wire.hosts[B].host.net.account.receive(end);
     wire.hosts[B].host.net.flush_network();
     wire.hosts[B].host.net.take_departures(&mut departures);
     let passed: Vec<_> = departures.iter().filter(|d| d.packet.bytes()[9] == protocol::UDP).collect();

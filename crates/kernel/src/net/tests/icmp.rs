@@ -34,10 +34,16 @@ fn a_damaged_packet_is_dropped() {
     let mut packet = departures.remove(0).packet.into_bytes();
     let last = packet.len() - 1;
     packet[last] ^= 1;
-    wire.hosts[B].host.net.ip_input(ETH0, Packet::new(packet));
+    let net = &mut wire.hosts[B].host.net;
+    let end = net.ip_input(ETH0, Packet::new(packet));
+    net.account.receive(end);
     assert_eq!(wire.hosts[B].receive(b), Err(Errno::EAGAIN));
     assert_eq!(wire.hosts[B].host.net.counters.malformed, 1);
     // A packet with a wrong header is malformed too.
-    wire.hosts[B].host.net.ip_input(ETH0, Packet::new(vec![0x45; 40]));
-    assert_eq!(wire.hosts[B].host.net.counters.malformed, 2);
+    let net = &mut wire.hosts[B].host.net;
+    let end = net.ip_input(ETH0, Packet::new(vec![0x45; 40]));
+    net.account.receive(end);
+    assert_eq!(net.counters.malformed, 2);
+    let dropped = net.packet_account().dropped;
+    assert_eq!((dropped["checksum"], dropped["malformed"]), (1, 1));
 }

@@ -25,7 +25,7 @@ fn linked(host: &mut Host, n: usize, addresses: &[(u8, u8)]) {
         addresses6: Vec::new(),
         addresses: addresses
             .iter()
-            .map(|(last, len)| InterfaceAddress { ip: Ipv4Addr::new(10, 0, 0, *last), len: *len })
+            .map(|(last, len)| InterfaceAddress::new(Ipv4Addr::new(10, 0, 0, *last), *len))
             .collect(),
         nic: NicConfig::default(),
         carrier: true,

@@ -5,6 +5,7 @@ mod checksums;
 mod icmp;
 mod interfaces;
 mod links;
+mod networks;
 mod tcp;
 mod udp;
 mod zero_copy;
