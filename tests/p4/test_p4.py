@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 import yaml
-from conftest import EXAMPLES, contents_of, execute
+from conftest import EXAMPLES, ROOT, contents_of, execute
 
 
 def statistics(done):
@@ -90,6 +90,31 @@ def test_source_and_its_json_are_one_program(belljar, run_experiment, workdir):
         contents.append({name: data for name, data in contents_of(done.path).items() if name.endswith((".pcap", "stdout"))})
         shutil.rmtree(done.path)
     assert contents[0] == contents[1]
+
+
+def test_lines_without_a_command_are_skipped_and_named(belljar, workdir):
+    (workdir / "s1.txt").write_text("// ports\nset_queue_depht 10\nset_queue_depth 10\n")
+    experiment = {
+        "general": {"stop_time": "1 s"}, "switches": {"s1": {"p4": str(EXAMPLES / "p4-bridge.p4"), "commands": "s1.txt"}},
+        "hosts": {name: {"processes": []} for name in ("a", "b")},
+        "links": [{"between": ["a", "s1"]}, {"between": ["b", "s1"]}],
+        "events": [{"at": "500 ms", "p4": "s1", "commands": "set_queue_depth 20\n# a comment\n// none\n"}],
+    }
+    file = workdir / "skipped.yaml"
+    file.write_text(yaml.safe_dump(experiment))
+    done = execute([belljar, "run", file, "-o", workdir / "skipped.data"])
+    assert done.status == 0, done
+    for said in ("switch 's1': ", "s1.txt: line 1 is skipped: comments begin with '#'",
+                 "line 2 is skipped: the command 'set_queue_depht' does not exist; did you mean 'set_queue_depth'?",
+                 "event 'p4': 'commands': line 3 is skipped"):
+        assert said in done.out + done.err, done
+
+
+def test_explain_shows_branches_in_actions(belljar, workdir):
+    program = ROOT / "crates/p4c/tests/constructs/traced.p4"
+    done = execute([belljar, "p4", "build", program, "--explain", "-o", workdir / "traced.json"])
+    line = next(n for n, text in enumerate(program.read_text().splitlines(), 1) if "hdr.h.b == 7" in text)
+    assert f"    if (hdr.h.b == 7) (traced.p4:{line})\n" in done.out, done
 
 
 def test_packets_of_a_script(belljar, workdir):

@@ -58,7 +58,10 @@ def test_a_p4app_runs(belljar, run_experiment, workdir):
         },
     }, indent=1))
     world, done = take(belljar, workdir / "app/p4app.json", workdir / "out.yaml")
-    assert re.fullmatch(r"note: .*p4app.json: line \d+: 'python controller.py' is not run: add it to the processes of a host\n", done.err), done
+    notes = [re.sub(r"^note: .*p4app.json: line \d+: ", "", line) for line in done.err.splitlines()]
+    assert notes == [
+        "'cli' of this file is not taken over", "'pcap_dump' of this file is not taken over", "'enable_log' of this file is not taken over",
+        "'python controller.py' is not run: add it to the processes of a host"], done
     ping(world, "h1", "10.0.0.2", "10.0.0.3")
     (workdir / "out.yaml").write_text(yaml.safe_dump(world))
     ran = run_experiment(workdir / "out.yaml")

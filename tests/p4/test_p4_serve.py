@@ -23,7 +23,7 @@ from google.protobuf import text_format  # noqa: E402
 from google.rpc import status_pb2  # noqa: E402
 from p4.v1 import p4data_pb2  # noqa: E402
 
-pytestmark = pytest.mark.alone
+pytestmark = pytest.mark.waits
 
 PROGRAM = ROOT / "tests" / "p4" / "learning.json"
 P4INFO = PROGRAM.with_suffix("").with_suffix(".p4info.txtpb")

@@ -55,6 +55,11 @@ def check(answers):
     assert ternary[1] == [{1: 2, 4: {1: b"\x08\0", 2: b"\xff\0"}}, {1: 4, 6: {1: bytes.fromhex(STATIONS[0]), 2: bytes.fromhex("020000000009")}}]
     assert ternary[2] == {1: 5} and ternary[4] == {1: 1, 2: b"NoAction", 3: []}
     assert answers["meter"] == "[{1: 0.5, 2: 10}, {1: 1.0, 2: 20}]"
+    saved = ast.literal_eval(answers["saved"])
+    assert saved[0] == "act_prof_create_member I.chosen I.forward 0x0001" and "table_add I.exact_ I.forward 0x020000000002 => 0x0002" in saved
+    assert saved[-1] == "meter_set_rates I.pace 0 0.5:10 1:20", saved
+    # Peak below committed rate, one rate instead of two, negative burst, index.
+    assert answers["rates"] == "4 3 5 2"
     assert ast.literal_eval(answers["values"]) == [b"\x08\0"]
     # Unknown table, duplicate, unknown action, key of another kind, no data, no entry, member in use; index, name; swap.
     assert answers["refused"].split(" ", 10)[:10] == ["7", "17", "8", "18", "26", "2", "11", "2", "1", "1"], answers["refused"]
@@ -74,7 +79,7 @@ def test_a_client_of_thrift_programs_the_switch(belljar, workdir, placement):
     assert answers["info"] == "{1: 1, 2: 9090}"
     # One frame of 64 bytes has passed, from the first station.
     assert answers["counter"] == "{1: 64, 2: 1} {1: 64, 2: 1}" and answers["register"] == "0x1"
-    assert 4010 < int(answers["elapsed"]) < 4100
+    assert 4010 < int(answers["elapsed"]) < 4200
     assert answers["queue"] == "0 1"
     # Forwarded at 3 s; replicated at 6 s; nothing at 8 s, when everything has been reset.
     assert [line.split()[0][:3] for line in said(data, "b")] == ["3.0", "6.0"]

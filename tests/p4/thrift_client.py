@@ -147,8 +147,14 @@ def main():
     print("groups", ask("bm_mt_act_prof_get_groups", text("I.chosen")), ask("bm_mt_get_num_entries", text("I.selected")))
     ask("bm_meter_set_rates", text("I.pace"), (I32, 0), (LIST, (STRUCT, [{1: (DOUBLE, 0.5), 2: (I32, 10)}, {1: (DOUBLE, 1.0), 2: (I32, 20)}])))
     print("meter", ask("bm_meter_get_rates", text("I.pace"), (I32, 0)))
+    rates = lambda *pairs: (LIST, (STRUCT, [{1: (DOUBLE, rate), 2: (I32, burst)} for rate, burst in pairs]))
+    print("rates", refused("bm_meter_set_rates", text("I.pace"), (I32, 0), rates((1.0, 10), (0.5, 20))),
+          refused("bm_meter_set_rates", text("I.pace"), (I32, 0), rates((1.0, 10))),
+          refused("bm_meter_set_rates", text("I.pace"), (I32, 0), rates((0.5, -1), (1.0, 20))),
+          refused("bm_meter_set_rates", text("I.pace"), (I32, 512), rates((0.5, 10), (1.0, 20))))
     ask("bm_parse_vset_add", text("P.types"), text(b"\x08\0"))
     print("values", ask("bm_parse_vset_get", text("P.types")))
+    print("saved", client.call("standard:bm_serialize_state").decode().splitlines())
     print("refused", refused("bm_mt_get_num_entries", text("I.nothing")),
           refused("bm_mt_add_entry", text("I.exact_"), key(exact(mac(1))), text("I.forward"), data(port(1)), options()),
           refused("bm_mt_add_entry", text("I.exact_"), key(exact(mac(3))), text("I.sideways"), data(), options()),

@@ -6,7 +6,7 @@
 
 use crate::Program;
 use crate::switch::{Leaving, QueueLimits, Switch, SwitchConfig};
-use belljar_base::{Map, Set, SimTime, TokenBucket};
+use belljar_base::{Map, PacketAccount, Set, SimTime, TokenBucket};
 use belljar_p4json::LoadError;
 use std::sync::Arc;
 
@@ -39,6 +39,8 @@ pub struct SwitchDevice {
     known: Option<Arc<Program>>,
     /// Number of packets received without a program.
     without_program: u64,
+    /// Those received at the CPU port.
+    packet_out_without_program: u64,
     trace: bool,
 }
 
@@ -54,6 +56,7 @@ impl SwitchDevice {
             ports: Map::new(),
             known: None,
             without_program: 0,
+            packet_out_without_program: 0,
             trace: false,
         }
     }
@@ -159,6 +162,16 @@ impl SwitchDevice {
         self.without_program
     }
 
+    /// Account of all packets, whatever program they met: that of the [`Switch`], and the packets received
+    /// without a program, which are dropped as `no_program`.
+    pub fn packet_account(&self) -> PacketAccount {
+        let mut account = self.look().map(Switch::packet_account).unwrap_or_default();
+        account.received += self.without_program - self.packet_out_without_program;
+        account.originate("packet_out", self.packet_out_without_program);
+        account.drop_for("no_program", self.without_program);
+        account
+    }
+
     /// Shared reference to the switch; `None` without a program.
     #[inline]
     pub fn look(&self) -> Option<&Switch> {
@@ -186,7 +199,10 @@ impl SwitchDevice {
         self.now = self.now.max(now);
         match self.switch() {
             Some(switch) => switch.receive(now, port, packet),
-            None => self.without_program += 1,
+            None => {
+                self.without_program += 1;
+                self.packet_out_without_program += u64::from(Some(port) == self.config.cpu_port);
+            }
         }
     }
 

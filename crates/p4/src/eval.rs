@@ -126,6 +126,14 @@ impl Env<'_> {
                 let (a, b) = both(a, b);
                 a.mul(&b)
             }
+            Int::Div(a, b) => {
+                let (a, b) = both(a, b);
+                a.div(&b)
+            }
+            Int::Rem(a, b) => {
+                let (a, b) = both(a, b);
+                a.rem(&b)
+            }
             Int::And(a, b) => {
                 let (a, b) = both(a, b);
                 a.and(&b)

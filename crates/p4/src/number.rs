@@ -44,6 +44,10 @@ pub(crate) trait Number: Clone + Ord {
     fn add(&self, other: &Self) -> Self;
     fn sub(&self, other: &Self) -> Self;
     fn mul(&self, other: &Self) -> Self;
+    /// Quotient rounded toward zero; 0 if the divisor is 0.
+    fn div(&self, other: &Self) -> Self;
+    /// Remainder of `div`, with the sign of the dividend; 0 if the divisor is 0.
+    fn rem(&self, other: &Self) -> Self;
     fn and(&self, other: &Self) -> Self;
     fn or(&self, other: &Self) -> Self;
     fn xor(&self, other: &Self) -> Self;
@@ -80,6 +84,12 @@ impl Number for i128 {
     }
     fn mul(&self, other: &i128) -> i128 {
         self.wrapping_mul(*other)
+    }
+    fn div(&self, other: &i128) -> i128 {
+        if *other == 0 { 0 } else { self.wrapping_div(*other) }
+    }
+    fn rem(&self, other: &i128) -> i128 {
+        if *other == 0 { 0 } else { self.wrapping_rem(*other) }
     }
     fn and(&self, other: &i128) -> i128 {
         self & other
@@ -137,6 +147,12 @@ impl Number for I256 {
     fn mul(&self, other: &I256) -> I256 {
         self.wrapping_mul(*other)
     }
+    fn div(&self, other: &I256) -> I256 {
+        if *other == I256::ZERO { I256::ZERO } else { self.wrapping_div(*other) }
+    }
+    fn rem(&self, other: &I256) -> I256 {
+        if *other == I256::ZERO { I256::ZERO } else { self.wrapping_rem(*other) }
+    }
     fn and(&self, other: &I256) -> I256 {
         *self & *other
     }
@@ -190,6 +206,12 @@ impl Number for BigInt {
     }
     fn mul(&self, other: &BigInt) -> BigInt {
         self * other
+    }
+    fn div(&self, other: &BigInt) -> BigInt {
+        self.checked_div(other).unwrap_or_default()
+    }
+    fn rem(&self, other: &BigInt) -> BigInt {
+        if other.is_zero() { BigInt::ZERO } else { self % other }
     }
     fn and(&self, other: &BigInt) -> BigInt {
         self & other
@@ -267,6 +289,8 @@ mod tests {
                 a.add(&b),
                 a.sub(&b),
                 a.mul(&b),
+                a.div(&b),
+                a.rem(&b),
                 a.and(&b),
                 a.or(&b),
                 a.xor(&b),

@@ -146,10 +146,14 @@ fn command_text_sets_a_switch_up() {
     switch.receive(ms(0), 0, packet([11, 1, 0, 1], 0));
     assert_eq!(ports(&mut switch, ms(0)), [2, 3]);
     let refuse = |switch: &mut Switch, text: &str| commands::apply(switch, text).unwrap_err().to_string();
+    // Lines without a command are skipped with a warning, and the rest is executed.
+    let text = "// routes\n\ntable_ad routes forward\nset_queue_depth 100 1\ntable_num_entries routes\n";
     assert_eq!(
-        refuse(&mut switch, "\n\ntable_ad routes forward"),
-        "line 3: the command 'table_ad' does not exist; did you mean 'table_add'?"
+        commands::apply(&mut switch, text).unwrap(),
+        "warning: line 1 is skipped: comments begin with '#'\n\
+         warning: line 3 is skipped: the command 'table_ad' does not exist; did you mean 'table_add'?\n2\n"
     );
+    assert_eq!(commands::warnings(text).len(), 2);
     let error = refuse(&mut switch, "table_add routes forwrd 10.0.0.0/8 => 1 1");
     assert!(error.contains("did you mean 'ingress.forward'?"), "{error}");
     for wrong in [

@@ -280,3 +280,120 @@ fn hashes_have_a_base_and_a_maximum() {
     );
     assert_eq!(switch.set_crc(0, bzip2).unwrap_err().kind, ErrorKind::InvalidArgument);
 }
+
+#[test]
+fn quotients_and_remainders_are_computed_at_run_time() {
+    let mut builder = Builder::new();
+    let protocol = || field("ipv4", "protocol");
+    let quotient = operation("/", operation("+", field("meta", "wide"), hexstr(1_000)), protocol());
+    builder.always(
+        0,
+        "divide",
+        vec![
+            assign("ethernet", "src", quotient),
+            assign("ethernet", "dst", operation("%", operation("-", hexstr(5), hexstr(12)), protocol())),
+            assign("standard_metadata", "egress_spec", hexstr(1)),
+        ],
+    );
+    let mut switch = builder.switch(SwitchConfig::default());
+    let mut results = |divisor: u8| {
+        let mut bytes = packet([1, 1, 1, 1], 0);
+        bytes[23] = divisor;
+        switch.receive(ms(1), 0, bytes);
+        let (_, sent) = leaving(&mut switch, ms(1)).pop().expect("the packet is sent");
+        (sent[0..6].to_vec(), sent[6..12].to_vec())
+    };
+    // (5 - 12) % 3 is -1, as remainders have the dividend's sign; 1000 / 3 is 333.
+    assert_eq!(results(3), (vec![255; 6], vec![0, 0, 0, 0, 1, 77]));
+    // BMv2 stops at a division by 0.
+    assert_eq!(results(0), (vec![0; 6], vec![0; 6]));
+}
+
+#[test]
+fn saved_commands_restore_the_state() {
+    let mut builder = forward();
+    builder.list("meter_arrays").push(
+        json!({"name": "m", "id": 0, "type": "packets", "rate_count": 2, "size": 4, "is_direct": false}),
+    );
+    let set = builder.action("set", &[("port", 9)], vec![]);
+    let acl = [("ternary", "ipv4", "srcAddr"), ("range", "ipv4", "protocol"), ("optional", "meta", "a")];
+    builder.table(0, "acl", &acl, &[set], json!({"support_timeout": true}));
+    builder.root["pipelines"][0]["action_profiles"] =
+        json!([{"name": "chosen_ports", "id": 0, "selector": {"algo": "crc16", "input": []}}]);
+    builder.table(
+        0,
+        "chosen",
+        &[("exact", "ipv4", "diffserv")],
+        &[set],
+        json!({"type": "indirect_ws", "action_profile": "chosen_ports", "default_entry": null}),
+    );
+    let mut switch = builder.switch(SwitchConfig::default());
+    let text = "\
+        table_add routes forward 10.0.0.0/8 => 02:00:00:00:00:01 1\n\
+        table_add routes forward 11.0.0.0/8 => 02:00:00:00:00:02 2\n\
+        table_delete routes 0\n\
+        table_set_default routes forward 02:00:00:00:00:03 3\n\
+        table_add acl set 10.0.0.1&&&255.255.255.255 1->9 0&&&0 => 7 5\n\
+        table_set_timeout acl 0 1500\n\
+        act_prof_create_member chosen_ports set 1\n\
+        act_prof_create_member chosen_ports set 2\n\
+        act_prof_create_member chosen_ports set 3\n\
+        act_prof_delete_member chosen_ports 0\n\
+        act_prof_create_group chosen_ports\n\
+        act_prof_add_member_to_group chosen_ports 2 0\n\
+        table_indirect_add chosen 1 => 1\n\
+        table_indirect_add_with_group chosen 2 => 0\n\
+        meter_set_rates m 2 0.001:1 0.002:2\n";
+    commands::apply(&mut switch, text).unwrap();
+    let saved = commands::save(&switch).unwrap();
+    assert_eq!(
+        saved,
+        "act_prof_create_member chosen_ports set 0x0002\n\
+         act_prof_create_member chosen_ports set 0x0003\n\
+         act_prof_create_group chosen_ports\n\
+         act_prof_add_member_to_group chosen_ports 1 0\n\
+         table_set_default ingress.routes ingress.forward 0x020000000003 0x0003\n\
+         table_add ingress.routes ingress.forward 0x0b000000/8 => 0x020000000002 0x0002\n\
+         table_add acl set 0x0a000001&&&0xffffffff 0x01->0x09 0&&&0 => 0x0007 5\n\
+         table_set_timeout acl 0 1500\n\
+         table_indirect_add chosen 0x01 => 0\n\
+         table_indirect_add_with_group chosen 0x02 => 0\n\
+         meter_set_rates m 2 0.001:1 0.002:2\n"
+    );
+    let mut restored = builder.switch(SwitchConfig::default());
+    commands::apply(&mut restored, &saved).unwrap();
+    assert_eq!(commands::save(&restored).unwrap(), saved);
+    assert_eq!(commands::save(&builder.switch(SwitchConfig::default())).unwrap(), "");
+}
+
+#[test]
+fn a_table_of_the_first_json_format_has_its_own_profile() {
+    let mut builder = Builder::new();
+    builder.root.as_object_mut().unwrap().remove("__meta__");
+    let send = builder.action(
+        "send",
+        &[("port", 9)],
+        vec![call("modify_field", json!([field("standard_metadata", "egress_spec"), parameter(0)]))],
+    );
+    let selector = json!({"algo": "crc16", "input": [field("ipv4", "dstAddr")]});
+    builder.table(
+        0,
+        "chosen",
+        &[("exact", "ipv4", "protocol")],
+        &[send],
+        json!({"type": "indirect_ws", "act_prof_name": "chosen_ports", "selector": selector, "default_entry": null}),
+    );
+    let mut switch = builder.switch(SwitchConfig::default());
+    let text = "act_prof_create_member chosen_ports send 3\nact_prof_create_member chosen_ports send 4\n\
+        act_prof_create_group chosen_ports\nact_prof_add_member_to_group chosen_ports 0 0\nact_prof_add_member_to_group chosen_ports 1 0\n\
+        table_indirect_add_with_group chosen 17 => 0\n";
+    commands::apply(&mut switch, text).unwrap();
+    for last in 0..64 {
+        switch.receive(ms(1), 0, packet([10, 0, 0, last], 0));
+    }
+    let mut used = ports(&mut switch, ms(1));
+    assert_eq!(used.len(), 64);
+    used.sort_unstable();
+    used.dedup();
+    assert_eq!(used, [3, 4]);
+}

@@ -206,9 +206,9 @@ fn header_name(program: &Program, header: &HeaderRef) -> String {
         HeaderRef::Element(stack, _) | HeaderRef::Next(stack) | HeaderRef::Last(stack) => {
             program.layout.stacks[*stack].name.clone()
         }
-        HeaderRef::UnionNext(stack, _) | HeaderRef::UnionLast(stack, _) => {
-            program.layout.union_stacks[*stack].name.clone()
-        }
+        HeaderRef::UnionNext(stack, _)
+        | HeaderRef::UnionLast(stack, _)
+        | HeaderRef::UnionElement(stack, ..) => program.layout.union_stacks[*stack].name.clone(),
     }
 }
 
@@ -234,6 +234,13 @@ fn field(program: &Program, reference: &FieldRef) -> Value {
             let stack = json!({"type": "header_stack", "value": program.layout.stacks[*stack].name});
             let element = operation("dereference_header_stack", Some(stack), expression(program, index));
             operation("access_field", Some(element), json!(reference.field))
+        }
+        HeaderRef::UnionElement(stack, member, index) => {
+            let name = &program.layout.union_stacks[*stack].name;
+            let stack = json!({"type": "header_union_stack", "value": name});
+            let element = operation("dereference_union_stack", Some(stack), expression(program, index));
+            let header = operation("access_union_header", Some(element), json!(member));
+            operation("access_field", Some(header), json!(reference.field))
         }
     }
 }
@@ -263,6 +270,11 @@ fn expression(program: &Program, ex: &Ex) -> Value {
             let stack = json!({"type": "header_stack", "value": program.layout.stacks[*stack].name});
             operation("last_stack_index", None, stack)
         }
+        Ex::UnionLastIndex(stack) => {
+            let name = &program.layout.union_stacks[*stack].name;
+            let stack = json!({"type": "header_union_stack", "value": name});
+            operation("last_stack_index", None, stack)
+        }
     }
 }
 
@@ -271,7 +283,9 @@ fn parameter(program: &Program, ex: &Ex) -> Value {
     match ex {
         Ex::Data(index, _) => json!({"type": "runtime_data", "value": index}),
         Ex::Int(_) | Ex::Bool(_) | Ex::Lookahead(..) => expression(program, ex),
-        Ex::Field(reference) if !matches!(reference.header, HeaderRef::Element(..)) => {
+        Ex::Field(reference)
+            if !matches!(reference.header, HeaderRef::Element(..) | HeaderRef::UnionElement(..)) =>
+        {
             field(program, reference)
         }
         other => json!({"type": "expression", "value": expression(program, other)}),

@@ -45,6 +45,8 @@ pub enum HeaderRef {
     UnionNext(usize, usize),
     /// A member of `unions.last`, in a parser.
     UnionLast(usize, usize),
+    /// A member of an element of a stack of unions: stack, member, and index computed at run time.
+    UnionElement(usize, usize, Box<Ex>),
 }
 
 /// Reference to a field of a header.
@@ -77,6 +79,8 @@ pub enum Ex {
     Lookahead(u32, u32),
     /// Index of the last valid element of a stack.
     LastIndex(usize),
+    /// `lastIndex` of a stack of unions.
+    UnionLastIndex(usize),
     /// Condition of a statement with its source range. Only an entire condition is wrapped.
     At(Span, Box<Ex>),
 }

@@ -108,7 +108,7 @@ impl<'a> Lexer<'a> {
                 self.at += if rest.starts_with("\\\n") { 2 } else { 3 };
             } else if rest.starts_with("//") {
                 self.spaced = true;
-                self.at += rest.find('\n').unwrap_or(rest.len());
+                self.at += comment_end(rest);
             } else if rest.starts_with("/*") {
                 let start = self.at;
                 let Some(end) = rest.find("*/") else {
@@ -141,9 +141,7 @@ impl<'a> Lexer<'a> {
         let rest = self.rest();
         let Some(c) = rest.chars().next() else { return Ok(Kind::End) };
         if c.is_ascii_alphabetic() || c == '_' {
-            let end = rest.find(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).unwrap_or(rest.len());
-            self.at += end;
-            return Ok(Kind::Ident(rest[..end].into()));
+            return Ok(Kind::Ident(self.word()));
         }
         if c.is_ascii_digit() {
             return self.number();
@@ -159,6 +157,23 @@ impl<'a> Lexer<'a> {
         self.at += c.len_utf8();
         Err(Diagnostic::error(self.span(start), format!("unexpected character '{}'", c.escape_default()))
             .help("P4 programs are written in ASCII outside comments and strings"))
+    }
+
+    /// An identifier, which may continue on the next line after a backslash.
+    fn word(&mut self) -> Rc<str> {
+        let inside = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        let mut word = String::new();
+        loop {
+            let rest = self.rest();
+            let end = rest.find(|c: char| !inside(c)).unwrap_or(rest.len());
+            word.push_str(&rest[..end]);
+            self.at += end;
+            let splice = ["\\\n", "\\\r\n"].into_iter().find(|splice| rest[end..].starts_with(splice));
+            match splice {
+                Some(splice) if rest[end + splice.len()..].starts_with(inside) => self.at += splice.len(),
+                _ => return word.into(),
+            }
+        }
     }
 
     fn string(&mut self) -> Result<Kind, Diagnostic> {
@@ -238,4 +253,17 @@ impl<'a> Lexer<'a> {
             )),
         }
     }
+}
+
+/// Length of a comment that begins with `//`: a backslash at the end of its line continues it.
+fn comment_end(text: &str) -> usize {
+    let mut end = 0;
+    for line in text.split_inclusive('\n') {
+        let Some(content) = line.strip_suffix('\n') else { break };
+        if !content.strip_suffix('\r').unwrap_or(content).ends_with('\\') {
+            return end + content.len();
+        }
+        end += line.len();
+    }
+    text.len()
 }

@@ -20,6 +20,7 @@ mod flow;
 mod ir;
 mod lex;
 mod lower;
+mod p4_14;
 mod p4info;
 mod parse;
 mod preprocess;
@@ -118,8 +119,8 @@ fn stages(
     name: &str,
     list: &mut Vec<Diagnostic>,
 ) -> Result<(serde_json::Value, String), Option<Diagnostic>> {
-    let tokens = preprocess::preprocess(sources, &options.include_dirs, &options.defines)?;
-    let ast = parse::parse(tokens)?;
+    let tokens = preprocess::preprocess(sources, &options.include_dirs, &options.defines, list);
+    let ast = tokens.and_then(parse::parse).map_err(|error| p4_14::refusal(sources).unwrap_or(error))?;
     let (program, diagnostics) = check::check(&ast);
     list.extend(diagnostics);
     list.extend(flow::warnings(&program));

@@ -5,7 +5,7 @@ use super::ir::{self, Array, Profile};
 use super::lower::{annotation_text, find_annotation, has_annotation, join, key_text};
 use super::source::{Sources, Span};
 use super::typed::{DeclKind, Program, Stmt};
-use super::types::{DeclId, DefId, DefKind, Type};
+use super::types::{DeclId, DefId, DefKind, FieldDef, Type};
 use belljar_base::{Map, Set};
 use ids::{Ids, Kind};
 use num_traits::ToPrimitive;
@@ -69,9 +69,12 @@ struct Writer<'a> {
     info: &'a Info,
     ids: Ids,
     types: Types,
-    /// Tables and actions in declaration order.
+    /// Tables, actions and names of instances in declaration order.
     tables: Vec<(String, DeclId)>,
     actions: Vec<(String, DeclId)>,
+    instances: Vec<String>,
+    arrays: Vec<&'a (&'static str, Array, Origin, Option<Type>)>,
+    profiles: Vec<&'a (Profile, Annotations)>,
 }
 
 /// Id in `@id(...)`.
@@ -119,6 +122,27 @@ fn field_ids<'a>(list: impl Iterator<Item = &'a [Annotation]>) -> Vec<u32> {
     given.into_iter().map(assign).collect()
 }
 
+/// Fields of a controller header with their names, those of structs in it too, except hidden ones.
+fn flat_fields<'p>(
+    program: &'p Program,
+    fields: &'p [FieldDef],
+    prefix: &str,
+    list: &mut Vec<(String, &'p FieldDef)>,
+) {
+    for field in fields.iter().filter(|field| !has_annotation(&field.annotations, "hidden")) {
+        let own = annotation_text(&field.annotations, "name");
+        let name = format!("{prefix}{}", own.as_deref().unwrap_or(&field.name.name));
+        let def = match &field.ty {
+            Type::Named(id, _) => Some(&program.defs[*id].kind),
+            _ => None,
+        };
+        match def {
+            Some(DefKind::Fields(_, inner)) => flat_fields(program, inner, &format!("{name}."), list),
+            _ => list.push((name, field)),
+        }
+    }
+}
+
 /// Generates the P4Info of a program.
 pub fn p4info(program: &Program, sources: &Sources, lowered: &ir::Program, info: &Info) -> String {
     let mut writer = Writer {
@@ -130,6 +154,9 @@ pub fn p4info(program: &Program, sources: &Sources, lowered: &ir::Program, info:
         types: Types::default(),
         tables: Vec::new(),
         actions: Vec::new(),
+        instances: Vec::new(),
+        arrays: info.arrays.iter().collect(),
+        profiles: info.profiles.iter().collect(),
     };
     writer.collect();
     writer.write()
@@ -144,19 +171,24 @@ impl Writer<'_> {
             }
             self.walk(path, *def);
         }
+        // Instances that a table property makes come after all declared ones.
+        let place =
+            |name: &str| self.instances.iter().position(|instance| instance == name).unwrap_or(usize::MAX);
+        self.arrays.sort_by_key(|(_, array, ..)| place(&array.name));
+        self.profiles.sort_by_key(|(profile, _)| place(&profile.name));
         for (name, decl) in &self.tables {
             self.ids.add(Kind::Table, name, given_id(&self.program.decls[*decl].annotations));
         }
         for (name, decl) in &self.actions {
             self.ids.add(Kind::Action, name, given_id(&self.program.decls[*decl].annotations));
         }
-        for (kind, array, (annotations, _), _) in &self.info.arrays {
+        for (kind, array, (annotations, _), _) in self.arrays.clone() {
             if array.direct && self.attached(&array.name).is_none() {
                 continue;
             }
             self.ids.add(array_kind(kind), &array.name, given_id(annotations));
         }
-        for (profile, annotations) in &self.info.profiles {
+        for (profile, annotations) in self.profiles.clone() {
             self.ids.add(Kind::ActionProfile, &profile.name, given_id(annotations));
         }
         for (name, decl, ..) in &self.info.value_sets {
@@ -186,11 +218,6 @@ impl Writer<'_> {
 
     /// Collects the tables and actions of a control and of its nested controls.
     fn walk(&mut self, path: &str, def: DefId) {
-        for (outer, inner, def) in &self.info.direct {
-            if outer == path {
-                self.walk(inner, *def);
-            }
-        }
         let Some(block) = self.program.bodies.get(&def) else { return };
         for local in &block.locals {
             let Stmt::Declare(id) = local else { continue };
@@ -205,6 +232,7 @@ impl Writer<'_> {
                     self.tables.push((name, *id));
                 }
                 DeclKind::Instance(..) => {
+                    self.instances.push(name);
                     if let Some((inner, def)) = self.info.instances.get(&(path.to_string(), *id)) {
                         let (inner, def) = (inner.clone(), *def);
                         if matches!(self.program.defs[def].kind, DefKind::Block(..)) {
@@ -213,6 +241,12 @@ impl Writer<'_> {
                     }
                 }
                 _ => {}
+            }
+        }
+        // p4c declares the instances of directly applied controls after the others.
+        for (outer, inner, def) in &self.info.direct {
+            if outer == path {
+                self.walk(inner, *def);
             }
         }
     }
@@ -234,15 +268,16 @@ impl Writer<'_> {
         text.block("preamble", |text| {
             text.plain("id", self.ids.id(kind, name));
             text.string("name", name);
-            text.string("alias", &self.ids.alias(kind, name));
+            text.string("alias", &self.ids.alias(name));
             types::annotations(annotations, text);
+            types::structured_annotations(annotations, text);
         });
     }
 
     fn write(mut self) -> String {
         // p4c writes `type_info` once the program uses an extern.
         self.types.present =
-            self.info.extern_functions || !self.info.arrays.is_empty() || !self.info.profiles.is_empty();
+            self.info.extern_functions || !self.arrays.is_empty() || !self.profiles.is_empty();
         let mut text = Text::default();
         text.block("pkg_info", |text| {
             let main = self.program.main.map(|main| &self.program.decls[main]);
@@ -272,7 +307,7 @@ impl Writer<'_> {
         for (name, decl) in self.actions.clone() {
             text.block("actions", |text| self.action(&name, decl, text));
         }
-        for (profile, annotations) in &self.info.profiles {
+        for (profile, annotations) in self.profiles.clone() {
             text.block("action_profiles", |text| self.profile(profile, annotations, text));
         }
         self.arrays("counter", "counters", &mut text);
@@ -324,6 +359,7 @@ impl Writer<'_> {
                 if let Some(name) = type_name(self.program, &ty) {
                     text.block("type_name", |text| text.string("name", &name));
                 }
+                types::structured_annotations(annotations, text);
             });
         }
         let action_id = |position: usize| {
@@ -339,6 +375,7 @@ impl Writer<'_> {
                 } else if has_annotation(&action.annotations, "defaultonly") {
                     text.plain("scope", "DEFAULT_ONLY");
                 }
+                types::structured_annotations(&action.annotations, text);
             });
         }
         if let Some((position, args, is_const)) = &lowered.default {
@@ -364,7 +401,7 @@ impl Writer<'_> {
             );
         }
         for wanted in ["direct_counter", "direct_meter"] {
-            for (kind, array, ..) in self.info.arrays.iter().filter(|(kind, ..)| *kind == wanted) {
+            for (kind, array, ..) in self.arrays.iter().filter(|(kind, ..)| *kind == wanted) {
                 if array.direct && self.attached(&array.name) == Some(name) {
                     text.plain("direct_resource_ids", self.ids.id(array_kind(kind), &array.name));
                 }
@@ -415,6 +452,7 @@ impl Writer<'_> {
                 if let Some(name) = named {
                     text.block("type_name", |text| text.string("name", &name));
                 }
+                types::structured_annotations(&param.annotations, text);
             });
         }
     }
@@ -450,7 +488,7 @@ impl Writer<'_> {
     }
 
     fn arrays(&mut self, kind: &str, field: &str, text: &mut Text) {
-        for (own, array, (annotations, _), element) in &self.info.arrays {
+        for (own, array, (annotations, _), element) in self.arrays.clone() {
             if *own != kind {
                 continue;
             }
@@ -493,22 +531,22 @@ impl Writer<'_> {
             text.string("name", &shown);
             text.string("alias", &shown);
             types::annotations(&def.annotations, text);
+            types::structured_annotations(&def.annotations, text);
         });
-        let fields =
-            fields.iter().filter(|field| !has_annotation(&field.annotations, "hidden")).collect::<Vec<_>>();
-        let numbers = field_ids(fields.iter().map(|field| &*field.annotations));
-        for (field, number) in fields.into_iter().zip(numbers) {
+        let mut list = Vec::new();
+        flat_fields(self.program, fields, "", &mut list);
+        let numbers = field_ids(list.iter().map(|(_, field)| &*field.annotations));
+        for ((name, field), number) in list.into_iter().zip(numbers) {
             self.types.note(self.program, &field.ty);
             text.block("metadata", |text| {
                 text.plain("id", number);
-                let name = annotation_text(&field.annotations, "name")
-                    .unwrap_or_else(|| field.name.name.to_string());
                 text.string("name", &name);
                 types::annotations(&field.annotations, text);
                 text.plain("bitwidth", width(self.program, &field.ty));
                 if let Some(name) = type_name(self.program, &field.ty) {
                     text.block("type_name", |text| text.string("name", &name));
                 }
+                types::structured_annotations(&field.annotations, text);
             });
         }
     }
@@ -529,6 +567,7 @@ impl Writer<'_> {
                         types::annotations(&field.annotations, text);
                         text.plain("bitwidth", width(self.program, &field.ty));
                         text.plain("match_type", kind_of(&field.annotations));
+                        types::structured_annotations(&field.annotations, text);
                     });
                 }
             }

@@ -18,6 +18,12 @@ const MAX_TOKENS: usize = 4_000_000;
 /// Macros that p4c defines for this target.
 const PREDEFINED: [&str; 1] = ["__TARGET_BMV2__"];
 
+/// Directives with an effect, other than those of conditional groups.
+const DIRECTIVES: [&str; 5] = ["define", "error", "include", "include_next", "undef"];
+
+/// Operator of conditions that is true if a file can be included.
+const HAS_INCLUDE: &str = "__has_include";
+
 const CORE: &str = include_str!("include/core.p4");
 const V1MODEL: &str = include_str!("include/v1model.p4");
 
@@ -54,6 +60,7 @@ pub struct Preprocessor<'a> {
     include_dirs: &'a [PathBuf],
     macros: Map<Rc<str>, Macro>,
     output: Vec<Token>,
+    warnings: &'a mut Vec<Diagnostic>,
 }
 
 /// Preprocesses the first file of `sources`.
@@ -61,8 +68,9 @@ pub fn preprocess(
     sources: &mut Sources,
     include_dirs: &[PathBuf],
     defines: &[(String, String)],
+    warnings: &mut Vec<Diagnostic>,
 ) -> Result<Vec<Token>, Diagnostic> {
-    let mut state = Preprocessor { sources, include_dirs, macros: Map::new(), output: Vec::new() };
+    let mut state = Preprocessor { sources, include_dirs, macros: Map::new(), output: Vec::new(), warnings };
     let predefined = PREDEFINED.iter().map(|name| (name.to_string(), "1".to_string())).collect::<Vec<_>>();
     for (name, value) in predefined.iter().chain(defines) {
         let file = state.add_file(format!("-D {name}={value}"), value.clone(), false);
@@ -151,14 +159,17 @@ impl Preprocessor<'_> {
         let active = groups.last().is_none_or(|group| group.active);
         let Kind::Ident(word) = name.kind.clone() else {
             lexer.skip_line();
-            return match name.kind {
-                Kind::Int(..) => lexer.next(),
-                _ if !active => lexer.next(),
-                _ => Err(Diagnostic::error(name.span, "expected a preprocessor directive after '#'")),
-            };
+            return lexer.next();
         };
         let conditional = matches!(&*word, "if" | "ifdef" | "ifndef" | "elif" | "else" | "endif");
         if !active && !conditional || matches!(&*word, "line" | "pragma" | "warning" | "ident") {
+            lexer.skip_line();
+            return lexer.next();
+        }
+        if !conditional && !DIRECTIVES.contains(&&*word) {
+            // p4c runs the C preprocessor for assembler, in which such lines are comments, and skips them.
+            let text = format!("unknown preprocessor directive '#{word}': the line is skipped");
+            self.warnings.push(Diagnostic::warning("invalid", hash.to(name.span), text));
             lexer.skip_line();
             return lexer.next();
         }
@@ -180,14 +191,16 @@ impl Preprocessor<'_> {
             line.push(token);
         };
         match &*word {
-            "include" => self.include(&line, name.span, file, depth)?,
+            "include" | "include_next" => {
+                self.include(&line, name.span, file, depth, &*word == "include_next")?
+            }
             "define" => self.define(&line, name.span)?,
             "undef" => match line.first().map(|token| &token.kind) {
                 Some(Kind::Ident(name)) => drop(self.macros.remove(name)),
                 _ => return Err(Diagnostic::error(name.span, "#undef needs the name of a macro")),
             },
             "if" | "ifdef" | "ifndef" => {
-                let taken = active && self.group_condition(&word, &line, name.span)?;
+                let taken = active && self.group_condition(&word, &line, name.span, file)?;
                 groups.push(Group {
                     span: hash.to(name.span),
                     taken,
@@ -204,39 +217,41 @@ impl Preprocessor<'_> {
                 if seen {
                     return Err(Diagnostic::error(name.span, format!("#{word} after #else")));
                 }
-                let active =
-                    outer && !taken && (&*word == "else" || self.group_condition("if", &line, name.span)?);
+                let active = outer
+                    && !taken
+                    && (&*word == "else" || self.group_condition("if", &line, name.span, file)?);
                 if let Some(group) = groups.last_mut() {
                     group.active = active;
                     group.taken |= active;
                     group.else_seen = &*word == "else";
                 }
             }
-            "endif" => {
-                if groups.pop().is_none() {
-                    return Err(Diagnostic::error(name.span, "#endif without #if"));
-                }
+            "endif" if groups.pop().is_none() => {
+                return Err(Diagnostic::error(name.span, "#endif without #if"));
             }
-            _ => {
-                return Err(Diagnostic::error(
-                    name.span,
-                    format!("unknown preprocessor directive '#{word}'"),
-                ));
-            }
+            _ => {}
         }
         Ok(next)
     }
 
-    fn group_condition(&mut self, word: &str, line: &[Token], span: Span) -> Result<bool, Diagnostic> {
+    fn group_condition(
+        &mut self,
+        word: &str,
+        line: &[Token],
+        span: Span,
+        file: u32,
+    ) -> Result<bool, Diagnostic> {
+        let defined = |name: &str| self.macros.contains_key(name) || name == HAS_INCLUDE;
         if word == "if" {
             let mut prepared = Vec::new();
-            condition::resolve_defined(line, |name| self.macros.contains_key(name), &mut prepared);
+            condition::resolve_defined(line, defined, &mut prepared);
+            let prepared = self.resolve_includes(&prepared, file)?;
             let mut expanded = Vec::new();
             self.expand(&prepared, &mut Vec::new(), None, &mut expanded)?;
             return condition::evaluate(&expanded, span);
         }
         match line.first().map(|token| &token.kind) {
-            Some(Kind::Ident(name)) => Ok(self.macros.contains_key(name) == (word == "ifdef")),
+            Some(Kind::Ident(name)) => Ok(defined(name) == (word == "ifdef")),
             _ => Err(Diagnostic::error(span, format!("#{word} needs the name of a macro"))),
         }
     }
@@ -282,22 +297,17 @@ impl Preprocessor<'_> {
         Ok(())
     }
 
-    fn include(&mut self, line: &[Token], span: Span, file: u32, depth: usize) -> Result<(), Diagnostic> {
-        let mut tokens = line.to_vec();
-        if tokens.first().is_some_and(|token| matches!(token.kind, Kind::Ident(_))) {
-            tokens.clear();
-            self.expand(line, &mut Vec::new(), None, &mut tokens)?;
-        }
-        let (name, quoted) = match tokens.first() {
-            Some(Token { kind: Kind::Str(name), .. }) => (name.to_string(), true),
-            Some(first) if first.is("<") && tokens.last().is_some_and(|last| last.is(">")) => {
-                let last = &tokens[tokens.len() - 1];
-                let inner = Span { file: first.span.file, start: first.span.end, end: last.span.start };
-                (self.sources.text(inner).trim().to_string(), false)
-            }
-            _ => {
-                return Err(Diagnostic::error(span, "#include needs a file").help("write #include <core.p4>"));
-            }
+    /// Includes the file that a line names; `next` looks for it after the folder of this file.
+    fn include(
+        &mut self,
+        line: &[Token],
+        span: Span,
+        file: u32,
+        depth: usize,
+        next: bool,
+    ) -> Result<(), Diagnostic> {
+        let Some((name, quoted)) = self.file_name(line)? else {
+            return Err(Diagnostic::error(span, "#include needs a file").help("write #include <core.p4>"));
         };
         let place = line.first().map_or(span, |first| first.span.to(line[line.len() - 1].span));
         if depth >= MAX_DEPTH {
@@ -306,11 +316,7 @@ impl Preprocessor<'_> {
                 format!("files include one another more than {MAX_DEPTH} deep"),
             ));
         }
-        let own = PathBuf::from(&self.sources.files[file as usize].name);
-        let own = own.parent().unwrap_or(Path::new("")).to_path_buf();
-        let dirs = quoted.then_some(&own).into_iter().chain(self.include_dirs);
-        for dir in dirs {
-            let path = dir.join(&name);
+        for path in self.candidates(&name, quoted, file, next) {
             if let Ok(bytes) = std::fs::read(&path) {
                 let text = String::from_utf8_lossy(&bytes).into_owned();
                 if text.len() > super::MAX_SOURCE {
@@ -326,6 +332,68 @@ impl Preprocessor<'_> {
         }
         let help = format!("name its folder with -I; built in are core.p4 and v1model.p4, not {name}");
         Err(Diagnostic::error(place, format!("file {name} not found")).help(help))
+    }
+
+    /// Name of an included file, and true if it is quoted; macros are expanded. `None` if the tokens are
+    /// something else.
+    fn file_name(&self, line: &[Token]) -> Result<Option<(String, bool)>, Diagnostic> {
+        let mut tokens = line.to_vec();
+        let expanded = tokens.first().is_some_and(|token| matches!(token.kind, Kind::Ident(_)));
+        if expanded {
+            tokens.clear();
+            self.expand(line, &mut Vec::new(), None, &mut tokens)?;
+        }
+        Ok(match tokens.as_slice() {
+            [Token { kind: Kind::Str(name), .. }, ..] => Some((name.to_string(), true)),
+            [first, inner @ .., last] if first.is("<") && last.is(">") => {
+                let name = if expanded {
+                    inner.iter().map(|token| self.spelling(token)).collect::<String>()
+                } else {
+                    let span = Span { file: first.span.file, start: first.span.end, end: last.span.start };
+                    self.sources.text(span).trim().to_string()
+                };
+                Some((name, false))
+            }
+            _ => None,
+        })
+    }
+
+    /// Paths at which a file named in `file` is looked for, in order.
+    fn candidates(&self, name: &str, quoted: bool, file: u32, next: bool) -> Vec<PathBuf> {
+        let own = PathBuf::from(&self.sources.files[file as usize].name);
+        let own = own.parent().unwrap_or(Path::new("")).to_path_buf();
+        let mut dirs = self.include_dirs.iter().collect::<Vec<_>>();
+        if next {
+            let passed = dirs.iter().position(|dir| **dir == own).map_or(0, |own| own + 1);
+            dirs.drain(..passed);
+        } else if quoted {
+            dirs.insert(0, &own);
+        }
+        dirs.into_iter().map(|dir| dir.join(name)).collect()
+    }
+
+    /// Replaces `__has_include(<file>)` by 1 or 0.
+    fn resolve_includes(&self, line: &[Token], file: u32) -> Result<Vec<Token>, Diagnostic> {
+        let (mut output, mut at) = (Vec::new(), 0);
+        while at < line.len() {
+            let token = &line[at];
+            at += 1;
+            if !token.is_word(HAS_INCLUDE) || !line.get(at).is_some_and(|next| next.is("(")) {
+                output.push(token.clone());
+                continue;
+            }
+            let Some(length) = line[at..].iter().position(|token| token.is(")")) else {
+                return Err(Diagnostic::error(token.span, "')' is missing after __has_include"));
+            };
+            let Some((name, quoted)) = self.file_name(&line[at + 1..at + length])? else {
+                return Err(Diagnostic::error(token.span, "__has_include needs a file"));
+            };
+            let found = built_in(&name).is_some()
+                || self.candidates(&name, quoted, file, false).iter().any(|path| path.is_file());
+            output.push(Token { kind: Kind::Int(u8::from(found).into(), None), ..token.clone() });
+            at += length + 1;
+        }
+        Ok(output)
     }
 
     /// Expands macros in `tokens`. `hidden` holds the macros being expanded; `place` replaces the token

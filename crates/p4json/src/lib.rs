@@ -36,7 +36,7 @@ impl Root {
             )
         })?;
         check_version(&value)?;
-        serde_path_to_error::deserialize(value).map_err(|error| {
+        let mut root: Root = serde_path_to_error::deserialize(value).map_err(|error| {
             let place = error.path().to_string();
             let problem = error.into_inner().to_string();
             LoadError::new(
@@ -44,7 +44,26 @@ impl Root {
                 problem,
                 "see the format of BMv2 JSON 2.x, or write the file again with the compiler",
             )
-        })
+        })?;
+        root.pipelines.iter_mut().for_each(Pipeline::declare_own_profiles);
+        Ok(root)
+    }
+}
+
+impl Pipeline {
+    /// Declares the action profiles that tables name by `act_prof_name`, as files without a version do.
+    fn declare_own_profiles(&mut self) {
+        for table in &mut self.tables {
+            let indirect = matches!(table.kind.as_deref(), Some("indirect" | "indirect_ws"));
+            if indirect
+                && table.action_profile.is_none()
+                && let Some(name) = table.act_prof_name.take()
+            {
+                let selector = table.selector.take().filter(|_| table.kind.as_deref() == Some("indirect_ws"));
+                table.action_profile = Some(name.clone());
+                self.action_profiles.push(ActionProfile { name, id: table.id, max_size: None, selector });
+            }
+        }
     }
 }
 
@@ -87,14 +106,16 @@ fn check_version(value: &serde_json::Value) -> Result<(), LoadError> {
         let remedy = "name a file that p4c --target bmv2 --arch v1model has written";
         return Err(LoadError::new("", "the file is not a JSON object", remedy));
     }
-    let version = value.pointer("/__meta__/version/0").and_then(serde_json::Value::as_u64);
-    match version {
-        Some(2) => Ok(()),
-        Some(other) => {
+    let version = value.pointer("/__meta__/version");
+    match version.map(|version| version.get(0).and_then(serde_json::Value::as_u64)) {
+        // As in BMv2, whose files had no version before 2.0.
+        None if ["header_types", "parsers", "pipelines"].iter().any(|key| value.get(key).is_some()) => Ok(()),
+        Some(Some(2)) => Ok(()),
+        Some(Some(other)) => {
             let problem = format!("BMv2 JSON version {other}.x is not supported");
             Err(LoadError::new("__meta__.version", problem, "compile with a p4c that writes version 2.x"))
         }
-        None => Err(LoadError::new(
+        _ => Err(LoadError::new(
             "__meta__.version",
             "the file does not say which version of BMv2 JSON it is",
             "give a BMv2 JSON file of version 2.x; P4Info and other JSON files are something else",

@@ -68,7 +68,8 @@ pub struct Root {
 /// Version and compiler of a program.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 pub struct Meta {
-    /// Major and minor version of the format.
+    /// Major and minor version of the format; empty in files of BMv2's first versions.
+    #[serde(default)]
     pub version: Vec<u64>,
     /// Compiler that wrote the file.
     #[serde(default)]

@@ -8,6 +8,23 @@ fn every_part_is_optional_but_the_version() {
 }
 
 #[test]
+fn files_without_a_version_are_programs_of_bmv2() {
+    let table = r#"{"name": "t", "id": 7, "match_type": "exact", "type": "indirect_ws", "act_prof_name": "p",
+        "selector": {"algo": "crc16", "input": []}}"#;
+    let text = format!(
+        r#"{{"parsers": [], "pipelines": [{{"name": "ingress", "id": 0, "init_table": "t", "tables": [{table}]}}]}}"#
+    );
+    let root = Root::from_text(&text).unwrap();
+    let pipeline = &root.pipelines[0];
+    assert_eq!(pipeline.tables[0].action_profile.as_deref(), Some("p"));
+    assert_eq!(pipeline.action_profiles[0].name, "p");
+    assert_eq!(pipeline.action_profiles[0].selector.as_ref().unwrap().algo, "crc16");
+    // The profile of a table without a selector has none.
+    let text = text.replace("indirect_ws", "indirect");
+    assert!(Root::from_text(&text).unwrap().pipelines[0].action_profiles[0].selector.is_none());
+}
+
+#[test]
 fn refusals_name_place_and_remedy() {
     let refuse = |text: &str| Root::from_text(text).unwrap_err().to_string();
     assert!(refuse("{").starts_with("line 1, column 1: not valid JSON"), "{}", refuse("{"));

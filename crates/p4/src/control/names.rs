@@ -114,6 +114,18 @@ impl Program {
         };
         count as u32
     }
+    /// Full name of an object.
+    pub fn object_name(&self, kind: ObjectKind, index: u32) -> &str {
+        let index = index as usize;
+        match kind {
+            ObjectKind::Action => &self.actions[index].name,
+            ObjectKind::Profile => &self.profiles[index].name,
+            ObjectKind::Counter => &self.counters[index].name,
+            ObjectKind::Meter => &self.meters[index].name,
+            ObjectKind::Register => &self.registers[index].name,
+            ObjectKind::ValueSet => &self.vsets[index].name,
+        }
+    }
     /// Name of the program.
     pub fn name(&self) -> &str {
         &self.name

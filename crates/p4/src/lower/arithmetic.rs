@@ -68,6 +68,9 @@ impl Lower<'_> {
             "+" => (Int::Add(a, b), most + 1, either),
             "-" => (Int::Sub(a, b), most + 1, true),
             "*" => (Int::Mul(a, b), left.bits + right.bits, either),
+            // The most negative number divided by -1 needs one bit more.
+            "/" => (Int::Div(a, b), left.bits + 1, either),
+            "%" => (Int::Rem(a, b), left.bits, left.negative),
             "&" if !left.negative && !right.negative => (Int::And(a, b), left.bits.min(right.bits), false),
             "&" if !left.negative => (Int::And(a, b), left.bits, false),
             "&" if !right.negative => (Int::And(a, b), right.bits, false),

@@ -248,7 +248,7 @@ impl Lower<'_> {
                 let b = self.int(right, EXACT)?;
                 Ok(self.binary(op, a, b, demand))
             }
-            ">>" => {
+            ">>" | "/" | "%" => {
                 let a = self.int(left, EXACT)?;
                 let b = self.int(right, EXACT)?;
                 Ok(self.binary(op, a, b, EXACT))

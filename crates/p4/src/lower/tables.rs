@@ -174,7 +174,8 @@ impl<'a> Lower<'a> {
                     .ok_or_else(|| self.error(format!("no action profile is named '{name}'")))?,
             ),
             ("indirect" | "indirect_ws", None) => {
-                return Err(self.error("an indirect table has no action profile"));
+                let remedy = "name it as action_profile, or as act_prof_name in files without a version";
+                return Err(self.error_with("an indirect table has no action profile", remedy));
             }
             (other, _) => {
                 let remedy = "use simple, indirect or indirect_ws";

@@ -39,6 +39,8 @@ pub(crate) enum Int {
     Add(u32, u32),
     Sub(u32, u32),
     Mul(u32, u32),
+    Div(u32, u32),
+    Rem(u32, u32),
     Shl(u32, u32),
     Shr(u32, u32),
     And(u32, u32),

@@ -78,11 +78,13 @@ pub enum Drop {
     Assertion,
     /// The program was replaced while the packet was queued.
     Replaced,
+    /// The notification that contained it was dropped because the queue of notifications was full.
+    NotificationsFull,
 }
 
 impl Drop {
     /// All reasons, in reporting order.
-    pub const ALL: [Drop; 11] = [
+    pub const ALL: [Drop; 12] = [
         Drop::Ingress,
         Drop::Egress,
         Drop::QueueFull,
@@ -94,6 +96,7 @@ impl Drop {
         Drop::TooManyPasses,
         Drop::Assertion,
         Drop::Replaced,
+        Drop::NotificationsFull,
     ];
 
     /// Name in statistics.
@@ -110,6 +113,7 @@ impl Drop {
             Drop::TooManyPasses => "too_many_passes",
             Drop::Assertion => "assertion",
             Drop::Replaced => "program_replaced",
+            Drop::NotificationsFull => "notifications_full",
         }
     }
 }

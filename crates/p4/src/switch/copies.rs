@@ -72,6 +72,7 @@ impl Switch {
         if let Some(group) = session.group {
             copies.extend_from_slice(self.replication.copies(group).unwrap_or_default());
         }
+        self.flow.clones += copies.len() as u64;
         for replica in copies {
             let mut one = self.sibling(&copy);
             one.truncate = copy.truncate;
@@ -100,6 +101,8 @@ impl Switch {
         if copies.is_empty() {
             return self.drop_packet(Drop::NoGroup, packet);
         }
+        // The first copy replaces the packet.
+        self.flow.multicast += copies.len() as u64 - 1;
         let rid = self.program.standard.egress_rid;
         for replica in copies {
             let mut one = self.sibling(&packet);

@@ -183,9 +183,13 @@ impl Switch {
         if Some(port) == self.config.cpu_port {
             return self.notify(Notification::PacketIn(bytes));
         }
-        if let Some(found) = self.ports.get_mut(usize::from(port)) {
-            let departs = found.transmit(at, bytes.len());
-            self.out.push_back(Leaving { port, at, departs, packet: bytes });
+        match self.ports.get_mut(usize::from(port)) {
+            Some(found) => {
+                let departs = found.transmit(at, bytes.len());
+                self.out.push_back(Leaving { port, at, departs, packet: bytes });
+            }
+            // No port loses packets here: `enqueue` has looked for it.
+            None => self.drops[Drop::NoPort as usize] += 1,
         }
     }
 }

@@ -7,6 +7,7 @@
 //! After each call, drain [`Switch::poll`] and [`Switch::notification`] until both return `None`, then call
 //! again at [`Switch::next_event`].
 
+mod account;
 mod config;
 mod copies;
 mod digest;
@@ -20,6 +21,7 @@ use crate::program::Program;
 use crate::run::{Run, Scratch};
 use crate::state::State;
 use crate::trace::{Step, Trace};
+use account::Flow;
 use belljar_base::{Bucket, Set, SimDuration, SimTime, TokenBucket};
 pub use config::{Drop, Notification, SwitchConfig};
 pub(crate) use digest::DigestState;
@@ -78,6 +80,7 @@ pub struct Switch {
     pool: Vec<Box<Packet>>,
     drops: [u64; Drop::ALL.len()],
     received: u64,
+    flow: Flow,
     pub(crate) now: SimTime,
     /// Time of the next scan for idle entries.
     sweep: Option<SimTime>,
@@ -107,6 +110,7 @@ impl Switch {
             pool: Vec::new(),
             drops: [0; Drop::ALL.len()],
             received: 0,
+            flow: Flow::default(),
             now: SimTime::ZERO,
             sweep: None,
             trace: None,
@@ -123,6 +127,9 @@ impl Switch {
             port.counters.bytes_in += packet.len() as u64;
         }
         self.received += 1;
+        if self.config.cpu_port.is_some_and(|cpu| cpu == port) {
+            self.flow.packet_out += 1;
+        }
         let mut incoming = self.fresh();
         let len = packet.len() as u32;
         incoming.data = packet;
@@ -144,11 +151,15 @@ impl Switch {
     /// Next packet whose transmission has begun by `now`.
     pub fn poll(&mut self, now: SimTime) -> Option<Leaving> {
         self.advance(now);
+        // Counted in advance, which saves a move of the packet.
+        self.flow.sent += u64::from(!self.out.is_empty());
         self.out.pop_front()
     }
     /// Next notification to the control plane.
     pub fn notification(&mut self) -> Option<Notification> {
-        self.notifications.pop_front()
+        let notification = self.notifications.pop_front()?;
+        self.flow.packet_in += u64::from(matches!(notification, Notification::PacketIn(_)));
+        Some(notification)
     }
     /// True if a notification is queued.
     pub fn has_notifications(&self) -> bool {
@@ -257,6 +268,9 @@ impl Switch {
     pub(crate) fn notify(&mut self, notification: Notification) {
         if self.notifications.len() >= MAX_NOTIFICATIONS {
             self.lost_notifications += 1;
+            if matches!(notification, Notification::PacketIn(_)) {
+                self.drops[Drop::NotificationsFull as usize] += 1;
+            }
         } else {
             self.notifications.push_back(notification);
         }
@@ -335,11 +349,9 @@ impl Switch {
         for (own, theirs) in self.ports.iter_mut().zip(&other.ports) {
             own.continue_from(theirs);
         }
-        (self.drops, self.received) = (other.drops, other.received);
+        (self.drops, self.received, self.flow) = (other.drops, other.received, other.flow);
         self.lost_notifications = other.lost_notifications + other.notifications.len() as u64;
-        let queued: usize = other.ports.iter().map(Port::waiting).sum();
-        let waiting = queued + other.input.len() + other.delayed.len() + other.copies.len() + other.out.len();
-        self.drops[Drop::Replaced as usize] += waiting as u64;
+        self.drops[Drop::Replaced as usize] += other.held();
         // The trace not yet taken is continued.
         if let (Some(own), Some(theirs)) = (&mut self.trace, &other.trace) {
             own.clone_from(theirs);

@@ -8,7 +8,7 @@ use num_traits::{Signed, ToPrimitive};
 use std::rc::Rc;
 
 /// Maximum length of a header stack.
-const MAX_STACK: u32 = 4_096;
+const MAX_STACK: u32 = 16_384;
 
 impl Checker {
     /// Type that `ty` denotes; reports an error and returns `Poison` if there is none.

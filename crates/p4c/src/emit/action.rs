@@ -151,7 +151,9 @@ pub fn masked(target: &FieldRef, value: &Ex) -> Ex {
 /// A field as the target of an assignment.
 pub fn target_json(program: &Program, target: &FieldRef) -> Value {
     match target.header {
-        HeaderRef::Element(..) => json!({"type": "expression", "value": field(program, target)}),
+        HeaderRef::Element(..) | HeaderRef::UnionElement(..) => {
+            json!({"type": "expression", "value": field(program, target)})
+        }
         _ => field(program, target),
     }
 }

@@ -10,6 +10,10 @@
 
 match_kind { range, optional, selector }
 
+#if V1MODEL_VERSION < 20180101 || V1MODEL_VERSION > 20200408
+#error unknown V1MODEL_VERSION: the first is 20180101, the latest 20200408
+#endif
+
 const bit<32> __v1model_version = V1MODEL_VERSION;
 
 #if V1MODEL_VERSION >= 20200408

@@ -188,27 +188,27 @@ impl Lower<'_> {
             Val::Header(from) => Val::Header(element_at_end(&from)),
             other => other,
         };
-        if let HeaderRef::Element(stack, index) = header {
-            let headers = self.out.layout.stacks[*stack].headers.clone();
+        if let Some((headers, index)) = self.out.layout.elements(header) {
             for (position, element) in headers.into_iter().enumerate() {
                 let mut body = Vec::new();
                 self.assign_header(&HeaderRef::Instance(element), value.clone(), span, &mut body)?;
-                let here = build::compare("==", (**index).clone(), build::int(position));
+                let here = build::compare("==", index.clone(), build::int(position));
+                out.push(Stmt::If(here, body, Vec::new()));
+            }
+            return Ok(());
+        }
+        if let Val::Header(from) = &value
+            && let Some((headers, index)) = self.out.layout.elements(from)
+        {
+            for (position, element) in headers.into_iter().enumerate() {
+                let mut body = Vec::new();
+                self.assign_header(header, Val::Header(HeaderRef::Instance(element)), span, &mut body)?;
+                let here = build::compare("==", index.clone(), build::int(position));
                 out.push(Stmt::If(here, body, Vec::new()));
             }
             return Ok(());
         }
         match value {
-            Val::Header(HeaderRef::Element(stack, index)) => {
-                let headers = self.out.layout.stacks[stack].headers.clone();
-                for (position, element) in headers.into_iter().enumerate() {
-                    let mut body = Vec::new();
-                    self.assign_header(header, Val::Header(HeaderRef::Instance(element)), span, &mut body)?;
-                    let here = build::compare("==", (*index).clone(), build::int(position));
-                    out.push(Stmt::If(here, body, Vec::new()));
-                }
-                Ok(())
-            }
             Val::Header(from) => {
                 if from != *header {
                     out.push(Stmt::Primitive(
@@ -275,6 +275,14 @@ fn element_at_end(header: &HeaderRef) -> HeaderRef {
         HeaderRef::Next(stack) => {
             let next = Ex::Op("+", Some(Box::new(last(stack))), Box::new(build::int(1)));
             HeaderRef::Element(*stack, Box::new(next))
+        }
+        HeaderRef::UnionLast(stack, member) => {
+            HeaderRef::UnionElement(*stack, *member, Box::new(Ex::UnionLastIndex(*stack)))
+        }
+        HeaderRef::UnionNext(stack, member) => {
+            let last = Box::new(Ex::UnionLastIndex(*stack));
+            let next = Ex::Op("+", Some(last), Box::new(build::int(1)));
+            HeaderRef::UnionElement(*stack, *member, Box::new(next))
         }
         other => other.clone(),
     }

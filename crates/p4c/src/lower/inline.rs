@@ -30,13 +30,7 @@ impl Lower<'_> {
             Callee::Action(id) => {
                 let DeclKind::Action(signature, body) = &self.decl(*id).kind else { return Ok(None) };
                 let reached = self.reached(*id);
-                if self.place == Where::Control && !self.in_action {
-                    let top = self.program.top_decls.contains(id);
-                    let path = if top { "" } else { &*self.path };
-                    let decl = self.decl(*id);
-                    let name = super::instance::join(path, &decl.name.name, &decl.annotations);
-                    self.use_action(&name, *id);
-                }
+                self.use_called_action(*id);
                 let outer = std::mem::replace(&mut self.in_action, true);
                 let result = self.inline(signature, body, &call.args, reached, span, out);
                 self.in_action = outer;
@@ -67,6 +61,17 @@ impl Lower<'_> {
                 self.info.direct.push((self.path.clone(), instance.path.clone(), instance.def));
                 Ok(Some(Val::Instance(instance)))
             }
+        }
+    }
+
+    /// Records that a control calls an action directly.
+    pub(super) fn use_called_action(&mut self, id: DeclId) {
+        if self.place == Where::Control && !self.in_action {
+            let top = self.program.top_decls.contains(&id);
+            let path = if top { "" } else { &*self.path };
+            let decl = self.decl(id);
+            let name = super::instance::join(path, &decl.name.name, &decl.annotations);
+            self.use_action(&name, id);
         }
     }
 
@@ -364,13 +369,10 @@ impl Lower<'_> {
         if builtin == Builtin::IsValid {
             return match self.val(object, out)? {
                 Val::Header(header) => Ok(Some(Val::Ex(self.out.layout.valid(&header)))),
-                Val::Union(Place::Union(union)) => {
-                    let headers = &self.out.layout.unions[union].headers;
-                    let valid = headers.iter().fold(Ex::Bool(false), |valid, header| {
-                        build::or(valid, Ex::Valid(HeaderRef::Instance(*header)))
-                    });
-                    Ok(Some(Val::Ex(valid)))
-                }
+                Val::Union(union) => match self.out.layout.valid_union(&union) {
+                    Some(valid) => Ok(Some(Val::Ex(valid))),
+                    None => self.error(span, "isValid cannot be computed here on this target"),
+                },
                 Val::Literal(_) => Ok(Some(Val::Ex(Ex::Bool(true)))),
                 Val::Invalid | Val::Default => Ok(Some(Val::Ex(Ex::Bool(false)))),
                 _ => self.error(span, "isValid cannot be computed here on this target"),
@@ -378,12 +380,16 @@ impl Lower<'_> {
         }
         let place = self.place_of(object, false, out)?;
         match (builtin, &place) {
-            (Builtin::SetValid | Builtin::SetInvalid, Place::Header(HeaderRef::Element(stack, index))) => {
-                let headers = self.out.layout.stacks[*stack].headers.clone();
+            (
+                Builtin::SetValid | Builtin::SetInvalid,
+                Place::Header(header @ (HeaderRef::Element(..) | HeaderRef::UnionElement(..))),
+            ) => {
+                let elements = self.out.layout.elements(header);
+                let (headers, index) = elements.unwrap_or_else(|| (Vec::new(), build::int(0)));
                 for (position, header) in headers.into_iter().enumerate() {
                     let op = if builtin == Builtin::SetValid { "add_header" } else { "remove_header" };
                     let body = vec![Stmt::Primitive(op, vec![Arg::Header(HeaderRef::Instance(header))])];
-                    let here = build::compare("==", (**index).clone(), build::int(position));
+                    let here = build::compare("==", index.clone(), build::int(position));
                     match here {
                         Ex::Bool(_) => {}
                         here => out.push(Stmt::If(here, body, Vec::new())),
@@ -394,14 +400,21 @@ impl Lower<'_> {
                 let op = if builtin == Builtin::SetValid { "add_header" } else { "remove_header" };
                 out.push(Stmt::Primitive(op, vec![Arg::Header(header.clone())]));
             }
-            (Builtin::PushFront | Builtin::PopFront, Place::Stack(stack)) => {
+            (Builtin::PushFront | Builtin::PopFront, Place::Stack(_) | Place::UnionStack(_)) => {
                 let count = match call.args.first() {
                     Some(Some(count)) => self.ex(count, out)?,
                     _ => build::int(1),
                 };
                 let op = if builtin == Builtin::PushFront { "push" } else { "pop" };
-                let name = self.out.layout.stacks[*stack].name.clone();
-                out.push(Stmt::Primitive(op, vec![Arg::Object("header_stack", name), Arg::Ex(count)]));
+                let layout = &self.out.layout;
+                let stack = match &place {
+                    Place::UnionStack(stack) => {
+                        Arg::Object("header_union_stack", layout.union_stacks[*stack].name.clone())
+                    }
+                    Place::Stack(stack) => Arg::Object("header_stack", layout.stacks[*stack].name.clone()),
+                    _ => return self.error(span, "this is not a stack"),
+                };
+                out.push(Stmt::Primitive(op, vec![stack, Arg::Ex(count)]));
             }
             _ => return self.error(span, "this method cannot be used here on this target"),
         }

@@ -15,9 +15,25 @@ impl Layout {
             HeaderRef::Element(stack, _) | HeaderRef::Next(stack) | HeaderRef::Last(stack) => {
                 self.stacks[*stack].ty
             }
-            HeaderRef::UnionNext(stack, member) | HeaderRef::UnionLast(stack, member) => {
+            HeaderRef::UnionNext(stack, member)
+            | HeaderRef::UnionLast(stack, member)
+            | HeaderRef::UnionElement(stack, member, _) => {
                 self.union_types[self.union_stacks[*stack].ty].members[*member].1
             }
+        }
+    }
+
+    /// Instances that an index computed at run time selects from, and that index; `None` for other references.
+    pub(super) fn elements(&self, header: &HeaderRef) -> Option<(Vec<usize>, Ex)> {
+        match header {
+            HeaderRef::Element(stack, index) => {
+                Some((self.stacks[*stack].headers.clone(), (**index).clone()))
+            }
+            HeaderRef::UnionElement(stack, member, index) => {
+                let unions = self.union_stacks[*stack].unions.iter();
+                Some((unions.map(|union| self.unions[*union].headers[*member]).collect(), (**index).clone()))
+            }
+            _ => None,
         }
     }
 
@@ -41,7 +57,9 @@ impl Layout {
                 HeaderRef::Element(stack, _) | HeaderRef::Next(stack) | HeaderRef::Last(stack) => {
                     output.extend(self.stacks[*stack].headers.iter().map(|index| (*index, field)));
                 }
-                HeaderRef::UnionNext(stack, _) | HeaderRef::UnionLast(stack, _) => {
+                HeaderRef::UnionNext(stack, _)
+                | HeaderRef::UnionLast(stack, _)
+                | HeaderRef::UnionElement(stack, ..) => {
                     let unions = self.union_stacks[*stack].unions.iter();
                     output.extend(
                         unions.flat_map(|union| &self.unions[*union].headers).map(|index| (*index, None)),
@@ -88,7 +106,9 @@ impl Layout {
             Ex::Int(_) | Ex::Bool(_) | Ex::Data(..) | Ex::Lookahead(..) => false,
             Ex::Field(field) => {
                 let index = match &field.header {
-                    HeaderRef::Element(_, index) => self.reads_any(index, written),
+                    HeaderRef::Element(_, index) | HeaderRef::UnionElement(_, _, index) => {
+                        self.reads_any(index, written)
+                    }
                     _ => false,
                 };
                 index || header(&field.header, Some(field.field))
@@ -104,22 +124,47 @@ impl Layout {
                 let headers = &self.stacks[*stack].headers;
                 headers.iter().any(|index| overlap(&[(*index, None)], written))
             }
+            Ex::UnionLastIndex(stack) => {
+                let mut covered = Vec::new();
+                self.covers(&Place::UnionStack(*stack), &mut covered);
+                overlap(&covered, written)
+            }
         }
     }
 
     /// Validity of a header.
     pub(super) fn valid(&self, header: &HeaderRef) -> Ex {
+        if let Some((headers, index)) = self.elements(header) {
+            return headers.into_iter().enumerate().fold(Ex::Bool(false), |result, (position, header)| {
+                let here = build::compare("==", index.clone(), build::int(position));
+                build::or(result, build::and(here, Ex::Valid(HeaderRef::Instance(header))))
+            });
+        }
         match header {
-            HeaderRef::Element(stack, index) => {
-                let headers = &self.stacks[*stack].headers;
-                headers.iter().enumerate().fold(Ex::Bool(false), |result, (position, header)| {
-                    let here = build::compare("==", (**index).clone(), build::int(position));
-                    build::or(result, build::and(here, Ex::Valid(HeaderRef::Instance(*header))))
-                })
-            }
             HeaderRef::Last(_) | HeaderRef::UnionLast(..) => Ex::Bool(true),
             HeaderRef::Next(_) | HeaderRef::UnionNext(..) => Ex::Bool(false),
-            HeaderRef::Instance(_) => Ex::Valid(header.clone()),
+            _ => Ex::Valid(header.clone()),
+        }
+    }
+
+    /// Validity of a union: that of any of its members. `None` for `next` and `last` of a stack.
+    pub(super) fn valid_union(&self, union: &Place) -> Option<Ex> {
+        let any = |union: usize| {
+            let headers = self.unions[union].headers.iter();
+            headers.fold(Ex::Bool(false), |valid, header| {
+                build::or(valid, Ex::Valid(HeaderRef::Instance(*header)))
+            })
+        };
+        match union {
+            Place::Union(union) => Some(any(*union)),
+            Place::UnionElement(stack, index) => {
+                let unions = self.union_stacks[*stack].unions.iter().enumerate();
+                Some(unions.fold(Ex::Bool(false), |valid, (position, union)| {
+                    let here = build::compare("==", (**index).clone(), build::int(position));
+                    build::or(valid, build::and(here, any(*union)))
+                }))
+            }
+            _ => None,
         }
     }
 

@@ -34,16 +34,15 @@ impl Lower<'_> {
                     return self.error(span, "only headers can be extracted");
                 };
                 self.check_whole_bytes(&header, "extracts", span)?;
-                match header {
-                    HeaderRef::Element(stack, index) => {
-                        let elements = self.out.layout.stacks[stack].headers.clone();
+                match self.out.layout.elements(&header) {
+                    Some((elements, index)) => {
                         for (position, element) in elements.into_iter().enumerate() {
-                            let here = build::compare("==", (*index).clone(), build::int(position));
+                            let here = build::compare("==", index.clone(), build::int(position));
                             let body = vec![Stmt::Extract(HeaderRef::Instance(element), length.clone())];
                             out.push(Stmt::If(here, body, Vec::new()));
                         }
                     }
-                    header => out.push(Stmt::Extract(header, length)),
+                    None => out.push(Stmt::Extract(header, length)),
                 }
                 Ok(None)
             }

@@ -113,7 +113,10 @@ impl Lower<'_> {
         let ty = key.ty.clone();
         for (ex, scalar) in self.inputs(&value, &ty, key.span)? {
             let direct = match &ex {
-                Ex::Field(field) => !matches!(field.header, HeaderRef::Element(..) | HeaderRef::Next(_)),
+                Ex::Field(field) => !matches!(
+                    field.header,
+                    HeaderRef::Element(..) | HeaderRef::UnionElement(..) | HeaderRef::Next(_)
+                ),
                 Ex::Lookahead(..) => true,
                 _ => false,
             };

@@ -55,7 +55,9 @@ impl Lower<'_> {
             ExprKind::StackMember(base, name) => match (self.place_of(base, freeze, out)?, &**name) {
                 (Place::Stack(stack), "next") => Ok(Place::Header(HeaderRef::Next(stack))),
                 (Place::Stack(stack), "last") => Ok(Place::Header(HeaderRef::Last(stack))),
-                (Place::UnionStack(stack), name) => Ok(Place::UnionEnd(stack, name == "next")),
+                (Place::UnionStack(stack), name @ ("next" | "last")) => {
+                    Ok(Place::UnionEnd(stack, name == "next"))
+                }
                 _ => self.error(expr.span, "this is not a stack"),
             },
             ExprKind::Cast(inner) => self.place_of(inner, freeze, out),
@@ -112,6 +114,10 @@ impl Lower<'_> {
                     HeaderRef::UnionLast(*stack, index)
                 })
             }),
+            Place::UnionElement(stack, index) => self
+                .types
+                .member_position(ty, name)
+                .map(|member| Place::Header(HeaderRef::UnionElement(*stack, member, index.clone()))),
             _ => None,
         };
         match found {

@@ -9,13 +9,29 @@ use crate::types::DeclId;
 
 impl Lower<'_> {
     pub(super) fn statements(&mut self, list: &[typed::Stmt], out: &mut Vec<Stmt>) -> Result<()> {
-        for stmt in list {
+        for (index, stmt) in list.iter().enumerate() {
             self.statement(stmt, out)?;
             if matches!(out.last(), Some(Stmt::Break(_) | Stmt::Exit)) {
+                self.unreachable(&list[index + 1..]);
                 break;
             }
         }
         Ok(())
+    }
+
+    /// Records the actions that statements without effect call: P4Info lists them, as p4c's does.
+    fn unreachable(&mut self, list: &[typed::Stmt]) {
+        let mut called = Vec::new();
+        crate::walk::statements(list, &mut |expr| {
+            if let ExprKind::Call(call) = &expr.kind
+                && let typed::Callee::Action(id) = &call.callee
+            {
+                called.push(*id);
+            }
+        });
+        for id in called {
+            self.use_called_action(id);
+        }
     }
 
     fn nested(&mut self, list: &[typed::Stmt]) -> Result<Vec<Stmt>> {
@@ -269,6 +285,10 @@ impl Lower<'_> {
             Val::Stack(stack) => {
                 let headers = self.out.layout.stacks[stack].headers.clone();
                 headers.into_iter().map(|header| Val::Header(HeaderRef::Instance(header))).collect()
+            }
+            Val::UnionStack(stack) => {
+                let unions = self.out.layout.union_stacks[stack].unions.clone();
+                unions.into_iter().map(|union| Val::Union(Place::Union(union))).collect()
             }
             _ => return self.error(collection.span, "a loop cannot run over this on this target"),
         };

@@ -175,8 +175,10 @@ impl Lower<'_> {
                     } else {
                         HeaderRef::UnionLast(stack, position)
                     })),
-                    _ => self
-                        .error(expr.span, "this union cannot be reached at a variable index on this target"),
+                    Place::UnionElement(stack, index) => {
+                        Ok(Val::Header(HeaderRef::UnionElement(stack, position, index)))
+                    }
+                    _ => self.error(expr.span, "this union cannot be reached here"),
                 }
             }
             Val::Invalid | Val::Default => Ok(Val::Default),
@@ -214,6 +216,10 @@ impl Lower<'_> {
             (Val::Stack(stack), _) => Ok(Val::Ex(build::int(self.out.layout.stacks[stack].headers.len()))),
             (Val::UnionStack(stack), "next") => Ok(Val::Union(Place::UnionEnd(stack, true))),
             (Val::UnionStack(stack), "last") => Ok(Val::Union(Place::UnionEnd(stack, false))),
+            (Val::UnionStack(stack), "lastIndex") => Ok(Val::Ex(Ex::UnionLastIndex(stack))),
+            (Val::UnionStack(stack), "size") => {
+                Ok(Val::Ex(build::int(self.out.layout.union_stacks[stack].unions.len())))
+            }
             _ => self.error(expr.span, format!("'{name}' cannot be used here on this target")),
         }
     }
@@ -379,6 +385,15 @@ impl Lower<'_> {
                 let mut result = Ex::Bool(true);
                 for (a, b) in a.into_iter().zip(b) {
                     let (a, b) = (Val::Header(HeaderRef::Instance(a)), Val::Header(HeaderRef::Instance(b)));
+                    result = build::and(result, self.equal(a, b, ty, expr)?);
+                }
+                result
+            }
+            (Val::UnionStack(a), Val::UnionStack(b)) => {
+                let unions = |stack: usize| self.out.layout.union_stacks[stack].unions.clone();
+                let mut result = Ex::Bool(true);
+                for (a, b) in unions(a).into_iter().zip(unions(b)) {
+                    let (a, b) = (Val::Union(Place::Union(a)), Val::Union(Place::Union(b)));
                     result = build::and(result, self.equal(a, b, ty, expr)?);
                 }
                 result

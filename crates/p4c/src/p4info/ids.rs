@@ -57,15 +57,14 @@ impl Ids {
         self.ids.get(&kind).and_then(|names| names.get(name)).copied().unwrap_or(0)
     }
 
-    /// Shortest suffix of a name that is unique among the names of its kind.
-    pub fn alias(&self, kind: Kind, name: &str) -> String {
-        let Some(names) = self.ids.get(&kind) else { return name.to_string() };
+    /// Shortest suffix of a name that is unique among the names of all kinds.
+    pub fn alias(&self, name: &str) -> String {
         let mut suffix = String::new();
         for part in name.rsplit('.') {
             suffix = if suffix.is_empty() { part.to_string() } else { format!("{part}.{suffix}") };
             let ending = format!(".{suffix}");
-            let shared =
-                names.keys().any(|other| other != name && (*other == suffix || other.ends_with(&ending)));
+            let mut names = self.ids.values().flat_map(|names| names.keys());
+            let shared = names.any(|other| other != name && (*other == suffix || other.ends_with(&ending)));
             if !shared {
                 return suffix;
             }

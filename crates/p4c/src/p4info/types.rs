@@ -175,6 +175,7 @@ impl Types {
                 entry(text, "new_types", name, |text| {
                     origin(text);
                     annotations(&own, text);
+                    structured_annotations(&own, text);
                 });
             }
         });
@@ -250,7 +251,7 @@ pub fn spec(program: &Program, ty: &Type, text: &mut Text) {
     }
 }
 
-/// Writes annotations.
+/// Writes annotations that are not structured.
 pub fn annotations(list: &[Annotation], text: &mut Text) {
     for annotation in list {
         let name = &*annotation.name.name;
@@ -287,6 +288,10 @@ pub fn annotations(list: &[Annotation], text: &mut Text) {
         let shown = if annotation.body.is_empty() { format!("@{name}") } else { format!("@{name}({body})") };
         text.string("annotations", &shown);
     }
+}
+
+/// Writes structured annotations, which are the last fields of a message.
+pub fn structured_annotations(list: &[Annotation], text: &mut Text) {
     for annotation in list.iter().filter(|annotation| annotation.structured) {
         text.block("structured_annotations", |text| structured(annotation, text));
     }

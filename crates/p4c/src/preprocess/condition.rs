@@ -31,7 +31,7 @@ pub fn resolve_defined(line: &[Token], defined: impl Fn(&str) -> bool, output: &
 
 /// Evaluates a condition by the rules of the C preprocessor.
 pub fn evaluate(tokens: &[Token], span: Span) -> Result<bool, Diagnostic> {
-    let mut reader = Reader { tokens, at: 0, span, depth: 0 };
+    let mut reader = Reader { tokens, at: 0, span, depth: 0, decided: 0 };
     let value = reader.ternary()?;
     match tokens.get(reader.at) {
         None => Ok(value != 0),
@@ -44,6 +44,8 @@ struct Reader<'a> {
     at: usize,
     span: Span,
     depth: usize,
+    /// Number of enclosing operands that are not evaluated, since another one decides.
+    decided: usize,
 }
 
 /// Binary operators by increasing precedence.
@@ -71,6 +73,18 @@ impl Reader<'_> {
         LEVELS[level].iter().find(|op| token.is(op)).map(|op| (*op, 1))
     }
 
+    /// Reads an operand, which is not evaluated if `decided`.
+    fn unless(
+        &mut self,
+        decided: bool,
+        read: impl FnOnce(&mut Self) -> Result<i64, Diagnostic>,
+    ) -> Result<i64, Diagnostic> {
+        self.decided += usize::from(decided);
+        let value = read(self);
+        self.decided -= usize::from(decided);
+        value
+    }
+
     /// `a ? b : c`, the operator of lowest precedence.
     fn ternary(&mut self) -> Result<i64, Diagnostic> {
         let condition = self.binary(0)?;
@@ -82,12 +96,12 @@ impl Reader<'_> {
             return Err(Diagnostic::error(self.span, "this preprocessor condition is nested too deep"));
         }
         self.at += 1;
-        let yes = self.ternary()?;
+        let yes = self.unless(condition == 0, Self::ternary)?;
         if !self.tokens.get(self.at).is_some_and(|token| token.is(":")) {
             return Err(Diagnostic::error(self.span, "':' is missing in this preprocessor condition"));
         }
         self.at += 1;
-        let no = self.ternary()?;
+        let no = self.unless(condition != 0, Self::ternary)?;
         self.depth -= 1;
         Ok(if condition != 0 { yes } else { no })
     }
@@ -119,9 +133,15 @@ impl Reader<'_> {
         while let Some((op, length)) = self.operator(level) {
             let place = self.tokens[self.at].span;
             self.at += length;
-            let right = self.binary(level + 1)?;
-            left = apply(op, left, right)
-                .ok_or_else(|| Diagnostic::error(place, "division by zero in a preprocessor condition"))?;
+            let decided = op == "&&" && left == 0 || op == "||" && left != 0;
+            let right = self.unless(decided, |reader| reader.binary(level + 1))?;
+            left = match apply(op, left, right) {
+                Some(value) => value,
+                None if self.decided > 0 => 0,
+                None => {
+                    return Err(Diagnostic::error(place, "division by zero in a preprocessor condition"));
+                }
+            };
         }
         Ok(left)
     }

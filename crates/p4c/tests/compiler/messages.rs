@@ -302,3 +302,73 @@ const bool all = static_assert(lut_00 == 0x0F && sum == 3 && rest == 7 && joined
     let width = refused("const bit<8> x = 8w;\n");
     assert!(width.contains("program.p4:1:18") && width.contains("8w1"), "{width}");
 }
+
+#[test]
+fn a_p4_14_program_gets_one_error() {
+    let program =
+        "// P4_14\n#include \"missing.p4\"\nheader_type tag_t { fields { a : 8; } }\nheader tag_t tag;\n";
+    let old = |text: &str| {
+        let message = refused(text);
+        assert_eq!(message.matches("error:").count(), 1, "{message}");
+        message.starts_with("error: this is a P4_14 program")
+    };
+    assert!(old(program));
+    assert!(old("parser start { extract(tag); return ingress; }\n"));
+    assert!(old("action a(p) { drop(); }\ntable t { reads { tag.a : exact; } actions { a; } }\n"));
+    assert!(refused(program).contains("program.p4:3:1"), "{}", refused(program));
+    // A comment in a program of P4_16 that has an error does not make it one of P4_14.
+    assert!(!old("/* header_type tag_t { fields { a : 8; } } */\nconst bit<8> x = ;\n"));
+    assert!(!old("control C() { table t { key = { }; } }\n"));
+    assert!(!old("#define T \\\n table t { \\\n key = {} }\nconst bit<8> x = ;\n"));
+}
+
+#[test]
+fn the_preprocessor_finds_files_as_the_c_preprocessor_does() {
+    let folder = std::env::temp_dir().join(format!("belljar-p4-include-{}", std::process::id()));
+    let (first, second) = (folder.join("first"), folder.join("second"));
+    for dir in [&first, &second] {
+        std::fs::create_dir_all(dir).expect("a folder is made");
+    }
+    // The first file adds to the second one of its name.
+    std::fs::write(first.join("types.p4"), "#include_next <types.p4>\n#define OUTER 1\n").expect("written");
+    std::fs::write(second.join("types.p4"), "#define INNER 1\n").expect("written");
+    let options = Options { include_dirs: vec![first, second], ..Options::default() };
+    let refusal = |text: &str| {
+        compile("program.p4", text, &options).err().map(|errors| errors.to_string()).unwrap_or_default()
+    };
+    let program = "
+#define TYPES <types.p4>
+#if !__has_include(TYPES) || !__has_include(<core.p4>) || __has_include(\"missing.p4\")
+#error has_include
+#endif
+#ifndef __has_include
+#error not defined
+#endif
+#include TYPES
+#if defined(INNER) && defined(OUTER)
+#error both
+#endif
+";
+    assert!(refusal(program).contains("#error both"), "{}", refusal(program));
+    // An operand that another one decides is not evaluated.
+    let lazy = "#if 0 && 1 / 0 || 1 || 1 % 0\n#error lazy\n#endif\n";
+    assert!(refusal(lazy).contains("#error lazy"), "{}", refusal(lazy));
+    assert!(refusal("#if 1 / 0\n#endif\n").contains("division by zero"));
+    std::fs::remove_dir_all(folder).expect("the folder is removed");
+}
+
+#[test]
+fn lines_are_those_of_the_c_preprocessor_for_assembler() {
+    let program = "\
+#define LONG_\\\nNAME 8w1
+# STEP don't forget this
+#STEP nor \"this
+// a comment \\\nthat goes on
+const bit<8> x = LONG_NAME;
+const bit<8> y = LO\\\nNG_NAME + z;
+";
+    let message = refused(program);
+    assert_eq!(message.matches("error:").count(), 1, "{message}");
+    assert!(message.contains("'z' is not declared"), "{message}");
+    assert!(message.contains("unknown preprocessor directive '#STEP': the line is skipped"), "{message}");
+}

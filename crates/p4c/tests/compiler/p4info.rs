@@ -121,3 +121,35 @@ fn two_tables_with_one_name_are_refused() {
     let error = error.err().unwrap_or_else(|| panic!("this was compiled")).to_string();
     assert!(error.contains("another table has the name 'I.t'"), "{error}");
 }
+
+#[test]
+fn objects_are_in_the_order_of_their_declarations_with_unique_aliases() {
+    let before = "
+        struct inner_t { bit<8> x; bit<16> y; }
+        @controller_header(\"packet_in\") header in_t { inner_t inner; bit<8> z; }
+        control C(inout bit<32> b) {
+            counter(4, CounterType.packets) first;
+            table u { key = { b: exact @Mark[kind=\"key\"]; } actions = { NoAction; } }
+            apply { first.count(0); u.apply(); }
+        }
+        action late(inout bit<32> b) { b = 1; }";
+    let ingress = "
+        counter(4, CounterType.packets) second;
+        @name(\"u\") action act() { second.count(1); }
+        table t { key = { h.h.a: exact; } actions = { act; } }
+        apply { C.apply(h.h.b); t.apply(); exit; late(h.h.b); }";
+    let text = info(before, ingress, "");
+    let at = |piece: &str| text.find(piece).unwrap_or_else(|| panic!("no {piece} in\n{text}"));
+    // The control that is applied directly comes after the tables and counters around it.
+    assert!(at("name: \"I.t\"") < at("name: \"I.C.u\""), "{text}");
+    assert!(at("name: \"I.second\"") < at("name: \"I.C.first\""), "{text}");
+    // A table and an action share the last part of their names.
+    has(&text, &["name: \"I.C.u\"", "alias: \"C.u\""]);
+    has(&text, &["name: \"I.u\"", "alias: \"I.u\""]);
+    has(&text, &["match_type: EXACT", "structured_annotations {", "name: \"Mark\""]);
+    has(&text, &["id: 1", "name: \"inner.x\"", "bitwidth: 8"]);
+    has(&text, &["id: 2", "name: \"inner.y\"", "bitwidth: 16"]);
+    has(&text, &["id: 3", "name: \"z\"", "bitwidth: 8"]);
+    // An action that is called after an exit.
+    has(&text, &["name: \"late\"", "alias: \"late\""]);
+}

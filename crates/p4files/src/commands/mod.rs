@@ -3,7 +3,10 @@
 mod arrays;
 mod profiles;
 mod replication;
+mod save;
 mod tables;
+
+pub use save::save;
 
 use super::values;
 use belljar_base::SimDuration;
@@ -85,15 +88,43 @@ pub fn apply_file(switch: &mut Switch, path: &Path) -> std::result::Result<Strin
     apply(switch, &text).map_err(|error| error.in_file(path))
 }
 
-/// Executes commands up to the first failure; returns their output.
+/// Executes commands up to the first failure; returns their output. As by `simple_switch_CLI`, lines without
+/// a command are skipped; the output has a warning for each.
 pub fn apply(switch: &mut Switch, text: &str) -> std::result::Result<String, LoadError> {
     let mut out = String::new();
     for (n, line) in text.lines().enumerate() {
+        if let Some(warning) = skipped(n + 1, line) {
+            out.push_str(&format!("warning: {warning}\n"));
+            continue;
+        }
         let printed = command(switch, line)
             .map_err(|problem| LoadError::new(format!("line {}", n + 1), problem, ""))?;
         out.push_str(&printed);
     }
     Ok(out)
+}
+
+/// Warnings about the lines that [`apply`] skips.
+pub fn warnings(text: &str) -> Vec<String> {
+    text.lines().enumerate().filter_map(|(n, line)| skipped(n + 1, line)).collect()
+}
+
+/// Reason why a line is skipped; `None` if it is empty, a comment, or a command.
+fn skipped(number: usize, line: &str) -> Option<String> {
+    let name = line.split_whitespace().next().filter(|name| !name.starts_with('#'))?;
+    if COMMANDS.iter().any(|(known, _)| *known == name) {
+        return None;
+    }
+    if name.starts_with("//") {
+        return Some(format!("line {number} is skipped: comments begin with '#'"));
+    }
+    Some(format!("line {number} is skipped: {}", unknown(name)))
+}
+
+fn unknown(name: &str) -> String {
+    let near = belljar_p4json::nearest(name, COMMANDS.iter().map(|(known, _)| *known));
+    let hint = near.map_or_else(String::new, |near| format!("; did you mean '{near}'?"));
+    format!("the command '{name}' does not exist{hint}")
 }
 
 /// Executes one command; returns its output.
@@ -105,9 +136,7 @@ pub(crate) fn command(switch: &mut Switch, line: &str) -> Result<String> {
     let words: Vec<&str> = line.split_whitespace().collect();
     let (name, arguments) = (words[0], &words[1..]);
     let Some((_, usage)) = COMMANDS.iter().find(|(known, _)| *known == name) else {
-        let near = belljar_p4json::nearest(name, COMMANDS.iter().map(|(known, _)| *known));
-        let hint = near.map_or_else(String::new, |near| format!("; did you mean '{near}'?"));
-        return Err(format!("the command '{name}' does not exist{hint}"));
+        return Err(unknown(name));
     };
     let mut call = Call { switch, name, usage, arguments };
     match name {

@@ -69,6 +69,12 @@ pub struct Table {
     /// Action profile of an indirect table.
     #[serde(default)]
     pub action_profile: Option<String>,
+    /// Name of the profile that an indirect table of BMv2's first JSON format has to itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub act_prof_name: Option<String>,
+    /// Selector of that profile.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub selector: Option<Selector>,
     /// Maximum number of entries.
     #[serde(default)]
     pub max_size: Option<u64>,

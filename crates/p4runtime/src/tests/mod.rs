@@ -9,6 +9,7 @@ mod model;
 mod mutations;
 mod noise;
 mod streams;
+mod thrift;
 
 use crate::Server;
 use crate::grpc::client::Client;

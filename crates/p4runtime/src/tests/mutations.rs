@@ -21,7 +21,7 @@ use prost::Message;
 use prost::encoding::{WireType, decode_key, decode_varint, encode_key, encode_varint};
 use std::path::Path;
 
-const ENTRIES: &str = "\
+pub(super) const ENTRIES: &str = "\
 table_add MyIngress.exactly MyIngress.note 1 2 => 3
 table_add MyIngress.exactly MyIngress.send 2 2 => 3
 table_add MyIngress.longest MyIngress.send 10.0.0.0/8 => 2
@@ -222,7 +222,10 @@ fn damaged_requests_are_carried_out_or_refused_and_packets_pass_in_between() {
     let wildcards = wildcards(&file);
     let mut draw = Draw(0x9e37_79b9_7f4a_7c15);
     let (mut carried_out, mut refused, mut left) = (0, 0, 0);
-    for _ in 0..30 {
+    // 80 requests each.
+    let switches = std::env::var("BELLJAR_FUZZ_ROUNDS")
+        .map_or(30, |rounds| rounds.parse::<usize>().expect("a number").div_ceil(80));
+    for _ in 0..switches {
         let mut switch = switch(&file);
         let mut entities = wildcards.clone();
         for kind in &wildcards {

@@ -11,6 +11,8 @@ const INVALID_NAME: i32 = 1;
 const INVALID_INDEX: i32 = 2;
 /// `MeterOperationErrorCode`.
 const BAD_RATES_LIST: i32 = 3;
+const INVALID_RATE: i32 = 4;
+const INVALID_BURST_SIZE: i32 = 5;
 /// Codes named `ERROR` of counters and registers, of meters, and of value sets.
 const ERROR: i32 = 3;
 const METER_ERROR: i32 = 6;
@@ -66,11 +68,7 @@ fn found<T>(result: Result<T, ControlError>) -> Result<T, Failure> {
     code_of(result, &codes, ERROR)
 }
 fn meter_set(result: Result<(), ControlError>) -> Answer {
-    let codes = [
-        (ErrorKind::NotFound, INVALID_INDEX),
-        (ErrorKind::OutOfRange, INVALID_INDEX),
-        (ErrorKind::InvalidArgument, BAD_RATES_LIST),
-    ];
+    let codes = [(ErrorKind::NotFound, INVALID_INDEX), (ErrorKind::OutOfRange, INVALID_INDEX)];
     code_of(result, &codes, METER_ERROR).map(|()| None)
 }
 
@@ -96,14 +94,17 @@ pub fn meter_rates(list: &[Value]) -> Result<MeterRates, Failure> {
     let one = |value: &Value| {
         let Value::Struct(rate) = value else { return Err(Failure::Code(BAD_RATES_LIST)) };
         let per_second = double(rate, 1)? * 1e6;
-        let burst = u64::try_from(int(rate, 2)?).map_err(|_| Failure::Code(BAD_RATES_LIST))?;
+        let burst = u64::try_from(int(rate, 2)?).map_err(|_| Failure::Code(INVALID_BURST_SIZE))?;
         match (0.0..=1e18).contains(&per_second) {
             true => Ok((per_second.round() as u64, burst)),
-            false => Err(Failure::Code(BAD_RATES_LIST)),
+            false => Err(Failure::Code(INVALID_RATE)),
         }
     };
     let [first, second] = list else { return Err(Failure::Code(BAD_RATES_LIST)) };
     let ((committed, committed_burst), (peak, peak_burst)) = (one(first)?, one(second)?);
+    if peak < committed {
+        return Err(Failure::Code(INVALID_RATE));
+    }
     Ok(MeterRates { committed, committed_burst, peak, peak_burst })
 }
 

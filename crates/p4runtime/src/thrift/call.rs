@@ -44,7 +44,6 @@ pub mod table_error {
     pub const GRP_STILL_USED: i32 = 15;
     pub const DUPLICATE_ENTRY: i32 = 17;
     pub const BAD_MATCH_KEY: i32 = 18;
-    pub const INVALID_METER_OPERATION: i32 = 19;
     pub const DEFAULT_ACTION_IS_CONST: i32 = 20;
     pub const INVALID_ACTION_PROFILE_NAME: i32 = 23;
     pub const IMMUTABLE_TABLE_ENTRIES: i32 = 25;

@@ -7,8 +7,8 @@
 //!
 //! [`Server`] gets bytes by [`Connections`], and [`poll`](Server::poll) executes calls on the switch. Not
 //! supported: loading and swapping programs (`CONFIG_SWAP_DISABLED`, which BMv2 too answers unless started
-//! for it), adding and removing ports, serialized state, and BMv2's nanomsg notifications (digests, ageing),
-//! for which P4Runtime is available. P4Runtime sees entries added here like entries from start-up files.
+//! for it), adding and removing ports, and BMv2's nanomsg notifications (digests, ageing), for which
+//! P4Runtime is available. P4Runtime sees entries added here like entries from start-up files.
 
 mod arrays;
 mod call;
@@ -218,8 +218,14 @@ impl Connections for Server {
 }
 
 fn standard(call: &mut Call<'_>) -> Option<Answer> {
-    if call.method == "bm_reset_state" {
-        return Some(reset(call));
+    match call.method {
+        "bm_reset_state" => return Some(reset(call)),
+        "bm_serialize_state" => {
+            let saved = belljar_p4files::commands::save(call.switch);
+            let refused = |problem| Failure::Application(INTERNAL_ERROR, problem);
+            return Some(saved.map(|text| Some(Value::text(text))).map_err(refused));
+        }
+        _ => {}
     }
     tables::call(call).or_else(|| profiles::call(call)).or_else(|| arrays::call(call))
 }
@@ -295,5 +301,5 @@ fn method_of(name: &str) -> &str {
 fn is_reading(name: &str) -> bool {
     let method = method_of(name);
     method.ends_with("_get")
-        || ["_get_", "get_time_", "_read", "_show_"].iter().any(|part| method.contains(part))
+        || ["_get_", "get_time_", "_read", "_show_", "_serialize_"].iter().any(|part| method.contains(part))
 }

@@ -141,8 +141,8 @@ pub fn call(call: &mut Call<'_>) -> Option<Answer> {
         }),
         "bm_mt_set_meter_rates" => call.with_entry(|call, table, entry| {
             call.has_meters(table)?;
-            let rates =
-                meter_rates(call.list(4)?).map_err(|_| Failure::Code(code::INVALID_METER_OPERATION))?;
+            // As BMv2, whose tables have one code for all errors of a meter.
+            let rates = meter_rates(call.list(4)?).map_err(|_| Failure::Code(code::ERROR))?;
             let set = call.switch.set_entry_meter(table, entry, Some(rates));
             call.refuse(set)?;
             Ok(None)
