@@ -2,7 +2,7 @@
 //! their handlers.
 
 use super::memory::native;
-use super::{error, exec, rings, signals, sockets, stamps, timers, usage, waits};
+use super::{error, exec, interruptible, rings, signals, sockets, stamps, timeouts, timers, usage, waits};
 
 /// Numbers of system calls.
 #[allow(missing_docs)]
@@ -21,6 +21,8 @@ pub mod nr {
     pub const RT_SIGACTION: u64 = 13;
     pub const RT_SIGPROCMASK: u64 = 14;
     pub const IOCTL: u64 = 16;
+    pub const READV: u64 = 19;
+    pub const WRITEV: u64 = 20;
     pub const PREAD64: u64 = 17;
     pub const SELECT: u64 = 23;
     pub const MREMAP: u64 = 25;
@@ -29,18 +31,25 @@ pub mod nr {
     pub const ALARM: u64 = 37;
     pub const SETITIMER: u64 = 38;
     pub const GETPID: u64 = 39;
+    pub const CONNECT: u64 = 42;
+    pub const ACCEPT: u64 = 43;
+    pub const SENDTO: u64 = 44;
+    pub const RECVFROM: u64 = 45;
+    pub const SENDMSG: u64 = 46;
     pub const RECVMSG: u64 = 47;
     pub const SETSOCKOPT: u64 = 54;
     pub const GETSOCKOPT: u64 = 55;
     pub const EXECVE: u64 = 59;
     pub const EXIT_GROUP: u64 = 231;
     pub const WAIT4: u64 = 61;
+    pub const SEMOP: u64 = 65;
     pub const FCNTL: u64 = 72;
     pub const READLINK: u64 = 89;
     pub const GETTIMEOFDAY: u64 = 96;
     pub const GETRUSAGE: u64 = 98;
     pub const SYSINFO: u64 = 99;
     pub const TIMES: u64 = 100;
+    pub const RT_SIGPENDING: u64 = 127;
     pub const RT_SIGTIMEDWAIT: u64 = 128;
     pub const RT_SIGSUSPEND: u64 = 130;
     pub const UTIME: u64 = 132;
@@ -72,8 +81,11 @@ pub mod nr {
     pub const EPOLL_PWAIT: u64 = 281;
     pub const TIMERFD_SETTIME: u64 = 286;
     pub const TIMERFD_GETTIME: u64 = 287;
+    pub const ACCEPT4: u64 = 288;
+    pub const SIGNALFD4: u64 = 289;
     pub const RECVMMSG: u64 = 299;
     pub const CLOCK_ADJTIME: u64 = 305;
+    pub const SENDMMSG: u64 = 307;
     pub const GETCPU: u64 = 309;
     pub const GETTID: u64 = 186;
     pub const SECCOMP: u64 = 317;
@@ -178,8 +190,15 @@ pub const CALLS: &[(u64, When)] = &[
 pub const OF_PACKETS: &[(u64, When)] = &[(nr::RECVMSG, Always), (nr::RECVMMSG, Always)];
 
 /// Calls also intercepted in a host that is frozen in turns: freezing ends them with EINTR.
-pub const OF_FROZEN: &[(u64, When)] =
-    &[(nr::EPOLL_WAIT, Given(&[3])), (nr::EPOLL_PWAIT, Given(&[3])), (nr::EPOLL_PWAIT2, Always)];
+pub const OF_FROZEN: &[(u64, When)] = &[
+    (nr::EPOLL_WAIT, Given(&[3])),
+    (nr::EPOLL_PWAIT, Given(&[3])),
+    (nr::EPOLL_PWAIT2, Always),
+    (nr::RT_SIGTIMEDWAIT, Always),
+    (nr::SEMOP, Always),
+    (nr::SEMTIMEDOP, Always),
+    (nr::IO_GETEVENTS, Always),
+];
 
 /// Calls also intercepted in a host whose processes are stopped by signals: the stops must be invisible.
 pub const OF_STOPPED: &[(u64, When)] = &[(nr::WAIT4, Always), (nr::WAITID, Always)];
@@ -203,7 +222,12 @@ pub fn answer(number: u64, args: [u64; 6], mask: &mut u64) -> i64 {
         nr::NANOSLEEP | nr::CLOCK_NANOSLEEP => waits::sleep(number, args),
         nr::SETSOCKOPT => sockets::set_option(args),
         nr::GETSOCKOPT => sockets::get_option(args),
-        nr::RECVMSG | nr::RECVMMSG => sockets::receive(number, args),
+        nr::READ | nr::READV | nr::RECVFROM | nr::RECVMSG | nr::RECVMMSG | nr::ACCEPT | nr::ACCEPT4 => {
+            timeouts::answer(number, args)
+        }
+        nr::WRITE | nr::WRITEV | nr::SENDTO | nr::SENDMSG | nr::SENDMMSG | nr::CONNECT => {
+            timeouts::answer(number, args)
+        }
         nr::IOCTL => sockets::last_stamp(args),
         nr::TIMERFD_SETTIME | nr::TIMER_SETTIME => timers::set(number, args),
         nr::TIMERFD_GETTIME | nr::TIMER_GETTIME => timers::get(number, args),
@@ -214,9 +238,10 @@ pub fn answer(number: u64, args: [u64; 6], mask: &mut u64) -> i64 {
         nr::WAIT4 | nr::WAITID | nr::GETRUSAGE => usage::of_process(number, args),
         nr::TIMES => usage::times(args),
         nr::SYSINFO => usage::sysinfo(args),
-        nr::RT_SIGTIMEDWAIT | nr::SEMTIMEDOP => waits::relative(number, args),
+        nr::RT_SIGTIMEDWAIT => interruptible::signal(args),
+        nr::SEMOP | nr::SEMTIMEDOP => interruptible::semaphores(number, args),
         nr::MQ_TIMEDSEND | nr::MQ_TIMEDRECEIVE => waits::queue(number, args),
-        nr::IO_GETEVENTS | nr::IO_PGETEVENTS => waits::io_events(number, args),
+        nr::IO_GETEVENTS | nr::IO_PGETEVENTS => interruptible::io_events(number, args),
         nr::FUTEX_WAITV | nr::FUTEX_WAIT => waits::futexes(number, args),
         nr::PRCTL => usage::counter(args),
         nr::ADJTIMEX | nr::CLOCK_ADJTIME => usage::adjust(number, args),

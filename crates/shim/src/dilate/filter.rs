@@ -46,7 +46,7 @@ const SOL_PACKET: u32 = super::rings::SOL_PACKET as u32;
 /// Capacity of the filter of a host's programs; the filters lie on a stack.
 const MOST: usize = 768;
 /// Capacity of the additional filters of some programs, see [`MOST`].
-pub const FEW: usize = 48;
+pub const FEW: usize = 80;
 
 /// A filter of at most `N` instructions.
 pub struct Filter<const N: usize> {
@@ -209,6 +209,15 @@ impl<const N: usize> Filter<N> {
                 native(nr::SECCOMP, args)
             }
         }
+    }
+}
+
+/// Installs a filter for further calls in all threads of the process, once: filters accumulate. The page `mark` is mapped from
+/// then on.
+pub fn install_once<const N: usize>(mark: u64, calls: &[(u64, When)]) {
+    let page = [mark, super::layout::PAGE, 0, 0x10_0022, u64::MAX, 0];
+    if native(nr::MMAP, page) >= 0 {
+        Filter::<N>::new(calls).install(true);
     }
 }
 

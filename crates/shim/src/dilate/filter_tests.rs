@@ -3,6 +3,7 @@
 use super::*;
 use crate::dilate::calls::OF_PACKETS;
 use crate::dilate::rings::RINGS;
+use crate::dilate::timeouts::{CAPACITY, OF_TIMEOUTS};
 
 extern crate std;
 use std::vec::Vec;
@@ -117,4 +118,13 @@ fn every_call_is_named_once_and_has_room() {
     assert_eq!(numbers.len(), count);
     assert!(Filter::<MOST>::new(CALLS).len <= MOST);
     assert!(Filter::<FEW>::new(OF_PACKETS).len <= FEW && Filter::<FEW>::new(RINGS).len <= FEW);
+}
+
+#[test]
+fn a_process_with_timeouts_of_sockets_has_one_more() {
+    let filter = Filter::<CAPACITY>::new(OF_TIMEOUTS);
+    assert!(filter.len <= CAPACITY);
+    assert_eq!(verdict(&filter, nr::RECVFROM as u32, GUEST, [0; 6]), TRAP);
+    assert_eq!(verdict(&filter, nr::CONNECT as u32, crate::dilate::layout::IMAGE, [0; 6]), ALLOW);
+    assert_eq!(verdict(&filter, nr::CLOSE as u32, GUEST, [0; 6]), ALLOW);
 }

@@ -15,6 +15,8 @@ pub const VDSO: u64 = 0x567c_8000_1000;
 pub const RINGS: u64 = 0x567c_8000_3000;
 /// A page that is mapped once the process has the filter for packet timestamps.
 pub const STAMPED: u64 = 0x567c_8000_4000;
+/// A page that is mapped once the process has the filter for sockets with timeouts.
+pub const TIMED: u64 = 0x567c_8000_5000;
 /// Addresses of the functions to which the vDSO jumps, in the order of
 /// [`vdso::FUNCTIONS`](super::vdso::FUNCTIONS), followed by the folder of the shim and the path of the
 /// executed program.

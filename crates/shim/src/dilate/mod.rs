@@ -9,7 +9,7 @@
 //! * [`clock`]: the page in which a controller publishes the rate of time; all conversions use it.
 //! * [`signals`]: the entries for SIGSYS and SIGSEGV, which guests can neither block nor replace. SIGSEGV
 //!   intercepts `rdtsc` (`PR_SET_TSC`) and accesses to unmapped memory.
-//! * [`calls`]: dispatch of calls; [`waits`], [`timers`], [`sockets`], [`rings`], [`usage`], [`stamps`]:
+//! * [`calls`]: dispatch of calls; [`waits`], [`interruptible`], [`timers`], [`sockets`], [`timeouts`], [`rings`], [`usage`], [`stamps`]:
 //!   their handlers.
 //! * [`exec`], [`load`]: a program is executed by executing the shim, which maps the image as the kernel
 //!   would. [`vdso`]: the functions that the image finds instead of the kernel's vDSO.
@@ -22,6 +22,7 @@ pub mod calls;
 pub mod clock;
 pub mod exec;
 pub mod filter;
+pub mod interruptible;
 pub mod layout;
 pub mod load;
 pub mod memory;
@@ -29,6 +30,7 @@ pub mod rings;
 pub mod signals;
 pub mod sockets;
 pub mod stamps;
+pub mod timeouts;
 pub mod timers;
 pub mod usage;
 pub mod vdso;
@@ -48,5 +50,7 @@ pub mod error {
     pub const INVAL: i64 = -22;
     pub const NOSYS: i64 = -38;
     pub const LOOP: i64 = -40;
+    pub const NOTSOCK: i64 = -88;
     pub const TIMEDOUT: i64 = -110;
+    pub const INPROGRESS: i64 = -115;
 }

@@ -8,7 +8,7 @@
 use super::calls::{self, nr};
 use super::clock::{BY_SIGNALS, Now};
 use super::memory::{native, read, result, write};
-use super::{error, filter, layout};
+use super::{error, filter, layout, waits};
 use crate::copy;
 use crate::frame::{SigInfo, UContext};
 
@@ -249,5 +249,56 @@ pub fn suspend(args: [u64; 6]) -> i64 {
     match mask_of(args[0]) {
         Ok(Some(mask)) => native(nr::RT_SIGSUSPEND, [&raw const mask as u64, args[1], 0, 0, 0, 0]),
         _ => error::FAULT,
+    }
+}
+
+/// Waits until a signal of the set at `set` is pending or `end`, a virtual time, is reached: 1, 0 or an error. The signals are
+/// blocked meanwhile, as `rt_sigtimedwait` does not let them reach their handlers.
+pub fn arrival(set: u64, end: Option<u64>) -> Result<i64, i64> {
+    const CLOSE_ON_EXEC: u64 = 0o2_000_000;
+    let mut wanted: u64 = read(set)?;
+    wanted &= !OURS;
+    let mut mask = 0u64;
+    native(nr::RT_SIGPROCMASK, [0, 0, &raw mut mask as u64, 8, 0, 0]);
+    mask |= wanted;
+    let watched = native(nr::SIGNALFD4, [u64::MAX, &raw const wanted as u64, 8, CLOSE_ON_EXEC, 0, 0]);
+    if watched < 0 {
+        return Ok(watched);
+    }
+    let done = waits::wait_for_one(watched as u64, waits::POLLIN, end, Some(mask));
+    native(nr::CLOSE, [watched as u64, 0, 0, 0, 0, 0]);
+    Ok(done)
+}
+
+/// The guest's signals, held back from its handlers.
+pub struct Held {
+    mask: u64,
+}
+
+impl Held {
+    /// Blocks all signals but those of the shim.
+    pub fn back() -> Held {
+        const SIG_SETMASK: u64 = 2;
+        let (all, mut mask) = (!OURS, 0u64);
+        native(nr::RT_SIGPROCMASK, [SIG_SETMASK, &raw const all as u64, &raw mut mask as u64, 8, 0, 0]);
+        Held { mask }
+    }
+
+    /// Delivers the signals that have arrived; true if the guest handles one of them.
+    pub fn release(self) -> bool {
+        const SIG_SETMASK: u64 = 2;
+        let mut pending = 0u64;
+        native(nr::RT_SIGPENDING, [&raw mut pending as u64, 8, 0, 0, 0, 0]);
+        let mut arrived = pending & !self.mask;
+        let mut is_handled = false;
+        while arrived != 0 {
+            let signal = u64::from(arrived.trailing_zeros()) + 1;
+            arrived &= arrived - 1;
+            let mut action: Action = [0; 4];
+            native(nr::RT_SIGACTION, [signal, 0, action.as_mut_ptr() as u64, 8, 0, 0]);
+            is_handled |= !matches!(action[0], SIG_DFL | SIG_IGN);
+        }
+        native(nr::RT_SIGPROCMASK, [SIG_SETMASK, &raw const self.mask as u64, 0, 8, 0, 0]);
+        is_handled
     }
 }

@@ -1,11 +1,11 @@
 //! Socket options with time values, and packet timestamps.
 
 use super::calls::{OF_PACKETS, nr};
-use super::clock::{Now, SECOND};
-use super::filter::{FEW, Filter};
-use super::memory::{native, read, result, update, write};
-use super::waits::{Time, timespec};
-use super::{layout, rings, stamps};
+use super::clock::Now;
+use super::filter::{self, FEW};
+use super::memory::{native, read, result, update};
+use super::waits::Time;
+use super::{layout, rings, stamps, timeouts};
 
 /// Option names at the level SOL_SOCKET: `SO_LINGER`, `SO_RCVTIMEO`, `SO_SNDTIMEO` and their 64-bit variants,
 /// `SO_MAX_PACING_RATE`, `SO_TIMESTAMP`, `SO_TIMESTAMPNS`, `SO_TIMESTAMPING` and their 64-bit variants.
@@ -61,15 +61,13 @@ pub fn set_option(args: [u64; 6]) -> i64 {
     // The kernel itself refuses values that are too short.
     let unchanged = || native(nr::SETSOCKOPT, args);
     result((|| match kind(level, name) {
-        Kind::Timeval if len >= 16 => {
-            let [seconds, us]: Time = read(value)?;
-            if us >= 1_000_000 || (seconds as i64) < 0 {
-                return Ok(unchanged());
+        // The kernel keeps timeouts in virtual time.
+        Kind::Timeval => {
+            let done = unchanged();
+            if done == 0 && read::<Time>(value)? != [0, 0] {
+                filter::install_once::<{ timeouts::CAPACITY }>(layout::TIMED, timeouts::OF_TIMEOUTS);
             }
-            let [seconds, ns] =
-                timespec(pace.real_span(seconds.saturating_mul(SECOND).saturating_add(us * 1_000)));
-            let real = [seconds, ns.div_ceil(1_000)];
-            Ok(with(real.as_ptr().cast(), 16))
+            Ok(done)
         }
         Kind::Whole(at) if len >= at + 4 => {
             let mut both = [read::<u32>(value)?, if at > 0 { read(value + at)? } else { 0 }];
@@ -95,11 +93,7 @@ pub fn set_option(args: [u64; 6]) -> i64 {
         Kind::Stamps => {
             let done = unchanged();
             if done == 0 && read::<u32>(value)? != 0 {
-                // Once for a process: filters accumulate.
-                let mark = [layout::STAMPED, layout::PAGE, 0, 0x10_0022, u64::MAX, 0];
-                if native(nr::MMAP, mark) >= 0 {
-                    Filter::<FEW>::new(OF_PACKETS).install(true);
-                }
+                filter::install_once::<FEW>(layout::STAMPED, OF_PACKETS);
             }
             Ok(done)
         }
@@ -118,10 +112,6 @@ pub fn get_option(args: [u64; 6]) -> i64 {
     result((|| {
         let len = u64::from(read::<u32>(len_at)?);
         match kind(level, name) {
-            Kind::Timeval if len == 16 => update(value, |[seconds, us]: Time| {
-                let [seconds, ns] = timespec(pace.virtual_span(seconds * SECOND + us * 1_000));
-                [seconds, ns / 1_000]
-            })?,
             Kind::Whole(at) if len >= at + 4 => {
                 update(value + at, |number: u32| pace.virtual_span(u64::from(number)) as u32)?;
             }
@@ -167,34 +157,8 @@ fn info(pace: &super::clock::Pace, at: u64, len: u64) -> Result<(), i64> {
     Ok(())
 }
 
-/// `recvmsg` and `recvmmsg`: converts the packet timestamps in their control messages, and the timeout of the
-/// latter.
-pub fn receive(number: u64, args: [u64; 6]) -> i64 {
-    /// Size of `struct mmsghdr`, which begins with a `struct msghdr`.
-    const OF_MANY: u64 = 64;
-    if number == nr::RECVMSG {
-        let done = native(number, args);
-        let told = if done < 0 { Ok(()) } else { control(args[1]) };
-        return told.err().unwrap_or(done);
-    }
-    result((|| {
-        let pace = Now::read().page.kernel();
-        let span = if args[4] == 0 { None } else { Some(super::waits::nanoseconds(read(args[4])?)?) };
-        let mut real = span.map(|span| timespec(pace.real_span(span)));
-        let at = real.as_mut().map_or(0, |real| real.as_mut_ptr() as u64);
-        let done = native(number, [args[0], args[1], args[2], args[3], at, 0]);
-        if let Some([seconds, ns]) = real {
-            write(args[4], timespec(pace.virtual_span(seconds * SECOND + ns)))?;
-        }
-        for message in 0..u64::try_from(done).unwrap_or(0) {
-            control(args[1] + message * OF_MANY)?;
-        }
-        Ok(done)
-    })())
-}
-
 /// Converts the timestamps in the control messages of a `struct msghdr`.
-fn control(header: u64) -> Result<(), i64> {
+pub fn convert_stamps(header: u64) -> Result<(), i64> {
     let [mut at, len]: [u64; 2] = read(header + 32)?;
     let end = at.saturating_add(len);
     while at != 0 && at + 16 <= end {

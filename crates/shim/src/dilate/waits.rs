@@ -31,7 +31,7 @@ pub fn nanoseconds(time: Time) -> Result<u64, i64> {
 }
 
 /// The virtual time at which a wait of `span` nanoseconds ends.
-fn deadline(span: u64) -> u64 {
+pub fn deadline(span: u64) -> u64 {
     Now::read().time.saturating_add(span)
 }
 
@@ -113,7 +113,7 @@ pub fn poll_any(number: u64, args: [u64; 6]) -> i64 {
 }
 
 /// The time at an address; `None` for address 0.
-fn optional(at: u64) -> Result<Option<u64>, i64> {
+pub fn optional(at: u64) -> Result<Option<u64>, i64> {
     match at {
         0 => Ok(None),
         at => nanoseconds(read(at)?).map(Some),
@@ -192,23 +192,36 @@ pub fn epoll(number: u64, args: [u64; 6]) -> i64 {
     })())
 }
 
+/// Event of `poll`: there is something to read.
+pub const POLLIN: u64 = 1;
+/// Event of `poll`: there is room to write.
+pub const POLLOUT: u64 = 4;
+
+/// `ppoll` of one descriptor, for at most `left` real nanoseconds, with a signal mask.
+fn poll_one(descriptor: u64, events: u64, left: Option<u64>, mask: Option<u64>) -> i64 {
+    // `struct pollfd`: the descriptor, followed by the events.
+    let mut watched = descriptor & 0xffff_ffff | events << 32;
+    let left = left.map(timespec);
+    let left_at = left.as_ref().map_or(0, |left| left.as_ptr() as u64);
+    let [mask_at, size] = mask.as_ref().map_or([0, 0], |mask| [mask as *const u64 as u64, 8]);
+    native(nr::PPOLL, [&raw mut watched as u64, 1, left_at, mask_at, size, 0])
+}
+
+/// Waits for events of one descriptor until `end`, a virtual time: 1, 0 at the end, or an error.
+pub fn wait_for_one(descriptor: u64, events: u64, end: Option<u64>, mask: Option<u64>) -> i64 {
+    match end {
+        Some(end) => until(end, 0, |left| poll_one(descriptor, events, Some(left), mask)),
+        None => poll_one(descriptor, events, None, mask),
+    }
+}
+
 /// `epoll_wait` on a host that is frozen in turns, which would end it with `EINTR`: the wait is a `ppoll` of
 /// the descriptor instead, which the kernel restarts.
 fn epoll_frozen(args: [u64; 6], span: Option<u64>, mask: Option<u64>) -> Result<i64, i64> {
-    const POLLIN: u64 = 1;
     let look = || native(nr::EPOLL_WAIT, [args[0], args[1], args[2], 0, 0, 0]);
-    let [mask_at, size] = mask.as_ref().map_or([0, 0], |mask| [mask as *const u64 as u64, 8]);
-    let wait = |timeout: u64| {
-        // `struct pollfd`: the descriptor, followed by the events.
-        let mut watched = args[0] & 0xffff_ffff | POLLIN << 32;
-        native(nr::PPOLL, [&raw mut watched as u64, 1, timeout, mask_at, size, 0])
-    };
     let end = span.map(deadline);
     loop {
-        let ready = match end {
-            Some(end) => until(end, 0, |left| wait(timespec(left).as_ptr() as u64)),
-            None => wait(0),
-        };
+        let ready = wait_for_one(args[0], POLLIN, end, mask);
         // Another thread may have consumed the events meanwhile.
         match look() {
             0 if ready > 0 => {}
@@ -264,20 +277,6 @@ fn of_clock(time: u64, clock: u64) -> Result<u64, i64> {
     Ok(now.time.saturating_add(time.saturating_sub(there)))
 }
 
-/// `rt_sigtimedwait` and `semtimedop`: the timeout is a separate argument, and `EAGAIN` reports its expiry.
-pub fn relative(number: u64, args: [u64; 6]) -> i64 {
-    let at = if number == nr::RT_SIGTIMEDWAIT { 2 } else { 3 };
-    result((|| {
-        let span = nanoseconds(read(args[at])?)?;
-        Ok(until(deadline(span), error::AGAIN, |left| {
-            let left = timespec(left);
-            let mut args = args;
-            args[at] = left.as_ptr() as u64;
-            native(number, args)
-        }))
-    })())
-}
-
 /// Message queues: the timeout is an absolute wall-clock time.
 pub fn queue(number: u64, args: [u64; 6]) -> i64 {
     result((|| {
@@ -286,15 +285,5 @@ pub fn queue(number: u64, args: [u64; 6]) -> i64 {
             let real = timespec(clock::machine(id::REALTIME).saturating_add(left));
             native(number, [args[0], args[1], args[2], args[3], real.as_ptr() as u64, 0])
         }))
-    })())
-}
-
-/// `io_getevents` and `io_pgetevents`: they return the events available at the timeout.
-pub fn io_events(number: u64, args: [u64; 6]) -> i64 {
-    result((|| {
-        let real = optional(args[4])?.map(|span| timespec(Now::read().page.kernel().real_span(span)));
-        let mut args = args;
-        args[4] = real.as_ref().map_or(0, |real| real.as_ptr() as u64);
-        Ok(native(number, args))
     })())
 }
