@@ -3,6 +3,7 @@
 mod events;
 mod line;
 mod models;
+mod properties;
 mod radio;
 mod topology;
 
@@ -44,12 +45,15 @@ impl Experiment {
             out.section(1, "metrics");
             out.plain(2, "interval", format_duration(interval));
         }
-        out.section(0, "hosts");
+        if !self.hosts.is_empty() {
+            out.section(0, "hosts");
+        }
         for host in &self.hosts {
             self.host(&mut out, host);
         }
         self.topology(&mut out);
-        self.events(&mut out);
+        self.events(&mut out, &self.events);
+        self.properties(&mut out);
         out.0
     }
 
@@ -135,6 +139,7 @@ impl Experiment {
             out.section(2, "clock");
             out.text(3, "offset", &events::signed(host.clock.offset_ns));
             out.plain(3, "drift_ppm", events::ppm(host.clock.drift_ppb));
+            out.plain(3, "reading", format_duration(host.clock.reading));
         }
         if let Some(cpu) = &host.cpu {
             out.section(2, "cpu");
@@ -143,6 +148,9 @@ impl Experiment {
             out.plain(3, "byte", format_duration(cpu.byte));
             out.plain(3, "interrupt", format_duration(cpu.interrupt));
             out.plain(3, "backlog", cpu.backlog);
+        }
+        if host.cpu_count != 1 {
+            out.plain(2, "cpu_count", host.cpu_count);
         }
         if let Some(root) = &host.root {
             out.path(2, "root", &root.source);

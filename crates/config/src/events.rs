@@ -10,7 +10,9 @@ use std::sync::Arc;
 /// A change of the world, or a schedule of changes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Event {
-    /// Name of the event, which identifies a partition to be healed and the event's random stream.
+    /// Position in section `events`, from 0. The random stream of an event without a name has it.
+    pub number: u32,
+    /// Name of the event, which identifies a partition to be healed, and the random stream.
     pub name: Option<String>,
     /// Time or schedule of the event.
     pub when: When,
@@ -18,6 +20,55 @@ pub struct Event {
     pub lasting: Option<SimDuration>,
     /// Action of the event.
     pub action: Action,
+}
+
+impl Event {
+    /// Time of the first possible occurrence.
+    pub fn first(&self) -> SimTime {
+        match self.when {
+            When::At(at) => at,
+            When::Every { from, .. } => from,
+        }
+    }
+
+    /// True if the event disturbs the world or undoes such a disturbance; false if it starts and stops programs, moves stations or
+    /// sets up switches.
+    pub fn is_fault(&self) -> bool {
+        self.action.is_fault()
+    }
+
+    /// True if the event undoes events such as `other`; `None` if it does something else than to undo.
+    pub fn undoes(&self, other: &Event) -> Option<bool> {
+        match &self.action {
+            Action::LinkUp(own) => {
+                Some(matches!(&other.action, Action::LinkDown(target) if own.may_share(target)))
+            }
+            Action::Reset(own) => {
+                Some(matches!(&other.action, Action::Change(target, _) if own.may_share(target)))
+            }
+            Action::Heal(name) => {
+                let is_named = name.is_none() || *name == other.name;
+                Some(is_named && matches!(other.action, Action::Partition(_)))
+            }
+            Action::Restart(own) => {
+                Some(matches!(&other.action, Action::Crash { hosts, .. } if own.may_share(hosts)))
+            }
+            Action::NameServer { down: false, hosts: own } => Some(
+                matches!(&other.action, Action::NameServer { down: true, hosts } if own.may_share(hosts)),
+            ),
+            _ => None,
+        }
+    }
+
+    /// Removes events that undo others of which there are none.
+    pub fn remove_idle(events: &mut Vec<Event>) {
+        let is_idle = |event: &Event| {
+            events.iter().all(|other| event.undoes(other) == Some(false)) && !events.is_empty()
+        };
+        let idle: Vec<bool> = events.iter().map(is_idle).collect();
+        let mut idle = idle.into_iter();
+        events.retain(|_| !idle.next().unwrap_or(false));
+    }
 }
 
 /// Time or schedule of an event.
@@ -57,6 +108,14 @@ impl HostSet {
             HostSet::Some(hosts) | HostSet::OneOf(hosts) => hosts.binary_search(&host).is_ok(),
         }
     }
+
+    /// True if a host may be of both sets.
+    pub fn may_share(&self, other: &HostSet) -> bool {
+        match self {
+            HostSet::All => true,
+            HostSet::Some(hosts) | HostSet::OneOf(hosts) => hosts.iter().any(|host| other.may_hold(*host)),
+        }
+    }
 }
 
 /// Paths or edges affected by an event.
@@ -81,6 +140,24 @@ pub enum Target {
         /// The node whose outgoing direction is affected; `None` for both directions.
         from: Option<HostId>,
     },
+}
+
+impl Target {
+    /// True if a path, an edge or a direction of a link may be of both targets.
+    pub fn may_share(&self, other: &Target) -> bool {
+        match (self, other) {
+            (Target::Paths { from, to, both }, Target::Paths { from: from2, to: to2, both: both2 }) => {
+                let along = from.may_share(from2) && to.may_share(to2);
+                along || (*both || *both2) && from.may_share(to2) && to.may_share(from2)
+            }
+            (Target::Edge(a, b), Target::Edge(c, d)) => (a, b) == (c, d) || (a, b) == (d, c),
+            (Target::Links { links, from }, Target::Links { links: links2, from: from2 }) => {
+                let same_direction = from.is_none() || from2.is_none() || from == from2;
+                same_direction && links.iter().any(|link| links2.contains(link))
+            }
+            _ => false,
+        }
+    }
 }
 
 /// Reference to one or more processes of a host.
@@ -165,6 +242,13 @@ pub enum Action {
     },
 }
 
+impl Action {
+    /// True for a fault and for the end of one: see [`Event::is_fault`].
+    pub fn is_fault(&self) -> bool {
+        !matches!(self, Action::Start(..) | Action::Stop(..) | Action::Move { .. } | Action::P4 { .. })
+    }
+}
+
 /// Deviation of a host's clock from simulated time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ClockSettings {
@@ -172,4 +256,6 @@ pub struct ClockSettings {
     pub offset_ns: i64,
     /// Drift in parts per billion; positive if faster.
     pub drift_ppb: i64,
+    /// Time that each reading of the clock takes.
+    pub reading: SimDuration,
 }

@@ -13,22 +13,27 @@ mod error;
 mod event_kinds;
 mod events;
 pub mod import;
+mod judged;
 mod load;
 mod model;
 mod overrides;
 mod programs;
+mod properties;
+mod refusal;
 mod signals;
 pub mod topology;
 mod yaml;
 
 pub use error::ConfigError;
 pub use events::{Action, ClockSettings, Event, HostSet, ProcessRef, Target, When};
-pub use load::{Inventory, Machine};
+pub use load::{Inventory, Machine, STOP_TIME};
 pub use model::{
     CaptureFilter, Experiment, Experimental, Extensions, FinalState, General, GraphSource, Host, HostOptions,
     LogLevel, MachineNic, Model, Network, PlacementSetting, Process, StraceMode, WholeMachine,
 };
 pub use overrides::{Overrides, parse_time};
 pub use programs::{GUEST_PATH, PathContext};
+pub use properties::{Claim, FileSet, Property};
+pub use refusal::Refusal;
 pub use signals::Signal;
 pub use yaml::Setting;

@@ -2,6 +2,7 @@
 
 use crate::Signal;
 use crate::events::{ClockSettings, Event, ProcessRef};
+use crate::properties::Property;
 use crate::topology::{Interface, Routing, Topology};
 use belljar_base::{HostId, Map, SimDuration, SimTime};
 use belljar_net::dns::Zone;
@@ -27,6 +28,8 @@ pub struct Experiment {
     pub belljar: Extensions,
     /// Section `events`, in the order of the file.
     pub events: Vec<Event>,
+    /// Section `properties`, in the order of the file.
+    pub properties: Vec<Property>,
     /// Notes for the user about the interpretation of the file, one sentence each.
     pub notes: Vec<String>,
 }
@@ -192,6 +195,8 @@ pub struct Host {
     pub clock: ClockSettings,
     /// Simulated time that its work takes; `None` for no time.
     pub cpu: Option<CpuSettings>,
+    /// Number of processors that programs see; one thread runs at a time.
+    pub cpu_count: u32,
     /// Processes in the order of the file.
     pub processes: Vec<Process>,
     /// Traffic models in the order of the file, where they are listed among the processes.

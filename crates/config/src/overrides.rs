@@ -1,5 +1,7 @@
+use crate::events::Event;
 use crate::{CaptureFilter, Experiment, LogLevel, PlacementSetting, StraceMode};
 use belljar_base::{SimDuration, SimTime};
+use belljar_net::units::format_duration;
 use std::path::PathBuf;
 
 /// Changes of an experiment by the command line: `Some` replaces the value in the file.
@@ -7,7 +9,6 @@ use std::path::PathBuf;
 #[allow(missing_docs)]
 pub struct Overrides {
     pub seed: Option<u64>,
-    pub stop_time: Option<SimTime>,
     pub data_directory: Option<PathBuf>,
     pub log_level: Option<LogLevel>,
     pub parallelism: Option<u32>,
@@ -46,7 +47,6 @@ impl Experiment {
         }
         let general = &mut self.general;
         set(&mut general.seed, &overrides.seed);
-        set(&mut general.stop_time, &overrides.stop_time);
         set(&mut general.data_directory, &overrides.data_directory);
         set(&mut general.log_level, &overrides.log_level);
         set(&mut general.parallelism, &overrides.parallelism);
@@ -66,5 +66,27 @@ impl Experiment {
                 set(&mut process.placement, &overrides.placement);
             }
         }
+    }
+
+    /// Removes events that never happen because the command line has shortened the run, with a note for each.
+    pub(crate) fn drop_late_events(&mut self) {
+        let stop = self.general.stop_time;
+        let is_late = |event: &Event| event.first() >= stop;
+        if !self.events.iter().any(is_late) {
+            return;
+        }
+        let seconds = |at: SimTime| format_duration(at.since(SimTime::ZERO));
+        for event in &mut self.events {
+            // Written again, the experiment has other positions.
+            event.name.get_or_insert_with(|| event.number.to_string());
+            if is_late(event) {
+                let (key, at, stop) = (event.action.kind().key(), seconds(event.first()), seconds(stop));
+                self.notes.push(format!(
+                    "event '{key}' at {at} never happens, since the simulation stops at {stop}"
+                ));
+            }
+        }
+        self.events.retain(|event| !is_late(event));
+        Event::remove_idle(&mut self.events);
     }
 }

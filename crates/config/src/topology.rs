@@ -31,6 +31,20 @@ pub struct Topology {
     pub pcap_filter: CaptureFilter,
 }
 
+impl Topology {
+    /// Device with this id, which is at least the number of hosts; `None` for a host.
+    pub fn device(&self, id: HostId, hosts: usize) -> Option<&Device> {
+        self.devices.get(id.index().checked_sub(hosts)?)
+    }
+    /// True if a link joins two simulators: it is a channel over which they exchange frames directly.
+    pub fn is_channel(&self, link: &Link, hosts: usize) -> bool {
+        let is_simulator = |end: &LinkEnd| {
+            self.device(end.node, hosts).is_some_and(|device| matches!(device.kind, DeviceKind::Simulator(_)))
+        };
+        link.ends.iter().all(is_simulator)
+    }
+}
+
 /// A device: a node at the ends of links other than a host.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Device {
@@ -98,8 +112,34 @@ pub struct Simulator {
     pub sync_interval: SimDuration,
     /// Longest real time for the set-up of all its channels.
     pub start_timeout: SimDuration,
+    /// Time at which it may end.
+    pub ends: SimulatorEnd,
     /// Ports, by the index of the interface.
     pub ports: Vec<SimulatorPort>,
+}
+
+/// Time at which another simulator may end, with exit status 0.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SimulatorEnd {
+    /// The end of the run: an earlier one fails the run. A run in which only simulators act ends with them.
+    #[default]
+    WithRun,
+    /// Any time: the run continues without it, and waits for it at the end.
+    WithPeer,
+}
+
+impl SimulatorEnd {
+    /// Values with their names in the file.
+    pub const ALL: [(&str, SimulatorEnd); 2] =
+        [("with run", SimulatorEnd::WithRun), ("with peer", SimulatorEnd::WithPeer)];
+
+    /// Name in the file.
+    pub fn name(self) -> &'static str {
+        match self {
+            SimulatorEnd::WithRun => "with run",
+            SimulatorEnd::WithPeer => "with peer",
+        }
+    }
 }
 
 /// An interface of this machine at the end of a link, with which frames are exchanged in real time.
@@ -313,7 +353,7 @@ pub struct LinkEnd {
 impl Experiment {
     /// The device with this node id; `None` for a host.
     pub fn device(&self, id: HostId) -> Option<&Device> {
-        self.topology.devices.get(id.index().checked_sub(self.hosts.len())?)
+        self.topology.device(id, self.hosts.len())
     }
     /// Name of a host or device.
     pub fn node_name(&self, id: HostId) -> &str {

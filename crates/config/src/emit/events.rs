@@ -7,14 +7,21 @@ use belljar_base::{HostId, SimDuration, SimTime};
 use belljar_net::units::format_duration;
 
 impl Experiment {
-    pub(super) fn events(&self, out: &mut Writer) {
-        if self.events.is_empty() {
+    pub(super) fn events(&self, out: &mut Writer, events: &[Event]) {
+        if events.is_empty() {
             return;
         }
         out.section(0, "events");
-        for event in &self.events {
+        for event in events {
             self.event(out, event);
         }
+    }
+
+    /// Events of this experiment's hosts as the section `events` of a file.
+    pub fn events_yaml(&self, events: &[Event]) -> String {
+        let mut out = Writer::default();
+        self.events(&mut out, events);
+        out.0.trim_start().to_owned()
     }
 
     /// An event without its time, on one line.

@@ -69,12 +69,21 @@ impl Experiment {
             };
             out.text(0, "- name", &link.name);
             out.plain(1, "between", format_args!("[{}, {}]", end(0), end(1)));
-            line(out, 1, &link.ends[0].properties);
-            if link.ends[1].properties != link.ends[0].properties {
-                out.section(1, "reverse");
-                line(out, 2, &link.ends[1].properties);
+            let [there, back] = link.ends.each_ref().map(|end| &end.properties);
+            if topology.is_channel(link, self.hosts.len()) {
+                out.plain(1, "latency", format_duration(there.latency));
+                if back.latency != there.latency {
+                    out.section(1, "reverse");
+                    out.plain(2, "latency", format_duration(back.latency));
+                }
+            } else {
+                line(out, 1, there);
+                if back != there {
+                    out.section(1, "reverse");
+                    line(out, 2, back);
+                }
+                out.plain(1, "mtu", link.mtu);
             }
-            out.plain(1, "mtu", link.mtu);
             out.plain(1, "cost", link.cost);
         }
     }
@@ -134,6 +143,7 @@ fn simulator(out: &mut Writer, device: &Device, simulator: &Simulator) {
     out.plain(2, "latency", format_duration(simulator.latency));
     out.plain(2, "sync_interval", format_duration(simulator.sync_interval));
     out.plain(2, "start_timeout", format_duration(simulator.start_timeout));
+    out.plain(2, "ends", simulator.ends.name());
     out.section(2, "ports");
     for (interface, port) in device.interfaces.iter().zip(&simulator.ports) {
         out.section(3, &quoted(&interface.name));

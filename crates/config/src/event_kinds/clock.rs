@@ -8,6 +8,7 @@ use crate::events::{Action, HostSet};
 use crate::load::events_values::{World, drift, host_set, signed_time};
 use crate::model::Experiment;
 use crate::yaml::{Node, Section};
+use belljar_base::HostId;
 
 /// Changes the clock of hosts.
 pub(super) struct Clock;
@@ -33,7 +34,16 @@ impl Kind for Clock {
             return Err(Problem::at(s.span, "this event changes nothing about the clock")
                 .help("add step: 5 s, step: -5 s or drift_ppm: 50"));
         }
-        Ok(Action::Clock { hosts: host_set(value, "clock", world)?, step_ns, drift_ppb })
+        let hosts = host_set(value, "clock", world)?;
+        let machine = world.hosts.iter().enumerate().find(|(n, host)| {
+            host.machine.is_some() && hosts.may_hold(HostId(*n as u32)) && hosts != HostSet::All
+        });
+        if let Some((_, host)) = machine {
+            return Err(value
+                .problem(format!("host '{}' is a machine, whose clock is its own", host.name))
+                .help("set it in the machine"));
+        }
+        Ok(Action::Clock { hosts, step_ns, drift_ppb })
     }
     fn write(&self, action: &Action, experiment: &Experiment, out: &mut Writer) {
         let Action::Clock { hosts, step_ns, drift_ppb } = action else { return };

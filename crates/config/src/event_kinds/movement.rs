@@ -45,6 +45,11 @@ impl Kind for Move {
                 ))
                 .help("add it to the 'stations' of a radio"));
         }
+        if hosts == HostSet::All && !world.hosts.iter().any(is_station) {
+            return Err(value
+                .problem("no host is a station of a radio")
+                .help("add one to the 'stations' of a radio"));
+        }
         let to = links::position(s.required("to", "to: [100, 250]")?, "to")?;
         let speed = s.read("speed", |node, key| links::number(node, key, 0.001))?;
         Ok(Action::Move { hosts, to, speed })

@@ -111,8 +111,5 @@ pub(crate) fn check(items: &[Rc<Node>], events: &[Event], world: &World) -> Resu
 /// The node of the file that contains the setup.
 fn place<'a>(item: &'a Node, setup: &P4Setup) -> &'a Node {
     let key = if matches!(setup, P4Setup::Runtime(..)) { "runtime" } else { "commands" };
-    match &item.value {
-        Value::Mapping(entries) => entries.iter().find(|entry| entry.key == key).map_or(item, |e| &*e.value),
-        _ => item,
-    }
+    item.entry(key).map_or(item, |entry| &*entry.value)
 }

@@ -104,11 +104,6 @@ pub(crate) fn check_heal(node: &Node, event: &Event, all: &[Event]) -> Result<()
         Some(near) => format!("did you mean '{near}'?"),
         None => "write heal: all, or give the partition a name: and heal that".to_owned(),
     };
-    let place = match &node.value {
-        Value::Mapping(entries) => {
-            entries.iter().find(|e| e.key == "heal").map_or(node.span, |e| e.value.span)
-        }
-        _ => node.span,
-    };
+    let place = node.entry("heal").map_or(node.span, |entry| entry.value.span);
     Err(Problem::at(place, format!("no partition has the name '{name}'")).help(help))
 }

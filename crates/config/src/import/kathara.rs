@@ -1,12 +1,15 @@
 //! Kathara: `machine[0]="A"` attaches an interface to a collision domain. A domain of two interfaces becomes
 //! a link, every other one a switch. Machines become hosts, or routers if they start a routing daemon.
+//!
+//! A machine begins with a copy of its folder beside lab.conf. Then it runs `shared.startup`, its own
+//! `<machine>.startup` and its `[exec]` commands.
 
-use super::{Cable, Draft, Imported, Importer, Input, Kind, Member, commands, node_name};
+use super::beside::Beside;
+use super::draft::{At, Cable, Command, CommandKind, Draft, Kind, Member};
+use super::mounts::{Mount, MountKind};
+use super::{Imported, Importer, Input, hardware_address, node_name, settings};
 use crate::error::{Problem, Source, Span};
-use belljar_base::Map;
-
-/// Options of machines that do not affect the network between them.
-const SILENT: [&str; 4] = ["image", "mem", "cpus", "num_terms"];
+use belljar_base::{Map, Set};
 
 /// `lab.conf` of Kathara, with `<machine>.startup` beside it.
 pub(super) struct Kathara;
@@ -19,87 +22,202 @@ impl Importer for Kathara {
         extension == "conf"
     }
     fn read(&self, input: &Input) -> Result<Imported, Problem> {
-        let startup = |machine: &str| (input.beside)(&format!("{machine}.startup"));
-        Ok(draft(input.source, startup)?.finish(&input.source.name))
+        Ok(draft(input.source, input.beside)?.finish(&input.source.name, input.options))
     }
 }
 
-fn draft(source: &Source, startup: impl Fn(&str) -> Option<String>) -> Result<Draft, Problem> {
-    let mut draft = Draft::default();
-    let mut domains: Map<String, Vec<String>> = Map::new();
-    let mut interfaces: Map<String, usize> = Map::new();
-    let mut later = Vec::new();
+/// The lines of lab.conf while they are being read.
+#[derive(Default)]
+struct Reader {
+    draft: Draft,
+    /// Machines by their names in lab.conf.
+    machines: Map<String, Machine>,
+    /// Ends of interfaces by collision domain.
+    domains: Map<String, Vec<String>>,
+}
+
+#[derive(Default)]
+struct Machine {
+    name: String,
+    interfaces: Set<u32>,
+    exec: Vec<Command>,
+    entrypoint: Option<(At, Vec<String>)>,
+    arguments: Vec<String>,
+}
+
+fn draft(source: &Source, beside: &Beside) -> Result<Draft, Problem> {
+    let mut reader = Reader::default();
     for (n, line) in source.text.lines().enumerate() {
-        let text = line.split('#').next().unwrap_or_default().trim();
         let span = Span { line: n + 1, column: 1, len: line.chars().count() };
-        if text.is_empty() || text.starts_with("LAB_") {
-            continue;
+        reader.line(line, span, beside)?;
+    }
+    let Reader { mut draft, machines, domains } = reader;
+    note_files(&mut draft, &machines, beside);
+    let has_shared = beside.path("shared").is_dir();
+    let shared = beside.text("shared.startup")?;
+    for (written, machine) in machines {
+        start(&mut draft, &written, machine, shared.as_ref(), beside, has_shared)?;
+    }
+    join(&mut draft, domains);
+    if draft.cables.is_empty() {
+        return Err(
+            Problem::whole_file("no machine of this lab has an interface").help("write machine[0]=\"A\"")
+        );
+    }
+    draft.remove_unlinked();
+    Ok(draft)
+}
+
+impl Reader {
+    fn line(&mut self, line: &str, span: Span, beside: &Beside) -> Result<(), Problem> {
+        let text = without_comment(line).trim();
+        if text.is_empty() {
+            return Ok(());
         }
-        let Some((machine, key, value)) = assignment(text) else {
+        if let Some((key, value)) = text.split_once('=').filter(|(key, _)| key.starts_with("LAB_")) {
+            let value = value.trim().trim_matches(['"', '\'']);
+            self.draft.comments.push(format!("{}: {value}", key.trim()));
+            return Ok(());
+        }
+        let Some((written, key, value)) = assignment(text) else {
             return Err(Problem::at(span, "this is not a line of lab.conf")
                 .help("write machine[0]=\"A\" for an interface, or machine[option]=\"value\""));
         };
-        let name = node_name(machine);
+        let name = node_name(written);
         if name.is_empty() {
-            return Err(Problem::at(span, format!("'{machine}' cannot be a host's name")));
+            return Err(Problem::at(span, format!("'{written}' cannot be a host's name")));
         }
-        if name != machine {
-            draft.note(format!("'{machine}' is called '{name}' here"));
+        if !self.machines.contains_key(written) {
+            if name != written {
+                self.draft.note_at(span.line, format!("'{written}' is called '{name}' here"));
+            }
+            // Kathara's machines have IPv6 only if an option enables it.
+            let member = Member { ipv6: Some(false), ..Member::new(Kind::Host) };
+            if self.draft.members.insert(name.clone(), member).is_some() {
+                return Err(Problem::at(
+                    span,
+                    format!("there are two machines that would be called '{name}'"),
+                )
+                .help("rename one of them"));
+            }
+            let machine = Machine { name, ..Machine::default() };
+            self.machines.insert(written.to_owned(), machine);
         }
-        let member = draft.members.entry(name.clone()).or_insert_with(|| Member::new(Kind::Host));
         match key.parse::<u32>() {
-            Ok(number) => {
-                let (domain, mac) = value.split_once('/').map_or((value, None), |(d, mac)| (d, Some(mac)));
-                let interface = format!("eth{number}");
-                if let Some(mac) = mac {
-                    draft.macs.insert((name.clone(), interface.clone()), mac.to_ascii_lowercase());
-                }
-                domains.entry(domain.to_owned()).or_default().push(format!("{name}:{interface}"));
-                *interfaces.entry(machine.to_owned()).or_default() += 1;
+            Ok(number) => self.interface(written, number, value, span),
+            Err(_) => self.option(written, key, value, span, beside),
+        }
+    }
+
+    fn interface(&mut self, machine: &str, number: u32, value: &str, span: Span) -> Result<(), Problem> {
+        let machine = self.machines.get_mut(machine).expect("it was just made");
+        let name = &machine.name;
+        let (domain, mac) = value.split_once('/').map_or((value, None), |(d, mac)| (d, Some(mac)));
+        let interface = format!("eth{number}");
+        if !machine.interfaces.insert(number) {
+            return Err(Problem::at(span, format!("'{name}' has two interfaces {number}")));
+        }
+        if let Some(mac) = mac {
+            let own = hardware_address(mac)
+                .ok_or_else(|| Problem::at(span, format!("'{mac}' is not a hardware address")))?;
+            self.draft.macs.insert((name.clone(), interface.clone()), own);
+        }
+        self.domains.entry(domain.to_owned()).or_default().push(format!("{name}:{interface}"));
+        Ok(())
+    }
+
+    /// Imports an option of a machine, or notes its omission.
+    fn option(
+        &mut self,
+        machine: &str,
+        key: &str,
+        value: &str,
+        span: Span,
+        beside: &Beside,
+    ) -> Result<(), Problem> {
+        let line = span.line;
+        let machine = self.machines.get_mut(machine).expect("it was just made");
+        let member = self.draft.members.get_mut(&machine.name).expect("it was just made");
+        let words = || {
+            shell_words::split(value).map_err(|_| Problem::at(span, "a quote in this command is not closed"))
+        };
+        match key {
+            "exec" => {
+                let at = At::line(line);
+                machine.exec.push(Command { at, text: value.to_owned(), kind: CommandKind::Shell });
             }
-            // Deferred until all lines have been read: the startup script comes first, and needs the number
-            // of interfaces.
-            Err(_) if matches!(key, "sysctl" | "exec") => {
-                later.push((n + 1, name, key.to_owned(), value.to_owned()));
-            }
-            Err(_) if key == "env" => match value.split_once('=') {
-                Some((variable, value)) => {
-                    member.environment.insert(variable.trim().to_owned(), value.trim().to_owned());
+            "entrypoint" => machine.entrypoint = Some((At::line(line), words()?)),
+            "args" => machine.arguments = words()?,
+            "sysctl" => {
+                let (setting, given) = value.split_once('=').unwrap_or((value, ""));
+                if !settings::sysctl(member, line, setting.trim(), given) {
+                    self.draft.note_at(line, format!("the setting '{value}' has no effect here"));
                 }
-                None => draft.note_at(n + 1, format!("'{value}' sets no variable")),
+            }
+            "env" => match value.split_once('=') {
+                Some((variable, value)) if !variable.trim().is_empty() => {
+                    let own = (line, value.trim().to_owned());
+                    member.environment.insert(variable.trim().to_owned(), own);
+                }
+                _ => {
+                    return Err(
+                        Problem::at(span, format!("'{value}' sets no variable")).help("write NAME=value")
+                    );
+                }
             },
-            Err(_) if key == "ipv6" => {
-                draft.note_at(
-                    n + 1,
-                    "hosts have IPv6 by the experiment's own settings: see the guide on topologies",
-                );
+            "ipv6" => match value.to_ascii_lowercase().as_str() {
+                "1" | "true" | "yes" | "on" | "y" | "t" => member.ipv6 = Some(true),
+                "0" | "false" | "no" | "off" | "n" | "f" => member.ipv6 = Some(false),
+                _ => return Err(Problem::at(span, "'ipv6' is true or false")),
+            },
+            "volume" => {
+                let parts: Vec<&str> = value.split('|').filter(|part| !part.is_empty()).collect();
+                let (source, target, kind) = match parts[..] {
+                    [source, target] | [source, target, "ro" | "rx"] => (source, target, MountKind::ReadOnly),
+                    [source, target, "rw"] => (source, target, MountKind::ReadWrite),
+                    _ => {
+                        return Err(Problem::at(span, format!("'{value}' is not a volume"))
+                            .help("write path|/path/in/the/machine|ro"));
+                    }
+                };
+                let source = beside.path(source);
+                if !source.exists() {
+                    let text = format!("'{value}' is not mounted: there is no {}", source.display());
+                    self.draft.note_at(line, text);
+                    return Ok(());
+                }
+                let mount =
+                    Mount { at: At::line(line), source: Some(source), target: target.to_owned(), kind };
+                let note = mount.note();
+                member.mounts.push(mount);
+                if let Some(text) = note {
+                    self.draft.note_at(line, text);
+                }
             }
-            Err(_) if SILENT.contains(&key) => {}
-            Err(_) => draft.note_at(n + 1, format!("option '{key}' of machines has no meaning here")),
+            "image" => {
+                let text = "programs are those of this machine, not of the image: a host's 'root' takes an image as 'docker save' writes it";
+                self.draft.note_at(line, text);
+            }
+            _ => self.draft.note_at(line, format!("option '{key}' of machines is not taken over")),
+        }
+        Ok(())
+    }
+}
+
+/// A line without the comment at its end.
+fn without_comment(line: &str) -> &str {
+    let mut quote = None;
+    for (at, c) in line.char_indices() {
+        match (quote, c) {
+            (None, '#') if line[..at].ends_with(|before: char| before.is_whitespace()) || at == 0 => {
+                return &line[..at];
+            }
+            (None, '"' | '\'') => quote = Some(c),
+            (Some(open), c) if open == c => quote = None,
+            _ => {}
         }
     }
-    for (machine, count) in &interfaces {
-        start(&mut draft, machine, *count, startup(machine));
-    }
-    for (line, name, key, value) in later {
-        if key == "exec" {
-            draft.run(line, &name, &value);
-            continue;
-        }
-        let Some(member) = draft.members.get_mut(&name) else { continue };
-        let (setting, given) = value.split_once('=').unwrap_or((&value, ""));
-        if !commands::sysctl(member, setting.trim(), given) {
-            draft.note_at(line, format!("the setting '{value}' has no effect here"));
-        }
-    }
-    draft.members.retain(|name, _| interfaces.keys().any(|machine| node_name(machine) == *name));
-    join(&mut draft, domains);
-    match draft.cables.is_empty() {
-        true => {
-            Err(Problem::whole_file("no machine of this lab has an interface").help("write machine[0]=\"A\""))
-        }
-        false => Ok(draft),
-    }
+    line
 }
 
 /// `machine[key]=value`, the value in quotes or not.
@@ -111,26 +229,72 @@ fn assignment(text: &str) -> Option<(&str, &str, &str)> {
     Some((machine, key.trim_matches(['"', '\'']), inner.unwrap_or(value)))
 }
 
-/// Imports the network settings in a machine's startup script.
-fn start(draft: &mut Draft, machine: &str, interfaces: usize, script: Option<String>) {
-    let name = node_name(machine);
-    if let Some(member) = draft.members.get_mut(&name) {
-        // Kathara's machines forward packets.
-        member.forwarding = Some(interfaces > 1);
-    }
-    // A script with control flow or here-documents is run as a whole; repeated settings are harmless.
-    let is_whole =
-        |word: &str| matches!(word, "if" | "for" | "while" | "until" | "case") || word.contains("<<");
-    let whole = script.iter().flat_map(|script| script.split_whitespace()).any(is_whole);
-    for line in script.iter().flat_map(|script| script.lines()) {
-        match draft.members.get_mut(&name) {
-            Some(member) if whole => {
-                commands::apply(member, line.trim());
-                member.script.push((0, line.to_owned()));
+/// Notes the files of the lab that are not imported.
+fn note_files(draft: &mut Draft, machines: &Map<String, Machine>, beside: &Beside) {
+    for file in beside.names() {
+        let at = At { file: Some(file.clone()), line: 0 };
+        match file.rsplit_once('.') {
+            Some(("lab", "dep")) => draft.note_in(at, "machines start at the same time, not in this order"),
+            Some(("lab", "ext")) => draft.note_in(at, "links to interfaces of this machine are left out"),
+            Some((_, "shutdown")) => draft.note_in(at, "commands at the end of a machine are not run"),
+            Some((machine, "startup")) if machine != "shared" && !machines.contains_key(machine) => {
+                draft.note_in(at, format!("not run: lab.conf has no machine '{machine}'"));
             }
-            _ => draft.run(0, &name, line.trim()),
+            _ => {}
         }
     }
+}
+
+/// Imports the files and commands with which a machine starts.
+fn start(
+    draft: &mut Draft,
+    written: &str,
+    machine: Machine,
+    shared: Option<&Source>,
+    beside: &Beside,
+    has_shared: bool,
+) -> Result<(), Problem> {
+    let Some(member) = draft.members.get_mut(&machine.name) else { return Ok(()) };
+    // Kathara's machines forward packets.
+    member.forwarding.get_or_insert(machine.interfaces.len() > 1);
+    let mut notes = Vec::new();
+    if has_shared {
+        let at = At { file: Some("shared".to_owned()), line: 0 };
+        let source = Some(beside.path("shared"));
+        let mount = Mount { at, source, target: "/shared".to_owned(), kind: MountKind::ReadWrite };
+        notes.extend(mount.note().map(|text| (mount.at.clone(), text)));
+        member.mounts.push(mount);
+    }
+    let folder = beside.path(written);
+    if folder.is_dir() {
+        let at = At { file: Some(written.to_owned()), line: 0 };
+        let mount = Mount { at, source: Some(folder), target: "/".to_owned(), kind: MountKind::Copy };
+        member.mounts.push(mount);
+    }
+    let own = beside.text(&format!("{written}.startup"))?;
+    for (n, script) in shared.into_iter().chain(own.as_ref()).enumerate() {
+        for (line, text) in script.text.lines().enumerate() {
+            let at = At { file: Some(script.name.clone()), line: line + 1 };
+            member.commands.push(Command { at, text: text.to_owned(), kind: CommandKind::File(n) });
+        }
+    }
+    member.commands.extend(machine.exec);
+    match machine.entrypoint {
+        Some((at, mut words)) => {
+            words.extend(machine.arguments);
+            member.main = Some((at, words));
+        }
+        None if !machine.arguments.is_empty() => {
+            let text =
+                format!("'args' of '{}' are not used: they are arguments of the image's program", written);
+            notes.push((At::default(), text));
+        }
+        None => {}
+    }
+    for (at, text) in notes {
+        draft.note_in(at, text);
+    }
+    Ok(())
 }
 
 fn join(draft: &mut Draft, domains: Map<String, Vec<String>>) {

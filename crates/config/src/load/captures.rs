@@ -63,8 +63,7 @@ pub(super) fn check(file: &Section, experiment: &Experiment) -> Result<(), Probl
 
 /// The capture filter among the options of a host.
 fn filter_of(options: &Node) -> Option<&Node> {
-    let Value::Mapping(entries) = &options.value else { return None };
-    entries.iter().find(|entry| entry.key == KEY).map(|entry| &*entry.value)
+    options.entry(KEY).map(|entry| &*entry.value)
 }
 
 fn check_one(

@@ -9,6 +9,17 @@ const KEYS: &[&str] = &["syscall", "packet", "byte", "interrupt", "backlog"];
 /// Upper bound on the capacity of a host's receive ring in packets.
 const MAX_BACKLOG: u64 = 1_000_000;
 
+/// Maximum number of processors that a host shows.
+const MAX_COUNT: u64 = 1024;
+
+/// Loads the number of processors that a host shows to its programs.
+pub(super) fn count(node: &Node, key: &str) -> Result<u32, Problem> {
+    match section::whole(node, key, MAX_COUNT)? {
+        0 => Err(node.problem(format!("'{key}' must not be 0")).help("leave it out for one processor")),
+        count => Ok(count as u32),
+    }
+}
+
 /// Loads the costs of work on a host.
 pub(super) fn cpu(node: &Node, key: &str) -> Result<CpuSettings, Problem> {
     let s = Section::new(node, &format!("'{key}'"), KEYS, false)?;

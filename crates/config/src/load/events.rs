@@ -3,24 +3,48 @@
 use super::events_values::{World, probability};
 use crate::error::Problem;
 use crate::event_kinds::{self, KINDS, Kind};
-use crate::events::{Event, When};
+use crate::events::{Action, Event, When};
 use crate::yaml::{Node, Section, section};
 use belljar_base::{SimDuration, SimTime};
+use belljar_net::units::format_duration;
 use std::rc::Rc;
 
 const WHEN: &[&str] = &["at", "every", "between", "probability", "for", "name"];
 
 pub(super) fn read(node: &Node, world: &World) -> Result<Vec<Event>, Problem> {
     let items = section::list(node, "events")?;
-    let events = items.iter().map(|item| event(item, world)).collect::<Result<Vec<_>, _>>()?;
+    let events = items.iter().enumerate();
+    let events =
+        events.map(|(number, item)| event(number as u32, item, world)).collect::<Result<Vec<_>, _>>()?;
     for (item, event) in items.iter().zip(&events) {
         event_kinds::check_heal(item, event, &events)?;
+    }
+    for (item, event) in items.iter().zip(&events) {
+        check_undoes(item, event, &events)?;
     }
     event_kinds::check_p4(items, &events, world)?;
     Ok(events)
 }
 
-fn event(node: &Rc<Node>, world: &World) -> Result<Event, Problem> {
+/// Refuses an event that undoes others of which there are none for its hosts or links.
+fn check_undoes(item: &Node, event: &Event, all: &[Event]) -> Result<(), Problem> {
+    if all.iter().any(|other| event.undoes(other) != Some(false)) {
+        return Ok(());
+    }
+    let key = match &event.action {
+        Action::LinkUp(_) => "link_down",
+        Action::Reset(_) => "link_change",
+        Action::Heal(_) => "partition",
+        Action::Restart(_) => "crash",
+        _ => "dns_down",
+    };
+    let own = event.action.kind().key();
+    Err(item
+        .problem(format!("'{own}' undoes events '{key}', of which there are none for what it names"))
+        .help(format!("leave it out, or add an event '{key}' for the same hosts or links")))
+}
+
+fn event(number: u32, node: &Rc<Node>, world: &World) -> Result<Event, Problem> {
     let mut keys: Vec<&str> = WHEN.to_vec();
     for kind in KINDS {
         keys.push(kind.key());
@@ -59,7 +83,11 @@ fn event(node: &Rc<Node>, world: &World) -> Result<Event, Problem> {
         kind.check_duration(&action, node, world)?;
     }
     let own_name = s.read("name", section::string)?.map(str::to_owned);
-    Ok(Event { name: own_name, when, lasting, action })
+    let event = Event { number, name: own_name, when, lasting, action };
+    if let Some(stop) = world.stop_time {
+        check_within(&s, &event, stop)?;
+    }
+    Ok(event)
 }
 
 /// The kind, which a single key names.
@@ -105,6 +133,21 @@ fn when(s: &Section) -> Result<When, Problem> {
         (None, None) => Err(Problem::at(s.span, "this event does not say when it happens")
             .help("add at: 10 s, or every: 10 s and between: [20 s, 60 s]")),
     }
+}
+
+/// Refuses an event that never happens, because the simulation stops before; with a stop time from the command
+/// line, such events are dropped later ([`Experiment::drop_late_events`](crate::Experiment)).
+fn check_within(s: &Section, event: &Event, stop: SimTime) -> Result<(), Problem> {
+    let first = event.first();
+    if first < stop {
+        return Ok(());
+    }
+    let seconds = |at: SimTime| format_duration(at.since(SimTime::ZERO));
+    let (first, stop) = (seconds(first), seconds(stop));
+    let message = format!("this event never happens: it is at {first}, and the simulation stops at {stop}");
+    let help = "give the event an earlier time, or general.stop_time a later one";
+    let node = ["at", "between", "every"].iter().find_map(|key| s.get(key));
+    Err(Problem::at(node.map_or(s.span, |node| node.span), message).help(help))
 }
 
 fn between(node: &Node, key: &str) -> Result<(SimTime, SimTime), Problem> {

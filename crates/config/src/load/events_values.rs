@@ -6,7 +6,7 @@ use crate::events::{ClockSettings, HostSet, ProcessRef, Target};
 use crate::model::{Host, Network};
 use crate::topology::Topology;
 use crate::yaml::{Node, Section, Style, Value, section};
-use belljar_base::HostId;
+use belljar_base::{HostId, SimDuration, SimTime};
 use belljar_net::suggest::nearest;
 use belljar_net::units;
 
@@ -16,6 +16,8 @@ pub(crate) struct World<'a> {
     pub(crate) network: &'a Network,
     pub(crate) topology: &'a Topology,
     pub(crate) around: &'a PathContext,
+    /// End of the simulation.
+    pub(crate) stop_time: Option<SimTime>,
 }
 
 impl World<'_> {
@@ -26,6 +28,10 @@ impl World<'_> {
     }
     pub(crate) fn node_count(&self) -> usize {
         self.hosts.len() + self.topology.devices.len()
+    }
+    /// True if there are hosts on the graph.
+    pub(crate) fn has_graph(&self) -> bool {
+        self.hosts.iter().any(|host| host.node.is_some())
     }
 }
 
@@ -115,8 +121,15 @@ pub(crate) fn on_graph(node: &Node, hosts: &HostSet, world: &World) -> Result<()
         Some((_, host)) => Err(node
             .problem(format!("host '{}' is not on the graph: it has links only", host.name))
             .help("name a link, such as link_change: { link: NAME }")),
-        None => Ok(()),
+        None if world.has_graph() => Ok(()),
+        None => Err(no_graph(node)),
     }
+}
+
+/// The error for an event of the graph in an experiment without hosts on it.
+fn no_graph(node: &Node) -> Problem {
+    node.problem("no host is on the graph: all have links only")
+        .help("name a link, such as link_change: { link: NAME }")
 }
 
 /// Links by name or pattern, or a list of both.
@@ -128,9 +141,27 @@ fn links(node: &Node, world: &World) -> Result<Vec<usize>, Problem> {
     };
     for item in items {
         let text = section::string(item, "link")?;
-        let known = || world.topology.links.iter().map(|link| link.name.as_str());
+        let links = &world.topology.links;
+        // A PCI connection is no link of the network, and no pattern means one.
+        let known = || links.iter().filter(|link| link.pci.is_none()).map(|link| link.name.as_str());
+        if links.iter().any(|link| link.pci.is_some() && link.name == text) {
+            return Err(item
+                .problem(format!(
+                    "'{text}' is a connection of a host to its device, which events do not change"
+                ))
+                .help("name the link of the device"));
+        }
         let found: Vec<usize> =
-            known().enumerate().filter(|(_, name)| matches(text, name)).map(|(n, _)| n).collect();
+            (0..links.len()).filter(|n| links[*n].pci.is_none() && matches(text, &links[*n].name)).collect();
+        if let Some(channel) =
+            found.iter().map(|n| &links[*n]).find(|link| world.topology.is_channel(link, world.hosts.len()))
+        {
+            let message = format!(
+                "link '{}' joins two simulators, which exchange frames directly: events do not change it",
+                channel.name
+            );
+            return Err(item.problem(message).help("name other links, or put a switch between the two"));
+        }
         if found.is_empty() {
             let help = match (nearest(text, known()), known().next()) {
                 (Some(near), _) => format!("did you mean '{near}'?"),
@@ -180,11 +211,12 @@ pub(crate) fn target(node: &Node, key: &str, world: &World) -> Result<Target, Pr
                 return link_target(&s, link, world);
             }
             match (s.get("from"), s.get("to"), s.get("edge")) {
-                (Some(from), Some(to), None) => Ok(Target::Paths {
-                    from: host_set(from, "from", world)?,
-                    to: host_set(to, "to", world)?,
-                    both: false,
-                }),
+                (Some(from), Some(to), None) => {
+                    let (first, second) = (host_set(from, "from", world)?, host_set(to, "to", world)?);
+                    on_graph(from, &first, world)?;
+                    on_graph(to, &second, world)?;
+                    Ok(Target::Paths { from: first, to: second, both: false })
+                }
                 (None, None, Some(ends)) => edge(ends, world),
                 _ => Err(node.problem(format!("'{key}' takes 'from' and 'to', or 'edge'")).help(FORMS)),
             }
@@ -198,6 +230,9 @@ pub(crate) fn target(node: &Node, key: &str, world: &World) -> Result<Target, Pr
 
 fn edge(node: &Node, world: &World) -> Result<Target, Problem> {
     let graph = &world.network.graph;
+    if !world.has_graph() {
+        return Err(no_graph(node));
+    }
     let [from, to] = section::list(node, "edge")? else {
         return Err(node.problem("'edge' takes two nodes").help("write edge: [0, 1]"));
     };
@@ -269,7 +304,7 @@ pub(crate) fn runs_programs(hosts: &HostSet, process: &ProcessRef, world: &World
     of(hosts, world).any(|(_, host)| host.processes_like(process).next().is_some())
 }
 
-fn place_or_name(node: &Node, key: &str) -> Result<ProcessRef, Problem> {
+pub(crate) fn place_or_name(node: &Node, key: &str) -> Result<ProcessRef, Problem> {
     let text = section::string(node, key)?;
     let is_plain = matches!(&node.value, Value::Scalar(s) if s.style == Style::Plain);
     Ok(match text.parse::<usize>() {
@@ -319,6 +354,7 @@ pub(crate) fn probability(node: &Node, key: &str) -> Result<f64, Problem> {
 
 /// A time that may be negative, in nanoseconds.
 pub(crate) fn signed_time(node: &Node, key: &str) -> Result<i64, Problem> {
+    section::check_unit(node, key, &["ns", "us", "ms", "s", "min", "h"], true)?;
     let text = section::string(node, key)?;
     let amount = text.trim().strip_prefix('-');
     let duration = units::parse_duration(amount.unwrap_or(text))
@@ -340,11 +376,30 @@ pub(crate) fn drift(node: &Node, key: &str) -> Result<i64, Problem> {
     Ok(ppb as i64)
 }
 
-/// The `clock` of a host.
-pub(crate) fn clock(node: &Node, key: &str) -> Result<ClockSettings, Problem> {
-    let s = Section::new(node, &format!("'{key}'"), &["offset", "drift_ppm"], false)?;
+/// The `clock` of a host, with the time of readings that hosts have by default.
+pub(crate) fn clock(node: &Node, key: &str, usual: SimDuration) -> Result<ClockSettings, Problem> {
+    let s = Section::new(node, &format!("'{key}'"), &["offset", "drift_ppm", "reading"], false)?;
     Ok(ClockSettings {
         offset_ns: s.read("offset", signed_time)?.unwrap_or(0),
         drift_ppb: s.read("drift_ppm", drift)?.unwrap_or(0),
+        reading: s.read("reading", reading)?.unwrap_or(usual),
     })
+}
+
+/// The `clock` of section `host_option_defaults`: the time of readings.
+pub(crate) fn usual_clock(node: &Node, key: &str) -> Result<SimDuration, Problem> {
+    let s = Section::new(node, &format!("'{key}'"), &["reading"], false)?;
+    Ok(s.read("reading", reading)?.unwrap_or_default())
+}
+
+/// The time that a reading of the clock takes: nothing, or enough for two readings to differ.
+fn reading(node: &Node, key: &str) -> Result<SimDuration, Problem> {
+    let reading = section::duration(node, key)?;
+    let range = SimDuration::from_nanos(1)..=SimDuration::from_secs(1);
+    match reading.is_zero() || range.contains(&reading) {
+        true => Ok(reading),
+        false => Err(node
+            .problem(format!("'{key}' must be 0, or lie between 1 ns and 1 s"))
+            .help("write reading: 1 us, or leave it out for readings that take no time")),
+    }
 }

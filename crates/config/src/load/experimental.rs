@@ -73,11 +73,13 @@ pub(super) fn read(node: &Node, notes: &mut Vec<String>) -> Result<Experimental,
     s.read("socket_send_autotune", section::boolean)?.inspect(|v| set.socket_send_autotune = *v);
     set.socket_recv_buffer = s.read("socket_recv_buffer", buffer)?;
     s.read("socket_recv_autotune", section::boolean)?.inspect(|v| set.socket_recv_autotune = *v);
-    s.read("unblocked_syscall_latency", section::duration)?.inspect(|v| set.unblocked_syscall_latency = *v);
-    s.read("unblocked_vdso_latency", section::duration)?.inspect(|v| set.unblocked_vdso_latency = *v);
-    s.read("max_unapplied_cpu_latency", section::duration)?.inspect(|v| set.max_unapplied_cpu_latency = *v);
+    s.read("unblocked_syscall_latency", section::shadow_duration)?
+        .inspect(|v| set.unblocked_syscall_latency = *v);
+    s.read("unblocked_vdso_latency", section::shadow_duration)?.inspect(|v| set.unblocked_vdso_latency = *v);
+    s.read("max_unapplied_cpu_latency", section::shadow_duration)?
+        .inspect(|v| set.max_unapplied_cpu_latency = *v);
     s.read("use_cpu_pinning", section::boolean)?.inspect(|v| set.use_cpu_pinning = Some(*v));
-    s.read("native_preemption_sim_interval", section::duration)?
+    s.read("native_preemption_sim_interval", section::shadow_duration)?
         .inspect(|v| set.native_preemption_sim_interval = *v);
     Ok(result)
 }
@@ -93,7 +95,7 @@ fn buffer(node: &Node, key: &str) -> Result<u32, Problem> {
 fn check(node: &Node, key: &str, form: Form) -> Result<(), Problem> {
     match form {
         Form::Boolean => section::boolean(node, key).map(drop),
-        Form::Time => section::duration(node, key).map(drop),
+        Form::Time => section::shadow_duration(node, key).map(drop),
         Form::Choice(choices) => section::choice(node, key, choices),
         Form::Ratio => match section::string(node, key)?.parse::<f64>() {
             Ok(ratio) if ratio.is_finite() => Ok(()),

@@ -38,7 +38,7 @@ pub(super) fn defaults(stop_time: SimTime) -> General {
 pub(super) fn read(node: &Node, around: &PathContext) -> Result<General, Problem> {
     let s = Section::new(node, "section 'general'", KEYS, false)?;
     let stop_node = s.required("stop_time", "stop_time: 10s")?;
-    let stop_time = section::time(stop_node, "stop_time")?;
+    let stop_time = section::shadow_time(stop_node, "stop_time")?;
     if stop_time == SimTime::ZERO {
         return Err(stop_node.problem("'stop_time' must not be 0").help("write stop_time: 10s"));
     }
@@ -46,9 +46,9 @@ pub(super) fn read(node: &Node, around: &PathContext) -> Result<General, Problem
     let set = &mut general;
     s.read("seed", |n, k| section::whole(n, k, u64::MAX))?.inspect(|v| set.seed = *v);
     s.read("parallelism", |n, k| section::whole(n, k, 4_096))?.inspect(|v| set.parallelism = *v as u32);
-    s.read("bootstrap_end_time", section::time)?.inspect(|v| set.bootstrap_end_time = *v);
+    s.read("bootstrap_end_time", section::shadow_time)?.inspect(|v| set.bootstrap_end_time = *v);
     s.read("log_level", |n, k| section::choice(n, k, LogLevel::NAMES))?.inspect(|v| set.log_level = *v);
-    s.read_nullable("heartbeat_interval", section::duration)?.inspect(|v| set.heartbeat_interval = *v);
+    s.read_nullable("heartbeat_interval", section::shadow_duration)?.inspect(|v| set.heartbeat_interval = *v);
     s.read("progress", section::boolean)?.inspect(|v| set.progress = *v);
     s.read("model_unblocked_syscall_latency", section::boolean)?
         .inspect(|v| set.model_unblocked_syscall_latency = *v);

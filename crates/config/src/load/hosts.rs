@@ -9,7 +9,7 @@ use crate::model::{
 };
 use crate::yaml::section::{self, mapping};
 use crate::yaml::{Entry, Node, Section};
-use belljar_base::{Map, Set};
+use belljar_base::{Map, Set, SimDuration};
 use belljar_linux_abi::sysctl;
 use belljar_net::suggest::nearest;
 use belljar_net::{AddressError, Addresses, Graph, NodeIndex};
@@ -26,12 +26,15 @@ pub(super) const HOST_KEYS: &[&str] = &[
     "host_options",
     "clock",
     "cpu",
+    "cpu_count",
     "root",
     "machine",
     "processes",
 ];
 const OPTION_KEYS: &[&str] =
     &["log_level", "pcap_enabled", "pcap_capture_size", "pcap_filter", "shared", "sysctls", "queue"];
+/// Key of section `host_option_defaults` besides [`OPTION_KEYS`]: the default of a host's `clock`.
+const CLOCK: &str = "clock";
 
 /// Context for loading a host.
 pub(super) struct Context<'a> {
@@ -40,9 +43,13 @@ pub(super) struct Context<'a> {
     /// Names of the hosts, switches and routers at the ends of links.
     pub(super) linked: &'a Set<String>,
     pub(super) defaults: HostOptions,
+    /// Time of clock readings, unless a host has its own.
+    pub(super) reading: SimDuration,
     pub(super) placement: PlacementSetting,
     pub(super) ipv6: bool,
     pub(super) name_server: Ipv4Addr,
+    /// True if the file has other simulators, which need no host.
+    pub(super) simulators: bool,
     pub(super) around: &'a PathContext,
 }
 
@@ -58,6 +65,7 @@ struct Draft<'a> {
     options: HostOptions,
     clock: ClockSettings,
     cpu: Option<CpuSettings>,
+    cpu_count: u32,
     processes: Vec<Process>,
     models: Vec<Model>,
     root: Option<Root>,
@@ -66,7 +74,7 @@ struct Draft<'a> {
 
 pub(super) fn read(node: &Node, context: &Context) -> Result<Vec<Host>, Problem> {
     let entries = mapping(node, "section 'hosts'")?;
-    if entries.is_empty() {
+    if entries.is_empty() && !context.simulators {
         return Err(node.problem("there are no hosts").help("add at least one host"));
     }
     let by_name: Set<&str> = entries.iter().map(|entry| entry.key.as_str()).collect();
@@ -99,6 +107,7 @@ pub(super) fn read(node: &Node, context: &Context) -> Result<Vec<Host>, Problem>
             options: draft.options,
             clock: draft.clock,
             cpu: draft.cpu,
+            cpu_count: draft.cpu_count,
             processes: draft.processes,
             models: draft.models,
             interfaces: Vec::new(),
@@ -145,6 +154,15 @@ fn draft<'a>(entry: &'a Entry, context: &Context, named: &models::Hosts) -> Resu
         )
         .help("give addresses under 'interfaces' and rates to links"));
     }
+    if let (None, Some(options)) = (&in_graph, s.get("host_options"))
+        && let Some(entry) = Section::new(options, "'host_options'", OPTION_KEYS, false)?.entry("queue")
+    {
+        return Err(Problem::at(
+            entry.key_span,
+            format!("'queue' is not valid for {place}, which is not on the graph"),
+        )
+        .help("give the queue to a link: links: [ { between: [...], queue: { packets: 100 } } ]"));
+    }
     let address = s.read("ip_addr", |n, k| address(n, k).map(|a| (n, a)))?;
     let ipv6 = match s.get("ipv6") {
         Some(node) => {
@@ -160,8 +178,8 @@ fn draft<'a>(entry: &'a Entry, context: &Context, named: &models::Hosts) -> Resu
     if let Some((node, _)) = address6.filter(|_| !ipv6) {
         return Err(ipv6_is_off(node, &format!("{place} cannot have an IPv6 address")));
     }
-    let options = match s.get("host_options") {
-        Some(own) => options(own, "host_options", &context.defaults)?,
+    let mut options = match s.get("host_options") {
+        Some(own) => options(&Section::new(own, "'host_options'", OPTION_KEYS, false)?, &context.defaults)?,
         None => context.defaults.clone(),
     };
     let (node, bandwidth_up, bandwidth_down) = match in_graph {
@@ -189,8 +207,14 @@ fn draft<'a>(entry: &'a Entry, context: &Context, named: &models::Hosts) -> Resu
             false => processes.push(process::read(item, &within)?),
         }
     }
-    let clock = s.read("clock", events_values::clock)?.unwrap_or_default();
+    let clock = match s.get("clock") {
+        Some(node) => events_values::clock(node, "clock", context.reading)?,
+        // The clock of a machine is its own.
+        None if s.get("machine").is_some() => ClockSettings::default(),
+        None => ClockSettings { reading: context.reading, ..ClockSettings::default() },
+    };
     let cpu = s.read("cpu", cpu::cpu)?;
+    let cpu_count = s.read("cpu_count", cpu::count)?.unwrap_or(1);
     let root = files.map(|files| files.model);
     let machine = match s.get("machine") {
         Some(node) => {
@@ -205,6 +229,13 @@ fn draft<'a>(entry: &'a Entry, context: &Context, named: &models::Hosts) -> Resu
         }
         None => None,
     };
+    // Defaults that do not reach this host.
+    if machine.is_some() {
+        options.shared.clear();
+    }
+    if in_graph.is_none() {
+        options.queue = HostOptions::default().queue;
+    }
     Ok(Draft {
         entry,
         node,
@@ -216,6 +247,7 @@ fn draft<'a>(entry: &'a Entry, context: &Context, named: &models::Hosts) -> Resu
         options,
         clock,
         cpu,
+        cpu_count,
         processes,
         models,
         root,
@@ -325,7 +357,7 @@ fn assign6(drafts: &[Draft], addresses: &Addresses) -> Result<Vec<Option<Ipv6Add
 fn bandwidth(s: &Section, key: &str, of_node: Option<u64>, id: u32) -> Result<Option<u64>, Problem> {
     match s.get(key) {
         Some(node) if section::string(node, key).is_ok_and(|text| text == "unlimited") => Ok(None),
-        Some(node) => section::bandwidth(node, key).map(Some),
+        Some(node) => section::shadow_bandwidth(node, key).map(Some),
         None => of_node.map(Some).ok_or_else(|| {
             Problem::at(
                 s.span,
@@ -336,8 +368,15 @@ fn bandwidth(s: &Section, key: &str, of_node: Option<u64>, id: u32) -> Result<Op
     }
 }
 
-pub(super) fn options(node: &Node, name: &str, defaults: &HostOptions) -> Result<HostOptions, Problem> {
-    let s = Section::new(node, &format!("'{name}'"), OPTION_KEYS, false)?;
+/// Loads section `host_option_defaults`: the options of hosts, and the time of clock readings.
+pub(super) fn defaults(node: &Node) -> Result<(HostOptions, SimDuration), Problem> {
+    let keys: Vec<&str> = OPTION_KEYS.iter().chain([&CLOCK]).copied().collect();
+    let s = Section::new(node, "'host_option_defaults'", &keys, false)?;
+    let reading = s.read(CLOCK, events_values::usual_clock)?.unwrap_or_default();
+    Ok((options(&s, &HostOptions::default())?, reading))
+}
+
+fn options(s: &Section, defaults: &HostOptions) -> Result<HostOptions, Problem> {
     let mut options = defaults.clone();
     let level = |n: &_, k: &str| section::choice(n, k, LogLevel::NAMES);
     s.read_nullable("log_level", level)?.inspect(|v| options.log_level = *v);

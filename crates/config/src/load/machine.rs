@@ -38,6 +38,7 @@ const KERNEL_PREFIX: &str = "vmlinuz-";
 /// Keys of a host that are invalid with `machine`, with the reasons.
 const EXCLUDED: &[(&str, &str)] = &[
     ("network_node_id", "a machine sends Ethernet frames: put it at the end of a link"),
+    ("cpu_count", "its processors are QEMU's: args: [-smp, \"2\"]"),
     ("cpu", "its processor takes the time that its instructions take"),
     ("clock", "its clock is its own: set it in the machine"),
     ("devices", "its controllers are QEMU's"),
@@ -49,7 +50,7 @@ pub(super) fn read(
     host: &Section<'_>,
     context: &Context<'_>,
     root: Option<&Root>,
-    programs: Vec<Process>,
+    mut programs: Vec<Process>,
 ) -> Result<(WholeMachine, Process), Problem> {
     for (key, why) in EXCLUDED {
         if let Some(entry) = host.entry(key) {
@@ -60,7 +61,11 @@ pub(super) fn read(
             .help(*why));
         }
     }
+    check_keys(host)?;
     check_programs(node, &programs)?;
+    for program in &mut programs {
+        program.arg0 = program.path.to_string_lossy().into_owned();
+    }
     // `machine: qemu` is short for `machine: {type: qemu}`.
     let mapping = matches!(node.value, Value::Mapping(_));
     let empty = Node { span: node.span, value: Value::Mapping(Vec::new()) };
@@ -145,6 +150,23 @@ pub(super) fn read(
         programs,
     };
     Ok((machine, process))
+}
+
+/// Refuses keys below those of the host that act on ordinary hosts only.
+fn check_keys(host: &Section) -> Result<(), Problem> {
+    if let Some(shared) = host.get("host_options").and_then(|options| options.entry("shared")) {
+        let message = format!("'shared' is not valid for {}, which is a machine", host.place);
+        return Err(Problem::at(shared.key_span, message)
+            .help("its kernel has files of its own: copy some in by 'files', or by a 'root'"));
+    }
+    let processes = host.get("processes").map(|node| section::list(node, "processes")).transpose()?;
+    match processes.unwrap_or_default().iter().find_map(|process| process.entry("arg0")) {
+        Some(arg0) => {
+            let message = format!("'arg0' is not valid for {}, which is a machine", host.place);
+            Err(Problem::at(arg0.key_span, message).help("its processes have their path: leave 'arg0' out"))
+        }
+        None => Ok(()),
+    }
 }
 
 /// Refuses settings that are valid for processes of ordinary hosts only.

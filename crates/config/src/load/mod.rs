@@ -2,6 +2,7 @@
 
 mod captures;
 mod cpu;
+mod effects;
 mod events;
 pub(crate) mod events_values;
 mod experimental;
@@ -14,22 +15,29 @@ mod machine;
 mod models;
 mod network;
 pub(crate) mod process;
+mod properties;
 mod root;
 #[cfg(test)]
 mod tests;
 
 use crate::error::{ConfigError, Problem, Source, plain};
 use crate::model::{Experiment, Experimental, Extensions, FinalState, Host, HostOptions, Network, Process};
+use crate::yaml::section::mapping;
 use crate::yaml::{self, Section, Setting};
 use crate::{GUEST_PATH, PathContext, Signal};
 use belljar_base::{Map, SimTime};
 use belljar_net::NodeIndex;
 use std::io::Read;
 use std::net::Ipv4Addr;
+use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 
 pub use inventory::{Inventory, Machine};
 
+/// Size in bytes of the largest experiment file that is read.
+const LARGEST: u64 = 256 << 20;
+/// Path of the stop time, as a setting of the command line has it.
+pub const STOP_TIME: &str = "general.stop_time";
 const KEYS: &[&str] = &[
     "general",
     "network",
@@ -46,8 +54,11 @@ const KEYS: &[&str] = &[
     "experimental",
     "belljar",
     "events",
+    "properties",
 ];
 
+/// Bandwidth in bits per second below which a note asks whether a unit is missing.
+const SLOW: u64 = 1_000;
 /// Stop time of `belljar exec`: simulated time ends after 213 days.
 const EXEC_STOP_TIME: SimTime = SimTime::from_secs(200 * 86_400);
 
@@ -62,20 +73,9 @@ impl Experiment {
     pub fn load_with(path: &Path, settings: &[Setting]) -> Result<Experiment, ConfigError> {
         let stdin = path == Path::new("-");
         let name = if stdin { "standard input".to_owned() } else { path.display().to_string() };
-        let bytes = match stdin {
-            true => {
-                let mut bytes = Vec::new();
-                std::io::stdin().read_to_end(&mut bytes).map(|_| bytes)
-            }
-            false => std::fs::read(path),
-        };
-        let fail = |message: String| {
+        let text = read_file(path).map_err(|message| {
             let source = Source { name: name.clone(), text: String::new() };
             Problem::whole_file(message).into_error(&source)
-        };
-        let bytes = bytes.map_err(|e| fail(format!("the experiment cannot be read: {}", plain(&e))))?;
-        let text = String::from_utf8(bytes).map_err(|e| {
-            fail(format!("this is not text: byte {} is not UTF-8", e.utf8_error().valid_up_to()))
         })?;
         let base_dir = if stdin { Path::new("") } else { path.parent().unwrap_or(Path::new("")) };
         Experiment::parse_with(&name, &text, base_dir, settings)
@@ -140,6 +140,7 @@ impl Experiment {
             options: HostOptions::default(),
             clock: Default::default(),
             cpu: None,
+            cpu_count: 1,
             processes: vec![process],
             models: Vec::new(),
             interfaces: Vec::new(),
@@ -156,9 +157,37 @@ impl Experiment {
             experimental: Experimental::default(),
             belljar,
             events: Vec::new(),
+            properties: Vec::new(),
             notes: Vec::new(),
         })
     }
+}
+
+/// Text of an experiment file; `-` is standard input. The error is a sentence.
+pub(crate) fn read_file(path: &Path) -> Result<String, String> {
+    let read = || {
+        let mut bytes = Vec::new();
+        if path == Path::new("-") {
+            std::io::stdin().take(LARGEST + 1).read_to_end(&mut bytes)?;
+        } else {
+            // Opening a FIFO without a writer does not return, and reading a device does not end. A shell's
+            // process substitution is a pipe that is open.
+            let kind = std::fs::metadata(path)?;
+            let is_open = path.starts_with("/dev/fd") || path.starts_with("/proc/self/fd");
+            let is_pipe = is_open && kind.file_type().is_fifo();
+            if !(kind.is_file() || kind.is_dir() || is_pipe) {
+                return Err(std::io::Error::other("it is not a regular file; `-` reads standard input"));
+            }
+            std::fs::File::open(path)?.take(LARGEST + 1).read_to_end(&mut bytes)?;
+        }
+        match bytes.len() as u64 > LARGEST {
+            true => Err(std::io::Error::other(format!("it has more than {} MiB", LARGEST >> 20))),
+            false => Ok(bytes),
+        }
+    };
+    let bytes = read().map_err(|e| format!("the experiment cannot be read: {}", plain(&e)))?;
+    String::from_utf8(bytes)
+        .map_err(|e| format!("this is not text: byte {} is not UTF-8", e.utf8_error().valid_up_to()))
 }
 
 fn experiment(source: &Source, around: &PathContext, settings: &[Setting]) -> Result<Experiment, Problem> {
@@ -185,24 +214,28 @@ fn experiment(source: &Source, around: &PathContext, settings: &[Setting]) -> Re
         None => Experimental::default(),
     };
     let belljar = file.get("belljar").map(extensions::read).transpose()?.unwrap_or_default();
-    let defaults = match file.get("host_option_defaults") {
-        Some(node) => hosts::options(node, "host_option_defaults", &HostOptions::default())?,
-        None => HostOptions::default(),
-    };
+    let (defaults, reading) =
+        file.get("host_option_defaults").map(hosts::defaults).transpose()?.unwrap_or_default();
     let name_server = belljar.dns_address;
     let context = hosts::Context {
         network: has_graph.then_some(&network),
         linked: &linked,
         defaults,
+        reading,
         ipv6: belljar.ipv6,
         placement: belljar.placement,
         name_server,
+        simulators: file
+            .get("simulators")
+            .is_some_and(|node| mapping(node, "section 'simulators'").is_ok_and(|all| !all.is_empty())),
         around,
     };
-    let mut hosts = hosts::read(
-        file.required("hosts", "hosts: { alice: { network_node_id: 0, processes: [] } }")?,
-        &context,
-    )?;
+    let example = "hosts: { alice: { network_node_id: 0, processes: [] } }";
+    // A run of simulators alone needs no host.
+    let mut hosts = match file.entry("hosts") {
+        None if context.simulators => Vec::new(),
+        _ => hosts::read(file.required("hosts", example)?, &context)?,
+    };
     let topology = links::read(&file, &mut hosts, &context, belljar.ipv6)?;
     // The addresses of all hosts are known only now.
     models::resolve(&mut hosts);
@@ -211,23 +244,38 @@ fn experiment(source: &Source, around: &PathContext, settings: &[Setting]) -> Re
         return Err(Problem::whole_file(message)
             .help("give one of them another: belljar: { dns: { address: 10.9.9.9 } }"));
     }
-    let world = events_values::World { hosts: &hosts, network: &network, topology: &topology, around };
+    let is_overridden = settings.iter().any(|setting| setting.path == STOP_TIME);
+    let stop_time = (!is_overridden).then_some(general.stop_time);
+    let world =
+        events_values::World { hosts: &hosts, network: &network, topology: &topology, around, stop_time };
     let events = file.get("events").map(|node| events::read(node, &world)).transpose()?.unwrap_or_default();
+    let timeline = properties::Timeline { events: &events, stop: general.stop_time };
+    let properties = file.get("properties").map(|node| properties::read(node, &world, timeline));
+    let properties = properties.transpose()?.unwrap_or_default();
     for host in &hosts {
-        let never = |p: &&Process| p.start_time >= general.stop_time && p.start_time != SimTime::MAX;
-        for process in host.processes.iter().filter(never) {
-            notes.push(format!(
-                "host '{}': '{}' never starts, since the simulation stops at {} s",
-                host.name,
-                process.path.display(),
-                general.stop_time.as_secs_f64()
-            ));
+        for (key, rate) in [("bandwidth_up", host.bandwidth_up), ("bandwidth_down", host.bandwidth_down)] {
+            if let Some(bits) = rate.filter(|bits| *bits < SLOW) {
+                notes.push(format!(
+                    "host '{}': '{key}' is {bits} bit/s: a number without a unit counts bits per second",
+                    host.name
+                ));
+            }
         }
     }
     notes.extend(unreachable(&hosts, &network));
     notes.extend(links::simulator_notes(&topology));
-    let experiment = Experiment { general, network, hosts, topology, experimental, belljar, events, notes };
+    notes.extend(links::p4_notes(&topology, &events));
+    let mut experiment =
+        Experiment { general, network, hosts, topology, experimental, belljar, events, properties, notes };
+    effects::check(&file, &experiment)?;
+    if is_overridden {
+        experiment.drop_late_events();
+        experiment.settle_properties();
+        effects::reset_idle_queues(&mut experiment);
+    }
     captures::check(&file, &experiment)?;
+    let late = effects::late_times(&experiment);
+    experiment.notes.extend(late);
     Ok(experiment)
 }
 

@@ -28,7 +28,7 @@ const KEYS: &[&str] = &[
 /// The shutdown time of a process or model that starts at `start_time`, if there is one.
 pub(super) fn shutdown_time(s: &Section<'_>, start_time: SimTime) -> Result<Option<SimTime>, Problem> {
     let Some(node) = s.get("shutdown_time") else { return Ok(None) };
-    let shutdown = section::time(node, "shutdown_time")?;
+    let shutdown = section::shadow_time(node, "shutdown_time")?;
     if shutdown <= start_time {
         let message =
             format!("'shutdown_time' ({shutdown} s) must be later than 'start_time' ({start_time} s)");
@@ -101,7 +101,7 @@ pub(super) fn read(node: &Node, host: &Surroundings<'_>) -> Result<Process, Prob
 pub(super) fn start_time(node: &Node, key: &str) -> Result<SimTime, Problem> {
     match section::string(node, key) {
         Ok("never") => Ok(SimTime::MAX),
-        _ => section::time(node, key),
+        _ => section::shadow_time(node, key),
     }
 }
 

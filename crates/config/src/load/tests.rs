@@ -7,6 +7,7 @@ mod damaged;
 mod errors;
 mod events;
 mod links;
+mod properties;
 mod radios;
 mod round_trip;
 
@@ -164,13 +165,12 @@ fn overrides_replace_what_the_file_says() {
     let mut e = parse(SHADOW);
     e.apply_overrides(&crate::Overrides {
         seed: Some(99),
-        stop_time: Some(SimTime::from_secs(1)),
         heartbeat_interval: Some(Some(SimDuration::from_secs(5))),
         template_directory: Some("/tmp".into()),
         pcap_enabled: Some(false),
         ..Default::default()
     });
-    assert_eq!((e.general.seed, e.general.stop_time), (99, SimTime::from_secs(1)));
+    assert_eq!(e.general.seed, 99);
     assert_eq!(e.general.heartbeat_interval, Some(SimDuration::from_secs(5)));
     assert_eq!(e.general.template_directory, Some("/tmp".into()));
     assert_eq!(e.general.log_level, LogLevel::Debug);

@@ -160,24 +160,60 @@ fn with_unit<T>(
     parse(&scalar.text).map_err(|e| node.problem(format!("'{key}': {}", e.message)).maybe_help(e.help))
 }
 
+/// A time. A number needs a unit, unless it is 0.
 pub(crate) fn duration(node: &Node, key: &str) -> Result<SimDuration, Problem> {
+    check_unit(node, key, &["ns", "us", "ms", "s", "min", "h"], true)?;
+    shadow_duration(node, key)
+}
+
+/// A time as Shadow reads it: a number without a unit counts seconds.
+pub(crate) fn shadow_duration(node: &Node, key: &str) -> Result<SimDuration, Problem> {
     with_unit(node, key, "a time such as \"10 ms\"", units::parse_duration)
 }
 
-/// A simulated time, written as the time since the start.
+/// A simulated time, written as the time since the start. A number needs a unit, unless it is 0.
 pub(crate) fn time(node: &Node, key: &str) -> Result<SimTime, Problem> {
     duration(node, key).map(|d| SimTime::ZERO + d)
+}
+
+/// A simulated time as Shadow reads it: a number without a unit counts seconds.
+pub(crate) fn shadow_time(node: &Node, key: &str) -> Result<SimTime, Problem> {
+    shadow_duration(node, key).map(|d| SimTime::ZERO + d)
 }
 
 pub(crate) fn bytes(node: &Node, key: &str) -> Result<u64, Problem> {
     with_unit(node, key, "a size such as \"16 MiB\"", units::parse_bytes)
 }
 
+/// A bandwidth, not 0. A number needs a unit.
 pub(crate) fn bandwidth(node: &Node, key: &str) -> Result<u64, Problem> {
+    check_unit(node, key, &["bit", "Kbit", "Mbit", "Gbit"], false)?;
+    shadow_bandwidth(node, key)
+}
+
+/// A bandwidth as Shadow reads it: a number without a unit counts bits per second.
+pub(crate) fn shadow_bandwidth(node: &Node, key: &str) -> Result<u64, Problem> {
     match with_unit(node, key, "a bandwidth such as \"100 Mbit\"", units::parse_bandwidth)? {
         0 => Err(node.problem(format!("'{key}' must not be 0"))),
         bits => Ok(bits),
     }
+}
+
+/// Refuses a number without one of these units; 0 too, unless `allow_zero`.
+pub(crate) fn check_unit(node: &Node, key: &str, units: &[&str], allow_zero: bool) -> Result<(), Problem> {
+    let Value::Scalar(scalar) = &node.value else { return Ok(()) };
+    let number = scalar.text.trim().trim_start_matches(['+', '-']);
+    let is_number = number.parse::<f64>().is_ok_and(f64::is_finite) && !number.contains(['e', 'E']);
+    if !is_number || allow_zero && number.bytes().all(|byte| matches!(byte, b'0' | b'.')) {
+        return Ok(());
+    }
+    let choices: Vec<String> = units.iter().map(|unit| format!("{number} {unit}")).collect();
+    let help = match choices.split_last() {
+        Some((last, [])) => format!("write {last}"),
+        Some((last, others)) => format!("write {} or {last}", others.join(", ")),
+        None => String::new(),
+    };
+    Err(node.problem(format!("'{key}' needs a unit: {} is only a number", scalar.text.trim())).help(help))
 }
 
 /// One of several words.

@@ -1,22 +1,32 @@
 //! Imports commands that hosts run at the start: the default route becomes a route of the host, static ARP
 //! entries are set by `ip`, and other commands are passed to a shell unchanged.
 
-use super::Host;
+use super::{Command, Host};
+use crate::error::Span;
 
 impl Host {
     /// Imports a command.
-    pub(super) fn command(&mut self, command: &str) {
+    pub(super) fn command(&mut self, at: Span, command: &str) {
         let words: Vec<&str> = command.split_whitespace().collect();
         match &words[..] {
             [] => {}
-            ["route", "add", "default", "gw", gateway, rest @ ..] if is_device(rest) => self.route(gateway),
-            ["ip", "route", "add", "default", "via", gateway, rest @ ..] if is_device(rest) => {
-                self.route(gateway)
+            ["route", "add", "default", "gw", gateway, rest @ ..]
+                if is_device(rest) && self.gateway.is_none() =>
+            {
+                self.route(gateway);
             }
-            ["arp", "-i", interface, "-s", ip, mac] => self.neighbour(interface, ip, mac),
-            ["arp", "-s", ip, mac, "-i", interface] => self.neighbour(interface, ip, mac),
-            ["arp", "-s", ip, mac] => self.neighbour("eth0", ip, mac),
-            _ => self.commands.push(["sh", "-c", command].map(str::to_owned).to_vec()),
+            ["ip", "route", "add", "default", "via", gateway, rest @ ..]
+                if is_device(rest) && self.gateway.is_none() =>
+            {
+                self.route(gateway);
+            }
+            ["arp", "-i", interface, "-s", ip, mac] => self.neighbour(Some(at), interface, ip, mac),
+            ["arp", "-s", ip, mac, "-i", interface] => self.neighbour(Some(at), interface, ip, mac),
+            ["arp", "-s", ip, mac] => self.neighbour(Some(at), "eth0", ip, mac),
+            _ => {
+                let words = ["sh", "-c", command].map(str::to_owned).to_vec();
+                self.commands.push(Command { at: Some(at), words });
+            }
         }
     }
 
@@ -25,12 +35,13 @@ impl Host {
     }
 
     /// Sets a static ARP entry.
-    pub(super) fn neighbour(&mut self, interface: &str, ip: &str, mac: &str) {
+    pub(super) fn neighbour(&mut self, at: Option<Span>, interface: &str, ip: &str, mac: &str) {
         let words = ["ip", "neigh", "replace", ip, "lladdr", mac, "dev", interface, "nud", "permanent"];
-        self.commands.push(words.map(str::to_owned).to_vec());
+        self.commands.push(Command { at, words: words.map(str::to_owned).to_vec() });
     }
 }
 
+/// True if a route has no settings but the interface of the host.
 fn is_device(words: &[&str]) -> bool {
-    matches!(words, [] | ["dev", _])
+    matches!(words, [] | ["dev", "eth0"])
 }

@@ -83,8 +83,16 @@ struct Host {
     interfaces: Map<String, (Option<String>, Option<String>)>,
     /// Gateway of the default route.
     gateway: Option<String>,
-    /// Commands to run at the start, as words.
-    commands: Vec<Vec<String>>,
+    /// Commands to run at the start.
+    commands: Vec<Command>,
+}
+
+/// A command of a host.
+#[derive(Debug)]
+struct Command {
+    /// Its line in the file; `None` if it follows from other settings.
+    at: Option<Span>,
+    words: Vec<String>,
 }
 
 /// A switch of the network.
@@ -141,9 +149,26 @@ impl Network {
         Ok(name)
     }
 
-    fn finish(self, name: &str, options: &Options) -> Result<Imported, Problem> {
+    /// Notes the commands that may fail.
+    fn note_tolerated(&mut self) {
+        for (name, host) in &self.hosts {
+            for Command { at, words } in &host.commands {
+                let Some(at) = at else { continue };
+                let text = match &words[..] {
+                    [_, _, command] => command.clone(),
+                    words => words.join(" "),
+                };
+                self.notes.insert((at.line, format!("'{name}' may fail at '{text}'")));
+            }
+        }
+    }
+
+    fn finish(mut self, name: &str, options: &Options) -> Result<Imported, Problem> {
         if self.links.is_empty() {
             return Err(Problem::whole_file("this network has no links"));
+        }
+        if options.tolerate_failures {
+            self.note_tolerated();
         }
         let path = |path: &Path| quoted(&programs::relative(options.folder, path));
         let mut out = format!("# Imported from {name}.\ngeneral: {{stop_time: 60 s}}\nswitches:\n");
@@ -157,7 +182,7 @@ impl Network {
         out.push_str("hosts:\n");
         for (name, host) in &self.hosts {
             let _ = writeln!(out, "  {}:", quoted(name));
-            host.write(&mut out);
+            host.write(&mut out, options);
         }
         out.push_str("links:\n");
         for link in &self.links {
@@ -172,7 +197,7 @@ impl Network {
 }
 
 impl Host {
-    fn write(&self, out: &mut String) {
+    fn write(&self, out: &mut String, options: &Options) {
         let interfaces = self.interfaces.iter().filter(|(_, own)| own.0.is_some() || own.1.is_some());
         let interfaces: Vec<String> = interfaces
             .map(|(name, (address, mac))| {
@@ -189,10 +214,10 @@ impl Host {
             let _ = writeln!(out, "    routes: [{{to: default, via: {gateway}}}]");
         }
         out.push_str(if self.commands.is_empty() { "    processes: []\n" } else { "    processes:\n" });
-        for words in &self.commands {
+        for Command { at, words } in &self.commands {
             let args: Vec<String> = words[1..].iter().map(|word| quoted(word)).collect();
-            // Mininet does not check exit statuses either.
-            let end = if words[0] == "sh" { ", expected_final_state: any" } else { "" };
+            let is_tolerated = options.tolerate_failures && at.is_some();
+            let end = if is_tolerated { ", expected_final_state: any" } else { "" };
             let _ = writeln!(out, "    - {{path: {}, args: [{}]{end}}}", quoted(&words[0]), args.join(", "));
         }
     }

@@ -9,8 +9,10 @@ use belljar_base::{Map, Set};
 use std::net::Ipv4Addr;
 
 const HELP: &str = "a p4app.json of p4-utils has a 'topology' with hosts, switches and links";
-/// Keys that configure the execution of Mininet.
-const SILENT: [&str; 3] = ["cli", "pcap_dump", "enable_log"];
+/// Keys of a link that are not taken over where a strategy assigns the addresses.
+const ADDRESS_KEYS: [&str; 6] = ["addr1", "addr2", "params1", "params2", "sw_ip1", "sw_ip2"];
+const DEFAULT_KEYS: [&str; 8] =
+    ["bw", "delay", "loss", "max_queue_size", "queue_length", "weight", "auto_gw_arp", "auto_arp_tables"];
 const LINK_KEYS: [&str; 14] = [
     "bw",
     "delay",
@@ -60,17 +62,17 @@ struct Arp {
 pub(super) fn read(source: &Source, network: &mut Network, options: &Options) -> Result<(), Problem> {
     let tree = yaml::parse(&source.text)?.ok_or_else(|| Problem::whole_file("this file is empty"))?;
     let top = mapping(&tree, "this file")?;
-    let taken: Vec<&str> = ["p4_src", "program", "topology"].into_iter().chain(SILENT).collect();
-    for script in
-        entry(top, "exec_scripts").and_then(|e| section::list(&e.value, "").ok()).unwrap_or_default()
-    {
+    let scripts = entry(top, "exec_scripts").map(|e| section::list(&e.value, "exec_scripts")).transpose()?;
+    for script in scripts.unwrap_or_default() {
         let command = mapping(script, "")
             .ok()
             .and_then(|script| section::string(&entry(script, "cmd")?.value, "").ok());
         let command = command.unwrap_or("a script");
         network.note(script.span, format!("'{command}' is not run: add it to the processes of a host"));
     }
-    network.note_others(top, &[&taken[..], &["exec_scripts"]].concat(), "this file");
+    // Whatever is switched off is not missed.
+    let enabled: Vec<Entry> = top.iter().filter(|entry| !is_false(entry)).cloned().collect();
+    network.note_others(&enabled, &["p4_src", "program", "topology", "exec_scripts"], "this file");
     let topology = entry(top, "topology")
         .ok_or_else(|| Problem::at(tree.span, "there is no 'topology' in this file").help(HELP))?;
     let parts = mapping(&topology.value, "'topology'")?;
@@ -87,6 +89,7 @@ pub(super) fn read(source: &Source, network: &mut Network, options: &Options) ->
     }
     let defaults =
         entry(parts, "default").map(|e| mapping(&e.value, "'default'")).transpose()?.unwrap_or_default();
+    network.note_others(defaults, &DEFAULT_KEYS, "'default'");
     let on = |key: &str| {
         let set = entry(defaults, key).or_else(|| entry(parts, key));
         set.and_then(|e| section::string(&e.value, "").ok())
@@ -95,11 +98,6 @@ pub(super) fn read(source: &Source, network: &mut Network, options: &Options) ->
     let arp = Arp { gateways: on("auto_gw_arp"), hosts: on("auto_arp_tables") };
     let links =
         entry(parts, "links").ok_or_else(|| topology.value.problem("there are no links").help(HELP))?;
-    let mut ports = Ports::default();
-    let mut places = Vec::new();
-    for link in section::list(&links.value, "links")? {
-        add_link(network, link, defaults, &mut ports, &mut places)?;
-    }
     let strategy = match entry(parts, "assignment_strategy") {
         None => None,
         Some(e) => Some(section::choice(
@@ -108,6 +106,12 @@ pub(super) fn read(source: &Source, network: &mut Network, options: &Options) ->
             &[("l2", Strategy::L2), ("mixed", Strategy::Mixed), ("l3", Strategy::L3)],
         )?),
     };
+    let mut ports = Ports::default();
+    let mut places = Vec::new();
+    for link in section::list(&links.value, "links")? {
+        add_link(network, link, defaults, &mut ports, &mut places)?;
+        note_addresses(network, link, strategy.is_some());
+    }
     assign(network, places, strategy, &ids.finish(), &arp);
     Ok(())
 }
@@ -118,7 +122,8 @@ fn add_host(network: &mut Network, host: &Entry) -> Result<(), Problem> {
         true => &[],
         false => mapping(&host.value, &format!("host '{name}'"))?,
     };
-    network.note_others(entries, &["defaultRoute", "log_enabled", "log_dir"], &format!("host '{name}'"));
+    let enabled: Vec<Entry> = entries.iter().filter(|entry| !is_false(entry)).cloned().collect();
+    network.note_others(&enabled, &["defaultRoute"], &format!("host '{name}'"));
     let made = network.hosts.entry(name).or_default();
     if let Some(route) = entry(entries, "defaultRoute") {
         let text = section::string(&route.value, "defaultRoute")?;
@@ -283,6 +288,39 @@ fn add_link(
     Ok(())
 }
 
+/// Notes the addresses of a link's ends that are not taken over: all of them where a strategy assigns addresses,
+/// those of switches, and other settings of interfaces than `ip`.
+fn note_addresses(network: &mut Network, link: &Node, has_strategy: bool) {
+    let Ok([first, second, rest @ ..]) = section::list(link, "") else { return };
+    let own = rest.first().and_then(|node| mapping(node, "").ok()).unwrap_or_default();
+    let is_host = [first, second].map(|end| {
+        section::string(end, "").is_ok_and(|name| network.hosts.contains_key(&super::node_name(name)))
+    });
+    for entry in own.iter().filter(|entry| ADDRESS_KEYS.contains(&entry.key.as_str())) {
+        let key = &entry.key;
+        let end = usize::from(key.ends_with('2'));
+        let at = entry.key_span;
+        match has_strategy {
+            true => network.note(at, format!("'{key}' is not taken over: the strategy assigns addresses")),
+            // The address of a switch is the gateway of the host at the other end.
+            false if is_host[end] == key.starts_with("sw_ip") => {
+                network.note(at, format!("'{key}' of a link is not taken over"));
+            }
+            false if key.starts_with("sw_ip") && !is_host[1 - end] => {
+                network.note(at, format!("'{key}' of a link is not taken over"));
+            }
+            false => {
+                let settings = mapping(&entry.value, "").unwrap_or_default();
+                network.note_others(settings, &["ip"], &format!("'{key}'"));
+            }
+        }
+    }
+}
+
+fn is_false(entry: &Entry) -> bool {
+    section::string(&entry.value, "").is_ok_and(|text| text.eq_ignore_ascii_case("false"))
+}
+
 /// Assigns addresses, default routes and ARP entries to the hosts.
 fn assign(
     network: &mut Network,
@@ -336,13 +374,13 @@ fn assign(
         if let (true, Some(gateway), Some(mac)) = (arp.gateways, &place.gateway, mac_of(address, 1))
             && host.gateway.as_ref() == Some(gateway)
         {
-            host.neighbour(&place.interface, gateway, &mac);
+            host.neighbour(None, &place.interface, gateway, &mac);
         }
         let others = known.iter().filter(|(other, own, mac)| {
             arp.hosts && other.host != place.host && !mac.is_empty() && network_of(own) == network_of(address)
         });
         for (_, own, mac) in others {
-            host.neighbour(&place.interface, own.split('/').next().unwrap_or_default(), mac);
+            host.neighbour(None, &place.interface, own.split('/').next().unwrap_or_default(), mac);
         }
     }
 }

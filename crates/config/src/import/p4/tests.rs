@@ -1,6 +1,6 @@
 use super::*;
 use crate::import::Format;
-use crate::{Experiment, PathContext};
+use crate::{Experiment, FinalState, PathContext};
 use std::os::unix::fs::PermissionsExt;
 
 /// A folder of files removed at the end of the test.
@@ -25,7 +25,16 @@ impl Folder {
     }
 
     fn import(&self, file: &str, program: Option<&Path>) -> Result<(Experiment, Imported), String> {
-        let options = Options { folder: &self.0, program };
+        self.import_with(file, program, false)
+    }
+
+    fn import_with(
+        &self,
+        file: &str,
+        program: Option<&Path>,
+        tolerate_failures: bool,
+    ) -> Result<(Experiment, Imported), String> {
+        let options = Options { folder: &self.0, program, tolerate_failures };
         let path = self.0.join(file);
         let format = Format::of(&path).unwrap().expect("JSON is a format");
         let imported = format.import(&path, &options).map_err(|error| {
@@ -156,6 +165,8 @@ fn a_p4app_of_p4_utils() {
     ];
     assert_eq!(commands(&e, "h1"), expected);
     let expected = [
+        "line 2: 'cli' of this file is not taken over",
+        "line 2: 'pcap_dump' of this file is not taken over",
         "line 3: 'python controller.py' is not run: add it to the processes of a host",
         "line 8: 'cpu_port' of switch 's2' is not taken over",
     ];
@@ -183,10 +194,62 @@ fn other_strategies_of_p4_utils() {
         |e: &Experiment| e.hosts.iter().map(|h| h.interfaces[0].addresses[0].to_string()).collect::<Vec<_>>();
     let (e, _) = folder.import("l2.json", None).unwrap();
     assert_eq!(first(&e), ["10.0.0.1/16", "10.0.1.44/16"]);
-    let (e, _) = folder.import("none.json", None).unwrap();
-    assert_eq!(first(&e)[0], "10.0.1.2/24");
+    let (e, imported) = folder.import("none.json", None).unwrap();
+    assert_eq!((first(&e)[0].as_str(), imported.notes.len()), ("10.0.1.2/24", 0));
     let expected = ["neigh replace 10.0.1.1 lladdr 00:01:0a:00:01:02 dev eth0 nud permanent"];
     assert_eq!(commands(&e, "h1"), expected);
+}
+
+#[test]
+fn every_setting_of_p4_utils_is_imported_or_noted() {
+    let app = |strategy: &str| {
+        format!(
+            "{{\"p4_src\": \"basic.p4\", \"enable_log\": false, \"pcap_dump\": true, \"topology\": {{{strategy}\"default\": {{\"bw\": 1, \"x\": 2}},\n\
+             \"links\": [[\"h1\", \"s1\", {{\"addr2\": \"00:00:00:00:00:01\", \"sw_ip1\": \"10.0.0.9/24\", \"params1\": {{\"ip\": \"10.0.0.1/24\", \"mtu\": 9}}}}]],\n\
+             \"hosts\": {{\"h1\": {{\"log_enabled\": true}}}}, \"switches\": {{\"s1\": {{}}}}}}}}"
+        )
+    };
+    let program = PROGRAM.replace("../headers.p4", "headers.p4");
+    let (none, l2) = (app(""), app("\"assignment_strategy\": \"l2\", "));
+    let files = [("none.json", &*none), ("l2.json", &*l2), ("basic.p4", &program), ("headers.p4", HEADERS)];
+    let folder = Folder::new("settings", &files);
+    let notes = |file: &str| folder.import(file, None).unwrap().1.notes;
+    let expected = [
+        "line 1: 'pcap_dump' of this file is not taken over",
+        "line 1: 'x' of 'default' is not taken over",
+        "line 2: 'addr2' of a link is not taken over",
+        "line 2: 'mtu' of 'params1' is not taken over",
+        "line 2: 'sw_ip1' of a link is not taken over",
+        "line 3: 'log_enabled' of host 'h1' is not taken over",
+    ];
+    assert_eq!(notes("none.json"), expected);
+    let expected = [
+        "line 2: 'addr2' is not taken over: the strategy assigns addresses",
+        "line 2: 'params1' is not taken over: the strategy assigns addresses",
+        "line 2: 'sw_ip1' is not taken over: the strategy assigns addresses",
+    ];
+    assert_eq!(notes("l2.json")[2..5], expected);
+}
+
+#[test]
+fn failures_of_commands_are_tolerated_on_request() {
+    let topology = r#"{"hosts": {"h1": {"ip": "10.0.1.1/24", "commands": ["ls /", "arp -s 10.0.1.2 08:00:00:00:01:00"]}},
+ "switches": {"s1": {}}, "links": [["h1", "s1-p1"]]}"#;
+    let program = PROGRAM.replace("../headers.p4", "headers.p4");
+    let files = [("topology.json", topology), ("basic.p4", &*program), ("headers.p4", HEADERS)];
+    let folder = Folder::new("tolerated", &files);
+    let states = |tolerate: bool| {
+        let (e, imported) = folder.import_with("topology.json", None, tolerate).unwrap();
+        let states =
+            e.hosts[0].processes.iter().map(|process| process.expected_final_state).collect::<Vec<_>>();
+        (states, imported.notes)
+    };
+    assert_eq!(states(false), (vec![FinalState::Exited(0); 2], vec![]));
+    let expected = [
+        "line 1: 'h1' may fail at 'ip neigh replace 10.0.1.2 lladdr 08:00:00:00:01:00 dev eth0 nud permanent'",
+        "line 1: 'h1' may fail at 'ls /'",
+    ];
+    assert_eq!(states(true), (vec![FinalState::Any; 2], expected.map(str::to_owned).to_vec()));
 }
 
 #[test]

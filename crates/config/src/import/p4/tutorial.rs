@@ -35,7 +35,7 @@ fn host(network: &mut Network, host: &Entry) -> Result<(), Problem> {
     made.interfaces.insert("eth0".to_owned(), own);
     if let Some(commands) = entry(entries, "commands") {
         for command in section::list(&commands.value, "commands")? {
-            made.command(section::string(command, "commands")?);
+            made.command(command.span, section::string(command, "commands")?);
         }
     }
     Ok(())

@@ -7,7 +7,7 @@ use crate::error::Problem;
 use crate::topology::Interface;
 use crate::yaml::section::{self, mapping};
 use crate::yaml::{Node, Section, Value};
-use belljar_base::{Map, Set};
+use belljar_base::{DisjointSets, Map, Set};
 use belljar_net::addresses::automatic6_network;
 use belljar_net::suggest::nearest;
 use belljar_net::{InterfaceAddress, Prefix};
@@ -105,22 +105,14 @@ fn address(item: &Node, interface: &mut Interface, station: &Station, has_ipv6: 
 
 /// For each link, the index of the segment of cables, switches and other simulators to which it belongs.
 fn segments(stations: &[Station], drafts: &[Draft]) -> Vec<usize> {
-    let mut segment: Vec<usize> = (0..drafts.len()).collect();
+    let mut segments = DisjointSets::new(drafts.len());
     let mut of_switch: Map<usize, usize> = Map::new();
-    let root = |segment: &[usize], mut at: usize| {
-        while segment[at] != at {
-            at = segment[at];
-        }
-        at
-    };
     for (link, draft) in drafts.iter().enumerate() {
         for end in draft.ends.iter().filter(|end| stations[end.station].joins(&end.interface)) {
-            let other = *of_switch.entry(end.station).or_insert(link);
-            let (a, b) = (root(&segment, link), root(&segment, other));
-            segment[a.max(b)] = a.min(b);
+            segments.join(link, *of_switch.entry(end.station).or_insert(link));
         }
     }
-    (0..drafts.len()).map(|link| root(&segment, link)).collect()
+    segments.into_smallest()
 }
 
 /// The interfaces with addresses of each segment, as (station, interface), in the order of links.
@@ -183,7 +175,7 @@ pub(super) fn assign(
                 Problem::whole_file(format!("the network {network} has no address left for '{name}'"))
                     .help("make it larger, or give addresses to interfaces in the file")
             })?;
-            interfaces[station][at].addresses.push(InterfaceAddress { ip, len: network.bits() });
+            interfaces[station][at].addresses.push(InterfaceAddress::new(ip, network.bits()));
         }
     }
     Ok(())
@@ -215,7 +207,7 @@ pub(super) fn assign6(
             let ip = free.filter(|ip| network.contains(*ip) && *ip != network.address());
             if let Some(ip) = ip {
                 taken.insert(ip);
-                interface.addresses6.push(InterfaceAddress { ip, len: network.bits() });
+                interface.addresses6.push(InterfaceAddress::new(ip, network.bits()));
             }
         }
     }

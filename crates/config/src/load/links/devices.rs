@@ -4,7 +4,7 @@
 use super::ends::{Draft, End, check_interface};
 use super::{Kind, Station};
 use crate::error::Problem;
-use crate::topology::{Memory, NEAR, Nic, PCI_PORT, PciConnection, PciDriver, PciDriverKind};
+use crate::topology::{Interface, Memory, NEAR, Nic, PCI_PORT, PciConnection, PciDriver, PciDriverKind};
 use crate::yaml::{Entry, Node, Section, section};
 use belljar_base::{Set, SimDuration};
 use belljar_net::link::LinkProperties;
@@ -135,6 +135,8 @@ fn connection(item: &Node, host: usize, stations: &[Station], drafts: &[Draft]) 
         ends: [end(host, interface), end(device, PCI_PORT.to_owned())],
         lines: [line.clone(), line],
         queues: [None; 2],
+        beyond_channel: None,
+        mtu_span: None,
         mtu: mtu.unwrap_or(1_500),
         cost: 1,
         pci: Some(PciConnection { latency, driver }),
@@ -194,6 +196,8 @@ fn memory_connection(
         ends: [end(host, interface), end(memory, &port)],
         lines: [line.clone(), line],
         queues: [None; 2],
+        beyond_channel: None,
+        mtu_span: None,
         mtu: 1_500,
         cost: 1,
         pci: Some(PciConnection { latency, driver: None }),
@@ -265,6 +269,28 @@ pub(super) fn nic(station: &Station) -> Result<Nic, Problem> {
     nic.write_back = s.read("write_back", section::duration)?.unwrap_or(nic.write_back);
     nic.register = s.read("register", section::duration)?.unwrap_or(nic.register);
     Ok(nic)
+}
+
+/// Gives interfaces the hardware address of their controller, as Linux's driver does, unless the experiment gives
+/// them another.
+pub(super) fn read_eeproms(
+    stations: &[Station],
+    drafts: &[Draft],
+    interfaces: &mut [Vec<Interface>],
+) -> Result<(), Problem> {
+    for draft in drafts {
+        let [of_host, of_device] = &draft.ends;
+        let is_ours = draft.pci.as_ref().is_some_and(|pci| pci.driver.is_some());
+        if !is_ours || stations[of_device.station].kind != Kind::Nic {
+            continue;
+        }
+        let mac = nic(&stations[of_device.station])?.mac;
+        let own = interfaces[of_host.station].iter_mut().find(|own| own.name == of_host.interface);
+        if let Some(own) = own {
+            own.mac = own.mac.or(mac);
+        }
+    }
+    Ok(())
 }
 
 /// Loads the settings of a built-in memory.

@@ -22,6 +22,8 @@ const LINE_KEYS: &[&str] = &[
     "overhead",
 ];
 const LINK_KEYS: &[&str] = &["name", "between", "mtu", "cost", "reverse"];
+/// Keys of the queue before a link.
+const QUEUE_KEYS: [&str; 4] = ["rate", "queue", "token_bucket", "overhead"];
 const EXAMPLE: &str = "between: [alice:eth1, bob:eth1]";
 /// Range of valid MTUs: the minimum of IPv4 up to the largest packet.
 const MTU: std::ops::RangeInclusive<u64> = 68..=65_535;
@@ -33,7 +35,11 @@ pub(super) struct Draft {
     pub(super) lines: [LinkProperties; 2],
     /// Positions of the queue settings of each direction in the file.
     pub(super) queues: [Option<Span>; 2],
+    /// First key in the file that a channel between two simulators does not have, with its position.
+    pub(super) beyond_channel: Option<(String, Span)>,
     pub(super) mtu: usize,
+    /// Position of the MTU in the file.
+    pub(super) mtu_span: Option<Span>,
     pub(super) cost: u32,
     pub(super) pci: Option<PciConnection>,
 }
@@ -43,6 +49,11 @@ pub(super) struct End {
     pub(super) station: usize,
     pub(super) interface: String,
     pub(super) span: Span,
+}
+
+/// Keys of a link that a channel between two simulators does not have: of its properties it has the latency.
+fn beyond_channel() -> impl Iterator<Item = &'static str> {
+    LINE_KEYS.iter().copied().filter(|key| *key != "latency").chain(["mtu"])
 }
 
 pub(super) fn read(items: &[Rc<Node>], stations: &[Station]) -> Result<Vec<Draft>, Problem> {
@@ -94,12 +105,26 @@ pub(super) fn read(items: &[Rc<Node>], stations: &[Station]) -> Result<Vec<Draft
             }
         })?;
         let mtu = mtu.unwrap_or(1_500);
-        let there = line(&s, &LinkProperties::default(), mtu)?;
+        let mut there = line(&s, &LinkProperties::default(), mtu)?;
         let reverse = s.read("reverse", |node, _| Section::new(node, "'reverse'", LINE_KEYS, false))?;
-        let back = match &reverse {
+        let mut back = match &reverse {
             Some(reverse) => line(reverse, &there, mtu)?,
             None => there.clone(),
         };
+        // These devices pace their frames themselves, unless the file gives the direction a queue.
+        let paced = |end: &End| matches!(stations[end.station].kind, Kind::Simulator | Kind::Radio);
+        let queued = |s: &Section| QUEUE_KEYS.iter().any(|key| s.get(key).is_some());
+        if paced(&ends[0]) && !queued(&s) {
+            there.rate = None;
+        }
+        if paced(&ends[1]) && !queued(&s) && !reverse.as_ref().is_some_and(queued) {
+            back.rate = None;
+        }
+        let beyond_channel = [Some(&s), reverse.as_ref()]
+            .into_iter()
+            .flatten()
+            .find_map(|s| beyond_channel().find_map(|key| s.get(key).and(s.entry(key))));
+        let beyond_channel = beyond_channel.map(|entry| (entry.key.clone(), entry.key_span));
         let given = |key: &str| {
             let first = s.get(key).map(|node| node.span);
             let second = reverse.as_ref().and_then(|reverse| reverse.get(key)).map(|node| node.span);
@@ -111,7 +136,9 @@ pub(super) fn read(items: &[Rc<Node>], stations: &[Station]) -> Result<Vec<Draft
             cost => Ok(cost as u32),
         })?;
         let lines = [there, back];
-        drafts.push(Draft { name, ends, lines, queues, mtu, cost: cost.unwrap_or(1), pci: None });
+        let cost = cost.unwrap_or(1);
+        let mtu_span = s.get("mtu").map(|node| node.span);
+        drafts.push(Draft { name, ends, lines, queues, beyond_channel, mtu, mtu_span, cost, pci: None });
     }
     Ok(drafts)
 }

@@ -7,6 +7,7 @@ mod ends;
 mod gateways;
 mod impairments;
 mod management;
+mod mtu;
 mod p4;
 mod queues;
 mod radios;
@@ -16,6 +17,7 @@ mod values;
 mod wires;
 
 pub(crate) use impairments::line_change;
+pub(super) use p4::notes as p4_notes;
 pub(crate) use p4::{check_queue as check_p4_queue, setups as p4_setups};
 pub(crate) use queues::check_burst;
 pub(super) use queues::queue;
@@ -34,7 +36,6 @@ use crate::yaml::{Entry, Node, Section, Value};
 use belljar_base::{HostId, Map, Set};
 use belljar_net::switch::AGEING;
 use ends::End;
-use std::rc::Rc;
 
 /// Keys of a host that concern its links.
 pub(super) const HOST_KEYS: &[&str] = &["devices", "interfaces", "routes", "routing", "forwarding"];
@@ -45,12 +46,8 @@ pub(super) fn linked_names(file: &Section) -> Set<String> {
     let mut names = radios::stations(file);
     names.extend(devices::named(file));
     let Some(Value::Sequence(links)) = file.get("links").map(|node| &node.value) else { return names };
-    let between = |link: &Rc<Node>| match &link.value {
-        Value::Mapping(entries) => entries.iter().find(|e| e.key == "between").map(|e| e.value.clone()),
-        _ => None,
-    };
-    for ends in links.iter().filter_map(between) {
-        for end in section::list(&ends, "between").unwrap_or_default() {
+    for ends in links.iter().filter_map(|link| link.entry("between")) {
+        for end in section::list(&ends.value, "between").unwrap_or_default() {
             let Ok(text) = section::string(end, "between") else { continue };
             names.insert(text.split(':').next().unwrap_or_default().to_owned());
         }
@@ -115,11 +112,13 @@ pub(super) fn read(
     radios::join(&stations, &mut drafts)?;
     devices::read(&stations, &mut drafts)?;
     devices::check(&stations, &drafts)?;
+    mtu::check(&stations, &drafts)?;
     let mut interfaces = interfaces(&stations, &drafts)?;
     check_linked(&stations, &interfaces)?;
     let has_ipv6: Vec<bool> =
         (0..stations.len()).map(|n| hosts.get(n).map_or(ipv6, |host| host.ipv6)).collect();
     addressing::read(&stations, &mut interfaces, &has_ipv6)?;
+    devices::read_eeproms(&stations, &drafts, &mut interfaces)?;
     addressing::assign(&stations, &drafts, &mut interfaces)?;
     addressing::assign6(&stations, &drafts, &mut interfaces, &has_ipv6);
     addressing::check(&stations, &drafts, &interfaces)?;
@@ -151,6 +150,13 @@ pub(super) fn read(
                 let host = &mut hosts[n];
                 if !interfaces.is_empty() {
                     host.routing = routing(section, &interfaces)?;
+                } else if let Some(entry) =
+                    section.and_then(|s| ["routes", "routing"].iter().find_map(|key| s.entry(key)))
+                {
+                    let message =
+                        format!("'{}' is not valid for host '{name}', which has no link", entry.key);
+                    return Err(Problem::at(entry.key_span, message)
+                        .help("leave it out: to hosts on the graph packets need no routes"));
                 }
                 let forwarding =
                     section.map(|s| s.read("forwarding", section::boolean)).transpose()?.flatten();

@@ -5,7 +5,8 @@ pub(super) use super::management::address as management_address;
 use super::{Station, management};
 use crate::PathContext;
 use crate::error::Problem;
-use crate::topology::{Interface, Link, LoadedProgram, P4Setup, P4Source, P4Switch};
+use crate::events::{Action, Event};
+use crate::topology::{DeviceKind, Interface, Link, LoadedProgram, P4Setup, P4Source, P4Switch, Topology};
 use crate::yaml::section::mapping;
 use crate::yaml::{Node, Section, Style, Value, section};
 use belljar_base::Map;
@@ -190,7 +191,10 @@ pub(crate) fn setups<'n>(
     {
         for node in s.get(key).map_or(Vec::new(), one_or_more) {
             let (path, text) = match &node.value {
-                Value::Scalar(block) if block.style == Style::Literal => (PathBuf::new(), block.text.clone()),
+                // The names of files have no line breaks.
+                Value::Scalar(block) if block.style == Style::Literal || block.text.contains('\n') => {
+                    (PathBuf::new(), block.text.clone())
+                }
                 _ => file(node, key, around)?,
             };
             setup.push(make(path, text));
@@ -334,4 +338,26 @@ fn bytes(node: &Node, key: &str, around: &PathContext) -> Result<(PathBuf, Vec<u
     let bytes = std::fs::read(path)
         .map_err(|error| node.problem(format!("the file '{written}' cannot be read: {error}")))?;
     Ok((path.clone(), bytes))
+}
+
+/// Notes about lines without a command in the command files of switches and of events.
+pub(in crate::load) fn notes(topology: &Topology, events: &[Event]) -> Vec<String> {
+    let switches = topology.devices.iter().filter_map(|device| match &device.kind {
+        DeviceKind::P4(switch) => Some((format!("switch '{}'", device.name), &switch.setup[..])),
+        _ => None,
+    });
+    let events = events.iter().filter_map(|event| match &event.action {
+        Action::P4 { setup, .. } => Some(("event 'p4'".to_owned(), &setup[..])),
+        _ => None,
+    });
+    let mut notes = Vec::new();
+    for (owner, setup) in switches.chain(events) {
+        for one in setup.iter().filter(|one| matches!(one, P4Setup::Commands(..))) {
+            let path = one.path().display().to_string();
+            let file = if path.is_empty() { "'commands'" } else { path.as_str() };
+            let warnings = belljar_p4files::commands::warnings(one.text());
+            notes.extend(warnings.into_iter().map(|warning| format!("{owner}: {file}: {warning}")));
+        }
+    }
+    notes
 }

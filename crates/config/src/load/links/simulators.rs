@@ -4,7 +4,7 @@ use super::Station;
 use crate::PathContext;
 use crate::error::Problem;
 use crate::load::process;
-use crate::topology::{DeviceKind, Interface, Simulator, SimulatorPort, Topology};
+use crate::topology::{DeviceKind, Interface, Simulator, SimulatorEnd, SimulatorPort, Topology};
 use crate::yaml::section::{self, mapping};
 use crate::yaml::{Node, Section};
 use belljar_base::{Map, SimDuration};
@@ -21,6 +21,7 @@ pub(super) const KEYS: &[&str] = &[
     "latency",
     "sync_interval",
     "start_timeout",
+    "ends",
     "ports",
     "devices",
 ];
@@ -83,6 +84,7 @@ pub(super) fn read(
         latency,
         sync_interval,
         start_timeout: s.read("start_timeout", section::duration)?.unwrap_or(START_TIMEOUT),
+        ends: s.read("ends", |n, k| section::choice(n, k, &SimulatorEnd::ALL))?.unwrap_or_default(),
         ports,
     };
     Ok((simulator, roles))

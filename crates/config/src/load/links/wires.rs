@@ -5,7 +5,6 @@ use super::ends::Draft;
 use crate::error::Problem;
 use crate::topology::{DeviceKind, NEAR, PciPort, PciRole, Simulator, SimulatorPort, Topology};
 use belljar_base::{HostId, Map, Set};
-use belljar_net::link::LinkProperties;
 
 /// Finds the links between two simulators and determines which end listens: the one that the file specifies,
 /// or else the first one. `roles` are the specified roles of ports, by the index of the device.
@@ -26,16 +25,12 @@ pub(super) fn read(
             return Err(Problem::at(span, format!("link '{name}' joins a simulator to itself"))
                 .help("a channel has two programs at its ends"));
         }
-        for line in &draft.lines {
-            let plain = LinkProperties { latency: line.latency, ..LinkProperties::default() };
-            if *line != plain || line.latency.is_zero() {
-                let message = format!(
-                    "link '{name}' joins two simulators, whose channel has a latency above 0 and nothing else"
-                );
-                return Err(Problem::at(span, message).help(
-                    "leave the rest out, or put a switch between them: its links have all properties",
-                ));
-            }
+        if let Some((key, span)) = &draft.beyond_channel {
+            let message = format!(
+                "'{key}' is not valid for link '{name}', which joins two simulators: their channel has a latency and nothing else"
+            );
+            return Err(Problem::at(*span, message)
+                .help("leave it out, or put a switch between them: its links have all properties"));
         }
         let ports = [(first, ends[0].1), (second, ends[1].1)];
         let listens = match ports.map(|(device, port)| roles[&device][port]) {

@@ -3,6 +3,7 @@
 use super::*;
 
 mod devices;
+mod effects;
 mod files;
 mod hosts;
 mod inventories;
@@ -11,11 +12,12 @@ mod links;
 mod machines;
 mod models;
 mod processes;
+mod properties;
 mod radios;
 mod roots;
 mod sections;
 
-const GENERAL: &str = "general: { stop_time: 1 }";
+const GENERAL: &str = "general: { stop_time: 9 }";
 const NETWORK: &str = "network: { graph: { type: 1_gbit_switch } }";
 const HOSTS: &str = "hosts: { a: { network_node_id: 0, processes: [] } }";
 

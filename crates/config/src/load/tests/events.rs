@@ -1,5 +1,5 @@
 use super::*;
-use crate::events::{Action, HostSet, ProcessRef, Target, When};
+use crate::events::{Action, Event, HostSet, ProcessRef, Target, When};
 use belljar_net::link::PathChange;
 
 const WORLD: &str = r#"
@@ -17,7 +17,7 @@ network:
       ]
 hosts:
   a: { network_node_id: 4, processes: [ { path: sh }, { path: "true", start_time: never } ] }
-  b1: { network_node_id: 7, clock: { offset: -1.5 s, drift_ppm: 12.5 }, processes: [] }
+  b1: { network_node_id: 7, clock: { offset: -1.5 s, drift_ppm: 12.5, reading: 1.5 us }, processes: [] }
   b2: { network_node_id: 4, processes: [] }
 "#;
 
@@ -96,6 +96,7 @@ fn everything_that_can_happen() {
     assert_eq!(*actions[17], silent);
     assert_eq!(*actions[18], Action::NameServer { hosts: HostSet::All, down: false });
     assert_eq!((e.hosts[1].clock.offset_ns, e.hosts[1].clock.drift_ppb), (-1_500_000_000, 12_500));
+    assert_eq!(e.hosts[1].clock.reading, SimDuration::from_nanos(1_500));
     assert_eq!(e.hosts[0].processes[1].start_time, SimTime::MAX);
     assert_eq!(e.notes.iter().filter(|note| note.contains("never starts")).count(), 0);
 }
@@ -361,4 +362,33 @@ fn the_name_server() {
         "- host 'a' has the name server's address 11.0.0.1",
         "give one of them another: belljar: { dns: { address: 10.9.9.9 } }",
     );
+}
+
+#[test]
+fn a_shorter_run_leaves_later_events_out() {
+    let text = with(
+        "- { at: 7 s, crash: a }\n- { every: 1 s, probability: 0.5, crash: b1, for: 1 s }\n- { at: 2 s, restart: b1 }\n\
+         - { at: 8 s, link_down: [a, b1] }\n- { at: 3 s, link_up: [a, b1] }\n",
+    );
+    let all = parse(&text).events;
+    let stop_at = |stop: &str| {
+        let setting = crate::Setting { path: crate::STOP_TIME.to_owned(), value: stop.to_owned() };
+        Experiment::parse_with("test.yaml", &text, std::path::Path::new(""), &[setting]).unwrap()
+    };
+    // A longer run is not refused for events that the file's stop time excludes.
+    assert_eq!(stop_at("1 h").events, all);
+    let experiment = stop_at("5 s");
+    // The draws of an event follow from its name, or from its number in the file.
+    let kept = [1, 2].map(|n: usize| Event { name: Some(n.to_string()), ..all[n].clone() });
+    assert_eq!(experiment.events, kept);
+    assert_eq!(
+        experiment.notes,
+        [
+            "event 'crash' at 7 s never happens, since the simulation stops at 5 s",
+            "event 'link_down' at 8 s never happens, since the simulation stops at 5 s"
+        ]
+    );
+    // Written again, they have other positions.
+    let written = kept.iter().enumerate().map(|(n, event)| Event { number: n as u32, ..event.clone() });
+    assert_eq!(parse(&experiment.to_yaml()).events, written.collect::<Vec<_>>());
 }

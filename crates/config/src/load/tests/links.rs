@@ -1,6 +1,6 @@
 use super::round_trip::round_trip;
 use super::*;
-use crate::topology::{DeviceKind, Simulator};
+use crate::topology::{DeviceKind, Simulator, SimulatorEnd};
 use belljar_net::link::LinkProperties;
 use belljar_net::nic::Limit;
 use belljar_net::{Loss, QueueConfig, Reordering, TokenBucket};
@@ -20,7 +20,7 @@ hosts:
   c: { cpu: { syscall: 1 us, byte: 0.25 ns, backlog: 64 }, processes: [] }
 links:
 - { between: ["a:wan7", s], rate: 10 Mbit, latency: 3 ms, jitter: 1 ms, packet_loss: 0.25, queue: { bytes: 9 KB }, overhead: 24 B }
-- { between: [s, b], reverse: { rate: unlimited, queue: { codel: { packets: 7, target: 1 ms } } } }
+- { between: [s, b], reverse: { rate: unlimited, token_bucket: { rate: 9 Mbit, burst: 9 KB }, queue: { codel: { packets: 7, target: 1 ms } } } }
 - { name: back bone, between: [s, r], mtu: 9000, cost: 5 }
 - { between: [r, c] }
 - { between: [b, a] }
@@ -216,6 +216,7 @@ simulators:
     environment: { KEY: value }
     working_directory: /
     latency: 20 us
+    ends: with peer
     ports: { right: { role: listen, socket: /tmp/right.sock } }
 links:
 - { between: [a, \"box:left\"], latency: 1 ms }
@@ -228,6 +229,7 @@ links:
     assert_eq!((device.interfaces[0].name.as_str(), device.interfaces[1].name.as_str()), ("left", "right"));
     assert_eq!((simulator.ports[0].listens, simulator.ports[1].listens), (false, true));
     assert!(simulator.sync && simulator.sync_interval == SimDuration::from_micros(20));
+    assert_eq!(simulator.ends, SimulatorEnd::WithPeer);
     let place =
         |argument: &str| Simulator::place(argument, |name| (name != "no").then(|| format!("<{name}>")));
     let placed: Vec<String> =
@@ -322,4 +324,38 @@ links:
         assert_eq!((port(1, 0).listens, port(0, 1).listens), (listens, !listens));
         assert_eq!(experiment.started_simulators(), [2]);
     }
+}
+
+#[test]
+fn simulators_and_radios_pace_their_frames_unless_the_link_has_a_queue() {
+    let rates = |keys: &str| {
+        let text = format!(
+            "general: {{ stop_time: 1 s }}
+hosts: {{ a: {{ processes: [] }}, b: {{ processes: [] }} }}
+simulators: {{ box: {{ command: [/bin/true, \"{{p}}\"], working_directory: / }} }}
+radios: {{ air: {{ stations: {{ b: [0, 0] }} }} }}
+links:
+- {{ between: [a, \"box:p\"]{keys} }}
+- {{ between: [air, b]{keys} }}
+"
+        );
+        round_trip(&text);
+        let [of_box, of_air] = &parse(&text).topology.links[..] else { panic!("two links") };
+        [&of_box.ends[0], &of_box.ends[1], &of_air.ends[0], &of_air.ends[1]].map(|end| end.properties.rate)
+    };
+    const USUAL: Option<u64> = Some(1_000_000_000);
+    assert_eq!(rates(", latency: 1 ms"), [USUAL, None, None, USUAL]);
+    assert_eq!(rates(", rate: 5 Mbit"), [Some(5_000_000); 4]);
+    assert_eq!(rates(", queue: { packets: 5 }"), [USUAL; 4]);
+    let back = ", rate: 5 Mbit, reverse: { rate: unlimited }";
+    assert_eq!(rates(back), [Some(5_000_000), None, Some(5_000_000), None]);
+    let there = ", reverse: { rate: 5 Mbit }";
+    assert_eq!(rates(there), [USUAL, Some(5_000_000), None, Some(5_000_000)]);
+}
+
+#[test]
+fn simulators_alone_need_no_host() {
+    let text = "general: { stop_time: 1 }\nsimulators: { box: { command: /bin/true, working_directory: / } }\nswitches: [s]\nlinks: [ { between: [box, s] } ]\n";
+    round_trip(text);
+    assert!(parse(text).hosts.is_empty() && parse(&format!("{text}hosts: {{}}\n")).hosts.is_empty());
 }

@@ -60,6 +60,30 @@ fn values_of_a_host() {
 }
 
 #[test]
+fn the_number_of_processors_of_a_host() {
+    let count = |count: &str, expected: &str, help: &str| {
+        host(&format!("network_node_id: 0\n    cpu_count: {count}"), &format!("7:{expected}"), help);
+    };
+    count("0", "16 'cpu_count' must not be 0", "leave it out for one processor");
+    count("1025", "16 'cpu_count' must be at most 1024, not 1025", "");
+}
+
+#[test]
+fn the_time_of_clock_readings() {
+    let clock = |keys: &str, expected: &str, help: &str| {
+        host(&format!("network_node_id: 0\n    clock: {keys}"), &format!("7:{expected}"), help);
+    };
+    for reading in ["0.1 ns", "2 s"] {
+        clock(
+            &format!("{{ reading: {reading} }}"),
+            "23 'reading' must be 0, or lie between 1 ns and 1 s",
+            "write reading: 1 us, or leave it out for readings that take no time",
+        );
+    }
+    clock("{ readings: 1 us }", "14 'readings' is not a key of 'clock'", "did you mean 'reading'?");
+}
+
+#[test]
 fn the_cpu_of_a_host() {
     let cpu = |keys: &str, expected: &str, help: &str| {
         host(&format!("network_node_id: 0\n    cpu: {keys}"), &format!("7:{expected}"), help);
@@ -71,11 +95,7 @@ fn the_cpu_of_a_host() {
     );
     cpu("{ packet: 1 us, backlog: 0 }", "35 'backlog' must not be 0", "1000 is Linux's");
     cpu("{ packet: 1 us, backlog: 1000001 }", "35 'backlog' must be at most 1000000, not 1000001", "");
-    cpu(
-        "{ packet: 1 foo }",
-        "20 'packet': \"foo\" is not a unit of time",
-        "use ns, us, ms, s, min or h (without a unit it counts s)",
-    );
+    cpu("{ packet: 1 foo }", "20 'packet': \"foo\" is not a unit of time", "use ns, us, ms, s, min or h");
     cpu(
         "{ wakeup: 1 us }",
         "12 'wakeup' is not a key of 'cpu'",
@@ -92,6 +112,7 @@ fn the_cpu_of_a_host() {
 fn names_of_hosts() {
     hosts("", "3:1 'hosts' has no value", "write hosts: { alice: { network_node_id: 0, processes: [] } }");
     hosts("{}", "3:8 there are no hosts", "add at least one host");
+    hosts("{}\nsimulators: {}", "3:8 there are no hosts", "add at least one host");
     hosts(
         "5",
         "3:8 section 'hosts' must be a mapping, but is a number",

@@ -466,6 +466,11 @@ fn other_simulators() {
         "leave 'sync_interval' out",
     );
     simulator(
+        "command: /bin/true, ends: with pear",
+        "'with pear' is not a value of 'ends'",
+        "did you mean 'with peer'?",
+    );
+    simulator(
         "command: /bin/true, latency: 0",
         "the latency of a channel cannot be 0",
         "leave 'sync_interval' out",
@@ -512,15 +517,21 @@ fn wired(link: &str, second: &str, expected: &str, help: &str) {
 
 #[test]
 fn channels_between_simulators() {
-    let message =
-        "link 'box:out-far:p' joins two simulators, whose channel has a latency above 0 and nothing else";
+    let beyond = |key: &str| {
+        format!(
+            "'{key}' is not valid for link 'box:out-far:p', which joins two simulators: their channel has a latency and nothing else"
+        )
+    };
     wired(
         ", packet_loss: 0.1",
         "",
-        message,
-        "leave the rest out, or put a switch between them: its links have all properties",
+        &beyond("packet_loss"),
+        "leave it out, or put a switch between them: its links have all properties",
     );
-    wired(", rate: 1 Mbit", "", message, "leave the rest out");
+    // Defaults too: none of them has an effect.
+    wired(", rate: 1 Gbit", "", &beyond("rate"), "leave it out");
+    wired(", mtu: 1500", "", &beyond("mtu"), "leave it out");
+    wired(", reverse: { latency: 2 ms, queue: { packets: 9 } }", "", &beyond("queue"), "leave it out");
     wired(
         "",
         ", ports: { p: { role: listen } }",

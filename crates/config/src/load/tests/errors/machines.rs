@@ -165,6 +165,7 @@ fn what_a_machine_cannot_have() {
     for (key, value, help) in [
         ("network_node_id", "0", "a machine sends Ethernet frames: put it at the end of a link"),
         ("cpu", "{ syscall: 1 us }", "its processor takes the time that its instructions take"),
+        ("cpu_count", "2", "its processors are QEMU's: args: [-smp, \"2\"]"),
         ("clock", "{ offset: 1 s }", "its clock is its own: set it in the machine"),
     ] {
         told(&format!("{key}: {value}"), &format!("'{key}' {place}"), help);

@@ -108,7 +108,7 @@ fn section_general() {
     general(
         "heartbeat_interval: 1 parsec",
         "3:23 'heartbeat_interval': \"parsec\" is not a unit of time",
-        "use ns, us, ms, s, min or h (without a unit it counts s)",
+        "use ns, us, ms, s, min or h",
     );
     general("seed: 0x", "3:9 'seed' must be a whole number, not '0x'", "");
     general(
@@ -231,7 +231,7 @@ fn other_sections() {
     top(
         "experimental: { socket_recv_buffer: 5 zb }",
         "4:37 'socket_recv_buffer': \"zb\" is not a unit of size",
-        "use B, KB, KiB, MB, MiB, GB or GiB (without a unit it counts B)",
+        "use B, KB, KiB, MB, MiB, GB or GiB",
     );
     top(
         "host_option_defaults: { log_levle: info }",
@@ -241,7 +241,7 @@ fn other_sections() {
     top(
         "y-foo: 1",
         "4:1 'y-foo' is not a key of an experiment",
-        "valid keys are general, network, host_option_defaults, hosts, switches, routers, simulators, radios, gateways, nics, memories, links, experimental, belljar, events",
+        "valid keys are general, network, host_option_defaults, hosts, switches, routers, simulators, radios, gateways, nics, memories, links, experimental, belljar, events, properties",
     );
 }
 

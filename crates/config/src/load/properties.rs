@@ -1,0 +1,296 @@
+//! Section `properties`.
+
+use super::events_values::{World, host_set, place_or_name};
+use crate::error::Problem;
+use crate::events::{Event, HostSet, ProcessRef};
+use crate::model::{Host, Process};
+use crate::properties::{Claim, FileSet, Property};
+use crate::yaml::{Node, Section, Value, section};
+use belljar_base::{HostId, SimTime};
+use belljar_net::suggest::nearest;
+use belljar_net::units::format_duration;
+use belljar_properties::{
+    After, Comparison, HistoryClaim, Level, LineClaim, MODELS, Pattern, Quantifier, TransactionKind,
+};
+
+const CLAIMS: [&str; 5] = ["always", "never", "sometimes", "eventually", "history"];
+const KEYS: &[&str] = &[
+    "name",
+    "always",
+    "never",
+    "sometimes",
+    "eventually",
+    "history",
+    "hosts",
+    "process",
+    "files",
+    "lines",
+    "where",
+    "model",
+    "consistency",
+];
+/// Longest name in bytes.
+const LONGEST_NAME: usize = 100;
+/// Directories whose files are made by the kernel.
+const VIRTUAL: [&str; 3] = ["/proc/", "/sys/", "/dev/"];
+
+/// Events of the run, and its end.
+#[derive(Clone, Copy)]
+pub(super) struct Timeline<'a> {
+    pub(super) events: &'a [Event],
+    pub(super) stop: SimTime,
+}
+
+pub(super) fn read(node: &Node, world: &World, timeline: Timeline) -> Result<Vec<Property>, Problem> {
+    let mut properties: Vec<Property> = Vec::new();
+    for item in section::list(node, "properties")? {
+        let property = property(item, world, timeline)?;
+        if properties.iter().any(|other| other.name == property.name) {
+            let message = format!("there is a property '{}' already", property.name);
+            return Err(item.entry("name").map_or(&**item, |entry| &*entry.value).problem(message));
+        }
+        properties.push(property);
+    }
+    Ok(properties)
+}
+
+fn property(node: &Node, world: &World, timeline: Timeline) -> Result<Property, Problem> {
+    let s = Section::new(node, "a property", KEYS, false)?;
+    let name = name(s.required("name", "name: no-panic")?)?;
+    let mut claims = CLAIMS.iter().filter_map(|key| s.entry(key));
+    let example = "write one of always: REGEX, never: REGEX, sometimes: REGEX, eventually: { matches: REGEX, within: 30 s }, \
+                   history: FILE";
+    let Some(entry) = claims.next() else {
+        return Err(Problem::at(s.span, format!("property '{name}' claims nothing")).help(example));
+    };
+    if let Some(other) = claims.next() {
+        let message = format!("property '{name}' has both '{}' and '{}'", entry.key, other.key);
+        return Err(Problem::at(other.key_span, message).help("make two properties of them"));
+    }
+    let value = s.required(&entry.key, &format!("{}: panicked", entry.key))?;
+    let is_history = entry.key == "history";
+    let foreign: &[&str] =
+        if is_history { &["files", "process", "lines", "where"] } else { &["model", "consistency"] };
+    if let Some(other) = foreign.iter().find_map(|key| s.entry(key)) {
+        let message = format!("'{}' is not valid with '{}'", other.key, entry.key);
+        return Err(Problem::at(other.key_span, message).help(match is_history {
+            true => "a history has 'model', 'consistency' and 'hosts'",
+            false => "leave it out: it is for 'history'",
+        }));
+    }
+    let (files, claim) = match is_history {
+        true => (vec![file(value, "history")?], Claim::History(history(&s)?)),
+        false => (
+            s.read("files", files)?.unwrap_or_else(outputs),
+            Claim::Lines(lines(&s, &entry.key, value, timeline)?),
+        ),
+    };
+    let hosts = s.read("hosts", |node, key| hosts(node, key, world))?.flatten();
+    let process = s.read("process", place_or_name)?;
+    let property = Property { name, hosts, process, files, claim };
+    check_hosts(node, &s, &property, world)?;
+    Ok(property)
+}
+
+fn outputs() -> Vec<FileSet> {
+    vec![FileSet::Stdout, FileSet::Stderr]
+}
+
+/// A name that is valid as that of a file.
+fn name(node: &Node) -> Result<String, Problem> {
+    let text = section::string(node, "name")?;
+    let is_valid = text.starts_with(|c: char| c.is_ascii_alphanumeric())
+        && text.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c))
+        && text.len() <= LONGEST_NAME;
+    match is_valid {
+        true => Ok(text.to_owned()),
+        false => Err(node
+            .problem(format!("'{text}' is no name of a property"))
+            .help("write up to 100 letters, digits, '-', '_' and '.', as in no-lost-write")),
+    }
+}
+
+/// Named hosts, which all run programs; `None` for all hosts.
+fn hosts(node: &Node, key: &str, world: &World) -> Result<Option<Vec<HostId>>, Problem> {
+    match host_set(node, key, world)? {
+        HostSet::All => Ok(None),
+        HostSet::Some(hosts) => Ok(Some(hosts)),
+        HostSet::OneOf(_) => Err(node
+            .problem("the hosts of a property are not drawn")
+            .help("name them, as in hosts: [alice, bob]")),
+    }
+}
+
+/// Refuses a property without a process that could write its files.
+fn check_hosts(node: &Node, s: &Section, property: &Property, world: &World) -> Result<(), Problem> {
+    let reads_outputs = property.files.iter().any(|files| !matches!(files, FileSet::Matching(_)));
+    if let (Some(entry), false) = (s.entry("process"), reads_outputs) {
+        return Err(Problem::at(entry.key_span, "'process' selects outputs, and 'files' has none")
+            .help("leave 'process' out, or add stdout to 'files'"));
+    }
+    let at = |key: &str| s.get(key).unwrap_or(node);
+    for id in property.hosts.iter().flatten() {
+        let host = &world.hosts[id.index()];
+        if host.programs().is_empty() {
+            return Err(at("hosts").problem(format!("host '{}' runs no program that could write", host.name)));
+        }
+        if property.processes_of(host).next().is_none() {
+            return Err(at("process")
+                .problem(format!("host '{}' does not run this process", host.name))
+                .help(known(property, [host])));
+        }
+    }
+    let mut all = world.hosts.iter().enumerate();
+    if all.any(|(n, host)| property.concerns(HostId(n as u32), host)) {
+        return Ok(());
+    }
+    match &property.process {
+        Some(_) => Err(at("process").problem("no host runs this process").help(known(property, world.hosts))),
+        None => Err(Problem::at(
+            s.span,
+            format!("property '{}' is about outputs, and no host runs a program", property.name),
+        )),
+    }
+}
+
+/// The processes that there are, or the one that is meant.
+fn known<'a>(property: &Property, hosts: impl IntoIterator<Item = &'a Host>) -> String {
+    let mut programs: Vec<String> =
+        hosts.into_iter().flat_map(|host| host.programs().iter().map(Process::program_name)).collect();
+    programs.dedup();
+    let near = match &property.process {
+        Some(ProcessRef::Program(name)) => nearest(name, programs.iter().map(String::as_str)),
+        _ => None,
+    };
+    match near {
+        Some(near) => format!("did you mean '{near}'?"),
+        None => format!("there are {}; numbers count from 0", programs.join(", ")),
+    }
+}
+
+/// `stdout`, `stderr`, a path with `*`, or a list of these.
+fn files(node: &Node, key: &str) -> Result<Vec<FileSet>, Problem> {
+    let one = |node: &Node| match section::string(node, key)? {
+        "stdout" => Ok(FileSet::Stdout),
+        "stderr" => Ok(FileSet::Stderr),
+        _ => file(node, key),
+    };
+    match &node.value {
+        Value::Sequence(items) if items.is_empty() => Err(node
+            .problem("'files' names no file")
+            .help("write files: stdout, or files: [stderr, 'log/*.txt']")),
+        Value::Sequence(items) => items.iter().map(|item| one(item)).collect(),
+        _ => Ok(vec![one(node)?]),
+    }
+}
+
+/// A path with `*`.
+fn file(node: &Node, key: &str) -> Result<FileSet, Problem> {
+    let text = section::string(node, key)?;
+    if VIRTUAL.iter().any(|directory| text.starts_with(directory)) {
+        return Err(node
+            .problem(format!("'{text}' is no file that programs leave in the results"))
+            .help("name a file that they write, such as /var/log/app.log"));
+    }
+    let parts = text.strip_prefix('/').unwrap_or(text).split('/');
+    if parts.clone().any(|part| matches!(part, "" | "." | "..")) {
+        return Err(node
+            .problem(format!("'{text}' is no path of files of a host"))
+            .help("write a path in the host's folder such as log/*.txt, or one that programs see such as /var/log/app.log"));
+    }
+    Ok(FileSet::Matching(text.to_owned()))
+}
+
+fn pattern(node: &Node, key: &str) -> Result<Pattern, Problem> {
+    let text = section::string(node, key)?;
+    let help = "see https://docs.rs/regex-lite for the syntax; in YAML, quote it: '[0-9]+ ms'";
+    match text {
+        "" => Err(node.problem(format!("'{key}' is an empty regular expression, which matches every line"))),
+        _ => Pattern::new(text).map_err(|why| {
+            node.problem(format!("the regular expression '{text}' cannot be compiled: {why}")).help(help)
+        }),
+    }
+}
+
+/// A claim about lines, whose `key` has this value.
+fn lines(s: &Section, key: &str, value: &Node, timeline: Timeline) -> Result<LineClaim, Problem> {
+    let (quantifier, pattern) = match key {
+        "always" => (Quantifier::Always, pattern(value, key)?),
+        "never" => (Quantifier::Never, pattern(value, key)?),
+        "sometimes" => (Quantifier::Sometimes, pattern(value, key)?),
+        _ => eventually(value, timeline)?,
+    };
+    let lines = s.read("lines", self::pattern)?;
+    let mut comparisons = Vec::new();
+    if let Some(node) = s.get("where") {
+        let items = match &node.value {
+            Value::Sequence(items) => items.iter().map(|item| &**item).collect(),
+            _ => vec![node],
+        };
+        for item in items {
+            comparisons.push(comparison(item, &pattern, lines.as_ref())?);
+        }
+    }
+    Ok(LineClaim { quantifier, pattern, lines, comparisons })
+}
+
+fn comparison(node: &Node, pattern: &Pattern, lines: Option<&Pattern>) -> Result<Comparison, Problem> {
+    let text = section::string(node, "where")?;
+    let comparison = Comparison::parse(text).map_err(|(message, help)| node.problem(message).help(help))?;
+    let known: Vec<&str> = pattern.names().chain(lines.into_iter().flat_map(Pattern::names)).collect();
+    if let Some(unknown) = comparison.groups().find(|group| !known.contains(group)) {
+        let help = match known.is_empty() {
+            true => format!("name a group: (?<{unknown}>[0-9]+)"),
+            false => format!("the groups are {}; a text is written in quotes", known.join(", ")),
+        };
+        return Err(node.problem(format!("'{unknown}' is no group of the regular expression")).help(help));
+    }
+    if comparison.groups().next().is_none() {
+        return Err(node.problem(format!("'{text}' compares no group of the regular expression")));
+    }
+    Ok(comparison)
+}
+
+/// `{ matches: REGEX, within: 30 s, after: faults }`.
+fn eventually(node: &Node, timeline: Timeline) -> Result<(Quantifier, Pattern), Problem> {
+    let s = Section::new(node, "'eventually'", &["matches", "within", "after"], false)?;
+    let pattern = pattern(s.required("matches", "matches: elected")?, "matches")?;
+    let within = section::duration(s.required("within", "within: 30 s")?, "within")?;
+    let after = match s.get("after") {
+        None => After::Time(SimTime::ZERO),
+        Some(node) if matches!(section::string(node, "after"), Ok("faults")) => {
+            if !timeline.events.iter().any(Event::is_fault) {
+                return Err(node
+                    .problem("there are no faults: no event changes the network, hosts or clocks")
+                    .help("add one to 'events', or write a time: after: 10 s"));
+            }
+            After::Faults
+        }
+        Some(node) => {
+            let time = section::time(node, "after")?;
+            if time >= timeline.stop {
+                let stop = format_duration(timeline.stop.since(SimTime::ZERO));
+                return Err(node.problem(format!("no line can follow: the simulation stops at {stop}")));
+            }
+            After::Time(time)
+        }
+    };
+    Ok((Quantifier::Eventually { within, after }, pattern))
+}
+
+/// The model of a history.
+fn history(s: &Section) -> Result<HistoryClaim, Problem> {
+    let models: Vec<(&str, &str)> = MODELS.iter().map(|(name, _)| (*name, *name)).collect();
+    let model = section::choice(s.required("model", "model: register")?, "model", &models)?;
+    let levels = Level::ALL.map(|level| (level.name(), level));
+    let consistency = s.read("consistency", |node, key| {
+        let level = section::choice(node, key, &levels)?;
+        match TransactionKind::named(model) {
+            Some(_) => Ok(level),
+            None => Err(node
+                .problem(format!("a {model} is held to linearizability"))
+                .help("leave 'consistency' out: it is for list-append and rw-register")),
+        }
+    })?;
+    Ok(HistoryClaim { model: model.to_owned(), consistency })
+}

@@ -1,0 +1,282 @@
+//! Keys and events that would have no effect, and numbers without a unit.
+
+use super::*;
+
+/// A file with two hosts at a switch, a host on the graph, and these events.
+#[track_caller]
+fn event(text: &str, expected: &str, help: &str) {
+    let hosts = "{ a: { processes: [] }, b: { processes: [] }, g: { network_node_id: 0, processes: [] } }";
+    let links = "[ { between: [a, s], name: wire }, { between: [b, s] } ]";
+    let text =
+        format!("{GENERAL}\n{NETWORK}\nhosts: {hosts}\nswitches: [s]\nlinks: {links}\nevents:\n- {text}\n");
+    check(&text, expected, help);
+}
+
+/// A file without a graph, with two linked hosts and these events.
+#[track_caller]
+fn linked(text: &str, expected: &str, help: &str) {
+    let hosts = "{ a: { processes: [] }, b: { processes: [] } }";
+    check(
+        &format!(
+            "{GENERAL}\nhosts: {hosts}\nlinks: [ {{ between: [a, b], name: wire }} ]\nevents:\n- {text}\n"
+        ),
+        expected,
+        help,
+    );
+}
+
+#[test]
+fn events_after_the_end() {
+    let help = "give the event an earlier time, or general.stop_time a later one";
+    event(
+        "{ at: 9 s, link_down: wire }",
+        "7:9 this event never happens: it is at 9 s, and the simulation stops at 9 s",
+        help,
+    );
+    event(
+        "{ every: 10 s, crash: a }",
+        "7:12 this event never happens: it is at 10 s, and the simulation stops at 9 s",
+        help,
+    );
+    event(
+        "{ every: 1 s, between: [20 s, 30 s], crash: a }",
+        "7:26 this event never happens: it is at 20 s, and the simulation stops at 9 s",
+        help,
+    );
+    let kept = "{ every: 1 s, between: [5 s, 30 s], crash: a, for: 1 min }";
+    let text = format!("{GENERAL}\n{NETWORK}\n{HOSTS}\nevents:\n- {kept}\n");
+    Experiment::parse_in("test.yaml", &text, &around()).expect("it happens at 5 s");
+}
+
+#[test]
+fn events_without_an_effect() {
+    event(
+        "{ at: 1 s, link_down: { from: a, to: g } }",
+        "7:33 host 'a' is not on the graph: it has links only",
+        "name a link, such as link_change: { link: NAME }",
+    );
+    for (event, of) in [
+        ("link_up: wire", "link_down"),
+        ("link_reset: wire", "link_change"),
+        ("heal: all", "partition"),
+        ("restart: a", "crash"),
+        ("dns_up: a", "dns_down"),
+    ] {
+        let key = event.split(':').next().unwrap();
+        self::event(
+            &format!("{{ at: 1 s, {event} }}"),
+            &format!("7:3 '{key}' undoes events '{of}', of which there are none for what it names"),
+            &format!("leave it out, or add an event '{of}' for the same hosts or links"),
+        );
+    }
+    let help = "name a link, such as link_change: { link: NAME }";
+    for (event, column) in [
+        ("link_down: [all, all]", 26),
+        ("bandwidth: all, up: 1 Mbit", 25),
+        ("link_change: { edge: [0, 0] }, latency: 1 ms", 35),
+    ] {
+        linked(
+            &format!("{{ at: 1 s, {event} }}"),
+            &format!("5:{column} no host is on the graph: all have links only"),
+            help,
+        );
+    }
+    linked(
+        "{ at: 1 s, move: all, to: [0, 0] }",
+        "5:20 no host is a station of a radio",
+        "add one to the 'stations' of a radio",
+    );
+}
+
+#[test]
+fn events_on_channels_and_devices() {
+    let file = |event: &str, expected: &str, help: &str| {
+        let text = format!(
+            "{GENERAL}\nhosts: {{ a: {{ processes: [] }}, c: {{ processes: [], devices: [ {{ pci: nic0, driver: e1000 }} ] }} }}\n\
+             nics: [nic0]\nsimulators:\n  box: {{ command: /bin/true }}\n  far: {{ command: /bin/true }}\n\
+             links:\n- {{ between: [a, \"box:in\"] }}\n- {{ between: [\"box:out\", \"far:p\"], name: channel }}\n\
+             - {{ between: [\"nic0:eth\", \"far:q\"] }}\nevents: [ {{ at: 1 s, {event} }} ]\n"
+        );
+        check(&text, expected, help);
+    };
+    file(
+        "link_change: channel, latency: 1 ms",
+        "11:35 link 'channel' joins two simulators, which exchange frames directly: events do not change it",
+        "name other links, or put a switch between the two",
+    );
+    file(
+        "link_down: \"c:eth0-nic0:pci\"",
+        "11:33 'c:eth0-nic0:pci' is a connection of a host to its device, which events do not change",
+        "name the link of the device",
+    );
+}
+
+#[test]
+fn keys_of_hosts_without_an_effect() {
+    let file = |host: &str, links: &str, expected: &str, help: &str| {
+        check(&format!("{GENERAL}\n{NETWORK}\nhosts: {{ a: {{ {host} }} }}\n{links}\n"), expected, help);
+    };
+    file(
+        "network_node_id: 0, routing: static",
+        "",
+        "3:35 'routing' is not valid for host 'a', which has no link",
+        "leave it out: to hosts on the graph packets need no routes",
+    );
+    file(
+        "host_options: { queue: { packets: 5 } }",
+        "switches: [s]\nlinks: [ { between: [a, s] } ]",
+        "3:31 'queue' is not valid for host 'a', which is not on the graph",
+        "give the queue to a link: links: [ { between: [...], queue: { packets: 100 } } ]",
+    );
+}
+
+#[test]
+fn numbers_without_a_unit() {
+    let times = "write 10 ns, 10 us, 10 ms, 10 s, 10 min or 10 h";
+    let link = |keys: &str, expected: &str, help: &str| {
+        let hosts = "{ a: { processes: [] }, b: { processes: [] } }";
+        check(
+            &format!("{GENERAL}\nhosts: {hosts}\nlinks: [ {{ between: [a, b], {keys} }} ]\n"),
+            expected,
+            help,
+        );
+    };
+    link(
+        "rate: 10",
+        "3:35 'rate' needs a unit: 10 is only a number",
+        "write 10 bit, 10 Kbit, 10 Mbit or 10 Gbit",
+    );
+    link("latency: 10", "3:38 'latency' needs a unit: 10 is only a number", times);
+    link("reverse: { latency: \"10\" }", "3:49 'latency' needs a unit: 10 is only a number", times);
+    event("{ at: 10, crash: a }", "7:9 'at' needs a unit: 10 is only a number", times);
+    event("{ at: 1 s, clock: a, step: -10 }", "7:30 'step' needs a unit: -10 is only a number", times);
+    // 0 is the same in all units, and Shadow's keys are as in Shadow.
+    let text = "general: { stop_time: 9 }\nnetwork: { graph: { type: 1_gbit_switch } }\n\
+        hosts: { a: { network_node_id: 0, bandwidth_up: 800, clock: { offset: 0 }, processes: [ { path: /bin/true, start_time: 1 } ] } }\n";
+    let experiment = Experiment::parse_in("test.yaml", text, &around()).expect("valid");
+    assert_eq!(
+        experiment.notes,
+        ["host 'a': 'bandwidth_up' is 800 bit/s: a number without a unit counts bits per second"]
+    );
+}
+
+#[test]
+fn mtus_of_links_between_switches() {
+    let file = |between: &str, own: &str| {
+        format!(
+            "{GENERAL}\nhosts: {{ a: {{ processes: [] }}, b: {{ processes: [] }} }}\nswitches: [s, t]\n\
+             links: [ {{ between: [a, s]{own} }}, {{ between: [s, t]{between} }}, {{ between: [t, b] }} ]\n"
+        )
+    };
+    let help = "give them the same mtu, or put a router between them";
+    check(
+        &file(", mtu: 600", ""),
+        "4:55 link 's:p2-t:p1' between switches has an mtu of 600, and link 'a:eth0-s:p1' of the same network one of 1500",
+        help,
+    );
+    check(
+        &file("", ", mtu: 9000"),
+        "4:54 link 's:p2-t:p1' between switches has an mtu of 1500, and link 'a:eth0-s:p1' of the same network one of 9000",
+        help,
+    );
+    let text = file(", mtu: 9000", "");
+    Experiment::parse_in("test.yaml", &text, &around()).expect("no packet is too long");
+}
+
+#[test]
+fn events_that_undo_what_happens_to_others() {
+    let file = |events: &str| {
+        format!(
+            "{GENERAL}\nhosts: {{ a: {{ processes: [] }}, b: {{ processes: [] }}, c: {{ processes: [] }} }}\n\
+             links: [ {{ between: [a, b], name: one }}, {{ between: [b, c], name: other }} ]\nevents:\n{events}\n"
+        )
+    };
+    for (brings, undoes) in [
+        ("link_down: one", "link_up: other"),
+        ("link_down: { link: one, from: a }", "link_up: { link: one, from: b }"),
+        ("link_change: one, rate: 1 Mbit", "link_reset: other"),
+        ("crash: a", "restart: [b, c]"),
+        ("dns_down: a", "dns_up: b"),
+    ] {
+        let [of, key] = [brings, undoes].map(|event| event.split(':').next().unwrap());
+        check(
+            &file(&format!("- {{ at: 1 s, {brings} }}\n- {{ at: 2 s, {undoes} }}")),
+            &format!("6:3 '{key}' undoes events '{of}', of which there are none for what it names"),
+            &format!("leave it out, or add an event '{of}' for the same hosts or links"),
+        );
+    }
+    for (brings, undoes) in [
+        ("link_down: one", "link_up: { link: one, from: b }"),
+        ("crash: { one_of: [a, b] }", "restart: b"),
+        ("crash: all", "restart: c"),
+        ("crash: c", "restart: all"),
+    ] {
+        let text = file(&format!("- {{ at: 1 s, {brings} }}\n- {{ at: 2 s, {undoes} }}"));
+        Experiment::parse_in("test.yaml", &text, &around()).unwrap_or_else(|error| panic!("{error}"));
+    }
+}
+
+#[test]
+fn queues_in_which_nothing_waits() {
+    let link = |keys: &str, more: &str| {
+        format!(
+            "{GENERAL}\nhosts: {{ a: {{ processes: [] }}, b: {{ processes: [] }} }}\n\
+             links:\n- {{ between: [a, b], name: wire, {keys} }}\n{more}"
+        )
+    };
+    let message = "'queue' has no effect: nothing waits at the unlimited rate of link 'wire'";
+    let help = "give the link a rate, or leave the queue out";
+    for (keys, column) in [
+        ("rate: unlimited, queue: { packets: 9 }", 51),
+        ("reverse: { rate: unlimited, queue: { packets: 9 } }", 62),
+        ("rate: unlimited, queue: { packets: 9 }, reverse: { rate: 1 Mbit, queue: { packets: 8 } }", 51),
+    ] {
+        check(&link(keys, ""), &format!("4:{column} {message}"), help);
+    }
+    let limited = "events: [ { at: 1 s, link_change: wire, rate: 1 Mbit } ]\n";
+    for (keys, more) in [
+        ("queue: { packets: 9 }, rate: unlimited", limited),
+        ("rate: unlimited, queue: { packets: 9 }, reverse: { rate: 1 Mbit }", ""),
+        ("rate: unlimited, queue: { packets: 9 }, token_bucket: { rate: 1 Mbit, burst: 9 KB }", ""),
+        ("queue: { packets: 9 }, reverse: { rate: unlimited }", ""),
+    ] {
+        let text = link(keys, more);
+        let experiment =
+            Experiment::parse_in("test.yaml", &text, &around()).unwrap_or_else(|error| panic!("{error}"));
+        let written = experiment.to_yaml();
+        Experiment::parse_in("written.yaml", &written, &around()).unwrap_or_else(|error| panic!("{error}"));
+    }
+    check(
+        &format!("{}host_option_defaults: {{ queue: {{ packets: 9 }} }}\n", link("rate: 1 Mbit", "")),
+        "5:25 'queue' has no effect: no host is on the graph",
+        "give the queue to a link: links: [ { between: [...], queue: { packets: 100 } } ]",
+    );
+}
+
+#[test]
+fn keys_that_do_not_reach_into_a_machine() {
+    let machine = |keys: &str| {
+        format!(
+            "{GENERAL}\nhosts:\n  m: {{ machine: qemu, {keys} }}\n  b: {{ processes: [] }}\nlinks: [ {{ between: [m, b] }} ]\n"
+        )
+    };
+    check(
+        &machine("host_options: { shared: [ /tmp ] }, processes: []"),
+        "3:39 'shared' is not valid for host 'm', which is a machine",
+        "its kernel has files of its own: copy some in by 'files', or by a 'root'",
+    );
+    check(
+        &machine("processes: [ { path: /bin/sh, arg0: other } ]"),
+        "3:53 'arg0' is not valid for host 'm', which is a machine",
+        "its processes have their path: leave 'arg0' out",
+    );
+}
+
+#[test]
+fn a_shutdown_after_the_end_has_a_note() {
+    let text = format!(
+        "{GENERAL}\n{NETWORK}\nhosts:\n  a: {{ network_node_id: 0, processes: [ {{ path: /bin/sh, shutdown_time: 9 s }} ] }}\n"
+    );
+    let experiment = Experiment::parse_in("test.yaml", &text, &around()).unwrap();
+    assert_eq!(experiment.notes, ["host 'a': '/bin/sh' is not shut down, since the simulation stops at 9 s"]);
+}

@@ -1,0 +1,189 @@
+use super::*;
+
+const WORLD: &str = "\
+general: { stop_time: 60 s }
+network: { graph: { type: 1_gbit_switch } }
+hosts: { a: { network_node_id: 0, processes: [ { path: sh }, { path: cat } ] }, idle: { network_node_id: 0, processes: [] } }
+properties:
+";
+
+/// The properties stand from line 5 on.
+#[track_caller]
+fn property(text: &str, expected: &str, help: &str) {
+    check(&format!("{WORLD}{text}\n"), expected, help);
+}
+
+#[test]
+fn a_property_has_a_name_and_one_claim() {
+    property("  5", "5:3 'properties' must be a list, but is a number", "begin each item with '- '");
+    property("- { name: x, nevr: y }", "5:14 'nevr' is not a key of a property", "did you mean 'never'?");
+    property("- { never: x }", "5:3 a property has no 'name'", "add name: no-panic");
+    property(
+        "- { name: 'a b', never: x }",
+        "5:11 'a b' is no name of a property",
+        "write up to 100 letters, digits, '-', '_' and '.', as in no-lost-write",
+    );
+    property("- { name: x, never: y }\n- { never: z, name: x }", "6:21 there is a property 'x' already", "");
+    property(
+        "- { name: x }",
+        "5:3 property 'x' claims nothing",
+        "write one of always: REGEX, never: REGEX, sometimes: REGEX, eventually: { matches: REGEX, within: 30 s }, \
+         history: FILE",
+    );
+    property(
+        "- { name: x, never: y, always: z }",
+        "5:14 property 'x' has both 'always' and 'never'",
+        "make two properties of them",
+    );
+    property("- { name: x, never: }", "5:14 'never' has no value", "write never: panicked");
+    property(
+        "- { name: x, never: y, model: register }",
+        "5:24 'model' is not valid with 'never'",
+        "leave it out: it is for 'history'",
+    );
+    property(
+        "- { name: x, history: h, model: register, where: a < 1 }",
+        "5:43 'where' is not valid with 'history'",
+        "a history has 'model', 'consistency' and 'hosts'",
+    );
+}
+
+#[test]
+fn regular_expressions_and_comparisons() {
+    property(
+        "- { name: x, never: '(' }",
+        "5:21 the regular expression '(' cannot be compiled: found open group without closing ')'",
+        "see https://docs.rs/regex-lite for the syntax; in YAML, quote it: '[0-9]+ ms'",
+    );
+    property(
+        "- { name: x, never: '' }",
+        "5:21 'never' is an empty regular expression, which matches every line",
+        "",
+    );
+    property(
+        "- { name: x, never: y, where: z }",
+        "5:31 'z' compares nothing",
+        "write a comparison such as ms < 100, got == want or state != \"down\"",
+    );
+    property(
+        "- { name: x, never: y, where: ms < 100 }",
+        "5:31 'ms' is no group of the regular expression",
+        "name a group: (?<ms>[0-9]+)",
+    );
+    property(
+        "- { name: x, never: '(?<s>y)', where: [s < 5, ms < 100] }",
+        "5:47 'ms' is no group of the regular expression",
+        "the groups are s; a text is written in quotes",
+    );
+    property(
+        "- { name: x, never: '(?<s>y)', where: 1 < 5 }",
+        "5:39 '1 < 5' compares no group of the regular expression",
+        "",
+    );
+}
+
+#[test]
+fn files() {
+    property(
+        "- { name: x, never: y, files: [] }",
+        "5:31 'files' names no file",
+        "write files: stdout, or files: [stderr, 'log/*.txt']",
+    );
+    let path = "write a path in the host's folder such as log/*.txt, or one that programs see such as /var/log/app.log";
+    property("- { name: x, never: y, files: ../log }", "5:31 '../log' is no path of files of a host", path);
+    property("- { name: x, never: y, files: [a, log/] }", "5:35 'log/' is no path of files of a host", path);
+    property(
+        "- { name: x, never: y, files: /proc/self/maps }",
+        "5:31 '/proc/self/maps' is no file that programs leave in the results",
+        "name a file that they write, such as /var/log/app.log",
+    );
+}
+
+#[test]
+fn hosts_and_processes() {
+    property("- { name: x, never: y, hosts: A }", "5:31 there is no host 'A'", "did you mean 'a'?");
+    property(
+        "- { name: x, never: y, hosts: { one_of: [a] } }",
+        "5:31 the hosts of a property are not drawn",
+        "name them, as in hosts: [alice, bob]",
+    );
+    property(
+        "- { name: x, never: y, hosts: [a, idle] }",
+        "5:31 host 'idle' runs no program that could write",
+        "",
+    );
+    property(
+        "- { name: x, never: y, hosts: a, process: bat }",
+        "5:43 host 'a' does not run this process",
+        "did you mean 'cat'?",
+    );
+    property(
+        "- { name: x, never: y, process: 2 }",
+        "5:33 no host runs this process",
+        "there are sh, cat; numbers count from 0",
+    );
+    property(
+        "- { name: x, never: y, files: log, process: sh }",
+        "5:36 'process' selects outputs, and 'files' has none",
+        "leave 'process' out, or add stdout to 'files'",
+    );
+    check(
+        &format!("{GENERAL}\n{NETWORK}\n{HOSTS}\nproperties: [ {{ name: x, never: y }} ]\n"),
+        "4:15 property 'x' is about outputs, and no host runs a program",
+        "",
+    );
+}
+
+#[test]
+fn times() {
+    property(
+        "- { name: x, eventually: served }",
+        "5:26 'eventually' must be a mapping, but is a string",
+        "write keys and values, one per line: 'key: value'",
+    );
+    property(
+        "- { name: x, eventually: { within: 1 s } }",
+        "5:26 'eventually' has no 'matches'",
+        "add matches: elected",
+    );
+    property(
+        "- { name: x, eventually: { matches: y } }",
+        "5:26 'eventually' has no 'within'",
+        "add within: 30 s",
+    );
+    property(
+        "- { name: x, eventually: { matches: y, within: 30 } }",
+        "5:48 'within' needs a unit: 30 is only a number",
+        "write 30 ns, 30 us, 30 ms, 30 s, 30 min or 30 h",
+    );
+    property(
+        "- { name: x, eventually: { matches: y, within: 1 s, after: faults } }",
+        "5:60 there are no faults: no event changes the network, hosts or clocks",
+        "add one to 'events', or write a time: after: 10 s",
+    );
+    property(
+        "- { name: x, eventually: { matches: y, within: 1 s, after: 1 min } }",
+        "5:60 no line can follow: the simulation stops at 60 s",
+        "",
+    );
+}
+
+#[test]
+fn histories() {
+    property("- { name: x, history: h }", "5:3 a property has no 'model'", "add model: register");
+    property(
+        "- { name: x, history: h, model: registre }",
+        "5:33 'registre' is not a value of 'model'",
+        "did you mean 'register'?",
+    );
+    property(
+        "- { name: x, history: h, model: rw-register, consistency: serialisable }",
+        "5:59 'serialisable' is not a value of 'consistency'",
+        "did you mean 'serializable'?",
+    );
+    property(
+        "- { name: x, history: h, model: queue, consistency: serializable }",
+        "5:53 a queue is held to linearizability",
+        "leave 'consistency' out: it is for list-append and rw-register",
+    );
+}

@@ -1,0 +1,113 @@
+use super::round_trip::round_trip;
+use super::*;
+use crate::events::ProcessRef;
+use crate::properties::{Claim, FileSet};
+use crate::yaml::Setting;
+use belljar_properties::{After, Level, Quantifier};
+use std::path::Path;
+
+const WORLD: &str = "\
+general: { stop_time: 60 s }
+network: { graph: { type: 1_gbit_switch } }
+hosts:
+  a: { network_node_id: 0, processes: [ { path: sh }, { path: sh }, { path: cat } ] }
+  b: { network_node_id: 0, processes: [ { path: cat } ] }
+  idle: { network_node_id: 0, processes: [] }
+events:
+- { at: 10 s, crash: a, for: 2 s }
+";
+
+const PROPERTIES: &str = r#"
+properties:
+- { name: all, always: '^ok (?<ms>[0-9]+)', lines: ok, where: ["ms < 100", 'ms != "7"'] }
+- { name: none, never: "panic \"x\" \\\\", files: stderr, hosts: [b, a], process: cat }
+- { name: some, sometimes: leader, files: [stdout, log/*.txt, /var/log/app.log], process: 1, hosts: a }
+- { name: soon, eventually: { matches: served, within: 30 s, after: faults } }
+- { name: later, eventually: { matches: served, within: 500 ms, after: 59 s } }
+- { name: start, eventually: { matches: served, within: 1 min }, hosts: all }
+- { name: register, history: history.jsonl, model: cas-register, hosts: '*' }
+- { name: bank, history: '*.jsonl', model: list-append, consistency: serializable }
+"#;
+
+fn world(properties: &str) -> String {
+    format!("{WORLD}{}", properties.trim_start())
+}
+
+/// Properties without the host that could not write.
+fn valid() -> String {
+    world(&PROPERTIES.replace(", hosts: '*'", ""))
+}
+
+#[test]
+fn properties_are_read() {
+    let experiment = parse(&valid());
+    let names: Vec<&str> = experiment.properties.iter().map(|property| property.name.as_str()).collect();
+    assert_eq!(names, ["all", "none", "some", "soon", "later", "start", "register", "bank"]);
+    let [all, none, some, soon, later, start, register, bank] = &experiment.properties[..] else { panic!() };
+    assert_eq!((&all.hosts, &all.process), (&None, &None));
+    assert_eq!(all.files, [FileSet::Stdout, FileSet::Stderr]);
+    let Claim::Lines(claim) = &all.claim else { panic!() };
+    assert_eq!((claim.quantifier, claim.comparisons.len()), (Quantifier::Always, 2));
+    assert_eq!(none.hosts, Some(vec![HostId(0), HostId(1)]));
+    assert_eq!(none.process, Some(ProcessRef::Program("cat".into())));
+    assert_eq!(some.process, Some(ProcessRef::Number(1)));
+    assert_eq!(
+        some.files[1..],
+        [FileSet::Matching("log/*.txt".into()), FileSet::Matching("/var/log/app.log".into())]
+    );
+    let after = |property: &crate::Property| match &property.claim {
+        Claim::Lines(claim) => match claim.quantifier {
+            Quantifier::Eventually { after, .. } => after,
+            _ => panic!(),
+        },
+        Claim::History(_) => panic!(),
+    };
+    assert_eq!(after(soon), After::Faults);
+    assert_eq!(
+        [after(later), after(start)],
+        [After::Time(SimTime::from_secs(59)), After::Time(SimTime::ZERO)]
+    );
+    let history = |property: &crate::Property| match &property.claim {
+        Claim::History(claim) => (claim.model.clone(), claim.consistency),
+        Claim::Lines(_) => panic!(),
+    };
+    assert_eq!(history(register), ("cas-register".to_owned(), None));
+    assert_eq!(history(bank), ("list-append".to_owned(), Some(Level::Serializable)));
+    // Hosts without programs are none of a property's.
+    let concerned = |property: &crate::Property| {
+        let hosts = experiment.hosts.iter().enumerate();
+        hosts
+            .filter(|(n, host)| property.concerns(HostId(*n as u32), host))
+            .map(|(n, _)| n)
+            .collect::<Vec<_>>()
+    };
+    assert_eq!([concerned(all), concerned(none), concerned(some)], [vec![0, 1], vec![0, 1], vec![0]]);
+    round_trip(&valid());
+}
+
+#[test]
+fn a_run_that_the_command_line_ends_before_all_faults_counts_from_the_start() {
+    let stop = [Setting::parse("general.stop_time=\"9 s\"").unwrap()];
+    let load = |text: &str| Experiment::parse_with("test.yaml", text, Path::new("/nowhere"), &stop);
+    let late = load(&valid()).unwrap_err();
+    assert_eq!(late.message, "no line can follow: the simulation stops at 9 s");
+    let experiment =
+        load(&valid().replace("after: 59 s", "after: 5 s")).unwrap_or_else(|error| panic!("{error}"));
+    assert!(experiment.events.is_empty());
+    let Claim::Lines(claim) = &experiment.properties[3].claim else { panic!() };
+    let within = SimDuration::from_secs(30);
+    assert_eq!(claim.quantifier, Quantifier::Eventually { within, after: After::Time(SimTime::ZERO) });
+}
+
+#[test]
+fn other_backends_refuse_what_needs_times() {
+    let refused = parse(&valid()).timed_properties();
+    let paths: Vec<&str> = refused.iter().map(|refusal| refusal.path.as_str()).collect();
+    let expected = ["3.eventually", "4.eventually", "5.eventually", "6.history", "7.history"];
+    assert_eq!(paths, expected.map(|path| format!("properties.{path}")));
+    assert_eq!(refused[0].message, "property 'soon': the times of lines are recorded in simulations alone");
+    let hosts = "property 'register': the order of lines in files of 2 hosts is known in simulations alone";
+    assert_eq!(refused[3].message, hosts);
+    let one = world("properties: [ { name: r, history: h.jsonl, model: register, hosts: a } ]");
+    assert_eq!(parse(&one).timed_properties(), []);
+}
