@@ -5,8 +5,10 @@
 //! addresses ([`mac`]), shortest-path routes and the spanning tree ([`routing`]), the environment of each
 //! process ([`ProcessPlan`]), the schedule of all changes with all random choices made ([`Schedule`]), the
 //! tracks of radio stations ([`tracks()`]), and the set-up of [whole machines](machine()).
-//! [`with_fixed_events`] converts the schedule back to an experiment. After a run, [`outcome::judge`]
-//! compares the end of a process with the experiment's expectation, independent of the backend.
+//! [`with_fixed_events`] converts the schedule back to an experiment, [`drawn_events`] the part of it that the
+//! seed has drawn. After a run, [`outcome::judge`]
+//! compares the end of a process with the experiment's expectation, and [`judge_properties`] the files of the results with its
+//! properties, independent of the backend.
 //!
 //! This crate does not depend on the engine, the kernel or the platform.
 #![forbid(unsafe_code)]
@@ -16,14 +18,19 @@ mod network;
 mod occurrences;
 pub mod outcome;
 mod process;
+mod properties;
 pub mod routing;
 mod schedule;
 mod tracks;
 
 pub use machine::{machine, machine_names};
-pub use network::{Direction, NetChange, concerns_host, least_latency, link_direction, link_nic};
-pub use occurrences::with_fixed_events;
+pub use network::{
+    Direction, NetChange, Partition, concerns_host, least_latency, link_direction, link_loss, link_nic,
+    partitions,
+};
+pub use occurrences::{Occurrence, all as occurrences, drawn_events, with_fixed_events};
 pub use process::{ProcessPlan, program_name};
+pub use properties::judge_properties;
 pub use routing::{PlannedRoute, RoutingState};
 pub use schedule::{DeviceChange, HostChange, LinkChange, Schedule};
 pub use tracks::tracks;

@@ -4,7 +4,7 @@ use belljar_base::{HostId, Seed, SimDuration, SimTime};
 use belljar_config::topology::Interface;
 use belljar_config::{Experiment, HostSet, Target};
 use belljar_net::NicConfig;
-use belljar_net::link::{self, DirectionChange, LinkDirection, PathChange};
+use belljar_net::link::{self, DirectionChange, LinkDirection, LossChange, PathChange};
 use belljar_wire::ethernet::HEADER_LEN;
 
 /// A change of the network, with random choices made and edges converted to graphs.
@@ -116,6 +116,49 @@ pub fn link_nic(experiment: &Experiment, interface: &Interface) -> NicConfig {
     }
 }
 
+/// Expected loss, over time, of the direction of a link that begins at its end 0 or 1.
+pub fn link_loss(
+    experiment: &Experiment,
+    network: &[(SimTime, NetChange)],
+    link: usize,
+    end: usize,
+) -> Vec<LossChange> {
+    let properties = &experiment.topology.links[link].ends[end].properties;
+    let changes = Direction::of(experiment, link, end).changes(network);
+    link::loss_over_time(properties, &changes, experiment.general.bootstrap_end_time)
+}
+
+/// Partition of hosts during an interval.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Partition {
+    /// Start of the partition.
+    pub from: SimTime,
+    /// End of the partition; `None` if it lasts until the end of the run.
+    pub until: Option<SimTime>,
+    /// Groups whose hosts are separated from those of the other groups.
+    pub groups: Vec<HostSet>,
+}
+
+/// The partitions among the changes of the network, in order of their starts.
+pub fn partitions(network: &[(SimTime, NetChange)]) -> Vec<Partition> {
+    let mut all: Vec<(u32, Partition)> = Vec::new();
+    for (at, change) in network {
+        // A partition of an event ends when the event splits the network again.
+        let ended: &dyn Fn(u32) -> bool = match change {
+            NetChange::Split(event, _) => &|open| open == *event,
+            NetChange::Heal(None) => &|_| true,
+            NetChange::Heal(Some(events)) => &|open| events.contains(&open),
+            _ => continue,
+        };
+        let open = all.iter_mut().filter(|(event, partition)| partition.until.is_none() && ended(*event));
+        open.for_each(|(_, partition)| partition.until = Some(*at));
+        if let NetChange::Split(event, groups) = change {
+            all.push((*event, Partition { from: *at, until: None, groups: groups.clone() }));
+        }
+    }
+    all.into_iter().map(|(_, partition)| partition).collect()
+}
+
 /// Lower bound of the latency of the direction of a link that begins at its end 0 or 1, over the whole run.
 pub fn least_latency(
     experiment: &Experiment,
@@ -210,6 +253,31 @@ mod tests {
         assert_eq!(after(&[split(3), split(4), NetChange::Heal(Some(vec![3]))]), apart);
         assert_eq!(after(&[split(3), split(4), NetChange::Heal(Some(vec![3, 4]))]), Ok(usual()));
         assert_eq!(after(&[split(3), split(4), NetChange::Heal(None)]), Ok(usual()));
+    }
+
+    #[test]
+    fn partitions_have_their_intervals() {
+        let at = |n: u64| SimTime::from_nanos(n * 1_000_000_000);
+        let split = |event, host| NetChange::Split(event, vec![hosts(&[0]), hosts(&[host])]);
+        let network = [
+            (at(1), split(3, 1)),
+            (at(2), split(4, 1)),
+            (at(3), split(3, 2)),
+            (at(4), NetChange::Heal(Some(vec![4]))),
+            (at(5), NetChange::Heal(None)),
+            (at(6), split(3, 1)),
+        ];
+        let found: Vec<_> = partitions(&network)
+            .iter()
+            .map(|each| (each.from, each.until, each.groups[1].may_hold(HostId(2))))
+            .collect();
+        let expected = [
+            (at(1), Some(at(3)), false),
+            (at(2), Some(at(4)), false),
+            (at(3), Some(at(5)), true),
+            (at(6), None, false),
+        ];
+        assert_eq!(found, expected);
     }
 
     #[test]

@@ -10,7 +10,7 @@ use belljar_config::{Action, Event, Experiment, HostSet, When};
 pub struct Occurrence {
     /// Time of the occurrence.
     pub at: SimTime,
-    /// Index of the event in the file.
+    /// Index of the event in the experiment.
     pub event: u32,
     /// The change.
     pub action: Action,
@@ -31,28 +31,60 @@ pub fn all(experiment: &Experiment) -> Vec<Occurrence> {
 /// The experiment with every event at a fixed time, with named hosts, and with the tracks of all stations: no
 /// decision is left to the seed. It produces the same results.
 pub fn with_fixed_events(experiment: &Experiment) -> Experiment {
-    let mut events = Vec::new();
-    for (number, event) in experiment.events.iter().enumerate() {
-        let mut drawn = Vec::new();
-        draw(experiment, number as u32, event, &mut drawn);
-        // A partition that occurs again while it lasts is replaced, and ends at the earliest end, because it
-        // belongs to one event.
-        let times: Vec<SimTime> = drawn.iter().map(|occurrence| occurrence.at).collect();
-        let cut = |at: SimTime| times.iter().filter(|other| **other > at).min().map(|end| end.since(at));
-        let starts = drawn.into_iter().filter(|start| !start.ends && start.at < experiment.general.stop_time);
-        events.extend(starts.map(|Occurrence { at, action, .. }| {
-            let lasting = if matches!(action, Action::Partition(_)) { cut(at) } else { event.lasting };
-            Event { name: event.name.clone(), when: When::At(at), lasting, action }
-        }));
-    }
+    let events = experiment.events.iter().enumerate();
+    let mut events: Vec<Event> =
+        events.flat_map(|(number, event)| fixed(experiment, number as u32, event)).collect();
+    // Those that undo what was not drawn.
+    Event::remove_idle(&mut events);
+    renumber(&mut events);
     let mut fixed = Experiment { events, ..experiment.clone() };
     crate::tracks::fix(&mut fixed);
+    fixed.settle_properties();
     fixed
+}
+
+/// Events that the seed has drawn, by time, each at a fixed time and with named hosts: as events of an
+/// experiment they have the same effects.
+pub fn drawn_events(experiment: &Experiment) -> Vec<Event> {
+    let is_drawn = |event: &Event| {
+        let by_chance = matches!(event.when, When::Every { probability, .. } if probability < 1.0);
+        let mut action = event.action.clone();
+        by_chance || action.hosts_mut().into_iter().any(|hosts| matches!(hosts, HostSet::OneOf(_)))
+    };
+    let events = experiment.events.iter().enumerate().filter(|(_, event)| is_drawn(event));
+    let mut events: Vec<Event> =
+        events.flat_map(|(number, event)| fixed(experiment, number as u32, event)).collect();
+    events.sort_by_key(Event::first);
+    renumber(&mut events);
+    events
+}
+
+/// Gives events their positions in a list of their own.
+fn renumber(events: &mut [Event]) {
+    for (number, event) in events.iter_mut().enumerate() {
+        event.number = number as u32;
+    }
+}
+
+/// The occurrences of an event as events of their own.
+fn fixed(experiment: &Experiment, number: u32, event: &Event) -> Vec<Event> {
+    let mut drawn = Vec::new();
+    draw(experiment, number, event, &mut drawn);
+    // A partition that occurs again while it lasts is replaced, and ends at the earliest end, because it
+    // belongs to one event.
+    let times: Vec<SimTime> = drawn.iter().map(|occurrence| occurrence.at).collect();
+    let cut = |at: SimTime| times.iter().filter(|other| **other > at).min().map(|end| end.since(at));
+    let starts = drawn.into_iter().filter(|start| !start.ends && start.at < experiment.general.stop_time);
+    let fix = |Occurrence { at, action, .. }: Occurrence| {
+        let lasting = if matches!(action, Action::Partition(_)) { cut(at) } else { event.lasting };
+        Event { number: event.number, name: event.name.clone(), when: When::At(at), lasting, action }
+    };
+    starts.map(fix).collect()
 }
 
 /// Draws the times and hosts of an event.
 fn draw(experiment: &Experiment, number: u32, event: &Event, occurrences: &mut Vec<Occurrence>) {
-    let owner = event.name.clone().unwrap_or_else(|| number.to_string());
+    let owner = event.name.clone().unwrap_or_else(|| event.number.to_string());
     let mut stream = Seed(experiment.general.seed).stream(&["event", &owner]);
     let mut add = |at: SimTime, stream: &mut Stream| {
         let action = drawn(&event.action, experiment.hosts.len() as u32, stream);
@@ -136,6 +168,39 @@ mod tests {
         reach.reverse();
         reach.dedup_by(|later, first| later.1 == first.1);
         (format!("{:?}", schedule.hosts), reach)
+    }
+
+    #[test]
+    fn drawn_events_are_those_that_depend_on_the_seed() {
+        let fixed_ones = "\
+            - { at: 5 s, crash: a, for: 2 s }\n\
+            - { every: 40 s, crash: c, for: 2 s }\n";
+        assert_eq!(drawn_events(&experiment(1, fixed_ones)), []);
+        let both = experiment(1, &format!("{fixed_ones}{EVENTS}"));
+        let drawn = drawn_events(&both);
+        assert!(
+            drawn.len() > 10
+                && drawn.is_sorted_by_key(|event| match event.when {
+                    When::At(at) => at,
+                    When::Every { .. } => SimTime::MAX,
+                })
+        );
+        assert_ne!(
+            drawn,
+            drawn_events(&Experiment {
+                general: belljar_config::General { seed: 2, ..both.general.clone() },
+                ..both.clone()
+            })
+        );
+        let text = both.events_yaml(&drawn);
+        assert_eq!(
+            load(&format!(
+                "general: {{ stop_time: 100 }}\nnetwork: {{ graph: {{ type: 1_gbit_switch }} }}\n\
+            hosts:\n  a: &h {{ network_node_id: 0, processes: [] }}\n  b: *h\n  c: *h\n{text}"
+            ))
+            .events,
+            drawn
+        );
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Routing in an explicit topology: shortest-path routes, and the switch ports that the spanning tree blocks.
 //! They are computed in advance for each state of the links during a run.
 
-use belljar_base::{HostId, Map, Set};
+use belljar_base::{DisjointSets, HostId, Map, Set};
 use belljar_config::Experiment;
 use belljar_config::topology::{Bridging, Interface, LinkEnd, Routing, StaticRoute};
 use belljar_net::routes::{Ip, NextHop, Route, RouteKind, protocol};
@@ -140,7 +140,7 @@ impl<A: Ip> Network<A> {
         for members in members.values() {
             for (from, number) in members {
                 let own = &interfaces(*from)[*number];
-                let cost = u64::from(experiment.topology.links[own.link].cost);
+                let cost = u64::from(cost_of(experiment, own.link));
                 for (to, other) in members.iter().filter(|(to, _)| to != from) {
                     let theirs = addresses(&interfaces(*to)[*other]);
                     let shares = |address: &&InterfaceAddress<A>| {
@@ -265,27 +265,31 @@ fn in_spanning_tree(experiment: &Experiment, end: &LinkEnd) -> bool {
     experiment.bridging(end) == Bridging::SpanningTree
 }
 
+/// Cost of using an interface: that of its link, or of the link at its controller.
+fn cost_of(experiment: &Experiment, link: usize) -> u32 {
+    let links = &experiment.topology.links;
+    let own = &links[link];
+    if own.pci.is_none() {
+        return own.cost;
+    }
+    let controller = own.ends[1].node;
+    let wire =
+        links.iter().find(|link| link.pci.is_none() && link.ends.iter().any(|end| end.node == controller));
+    wire.map_or(own.cost, |wire| wire.cost)
+}
+
 /// Per link, the index of the segment of cables and switches to which it belongs.
 fn segments(experiment: &Experiment, down: &Set<usize>) -> Vec<usize> {
     let links = &experiment.topology.links;
-    let mut parent: Vec<usize> = (0..links.len()).collect();
-    fn root(parent: &mut [usize], mut at: usize) -> usize {
-        while parent[at] != at {
-            parent[at] = parent[parent[at]];
-            at = parent[at];
-        }
-        at
-    }
+    let mut segments = DisjointSets::new(links.len());
     let mut of_switch: Map<HostId, usize> = Map::new();
     for (n, link) in links.iter().enumerate().filter(|(n, _)| !down.contains(n)) {
         let bridges = |end: &&LinkEnd| experiment.bridging(end) != Bridging::Separate;
         for end in link.ends.iter().filter(bridges) {
-            let other = *of_switch.entry(end.node).or_insert(n);
-            let (a, b) = (root(&mut parent, n), root(&mut parent, other));
-            parent[a.max(b)] = a.min(b);
+            segments.join(n, *of_switch.entry(end.node).or_insert(n));
         }
     }
-    (0..links.len()).map(|n| root(&mut parent, n)).collect()
+    segments.into_smallest()
 }
 
 /// Per node, the ports of a switch to links between switches outside of the tree of shortest paths from the

@@ -117,11 +117,19 @@ impl Schedule {
             ..Schedule::default()
         };
         let mut links = LinkStates { down: Set::new(), lines: Map::new(), now: schedule.first.clone() };
-        schedule.limit_rates(experiment);
+        let bootstrap_end = experiment.general.bootstrap_end_time;
+        let mut is_limited = bootstrap_end == SimTime::ZERO;
         let mut edges = Map::new();
         for occurrence in occurrences.iter().filter(|o| o.at < experiment.general.stop_time) {
+            if !is_limited && occurrence.at >= bootstrap_end {
+                schedule.limit_rates(experiment, &links);
+                is_limited = true;
+            }
             schedule.add(experiment, occurrence, &mut edges);
             schedule.change_links(experiment, occurrence, &mut links);
+        }
+        if !is_limited {
+            schedule.limit_rates(experiment, &links);
         }
         // Changes at the end of the bootstrap period are moved to their position in time.
         schedule.hosts.iter_mut().for_each(|changes| changes.sort_by_key(|(at, _)| *at));
@@ -196,27 +204,31 @@ impl Schedule {
         }
     }
 
-    /// Limits the rates of links from the end of the bootstrap period on; until then they are unlimited.
-    fn limit_rates(&mut self, experiment: &Experiment) {
+    /// Limits the rates of links from the end of the bootstrap period on, as the file and the events before it say;
+    /// until then they are unlimited.
+    fn limit_rates(&mut self, experiment: &Experiment, states: &LinkStates) {
         let at = experiment.general.bootstrap_end_time;
-        if at == SimTime::ZERO {
-            return;
-        }
-        for end in experiment.topology.links.iter().flat_map(|link| &link.ends) {
-            self.at_node(end.node, at, LinkChange::Nic(end.port, NicChange::Rate(end.properties.rate)));
-            if let Some(bucket) = end.properties.token_bucket {
-                let change = NicChange::TokenBucket(Some(bucket));
-                self.at_node(end.node, at, LinkChange::Nic(end.port, change));
+        for (number, link) in experiment.topology.links.iter().enumerate() {
+            for end in &link.ends {
+                let changed = states.lines.get(&(number, end.port, end.node));
+                let rate = changed.and_then(|line| line.rate).unwrap_or(end.properties.rate);
+                self.at_node(end.node, at, LinkChange::Nic(end.port, NicChange::Rate(rate)));
+                let bucket =
+                    changed.and_then(|line| line.token_bucket).unwrap_or(end.properties.token_bucket);
+                if bucket.is_some() {
+                    self.at_node(end.node, at, LinkChange::Nic(end.port, NicChange::TokenBucket(bucket)));
+                }
             }
         }
     }
 
-    /// Adds changes of the sending properties at an end of a link.
-    fn change_nic(&mut self, end: &LinkEnd, at: SimTime, change: &LinkOverrides) {
+    /// Adds changes of the sending properties at an end of a link. Rates do not limit before `limited_from`.
+    fn change_nic(&mut self, end: &LinkEnd, at: SimTime, limited_from: SimTime, change: &LinkOverrides) {
+        let is_limited = at >= limited_from;
         let changes = [
-            change.rate.map(NicChange::Rate),
+            change.rate.filter(|_| is_limited).map(NicChange::Rate),
             change.queue.clone().map(NicChange::Queue),
-            change.token_bucket.map(NicChange::TokenBucket),
+            change.token_bucket.filter(|_| is_limited).map(NicChange::TokenBucket),
         ];
         for change in changes.into_iter().flatten() {
             self.at_node(end.node, at, LinkChange::Nic(end.port, change));
@@ -225,7 +237,7 @@ impl Schedule {
 
     /// Adds changes at the ends of links, and the resulting changes of routes at other nodes.
     fn change_links(&mut self, experiment: &Experiment, occurrence: &Occurrence, states: &mut LinkStates) {
-        let at = occurrence.at;
+        let (at, limited_from) = (occurrence.at, experiment.general.bootstrap_end_time);
         let (Action::LinkDown(Target::Links { links, from })
         | Action::LinkUp(Target::Links { links, from })
         | Action::Change(Target::Links { links, from }, _)
@@ -247,7 +259,7 @@ impl Schedule {
                 Action::Change(_, PathChange { link: change, .. }) => {
                     for end in link.ends.iter().filter(meant) {
                         states.lines.entry((*number, end.port, end.node)).or_default().merge(change);
-                        self.change_nic(end, at, change);
+                        self.change_nic(end, at, limited_from, change);
                     }
                 }
                 Action::Reset(_) => {
@@ -260,7 +272,7 @@ impl Schedule {
                             token_bucket: changed.token_bucket.map(|_| end.properties.token_bucket),
                             ..LinkOverrides::default()
                         };
-                        self.change_nic(end, at, &usual);
+                        self.change_nic(end, at, limited_from, &usual);
                     }
                 }
                 _ => {}
@@ -408,5 +420,18 @@ mod tests {
             schedule.graphs[n].path(NodeIndex(0), NodeIndex(0)).map(|p| (p.latency.as_millis(), p.loss))
         };
         assert_eq!([at(0), at(1), at(2)], [Some((20, 0.0)), Some((20, 0.5)), Some((1, 0.0))]);
+    }
+
+    #[test]
+    fn rates_of_events_in_the_bootstrap_period_hold_after_it() {
+        let text = "general: { stop_time: 9, bootstrap_end_time: 3 }\nhosts: { a: { processes: [] }, b: { processes: [] } }\n\
+            links: [ { between: [a, b], name: l, rate: 8 Mbit } ]\nevents:\n\
+            - { at: 1 s, link_change: { link: l, from: a }, rate: 1 Mbit }\n\
+            - { at: 4 s, link_change: { link: l, from: a }, rate: 2 Mbit }\n";
+        let experiment = Experiment::parse_in("test.yaml", text, &PathContext::default());
+        let schedule = Schedule::new(&experiment.unwrap_or_else(|e| panic!("{e}")));
+        let rate = |bits| HostChange::Link(LinkChange::Nic(0, NicChange::Rate(Some(bits))));
+        assert_eq!(times(&schedule, 0), [(3, rate(1_000_000)), (4, rate(2_000_000))]);
+        assert_eq!(times(&schedule, 1), [(3, rate(8_000_000))]);
     }
 }

@@ -1,0 +1,70 @@
+"""Properties of an experiment: section `properties`, with one method per kind."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, TypedDict, Union
+
+from .keywords import check_keywords
+
+if TYPE_CHECKING:
+    from typing_extensions import Self, Unpack
+
+    from .events import Time
+
+#: Host names and patterns such as "replica*", or "all".
+Names = Union[str, Sequence[str]]
+
+
+class Lines(TypedDict, total=False):
+    """Lines that a property judges."""
+
+    #: Hosts, of which each must have such a file; without it all hosts, of which one must have it.
+    hosts: Names
+    #: Process whose outputs are judged, by its number on the host or by its program.
+    process: int | str
+    #: "stdout", "stderr", paths such as "log/*.txt" or "/var/log/app.log", or several; both outputs unless given.
+    files: str | Sequence[str]
+    #: Regular expression of the lines that are judged; all lines unless given.
+    lines: str
+    #: Comparisons of named groups, such as "ms < 100".
+    where: str | Sequence[str]
+
+
+class Properties:
+    """Properties of an experiment: the run fails where one does not hold. Every method returns the experiment."""
+
+    def __init__(self) -> None:
+        self.properties: list[dict[str, Any]] = []
+
+    def property(self, name: str, **claim: Any) -> Self:
+        """Adds an entry with the keys of the experiment file: property("no-panic", never="panicked", files="stderr")."""
+        if any(known["name"] == name for known in self.properties):
+            raise ValueError(f"there is a property '{name}' already")
+        self.properties.append({"name": name, **{key: value for key, value in claim.items() if value is not None}})
+        return self
+
+    def _claim(self, name: str, kind: str, value: Any, lines: Lines) -> Self:
+        check_keywords(kind, lines, Lines.__annotations__)
+        return self.property(name, **{kind: value}, **lines)
+
+    def always(self, name: str, regex: str, **lines: Unpack[Lines]) -> Self:
+        """Each judged line matches, and there is one."""
+        return self._claim(name, "always", regex, lines)
+
+    def never(self, name: str, regex: str, **lines: Unpack[Lines]) -> Self:
+        """No judged line matches."""
+        return self._claim(name, "never", regex, lines)
+
+    def sometimes(self, name: str, regex: str, **lines: Unpack[Lines]) -> Self:
+        """At least one judged line matches."""
+        return self._claim(name, "sometimes", regex, lines)
+
+    def eventually(self, name: str, regex: str, *, within: Time, after: Time | None = None, **lines: Unpack[Lines]) -> Self:
+        """A line that matches is written within a time, after a time or the last fault (`after="faults"`)."""
+        claim = {"matches": regex, "within": within, **({} if after is None else {"after": after})}
+        return self._claim(name, "eventually", claim, lines)
+
+    def history(self, name: str, files: str, *, model: str, consistency: str | None = None, hosts: Names | None = None) -> Self:
+        """The history in these files, of all hosts together, satisfies a model: see `belljar check`."""
+        return self.property(name, history=files, model=model, consistency=consistency, hosts=hosts)
