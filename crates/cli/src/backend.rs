@@ -3,8 +3,9 @@
 use crate::experiment_options;
 use crate::failure::Failure;
 use crate::log::Log;
-use belljar_config::Experiment;
-use belljar_results::{ResultsFolder, Statistics, Summary};
+use belljar_config::{Experiment, Refusal, Setting};
+use belljar_plan::{drawn_events, judge_properties};
+use belljar_results::{ResultsFolder, Scratch, Statistics, Summary, names};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -81,9 +82,10 @@ impl Outcome {
     }
 }
 
-/// Runs an experiment on a backend. The exit status is 0 only if every process ended as expected.
+/// Runs an experiment on a backend. The exit status is 0 only if every process ended as expected and every property holds.
 /// `began` is the start of the command.
 pub fn conduct(backend: &impl Backend, began: Instant) -> Result<u8, Failure> {
+    Scratch::sweep(&std::env::temp_dir());
     let (experiment, settings) = backend.prepare()?;
     let options = backend.options();
     if backend.reports() {
@@ -97,10 +99,18 @@ pub fn conduct(backend: &impl Backend, began: Instant) -> Result<u8, Failure> {
     let log = if backend.reports() { options.log(&experiment) } else { Log::new(false, &experiment) };
     let folder = backend.create_folder(&experiment)?;
     let job = Job { experiment: &experiment, folder: &folder, log: &log, began };
-    let complete = match backend.run(&job, settings)? {
+    let mut complete = match backend.run(&job, settings)? {
         Outcome::Part(status) => return Ok(status),
         Outcome::Complete(complete) => complete,
     };
+    complete.statistics.interrupted = complete.interrupted.map(str::to_owned);
+    complete.statistics.drawn_events = experiment.events_yaml(&drawn_events(&experiment));
+    complete.statistics.properties =
+        judge_properties(&experiment, &folder, &complete.statistics).map_err(Failure::run)?;
+    let Statistics { drawn_events, properties, .. } = &complete.statistics;
+    if complete.interrupted.is_some() || !drawn_events.is_empty() || !properties.is_empty() {
+        folder.write(names::STATISTICS, complete.statistics.to_json().as_bytes()).map_err(Failure::run)?;
+    }
     let summary = Summary {
         statistics: &complete.statistics,
         real_time: complete.real_time,
@@ -115,12 +125,11 @@ pub fn conduct(backend: &impl Backend, began: Instant) -> Result<u8, Failure> {
     Ok(u8::from(!good))
 }
 
-/// Refuses an experiment for all the reasons that a backend has, in one message. `verb` is the participle of the backend's
-/// command.
-pub fn refuse(file: &Path, verb: &str, reasons: &[String]) -> Result<(), Failure> {
-    if reasons.is_empty() {
+/// Refuses an experiment for all the reasons that a backend has, each at its position in the file, or in the settings of the command line.
+pub fn refuse(file: &Path, settings: &[Setting], refusals: &[Refusal]) -> Result<(), Failure> {
+    if refusals.is_empty() {
         return Ok(());
     }
-    let list = reasons.iter().map(|why| format!("\n  {why}")).collect::<String>();
-    Err(Failure::usage(format!("{} cannot be {verb}:{list}", file.display())))
+    let errors = Refusal::locate(refusals, file, settings);
+    Err(Failure::input(errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")))
 }

@@ -33,8 +33,21 @@ pub struct Arguments {
     filter: String,
 }
 
-/// Merges the captures into one file.
+impl Arguments {
+    /// All packets of these results, into this file.
+    pub fn whole(results: PathBuf, output: PathBuf) -> Arguments {
+        Arguments { results, output: Some(output), host: Vec::new(), filter: String::new() }
+    }
+}
+
+/// Merges the captures into one file, and says how many packets it has.
 pub fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
+    println!("{}", write(arguments)?);
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Merges the captures into one file; returns a line about it.
+pub fn write(arguments: &Arguments) -> Result<String, Failure> {
     let results = Results::open(&arguments.results).map_err(Failure::usage)?;
     let hosts = &results.statistics.hosts;
     let nodes = results.nodes();
@@ -74,6 +87,5 @@ pub fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
             return Err(Failure::run(error));
         }
     };
-    println!("{}: {count} packets", path.display());
-    Ok(ExitCode::SUCCESS)
+    Ok(format!("{}: {count} packets", path.display()))
 }

@@ -51,7 +51,7 @@ impl Backend for Arguments {
 
     fn prepare(&self) -> Result<(Experiment, Settings), Failure> {
         let experiment = self.experiment.load(&self.file)?;
-        backend::refuse(&self.file, "deployed", &check::refusals(&experiment))?;
+        backend::refuse(&self.file, &self.experiment.settings(), &check::refusals(&experiment))?;
         let inventory = Inventory::load(&self.inventory, &experiment).map_err(Failure::input)?;
         let base = std::path::absolute(
             self.file.parent().filter(|at| *at != Path::new("")).unwrap_or(Path::new(".")),

@@ -95,15 +95,9 @@ pub fn main(_: &Arguments) -> Result<ExitCode, Failure> {
             State::Limited,
         ),
         cpu_feature(has("avx"), "AVX", "guests see one set of vector registers", State::Missing),
-        match has("cpuid_fault") {
-            true => Finding::ok("CPUID faulting", "all guests see one CPU model"),
-            false => Finding::new(
-                State::Limited,
-                "CPUID faulting",
-                "not on this CPU or not passed on to this virtual machine",
-                "results may differ on another CPU model, if a program asks for it in code of its own",
-            ),
-        },
+        cpuid_faulting(belljar_platform::cpuid_can_fault()),
+        counter_trapping(belljar_platform::counter_traps()),
+        untrappable(["rdrand", "rdseed", "rdpid"].into_iter().any(has)),
         mappings(number("/proc/sys/vm/max_map_count").unwrap_or(USUAL_MAPPINGS)),
         match getrlimit(Resource::RLIMIT_NOFILE) {
             Ok((soft, hard)) => open_files(soft, hard),
@@ -156,6 +150,49 @@ fn cpu_feature(there: bool, what: &'static str, good: &str, without: State) -> F
             "not offered by this CPU",
             "in a virtual machine, choose the CPU model of its host (qemu: -cpu host)",
         ),
+    }
+}
+
+/// Checks CPUID faulting. Without it the instruction is replaced where it is certain.
+fn cpuid_faulting(there: bool) -> Finding {
+    const WHAT: &str = "CPUID faulting";
+    match there {
+        true => Finding::ok(WHAT, "all guests see one CPU model"),
+        false => Finding::new(
+            State::Limited,
+            WHAT,
+            "not on this CPU or not passed on to this virtual machine",
+            "cpuid is replaced in programs and libraries; a run's summary names what is left, such as code made while a \
+             program runs: with it, results may differ on another CPU model",
+        ),
+    }
+}
+
+/// Checks that `rdtsc` and `rdtscp` trap. Otherwise they are replaced where they are certain.
+fn counter_trapping(there: bool) -> Finding {
+    const WHAT: &str = "TSC trapping";
+    match there {
+        true => Finding::ok(WHAT, "rdtsc and rdtscp give programs the host's clock"),
+        false => Finding::new(
+            State::Limited,
+            WHAT,
+            "this kernel refuses prctl(PR_SET_TSC)",
+            "rdtsc is replaced in programs and libraries; a run's summary names what is left, which reads this \
+             machine's clock: such a run is not deterministic",
+        ),
+    }
+}
+
+/// Reports the instructions that no CPU can make trap; `there` states that this one has any of them.
+fn untrappable(there: bool) -> Finding {
+    const WHAT: &str = "RDRAND, RDSEED, RDPID";
+    match there {
+        true => Finding::ok(
+            WHAT,
+            "no CPU makes them trap: replaced in programs and libraries, by the host's seeded random numbers and its \
+             one processor; a run's summary names what is left",
+        ),
+        false => Finding::ok(WHAT, "not on this CPU"),
     }
 }
 
@@ -381,6 +418,11 @@ mod tests {
         assert_eq!(open_files(1_048_576, 1_048_576).state, State::Ok);
         assert_eq!(processes(u64::MAX, 32_768).state, State::Ok);
         assert_eq!(processes(1_000, 32_768).state, State::Limited);
+        assert_eq!(cpuid_faulting(true).state, State::Ok);
+        assert_eq!(cpuid_faulting(false).state, State::Limited);
+        assert_eq!(counter_trapping(true).state, State::Ok);
+        assert!(counter_trapping(false).to_string().contains("not deterministic"));
+        assert!(untrappable(true).to_string().contains("summary names"));
         assert_eq!(perf(None).state, State::Limited);
         assert_eq!(cpu_flags("processor : 0\nflags\t\t: fpu xsavec\n"), ["fpu", "xsavec"]);
     }

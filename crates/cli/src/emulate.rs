@@ -10,7 +10,6 @@ use belljar_config::Experiment;
 use belljar_emulation::p4::SwitchPlan;
 use belljar_emulation::world::{Order, Report, SCRATCH, WORLD_COMMAND};
 use belljar_emulation::{check, clock, freeze, init, stage, world as emulation};
-use belljar_plan::Plan;
 use belljar_results::ResultsFolder;
 use belljar_results::read::Results;
 use clap::builder::FalseyValueParser;
@@ -176,10 +175,9 @@ impl Backend for Arguments {
     fn prepare(&self) -> Result<(Experiment, tdf::Dilated), Failure> {
         let file = self.experiment_file()?;
         let experiment = self.experiment.load(file)?;
-        let plan = Plan::new(&experiment);
-        let refused = check::refusals(&experiment, &plan.schedule, stage::has_users());
-        backend::refuse(file, "emulated", &refused)?;
         let dilated = tdf::Dilated::new(&self.tdf, self.quantum, &experiment)?;
+        let refused = check::refusals(&experiment, stage::has_users(), dilated.tdf_milli.is_some());
+        backend::refuse(file, &self.experiment.settings(), &refused)?;
         Ok((experiment, dilated))
     }
 
@@ -202,7 +200,7 @@ impl Backend for Arguments {
             tdf_auto: dilated.is_auto,
             factors: dilated.factors,
             quantum_ns: dilated.quantum_ns,
-            group: format!("belljar-{}-{began_ns}", std::process::id()),
+            group: freeze::group_name(std::process::id(), began_ns),
             until_done: self.until_done,
             command: std::process::id(),
             began_ns,

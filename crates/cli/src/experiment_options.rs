@@ -2,10 +2,11 @@
 
 use crate::failure::Failure;
 use crate::progress::Display;
-use crate::{log, shadow_options, topology};
+use crate::{connectivity, log, shadow_options, topology};
 use belljar_base::SimTime;
-use belljar_config::{Experiment, Overrides, Setting, parse_time};
+use belljar_config::{Experiment, Overrides, STOP_TIME, Setting, parse_time};
 use belljar_net::Filter;
+use belljar_net::units::format_duration;
 use belljar_results::{ResultsFolder, names};
 use clap::builder::FalseyValueParser;
 use std::io::IsTerminal;
@@ -57,20 +58,29 @@ pub struct Arguments {
 impl Arguments {
     /// Loads the experiment and applies the overrides of these options.
     pub fn load(&self, file: &Path) -> Result<Experiment, Failure> {
-        let mut experiment = Experiment::load_with(file, &self.set).map_err(Failure::input)?;
+        let mut experiment = Experiment::load_with(file, &self.settings()).map_err(Failure::input)?;
         if let Some(filter) = &self.pcap_filter {
             Filter::parse(filter, &|name| experiment.addresses_of(name))
                 .map_err(|why| Failure::usage(format!("--pcap-filter '{filter}': {why}")))?;
         }
         experiment.apply_overrides(&Overrides {
             seed: self.seed,
-            stop_time: self.stop_time,
             data_directory: self.output.clone(),
             pcap_enabled: (self.pcap || self.pcap_filter.is_some()).then_some(true),
             pcap_filter: self.pcap_filter.clone(),
             ..self.general.overrides()
         });
         Ok(experiment)
+    }
+
+    /// Values that replace those in the file.
+    pub fn settings(&self) -> Vec<Setting> {
+        // The loader needs the stop time: it refuses events that never happen.
+        let stop = self.stop_time.map(|stop| Setting {
+            path: STOP_TIME.to_owned(),
+            value: format_duration(stop.since(SimTime::ZERO)),
+        });
+        self.set.iter().cloned().chain(stop).collect()
     }
 
     /// Results folder given by an option, if any.
@@ -84,7 +94,7 @@ impl Arguments {
     }
 
     /// Creates the results folder with a folder for each of the `hosts`, the template's content, the drawing of
-    /// the topology, and the resolved experiment.
+    /// the topology, its connectivity over time if routes are logged, and the resolved experiment.
     pub fn create_folder<'a>(
         &self,
         experiment: &Experiment,
@@ -100,6 +110,10 @@ impl Arguments {
         }
         let drawing = topology::topology(experiment).to_json();
         folder.write(names::TOPOLOGY, drawing.as_bytes()).map_err(Failure::run)?;
+        if experiment.belljar.route_log {
+            let all = connectivity::connectivity(experiment).to_json();
+            folder.write(names::CONNECTIVITY, all.as_bytes()).map_err(Failure::run)?;
+        }
         folder.write(names::EXPERIMENT, experiment.to_yaml().as_bytes()).map_err(Failure::run)?;
         Ok(folder)
     }

@@ -9,7 +9,8 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 /// Writes an experiment with the nodes and links of another tool's file: a topology file of Containerlab, a lab.conf of
-/// Kathara, a topology.json of the P4 tutorials or a p4app.json of p4-utils. What is not taken over is said.
+/// Kathara, a topology.json of the P4 tutorials or a p4app.json of p4-utils. Notes list each line that is not taken
+/// over. Commands of the file run on the hosts, and one that fails fails the run.
 #[derive(Args)]
 #[command(
     after_help = "Examples:\n  belljar import lab.clab.yml -o lab.yaml\n  belljar import lab.conf -o lab.yaml\n  belljar import topology.json --p4 basic.p4 -o basic.yaml"
@@ -26,6 +27,9 @@ pub struct Arguments {
     /// P4 program of the switches for which the file names none
     #[arg(long, value_name = "PROGRAM")]
     p4: Option<PathBuf>,
+    /// Let commands of the file fail: their processes have 'expected_final_state: any', and notes list the commands
+    #[arg(long)]
+    tolerate_failures: bool,
 }
 
 /// Parser of the name of a format.
@@ -57,7 +61,8 @@ pub fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
             others.join(", ")
         ))
     })?;
-    let options = Options { folder, program: arguments.p4.as_deref() };
+    let options =
+        Options { folder, program: arguments.p4.as_deref(), tolerate_failures: arguments.tolerate_failures };
     let imported = format.import(&arguments.file, &options).map_err(Failure::input)?;
     let loads = Experiment::parse("the imported experiment", &imported.yaml, folder);
     match (loads, format.may_be_incomplete()) {

@@ -6,7 +6,7 @@ use belljar_results::{Section, flow_monitor, routing, table};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// Shows the results of a run as tables: processes, traffic models, hosts, links, radio stations, P4 switches, traffic, system calls, warnings.
+/// Shows the results of a run as tables: processes, properties, traffic models, hosts, links, dropped packets, radio stations, P4 switches, traffic, system calls, warnings.
 #[derive(clap::Args)]
 #[command(
     after_help = "Examples:\n  belljar inspect first.data\n  belljar inspect first.data syscalls --rows 1000\n  belljar inspect olsr.data --routing"
@@ -37,9 +37,12 @@ pub struct Arguments {
 #[derive(Clone, Copy, clap::ValueEnum)]
 enum Name {
     Processes,
+    Properties,
     Models,
     Hosts,
     Links,
+    Drops,
+    Packets,
     Radios,
     P4Tables,
     P4Ports,
@@ -52,9 +55,12 @@ impl Name {
     fn section(self) -> Section {
         match self {
             Name::Processes => Section::Processes,
+            Name::Properties => Section::Properties,
             Name::Models => Section::Models,
             Name::Hosts => Section::Hosts,
             Name::Links => Section::Links,
+            Name::Drops => Section::Drops,
+            Name::Packets => Section::Packets,
             Name::Radios => Section::Radios,
             Name::P4Tables => Section::P4Tables,
             Name::P4Ports => Section::P4Ports,
@@ -83,10 +89,14 @@ pub fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let chosen: Vec<Section> = match arguments.tables.is_empty() {
         true => {
             let there = |section: &Section| match section {
+                Section::Properties => !results.statistics.properties.is_empty(),
                 Section::Models => !results.statistics.models.is_empty(),
                 Section::P4Tables | Section::P4Ports => !results.statistics.p4_switches.is_empty(),
                 Section::Radios => !results.statistics.radios.is_empty(),
                 Section::Links => !results.statistics.links.is_empty(),
+                Section::Drops => !results.statistics.all_drops().is_empty(),
+                // On request only: one row for each location.
+                Section::Packets => false,
                 _ => true,
             };
             Section::ALL.into_iter().filter(there).collect()
@@ -97,6 +107,14 @@ pub fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
         .iter()
         .map(|section| format!("{}\n{}", section.title(), table(&results, *section, arguments.rows)))
         .collect();
+    if let Some(why) = &results.statistics.interrupted {
+        let end = results.statistics.simulated_seconds;
+        println!("this run ended early, at {end:.6} s: {why}\n");
+    }
     print!("{}", tables.join("\n"));
+    let events = &results.statistics.drawn_events;
+    if arguments.tables.is_empty() && !events.is_empty() {
+        print!("\nevents drawn by the seed\n{events}");
+    }
     Ok(ExitCode::SUCCESS)
 }

@@ -132,6 +132,15 @@ impl Log {
                 self.line(level, Some(at), Some(&host_name), "process", &message);
             }
         }
+        for property in &statistics.properties {
+            let (name, kind) = (&property.name, &property.kind);
+            let (level, verdict) = match &property.reason {
+                Some(reason) => (LogLevel::Error, format!("does not hold: {reason}")),
+                None => (LogLevel::Info, "holds".to_owned()),
+            };
+            let message = format!("property '{name}' ({kind}) {verdict}");
+            self.line(level, Some(end), None, "property", &message);
+        }
         for (what, count) in &statistics.warnings {
             self.line(LogLevel::Warning, Some(end), None, "summary", &format!("{what} ({count}x)"));
         }

@@ -13,6 +13,7 @@ mod channel_proxy;
 mod check;
 #[cfg(feature = "all-commands")]
 mod compare;
+mod connectivity;
 mod control;
 #[cfg(feature = "all-commands")]
 mod deploy;

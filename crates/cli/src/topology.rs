@@ -124,7 +124,7 @@ fn add_links(
 }
 
 /// Returns all addresses of a host.
-fn addresses(host: &Host) -> Vec<String> {
+pub fn addresses(host: &Host) -> Vec<String> {
     let on_graph = host.node.map(|_| host.address.to_string());
     let v4 = host.interfaces.iter().flat_map(|interface| &interface.addresses).map(|own| own.ip.to_string());
     let v6 = host.interfaces.iter().flat_map(|interface| &interface.addresses6).map(|own| own.ip.to_string());
@@ -132,7 +132,7 @@ fn addresses(host: &Host) -> Vec<String> {
 }
 
 /// Returns the radio channels, with their stations' tracks until the end of the run.
-fn radios(experiment: &Experiment) -> Vec<TopologyRadio> {
+pub fn radios(experiment: &Experiment) -> Vec<TopologyRadio> {
     let ids = (experiment.hosts.len() as u32..).map(HostId);
     let radio = |(id, device): (HostId, &belljar_config::topology::Device)| {
         let DeviceKind::Radio(radio) = &device.kind else { return None };

@@ -1,21 +1,65 @@
 //! `belljar validate`.
 
+use crate::backend;
 use crate::failure::Failure;
-use belljar_config::Experiment;
+use belljar_config::{Experiment, Refusal};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 /// Reads an experiment file as `belljar run` does and says what is wrong with it, or what is in it.
 #[derive(clap::Args)]
-#[command(after_help = "Example:\n  belljar validate examples/first.yaml")]
+#[command(
+    after_help = "Examples:\n  belljar validate examples/first.yaml\n  belljar validate --for emulate examples/first.yaml"
+)]
 pub struct Arguments {
     /// The experiment file (`-` reads standard input)
     file: PathBuf,
+    /// Backend that is to run the experiment: also reports the parts that it refuses
+    #[arg(long = "for", value_enum, default_value_t = Backend::Run)]
+    backend: Backend,
+}
+
+/// Backend of an experiment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Backend {
+    /// `belljar run`
+    Run,
+    /// `belljar emulate`
+    Emulate,
+    /// `belljar emulate --tdf`
+    Dilated,
+    /// `belljar deploy`
+    Deploy,
+}
+
+impl Backend {
+    /// Parts of the experiment that the backend refuses.
+    #[cfg(feature = "all-commands")]
+    fn refusals(self, experiment: &Experiment) -> Result<Vec<Refusal>, Failure> {
+        use belljar_emulation::{check, stage};
+        Ok(match self {
+            Backend::Run => Vec::new(),
+            Backend::Emulate => check::refusals(experiment, stage::has_users(), false),
+            Backend::Dilated => check::refusals(experiment, stage::has_users(), true),
+            Backend::Deploy => belljar_deployment::check::refusals(experiment),
+        })
+    }
+
+    /// A quick build has one backend.
+    #[cfg(not(feature = "all-commands"))]
+    fn refusals(self, _: &Experiment) -> Result<Vec<Refusal>, Failure> {
+        match self {
+            Backend::Run => Ok(Vec::new()),
+            _ => Err(crate::parts::hand_over()),
+        }
+    }
 }
 
 /// Loads the experiment and prints a description.
 pub fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let experiment = Experiment::load(&arguments.file).map_err(Failure::input)?;
+    let refusals = arguments.backend.refusals(&experiment)?;
+    backend::refuse(&arguments.file, &[], &refusals)?;
     for note in &experiment.notes {
         println!("note: {note}");
     }

@@ -19,6 +19,8 @@ use std::sync::Arc;
 /// metrics/{hosts,tcp}.csv   time series, if the experiment requests them
 /// emulation.json            fidelity of an emulated run
 /// topology.json             the network as drawn by `belljar report`
+/// times/<name>.jsonl        times of writes to the files that properties are about
+/// properties/               histories, and the reports on them
 /// manifest.sha256           hashes of the machine's files that the run has read, in the format of sha256sum(1)
 /// ```
 #[derive(Clone, Debug)]
@@ -145,7 +147,8 @@ impl ResultsFolder {
         if contains(std::env::home_dir()) {
             return kept("it contains the home directory");
         }
-        if !["hosts", names::EXPERIMENT, names::TOPOLOGY].iter().all(|name| real.join(name).exists()) {
+        // Hosts with models alone have no folders.
+        if ![names::EXPERIMENT, names::TOPOLOGY].iter().all(|name| real.join(name).exists()) {
             return kept("it is not a results folder of Belljar");
         }
         if real.join(names::EMULATION_SCRATCH).exists() {

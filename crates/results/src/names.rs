@@ -16,6 +16,12 @@ pub const MANIFEST: &str = "manifest.sha256";
 pub const FLOWS: &str = "flows.csv";
 /// Folder of route logs: one for each host, with the extension `jsonl`.
 pub const ROUTES: &str = "routes";
+/// Folder of the times of watched files: one file for each host, with the extension `jsonl`.
+pub const TIMES: &str = "times";
+/// Folder of histories and of the reports on them, by property.
+pub const PROPERTIES: &str = "properties";
+/// Connectivity of the nodes over time, beside the route logs.
+pub const CONNECTIVITY: &str = "routes/network.json";
 /// Time series of hosts.
 pub const HOST_METRICS: &str = "metrics/hosts.csv";
 /// Time series of TCP connections.

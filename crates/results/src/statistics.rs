@@ -1,3 +1,4 @@
+use crate::packets::LocationAccount;
 use belljar_base::{Lateness, Map, SimDuration};
 use serde::{Deserialize, Serialize};
 
@@ -7,8 +8,18 @@ use serde::{Deserialize, Serialize};
 pub struct Statistics {
     /// Simulated seconds.
     pub simulated_seconds: f64,
+    /// Reason for which the run ended early: its results are not complete.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interrupted: Option<String>,
+    /// Events that the seed has drawn, with their times and hosts: the section `events` of an experiment in
+    /// which they are not left to the seed.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub drawn_events: String,
     /// Hosts by name.
     pub hosts: Map<String, HostStatistics>,
+    /// Properties of the experiment with their verdicts, in the order of the file.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub properties: Vec<PropertyStatistics>,
     /// Traffic models by the name in the experiment, summed over all hosts.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub models: Map<String, ModelStatistics>,
@@ -27,12 +38,41 @@ pub struct Statistics {
     /// Gateways by name.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub gateways: Map<String, GatewayStatistics>,
+    /// Accounts of packets by location: interfaces (`host:eth0`), stacks (`host`), links (`link: from to to`),
+    /// devices. See [`LocationAccount`].
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub packets: Map<String, LocationAccount>,
     /// System calls of all hosts by name.
     pub syscalls: Map<String, u64>,
     /// Warnings: requests of programs that were not fully served, with their counts.
     pub warnings: Map<String, u64>,
     /// Programs that were preempted by real time: from then on the run is not deterministic.
     pub preempted: Map<String, u64>,
+}
+
+/// Verdict on one property.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct PropertyStatistics {
+    /// Name in the experiment.
+    pub name: String,
+    /// Kind of the claim: `always`, `never`, `sometimes`, `eventually` or `history`.
+    pub kind: String,
+    /// True if the property holds.
+    pub holds: bool,
+    /// Reason for which it does not hold.
+    pub reason: Option<String>,
+    /// Host of the line that decides: the first violation, or the line that was to appear.
+    pub host: Option<String>,
+    /// File of that line, relative to the host's folder.
+    pub file: Option<String>,
+    /// Number of the line, from 1.
+    pub line: Option<u64>,
+    /// Simulated seconds at which the line was complete, if they are known.
+    pub time: Option<f64>,
+    /// Text of the line, shortened.
+    pub text: Option<String>,
+    /// Number of lines judged; of a history, that of its operations.
+    pub judged: u64,
 }
 
 /// Traffic of one direction of a link.
@@ -42,7 +82,7 @@ pub struct DirectionStatistics {
     pub frames: u64,
     /// Bytes of these frames.
     pub bytes: u64,
-    /// Frames dropped, by reason.
+    /// Frames dropped at the sender's interface and on the link, by reason: those of their accounts.
     pub drops: Map<String, u64>,
     /// Frames affected by impairments: `ecn_marked` by the queue, `reordered`, `duplicated` or `corrupted` in
     /// transit. Impairments that did not occur are omitted.
@@ -181,7 +221,8 @@ pub struct HostStatistics {
     pub packets_out: u64,
     /// Bytes of these packets.
     pub bytes_out: u64,
-    /// Packets dropped, by reason.
+    /// Packets dropped in the host, at its interfaces and on the links and paths from it, by reason: those of
+    /// their accounts.
     pub drops: Map<String, u64>,
     /// Processor of the host, if work takes simulated time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -312,10 +353,21 @@ impl Quantiles {
     }
 }
 
+impl PropertyStatistics {
+    /// Line that decides, with its time: `server: out.log:12 at 3.200000 s`.
+    pub fn location(&self) -> Option<String> {
+        let (host, file) = (self.host.as_ref()?, self.file.as_ref()?);
+        let line = self.line.map_or(String::new(), |line| format!(":{line}"));
+        let time = self.time.map_or(String::new(), |time| format!(" at {time:.6} s"));
+        Some(format!("{host}: {file}{line}{time}"))
+    }
+}
+
 impl Statistics {
-    /// True if every process ended as the experiment expects and every traffic model ran.
+    /// True if every process ended as the experiment expects, every property holds and every traffic model ran.
     pub fn as_expected(&self) -> bool {
         self.hosts.values().flat_map(|host| &host.processes).all(|process| process.as_expected)
+            && self.properties.iter().all(|property| property.holds)
             && self.models.values().all(|model| model.problems.is_empty())
     }
 
@@ -328,6 +380,9 @@ impl Statistics {
         self.gateways.extend(other.gateways);
         for (link, directions) in other.links {
             self.links.entry(link).or_default().extend(directions);
+        }
+        for (location, account) in other.packets {
+            self.packets.entry(location).or_default().add(&account);
         }
         add_counts(&mut self.syscalls, &other.syscalls);
         add_counts(&mut self.warnings, &other.warnings);

@@ -1,5 +1,8 @@
-use crate::Statistics;
+use crate::packets::UNBALANCED;
+use crate::{Dropped, Statistics};
 use std::fmt;
+use std::fs::{self, File};
+use std::io::{self, Read, Seek, SeekFrom};
 use std::path::Path;
 use std::time::Duration;
 
@@ -20,17 +23,30 @@ pub struct Summary<'a> {
 
 /// Number of processes up to which all are listed; beyond it, only those with an unexpected end.
 const LIST_ALL: usize = 20;
+/// Number of locations and reasons of dropped packets listed.
+const LIST_DROPS: usize = 4;
+/// Number of failed processes of which the last lines of standard error are shown, the number of these lines,
+/// and the number of bytes read for them.
+const SHOW_STDERR: usize = 5;
+const STDERR_LINES: usize = 3;
+const STDERR_BYTES: u64 = 2_000;
+/// Longest line of standard error shown, in characters.
+const STDERR_WIDTH: usize = 200;
 /// Number of warnings listed; further ones are only counted. The statistics contain all of them.
 const LIST_WARNINGS: usize = 12;
+
+/// Parts of warnings that question the results: see `native_reads` of `belljar-objects` for the second one.
+const DOUBTS: [&str; 2] = [UNBALANCED, "not deterministic"];
 
 impl fmt::Display for Summary<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let stats = self.statistics;
         self.processes(f)?;
+        self.properties(f)?;
         self.models(f)?;
         let (packets, bytes) =
             stats.hosts.values().fold((0, 0), |(p, b), h| (p + h.packets_out, b + h.bytes_out));
-        let dropped: u64 = stats.hosts.values().flat_map(|h| h.drops.values()).sum();
+        let dropped = stats.dropped();
         let calls: u64 = stats.syscalls.values().sum();
         let (simulated, real) = (stats.simulated_seconds, self.real_time.as_secs_f64());
         let hosts =
@@ -49,6 +65,7 @@ impl fmt::Display for Summary<'_> {
                 simulated / real.max(1e-9),
             )?,
         }
+        self.drops(f)?;
         for (name, gateway) in &stats.gateways {
             write!(
                 f,
@@ -75,6 +92,24 @@ impl fmt::Display for Summary<'_> {
 }
 
 impl Summary<'_> {
+    /// Locations at which most packets were dropped, with the reasons.
+    fn drops(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let all = self.statistics.all_drops();
+        if all.is_empty() {
+            return Ok(());
+        }
+        let text = |drop: &Dropped<'_>| format!("{} {} at {}", drop.packets, drop.reason, drop.location);
+        let listed: Vec<String> = all.iter().take(LIST_DROPS).map(text).collect();
+        write!(f, "dropped: {}", listed.join(", "))?;
+        match all.len().saturating_sub(LIST_DROPS) {
+            0 => writeln!(f),
+            _ => {
+                let rest: u64 = all[LIST_DROPS..].iter().map(|drop| drop.packets).sum();
+                writeln!(f, ", {rest} elsewhere (belljar inspect {} packets)", self.results.display())
+            }
+        }
+    }
+
     fn processes(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let all: Vec<_> = self
             .statistics
@@ -84,6 +119,7 @@ impl Summary<'_> {
             .collect();
         let bad = all.iter().filter(|(_, p)| !p.as_expected).count();
         let list_all = all.len() <= LIST_ALL;
+        let mut failed = 0;
         for (host, p) in all.iter().filter(|(_, p)| list_all || !p.as_expected) {
             let name = p.pid.map_or(p.program.clone(), |pid| format!("{}.{pid}", p.program));
             let when = p.ended.map_or(String::new(), |at| format!("at {at:.6} s"));
@@ -93,6 +129,12 @@ impl Summary<'_> {
                 Some(problem) => writeln!(f, "  {problem}")?,
                 None => writeln!(f)?,
             }
+            if !p.as_expected && failed < SHOW_STDERR {
+                let file = self.results.join("hosts").join(host).join(format!("{name}.stderr"));
+                let lines = last_lines(&file);
+                failed += usize::from(!lines.is_empty());
+                lines.iter().try_for_each(|line| writeln!(f, "     | {line}"))?;
+            }
         }
         if all.is_empty() && !self.statistics.models.is_empty() {
             return Ok(());
@@ -101,6 +143,33 @@ impl Summary<'_> {
             writeln!(f, "{bad} of {} processes did not end as expected", all.len())
         } else {
             writeln!(f, "all {} processes ended as expected", all.len())
+        }
+    }
+
+    /// A line for each property, or for those that do not hold if there are many, and their number.
+    fn properties(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let all = &self.statistics.properties;
+        let list_all = all.len() <= LIST_ALL;
+        for property in all.iter().filter(|property| list_all || !property.holds) {
+            let name = format!("{} {}", property.kind, property.name);
+            let Some(reason) = &property.reason else {
+                writeln!(f, "ok   property {name}")?;
+                continue;
+            };
+            write!(f, "FAIL property {name}: {reason}")?;
+            if let Some(location) = property.location() {
+                write!(f, "; {location}")?;
+            }
+            match &property.text {
+                Some(text) => writeln!(f, ": {}", plain_text(text))?,
+                None => writeln!(f)?,
+            }
+        }
+        match (all.iter().filter(|property| !property.holds).count(), all.len()) {
+            (_, 0) => Ok(()),
+            (0, 1) => writeln!(f, "the property holds"),
+            (0, count) => writeln!(f, "all {count} properties hold"),
+            (failed, count) => writeln!(f, "{failed} of {count} properties do not hold"),
         }
     }
 
@@ -140,7 +209,10 @@ impl Summary<'_> {
 
     fn shortfalls(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let warnings = &self.statistics.warnings;
-        for (what, count) in warnings.iter().take(LIST_WARNINGS) {
+        // Those that question the results come first.
+        let (doubts, others): (Vec<_>, Vec<_>) =
+            warnings.iter().partition(|(what, _)| DOUBTS.iter().any(|doubt| what.contains(doubt)));
+        for (what, count) in doubts.into_iter().chain(others).take(LIST_WARNINGS) {
             writeln!(f, "warning: {what} ({count}x)")?;
         }
         if warnings.len() > LIST_WARNINGS {
@@ -157,6 +229,45 @@ impl Summary<'_> {
     }
 }
 
+/// Last lines of a regular file of text, shortened and without terminal sequences; none if it cannot be read.
+fn last_lines(path: &Path) -> Vec<String> {
+    // A program may have left something else there, which blocks its reader.
+    if !fs::symlink_metadata(path).is_ok_and(|found| found.is_file()) {
+        return Vec::new();
+    }
+    let read = || {
+        let mut file = File::open(path)?;
+        let length = file.metadata()?.len();
+        file.seek(SeekFrom::Start(length.saturating_sub(STDERR_BYTES)))?;
+        let mut bytes = Vec::new();
+        file.take(STDERR_BYTES).read_to_end(&mut bytes)?;
+        io::Result::Ok(bytes)
+    };
+    let bytes = read().unwrap_or_default();
+    let text = String::from_utf8_lossy(&bytes);
+    let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
+    let clean = |line: &&str| plain_text(line).chars().take(STDERR_WIDTH).collect();
+    lines[lines.len().saturating_sub(STDERR_LINES)..].iter().map(clean).collect()
+}
+
+/// A line without control characters, sequences of terminals (ECMA-48) and marks of text direction.
+fn plain_text(line: &str) -> String {
+    let mut plain = String::new();
+    let mut characters = line.chars().peekable();
+    while let Some(character) = characters.next() {
+        match character {
+            '\u{1b}' if characters.next_if_eq(&'[').is_some() => {
+                let _ = characters.by_ref().find(|last| ('@'..='~').contains(last));
+            }
+            '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => {}
+            '\t' => plain.push(' '),
+            other if other.is_control() => {}
+            other => plain.push(other),
+        }
+    }
+    plain
+}
+
 pub(crate) fn bytes_text(bytes: u64) -> String {
     const UNITS: [&str; 5] = ["B", "kB", "MB", "GB", "TB"];
     let mut value = bytes as f64;
@@ -166,4 +277,23 @@ pub(crate) fn bytes_text(bytes: u64) -> String {
         unit += 1;
     }
     if unit == 0 { format!("{bytes} B") } else { format!("{value:.1} {}", UNITS[unit]) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn last_lines_are_plain_and_of_regular_files() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("stderr");
+        std::fs::write(&file, "one\n\ntwo\tx\n\u{1b}[31mred\u{1b}[0m\r\n\u{202e}four\u{7}\n").unwrap();
+        assert_eq!(last_lines(&file), ["two x", "red", "four"]);
+        std::fs::write(&file, "x".repeat(10_000)).unwrap();
+        assert_eq!(last_lines(&file), ["x".repeat(STDERR_WIDTH)]);
+        let link = folder.path().join("link");
+        std::os::unix::fs::symlink("/dev/zero", &link).unwrap();
+        assert_eq!(last_lines(&link), [""; 0]);
+        assert_eq!(last_lines(&folder.path().join("missing")), [""; 0]);
+    }
 }

@@ -1,8 +1,10 @@
 //! Results as tables for a terminal.
 
 use crate::names;
+use crate::packets::counts_text;
 use crate::read::{Results, series};
 use crate::summary::bytes_text;
+use belljar_base::Map;
 use std::fmt::Write;
 
 /// Subject of a table.
@@ -10,12 +12,18 @@ use std::fmt::Write;
 pub enum Section {
     /// Processes of the experiment and their final states.
     Processes,
+    /// Properties and their verdicts.
+    Properties,
     /// Traffic models by name, and the outcomes of their flows.
     Models,
     /// Hosts with their traffic and drops.
     Hosts,
     /// Links with the traffic and drops of each direction.
     Links,
+    /// Locations of the network with the packets dropped there, by reason.
+    Drops,
+    /// Accounts of the packets of each location: received, originated, sent, consumed, dropped, held.
+    Packets,
     /// Stations of radio channels with their traffic and losses.
     Radios,
     /// Tables of P4 switches and their lookups.
@@ -32,11 +40,14 @@ pub enum Section {
 
 impl Section {
     /// All sections in the order in which they are shown.
-    pub const ALL: [Section; 10] = [
+    pub const ALL: [Section; 13] = [
         Section::Processes,
+        Section::Properties,
         Section::Models,
         Section::Hosts,
         Section::Links,
+        Section::Drops,
+        Section::Packets,
         Section::Radios,
         Section::P4Tables,
         Section::P4Ports,
@@ -49,9 +60,12 @@ impl Section {
     pub fn title(self) -> &'static str {
         match self {
             Section::Processes => "processes",
+            Section::Properties => "properties",
             Section::Models => "traffic models",
             Section::Hosts => "hosts",
             Section::Links => "links",
+            Section::Drops => "dropped packets",
+            Section::Packets => "accounts of packets",
             Section::Radios => "radio stations",
             Section::P4Tables => "P4 tables",
             Section::P4Ports => "P4 ports",
@@ -66,9 +80,12 @@ impl Section {
 pub fn table(results: &Results, section: Section, rows: usize) -> String {
     match section {
         Section::Processes => processes(results, rows),
+        Section::Properties => properties(results, rows),
         Section::Models => models(results, rows),
         Section::Hosts => hosts(results, rows),
         Section::Links => links(results, rows),
+        Section::Drops => drops(results, rows),
+        Section::Packets => packets(results, rows),
         Section::Radios => radios(results, rows),
         Section::P4Tables => p4_tables(results, rows),
         Section::P4Ports => p4_ports(results, rows),
@@ -97,6 +114,22 @@ fn processes(results: &Results, rows: usize) -> String {
     table.text(rows)
 }
 
+fn properties(results: &Results, rows: usize) -> String {
+    let mut table = Table::new(&["", "kind", "property", "judged", "line", "problem"], &[3]);
+    for property in &results.statistics.properties {
+        let mark = if property.holds { "ok" } else { "FAIL" };
+        table.row(vec![
+            mark.to_owned(),
+            property.kind.clone(),
+            property.name.clone(),
+            property.judged.to_string(),
+            property.location().unwrap_or_else(|| "-".to_owned()),
+            property.reason.clone().unwrap_or_default(),
+        ]);
+    }
+    table.text(rows)
+}
+
 fn models(results: &Results, rows: usize) -> String {
     let columns =
         ["model", "count", "done", "failed", "cut", "out", "in", "mean", "median", "90 %", "99 %", "why"];
@@ -104,8 +137,8 @@ fn models(results: &Results, rows: usize) -> String {
     for (name, m) in &results.statistics.models {
         let times = m.completion.as_ref();
         let time = |pick: fn(&crate::Quantiles) -> f64| seconds(times.map(pick));
-        let why = m.failed.iter().map(|(reason, count)| format!("{reason} {count}"));
-        let why: Vec<String> = why.chain(m.problems.iter().cloned()).collect();
+        let failed = Some(counts_text(&m.failed)).filter(|text| !text.is_empty());
+        let why: Vec<String> = failed.into_iter().chain(m.problems.iter().cloned()).collect();
         table.row(vec![
             name.clone(),
             m.models.to_string(),
@@ -132,7 +165,6 @@ fn hosts(results: &Results, rows: usize) -> String {
     }
     let mut table = Table::new(&columns, &[2, 3, 4, 5, 6, 8, 9][..columns.len() - 3]);
     for (name, host) in &results.statistics.hosts {
-        let why: Vec<String> = host.drops.iter().map(|(reason, count)| format!("{reason} {count}")).collect();
         let mut row = vec![
             name.clone(),
             host.address.clone(),
@@ -141,7 +173,7 @@ fn hosts(results: &Results, rows: usize) -> String {
             host.packets_in.to_string(),
             bytes_text(host.bytes_in),
             host.drops.values().sum::<u64>().to_string(),
-            why.join(", "),
+            counts_text(&host.drops),
         ];
         if has_cpu {
             let cpu = host.cpu.as_ref();
@@ -161,7 +193,6 @@ fn radios(results: &Results, rows: usize) -> String {
     let share = |part: f64| format!("{:.2} %", if seconds > 0.0 { 100.0 * part / seconds } else { 0.0 });
     for (radio, of_radio) in &results.statistics.radios {
         for (name, station) in &of_radio.stations {
-            let why = station.drops.iter().map(|(reason, count)| format!("{reason} {count}"));
             table.row(vec![
                 radio.clone(),
                 name.clone(),
@@ -172,9 +203,42 @@ fn radios(results: &Results, rows: usize) -> String {
                 station.drops.values().sum::<u64>().to_string(),
                 share(station.airtime_seconds),
                 share(station.busy_seconds),
-                why.collect::<Vec<_>>().join(", "),
+                counts_text(&station.drops),
             ]);
         }
+    }
+    table.text(rows)
+}
+
+fn drops(results: &Results, rows: usize) -> String {
+    let mut table = Table::new(&["location", "reason", "packets"], &[2]);
+    for drop in results.statistics.all_drops() {
+        table.row(vec![drop.location.to_owned(), drop.reason.to_owned(), drop.packets.to_string()]);
+    }
+    table.text(rows)
+}
+
+fn packets(results: &Results, rows: usize) -> String {
+    let columns =
+        ["location", "received", "originated", "sent", "consumed", "dropped", "held", "by", "imbalance"];
+    let mut table = Table::new(&columns, &[1, 2, 3, 4, 5, 6]);
+    for (location, account) in &results.statistics.packets {
+        let sum = |counts: &Map<String, u64>| counts.values().sum::<u64>().to_string();
+        let named = [("from", &account.originated), ("to", &account.consumed), ("dropped", &account.drops)];
+        let by = named.into_iter().filter(|(_, counts)| !counts.is_empty());
+        let by = by.map(|(what, counts)| format!("{what} {}", counts_text(counts)));
+        let imbalance = account.imbalance();
+        table.row(vec![
+            location.clone(),
+            account.received.to_string(),
+            sum(&account.originated),
+            account.sent.to_string(),
+            sum(&account.consumed),
+            sum(&account.drops),
+            account.held.to_string(),
+            by.collect::<Vec<_>>().join("; "),
+            if imbalance == 0 { String::new() } else { format!("{imbalance:+}") },
+        ]);
     }
     table.text(rows)
 }
@@ -189,8 +253,6 @@ fn links(results: &Results, rows: usize) -> String {
     let mut table = Table::new(&columns, &[2, 3, 4, 5][..columns.len() - 3]);
     for (name, directions) in &results.statistics.links {
         for (direction, sent) in directions {
-            let why: Vec<String> =
-                sent.drops.iter().map(|(reason, count)| format!("{reason} {count}")).collect();
             let dropped = sent.drops.values().sum::<u64>().to_string();
             let mut row = vec![
                 name.clone(),
@@ -202,7 +264,7 @@ fn links(results: &Results, rows: usize) -> String {
             if let Some(longest) = &longest {
                 row.push(longest.get(&(name.clone(), direction.clone())).unwrap_or(&0).to_string());
             }
-            row.push(why.join(", "));
+            row.push(counts_text(&sent.drops));
             table.row(row);
         }
     }

@@ -108,11 +108,13 @@ impl Fabric {
         }
     }
     /// Host on the graph to which packets for this address are delivered.
+    #[inline]
     pub fn host(&self, address: Ipv4Addr) -> Option<HostId> {
         let found = self.addresses.host_by_address(address);
-        if self.owners.is_empty() {
-            return found;
-        }
+        if self.owners.is_empty() { found } else { self.host_among_nodes(found, address) }
+    }
+    /// The same, with addresses that are not on the graph: `found` is the host with the address.
+    fn host_among_nodes(&self, found: Option<HostId>, address: Ipv4Addr) -> Option<HostId> {
         found.filter(|host| self.nodes[host.index()].is_some()).or_else(|| {
             let (_, hop) = self.behind.lookup(address, || 0, |_| true)?;
             hop.map(|hop| HostId(hop.interface as u32))

@@ -1,7 +1,7 @@
 //! Grouping of nodes: sets of nodes that one worker runs together, and their lookahead with respect to all
 //! others.
 
-use belljar_base::{HostId, SimDuration};
+use belljar_base::{DisjointSets, HostId, SimDuration};
 use belljar_engine::{Group, Plan};
 use belljar_net::{Graph, NodeIndex};
 
@@ -76,15 +76,14 @@ pub fn with_links(
     let mut over_graph = vec![SimDuration::MAX; count];
     hosts.groups().iter().for_each(|group| over_graph[group.members[0].index()] = group.lookahead);
     let groups_within = |width: SimDuration| {
-        let mut group: Vec<usize> = (0..count).collect();
+        let mut groups = DisjointSets::new(count);
         let close = |(from, to, latency): &&(HostId, HostId, SimDuration)| {
             *latency <= width || foreign.contains(from) || foreign.contains(to)
         };
         for (from, to, _) in lines.iter().filter(close) {
-            let (a, b) = (root(&mut group, from.index()), root(&mut group, to.index()));
-            group[a.max(b)] = a.min(b);
+            groups.join(from.index(), to.index());
         }
-        (0..count).map(|node| root(&mut group, node)).collect::<Vec<usize>>()
+        groups.into_smallest()
     };
     let plan_of = |group_of: &[usize]| {
         let mut groups: Vec<Group> = Vec::new();
@@ -138,15 +137,6 @@ pub fn with_links(
         }
     }
     Plan::new(best)
-}
-
-/// Smallest member of a node's group (union-find root).
-fn root(group: &mut [usize], mut at: usize) -> usize {
-    while group[at] != at {
-        group[at] = group[group[at]];
-        at = group[at];
-    }
-    at
 }
 
 struct Clusters<'a> {

@@ -5,7 +5,7 @@ use crate::options::RunOptions;
 use belljar_base::{HostId, Seed};
 use belljar_config::topology::Interface;
 use belljar_config::{Experiment, Host as HostSettings, Model, PlacementSetting, StraceMode};
-use belljar_kernel::{HostConfig, ProcessSpec, tunable};
+use belljar_kernel::{HostConfig, ProcessSpec, Processors, tunable};
 use belljar_model_host::{ModelHostConfig, ModelSpec};
 use belljar_net::NicConfig;
 use belljar_net::dns::Zone;
@@ -94,6 +94,7 @@ pub fn host_config(
     let working_directory = options.working_directory.clone().or_else(of_root);
     HostConfig {
         epoch_secs: experiment.belljar.start_date,
+        processors: Processors::new(settings.cpu_count),
         clock_error: clock_error(settings),
         working_directory: working_directory.unwrap_or_else(|| directory.clone()),
         directory,
@@ -227,7 +228,12 @@ fn cpu_model(experiment: &Experiment, host: &HostSettings) -> CpuModel {
         interrupt: cpu.interrupt,
         backlog: cpu.backlog as usize,
     });
-    CpuModel { calls, preemption: settings.native_preemption_sim_interval, costs }
+    CpuModel {
+        calls,
+        preemption: settings.native_preemption_sim_interval,
+        costs,
+        reading: host.clock.reading,
+    }
 }
 
 fn process_spec(process: &ProcessPlan, host: &str, options: &RunOptions) -> ProcessSpec {

@@ -10,10 +10,11 @@
 //! - Network: `fabric` is the graph between hosts, `outbound` the outgoing links and paths of a node.
 //! - Execution: `grouping` forms the groups that workers run, `run` runs them; `cells` connects the
 //!   processes, on one or several machines, that run a simulation together.
-//! - Results: `outcome` compiles the statistics.
+//! - Results: `outcome` compiles the statistics, `accounts` the accounts of packets, `times` the times of writes.
 //! - Observation: `debug` lets gdb attach to processes of hosts, `live` shows and pauses a run.
 #![forbid(unsafe_code)]
 
+mod accounts;
 mod captures;
 mod cells;
 mod debug;
@@ -37,6 +38,7 @@ mod pci;
 mod run;
 mod simulated_host;
 mod simulators;
+mod times;
 mod world;
 mod world_node;
 

@@ -1,15 +1,17 @@
 //! Time series: samples of each host, each of its TCP connections and each direction of a link, at
 //! intervals of simulated time. A row covers all events before its time; rows equal to the previous one are
-//! omitted.
+//! omitted. Columns of drops are read from the accounts of packets: the last row of a host or direction has
+//! the drops of its statistics.
 
+use crate::accounts::NodeDrops;
 use crate::device::DeviceNode;
 use crate::node::HostNode;
-use crate::outbound::OutboundLink;
 use crate::simulated_host::SimulatedHost;
 use belljar_base::{Footprint, HostId, Map, SimDuration, SimTime};
 use belljar_config::Experiment;
 use belljar_net::{Counters, DropReason};
 use belljar_netstack::TcpSample;
+use belljar_netstack::account::DropCause;
 use belljar_results::names;
 use belljar_results::{ResultsError, ResultsFolder};
 use serde::{Deserialize, Serialize};
@@ -85,7 +87,7 @@ pub fn collect(
     for device in devices {
         let mut sampler = std::mem::take(&mut device.sampler);
         if let Some(at) = sampler.pending.take() {
-            sampler.sample_links(at.min(end), device.link_rows());
+            sampler.sample_links(at.min(end), device.link_rows(&NodeDrops::of_device(device)));
         }
         add_links(&mut metrics.links, device.id(), &mut sampler);
     }
@@ -93,8 +95,9 @@ pub fn collect(
         let mut sampler = std::mem::take(&mut node.sampler);
         // No event has occurred on this host since.
         if let Some(at) = sampler.pending.take() {
-            sampler.sample(at.min(end), &node.host, &node.lost());
-            sampler.sample_links(at.min(end), node.link_rows());
+            let drops = NodeDrops::of_host(node);
+            sampler.sample(at.min(end), &node.host, &drops);
+            sampler.sample_links(at.min(end), node.link_rows(&drops));
         }
         add_links(&mut metrics.links, node.id(), &mut sampler);
         let host = node.id().0;
@@ -107,11 +110,12 @@ pub fn collect(
 
 /// Writes the tables to the results.
 pub fn write(metrics: Metrics, experiment: &Experiment, folder: &ResultsFolder) -> Result<(), ResultsError> {
-    let reasons = DropReason::ALL.map(DropReason::name).join(",");
+    let reasons = host_reasons().collect::<Vec<_>>().join(",");
     let columns = format!(
         "time,host,packets_in,bytes_in,packets_out,bytes_out,{reasons},egress_queue,syscalls,processes"
     );
     if !experiment.topology.links.is_empty() {
+        let reasons = link_reasons().collect::<Vec<_>>().join(",");
         let columns = format!("time,link,from,to,frames,bytes,{reasons},queue");
         folder.write(names::LINK_METRICS, links_table(&columns, metrics.links, experiment).as_bytes())?;
     }
@@ -143,11 +147,29 @@ fn links_table(columns: &str, mut rows: Vec<(u64, (u32, u32), String)>, experime
     text
 }
 
-/// Row of a direction of a link: frames carried, lost and queued.
-pub fn link_row(counters: &Counters, link: &OutboundLink, queue: usize) -> String {
-    let drops =
-        DropReason::ALL.map(|reason| (counters.dropped(reason) + link.direction.dropped(reason)).to_string());
-    format!("{},{},{},{queue}", counters.packets_out, counters.bytes_out, drops.join(","))
+/// Reasons of drops at interfaces and on links, in the order of the columns.
+fn link_reasons() -> impl Iterator<Item = &'static str> {
+    DropReason::ALL.into_iter().map(DropReason::name).chain([DropCause::Backlog.name()])
+}
+
+/// Reasons of drops at a host and on its links, in the order of the columns.
+fn host_reasons() -> impl Iterator<Item = &'static str> {
+    let of_stack = DropCause::ALL.into_iter().map(DropCause::name);
+    let others = of_stack.chain(belljar_pci::driver::DROP_REASONS);
+    link_reasons().chain(others.filter(|name| !link_reasons().any(|other| other == *name)))
+}
+
+/// Columns of drops.
+fn columns(drops: &Map<&'static str, u64>, reasons: impl Iterator<Item = &'static str>) -> String {
+    let count = |reason: &str| drops.get(reason).copied().unwrap_or_default().to_string();
+    let columns: Vec<String> = reasons.map(count).collect();
+    columns.join(",")
+}
+
+/// Row of a direction of a link: frames carried, dropped and queued.
+pub fn link_row(counters: &Counters, drops: &Map<&'static str, u64>, queue: usize) -> String {
+    let drops = columns(drops, link_reasons());
+    format!("{},{},{drops},{queue}", counters.packets_out, counters.bytes_out)
 }
 
 impl Sampler {
@@ -184,8 +206,8 @@ impl Sampler {
     }
 
     /// Adds rows for changes before `at`.
-    pub fn sample(&mut self, at: SimTime, host: &SimulatedHost, path_drops: &Map<DropReason, u64>) {
-        let row = host_row(host, path_drops);
+    pub fn sample(&mut self, at: SimTime, host: &SimulatedHost, drops: &NodeDrops) {
+        let row = host_row(host, &drops.all);
         if row != self.last {
             self.last.clone_from(&row);
             self.hosts.push((at, row));
@@ -201,19 +223,15 @@ impl Sampler {
     }
 }
 
-fn host_row(host: &SimulatedHost, path_drops: &Map<DropReason, u64>) -> String {
+fn host_row(host: &SimulatedHost, drops: &Map<&'static str, u64>) -> String {
     let counters = host.stack().interface_counters();
-    let drops = DropReason::ALL.map(|reason| {
-        let on_path = path_drops.get(&reason).copied().unwrap_or_default();
-        (counters.dropped(reason) + on_path).to_string()
-    });
     format!(
         "{},{},{},{},{},{},{},{}",
         counters.packets_in,
         counters.bytes_in,
         counters.packets_out,
         counters.bytes_out,
-        drops.join(","),
+        columns(drops, host_reasons()),
         host.stack().egress_queue_len(),
         host.linux().map_or(0, |linux| linux.call_counts().values().sum::<u64>()),
         host.linux().map_or(0, |linux| linux.running_specs().len()),

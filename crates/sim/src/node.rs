@@ -1,5 +1,6 @@
 //! Host as a node of the engine: the simulated host, its outgoing paths, its captures.
 
+use crate::accounts::NodeDrops;
 use crate::debug::DebugState;
 use crate::fabric::Fabric;
 use crate::live::Live;
@@ -10,6 +11,7 @@ use crate::output::Output;
 use crate::partition::KeptAway;
 use crate::pci::HostDevice;
 use crate::simulated_host::SimulatedHost;
+use crate::times;
 use belljar_base::activity::Phase;
 use belljar_base::{EventClass, EventKey, Footprint, HostId, Map, Seed, SimDuration, SimTime};
 use belljar_engine::Outgoing;
@@ -23,6 +25,19 @@ use std::net::IpAddr;
 use std::path::{self, PathBuf};
 use std::sync::Arc;
 
+/// Packets of a host over the graph.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct GraphTraffic {
+    /// Packets that have left the host.
+    pub entered: u64,
+    /// Packets among these for addresses of no host.
+    pub no_route: u64,
+    /// Packets among these that reach a host, now or later.
+    pub arriving: u64,
+    /// Packets of other hosts delivered to this host.
+    pub delivered: u64,
+}
+
 /// Simulated host with its connections to the rest of the simulation.
 #[repr(C)] // Frequently read fields come first: see `belljar_base::Footprint`.
 pub struct HostNode {
@@ -34,6 +49,8 @@ pub struct HostNode {
     changes: Vec<(SimTime, HostChange)>,
     pub(crate) reports: Vec<ProcessReport>,
     departures: Vec<Departure>,
+    /// Packets to and from the graph.
+    graph: GraphTraffic,
     kept_away: KeptAway,
     pub(crate) sampler: Sampler,
     pub(crate) debug: DebugState,
@@ -42,10 +59,11 @@ pub struct HostNode {
     /// Paths over the graph that involve random draws or changes.
     paths: Map<HostId, OutboundPath>,
     last_change: SimTime,
-    pub(crate) path_drops: Map<DropReason, u64>,
     output: Output,
     /// Outgoing directions of links, by link.
     links: Vec<OutboundLink>,
+    /// Number of frames delivered to each link's interface.
+    delivered: Vec<u64>,
     /// PCI devices that the host drives.
     pub(crate) devices: Vec<HostDevice>,
     /// Live view of the run, if there is one.
@@ -81,7 +99,8 @@ impl HostNode {
             last_change: SimTime::ZERO,
             sequence: 0,
             loss_free_until,
-            path_drops: Map::new(),
+            delivered: vec![0; links.len()],
+            graph: GraphTraffic::default(),
             kept_away: KeptAway::default(),
             reports: Vec::new(),
             sampler: Sampler::default(),
@@ -113,15 +132,17 @@ impl HostNode {
                 self.send_by_link(link, departure.at, departure.packet, out);
                 continue;
             }
+            self.graph.entered += 1;
             let to = departure.to.and_then(|address| match address {
                 IpAddr::V4(v4) => self.fabric.host(v4),
                 IpAddr::V6(v6) => self.fabric.host6(v6),
             });
             let Some(to) = to else {
-                self.drop_packet(DropReason::NoRoute);
+                self.graph.no_route += 1;
                 continue;
             };
             if let Some(path) = self.path_without_state(to) {
+                self.graph.arriving += 1;
                 self.sequence += 1;
                 let (time, class) = (departure.at + path.latency, EventClass::Arrival);
                 let key = EventKey { time, class, source: self.id, sequence: self.sequence };
@@ -131,6 +152,7 @@ impl HostNode {
             let (id, seed, fabric) = (self.id, self.seed, &*self.fabric);
             let path = self.paths.entry(to).or_insert_with(|| OutboundPath::new(id, to, seed, fabric));
             if let Some(time) = path.carry(fabric, id, departure.at, self.loss_free_until) {
+                self.graph.arriving += 1;
                 self.sequence += 1;
                 let key = EventKey { time, class: EventClass::Arrival, source: id, sequence: self.sequence };
                 out.push(Outgoing { to, key, message: Message { port: None, packet: departure.packet } });
@@ -231,32 +253,20 @@ impl HostNode {
         while let Some(at) = self.sampler.due(limit, self.next_arrival_or_timer()) {
             self.run_kernel(at);
             self.forward(out);
-            self.lose_kept_away(at);
-            let lost = self.lost();
-            self.sampler.sample(at, &self.host, &lost);
-            let rows: Vec<String> = self.link_rows().collect();
+            self.kept_away.lose_before(at);
+            let drops = NodeDrops::of_host(self);
+            self.sampler.sample(at, &self.host, &drops);
+            let rows: Vec<String> = self.link_rows(&drops).collect();
             self.sampler.sample_links(at, rows.into_iter());
         }
         self.run_kernel(limit);
         self.forward(out);
-        self.lose_kept_away(limit);
+        self.kept_away.lose_before(limit);
     }
 
     /// Time of the next event other than a change.
     fn next_arrival_or_timer(&self) -> Option<SimTime> {
         [self.host.next_event(), self.kept_away.next()].into_iter().flatten().min()
-    }
-
-    /// Counts the frames that a partition has discarded before `limit`.
-    fn lose_kept_away(&mut self, limit: SimTime) {
-        let lost = self.kept_away.lost_before(limit);
-        if lost > 0 {
-            *self.path_drops.entry(DropReason::Partition).or_default() += lost;
-        }
-    }
-
-    fn drop_packet(&mut self, reason: DropReason) {
-        *self.path_drops.entry(reason).or_default() += 1;
     }
 
     fn collect(&mut self) {
@@ -300,12 +310,19 @@ impl HostNode {
             });
             self.output.note(written);
         }
-        let path = self.output.folder.host(self.host.name());
+        let directory = self.output.folder.host(self.host.name());
+        let path = directory.clone();
         let described = self.host.linux_mut().map_or(Ok(()), Host::finish_files);
         self.output.note(described.map_err(|errno| ResultsError::Write {
             path,
             error: std::io::Error::from_raw_os_error(errno.0.into()),
         }));
+        if let Some(log) = self.host.linux().and_then(|linux| linux.write_log.as_deref()) {
+            let name = format!("{}/{}.jsonl", names::TIMES, self.host.name());
+            let text = times::text(log, &directory, &self.reports);
+            let written = self.output.folder.write(&name, text.as_bytes());
+            self.output.note(written);
+        }
         self.output.finish();
     }
 }
@@ -314,6 +331,10 @@ impl HostNode {
     pub fn deliver(&mut self, key: EventKey, message: Message) {
         if let Some(device) = self.devices.iter_mut().find(|device| message.port == Some(device.link)) {
             return device.deliver(key, message.packet);
+        }
+        match message.port {
+            Some(port) => self.delivered[port] += 1,
+            None => self.graph.delivered += 1,
         }
         if !self.kept_away.takes(&self.fabric, self.id, &message, key.time) {
             self.host.stack_mut().deliver(key, message.port, message.packet);
@@ -364,6 +385,7 @@ impl HostNode {
         footprint.object(&self.departures);
         footprint.object(&self.reports);
         footprint.object(&self.kept_away);
+        footprint.object(&self.graph);
         self.host.footprint(footprint);
         footprint.start(self.departures.as_ptr(), 2);
     }
@@ -372,19 +394,30 @@ impl HostNode {
         &self.links[link]
     }
     /// Row of samples for each outgoing direction of the host's links.
-    pub fn link_rows(&self) -> impl Iterator<Item = String> + '_ {
+    pub fn link_rows(&self, drops: &NodeDrops) -> impl Iterator<Item = String> {
         let stack = self.host.stack();
-        let row = move |(port, link)| link_row(&stack.link_counters(port), link, stack.link_queue_len(port));
-        self.links.iter().enumerate().map(row)
+        let row = |(port, drops)| link_row(&stack.link_counters(port), drops, stack.link_queue_len(port));
+        drops.by_direction.iter().enumerate().map(row)
     }
-    /// Packets lost on the graph and the links from this host, by reason.
-    pub fn lost(&self) -> Map<DropReason, u64> {
-        let mut lost = self.path_drops.clone();
-        let paths = self.paths.values().map(|path| &path.drops);
-        for (reason, count) in paths.chain(self.links.iter().map(|link| link.direction.drops())).flatten() {
-            *lost.entry(*reason).or_default() += count;
+    /// Packets of the host over the graph.
+    pub(crate) fn graph_traffic(&self) -> &GraphTraffic {
+        &self.graph
+    }
+    /// Packets lost on the graph by this host, by reason.
+    pub(crate) fn graph_drops(&self) -> Map<DropReason, u64> {
+        let mut drops = Map::from([(DropReason::NoRoute, self.graph.no_route)]);
+        for (reason, count) in self.paths.values().flat_map(|path| &path.drops) {
+            *drops.entry(*reason).or_default() += count;
         }
-        lost
+        drops
+    }
+    /// Number of frames delivered to a link's interface.
+    pub(crate) fn delivered(&self, port: usize) -> u64 {
+        self.delivered[port]
+    }
+    /// Frames discarded by partitions at a link's interface.
+    pub(crate) fn kept_away(&self) -> &KeptAway {
+        &self.kept_away
     }
     /// Outgoing directions of the host's links.
     pub fn links(&self) -> &[OutboundLink] {

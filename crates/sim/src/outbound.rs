@@ -88,11 +88,6 @@ impl OutboundLink {
         }
         deliver(self.to, arrival.at, Message { port: Some(self.port), packet });
     }
-
-    /// Number of frames lost.
-    pub fn lost(&self) -> u64 {
-        self.direction.drops().values().sum()
-    }
 }
 
 #[cfg(test)]

@@ -99,7 +99,8 @@ fn experiment(base: &Experiment, number: u64) -> Experiment {
         };
         let lasting = draw.chance(0.3).then(|| micros(1 + draw.below(40)));
         let when = When::At(SimTime::ZERO + micros(draw.below(100)));
-        experiment.events.push(Event { name: None, when, lasting, action });
+        let number = experiment.events.len() as u32;
+        experiment.events.push(Event { number, name: None, when, lasting, action });
     }
     experiment
 }

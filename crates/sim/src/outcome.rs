@@ -1,12 +1,12 @@
 //! Statistics of a run: processes, hosts, links and devices.
 
+use crate::accounts::{self, NodeDrops};
 use crate::device::DeviceNode;
 use crate::node::HostNode;
-use belljar_base::SimTime;
+use belljar_base::{Map, SimTime};
 use belljar_config::{Experiment, Host as HostSettings};
 use belljar_kernel::syscall::table;
 use belljar_kernel::{ProcessReport, WaitStatus};
-use belljar_net::DropReason;
 use belljar_netstack::cpu::{CpuUse, Work};
 use belljar_plan::outcome::{self, End, Observation};
 use belljar_results::{CpuStatistics, DirectionStatistics, HostStatistics, Statistics, add_counts, names};
@@ -20,9 +20,11 @@ pub fn statistics(
     now: SimTime,
 ) -> Statistics {
     let mut statistics = Statistics { simulated_seconds: now.as_secs_f64(), ..Statistics::default() };
-    for node in nodes {
+    let of_hosts: Vec<NodeDrops> = nodes.iter().map(NodeDrops::of_host).collect();
+    for (node, drops) in nodes.iter().zip(&of_hosts) {
         let settings = &experiment.hosts[node.id().index()];
-        statistics.hosts.insert(settings.name.clone(), host(settings, node, now));
+        statistics.hosts.insert(settings.name.clone(), host(settings, node, drops, now));
+        accounts::add_host(experiment, node, &mut statistics);
         add_counts(&mut statistics.warnings, node.host.warnings());
         node.devices.iter().for_each(|device| device.add_statistics(&settings.name, &mut statistics));
         let Some(linux) = node.host.linux() else { continue };
@@ -31,7 +33,7 @@ pub fn statistics(
         }
         add_counts(&mut statistics.preempted, linux.preempted());
     }
-    links(experiment, nodes, devices, &mut statistics);
+    links(experiment, (nodes, &of_hosts), devices, &mut statistics);
     statistics
 }
 
@@ -39,7 +41,8 @@ pub fn statistics(
 pub fn written(experiment: &Experiment, nodes: &[HostNode], devices: &[DeviceNode]) -> Vec<PathBuf> {
     let hosts = nodes.iter().flat_map(|node| {
         let name = &experiment.hosts[node.id().index()].name;
-        [Path::new("hosts").join(name), Path::new(names::ROUTES).join(format!("{name}.jsonl"))]
+        let log = |folder: &str| Path::new(folder).join(format!("{name}.jsonl"));
+        [Path::new("hosts").join(name), log(names::ROUTES), log(names::TIMES)]
     });
     let devices = devices.iter().filter_map(|device| {
         let device = experiment.device(device.id())?;
@@ -55,28 +58,32 @@ pub fn call_name(number: u32) -> String {
 
 /// Adds the statistics of links, from the outgoing directions of these hosts and devices, and those
 /// specific to devices.
-fn links(experiment: &Experiment, nodes: &[HostNode], devices: &[DeviceNode], statistics: &mut Statistics) {
-    let of_hosts = nodes.iter().flat_map(|node| {
+fn links(
+    experiment: &Experiment,
+    (nodes, drops): (&[HostNode], &[NodeDrops]),
+    devices: &[DeviceNode],
+    statistics: &mut Statistics,
+) {
+    let of_hosts = nodes.iter().zip(drops).flat_map(|(node, drops)| {
         let settings = &experiment.hosts[node.id().index()];
         settings.interfaces.iter().enumerate().map(move |(port, interface)| {
-            (node.id(), interface, node.host.stack().link_counters(port), node.link(port))
+            let counters = node.host.stack().link_counters(port);
+            (node.id(), interface, counters, node.link(port), drops.by_direction[port].clone())
         })
     });
     let of_devices = devices.iter().flat_map(|device| {
         let interfaces = experiment.node_interfaces(device.id()).iter().enumerate();
-        interfaces
-            .map(move |(port, interface)| (device.id(), interface, device.counters(port), device.link(port)))
+        let drops = NodeDrops::of_device(device).by_direction;
+        interfaces.zip(drops).map(move |((port, interface), drops)| {
+            (device.id(), interface, device.counters(port), device.link(port), drops)
+        })
     });
-    for (id, interface, counters, outbound) in of_hosts.chain(of_devices) {
+    for (id, interface, counters, outbound, drops) in of_hosts.chain(of_devices) {
         let link = &experiment.topology.links[interface.link];
-        let drops = DropReason::ALL.iter().map(|reason| {
-            let dropped = counters.dropped(*reason) + outbound.direction.dropped(*reason);
-            (reason.name().to_owned(), dropped)
-        });
         let direction = DirectionStatistics {
             frames: counters.packets_out,
             bytes: counters.bytes_out,
-            drops: drops.filter(|(_, count)| *count > 0).collect(),
+            drops: named(&drops),
             impairments: [("ecn_marked", counters.ecn_marked)]
                 .into_iter()
                 .chain(outbound.direction.impairment_counts().by_name())
@@ -88,18 +95,19 @@ fn links(experiment: &Experiment, nodes: &[HostNode], devices: &[DeviceNode], st
         statistics.links.entry(link.name.clone()).or_default().insert(name, direction);
     }
     for device in devices {
+        accounts::add_device(experiment, device, statistics);
         device.add_statistics(experiment.node_name(device.id()), statistics);
     }
 }
 
-fn host(settings: &HostSettings, node: &HostNode, now: SimTime) -> HostStatistics {
-    let (counters, lost) = (node.host.stack().interface_counters(), node.lost());
-    let drops = DropReason::ALL.iter().map(|reason| {
-        let on_path = lost.get(reason).copied().unwrap_or_default();
-        (reason.name().to_owned(), counters.dropped(*reason) + on_path)
-    });
+/// Counts by name.
+fn named(counts: &Map<&'static str, u64>) -> Map<String, u64> {
+    counts.iter().map(|(name, count)| ((*name).to_owned(), *count)).collect()
+}
+
+fn host(settings: &HostSettings, node: &HostNode, drops: &NodeDrops, now: SimTime) -> HostStatistics {
+    let counters = node.host.stack().interface_counters();
     let cpu = node.host.stack().clock.processor().map(|processor| processor.used());
-    let drops = drops.chain(cpu.map(|used| ("backlog".to_owned(), used.dropped)));
     let processes = settings.processes.iter().enumerate().map(|(n, p)| {
         let mut process = outcome::judge(p, observed(&node.reports, n), now);
         if let (Some(pid), None, Some(linux)) = (process.pid, process.ended, node.host.linux()) {
@@ -113,7 +121,7 @@ fn host(settings: &HostSettings, node: &HostNode, now: SimTime) -> HostStatistic
         bytes_in: counters.bytes_in,
         packets_out: counters.packets_out,
         bytes_out: counters.bytes_out,
-        drops: drops.filter(|(_, count)| *count > 0).collect(),
+        drops: named(&drops.all),
         cpu: cpu.map(|used| cpu_statistics(used, now)),
         processes: processes.collect(),
     }

@@ -7,34 +7,42 @@ use crate::message::Message;
 use belljar_base::{HostId, Map, SimTime};
 use std::net::IpAddr;
 
-/// Frames discarded by partitions at a host, counted by their arrival times, at which they are lost.
+/// Frames discarded by partitions at a host, counted by their arrival times, at which they are lost, and by
+/// the interface.
 #[derive(Default)]
-pub struct KeptAway(Map<SimTime, u64>);
+pub struct KeptAway {
+    future: Map<(SimTime, usize), u64>,
+    /// Frames lost so far, by interface.
+    lost: Map<usize, u64>,
+}
 
 impl KeptAway {
     /// Returns true, and counts the frame, if a message that arrives at host `id` at a time is discarded.
     pub fn takes(&mut self, fabric: &Fabric, id: HostId, message: &Message, at: SimTime) -> bool {
-        if message.port.is_none() || !fabric.splits() {
-            return false;
-        }
+        let Some(port) = message.port.filter(|_| fabric.splits()) else { return false };
         let from = origin(message.packet.bytes()).and_then(|address| fabric.owner(address));
         let apart = from.is_some_and(|from| from != id && fabric.apart(from, id, at));
         if apart {
-            *self.0.entry(at).or_default() += 1;
+            *self.future.entry((at, port)).or_default() += 1;
         }
         apart
     }
     /// Arrival time of the next discarded frame.
     pub fn next(&self) -> Option<SimTime> {
-        self.0.first_key_value().map(|(at, _)| *at)
+        self.future.first_key_value().map(|((at, _), _)| *at)
     }
-    /// Removes and counts the frames that are lost before `limit`.
-    pub fn lost_before(&mut self, limit: SimTime) -> u64 {
-        let mut lost = 0;
-        while let Some(first) = self.0.first_entry().filter(|first| *first.key() < limit) {
-            lost += first.remove();
+    /// Counts the frames that are lost before `limit`.
+    pub fn lose_before(&mut self, limit: SimTime) {
+        while let Some(first) = self.future.first_entry().filter(|first| first.key().0 < limit) {
+            let port = first.key().1;
+            let count = first.remove();
+            *self.lost.entry(port).or_default() += count;
         }
-        lost
+    }
+    /// Frames for an interface that have been lost, and those that will be.
+    pub fn at_port(&self, port: usize) -> (u64, u64) {
+        let future = self.future.iter().filter(|((_, of), _)| *of == port).map(|(_, count)| count).sum();
+        (self.lost.get(&port).copied().unwrap_or_default(), future)
     }
 }
 

@@ -5,7 +5,7 @@
 //! driver waits for a register read the host is stalled: its clock is then advanced to the time of the
 //! completion, and events that arrived meanwhile are processed at that time.
 
-use belljar_base::{EventClass, EventKey, HostId, Inbox, SimTime};
+use belljar_base::{EventClass, EventKey, HostId, Inbox, PacketAccount, SimTime};
 use belljar_config::Experiment;
 use belljar_config::topology::{Interface, PciDriver, PciDriverKind};
 use belljar_net::Packet;
@@ -122,6 +122,11 @@ impl HostDevice {
         *sequence += 1;
         let key = EventKey { time: self.last, class: EventClass::Arrival, source: host, sequence: *sequence };
         Some((key, Packet::new(frame)))
+    }
+
+    /// Account of the frames between the host's interface and the device.
+    pub fn packet_account(&self) -> PacketAccount {
+        self.driver.packet_account()
     }
 
     /// Number of interrupts that the driver has handled.

@@ -174,7 +174,8 @@ pub fn run_part(
         node.finish_output();
         failure = failure.or(node.output_error());
     }
-    let part = Part {
+    simulators.judge_apart();
+    let mut part = Part {
         files_read: manifest::files_read(&nodes, folder),
         written: outcome::written(experiment, &nodes, &devices),
         metrics: metrics::collect(experiment, &mut nodes, &mut devices, committed),
@@ -186,7 +187,14 @@ pub fn run_part(
     };
     // Dropping the devices closes the channels.
     drop(devices);
-    simulators.end();
+    let was_interrupted = options.interrupt.load(Relaxed);
+    for warning in simulators.end(ending, &options.interrupt) {
+        *part.statistics.warnings.entry(warning).or_default() += 1;
+    }
+    part.failure = part.failure.or(foreign_failure.get().cloned());
+    if options.interrupt.load(Relaxed) && !was_interrupted {
+        part.ending = Ending::Stopped;
+    }
     doing(Phase::Waiting);
     part
 }
@@ -221,6 +229,11 @@ pub fn conclude(
         all.metrics.add(part.metrics);
         all.flows.add(part.flows);
         all.failure = all.failure.or(part.failure);
+    }
+    match &all.failure {
+        // The parts of the run ended at different times: packets between them are in no account.
+        Some(failure) => all.statistics.interrupted = Some(failure.clone()),
+        None => all.statistics.check_accounts(),
     }
     manifest::write(&all.files_read, folder)?;
     if experiment.belljar.metrics_interval.is_some() {

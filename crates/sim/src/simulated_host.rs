@@ -54,6 +54,11 @@ impl SimulatedHost {
     pub fn stack_mut(&mut self) -> &mut Stack {
         both!(self, host => host.stack_mut())
     }
+    /// Stacks of all network namespaces.
+    pub fn stacks(&self) -> impl Iterator<Item = &Stack> {
+        let further = self.linux().into_iter().flat_map(|host| host.networks.stacks());
+        std::iter::once(self.stack()).chain(further)
+    }
     /// Traffic models.
     pub fn models(&self) -> &Models {
         both!(self, host => host.models())

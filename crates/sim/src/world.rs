@@ -13,6 +13,7 @@ use crate::output::Output;
 use crate::pci::HostDevice;
 use crate::simulated_host::SimulatedHost;
 use crate::simulators::Simulators;
+use crate::times;
 use belljar_base::{HostId, Map, Seed, SimTime};
 use belljar_config::topology::Interface;
 use belljar_config::{CaptureFilter, Experiment, Host as HostSettings};
@@ -58,7 +59,9 @@ pub fn hosts(
         let host = if has_programs(settings) {
             let config = host_config(&context, settings, &processes, port.attention.clone());
             let machine = Box::new(HostMachine::new(places[id.index()], programs));
-            SimulatedHost::Linux(Box::new(Host::new(config, network, machine)))
+            let mut host = Host::new(config, network, machine);
+            host.write_log = times::log(experiment, settings);
+            SimulatedHost::Linux(Box::new(host))
         } else {
             network.prefetch = belljar_platform::prefetch;
             let (config, clock) = model_host_config(&context, settings, port.attention.clone());

@@ -2,6 +2,7 @@
 
 use belljar_base::Map;
 use belljar_emulation::truth::Truthfulness;
+use belljar_results::Statistics;
 use belljar_results::names;
 use belljar_results::read::{ReadError, Results, packets};
 use std::fs;
@@ -14,8 +15,10 @@ pub enum Kind {
     Completion,
     /// Throughput of a host while its processes ran, in Mbit/s.
     Throughput,
-    /// Share of dropped packets, in percent.
+    /// Share of packets dropped at interfaces, on links and on paths, in percent.
     Loss,
+    /// Share of packets dropped in stacks, in percent.
+    StackLoss,
     /// Time from a TCP SYN to its SYN-ACK, in milliseconds.
     Handshake,
     /// Number with a unit on a program's standard output.
@@ -31,6 +34,7 @@ impl Kind {
             Kind::Completion => "completion times (s)",
             Kind::Throughput => "throughput of hosts (Mbit/s)",
             Kind::Loss => "packets dropped (%)",
+            Kind::StackLoss => "packets dropped in stacks (%)",
             Kind::Handshake => "round trip of TCP handshakes, median (ms)",
             Kind::Printed => "what programs measured themselves",
             Kind::Cpu => "processor time of hosts (s)",
@@ -42,7 +46,7 @@ impl Kind {
         match self {
             Kind::Completion => 0.05,
             Kind::Throughput => 0.01,
-            Kind::Loss => 1.0,
+            Kind::Loss | Kind::StackLoss => 1.0,
             Kind::Handshake => 0.3,
             Kind::Printed => 0.0,
             Kind::Cpu => f64::INFINITY,
@@ -87,11 +91,7 @@ pub fn measure(results: &Results) -> Result<Measures, ReadError> {
                 }
             }
         }
-        let dropped: u64 = host.drops.values().sum();
-        if host.packets_out > 0 {
-            let share = 100.0 * dropped as f64 / host.packets_out as f64;
-            all.insert((Kind::Loss, format!("{name}: of packets sent")), share);
-        }
+        losses_of_host(&results.statistics, name, &mut all);
     }
     for (link, directions) in &results.statistics.links {
         for (direction, counted) in directions.iter().filter(|(_, counted)| counted.frames > 0) {
@@ -105,6 +105,24 @@ pub fn measure(results: &Results) -> Result<Measures, ReadError> {
         all.extend(truth.cpu.hosts.into_iter().map(|(host, seconds)| ((Kind::Cpu, host), seconds)));
     }
     Ok(all)
+}
+
+/// Adds the losses of a host: at its interfaces and on the links and paths from it, and in its stack. An
+/// emulation has no account of the stack, which is the kernel's.
+fn losses_of_host(statistics: &Statistics, name: &str, all: &mut Measures) {
+    let Some(host) = statistics.hosts.get(name) else { return };
+    let stack = statistics.packets.get(name);
+    let in_stack: u64 = stack.map_or(0, |stack| stack.drops.values().sum());
+    let outside = host.drops.values().sum::<u64>().saturating_sub(in_stack);
+    if host.packets_out > 0 {
+        let share = 100.0 * outside as f64 / host.packets_out as f64;
+        all.insert((Kind::Loss, format!("{name}: of packets sent")), share);
+    }
+    let entered = stack.map_or(0, |stack| stack.received + stack.originated.values().sum::<u64>());
+    if entered > 0 {
+        let share = 100.0 * in_stack as f64 / entered as f64;
+        all.insert((Kind::StackLoss, format!("{name}: of its packets")), share);
+    }
 }
 
 /// Returns the verdict on an emulated run, or `None` for a run without one.

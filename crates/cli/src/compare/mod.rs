@@ -293,8 +293,10 @@ fn rows(first: &[&Measures], second: &[&Measures], tolerance: f64) -> Vec<Row> {
     let row = |((kind, name), values): ((Kind, String), [Vec<f64>; 2])| {
         Row::new(kind, name, values.map(Band::new), tolerance)
     };
-    // A number that one group alone printed comes from a line with different words.
-    let shown = |row: &Row| row.kind != Kind::Printed || row.judgement != Judgement::Alone;
+    // A number that one group alone printed comes from a line with different words; emulations have no accounts
+    // of stacks.
+    let paired = |kind| matches!(kind, Kind::Printed | Kind::StackLoss);
+    let shown = |row: &Row| !paired(row.kind) || row.judgement != Judgement::Alone;
     all.into_iter().map(row).filter(shown).collect()
 }
 

@@ -204,7 +204,10 @@ impl Watch {
             for (text, count) in &node.warnings {
                 *warnings.entry(text.clone()).or_default() += count;
             }
-            let Some(view) = node.host else { continue };
+            let Some(view) = node.host else {
+                total.dropped += node.dropped;
+                continue;
+            };
             add(&mut total, &view);
             let name = &self.nodes[node.id.index()];
             if name.contains(selection.filter) {
@@ -379,6 +382,7 @@ mod tests {
         let node = |(n, syscalls): (usize, u64)| NodeView {
             id: HostId(n as u32),
             host: Some(HostView { syscalls, ..HostView::default() }),
+            dropped: 0,
             links: Vec::new(),
             warnings: Map::new(),
             tables: Vec::new(),

@@ -42,7 +42,7 @@ pub fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
         .map_err(|error| Failure::input(format!("error: {shown} cannot be read: {error}")))?;
     let text = String::from_utf8_lossy(&bytes);
     let compiled = compile(&shown.to_string(), &text, &options).map_err(Failure::input)?;
-    if !compiled.warnings.list.is_empty() && !arguments.warnings.iter().any(|warning| warning == "none") {
+    if !compiled.warnings.list.is_empty() {
         eprintln!("{}", compiled.warnings);
     }
     let output = arguments.output.clone().unwrap_or_else(|| arguments.file.with_extension("json"));
@@ -66,6 +66,9 @@ fn options(arguments: &Arguments) -> Result<Options, Failure> {
             Failure::usage(format!("-W {warning}: write one of {known}, none"))
         })?;
         silenced.push(name.to_string());
+    }
+    if arguments.warnings.iter().any(|warning| warning == "none") {
+        silenced.extend(WARNINGS.iter().map(ToString::to_string));
     }
     let define = |text: &String| match text.split_once('=') {
         Some((name, value)) => (name.to_string(), value.to_string()),
@@ -92,6 +95,18 @@ fn place(node: &serde_json::Value) -> String {
     }
 }
 
+/// Branches within an action, a line each.
+fn branches(json: &serde_json::Value, id: &serde_json::Value) -> String {
+    let mut actions = json["actions"].as_array().into_iter().flatten();
+    let Some(action) = actions.find(|action| action["id"] == *id) else { return String::new() };
+    let calls = action["primitives"].as_array().into_iter().flatten();
+    let branches = calls.filter(|call| call["op"] == "_jump_if_zero").filter_map(|call| {
+        let condition = call["source_info"]["source_fragment"].as_str()?;
+        Some(format!("    if ({condition}){}\n", place(call)))
+    });
+    branches.collect()
+}
+
 /// Summarizes the compiled program.
 fn explain(compiled: &Compiled) -> String {
     let json = &compiled.json;
@@ -115,6 +130,9 @@ fn explain(compiled: &Compiled) -> String {
             let actions = actions.iter().filter_map(|action| action.as_str()).collect::<Vec<_>>().join(", ");
             let name = table["name"].as_str().unwrap_or_default();
             text += &format!("  {name}{} [{keys}] -> {actions}\n", place(&table));
+            for id in list(&table["action_ids"]) {
+                text += &branches(json, &id);
+            }
         }
         for conditional in conditionals {
             let condition = conditional["source_info"]["source_fragment"].as_str();

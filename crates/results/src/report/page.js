@@ -93,7 +93,9 @@ function table(columns, rows) {
 const hosts = Object.entries(stats.hosts);
 const processes = hosts.flatMap(([host, h]) => h.processes.map((p) => ({ host, ...p })));
 const sum = (of) => hosts.reduce((total, [, h]) => total + of(h), 0);
-const dropped = sum((h) => Object.values(h.drops).reduce((a, b) => a + b, 0));
+// Results of earlier versions have no accounts of packets.
+const drops = Object.entries(stats.packets ?? {}).flatMap(([at, account]) => Object.entries(account.drops ?? {}).map(([why, n]) => [at, why, n]));
+const dropped = stats.packets ? drops.reduce((total, [, , n]) => total + n, 0) : sum((h) => Object.values(h.drops).reduce((a, b) => a + b, 0));
 const bad = processes.filter((p) => !p.as_expected);
 const calls = Object.values(stats.syscalls).reduce((a, b) => a + b, 0);
 document.getElementById("subtitle").textContent =
@@ -101,6 +103,7 @@ document.getElementById("subtitle").textContent =
 
 const tiles = element("div", undefined, "tiles wide");
 for (const [value, label, className] of [
+  ...(stats.interrupted ? [["ended early", stats.interrupted, "bad"]] : []),
   [bad.length ? `${bad.length} failed` : "all as expected", "processes", bad.length ? "bad" : "good"],
   [bytes(sum((h) => h.bytes_out)), `sent in ${plural(sum((h) => h.packets_out), "packet")}`],
   [exact(dropped), "packets dropped", dropped ? "warn" : ""],
@@ -223,6 +226,8 @@ if (models.length) {
   }
 }
 
+if (stats.drawn_events) panel("Events drawn by the seed", true, "events").append(element("pre", stats.drawn_events));
+
 const hasCpu = hosts.some(([, h]) => h.cpu);
 const cpuOf = (h) => (hasCpu ? (h.cpu ? [{ text: `${(100 * h.cpu.busy).toFixed(1)} %`, sort: h.cpu.busy }, h.cpu.longest_backlog] : ["", ""]) : []);
 panel("Hosts", true, "hosts").append(table(["host", "address", "#packets out", "#sent", "#packets in", "#received", "#dropped", "why",
@@ -230,6 +235,9 @@ panel("Hosts", true, "hosts").append(table(["host", "address", "#packets out", "
   hosts.map(([name, h]) => [name, h.address, h.packets_out, { text: bytes(h.bytes_out), sort: h.bytes_out }, h.packets_in,
     { text: bytes(h.bytes_in), sort: h.bytes_in }, Object.values(h.drops).reduce((a, b) => a + b, 0),
     Object.entries(h.drops).map(([why, n]) => `${why} ${n}`).join(", "), ...cpuOf(h)])));
+
+if (drops.length) panel("Dropped packets", true, "drops", "Drops")
+  .append(table(["location", "reason", "#packets"], drops.sort((a, b) => b[2] - a[2])));
 
 const carried = Object.entries(stats.links ?? {}).flatMap(([link, ways]) => Object.entries(ways).map(([way, w]) => [link, way, w.frames,
   { text: bytes(w.bytes), sort: w.bytes }, Object.values(w.drops).reduce((a, b) => a + b, 0),

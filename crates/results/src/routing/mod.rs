@@ -1,20 +1,22 @@
 //! Analysis of routing in a run, independent of the protocol: routes over time, convergence, control
 //! overhead, loops and black holes.
 //!
-//! The route logs contain each host's routes over time (`belljar: {route_log: true}`); `topology.json`
-//! contains the connectivity of hosts by links and radio channels; captures contain the packets of the
-//! protocols. IPv4 paths are followed, IPv6 routes are counted.
+//! The route logs contain each host's routes over time (`belljar: {route_log: true}`); `routes/network.json`
+//! contains the connectivity of hosts by links and radio channels, with the loss of each link over time;
+//! captures contain the packets of the protocols. IPv4 paths are followed, IPv6 routes are counted.
 //!
 //! *Loops* are searched at each change, for the affected destinations. *Paths* are sampled every second: for
-//! each pair of connected hosts, the analysis determines whether packets arrive, and the ratio of their hops
-//! to the shortest path's.
+//! each pair of connected hosts, the analysis determines whether packets arrive, the share of them that the
+//! links of the path are expected to deliver, and the ratio of their hops to the shortest path's.
 
+mod control;
 mod log;
 mod network;
 mod overhead;
 mod tables;
 mod text;
 
+use crate::connectivity::Connectivity;
 use crate::names;
 use crate::read::{ReadError, Results};
 use crate::topology::Topology;
@@ -24,8 +26,8 @@ use log::{Change, Entry};
 use network::Network;
 pub use overhead::Sent;
 use serde::Serialize;
-use std::net::{IpAddr, Ipv4Addr};
-use tables::{Table, Way};
+use std::net::Ipv4Addr;
+use tables::{Outcome, Present, Table};
 pub use text::text;
 
 /// Routing in a run.
@@ -90,14 +92,17 @@ pub struct PathSample {
     pub time: f64,
     /// Number of pairs connected by some path.
     pub connected: u64,
-    /// Number of connected pairs with delivery.
+    /// Number of connected pairs between which packets can arrive.
     pub working: u64,
     /// Number of connected pairs without a route at the source.
     pub no_route: u64,
-    /// Number of connected pairs whose packets are lost on the path: a black hole.
+    /// Number of connected pairs whose packets are all lost on the path: a black hole.
     pub lost: u64,
     /// Number of connected pairs whose packets loop.
     pub looping: u64,
+    /// Expected share of packets that arrive, as the mean over the connected pairs: the product of what the
+    /// links of a path deliver, and 0 for a pair that does not work. `None` without connected pairs.
+    pub delivered: Option<f64>,
     /// Mean ratio of the hops taken to the hops of the shortest path.
     pub stretch: Option<f64>,
 }
@@ -111,6 +116,9 @@ pub enum RoutingError {
     /// There are no route logs.
     #[error("there are no route logs in {0}: run with --set belljar.route_log=true")]
     None(std::path::PathBuf),
+    /// The folder has no description of the network, or a malformed one.
+    #[error("{0} {1}: run the experiment again with --set belljar.route_log=true")]
+    Network(std::path::PathBuf, String),
 }
 
 /// Analyses the routing of a run. `ports` are additional UDP ports of routing protocols.
@@ -120,26 +128,27 @@ pub fn routing(results: &Results, ports: &[u16]) -> Result<Routing, RoutingError
     if entries.is_empty() {
         return Err(RoutingError::None(results.path().to_owned()));
     }
-    let topology =
-        results.text(names::TOPOLOGY).and_then(|text| Topology::from_json(&text)).unwrap_or_default();
-    let network = Network::new(&topology, &hosts);
-    let mut own: Vec<Set<IpAddr>> = vec![Set::new(); hosts.len()];
-    for host in &topology.hosts {
-        let Some(n) = hosts.iter().position(|name| **name == host.name) else { continue };
-        own[n]
-            .extend(host.addresses.iter().chain([&host.address]).filter_map(|ip| ip.parse::<IpAddr>().ok()));
-    }
-    let mut walk = Walk::new(&hosts, network);
+    let connectivity = connectivity(results)?;
+    let senders = overhead::Senders::new(&connectivity);
+    let mut walk = Walk::new(&hosts, Network::new(connectivity, &hosts));
     let end = results.statistics.simulated_seconds;
     walk.run(entries, end);
     let mut all = walk.done(&hosts);
     let events = results.text(names::EXPERIMENT).map(|text| events(&text)).unwrap_or_default();
     all.convergence = convergence(&events, &walk.changes, end);
-    for (n, name) in hosts.iter().enumerate() {
-        let sent = overhead::sent(results, name, &own[n], topology.epoch_secs, ports)?;
+    let topology =
+        results.text(names::TOPOLOGY).and_then(|text| Topology::from_json(&text)).unwrap_or_default();
+    for name in &hosts {
+        let sent = overhead::sent(results, name, &senders, topology.epoch_secs, ports)?;
         all.hosts.entry((*name).clone()).or_default().control = sent;
     }
     Ok(all)
+}
+
+fn connectivity(results: &Results) -> Result<Connectivity, RoutingError> {
+    let bad = |reason: String| RoutingError::Network(results.path().join(names::CONNECTIVITY), reason);
+    let text = results.text(names::CONNECTIVITY).ok_or_else(|| bad("is missing".to_owned()))?;
+    serde_json::from_str(&text).map_err(|error| bad(format!("cannot be read ({error})")))
 }
 
 /// State of the traversal of the logs.
@@ -219,8 +228,8 @@ impl Walk {
         let Some(address) = self.network.addresses[destination] else { return };
         let mut found: Set<Vec<usize>> = Set::new();
         for from in (0..self.tables.len()).filter(|from| *from != destination) {
-            let way = tables::follow(&self.tables, &self.network, None, from, destination, address);
-            if let Way::Loop(mut hosts) = way {
+            let outcome = tables::follow(&self.tables, &self.network, None, from, destination, address);
+            if let Outcome::Loop(mut hosts) = outcome {
                 // Normalised: the same loop may be entered at any host.
                 let least = (0..hosts.len()).min_by_key(|n| hosts[*n]).unwrap_or(0);
                 hosts.rotate_left(least);
@@ -245,27 +254,37 @@ impl Walk {
         if self.network.has_routers {
             return;
         }
-        let neighbours = self.network.neighbours(time);
-        let mut sample =
-            PathSample { time, connected: 0, working: 0, no_route: 0, lost: 0, looping: 0, stretch: None };
-        let mut stretch = 0.0;
+        let present = Present { time, neighbours: self.network.neighbours(time) };
+        let mut sample = PathSample {
+            time,
+            connected: 0,
+            working: 0,
+            no_route: 0,
+            lost: 0,
+            looping: 0,
+            delivered: None,
+            stretch: None,
+        };
+        let (mut stretch, mut delivered) = (0.0, 0.0);
         for (to, address) in self.network.addresses.iter().enumerate() {
             let Some(address) = *address else { continue };
-            let distances = network::distances(&neighbours, to);
-            for (from, hops) in distances.iter().enumerate().filter(|(from, _)| *from != to) {
-                let Some(hops) = hops else { continue };
+            let distances = network::distances(&present.neighbours, to);
+            for (from, shortest) in distances.iter().enumerate().filter(|(from, _)| *from != to) {
+                let Some(shortest) = shortest else { continue };
                 sample.connected += 1;
-                match tables::follow(&self.tables, &self.network, Some(&neighbours), from, to, address) {
-                    Way::Arrives(taken) => {
+                match tables::follow(&self.tables, &self.network, Some(&present), from, to, address) {
+                    Outcome::Arrives { hops, delivery } => {
                         sample.working += 1;
-                        stretch += f64::from(taken) / f64::from(*hops);
+                        delivered += delivery;
+                        stretch += f64::from(hops) / f64::from(*shortest);
                     }
-                    Way::NoRoute | Way::Unknown => sample.no_route += 1,
-                    Way::Lost(_) => sample.lost += 1,
-                    Way::Loop(_) => sample.looping += 1,
+                    Outcome::NoRoute | Outcome::Unknown => sample.no_route += 1,
+                    Outcome::Lost(_) => sample.lost += 1,
+                    Outcome::Loop(_) => sample.looping += 1,
                 }
             }
         }
+        sample.delivered = (sample.connected > 0).then(|| delivered / sample.connected as f64);
         sample.stretch = (sample.working > 0).then(|| stretch / sample.working as f64);
         self.paths.push(sample);
     }
@@ -348,49 +367,46 @@ fn convergence(events: &[(f64, String)], changes: &[(f64, usize)], end: f64) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::connectivity::{ConnectivityLink, ConnectivityNode, ConnectivityPartition};
     use crate::{HostStatistics, Statistics};
     use std::fs;
 
-    /// The analysis of three connected hosts a, b and c in a line, with these route logs.
+    /// Three connected hosts a, b and c in a line.
+    fn line() -> Connectivity {
+        let node = |n: u32, name: &str| ConnectivityNode {
+            name: name.to_owned(),
+            kind: "host".to_owned(),
+            addresses: vec![format!("10.0.0.{n}")],
+            ..ConnectivityNode::default()
+        };
+        let end = |node: &str, interface: &str| (node.to_owned(), interface.to_owned());
+        let link = |a, b| ConnectivityLink { ends: [a, b], ..ConnectivityLink::default() };
+        let nodes = vec![node(1, "a"), node(2, "b"), node(3, "c")];
+        let links = vec![link(end("a", "r"), end("b", "l")), link(end("b", "r"), end("c", "l"))];
+        Connectivity { nodes, links, ..Connectivity::default() }
+    }
+    /// The analysis of a run with these route logs on a line of hosts.
     fn of(logs: [&str; 3], experiment: &str) -> Routing {
+        over(&line(), logs, experiment)
+    }
+    /// The analysis of a run of hosts a, b and c with these route logs.
+    fn over(network: &Connectivity, logs: [&str; 3], experiment: &str) -> Routing {
         let dir = tempfile::tempdir().unwrap();
         let host = |name: &str| (name.to_owned(), HostStatistics::default());
         let hosts = ["a", "b", "c"].map(host).into();
         let statistics = Statistics { hosts, simulated_seconds: 10.0, ..Statistics::default() };
         fs::write(dir.path().join(names::STATISTICS), statistics.to_json()).unwrap();
         fs::write(dir.path().join(names::EXPERIMENT), experiment).unwrap();
-        let host = |n: u32, name: &str| {
-            format!(
-                r#"{{"name": "{name}", "address": "10.0.0.{n}", "node": {n}, "bandwidth_up": null, "bandwidth_down": null}}"#
-            )
-        };
-        let node = |n: u32| format!(r#"{{"id": {n}, "label": null, "kind": "host"}}"#);
-        let edge = |a: u32, b: u32| {
-            format!(
-                r#"{{"source": {a}, "target": {b}, "latency_ns": 1, "jitter_ns": 0, "loss": 0, "interfaces": ["r", "l"]}}"#
-            )
-        };
-        let topology = format!(
-            r#"{{"epoch_secs": 0, "seed": 1, "omitted_nodes": 0, "nodes": [{}, {}, {}], "edges": [{}, {}], "hosts": [{}, {}, {}]}}"#,
-            node(1),
-            node(2),
-            node(3),
-            edge(1, 2),
-            edge(2, 3),
-            host(1, "a"),
-            host(2, "b"),
-            host(3, "c")
-        );
-        fs::write(dir.path().join(names::TOPOLOGY), topology).unwrap();
         fs::create_dir(dir.path().join(names::ROUTES)).unwrap();
+        fs::write(dir.path().join(names::CONNECTIVITY), network.to_json()).unwrap();
         for (name, log) in ["a", "b", "c"].iter().zip(logs) {
             fs::write(dir.path().join(names::ROUTES).join(format!("{name}.jsonl")), log).unwrap();
         }
         routing(&Results::open(dir.path()).unwrap(), &[]).unwrap()
     }
-    fn route(time: f64, to: u8, via: u8) -> String {
+    fn route(dev: &str, time: f64, to: u8, via: u8) -> String {
         format!(
-            "{{\"time\": {time}, \"to\": \"10.0.0.{to}/32\", \"metric\": 2, \"protocol\": 150, \"hops\": [{{\"dev\": \"r\", \"via\": \"10.0.0.{via}\"}}]}}\n"
+            "{{\"time\": {time}, \"to\": \"10.0.0.{to}/32\", \"metric\": 2, \"protocol\": 150, \"hops\": [{{\"dev\": \"{dev}\", \"via\": \"10.0.0.{via}\"}}]}}\n"
         )
     }
     fn gone(time: f64, to: u8) -> String {
@@ -399,10 +415,11 @@ mod tests {
 
     #[test]
     fn loops_black_holes_and_convergence_are_found() {
-        let a = [route(1.5, 2, 2), route(1.5, 3, 2)].concat();
+        let a = [route("r", 1.5, 2, 2), route("r", 1.5, 3, 2)].concat();
         // b forwards to c, then back to a: a loop from 5.25 to 6 s; then it has no route to c.
-        let b = [route(1.0, 1, 1), route(2.25, 3, 3), route(5.25, 3, 1), gone(6.0, 3)].concat();
-        let c = [route(1.25, 1, 2), route(1.25, 2, 2)].concat();
+        let b =
+            [route("l", 1.0, 1, 1), route("r", 2.25, 3, 3), route("l", 5.25, 3, 1), gone(6.0, 3)].concat();
+        let c = [route("l", 1.25, 1, 2), route("l", 1.25, 2, 2)].concat();
         let all = of([&a, &b, &c], "general:\nevents:\n- at: 5 s\n  link_down: l\n");
         let hosts = |hosts: &[&str]| hosts.iter().map(|host| (*host).to_owned()).collect::<Vec<_>>();
         let expected =
@@ -440,13 +457,122 @@ mod tests {
     #[test]
     fn without_carriers_and_out_of_reach_there_is_no_way() {
         let b = [
-            route(1.0, 1, 1),
-            route(1.0, 3, 3),
+            route("l", 1.0, 1, 1),
+            route("r", 1.0, 3, 3),
             "{\"time\": 3.5, \"dev\": \"r\", \"carrier\": false}\n".to_owned(),
             "{\"time\": 5.5, \"dev\": \"r\", \"carrier\": true}\n".to_owned(),
         ];
         let all = of(["{\"time\": 0, \"reset\": true}\n", &b.concat(), ""], "");
         let connected: Vec<u64> = all.paths.iter().map(|sample| sample.connected).collect();
         assert_eq!(connected, [6, 6, 6, 2, 2, 6, 6, 6, 6, 6]);
+    }
+
+    /// Routes of all hosts of the line to all others from 0.5 s on.
+    fn complete() -> [String; 3] {
+        [
+            [route("r", 0.5, 2, 2), route("r", 0.5, 3, 2)].concat(),
+            [route("l", 0.5, 1, 1), route("r", 0.5, 3, 3)].concat(),
+            [route("l", 0.5, 1, 2), route("l", 0.5, 2, 2)].concat(),
+        ]
+    }
+
+    #[test]
+    fn paths_lose_what_their_links_lose() {
+        let mut network = line();
+        // From a to b half of the packets are lost, from 3 s on all; from b to c half, until 6 s.
+        network.links[0].loss = [vec![(0.0, 0.5), (3.0, 1.0)], vec![(0.0, 0.0)]];
+        network.links[1].loss = [vec![(0.0, 0.5), (6.0, 0.0)], vec![(0.0, 0.0)]];
+        let [a, b, c] = complete();
+        let all = over(&network, [&a, &b, &c], "");
+        let at = |n: usize| {
+            let sample = &all.paths[n - 1];
+            (sample.connected, sample.working, sample.lost, sample.delivered)
+        };
+        assert_eq!(at(1), (6, 6, 0, Some((0.5 + 0.25 + 0.5 + 3.0) / 6.0)));
+        assert_eq!(at(3), (6, 4, 2, Some((0.5 + 3.0) / 6.0)), "nothing from a arrives");
+        assert_eq!(at(6), (6, 4, 2, Some(4.0 / 6.0)));
+        let shown = text(&all, 100);
+        let row = shown.lines().rfind(|line| line.starts_with(" 6 ") || line.trim_start().starts_with("6 "));
+        let cells: Vec<_> = row.unwrap().split_whitespace().collect();
+        assert_eq!(cells[..7], ["6", "6.0", "66.7", "%", "66.7", "%", "0.0"], "{shown}");
+    }
+
+    #[test]
+    fn of_parallel_links_that_of_the_route_counts() {
+        let mut network = line();
+        let ends = [("a".to_owned(), "r2".to_owned()), ("b".to_owned(), "l2".to_owned())];
+        network.links.push(ConnectivityLink { ends, loss: [vec![(0.0, 1.0)], vec![]], unused: vec![] });
+        let [_, b, c] = complete();
+        let working = |dev: &str| {
+            let a = [route(dev, 0.5, 2, 2), route(dev, 0.5, 3, 2)].concat();
+            let sample = over(&network, [&a, &b, &c], "").paths[0].clone();
+            (sample.working, sample.lost)
+        };
+        assert_eq!((working("r"), working("r2")), ((6, 0), (4, 2)));
+        assert_eq!(working("l"), (6, 0), "a has no link at l: a bridge, say, over the better link");
+        assert_eq!(working("br0"), (6, 0));
+    }
+
+    #[test]
+    fn hosts_behind_a_partition_discard_packets() {
+        let mut network = line();
+        let groups = ["a", "c"].map(|host| vec![host.to_owned()]).to_vec();
+        network.partitions = vec![ConnectivityPartition { from: 2.0, until: Some(4.0), groups }];
+        let [a, b, c] = complete();
+        let all = over(&network, [&a, &b, &c], "");
+        let lost: Vec<u64> = all.paths[..5].iter().map(|sample| sample.lost).collect();
+        assert_eq!(lost, [0, 2, 2, 0, 0]);
+    }
+
+    #[test]
+    fn switches_join_their_links_but_those_that_the_spanning_tree_excludes() {
+        let mut network = line();
+        let device = |name: &str, kind: &str| ConnectivityNode {
+            name: name.to_owned(),
+            kind: kind.to_owned(),
+            ..ConnectivityNode::default()
+        };
+        network.nodes.extend([device("s1", "switch"), device("s2", "switch")]);
+        let end = |end: &str| {
+            let (node, interface) = end.split_once(':').unwrap();
+            (node.to_owned(), interface.to_owned())
+        };
+        let link = |a: &str, b: &str, loss: f64, unused: &[(f64, Option<f64>)]| ConnectivityLink {
+            ends: [end(a), end(b)],
+            loss: [vec![(0.0, loss)], vec![(0.0, loss)]],
+            unused: unused.to_vec(),
+        };
+        network.links = vec![
+            link("a:r", "s1:1", 0.0, &[]),
+            link("s1:2", "s2:1", 0.5, &[(3.0, None)]),
+            link("s1:3", "s2:2", 0.75, &[(0.0, Some(3.0)), (5.0, None)]),
+            link("b:l", "s2:3", 0.0, &[]),
+            link("b:r", "c:l", 0.0, &[]),
+        ];
+        let [a, b, c] = complete();
+        let all = over(&network, [&a, &b, &c], "");
+        let at = |n: usize| (all.paths[n - 1].connected, all.paths[n - 1].delivered);
+        assert_eq!(at(1), (6, Some((4.0 * 0.5 + 2.0) / 6.0)));
+        assert_eq!(at(3), (6, Some((4.0 * 0.25 + 2.0) / 6.0)), "the other link is in use");
+        assert_eq!(at(5), (2, Some(1.0)), "a is alone");
+    }
+
+    #[test]
+    fn without_a_network_the_remedy_is_named() {
+        let dir = tempfile::tempdir().unwrap();
+        let statistics = Statistics {
+            hosts: [("a".to_owned(), HostStatistics::default())].into(),
+            ..Statistics::default()
+        };
+        fs::write(dir.path().join(names::STATISTICS), statistics.to_json()).unwrap();
+        fs::create_dir(dir.path().join(names::ROUTES)).unwrap();
+        fs::write(dir.path().join("routes/a.jsonl"), "{\"time\": 0, \"reset\": true}\n").unwrap();
+        let error = routing(&Results::open(dir.path()).unwrap(), &[]).unwrap_err().to_string();
+        assert!(
+            error.ends_with(
+                "network.json is missing: run the experiment again with --set belljar.route_log=true"
+            ),
+            "{error}"
+        );
     }
 }

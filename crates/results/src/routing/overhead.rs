@@ -1,8 +1,9 @@
 //! Control overhead: packets of routing protocols in the captures of their senders.
 
-use crate::read::{ReadError, Results, files, packets};
+use super::control;
+use crate::connectivity::Connectivity;
+use crate::read::{CapturedPacket, ReadError, Results, files, packets};
 use belljar_base::{Map, Set};
-use belljar_wire::ethernet;
 use serde::Serialize;
 use std::net::IpAddr;
 
@@ -15,24 +16,57 @@ pub struct Sent {
     pub bytes: u64,
 }
 
-/// Protocols with their IP protocol and port.
-const PORTS: [(u8, u16, &str); 7] = [
-    (17, 698, "OLSR"),
-    (17, 654, "AODV"),
-    (17, 520, "RIP"),
-    (17, 521, "RIPng"),
-    (17, 6696, "Babel"),
-    (17, 3784, "BFD"),
-    (6, 179, "BGP"),
-];
-/// Protocols with their IP protocol number.
-const NUMBERS: [(u8, &str); 2] = [(89, "OSPF"), (103, "PIM")];
+/// Addresses by which the sender of a captured packet is found.
+pub(super) struct Senders {
+    /// Node of each IP address.
+    owners: Map<IpAddr, String>,
+    /// Hardware addresses of each node.
+    hardware: Map<String, Set<String>>,
+}
+
+impl Senders {
+    pub(super) fn new(connectivity: &Connectivity) -> Senders {
+        let nodes = &connectivity.nodes;
+        let owners = nodes.iter().flat_map(|node| {
+            let own = node.addresses.iter().filter_map(|address| address.parse::<IpAddr>().ok());
+            own.map(|address| (address, node.name.clone()))
+        });
+        let hardware = nodes
+            .iter()
+            .map(|node| (node.name.clone(), node.hardware_addresses.iter().cloned().collect()))
+            .collect();
+        Senders { owners: owners.collect(), hardware }
+    }
+
+    /// True if a host has sent a packet in its capture, rather than received or forwarded it.
+    ///
+    /// An address of the experiment names the sender. Other source addresses are those that programs have
+    /// assigned, link-local ones and none at all: there the hardware address decides, and a packet that has
+    /// passed a router, where the time to live is not one that programs choose, is not the host's own.
+    fn has_sent(&self, host: &str, packet: &CapturedPacket, source: Option<(IpAddr, u8)>) -> bool {
+        if let Some(owner) = source.and_then(|(address, _)| self.owners.get(&address)) {
+            return owner == host;
+        }
+        let is_fresh = source.is_none_or(|(_, left)| matches!(left, 1 | 2 | 64 | 128 | 255));
+        match packet.ethernet {
+            true => {
+                let from = belljar_wire::ethernet::Frame::new_checked(&packet.bytes[..]);
+                let own = from.is_ok_and(|frame| {
+                    let address = frame.src().to_string();
+                    self.hardware.get(host).is_some_and(|own| own.contains(&address))
+                });
+                own && is_fresh
+            }
+            false => matches!(source, Some((IpAddr::V6(ip), _)) if ip.is_unicast_link_local()),
+        }
+    }
+}
 
 /// Packets sent by a host, by protocol; empty without captures. `ports` are additional UDP ports.
 pub(super) fn sent(
     results: &Results,
     host: &str,
-    own: &Set<IpAddr>,
+    senders: &Senders,
     epoch_secs: u64,
     ports: &[u16],
 ) -> Result<Map<String, Sent>, ReadError> {
@@ -41,55 +75,21 @@ pub(super) fn sent(
         if interface == "lo" {
             continue;
         }
-        for packet in packets(&path, epoch_secs)? {
-            let bytes = match packet.ethernet {
-                true => ethernet::Frame::new_checked(&packet.bytes[..])
-                    .ok()
-                    .map(|_| &packet.bytes[ethernet::HEADER_LEN..]),
-                false => Some(&packet.bytes[..]),
+        for mut packet in packets(&path, epoch_secs)? {
+            // A packet that was cut short by `pcap_capture_size` still has its headers.
+            let len = packet.bytes.len().max(packet.len as usize);
+            packet.bytes.resize(len, 0);
+            let control = match packet.ethernet {
+                true => control::of_frame(&packet.bytes, ports),
+                false => control::of_packet(&packet.bytes, ports),
             };
-            let Some((from, number, ports_of)) = bytes.and_then(head) else { continue };
-            let is_own = own.contains(&from) || matches!(from, IpAddr::V6(ip) if ip.is_unicast_link_local());
-            let name = protocol(number, ports_of, ports).filter(|_| is_own);
-            if let Some(name) = name {
-                let sent = all.entry(name).or_default();
-                sent.packets += 1;
-                sent.bytes += u64::from(packet.len);
-            }
+            let Some(control) = control.filter(|found| senders.has_sent(host, &packet, found.source)) else {
+                continue;
+            };
+            let sent = all.entry(control.protocol).or_default();
+            sent.packets += 1;
+            sent.bytes += u64::from(packet.len);
         }
     }
     Ok(all)
-}
-
-fn protocol(number: u8, ports: Option<(u16, u16)>, further: &[u16]) -> Option<String> {
-    if let Some((_, name)) = NUMBERS.iter().find(|(own, _)| *own == number) {
-        return Some((*name).to_owned());
-    }
-    let (source, destination) = ports?;
-    let is = |port: u16| source == port || destination == port;
-    let known = PORTS.iter().find(|(own, port, _)| *own == number && is(*port));
-    let further = further.iter().find(|port| number == 17 && is(**port)).map(|port| format!("UDP {port}"));
-    known.map(|(_, _, name)| (*name).to_owned()).or(further)
-}
-
-/// Source address, protocol and ports of an IP packet.
-type Head = (IpAddr, u8, Option<(u16, u16)>);
-
-fn head(packet: &[u8]) -> Option<Head> {
-    let ports = |payload: &[u8]| match payload {
-        [a, b, c, d, ..] => Some((u16::from_be_bytes([*a, *b]), u16::from_be_bytes([*c, *d]))),
-        _ => None,
-    };
-    match packet.first()? >> 4 {
-        4 => {
-            let source: [u8; 4] = packet.get(12..16)?.try_into().ok()?;
-            let payload = packet.get(usize::from(packet[0] & 0xf) * 4..)?;
-            Some((source.into(), packet[9], ports(payload)))
-        }
-        6 => {
-            let source: [u8; 16] = packet.get(8..24)?.try_into().ok()?;
-            Some((source.into(), packet[6], ports(packet.get(40..)?)))
-        }
-        _ => None,
-    }
 }

@@ -1,8 +1,8 @@
 //! Routing tables of all hosts at a time, and the paths of packets.
 
 use super::log::{Hop, Prefix, Route};
-use super::network::Network;
-use belljar_base::{Map, Set};
+use super::network::{Neighbours, Network};
+use belljar_base::Map;
 use std::net::Ipv4Addr;
 
 /// Routes of a host, sorted by descending prefix length, then by metric.
@@ -13,17 +13,31 @@ pub(super) struct Table {
 
 /// Outcome of following a packet.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Way {
-    /// The packet arrives after this number of hops.
-    Arrives(u32),
+pub(super) enum Outcome {
+    /// The packet arrives.
+    Arrives {
+        /// Number of hops.
+        hops: u32,
+        /// Expected share of packets that arrive: above 0.
+        delivery: f64,
+    },
     /// The source has no route.
     NoRoute,
-    /// The packet is lost at this host, which has no route or an unreachable next hop.
+    /// The packet is lost after this host: the host has no route or an unreachable next hop, or all packets
+    /// to the next hop are lost.
     Lost(usize),
     /// The packet loops through these hosts.
     Loop(Vec<usize>),
     /// The packet reaches a device with unknown routes.
     Unknown,
+}
+
+/// State of the network at a time.
+pub(super) struct Present<'a> {
+    /// Time in seconds.
+    pub(super) time: f64,
+    /// The hosts that each host reaches in one hop.
+    pub(super) neighbours: Neighbours<'a>,
 }
 
 impl Table {
@@ -56,40 +70,56 @@ impl Table {
     }
 }
 
-/// Follows a packet from a host to an address of `to`. With `neighbours`, a next hop must be in range;
-/// without, every next hop counts as reachable.
+/// Follows a packet from a host to an address of `to`. With `present`, a next hop must be in reach; without,
+/// every next hop counts as reachable, without loss.
 pub(super) fn follow(
     tables: &[Table],
     network: &Network,
-    neighbours: Option<&[Set<usize>]>,
+    present: Option<&Present<'_>>,
     from: usize,
     to: usize,
     address: Ipv4Addr,
-) -> Way {
-    let (mut at, mut passed) = (from, Vec::new());
+) -> Outcome {
+    let (mut at, mut passed, mut delivery) = (from, Vec::new(), 1.0);
     while at != to {
         if let Some(start) = passed.iter().position(|host| *host == at) {
-            return Way::Loop(passed.split_off(start));
+            return Outcome::Loop(passed.split_off(start));
         }
         passed.push(at);
-        let reach = |host: &usize| neighbours.is_none_or(|all| all[at].contains(host));
         let route = tables[at].lookup(address);
-        let next = match route.map(|route| &route.hops[..]) {
-            // An on-link route fails if the destination is out of range.
-            Some([Hop { via: None, .. }, ..]) if reach(&to) => Some(to),
-            Some([Hop { via: Some(via), .. }, ..]) => match network.owners.get(via) {
-                Some(host) if reach(host) => Some(*host),
-                None if network.has_routers => return Way::Unknown,
-                _ => None,
+        let next = match route.and_then(|route| route.hops.first()) {
+            // An on-link route fails if the destination is out of reach.
+            Some(hop @ Hop { via: None, .. }) => Some((hop, to)),
+            Some(hop @ Hop { via: Some(via), .. }) => match network.owners.get(via) {
+                Some(host) => Some((hop, *host)),
+                None if network.has_routers => return Outcome::Unknown,
+                None => None,
             },
-            _ => None,
+            None => None,
         };
-        let has_way = route.is_some_and(|route| !route.is_own() && !route.hops.is_empty());
-        match next {
-            Some(next) => at = next,
-            None if at == from && !has_way => return Way::NoRoute,
-            None => return Way::Lost(at),
+        let next = next.and_then(|(hop, next)| match present {
+            Some(present) => Some((next, reach(network, present, at, hop, next)?)),
+            None => Some((next, 1.0)),
+        });
+        let has_route = route.is_some_and(|route| !route.is_own() && !route.hops.is_empty());
+        let Some((next, share)) = next else {
+            return if at == from && !has_route { Outcome::NoRoute } else { Outcome::Lost(at) };
+        };
+        // A host discards packets from a source behind a partition.
+        if share <= 0.0 || present.is_some_and(|present| network.is_split(from, next, present.time)) {
+            return Outcome::Lost(at);
         }
+        delivery *= share;
+        at = next;
     }
-    Way::Arrives(passed.len() as u32)
+    Outcome::Arrives { hops: passed.len() as u32, delivery }
+}
+
+/// Expected share of packets that a host delivers to a next hop; `None` if it is out of reach. Bridges, VLANs
+/// and tunnels are interfaces without a link of their own: the link that loses least stands for theirs.
+fn reach(network: &Network, present: &Present<'_>, host: usize, hop: &Hop, next: usize) -> Option<f64> {
+    let contacts = present.neighbours[host].get(&next)?;
+    let of_link = network.has_interface(host, &hop.dev);
+    let usable = contacts.iter().filter(|contact| !of_link || contact.interface == hop.dev);
+    usable.map(|contact| contact.delivery).reduce(f64::max)
 }

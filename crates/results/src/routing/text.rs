@@ -69,13 +69,16 @@ fn loops(routing: &Routing, rows: usize) -> String {
 
 /// Path samples, averaged over a few periods of the run.
 fn paths(routing: &Routing, rows: usize) -> String {
-    let columns = ["from", "pairs with a way", "working", "no route", "black hole", "loop", "stretch"];
-    let mut table = Table::new(&columns, &[0, 1, 2, 3, 4, 5, 6]);
+    let columns =
+        ["from", "connected pairs", "working", "delivered", "no route", "black hole", "loop", "stretch"];
+    let mut table = Table::new(&columns, &[0, 1, 2, 3, 4, 5, 6, 7]);
     let length = routing.paths.len().div_ceil(rows.clamp(1, 20)).max(1);
     for samples in routing.paths.chunks(length) {
         let sum = |of: fn(&super::PathSample) -> u64| samples.iter().map(of).sum::<u64>();
         let connected = sum(|sample| sample.connected).max(1) as f64;
-        let share = |part: u64| format!("{:.1} %", 100.0 * part as f64 / connected);
+        let percent = |part: f64| format!("{:.1} %", 100.0 * part / connected);
+        let share = |part: u64| percent(part as f64);
+        let delivered = samples.iter().filter_map(|sample| Some(sample.delivered? * sample.connected as f64));
         let stretch = samples.iter().filter_map(|sample| Some((sample.stretch?, sample.working as f64)));
         let (weighed, pairs) =
             stretch.fold((0.0, 0.0), |(sum, count), (mean, n)| (sum + mean * n, count + n));
@@ -83,6 +86,7 @@ fn paths(routing: &Routing, rows: usize) -> String {
             format!("{:.0}", samples[0].time),
             format!("{:.1}", sum(|sample| sample.connected) as f64 / samples.len() as f64),
             share(sum(|sample| sample.working)),
+            percent(delivered.fold(0.0, |sum, share| sum + share)),
             share(sum(|sample| sample.no_route)),
             share(sum(|sample| sample.lost)),
             share(sum(|sample| sample.looping)),

@@ -5,10 +5,10 @@
 //! and a frame to the outside is known by that much before it must leave. An arriving frame has the time at
 //! which it is read. Frames into the link pass a queue of the gateway's own, with the link's rate.
 
-use super::{Device, Outside};
+use super::{Device, DeviceAccount, Outside};
 use crate::gateways::PacedClock;
 use crate::simulators::Failure;
-use belljar_base::{Lateness, SimDuration, SimTime};
+use belljar_base::{Lateness, PacketAccount, SimDuration, SimTime};
 use belljar_config::topology;
 use belljar_net::nic::{Nic, NicEvent};
 use belljar_net::switch::EgressFrame;
@@ -50,9 +50,23 @@ pub struct Gateway {
     longest_sleep: Duration,
     lateness: Lateness,
     hard_limit: Option<SimDuration>,
+    /// Frames read from the interface, and frames of the link for it.
+    read: u64,
+    to_interface: u64,
     frames_in: u64,
     frames_out: u64,
-    dropped: u64,
+    /// Frames that the interface refused.
+    refused: u64,
+    /// Frames of the interface that are shorter than a header or longer than the link allows.
+    invalid_length: u64,
+    /// Frames of the interface that were dropped because the simulation was far behind.
+    behind: u64,
+    /// Frames for the interface after the gateway was closed.
+    closed_drops: u64,
+    /// Frames that the machine's kernel dropped before the gateway read them.
+    missed: u64,
+    /// Frames that the interface had accepted and could not send.
+    failed: u64,
     interrupt: Arc<AtomicBool>,
     failure: Failure,
     is_down: bool,
@@ -95,9 +109,16 @@ impl Gateway {
             longest_sleep: if run.alone { SLEEP_ALONE } else { SLEEP },
             lateness: Lateness::default(),
             hard_limit: settings.hard_limit,
+            read: 0,
+            to_interface: 0,
             frames_in: 0,
             frames_out: 0,
-            dropped: 0,
+            refused: 0,
+            invalid_length: 0,
+            behind: 0,
+            closed_drops: 0,
+            missed: 0,
+            failed: 0,
             interrupt: run.interrupt.clone(),
             failure: run.failure.clone(),
             is_down: false,
@@ -125,9 +146,9 @@ impl Gateway {
                     self.frames_out += 1;
                     self.lateness.add(late);
                 }
-                Ok(Sent::Full) => self.dropped += 1,
+                Ok(Sent::Full) => self.refused += 1,
                 Err(error) if error.is_fatal() => return self.fail(error.to_string()),
-                Err(_) => self.dropped += 1,
+                Err(_) => self.refused += 1,
             }
             self.leaving.pop_front();
             wrote = true;
@@ -149,13 +170,17 @@ impl Gateway {
     /// Reads frames from the interface; returns their number.
     fn read(&mut self) -> usize {
         let (clock, arrived) = (&self.clock, &mut self.arrived);
-        let (longest, dropped) = (self.longest, &mut self.dropped);
+        let (longest, read) = (self.longest, &mut self.read);
+        let (invalid_length, behind) = (&mut self.invalid_length, &mut self.behind);
         let received = self.port.receive(BATCH, &mut |frame| {
+            *read += 1;
             // A VLAN tag adds 4 bytes.
-            let fits = (ethernet::HEADER_LEN..=longest + 4).contains(&frame.bytes.len());
-            match fits && arrived.len() < MOST_WAITING {
-                true => arrived.push_back((clock.now(), Packet::new(frame.bytes.to_vec()))),
-                false => *dropped += 1,
+            if !(ethernet::HEADER_LEN..=longest + 4).contains(&frame.bytes.len()) {
+                *invalid_length += 1;
+            } else if arrived.len() >= MOST_WAITING {
+                *behind += 1;
+            } else {
+                arrived.push_back((clock.now(), Packet::new(frame.bytes.to_vec())));
             }
         });
         self.is_down = received.is_err();
@@ -194,8 +219,10 @@ impl Gateway {
 
 impl Outside for Gateway {
     fn send(&mut self, at: SimTime, _: usize, frame: &Packet) {
-        if !self.closed {
-            self.leaving.push_back((at, frame.clone()));
+        self.to_interface += 1;
+        match self.closed {
+            true => self.closed_drops += 1,
+            false => self.leaving.push_back((at, frame.clone())),
         }
     }
 
@@ -255,6 +282,27 @@ impl Device for Gateway {
     fn queue_len(&self, _: usize) -> usize {
         self.nic.egress_queue_len()
     }
+    fn packet_accounts(&self) -> Vec<DeviceAccount> {
+        let mut account = PacketAccount {
+            received: self.to_interface,
+            sent: self.nic.counters().offered_out,
+            held: (self.leaving.len() + self.arrived.len()) as u64,
+            ..PacketAccount::default()
+        };
+        account.originate("interface", self.read + self.missed);
+        account.consume("interface", self.frames_out.saturating_sub(self.failed));
+        account.drop_for("refused", self.refused + self.failed.min(self.frames_out));
+        account.drop_for("invalid_length", self.invalid_length);
+        account.drop_for("behind", self.behind);
+        account.drop_for("closed", self.closed_drops);
+        account.drop_for("missed", self.missed);
+        vec![DeviceAccount::interface(0, &self.nic), DeviceAccount::inside(None, account)]
+    }
+    fn finish(&mut self) {
+        let counters = self.port.counters();
+        self.missed = counters.dropped_kernel + counters.dropped_port;
+        self.failed = counters.failed;
+    }
     fn outside(&mut self) -> Option<&mut dyn Outside> {
         Some(self)
     }
@@ -267,7 +315,7 @@ impl Device for Gateway {
             interface: self.interface.clone(),
             frames_in: self.frames_in,
             frames_out: self.frames_out,
-            dropped: self.dropped,
+            dropped: self.refused + self.invalid_length + self.behind + self.closed_drops + self.missed,
             late: Quantiles::of_lateness(&self.lateness),
         };
         statistics.gateways.insert(name.to_owned(), gateway);

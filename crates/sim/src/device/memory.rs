@@ -1,6 +1,6 @@
 //! Simulated memory, to whose ports other simulators are connected.
 
-use super::Device;
+use super::{Device, DeviceAccount};
 use belljar_base::{SimDuration, SimTime};
 use belljar_config::topology;
 use belljar_net::switch::EgressFrame;
@@ -50,6 +50,10 @@ impl Device for MemoryDevice {
     fn change(&mut self, _: SimTime, _: LinkChange) {}
     fn counters(&self, _: usize) -> Counters {
         Counters::default()
+    }
+    /// A memory has no link: its transactions are not packets.
+    fn packet_accounts(&self) -> Vec<DeviceAccount> {
+        Vec::new()
     }
     fn queue_len(&self, _: usize) -> usize {
         0

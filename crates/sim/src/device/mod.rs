@@ -18,17 +18,17 @@ mod switch;
 
 pub use gateway::{Gateway, Pace};
 pub use node::DeviceNode;
-pub use simulator::ForeignSimulator;
+pub use simulator::{ForeignSimulator, PortSetup};
 
 use crate::fabric::Fabric;
 use crate::gateways::Gateways;
 use crate::live::Table;
 use crate::simulators::Simulators;
-use belljar_base::{HostId, SimTime};
+use belljar_base::{HostId, PacketAccount, SimTime};
 use belljar_config::Experiment;
 use belljar_config::topology::{DeviceKind, P4Setup};
 use belljar_net::switch::EgressFrame;
-use belljar_net::{Counters, Packet};
+use belljar_net::{Counters, Nic, Packet};
 use belljar_p4::servers::CreateServers;
 use belljar_plan::LinkChange;
 use belljar_results::Statistics;
@@ -38,7 +38,8 @@ use belljar_results::Statistics;
 /// Events: [`receive`](Self::receive), [`on_timeout`](Self::on_timeout), [`change`](Self::change) and
 /// [`set_up`](Self::set_up); after each of them, [`poll`](Self::poll) is called until it returns `None`.
 /// [`next_event`](Self::next_event) returns the time of the next call. Observers:
-/// [`counters`](Self::counters), [`queue_len`](Self::queue_len), [`tables`](Self::tables) and
+/// [`counters`](Self::counters), [`queue_len`](Self::queue_len), [`tables`](Self::tables), and after the run,
+/// when [`finish`](Self::finish) has been called, [`packet_accounts`](Self::packet_accounts) and
 /// [`add_statistics`](Self::add_statistics).
 ///
 /// Events at the same time are ordered: changes, timers, frames. Times never decrease.
@@ -60,6 +61,10 @@ pub trait Device: Send {
     fn counters(&self, port: usize) -> Counters;
     /// Number of frames queued at a port.
     fn queue_len(&self, port: usize) -> usize;
+    /// Reads the final values of counters that are not the device's own.
+    fn finish(&mut self) {}
+    /// Accounts of the packets of the device and of its interfaces.
+    fn packet_accounts(&self) -> Vec<DeviceAccount>;
     /// Interface to a network outside of the simulation, if the device has one.
     fn outside(&mut self) -> Option<&mut dyn Outside> {
         None
@@ -87,6 +92,48 @@ pub trait Device: Send {
     fn add_statistics(&self, _name: &str, _statistics: &mut Statistics) {}
 }
 
+/// Account of the packets of a device, or of a part of it.
+pub struct DeviceAccount {
+    /// Part of the device; `None` for the device itself.
+    pub part: Option<&'static str>,
+    /// Boundary to the network.
+    pub boundary: Boundary,
+    /// Account, as the part has counted it.
+    pub account: PacketAccount,
+}
+
+/// Boundary of a part of a device to the links at its ports. The node of the device compares the frames that
+/// it has passed with those that the part has counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Boundary {
+    /// The part is the interface at a port: it has counted the frames that it took from the link, and those
+    /// that it sent to the link.
+    Port { port: usize, taken: u64, given: u64 },
+    /// The part is connected to all ports that are not those of another part: all that it received and sent
+    /// passed these.
+    Ports,
+    /// The part has no connection to links.
+    Inside,
+}
+
+impl DeviceAccount {
+    /// Account of the device itself, which receives frames from links and sends them to links.
+    pub fn whole(account: PacketAccount) -> DeviceAccount {
+        DeviceAccount { part: None, boundary: Boundary::Ports, account }
+    }
+    /// Account of the interface at a port.
+    pub fn interface(port: usize, nic: &Nic) -> DeviceAccount {
+        let (counters, account) = (nic.counters(), nic.packet_account());
+        let boundary =
+            Boundary::Port { port, taken: counters.offered_in, given: account.sent - counters.packets_in };
+        DeviceAccount { part: None, boundary, account }
+    }
+    /// Account of a part without connection to links.
+    pub fn inside(part: Option<&'static str>, account: PacketAccount) -> DeviceAccount {
+        DeviceAccount { part, boundary: Boundary::Inside, account }
+    }
+}
+
 /// Interface of a device to a network outside of the simulation, which has a clock of its own.
 ///
 /// Before a device is run up to a limit, [`send`](Self::send) is called for all frames that arrive before
@@ -101,6 +148,21 @@ pub trait Outside {
     /// have been sent. Returns the time, at most the limit, before which no further frame can arrive from
     /// the outside.
     fn exchange(&mut self, limit: SimTime) -> SimTime;
+}
+
+/// Account of a part of a device that lies between interfaces and exchanges packets with them alone. What it
+/// received and sent is taken from the counters of the interfaces, so that a packet that disappears between
+/// the two is missed.
+fn between_interfaces<'a>(
+    account: PacketAccount,
+    interfaces: impl Iterator<Item = &'a Nic>,
+) -> DeviceAccount {
+    let mut account = PacketAccount { received: 0, sent: 0, ..account };
+    for nic in interfaces {
+        account.received += nic.counters().packets_in;
+        account.sent += nic.counters().offered_out;
+    }
+    DeviceAccount::inside(None, account)
 }
 
 /// Substitute for a device that could not be opened; the run ends before it begins.
@@ -120,6 +182,9 @@ impl Device for Absent {
     }
     fn queue_len(&self, _: usize) -> usize {
         0
+    }
+    fn packet_accounts(&self) -> Vec<DeviceAccount> {
+        Vec::new()
     }
 }
 

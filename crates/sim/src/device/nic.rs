@@ -1,12 +1,12 @@
 //! Simulated network controller, with its PCI connection at one port and its link at the other.
 
-use super::Device;
+use super::{Device, DeviceAccount, between_interfaces};
 use crate::pci;
 use belljar_base::{SimDuration, SimTime};
 use belljar_config::Experiment;
 use belljar_config::topology::{self, PCI_PORT};
 use belljar_net::switch::EgressFrame;
-use belljar_net::{Counters, Nic, NicEvent, Packet};
+use belljar_net::{Counters, DropReason, Nic, NicEvent, Packet};
 use belljar_pci::e1000::{Device as Controller, Timing};
 use belljar_pci::{Codec, ToDevice};
 use belljar_plan::{LinkChange, link_nic};
@@ -66,13 +66,15 @@ impl NetworkController {
 
 impl Device for NetworkController {
     fn receive(&mut self, now: SimTime, port: usize, frame: Packet) {
-        let (link, pci) = self.ports;
+        let (_, pci) = self.ports;
         if port == pci {
             match ToDevice::from_bytes(frame.bytes()) {
                 Ok(transaction) => self.controller.handle(now, transaction),
                 Err(_) => self.invalid += 1,
             }
-        } else if port == link && self.nic.has_carrier() {
+        } else if !self.nic.has_carrier() {
+            self.nic.count_drop(DropReason::LinkDown);
+        } else {
             self.nic.count_received(frame.len());
             self.controller.receive(now, frame.into_bytes());
         }
@@ -118,6 +120,10 @@ impl Device for NetworkController {
     }
     fn queue_len(&self, port: usize) -> usize {
         if port == self.ports.0 { self.nic.egress_queue_len() } else { 0 }
+    }
+    fn packet_accounts(&self) -> Vec<DeviceAccount> {
+        let controller = between_interfaces(self.controller.packet_account(), [&self.nic].into_iter());
+        vec![DeviceAccount::interface(self.ports.0, &self.nic), controller]
     }
     fn add_statistics(&self, name: &str, statistics: &mut Statistics) {
         let warnings = [

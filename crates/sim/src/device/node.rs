@@ -1,6 +1,7 @@
 //! Device as a node of the engine.
 
-use super::Device;
+use super::{Device, DeviceAccount};
+use crate::accounts::NodeDrops;
 use crate::live::{LinkView, Live, Table, link_view};
 use crate::message::Message;
 use crate::metrics::{Sampler, link_row};
@@ -18,11 +19,22 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+/// Frames delivered to a port of a device.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Delivered {
+    /// All frames.
+    pub frames: u64,
+    /// Frames that the device has not received yet.
+    pub waiting: u64,
+}
+
 /// Device with its inbox, its scheduled changes and the outgoing directions of its links.
 pub struct DeviceNode {
     id: HostId,
     device: Box<dyn Device>,
     links: Vec<OutboundLink>,
+    /// Number of frames delivered to each port.
+    delivered: Vec<u64>,
     inbox: Inbox<(usize, Packet)>,
     /// Frames that have already been sent to the outside, and arrive at the device later.
     ahead: VecDeque<(SimTime, usize, Packet)>,
@@ -59,6 +71,7 @@ impl DeviceNode {
         DeviceNode {
             id,
             device,
+            delivered: vec![0; links.len()],
             links,
             inbox: Inbox::default(),
             ahead: VecDeque::new(),
@@ -81,6 +94,7 @@ impl DeviceNode {
 
     pub fn deliver(&mut self, key: EventKey, message: Message) {
         let port = message.port.expect("a frame comes by a link");
+        self.delivered[port] += 1;
         self.inbox.push(key, (port, message.packet));
     }
 
@@ -119,7 +133,7 @@ impl DeviceNode {
         let limit = self.exchange(limit);
         while let Some(at) = self.sampler.due(limit, self.next_event()) {
             self.advance(at, out);
-            let rows: Vec<String> = self.link_rows().collect();
+            let rows: Vec<String> = self.link_rows(&NodeDrops::of_device(self)).collect();
             self.sampler.sample_links(at, rows.into_iter());
         }
         self.advance(limit, out);
@@ -179,6 +193,7 @@ impl DeviceNode {
 
     /// Writes the device's final state and all buffered output.
     pub fn finish_output(&mut self) {
+        self.device.finish();
         for (name, text) in self.device.state_files() {
             let name = self.folder.join(name);
             let path = self.output.folder.path().join(&name);
@@ -199,16 +214,14 @@ impl DeviceNode {
         self.device.counters(port)
     }
     /// Row of samples for each link, in the order of the ports.
-    pub fn link_rows(&self) -> impl Iterator<Item = String> + '_ {
-        let row = |(port, link)| link_row(&self.counters(port), link, self.device.queue_len(port));
-        self.links.iter().enumerate().map(row)
+    pub fn link_rows(&self, drops: &NodeDrops) -> impl Iterator<Item = String> {
+        let row = |(port, drops)| link_row(&self.counters(port), drops, self.device.queue_len(port));
+        drops.by_direction.iter().enumerate().map(row)
     }
     /// Views of the outgoing directions of the links, in the order of the ports.
-    pub fn link_views(&self) -> Vec<LinkView> {
-        let view = |(port, link): (usize, &OutboundLink)| {
-            link_view(&self.counters(port), link.lost(), self.device.queue_len(port))
-        };
-        self.links.iter().enumerate().map(view).collect()
+    pub fn link_views(&self, drops: &NodeDrops) -> Vec<LinkView> {
+        let view = |(port, drops)| link_view(&self.counters(port), drops, self.device.queue_len(port));
+        drops.by_direction.iter().enumerate().map(view).collect()
     }
     /// Tables of the device at its current time.
     pub fn tables(&self) -> Vec<Table> {
@@ -216,6 +229,20 @@ impl DeviceNode {
     }
     pub fn attend(&mut self) {
         self.live.iter().for_each(|live| self.be_looked_at(live));
+    }
+    /// Accounts of the packets of the device, as it has counted them.
+    pub(crate) fn packet_accounts(&self) -> Vec<DeviceAccount> {
+        self.device.packet_accounts()
+    }
+    /// Frames delivered to a port.
+    pub(crate) fn delivered(&self, port: usize) -> Delivered {
+        let inbox = self.inbox.contents().filter(|(to, _)| *to == port).count();
+        let ahead = self.ahead.iter().filter(|(_, to, _)| *to == port).count();
+        Delivered { frames: self.delivered[port], waiting: (inbox + ahead) as u64 }
+    }
+    /// Outgoing directions of the links, by port.
+    pub(crate) fn links(&self) -> &[OutboundLink] {
+        &self.links
     }
     /// Outgoing direction of the link at a port.
     pub fn link(&self, port: usize) -> &OutboundLink {

@@ -1,12 +1,12 @@
 //! Radio channel.
 
-use super::Device;
+use super::{Device, DeviceAccount};
 use belljar_base::{HostId, Seed, SimTime};
 use belljar_config::Experiment;
 use belljar_config::topology::{self, Interface};
 use belljar_net::switch::EgressFrame;
-use belljar_net::{Counters, DropReason, Packet};
-use belljar_plan::LinkChange;
+use belljar_net::{Counters, DropReason, NicConfig, Packet, Ports};
+use belljar_plan::{LinkChange, link_nic};
 use belljar_radio::{Medium, Output};
 use belljar_results::{RadioStatistics, StationStatistics, Statistics};
 use belljar_wire::ethernet::Address;
@@ -15,6 +15,9 @@ use belljar_wire::ethernet::Address;
 struct Radio {
     medium: Medium,
     names: Vec<String>,
+    /// Egress queues into the links to the stations.
+    ports: Ports,
+    /// Frames from the stations, and frames that the channel has lost.
     counters: Vec<Counters>,
 }
 
@@ -36,7 +39,9 @@ pub fn new(
     let seed = Seed(experiment.general.seed);
     let medium = Medium::new(settings.settings.clone(), tracks, &stations, seed, &device.name);
     let counters = vec![Counters::default(); stations.len()];
-    Box::new(Radio { medium, counters, names: stations.into_iter().map(|(name, _)| name).collect() })
+    let queues: Vec<NicConfig> = device.interfaces.iter().map(|port| link_nic(experiment, port)).collect();
+    let ports = Ports::new(queues.iter());
+    Box::new(Radio { medium, ports, counters, names: stations.into_iter().map(|(name, _)| name).collect() })
 }
 
 impl Device for Radio {
@@ -51,39 +56,48 @@ impl Device for Radio {
     fn on_timeout(&mut self, now: SimTime) {
         self.medium.on_timeout(now);
     }
-    fn change(&mut self, _now: SimTime, change: LinkChange) {
+    fn change(&mut self, now: SimTime, change: LinkChange) {
         match change {
             LinkChange::Carrier(port, on) => {
+                self.ports.set_carrier(now, port, on);
                 let lost = self.medium.set_carrier(port, on);
                 self.counters[port].add_drops(DropReason::LinkDown, lost);
             }
-            // The channel has its own rate, and neither routes nor a spanning tree.
-            LinkChange::Nic(..) | LinkChange::Routes(_) | LinkChange::Routes6(_) | LinkChange::Blocked(_) => {
-            }
+            LinkChange::Nic(port, change) => self.ports.change(now, port, &change),
+            // A channel has neither routes nor a spanning tree.
+            LinkChange::Routes(_) | LinkChange::Routes6(_) | LinkChange::Blocked(_) => {}
         }
     }
     fn poll(&mut self, now: SimTime) -> Option<EgressFrame> {
-        let (port, packet) = match self.medium.poll()? {
-            Output::Received { station, packet } => {
-                let counters = &mut self.counters[station];
-                counters.packets_out += 1;
-                counters.bytes_out += packet.len() as u64;
-                (station, packet)
+        loop {
+            if let Some(leaving) = self.ports.poll(now) {
+                return Some(leaving);
             }
-            Output::Failed { station, packet } => (station, packet.undelivered()),
-        };
-        Some(EgressFrame { port, at: now, departs: now, packet })
+            match self.medium.poll()? {
+                Output::Received { station, packet } => self.ports.send(now, station, packet),
+                // A report to the station, which takes no time.
+                Output::Failed { station: port, packet } => {
+                    return Some(EgressFrame { port, at: now, departs: now, packet: packet.undelivered() });
+                }
+            }
+        }
     }
     fn next_event(&self) -> Option<SimTime> {
-        self.medium.next_timeout()
+        self.medium.next_timeout().into_iter().chain(self.ports.next_event()).min()
     }
     fn counters(&self, port: usize) -> Counters {
-        let mut counters = self.counters[port];
+        let mut counters = *self.ports.counters(port);
+        counters.add(&self.counters[port]);
         counters.add_drops(DropReason::EgressFull, self.medium.counters(port).queue_full);
         counters
     }
     fn queue_len(&self, port: usize) -> usize {
-        self.medium.queue_len(port)
+        self.medium.queue_len(port) + self.ports.queue_len(port)
+    }
+    fn packet_accounts(&self) -> Vec<DeviceAccount> {
+        let mut account = self.medium.packet_account();
+        (0..self.ports.len()).for_each(|port| account.include(&self.ports.nic(port).packet_account()));
+        vec![DeviceAccount::whole(account)]
     }
     fn add_statistics(&self, name: &str, statistics: &mut Statistics) {
         let stations = self.names.iter().enumerate().map(|(n, name)| {

@@ -1,16 +1,17 @@
 //! External simulator, with a channel at each of its ports.
 //!
-//! Its frames leave at their time stamps, without a rate or a queue, which the simulator itself models.
-//! Frames with the same time leave in the order of the ports, then in that of sending.
+//! A frame enters the queue of its port at its time stamp, and leaves by the link's rate; at once unless the experiment
+//! specifies a rate, a queue, a token bucket or an overhead, because the simulator models its own line. Frames with the
+//! same time leave in the order of the ports, then in that of sending.
 
-use super::{Device, Outside};
+use super::{Device, DeviceAccount, Outside};
 use crate::pci;
-use crate::simulators::{ChannelTrace, Ended, Process};
-use belljar_base::{SimDuration, SimTime};
+use crate::simulators::{ChannelTrace, Process};
+use belljar_base::{PacketAccount, SimDuration, SimTime};
 use belljar_cosim::turns::Turn;
 use belljar_cosim::{Channel, Error, Fault, Wire};
 use belljar_net::switch::EgressFrame;
-use belljar_net::{Counters, Packet};
+use belljar_net::{Counters, NicConfig, Packet, Ports};
 use belljar_plan::LinkChange;
 use belljar_results::Statistics;
 use belljar_wire::ethernet;
@@ -34,6 +35,8 @@ struct Arrived {
 pub struct ForeignSimulator {
     /// Ports; `None` if the channel leads to another external simulator.
     ports: Vec<Option<Port>>,
+    /// Egress queues into the links, by port.
+    queues: Ports,
     process: Process,
     /// Turn on a processor, if processors are scarce.
     turn: Option<Turn>,
@@ -43,6 +46,8 @@ pub struct ForeignSimulator {
     /// True if the run lasts until the simulator ends, because nothing else in the experiment acts on its
     /// own.
     decides: bool,
+    /// True once the end of the simulator has been judged.
+    is_judged: bool,
 }
 
 struct Port {
@@ -50,7 +55,12 @@ struct Port {
     /// Frames for which the queue has no room.
     backlog: VecDeque<(SimTime, Vec<u8>)>,
     arrived: VecDeque<Arrived>,
+    /// Frames and bytes sent to the simulator.
     counters: Counters,
+    /// Frames for the simulator that arrived after its end.
+    after_end: u64,
+    /// Frames received from the simulator.
+    from_simulator: u64,
     /// Frames that are shorter than a header or longer than the link allows.
     ignored: u64,
     /// Frames whose time stamp is before that of an earlier frame.
@@ -61,11 +71,22 @@ struct Port {
     latency: SimDuration,
 }
 
+/// Port of a simulator in the experiment: an established channel, and the link behind it.
+pub struct PortSetup {
+    /// Channel to the simulator.
+    pub channel: Channel<Wire>,
+    /// Maximum length of a frame.
+    pub longest: usize,
+    /// Latency of the channel.
+    pub latency: SimDuration,
+    /// Settings of the queue into the link.
+    pub into_link: NicConfig,
+}
+
 impl ForeignSimulator {
-    /// Creates a simulator with these channels, each with the maximum frame length and the latency of its
-    /// link. If it `decides`, the run lasts until all of them have ended.
+    /// Creates a simulator with these ports. If it `decides`, the run lasts until all channels have ended.
     pub fn new(
-        channels: impl IntoIterator<Item = Option<(Channel<Wire>, usize, SimDuration)>>,
+        ports: impl IntoIterator<Item = Option<PortSetup>>,
         process: Process,
         turn: Option<Turn>,
         trace: Option<ChannelTrace>,
@@ -75,19 +96,26 @@ impl ForeignSimulator {
             let bytes = pci::present(channel.layer().device()?);
             Some(Arrived { at: SimTime::ZERO, bytes, late: false })
         };
-        let port = |(channel, longest, latency)| Port {
-            arrived: present(&channel).into_iter().collect(),
-            channel,
+        let port = |setup: PortSetup| Port {
+            arrived: present(&setup.channel).into_iter().collect(),
+            channel: setup.channel,
             backlog: VecDeque::new(),
             counters: Counters::default(),
+            after_end: 0,
+            from_simulator: 0,
             ignored: 0,
             late: 0,
-            longest,
+            longest: setup.longest,
             tick: SimTime::ZERO,
-            latency,
+            latency: setup.latency,
         };
-        let ports = channels.into_iter().map(|channel| channel.map(port)).collect();
-        ForeignSimulator { ports, process, turn, trace, in_vain: 0, decides }
+        let setups: Vec<Option<PortSetup>> = ports.into_iter().collect();
+        // A port without a channel sends nothing.
+        let unused = NicConfig::default();
+        let queues = setups.iter().map(|setup| setup.as_ref().map_or(&unused, |setup| &setup.into_link));
+        let queues = Ports::new(queues);
+        let ports = setups.into_iter().map(|setup| setup.map(port)).collect();
+        ForeignSimulator { ports, queues, process, turn, trace, in_vain: 0, decides, is_judged: false }
     }
 
     fn ports(&self) -> impl Iterator<Item = &Port> {
@@ -100,17 +128,30 @@ impl ForeignSimulator {
         self.ports.get_mut(number)?.as_mut()
     }
 
-    /// Fails the run, unless the simulator has just ended successfully.
+    /// Closes the channels and fails the run, unless it accepts the end of the simulator.
     fn fail(&mut self, error: Error) {
         self.ports_mut().for_each(|port| port.channel.close());
         if let Some(mut turn) = self.turn.take() {
             turn.leave();
         }
-        match (&error.fault, self.process.how_it_ended()) {
-            (Fault::Closed, Ended::Well) => {}
-            (Fault::Closed, Ended::Badly(how)) => self.process.fail(how),
+        self.is_judged = true;
+        match &error.fault {
+            Fault::Closed => self.process.judge_end(false),
             _ => self.process.fail(error.to_string()),
         }
+    }
+
+    /// Judges the end of a simulator that has announced it by TERMINATE, once the simulation needs its
+    /// messages up to `limit`, later than its last.
+    fn judge_announced_end(&mut self, limit: SimTime) {
+        let is_over = |port: &Port| port.ended_at().is_some_and(|at| at < limit);
+        let over = self.ports().filter(|port| is_over(port)).count();
+        // A port less is an end only where none is accepted.
+        if over == 0 || self.is_judged || self.process.may_end() && over < self.ports().count() {
+            return;
+        }
+        self.is_judged = true;
+        self.process.judge_end(true);
     }
 
     /// Records a message in the trace, if there is one.
@@ -122,6 +163,7 @@ impl ForeignSimulator {
         }
     }
 
+    /// Time and port of the first frame that has not entered the queue of its port.
     fn first_arrived(&self) -> Option<(SimTime, usize)> {
         let first =
             |(number, port): (usize, &Option<Port>)| Some((port.as_ref()?.arrived.front()?.at, number));
@@ -182,6 +224,11 @@ impl Port {
         self.channel.has_ended().then(|| self.channel.last_heard().max(self.tick))
     }
 
+    /// True if the channel is a link, not a PCI connection or that of a memory.
+    fn is_link(&self) -> bool {
+        matches!(self.channel.layer(), Wire::Net(_))
+    }
+
     /// Time before which no further frame can arrive.
     fn horizon(&self) -> SimTime {
         match self.channel.has_ended() || self.channel.is_synchronised() {
@@ -193,9 +240,9 @@ impl Port {
 
 impl Outside for ForeignSimulator {
     fn send(&mut self, at: SimTime, port: usize, frame: &Packet) {
-        if let Some(port) = self.port_mut(port).filter(|port| !port.channel.has_ended())
-            && !pci::is_present(frame.bytes())
-        {
+        let Some(port) = self.port_mut(port).filter(|port| !port.channel.has_ended()) else { return };
+        // The message by which a PCI device presents itself is Belljar's own.
+        if port.is_link() || !pci::is_present(frame.bytes()) {
             port.backlog.push_back((at, frame.bytes().to_vec()));
         }
     }
@@ -215,6 +262,7 @@ impl Outside for ForeignSimulator {
         if let Err(error) = exchanged.and_then(|()| check()) {
             self.fail(error);
         }
+        self.judge_announced_end(limit);
         let horizon = self.ports().map(Port::horizon).min().unwrap_or(limit);
         for port in self.ports() {
             port.channel.watch().set_waited_for(port.horizon() < limit);
@@ -234,38 +282,68 @@ impl Device for ForeignSimulator {
         let Some(port) = self.port_mut(number) else { return };
         port.counters.packets_in += 1;
         port.counters.bytes_in += frame.bytes().len() as u64;
+        // Up to this time the end of the simulator may be unknown.
+        let known = port.ended_at().map(|at| at + port.latency);
+        port.after_end += u64::from(known.is_some_and(|known| now > known));
         let stamp = now + port.latency;
         self.record((now, number, true), stamp, frame.bytes().len());
     }
-    /// Ignores changes of the links, which act on the sender's directions.
-    fn change(&mut self, _: SimTime, _: LinkChange) {}
+    /// Changes the queue into a link.
+    fn change(&mut self, now: SimTime, change: LinkChange) {
+        match change {
+            LinkChange::Nic(port, change) => self.queues.change(now, port, &change),
+            LinkChange::Carrier(port, on) => self.queues.set_carrier(now, port, on),
+            LinkChange::Routes(_) | LinkChange::Routes6(_) | LinkChange::Blocked(_) => {}
+        }
+    }
     fn poll(&mut self, now: SimTime) -> Option<EgressFrame> {
         loop {
+            if let Some(leaving) = self.queues.poll(now) {
+                return Some(leaving);
+            }
             let (_, number) = self.first_arrived().filter(|(at, _)| *at <= now)?;
             let port = self.port_mut(number)?;
             let Arrived { at, bytes, late } = port.arrived.pop_front()?;
             port.late += u64::from(late);
-            let is_frame = matches!(port.channel.layer(), Wire::Net(_));
-            if is_frame && !(ethernet::HEADER_LEN..=port.longest + TAG).contains(&bytes.len()) {
+            port.from_simulator += 1;
+            if port.is_link() && !(ethernet::HEADER_LEN..=port.longest + TAG).contains(&bytes.len()) {
                 port.ignored += 1;
                 continue;
             }
-            port.counters.packets_out += 1;
-            port.counters.bytes_out += bytes.len() as u64;
-            self.record((at, number, false), at, bytes.len());
-            return Some(EgressFrame { port: number, at, departs: at, packet: Packet::new(bytes) });
+            let len = bytes.len();
+            self.queues.send(at, number, Packet::new(bytes));
+            self.record((at, number, false), at, len);
         }
     }
     fn next_event(&self) -> Option<SimTime> {
         let horizon = self.ports().map(Port::horizon).min();
         let arrived = self.first_arrived().map(|(at, _)| at);
-        horizon.into_iter().chain(arrived).min().filter(|at| *at < SimTime::MAX)
+        let all = [horizon, arrived, self.queues.next_event()];
+        all.into_iter().flatten().min().filter(|at| *at < SimTime::MAX)
     }
     fn counters(&self, port: usize) -> Counters {
-        self.ports.get(port).and_then(Option::as_ref).map_or_else(Counters::default, |port| port.counters)
+        let mut counters = *self.queues.counters(port);
+        self.ports[port].iter().for_each(|port| counters.add(&port.counters));
+        counters
     }
     fn queue_len(&self, port: usize) -> usize {
-        self.ports.get(port).and_then(Option::as_ref).map_or(0, |port| port.backlog.len())
+        self.queues.queue_len(port) + self.ports[port].as_ref().map_or(0, |port| port.backlog.len())
+    }
+    /// Account of the frames at ports that are links; PCI connections carry transactions. A frame counts when
+    /// the simulation reaches its time, since the progress of the other process depends on the machine.
+    fn packet_accounts(&self) -> Vec<DeviceAccount> {
+        let mut account = PacketAccount::default();
+        for (number, port) in self.ports.iter().enumerate() {
+            let Some(port) = port.as_ref().filter(|port| port.is_link()) else { continue };
+            account.received += port.counters.packets_in;
+            account.sent += self.queues.counters(number).packets_out;
+            account.originate("simulator", port.from_simulator);
+            account.consume("simulator", port.counters.packets_in - port.after_end);
+            account.drop_for("simulator_ended", port.after_end);
+            account.drop_for("invalid_length", port.ignored);
+            account.include(&self.queues.nic(number).packet_account());
+        }
+        vec![DeviceAccount::whole(account)]
     }
     fn outside(&mut self) -> Option<&mut dyn Outside> {
         Some(self)
@@ -279,6 +357,7 @@ impl Device for ForeignSimulator {
     fn add_statistics(&self, name: &str, statistics: &mut Statistics) {
         let sum = |count: fn(&Port) -> u64| self.ports().map(count).sum::<u64>();
         let warnings = [
+            (sum(|port| port.after_end), "frames that arrived after its end: lost"),
             (sum(|port| port.late), "frames stamped before one that came before them: they arrive after it"),
             (
                 sum(|port| port.ignored),

@@ -1,6 +1,6 @@
 //! Learning switch.
 
-use super::Device;
+use super::{Device, DeviceAccount, between_interfaces};
 use crate::fabric::Fabric;
 use crate::live::{Rows, Table};
 use belljar_base::{HostId, SimTime};
@@ -46,6 +46,13 @@ impl Device for Switch {
     }
     fn queue_len(&self, port: usize) -> usize {
         self.queue_len(port)
+    }
+    fn packet_accounts(&self) -> Vec<DeviceAccount> {
+        let ports = (0..self.port_count()).map(|port| DeviceAccount::interface(port, self.port(port)));
+        let mut accounts: Vec<DeviceAccount> = ports.collect();
+        accounts
+            .push(between_interfaces(self.packet_account(), (0..self.port_count()).map(|n| self.port(n))));
+        accounts
     }
     fn tables(&self, now: SimTime) -> Vec<Table> {
         let mut rows = Rows::new("stations", "hardware address,port,heard");

@@ -12,12 +12,13 @@ mod tables;
 
 pub use tables::{ROUTE_COLUMNS, Rows, Table, add_routes};
 
+use crate::accounts::NodeDrops;
 use crate::device::DeviceNode;
 use crate::node::HostNode;
 use belljar_base::{HostId, Map, SimDuration, SimTime};
 use belljar_engine::Verdict;
 use belljar_kernel::ProcessReport;
-use belljar_net::{Counters, DropReason};
+use belljar_net::Counters;
 use serde::Serialize;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -85,6 +86,8 @@ pub struct NodeView {
     pub id: HostId,
     /// Counters specific to hosts.
     pub host: Option<HostView>,
+    /// Packets that the node and its outgoing links have dropped.
+    pub dropped: u64,
     /// Outgoing directions of the node's links, in the order of its interfaces.
     pub links: Vec<LinkView>,
     /// Warnings with their counts.
@@ -274,19 +277,21 @@ impl Live {
 impl HostNode {
     /// Adds this host to the picture.
     pub(crate) fn be_looked_at(&self, live: &Live) {
+        let drops = NodeDrops::of_host(self);
+        let dropped = drops.total();
         live.add(|tables| NodeView {
             id: self.id(),
-            host: Some(self.view()),
-            links: self.link_views(),
+            host: Some(self.view(dropped)),
+            dropped,
+            links: self.link_views(&drops),
             warnings: self.host.warnings().clone(),
             tables: if tables.has(self.id()) { tables::of_host(self) } else { Vec::new() },
         });
     }
 
-    fn view(&self) -> HostView {
+    fn view(&self, dropped: u64) -> HostView {
         let (stack, linux) = (self.host.stack(), self.host.linux());
         let counters = stack.interface_counters();
-        let lost: u64 = self.lost().values().sum();
         let is_end = |report: &&ProcessReport| !matches!(report, ProcessReport::Started { .. });
         HostView {
             running: linux.map_or(0, |linux| linux.running_specs().len()) as u64,
@@ -297,46 +302,41 @@ impl HostNode {
             bytes_in: counters.bytes_in,
             packets_out: counters.packets_out,
             bytes_out: counters.bytes_out,
-            dropped: all_dropped(&counters) + lost,
+            dropped,
             queued: stack.egress_queue_len() as u64,
         }
     }
 
-    fn link_views(&self) -> Vec<LinkView> {
+    fn link_views(&self, drops: &NodeDrops) -> Vec<LinkView> {
         let stack = self.host.stack();
-        let view = |(number, link): (usize, &crate::outbound::OutboundLink)| {
-            link_view(&stack.link_counters(number), link.lost(), stack.link_queue_len(number))
-        };
-        self.links().iter().enumerate().map(view).collect()
+        let view = |(port, drops)| link_view(&stack.link_counters(port), drops, stack.link_queue_len(port));
+        drops.by_direction.iter().enumerate().map(view).collect()
     }
 }
 
 impl DeviceNode {
     /// Adds this device to the picture.
     pub(crate) fn be_looked_at(&self, live: &Live) {
+        let drops = NodeDrops::of_device(self);
         live.add(|tables| NodeView {
             id: self.id(),
             host: None,
-            links: self.link_views(),
+            dropped: drops.total(),
+            links: self.link_views(&drops),
             warnings: Map::new(),
             tables: if tables.has(self.id()) { self.tables() } else { Vec::new() },
         });
     }
 }
 
-/// View of a direction of a link, of which `lost` frames were lost on the link and `queued` wait in its
-/// queue.
-pub(crate) fn link_view(counters: &Counters, lost: u64, queued: usize) -> LinkView {
+/// View of a direction of a link, with its drops by reason. `queued` frames wait in its queue.
+pub(crate) fn link_view(counters: &Counters, drops: &Map<&'static str, u64>, queued: usize) -> LinkView {
     LinkView {
         frames: counters.packets_out,
         bytes: counters.bytes_out,
-        dropped: all_dropped(counters) + lost,
+        dropped: drops.values().sum(),
         queued: queued as u64,
     }
-}
-
-fn all_dropped(counters: &Counters) -> u64 {
-    DropReason::ALL.iter().map(|reason| counters.dropped(*reason)).sum()
 }
 
 #[cfg(test)]
@@ -381,7 +381,7 @@ mod tests {
             live.add(|tables| {
                 let name = format!("{}", tables.has(id));
                 let tables = vec![Table { name, csv: String::new() }];
-                NodeView { id, host: None, links: Vec::new(), warnings: Map::new(), tables }
+                NodeView { id, host: None, dropped: 0, links: Vec::new(), warnings: Map::new(), tables }
             });
         }
         live.pass(ms(3), || true);

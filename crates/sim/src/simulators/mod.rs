@@ -1,38 +1,43 @@
 //! External simulators of an experiment: their start before a run, the channels to them, and their end
 //! after it.
 //!
-//! [`launch`] starts a simulator, [`outlook`] shows which simulators wait for others, [`trace`] records the
+//! [`launch`] starts a simulator, [`sockets`] has the paths of channels, [`outlook`] shows which simulators wait for others, [`trace`] records the
 //! messages. Simulators with channels between each other are started together.
 
 mod launch;
 mod outlook;
+mod sockets;
 mod trace;
 
 pub use outlook::{Outlook, Watched};
 pub use trace::ChannelTrace;
 
-use crate::device::ForeignSimulator;
+use crate::device::{ForeignSimulator, PortSetup};
 use crate::options::RunOptions;
 use crate::pci;
 use belljar_base::{HostId, Map};
-use belljar_channel::{SOCKET_NAME_MAX, SOCKET_PATH_MAX};
 use belljar_config::Experiment;
-use belljar_config::topology::{Device, DeviceKind, PciPort, PciRole, Simulator, SimulatorPort};
+use belljar_config::topology::{
+    Device, DeviceKind, PciPort, PciRole, Simulator, SimulatorEnd, SimulatorPort,
+};
 use belljar_cosim::process::{self, Running};
 use belljar_cosim::turns::{Places, Turn, Turns};
 use belljar_cosim::{
     Channel, Error, Layer, MemoryDevice, Net, Parameters, PcieDevice, PcieHost, Role, Setup, SyncMode, Wire,
     establish, wait,
 };
+use belljar_engine::Ending;
 use belljar_pci::driver::Kind;
 use belljar_pci::e1000;
+use belljar_plan::link_nic;
 use belljar_results::ResultsFolder;
 use belljar_wire::ethernet;
+use sockets::Sockets;
 use std::ffi::OsString;
 use std::fs;
-use std::os::unix::fs::symlink;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitStatus;
+use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
@@ -46,14 +51,6 @@ const LAST_WORDS: Duration = Duration::from_secs(1);
 /// Reason for which a run cannot continue; only the first one is kept.
 pub type Failure = Arc<OnceLock<String>>;
 
-/// Exit of a simulator that has closed its channels.
-pub enum Ended {
-    /// Successful exit.
-    Well,
-    /// Failure, with a message.
-    Badly(String),
-}
-
 /// Process of a simulator, as used by its device.
 #[derive(Clone)]
 pub struct Process {
@@ -62,6 +59,20 @@ pub struct Process {
     running: Option<Arc<Mutex<Running>>>,
     stderr: PathBuf,
     failure: Failure,
+    end: AcceptedEnd,
+    /// True if all its channels are with other simulators.
+    is_apart: bool,
+}
+
+/// End of a simulator that a run accepts, with exit status 0.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum AcceptedEnd {
+    /// The end of the run, which is that of the hosts' programs.
+    WithRun,
+    /// Any time. The end of the run is that of the simulators, since nothing else acts.
+    DecidesRun,
+    /// Any time. At the end of the run it has all the time that it needs.
+    WithPeer,
 }
 
 impl Process {
@@ -71,22 +82,44 @@ impl Process {
         let _ = self.failure.set(reason);
     }
 
-    /// Determines how the simulator ended, once a channel to it is closed.
-    pub fn how_it_ended(&self) -> Ended {
-        let gone = format!("simulator '{}': it has closed its channels in the middle of the run", self.name);
-        let Some(running) = &self.running else { return Ended::Badly(gone) };
-        match running.lock().unwrap_or_else(PoisonError::into_inner).ends_within(LAST_WORDS) {
-            Some(status) if status.success() => Ended::Well,
-            Some(status) => Ended::Badly(self.ended("in the middle of the run", status)),
-            None => Ended::Badly(gone),
+    /// Stops the run unless it accepts the end of the simulator, whose channels are closed: after a TERMINATE
+    /// if `announced`, without one otherwise.
+    pub fn judge_end(&self, announced: bool) {
+        let accepted = self.end != AcceptedEnd::WithRun;
+        let with_peer = self.end == AcceptedEnd::WithPeer;
+        let status = self
+            .running
+            .as_ref()
+            .map(|running| running.lock().unwrap_or_else(PoisonError::into_inner).ends_within(LAST_WORDS));
+        match status {
+            Some(Some(status)) if status.success() && accepted => {}
+            Some(Some(status)) => self.fail(self.ended("in the middle of the run", status)),
+            // A process that has announced its end may still be writing its results, and of one that was
+            // started elsewhere the status is unknown.
+            Some(None) if announced && accepted => {}
+            None if with_peer || announced && accepted => {}
+            Some(None) | None => {
+                let name = &self.name;
+                self.fail(format!("simulator '{name}': it has closed its channels in the middle of the run"));
+            }
         }
+    }
+
+    /// True if the run accepts the end of the simulator at any time.
+    pub fn may_end(&self) -> bool {
+        self.end != AcceptedEnd::WithRun
     }
 
     fn ended(&self, when: &str, status: ExitStatus) -> String {
         let said = fs::read_to_string(&self.stderr).unwrap_or_default();
         let last = said.lines().rev().find(|line| !line.trim().is_empty());
         let last = last.map_or_else(String::new, |line| format!(": {}", line.trim()));
-        format!("simulator '{}' ended {when} ({status}){last} [{}]", self.name, self.stderr.display())
+        let remedy = match status.success() && self.end == AcceptedEnd::WithRun {
+            true => "; if that is no failure, give it `ends: with peer`",
+            false => "",
+        };
+        let stderr = self.stderr.display();
+        format!("simulator '{}' ended {when} ({status}){last} [{stderr}]{remedy}", self.name)
     }
 
     fn has_ended(&self) -> Option<ExitStatus> {
@@ -114,8 +147,7 @@ pub struct Simulators {
     ready: Map<HostId, ForeignSimulator>,
     processes: Vec<Process>,
     turns: Option<Arc<Turns>>,
-    /// Folder of the sockets.
-    folder: Option<PathBuf>,
+    sockets: Option<Sockets>,
     failure: Failure,
 }
 
@@ -139,6 +171,12 @@ impl From<Error> for Reason {
     }
 }
 
+/// Ends these processes, all at once.
+fn end_all<'a>(processes: impl Iterator<Item = &'a Process>) {
+    let running = processes.filter_map(|process| process.running.as_ref());
+    process::end(running.map(|running| running.lock().unwrap_or_else(PoisonError::into_inner)).collect());
+}
+
 impl Simulators {
     /// Starts the simulators that are `mine` and waits for their channels. Errors are stored in
     /// [`failure`](Self::failure).
@@ -159,8 +197,9 @@ impl Simulators {
                 // Substitute without channels for a simulator that could not be started; the run ends
                 // before it begins.
                 if let (false, Some(device)) = (all.ready.contains_key(&id), experiment.device(id)) {
-                    let process = all.process(device, None, folder);
-                    all.ready.insert(id, ForeignSimulator::new([], process, None, None, false));
+                    let process = all.process(experiment, device, None, folder);
+                    let ports = device.interfaces.iter().map(|_| None);
+                    all.ready.insert(id, ForeignSimulator::new(ports, process, None, None, false));
                 }
             }
         }
@@ -177,23 +216,78 @@ impl Simulators {
         self.ready.remove(&id).expect("a simulator that has been started")
     }
 
-    /// Ends all simulators, after their channels have been closed.
-    pub fn end(self) {
-        if let Some(turns) = &self.turns {
-            turns.end();
-        }
-        let running = self.processes.iter().filter_map(|process| process.running.as_ref());
-        process::end(running.map(|running| running.lock().unwrap_or_else(PoisonError::into_inner)).collect());
-        if let Some(folder) = &self.folder {
-            // Files that simulators have left are removed too.
-            let _ = fs::remove_dir_all(folder);
+    /// Fails the run if a simulator without a channel to it has failed.
+    pub fn judge_apart(&self) {
+        for process in self.processes.iter().filter(|process| process.is_apart) {
+            if let Some(status) = process.has_ended().filter(|status| !status.success()) {
+                process.fail(process.ended("in the middle of the run", status));
+            }
         }
     }
 
-    fn process(&self, device: &Device, running: Option<Running>, folder: &ResultsFolder) -> Process {
-        let stderr = folder.path().join("simulators").join(&device.name).join("stderr");
-        let running = running.map(|running| Arc::new(Mutex::new(running)));
-        Process { name: device.name.clone(), running, stderr, failure: self.failure.clone() }
+    /// Ends all simulators, after their channels have been closed, and returns warnings. Those that end with
+    /// their peer have all the time that they need until `interrupt`, and after a run of simulators alone
+    /// that has come to its `ending`, those without a channel to it.
+    pub fn end(self, ending: Ending, interrupt: &AtomicBool) -> Vec<String> {
+        if let Some(turns) = &self.turns {
+            turns.end();
+        }
+        let all_apart = self.processes.iter().all(|process| process.is_apart);
+        let is_complete = ending == Ending::AllFinished || ending == Ending::StopTime && all_apart;
+        let with_peer = |process: &&Process| process.end == AcceptedEnd::WithPeer;
+        let decides =
+            |process: &&Process| process.end == AcceptedEnd::DecidesRun && process.is_apart && is_complete;
+        let mut warnings = Vec::new();
+        let running = || self.processes.iter().filter(|process| process.running.is_some());
+        for process in running().filter(decides) {
+            if let Some(status) = self.await_end(process, interrupt).filter(|status| !status.success()) {
+                process.fail(process.ended("in the middle of the run", status));
+            }
+        }
+        // Those that end with their peer may wait for the end of others.
+        end_all(running().filter(|process| !with_peer(process)));
+        for process in running().filter(with_peer) {
+            if let Some(status) = self.await_end(process, interrupt).filter(|status| !status.success()) {
+                warnings.push(process.ended("after the run", status));
+            }
+        }
+        end_all(running().filter(with_peer));
+        warnings
+    }
+
+    /// Waits for the end of a process until the run fails or is interrupted.
+    fn await_end(&self, process: &Process, interrupt: &AtomicBool) -> Option<ExitStatus> {
+        let mut status = process.has_ended();
+        while status.is_none() && self.failure.get().is_none() && !interrupt.load(Relaxed) {
+            wait::moment();
+            status = process.has_ended();
+        }
+        status
+    }
+
+    fn process(
+        &self,
+        experiment: &Experiment,
+        device: &Device,
+        running: Option<Running>,
+        folder: &ResultsFolder,
+    ) -> Process {
+        let settings = match &device.kind {
+            DeviceKind::Simulator(settings) => Some(settings),
+            _ => None,
+        };
+        Process {
+            name: device.name.clone(),
+            running: running.map(|running| Arc::new(Mutex::new(running))),
+            stderr: folder.path().join("simulators").join(&device.name).join("stderr"),
+            failure: self.failure.clone(),
+            end: match settings.map(|settings| settings.ends) {
+                Some(SimulatorEnd::WithPeer) => AcceptedEnd::WithPeer,
+                _ if nothing_else_acts(experiment) => AcceptedEnd::DecidesRun,
+                _ => AcceptedEnd::WithRun,
+            },
+            is_apart: settings.is_some_and(|settings| settings.ports.iter().all(|port| port.wired)),
+        }
     }
 
     /// Starts a simulator, or several that have channels with each other.
@@ -211,8 +305,14 @@ impl Simulators {
         for id in ids {
             let Some(device) = experiment.device(*id) else { continue };
             let DeviceKind::Simulator(settings) = &device.kind else { continue };
-            let sockets = self.sockets(*id, device, settings)?;
-            let handed = self.handed(*id, &sockets)?;
+            let sockets = self.paths(*id, device, settings, folder)?;
+            let own = self.folder(*id, folder)?;
+            let short = sockets.iter().map(|socket| {
+                own.short(socket).map_err(|error| {
+                    Reason(format!("no short path of socket {} can be made: {error}", socket.display()))
+                })
+            });
+            let handed = short.collect::<Result<_, _>>()?;
             members.push(Member { id: *id, device, settings, sockets, handed });
         }
         // A simulator that connects is started after those that listen.
@@ -238,7 +338,7 @@ impl Simulators {
                 true => None,
                 false => Some(launch::launch(experiment, member, folder, options)?),
             };
-            let process = self.process(member.device, running, folder);
+            let process = self.process(experiment, member.device, running, folder);
             self.processes.push(process.clone());
             processes.push(process);
         }
@@ -288,9 +388,11 @@ impl Simulators {
                 .map(|running| running.lock().unwrap_or_else(PoisonError::into_inner).id());
             options.simulators.outlook.add(Watched::new(&member.device.name, id, watched.collect()));
             let turn = program.clone().map(|(turns, program)| Turn::new(turns, program));
-            let ports = ports.into_iter().zip(&member.settings.ports).map(|(port, settings)| {
+            let settings = member.settings.ports.iter().zip(&member.device.interfaces);
+            let ports = ports.into_iter().zip(settings).map(|(port, (settings, interface))| {
                 let latency = settings.pci.map_or(member.settings.latency, |pci| pci.latency);
-                port.map(|(channel, longest)| (channel, longest, latency))
+                let into_link = link_nic(experiment, interface);
+                port.map(|(channel, longest)| PortSetup { channel, longest, latency, into_link })
             });
             let names = || member.device.interfaces.iter().map(|interface| interface.name.clone()).collect();
             let trace =
@@ -331,50 +433,35 @@ impl Simulators {
 
     /// Paths of the sockets of a simulator's ports. A socket between two simulators is named after their
     /// link.
-    fn sockets(&mut self, id: HostId, device: &Device, settings: &Simulator) -> Result<Vec<PathBuf>, Reason> {
+    fn paths(
+        &mut self,
+        id: HostId,
+        device: &Device,
+        settings: &Simulator,
+        results: &ResultsFolder,
+    ) -> Result<Vec<PathBuf>, Reason> {
         let mut sockets = Vec::new();
         for (number, (port, interface)) in settings.ports.iter().zip(&device.interfaces).enumerate() {
             sockets.push(match &port.socket {
                 Some(path) => settings.working_directory.join(path),
-                None if port.wired => self.folder()?.join(format!("link{}", interface.link)),
-                None => self.folder()?.join(format!("{}.{number}", id.0)),
+                None if port.wired => {
+                    self.folder(id, results)?.folder().join(format!("link{}", interface.link))
+                }
+                None => self.folder(id, results)?.folder().join(format!("{}.{number}", id.0)),
             });
         }
         Ok(sockets)
     }
 
-    /// Paths of these sockets that fit into a socket address; long ones use a symbolic link to their
-    /// folder.
-    fn handed(&mut self, id: HostId, sockets: &[PathBuf]) -> Result<Vec<PathBuf>, Reason> {
-        let short = sockets.iter().enumerate().map(|(number, socket)| {
-            let name = socket.file_name().unwrap_or_default();
-            if socket.as_os_str().len() <= SOCKET_PATH_MAX {
-                return Ok(socket.clone());
-            }
-            let link = self.folder()?.join(format!("{}.{number}.d", id.0));
-            let target = std::path::absolute(socket.parent().unwrap_or(Path::new("/")));
-            target.and_then(|target| symlink(target, &link)).map_err(|error| {
-                Reason(format!("no short path of socket {} can be made: {error}", socket.display()))
-            })?;
-            Ok(link.join(name))
-        });
-        short.collect()
-    }
-
-    /// Folder of the sockets, created on first use, with a short path.
-    fn folder(&mut self) -> Result<&Path, Reason> {
-        if self.folder.is_none() {
-            let parent = std::env::temp_dir();
-            // The remainder of a socket address is the file name.
-            let room = SOCKET_PATH_MAX - SOCKET_NAME_MAX - "/belljar-123456/1.1.d/".len();
-            let parent = if parent.as_os_str().len() <= room { parent } else { "/tmp".into() };
-            let folder = tempfile::Builder::new().prefix("belljar-").tempdir_in(parent);
-            let folder = folder.map_err(|error| {
+    /// Folder of the sockets, created on first use and named after the first simulator in it.
+    fn folder(&mut self, first: HostId, results: &ResultsFolder) -> Result<&mut Sockets, Reason> {
+        if self.sockets.is_none() {
+            let made = Sockets::create(results, &first.0.to_string());
+            self.sockets = Some(made.map_err(|error| {
                 Reason(format!("no folder for sockets of simulators can be made: {error}"))
-            })?;
-            self.folder = Some(folder.keep());
+            })?);
         }
-        self.folder.as_deref().ok_or_else(|| Reason(String::new()))
+        self.sockets.as_mut().ok_or_else(|| Reason(String::new()))
     }
 }
 

@@ -1,5 +1,7 @@
 //! Management interface of a P4 switch: a TCP/IP stack of its own with servers of P4Runtime and Thrift.
 
+use crate::accounts;
+use crate::device::DeviceAccount;
 use crate::fabric::Fabric;
 use crate::host_config::link_of_node;
 use belljar_base::{EventClass, EventKey, HostId, Map, Seed, SimTime};
@@ -311,6 +313,13 @@ impl Control {
     /// Counters of the management interface.
     pub fn counters(&self) -> Counters {
         *self.stack.links[0].nic.counters()
+    }
+
+    /// Accounts of the management interface, which is at `port`, and of the stack behind it.
+    pub fn packet_accounts(&self, port: usize) -> [DeviceAccount; 2] {
+        let stack =
+            DeviceAccount::inside(Some("control stack"), accounts::stacks(std::iter::once(&self.stack)));
+        [DeviceAccount::interface(port, &self.stack.links[0].nic), stack]
     }
 
     /// Number of frames queued at the management interface.

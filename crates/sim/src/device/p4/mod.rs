@@ -4,7 +4,7 @@
 mod control;
 mod statistics;
 
-use super::Device;
+use super::{Device, DeviceAccount};
 use crate::fabric::Fabric;
 use belljar_base::{HostId, Seed, SimTime};
 use belljar_config::topology::P4Setup;
@@ -37,6 +37,10 @@ struct P4Switch {
     control: Option<(usize, Box<Control>)>,
     /// Number of notifications (digests, messages, idle entries) issued without a server.
     told: u64,
+    /// Packets sent by P4 ports without a link.
+    unlinked: u64,
+    /// Frames received by a management interface without servers.
+    unserved: u64,
     /// True if the packet-processing decisions are traced.
     traced: bool,
     /// Reports of setups at the start and scheduled files or commands that failed.
@@ -108,6 +112,8 @@ pub fn new(
         limits: settings.config.limits,
         control,
         told: 0,
+        unlinked: 0,
+        unserved: 0,
         traced: settings.trace,
         failures: Vec::new(),
     };
@@ -179,7 +185,7 @@ impl Device for P4Switch {
         match (self.interfaces[port], &mut self.control) {
             (Attachment::Port(port, _), _) => self.device.receive(now, port, frame.into_bytes()),
             (Attachment::Management, Some((_, control))) => control.receive(now, frame),
-            (Attachment::Management, None) => {}
+            (Attachment::Management, None) => self.unserved += 1,
         }
     }
     fn on_timeout(&mut self, now: SimTime) {
@@ -245,6 +251,7 @@ impl Device for P4Switch {
             if let Some(leaving) = self.device.poll(now) {
                 // The egress port of a program may have no link and thus no carrier.
                 let Some(port) = self.by_port.get(usize::from(leaving.port)).copied().flatten() else {
+                    self.unlinked += 1;
                     continue;
                 };
                 let packet = Packet::new(leaving.packet);
@@ -286,6 +293,18 @@ impl Device for P4Switch {
             (Attachment::Management, Some((_, control))) => control.queue_len(),
             (Attachment::Management, None) => 0,
         }
+    }
+    fn packet_accounts(&self) -> Vec<DeviceAccount> {
+        let mut account = self.device.packet_account();
+        account.sent -= self.unlinked;
+        account.drop_for("unlinked_port", self.unlinked);
+        account.received += self.unserved;
+        account.drop_for("no_server", self.unserved);
+        let mut accounts = vec![DeviceAccount::whole(account)];
+        if let Some((port, control)) = &self.control {
+            accounts.extend(control.packet_accounts(*port));
+        }
+        accounts
     }
     fn take_log(&mut self) -> String {
         match self.traced {

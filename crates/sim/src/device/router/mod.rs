@@ -5,7 +5,8 @@ mod advertise;
 #[cfg(test)]
 mod tests;
 
-use super::Device;
+use super::{Device, DeviceAccount};
+use crate::accounts;
 use crate::fabric::Fabric;
 use crate::host_config::link_of_node;
 use crate::live::{ROUTE_COLUMNS, Rows, Table, add_routes};
@@ -177,6 +178,13 @@ impl Device for Router {
     }
     fn queue_len(&self, port: usize) -> usize {
         self.stack.link_queue_len(port)
+    }
+    fn packet_accounts(&self) -> Vec<DeviceAccount> {
+        let links = self.stack.links.iter().enumerate();
+        let interfaces = links.map(|(port, link)| DeviceAccount::interface(port, &link.nic));
+        interfaces
+            .chain([DeviceAccount::inside(None, accounts::stacks(std::iter::once(&self.stack)))])
+            .collect()
     }
     fn tables(&self, _now: SimTime) -> Vec<Table> {
         let mut rows = Rows::new("routes", ROUTE_COLUMNS);
