@@ -174,13 +174,15 @@ def test_hosts_on_two_machines_speak_and_their_results_come_back(machines, start
                  {"path": str(tmp_path / "script.sh"), "args": ["it's"], "environment": {"GREETING": "hello  there"}, "expected_final_state": {"exited": 3}},
                  {"path": "sleep", "args": "100", "start_time": "1 s", "shutdown_time": "2 s", "expected_final_state": {"signaled": "SIGTERM"}}],
     }
-    more = {"general": {"stop_time": "12 s", "template_directory": str(tmp_path / "template")}}
+    more = {"general": {"stop_time": "12 s", "template_directory": str(tmp_path / "template")},
+            "properties": [{"name": "served", "sometimes": "^served$", "files": "stdout", "process": 0, "hosts": "beta"},
+                           {"name": "made", "always": "^made$", "files": "made", "hosts": "beta"}]}
     out, err = finish(start(hosts, **more))
     assert output(tmp_path, "beta", "python3") == "served\n\n"
     said = output(tmp_path, "beta", "script.sh")
     assert said.startswith("copied ") and said.endswith("it's hello there of the template\n"), said
     assert (tmp_path / "data/hosts/beta/made").read_text() == "made\n"
-    assert "all 5 processes ended as expected" in out and "machine alpha: clock " in out, out
+    assert "all 5 processes ended as expected" in out and "all 2 properties hold" in out and "machine alpha: clock " in out, out
     deployment = json.loads((tmp_path / "data/deployment.json").read_text())
     for name in ("alpha", "beta"):
         machine = deployment["machines"][name]

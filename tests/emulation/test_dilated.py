@@ -91,6 +91,35 @@ def test_a_program_cannot_tell(tmp_path, linking):
     timely(abs(rate(results) * 4 - 1) < 0.01 or not in_time(results), verdict(results))
 
 
+BUSY_LOOPS = "".join(f"""
+  {name}:
+    network_node_id: 0
+    processes: [{{path: sh, args: [-c, "timeout 4 sh -c 'while :; do :; done'"], expected_final_state: any}}]""" for name in "bcd")
+
+
+@measured(4)
+@pytest.mark.needs("gcc")
+@pytest.mark.parametrize("options, others", [
+    pytest.param(["--tdf", "3.3"], "", id="fixed"),
+    pytest.param(["--tdf", "2", "--quantum", "2ms"], BUSY_LOOPS, id="in turns"),
+    *[pytest.param(["--tdf", factor], "", id=f"by {factor}", marks=pytest.mark.slow) for factor in ("1.001", "6", "7", "10", "20", "47.3")],
+    *[pytest.param(options, "", id=name, marks=pytest.mark.slow) for name, options in (
+        ("changing", ["--tdf", "2", "--tdf", "9@0.5s", "--tdf", "3@1.2s"]), ("of its own", ["--tdf", "2", "--tdf", "a=5"]))],
+])
+def test_timeouts_of_sockets_are_as_set(tmp_path, options, others):
+    """What is set is read back, no wait ends early, and only a signal of the program's own interrupts one; natively as well."""
+    program = tmp_path / "timeouts"
+    subprocess.run(["gcc", "-O1", "-Wall", "-Werror", "-o", program, SOURCES / "timeouts.c", "-lpthread"], check=True)
+    natively = subprocess.run([program], capture_output=True, text=True, check=True).stdout
+    _, results = emulate(tmp_path, ONE.format(stop="60 s", path=program, args="[]") + others, *options)
+    said = output(results, "a", "timeouts")
+    results_of = lambda text: [line.split()[:3] for line in text.splitlines()]
+    assert results_of(said) == results_of(natively)
+    for name, _, _, took, least in map(str.split, said.splitlines()[:-1]):
+        assert float(took) >= float(least), said
+        timely(float(took) < float(least) + 0.03 or not in_time(results), said)
+
+
 @measured(4)
 def test_a_factor_of_one_is_the_machines_own_time(tmp_path):
     script = "import time; a=time.monotonic(); time.sleep(0.5); print(time.monotonic()-a)"
@@ -370,10 +399,10 @@ def test_waits_of_a_host_that_is_frozen_end_at_their_deadlines(tmp_path):
     _, results = emulate(tmp_path, text, "--quantum", "1 ms")
     said = output(results, "pong", "clocks")
     waits = [line.split() for line in said.splitlines() if line.startswith(("wait", "child"))]
-    # These end like others when a process is continued (signal(7)); those go by the mean rate of the last moments.
-    interrupted, timed = ("semtimedop", "sigtimedwait", "SO_RCVTIMEO"), ("timer", "setitimer")
+    # These go by the mean rate of the last moments.
+    timed = ("timer", "setitimer")
     for _, name, *values in waits:
-        least = 0.0 if name in interrupted else 0.03 if name.startswith(timed) else 0.1
+        least = 0.03 if name.startswith(timed) else 0.1
         assert least <= float(values[0]), (name, values)
     assert len(waits) >= 20 and verdict(results)["quanta"]["barriers"] > 50
 

@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
-from conftest import as_expected, measured, timely, until
+from conftest import accounts_balance, as_expected, measured, timely, until
 
 ROOT = Path(__file__).resolve().parents[2]
 IS_ROOT = os.geteuid() == 0
@@ -38,6 +38,7 @@ def emulate(tmp_path, text, *options, name="emu", check=True, timeout=600, prefi
     done = subprocess.run([*prefix, BELLJAR, "emulate", str(file), "-o", str(tmp_path / name), *options],
                           capture_output=True, text=True, timeout=timeout)
     assert done.returncode == 0 or not check, done.stdout + done.stderr
+    accounts_balance(tmp_path / name)
     return done, tmp_path / name
 
 
@@ -237,6 +238,57 @@ links:
     timely(len(rates) == 2 and max(rates) < 52.5 and (min(rates) > 45.0 or not in_time(results)), rates)
 
 
+BLAST = """
+import socket, sys, time
+if sys.argv[1] == "take":
+    taker = socket.create_server(("", 5000)).accept()[0]
+    while taker.recv(1 << 20):
+        pass
+else:
+    giver, end = socket.create_connection((sys.argv[1], 5000)), time.monotonic() + 5
+    while time.monotonic() < end:
+        giver.sendall(bytes(1 << 20))
+"""
+
+
+def test_processors_that_set_the_rate_are_named_and_every_packet_is_accounted_for(tmp_path):
+    """A flow as fast as the machine over 40 Gbit/s, beside packets that a lossy link and the graph drop."""
+    (tmp_path / "blast.py").write_text(BLAST)
+    blast = str(tmp_path / "blast.py")
+    done, results = emulate(tmp_path, f"""
+general: {{stop_time: 9 s}}
+{GRAPH}
+hosts:
+  fast:
+    processes: [{{path: python3, args: [{blast}, 10.0.0.2], start_time: 2 s}}]
+    interfaces: {{eth0: 10.0.0.1/24}}
+  taker:
+    processes: [{{path: python3, args: [{blast}, take], start_time: 1 s}}]
+    interfaces: {{eth0: 10.0.0.2/24}}
+  alice:
+    interfaces: {{eth0: 10.0.1.1/24}}
+    processes: [{{path: ping, args: [-n, -q, -c, "200", -i, "0.01", -W, "1", 10.0.1.2], expected_final_state: any}}]
+  bob: {{interfaces: {{eth0: 10.0.1.2/24}}, processes: []}}
+  near: {{network_node_id: 0, processes: [{{path: ping, args: [-n, -q, -c, "5", -i, "0.2", far], start_time: 1 s}}]}}
+  far: {{network_node_id: 1, processes: []}}
+links:
+- {{name: wide, between: [fast, taker], rate: 40 Gbit}}
+- {{name: lossy, between: [alice, bob], rate: 10 Mbit, latency: 1 ms, packet_loss: 0.2, duplication: 0.1}}
+""")
+    truth, counted = verdict(results), statistics(results)
+    assert truth["verdict"] == "untruthful" and truth["load"]["direct_rates"]["wide, fast to taker"] > 1e8, truth
+    assert any("processors, not links, set the rates" in reason and "--tdf" in reason for reason in truth["reasons"]), truth["reasons"]
+    assert truth["tdf_needed"] >= 2 and "would do" in done.stdout
+    unbalanced = [text for text in counted["warnings"] if "does not balance" in text]
+    assert not unbalanced, unbalanced
+    for link, directions in counted["links"].items():
+        for direction, own in directions.items():
+            assert own["drops"] == counted["packets"].get(f"{link}: {direction}", {}).get("drops", {}), (link, direction, own)
+    lost = counted["links"]["lossy"]["alice to bob"]["drops"]["path_loss"]
+    assert lost > 0 and counted["hosts"]["alice"]["drops"]["path_loss"] == lost, "drops on the link count for its host"
+    assert {"host alice", "host far"} <= set(truth["unaccounted"])
+
+
 @measured(4)
 def test_events_reach_hosts(tmp_path):
     done, results = emulate(tmp_path, f"""
@@ -286,7 +338,25 @@ hosts:
     assert int(answers) >= 1 and address == statistics(results)["hosts"]["web"]["address"]
 
 
-def test_what_cannot_be_emulated_is_refused_in_one_message(tmp_path):
+def test_properties_are_judged_and_those_that_need_times_refused(tmp_path):
+    claims = [{"name": "calm", "never": "panic", "files": "stderr"}, {"name": "saved", "always": "^x$", "files": ["/etc/mine", "log"]},
+              {"name": "register", "history": "h.jsonl", "model": "register", "hosts": "alice"}]
+    event = '{"process": 0, "type": "%s", "f": "write", "value": 1}'
+    script = f"echo x > /etc/mine; echo x > log; printf '%s\\n' '{event % 'invoke'}' '{event % 'ok'}' > h.jsonl; echo a panic >&2"
+    world = {"general": {"stop_time": "100 s"}, "network": {"graph": {"type": "1_gbit_switch"}},
+             "hosts": {"alice": {"network_node_id": 0, "processes": [{"path": "sh", "args": ["-c", script]}]},
+                       "bob": {"network_node_id": 0, "processes": [{"path": "true"}]}}}
+    done, results = emulate(tmp_path, json.dumps({**world, "properties": claims}), "--until-done", check=False)
+    assert done.returncode == 1 and re.search(r"FAIL property never calm: a line matches 'panic'; alice: sh\.\d+\.stderr:1: a panic\n", done.stdout), done.stdout
+    found = {one["name"]: one for one in statistics(results)["properties"]}
+    assert [found[name]["holds"] for name in ("calm", "saved", "register")] == [False, True, True] and found["register"]["judged"] == 1, found
+    claims = [{"name": "soon", "eventually": {"matches": "x", "within": "1 s"}}, {"name": "both", "history": "h.jsonl", "model": "register"}]
+    refused, results = emulate(tmp_path, json.dumps({**world, "properties": claims}, indent=1), check=False, name="refused")
+    assert refused.returncode == 2 and not results.exists(), refused
+    assert re.findall(r"^error: property '(\w+)': the (times|order) of lines", refused.stderr, re.M) == [("soon", "times"), ("both", "order")], refused.stderr
+
+
+def test_all_that_cannot_be_emulated_is_refused_at_once_with_its_lines(tmp_path):
     done, results = emulate(tmp_path, """
 general: {stop_time: 5 s}
 network: {graph: {type: 1_gbit_switch}}
@@ -299,7 +369,7 @@ events:
 - {at: 1 s, crash: b, files: lost}
 """, check=False)
     assert done.returncode == 2 and not results.exists()
-    assert "cannot be emulated:" in done.stderr and "traffic models" in done.stderr and "is to lose files" in done.stderr
+    assert re.findall(r"^error: (.{20}).*\n +--> .*?:(\d+:\d+)$", done.stderr, re.M) == [("host 'a': traffic mo", "7:18"), ("the crash is to lose", "10:23")]
     assert done.stdout == ""
 
 
@@ -310,9 +380,9 @@ network: {graph: {type: 1_gbit_switch}}
 hosts:
   a: {network_node_id: 0, clock: {offset: 3 s}, processes: [{path: date, args: [+%Y]}]}
 """, "--until-done")
-    assert "offsets, drifts and steps of hosts' clocks have no effect" in done.stderr
+    assert "offsets, drifts, steps and 'reading' of hosts' clocks have no effect" in done.stderr
     assert output(results, "a", "date").strip() == time.strftime("%Y")
-    assert "offsets, drifts and steps of hosts' clocks have no effect" in verdict(results)["differences"]
+    assert "offsets, drifts, steps and 'reading' of hosts' clocks have no effect" in verdict(results)["differences"]
 
 
 # By these the processes of these tests are told from those of others.

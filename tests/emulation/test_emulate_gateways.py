@@ -14,7 +14,7 @@ from conftest import begun
 
 IS_ROOT = os.geteuid() == 0
 MAC = bytes.fromhex("020000000099")
-pytestmark = [pytest.mark.alone, pytest.mark.skipif(not IS_ROOT and subprocess.run(["unshare", "-Urn", "true"], capture_output=True).returncode != 0,
+pytestmark = [pytest.mark.waits, pytest.mark.skipif(not IS_ROOT and subprocess.run(["unshare", "-Urn", "true"], capture_output=True).returncode != 0,
                                 reason="needs root, or user namespaces, which this machine does not allow")]
 
 
@@ -109,4 +109,5 @@ def test_what_cannot_be_opened_is_one_error(start, tmp_path):
     shutil.rmtree(tmp_path / "data")
     run = start(experiment("tap:lab0"), "--tdf", "10")
     out, _ = run.communicate(timeout=600)
-    assert run.returncode == 1 and "gateway 'out': time outside is not dilated as that of the hosts: leave '--tdf' out" in out, out
+    assert run.returncode == 2 and "gateway 'out': time outside is not dilated as that of the hosts\n" in out and "leave '--tdf' out" in out, out
+    assert not (tmp_path / "data").exists(), "refused before anything is started"

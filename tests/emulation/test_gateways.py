@@ -14,7 +14,7 @@ import time
 import pytest
 from conftest import begun, bind, until
 
-pytestmark = pytest.mark.alone
+pytestmark = pytest.mark.waits
 
 MAC = bytes.fromhex("020000000099")
 SERVER = "import http.server; s = http.server.HTTPServer(('', 80), http.server.SimpleHTTPRequestHandler); open('ready', 'w'); s.serve_forever()"

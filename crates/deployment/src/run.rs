@@ -8,7 +8,7 @@ use belljar_base::SimTime;
 use belljar_config::{Experiment, Inventory, Machine};
 use belljar_plan::Plan;
 use belljar_plan::outcome::Observation;
-use belljar_results::{ResultsFolder, Statistics};
+use belljar_results::{ResultsFolder, Scratch, Statistics};
 use std::net::{IpAddr, ToSocketAddrs};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -49,8 +49,8 @@ pub fn deploy(
     let names = names(experiment, inventory)?;
     let inputs = Inputs { experiment, plan: &plan, inventory, base: order.base, names: &names };
     // Paths of sockets must be short.
-    let sockets = tempfile::tempdir_in("/tmp")
-        .or_else(|_| tempfile::tempdir())
+    let sockets = Scratch::create(Path::new("/tmp"))
+        .or_else(|_| Scratch::create(&std::env::temp_dir()))
         .map_err(|error| Error::new(format!("no temporary folder: {error}")))?;
     let (news_to, news) = channel();
     // Identifies the run's processes on the machines.

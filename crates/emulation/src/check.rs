@@ -1,111 +1,177 @@
 //! Limitations of emulations: unsupported parts of an experiment are refused before anything is started;
 //! differences that do not affect the network are reported.
 
-use crate::error::{Error, Result};
-use belljar_base::SimTime;
-use belljar_config::topology::DeviceKind;
-use belljar_config::{Action, Experiment, StraceMode};
-use belljar_plan::{DeviceChange, HostChange, Schedule};
+use belljar_base::{DisjointSets, HostId, Map, SimTime};
+use belljar_config::topology::{Device, DeviceKind};
+use belljar_config::{Action, Experiment, Host, HostSet, Refusal, StraceMode};
+use belljar_plan::Occurrence;
 
 /// Maximum length of an interface name.
 const LONGEST_NAME: usize = 15;
 
-/// Reports the parts of an experiment that an emulation does not support, one sentence each with its
-/// remedy. `all_users`: the machine's users exist in the emulation.
-pub fn refusals(experiment: &Experiment, schedule: &Schedule, all_users: bool) -> Vec<String> {
+/// Parts of an experiment that an emulation does not support. `all_users`: the machine's users exist in the
+/// emulation; `is_dilated`: the time of its nodes is dilated.
+pub fn refusals(experiment: &Experiment, all_users: bool, is_dilated: bool) -> Vec<Refusal> {
     let mut refused = Vec::new();
-    for (host, changes) in experiment.hosts.iter().zip(&schedule.hosts) {
-        let name = &host.name;
-        if let Some(model) = host.models.first() {
-            refused.push(format!(
-                "host '{name}': traffic models such as '{}' exist in simulations alone; run a program that makes the traffic",
-                model.spec.name
-            ));
-        }
-        if host.machine.is_some() {
-            refused.push(format!(
-                "host '{name}': a whole machine keeps a simulation's time, not this machine's: leave 'machine' out"
-            ));
-        }
-        for process in host.processes.iter().filter(|_| !all_users) {
-            if let Some(user) = process.user.as_ref().filter(|user| !matches!(&***user, "root" | "0")) {
-                refused.push(format!(
-                    "host '{name}': '{}' is to run as user '{user}', and without root there is one user: \
-                     run as root, let the machine lend you ids (newuidmap of 'uidmap', with lines of yours in /etc/subuid and /etc/subgid), or \
-                     leave out 'user'",
-                    process.program_name()
-                ));
-            }
-        }
-        for (at, change) in changes {
-            if let HostChange::Crash { lose_files: true } = change {
-                refused.push(format!(
-                    "host '{name}': the crash at {at} is to lose files, which the kernel's overlay keeps: \
-                     leave out 'files'"
-                ));
-            }
-        }
-        for interface in host.interfaces.iter().filter(|interface| interface.name.len() > LONGEST_NAME) {
-            refused.push(too_long(name, &interface.name));
-        }
+    for host in &experiment.hosts {
+        of_host(host, all_users, &mut refused);
     }
     for device in &experiment.topology.devices {
-        let name = &device.name;
-        match &device.kind {
-            DeviceKind::P4(switch) => {
-                refused.extend(crate::p4::refusal(switch).map(|why| format!("switch '{name}': {why}")));
-            }
-            DeviceKind::Simulator(_) => refused.push(format!(
-                "simulator '{name}': other simulators keep a simulation's time, not this machine's"
-            )),
-            DeviceKind::Radio(_) => refused.push(format!(
-                "radio '{name}': radio channels are for simulations: run it, or replace it by links"
-            )),
-            DeviceKind::Nic(_) => refused.push(format!(
-                "nic '{name}': a simulated controller keeps a simulation's time, not this machine's"
-            )),
-            DeviceKind::Memory(_) => refused.push(format!(
-                "memory '{name}': a simulated memory keeps a simulation's time, not this machine's"
-            )),
-            DeviceKind::Router(router) if router.clamp_mss.is_some() => refused.push(format!(
-                "router '{name}': 'clamp_mss' needs a firewall rule of the kernel, which is not made: leave it out"
-            )),
-            _ => {}
-        }
-        for interface in device.interfaces.iter().filter(|interface| interface.name.len() > LONGEST_NAME) {
-            refused.push(too_long(name, &interface.name));
-        }
+        of_device(device, is_dilated, &mut refused);
     }
-    let devices = experiment.topology.devices.iter().zip(&schedule.devices);
-    for (device, changes) in devices {
-        if changes.iter().any(|(_, change)| matches!(change, DeviceChange::P4(_))) {
-            refused.push(format!("switch '{}': events of P4 switches are for simulations", device.name));
-        }
+    for occurrence in belljar_plan::occurrences(experiment).iter().filter(|occurrence| !occurrence.ends) {
+        refused.extend(of_event(experiment, occurrence));
     }
+    refused.extend(experiment.timed_properties());
     if experiment.general.stop_time == SimTime::MAX {
-        refused.push("the experiment has no end: set 'general.stop_time'".into());
+        refused.push(Refusal::new("general", "the experiment has no end", "set 'general.stop_time'"));
     }
-    refused.sort();
-    refused.dedup();
     refused
 }
 
-fn too_long(node: &str, interface: &str) -> String {
-    format!(
-        "interface '{interface}' of '{node}': Linux's names of interfaces have at most {LONGEST_NAME} bytes: give it a shorter one"
-    )
+fn of_host(host: &Host, all_users: bool, refused: &mut Vec<Refusal>) {
+    let name = &host.name;
+    let mut refuse = |key: &str, message: String, help: &str| {
+        refused.push(Refusal::new(format!("hosts.{name}.{key}"), format!("host '{name}': {message}"), help));
+    };
+    if let Some(model) = host.models.first() {
+        let model = &model.spec.name;
+        let message = format!("traffic models such as '{model}' exist in simulations alone");
+        refuse("processes.model", message, "run a program that makes the traffic");
+    }
+    if host.machine.is_some() {
+        let message = "a whole machine keeps a simulation's time, not this machine's".to_owned();
+        refuse("machine", message, "leave 'machine' out");
+    }
+    for process in host.processes.iter().filter(|_| !all_users) {
+        if let Some(user) = process.user.as_ref().filter(|user| !matches!(&***user, "root" | "0")) {
+            let program = process.program_name();
+            let message =
+                format!("'{program}' is to run as user '{user}', and without root there is one user");
+            let help = "run as root, let the machine lend you ids (newuidmap of 'uidmap', with lines of yours in \
+                        /etc/subuid and /etc/subgid), or leave out 'user'";
+            refuse("processes.user", message, help);
+        }
+    }
+    for interface in host.interfaces.iter().filter(|interface| interface.name.len() > LONGEST_NAME) {
+        refused.push(too_long("hosts", name, &interface.name));
+    }
 }
 
-/// Refuses gateways if time is dilated.
-pub fn dilated_gateways(experiment: &Experiment, dilated: bool) -> Result<()> {
-    let mut devices = experiment.topology.devices.iter();
-    match devices.find(|device| dilated && matches!(device.kind, DeviceKind::Gateway(_))) {
-        Some(device) => Err(Error::new(format!(
-            "gateway '{}': time outside is not dilated as that of the hosts: leave '--tdf' out",
-            device.name
-        ))),
-        None => Ok(()),
+fn of_device(device: &Device, is_dilated: bool, refused: &mut Vec<Refusal>) {
+    let (name, (noun, section)) = (&device.name, device.kind.noun());
+    let mut refuse = |key: &str, message: &str, help: &str| {
+        refused.push(Refusal::new(
+            format!("{section}.{name}{key}"),
+            format!("{noun} '{name}': {message}"),
+            help,
+        ));
+    };
+    match &device.kind {
+        DeviceKind::P4(switch) if switch.management.is_some() => refuse(
+            ".management",
+            "controllers of P4 switches are for simulations",
+            "leave 'management' out, or run a simulation",
+        ),
+        DeviceKind::P4(switch) if switch.trace => {
+            refuse(
+                ".trace",
+                "traces of P4 switches are for simulations",
+                "leave 'trace' out, or run a simulation",
+            );
+        }
+        DeviceKind::P4(switch) if switch.source.is_none() => {
+            refuse("", "in an emulation it needs a program", "set 'p4'");
+        }
+        DeviceKind::Simulator(_) => refuse(
+            "",
+            "other simulators keep a simulation's time, not this machine's",
+            "run a simulation, or leave it out",
+        ),
+        DeviceKind::Radio(_) => {
+            refuse("", "radio channels are for simulations", "run a simulation, or replace it by links")
+        }
+        DeviceKind::Nic(_) => refuse(
+            "",
+            "a simulated controller keeps a simulation's time, not this machine's",
+            "run a simulation, or leave it out",
+        ),
+        DeviceKind::Memory(_) => refuse(
+            "",
+            "a simulated memory keeps a simulation's time, not this machine's",
+            "run a simulation, or leave it out",
+        ),
+        DeviceKind::Router(router) if router.clamp_mss.is_some() => refuse(
+            ".clamp_mss",
+            "'clamp_mss' needs a firewall rule of the kernel, which is not made",
+            "leave it out",
+        ),
+        DeviceKind::Gateway(_) if is_dilated => {
+            refuse("", "time outside is not dilated as that of the hosts", "leave '--tdf' out")
+        }
+        _ => {}
     }
+    for interface in device.interfaces.iter().filter(|interface| interface.name.len() > LONGEST_NAME) {
+        refused.push(too_long(section, name, &interface.name));
+    }
+}
+
+fn of_event(experiment: &Experiment, occurrence: &Occurrence) -> Option<Refusal> {
+    let path = |key: &str| format!("events.{}.{key}", experiment.events[occurrence.event as usize].number);
+    match &occurrence.action {
+        Action::Crash { lose_files: true, .. } => Some(Refusal::new(
+            path("files"),
+            "the crash is to lose files, which the kernel's overlay keeps",
+            "leave 'files' out",
+        )),
+        Action::P4 { .. } => Some(Refusal::new(
+            path("p4"),
+            "events of P4 switches are for simulations",
+            "leave the event out, or run a simulation",
+        )),
+        Action::Partition(groups) => {
+            let [one, other] = connected_apart(experiment, groups)?.map(|node| experiment.node_name(node));
+            Some(Refusal::new(
+                path("partition"),
+                format!(
+                    "the partition leaves '{one}' and '{other}' connected through switches and routers of no group"
+                ),
+                "name those of each side too, or write link_down: LINK",
+            ))
+        }
+        _ => None,
+    }
+}
+
+/// Two hosts of different groups that links connect when all links between the groups are cut.
+fn connected_apart(experiment: &Experiment, groups: &[HostSet]) -> Option<[HostId; 2]> {
+    let group = |node: HostId| groups.iter().position(|group| group.may_hold(node));
+    let mut connected = DisjointSets::new(experiment.node_count());
+    for link in &experiment.topology.links {
+        let nodes = [link.ends[0].node, link.ends[1].node];
+        let is_cut = matches!(nodes.map(group), [Some(one), Some(other)] if one != other);
+        if !is_cut {
+            connected.join(nodes[0].index(), nodes[1].index());
+        }
+    }
+    let mut first: Map<usize, HostId> = Map::new();
+    for host in (0..experiment.hosts.len() as u32).map(HostId).filter(|host| group(*host).is_some()) {
+        let other = *first.entry(connected.smallest(host.index())).or_insert(host);
+        if group(other) != group(host) {
+            return Some([other, host]);
+        }
+    }
+    None
+}
+
+fn too_long(section: &str, node: &str, interface: &str) -> Refusal {
+    Refusal::new(
+        format!("{section}.{node}.interfaces.{interface}"),
+        format!(
+            "interface '{interface}' of '{node}': Linux's names of interfaces have at most {LONGEST_NAME} bytes"
+        ),
+        "give it a shorter name",
+    )
 }
 
 /// Reports differences from a simulation of the experiment, one phrase each. `tdf` is the time dilation
@@ -122,7 +188,7 @@ pub fn differences(experiment: &Experiment, tdf: Option<f64>, is_auto: bool) -> 
     let clock = |action: &Action| matches!(action, Action::Clock { .. });
     let own = experiment.hosts.iter().any(|host| host.clock != Default::default());
     if own || experiment.events.iter().any(|event| clock(&event.action)) {
-        all.push("offsets, drifts and steps of hosts' clocks have no effect".into());
+        all.push("offsets, drifts, steps and 'reading' of hosts' clocks have no effect".into());
     }
     if experiment.topology.devices.iter().any(|device| matches!(device.kind, DeviceKind::P4(_))) {
         all.push("P4 switches take the time that they take, and their queues are those of the links".into());
@@ -132,6 +198,9 @@ pub fn differences(experiment: &Experiment, tdf: Option<f64>, is_auto: bool) -> 
     }
     if experiment.hosts.iter().any(|host| host.cpu.is_some()) {
         all.push("the 'cpu' of hosts has no effect: work takes the time that it takes".into());
+    }
+    if experiment.hosts.iter().any(|host| host.cpu_count != 1) {
+        all.push("'cpu_count' has no effect: processors are this machine's".into());
     }
     if experiment.experimental.strace_logging_mode != StraceMode::Off {
         all.push("system calls are not logged".into());
@@ -143,6 +212,15 @@ pub fn differences(experiment: &Experiment, tdf: Option<f64>, is_auto: bool) -> 
     }
     if experiment.belljar.metrics_interval.is_some() {
         all.push("no time series are sampled".into());
+    }
+    if experiment.belljar.route_log {
+        all.push("changes of routes are not logged".into());
+    }
+    let buffers = &experiment.experimental;
+    if buffers.socket_send_buffer.or(buffers.socket_recv_buffer).is_some() {
+        all.push(
+            "'socket_send_buffer' and 'socket_recv_buffer' have no effect: set 'sysctls' instead".into(),
+        );
     }
     all
 }
@@ -156,7 +234,8 @@ mod tests {
         let text = format!("general: {{ stop_time: 10 }}\n{text}");
         let experiment = Experiment::parse_in("test.yaml", &text, &PathContext::default());
         let experiment = experiment.unwrap_or_else(|error| panic!("{error}"));
-        refusals(&experiment, &Schedule::new(&experiment), all_users)
+        let refused = refusals(&experiment, all_users, false);
+        refused.into_iter().map(|refusal| refusal.message).collect()
     }
 
     #[test]
@@ -173,9 +252,17 @@ mod tests {
         assert_eq!(refused(&user, true), [""; 0]);
         let crash =
             format!("{graph}    - {{ path: /bin/sh }}\nevents:\n- {{ at: 1 s, crash: a, files: lost }}\n");
-        told(&crash, true, "host 'a': the crash at");
+        told(&crash, true, "the crash is to lose files");
         let clamp = "routers: { r: { clamp_mss: 1200 } }\nhosts: { a: { processes: [] } }\nlinks: [{ between: [a, r] }]\n";
         told(clamp, true, "router 'r': 'clamp_mss'");
+        let star = |groups: &str| {
+            format!(
+                "switches: [s]\nhosts: {{ a: {{ processes: [] }}, b: {{ processes: [] }} }}\n\
+                 links: [{{ between: [a, s] }}, {{ between: [b, s] }}]\nevents: [{{ at: 1 s, partition: {groups} }}]\n"
+            )
+        };
+        told(&star("[[a], [b]]"), true, "leaves 'a' and 'b' connected");
+        assert_eq!(refused(&star("[[a], [b, s]]"), true), [""; 0]);
     }
 
     #[test]

@@ -11,8 +11,10 @@
 //! from parents.
 
 use crate::error::{Doing, Error, Result};
+use belljar_results::lock_new;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use rustix::fs::{FlockOperation, Mode, OFlags, flock, open};
 use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::os::fd::AsFd;
@@ -30,26 +32,44 @@ const MOUNTS: [&str; 2] = ["/sys/fs/cgroup", "/sys/fs/cgroup/unified"];
 /// Files of a control group: members and freezer.
 const MEMBERS: &str = "cgroup.procs";
 const FREEZE: &str = "cgroup.freeze";
+/// Start of the names of emulations' groups. The id of the command and a time follow.
+const PREFIX: &str = "belljar-";
 /// Orders to the first process of a host: stop and continue its processes.
 const STOP: u8 = b's';
 const GO_ON: u8 = b'g';
 
+/// Number of attempts to make a group that other emulations remove before it is locked.
+const ATTEMPTS: usize = 3;
+
+/// Makes a group's directory and locks it. `None` if it cannot be made, or if another emulation has removed it before
+/// it was locked.
+fn make_locked(path: &Path) -> Option<File> {
+    fs::create_dir(path).ok()?;
+    lock_new(path).ok()?
+}
+
 /// Control groups of an emulation.
 #[derive(Debug)]
-pub struct Groups(PathBuf);
+pub struct Groups {
+    path: PathBuf,
+    /// The group's directory, with a lock as long as the emulation lives: see [`sweep`].
+    _directory: File,
+}
 
 impl Groups {
-    /// Makes the group of this emulation below that of this process, if this is permitted.
+    /// Makes the group of this emulation below that of this process, if this is permitted, and removes those
+    /// of emulations that were killed.
     pub fn make(name: &str) -> Option<Groups> {
         let own = own_group()?;
-        let all = MOUNTS.iter().map(|mount| Path::new(mount).join(&own).join(name));
-        all.filter(|path| fs::create_dir(path).is_ok()).find_map(|path| {
-            let groups = Groups(path);
+        let parents = MOUNTS.iter().map(|mount| Path::new(mount).join(&own));
+        parents.inspect(|parent| sweep(parent)).find_map(|parent| {
+            let path = parent.join(name);
+            let directory = (0..ATTEMPTS).find_map(|_| make_locked(&path))?;
             // A kernel before 5.2 has no freezer in version 2.
-            if groups.0.join(FREEZE).exists() {
-                Some(groups)
+            if path.join(FREEZE).exists() {
+                Some(Groups { path, _directory: directory })
             } else {
-                let _ = fs::remove_dir(&groups.0);
+                let _ = fs::remove_dir(&path);
                 None
             }
         })
@@ -57,7 +77,7 @@ impl Groups {
 
     /// Makes the group of a node. Returns its membership file and its freezer.
     pub fn add(&self, node: usize) -> Result<(PathBuf, Freezer)> {
-        let path = self.0.join(node.to_string());
+        let path = self.path.join(node.to_string());
         let failed = || format!("making the control group '{}'", path.display());
         fs::create_dir(&path).doing(failed())?;
         let freeze = File::options().write(true).open(path.join(FREEZE)).doing(failed())?;
@@ -75,12 +95,36 @@ fn own_group() -> Option<PathBuf> {
 /// Removes the groups of the emulation `name`, which has ended.
 pub fn remove(name: &str) {
     let Some(own) = own_group() else { return };
-    for path in MOUNTS.iter().map(|mount| Path::new(mount).join(&own).join(name)) {
-        for entry in fs::read_dir(&path).into_iter().flatten().flatten() {
-            // The kernel removes the files of a group with its directory.
-            let _ = fs::remove_dir(entry.path());
+    MOUNTS.iter().for_each(|mount| remove_group(&Path::new(mount).join(&own).join(name)));
+}
+
+fn remove_group(path: &Path) {
+    for entry in fs::read_dir(path).into_iter().flatten().flatten() {
+        // The kernel removes the files of a group with its directory.
+        let _ = fs::remove_dir(entry.path());
+    }
+    let _ = fs::remove_dir(path);
+}
+
+/// Name of the group of an emulation that the process `command` has started at a time.
+pub fn group_name(command: u32, began_ns: u64) -> String {
+    format!("{PREFIX}{command}-{began_ns}")
+}
+
+/// Removes the groups in `parent` that killed emulations have left: they are empty, and their locks are free.
+fn sweep(parent: &Path) {
+    for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let numbers = name.to_str().and_then(|name| name.strip_prefix(PREFIX)?.split_once('-'));
+        if !numbers.is_some_and(|(a, b)| [a, b].iter().all(|number| number.parse::<u64>().is_ok())) {
+            continue;
         }
-        let _ = fs::remove_dir(&path);
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let Ok(directory) = open(entry.path(), flags, Mode::empty()) else { continue };
+        if flock(&directory, FlockOperation::NonBlockingLockExclusive).is_ok() {
+            // A group with processes is not removed.
+            remove_group(&entry.path());
+        }
     }
 }
 
@@ -157,6 +201,25 @@ mod tests {
         let mut got = Vec::new();
         { theirs }.read_to_end(&mut got).unwrap();
         assert_eq!(got, [STOP, GO_ON]);
+    }
+
+    #[test]
+    fn groups_of_killed_emulations_are_swept_and_no_others() {
+        let parent = tempfile::tempdir().unwrap();
+        let make = |name: &str| {
+            let path = parent.path().join(name);
+            fs::create_dir_all(path.join("0")).unwrap();
+            path
+        };
+        let (left, used, other) =
+            (make("belljar-12-34"), make(&group_name(12, 35)), make("belljar-x.service"));
+        let directory = File::open(&used).unwrap();
+        flock(&directory, FlockOperation::NonBlockingLockExclusive).unwrap();
+        sweep(parent.path());
+        assert!(!left.exists() && used.join("0").exists() && other.join("0").exists());
+        drop(directory);
+        sweep(parent.path());
+        assert!(!used.exists());
     }
 
     #[test]

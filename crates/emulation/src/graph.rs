@@ -6,19 +6,20 @@
 //! receiver's downlink. These parts are those of the simulator, and draw from the same random streams. One
 //! thread serves all hosts.
 
+use crate::account;
 use crate::adapt::{Late, Pressure};
 use crate::clock::{ExperimentClock, monotonic_ns};
-use crate::relay::take_in;
+use crate::relay::{Refused, take_in};
 use crate::relayed_link::thread_seconds;
 use crate::wake::{Waker, timespec};
 use crate::{Clock, Lateness, go_first, precise_waits};
-use belljar_base::{HostId, Map, Seed, SimDuration, SimTime};
+use belljar_base::{HostId, Map, PacketAccount, Seed, SimDuration, SimTime};
 use belljar_config::Experiment;
 use belljar_net::link::GraphPath;
 use belljar_net::nic::NicEvent;
 use belljar_net::routes::Route;
 use belljar_net::{DropReason, Graph, InterfaceAddress, Nic, NicConfig, NodeIndex, Packet, RouteTable};
-use belljar_packetio::{Counters, Port, Sent};
+use belljar_packetio::{Port, Sent};
 use belljar_plan::{HostChange, NetChange, Schedule};
 use belljar_wire::ethernet::HEADER_LEN;
 use rustix::event::{PollFd, PollFlags, poll};
@@ -46,11 +47,44 @@ struct Member {
     bandwidths: Vec<(SimTime, NewRate, NewRate)>,
     now: (Option<u64>, Option<u64>),
     drops: Map<DropReason, u64>,
-    refused: u64,
+    refused: Refused,
+    /// Frames from the host that are no IP packets.
+    not_ip: u64,
+    /// Packets that have left the network for the host's downlink.
+    reached: u64,
     /// Packets in flight to the host.
     under_way: BinaryHeap<Reverse<UnderWay>>,
     /// Host time up to which all packets have been received from the port.
     seen: SimTime,
+}
+
+impl Member {
+    /// Final statistics; the host's queues are emptied.
+    fn report(&mut self, port: &mut dyn Port) -> MemberReport {
+        let left = port.finish();
+        let counters = port.counters();
+        let nic = *self.nic.counters();
+        let missed = counters.dropped_kernel + counters.dropped_port + self.refused.full + counters.failed
+            - counters.failed_down;
+        // Both queues of the host drop for the same reasons, so that they have one account.
+        let mut account = account::of_ports([counters; 2], [left; 2], missed);
+        account.received += self.reached;
+        account.sent += nic.packets_out;
+        account.held += self.nic.egress_queue_len() as u64 + self.downlink_len();
+        account.drop_for(account::NOT_IP, self.not_ip);
+        account.drop_for(account::INTERFACE_DOWN, self.refused.unfit + counters.failed_down);
+        for reason in DropReason::ALL {
+            account.drop_for(reason.name(), nic.dropped(reason));
+        }
+        MemberReport { id: self.id, nic, drops: self.drops.clone(), missed, account }
+    }
+
+    /// Number of packets at the downlink, which is emptied.
+    fn downlink_len(&mut self) -> u64 {
+        let before = self.nic.counters().dropped_in_total();
+        let received = std::iter::from_fn(|| self.nic.received(SimTime::MAX)).count() as u64;
+        received + self.nic.counters().dropped_in_total() - before
+    }
 }
 
 /// Packet in flight to a member: due time, sequence number, packet.
@@ -95,6 +129,9 @@ pub struct GraphNetwork {
     /// End of the bootstrap period, in which no packet is lost and bandwidths are infinite.
     bootstrap_end: SimTime,
     sequence: u64,
+    /// Packets to groups, which the graph does not carry, and packets without a destination address.
+    multicast: u64,
+    malformed: u64,
     lateness: Lateness,
     late: Late,
     harmless: SimDuration,
@@ -111,12 +148,16 @@ pub struct MemberReport {
     pub drops: Map<DropReason, u64>,
     /// Packets that the kernel dropped before they reached this thread, or refused to accept from it.
     pub missed: u64,
+    /// Account of the packets at the host's queues.
+    pub account: PacketAccount,
 }
 
 /// Statistics of the graph network.
 pub struct GraphReport {
     /// Statistics of the hosts on the graph.
     pub members: Vec<MemberReport>,
+    /// Account of the packets on the paths between the hosts.
+    pub account: PacketAccount,
     /// Lateness of packets delivered to their receivers.
     pub lateness: Lateness,
     /// Processor time of the thread, in seconds.
@@ -141,6 +182,8 @@ impl GraphNetwork {
             paths: Map::new(),
             bootstrap_end: experiment.general.bootstrap_end_time,
             sequence: 0,
+            multicast: 0,
+            malformed: 0,
             lateness: Lateness::default(),
             late: Late::default(),
             harmless: SimDuration::MAX,
@@ -170,7 +213,9 @@ impl GraphNetwork {
                 bandwidths,
                 now: (host.bandwidth_up, host.bandwidth_down),
                 drops: Map::new(),
-                refused: 0,
+                refused: Refused::default(),
+                not_ip: 0,
+                reached: 0,
                 under_way: BinaryHeap::new(),
                 seen: SimTime::ZERO,
             });
@@ -237,26 +282,44 @@ impl GraphNetwork {
                 _ => pressure.grow(&mut seen, self.late),
             }
         }
-        let members = self.members.iter().zip(&mut ports).map(|(member, port)| {
-            let Counters { dropped_kernel, dropped_port, .. } = port.counters();
-            MemberReport {
-                id: member.id,
-                nic: *member.nic.counters(),
-                drops: member.drops.clone(),
-                missed: dropped_kernel + dropped_port + member.refused,
-            }
-        });
-        GraphReport { members: members.collect(), lateness: self.lateness, cpu_seconds: thread_seconds() }
+        let account = self.account();
+        let members =
+            self.members.iter_mut().zip(&mut ports).map(|(member, port)| member.report(&mut **port));
+        GraphReport {
+            members: members.collect(),
+            account,
+            lateness: self.lateness,
+            cpu_seconds: thread_seconds(),
+        }
+    }
+
+    /// Account of the packets on the paths between the hosts.
+    fn account(&self) -> PacketAccount {
+        let sum = |count: fn(&Member) -> u64| self.members.iter().map(count).sum();
+        let mut account = PacketAccount {
+            received: sum(|member| member.nic.counters().packets_out),
+            sent: sum(|member| member.reached),
+            held: sum(|member| member.under_way.len() as u64),
+            ..PacketAccount::default()
+        };
+        for (reason, count) in self.members.iter().flat_map(|member| &member.drops) {
+            account.drop_for(reason.name(), *count);
+        }
+        account.drop_for(account::MULTICAST, self.multicast);
+        account.drop_for(account::MALFORMED, self.malformed);
+        account
     }
 
     fn receive(&mut self, ports: &mut [Box<dyn Port>], clocks: &[ExperimentClock], now: &[SimTime]) -> usize {
         let mut moved = 0;
         let members = self.members.iter_mut().zip(ports);
         for (((member, port), clock), now) in members.zip(clocks).zip(now.iter().copied()) {
-            let Member { nic, seen, .. } = member;
+            let Member { nic, seen, not_ip, .. } = member;
             let received = take_in(&mut **port, clock, now, seen, |at, frame| {
-                if let Some(packet) = frame.bytes.get(HEADER_LEN..).filter(|_| is_ip(frame.bytes)) {
-                    let _ = nic.send(at, Packet::new(packet.to_vec()));
+                match frame.bytes.get(HEADER_LEN..).filter(|_| is_ip(frame.bytes)) {
+                    // A packet that the queue does not accept is counted there.
+                    Some(packet) => drop(nic.send(at, Packet::new(packet.to_vec()))),
+                    None => *not_ip += 1,
                 }
             });
             // Receiving fails while an interface is down, as that of a crashed host.
@@ -290,11 +353,17 @@ impl GraphNetwork {
 
     /// Routes a packet whose last bit leaves at `departs`, and schedules its arrival or counts its loss.
     fn carry(&mut self, from: usize, packet: Packet, departs: SimTime) {
-        let Some(destination) = destination(packet.bytes()) else { return };
+        let Some(destination) = destination(packet.bytes()) else {
+            self.malformed += 1;
+            return;
+        };
         let to = self.owners.get(&destination).copied().or_else(|| self.behind(destination));
         let due = match to {
             Some(to) => self.due(from, to, departs).map(|due| (to, due)),
-            None if is_group(destination) => return,
+            None if is_group(destination) => {
+                self.multicast += 1;
+                return;
+            }
             None => Err(DropReason::NoRoute),
         };
         match due {
@@ -332,6 +401,7 @@ impl GraphNetwork {
             let mut sent = 0;
             while member.under_way.peek().is_some_and(|Reverse(next)| next.0 <= now) {
                 let Some(Reverse(UnderWay(due, _, packet))) = member.under_way.pop() else { break };
+                member.reached += 1;
                 member.nic.receive(due, packet);
             }
             while let Some((at, packet)) = member.nic.received(now) {
@@ -343,8 +413,10 @@ impl GraphNetwork {
                 frame.extend(MAC);
                 frame.extend(if version6 { [0x86, 0xdd] } else { [0x08, 0x00] });
                 frame.extend(packet.bytes());
-                if !matches!(port.send(frame), Ok(Sent::Queued)) {
-                    member.refused += 1;
+                match port.send(frame) {
+                    Ok(Sent::Queued) => {}
+                    Ok(Sent::Full) => member.refused.full += 1,
+                    Err(_) => member.refused.unfit += 1,
                 }
                 sent += 1;
             }

@@ -16,15 +16,18 @@
 //! * `captures`, `resolver`, `advertise`, `p4`: packet captures, name server, router advertisements, P4
 //!   switches.
 //! * [`stage`], [`world`], `run`, `timeline`: entry into the namespaces, and the run from setup to results.
-//! * `dilation`: slower clocks for hosts. `meter`: processor usage of the nodes; `adapt`: adaptation of the
+//! * `dilation`: slower clocks for hosts. `meter`: processor usage of the nodes; `load`: load of the machine by
+//!   the network; `adapt`: adaptation of the
 //!   factor; [`quanta`]: scheduling of hosts in turns, which `control` sets up for a run; [`freeze`]:
 //!   freezing of the waiting hosts; `wake`: wakeup of threads that wait for a stopped clock.
 //! * [`probe`]: facilities of a machine.
-//! * [`check`], [`truth`], `outcome`: limitations of emulations, fidelity of a run, its statistics.
+//! * [`check`], [`truth`], `outcome`, `account`: limitations of emulations, fidelity of a run, its
+//!   statistics and the accounts of its packets.
 //!
 //! [`Line`] and the relay read no clock: the time is an argument, so that it may be dilated.
 #![forbid(unsafe_code)]
 
+mod account;
 mod adapt;
 mod advertise;
 mod captures;
@@ -40,6 +43,7 @@ mod graph;
 mod ids;
 pub mod init;
 mod line;
+mod load;
 mod longest_path;
 mod meter;
 mod netlink;

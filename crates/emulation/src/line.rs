@@ -38,7 +38,7 @@ pub struct LineCounters {
     pub ecn_marked: u64,
     /// Frames dropped by the queue or lost on the link, by reason.
     pub drops: Map<DropReason, u64>,
-    /// Frames dropped because too many were in flight.
+    /// Frames dropped because too many were in flight, copies included.
     pub overflowed: u64,
     /// Frames impaired, other than lost.
     pub impaired: ImpairmentCounts,
@@ -247,7 +247,7 @@ impl Line {
         };
         let bytes = packet.into_bytes();
         if self.under_way.len() >= self.limit {
-            self.counters.overflowed += 1;
+            self.counters.overflowed += 1 + u64::from(arrival.duplicated);
             return self.recycle(bytes);
         }
         if arrival.duplicated {

@@ -14,7 +14,7 @@ use netlink_packet_route::route::{
     RouteAddress, RouteAttribute, RouteHeader, RouteMessage, RouteNextHop, RouteProtocol, RouteScope,
     RouteType,
 };
-use netlink_packet_route::tc::{TcAttribute, TcHandle, TcMessage, TcOption};
+use netlink_packet_route::tc::{TcAttribute, TcHandle, TcMessage, TcOption, TcStats2};
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 use netlink_sys::protocols::NETLINK_ROUTE;
 use netlink_sys::{Socket, SocketAddr};
@@ -34,6 +34,19 @@ pub struct VethEnd<'a> {
     pub name: &'a str,
     /// Hardware address; the kernel chooses one if none is given.
     pub mac: Option<[u8; 6]>,
+}
+
+/// Counters of the root queueing discipline of an interface.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct QueueCounters {
+    /// Bytes that left the queue.
+    pub bytes: u64,
+    /// Packets dropped.
+    pub drops: u64,
+    /// Packets in the queue.
+    pub queued: u64,
+    /// Bytes of these packets.
+    pub backlog: u64,
 }
 
 /// Next hop of a route: interface index, and gateway if there is one.
@@ -211,6 +224,32 @@ impl Netlink {
         message.header.handle = TcHandle { major: 1, minor: 0 };
         message.attributes = vec![TcAttribute::Kind("tbf".to_owned()), TcAttribute::Options(options)];
         self.change(RouteNetlinkMessage::NewQueueDiscipline(message), NLM_F_CREATE | NLM_F_REPLACE)
+    }
+
+    /// Counters of the root queueing discipline of an interface; zeros if it has none.
+    pub fn queue(&mut self, index: u32) -> io::Result<QueueCounters> {
+        let mut message = TcMessage::with_index(index as i32);
+        message.header.parent = TcHandle::ROOT;
+        self.send(RouteNetlinkMessage::GetQueueDiscipline(message), NLM_F_REQUEST | NLM_F_ACK)?;
+        let mut counters = QueueCounters::default();
+        for answer in self.answers()? {
+            let RouteNetlinkMessage::NewQueueDiscipline(queue) = answer else { continue };
+            for attribute in queue.attributes {
+                let TcAttribute::Stats2(statistics) = attribute else { continue };
+                for statistics in statistics {
+                    match statistics {
+                        TcStats2::Basic(basic) => counters.bytes = basic.bytes,
+                        TcStats2::Queue(queue) => {
+                            counters.drops = queue.drops.into();
+                            counters.queued = queue.qlen.into();
+                            counters.backlog = queue.backlog.into();
+                        }
+                        _ => {}
+                    }
+                }
+            }
+        }
+        Ok(counters)
     }
 
     fn change(&mut self, message: RouteNetlinkMessage, flags: u16) -> io::Result<()> {

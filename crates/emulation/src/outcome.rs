@@ -1,8 +1,10 @@
-//! Statistics of an emulation, in the format of a simulation's statistics.
+//! Statistics of an emulation, in the format of a simulation's statistics, and accounts of its packets.
 
+use crate::account::{self, Accounts, InterfaceCounters};
 use crate::graph::GraphReport;
 use crate::nodes::Node;
 use crate::relayed_link::{DirectionReport, LinkReport};
+use crate::truth::Direction;
 use belljar_base::{Map, SimTime};
 use belljar_config::Experiment;
 use belljar_config::topology::DeviceKind;
@@ -13,6 +15,7 @@ use belljar_results::{
     DirectionStatistics, GatewayStatistics, HostStatistics, Quantiles, RouterStatistics, Statistics,
     add_counts,
 };
+use belljar_wire::ethernet::HEADER_LEN;
 use std::fs;
 
 /// Outcome of an emulation.
@@ -25,6 +28,8 @@ pub struct Outcome<'a> {
     pub links: Vec<LinkReport>,
     /// Report of the graph network.
     pub graph: Option<GraphReport>,
+    /// Packets that the kernel dropped because its backlog was full.
+    pub backlog_dropped: u64,
     /// Warnings with their counts.
     pub warnings: Map<String, u64>,
     /// Time at which the emulation ended.
@@ -32,8 +37,27 @@ pub struct Outcome<'a> {
 }
 
 impl Outcome<'_> {
-    /// Compiles the statistics, including the kernel's counters of all interfaces.
-    pub fn statistics(&self, nodes: &mut [Node]) -> Statistics {
+    /// Compiles the statistics, including the kernel's counters of all interfaces, and the accounts of the
+    /// packets. An account that does not balance is a warning of the statistics.
+    pub fn statistics(&self, nodes: &mut [Node]) -> (Statistics, Accounts) {
+        let links = 0..self.experiment.topology.links.len();
+        let counters: Vec<_> = links.map(|link| account::read_link(self.experiment, nodes, link)).collect();
+        let accounts = account::accounts(
+            self.experiment,
+            &counters,
+            self.discarded_for(),
+            &self.links,
+            self.graph.as_ref(),
+        );
+        let mut statistics = self.of_counters(nodes, &counters);
+        for (location, account) in &accounts.by_location {
+            statistics.add_account(location, account);
+        }
+        statistics.check_accounts();
+        (statistics, accounts)
+    }
+
+    fn of_counters(&self, nodes: &[Node], counters: &[[InterfaceCounters; 2]]) -> Statistics {
         let mut statistics =
             Statistics { simulated_seconds: self.now.as_secs_f64(), ..Statistics::default() };
         for (index, host) in self.experiment.hosts.iter().enumerate() {
@@ -55,14 +79,13 @@ impl Outcome<'_> {
             host.bytes_in += member.nic.bytes_in;
             host.packets_out += member.nic.packets_out;
             host.bytes_out += member.nic.bytes_out;
-            let drops = DropReason::ALL.iter().map(|reason| {
-                let lost = member.drops.get(reason).copied().unwrap_or_default();
-                (reason.name().to_owned(), lost + member.nic.dropped(*reason))
-            });
-            let drops: Map<String, u64> = drops.filter(|(_, count)| *count > 0).collect();
-            add_counts(&mut host.drops, &drops);
+            // Those in both queues of the host, and on the paths from it.
+            let in_queues = member.account.dropped.iter().map(|(reason, count)| (*reason, *count));
+            let on_paths = member.drops.iter().map(|(reason, count)| (reason.name(), *count));
+            add_counts(&mut host.drops, &not_zero(in_queues));
+            add_counts(&mut host.drops, &not_zero(on_paths));
         }
-        self.links(nodes, &mut statistics);
+        self.links(counters, &mut statistics);
         self.gateways(&mut statistics);
         for (device, node) in
             self.experiment.topology.devices.iter().zip(&nodes[self.experiment.hosts.len()..])
@@ -73,6 +96,40 @@ impl Outcome<'_> {
         }
         statistics.warnings = self.warnings.clone();
         statistics
+    }
+
+    /// Reason for which interfaces discarded packets: they do so while the peer is down, or if the kernel's
+    /// backlog is full, which the kernel counts for the whole machine.
+    fn discarded_for(&self) -> &'static str {
+        if self.backlog_dropped > 0 { account::MISSED } else { account::INTERFACE_DOWN }
+    }
+
+    /// Directions of links with a rate, and uplinks of hosts on the graph, with what they carried.
+    pub fn directions(&self, statistics: &Statistics) -> Vec<Direction> {
+        let mut all = Vec::new();
+        for link in &self.experiment.topology.links {
+            for end in 0..2 {
+                let [near, far] = [end, 1 - end].map(|end| link.ends[end].node);
+                let Some(rate) = link.ends[end].properties.rate else { continue };
+                let [from, to] = [near, far].map(|id| self.experiment.node_name(id));
+                let counted =
+                    statistics.links.get(&link.name).and_then(|of| of.get(&format!("{from} to {to}")));
+                let kind = self.experiment.device(far).map(|device| &device.kind);
+                all.push(Direction {
+                    rate,
+                    bytes: counted.map_or(0, |counted| counted.bytes),
+                    frame: link.mtu + HEADER_LEN,
+                    to_switch: matches!(kind, Some(DeviceKind::P4(_))),
+                });
+            }
+        }
+        for member in self.graph.iter().flat_map(|graph| &graph.members) {
+            let host = &self.experiment.hosts[member.id.index()];
+            let direction =
+                |rate| Direction { rate, bytes: member.nic.bytes_out, frame: 1_500, to_switch: false };
+            all.extend(host.bandwidth_up.map(direction));
+        }
+        all
     }
 
     fn gateways(&self, statistics: &mut Statistics) {
@@ -92,23 +149,31 @@ impl Outcome<'_> {
         }
     }
 
-    fn links(&self, nodes: &mut [Node], statistics: &mut Statistics) {
+    /// Adds the statistics of links to those of hosts and links. As in a simulation, drops on a link count
+    /// for the host that sent the frames.
+    fn links(&self, counters: &[[InterfaceCounters; 2]], statistics: &mut Statistics) {
         let by_link: Map<usize, &LinkReport> =
             self.links.iter().map(|report| (report.link, report)).collect();
-        for (number, link) in self.experiment.topology.links.iter().enumerate() {
-            for end in 0..2 {
+        for (number, (link, counters)) in self.experiment.topology.links.iter().zip(counters).enumerate() {
+            for (end, InterfaceCounters { sent, queue, discarded, .. }) in counters.iter().enumerate() {
                 let (near, far) = (&link.ends[end], &link.ends[1 - end]);
-                let (direction, arrived) = match by_link.get(&number) {
+                let (mut direction, arrived) = match by_link.get(&number) {
                     Some(report) => {
                         let c = &report.directions[end].counters;
                         (through_here(report, end), (c.delivered, c.delivered_bytes))
                     }
                     None => {
-                        let sent = by_kernel(self.experiment, nodes, near.node.index(), near.port);
-                        let arrived = (sent.frames, sent.bytes);
-                        (sent, arrived)
+                        let (frames, bytes) = *sent;
+                        // A large segment (TSO) counts as one frame.
+                        (
+                            DirectionStatistics { frames, bytes, ..DirectionStatistics::default() },
+                            (frames, bytes),
+                        )
                     }
                 };
+                let at_interface =
+                    [(DropReason::EgressFull.name(), queue.drops), (self.discarded_for(), *discarded)];
+                add_counts(&mut direction.drops, &not_zero(at_interface.into_iter()));
                 let names = [near.node, far.node].map(|id| self.experiment.node_name(id).to_owned());
                 for (name, is_sender) in names.iter().zip([true, false]) {
                     if let Some(host) = statistics.hosts.get_mut(name) {
@@ -116,6 +181,7 @@ impl Outcome<'_> {
                             true => {
                                 host.packets_out += direction.frames;
                                 host.bytes_out += direction.bytes;
+                                add_counts(&mut host.drops, &direction.drops);
                             }
                             false => {
                                 host.packets_in += arrived.0;
@@ -132,13 +198,13 @@ impl Outcome<'_> {
 }
 
 fn through_here(report: &LinkReport, end: usize) -> DirectionStatistics {
-    let DirectionReport { counters, missed } = &report.directions[end];
-    let drops = counters.drops.iter().map(|(reason, count)| (reason.name(), *count));
+    let DirectionReport { counters, account, .. } = &report.directions[end];
+    let drops = account.dropped.iter().map(|(reason, count)| (*reason, *count));
     let impairments = [("ecn_marked", counters.ecn_marked)].into_iter().chain(counters.impaired.by_name());
     DirectionStatistics {
         frames: counters.frames,
         bytes: counters.bytes,
-        drops: not_zero(drops.chain([("missed", missed + counters.overflowed)])),
+        drops: not_zero(drops),
         impairments: not_zero(impairments),
     }
 }
@@ -146,20 +212,6 @@ fn through_here(report: &LinkReport, end: usize) -> DirectionStatistics {
 /// Nonzero counts, by name.
 fn not_zero<'a>(counts: impl Iterator<Item = (&'a str, u64)>) -> Map<String, u64> {
     counts.filter(|(_, count)| *count > 0).map(|(name, count)| (name.to_owned(), count)).collect()
-}
-
-/// Statistics of one direction of a direct link, from the kernel's counters. A large segment (TSO) counts
-/// as one frame.
-fn by_kernel(experiment: &Experiment, nodes: &mut [Node], node: usize, port: usize) -> DirectionStatistics {
-    let name = &experiment.node_interfaces(nodes[node].id)[port].name;
-    let stats = nodes[node].netlink.counters(name).unwrap_or_default();
-    let drops = [("missed".to_owned(), stats.tx_dropped)];
-    DirectionStatistics {
-        frames: stats.tx_packets,
-        bytes: stats.tx_bytes,
-        drops: drops.into_iter().filter(|(_, count)| *count > 0).collect(),
-        impairments: Map::new(),
-    }
 }
 
 /// Statistics of a router, from its namespace's `/proc/net/snmp`.

@@ -6,6 +6,7 @@ use crate::error::{Doing, Error, Result};
 use crate::freeze;
 use crate::nodes::Node;
 use crate::world::SCRATCH;
+use belljar_base::Map;
 use belljar_config::Experiment;
 use belljar_config::topology::{Device, DeviceKind, P4Setup, P4Switch};
 use belljar_packetio::{Namespace, slot_len};
@@ -13,6 +14,8 @@ use belljar_results::ResultsFolder;
 use belljar_wire::ethernet::HEADER_LEN;
 use nix::mount::{MsFlags, mount};
 use nix::sched::{CloneFlags, unshare};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -33,14 +36,8 @@ const FRAMES: usize = 256;
 /// Number of checks of a switch's log before its start fails, and the interval between them.
 const LOOKS: u32 = 1_500;
 const NAP: Duration = Duration::from_millis(20);
-
-/// Reason for which an emulation does not support a switch, if there is one.
-pub fn refusal(switch: &P4Switch) -> Option<&'static str> {
-    if switch.management.is_some() || switch.trace {
-        return Some("controllers and traces of P4 switches are for simulations: leave them out");
-    }
-    switch.source.is_none().then_some("in an emulation it needs a program: set 'p4'")
-}
+/// Number of such intervals in which switches must end.
+const END_LOOKS: u32 = 250;
 
 /// Plan of a switch for its process: compiled program, setup and interfaces.
 #[derive(Debug, Serialize, Deserialize)]
@@ -106,6 +103,19 @@ pub struct Served {
     pub child: Child,
     /// Index of the node.
     pub node: usize,
+    /// File to which the process writes its log.
+    log: PathBuf,
+}
+
+/// Frames at the ports of a switch.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PortCounters {
+    /// Frames received by the switch's program.
+    pub received: u64,
+    /// Frames sent.
+    pub sent: u64,
+    /// Frames lost at the ports: the switch was too slow to receive them, or an interface did not take them.
+    pub missed: u64,
 }
 
 /// Names of the experiment's P4 switches.
@@ -148,7 +158,7 @@ pub fn start(
     let mut served = Vec::new();
     for (mut child, log, name, node) in started {
         wait_until_ready(&mut child, &log, name)?;
-        served.push(Served { name: name.clone(), child, node });
+        served.push(Served { name: name.clone(), child, node, log });
     }
     Ok(served)
 }
@@ -161,6 +171,43 @@ fn ring_bytes(ports: usize, mtu: usize) -> usize {
 /// Returns the name of a switch whose process has ended.
 pub fn ended(served: &mut [Served]) -> Option<&str> {
     served.iter_mut().find_map(|s| (!matches!(s.child.try_wait(), Ok(None))).then_some(&*s.name))
+}
+
+/// Ends the switches in order, and returns the counters that they log then, summed over the ports of each. A
+/// switch that does not end in time has none.
+pub fn finish(served: &mut [Served]) -> Map<String, PortCounters> {
+    for switch in served.iter() {
+        // A process that has ended is not waited for yet, so that its id is still its own.
+        let _ = kill(Pid::from_raw(switch.child.id() as i32), Signal::SIGTERM);
+    }
+    for _ in 0..END_LOOKS {
+        if served.iter_mut().all(|switch| !matches!(switch.child.try_wait(), Ok(None))) {
+            break;
+        }
+        std::thread::sleep(NAP);
+    }
+    let ended = served.iter_mut().filter_map(|switch| {
+        let has_ended = matches!(switch.child.try_wait(), Ok(Some(_)));
+        let log = fs::read_to_string(&switch.log).ok().filter(|_| has_ended)?;
+        Some((switch.name.clone(), port_counters(&log)))
+    });
+    ended.collect()
+}
+
+/// Sum of the counters of all ports in a switch's log: `port 1 (eth1): 5 frames in, 4 out, 3 dropped`.
+fn port_counters(log: &str) -> PortCounters {
+    let mut sum = PortCounters::default();
+    for line in log.lines().filter(|line| line.starts_with("port ")) {
+        let Some((_, counts)) = line.split_once("): ") else { continue };
+        let count = |what: &str| -> u64 {
+            let of = counts.split(", ").find_map(|count| count.strip_suffix(what));
+            of.and_then(|count| count.parse().ok()).unwrap_or_default()
+        };
+        sum.received += count(" frames in");
+        sum.sent += count(" out");
+        sum.missed += count(" dropped");
+    }
+    sum
 }
 
 /// Starts the process of a switch, which reads its plan from a file.
@@ -222,6 +269,13 @@ fn wait_until_ready(child: &mut Child, log: &Path, name: &str) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn counters_are_read_as_a_switch_logs_them() {
+        let log = "P4Runtime: device 0 on 127.0.0.1:9559\nport 1 (eth1): 5 frames in, 4 out, 3 dropped\n\
+                   warning: port 2 has no interface any more: gone\nport 2 (eth2): 10 frames in, 20 out, 0 dropped\n";
+        assert_eq!(port_counters(log), PortCounters { received: 15, sent: 24, missed: 3 });
+    }
 
     #[test]
     fn a_ring_has_room_for_many_frames_however_long() {

@@ -96,6 +96,15 @@ pub(crate) struct Rest {
     pub awake: [bool; 2],
 }
 
+/// Frames that a port did not accept.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Refused {
+    /// Frames for which the port had no room.
+    pub full: u64,
+    /// Frames that were too long for the port, or found its interface down or gone.
+    pub unfit: u64,
+}
+
 /// Two ports and the lines between them.
 pub(crate) struct Relay {
     ends: [End; 2],
@@ -105,8 +114,8 @@ struct End {
     port: Box<dyn Port>,
     /// Line from this end to the other.
     line: Line,
-    /// Frames that the other end's port had no room for.
-    refused: u64,
+    /// Frames that the other end's port did not accept.
+    refused: Refused,
     /// Time of this end up to which all frames have been received.
     seen: SimTime,
     /// True if the last frame had a time stamp.
@@ -162,7 +171,7 @@ impl Relay {
         let end = |(port, line)| End {
             port,
             line,
-            refused: 0,
+            refused: Refused::default(),
             seen: SimTime::ZERO,
             is_stamped: false,
             look: Duration::ZERO,
@@ -182,8 +191,8 @@ impl Relay {
         &mut *self.ends[at].port
     }
 
-    /// Number of frames from port 0 or 1 for which the other port had no room after the line.
-    pub fn refused(&self, from: usize) -> u64 {
+    /// Number of frames from port 0 or 1 that the other port did not accept after the line.
+    pub fn refused(&self, from: usize) -> Refused {
         self.ends[from].refused
     }
 
@@ -253,8 +262,11 @@ impl Relay {
             let delivered =
                 line.deliver_by(*seen, clocks[1 - from].now(), |frame, _| match far.port.send(frame) {
                     Ok(Sent::Queued) => {}
-                    Ok(Sent::Full) => *refused += 1,
-                    Err(e) => failed = Some(e),
+                    Ok(Sent::Full) => refused.full += 1,
+                    Err(e) => {
+                        refused.unfit += 1;
+                        failed = Some(e);
+                    }
                 });
             moved.frames += delivered;
             if let Some(e) = failed {

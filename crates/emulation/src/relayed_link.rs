@@ -2,12 +2,13 @@
 //! the scheduled changes of the queues of the lines. (The lines'
 //! [`LinkDirection`](belljar_net::link::LinkDirection)s apply changes of the directions themselves.)
 
+use crate::account;
 use crate::adapt::{Late, Pressure};
 use crate::clock::ExperimentClock;
 use crate::relay::{Relay, Rest};
 use crate::truth::harmless;
 use crate::{Clock, Lateness, Line, LineCounters};
-use belljar_base::{SimDuration, SimTime};
+use belljar_base::{PacketAccount, SimDuration, SimTime};
 use belljar_config::Experiment;
 use belljar_net::NicChange;
 use belljar_packetio::Port;
@@ -41,6 +42,8 @@ pub struct DirectionReport {
     /// Frames that the kernel dropped before they reached this process, or for which the far port had no
     /// room.
     pub missed: u64,
+    /// Account of the packets between the two ports.
+    pub account: PacketAccount,
 }
 
 /// Statistics of a link.
@@ -59,7 +62,6 @@ pub struct RunningLink {
     changes: [NicChanges; 2],
     relay: Relay,
     clocks: [ExperimentClock; 2],
-    errors: u64,
     seen: Late,
     /// Upper bound of the slack.
     most_slack: SimDuration,
@@ -109,7 +111,7 @@ impl RelayedLink {
         let harmless = harmless(least);
         [0, 1].into_iter().for_each(|end| relay.line(end).set_harmless(harmless));
         let most_slack = harmless.div(SLACK_OF_HARMLESS);
-        RunningLink { link, changes, relay, clocks, errors: 0, seen: Late::default(), most_slack }
+        RunningLink { link, changes, relay, clocks, seen: Late::default(), most_slack }
     }
 }
 
@@ -142,7 +144,8 @@ impl RunningLink {
             changes.last().is_some_and(|(at, _)| *at <= clock.time())
         };
         if self.changes.iter().zip(&self.clocks).any(is_due) {
-            self.errors += u64::from(self.relay.work(clocks).is_err());
+            // The error recurs below.
+            let _ = self.relay.work(clocks);
         }
         for (end, changes) in self.changes.iter_mut().enumerate().filter(|(_, changes)| !changes.is_empty()) {
             let now = self.clocks[end].time();
@@ -167,10 +170,7 @@ impl RunningLink {
                 (moved.frames, Next::Rest(self.relay.rest(clocks, nap, slack)))
             }
             Err(error) if error.is_fatal() => (0, Next::Gone),
-            Err(_) => {
-                self.errors += 1;
-                (0, Next::Pause(PAUSE))
-            }
+            Err(_) => (0, Next::Pause(PAUSE)),
         }
     }
 
@@ -178,17 +178,19 @@ impl RunningLink {
     pub fn report(mut self) -> LinkReport {
         let relay = &mut self.relay;
         let mut lateness = Lateness::default();
+        let left = [0, 1].map(|end| relay.port(end).finish());
         let directions = [0, 1].map(|end| {
             lateness.merge(relay.line(end).lateness());
-            let port = relay.port(end).counters();
-            let beyond = relay.port(1 - end).counters();
-            DirectionReport {
-                counters: relay.line(end).counters(),
-                missed: port.dropped_kernel
-                    + port.dropped_port
-                    + relay.refused(end)
-                    + if self.errors == 0 { beyond.failed } else { 0 },
-            }
+            let ports = [end, 1 - end].map(|end| relay.port(end).counters());
+            let counters = relay.line(end).counters();
+            let refused = relay.refused(end);
+            let missed = ports[0].dropped_kernel + ports[0].dropped_port + refused.full + ports[1].failed
+                - ports[1].failed_down;
+            let mut account = account::of_ports(ports, [left[end], left[1 - end]], missed);
+            account.held += relay.line(end).pending() as u64;
+            account::add_line(&mut account, &counters);
+            account.drop_for(account::INTERFACE_DOWN, refused.unfit + ports[1].failed_down);
+            DirectionReport { counters, missed, account }
         });
         LinkReport { link: self.link, directions, lateness }
     }

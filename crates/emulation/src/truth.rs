@@ -1,35 +1,49 @@
-//! Fidelity of an emulation: lateness of frames and events, saturation of the processors, missed frames.
-//! The verdict derived from them states whether the results can be trusted.
+//! Fidelity of an emulation: lateness of frames and events, load of the processors by the network, missed
+//! frames. The verdict derived from them states whether the results can be trusted.
+//!
+//! The verdict is to doubt rather than to flatter: results are wrong where processors, not links, set the
+//! rates, even if no frame was late or lost, because TCP has adapted to what the machine could carry.
 
-use crate::clock::{ExperimentClock, monotonic_ns};
-use crate::meter::{Counted, Meter};
+use crate::load::LINES;
+pub use crate::load::{Cpu, Load};
 use crate::quanta::QuantaReport;
 use belljar_base::{Map, SimDuration};
-use belljar_platform::dilate::clock::FULL_RATE;
 use belljar_results::Quantiles;
 use serde::{Deserialize, Serialize};
-use std::fs;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::time::Duration;
 
-/// Interval between two samples of processor usage.
-const WINDOW: Duration = Duration::from_millis(200);
-/// Usage of all processors from which on an interval counts as saturated.
-const SATURATED: f64 = 0.97;
 /// Harmless lateness of the 99th percentile: the larger of this duration and this share of the shortest
 /// delay.
 const HARMLESS: SimDuration = SimDuration::from_micros(500);
 const HARMLESS_SHARE: f64 = 0.05;
-/// Shortest interval between two measurements of the nodes' usage, also as a multiple of the duration of a
-/// measurement.
-const LOOK: Duration = Duration::from_millis(500);
-const LOOK_SHARE: u64 = 50;
-/// Thresholds from which on results are doubtful, and wrong: the share of time for which a node lacks a
-/// processor, or of saturated intervals where that is unknown; and the share of missed frames.
+/// Thresholds from which on results are doubtful, and wrong, as shares of time: of a node that lacks a
+/// processor, of saturated processors while links are loaded, of processes that wait for memory.
 const DOUBTFUL_SHORTAGE: f64 = 0.10;
 const WRONG_SHORTAGE: f64 = 0.50;
+/// The same for the share of missed frames.
 const DOUBTFUL_MISSED: f64 = 0.0001;
 const WRONG_MISSED: f64 = 0.01;
+/// The same for the share of its rate that a link carries while it has a queue. Losses leave a link idle for
+/// moments.
+const DOUBTFUL_CARRIED: f64 = 0.80;
+const WRONG_CARRIED: f64 = 0.50;
+/// Lateness of events, in seconds.
+const DOUBTFUL_SCHEDULE: f64 = 0.1;
+const WRONG_SCHEDULE: f64 = 1.0;
+/// Rate in bit/s beyond which a link without a rate is limited by processors alone.
+const UNLIMITED: f64 = 1e9;
+/// Share of interrupts of the processors' time from which on they are named.
+const INTERRUPTS: f64 = 0.05;
+/// Processor time in seconds that a frame costs on a link, and at a P4 switch.
+const LINE_COST: f64 = 12e-6;
+const SWITCH_COST: f64 = 30e-6;
+/// Share of the processors' time that frames may take.
+const WELL_BUSY: f64 = 0.7;
+/// Utilization of a direction, relative to that of the most utilized one, from which on a flow may fill it.
+const FILLED: f64 = 0.2;
+/// Least ratio of a proposed factor to the one of the run, ratio without an estimate, and highest factor.
+const STEP: f64 = 1.5;
+const STEP_BLIND: f64 = 2.0;
+const MOST: f64 = 500.0;
 
 /// Verdict on a run, and its grounds: `emulation.json`.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -44,6 +58,9 @@ pub struct Truthfulness {
     pub schedule_lateness: Option<Quantiles>,
     /// Usage of the processors.
     pub cpu: Cpu,
+    /// Load by the network.
+    #[serde(default)]
+    pub load: Load,
     /// Number of frames that passed lines or the graph network.
     pub frames: u64,
     /// Number of frames lost by overload rather than by the experiment's definition.
@@ -54,12 +71,15 @@ pub struct Truthfulness {
     pub direct_links: usize,
     /// Number of links whose frames passed through Belljar.
     pub lines: usize,
-    /// Time dilation factor: real time per time of the hosts.
+    /// Time dilation factor: real time per time of the hosts; the mean if the factor changed.
     #[serde(default)]
     pub tdf: Option<f64>,
-    /// True if the factor was adapted to the machine's load; `tdf` is then the mean.
+    /// True if the factor was adapted to the machine's load.
     #[serde(default)]
     pub tdf_auto: bool,
+    /// Factor at which the machine would probably keep up, if it did not.
+    #[serde(default)]
+    pub tdf_needed: Option<f64>,
     /// Changes of the factor.
     #[serde(default)]
     pub tdf_changes: Vec<FactorChange>,
@@ -73,6 +93,9 @@ pub struct Truthfulness {
     pub setup_seconds: f64,
     /// Differences from a simulation of the experiment.
     pub differences: Vec<String>,
+    /// Locations without an account of their packets, with the reason.
+    #[serde(default)]
+    pub unaccounted: Map<String, String>,
 }
 
 /// Change of a time dilation factor.
@@ -86,78 +109,238 @@ pub struct FactorChange {
     pub tdf: f64,
 }
 
-/// Usage of the processors during a run.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub struct Cpu {
-    /// Number of processors.
-    pub processors: usize,
-    /// Share of their time that was used, by any process.
-    pub busy: f64,
-    /// Share of the time in which all of them were busy.
-    pub saturated: f64,
-    /// Share of their time that the hypervisor gave to other guests.
-    pub stolen: f64,
-    /// Processor time of Belljar's lines, in seconds.
-    pub line_seconds: f64,
-    /// Processor time of each host's processes, in seconds.
-    pub hosts: Map<String, f64>,
-    /// Share of the time for which each host and P4 switch waited for a processor that it would have had on
-    /// a machine of its own.
-    #[serde(default)]
-    pub short: Map<String, f64>,
+/// Direction of a link with a rate, or uplink of a host on the graph, for the estimate of a factor.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Direction {
+    /// Rate in bit/s.
+    pub rate: u64,
+    /// Bytes carried.
+    pub bytes: u64,
+    /// Length of a full-size frame.
+    pub frame: usize,
+    /// True if the direction ends at a P4 switch.
+    pub to_switch: bool,
+}
+
+/// Estimates the time dilation factor at which `processors` fill the directions that were used in a run:
+/// frames of full size cost what lines and switches usually take. `None` if no direction was used.
+pub fn needed_factor(directions: &[Direction], processors: usize) -> Option<f64> {
+    let utilization = |direction: &Direction| direction.bytes as f64 / direction.rate.max(1) as f64;
+    let most = directions.iter().map(utilization).fold(0.0, f64::max);
+    let filled = directions.iter().filter(|d| most > 0.0 && utilization(d) >= FILLED * most);
+    let work = filled.map(|direction| {
+        let frames = direction.rate as f64 / 8.0 / direction.frame.max(1) as f64;
+        frames * if direction.to_switch { SWITCH_COST } else { LINE_COST }
+    });
+    Some(work.sum::<f64>() / (processors.max(1) as f64 * WELL_BUSY)).filter(|factor| *factor > 0.0)
+}
+
+/// Mean of a factor over an experiment of `seconds` that began with `first`, by its changes.
+pub fn mean_factor(first: f64, changes: &[FactorChange], seconds: f64) -> f64 {
+    let mut real = 0.0;
+    let (mut tdf, mut since) = (first, 0.0);
+    for change in changes.iter().filter(|change| change.node.is_none()) {
+        let at = change.at.clamp(since, seconds.max(since));
+        real += tdf * (at - since);
+        (tdf, since) = (change.tdf, at);
+    }
+    real += tdf * (seconds - since).max(0.0);
+    if seconds > 0.0 { real / seconds } else { first }
+}
+
+/// Reasons of a verdict.
+#[derive(Default)]
+struct Reasons {
+    texts: Vec<String>,
+    is_wrong: bool,
+    /// Factor by which slower time would help, and the reason to which that is added.
+    slower: Option<(usize, f64)>,
+}
+
+impl Reasons {
+    fn add(&mut self, is_wrong: bool, text: String) {
+        self.is_wrong |= is_wrong;
+        self.texts.push(text);
+    }
+
+    /// Adds a reason that slower time, by this ratio to the time of the run, would remove.
+    fn add_slow(&mut self, is_wrong: bool, ratio: f64, text: String) {
+        let (first, most) = self.slower.unwrap_or((self.texts.len(), ratio));
+        self.slower = Some((first, most.max(ratio)));
+        self.add(is_wrong, text);
+    }
+
+    /// Adds a reason if a share exceeds the thresholds of shortage.
+    fn add_share(&mut self, share: f64, ratio: f64, text: impl FnOnce(f64) -> String) {
+        if share > DOUBTFUL_SHORTAGE {
+            self.add_slow(share > WRONG_SHORTAGE, ratio, text(share * 100.0));
+        }
+    }
 }
 
 impl Truthfulness {
-    /// Derives the verdict from the other fields. `least_latency` is the shortest delay of a line.
-    pub fn judge(&mut self, least_latency: Option<SimDuration>) {
-        let mut wrong = false;
-        let mut reasons = Vec::new();
-        let limit = harmless(least_latency).as_nanos() as f64 / 1e3;
-        if let Some(late) = self.lateness.filter(|late| late.p99 * 1e6 > limit) {
-            wrong |= late.p90 * 1e6 > 4.0 * limit;
-            reasons.push(format!(
-                "1 frame of 100 was later than {:.0} us (at most {limit:.0} us do no harm)",
-                late.p99 * 1e6
-            ));
+    /// Derives the verdict from the other fields. `least_latency` is the shortest delay of a line, `needed`
+    /// the [estimate](needed_factor) of a factor at which the machine fills the links that were used.
+    pub fn judge(&mut self, least_latency: Option<SimDuration>, needed: Option<f64>) {
+        let mut reasons = Reasons::default();
+        self.judge_load(needed, &mut reasons);
+        self.judge_processors(&mut reasons);
+        self.judge_lateness(least_latency, &mut reasons);
+        self.judge_rates(&mut reasons);
+        if self.load.memory_waits > DOUBTFUL_SHORTAGE {
+            let percent = self.load.memory_waits * 100.0;
+            let text = format!("processes waited for memory for {percent:.0} % of the time");
+            reasons.add(self.load.memory_waits > WRONG_SHORTAGE, text);
         }
-        // Busy processors are harmless where frames are on time and programs get the processor time that
-        // they need.
-        let shortest = self.cpu.short.iter().max_by(|a, b| a.1.total_cmp(b.1));
-        match shortest {
-            Some((name, share)) if *share > DOUBTFUL_SHORTAGE => {
-                wrong |= *share > WRONG_SHORTAGE;
-                let percent = share * 100.0;
-                reasons.push(format!("'{name}' waited for a processor for {percent:.0} % of the time"));
-            }
-            None if self.cpu.saturated > DOUBTFUL_SHORTAGE => {
-                wrong |= self.cpu.saturated > WRONG_SHORTAGE;
-                let (share, count) = (self.cpu.saturated * 100.0, self.cpu.processors);
-                reasons.push(format!("all {count} processors were busy for {share:.0} % of the time"));
-            }
-            _ => {}
+        if let Some(late) = self.schedule_lateness.filter(|late| late.max > DOUBTFUL_SCHEDULE) {
+            let text = format!("an event or the start of a process was {:.0} ms late", late.max * 1e3);
+            reasons.add(late.max > WRONG_SCHEDULE, text);
         }
-        if self.cpu.stolen > DOUBTFUL_SHORTAGE {
-            reasons.push(format!(
-                "the hypervisor gave {:.0} % of the processors' time to others",
-                self.cpu.stolen * 100.0
-            ));
-        }
-        let missed = self.missed as f64 / self.frames.max(1) as f64;
-        if missed > DOUBTFUL_MISSED {
-            wrong |= missed > WRONG_MISSED;
-            reasons
-                .push(format!("{} of {} frames were missed: rates were not kept", self.missed, self.frames));
-        }
-        if let Some(late) = self.schedule_lateness.filter(|late| late.max > 0.1) {
-            reasons.push(format!("an event or the start of a process was {:.0} ms late", late.max * 1e3));
-        }
-        self.verdict = match (reasons.is_empty(), wrong) {
+        self.verdict = match (reasons.texts.is_empty(), reasons.is_wrong) {
             (true, _) => "truthful",
             (false, false) => "doubtful",
             (false, true) => "untruthful",
         }
         .to_owned();
-        self.reasons = reasons;
+        self.tdf_needed = reasons.slower.map(|(_, ratio)| {
+            let now = self.tdf.unwrap_or(1.0);
+            (now * ratio.max(STEP)).max(needed.unwrap_or(0.0)).ceil().min(MOST)
+        });
+        if let (Some((number, _)), Some(tdf)) = (reasons.slower, self.tdf_needed) {
+            reasons.texts[number] += &format!("; --tdf {tdf} would do");
+        }
+        self.reasons = reasons.texts;
+    }
+
+    fn judge_lateness(&self, least_latency: Option<SimDuration>, reasons: &mut Reasons) {
+        let limit = harmless(least_latency).as_nanos() as f64 / 1e3;
+        if let Some(late) = self.lateness.filter(|late| late.p99 * 1e6 > limit) {
+            let text = format!(
+                "1 frame of 100 was later than {:.0} us (at most {limit:.0} us do no harm)",
+                late.p99 * 1e6
+            );
+            // Where processors are busy, their queues make frames late, which slack of any size removes.
+            let ratio = if reasons.slower.is_some() { STEP_BLIND } else { late.p99 * 1e6 / limit };
+            reasons.add_slow(late.p90 * 1e6 > 4.0 * limit, ratio, text);
+        }
+    }
+
+    /// Processors that are busy while links are loaded set the rates, unless a link was filled that carries
+    /// less than the processors can.
+    fn judge_load(&self, needed: Option<f64>, reasons: &mut Reasons) {
+        let (cpu, load) = (&self.cpu, &self.load);
+        let is_excused = needed.is_some_and(|needed| needed <= self.tdf.unwrap_or(1.0));
+        let filled = if is_excused { 0.0 } else { load.saturated_filled };
+        let count = cpu.processors;
+        let interrupts = match cpu.interrupts > INTERRUPTS {
+            true => format!(
+                " (the kernel's network took {:.0} % of them, charged to no host)",
+                cpu.interrupts * 100.0
+            ),
+            false => String::new(),
+        };
+        let set = "processors, not links, set the rates";
+        // The largest of the three shares decides: two processors that carry one flow leave each other pauses.
+        let (share, busy) = [
+            (load.saturated + filled, format!("all {count} processors were busy")),
+            (load.nearly_saturated, format!("all {count} processors were at least 90 % busy")),
+            (load.one_saturated, format!("one of {count} processors was busy with the kernel's work")),
+        ]
+        .into_iter()
+        .rev()
+        .max_by(|a, b| a.0.total_cmp(&b.0))
+        .unwrap_or_default();
+        reasons.add_share(share, STEP_BLIND, |percent| {
+            format!("{busy} for {percent:.0} % of the time in which links were loaded{interrupts}: {set}")
+        });
+        if reasons.texts.is_empty() && load.saturated_filled > DOUBTFUL_SHORTAGE {
+            let text = format!(
+                "processors were busy for {:.0} % of the time in which links were loaded: one link carried its \
+                 rate, others may not have",
+                load.saturated_filled * 100.0
+            );
+            reasons.add_slow(false, STEP_BLIND, text);
+        }
+        if let Some((name, share)) = load.busy.iter().max_by(|a, b| a.1.total_cmp(b.1)) {
+            let name = if name == LINES { name.clone() } else { format!("'{name}'") };
+            reasons.add_share(*share, STEP_BLIND, |percent| {
+                format!(
+                    "{name} never paused for {percent:.0} % of the time in which links were loaded: {set}"
+                )
+            });
+        }
+    }
+
+    /// Busy processors are harmless where links carry little and programs get the processor time that they
+    /// need.
+    fn judge_processors(&self, reasons: &mut Reasons) {
+        let (cpu, count) = (&self.cpu, self.cpu.processors);
+        match cpu.short.iter().max_by(|a, b| a.1.total_cmp(b.1)) {
+            Some((name, share)) => reasons.add_share(*share, 1.2 / (1.0 - share.min(0.9)), |percent| {
+                format!("'{name}' waited for a processor for {percent:.0} % of the time")
+            }),
+            None => reasons.add_share(cpu.saturated, STEP_BLIND, |percent| {
+                format!("all {count} processors were busy for {percent:.0} % of the time")
+            }),
+        }
+        // In dilated time, programs that compute have all processors at every factor.
+        if reasons.texts.is_empty() && self.tdf.is_none() && cpu.saturated > WRONG_SHORTAGE {
+            let percent = cpu.saturated * 100.0;
+            reasons.add_slow(
+                false,
+                STEP_BLIND,
+                format!("all {count} processors were busy for {percent:.0} % of the time"),
+            );
+        }
+        if cpu.stolen > DOUBTFUL_SHORTAGE {
+            let text =
+                format!("the hypervisor gave {:.0} % of the processors' time to others", cpu.stolen * 100.0);
+            reasons.add(cpu.stolen > WRONG_SHORTAGE, text);
+        }
+    }
+
+    /// Frames and rates that were offered to the machine and not carried.
+    fn judge_rates(&self, reasons: &mut Reasons) {
+        let missed = self.missed as f64 / self.frames.max(1) as f64;
+        if missed > DOUBTFUL_MISSED {
+            let text = format!("{} of {} frames were missed: rates were not kept", self.missed, self.frames);
+            reasons.add_slow(missed > WRONG_MISSED, STEP_BLIND, text);
+        }
+        let load = &self.load;
+        let dropped = load.dropped as f64 / (load.packets + load.dropped).max(1) as f64;
+        if dropped > DOUBTFUL_MISSED {
+            let text = format!(
+                "the kernel dropped {} of {} packets, because processors were too slow for its backlog",
+                load.dropped,
+                load.packets + load.dropped
+            );
+            reasons.add_slow(dropped > WRONG_MISSED, STEP_BLIND, text);
+        }
+        if let Some((name, share)) = load.carried.iter().min_by(|a, b| a.1.total_cmp(b.1))
+            && *share < DOUBTFUL_CARRIED
+        {
+            let percent = share * 100.0;
+            let text = format!("link '{name}' had a queue and carried {percent:.0} % of its rate");
+            reasons.add_slow(*share < WRONG_CARRIED, 1.0 / share.max(0.01), text);
+        }
+        let rate = |name: &&String| load.direct_rates.get(*name).copied().unwrap_or_default();
+        if let Some(name) = load.unlimited.iter().max_by(|a, b| rate(a).total_cmp(&rate(b)))
+            && rate(&name) > UNLIMITED
+        {
+            reasons.add(
+                false,
+                format!(
+                    "link '{name}' has no rate and carried {:.1} Gbit/s, as much as processors could: give it a \
+                     rate",
+                    rate(&name) / 1e9
+                ),
+            );
+        }
+    }
+
+    /// True if the factor of all nodes without one of their own changed.
+    pub fn has_changed(&self) -> bool {
+        self.tdf_changes.iter().any(|change| change.node.is_none())
     }
 
     /// Summary of the verdict for the user, of one line or more.
@@ -171,13 +354,13 @@ impl Truthfulness {
                 late.max * 1e6
             ),
         };
-        let slow = match (self.tdf, self.tdf_auto) {
-            (None, _) => String::new(),
-            (Some(tdf), false) => format!("time dilated by {tdf}; "),
-            (Some(tdf), true) => {
-                let changes = self.tdf_changes.len();
+        let changes = self.tdf_changes.len();
+        let slow = match self.tdf {
+            None => String::new(),
+            Some(tdf) if self.tdf_auto || self.has_changed() => {
                 format!("time dilated by {tdf:.2} in the mean ({changes} changes); ")
             }
+            Some(tdf) => format!("time dilated by {tdf}; "),
         };
         let mut text = format!(
             "verdict: {}; {slow}{late}; processors {:.0} % busy, saturated for {:.0} % of the time; {} of {} frames missed",
@@ -210,148 +393,5 @@ pub fn harmless(least_latency: Option<SimDuration>) -> SimDuration {
     HARMLESS.max(SimDuration::from_nanos(share as u64))
 }
 
-/// Samples the usage of the processors, and that of these nodes, until `stop` is set.
-pub fn watch(nodes: &[(String, Counted)], clock: &ExperimentClock, stop: &AtomicBool) -> Cpu {
-    let processors = std::thread::available_parallelism().map_or(1, |count| count.get());
-    let mut cpu = Cpu { processors, ..Cpu::default() };
-    let (mut windows, mut saturated) = (0u64, 0u64);
-    let mut shortage = Shortage::new(nodes);
-    let first = ticks();
-    let mut last = first;
-    let mut due = monotonic_ns();
-    while !stop.load(Relaxed) {
-        std::thread::sleep(Duration::from_millis(20));
-        shortage.look(clock);
-        if monotonic_ns() < due + WINDOW.as_nanos() as u64 {
-            continue;
-        }
-        due = monotonic_ns();
-        let now = ticks();
-        let (all, idle) = (now.0.saturating_sub(last.0), now.1.saturating_sub(last.1));
-        last = now;
-        if all > 0 {
-            windows += 1;
-            saturated += u64::from(1.0 - idle as f64 / all as f64 >= SATURATED);
-        }
-    }
-    let end = ticks();
-    let all = end.0.saturating_sub(first.0).max(1) as f64;
-    cpu.busy = 1.0 - end.1.saturating_sub(first.1) as f64 / all;
-    cpu.stolen = end.2.saturating_sub(first.2) as f64 / all;
-    cpu.saturated = saturated as f64 / windows.max(1) as f64;
-    cpu.short = shortage.shares(nodes);
-    cpu
-}
-
-/// Accumulated time for which nodes lacked a processor.
-struct Shortage {
-    meter: Meter,
-    due: u64,
-    last: u64,
-    passed: u64,
-    short: Vec<f64>,
-}
-
-impl Shortage {
-    fn new(nodes: &[(String, Counted)]) -> Shortage {
-        let counted: Vec<Counted> = nodes.iter().map(|(_, counted)| counted.clone()).collect();
-        Shortage { meter: Meter::new(&counted), due: 0, last: 0, passed: 0, short: vec![0.0; nodes.len()] }
-    }
-
-    fn look(&mut self, clock: &ExperimentClock) {
-        if monotonic_ns() < self.due {
-            return;
-        }
-        let (used, took) = self.meter.look();
-        self.due = monotonic_ns() + (LOOK_SHARE * took).max(LOOK.as_nanos() as u64);
-        let now = clock.time().as_nanos();
-        let passed = now.saturating_sub(std::mem::replace(&mut self.last, now));
-        let tdf = FULL_RATE as f64 / clock.pace().rate as f64;
-        self.passed += passed;
-        for (short, used) in self.short.iter_mut().zip(used).filter(|_| passed > 0) {
-            *short += used.short(passed, tdf) * passed as f64;
-        }
-    }
-
-    fn shares(&self, nodes: &[(String, Counted)]) -> Map<String, f64> {
-        // Without statistics of the kernel the shares are unknown.
-        if fs::read("/proc/self/schedstat").is_err() || self.passed == 0 {
-            return Map::new();
-        }
-        let shares = self.short.iter().map(|short| short / self.passed as f64);
-        nodes.iter().map(|(name, _)| name.clone()).zip(shares).collect()
-    }
-}
-
-/// Ticks of the processors that this process may use: total, idle, and stolen.
-fn ticks() -> (u64, u64, u64) {
-    let own = rustix::thread::sched_getaffinity(None).ok();
-    let is_own =
-        |cpu: usize| cpu < rustix::thread::CpuSet::MAX_CPU && own.as_ref().is_none_or(|set| set.is_set(cpu));
-    parse_ticks(&fs::read_to_string("/proc/stat").unwrap_or_default(), is_own)
-}
-
-fn parse_ticks(stat: &str, is_own: impl Fn(usize) -> bool) -> (u64, u64, u64) {
-    let mut sum = (0, 0, 0);
-    for line in stat.lines().filter_map(|line| line.strip_prefix("cpu")) {
-        let mut words = line.split(' ');
-        if !words.next().and_then(|cpu| cpu.parse().ok()).is_some_and(&is_own) {
-            continue;
-        }
-        let fields: Vec<u64> = words.filter_map(|field| field.parse().ok()).collect();
-        let at = |n: usize| fields.get(n).copied().unwrap_or(0);
-        // Fields: user nice system idle iowait irq softirq steal; guest time is part of user time.
-        sum = (sum.0 + (0..8).map(at).sum::<u64>(), sum.1 + at(3) + at(4), sum.2 + at(7));
-    }
-    sum
-}
-
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use belljar_base::Lateness;
-
-    fn late(us: u64) -> Truthfulness {
-        let mut lateness = Lateness::default();
-        (0..1_000).for_each(|_| lateness.add(SimDuration::from_micros(us)));
-        Truthfulness { lateness: Quantiles::of_lateness(&lateness), frames: 1_000, ..Truthfulness::default() }
-    }
-
-    #[test]
-    fn verdicts_follow_from_the_grounds() {
-        let verdict = |mut truth: Truthfulness, least: u64| {
-            truth.judge(Some(SimDuration::from_micros(least)));
-            (truth.verdict.clone(), truth.reasons.len())
-        };
-        assert_eq!(verdict(late(60), 1_000), ("truthful".into(), 0));
-        assert_eq!(verdict(late(1_500), 1_000), ("doubtful".into(), 1));
-        assert_eq!(
-            verdict(late(1_500), 50_000),
-            ("truthful".into(), 0),
-            "of a long delay it is a small share"
-        );
-        assert_eq!(verdict(late(9_000), 1_000), ("untruthful".into(), 1));
-        assert_eq!(verdict(Truthfulness { missed: 3, ..late(60) }, 1_000), ("doubtful".into(), 1));
-        assert_eq!(verdict(Truthfulness { missed: 300, ..late(60) }, 1_000), ("untruthful".into(), 1));
-        let busy = |saturated, short: &[f64]| {
-            let short = short.iter().enumerate().map(|(host, share)| (format!("h{host}"), *share)).collect();
-            Truthfulness { cpu: Cpu { saturated, short, ..Cpu::default() }, ..late(60) }
-        };
-        assert_eq!(verdict(busy(0.2, &[]), 1_000), ("doubtful".into(), 1));
-        assert_eq!(verdict(busy(0.8, &[]), 1_000), ("untruthful".into(), 1));
-        assert_eq!(
-            verdict(busy(1.0, &[0.02, 0.05]), 1_000),
-            ("truthful".into(), 0),
-            "nobody was short of them"
-        );
-        assert_eq!(verdict(busy(0.1, &[0.02, 0.2]), 1_000), ("doubtful".into(), 1));
-        assert_eq!(verdict(busy(0.1, &[0.6, 0.2]), 1_000), ("untruthful".into(), 1));
-    }
-
-    #[test]
-    fn ticks_are_read_as_the_kernel_writes_them() {
-        let stat = "cpu  99 9 9 9 9 9 9 9 0 0\ncpu0 10 1 20 300 4 5 6 7 0 0\ncpu1 1 1 1 1 1 1 1 1 0 0\n";
-        assert_eq!(parse_ticks(stat, |cpu| cpu == 0), (353, 304, 7));
-        assert_eq!(parse_ticks("", |_| true), (0, 0, 0));
-    }
-}
+mod tests;

@@ -12,6 +12,7 @@ use crate::error::{Doing, Error, Result};
 use crate::files::in_user_namespace;
 use crate::gateways::Machine;
 use crate::ids;
+use crate::load::{self, Links};
 use crate::meter::Counted;
 use crate::network;
 use crate::nodes::{self, HostNews, Node};
@@ -23,7 +24,7 @@ use crate::quanta::{Controlled, Factor};
 use crate::resolver::Resolver;
 use crate::run::{Ending, KernelTimes, Run};
 use crate::stage;
-use crate::truth::{self, FactorChange, Truthfulness, harmless};
+use crate::truth::{FactorChange, Truthfulness, harmless, mean_factor, needed_factor};
 use crate::wake::Waker;
 use belljar_base::HostId;
 use belljar_config::Experiment;
@@ -133,7 +134,6 @@ fn emulate(order: &Order, machine: &Machine, stop: &AtomicBool) -> Result<bool> 
     let file = order.folder.join(names::EXPERIMENT);
     let experiment = Experiment::load(&file).map_err(|error| Error::new(error.to_string()))?;
     let plan = Plan::new(&experiment);
-    check::dilated_gateways(&experiment, order.tdf_milli.is_some())?;
     let (news_to, news) = channel();
     let pressure = &Pressure::default();
     let dilating = Dilating::prepare(order, &experiment)?;
@@ -187,6 +187,7 @@ fn emulate(order: &Order, machine: &Machine, stop: &AtomicBool) -> Result<bool> 
             (pressure, mean_milli, clock.begin()),
         )?,
     };
+    let sampled = Links::open(&experiment, &nodes, &network.hub_ends)?;
     let mut run = Run::new(&experiment, &plan, &mut nodes, &mut hub, resolver_down, order.until_done);
     run.hub_ends = std::mem::take(&mut network.hub_ends);
     for note in notes {
@@ -230,7 +231,7 @@ fn emulate(order: &Order, machine: &Machine, stop: &AtomicBool) -> Result<bool> 
         if let Some(dilation) = dilation {
             scope.spawn(move || dilation.run(over));
         }
-        let processors = scope.spawn(|| truth::watch(&counted, clock, over));
+        let processors = scope.spawn(|| load::watch(&counted, sampled, clock, over));
         let controller = controller.map(|controller| scope.spawn(move || controller.run(over)));
         let ended = run.execute(clock, &news, stop);
         truth.real_seconds = monotonic_ns().saturating_sub(begin) as f64 / 1e9;
@@ -240,7 +241,7 @@ fn emulate(order: &Order, machine: &Machine, stop: &AtomicBool) -> Result<bool> 
         let pools: Vec<_> = pools.into_iter().map(|thread| joined(thread, "a thread of the links")).collect();
         let pools: Result<Vec<_>> = pools.into_iter().collect();
         let graph = graph.map(|thread| joined(thread, "the thread of the graph network")).transpose();
-        truth.cpu = processors.join().unwrap_or_default();
+        (truth.cpu, truth.load) = processors.join().unwrap_or_default();
         let controlled = controller.map(|thread| joined(thread, "the controller of the clocks")).transpose();
         silent.store(true, Relaxed);
         let missed = captures.map(|thread| thread.join().unwrap_or(Ok(0)));
@@ -259,6 +260,8 @@ fn emulate(order: &Order, machine: &Machine, stop: &AtomicBool) -> Result<bool> 
         (truth.quanta, truth.tdf_auto) = (quanta, order.tdf_auto);
         if order.tdf_auto {
             truth.tdf = Some(truth.real_seconds / now.as_secs_f64().max(1e-9));
+        } else if truth.has_changed() {
+            truth.tdf = tdf.map(|tdf| mean_factor(tdf, &truth.tdf_changes, now.as_secs_f64()));
         }
     }
     run.finish(&news)?;
@@ -270,6 +273,9 @@ fn emulate(order: &Order, machine: &Machine, stop: &AtomicBool) -> Result<bool> 
             "switch '{name}' ended in the middle of the run: switches/{name}/p4-serve.log says why"
         )));
     }
+    let at_switches = p4::finish(&mut switches);
+    truth.frames += at_switches.values().map(|ports| ports.received).sum::<u64>();
+    truth.missed += at_switches.values().map(|ports| ports.missed).sum::<u64>();
     let mut lateness = Lateness::default();
     truth.cpu.line_seconds += pools.iter().map(|pool| pool.cpu_seconds).sum::<f64>();
     let mut links: Vec<_> = pools.into_iter().flat_map(|pool| pool.links).collect();
@@ -296,10 +302,12 @@ fn emulate(order: &Order, machine: &Machine, stop: &AtomicBool) -> Result<bool> 
         run.warn(format!("captures missed {capture_missed} packets"));
     }
     truth.cpu.hosts = run.cpu_seconds();
-    truth.judge(network.least_latency);
     let (observed, warnings) = run.take();
-    let outcome = Outcome { experiment: &experiment, observed, links, graph, warnings, now };
-    let statistics = outcome.statistics(&mut nodes);
+    let backlog_dropped = truth.load.dropped;
+    let outcome = Outcome { experiment: &experiment, observed, links, graph, backlog_dropped, warnings, now };
+    let (statistics, accounts) = outcome.statistics(&mut nodes);
+    truth.unaccounted = accounts.unaccounted;
+    truth.judge(network.least_latency, needed_factor(&outcome.directions(&statistics), truth.cpu.processors));
     set_epoch(&folder, clock.wall_at_beginning() / 1_000_000_000)?;
     write_json(&folder, names::STATISTICS, &statistics)?;
     write_json(&folder, names::EMULATION, &truth)?;

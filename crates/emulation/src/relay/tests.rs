@@ -353,7 +353,7 @@ fn a_port_without_room_is_counted_and_a_lost_peer_is_an_error() {
         turn(&mut relay, [&clock, &clock]);
         clock.0 += SimDuration::from_millis(1);
     }
-    assert!(relay.refused(0) > 0);
+    assert!(relay.refused(0).full > 0);
     assert!(relay.port(1).counters().sent.frames > 50);
     drop(b);
     let error = (0..10).find_map(|_| relay.work([&clock, &clock]).err());
