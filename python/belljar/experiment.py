@@ -16,7 +16,9 @@ from . import drawing
 from .events import Events
 from .keywords import check_keywords
 from .models import Model
+from .properties import Properties
 from .topology import Addresses, Links, Route, Station
+from .units import with_units
 
 if TYPE_CHECKING:
     import networkx
@@ -74,10 +76,12 @@ class ModelItem:
 
 
 class Clock(TypedDict, total=False):
-    """Clock error of a host at the start: offset, and drift in microseconds per second."""
+    """Clock of a host: its error at the start, as an offset and a drift in microseconds per second, and the time that each
+    reading takes."""
 
     offset: str
     drift_ppm: float
+    reading: str
 
 
 class Cpu(TypedDict, total=False):
@@ -106,6 +110,7 @@ class HostOptions(TypedDict, total=False):
     forwarding: bool
     clock: Clock
     cpu: Cpu
+    cpu_count: int
     pcap: bool
     pcap_filter: str | Mapping[str, str | bool]
     pcap_size: str | int
@@ -137,6 +142,8 @@ class Host(Station):
     forwarding: bool | None = None
     clock: Clock | None = None
     cpu: Cpu | None = None
+    #: Number of processors that programs see; 1.
+    cpu_count: int | None = None
     #: Packet capture: whether, of which packets, and how many bytes of each.
     pcap: bool | None = None
     pcap_filter: str | Mapping[str, str | bool] | None = None
@@ -195,7 +202,7 @@ class Host(Station):
     def to_dict(self) -> dict[str, Any]:
         """Representation in the experiment file, without the graph node."""
         entry: dict[str, Any] = dict(self.extra)
-        for key in ("ip_addr", "ip6_addr", "ipv6", "bandwidth_up", "bandwidth_down", "forwarding", "clock", "cpu", "root", "machine"):
+        for key in ("ip_addr", "ip6_addr", "ipv6", "bandwidth_up", "bandwidth_down", "forwarding", "clock", "cpu", "cpu_count", "root", "machine"):
             if getattr(self, key) is not None:
                 entry[key] = getattr(self, key)
         options = {"pcap_enabled": self.pcap, "pcap_filter": self.pcap_filter, "pcap_capture_size": self.pcap_size,
@@ -338,8 +345,8 @@ class _Plain(yaml.SafeDumper):  # type: ignore[misc, unused-ignore]
         return True
 
 
-class Experiment(Events, Links):
-    """Experiment: hosts, their programs, the network, and events. The network is a graph (`network`), or links
+class Experiment(Events, Links, Properties):
+    """Experiment: hosts, their programs, the network, events and properties. The network is a graph (`network`), or links
     between hosts, switches and routers (`link`), or both."""
 
     def __init__(
@@ -355,6 +362,7 @@ class Experiment(Events, Links):
         route changes."""
         Events.__init__(self)
         Links.__init__(self)
+        Properties.__init__(self)
         self.general: dict[str, Any] = {"stop_time": stop_time, "seed": seed, **general}
         self.network = network if network is not None else Network()
         self.hosts: dict[str, Host] = {}
@@ -406,10 +414,11 @@ class Experiment(Events, Links):
         entry: dict[str, Any] = {"general": dict(self.general)}
         if any("network_node_id" in host for host in hosts.values()) or not (linked or self.linked()):
             entry["network"] = self.network.to_dict()
-        for key in ("experimental", "belljar", "host_option_defaults", "events"):
+        for key in ("experimental", "belljar", "host_option_defaults", "events", "properties"):
             if getattr(self, key):
                 entry[key] = getattr(self, key)
-        return {**entry, **self.links_dict(), "hosts": hosts}
+        made: dict[str, Any] = with_units({**entry, **self.links_dict(), "hosts": hosts})
+        return made
 
     def to_yaml(self) -> str:
         """The experiment file as text."""
@@ -445,7 +454,7 @@ class Experiment(Events, Links):
     def __repr__(self) -> str:
         parts = [f"{len(self.hosts)} {drawing.plural('host', len(self.hosts))}"]
         for noun, some in (("switch", self.switches), ("router", self.routers), ("simulator", self.simulators), ("gateway", self.gateways),
-                           ("radio", self.radios), ("nic", self.nics), ("memory", self.memories), ("link", self.links), ("event", self.events)):
+                           ("radio", self.radios), ("nic", self.nics), ("memory", self.memories), ("link", self.links), ("event", self.events), ("property", self.properties)):
             if some:
                 parts.append(f"{len(some)} {drawing.plural(noun, len(some))}")
         return f"Experiment({', '.join(parts)}, stop_time={self.general.get('stop_time')!r}, seed={self.general.get('seed')!r})"

@@ -19,6 +19,7 @@ from typing import Any
 
 import pytest
 
+from . import showing
 from .experiment import Experiment
 from .results import Results
 from .run import RunFailed, run
@@ -52,10 +53,17 @@ class Runner:
 
 
 def _last_words(failure: RunFailed) -> str:
-    """Last output of the processes that did not end as expected."""
+    """Properties that do not hold, last output of the processes that did not end as expected, and the events that the seed has drawn."""
     results, words = failure.results, ""
     if results is None:
         return words
+    if results.drawn_events:
+        words += f"\n--- events drawn by seed {results.seed}\n{results.drawn_events.rstrip()}"
+    for broken in results.violations:
+        words += f"\n--- {showing.violation(broken)}"
+        report = results.path / "properties" / f"{broken['name']}.txt"
+        if report.is_file():
+            words += f"\n{report.read_text(errors='replace').rstrip()[-2000:]}"
     for host, entry in results.statistics["hosts"].items():
         for process in entry["processes"]:
             for kind in () if process["as_expected"] else ("stdout", "stderr"):

@@ -43,7 +43,7 @@ def standard(results: Results) -> Row:
     return {
         "simulated_seconds": results.statistics["simulated_seconds"],
         "packets_out": sum(h["packets_out"] for h in hosts), "bytes_out": sum(h["bytes_out"] for h in hosts),
-        "drops": sum(sum(h["drops"].values()) for h in hosts),
+        "drops": results.dropped,
         "unexpected": sum(not p["as_expected"] for h in hosts for p in h["processes"]),
     }
 

@@ -78,8 +78,26 @@ class Results:
 
     @property
     def ok(self) -> bool:
-        """True if every process ended as the experiment expects."""
-        return all(p["as_expected"] for h in self.statistics["hosts"].values() for p in h["processes"])
+        """True if the run was complete, every process ended as the experiment expects, and every property holds."""
+        processes = (p for h in self.statistics["hosts"].values() for p in h["processes"])
+        return self.interrupted is None and all(p["as_expected"] for p in processes) and not self.violations
+
+    @property
+    def violations(self) -> list[dict[str, Any]]:
+        """Properties that do not hold, as `sim-stats.json` has them: name, kind, reason, host, file, line, time, text."""
+        return [p for p in self.statistics.get("properties", []) if not p["holds"]]
+
+    @property
+    def interrupted(self) -> str | None:
+        """Reason for which the run ended early, so that its results are not complete; `None` if it was complete."""
+        why: str | None = self.statistics.get("interrupted")
+        return why
+
+    @property
+    def drawn_events(self) -> str:
+        """Events that the seed has drawn, as the section `events` of an experiment file with their times and hosts."""
+        text: str = self.statistics.get("drawn_events", "")
+        return text
 
     def host(self, name: str) -> pathlib.Path:
         """Folder of a host, the initial working directory of its processes."""
@@ -111,6 +129,16 @@ class Results:
         columns = ["host", "program", "pid", "started", "ended", "shell_status", "state", "as_expected", "problem"]
         rows = [{"host": name, **p} for name, h in self.statistics["hosts"].items() for p in h["processes"]]
         return pd.DataFrame(rows, columns=columns).astype({"started": float, "ended": float, "pid": "Int64"})
+
+    def properties(self) -> pd.DataFrame:
+        """One row per property of the experiment: name, kind, holds, reason, and the line that decides (host, file, line,
+        time in seconds, text): the first violation, or the line that was to appear. `judged` is the number of lines, or
+        of operations of a history."""
+        import pandas as pd
+
+        columns = ["name", "kind", "holds", "reason", "host", "file", "line", "time", "text", "judged"]
+        frame = pd.DataFrame(self.statistics.get("properties", []), columns=columns)
+        return frame.astype({"holds": bool, "line": "Int64", "time": float, "judged": "Int64"})
 
     def traffic(self) -> pd.DataFrame:
         """One row per host: address, packets and bytes in and out, a column `drop_<reason>` per reason, and, for
@@ -145,7 +173,7 @@ class Results:
         return counts.sort_values(ascending=False)
 
     def warnings(self) -> dict[str, int]:
-        """Requests of programs that were not fully supported, with their number."""
+        """Requests of programs that were not fully supported, and instructions that make runs differ, with their number."""
         return dict(self.statistics["warnings"])
 
     def calls(self, host: str | None = None) -> pd.DataFrame:
@@ -183,6 +211,35 @@ class Results:
         drops = [c for c in frame.columns if c.startswith("drop_")]
         frame[drops] = frame[drops].fillna(0).astype(int)
         return frame
+
+    def accounts(self) -> pd.DataFrame:
+        """Accounts of packets, one row per location: an interface (`host:eth0`), the stack of a host (`host`), a
+        direction of a link (`link: from to to`), a device, the graph. Packets `received` and `originated` equal those
+        `sent`, `consumed`, `dropped` and `held` at the end."""
+        import pandas as pd
+
+        columns = ["location", "received", "originated", "sent", "consumed", "dropped", "held"]
+        rows = [
+            (at, a.get("received", 0), sum(a.get("originated", {}).values()), a.get("sent", 0), sum(a.get("consumed", {}).values()),
+             sum(a.get("drops", {}).values()), a.get("held", 0))
+            for at, a in self.statistics.get("packets", {}).items()
+        ]
+        return pd.DataFrame(rows, columns=columns)
+
+    def drops(self) -> pd.DataFrame:
+        """Packets dropped, one row per location and reason, largest number first: location, reason, packets."""
+        import pandas as pd
+
+        rows = [(at, reason, n) for at, a in self.statistics.get("packets", {}).items() for reason, n in a.get("drops", {}).items()]
+        rows.sort(key=lambda row: -row[2])
+        return pd.DataFrame(rows, columns=["location", "reason", "packets"])
+
+    @property
+    def dropped(self) -> int:
+        """Number of packets dropped anywhere."""
+        packets = self.statistics.get("packets")
+        of = packets.values() if packets else self.statistics["hosts"].values()
+        return sum(sum(account.get("drops", {}).values()) for account in of)
 
     def link_series(self, *, every: float | None = None) -> pd.DataFrame:
         """Time series of links, one row per direction (`from`, `to`): frames, bytes, drops by reason, queued frames.
@@ -271,7 +328,7 @@ class Results:
 
     def routing(self, *, control_ports: Sequence[int] = ()) -> dict[str, Any]:
         """Output of `belljar inspect --routing --json`: hosts with their changes and control packets, convergence,
-        loops, and paths at each second. `control_ports` are UDP ports of routing protocols on non-standard ports."""
+        loops, and paths at each second, with the expected share of packets delivered. `control_ports` are UDP ports of routing protocols on non-standard ports."""
         self._route_logs()
         command = [str(find_binary()), "inspect", str(self.path), "--routing", "--json"]
         command += [word for port in control_ports for word in ("--control-port", str(port))]

@@ -28,7 +28,9 @@ def results_line(results: Results) -> str:
     hosts = statistics["hosts"].values()
     processes = [p for h in hosts for p in h["processes"]]
     wrong = sum(not p["as_expected"] for p in processes)
-    said = [
+    broken = len(results.violations)
+    said = [f"{broken} {plural('property', broken)} not held"] if broken else []
+    said += [
         "all as expected" if not wrong else f"{wrong} of {len(processes)} {plural('process', len(processes))} not as expected",
         f"{len(hosts)} {plural('host', len(hosts))}", f"{statistics['simulated_seconds']:g} s simulated",
         f"{drawing.size(sum(h['bytes_out'] for h in hosts))} sent",
@@ -36,6 +38,15 @@ def results_line(results: Results) -> str:
     if statistics["warnings"]:
         said.append(f"{len(statistics['warnings'])} {plural('warning', len(statistics['warnings']))}")
     return f"Results({str(results.path)!r}: {', '.join(said)})"
+
+
+def violation(broken: dict[str, Any]) -> str:
+    """A property that does not hold, in a line."""
+    said = f"property {broken['kind']} {broken['name']}: {broken['reason']}"
+    if broken["host"]:
+        time = "" if broken["time"] is None else f" at {_time(broken['time'])}"
+        said += f"; {broken['host']}: {broken['file']}:{broken['line']}{time}"
+    return said + (f": {broken['text']}" if broken["text"] else "")
 
 
 def topology_drawing(topology: dict[str, Any]) -> drawing.Drawing:
@@ -66,6 +77,7 @@ def results_html(results: Results) -> str:
     warnings = results.statistics["warnings"]
     return drawing.block(
         results_line(results), topology_drawing(results.topology).svg(),
+        drawing.table(["property"], [(violation(broken),) for broken in results.violations]) if results.violations else "",
         drawing.table(["host", "program", "state", "ended", "problem"], [row[1:] for row in processes]) if processes else "",
         _host_curves(results.path / "metrics" / "hosts.csv"),
         drawing.table(["warning", "times"], list(warnings.items())) if warnings else "",
@@ -137,18 +149,19 @@ def sweep_html(sweep: Sweep) -> str:
 
 
 def _last_line(problem: str | None) -> str:
-    """Line of a problem that names a process, otherwise its last line."""
+    """Line of a problem that names a process or a property, otherwise its last line."""
     lines = [line.strip() for line in (problem or "").splitlines() if line.strip()]
-    return next((line for line in lines if "expected:" in line), lines[-1] if lines else "")
+    return next((line for line in lines if "expected:" in line or line.startswith("FAIL property")), lines[-1] if lines else "")
 
 
 def signature(point: Point, results: Results | None) -> str:
-    """Failure signature of a run, independent of the seed: the processes that did not end as expected, and their
-    ends."""
+    """Failure signature of a run, independent of the seed: the processes that did not end as expected, with their
+    ends, and the properties that do not hold."""
     if point.ok:
         return ""
     if results is None:
         return _last_line(point.problem)
     wrong = {f"{host}: {p['program']} {p['state']}" for host, h in results.statistics["hosts"].items()
              for p in h["processes"] if not p["as_expected"]}
+    wrong |= {f"property {broken['name']}" for broken in results.violations}
     return "; ".join(sorted(wrong)) or _last_line(point.problem)

@@ -28,7 +28,7 @@ _KINDS = ("host", "router", "switch")
 class Line(TypedDict, total=False):
     """Properties of one direction of a link."""
 
-    #: Bits per second, "100 Mbit", or "unlimited".
+    #: "100 Mbit", or "unlimited".
     rate: str
     #: Propagation delay.
     latency: Time
@@ -273,6 +273,7 @@ class Simulator:
     environment: Mapping[str, str] = dataclasses.field(default_factory=dict)
     working_directory: str | None = None
     start_timeout: Time | None = None
+    ends: Literal["with run", "with peer"] | None = None
     devices: Sequence[Mapping[str, Any]] = ()
 
     def port(self, name: str) -> str:
@@ -284,7 +285,7 @@ class Simulator:
         command = self.command if self.command is None or isinstance(self.command, str) else list(self.command)
         entry = _given(
             command=command, sync=self.sync, latency=self.latency, sync_interval=self.sync_interval,
-            working_directory=self.working_directory, start_timeout=self.start_timeout)
+            working_directory=self.working_directory, start_timeout=self.start_timeout, ends=self.ends)
         if self.ports:
             entry["ports"] = {name: dict(port) for name, port in self.ports.items()}
         if self.environment:
@@ -407,15 +408,15 @@ class Links:
         self, name: str, command: str | Sequence[str] | None = None, *, ports: Mapping[str, Mapping[str, str]] | None = None,
         sync: bool | None = None, latency: Time | None = None, sync_interval: Time | None = None,
         environment: Mapping[str, str] | None = None, working_directory: str | None = None, start_timeout: Time | None = None,
-        devices: Sequence[Mapping[str, Any]] = (),
+        ends: Literal["with run", "with peer"] | None = None, devices: Sequence[Mapping[str, Any]] = (),
     ) -> Simulator:
         """Adds another simulator, which exchanges frames over channels. In its command, `{PORT}` stands for the
         adapter URL of a port, which a link to `"name:PORT"` creates. `ports` lists ports that listen, {"left":
-        {"role": "listen"}}, or use a given socket. `devices` are the PCI devices of a simulated machine, [{"pci":
+        {"role": "listen"}}, or use a given socket. `ends="with peer"` lets it end with status 0 during the run. `devices` are the PCI devices of a simulated machine, [{"pci":
         "nic0"}]."""
         made = Simulator(
             name, command, dict(ports or {}), sync, latency, sync_interval, dict(environment or {}), working_directory, start_timeout,
-            devices)
+            ends, devices)
         self.simulators[self._new(name)] = made
         return made
 

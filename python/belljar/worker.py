@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import fcntl
 import hashlib
 import io
 import json
@@ -14,6 +16,7 @@ import subprocess
 import tarfile
 import tempfile
 import time
+from collections.abc import Iterator
 from typing import Any, Literal
 
 from .binary import BelljarError, find_binary
@@ -100,7 +103,7 @@ def run_task(task: Task) -> Outcome:
     token = pathlib.Path(task.token[0])
     if token.is_file() and token.read_text() == task.token[1]:
         return _run_into(pathlib.Path(task.path), task, machine)
-    with tempfile.TemporaryDirectory(prefix="belljar-") as scratch:
+    with _scratch() as scratch:
         # The same last path components, so that the folder path visible to guests differs as little as possible
         # between runs.
         path = pathlib.Path(scratch, *pathlib.Path(task.path).parts[-2:])
@@ -108,6 +111,22 @@ def run_task(task: Task) -> Outcome:
         if outcome.kind == "done" and path.is_dir():
             outcome.archive = _packed(path)
         return outcome
+
+
+@contextlib.contextmanager
+def _scratch() -> Iterator[str]:
+    """Temporary folder. If this process is killed, a later `belljar` removes the folder, since its lock is free then."""
+    while True:
+        with tempfile.TemporaryDirectory(prefix=f"belljar-scratch-{os.getpid()}-", ignore_cleanup_errors=True) as folder:
+            lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX)
+                # Another process may have swept the folder before it was locked.
+                if os.path.isdir(folder):
+                    yield folder
+                    return
+            finally:
+                os.close(lock)
 
 
 def _run_into(path: pathlib.Path, task: Task, machine: str) -> Outcome:

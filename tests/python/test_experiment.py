@@ -4,7 +4,7 @@ import pytest
 import yaml
 from conftest import execute
 
-from belljar import BelljarError, Experiment, Network, Results, RunFailed, find_binary, run
+from belljar import BelljarError, Experiment, Network, Results, RunFailed, exponential, find_binary, run
 
 
 def small(**general):
@@ -179,3 +179,21 @@ def test_what_is_missing_is_said_with_what_to_do(workdir, monkeypatch):
     monkeypatch.setenv("BELLJAR_BIN", "/no/such/belljar")
     with pytest.raises(BelljarError, match="BELLJAR_BIN is /no/such/belljar"):
         find_binary()
+
+
+def test_numbers_count_seconds():
+    """The file needs units of times in Belljar's own keys; Shadow's keys take numbers."""
+    e = Experiment(stop_time=9)
+    e.host("a").model("bulk", to="b:9", size=1000, pause=exponential(0.5))
+    e.host("b", extra={"clock": {"offset": -2}}).run("/bin/true", start=1, env={"at": "3"})
+    e.switch("s", ageing=2.5)
+    e.link("a", "s", latency=0.001, jitter=1e-5, token_bucket={"rate": "1 Mbit", "burst": 3000}, queue={"codel": {"target": 0.005}})
+    e.crash("b", every=0.5, between=[1, "4 s"], lasting=0.25)
+    made = e.to_dict()
+    assert made["general"]["stop_time"] == 9 and made["hosts"]["b"]["processes"][0]["start_time"] == 1
+    assert made["hosts"]["b"]["processes"][0]["environment"] == {"at": "3"} and made["hosts"]["b"]["clock"] == {"offset": "-2 s"}
+    assert made["hosts"]["a"]["processes"][0]["model"] == {"type": "bulk", "to": "b:9", "size": 1000, "pause": {"exponential": "0.5 s"}}
+    assert made["switches"] == {"s": {"ageing": "2.5 s"}}
+    assert made["links"] == [{"between": ["a", "s"], "latency": "0.001 s", "jitter": "0.00001 s", "token_bucket": {"rate": "1 Mbit", "burst": 3000},
+                              "queue": {"codel": {"target": "0.005 s"}}}]
+    assert made["events"] == [{"every": "0.5 s", "between": ["1 s", "4 s"], "crash": "b", "for": "0.25 s"}]
