@@ -4,6 +4,7 @@ import contextlib
 import fcntl
 import functools
 import inspect
+import json
 import os
 import pathlib
 import random
@@ -55,6 +56,7 @@ def pytest_xdist_auto_num_workers():
 def pytest_configure(config):
     config.addinivalue_line("markers", "slow: runs only with --all")
     config.addinivalue_line("markers", "alone: measures real time, or counts what is on the machine: no other test runs beside it")
+    config.addinivalue_line("markers", "waits: waits in real time and computes little: runs beside others of this kind alone")
     config.addinivalue_line("markers", "needs(*programs): skipped where one of these is not installed")
     config.addinivalue_line("markers", "reads(*paths): skipped where whoever runs the tests may not read one of these")
 
@@ -63,15 +65,23 @@ def pytest_configure(config):
 LONGEST = ["test_machines.py", "test_machines_determinism.py", "test_packets.py", "test_guests.py", "test_daemons.py"]
 
 
-def is_alone(item):
-    return item.get_closest_marker("alone") is not None
+#: Kinds of tests. Those of one kind run beside each other, but for those that are alone.
+COMPUTES, WAITS, ALONE = range(3)
+
+
+def kind(item):
+    if item.get_closest_marker("alone") is not None:
+        return ALONE
+    return WAITS if item.get_closest_marker("waits") is not None else COMPUTES
 
 
 def pytest_collection_modifyitems(items):
     order = {name: number for number, name in enumerate(LONGEST)}
-    # Files whose tests all run alone come last: no other test then waits for them.
-    beside = {item.path for item in items if not is_alone(item)}
-    items.sort(key=lambda item: order.get(item.path.name, len(order)) if item.path in beside else len(order) + 1)
+    # Files whose tests all wait come last, and after them those whose tests all run alone: no other test then waits for them.
+    kinds = {}
+    for item in items:
+        kinds[item.path] = min(kind(item), kinds.get(item.path, ALONE))
+    items.sort(key=lambda item: (kinds[item.path], order.get(item.path.name, len(order))))
 
 
 def pytest_runtest_setup(item):
@@ -96,9 +106,24 @@ def pytest_terminal_summary(terminalreporter):
                 terminalreporter.write_line(line)
 
 
-#: Lock of the current test. It is held from one test that runs alone to the next: otherwise other workers would begin tests between
-#: them, for which the next one had to wait.
+#: Lock of the current test. It is held from one test to the next of a kind that others wait for: otherwise other workers would begin
+#: tests between them, for which the next one had to wait.
 _held = []
+
+
+def turn(which):
+    """The lock under which a test of a kind runs: no test of another kind runs meanwhile, nor one beside a test that is alone."""
+    lock = contextlib.ExitStack()
+    files = [TARGET / "test-work" / name for name in (".computing", ".waiting")]
+    # A waiting test keeps the turn, so that a stream of others does not overtake it.
+    with locked(TARGET / "test-work/.turn"):
+        for number, file in enumerate(files):
+            if which == ALONE:
+                lock.enter_context(locked(file, fcntl.LOCK_EX))
+            elif number != which:
+                with locked(file, fcntl.LOCK_EX):
+                    lock.enter_context(locked(files[which], fcntl.LOCK_SH))
+    return lock
 
 
 @pytest.hookimpl(hookwrapper=True)
@@ -108,13 +133,9 @@ def pytest_runtest_protocol(item, nextitem):
         yield
         return
     if not _held:
-        lock = contextlib.ExitStack()
-        # A waiting test keeps the turn, so that a stream of others does not overtake it.
-        with locked(TARGET / "test-work/.turn"):
-            lock.enter_context(locked(TARGET / "test-work/.tests", fcntl.LOCK_EX if is_alone(item) else fcntl.LOCK_SH))
-        _held.append(lock)
+        _held.append(turn(kind(item)))
     yield
-    if nextitem is None or not (is_alone(item) and is_alone(nextitem)):
+    if nextitem is None or kind(item) == COMPUTES or kind(nextitem) != kind(item):
         _held.pop().close()
 
 
@@ -148,8 +169,20 @@ def workdir(request):
     path.mkdir(parents=True)
     request.node.kept = path
     yield path
+    accounts_balance(path)
     if not getattr(request.node, "failed", False):
         shutil.rmtree(path, ignore_errors=True)
+
+
+def accounts_balance(folder):
+    """Fails if a run below `folder` lost or invented a packet: see `LocationAccount` of the results."""
+    for file in folder.rglob("sim-stats.json"):
+        try:
+            warnings = json.loads(file.read_bytes()).get("warnings", {})
+        except (ValueError, OSError):  # a run that was killed, or of another user
+            continue
+        uncounted = {what: count for what, count in warnings.items() if "account does not balance" in what}
+        assert not uncounted, f"{file}: {uncounted}"
 
 
 @pytest.fixture(scope="session")

@@ -136,8 +136,8 @@ def test_doctor(belljar):
     assert done.status == 0, done
     lines = [text for text in done.out.splitlines() if not text.startswith(" ")]
     assert all(re.match(r"(ok|limited|missing) +\S", text) for text in lines)
-    for what in ("running guests", "syscall user dispatch", "FSGSBASE", "XSAVEC", "AVX", "CPUID faulting", "memory mappings", "processes",
-                 "open files", "the machine's files", "user namespaces", "perf"):
+    for what in ("running guests", "syscall user dispatch", "FSGSBASE", "XSAVEC", "AVX", "CPUID faulting", "TSC trapping",
+                 "RDRAND, RDSEED, RDPID", "memory mappings", "processes", "open files", "the machine's files", "user namespaces", "perf"):
         assert any(what in text for text in lines), what
     short = done.out.splitlines()
     for number, text in enumerate(short):
@@ -314,6 +314,9 @@ def test_resolved_experiments_are_valid_by_the_schema(belljar, validator, workdi
     lambda e: e["hosts"].update(Alice={}), lambda e: e["hosts"]["alice"].pop("network_node_id"),
     lambda e: e["hosts"]["alice"]["processes"][0].pop("path"), lambda e: e["network"]["graph"].update(type="dot"),
     lambda e: e["hosts"]["alice"]["processes"][0].update(expected_final_state={"exitd": 0}),
+    # Without a unit.
+    lambda e: e.update(links=[{"between": ["alice", "bob"], "rate": 10}]), lambda e: e.update(links=[{"between": ["alice", "bob"], "latency": "10"}]),
+    lambda e: e.update(events=[{"at": 1, "crash": "alice"}]), lambda e: e["hosts"]["alice"].update(clock={"offset": 1}),
 ])
 def test_the_schema_finds_mistakes(validator, change):
     broken = json.loads(json.dumps(TWO))
@@ -331,10 +334,13 @@ SECTIONS = {
     "belljar.dns": ["properties", "belljar", "properties", "dns"],
     "host_option_defaults": ["properties", "host_option_defaults"],
     "radios.air": ["properties", "radios", "additionalProperties"], "events": ["$defs", "event"], "hosts.alice": ["$defs", "host"], "hosts.alice.processes.0": ["$defs", "process"], "": [],
+    "properties": ["$defs", "property"], "eventually": ["$defs", "property", "properties", "eventually"],
     "links": ["$defs", "link"], "reverse": ["$defs", "link", "properties", "reverse"],
 }
 # What is set where a section is in a list.
-IN_LISTS = {"events": "events=[{qqqqqqqq: 1}]", "links": "links=[{between: [alice, bob], qqqqqqqq: 1}]", "reverse": "links=[{between: [alice, bob], reverse: {qqqqqqqq: 1}}]"}
+IN_LISTS = {
+    "properties": "properties=[{qqqqqqqq: 1}]", "eventually": "properties=[{name: p, eventually: {qqqqqqqq: 1}}]",
+    "events": "events=[{qqqqqqqq: 1}]", "links": "links=[{between: [alice, bob], qqqqqqqq: 1}]", "reverse": "links=[{between: [alice, bob], reverse: {qqqqqqqq: 1}}]"}
 
 
 @pytest.mark.parametrize("section", SECTIONS)

@@ -60,6 +60,8 @@ def add_links(draw, exp, nodes, process):
             entry["packet_loss"] = draw.choice([0.001, 0.05])
         if draw.random() < 0.4:
             entry["queue"] = draw.choice([{"packets": 5}, {"codel": {}}])
+        if entry["rate"] == "unlimited":
+            entry.pop("queue", None)  # refused: nothing waits
         return entry
 
     exp["switches"] = ["lan", "lan2"][: draw.randrange(1, 3)]

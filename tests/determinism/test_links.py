@@ -59,6 +59,8 @@ def draw_topology(seed):
             entry["reordering"] = {"probability": 0.2, "delay": "4 ms"}
         if draw.random() < 0.2:
             entry["token_bucket"] = {"rate": "2 Mbit", "burst": "5 KB"}
+        elif entry["rate"] == "unlimited":
+            entry.pop("queue", None)  # refused: nothing waits
         return entry
 
     pairs = [(hosts[n], draw.choice(middle) if middle else hosts[n - 1]) for n in range(0 if middle else 1, len(hosts))]
@@ -70,7 +72,7 @@ def draw_topology(seed):
         links.append({"name": f"l{n}", "between": list(pair), **line()})
         if draw.random() < 0.3:
             links[-1]["reverse"] = {"rate": "5 Mbit", "latency": "3 ms", "jitter": "0 ms"}
-        if draw.random() < 0.1:
+        if draw.random() < 0.1 and not set(pair) <= set(switches):  # stations of one network have one MTU
             links[-1]["mtu"] = 900
     name = lambda: f"l{draw.randrange(len(links))}"
     events = []
@@ -140,7 +142,7 @@ def test_workers_and_cells_make_no_difference_to_routing(belljar, workdir):
     pairs = [("a", "r1"), ("r2", "b"), ("r1", "r2"), ("r1", "r3"), ("r3", "r2")]
     links = [{"name": "".join(pair), "between": list(pair), "latency": f"{n + 1} ms"} for n, pair in enumerate(pairs)]
     experiment = {"general": {"stop_time": "22 s"}, "host_option_defaults": {"pcap_enabled": True}, "hosts": hosts, "links": links,
-                  "events": [{"at": "12.5 s", "link_down": "r1r2"}]}
+                  "events": [{"at": "12.5 s", "link_down": "r1r2"}], "belljar": {"route_log": True}}
     (workdir / "experiment.yaml").write_text(yaml.safe_dump(experiment, sort_keys=False))
     results = []
     for way in WAYS:

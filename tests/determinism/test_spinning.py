@@ -153,3 +153,38 @@ def test_who_counts_in_memory_computes(run_experiment, workdir):
         begin, end = done.text("host", "counter").split("\n")[:2]
         assert begin.split()[1] == end.split()[1], (placement, begin, end)
         shutil.rmtree(done.path)
+
+
+# Waits in a loop for the signal of a timer of processor time.
+METERED = r"""
+#include <signal.h>
+#include <stdio.h>
+#include <sys/time.h>
+#include <time.h>
+
+static volatile sig_atomic_t expired;
+static void on_expiry(int signal) { expired = signal; }
+
+int main(void) {
+    struct itimerval timer = {.it_value = {.tv_usec = 60000}};
+    signal(SIGPROF, on_expiry);
+    setitimer(ITIMER_PROF, &timer, NULL);
+    while (!expired) ;
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    printf("%ld\n", now.tv_nsec / 1000000);
+    return 0;
+}
+"""
+
+
+def test_native_preemption_sim_interval_is_charged_to_a_loop(run_experiment, workdir):
+    """In steps of 10 ms, the timer of 60 ms is seen at its time; in steps of 100 ms, after the first."""
+    (workdir / "metered.c").write_text(METERED)
+    subprocess.run(["gcc", "-O1", "-Wall", "-Wextra", "-o", workdir / "metered", workdir / "metered.c"], check=True)
+    seen = {}
+    for interval in ("10 ms", "100 ms"):
+        described = experiment({"host": (0, [{"path": str(workdir / "metered")}])}, stop="20 s")
+        described["experimental"] = {"native_preemption_sim_interval": interval}
+        seen[interval] = int(run_experiment(described).text("host"))
+    assert 60 <= seen["10 ms"] < 80 and 100 <= seen["100 ms"] < 120, seen

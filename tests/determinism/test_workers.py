@@ -149,7 +149,8 @@ def draw_experiment(seed, program):
     for n in range(draw.randrange(1, 9)):
         options = {"network_node_id": draw.randrange(nodes), "processes": [client() for _ in range(draw.randrange(1, 4))]}
         hosts[f"client{n}"] = options
-    general = {"stop_time": f"{draw.randrange(3000, 12000)} ms", "seed": seed}
+    # After all events.
+    general = {"stop_time": f"{draw.randrange(4001, 12000)} ms", "seed": seed}
     if draw.random() < 0.3:
         general["bootstrap_end_time"] = f"{draw.randrange(1, 2000)} ms"
     general["model_unblocked_syscall_latency"] = draw.random() < 0.3

@@ -1,5 +1,6 @@
 """What cannot be run: one clear message with the name and the line, a failing exit status, nothing left behind."""
 
+import os
 import pathlib
 import re
 import subprocess
@@ -203,3 +204,17 @@ def test_exec_of_nothing(exec_guest, nothing_left):
     done = exec_guest(["no-such-program"])
     assert done.status not in (0, "killed")
     one_message(done, "no-such-program")
+
+
+def test_what_is_no_file_of_an_experiment_is_refused_at_once(belljar, workdir):
+    fifo, large = workdir / "fifo.yaml", workdir / "large.yaml"
+    os.mkfifo(fifo)
+    with open(large, "w") as file:
+        file.truncate(1 << 40)
+    irregular = "it is not a regular file; `-` reads standard input"
+    for path, why in (("/dev/zero", irregular), (fifo, irregular), (large, "it has more than 256 MiB")):
+        done = execute([belljar, "validate", path], timeout=20)
+        assert done.status == 2 and why in done.err and str(path) in done.err, done
+    (workdir / "good.yaml").write_text(GOOD)
+    script = f"{belljar} validate <(cat {workdir}/good.yaml)"
+    assert execute(["bash", "-c", script]).status == 0, "process substitution"

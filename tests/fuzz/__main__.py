@@ -3,7 +3,8 @@
 Looks for sequences of system calls that give something else under Belljar than on this machine, and makes each that
 it finds short. Without seeds it goes on until it is stopped. With files, it runs these. Seeds from 1000000000 on are a second
 generation: eventfd, timerfd, signalfd, epoll with its flags, splice and tee, descriptors by range. Those from 2000000000 on draw
-credentials: users, groups, capabilities, set-user-ID programs, and the calls that ask for them; they are for root.
+credentials: users, groups, capabilities, set-user-ID programs, and the calls that ask for them; they are for root. Those from 3000000000 on
+draw requests of rtnetlink, in a network namespace natively and on a host with a link under Belljar.
 """
 
 import argparse
@@ -21,7 +22,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 def arguments():
     parser = argparse.ArgumentParser(prog="python -m fuzz", description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--seeds", help="from:to, without the last", default="0:3000000000")
+    parser.add_argument("--seeds", help="from:to, without the last", default="0:4000000000")
     parser.add_argument("--for", dest="seconds", type=float, help="stop after so many seconds")
     parser.add_argument("--length", type=int, default=40, help="calls in a sequence")
     parser.add_argument("--batch", type=int, default=40, help="sequences (hosts) in one run")

@@ -9,6 +9,8 @@ import subprocess
 import yaml
 from compiling import compile_newer
 
+from . import networks
+
 HERE = pathlib.Path(__file__).parent
 FLAGS = ["-std=gnu11", "-O1", "-Wall", "-Wextra", "-Werror", "-Wno-unused-result", "-Wno-nonnull"]
 
@@ -43,9 +45,11 @@ class Bench:
         environment = {"PATH": "/usr/bin:/bin", "HOME": "/root", "LANG": "C.UTF-8"}
         # Hosts know nothing of how nice the fuzzer is.
         nice = ["nice", "-n", str(-os.nice(0))] if os.nice(0) != 0 else []
+        v6 = networks.host_of(file.read_text().splitlines())
+        network = [] if v6 is None else networks.namespace(v6)
         # Its standard output is a file, as under Belljar: nobody then waits for what a sequence leaves behind.
         with (place / "stdout").open("w+b") as out:
-            done = subprocess.run([*nice, self.interpreter, file], cwd=place, env=environment, stdout=out, stderr=subprocess.PIPE,
+            done = subprocess.run([*nice, *network, self.interpreter, file], cwd=place, env=environment, stdout=out, stderr=subprocess.PIPE,
                                   timeout=600, stdin=subprocess.DEVNULL)
             out.seek(0)
             written = out.read()
@@ -63,22 +67,31 @@ class Bench:
     def simulated(self, sequences):
         """The same under Belljar: a host for each sequence."""
         files = self._files(sequences)
+        kinds = {name: networks.host_of(lines) for name, lines in sequences.items()}
         process = {"path": str(self.interpreter), "expected_final_state": "any", "environment": self.environment}
         if os.geteuid() == 0:
             # With the settings of this machine.
             settings = sorted(pathlib.Path("/proc/sys/fs").glob("protected_*"))
             told = "".join(f"echo {file.read_text().strip()} > {file}; " for file in settings)
             process |= {"path": "sh"}
-            before = ["-c", f'{told}exec "$0" "$@"', str(self.interpreter)]
+            before = told
         else:
             # With the privilege that it has natively, in a directory of its own as there.
             process |= {"path": "sh", "user": str(os.geteuid())}
-            before = ["-c", 'mkdir own && cd own && exec "$0" "$@"', str(self.interpreter)]
+            before = "mkdir own && cd own && "
+        linked = {name: v6 for name, v6 in kinds.items() if v6 is not None}
+        hosts = {}
+        for name, file in files.items():
+            # The addresses of an interface are usable a few seconds after the start.
+            place = {"network_node_id": 0, "ipv6": False} if name not in linked else networks.host(linked[name])
+            settings = networks.settings(linked[name]) if name in linked else ""
+            hosts[name] = {**place, "processes": [{**process, "args": ["-c", f'{before}{settings}exec "$0" "$@"', str(self.interpreter), str(file)]}]}
         world = {
             "general": {"stop_time": "600 s"},
-            "belljar": {"placement": self.placement},
+            "belljar": {"placement": self.placement, "ipv6": any(linked.values())},
             "network": {"graph": {"type": "1_gbit_switch"}},
-            "hosts": {name: {"network_node_id": 0, "processes": [{**process, "args": [*before, str(file)]}]} for name, file in files.items()},
+            "hosts": hosts,
+            **networks.world(linked),
         }
         (self.directory / "world.yaml").write_text(yaml.safe_dump(world, sort_keys=False))
         data = self.directory / "data"

@@ -1,6 +1,6 @@
 """Draws sequences of calls for interpreter.c: the same seed, the same sequence."""
 
-from . import draw_credentials, draw_waits
+from . import draw_credentials, draw_netlink, draw_waits
 from .draw_files import (
     child_lock, close, close_some, directory, duplicate, event_value, eventfd, fcntl, flock, good_file, inotify,
     ioctl, lock, memfd, move, names, open_, open_beneath, pipe, pipe_size, place, poll, same_file, seal, sealed,
@@ -38,14 +38,18 @@ ACTIONS = [close, duplicate, fcntl, lock, transfer, transfer, event_value, place
            name_socket, send, receive, option, names, signal, timer, process, memory]
 
 
-# The first seeds of the second and third generation.
+# The first seeds of the second, third and fourth generation.
 SECOND = 10**9
 THIRD = 2 * 10**9
+FOURTH = 3 * 10**9
 
 
 def draw(seed, length=40):
     """The lines of a sequence."""
     d = Draw(seed)
+    if seed >= FOURTH:
+        draw_netlink.draw(d, length)
+        return d.lines
     if seed < SECOND:
         themes = [*THEMES.values(), (EVERYTHING, ACTIONS)]
     else:

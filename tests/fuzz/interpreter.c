@@ -12,6 +12,7 @@
 #include "names.h"
 #include "processes.h"
 #include "credentials.h"
+#include "netlink.h"
 #include <spawn.h>
 
 enum { GUARD_MS = 60, ARGUMENTS = 8 };
@@ -37,6 +38,8 @@ static const struct operation operations[] = {
     O(event_write), O(event_read), O(begin), O(setuid), O(setgid), O(setreuid), O(setregid), O(setresuid), O(setresgid), O(setfsuid),
     O(setfsgid), O(setgroups), O(capset), O(keepcaps), O(securebits), O(bounding), O(ambient), O(no_new_privs), O(dumpable),
     O(chown), O(fchown), O(owner), O(faccessat2), O(run_program), O(fork_as), O(on_process), O(asked_of_sockets), O(say_who),
+    O(nl_host), O(nl_options), O(nl_begin), O(nl_put), O(nl_claim), O(nl_name), O(nl_raw), O(nl_nest), O(nl_hop), O(nl_close), O(nl_send),
+    O(nl_tables),
 };
 
 static timer_t guard;

@@ -125,6 +125,21 @@ def test_models_work_too(run_experiment):
     assert took[None] < 0.020 and 0.028 < took["20 us"] < 0.060, took
 
 
+@pytest.mark.parametrize("packet", ["1 ms", "2 ms", "4 ms"])
+def test_a_turn_of_threads_may_end_when_a_window_does(run_experiment, packet):
+    """More packets than the processor can take, at times that are multiples of what one costs: the run did not end."""
+    def host(peer):
+        models = [{"type": "sink", "port": 9, "protocol": "udp"}, {"type": "constant_rate", "to": f"{peer}:9", "rate": "8 Mbit", "duration": "200 ms"}]
+        return {"network_node_id": 0, "cpu": {"packet": packet}, "processes": [{"model": models[0]}, {"model": models[1], "start_time": "10 ms"}]}
+
+    done = run_experiment({
+        "general": {"stop_time": "1 s"}, "network": {"graph": {"type": "1_gbit_switch"}},
+        "hosts": {"a": host("b"), "b": {**host("a"), "cpu": {"packet": "1 us"}}},
+    }, timeout=60)
+    assert stats(done)["simulated_seconds"] == 1
+    assert stats(done)["hosts"]["a"]["packets_in"] > 10
+
+
 def test_the_same_bytes_near_far_and_for_any_number_of_workers(belljar, run_experiment, workdir):
     cpu = {"syscall": "1.3 us", "packet": "2.7 us", "byte": "0.3 ns", "interrupt": "4.1 us", "backlog": 50}
     hosts = {f"h{n}": {"cpu": cpu, "processes": [python(ECHO, start="0 s"),

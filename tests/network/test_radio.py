@@ -127,7 +127,7 @@ def test_the_plan_has_the_ways_that_the_seed_draws(belljar, workdir):
 def test_emulation_refuses_radios(belljar, workdir):
     (workdir / "exp.yaml").write_text(yaml.safe_dump(air({"a": [0, 0], "b": [1, 1]})))
     done = execute([belljar, "emulate", workdir / "exp.yaml"])
-    assert done.status != 0 and "radio 'air': radio channels are for simulations: run it, or replace it by links" in done.err, done
+    assert done.status != 0 and "radio 'air': radio channels are for simulations" in done.err and "run a simulation, or replace it by links" in done.err, done
 
 
 def test_inspect_and_report_show_radios(run_experiment, belljar):

@@ -2,6 +2,7 @@
 
 import json
 import os
+import pathlib
 import shutil
 import subprocess
 import warnings
@@ -9,6 +10,8 @@ import warnings
 import pytest
 from conftest import until
 from test_links import world
+
+NOBODY = 65534
 
 
 class Namespaces:
@@ -162,3 +165,20 @@ def guests(count, binary, protocol, *args, stop="40 s", end="35 s"):
 
 def final(shown):
     return {route["destination"]: (route["next_hop"], route["interface"], route["hops"]) for route in shown["routes"]}
+
+
+def unprivileged(line, place):
+    """What runs a program as nobody, and the binary where nobody can read it."""
+    if shutil.which("setpriv") is None:
+        pytest.skip("setpriv is not installed")
+    os.chown(place, NOBODY, NOBODY)
+    return ("setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"), shutil.copy(line.binary, place / "belljar-routed")
+
+
+@pytest.fixture
+def place():
+    """A folder that the unprivileged reach."""
+    made = pathlib.Path(f"/tmp/belljar-routed-test-{os.getpid()}")
+    made.mkdir(mode=0o755)
+    yield made
+    shutil.rmtree(made)

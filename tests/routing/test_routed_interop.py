@@ -12,7 +12,7 @@ from conftest import EXAMPLES, until
 from routed_nodes import final, guests, namespaces, routed  # noqa: F401, the fixtures
 from test_links import world
 
-pytestmark = pytest.mark.alone
+pytestmark = pytest.mark.waits
 
 
 def test_olsrd_is_understood(namespaces, workdir):

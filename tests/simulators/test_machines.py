@@ -161,6 +161,8 @@ def test_a_kernel_is_named_by_the_environment(belljar, workdir):
     ({"processes": [{"path": "true", "user": "daemon"}]}, "'true' is to run as a user, and processes of a machine run as root"),
     ({"processes": [{"path": "true", "start_time": "never"}]}, "'true' is to be started by an event, which cannot reach into a machine"),
     ({"processes": [{"model": {"type": "sink", "port": 5001}}]}, "cannot run in a machine"),
+    ({"host_options": {"shared": ["/tmp"]}}, "'shared' is not valid for host 'm1', which is a machine"),
+    ({"processes": [{"path": "true", "arg0": "other"}]}, "'arg0' is not valid for host 'm1', which is a machine"),
 ])
 def test_what_a_machine_cannot_have(belljar, workdir, host, message):
     experiment = pair([])

@@ -1,6 +1,8 @@
 """RTL beside the simulation: a switch in Verilog that Verilator makes a simulator."""
 
+import os
 import re
+import shutil
 import subprocess
 
 import pytest
@@ -22,6 +24,17 @@ def switch(tmp_path_factory):
     return folder / "switch"
 
 
+def test_a_fresh_checkout_builds_the_switch(workdir):
+    """`make` as the guide has it: the output folder does not exist, and Verilator makes none."""
+    listed = subprocess.run(["git", "ls-files", "adapters/cosim"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
+    for name in listed:
+        (workdir / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(ROOT / name, workdir / name)
+    made = subprocess.run(["make", "-C", workdir / "adapters/cosim/rtl"], capture_output=True, text=True)
+    assert made.returncode == 0, made.stdout + made.stderr
+    assert os.access(workdir / "adapters/cosim/rtl/build/switch", os.X_OK)
+
+
 def test_a_switch_in_verilog_learns_and_writes_waveforms(run, switch, workdir):  # noqa: F811
     exp = yaml.safe_load((RTL / "switch.yaml").read_text())
     exp["host_option_defaults"] = {"pcap_enabled": True}
@@ -35,8 +48,8 @@ def test_a_switch_in_verilog_learns_and_writes_waveforms(run, switch, workdir): 
         assert seen is None or now == seen
         seen = now
     times = re.findall(r"icmp_seq=\d+ ttl=64 time=([\d.]+) ms", seen["hosts/alice/ping.1000.stdout"].decode())
-    # Twice two links, two channels and two times 98 bytes at 1 Gbit/s; in the switch a frame takes some 30 cycles of 6.4 ns.
-    assert len(times) == 5 and all(0.029 <= float(time) <= 0.031 for time in times[1:]), times
+    # Twice two links, two channels and, on each link, 98 bytes at 1 Gbit/s; in the switch a frame takes some 30 cycles of 6.4 ns.
+    assert len(times) == 5 and all(0.031 <= float(time) <= 0.033 for time in times[1:]), times
     # Five echoes and two ARP frames each way; the others saw the one that was for all.
     assert [int(n) for n in re.findall(rb"(\d+) sent", seen["switch"])] == [6, 6, 1, 1]
     waves = (workdir / "waves.vcd").read_text()

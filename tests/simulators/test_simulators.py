@@ -56,7 +56,8 @@ def cut(*options, role="connect", delay_us=1000):
     """The two hosts with the middlebox between them: 2.5 ms on links, 2 times 0.5 ms on channels, and what it delays."""
     command = [sys.executable, str(MIDDLEBOX), "{left}", "{right}", "--delay", str(delay_us), *options]
     ports = {"left": {"role": role}, "right": {"role": "connect"}}
-    line = {"rate": "20 Mbit"}
+    # The middlebox paces nothing: each direction is serialised once, as on one link.
+    line = {"rate": "20 Mbit", "reverse": {"rate": "unlimited"}}
     return experiment(
         simulators={"middlebox": {"command": command, "latency": "500 us", "ports": ports}},
         links=[{"between": ["client", "middlebox:left"], "latency": "1 ms", **line},
@@ -241,7 +242,8 @@ def test_a_cut_link_is_exact_to_the_picosecond(run, workdir):
 
     whole = measured("whole", [{"between": ["client", "s"], "latency": "3 ms", **rate}])
     command = [sys.executable, str(MIDDLEBOX), "{left}", "{right}", "--delay", "500"]
-    cut_links = [{"between": ["client", "box:left"], "latency": "500 us", **rate}, {"between": ["s", "box:right"], "latency": "1 ms", **rate}]
+    once = {**rate, "reverse": {"rate": "unlimited"}}
+    cut_links = [{"between": ["client", "box:left"], "latency": "500 us", **once}, {"between": ["s", "box:right"], "latency": "1 ms", **once}]
     parts = measured("cut", cut_links, box={"command": command, "latency": "500 us"})
     times = [int(line.split()[0]) for line in whole[0].splitlines()]
     # 20 datagrams and their answers, and 300,000 bytes by TCP; most not at whole nanoseconds.
@@ -364,6 +366,134 @@ def test_a_run_goes_on_for_simulators_alone(run, workdir):
         seen.append((heard, re.search(r"([0-9.]+) s simulated", done.stdout)[1]))
     assert seen[0] == seen[1] and len(seen[0][0]) == 22 and 12 <= float(seen[0][1]) < 14, seen[0]
     assert len(seen[2][0]) == 12 and seen[2][1] == "5.000", seen[2]
+
+
+# A middlebox that ends with a status at a time, and announces it by TERMINATE or not.
+ENDS = """
+import sys
+sys.path.insert(0, LIB)
+from belljar_channel import Simulator
+simulator = Simulator()
+channels = [simulator.channel(url) for url in sys.argv[3:]]
+for channel, other in zip(channels, channels[::-1]):
+    channel.on_frame = other.send
+def end():
+    if sys.argv[2] == "announces":
+        for channel in channels:
+            channel.finish(simulator.now)
+            channel._put(simulator.now, 1, b"", b"")
+    simulator.stop()
+simulator.at(1_200_000_000_000, end)
+simulator.run()
+print("the licence has expired", file=sys.stderr, flush=True)
+sys.exit(int(sys.argv[1]))
+"""
+SENDS = """
+import socket, time
+udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+for n in range(100):
+    udp.sendto(b"%d" % n, ("server", 7))
+    time.sleep(0.005)
+"""
+
+
+def ends(workdir, status, how, **more):
+    exp = cut()
+    exp["simulators"]["middlebox"] |= {"command": [sys.executable, "-B", str(script(workdir, "ends.py", ENDS)), str(status), how, "{left}", "{right}"], **more}
+    exp["hosts"]["client"]["processes"][0] |= {"args": ["-B", "-c", SENDS], "expected_final_state": "any"}
+    return exp
+
+
+@pytest.mark.parametrize("how", ["announces", "leaves"])
+def test_an_end_in_the_middle_is_reported_whatever_its_status(run, workdir, how):
+    for status in (0, 3):
+        _, done = run(f"ends{status}", ends(workdir, status, how), ok=False)
+        said = f"simulator 'middlebox' ended in the middle of the run (exit status: {status}): the licence has expired"
+        assert said in done.stderr and ("give it `ends: with peer`" in done.stderr) == (status == 0), done.stderr
+    accepted = []
+    for n in range(2):
+        out, done = run(f"peer{n}", ends(workdir, 0, how, ends="with peer"), "--parallelism", "12"[n])
+        accepted.append(of_hosts(out) | {"stats": (out / "sim-stats.json").read_bytes()})
+        assert "simulator 'middlebox': frames that arrived after its end: lost" in done.stdout, done.stdout
+    assert accepted[0] == accepted[1]
+    _, done = run("fails", ends(workdir, 3, how, ends="with peer"), ok=False)
+    assert "ended in the middle of the run (exit status: 3)" in done.stderr and "with peer" not in done.stderr, done.stderr
+
+
+ASKS = """
+import socket
+udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+udp.settimeout(1)
+for n in range(20):
+    udp.sendto(b"%d" % n, ("10.0.0.2", 7))
+    print(udp.recv(99), flush=True)
+"""
+ANSWERS = """
+import socket
+udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+udp.bind(("", 7))
+while True:
+    data, who = udp.recvfrom(99)
+    print(data, flush=True)
+    udp.sendto(data, who)
+"""
+
+
+def half(host, code, peer, role, until, **more):
+    """One of two Belljars that are joined by a channel. `peer` is how the other one is called here."""
+    process = {"path": "python3", "args": ["-B", "-c", code], "start_time": "1 s", "expected_final_state": {"exited": 0} if code == ASKS else "running"}
+    address = "10.0.0.1/24" if host == "client" else "10.0.0.2/24"
+    return {"general": {"stop_time": until}, "hosts": {host: {"processes": [process], "interfaces": {"eth0": address}}},
+            "simulators": {peer: {"latency": "500 us", "ports": {"p": {"role": role, **more.pop("port", {})}}, **more}},
+            "links": [{"between": [f"{host}:eth0", f"{peer}:p"], "latency": "100 us"}]}
+
+
+@pytest.mark.parametrize("longer", ["first", "second"])
+def test_two_belljars_on_a_channel_both_end_well(belljar, workdir, longer):
+    """Started apart. Either may end first: the one with the client does after its programs, or the other one at its stop time."""
+    until = ("60 s", "5 s") if longer == "first" else ("5 s", "60 s")
+    port = {"port": {"socket": str(workdir / "both.sock")}}
+    seen = []
+    for n in range(2):
+        asks, answers = half("client", ASKS, "server", "connect", until[0], ends="with peer", **port), half("server", ANSWERS, "client", "listen", until[1], ends="with peer", **port)
+        running = []
+        for name, exp in (("asks", asks), ("answers", answers)):
+            (workdir / f"{name}.yaml").write_text(yaml.safe_dump(exp))
+            command = [belljar, "run", workdir / f"{name}.yaml", "-o", workdir / f"{name}{n}.data", "--no-progress"]
+            running.append(subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True))
+        said = [process.communicate(timeout=600) for process in running]
+        assert [process.returncode for process in running] == [0, 0], said
+        files = [of_hosts(workdir / f"{name}{n}.data") for name in ("asks", "answers")]
+        assert all(file["hosts/" + host + "/python3.1000.stdout"].count(b"\n") == 20 for file, host in zip(files, ("client", "server")))
+        seen.append(files)
+    assert seen[0] == seen[1]
+
+
+def test_a_belljar_that_another_one_starts_ends_well(run, belljar, workdir):
+    """It has the time that it needs; its failure is a warning."""
+    inner = half("server", ANSWERS, "outer", "connect", "20 s", ends="with peer", port={"socket": "given"})
+    for name, state in (("good", "running"), ("bad", {"exited": 0})):
+        inner["hosts"]["server"]["processes"][0]["expected_final_state"] = state
+        (workdir / "inner.yaml").write_text(yaml.safe_dump(inner))
+        command = [str(belljar), "run", str(workdir / "inner.yaml"), "-o", str(workdir / f"inner-{name}.data"), "--no-progress", "--set", "simulators.outer.ports.p.socket={p.socket}"]
+        _, done = run(name, half("client", ASKS, "inner", "listen", "60 s", command=command, ends="with peer"))
+        stats = json.loads((workdir / f"inner-{name}.data/sim-stats.json").read_text())
+        assert stats["simulated_seconds"] == 20 and "interrupted" not in stats, stats
+        assert ("simulator 'inner' ended after the run (exit status: 1)" in done.stdout) == (name == "bad"), done.stdout
+
+
+def test_simulators_alone_need_no_host(run, workdir):
+    at_a_switch = [{"between": ["sends:out", "s"]}, {"between": ["s", "hears:out"]}]
+    exp = pulses(workdir, at_a_switch, switches=["s"])
+    del exp["hosts"], exp["links"][-1]
+    out, done = run("alone", exp)
+    assert len((out / "simulators/hears/stdout").read_text().split()) == 22 and "0 hosts" in done.stdout, done.stdout
+    again, _ = run("again", out / "processed-config.yaml")
+    assert (again / "simulators/hears/stdout").read_bytes() == (out / "simulators/hears/stdout").read_bytes()
+    # A failure is reported, with the simulators as the only ones that act, too.
+    exp["simulators"]["sends"]["command"] = [sys.executable, "-B", str(script(workdir, "fails.py", PULSES.replace("simulator.stop()", "sys.exit('no more')"))), "{out}", "3000"]
+    _, done = run("fails", exp, ok=False)
+    assert "simulator 'sends' ended in the middle of the run (exit status: 1): no more" in done.stderr, done.stderr
 
 
 def test_a_proxy_carries_channels_to_another_machine(run, belljar, workdir):

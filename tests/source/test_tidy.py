@@ -9,10 +9,10 @@ import yaml
 from conftest import ROOT
 
 CRATES = ROOT / "crates"
-LAYERS = ["base", "engine", "wire", "linux-abi", "tcp", "routing", "net", "radio", "netstack", "linux-net", "strace", "terminal", "machine", "objects", "tasks", "uring", "p4c", "p4json", "p4", "p4files", "p4info", "p4runtime", "models", "model-host", "kernel", "channel", "shim", "platform", "packetio", "routed", "image", "config", "qemu",
-          "pci", "cosim", "results", "histories", "plan", "emulation", "deployment", "sim", "cli"]
-SIMULATION = {"base", "engine", "wire", "linux-abi", "tcp", "routing", "net", "radio", "netstack", "linux-net", "strace", "terminal", "machine", "objects", "tasks", "uring", "p4c", "p4json", "p4", "p4files", "p4info", "p4runtime", "models", "model-host", "kernel", "config", "pci", "results", "histories", "plan", "sim"}
-SANS_IO = {"base", "engine", "wire", "linux-abi", "tcp", "routing", "net", "radio", "netstack", "linux-net", "strace", "terminal", "machine", "objects", "tasks", "uring", "p4info", "p4runtime", "models", "model-host", "kernel", "pci", "histories"}
+LAYERS = ["base", "engine", "wire", "linux-abi", "tcp", "routing", "net", "radio", "netstack", "linux-net", "strace", "terminal", "machine", "objects", "tasks", "uring", "p4c", "p4json", "p4", "p4files", "p4info", "p4runtime", "models", "model-host", "kernel", "channel", "shim", "platform", "packetio", "routed", "image", "histories", "properties", "config", "qemu",
+          "pci", "cosim", "results", "plan", "emulation", "deployment", "sim", "cli"]
+SIMULATION = {"base", "engine", "wire", "linux-abi", "tcp", "routing", "net", "radio", "netstack", "linux-net", "strace", "terminal", "machine", "objects", "tasks", "uring", "p4c", "p4json", "p4", "p4files", "p4info", "p4runtime", "models", "model-host", "kernel", "config", "pci", "results", "histories", "properties", "plan", "sim"}
+SANS_IO = {"base", "engine", "wire", "linux-abi", "tcp", "routing", "net", "radio", "netstack", "linux-net", "strace", "terminal", "machine", "objects", "tasks", "uring", "p4info", "p4runtime", "models", "model-host", "kernel", "pci", "histories", "properties"}
 UNSAFE = {"channel", "shim", "platform", "packetio"}
 
 # name: (crates, what is banned, what to use instead, a line that is caught)

@@ -1,0 +1,214 @@
+"""`belljar import` of labs of Containerlab and Kathara: their commands run, and what is not imported is noted with its line."""
+
+import textwrap
+
+import pytest
+import yaml
+from conftest import execute
+
+pytestmark = pytest.mark.needs("bash", "ip", "ping")
+
+LOOPBACK = """\
+name: loops
+topology:
+  nodes:
+    core:
+      kind: linux
+      exec:
+        - ip addr add 172.20.1.1/30 dev eth1
+        - ip addr add 192.0.2.1/32 dev lo
+        - ip link add dum1 type dummy
+        - ip link set dum1 up
+        - sh -c "sleep 1; ip -br link show dum1; ip -br addr show lo"
+    edge:
+      kind: linux
+      exec: ["ip addr add 172.20.1.2/30 dev eth1", "ip route add 192.0.2.0/24 via 172.20.1.1", "sleep 2", "ping -c 2 192.0.2.1"]
+  links:
+    - endpoints: ["core:eth1", "edge:eth1"]
+"""
+
+
+@pytest.fixture
+def take(belljar, workdir):
+    """take(name, {file: text}, *args) -> the experiment's file and the notes, without the folder."""
+
+    def run(name, files, *args):
+        for file, text in files.items():
+            path = workdir / file
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(textwrap.dedent(text))
+        output = workdir / "out.yaml"
+        done = execute([belljar, "import", workdir / name, "-o", output, *args])
+        assert done.status == 0, done
+        return output, done.err.replace(f"note: {workdir}/", "").splitlines()
+
+    return run
+
+
+def test_addresses_of_loopback_and_a_dummy(take, run_experiment):
+    output, notes = take("lab.clab.yml", {"lab.clab.yml": LOOPBACK})
+    assert notes == []
+    ran = run_experiment(output)
+    core, edge = ran.text("core", "bash"), ran.text("edge", "bash")
+    dummy, loopback = core.splitlines()
+    assert dummy.split()[:2] == ["dum1", "UNKNOWN"] and "192.0.2.1/32" in loopback, core
+    assert "2 received" in edge, edge
+
+
+def test_interfaces_of_the_labs_own_commands(take, run_experiment):
+    """A VLAN, a dummy of the topology, addresses on both, and routes to them."""
+    output, notes = take("lab.clab.yml", {"lab.clab.yml": """\
+        topology:
+          nodes:
+            a:
+              exec:
+              - ip link add link eth1 name eth1.10 type vlan id 10
+              - ip addr add 10.10.0.1/24 dev eth1.10
+              - ip link set eth1.10 up
+              - ip route add 10.20.0.0/24 via 10.10.0.2
+              - sleep 1
+              - ping -c 1 -W 1 10.20.0.2
+            b:
+              exec:
+              - ip link add link eth1 name eth1.10 type vlan id 10
+              - ip addr add 10.10.0.2/24 dev eth1.10
+              - ip link set eth1.10 up
+              - ip addr add 10.20.0.2/24 dev dum
+              - ip link show dum
+          links:
+          - endpoints: ["a:eth1", "b:eth1"]
+          - type: dummy
+            endpoint: {node: b, interface: dum, mac: 02:00:00:00:00:07}
+            mtu: 1400
+        """})
+    assert notes == []
+    ran = run_experiment(output)
+    assert "1 received" in ran.text("a", "bash")
+    assert "mtu 1400" in ran.text("b", "bash") and "02:00:00:00:00:07" in ran.text("b", "bash")
+
+
+def test_a_command_that_fails_fails_the_run(take, run_experiment):
+    lab = """\
+        topology:
+          nodes:
+            a: {exec: ["ip addr add 10.0.0.1/24 dev eth1", "ls /nowhere", "ip addr add 10.9.0.1/24 dev eth7", "echo the last"]}
+            b: {exec: ["ip addr add 10.0.0.2/24 dev eth1"]}
+          links: [{endpoints: ["a:eth1", "b:eth1"]}]
+        """
+    output, notes = take("lab.clab.yml", {"lab.clab.yml": lab})
+    assert notes == []
+    ran = run_experiment(output, status=1)
+    # The later commands run nevertheless, as in the lab.
+    assert ran.text("a", "bash") == "the last\n"
+    said = ran.streams("a", "bash", "stderr")[0].read_text()
+    assert "exit status 2: ls /nowhere" in said and "exit status 1: ip addr add 10.9.0.1/24 dev eth7" in said, said
+    output, notes = take("lab.clab.yml", {"lab.clab.yml": lab}, "--tolerate-failures")
+    assert notes == [f"lab.clab.yml: line 3: 'a' may fail at '{command}'" for command in
+                     ("echo the last", "ip addr add 10.9.0.1/24 dev eth7", "ls /nowhere")]
+    ran = run_experiment(output)
+    assert ran.text("a", "bash") == "the last\n"
+
+
+def test_environment_binds_and_the_main_program(take, run_experiment, workdir):
+    output, notes = take("lab.clab.yml", {
+        "conf/daemons": "zebra=yes\n",
+        "conf/more/deep": "below\n",
+        "secret": "read only\n",
+        "lab.env": "# a comment\nexport COLOUR=red\nSIZE='3'\n",
+        "lab.clab.yml": """\
+            topology:
+              nodes:
+                a:
+                  env: {NAME: "__clabNodeName__ & co"}
+                  env-files: [lab.env]
+                  binds:
+                  - ./conf:/etc/lab-conf
+                  - ./secret:/srv/deep/secret:ro
+                  volumes: [/var/lab-volume]
+                  entrypoint: python3 -m http.server
+                  cmd: "8080"
+                  exec:
+                  - sh -c "echo $COLOUR $SIZE $NAME"
+                  - cat /etc/lab-conf/daemons /etc/lab-conf/more/deep /srv/deep/secret
+                  - ls -d /var/lab-volume
+                  - sh -c "if echo x > /srv/deep/secret; then exit 1; fi"
+                  - sh -c "echo changed > /etc/lab-conf/daemons"
+                  - python3 -c "import urllib.request as r; print(r.urlopen('http://127.0.0.1:8080/').status)"
+                b: {}
+              links: [{endpoints: ["a:eth1", "b:eth1"]}]
+            """,
+    })
+    assert [note for note in notes if "results" in note or "machine" in note] == [
+        "lab.clab.yml: line 7: what a host writes to '/etc/lab-conf' stays in its folder of the results"], notes
+    ran = run_experiment(output)
+    out = ran.streams("a", "bash")[-1].read_text()
+    assert out == "red 3 a & co\nzebra=yes\nbelow\nread only\n/var/lab-volume\n200\n", out
+    assert (workdir / "conf/daemons").read_text() == "zebra=yes\n"
+    states = [process.get("expected_final_state") for process in yaml.safe_load(output.read_text())["hosts"]["a"]["processes"]]
+    assert states == [None, "running", None]
+
+
+def test_a_lab_of_kathara(take, run_experiment):
+    """Startup scripts run as they stand, after the machine's folder has been copied; [exec] comes last."""
+    output, notes = take("lab.conf", {
+        "lab.conf": """\
+            LAB_DESCRIPTION="two machines"
+            pc1[0]="A"  # the left one
+            pc1[mem]="64m"
+            pc1[env]="GREETING=hello # there"
+            pc1[exec]="echo $GREETING; test -e /etc/lab/motd"
+            pc2[0]="A"
+            pc2[ipv6]="true"
+            """,
+        "shared.startup": "echo shared\n",
+        "pc1.startup": """\
+            #!/bin/bash
+            ip address add 10.0.0.1/24 dev eth0
+            ip address add 10.1.1.1/32 dev lo
+            for n in 1 2; do
+                echo "number $n"
+            done
+            cat /etc/lab/motd
+            exit 0
+            """,
+        "pc2.startup": """\
+            ifconfig eth0 10.0.0.2 netmask 255.255.255.0 up
+            route add -net 10.1.1.0 netmask 255.255.255.0 gw 10.0.0.1
+            ip -6 addr add 2001:db8::2/64 dev eth0
+            ping -c 1 10.1.1.1
+            false
+            ip -6 addr show dev eth0 | grep -c 2001:db8::2
+            """,
+        "pc2.shutdown": "echo bye\n",
+        "pc3.startup": "echo nobody\n",
+        "pc1/etc/lab/motd": "welcome\n",
+    })
+    assert notes == [
+        "lab.conf: IPv6 is on: an interface with an IPv4 address only is assigned one of IPv6 too",
+        "lab.conf: line 3: option 'mem' of machines is not taken over",
+        "pc2.shutdown: commands at the end of a machine are not run",
+        "pc3.startup: not run: lab.conf has no machine 'pc3'",
+    ]
+    assert output.read_text().splitlines()[1] == "# LAB_DESCRIPTION: two machines"
+    ran = run_experiment(output, status=1)
+    assert ran.text("pc1", "bash") == "shared\nnumber 1\nnumber 2\nwelcome\nhello # there\n"
+    out = ran.text("pc2", "bash")
+    assert "1 received" in out and out.endswith("\n1\n"), out
+    said = ran.streams("pc2", "bash", "stderr")[0].read_text()
+    assert "exit status 1: false" in said, said
+    # The other machine has ended as expected.
+    assert ran.streams("pc1", "bash", "stderr")[0].read_text() == ""
+
+
+def test_a_p4_tutorials_command_that_fails(take, workdir):
+    """Commands of hosts must succeed, unless failures are tolerated."""
+    topology = '{"hosts": {"h1": {"ip": "10.0.1.1/24", "commands": ["ls /nowhere"]}},\n "switches": {"s1": {}}, "links": [["h1", "s1-p1"]]}'
+    files = {"topology.json": topology, "x.p4": "V1Switch"}
+    for arguments, state, expected in (
+        ((), None, []),
+        (("--tolerate-failures",), "any", ["topology.json: line 1: 'h1' may fail at 'ls /nowhere'"]),
+    ):
+        output, notes = take("topology.json", files, *arguments)
+        process = yaml.safe_load(output.read_text())["hosts"]["h1"]["processes"][0]
+        assert process.get("expected_final_state") == state, process
+        assert [note for note in notes if note.startswith("topology.json: line")] == expected, notes

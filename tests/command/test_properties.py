@@ -1,0 +1,150 @@
+"""Properties of an experiment: the verdicts in the summary, the statistics and `inspect`, for right and for wrong programs."""
+
+import json
+import re
+
+import pytest
+import yaml
+from conftest import EXAMPLES, ROOT, execute, experiment
+
+
+def run(belljar, workdir, processes, properties, *arguments, events=(), **general):
+    """A run of hosts with shell scripts: what the command says, and the verdicts by name."""
+    hosts = {host: (0, [{"path": "sh", "args": ["-c", script], "expected_final_state": "any"} for script in scripts]) for host, scripts in processes.items()}
+    made = experiment(hosts)
+    made["general"].update(general)
+    made |= {"properties": properties, **({"events": list(events)} if events else {})}
+    (workdir / "exp.yaml").write_text(yaml.safe_dump(made, sort_keys=False))
+    done = execute([belljar, "run", "exp.yaml", "-o", "data", "--no-progress", *arguments], cwd=workdir)
+    if done.status == 2:
+        return done, {}
+    statistics = json.loads((workdir / "data/sim-stats.json").read_text())
+    return done, {one["name"]: one for one in statistics.get("properties", [])}
+
+
+def test_verdicts_name_host_file_line_and_time(belljar, workdir):
+    done, found = run(
+        belljar, workdir,
+        {"a": ["echo ready; sleep 2; echo took 250 ms; echo took 50 ms"], "b": ["sleep 1; echo a panic >&2; exit 3"]},
+        [{"name": "quick", "always": r"took (?<ms>\d+) ms", "lines": "took", "where": "ms < 100"},
+         {"name": "calm", "never": "panic", "files": "stderr"},
+         {"name": "ready", "sometimes": "^ready$"},
+         {"name": "leader", "sometimes": "leader"}])
+    assert done.status == 1, done
+    assert "FAIL property always quick: 'ms < 100' is false: ms is 250; a: sh.1000.stdout:2 at 2.000000 s: took 250 ms\n" in done.out, done.out
+    assert "FAIL property never calm: a line matches 'panic'; b: sh.1000.stderr:1 at 1.000000 s: a panic\n" in done.out, done.out
+    assert "ok   property sometimes ready\n" in done.out and "FAIL property sometimes leader: no line of 4 matches 'leader'\n" in done.out, done.out
+    assert "3 of 4 properties do not hold\n" in done.out, done.out
+    assert found["calm"] == {"name": "calm", "kind": "never", "holds": False, "reason": "a line matches 'panic'", "host": "b", "file": "sh.1000.stderr",
+                             "line": 1, "time": 1.0, "text": "a panic", "judged": 1}
+    assert found["ready"]["holds"] and (found["ready"]["host"], found["ready"]["line"], found["ready"]["time"]) == ("a", 1, 0.0)
+    shown = execute([belljar, "inspect", "data", "properties"], cwd=workdir).out
+    assert "b: sh.1000.stderr:1 at 1.000000 s" in shown and shown.count("FAIL") == 3, shown
+
+
+def test_a_line_appears_within_a_time_after_the_last_fault(belljar, workdir):
+    script = "echo served; sleep 100; echo served"
+    claim = {"name": "recovers", "eventually": {"matches": "served", "within": "5 s", "after": "faults"}, "hosts": "a"}
+    # What was written before a crash keeps its time, even if the host loses its files.
+    crash = [{"at": "10 s", "crash": "a", "files": "lost", "for": "2 s"}]
+    done, found = run(belljar, workdir, {"a": [script]}, [claim, {"name": "early", "sometimes": "served"}], events=crash, stop_time="60 s")
+    assert (found["early"]["time"], found["early"]["file"]) == (0.0, "sh.1000.stdout"), found
+    # The host restarts at 12 s, and its process with it.
+    assert done.status == 0 and found["recovers"]["time"] == 12.0 and found["recovers"]["file"] == "sh.1002.stdout", (done, found)
+    late = {**claim, "eventually": {**claim["eventually"], "after": "13 s"}}
+    done, found = run(belljar, workdir, {"a": [script]}, [late], "--force", events=crash, stop_time="60 s")
+    assert done.status == 1 and found["recovers"]["reason"] == "no line matches 'served' from 13.000000 s to 18.000000 s", found
+    done, found = run(belljar, workdir, {"a": [script]}, [late], "--force", events=crash, stop_time="15 s")
+    assert found["recovers"]["reason"].endswith("from 13.000000 s to 18.000000 s; the run ended at 15.000000 s"), found
+
+
+def test_times_are_those_of_the_last_byte_by_whatever_call(belljar, workdir):
+    """Lines by pieces, in a renamed file, in one that was truncated, by pwrite and sendfile, and through a mapping, which has no time."""
+    script = """
+import mmap, os, time
+def at(second): time.sleep(second - time.monotonic() + start)
+start = time.monotonic()
+log = open("log.new", "wb", buffering=0)
+log.write(b"one li"); at(1); log.write(b"ne\\n"); at(2); os.rename("log.new", "log")
+log.write(b"two\\n")
+at(3); os.pwrite(log.fileno(), b"ONE", 0)
+cut = open("cut", "wb", buffering=0); cut.write(b"old\\nold\\n"); at(4); cut.truncate(0); cut.seek(0); cut.write(b"new\\n")
+at(5)
+with open("cut", "rb") as source: os.sendfile(log.fileno(), source.fileno(), 0, 4)
+with open("mapped", "wb+") as file:
+    file.truncate(7)
+    mmap.mmap(file.fileno(), 7)[:] = b"mapped\\n"
+"""
+    (workdir / "write.py").write_text(script)
+    claims = [{"name": name, "sometimes": regex, "files": file} for name, regex, file in (
+        ("pieces", "ONE line", "log"), ("whole", "two", "log"), ("sent", "new", "log"), ("cut", "new", "cut"), ("mapped", "mapped", "mapped"))]
+    claims.append({"name": "soon", "eventually": {"matches": "mapped", "within": "9 s"}, "files": "mapped"})
+    done, found = run(belljar, workdir, {"a": [f"exec python3 {workdir}/write.py"]}, claims, stop_time="60 s")
+    assert {name: one["time"] for name, one in found.items()} == {"pieces": 3.0, "whole": 2.0, "sent": 5.0, "cut": 4.0, "mapped": None, "soon": None}, (done, found)
+    assert found["mapped"]["holds"] and found["soon"]["reason"].endswith("no simulated time is known of mapped:1 at a"), found
+
+
+def test_files_elsewhere_and_files_that_are_missing(belljar, workdir):
+    script = "mkdir -p log /var/log/app; echo x1 > log/1.txt; echo x2 > /var/log/app/main.log; echo y > log/2.csv"
+    done, found = run(belljar, workdir, {"a": [script], "b": ["true"]}, [
+        {"name": "relative", "always": "x1", "files": "log/*.txt"},
+        {"name": "absolute", "always": "x2", "files": "/var/log/app/*.log"},
+        {"name": "each", "never": "z", "files": "log/*.txt", "hosts": ["a", "b"]},
+        {"name": "none", "never": "z", "files": "log/*.log"},
+        {"name": "silent", "always": "x", "files": "stderr"}])
+    assert {name for name, one in found.items() if one["holds"]} == {"relative", "absolute"}, done
+    assert found["relative"]["time"] is None and found["each"]["reason"] == "host 'b' has no file 'log/*.txt'", found
+    assert found["none"]["reason"] == "no host has file 'log/*.log'" and found["silent"]["reason"] == "there is no line to judge", found
+
+
+def test_a_malformed_history_is_named_with_its_line(belljar, workdir):
+    good = '{"process": 0, "type": "invoke", "f": "write", "value": 1}'
+    done, found = run(belljar, workdir, {"a": [f"echo '{good}' > h.jsonl"], "b": [f"sleep 1; echo '{good}' > h.jsonl; echo '{{' >> h.jsonl"]},
+                      [{"name": "r", "history": "h.jsonl", "model": "register"}])
+    assert done.status == 1 and "FAIL property history r: not valid JSON: " in done.out and "; b: h.jsonl:2 at 1.000000 s" in done.out, done.out
+
+
+@pytest.mark.parametrize("claim, message", [
+    ({"never": "("}, "cannot be compiled"), ({"never": "x", "hosts": "c"}, "there is no host 'c'"), ({"never": "x", "process": "cat"}, "no host runs this process"),
+    ({"history": "h", "model": "stack"}, "'stack' is not a value of 'model'"), ({"eventually": {"matches": "x", "within": "1 s", "after": "faults"}}, "there are no faults"),
+])
+def test_what_can_never_hold_is_refused_with_its_line(belljar, workdir, claim, message):
+    done, _ = run(belljar, workdir, {"a": ["true"]}, [{"name": "p", **claim}])
+    assert done.status == 2 and message in done.err and "--> exp.yaml:" in done.err and not (workdir / "data").exists(), done
+
+
+def test_a_run_without_properties_leaves_no_times(belljar, workdir):
+    done, found = run(belljar, workdir, {"a": ["echo x"]}, [])
+    assert done.status == 0 and found == {} and "propert" not in done.out, done
+    assert not (workdir / "data/times").exists() and "properties" not in json.loads((workdir / "data/sim-stats.json").read_text())
+
+
+@pytest.mark.parametrize("version", ["serve", "serve --forgetful"])
+def test_the_example_tells_the_two_versions_apart(belljar, workdir, version):
+    done = execute([belljar, "run", EXAMPLES / "properties.yaml", "-o", "data", "--no-progress", "--set", f"hosts.server.processes.0.args={version}"], cwd=workdir)
+    found = {one["name"]: one for one in json.loads((workdir / "data/sim-stats.json").read_text())["properties"]}
+    wrong = [name for name, one in found.items() if not one["holds"]]
+    if version == "serve":
+        assert (done.status, wrong) == (0, []) and "all 6 properties hold" in done.out, done
+    else:
+        assert (done.status, wrong) == (1, ["register"]) and "1 of 6 properties do not hold" in done.out, done
+        register = found["register"]
+        assert register["reason"] == "register: not linearizable" and register["host"].startswith("client") and 5.7 < register["time"] < 8, register
+        assert "no order continues" in (workdir / "data/properties/register.txt").read_text()
+        merged = execute([belljar, "check", "data/properties/register.jsonl", "--model", "register"], cwd=workdir)
+        assert merged.status == 1 and merged.out == (workdir / "data/properties/register.txt").read_text(), merged
+
+
+def test_the_guide_shows_what_its_commands_say(belljar, workdir):
+    (workdir / "belljar").symlink_to(belljar)
+    (workdir / "examples").symlink_to(EXAMPLES)
+    (block,) = re.findall(r"^```console\n(.*?)^```", (ROOT / "docs/guide/properties.md").read_text(), re.M | re.S)
+    said = ""
+    for line in block.splitlines():
+        if line.startswith("$ "):
+            done = execute(["sh", "-c", line[2:]], cwd=workdir)
+            assert done.status == (1 if "forgetful" in line else 0), done
+            said = done.out
+        elif line != "...":
+            # Parts of a long line are left out.
+            assert all(part in said for part in line.split(" ... ")), (line, said)
