@@ -313,6 +313,11 @@ class Channel:
         due = self._last_sent is None or self._last_sent + self.interval <= now
         return not due or self._put(now, _SYNC, b"", b"")
 
+    def finish(self, now):
+        """Promises that nothing is sent before `now` any more, due or not: a peer then knows exactly when this end has ended."""
+        if self.synchronised and self.flush() and (self._last_sent is None or self._last_sent < now):
+            self._put(now, _SYNC, b"", b"")
+
     def _put(self, at, kind, header, body):
         slot, memory = self._out + self._out_next * self._out_size, self._memory
         if memory[slot + _OWNER] & _CONSUMER:
@@ -398,6 +403,8 @@ class Simulator:
         try:
             self._establish(patience)
             self._run(until)
+            for channel in self.channels:
+                channel.finish(self.now)
         finally:
             for channel in self.channels:
                 channel.close()

@@ -335,6 +335,12 @@ static inline void bjc_sync(struct bjc_channel *c, uint64_t now) {
         bjc_put(c, now, 0x00, NULL, NULL, 0);
 }
 
+/* The last promise, due or not: a peer then knows exactly when this end has ended. */
+static inline void bjc_finish(struct bjc_channel *c, uint64_t now) {
+    if (c->synchronised && bjc_flush(c) && (!c->has_sent || c->last_sent < now))
+        bjc_put(c, now, 0x00, NULL, NULL, 0);
+}
+
 /* Looks whether the peer is still there. One that has gone ends the channel, once all is read. */
 static inline int bjc_alive(struct bjc_channel *c) {
     struct pollfd watch = {c->socket, POLLRDHUP, 0};
@@ -453,6 +459,8 @@ static inline int bjc_run(struct bjc_sim *sim, uint64_t until) {
                 bjc_alive(c);
     }
     for (struct bjc_channel *c = sim->channels; c; c = c->next) {
+        if (!result)
+            bjc_finish(c, sim->now);
         if (c->listener >= 0) {
             close(c->listener);
             unlink(c->path);
