@@ -608,6 +608,9 @@ HELD = [
 ARGUED = [
     ("", "", "general network hosts host_option_defaults links events properties belljar experimental switches routers simulators radios nics memories gateways",
      "a section acts by its keys"),
+    ("", "", "explore", "command/test_explore.py"),
+    ("explore", "", "hosts between faults for kinds kinds.clock kinds.clock.step kinds.crash kinds.crash.files kinds.lossy kinds.lossy.packet_loss kinds.one_way "
+     "kinds.partition kinds.slow kinds.slow.latency kinds.stop", "crates/explore/src/tests.rs draws faults within their bounds"),
     ("links", "gateway", f"name between cost {BOTH_SIDES}", "runs with gateways are in real time; a host's side of the link is that of a link to a simulator"),
     ("hosts", keys.MACHINE, "routing", "its routes are computed as those of a host on links"),
     ("links", "machine", "cost", "the machine's routes are those of a host on links"),

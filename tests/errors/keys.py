@@ -231,6 +231,11 @@ row("properties", "history", "of several hosts", emulate="refused: the order of 
     deploy="refused: the order of their lines is known in simulations alone")
 row("properties", "eventually eventually.matches eventually.within eventually.after", emulate=NO_TIMES, deploy=NO_TIMES)
 
+EXPLORES = "`belljar explore` alone draws faults"
+row("", "explore", run=EXPLORES, deploy=EXPLORES)
+row("explore", "hosts between faults for kinds kinds.clock kinds.clock.step kinds.crash kinds.crash.files kinds.lossy kinds.lossy.packet_loss "
+    "kinds.one_way kinds.partition kinds.slow kinds.slow.latency kinds.stop", run=EXPLORES, deploy=EXPLORES)
+
 # --- values with keys of their own, wherever the key that has them acts
 row("queue", "packets ecn_threshold ecn_threshold.packets ecn_threshold.bytes bytes codel codel.packets codel.target codel.interval codel.ecn "
     "codel.ce_threshold fq_codel fq_codel.packets fq_codel.bytes fq_codel.flows fq_codel.quantum fq_codel.target fq_codel.interval fq_codel.ecn "
@@ -251,7 +256,7 @@ row("hosts", "one_of", "set of hosts in an event", deploy=NO_EVENTS)
 
 # Definitions of the schema whose keys have rows of their own.
 DEFINITIONS = {"queue", "loss", "reordering", "token_bucket", "interfaces", "route", "draw_time", "draw_size", "hosts"}
-SECTIONS = {"host": "hosts", "process": "hosts.processes", "model": "hosts.processes.model", "event": "events", "link": "links", "property": "properties"}
+SECTIONS = {"host": "hosts", "process": "hosts.processes", "model": "hosts.processes.model", "event": "events", "link": "links", "property": "properties", "explore": "explore"}
 
 
 def keys_of_schema(schema):

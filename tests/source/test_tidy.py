@@ -10,8 +10,8 @@ from conftest import ROOT
 
 CRATES = ROOT / "crates"
 LAYERS = ["base", "engine", "wire", "linux-abi", "tcp", "routing", "net", "radio", "netstack", "linux-net", "strace", "terminal", "machine", "objects", "tasks", "uring", "p4c", "p4json", "p4", "p4files", "p4info", "p4runtime", "models", "model-host", "kernel", "channel", "shim", "platform", "packetio", "routed", "image", "histories", "properties", "config", "qemu",
-          "pci", "cosim", "results", "plan", "emulation", "deployment", "sim", "cli"]
-SIMULATION = {"base", "engine", "wire", "linux-abi", "tcp", "routing", "net", "radio", "netstack", "linux-net", "strace", "terminal", "machine", "objects", "tasks", "uring", "p4c", "p4json", "p4", "p4files", "p4info", "p4runtime", "models", "model-host", "kernel", "config", "pci", "results", "histories", "properties", "plan", "sim"}
+          "pci", "cosim", "results", "plan", "explore", "emulation", "deployment", "sim", "cli"]
+SIMULATION = {"base", "engine", "wire", "linux-abi", "tcp", "routing", "net", "radio", "netstack", "linux-net", "strace", "terminal", "machine", "objects", "tasks", "uring", "p4c", "p4json", "p4", "p4files", "p4info", "p4runtime", "models", "model-host", "kernel", "config", "pci", "results", "histories", "properties", "plan", "explore", "sim"}
 SANS_IO = {"base", "engine", "wire", "linux-abi", "tcp", "routing", "net", "radio", "netstack", "linux-net", "strace", "terminal", "machine", "objects", "tasks", "uring", "p4info", "p4runtime", "models", "model-host", "kernel", "pci", "histories", "properties"}
 UNSAFE = {"channel", "shim", "platform", "packetio"}
 

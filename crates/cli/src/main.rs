@@ -24,6 +24,8 @@ mod doctor;
 mod emulate;
 mod exec;
 mod experiment_options;
+#[cfg(feature = "all-commands")]
+mod explore;
 mod failure;
 mod gdb;
 mod import;
@@ -62,8 +64,8 @@ use clap::{CommandFactory, Parser, Subcommand};
 use mimalloc::MiMalloc;
 #[cfg(not(feature = "all-commands"))]
 use parts::absent::{
-    self as check, self as compare, self as deploy, self as doctor, self as emulate, self as manual,
-    self as p4,
+    self as check, self as compare, self as deploy, self as doctor, self as emulate, self as explore,
+    self as manual, self as p4,
 };
 use std::process::ExitCode;
 
@@ -102,6 +104,8 @@ enum Command {
     Gdb(gdb::Arguments),
     /// Run an experiment under many seeds and settings, here or on a cluster
     Sweep(sweep::Arguments),
+    /// Find failures: run an experiment under drawn faults, and shrink what fails
+    Explore(explore::Arguments),
     /// Check an experiment file without running it
     Validate(validate::Arguments),
     /// Print an experiment with every event of its schedule drawn and fixed
@@ -164,6 +168,7 @@ fn main() -> ExitCode {
         Command::Compare(arguments) => compare::main(&arguments),
         Command::Gdb(arguments) => gdb::main(&arguments),
         Command::LaunchSimulator(arguments) => launch::main(&arguments),
+        Command::Explore(arguments) => explore::main(&arguments),
         Command::Validate(arguments) => validate::main(&arguments),
         Command::Plan(arguments) => plan::main(&arguments),
         Command::Doctor(arguments) => doctor::main(&arguments),

@@ -1,6 +1,7 @@
 //! Emits an experiment as YAML that parses to the same experiment: `processed-config.yaml`.
 
 mod events;
+mod exploration;
 mod line;
 mod models;
 mod properties;
@@ -54,6 +55,7 @@ impl Experiment {
         self.topology(&mut out);
         self.events(&mut out, &self.events);
         self.properties(&mut out);
+        self.exploration_section(&mut out);
         out.0
     }
 

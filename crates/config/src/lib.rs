@@ -12,6 +12,7 @@ mod emit;
 mod error;
 mod event_kinds;
 mod events;
+mod exploration;
 pub mod import;
 mod judged;
 mod load;
@@ -26,6 +27,7 @@ mod yaml;
 
 pub use error::ConfigError;
 pub use events::{Action, ClockSettings, Event, HostSet, ProcessRef, Target, When};
+pub use exploration::{Exploration, FaultKind};
 pub use load::{Inventory, Machine, STOP_TIME};
 pub use model::{
     CaptureFilter, Experiment, Experimental, Extensions, FinalState, General, GraphSource, Host, HostOptions,

@@ -2,6 +2,7 @@
 
 use crate::Signal;
 use crate::events::{ClockSettings, Event, ProcessRef};
+use crate::exploration::Exploration;
 use crate::properties::Property;
 use crate::topology::{Interface, Routing, Topology};
 use belljar_base::{HostId, Map, SimDuration, SimTime};
@@ -30,6 +31,8 @@ pub struct Experiment {
     pub events: Vec<Event>,
     /// Section `properties`, in the order of the file.
     pub properties: Vec<Property>,
+    /// Section `explore`, which `belljar explore` alone reads.
+    pub explore: Option<Exploration>,
     /// Notes for the user about the interpretation of the file, one sentence each.
     pub notes: Vec<String>,
 }

@@ -6,6 +6,7 @@ mod effects;
 mod events;
 pub(crate) mod events_values;
 mod experimental;
+mod exploration;
 mod extensions;
 mod general;
 mod hosts;
@@ -21,6 +22,7 @@ mod root;
 mod tests;
 
 use crate::error::{ConfigError, Problem, Source, plain};
+use crate::exploration::Exploration;
 use crate::model::{Experiment, Experimental, Extensions, FinalState, Host, HostOptions, Network, Process};
 use crate::yaml::section::mapping;
 use crate::yaml::{self, Section, Setting};
@@ -55,6 +57,7 @@ const KEYS: &[&str] = &[
     "belljar",
     "events",
     "properties",
+    "explore",
 ];
 
 /// Bandwidth in bits per second below which a note asks whether a unit is missing.
@@ -158,6 +161,7 @@ impl Experiment {
             belljar,
             events: Vec::new(),
             properties: Vec::new(),
+            explore: None,
             notes: Vec::new(),
         })
     }
@@ -249,7 +253,13 @@ fn experiment(source: &Source, around: &PathContext, settings: &[Setting]) -> Re
     let world =
         events_values::World { hosts: &hosts, network: &network, topology: &topology, around, stop_time };
     let events = file.get("events").map(|node| events::read(node, &world)).transpose()?.unwrap_or_default();
-    let timeline = properties::Timeline { events: &events, stop: general.stop_time };
+    let explore = match file.entry("explore") {
+        Some(entry) if entry.value.is_null() => Some(Exploration::of(&hosts, general.stop_time)),
+        Some(entry) => Some(exploration::read(&entry.value, &world, general.stop_time)?),
+        None => None,
+    };
+    let is_explored = explore.is_some();
+    let timeline = properties::Timeline { events: &events, is_explored, stop: general.stop_time };
     let properties = file.get("properties").map(|node| properties::read(node, &world, timeline));
     let properties = properties.transpose()?.unwrap_or_default();
     for host in &hosts {
@@ -265,12 +275,24 @@ fn experiment(source: &Source, around: &PathContext, settings: &[Setting]) -> Re
     notes.extend(unreachable(&hosts, &network));
     notes.extend(links::simulator_notes(&topology));
     notes.extend(links::p4_notes(&topology, &events));
-    let mut experiment =
-        Experiment { general, network, hosts, topology, experimental, belljar, events, properties, notes };
+    let mut experiment = Experiment {
+        general,
+        network,
+        hosts,
+        topology,
+        experimental,
+        belljar,
+        events,
+        properties,
+        explore,
+        notes,
+    };
     effects::check(&file, &experiment)?;
     if is_overridden {
         experiment.drop_late_events();
-        experiment.settle_properties();
+        if !is_explored {
+            experiment.settle_properties();
+        }
         effects::reset_idle_queues(&mut experiment);
     }
     captures::check(&file, &experiment)?;

@@ -38,6 +38,8 @@ const VIRTUAL: [&str; 3] = ["/proc/", "/sys/", "/dev/"];
 #[derive(Clone, Copy)]
 pub(super) struct Timeline<'a> {
     pub(super) events: &'a [Event],
+    /// True if `belljar explore` draws faults.
+    pub(super) is_explored: bool,
     pub(super) stop: SimTime,
 }
 
@@ -259,10 +261,10 @@ fn eventually(node: &Node, timeline: Timeline) -> Result<(Quantifier, Pattern), 
     let after = match s.get("after") {
         None => After::Time(SimTime::ZERO),
         Some(node) if matches!(section::string(node, "after"), Ok("faults")) => {
-            if !timeline.events.iter().any(Event::is_fault) {
+            if !timeline.is_explored && !timeline.events.iter().any(Event::is_fault) {
                 return Err(node
                     .problem("there are no faults: no event changes the network, hosts or clocks")
-                    .help("add one to 'events', or write a time: after: 10 s"));
+                    .help("add one to 'events', let 'explore' draw them, or write a time: after: 10 s"));
             }
             After::Faults
         }

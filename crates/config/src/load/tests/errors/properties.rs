@@ -159,7 +159,7 @@ fn times() {
     property(
         "- { name: x, eventually: { matches: y, within: 1 s, after: faults } }",
         "5:60 there are no faults: no event changes the network, hosts or clocks",
-        "add one to 'events', or write a time: after: 10 s",
+        "add one to 'events', let 'explore' draw them, or write a time: after: 10 s",
     );
     property(
         "- { name: x, eventually: { matches: y, within: 1 s, after: 1 min } }",

@@ -1,0 +1,40 @@
+//! Section `explore` as YAML.
+
+use super::{Writer, quoted, time};
+use crate::exploration::FaultKind;
+use crate::model::Experiment;
+use belljar_net::units::format_duration;
+
+impl Experiment {
+    pub(super) fn exploration_section(&self, out: &mut Writer) {
+        let Some(explore) = &self.explore else { return };
+        out.section(0, "explore");
+        let names: Vec<String> = explore.hosts.iter().map(|id| quoted(self.node_name(*id))).collect();
+        out.plain(1, "hosts", format_args!("[{}]", names.join(", ")));
+        out.plain(1, "between", format_args!("[{}, {}]", time(explore.between.0), time(explore.between.1)));
+        out.plain(1, "faults", format_args!("[{}, {}]", explore.faults.0, explore.faults.1));
+        let (shortest, longest) = explore.lasting;
+        out.plain(1, "for", format_args!("[{}, {}]", format_duration(shortest), format_duration(longest)));
+        out.section(1, "kinds");
+        for kind in &explore.kinds {
+            out.plain(2, kind.name(), bounds(kind));
+        }
+    }
+}
+
+fn bounds(kind: &FaultKind) -> String {
+    match kind {
+        FaultKind::Clock { step } => format!("{{ step: {} }}", format_duration(*step)),
+        FaultKind::Crash { kept, lost } => {
+            let files = [("kept", kept), ("lost", lost)];
+            let files: Vec<&str> =
+                files.iter().filter(|(_, is_drawn)| **is_drawn).map(|(name, _)| *name).collect();
+            format!("{{ files: [{}] }}", files.join(", "))
+        }
+        FaultKind::Lossy { loss: (least, most) } => format!("{{ packet_loss: [{least}, {most}] }}"),
+        FaultKind::Slow { latency: (least, most) } => {
+            format!("{{ latency: [{}, {}] }}", format_duration(*least), format_duration(*most))
+        }
+        FaultKind::OneWay | FaultKind::Partition | FaultKind::Stop => "{}".to_owned(),
+    }
+}

@@ -1,0 +1,179 @@
+//! Section `explore`.
+
+use super::events_values::{World, host_set, probability};
+use crate::error::{Problem, Span};
+use crate::events::HostSet;
+use crate::exploration::{Exploration, FaultKind};
+use crate::yaml::{Entry, Node, Section, Value, section};
+use belljar_base::{HostId, SimDuration, SimTime};
+use belljar_net::suggest::nearest;
+use belljar_net::units::format_duration;
+
+const KEYS: &[&str] = &["hosts", "between", "faults", "for", "kinds"];
+/// Largest number of faults in a run.
+const MOST_FAULTS: u64 = 1_000;
+
+pub(super) fn read(node: &Node, world: &World, stop: SimTime) -> Result<Exploration, Problem> {
+    let s = Section::new(node, "section 'explore'", KEYS, true)?;
+    let mut explore = Exploration::of(world.hosts, stop);
+    let set = &mut explore;
+    s.read("hosts", |node, key| hosts(node, key, world))?.into_iter().for_each(|hosts| set.hosts = hosts);
+    s.read("between", |node, key| range(node, key, section::time))?.inspect(|times| set.between = *times);
+    s.read("faults", |node, key| range(node, key, |node, key| section::whole(node, key, MOST_FAULTS)))?
+        .inspect(|(least, most)| set.faults = (*least as u32, *most as u32));
+    s.read("for", |node, key| range(node, key, section::duration))?.inspect(|times| set.lasting = *times);
+    if let Some(node) = s.get("kinds") {
+        set.kinds = kinds(node)?;
+    }
+    let (from, until) = explore.between;
+    let at = |key: &str| s.get(key).unwrap_or(node);
+    let shown = |time: SimTime| format_duration(time.since(SimTime::ZERO));
+    if until > stop {
+        return Err(at("between")
+            .problem(format!("the simulation stops at {}, before the latest end of a fault", shown(stop)))
+            .help(format!("write at most {}, and leave time to recover", shown(stop))));
+    }
+    let (shortest, longest) = explore.lasting;
+    if from + shortest > until {
+        return Err(at("between").problem(format!(
+            "no fault of {} fits between {} and {}",
+            format_duration(shortest),
+            shown(from),
+            shown(until)
+        )));
+    }
+    if shortest == SimDuration::ZERO || longest == SimDuration::ZERO {
+        return Err(at("for").problem("a fault without duration is none").help("write for: [100 ms, 10 s]"));
+    }
+    if explore.faults.1 == 0 {
+        return Err(at("faults").problem("no fault is drawn").help("write faults: [1, 5]"));
+    }
+    if explore.hosts.is_empty() {
+        return Err(at("hosts").problem("no host runs a program, so none can fail"));
+    }
+    Ok(explore)
+}
+
+/// Named hosts, which all run programs.
+fn hosts(node: &Node, key: &str, world: &World) -> Result<Vec<HostId>, Problem> {
+    let hosts = match host_set(node, key, world)? {
+        HostSet::All => (0..world.hosts.len() as u32).map(HostId).collect(),
+        HostSet::Some(hosts) => hosts,
+        HostSet::OneOf(_) => {
+            return Err(node
+                .problem("hosts are drawn from all that are named here")
+                .help("leave 'one_of' out, as in hosts: [alice, bob]"));
+        }
+    };
+    match hosts.iter().find(|id| world.hosts[id.index()].programs().is_empty()) {
+        Some(id) => {
+            let name = &world.hosts[id.index()].name;
+            Err(node.problem(format!("host '{name}' runs no program that a fault could hit")))
+        }
+        None => Ok(hosts),
+    }
+}
+
+/// Two values, of which the first is not larger, or one value for both.
+fn range<T: PartialOrd + Copy>(
+    node: &Node,
+    key: &str,
+    read: impl Fn(&Node, &str) -> Result<T, Problem>,
+) -> Result<(T, T), Problem> {
+    let Value::Sequence(items) = &node.value else {
+        let value = read(node, key)?;
+        return Ok((value, value));
+    };
+    let [least, most] = &items[..] else {
+        return Err(node.problem(format!("'{key}' is a least and a largest value, as in [1 s, 5 s]")));
+    };
+    let (least, most) = (read(least, key)?, read(most, key)?);
+    match least <= most {
+        true => Ok((least, most)),
+        false => Err(node.problem(format!("'{key}' has the larger value first"))),
+    }
+}
+
+/// A list of names, or a mapping from names to bounds.
+fn kinds(node: &Node) -> Result<Vec<FaultKind>, Problem> {
+    let mut kinds = Vec::new();
+    match &node.value {
+        Value::Sequence(items) => {
+            for item in items {
+                kinds.push(named(item.span, section::string(item, "kinds")?)?);
+            }
+        }
+        Value::Mapping(entries) => {
+            for entry in entries {
+                kinds.push(bounded(entry)?);
+            }
+        }
+        Value::Scalar(_) => kinds.push(named(node.span, section::string(node, "kinds")?)?),
+    }
+    kinds.sort_by_key(FaultKind::name);
+    kinds.dedup_by_key(|kind| kind.name());
+    match kinds.is_empty() {
+        true => Err(node.problem("'kinds' names no kind of fault").help("write kinds: [crash, partition]")),
+        false => Ok(kinds),
+    }
+}
+
+/// The kind with a name, with its default bounds.
+fn named(span: Span, name: &str) -> Result<FaultKind, Problem> {
+    let all = FaultKind::defaults();
+    if let Some(kind) = all.iter().find(|kind| kind.name() == name) {
+        return Ok(kind.clone());
+    }
+    let names: Vec<&str> = all.iter().map(FaultKind::name).collect();
+    let help = match nearest(name, names.iter().copied()) {
+        Some(near) => format!("did you mean '{near}'?"),
+        None => format!("the kinds are {}", names.join(", ")),
+    };
+    Err(Problem::at(span, format!("'{name}' is no kind of fault")).help(help))
+}
+
+/// A kind with bounds of its own.
+fn bounded(entry: &Entry) -> Result<FaultKind, Problem> {
+    let kind = named(entry.key_span, &entry.key)?;
+    if entry.value.is_null() {
+        return Ok(kind);
+    }
+    let place = format!("kind '{}'", entry.key);
+    let keys: &[&str] = match kind {
+        FaultKind::Clock { .. } => &["step"],
+        FaultKind::Crash { .. } => &["files"],
+        FaultKind::Lossy { .. } => &["packet_loss"],
+        FaultKind::Slow { .. } => &["latency"],
+        FaultKind::OneWay | FaultKind::Partition | FaultKind::Stop => &[],
+    };
+    let s = Section::new(&entry.value, &place, keys, false)?;
+    let latency = s.read("latency", |node, key| range(node, key, section::duration))?;
+    let loss = s.read("packet_loss", |node, key| range(node, key, probability))?;
+    let step = s.read("step", section::duration)?;
+    let files = s.read("files", files)?;
+    Ok(match kind {
+        FaultKind::Clock { step: default } => FaultKind::Clock { step: step.unwrap_or(default) },
+        FaultKind::Crash { kept, lost } => {
+            let (kept, lost) = files.unwrap_or((kept, lost));
+            FaultKind::Crash { kept, lost }
+        }
+        FaultKind::Lossy { loss: default } => FaultKind::Lossy { loss: loss.unwrap_or(default) },
+        FaultKind::Slow { latency: default } => FaultKind::Slow { latency: latency.unwrap_or(default) },
+        FaultKind::OneWay | FaultKind::Partition | FaultKind::Stop => kind,
+    })
+}
+
+/// Outcomes of files in a crash: `kept`, `lost` or both.
+fn files(node: &Node, key: &str) -> Result<(bool, bool), Problem> {
+    let choices = [("kept", (true, false)), ("lost", (false, true))];
+    let Value::Sequence(items) = &node.value else { return section::choice(node, key, &choices) };
+    let mut all = (false, false);
+    for item in items {
+        let (kept, lost) = section::choice(item, key, &choices)?;
+        all = (all.0 || kept, all.1 || lost);
+    }
+    match all {
+        (false, false) => Err(node.problem("'files' is empty").help("write files: [kept, lost]")),
+        _ => Ok(all),
+    }
+}

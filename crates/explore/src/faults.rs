@@ -1,0 +1,206 @@
+//! Faults: what is drawn for a run.
+
+use belljar_base::{HostId, Seed, SimDuration, SimTime, Stream};
+use belljar_config::topology::DeviceKind;
+use belljar_config::{
+    Action, Event, Experiment, Exploration, FaultKind, HostSet, ProcessRef, Signal, Target, When,
+};
+use belljar_net::Loss;
+use belljar_net::link::{LinkOverrides, PathChange};
+
+/// A fault, which shrinking removes as a whole.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Fault {
+    /// Name of its kind; that of the event for an event of the file.
+    pub kind: &'static str,
+    /// True if it was drawn, false if it is an event of the file.
+    pub is_drawn: bool,
+    /// Its events, each at a fixed time.
+    pub events: Vec<Event>,
+}
+
+/// Draws the faults of the run with a number. Run 0 has none: it shows whether the experiment holds by itself. Each other run draws
+/// from a random half of the kinds (swarm testing): kinds that hide each other's effects are apart in some runs.
+pub fn draw(experiment: &Experiment, explore: &Exploration, run: u64) -> Vec<Fault> {
+    if run == 0 {
+        return Vec::new();
+    }
+    let mut stream = Seed(experiment.general.seed).stream(&["explore", &run.to_string()]);
+    let paths = paths(experiment, explore);
+    let applies = |kind: &&FaultKind| match kind {
+        FaultKind::Partition => explore.hosts.len() > 1,
+        FaultKind::Lossy { .. } | FaultKind::OneWay | FaultKind::Slow { .. } => !paths.is_empty(),
+        FaultKind::Clock { .. } | FaultKind::Crash { .. } | FaultKind::Stop => true,
+    };
+    let all: Vec<&FaultKind> = explore.kinds.iter().filter(applies).collect();
+    if all.is_empty() {
+        return Vec::new();
+    }
+    let mut kinds: Vec<&FaultKind> = all.iter().copied().filter(|_| stream.chance(0.5)).collect();
+    if kinds.is_empty() {
+        kinds.push(*pick(&all, &mut stream));
+    }
+    let (least, most) = explore.faults;
+    let count = u64::from(least) + stream.below(u64::from(most - least) + 1);
+    let mut faults = Vec::new();
+    for _ in 0..count {
+        let kind = *pick(&kinds, &mut stream);
+        let (at, lasting) = times(explore, &mut stream);
+        let events = events(experiment, explore, &paths, kind, (at, lasting), &mut stream);
+        faults.push(Fault { kind: kind.name(), is_drawn: true, events });
+    }
+    faults.sort_by_key(|fault| fault.events[0].first());
+    faults
+}
+
+fn pick<'a, T>(among: &'a [T], stream: &mut Stream) -> &'a T {
+    &among[stream.below(among.len() as u64) as usize]
+}
+
+/// Number from `least` to `most`.
+fn within(least: u64, most: u64, stream: &mut Stream) -> u64 {
+    least + stream.below(most.saturating_sub(least).saturating_add(1))
+}
+
+/// Start and duration of a fault. Durations are equally likely in each octave. Both are whole milliseconds where that fits.
+fn times(explore: &Exploration, stream: &mut Stream) -> (SimTime, SimDuration) {
+    let (from, until) = explore.between;
+    let room = until.since(from).as_nanos();
+    let (shortest, longest) = (explore.lasting.0.as_nanos(), explore.lasting.1.as_nanos().min(room));
+    let lasting = octaves(shortest, longest, stream);
+    let start = from.as_nanos() + within(0, room.saturating_sub(lasting), stream);
+    (
+        SimTime::from_nanos(rounded(start, from.as_nanos())),
+        SimDuration::from_nanos(rounded(lasting, shortest)),
+    )
+}
+
+/// Number from `least` to `most`, with the same probability for each doubling.
+fn octaves(least: u64, most: u64, stream: &mut Stream) -> u64 {
+    let doublings = (most / least.max(1)).checked_ilog2().unwrap_or(0);
+    let low = least.max(1) << stream.below(u64::from(doublings) + 1);
+    within(low, low.saturating_mul(2).min(most).max(low), stream)
+}
+
+/// Rounds down to whole milliseconds, unless that is below `least`.
+fn rounded(nanos: u64, least: u64) -> u64 {
+    const MILLISECOND: u64 = 1_000_000;
+    let whole = nanos / MILLISECOND * MILLISECOND;
+    if whole < least.max(1) { nanos } else { whole }
+}
+
+/// Directions that may fail: the paths of the graph from and to the explored hosts, and all links of the network.
+fn paths(experiment: &Experiment, explore: &Exploration) -> Vec<Target> {
+    let is_on_graph = |id: HostId| experiment.hosts[id.index()].node.is_some();
+    let runs = |id: &HostId| {
+        let host = &experiment.hosts[id.index()];
+        !host.programs().is_empty() || !host.models.is_empty()
+    };
+    let hosts: Vec<HostId> = (0..experiment.hosts.len() as u32).map(HostId).filter(runs).collect();
+    let mut paths = Vec::new();
+    for &from in &hosts {
+        for &to in hosts.iter().filter(|to| **to != from) {
+            let is_explored = explore.hosts.contains(&from) || explore.hosts.contains(&to);
+            if is_explored && is_on_graph(from) && is_on_graph(to) {
+                let set = |id| HostSet::Some(vec![id]);
+                paths.push(Target::Paths { from: set(from), to: set(to), both: false });
+            }
+        }
+    }
+    let is_simulator = |id: HostId| {
+        experiment.device(id).is_some_and(|device| matches!(device.kind, DeviceKind::Simulator(_)))
+    };
+    for (index, link) in experiment.topology.links.iter().enumerate() {
+        if link.pci.is_none() && !link.ends.iter().any(|end| is_simulator(end.node)) {
+            let from = |end: usize| Target::Links { links: vec![index], from: Some(link.ends[end].node) };
+            paths.extend([from(0), from(1)]);
+        }
+    }
+    paths
+}
+
+/// The same path or link in both directions.
+fn both_ways(target: &Target) -> Target {
+    match target.clone() {
+        Target::Paths { from, to, .. } => Target::Paths { from, to, both: true },
+        Target::Links { links, .. } => Target::Links { links, from: None },
+        edge @ Target::Edge(..) => edge,
+    }
+}
+
+fn events(
+    experiment: &Experiment,
+    explore: &Exploration,
+    paths: &[Target],
+    kind: &FaultKind,
+    (at, lasting): (SimTime, SimDuration),
+    stream: &mut Stream,
+) -> Vec<Event> {
+    let event = |at: SimTime, lasting: Option<SimDuration>, action: Action| Event {
+        number: 0,
+        name: None,
+        when: When::At(at),
+        lasting,
+        action,
+    };
+    let once = |action: Action| vec![event(at, Some(lasting), action)];
+    let one = |id: HostId| HostSet::Some(vec![id]);
+    match *kind {
+        FaultKind::Clock { step } => {
+            let host = *pick(&explore.hosts, stream);
+            let step = rounded(within(1, step.as_nanos().max(1), stream), 1) as i64;
+            let step = if stream.chance(0.5) { -step } else { step };
+            let action = Action::Clock { hosts: one(host), step_ns: Some(step), drift_ppb: None };
+            vec![event(at, None, action)]
+        }
+        FaultKind::Crash { kept, lost } => {
+            let host = *pick(&explore.hosts, stream);
+            let lose_files = if kept && lost { stream.chance(0.5) } else { lost };
+            once(Action::Crash { hosts: one(host), lose_files })
+        }
+        FaultKind::Lossy { loss: (least, most) } => {
+            let target = both_ways(pick(paths, stream));
+            let loss = ((least + stream.unit() * (most - least)) * 1_000.0).round() / 1_000.0;
+            let link = match target {
+                Target::Links { .. } => {
+                    LinkOverrides { loss: Some(Loss::Independent(loss)), ..Default::default() }
+                }
+                _ => LinkOverrides::default(),
+            };
+            let path = matches!(target, Target::Paths { .. } | Target::Edge(..)).then_some(loss);
+            once(Action::Change(
+                target,
+                PathChange { loss: path, link: Box::new(link), ..Default::default() },
+            ))
+        }
+        FaultKind::OneWay => once(Action::LinkDown(pick(paths, stream).clone())),
+        FaultKind::Partition => {
+            // One host for each group, so that none is empty; the others by chance.
+            let count = explore.hosts.len() as u64;
+            let one = stream.below(count);
+            let other = (one + 1 + stream.below(count - 1)) % count;
+            let mut groups = [Vec::new(), Vec::new()];
+            for (index, host) in (0..).zip(&explore.hosts) {
+                let group = if index == one || index == other { index == other } else { stream.chance(0.5) };
+                groups[usize::from(group)].push(*host);
+            }
+            once(Action::Partition(groups.map(HostSet::Some).to_vec()))
+        }
+        FaultKind::Slow { latency: (least, most) } => {
+            let target = both_ways(pick(paths, stream));
+            let latency = rounded(octaves(least.as_nanos(), most.as_nanos(), stream), least.as_nanos());
+            let latency = Some(SimDuration::from_nanos(latency));
+            once(Action::Change(target, PathChange { latency, ..Default::default() }))
+        }
+        FaultKind::Stop => {
+            let host = *pick(&explore.hosts, stream);
+            let processes = 0..experiment.hosts[host.index()].programs().len();
+            let signals = |at: SimTime, name: &str| -> Vec<Event> {
+                let signal = Signal::from_name(name).expect("the name of a signal");
+                let send = |n| Action::Signal(one(host), ProcessRef::Number(n), signal);
+                processes.clone().map(|n| event(at, None, send(n))).collect()
+            };
+            [signals(at, "SIGSTOP"), signals(at + lasting, "SIGCONT")].concat()
+        }
+    }
+}

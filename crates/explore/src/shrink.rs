@@ -1,0 +1,164 @@
+//! Shrinking: the smallest trial that shows a symptom.
+
+use crate::trial::Trial;
+use crate::verdict::Symptom;
+use belljar_base::{SimDuration, SimTime};
+use belljar_config::{Action, When};
+
+/// Shortest duration that halving leads to.
+const SHORTEST: u64 = 1_000_000;
+const SECOND: u64 = 1_000_000_000;
+
+/// Result of shrinking.
+#[derive(Debug)]
+pub struct Shrunk {
+    /// The smallest trial found.
+    pub trial: Trial,
+    /// True if nothing more can be removed alone; false if the limit of executed trials ended the search.
+    pub is_minimal: bool,
+}
+
+/// Search for a smaller trial.
+struct Search<'a, E> {
+    trial: Trial,
+    /// Number of trials that may still be executed.
+    left: usize,
+    first: &'a mut dyn FnMut(&[Trial]) -> Result<Option<usize>, E>,
+}
+
+/// Removes faults, then (for a [safety](Symptom::is_safety) symptom) hosts and the end of the run, then shortens what is left, until
+/// nothing more can go alone. `first` executes trials, and gives the index of the first that shows the symptom. At most `limit`
+/// trials are given to it.
+///
+/// # Errors
+/// Those of `first`.
+pub fn shrink<E>(
+    trial: Trial,
+    symptom: &Symptom,
+    limit: usize,
+    first: &mut dyn FnMut(&[Trial]) -> Result<Option<usize>, E>,
+) -> Result<Shrunk, E> {
+    let mut search = Search { trial, left: limit, first };
+    loop {
+        let mut has_changed = search.remove_faults()?;
+        if symptom.is_safety {
+            has_changed |= search.adopt_all(stops)?;
+            has_changed |= search.adopt_all(idle_hosts)?;
+        }
+        has_changed |= search.adopt_all(simpler_faults)?;
+        if !has_changed || search.left == 0 {
+            return Ok(Shrunk { is_minimal: search.left > 0, trial: search.trial });
+        }
+    }
+}
+
+impl<E> Search<'_, E> {
+    /// Adopts the first of these trials that shows the symptom, if one does.
+    fn adopt(&mut self, mut trials: Vec<Trial>) -> Result<bool, E> {
+        trials.truncate(self.left);
+        if trials.is_empty() {
+            return Ok(false);
+        }
+        let found = (self.first)(&trials)?;
+        // What comes after the one found has not counted, so that the count does not depend on how many are executed at once.
+        self.left -= found.map_or(trials.len(), |index| index + 1);
+        if let Some(index) = found {
+            self.trial = trials.swap_remove(index);
+        }
+        Ok(found.is_some())
+    }
+
+    /// Adopts trials that `smaller` derives from the current one, as long as there are some.
+    fn adopt_all(&mut self, smaller: fn(&Trial) -> Vec<Trial>) -> Result<bool, E> {
+        let mut has_changed = false;
+        while self.adopt(smaller(&self.trial))? {
+            has_changed = true;
+        }
+        Ok(has_changed)
+    }
+
+    /// Removes faults: halves first, then quarters, down to single ones (delta debugging).
+    fn remove_faults(&mut self) -> Result<bool, E> {
+        let mut has_changed = false;
+        let mut size = self.trial.faults.len();
+        while size > 0 {
+            let count = self.trial.faults.len();
+            let without = |start: usize| {
+                let mut trial = self.trial.clone();
+                trial.faults.drain(start..(start + size).min(count));
+                trial
+            };
+            let trials = (0..count).step_by(size).map(without).collect();
+            match self.adopt(trials)? {
+                true => {
+                    has_changed = true;
+                    size = size.min(self.trial.faults.len());
+                }
+                false => size /= 2,
+            }
+        }
+        Ok(has_changed)
+    }
+}
+
+/// Trials that end earlier: at a half, three quarters and seven eighths of the time, and a second earlier, in whole seconds.
+fn stops(trial: &Trial) -> Vec<Trial> {
+    let stop = trial.stop.as_nanos();
+    let earlier = [stop / 2, stop / 4 * 3, stop / 8 * 7, stop.saturating_sub(SECOND)];
+    let mut seconds: Vec<u64> = earlier.iter().map(|at| at.div_ceil(SECOND)).collect();
+    seconds.dedup();
+    let seconds = seconds.into_iter().filter(|second| *second > 0 && *second * SECOND < stop);
+    let until = |second| {
+        let mut trial = trial.clone();
+        trial.stop = SimTime::from_secs(second);
+        trial
+    };
+    seconds.map(until).collect()
+}
+
+/// Trials in which one host more is idle.
+fn idle_hosts(trial: &Trial) -> Vec<Trial> {
+    let without = |id| {
+        let mut trial = trial.clone();
+        trial.idle.push(id);
+        trial
+    };
+    trial.busy_hosts().into_iter().map(without).collect()
+}
+
+/// Trials in which one fault is shorter, keeps files, or begins at a rounder time.
+fn simpler_faults(trial: &Trial) -> Vec<Trial> {
+    let mut trials = Vec::new();
+    for (index, fault) in trial.faults.iter().enumerate() {
+        let [event] = &fault.events[..] else { continue };
+        let mut add = |change: &dyn Fn(&mut belljar_config::Event)| {
+            let mut trial = trial.clone();
+            change(&mut trial.faults[index].events[0]);
+            trials.push(trial);
+        };
+        if let Action::Crash { lose_files: true, .. } = event.action {
+            add(&|event| {
+                if let Action::Crash { lose_files, .. } = &mut event.action {
+                    *lose_files = false;
+                }
+            });
+        }
+        if let Some(lasting) = event.lasting {
+            for part in [8, 2] {
+                let shorter = lasting.as_nanos() / part / SHORTEST * SHORTEST;
+                if shorter >= SHORTEST {
+                    add(&|event| event.lasting = Some(SimDuration::from_nanos(shorter)));
+                }
+            }
+        }
+        if let When::At(at) = event.when {
+            for unit in [SECOND, SECOND / 10] {
+                let rounder = at.as_nanos() / unit * unit;
+                if rounder > 0 && rounder < at.as_nanos() {
+                    add(&|event| event.when = When::At(SimTime::from_nanos(rounder)));
+                }
+            }
+        }
+    }
+    trials
+}

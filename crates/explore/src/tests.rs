@@ -1,0 +1,173 @@
+use crate::{Fault, Symptom, Trial, draw, shrink};
+use belljar_base::{SimDuration, SimTime};
+use belljar_config::{Action, Experiment, HostSet, PathContext, When};
+use std::convert::Infallible;
+
+fn experiment(more: &str) -> Experiment {
+    let text = format!(
+        "general: {{ stop_time: 100 s, seed: 7 }}\nnetwork: {{ graph: {{ type: 1_gbit_switch }} }}\n\
+        hosts:\n  a: &h {{ network_node_id: 0, processes: [ {{ path: /bin/sh, args: '-c true', expected_final_state: running }} ] }}\n  \
+        b: *h\n  c: *h\n  d: {{ network_node_id: 0, processes: [ {{ path: /bin/sh, args: '-c true' }} ] }}\n{more}"
+    );
+    let loaded = Experiment::parse_in("test.yaml", &text, &PathContext::default());
+    loaded.unwrap_or_else(|error| panic!("{error}\n{text}"))
+}
+
+fn faults(more: &str, runs: u64) -> Vec<Fault> {
+    let experiment = experiment(more);
+    (0..runs).flat_map(|run| draw(&experiment, &experiment.exploration(), run)).collect()
+}
+
+#[test]
+fn run_0_has_no_faults_and_others_are_drawn_by_seed_and_number() {
+    let experiment = experiment("");
+    let explore = experiment.exploration();
+    assert!(draw(&experiment, &explore, 0).is_empty());
+    assert_eq!(draw(&experiment, &explore, 5), draw(&experiment, &explore, 5));
+    assert_ne!(draw(&experiment, &explore, 5), draw(&experiment, &explore, 6));
+    let mut other = experiment.clone();
+    other.general.seed = 8;
+    assert_ne!(draw(&experiment, &explore, 5), draw(&other, &explore, 5));
+}
+
+#[test]
+fn every_kind_is_drawn_within_its_bounds() {
+    let bounds = "explore: { hosts: [a, b, c], between: [20 s, 50 s], faults: [2, 4], for: [1 s, 10 s], kinds: \
+        { clock: { step: 3 s }, crash: { files: [kept, lost] }, lossy: { packet_loss: [0.1, 0.2] }, slow: { latency: [10 ms, 80 ms] }, \
+        one_way: , partition: , stop: } }";
+    let all = faults(bounds, 500);
+    let mut kinds: Vec<&str> = all.iter().map(|fault| fault.kind).collect();
+    kinds.sort_unstable();
+    kinds.dedup();
+    assert_eq!(kinds, ["clock", "crash", "lossy", "one_way", "partition", "slow", "stop"]);
+    let (first, last) = (SimTime::from_secs(20), SimTime::from_secs(50));
+    let mut losing = 0;
+    for event in all.iter().flat_map(|fault| &fault.events) {
+        let When::At(at) = event.when else { panic!("{event:?} has no fixed time") };
+        let end = at + event.lasting.unwrap_or(SimDuration::ZERO);
+        assert!(at >= first && end <= last, "{event:?}");
+        assert!(
+            event.lasting.is_none_or(|time| (1_000..=10_000).contains(&(time.as_nanos() / 1_000_000))),
+            "{event:?}"
+        );
+        match &event.action {
+            Action::Partition(groups) => {
+                let [HostSet::Some(one), HostSet::Some(other)] = &groups[..] else { panic!("{groups:?}") };
+                assert!(!one.is_empty() && !other.is_empty() && one.len() + other.len() == 3);
+            }
+            Action::Clock { step_ns: Some(step), .. } => {
+                assert!(step.unsigned_abs() <= 3_000_000_000 && *step != 0)
+            }
+            Action::Crash { lose_files, .. } => losing += usize::from(*lose_files),
+            Action::Change(_, change) => {
+                assert!(change.loss.is_none_or(|loss| (0.1..=0.2).contains(&loss)), "{change:?}");
+                let latency = change.latency.map(|latency| latency.as_nanos() / 1_000_000);
+                assert!(latency.is_none_or(|latency| (10..=80).contains(&latency)), "{change:?}");
+            }
+            _ => {}
+        }
+    }
+    let crashes = all.iter().filter(|fault| fault.kind == "crash").count();
+    assert!(losing > crashes / 4 && losing < crashes * 3 / 4, "{losing} of {crashes}");
+}
+
+#[test]
+fn runs_have_from_the_least_to_the_largest_number_of_faults() {
+    let experiment = experiment("explore: { faults: [2, 4] }");
+    let counts: Vec<usize> =
+        (1..200).map(|run| draw(&experiment, &experiment.exploration(), run).len()).collect();
+    assert_eq!((counts.iter().min(), counts.iter().max()), (Some(&2), Some(&4)));
+}
+
+#[test]
+fn the_default_spares_hosts_that_are_to_end() {
+    let experiment = experiment("");
+    let names: Vec<&str> =
+        experiment.exploration().hosts.iter().map(|id| experiment.node_name(*id)).collect();
+    assert_eq!(names, ["a", "b", "c"]);
+}
+
+#[test]
+fn a_trial_is_an_experiment_that_loads_again() {
+    let more = "events:\n- { every: 10 s, probability: 0.5, crash: { one_of: [a, b] }, for: 2 s }\n\
+        - { at: 80 s, partition: [a, b], name: own }\n- { at: 90 s, heal: own }\n\
+        properties:\n- { name: p, eventually: { matches: x, within: 1 s, after: faults } }\nexplore: {}";
+    let experiment = experiment(more);
+    for run in 0..50 {
+        let trial = Trial::of_run(&experiment, &experiment.exploration(), run);
+        let of_run = trial.experiment();
+        assert_eq!(of_run.general.seed, 7 + run);
+        let text = of_run.to_yaml();
+        let again = Experiment::parse_in("again.yaml", &text, &PathContext::default());
+        let again = again.unwrap_or_else(|error| panic!("{error}\n{text}"));
+        assert_eq!(again.to_yaml(), text);
+        assert_eq!(of_run.explore, None);
+    }
+}
+
+/// Shrinks a run by an oracle that looks at the experiment.
+fn shrunk(experiment: &Experiment, is_safety: bool, shows: &dyn Fn(&Experiment) -> bool) -> Trial {
+    let runs = 1..1_000;
+    let trials = runs.map(|run| Trial::of_run(experiment, &experiment.exploration(), run));
+    let trial = trials.into_iter().find(|trial| shows(&trial.experiment())).expect("a run that shows it");
+    let symptom = Symptom { text: "s".to_owned(), is_safety };
+    let mut first = |trials: &[Trial]| -> Result<Option<usize>, Infallible> {
+        Ok(trials.iter().position(|trial| shows(&trial.experiment())))
+    };
+    let Ok(shrunk) = shrink(trial, &symptom, 2_000, &mut first);
+    assert!(shrunk.is_minimal && shows(&shrunk.trial.experiment()));
+    shrunk.trial
+}
+
+fn crashes(experiment: &Experiment, name: &str) -> usize {
+    let id = experiment.host_by_name(name).expect("a host");
+    let crash = |action: &Action| matches!(action, Action::Crash { hosts: HostSet::Some(hosts), .. } if hosts[..] == [id]);
+    experiment.events.iter().filter(|event| crash(&event.action)).count()
+}
+
+#[test]
+fn shrinking_keeps_what_the_symptom_needs_and_nothing_else() {
+    let experiment = experiment("explore: { faults: [6, 9] }");
+    let needs = |experiment: &Experiment| {
+        let is_partition = |action: &Action| matches!(action, Action::Partition(_));
+        let b = experiment.host_by_name("b").expect("a host");
+        crashes(experiment, "a") >= 2
+            && experiment.events.iter().any(|event| is_partition(&event.action))
+            && !experiment.hosts[b.index()].processes.is_empty()
+    };
+    let trial = shrunk(&experiment, true, &needs);
+    let mut kinds: Vec<&str> = trial.faults.iter().map(|fault| fault.kind).collect();
+    kinds.sort_unstable();
+    assert_eq!(kinds, ["crash", "crash", "partition"]);
+    assert_eq!(trial.busy_hosts().len(), 1, "b alone is needed");
+    let last = trial.faults.iter().map(|fault| fault.events[0].first()).max();
+    assert!(
+        trial.stop > last.expect("faults") && trial.stop <= last.expect("faults") + SimDuration::from_secs(1)
+    );
+    for fault in &trial.faults {
+        let lasting = fault.events[0].lasting.expect("a duration");
+        assert!(lasting <= SimDuration::from_millis(1), "{lasting}");
+    }
+}
+
+#[test]
+fn what_did_not_happen_in_time_is_not_looked_for_in_shorter_runs() {
+    let experiment = experiment("explore: { faults: [4, 6] }");
+    let trial = shrunk(&experiment, false, &|experiment| crashes(experiment, "a") >= 1);
+    assert_eq!((trial.faults.len(), trial.stop, trial.idle.len()), (1, SimTime::from_secs(100), 0));
+}
+
+#[test]
+fn the_limit_of_executed_trials_holds() {
+    let experiment = experiment("explore: { faults: [8, 8] }");
+    let trial = Trial::of_run(&experiment, &experiment.exploration(), 1);
+    let mut executed = 0;
+    let mut none = |trials: &[Trial]| -> Result<Option<usize>, Infallible> {
+        executed += trials.len();
+        Ok(None)
+    };
+    let symptom = Symptom { text: "s".to_owned(), is_safety: true };
+    let Ok(shrunk) = shrink(trial, &symptom, 5, &mut none);
+    assert!(!shrunk.is_minimal);
+    assert_eq!((executed, shrunk.trial.faults.len()), (5, 8));
+}

@@ -1,0 +1,87 @@
+//! Trials: runs that are described by a seed and a list of faults.
+
+use crate::faults::{Fault, draw};
+use belljar_base::{HostId, SimTime};
+use belljar_config::{Event, Experiment, Exploration};
+use belljar_plan::with_fixed_events;
+use std::sync::Arc;
+
+/// A run to be executed.
+#[derive(Clone, Debug)]
+pub struct Trial {
+    /// The experiment with the trial's seed, whose own events are among the faults.
+    base: Arc<Experiment>,
+    /// Faults by the time of their first event.
+    pub faults: Vec<Fault>,
+    /// Hosts whose programs and models do not run.
+    pub idle: Vec<HostId>,
+    /// End of the simulation.
+    pub stop: SimTime,
+}
+
+impl Trial {
+    /// The trial of the run with a number: the experiment's seed plus this number, the events of the file as that seed draws them,
+    /// and the drawn faults.
+    pub fn of_run(experiment: &Experiment, explore: &Exploration, run: u64) -> Trial {
+        let mut seeded = experiment.clone();
+        seeded.general.seed = experiment.general.seed.wrapping_add(run);
+        // Each trial is executed on one processor, beside others.
+        seeded.general.parallelism = 1;
+        seeded.explore = None;
+        let settled = seeded.properties.clone();
+        let mut base = with_fixed_events(&seeded);
+        // A property that counts from the last fault counts from a drawn one.
+        base.properties = settled;
+        let own = std::mem::take(&mut base.events).into_iter();
+        let own = own.map(|event| Fault { kind: "event", is_drawn: false, events: vec![event] });
+        let mut faults: Vec<Fault> = own.chain(draw(experiment, explore, run)).collect();
+        faults.sort_by_key(|fault| fault.events[0].first());
+        let stop = base.general.stop_time;
+        Trial { base: Arc::new(base), faults, idle: Vec::new(), stop }
+    }
+
+    /// The experiment of the trial.
+    pub fn experiment(&self) -> Experiment {
+        let mut experiment = Experiment::clone(&self.base);
+        experiment.general.stop_time = self.stop;
+        let events = self.faults.iter().flat_map(|fault| &fault.events);
+        experiment.events = events.filter(|event| event.first() < self.stop).cloned().collect();
+        experiment.events.sort_by_key(Event::first);
+        Event::remove_idle(&mut experiment.events);
+        for (number, event) in experiment.events.iter_mut().enumerate() {
+            event.number = number as u32;
+        }
+        experiment.settle_properties();
+        for id in &self.idle {
+            let host = &mut experiment.hosts[id.index()];
+            host.processes.clear();
+            host.models.clear();
+        }
+        experiment
+    }
+
+    /// The seed.
+    pub fn seed(&self) -> u64 {
+        self.base.general.seed
+    }
+
+    /// Hosts whose programs and models run.
+    pub fn busy_hosts(&self) -> Vec<HostId> {
+        let hosts = self.base.hosts.iter().enumerate();
+        let runs = hosts.filter(|(_, host)| !host.processes.is_empty() || !host.models.is_empty());
+        runs.map(|(index, _)| HostId(index as u32)).filter(|id| !self.idle.contains(id)).collect()
+    }
+
+    /// The events of the faults, one on each line, as section `events` of the file has them.
+    pub fn events_yaml(&self) -> String {
+        let experiment = self.experiment();
+        experiment.events_yaml(&experiment.events)
+    }
+
+    /// Each event with its time, on one line.
+    pub fn event_lines(&self) -> Vec<String> {
+        let experiment = self.experiment();
+        let line = |event: &Event| format!("{} {}", event.first(), experiment.event_text(event));
+        experiment.events.iter().map(line).collect()
+    }
+}

@@ -1,0 +1,88 @@
+//! Verdicts: what the statistics of a run show.
+
+use belljar_results::Statistics;
+use serde::{Deserialize, Serialize};
+
+/// What goes wrong in a run, without the details that differ from run to run. Runs with the same symptom are taken for one failure.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Symptom {
+    /// The property, or the program and its end.
+    pub text: String,
+    /// True if it has happened at a time, so that nothing later can undo it; false if something did not happen
+    /// in time, which a shorter run shows as well.
+    pub is_safety: bool,
+}
+
+/// A symptom in one run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Observed {
+    /// The symptom.
+    pub symptom: Symptom,
+    /// Where it was seen, and the reason.
+    pub evidence: String,
+}
+
+/// What one run shows.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Verdict {
+    /// Symptoms, each once, sorted.
+    pub observed: Vec<Observed>,
+    /// Properties `sometimes` that were reached.
+    pub reached: Vec<String>,
+    /// Reasons for which packets were dropped.
+    pub drops: Vec<String>,
+}
+
+impl Verdict {
+    /// Verdict on a complete run. A property `sometimes` that one run does not reach is no symptom.
+    pub fn of(statistics: &Statistics) -> Verdict {
+        let mut verdict = Verdict::default();
+        for property in &statistics.properties {
+            match (property.kind.as_str(), property.holds) {
+                ("sometimes", true) => verdict.reached.push(property.name.clone()),
+                ("sometimes", false) | (_, true) => {}
+                (kind, false) => {
+                    let is_safety = property.line.is_some() && matches!(kind, "always" | "never" | "history");
+                    let text = format!("property {} ({kind})", property.name);
+                    let reason = property.reason.as_deref().unwrap_or_default();
+                    let at = match (&property.host, &property.file, property.line) {
+                        (Some(host), Some(file), Some(line)) => format!("{host}: {file}:{line}: "),
+                        _ => String::new(),
+                    };
+                    let shown = property.text.as_deref().map(|text| format!(": {text}")).unwrap_or_default();
+                    verdict.observe(text, is_safety, format!("{at}{reason}{shown}"));
+                }
+            }
+        }
+        for (name, host) in &statistics.hosts {
+            for process in host.processes.iter().filter(|process| !process.as_expected) {
+                let text = format!("{} {}", process.program, process.state);
+                let problem = process.problem.as_deref().unwrap_or_default();
+                let evidence = format!("{name}: {} {}, {problem}", process.program, process.state);
+                verdict.observe(text, process.ended.is_some(), evidence);
+            }
+            verdict
+                .drops
+                .extend(host.drops.iter().filter(|(_, count)| **count > 0).map(|(name, _)| name.clone()));
+        }
+        let directions = statistics.links.values().flat_map(|directions| directions.values());
+        let drops = directions.flat_map(|direction| direction.drops.iter());
+        verdict.drops.extend(drops.filter(|(_, count)| **count > 0).map(|(name, _)| name.clone()));
+        verdict.drops.sort();
+        verdict.drops.dedup();
+        verdict.observed.sort_by(|a, b| a.symptom.cmp(&b.symptom));
+        verdict
+    }
+
+    fn observe(&mut self, text: String, is_safety: bool, evidence: String) {
+        let symptom = Symptom { text, is_safety };
+        if !self.shows(&symptom) {
+            self.observed.push(Observed { symptom, evidence });
+        }
+    }
+
+    /// True if the run shows a symptom.
+    pub fn shows(&self, symptom: &Symptom) -> bool {
+        self.observed.iter().any(|observed| observed.symptom == *symptom)
+    }
+}
