@@ -10,6 +10,8 @@ use std::time::{Duration, Instant};
 
 /// Time after which a simulator without progress is reported; each further report takes twice as long.
 const STANDSTILL: Duration = Duration::from_secs(5);
+/// Time without a poll after which the experiment is taken to be busy elsewhere.
+const BUSY: Duration = Duration::from_secs(1);
 /// Number of samples summarized by the progress line.
 const RECENT: usize = 20;
 
@@ -102,6 +104,8 @@ struct Standstill {
     next: Duration,
     /// Number of times that the experiment has polled for its messages.
     looks: u64,
+    /// Time of the last sample at which this number had grown.
+    polled: Instant,
 }
 
 impl Lookout {
@@ -114,13 +118,17 @@ impl Lookout {
                 continue;
             };
             waited_for.push(simulator.name.clone());
-            let fresh = Standstill { at, since: now, next: STANDSTILL, looks: simulator.looks() };
+            let fresh =
+                Standstill { at, since: now, next: STANDSTILL, looks: simulator.looks(), polled: now };
             let standing = self.standing.entry(simulator.name.clone()).or_insert(fresh);
-            // An experiment that does not poll is busy elsewhere and does not wait.
-            if standing.at != at || standing.looks == fresh.looks {
+            if standing.looks != fresh.looks {
+                (standing.looks, standing.polled) = (fresh.looks, now);
+            }
+            // An experiment that does not poll for a while is busy elsewhere and does not wait. On a busy machine it does not come to it
+            // between any two samples.
+            if standing.at != at || now - standing.polled >= BUSY {
                 *standing = fresh;
             }
-            standing.looks = fresh.looks;
             let stood = now - standing.since;
             if stood >= standing.next {
                 standing.next *= 2;
