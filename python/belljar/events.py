@@ -114,6 +114,14 @@ class Events:
         """Restarts crashed hosts."""
         return self._add("restart", hosts, when)
 
+    def pause(self, hosts: Hosts, **when: Unpack[When]) -> Self:
+        """Lets the hosts stand still: no instruction is executed, no timer fires, and packets wait. After `lasting` they go on."""
+        return self._add("pause", hosts, when)
+
+    def resume(self, hosts: Hosts, **when: Unpack[When]) -> Self:
+        """Lets paused hosts go on."""
+        return self._add("resume", hosts, when)
+
     def dns_down(self, hosts: Hosts = "all", **when: Unpack[When]) -> Self:
         """Stops the name server's answers to these hosts."""
         return self._add("dns_down", hosts, when)

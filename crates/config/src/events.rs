@@ -53,6 +53,9 @@ impl Event {
             Action::Restart(own) => {
                 Some(matches!(&other.action, Action::Crash { hosts, .. } if own.may_share(hosts)))
             }
+            Action::Resume(own) => {
+                Some(matches!(&other.action, Action::Pause(hosts) if own.may_share(hosts)))
+            }
             Action::NameServer { down: false, hosts: own } => Some(
                 matches!(&other.action, Action::NameServer { down: true, hosts } if own.may_share(hosts)),
             ),
@@ -202,6 +205,10 @@ pub enum Action {
     },
     /// Restarts crashed hosts and their processes.
     Restart(HostSet),
+    /// Lets hosts stand still: no instruction is executed, no timer fires, and packets wait.
+    Pause(HostSet),
+    /// Lets paused hosts go on.
+    Resume(HostSet),
     /// Makes the name server unavailable to hosts, or available again.
     NameServer {
         /// The affected hosts.

@@ -124,6 +124,11 @@ fn of_event(experiment: &Experiment, occurrence: &Occurrence) -> Option<Refusal>
             "the crash is to lose files, which the kernel's overlay keeps",
             "leave 'files' out",
         )),
+        Action::Pause(_) => Some(Refusal::new(
+            path("pause"),
+            "the network of an emulated host is the kernel's, which goes on while its programs stand still",
+            "write signal: SIGSTOP, and later SIGCONT, or run a simulation",
+        )),
         Action::P4 { .. } => Some(Refusal::new(
             path("p4"),
             "events of P4 switches are for simulations",

@@ -256,6 +256,8 @@ impl<'a> Run<'a> {
                 // The graph network applies changes of bandwidths itself; the others have been refused or
                 // reported.
                 HostChange::Start(_)
+                | HostChange::Pause
+                | HostChange::Resume
                 | HostChange::Bandwidth { .. }
                 | HostChange::StartModel(_)
                 | HostChange::StopModel(_)

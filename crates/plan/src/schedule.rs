@@ -38,6 +38,10 @@ pub enum HostChange {
     },
     /// Starts the host again.
     Restart,
+    /// Lets the host stand still.
+    Pause,
+    /// Lets the host go on after a pause.
+    Resume,
     /// Makes the name server unavailable to the host, or available again.
     NameServer {
         /// True if the name server is unavailable.
@@ -185,6 +189,8 @@ impl Schedule {
             Action::Bandwidth { hosts, .. }
             | Action::Crash { hosts, .. }
             | Action::Restart(hosts)
+            | Action::Pause(hosts)
+            | Action::Resume(hosts)
             | Action::NameServer { hosts, .. }
             | Action::Start(hosts, _)
             | Action::Stop(hosts, _)
@@ -304,6 +310,8 @@ impl Schedule {
             match &occurrence.action {
                 Action::Crash { lose_files, .. } => add(HostChange::Crash { lose_files: *lose_files }),
                 Action::Restart(_) => add(HostChange::Restart),
+                Action::Pause(_) => add(HostChange::Pause),
+                Action::Resume(_) => add(HostChange::Resume),
                 Action::NameServer { down, .. } => add(HostChange::NameServer { down: *down }),
                 Action::Start(_, process) => {
                     // The end of a stop affects models only.

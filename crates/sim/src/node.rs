@@ -68,6 +68,8 @@ pub struct HostNode {
     pub(crate) devices: Vec<HostDevice>,
     /// Live view of the run, if there is one.
     pub(crate) live: Option<Arc<Live>>,
+    /// Changes since the host was paused, which it sees when it goes on; `None` if it is not paused.
+    paused: Option<Vec<HostChange>>,
 }
 
 impl HostNode {
@@ -110,6 +112,7 @@ impl HostNode {
             links,
             devices,
             live: None,
+            paused: None,
         }
     }
 
@@ -248,6 +251,23 @@ impl HostNode {
         self.host.change(at, change);
     }
 
+    /// Applies a change to this host while it is paused. All but the ends of the pause take effect later.
+    fn change_paused(&mut self, at: SimTime, change: HostChange) {
+        let ends = matches!(change, HostChange::Resume | HostChange::Crash { .. });
+        if let Some(deferred) = self.paused.as_mut().filter(|_| !ends) {
+            return deferred.push(change);
+        }
+        // What was due meanwhile happens now.
+        self.host.advance(at);
+        let deferred = self.paused.take().unwrap_or_default();
+        for earlier in deferred.into_iter().filter(|earlier| *earlier != HostChange::Pause) {
+            self.change(at, earlier);
+        }
+        if change != HostChange::Resume {
+            self.change(at, change);
+        }
+    }
+
     /// Runs the kernel up to `limit`, and takes the samples that are due.
     fn advance_kernel(&mut self, limit: SimTime, out: &mut Vec<Outgoing<Message>>) {
         while let Some(at) = self.sampler.due(limit, self.next_arrival_or_timer()) {
@@ -344,6 +364,10 @@ impl HostNode {
     pub fn run_until(&mut self, limit: SimTime, out: &mut Vec<Outgoing<Message>>) {
         self.host.doing(Phase::Kernel);
         while let Some((at, change)) = self.changes.pop_if(|(at, _)| *at < limit) {
+            if self.paused.is_some() {
+                self.change_paused(at, change);
+                continue;
+            }
             // Packets that left before a crash are in flight. While a driver waits for a register read the
             // host is stalled, and the change waits as well.
             let mut until = at;
@@ -354,9 +378,15 @@ impl HostNode {
                 };
                 until = next + SimDuration::from_picos(1);
             }
-            self.change(until, change);
+            match change {
+                HostChange::Pause => self.paused = Some(Vec::new()),
+                HostChange::Resume => {}
+                change => self.change(until, change),
+            }
         }
-        self.advance(limit, out);
+        if self.paused.is_none() {
+            self.advance(limit, out);
+        }
         self.collect();
     }
     pub fn next_event(&self) -> Option<SimTime> {
@@ -365,11 +395,17 @@ impl HostNode {
             return devices;
         }
         let change = self.changes.last().map(|(at, _)| *at);
+        if self.paused.is_some() {
+            return change;
+        }
         [self.next_arrival_or_timer(), change, devices].into_iter().flatten().min()
     }
     pub fn finished_at(&self) -> Option<SimTime> {
         let revives = |change: &HostChange| {
-            matches!(change, HostChange::Restart | HostChange::Start(_) | HostChange::StartModel(_))
+            matches!(
+                change,
+                HostChange::Restart | HostChange::Resume | HostChange::Start(_) | HostChange::StartModel(_)
+            )
         };
         if self.changes.iter().any(|(_, change)| revives(change)) {
             return None;

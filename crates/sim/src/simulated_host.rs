@@ -119,6 +119,7 @@ impl SimulatedHost {
                 Linux(host) => host.crash(lose_files),
                 OfModels(host) => host.crash(),
             },
+            HostChange::Pause | HostChange::Resume => unreachable!("the node holds the host"),
             HostChange::Restart => both!(self, host => host.restart()),
             HostChange::NameServer { down } => self.stack_mut().set_resolver_down(down),
             HostChange::Start(process) => {

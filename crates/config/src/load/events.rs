@@ -36,6 +36,7 @@ fn check_undoes(item: &Node, event: &Event, all: &[Event]) -> Result<(), Problem
         Action::Reset(_) => "link_change",
         Action::Heal(_) => "partition",
         Action::Restart(_) => "crash",
+        Action::Resume(_) => "pause",
         _ => "dns_down",
     };
     let own = event.action.kind().key();
