@@ -120,6 +120,7 @@ class HostOptions(TypedDict, total=False):
     machine: str | Mapping[str, Any]
     sysctls: Mapping[str, object]
     queue: Mapping[str, Any]
+    scheduling: str
     devices: Sequence[Mapping[str, Any]]
     extra: Mapping[str, Any]
 
@@ -159,6 +160,8 @@ class Host(Station):
     sysctls: Mapping[str, object] = dataclasses.field(default_factory=dict)
     #: Queueing discipline of the interface to the graph: `fq_codel()` and others.
     queue: Mapping[str, Any] | None = None
+    #: "random": the seed decides the order of the host's threads; "fifo".
+    scheduling: str | None = None
     #: PCI devices, such as [{"pci": "nic0", "driver": "e1000"}].
     devices: Sequence[Mapping[str, Any]] = ()
     extra: Mapping[str, Any] = dataclasses.field(default_factory=dict)
@@ -206,7 +209,7 @@ class Host(Station):
             if getattr(self, key) is not None:
                 entry[key] = getattr(self, key)
         options = {"pcap_enabled": self.pcap, "pcap_filter": self.pcap_filter, "pcap_capture_size": self.pcap_size,
-                   "log_level": self.log_level, "shared": list(self.shared) or None, "sysctls": dict(self.sysctls) or None, "queue": self.queue}
+                   "log_level": self.log_level, "shared": list(self.shared) or None, "sysctls": dict(self.sysctls) or None, "queue": self.queue, "scheduling": self.scheduling}
         options = {key: value for key, value in options.items() if value is not None}
         if options:
             entry["host_options"] = {**entry.get("host_options", {}), **options}

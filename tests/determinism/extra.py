@@ -111,4 +111,8 @@ def add(seed, exp, nodes, process):
         exp["belljar"] = {"metrics": {"interval": draw.choice(["10 ms", "137 ms", "1 s"])}}
     if draw.random() < 0.3:
         exp["host_option_defaults"]["pcap_filter"] = draw.choice(["tcp and not port 80", "host server0 or arp", {"eth0": "udp", "lo": False}])
+    if draw.random() < 0.4:
+        exp["host_option_defaults"]["scheduling"] = "random"
+    if draw.random() < 0.3 and not quiet:
+        exp["events"].append({"at": f"{draw.randrange(100, 2000)} ms", "pause": draw.choice(graph_hosts), "for": f"{draw.randrange(1, 900)} ms"})
     return exp

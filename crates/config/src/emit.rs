@@ -216,6 +216,9 @@ fn options(out: &mut Writer, options: &HostOptions) {
     if options.queue != HostOptions::default().queue {
         out.plain(3, "queue", line::queue(&options.queue));
     }
+    if options.scheduling != HostOptions::default().scheduling {
+        out.plain(3, "scheduling", options.scheduling.name());
+    }
 }
 
 fn capture_filter(out: &mut Writer, level: usize, filter: &CaptureFilter) {

@@ -31,7 +31,7 @@ pub use exploration::{Exploration, FaultKind};
 pub use load::{Inventory, Machine, STOP_TIME};
 pub use model::{
     CaptureFilter, Experiment, Experimental, Extensions, FinalState, General, GraphSource, Host, HostOptions,
-    LogLevel, MachineNic, Model, Network, PlacementSetting, Process, StraceMode, WholeMachine,
+    LogLevel, MachineNic, Model, Network, PlacementSetting, Process, Scheduling, StraceMode, WholeMachine,
 };
 pub use overrides::{Overrides, parse_time};
 pub use programs::{GUEST_PATH, PathContext};

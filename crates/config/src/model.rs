@@ -344,6 +344,28 @@ pub struct HostOptions {
     pub sysctls: Map<String, String>,
     /// Queue at its attachment to the graph.
     pub queue: QueueConfig,
+    /// Order of its threads.
+    pub scheduling: Scheduling,
+}
+
+/// Order of a host's runnable threads, and of the waiters of a lock or a queue.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Scheduling {
+    /// First in, first out; a thread runs for up to 200 calls.
+    #[default]
+    Fifo,
+    /// Drawn from the seed, like the number of calls for which a thread runs.
+    Random,
+}
+
+impl Scheduling {
+    pub(crate) const NAMES: &'static [(&'static str, Scheduling)] =
+        &[("fifo", Scheduling::Fifo), ("random", Scheduling::Random)];
+
+    /// The name in an experiment file.
+    pub fn name(self) -> &'static str {
+        name_in(Self::NAMES, self)
+    }
 }
 
 impl Default for HostOptions {
@@ -356,6 +378,7 @@ impl Default for HostOptions {
             shared: Vec::new(),
             sysctls: Map::new(),
             queue: QueueConfig::default(),
+            scheduling: Scheduling::default(),
         }
     }
 }

@@ -24,6 +24,7 @@ use belljar_objects::write_log::WriteLog;
 use belljar_strace::Strace;
 use belljar_tasks::futexes::FutexTable;
 use belljar_tasks::scheduler::Scheduler;
+use belljar_tasks::strategy::HostStrategy;
 use belljar_tasks::threads::Threads;
 use belljar_tasks::waits::WaitTable;
 use belljar_uring::instance::Urings;
@@ -70,6 +71,8 @@ pub struct HostConfig {
     pub names6: Arc<Vec<(String, std::net::Ipv6Addr)>>,
     /// Model of the simulated time that computation takes.
     pub cpu: CpuModel,
+    /// True if the seed decides which runnable thread runs next, for how many calls, and which waiter is woken.
+    pub random_scheduling: bool,
     /// Processors that programs see.
     pub processors: Processors,
     /// Names and addresses of all hosts, shown in `/etc/hosts`.
@@ -269,6 +272,10 @@ impl Host {
         network.prefetch = machine.prefetcher();
         let unscheduled = unscheduled(&config);
         let clock = Clock::with_error(config.epoch_secs, config.cpu, config.clock_error);
+        let strategy = match config.random_scheduling {
+            true => HostStrategy::random(network.seed.stream(&["host", &network.name, "scheduling"])),
+            false => HostStrategy::default(),
+        };
         let mut host = Host {
             random: network.seed.stream(&["host", &network.name, "random"]),
             keys: KeyTable::new(network.seed.stream(&["host", &network.name, "keys"])),
@@ -295,7 +302,7 @@ impl Host {
             spaces: Slab::new(),
             next_pid: FIRST_PID,
             slots_in_use: Default::default(),
-            scheduler: Scheduler::default(),
+            scheduler: Scheduler::new(strategy),
             caller: None,
             looked_up: RefCell::default(),
             windows: 0,

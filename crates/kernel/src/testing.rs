@@ -164,6 +164,7 @@ impl TestHost {
 /// Default host configuration for tests.
 pub fn config() -> HostConfig {
     HostConfig {
+        random_scheduling: false,
         epoch_secs: crate::clock::DEFAULT_EPOCH_SECS,
         clock_error: (0, 0),
         directory: "/results/hosts/test".into(),

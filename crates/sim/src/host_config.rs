@@ -4,7 +4,7 @@ use crate::fabric::Fabric;
 use crate::options::RunOptions;
 use belljar_base::{HostId, Seed};
 use belljar_config::topology::Interface;
-use belljar_config::{Experiment, Host as HostSettings, Model, PlacementSetting, StraceMode};
+use belljar_config::{Experiment, Host as HostSettings, Model, PlacementSetting, Scheduling, StraceMode};
 use belljar_kernel::{HostConfig, ProcessSpec, Processors, tunable};
 use belljar_model_host::{ModelHostConfig, ModelSpec};
 use belljar_net::NicConfig;
@@ -95,6 +95,7 @@ pub fn host_config(
     HostConfig {
         epoch_secs: experiment.belljar.start_date,
         processors: Processors::new(settings.cpu_count),
+        random_scheduling: settings.options.scheduling == Scheduling::Random,
         clock_error: clock_error(settings),
         working_directory: working_directory.unwrap_or_else(|| directory.clone()),
         directory,

@@ -21,6 +21,7 @@ pub mod rights;
 pub mod scheduler;
 pub mod settings;
 pub mod spin;
+pub mod strategy;
 pub mod thread;
 pub mod threads;
 pub mod waits;

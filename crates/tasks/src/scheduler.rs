@@ -6,8 +6,7 @@
 //! time or a debugger pauses a turn without ending it, so such limits do not affect the order.
 //!
 //! Every decision is a choice among candidates in order of arrival, made by a [`Strategy`]. The mechanism
-//! around it (the set of candidates, the course of a turn) is common to all strategies. The strategy is a
-//! type parameter, so its calls are inlined and first in, first out costs nothing.
+//! around it (the set of candidates, the course of a turn) is common to all strategies.
 //!
 //! The run queue is private to this file. The calls for a thread's turn:
 //!
@@ -17,54 +16,17 @@
 //!   comes first then;
 //! * [`Scheduler::remove`] when a thread ends.
 
+use crate::strategy::{HostStrategy, Strategy};
 use crate::thread::Thread;
 use belljar_base::Footprint;
 use belljar_objects::ids::ThreadKey;
 use slab::Slab;
 use std::collections::VecDeque;
 
-/// Strategy of a scheduler. Candidates are given by their indices, in order of arrival.
-pub trait Strategy {
-    /// Chooses the thread to run next; `None` only without candidates.
-    fn choose_thread(&mut self, candidates: impl Iterator<Item = usize>) -> Option<usize>;
-    /// Number of calls in the slice of a new turn, at least one.
-    fn slice(&mut self) -> u32;
-    /// Chooses the waiter to wake if not all of them are woken; `None` only without candidates.
-    fn choose_waiter(&mut self, candidates: impl Iterator<Item = usize>) -> Option<usize>;
-    /// Orders waiters that are woken together.
-    fn order_waiters<T>(&mut self, waiters: &mut [T]);
-}
-
-/// First in, first out, with slices of equal length.
-#[derive(Debug, Default)]
-pub struct FifoStrategy;
-
-impl FifoStrategy {
-    /// System calls in a slice.
-    pub const SLICE: u32 = 200;
-}
-
-impl Strategy for FifoStrategy {
-    #[inline]
-    fn choose_thread(&mut self, mut candidates: impl Iterator<Item = usize>) -> Option<usize> {
-        candidates.next()
-    }
-    #[inline]
-    fn slice(&mut self) -> u32 {
-        FifoStrategy::SLICE
-    }
-    #[inline]
-    fn choose_waiter(&mut self, mut candidates: impl Iterator<Item = usize>) -> Option<usize> {
-        candidates.next()
-    }
-    #[inline]
-    fn order_waiters<T>(&mut self, _: &mut [T]) {}
-}
-
 /// Run queue of a host and the state of the current turn.
 #[derive(Debug, Default)]
 #[repr(C)] // Frequently read fields first: see `belljar_base::Footprint`.
-pub struct Scheduler<S = FifoStrategy> {
+pub struct Scheduler<S = HostStrategy> {
     /// Runnable threads without a turn, in order of arrival.
     run_queue: VecDeque<ThreadKey>,
     /// Thread whose turn is paused, and the calls left in its slice.
@@ -77,6 +39,11 @@ pub struct Scheduler<S = FifoStrategy> {
 }
 
 impl<S: Strategy> Scheduler<S> {
+    /// Creates a scheduler with a strategy.
+    pub fn new(strategy: S) -> Scheduler<S> {
+        Scheduler { run_queue: VecDeque::new(), paused: None, progress: 0, calls_left: 0, strategy }
+    }
+
     /// Appends a runnable thread to the run queue.
     #[inline]
     pub fn ready(&mut self, thread: ThreadKey) {

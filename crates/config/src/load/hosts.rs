@@ -5,7 +5,8 @@ use crate::PathContext;
 use crate::error::{Problem, Span};
 use crate::events::ClockSettings;
 use crate::model::{
-    CpuSettings, Host, HostOptions, LogLevel, Model, Network, PlacementSetting, Process, Root, WholeMachine,
+    CpuSettings, Host, HostOptions, LogLevel, Model, Network, PlacementSetting, Process, Root, Scheduling,
+    WholeMachine,
 };
 use crate::yaml::section::{self, mapping};
 use crate::yaml::{Entry, Node, Section};
@@ -31,8 +32,17 @@ pub(super) const HOST_KEYS: &[&str] = &[
     "machine",
     "processes",
 ];
-const OPTION_KEYS: &[&str] =
-    &["log_level", "pcap_enabled", "pcap_capture_size", "pcap_filter", "shared", "sysctls", "queue"];
+const OPTION_KEYS: &[&str] = &[
+    "log_level",
+    "pcap_enabled",
+    "pcap_capture_size",
+    "pcap_filter",
+    "shared",
+    "sysctls",
+    "queue",
+    SCHEDULING,
+];
+const SCHEDULING: &str = "scheduling";
 /// Key of section `host_option_defaults` besides [`OPTION_KEYS`]: the default of a host's `clock`.
 const CLOCK: &str = "clock";
 
@@ -232,6 +242,7 @@ fn draft<'a>(entry: &'a Entry, context: &Context, named: &models::Hosts) -> Resu
     // Defaults that do not reach this host.
     if machine.is_some() {
         options.shared.clear();
+        options.scheduling = Scheduling::default();
     }
     if in_graph.is_none() {
         options.queue = HostOptions::default().queue;
@@ -388,6 +399,7 @@ fn options(s: &Section, defaults: &HostOptions) -> Result<HostOptions, Problem> 
         options.shared = paths.collect::<Result<_, _>>()?;
     }
     s.read("queue", |node, _| links::queue(node))?.inspect(|v| options.queue = v.clone());
+    s.read(SCHEDULING, |n, k| section::choice(n, k, Scheduling::NAMES))?.inspect(|v| options.scheduling = *v);
     if let Some(node) = s.get("sysctls") {
         for entry in mapping(node, "sysctls")? {
             options.sysctls.insert(entry.key.clone(), sysctl(entry)?);

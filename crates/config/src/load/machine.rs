@@ -159,6 +159,10 @@ fn check_keys(host: &Section) -> Result<(), Problem> {
         return Err(Problem::at(shared.key_span, message)
             .help("its kernel has files of its own: copy some in by 'files', or by a 'root'"));
     }
+    if let Some(order) = host.get("host_options").and_then(|options| options.entry("scheduling")) {
+        let message = format!("'scheduling' is not valid for {}, which is a machine", host.place);
+        return Err(Problem::at(order.key_span, message).help("its kernel schedules: leave it out"));
+    }
     let processes = host.get("processes").map(|node| section::list(node, "processes")).transpose()?;
     match processes.unwrap_or_default().iter().find_map(|process| process.entry("arg0")) {
         Some(arg0) => {
