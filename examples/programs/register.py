@@ -60,10 +60,14 @@ def serve(forgetful):
 
 
 def attend(register, connection):
-    with connection, connection.makefile("rw") as stream:
-        for line in stream:
-            stream.write(json.dumps(register.answer(json.loads(line))) + "\n")
-            stream.flush()
+    with connection:
+        try:
+            stream = connection.makefile("rw")
+            for line in stream:
+                stream.write(json.dumps(register.answer(json.loads(line))) + "\n")
+                stream.flush()
+        except OSError:
+            pass  # The client has given up.
 
 
 class Client:

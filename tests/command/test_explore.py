@@ -5,6 +5,7 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 
 import pytest
 import yaml
@@ -49,6 +50,11 @@ def explore(belljar, workdir, experiment, *options, name="exp", output=None):
     done = execute([belljar, "explore", file, "-o", folder, *options], cwd=workdir)
     report = folder / "report.json"
     return done, json.loads(report.read_text()) if report.is_file() else None, folder
+
+
+def same(report):
+    """What does not depend on where the experiment lies."""
+    return {key: value for key, value in report.items() if key != "file"}
 
 
 def found(report):
@@ -99,8 +105,7 @@ def test_findings_do_not_depend_on_the_number_of_runs_at_a_time(belljar, workdir
     _, before, folder = campaign
     done, report, other = explore(belljar, workdir, small(), "--budget", "12runs", "-j", "3")
     assert done.status == 1, done
-    del before["file"], report["file"]
-    assert report == before
+    assert same(report) == same(before)
     name = report["findings"][0]["folder"]
     assert (other / name / "experiment.yaml").read_text() == (folder / name / "experiment.yaml").read_text()
 
@@ -120,11 +125,11 @@ def test_a_killed_campaign_goes_on(belljar, workdir, campaign):
         file_of_verdicts.write('{"digest": "cut')
     done = execute(command, cwd=workdir)
     report = json.loads((workdir / "exp.explore/report.json").read_text())
-    del before["file"], report["file"]
-    assert done.status == 1 and report == before, done
-    fresh = len(verdicts.read_bytes().splitlines()) - known - 1
+    assert done.status == 1 and same(report) == same(before), done
+    every = verdicts.read_bytes()
+    assert len(every.splitlines()) > known + 1
     done = execute(command, cwd=workdir)
-    assert f"{0} executed" in done.out and fresh > 0, (done, fresh)
+    assert verdicts.read_bytes() == every and "FOUND" in done.out, done
     assert not list((workdir / "exp.explore/running").iterdir())
 
 
@@ -161,7 +166,7 @@ def test_a_finding_is_a_test_of_pytest(belljar, campaign, workdir):
     shutil.copytree(folder / report["findings"][0]["folder"], kept)
     (test,) = kept.glob("test_*.py")
     environment = {**os.environ, "BELLJAR_BIN": str(belljar), "PYTHONPATH": str(EXAMPLES.parent / "python")}
-    done = execute(["python3", "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "belljar.pytest_plugin", "--rootdir", kept, test], cwd=kept, env=environment)
+    done = execute([sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "belljar.pytest_plugin", "--rootdir", kept, test], cwd=kept, env=environment)
     assert "1 failed" in done.out and "answers" in done.out, done
 
 
@@ -181,7 +186,7 @@ def test_the_first_failure_ends_the_campaign_when_asked(belljar, workdir, campai
 def test_a_run_that_does_not_end_is_a_failure(belljar, workdir):
     experiment = small()
     experiment["hosts"]["idler"]["processes"][0] = {"path": "sh", "args": ["-c", "while :; do read x < /dev/null; done"], "expected_final_state": "running"}
-    experiment["general"]["stop_time"] = "100000000 s"
+    experiment["general"]["stop_time"] = "1000000 s"
     experiment["explore"]["faults"] = 1
     done, report, _ = explore(belljar, workdir, experiment, "--budget", "1runs", "--timeout", "3 s", "--shrink", "0")
     assert done.status == 1 and found(report) == ["the run does not end"], done

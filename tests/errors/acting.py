@@ -342,6 +342,8 @@ for experiment in (GRAPHED, LINKED):
     for name, one, other in (
         ("crash", [], [{"at": "50 ms", "crash": "a"}]),
         ("restart", [{"at": "50 ms", "crash": "a"}], [{"at": "50 ms", "crash": "a"}, {"at": "90 ms", "restart": "a"}]),
+        ("pause", [], [{"at": "50 ms", "pause": "a"}]),
+        ("resume", [{"at": "50 ms", "pause": "a"}], [{"at": "50 ms", "pause": "a"}, {"at": "90 ms", "resume": "a"}]),
         ("dns_down", [], [{"at": "50 ms", "dns_down": "a"}]),
         ("dns_up", [{"at": "50 ms", "dns_down": "a"}], [{"at": "50 ms", "dns_down": "a"}, {"at": "90 ms", "dns_up": "a"}]),
         ("start", [], [{"at": "50 ms", "start": "sh", "hosts": "b"}]),
@@ -449,6 +451,11 @@ group("host_option_defaults", "", DEFAULTS, ["host_option_defaults"], {
     "pcap_enabled": True, "shared": ["/tmp"], "queue": {"packets": 3}, "log_level": "error"})
 group("host_option_defaults", "", GRAPHED, ["host_option_defaults"], {"clock.reading": "5 us"}, whole="clock")
 group("host_option_defaults", "", GRAPHED, ["host_option_defaults"], {"sysctls": {"net.ipv4.ip_default_ttl": 33}, "pcap_capture_size": "60 B", "pcap_filter": "tcp"})
+# Two shells write in turns that the order of their threads decides.
+RACING = [{"path": "sh", "args": ["-c", f"for n in 1 2 3 4 5 6 7 8 9; do echo {name}; done >> race"]} for name in ("one", "other")]
+for experiment, thing in ((GRAPHED, keys.GRAPH), (LINKED, keys.LINKS)):
+    group("hosts", thing, changed(experiment, hosts__a__processes=RACING), ["hosts", "a"], {"host_options.scheduling": ("fifo", "random")})
+group("host_option_defaults", "", changed(GRAPHED, hosts__a__processes=RACING), ["host_option_defaults"], {"scheduling": ("fifo", "random")})
 DISTANT = {"exponent": 3, "reception_threshold": -88, "carrier_sense_threshold": -96}
 SPREAD = changed(AIR, radios__air={"stations": {"a": [0, 0], "b": [100, 0], "c": [180, 0]}, "log_distance": DISTANT})
 group("radios", "", SPREAD, ["radios", "air", "log_distance"], {
@@ -609,8 +616,8 @@ ARGUED = [
     ("", "", "general network hosts host_option_defaults links events properties belljar experimental switches routers simulators radios nics memories gateways",
      "a section acts by its keys"),
     ("", "", "explore", "command/test_explore.py"),
-    ("explore", "", "hosts between faults for kinds kinds.clock kinds.clock.step kinds.crash kinds.crash.files kinds.lossy kinds.lossy.packet_loss kinds.one_way "
-     "kinds.partition kinds.slow kinds.slow.latency kinds.stop", "crates/explore/src/tests.rs draws faults within their bounds"),
+    ("explore", "", "hosts between faults for scheduling kinds kinds.clock kinds.clock.step kinds.crash kinds.crash.files kinds.lossy kinds.lossy.packet_loss kinds.one_way "
+     "kinds.partition kinds.pause kinds.slow kinds.slow.latency kinds.stop", "crates/explore/src/tests.rs draws faults within their bounds"),
     ("links", "gateway", f"name between cost {BOTH_SIDES}", "runs with gateways are in real time; a host's side of the link is that of a link to a simulator"),
     ("hosts", keys.MACHINE, "routing", "its routes are computed as those of a host on links"),
     ("links", "machine", "cost", "the machine's routes are those of a host on links"),

@@ -103,6 +103,8 @@ row("hosts", "host_options.shared processes.arg0", MACHINE, run="refused: a mach
     deploy="refused: a machine has its own files, and starts its processes by their path")
 row("hosts", "host_options.sysctls", GRAPH, LINKS, deploy=MACHINES)
 row("hosts", "host_options.sysctls", MACHINE, emulate=NO_MACHINE, deploy=NO_MACHINE)
+row("hosts", "host_options.scheduling", GRAPH, LINKS, emulate="the kernel schedules", deploy="the machines' kernels schedule")
+row("hosts", "host_options.scheduling", MACHINE, run="refused: its kernel schedules", deploy="refused: its kernel schedules")
 row("hosts", "host_options.queue", GRAPH, deploy=NETWORK)
 row("hosts", "host_options.queue", LINKS, MACHINE, run="refused: it is not on the graph", deploy="refused: it is not on the graph")
 row("hosts", "clock clock.offset clock.drift_ppm clock.reading", GRAPH, LINKS, emulate=CLOCKS, deploy="clocks are the machines'")
@@ -145,6 +147,7 @@ row("hosts", "processes.model processes.model.type processes.model.name processe
 row("host_option_defaults", "log_level", emulate="the log is a simulation's", deploy="the log is a simulation's")
 row("host_option_defaults", "pcap_enabled pcap_capture_size pcap_filter", deploy="no packets are captured")
 row("host_option_defaults", "shared sysctls", deploy=MACHINES)
+row("host_option_defaults", "scheduling", emulate="the kernel schedules", deploy="the machines' kernels schedule")
 row("host_option_defaults", "queue", deploy=NETWORK)
 row("host_option_defaults", "clock clock.reading", emulate=CLOCKS, deploy="clocks are the machines'")
 
@@ -215,6 +218,8 @@ row("events", "partition heal", "hosts behind switches of no group", emulate="re
 row("events", "bandwidth up down", GRAPH, deploy=NO_EVENTS)
 row("events", "bandwidth up down", LINKS, run="refused: it is not on the graph", deploy=NO_EVENTS)
 row("events", "crash restart dns_down dns_up start signal hosts process", "host", deploy=NO_EVENTS)
+row("events", "pause resume", "host", emulate="refused: the kernel goes on while programs stand still", deploy=NO_EVENTS)
+row("events", "pause", "machine", run="refused: its clock is its own", deploy=NO_EVENTS)
 row("events", "files", "host", emulate="refused: the kernel's overlay keeps files", deploy=NO_EVENTS)
 row("events", "stop", "host", emulate=NO_MODELS, deploy=NO_EVENTS)
 row("events", "clock step drift_ppm", "host", emulate=CLOCKS, deploy=NO_EVENTS)
@@ -233,8 +238,8 @@ row("properties", "eventually eventually.matches eventually.within eventually.af
 
 EXPLORES = "`belljar explore` alone draws faults"
 row("", "explore", run=EXPLORES, deploy=EXPLORES)
-row("explore", "hosts between faults for kinds kinds.clock kinds.clock.step kinds.crash kinds.crash.files kinds.lossy kinds.lossy.packet_loss "
-    "kinds.one_way kinds.partition kinds.slow kinds.slow.latency kinds.stop", run=EXPLORES, deploy=EXPLORES)
+row("explore", "hosts between faults for scheduling kinds kinds.clock kinds.clock.step kinds.crash kinds.crash.files kinds.lossy kinds.lossy.packet_loss "
+    "kinds.one_way kinds.partition kinds.pause kinds.slow kinds.slow.latency kinds.stop", run=EXPLORES, deploy=EXPLORES)
 
 # --- values with keys of their own, wherever the key that has them acts
 row("queue", "packets ecn_threshold ecn_threshold.packets ecn_threshold.bytes bytes codel codel.packets codel.target codel.interval codel.ecn "

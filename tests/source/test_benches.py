@@ -27,6 +27,11 @@ def test_files(belljar, workdir):
     assert set(result["ns"]) == {"open", "stat", "read 4096", "read 65536", "write 4096", "write 65536"}
 
 
+def test_explore(belljar, workdir):
+    rows = bench(belljar, workdir, "explore", "--bug", "O7", "--budget", "6runs", "--folder", workdir / "campaigns")["rows"]
+    assert [(row["control"], row["found"]) for row in rows] == [(False, "property once (always)"), (True, "")], rows
+
+
 def test_pcie(belljar, workdir):
     rows = bench(belljar, workdir, "pcie", "--bytes", 300_000, "--latencies", 500, 1000)["rows"]
     # The controller fetches ahead: a longer way over PCI costs no throughput at 1 Gbit/s.

@@ -1,6 +1,6 @@
 //! Exploration: section `explore`, the faults that `belljar explore` draws.
 
-use crate::model::{Experiment, FinalState, Host};
+use crate::model::{Experiment, FinalState, Host, Scheduling};
 use belljar_base::{HostId, SimDuration, SimTime};
 
 /// Distribution of the faults of a run.
@@ -14,6 +14,8 @@ pub struct Exploration {
     pub faults: (u32, u32),
     /// Shortest and longest duration of a fault.
     pub lasting: (SimDuration, SimDuration),
+    /// Orders of the hosts' threads, of which each run has one; not empty.
+    pub scheduling: Vec<Scheduling>,
     /// Kinds of faults with their bounds, sorted by name, each at most once.
     pub kinds: Vec<FaultKind>,
 }
@@ -42,6 +44,8 @@ pub enum FaultKind {
     OneWay,
     /// The hosts are separated into two groups.
     Partition,
+    /// A host stands still.
+    Pause,
     /// A path or link has a larger latency.
     Slow {
         /// Least and largest latency.
@@ -60,6 +64,7 @@ impl FaultKind {
             FaultKind::Lossy { .. } => "lossy",
             FaultKind::OneWay => "one_way",
             FaultKind::Partition => "partition",
+            FaultKind::Pause => "pause",
             FaultKind::Slow { .. } => "slow",
             FaultKind::Stop => "stop",
         }
@@ -74,6 +79,7 @@ impl FaultKind {
             FaultKind::Lossy { loss: (0.05, 0.5) },
             FaultKind::OneWay,
             FaultKind::Partition,
+            FaultKind::Pause,
             FaultKind::Slow { latency: (milliseconds(50), milliseconds(2_000)) },
             FaultKind::Stop,
         ]
@@ -105,6 +111,7 @@ impl Exploration {
             between: (part(1), part(7)),
             faults: (1, 5),
             lasting: (shortest, longest),
+            scheduling: vec![Scheduling::Fifo, Scheduling::Random],
             kinds: FaultKind::defaults(),
         }
     }

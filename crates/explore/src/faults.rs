@@ -30,7 +30,7 @@ pub fn draw(experiment: &Experiment, explore: &Exploration, run: u64) -> Vec<Fau
     let applies = |kind: &&FaultKind| match kind {
         FaultKind::Partition => explore.hosts.len() > 1,
         FaultKind::Lossy { .. } | FaultKind::OneWay | FaultKind::Slow { .. } => !paths.is_empty(),
-        FaultKind::Clock { .. } | FaultKind::Crash { .. } | FaultKind::Stop => true,
+        FaultKind::Clock { .. } | FaultKind::Crash { .. } | FaultKind::Pause | FaultKind::Stop => true,
     };
     let all: Vec<&FaultKind> = explore.kinds.iter().filter(applies).collect();
     if all.is_empty() {
@@ -186,6 +186,7 @@ fn events(
             }
             once(Action::Partition(groups.map(HostSet::Some).to_vec()))
         }
+        FaultKind::Pause => once(Action::Pause(one(*pick(&explore.hosts, stream)))),
         FaultKind::Slow { latency: (least, most) } => {
             let target = both_ways(pick(paths, stream));
             let latency = rounded(octaves(least.as_nanos(), most.as_nanos(), stream), least.as_nanos());

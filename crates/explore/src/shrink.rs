@@ -2,8 +2,8 @@
 
 use crate::trial::Trial;
 use crate::verdict::Symptom;
-use belljar_base::{SimDuration, SimTime};
-use belljar_config::{Action, When};
+use belljar_base::{HostId, SimDuration, SimTime};
+use belljar_config::{Action, Scheduling, When};
 
 /// Shortest duration that halving leads to.
 const SHORTEST: u64 = 1_000_000;
@@ -26,7 +26,7 @@ struct Search<'a, E> {
     first: &'a mut dyn FnMut(&[Trial]) -> Result<Option<usize>, E>,
 }
 
-/// Removes faults, then (for a [safety](Symptom::is_safety) symptom) hosts and the end of the run, then shortens what is left, until
+/// Removes faults and the random order of threads, then (for a [safety](Symptom::is_safety) symptom) hosts and the end of the run, then shortens what is left, until
 /// nothing more can go alone. `first` executes trials, and gives the index of the first that shows the symptom. At most `limit`
 /// trials are given to it.
 ///
@@ -41,9 +41,10 @@ pub fn shrink<E>(
     let mut search = Search { trial, left: limit, first };
     loop {
         let mut has_changed = search.remove_faults()?;
+        has_changed |= search.adopt_all(without_random_order)?;
         if symptom.is_safety {
             has_changed |= search.adopt_all(stops)?;
-            has_changed |= search.adopt_all(idle_hosts)?;
+            has_changed |= search.idle_hosts()?;
         }
         has_changed |= search.adopt_all(simpler_faults)?;
         if !has_changed || search.left == 0 {
@@ -77,6 +78,41 @@ impl<E> Search<'_, E> {
         Ok(has_changed)
     }
 
+    /// Leaves hosts without their programs, one more as long as the faults are still what brings the symptom about: a server that is
+    /// missing altogether would show it as well.
+    fn idle_hosts(&mut self) -> Result<bool, E> {
+        let mut has_changed = false;
+        let mut needed: Vec<HostId> = Vec::new();
+        loop {
+            let trials: Vec<Trial> = idle_hosts(&self.trial)
+                .into_iter()
+                .filter(|trial| !trial.idle.last().is_some_and(|id| needed.contains(id)))
+                .collect();
+            let before = self.trial.clone();
+            if !self.adopt(trials)? {
+                return Ok(has_changed);
+            }
+            let control = self.trial.without_drawn_faults();
+            // A trial that needs no fault needs no control.
+            let is_trivial = control.faults.len() < self.trial.faults.len() && self.shows(control)?;
+            if is_trivial {
+                needed.extend(self.trial.idle.last());
+                self.trial = before;
+            } else {
+                has_changed = true;
+            }
+        }
+    }
+
+    /// True if a trial shows the symptom; also if it may no longer be executed.
+    fn shows(&mut self, trial: Trial) -> Result<bool, E> {
+        if self.left == 0 {
+            return Ok(true);
+        }
+        self.left -= 1;
+        Ok((self.first)(&[trial])?.is_some())
+    }
+
     /// Removes faults: halves first, then quarters, down to single ones (delta debugging).
     fn remove_faults(&mut self) -> Result<bool, E> {
         let mut has_changed = false;
@@ -99,6 +135,16 @@ impl<E> Search<'_, E> {
         }
         Ok(has_changed)
     }
+}
+
+/// The trial with threads in their order of arrival.
+fn without_random_order(trial: &Trial) -> Vec<Trial> {
+    if trial.scheduling == Scheduling::Fifo {
+        return Vec::new();
+    }
+    let mut ordered = trial.clone();
+    ordered.scheduling = Scheduling::Fifo;
+    vec![ordered]
 }
 
 /// Trials that end earlier: at a half, three quarters and seven eighths of the time, and a second earlier, in whole seconds.

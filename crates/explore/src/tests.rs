@@ -34,12 +34,12 @@ fn run_0_has_no_faults_and_others_are_drawn_by_seed_and_number() {
 fn every_kind_is_drawn_within_its_bounds() {
     let bounds = "explore: { hosts: [a, b, c], between: [20 s, 50 s], faults: [2, 4], for: [1 s, 10 s], kinds: \
         { clock: { step: 3 s }, crash: { files: [kept, lost] }, lossy: { packet_loss: [0.1, 0.2] }, slow: { latency: [10 ms, 80 ms] }, \
-        one_way: , partition: , stop: } }";
+        one_way: , partition: , pause: , stop: } }";
     let all = faults(bounds, 500);
     let mut kinds: Vec<&str> = all.iter().map(|fault| fault.kind).collect();
     kinds.sort_unstable();
     kinds.dedup();
-    assert_eq!(kinds, ["clock", "crash", "lossy", "one_way", "partition", "slow", "stop"]);
+    assert_eq!(kinds, ["clock", "crash", "lossy", "one_way", "partition", "pause", "slow", "stop"]);
     let (first, last) = (SimTime::from_secs(20), SimTime::from_secs(50));
     let mut losing = 0;
     for event in all.iter().flat_map(|fault| &fault.events) {
@@ -148,6 +148,22 @@ fn shrinking_keeps_what_the_symptom_needs_and_nothing_else() {
         let lasting = fault.events[0].lasting.expect("a duration");
         assert!(lasting <= SimDuration::from_millis(1), "{lasting}");
     }
+}
+
+#[test]
+fn a_host_whose_absence_is_the_failure_stays() {
+    let experiment = experiment("explore: { faults: [4, 6] }");
+    let runs = |experiment: &Experiment, name: &str| {
+        let id = experiment.host_by_name(name).expect("a host");
+        !experiment.hosts[id.index()].processes.is_empty()
+    };
+    // Client d gets no answer where server a is away, for a time or altogether.
+    let shows = |experiment: &Experiment| {
+        runs(experiment, "d") && (crashes(experiment, "a") >= 1 || !runs(experiment, "a"))
+    };
+    let trial = shrunk(&experiment, true, &shows);
+    let busy: Vec<&str> = trial.busy_hosts().iter().map(|id| experiment.node_name(*id)).collect();
+    assert_eq!((trial.faults.len(), busy), (1, vec!["a", "d"]));
 }
 
 #[test]

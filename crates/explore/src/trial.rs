@@ -1,8 +1,8 @@
 //! Trials: runs that are described by a seed and a list of faults.
 
 use crate::faults::{Fault, draw};
-use belljar_base::{HostId, SimTime};
-use belljar_config::{Event, Experiment, Exploration};
+use belljar_base::{HostId, Seed, SimTime};
+use belljar_config::{Event, Experiment, Exploration, Scheduling};
 use belljar_plan::with_fixed_events;
 use std::sync::Arc;
 
@@ -17,6 +17,8 @@ pub struct Trial {
     pub idle: Vec<HostId>,
     /// End of the simulation.
     pub stop: SimTime,
+    /// Order of the threads of all hosts.
+    pub scheduling: Scheduling,
 }
 
 impl Trial {
@@ -37,7 +39,8 @@ impl Trial {
         let mut faults: Vec<Fault> = own.chain(draw(experiment, explore, run)).collect();
         faults.sort_by_key(|fault| fault.events[0].first());
         let stop = base.general.stop_time;
-        Trial { base: Arc::new(base), faults, idle: Vec::new(), stop }
+        let scheduling = scheduling(experiment, explore, run);
+        Trial { base: Arc::new(base), faults, idle: Vec::new(), stop, scheduling }
     }
 
     /// The experiment of the trial.
@@ -52,12 +55,23 @@ impl Trial {
             event.number = number as u32;
         }
         experiment.settle_properties();
+        if self.scheduling == Scheduling::Random {
+            for host in experiment.hosts.iter_mut().filter(|host| host.machine.is_none()) {
+                host.options.scheduling = Scheduling::Random;
+            }
+        }
         for id in &self.idle {
             let host = &mut experiment.hosts[id.index()];
             host.processes.clear();
             host.models.clear();
         }
         experiment
+    }
+
+    /// The same trial without its drawn faults, and with threads in the order of their arrival.
+    pub fn without_drawn_faults(&self) -> Trial {
+        let faults = self.faults.iter().filter(|fault| !fault.is_drawn).cloned().collect();
+        Trial { faults, scheduling: Scheduling::Fifo, ..self.clone() }
     }
 
     /// The seed.
@@ -84,4 +98,13 @@ impl Trial {
         let line = |event: &Event| format!("{} {}", event.first(), experiment.event_text(event));
         experiment.events.iter().map(line).collect()
     }
+}
+
+/// Order of threads of the run with a number. Run 0 has those of the experiment.
+fn scheduling(experiment: &Experiment, explore: &Exploration, run: u64) -> Scheduling {
+    if run == 0 {
+        return Scheduling::Fifo;
+    }
+    let mut stream = Seed(experiment.general.seed).stream(&["explore", &run.to_string(), "scheduling"]);
+    explore.scheduling[stream.below(explore.scheduling.len() as u64) as usize]
 }

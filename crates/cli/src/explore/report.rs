@@ -3,7 +3,7 @@
 use super::executor::slug;
 use super::store::FINDINGS;
 use crate::failure::Failure;
-use belljar_config::Experiment;
+use belljar_config::{Experiment, Scheduling};
 use belljar_explore::{Shrunk, Tally, failure_bound};
 use serde_json::{Value, json};
 use std::fmt::Write;
@@ -43,7 +43,10 @@ impl Report<'_> {
                 finding.symptom.text, finding.count, finding.run
             );
             let _ = writeln!(out, "    {}", finding.evidence);
-            let events = shrunk.trial.event_lines();
+            let mut events = shrunk.trial.event_lines();
+            if shrunk.trial.scheduling == Scheduling::Random {
+                events.push("threads in random order (host_options.scheduling)".to_owned());
+            }
             match (finding.run, events.is_empty()) {
                 (0, _) => out.push_str("    without any drawn fault\n"),
                 (_, true) => out.push_str("    no fault is needed, but another seed than that of run 0\n"),
@@ -107,6 +110,7 @@ impl Report<'_> {
                 "evidence": finding.evidence,
                 "seed": shrunk.trial.seed(),
                 "minimal": shrunk.is_minimal,
+                "scheduling": shrunk.trial.scheduling.name(),
                 "stop_time": shrunk.trial.stop.as_secs_f64(),
                 "idle": shrunk.trial.idle.iter().map(|id| self.experiment.node_name(*id)).collect::<Vec<_>>(),
                 "events": shrunk.trial.event_lines(),

@@ -15,6 +15,8 @@ impl Experiment {
         out.plain(1, "faults", format_args!("[{}, {}]", explore.faults.0, explore.faults.1));
         let (shortest, longest) = explore.lasting;
         out.plain(1, "for", format_args!("[{}, {}]", format_duration(shortest), format_duration(longest)));
+        let orders: Vec<&str> = explore.scheduling.iter().map(|order| order.name()).collect();
+        out.plain(1, "scheduling", format_args!("[{}]", orders.join(", ")));
         out.section(1, "kinds");
         for kind in &explore.kinds {
             out.plain(2, kind.name(), bounds(kind));
@@ -35,6 +37,6 @@ fn bounds(kind: &FaultKind) -> String {
         FaultKind::Slow { latency: (least, most) } => {
             format!("{{ latency: [{}, {}] }}", format_duration(*least), format_duration(*most))
         }
-        FaultKind::OneWay | FaultKind::Partition | FaultKind::Stop => "{}".to_owned(),
+        FaultKind::OneWay | FaultKind::Partition | FaultKind::Pause | FaultKind::Stop => "{}".to_owned(),
     }
 }

@@ -4,12 +4,13 @@ use super::events_values::{World, host_set, probability};
 use crate::error::{Problem, Span};
 use crate::events::HostSet;
 use crate::exploration::{Exploration, FaultKind};
+use crate::model::Scheduling;
 use crate::yaml::{Entry, Node, Section, Value, section};
 use belljar_base::{HostId, SimDuration, SimTime};
 use belljar_net::suggest::nearest;
 use belljar_net::units::format_duration;
 
-const KEYS: &[&str] = &["hosts", "between", "faults", "for", "kinds"];
+const KEYS: &[&str] = &["hosts", "between", "faults", "for", "scheduling", "kinds"];
 /// Largest number of faults in a run.
 const MOST_FAULTS: u64 = 1_000;
 
@@ -22,6 +23,7 @@ pub(super) fn read(node: &Node, world: &World, stop: SimTime) -> Result<Explorat
     s.read("faults", |node, key| range(node, key, |node, key| section::whole(node, key, MOST_FAULTS)))?
         .inspect(|(least, most)| set.faults = (*least as u32, *most as u32));
     s.read("for", |node, key| range(node, key, section::duration))?.inspect(|times| set.lasting = *times);
+    s.read("scheduling", orders)?.into_iter().for_each(|orders| set.scheduling = orders);
     if let Some(node) = s.get("kinds") {
         set.kinds = kinds(node)?;
     }
@@ -71,6 +73,19 @@ fn hosts(node: &Node, key: &str, world: &World) -> Result<Vec<HostId>, Problem> 
             Err(node.problem(format!("host '{name}' runs no program that a fault could hit")))
         }
         None => Ok(hosts),
+    }
+}
+
+/// One order of threads, or several.
+fn orders(node: &Node, key: &str) -> Result<Vec<Scheduling>, Problem> {
+    let Value::Sequence(items) = &node.value else {
+        return Ok(vec![section::choice(node, key, Scheduling::NAMES)?]);
+    };
+    let orders: Vec<Scheduling> =
+        items.iter().map(|item| section::choice(item, key, Scheduling::NAMES)).collect::<Result<_, _>>()?;
+    match orders.is_empty() {
+        true => Err(node.problem("'scheduling' is empty").help("write scheduling: [fifo, random]")),
+        false => Ok(orders),
     }
 }
 
@@ -144,7 +159,7 @@ fn bounded(entry: &Entry) -> Result<FaultKind, Problem> {
         FaultKind::Crash { .. } => &["files"],
         FaultKind::Lossy { .. } => &["packet_loss"],
         FaultKind::Slow { .. } => &["latency"],
-        FaultKind::OneWay | FaultKind::Partition | FaultKind::Stop => &[],
+        FaultKind::OneWay | FaultKind::Partition | FaultKind::Pause | FaultKind::Stop => &[],
     };
     let s = Section::new(&entry.value, &place, keys, false)?;
     let latency = s.read("latency", |node, key| range(node, key, section::duration))?;
@@ -159,7 +174,7 @@ fn bounded(entry: &Entry) -> Result<FaultKind, Problem> {
         }
         FaultKind::Lossy { loss: default } => FaultKind::Lossy { loss: loss.unwrap_or(default) },
         FaultKind::Slow { latency: default } => FaultKind::Slow { latency: latency.unwrap_or(default) },
-        FaultKind::OneWay | FaultKind::Partition | FaultKind::Stop => kind,
+        FaultKind::OneWay | FaultKind::Partition | FaultKind::Pause | FaultKind::Stop => kind,
     })
 }
 
