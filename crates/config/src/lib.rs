@@ -13,6 +13,7 @@ mod error;
 mod event_kinds;
 mod events;
 mod exploration;
+mod explored;
 pub mod import;
 mod judged;
 mod load;
@@ -21,6 +22,7 @@ mod overrides;
 mod programs;
 mod properties;
 mod refusal;
+mod scheduling;
 mod signals;
 pub mod topology;
 mod yaml;
@@ -31,11 +33,12 @@ pub use exploration::{Exploration, FaultKind};
 pub use load::{Inventory, Machine, STOP_TIME};
 pub use model::{
     CaptureFilter, Experiment, Experimental, Extensions, FinalState, General, GraphSource, Host, HostOptions,
-    LogLevel, MachineNic, Model, Network, PlacementSetting, Process, Scheduling, StraceMode, WholeMachine,
+    LogLevel, MachineNic, Model, Network, PlacementSetting, Process, StraceMode, WholeMachine,
 };
 pub use overrides::{Overrides, parse_time};
 pub use programs::{GUEST_PATH, PathContext};
 pub use properties::{Claim, FileSet, Property};
 pub use refusal::Refusal;
+pub use scheduling::Scheduling;
 pub use signals::Signal;
 pub use yaml::Setting;

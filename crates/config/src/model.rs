@@ -4,6 +4,7 @@ use crate::Signal;
 use crate::events::{ClockSettings, Event, ProcessRef};
 use crate::exploration::Exploration;
 use crate::properties::Property;
+use crate::scheduling::Scheduling;
 use crate::topology::{Interface, Routing, Topology};
 use belljar_base::{HostId, Map, SimDuration, SimTime};
 use belljar_net::dns::Zone;
@@ -346,26 +347,6 @@ pub struct HostOptions {
     pub queue: QueueConfig,
     /// Order of its threads.
     pub scheduling: Scheduling,
-}
-
-/// Order of a host's runnable threads, and of the waiters of a lock or a queue.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Scheduling {
-    /// First in, first out; a thread runs for up to 200 calls.
-    #[default]
-    Fifo,
-    /// Drawn from the seed, like the number of calls for which a thread runs.
-    Random,
-}
-
-impl Scheduling {
-    pub(crate) const NAMES: &'static [(&'static str, Scheduling)] =
-        &[("fifo", Scheduling::Fifo), ("random", Scheduling::Random)];
-
-    /// The name in an experiment file.
-    pub fn name(self) -> &'static str {
-        name_in(Self::NAMES, self)
-    }
 }
 
 impl Default for HostOptions {

@@ -4,7 +4,7 @@ use super::events_values::{World, host_set, probability};
 use crate::error::{Problem, Span};
 use crate::events::HostSet;
 use crate::exploration::{Exploration, FaultKind};
-use crate::model::Scheduling;
+use crate::scheduling::Scheduling;
 use crate::yaml::{Entry, Node, Section, Value, section};
 use belljar_base::{HostId, SimDuration, SimTime};
 use belljar_net::suggest::nearest;

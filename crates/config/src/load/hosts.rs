@@ -5,9 +5,9 @@ use crate::PathContext;
 use crate::error::{Problem, Span};
 use crate::events::ClockSettings;
 use crate::model::{
-    CpuSettings, Host, HostOptions, LogLevel, Model, Network, PlacementSetting, Process, Root, Scheduling,
-    WholeMachine,
+    CpuSettings, Host, HostOptions, LogLevel, Model, Network, PlacementSetting, Process, Root, WholeMachine,
 };
+use crate::scheduling::Scheduling;
 use crate::yaml::section::{self, mapping};
 use crate::yaml::{Entry, Node, Section};
 use belljar_base::{Map, Set, SimDuration};
