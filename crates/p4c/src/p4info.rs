@@ -164,6 +164,13 @@ pub fn p4info(program: &Program, sources: &Sources, lowered: &ir::Program, info:
 
 impl Writer<'_> {
     fn collect(&mut self) {
+        // Instances at the top level come first.
+        for id in &self.program.top_decls {
+            if let DeclKind::Instance(_) = self.program.decls[*id].kind {
+                let name = self.global_name(*id);
+                self.instances.push(name);
+            }
+        }
         for (path, def) in &self.info.blocks {
             for (_, decl) in self.info.global_actions.iter().filter(|(block, _)| block == path) {
                 let name = self.global_name(*decl);

@@ -25,6 +25,7 @@ impl Lower<'_> {
             return self.error(span, "main must be a V1Switch: this target is v1model");
         }
         self.prepare();
+        self.global_instances()?;
         let mut blocks = Vec::new();
         for arg in &call.args {
             let Some(arg) = arg else { return self.error(span, "an argument of V1Switch is missing") };
@@ -102,6 +103,20 @@ impl Lower<'_> {
         for name in ["scalars", "standard_metadata", "types/scalars_0", "types/standard_metadata"] {
             self.names.insert(name.into());
         }
+    }
+
+    /// Declares the externs at the top level, in their order. Those that the program does not use are there for
+    /// the control plane.
+    fn global_instances(&mut self) -> Result<()> {
+        for id in &self.program.top_decls {
+            let decl = self.decl(*id);
+            if let (DeclKind::Instance(_), Type::Named(def, _)) = (&decl.kind, self.types.ty(&decl.ty))
+                && matches!(self.program.defs[def].kind, DefKind::Extern(_))
+            {
+                self.declare_instance(*id)?;
+            }
+        }
+        Ok(())
     }
 
     fn params_of(&self, block: &Instance) -> Vec<Type> {
