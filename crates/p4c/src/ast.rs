@@ -253,7 +253,7 @@ pub enum StmtKind {
     /// `for (init; condition; update) body`.
     For(Vec<Stmt>, Expr, Vec<Stmt>, Box<Stmt>),
     /// `for (T x in collection) body`.
-    ForIn(Box<Stmt>, Expr, Box<Stmt>),
+    ForIn(Box<Decl>, Expr, Box<Stmt>),
     /// A declaration.
     Decl(Box<Decl>),
 }

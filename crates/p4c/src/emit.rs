@@ -77,6 +77,15 @@ fn source_info(sources: &Sources, span: Span) -> Option<Value> {
     Some(json!({"filename": file.name, "line": line, "column": column, "source_fragment": text}))
 }
 
+/// Source information of a condition.
+fn shown_info(sources: &Sources, shown: &Shown) -> Option<Value> {
+    let mut info = source_info(sources, shown.span)?;
+    if let Some(text) = &shown.text {
+        info["source_fragment"] = json!(**text);
+    }
+    Some(info)
+}
+
 fn number(list: &mut [Value]) {
     for (id, item) in list.iter_mut().enumerate() {
         item["id"] = json!(id);

@@ -233,10 +233,10 @@ impl Flow<'_> {
             }
             Stmt::SwitchValue(value, cases) => {
                 self.read(value, &mut state);
-                let complete = cases.iter().any(|(labels, _)| labels.is_empty());
+                let complete = cases.iter().any(|case| case.labels.is_empty());
                 let mut end = if complete { None } else { state.clone() };
-                for (_, body) in cases {
-                    end = join(end, self.statements(body, state.clone()));
+                for case in cases {
+                    end = join(end, self.statements(&case.body, state.clone()));
                 }
                 return end;
             }

@@ -81,8 +81,23 @@ pub enum Ex {
     LastIndex(usize),
     /// `lastIndex` of a stack of unions.
     UnionLastIndex(usize),
-    /// Condition of a statement with its source range. Only an entire condition is wrapped.
-    At(Span, Box<Ex>),
+    /// Condition of a statement as it is shown. Only an entire condition is wrapped.
+    At(Shown, Box<Ex>),
+}
+
+/// Condition as traces and `--explain` show it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Shown {
+    /// Source range.
+    pub span: Span,
+    /// Text in place of the source's: the condition that a case of a `switch` stands for.
+    pub text: Option<Rc<str>>,
+}
+
+impl From<Span> for Shown {
+    fn from(span: Span) -> Shown {
+        Shown { span, text: None }
+    }
 }
 
 /// Storage location.

@@ -270,8 +270,8 @@ pub enum Stmt {
     Continue,
     /// `switch (table.apply().action_run)`: indices of the table's actions per case, empty for `default`.
     SwitchAction(Expr, Vec<(Vec<usize>, Vec<Stmt>)>),
-    /// `switch` on a value; an empty label list is `default`.
-    SwitchValue(Expr, Vec<(Vec<Expr>, Vec<Stmt>)>),
+    /// `switch` on a value.
+    SwitchValue(Expr, Vec<ValueCase>),
     /// `for`.
     For(Vec<Stmt>, Expr, Vec<Stmt>, Vec<Stmt>),
     /// `for ... in`.
@@ -280,6 +280,16 @@ pub enum Stmt {
     Var(DeclId, Option<Expr>),
     /// An instance, action, table or value set.
     Declare(DeclId),
+}
+
+/// Case of a `switch` on a value.
+#[derive(Clone, Debug)]
+pub struct ValueCase {
+    /// Labels; empty for `default`.
+    pub labels: Vec<Expr>,
+    /// Source range of the labels.
+    pub span: Span,
+    pub body: Vec<Stmt>,
 }
 
 impl Expr {

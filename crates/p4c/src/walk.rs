@@ -29,7 +29,7 @@ fn statement(stmt: &Stmt, visit: &mut dyn FnMut(&Expr)) {
         }
         Stmt::SwitchValue(value, cases) => {
             expression(value, visit);
-            cases.iter().for_each(|(_, body)| statements(body, visit));
+            cases.iter().for_each(|case| statements(&case.body, visit));
         }
         Stmt::For(init, condition, update, body) => {
             statements(init, visit);

@@ -499,8 +499,8 @@ fn falls_through(body: &[Stmt]) -> bool {
         Stmt::Block(body) => !falls_through(body),
         Stmt::If(_, yes, no) => !falls_through(yes) && !falls_through(no),
         Stmt::SwitchValue(_, cases) => {
-            cases.iter().any(|(labels, _)| labels.is_empty())
-                && cases.iter().all(|(_, body)| !falls_through(body))
+            cases.iter().any(|case| case.labels.is_empty())
+                && cases.iter().all(|case| !falls_through(&case.body))
         }
         _ => false,
     })

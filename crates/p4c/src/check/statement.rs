@@ -242,7 +242,9 @@ impl Checker {
         let mut labels: Vec<Expr> = Vec::new();
         let mut seen: Vec<Expr> = Vec::new();
         let mut default = false;
+        let mut span: Option<Span> = None;
         for case in cases {
+            span = Some(span.map_or(case.span, |span| span.to(case.span)));
             match &case.label {
                 None => default = true,
                 Some(label) => {
@@ -268,7 +270,8 @@ impl Checker {
             if let Some(body) = &case.body {
                 let body = self.block(body);
                 let labels = std::mem::take(&mut labels);
-                result.push((if default { Vec::new() } else { labels }, body));
+                let labels = if default { Vec::new() } else { labels };
+                result.push(ValueCase { labels, span: span.take().unwrap_or(case.span), body });
             }
         }
         output.push(Stmt::SwitchValue(value, result));
@@ -276,7 +279,7 @@ impl Checker {
 
     fn for_in(
         &mut self,
-        variable: &ast::Stmt,
+        variable: &ast::Decl,
         collection: &ast::Expr,
         body: &ast::Stmt,
         output: &mut Vec<Stmt>,
@@ -294,26 +297,16 @@ impl Checker {
                 Type::Poison
             }
         };
-        let decl = match &variable.kind {
-            StmtKind::Decl(decl) => {
-                let ast::DeclKind::Var(ty, _) = &decl.kind else { return };
-                let ty = self.value_ty(ty);
-                let fits = element == Type::Int && matches!(ty, Type::Bit(_) | Type::Signed(_))
-                    || self.unify(&element, &ty);
-                if !fits {
-                    let (from, to) = (self.show(&element), self.show(&ty));
-                    self.error(collection.span, format!("the loop gives {from}, its variable is {to}"));
-                }
-                let id = self.program.add_decl(&decl.name, &decl.annotations, ty, DeclKind::Var);
-                self.declare(&decl.name, Symbol::Decl(id));
-                id
-            }
-            StmtKind::Call(target) => match self.expr(target).kind {
-                ExprKind::Decl(id) => id,
-                _ => return,
-            },
-            _ => return,
-        };
+        let ast::DeclKind::Var(ty, _) = &variable.kind else { return };
+        let ty = self.value_ty(ty);
+        let fits =
+            element == Type::Int && matches!(ty, Type::Bit(_) | Type::Signed(_)) || self.unify(&element, &ty);
+        if !fits {
+            let (from, to) = (self.show(&element), self.show(&ty));
+            self.error(collection.span, format!("the loop gives {from}, its variable is {to}"));
+        }
+        let decl = self.program.add_decl(&variable.name, &variable.annotations, ty, DeclKind::Var);
+        self.declare(&variable.name, Symbol::Decl(decl));
         self.context.loops += 1;
         let body = self.block(body);
         self.context.loops -= 1;

@@ -1,6 +1,6 @@
 //! Assembles statements that apply no table into primitives and jumps.
 
-use super::{Result, expression, field, header_name, parameter, source_info, unsupported};
+use super::{Result, expression, field, header_name, parameter, shown_info, unsupported};
 use crate::ir::*;
 use crate::source::Sources;
 use belljar_base::Map;
@@ -57,8 +57,8 @@ impl Assembler<'_> {
         self.jumps.push((self.code.len(), mark));
         let test = Ex::Op("b2d", None, Box::new(condition.clone()));
         let mut jump = json!({"op": "_jump_if_zero", "parameters": [parameter(self.program, &test)]});
-        if let Ex::At(span, _) = condition
-            && let Some(info) = source_info(self.sources, *span)
+        if let Ex::At(shown, _) = condition
+            && let Some(info) = shown_info(self.sources, shown)
         {
             jump["source_info"] = info;
         }

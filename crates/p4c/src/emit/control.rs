@@ -3,7 +3,7 @@
 //! The graph is built backwards: a statement is emitted when its successor is known. The longest possible run
 //! of statements that apply no table becomes the action of an internal table.
 
-use super::{Result, action, expression, source_info, table};
+use super::{Result, action, expression, shown_info, source_info, table};
 use crate::ir::*;
 use crate::source::{Diagnostic, Sources, Span};
 use belljar_base::Map;
@@ -166,8 +166,8 @@ impl<'a> Emitter<'a> {
         let mut value = json!({
             "name": name, "id": 0, "expression": test, "true_next": yes, "false_next": no,
         });
-        if let Ex::At(span, _) = condition
-            && let Some(info) = source_info(self.sources, *span)
+        if let Ex::At(shown, _) = condition
+            && let Some(info) = shown_info(self.sources, shown)
         {
             value["source_info"] = info;
         }

@@ -163,7 +163,7 @@ impl Lower<'_> {
                 self.conditions.push(build::not(condition.clone()));
                 let no = self.nested(no);
                 self.conditions.pop();
-                out.push(Stmt::If(Ex::At(place, Box::new(condition)), yes?, no?));
+                out.push(Stmt::If(Ex::At(place.into(), Box::new(condition)), yes?, no?));
                 Ok(())
             }
         }
@@ -190,28 +190,28 @@ impl Lower<'_> {
         Ok(())
     }
 
-    fn switch_value(
-        &mut self,
-        value: &Expr,
-        cases: &[(Vec<Expr>, Vec<typed::Stmt>)],
-        out: &mut Vec<Stmt>,
-    ) -> Result<()> {
+    fn switch_value(&mut self, value: &Expr, cases: &[typed::ValueCase], out: &mut Vec<Stmt>) -> Result<()> {
         let scalar = self.types.scalar_of(value)?;
         let mut subject = self.ex(value, out)?;
         if !matches!(subject, Ex::Int(_) | Ex::Bool(_) | Ex::Data(..)) {
             subject = self.saved(subject, scalar, out);
         }
+        let known = matches!(subject, Ex::Int(_) | Ex::Bool(_));
         let mut default = Vec::new();
         let mut arms = Vec::new();
-        for (labels, body) in cases {
-            let body = self.nested(body)?;
-            if labels.is_empty() {
+        for case in cases {
+            let body = self.nested(&case.body)?;
+            if case.labels.is_empty() {
                 default = body;
+                // Traces and breakpoints find this arm by a condition that is always true.
+                if !default.is_empty() && self.place != Where::Parser && !known {
+                    let shown = Shown { span: case.span, text: Some("default".into()) };
+                    default = vec![Stmt::If(Ex::At(shown, Box::new(Ex::Bool(true))), default, Vec::new())];
+                }
                 continue;
             }
             let mut condition = Ex::Bool(false);
-            let span = labels.iter().map(|label| label.span).reduce(Span::to).unwrap_or(value.span);
-            for label in labels {
+            for label in &case.labels {
                 let label = self.ex(label, out)?;
                 let same = if build::is_truth(&subject) {
                     build::same_truth(subject.clone(), label)
@@ -220,14 +220,18 @@ impl Lower<'_> {
                 };
                 condition = build::or(condition, same);
             }
-            arms.push((condition, body, span));
+            let labels = case.labels.iter().map(|label| self.sources.text(label.span));
+            let labels = labels.collect::<Vec<_>>().join(" or ");
+            let text = format!("{} == {labels}", self.sources.text(value.span));
+            let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+            arms.push((condition, body, Shown { span: case.span, text: Some(text.into()) }));
         }
         let mut rest = default;
-        for (condition, body, span) in arms.into_iter().rev() {
+        for (condition, body, shown) in arms.into_iter().rev() {
             rest = match condition {
                 Ex::Bool(true) => body,
                 Ex::Bool(false) => rest,
-                condition => vec![Stmt::If(Ex::At(span, Box::new(condition)), body, rest)],
+                condition => vec![Stmt::If(Ex::At(shown, Box::new(condition)), body, rest)],
             };
         }
         out.extend(rest);
@@ -248,7 +252,7 @@ impl Lower<'_> {
         let test = self.ex(condition, &mut round)?;
         let test = match test {
             test @ Ex::Bool(_) => test,
-            test => Ex::At(condition.span, Box::new(test)),
+            test => Ex::At(condition.span.into(), Box::new(test)),
         };
         round.push(Stmt::If(test, Vec::new(), vec![Stmt::Break(leave)]));
         self.loops.push((leave, again));

@@ -207,9 +207,7 @@ impl Parser {
                 self.declare_value(&name);
                 let span = start.to(name.span);
                 let kind = DeclKind::Var(ty, None);
-                let decl = Decl { annotations, name, span, kind };
-                let variable = Stmt { kind: StmtKind::Decl(Box::new(decl)), span };
-                return self.for_in(variable);
+                return self.for_in(Decl { annotations, name, span, kind });
             }
             self.expect("=")?;
             let value = self.expression()?;
@@ -220,16 +218,15 @@ impl Parser {
             return self.for_rest(vec![first]);
         }
         if matches!(self.peek().kind, Kind::Ident(_)) && self.peek_at(1).is_word("in") {
-            let target = self.expression()?;
-            self.bump();
-            let span = target.span;
-            let variable = Stmt { kind: StmtKind::Call(target), span };
-            return self.for_in(variable);
+            let name = self.identifier()?.name;
+            let text = "a loop over a range or list declares its variable";
+            return Err(Diagnostic::error(self.peek().span, text)
+                .help(format!("write its type: for (bit<8> {name} in ...)")));
         }
         self.for_rest(Vec::new())
     }
 
-    fn for_in(&mut self, variable: Stmt) -> Result<StmtKind> {
+    fn for_in(&mut self, variable: Decl) -> Result<StmtKind> {
         let collection = self.keyset()?;
         self.expect(")")?;
         let body = self.statement()?;

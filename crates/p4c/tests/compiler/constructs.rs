@@ -79,6 +79,15 @@ fn traces_show_every_branch_and_its_line() {
         let wanted = results.iter().map(ToString::to_string).collect::<Vec<_>>();
         assert_eq!(shown, wanted, "{condition} in\n{trace}");
     }
-    let case = format!("if 7 (traced.p4:{}) is true", line("7: {"));
-    assert!(trace.lines().any(|line| line.trim() == case), "no {case:?} in\n{trace}");
+    // Each case of a switch, in the control and in an action, has the line of its labels.
+    for case in [
+        format!("if hdr.h.b == 3 (traced.p4:{}) is false", line("3: {")),
+        format!("if hdr.h.b == 7 (traced.p4:{}) is true", line("7: {")),
+        format!("if hdr.h.a == 8 or 9 (traced.p4:{}) is false", line("8:")),
+        format!("if default (traced.p4:{}) is true", line("default: { hdr.h.r")),
+        format!("if hdr.h.b == 6 (traced.p4:{}) is false", line("6: {")),
+        format!("if default (traced.p4:{}) is true", line("default: { hdr.h.b = 6; }")),
+    ] {
+        assert!(trace.lines().any(|line| line.trim() == case), "no {case:?} in\n{trace}");
+    }
 }

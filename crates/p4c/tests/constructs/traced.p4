@@ -20,6 +20,10 @@ control MyIngress(inout headers_t hdr, inout meta_t meta, inout standard_metadat
         } else if (hdr.h.b == 7) {
             hdr.h.r = 2;
         }
+        switch (hdr.h.b) {
+            6: { hdr.h.b = 5; }
+            default: { hdr.h.r = hdr.h.r + 1; }
+        }
     }
     table t {
         actions = { branch; }
@@ -35,6 +39,11 @@ control MyIngress(inout headers_t hdr, inout meta_t meta, inout standard_metadat
         switch (hdr.h.b) {
             3: { hdr.h.b = 4; }
             7: { hdr.h.b = 8; }
+        }
+        switch (hdr.h.a) {
+            8:
+            9: { hdr.h.a = 0; }
+            default: { hdr.h.b = 6; }
         }
         for (bit<8> round = 0; round < 2; round = round + 1) {
             hdr.h.r = hdr.h.r + 0x10;
