@@ -8,7 +8,7 @@ use std::rc::Rc;
 /// lists of type arguments.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Kind {
-    /// An identifier or a keyword.
+    /// An identifier, a keyword, or what begins like a number and is none (`0x` of `0x##digits`).
     Ident(Rc<str>),
     /// A number; width and signedness if it has a prefix such as `8w` or `4s`.
     Int(BigInt, Option<(u32, bool)>),
@@ -29,12 +29,22 @@ pub struct Token {
     pub starts_line: bool,
     /// True if white space or a comment precedes the token.
     pub spaced: bool,
+    /// True for a name that is not a macro's: one inside its own expansion, or part of a number of C such as
+    /// `1..MAX`.
+    pub fixed: bool,
 }
 
 impl Token {
     /// True if the token is this operator or bracket.
     pub fn is(&self, punct: &str) -> bool {
         matches!(self.kind, Kind::Punct(p) if p == punct)
+    }
+    /// The word, unless it is a number that P4 does not have.
+    pub fn name(&self) -> Option<&Rc<str>> {
+        match &self.kind {
+            Kind::Ident(name) if !name.starts_with(|c: char| c.is_ascii_digit()) => Some(name),
+            _ => None,
+        }
     }
     /// True if the token is this word.
     pub fn is_word(&self, word: &str) -> bool {
@@ -57,12 +67,14 @@ pub struct Lexer<'a> {
     at: usize,
     starts_line: bool,
     spaced: bool,
+    /// End of the token of C of which the last token is a part.
+    end_in_c: usize,
 }
 
 impl<'a> Lexer<'a> {
     /// Creates a lexer at the start of `text`.
     pub fn new(text: &'a str, file: u32) -> Lexer<'a> {
-        Lexer { text, file, at: 0, starts_line: true, spaced: false }
+        Lexer { text, file, at: 0, starts_line: true, spaced: false, end_in_c: 0 }
     }
 
     fn rest(&self) -> &'a str {
@@ -80,10 +92,16 @@ impl<'a> Lexer<'a> {
             if c == '\n' {
                 break;
             }
-            if self.rest().starts_with("\\\n") {
-                self.at += 1;
-            } else if self.rest().starts_with("\\\r\n") {
-                self.at += 2;
+            if let Some(length) = splice(self.rest()) {
+                self.at += length;
+                continue;
+            }
+            if self.rest().starts_with("//") {
+                self.at += comment_end(self.rest());
+                continue;
+            } else if c == '"' || c == '\'' {
+                self.at += quoted_end(self.rest());
+                continue;
             } else if self.rest().starts_with("/*") {
                 self.at = self.rest().find("*/").map_or(self.text.len(), |end| self.at + end + 2);
                 continue;
@@ -103,9 +121,9 @@ impl<'a> Lexer<'a> {
             } else if c.is_whitespace() || c == '\u{feff}' {
                 self.spaced = true;
                 self.at += c.len_utf8();
-            } else if rest.starts_with("\\\n") || rest.starts_with("\\\r\n") {
+            } else if let Some(length) = splice(rest) {
                 self.spaced = true;
-                self.at += if rest.starts_with("\\\n") { 2 } else { 3 };
+                self.at += length;
             } else if rest.starts_with("//") {
                 self.spaced = true;
                 self.at += comment_end(rest);
@@ -133,8 +151,12 @@ impl<'a> Lexer<'a> {
         let (starts_line, spaced) = (self.starts_line, self.spaced);
         (self.starts_line, self.spaced) = (false, false);
         let start = self.at;
+        let fixed = start < self.end_in_c;
+        if !fixed {
+            self.end_in_c = start + length_in_c(self.rest());
+        }
         let kind = self.kind()?;
-        Ok(Token { kind, span: self.span(start), starts_line, spaced })
+        Ok(Token { kind, span: self.span(start), starts_line, spaced, fixed })
     }
 
     fn kind(&mut self) -> Result<Kind, Diagnostic> {
@@ -168,9 +190,8 @@ impl<'a> Lexer<'a> {
             let end = rest.find(|c: char| !inside(c)).unwrap_or(rest.len());
             word.push_str(&rest[..end]);
             self.at += end;
-            let splice = ["\\\n", "\\\r\n"].into_iter().find(|splice| rest[end..].starts_with(splice));
-            match splice {
-                Some(splice) if rest[end + splice.len()..].starts_with(inside) => self.at += splice.len(),
+            match splice(&rest[end..]) {
+                Some(length) if rest[end + length..].starts_with(inside) => self.at += length,
                 _ => return word.into(),
             }
         }
@@ -239,10 +260,8 @@ impl<'a> Lexer<'a> {
             return Err(Diagnostic::error(span, "this number has too many digits"));
         }
         let Some(value) = BigInt::parse_bytes(text.as_bytes(), radix) else {
-            return Err(Diagnostic::error(
-                span,
-                format!("'{}' is not a number in base {radix}", &rest[..body + skip + end]),
-            ));
+            // An operand of `##` such as the first one of `0x##digits`, or a number of C such as `1UL`.
+            return Ok(Kind::Ident(rest[..body + skip + end].into()));
         };
         let Some((text, signed)) = width else { return Ok(Kind::Int(value, None)) };
         match text.parse::<u32>() {
@@ -255,15 +274,58 @@ impl<'a> Lexer<'a> {
     }
 }
 
+/// Length of a backslash that joins a line with the next one, with the white space after it.
+fn splice(text: &str) -> Option<usize> {
+    let rest = text.strip_prefix('\\')?.trim_start_matches([' ', '\t', '\r']);
+    rest.starts_with('\n').then(|| text.len() - rest.len() + 1)
+}
+
 /// Length of a comment that begins with `//`: a backslash at the end of its line continues it.
 fn comment_end(text: &str) -> usize {
     let mut end = 0;
     for line in text.split_inclusive('\n') {
         let Some(content) = line.strip_suffix('\n') else { break };
-        if !content.strip_suffix('\r').unwrap_or(content).ends_with('\\') {
+        if !content.trim_end_matches([' ', '\t', '\r']).ends_with('\\') {
             return end + content.len();
         }
         end += line.len();
     }
     text.len()
+}
+
+/// Length of a text in quotes, or of the rest of the line if they are not closed.
+fn quoted_end(text: &str) -> usize {
+    let bytes = text.as_bytes();
+    let mut at = 1;
+    while at < bytes.len() && bytes[at] != b'\n' {
+        match bytes[at] {
+            byte if byte == bytes[0] => return at + 1,
+            b'\\' => at += 2,
+            _ => at += 1,
+        }
+    }
+    (at..=text.len()).find(|at| text.is_char_boundary(*at)).unwrap_or(text.len())
+}
+
+/// Length of the token of C at the start of `text`, if P4 splits it: a number such as `0x1e+X` or `1..MAX`, or
+/// characters in quotes.
+fn length_in_c(text: &str) -> usize {
+    let bytes = text.as_bytes();
+    let digit = |at: usize| bytes.get(at).is_some_and(u8::is_ascii_digit);
+    if bytes.first() == Some(&b'\'') {
+        let end = quoted_end(text);
+        return if end > 1 && bytes.get(end - 1) == Some(&b'\'') { end } else { 0 };
+    }
+    if !(digit(0) || bytes.first() == Some(&b'.') && digit(1)) {
+        return 0;
+    }
+    let mut at = 1;
+    while let Some(byte) = bytes.get(at) {
+        let sign = matches!(byte, b'+' | b'-') && matches!(bytes[at - 1], b'e' | b'E' | b'p' | b'P');
+        if !(byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.') || sign) {
+            break;
+        }
+        at += 1;
+    }
+    at
 }

@@ -169,8 +169,14 @@ impl Parser {
     fn identifier(&mut self) -> Result<Ident> {
         match &self.peek().kind {
             Kind::Ident(name) if name.starts_with(|c: char| c.is_ascii_digit()) => {
-                let text = format!("'{name}' is a width without a number");
-                Err(Diagnostic::error(self.peek().span, text).help("write the number after it: 8w1"))
+                if name.ends_with(['w', 's']) {
+                    let text = format!("'{name}' is a width without a number");
+                    return Err(
+                        Diagnostic::error(self.peek().span, text).help("write the number after it: 8w1")
+                    );
+                }
+                Err(Diagnostic::error(self.peek().span, format!("'{name}' is not a number"))
+                    .help("numbers are written as 10, 0x0A, 0b1010, 8w10 or 8s10"))
             }
             Kind::Ident(name) if !RESERVED.contains(&&**name) => {
                 let name = name.clone();

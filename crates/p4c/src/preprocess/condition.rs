@@ -1,40 +1,59 @@
-//! Conditions of `#if` and `#elif`.
+//! Conditions of `#if` and `#elif`, in the 64-bit arithmetic of the C preprocessor.
 
 use crate::lex::{Kind, Token};
 use crate::source::{Diagnostic, Span};
-use num_bigint::BigInt;
-use num_traits::ToPrimitive;
 
 /// Maximum nesting of parentheses and unary operators.
 const MAX_DEPTH: usize = 200;
 
-/// Replaces `defined X` and `defined(X)` by 0 or 1.
-pub fn resolve_defined(line: &[Token], defined: impl Fn(&str) -> bool, output: &mut Vec<Token>) {
-    let mut at = 0;
-    while at < line.len() {
-        let token = &line[at];
-        at += 1;
-        if !token.is_word("defined") {
-            output.push(token.clone());
-            continue;
+/// Value of a condition: an `intmax_t` or `uintmax_t` of C.
+#[derive(Clone, Copy)]
+struct Number {
+    value: i64,
+    unsigned: bool,
+}
+
+impl Number {
+    fn new(value: i64) -> Number {
+        Number { value, unsigned: false }
+    }
+
+    fn truth(value: bool) -> Number {
+        Number::new(i64::from(value))
+    }
+
+    fn is_true(self) -> bool {
+        self.value != 0
+    }
+
+    /// Number of C such as `10`, `0x1F`, `017` or `2UL`.
+    fn parse(text: &str) -> Option<Number> {
+        let digits = text.trim_end_matches(['u', 'U', 'l', 'L']);
+        let suffix = text[digits.len()..].to_ascii_lowercase();
+        if !matches!(&*suffix, "" | "u" | "l" | "ul" | "lu" | "ll" | "ull" | "llu") {
+            return None;
         }
-        let parenthesis = line.get(at).is_some_and(|next| next.is("("));
-        at += usize::from(parenthesis);
-        let value = match line.get(at).map(|next| &next.kind) {
-            Some(Kind::Ident(name)) => defined(name),
-            _ => false,
+        let (radix, rest) = match digits.as_bytes() {
+            [b'0', b'x' | b'X', ..] => (16, &digits[2..]),
+            [b'0', b'b' | b'B', ..] => (2, &digits[2..]),
+            [b'0', _, ..] => (8, &digits[1..]),
+            _ => (10, digits),
         };
-        at += 1 + usize::from(parenthesis);
-        output.push(Token { kind: Kind::Int(BigInt::from(i32::from(value)), None), ..token.clone() });
+        let value = u64::from_str_radix(rest, radix).ok().filter(|_| !rest.starts_with('+'))?;
+        Some(Number { value: value as i64, unsigned: suffix.contains('u') || i64::try_from(value).is_err() })
     }
 }
 
-/// Evaluates a condition by the rules of the C preprocessor.
-pub fn evaluate(tokens: &[Token], span: Span) -> Result<bool, Diagnostic> {
-    let mut reader = Reader { tokens, at: 0, span, depth: 0, decided: 0 };
-    let value = reader.ternary()?;
+/// Evaluates a condition. `defined` and macros have been replaced; `spelling` is that of a token in the source.
+pub fn evaluate(
+    tokens: &[Token],
+    span: Span,
+    spelling: impl Fn(&Token) -> String,
+) -> Result<bool, Diagnostic> {
+    let mut reader = Reader { tokens, at: 0, span, depth: 0, decided: 0, spelling: &spelling };
+    let value = reader.comma()?;
     match tokens.get(reader.at) {
-        None => Ok(value != 0),
+        None => Ok(value.is_true()),
         Some(token) => Err(Diagnostic::error(token.span, "unexpected token in a preprocessor condition")),
     }
 }
@@ -46,6 +65,7 @@ struct Reader<'a> {
     depth: usize,
     /// Number of enclosing operands that are not evaluated, since another one decides.
     decided: usize,
+    spelling: &'a dyn Fn(&Token) -> String,
 }
 
 /// Binary operators by increasing precedence.
@@ -77,16 +97,26 @@ impl Reader<'_> {
     fn unless(
         &mut self,
         decided: bool,
-        read: impl FnOnce(&mut Self) -> Result<i64, Diagnostic>,
-    ) -> Result<i64, Diagnostic> {
+        read: impl FnOnce(&mut Self) -> Result<Number, Diagnostic>,
+    ) -> Result<Number, Diagnostic> {
         self.decided += usize::from(decided);
         let value = read(self);
         self.decided -= usize::from(decided);
         value
     }
 
-    /// `a ? b : c`, the operator of lowest precedence.
-    fn ternary(&mut self) -> Result<i64, Diagnostic> {
+    /// `a, b`, the operator of lowest precedence.
+    fn comma(&mut self) -> Result<Number, Diagnostic> {
+        let mut value = self.ternary()?;
+        while self.tokens.get(self.at).is_some_and(|token| token.is(",")) {
+            self.at += 1;
+            value = self.ternary()?;
+        }
+        Ok(value)
+    }
+
+    /// `a ? b : c`.
+    fn ternary(&mut self) -> Result<Number, Diagnostic> {
         let condition = self.binary(0)?;
         if !self.tokens.get(self.at).is_some_and(|token| token.is("?")) {
             return Ok(condition);
@@ -96,23 +126,24 @@ impl Reader<'_> {
             return Err(Diagnostic::error(self.span, "this preprocessor condition is nested too deep"));
         }
         self.at += 1;
-        let yes = self.unless(condition == 0, Self::ternary)?;
+        let yes = self.unless(!condition.is_true(), Self::comma)?;
         if !self.tokens.get(self.at).is_some_and(|token| token.is(":")) {
             return Err(Diagnostic::error(self.span, "':' is missing in this preprocessor condition"));
         }
         self.at += 1;
-        let no = self.unless(condition != 0, Self::ternary)?;
+        let no = self.unless(condition.is_true(), Self::ternary)?;
         self.depth -= 1;
-        Ok(if condition != 0 { yes } else { no })
+        let value = if condition.is_true() { yes.value } else { no.value };
+        Ok(Number { value, unsigned: yes.unsigned || no.unsigned })
     }
 
     /// Rest of a character constant such as `'A'` after the opening quote.
-    fn character(&mut self, span: Span) -> Result<i64, Diagnostic> {
+    fn character(&mut self, span: Span) -> Result<Number, Diagnostic> {
         let wrong = || Diagnostic::error(span, "this is not a character constant").help("write one as 'A'");
         let value = match self.tokens.get(self.at).map(|token| &token.kind) {
             Some(Kind::Ident(name)) if name.len() == 1 => i64::from(name.as_bytes()[0]),
-            Some(Kind::Int(value, None)) if *value < BigInt::from(10) => {
-                i64::from(b'0') + value.to_i64().unwrap_or(0)
+            Some(Kind::Int(..)) if (self.spelling)(&self.tokens[self.at]).len() == 1 => {
+                i64::from((self.spelling)(&self.tokens[self.at]).as_bytes()[0])
             }
             Some(Kind::Punct(text)) if text.len() == 1 && *text != "\\" => i64::from(text.as_bytes()[0]),
             _ => return Err(wrong()),
@@ -122,10 +153,10 @@ impl Reader<'_> {
             return Err(wrong());
         }
         self.at += 1;
-        Ok(value)
+        Ok(Number::new(value))
     }
 
-    fn binary(&mut self, level: usize) -> Result<i64, Diagnostic> {
+    fn binary(&mut self, level: usize) -> Result<Number, Diagnostic> {
         if level == LEVELS.len() {
             return self.unary();
         }
@@ -133,11 +164,11 @@ impl Reader<'_> {
         while let Some((op, length)) = self.operator(level) {
             let place = self.tokens[self.at].span;
             self.at += length;
-            let decided = op == "&&" && left == 0 || op == "||" && left != 0;
+            let decided = op == "&&" && !left.is_true() || op == "||" && left.is_true();
             let right = self.unless(decided, |reader| reader.binary(level + 1))?;
             left = match apply(op, left, right) {
                 Some(value) => value,
-                None if self.decided > 0 => 0,
+                None if self.decided > 0 => Number::new(0),
                 None => {
                     return Err(Diagnostic::error(place, "division by zero in a preprocessor condition"));
                 }
@@ -146,7 +177,7 @@ impl Reader<'_> {
         Ok(left)
     }
 
-    fn unary(&mut self) -> Result<i64, Diagnostic> {
+    fn unary(&mut self) -> Result<Number, Diagnostic> {
         let Some(token) = self.tokens.get(self.at) else {
             return Err(Diagnostic::error(self.span, "this preprocessor condition is incomplete"));
         };
@@ -156,15 +187,24 @@ impl Reader<'_> {
             return Err(Diagnostic::error(token.span, "this preprocessor condition is nested too deep"));
         }
         let value = match &token.kind {
-            Kind::Int(value, _) => value.to_i64().unwrap_or(i64::MAX),
-            Kind::Ident(name) => i64::from(&**name == "true"),
+            Kind::Ident(_) if token.name().is_some() => Number::new(0),
+            Kind::Int(..) | Kind::Ident(_) => {
+                let text = (self.spelling)(token);
+                Number::parse(&text).ok_or_else(|| {
+                    let message = format!("'{text}' is not a number of the C preprocessor");
+                    Diagnostic::error(token.span, message).help("write 10 or 0x0A, without a width")
+                })?
+            }
             Kind::Punct("'") => self.character(token.span)?,
-            Kind::Punct("!") => i64::from(self.unary()? == 0),
-            Kind::Punct("-") => self.unary()?.wrapping_neg(),
-            Kind::Punct("~") => !self.unary()?,
+            Kind::Punct("!") => Number::truth(!self.unary()?.is_true()),
+            Kind::Punct(sign @ ("-" | "~")) => {
+                let operand = self.unary()?;
+                let value = if *sign == "~" { !operand.value } else { operand.value.wrapping_neg() };
+                Number { value, ..operand }
+            }
             Kind::Punct("+") => self.unary()?,
             Kind::Punct("(") => {
-                let value = self.ternary()?;
+                let value = self.comma()?;
                 if !self.tokens.get(self.at).is_some_and(|token| token.is(")")) {
                     return Err(Diagnostic::error(
                         self.span,
@@ -181,26 +221,49 @@ impl Reader<'_> {
     }
 }
 
-fn apply(op: &str, left: i64, right: i64) -> Option<i64> {
-    Some(match op {
-        "||" => i64::from(left != 0 || right != 0),
-        "&&" => i64::from(left != 0 && right != 0),
-        "|" => left | right,
-        "^" => left ^ right,
-        "&" => left & right,
-        "==" => i64::from(left == right),
-        "!=" => i64::from(left != right),
-        "<=" => i64::from(left <= right),
-        ">=" => i64::from(left >= right),
-        "<" => i64::from(left < right),
-        ">" => i64::from(left > right),
-        "<<" => left.wrapping_shl(right as u32),
-        ">>" => left.wrapping_shr(right as u32),
-        "+" => left.wrapping_add(right),
-        "-" => left.wrapping_sub(right),
-        "*" => left.wrapping_mul(right),
-        "/" if right != 0 => left.wrapping_div(right),
-        "%" if right != 0 => left.wrapping_rem(right),
+/// Result of an operator; `None` for a division by zero.
+fn apply(op: &str, left: Number, right: Number) -> Option<Number> {
+    let unsigned = left.unsigned || right.unsigned;
+    let (a, b) = (left.value, right.value);
+    let less = |a: i64, b: i64| if unsigned { (a as u64) < b as u64 } else { a < b };
+    let value = match op {
+        "||" => return Some(Number::truth(a != 0 || b != 0)),
+        "&&" => return Some(Number::truth(a != 0 && b != 0)),
+        "==" => return Some(Number::truth(a == b)),
+        "!=" => return Some(Number::truth(a != b)),
+        "<=" => return Some(Number::truth(!less(b, a))),
+        ">=" => return Some(Number::truth(!less(a, b))),
+        "<" => return Some(Number::truth(less(a, b))),
+        ">" => return Some(Number::truth(less(b, a))),
+        "<<" | ">>" => {
+            // A negative count shifts in the other direction; the result has the type of the left operand.
+            let negative = !right.unsigned && b < 0;
+            let count = if negative { b.unsigned_abs() } else { b as u64 };
+            return Some(Number { value: shift(left, (op == "<<") != negative, count), ..left });
+        }
+        "|" => a | b,
+        "^" => a ^ b,
+        "&" => a & b,
+        "+" => a.wrapping_add(b),
+        "-" => a.wrapping_sub(b),
+        "*" => a.wrapping_mul(b),
+        "/" | "%" if b == 0 => return None,
+        "/" if unsigned => (a as u64 / b as u64) as i64,
+        "%" if unsigned => (a as u64 % b as u64) as i64,
+        "/" => a.wrapping_div(b),
+        "%" => a.wrapping_rem(b),
         _ => return None,
-    })
+    };
+    Some(Number { value, unsigned })
+}
+
+fn shift(number: Number, left: bool, count: u64) -> i64 {
+    let value = number.value;
+    match (left, number.unsigned) {
+        (true, _) if count > 63 => 0,
+        (true, _) => value << count,
+        (false, true) if count > 63 => 0,
+        (false, true) => (value as u64 >> count) as i64,
+        (false, false) => value >> count.min(63),
+    }
 }

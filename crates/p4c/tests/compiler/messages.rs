@@ -365,10 +365,41 @@ fn lines_are_those_of_the_c_preprocessor_for_assembler() {
 #STEP nor \"this
 // a comment \\\nthat goes on
 const bit<8> x = LONG_NAME;
-const bit<8> y = LO\\\nNG_NAME + z;
+const bit<8> y = LO\\  \nNG_NAME \\ \t\n + z;
 ";
     let message = refused(program);
     assert_eq!(message.matches("error:").count(), 1, "{message}");
     assert!(message.contains("'z' is not declared"), "{message}");
     assert!(message.contains("unknown preprocessor directive '#STEP': the line is skipped"), "{message}");
+}
+
+#[test]
+fn a_file_that_asks_for_it_is_included_once() {
+    let folder = std::env::temp_dir().join(format!("belljar-p4-once-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a folder is made");
+    std::fs::write(folder.join("once.p4"), "#pragma once\nconst bit<8> x = 1;\n").expect("written");
+    std::fs::write(folder.join("twice.p4"), "const bit<8> y = 1;\n").expect("written");
+    let options = Options { include_dirs: vec![folder.clone()], ..Options::default() };
+    let refusal = |text: &str| {
+        compile("program.p4", text, &options).err().map(|errors| errors.to_string()).unwrap_or_default()
+    };
+    let once = refusal("#include \"once.p4\"\n#include <once.p4>\n#import <twice.p4>\n#import <twice.p4>\n");
+    assert!(once.contains("no 'main'"), "{once}");
+    let twice = refusal("#include \"twice.p4\"\n#include \"twice.p4\"\n");
+    assert!(twice.contains("'y' is declared twice"), "{twice}");
+    std::fs::remove_dir_all(folder).expect("the folder is removed");
+}
+
+#[test]
+fn numbers_that_are_none_and_open_calls_are_named() {
+    let number = refused("const bit<8> x = 0xZZ;\n");
+    assert!(number.contains("program.p4:1:18") && number.contains("'0xZZ' is not a number"), "{number}");
+    let condition = refused("#if 8w1\n#endif\n");
+    assert!(condition.contains("'8w1' is not a number of the C preprocessor"), "{condition}");
+    let call = refused("#define ID(x) x\nconst bit<8> y = ID(\n#include <core.p4>\n1);\n");
+    assert!(call.contains("program.p4:2:18") && call.contains("not closed"), "{call}");
+    let main = refused("#define ID(x) x\nconst bit<8> y = ID(\n#if 1\n1\n#else\n2\n#endif\n);\n");
+    assert!(main.contains("no 'main'"), "{main}");
+    let variable = refused("void f() { bit<8> i; for (i in 1..6) {} }\n");
+    assert!(variable.contains("program.p4:1:29") && variable.contains("for (bit<8> i in ...)"), "{variable}");
 }
