@@ -24,8 +24,11 @@ impl<P: Pipeline> Forwarding<'_, P> {
         if !entry.r#match.is_empty() || entry.priority != 0 {
             return Err(Refusal::invalid("a default entry has neither matches nor a priority"));
         }
-        if entry.idle_timeout_ns != 0 || entry.time_since_last_hit.is_some() {
+        if entry.idle_timeout_ns != 0 {
             return Err(Refusal::invalid("a default entry has no idle timeout"));
+        }
+        if entry.time_since_last_hit.is_some() {
+            return Err(Refusal::invalid(super::tables::WRITTEN_LAST_HIT));
         }
         if entry.counter_data.is_some() || entry.meter_config.is_some() || entry.meter_counter_data.is_some()
         {

@@ -9,6 +9,10 @@ use crate::refusal::Refusal;
 use belljar_p4info::{Objects, Table};
 use std::sync::Arc;
 
+pub(super) const NO_IDLE_TIMEOUT: &str =
+    "idle_timeout_ns must be set to 0 for tables which do not support idle timeout";
+pub(super) const WRITTEN_LAST_HIT: &str = "has_time_since_last_hit must not be set in WriteRequest";
+
 impl<P: Pipeline> Forwarding<'_, P> {
     pub(super) fn write_table_entry(
         &mut self,
@@ -259,8 +263,12 @@ fn check_resources(objects: &Objects, table: &Table, entry: &TableEntry) -> Resu
     if entry.meter_counter_data.is_some() {
         return Err(Refusal::unimplemented("meters do not count their colours"));
     }
-    if !table.has_idle_timeout && (entry.idle_timeout_ns != 0 || entry.time_since_last_hit.is_some()) {
-        return Err(Refusal::invalid(format!("table '{name}' has no idle timeout")));
+    // The texts of PI, the server of simple_switch_grpc, which controllers and their tests compare.
+    if !table.has_idle_timeout && entry.idle_timeout_ns != 0 {
+        return Err(Refusal::invalid(NO_IDLE_TIMEOUT));
+    }
+    if !table.has_idle_timeout && entry.time_since_last_hit.is_some() {
+        return Err(Refusal::invalid(WRITTEN_LAST_HIT));
     }
     entry.counter_data.map(Count::try_from).transpose()?;
     entry.meter_config.map(|config| meters::rates(&config, objects.direct_meter(table.id))).transpose()?;

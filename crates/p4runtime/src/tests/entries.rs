@@ -125,7 +125,16 @@ fn malformed_entries_are_refused() {
             3,
             "table 'c.route' has no direct counter",
         ),
-        (TableEntry { idle_timeout_ns: 1, ..route(0, 1) }, 3, "table 'c.route' has no idle timeout"),
+        (
+            TableEntry { idle_timeout_ns: 1, ..route(0, 1) },
+            3,
+            "idle_timeout_ns must be set to 0 for tables which do not support idle timeout",
+        ),
+        (
+            TableEntry { time_since_last_hit: Some(IdleTimeout::default()), ..route(0, 1) },
+            3,
+            "has_time_since_last_hit must not be set in WriteRequest",
+        ),
         (TableEntry { is_const: true, ..route(0, 1) }, 3, "'is_const' is not for controllers to set"),
         (
             TableEntry { table_id: KEYLESS, action: direct(action(DROP, &[])), ..TableEntry::default() },
