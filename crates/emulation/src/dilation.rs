@@ -7,7 +7,7 @@
 use crate::clock::{ExperimentClock, boot_ns, monotonic_ns};
 use crate::error::{Doing, Result};
 use crate::meter::numbers;
-use belljar_platform::dilate::clock::{Pace, Page};
+use belljar_platform::dilate::clock::{MARKED_INTERVAL, Pace, Page};
 use belljar_platform::dilate::{PROGRAM, places, vdso};
 use nix::mount::{MsFlags, mount};
 use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
@@ -208,7 +208,8 @@ fn of_switch(switch: &str) -> String {
     format!(".p4.{switch}")
 }
 
-/// Multiplies the remaining time and the interval of all `timerfd` timers of programs by `by`.
+/// Multiplies the remaining time and the interval of the `timerfd` timers of programs by `by`: those that no process of the host
+/// drives by the host's clock.
 pub fn set_timers_anew(by: f64) {
     for process in numbers(Path::new("/proc")).filter(|id| *id != 1) {
         let mut own = None;
@@ -236,7 +237,8 @@ fn set_timer_anew(timer: impl AsFd, by: f64) {
         return;
     }
     let Ok(mut setting) = timerfd_gettime(&timer) else { return };
-    if (setting.it_value.tv_sec, setting.it_value.tv_nsec) == (0, 0) {
+    let is_driven = setting.it_interval.tv_sec as u64 >= MARKED_INTERVAL / 1_000_000_000;
+    if is_driven || (setting.it_value.tv_sec, setting.it_value.tv_nsec) == (0, 0) {
         return;
     }
     for time in [&mut setting.it_value, &mut setting.it_interval] {

@@ -15,7 +15,7 @@
 //! Freezing thus costs nothing where the machine suffices.
 //!
 //! Limits: the kernel schedules the processes; the controller only ensures that no more turns run at a time
-//! than there are processors. A node that becomes busy is detected at the next measurement. Timers of the
+//! than there are processors. A node that becomes busy is detected at the next measurement. Timeouts of the
 //! kernel do not stop; see [`Page::mean_rate`].
 //!
 //! [`Page::mean_rate`]: belljar_platform::dilate::clock::Page::mean_rate

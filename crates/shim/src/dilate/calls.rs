@@ -2,7 +2,8 @@
 //! their handlers.
 
 use super::memory::native;
-use super::{error, exec, interruptible, rings, signals, sockets, stamps, timeouts, timers, usage, waits};
+use super::{error, exec, interruptible, rings, signals, sockets, stamps, timeouts, usage, waits};
+use super::{timer_descriptors, timer_thread, timers};
 
 /// Numbers of system calls.
 #[allow(missing_docs)]
@@ -18,6 +19,7 @@ pub mod nr {
     pub const MMAP: u64 = 9;
     pub const MPROTECT: u64 = 10;
     pub const MUNMAP: u64 = 11;
+    pub const MADVISE: u64 = 28;
     pub const RT_SIGACTION: u64 = 13;
     pub const RT_SIGPROCMASK: u64 = 14;
     pub const IOCTL: u64 = 16;
@@ -39,10 +41,14 @@ pub mod nr {
     pub const RECVMSG: u64 = 47;
     pub const SETSOCKOPT: u64 = 54;
     pub const GETSOCKOPT: u64 = 55;
+    pub const CLONE: u64 = 56;
     pub const EXECVE: u64 = 59;
+    pub const KILL: u64 = 62;
+    pub const CHDIR: u64 = 80;
     pub const EXIT_GROUP: u64 = 231;
     pub const WAIT4: u64 = 61;
     pub const SEMOP: u64 = 65;
+    pub const UNAME: u64 = 63;
     pub const FCNTL: u64 = 72;
     pub const READLINK: u64 = 89;
     pub const GETTIMEOFDAY: u64 = 96;
@@ -60,8 +66,11 @@ pub mod nr {
     pub const FUTEX: u64 = 202;
     pub const IO_GETEVENTS: u64 = 208;
     pub const SEMTIMEDOP: u64 = 220;
+    pub const GETDENTS64: u64 = 217;
+    pub const TIMER_CREATE: u64 = 222;
     pub const TIMER_SETTIME: u64 = 223;
     pub const TIMER_GETTIME: u64 = 224;
+    pub const TIMER_DELETE: u64 = 226;
     pub const CLOCK_SETTIME: u64 = 227;
     pub const CLOCK_GETTIME: u64 = 228;
     pub const CLOCK_GETRES: u64 = 229;
@@ -151,8 +160,10 @@ pub const CALLS: &[(u64, When)] = &[
     (nr::IOCTL, OneOf(1, &[sockets::SIOCGSTAMP, sockets::SIOCGSTAMPNS])),
     (nr::TIMERFD_SETTIME, Always),
     (nr::TIMERFD_GETTIME, Always),
+    (nr::TIMER_CREATE, Always),
     (nr::TIMER_SETTIME, Always),
     (nr::TIMER_GETTIME, Always),
+    (nr::TIMER_DELETE, Always),
     (nr::SETITIMER, Always),
     (nr::GETITIMER, Always),
     (nr::ALARM, Always),
@@ -229,11 +240,17 @@ pub fn answer(number: u64, args: [u64; 6], mask: &mut u64) -> i64 {
             timeouts::answer(number, args)
         }
         nr::IOCTL => sockets::last_stamp(args),
-        nr::TIMERFD_SETTIME | nr::TIMER_SETTIME => timers::set(number, args),
-        nr::TIMERFD_GETTIME | nr::TIMER_GETTIME => timers::get(number, args),
+        nr::TIMERFD_SETTIME => timer_descriptors::set(args),
+        nr::TIMERFD_GETTIME => timer_descriptors::get(args),
+        nr::TIMER_CREATE => timers::create(args),
+        nr::TIMER_SETTIME => timers::set(args),
+        nr::TIMER_GETTIME => timers::get(args),
+        nr::TIMER_DELETE => timers::delete(args),
         nr::SETITIMER => timers::set_interval(args),
         nr::GETITIMER => timers::get_interval(args),
         nr::ALARM => timers::alarm(args),
+        nr::EXIT_GROUP => timer_descriptors::end(args),
+        nr::GETDENTS64 => timer_thread::list(args),
         nr::EXECVE | nr::EXECVEAT => exec::execute(number, args),
         nr::WAIT4 | nr::WAITID | nr::GETRUSAGE => usage::of_process(number, args),
         nr::TIMES => usage::times(args),

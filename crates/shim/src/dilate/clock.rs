@@ -5,7 +5,7 @@
 //! turn. A piece may have a limit at which the clock stops. The page begins with a sequence number, which is
 //! odd during an update and changes with each update.
 //!
-//! The kernel's own timers and socket timeouts continue while a host is frozen: they are converted at the
+//! The kernel's own timeouts, of TCP for instance, continue while a host is frozen: they are converted at the
 //! mean rate ([`Page::kernel`]).
 //!
 //! Conversions round so that a virtual time converted to a real one and back is unchanged.
@@ -108,6 +108,8 @@ pub const NOT_FROZEN: u64 = 0;
 pub const BY_FREEZER: u64 = 1;
 /// The host's processes are stopped by signals.
 pub const BY_SIGNALS: u64 = 2;
+/// Lower bound on the intervals, in nanoseconds, that mark a `timerfd` as one that the shim itself drives.
+pub const MARKED_INTERVAL: u64 = 1 << 61;
 /// Offset of [`Page::freezes`] in the page.
 pub const FREEZES_AT: u64 = 20 * 8;
 const _: () = assert!(core::mem::offset_of!(Page, freezes) as u64 == FREEZES_AT);
@@ -174,6 +176,11 @@ impl Page {
             }
             core::hint::spin_loop();
         }
+    }
+
+    /// True if the clock's rate may change, or the clock may stop: the kernel's timers cannot follow it.
+    pub fn varies(&self) -> bool {
+        self.freezes != NOT_FROZEN || self.nap != 0
     }
 
     /// The piece by which the kernel's own timers are converted.

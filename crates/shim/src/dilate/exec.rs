@@ -3,14 +3,19 @@
 //!
 //! The guest's arguments and environment are passed on unchanged. The path of the shim encodes the number of
 //! the descriptor in binary: `/` for a zero, which the kernel skips, and `/.` for a one, which stays in the
-//! same folder. The kernel passes the path of its execution to the new program.
+//! same folder. The kernel passes the path of its execution to the new program. An `ITIMER_REAL` of the timer thread,
+//! which ends with the old program, is encoded before it.
 
 use super::calls::nr;
 use super::memory::{native, read, result};
-use super::{clock, error, filter, layout};
+use super::{clock, error, filter, layout, timer_descriptors, timers};
 
 /// Number of bits in a descriptor's number.
-const BITS: usize = 20;
+const BITS: u32 = 20;
+/// Bit that follows the number: a timer is encoded before.
+const HAS_TIMER: u64 = 1 << BITS;
+/// Number of bits in an encoded time.
+const TIME_BITS: u32 = 64;
 /// Upper bound on nested scripts.
 const MOST_SCRIPTS: usize = 4;
 /// Bytes of a file that are examined, as in the kernel.
@@ -53,7 +58,8 @@ impl<const N: usize> Text<N> {
             }
         }
     }
-    fn number(&mut self, number: u64) {
+    /// Appends a number in decimal.
+    pub fn number(&mut self, number: u64) {
         if number >= 10 {
             self.number(number / 10);
         }
@@ -73,35 +79,57 @@ pub fn link_to(descriptor: u64) -> Text<32> {
 }
 
 /// Upper bound on the length of a path of the shim, in bytes.
-pub const LONGEST: usize = layout::FOLDER_LEN + 2 * BITS + 16;
+pub const LONGEST: usize = layout::FOLDER_LEN + 2 * (BITS + 1 + 2 * TIME_BITS) as usize + 16;
 
-/// The path of the shim in `folder` that encodes `descriptor`.
-fn shim_path(folder: &[u8], descriptor: u64) -> Text<LONGEST> {
+/// The path of the shim in `folder` that encodes `descriptor`, and a timer's expiry and interval.
+fn shim_path(folder: &[u8], descriptor: u64, timer: Option<[u64; 2]>) -> Text<LONGEST> {
     let mut path = Text::new("");
     path.add(folder);
-    for bit in (0..BITS).rev() {
-        path.add(if descriptor >> bit & 1 == 1 { b"/." } else { b"/" });
-    }
+    let mut add = |value: u64, bits: u32| {
+        (0..bits).rev().for_each(|bit| path.add(if value >> bit & 1 == 1 { b"/." } else { b"/" }));
+    };
+    timer.into_iter().flatten().for_each(|time| add(time, TIME_BITS));
+    add(descriptor | if timer.is_some() { HAS_TIMER } else { 0 }, BITS + 1);
     path.add(b"/");
     path.add(layout::PROGRAM.as_bytes());
     path
 }
 
-/// The folder and the descriptor encoded in a path of the shim; no descriptor if the shim was executed by its
-/// plain path.
-pub fn parse(path: &[u8]) -> Option<(&[u8], Option<u64>)> {
-    let mut rest = path.strip_suffix(layout::PROGRAM.as_bytes())?.strip_suffix(b"/")?;
-    let plain = rest;
-    let mut descriptor = 0;
-    for bit in 0..BITS {
-        let is_set = rest.ends_with(b"/.");
-        let Some(shorter) = rest.strip_suffix(if is_set { &b"/."[..] } else { b"/" }) else {
-            return Some((plain, None));
-        };
-        descriptor |= u64::from(is_set) << bit;
-        rest = shorter;
+/// Content of a path of the shim.
+#[derive(Debug, PartialEq)]
+pub struct Parsed<'a> {
+    /// The folder of the shim.
+    pub folder: &'a [u8],
+    /// Descriptor of the program; `None` if the shim was executed by its plain path.
+    pub program: Option<u64>,
+    /// Expiry and interval of `ITIMER_REAL`.
+    pub timer: Option<[u64; 2]>,
+}
+
+/// The number encoded in the last `bits` steps of a path, and the path before it.
+fn number(mut path: &[u8], bits: u32) -> Option<(&[u8], u64)> {
+    let mut value = 0;
+    for bit in 0..bits {
+        let is_set = path.ends_with(b"/.");
+        path = path.strip_suffix(if is_set { &b"/."[..] } else { b"/" })?;
+        value |= u64::from(is_set) << bit;
     }
-    Some((rest, Some(descriptor)))
+    Some((path, value))
+}
+
+/// Decodes a path of the shim.
+pub fn parse(path: &[u8]) -> Option<Parsed<'_>> {
+    let plain = path.strip_suffix(layout::PROGRAM.as_bytes())?.strip_suffix(b"/")?;
+    let Some((mut folder, word)) = number(plain, BITS + 1) else {
+        return Some(Parsed { folder: plain, program: None, timer: None });
+    };
+    let mut timer = None;
+    if word & HAS_TIMER != 0 {
+        let (before, interval) = number(folder, TIME_BITS)?;
+        let (before, expiry) = number(before, TIME_BITS)?;
+        (folder, timer) = (before, Some([expiry, interval]));
+    }
+    Some(Parsed { folder, program: Some(word & !HAS_TIMER), timer })
 }
 
 /// `execve` and `execveat`.
@@ -110,8 +138,8 @@ pub fn execute(number: u64, args: [u64; 6]) -> i64 {
         .unwrap_or([0; layout::FOLDER_LEN]);
     let folder = folder.split(|byte| *byte == 0).next().unwrap_or(&[]);
     match number {
-        nr::EXECVE => run(folder, AT_FDCWD, args[0], args[1], args[2], 0),
-        _ => run(folder, args[0], args[1], args[2], args[3], args[4]),
+        nr::EXECVE => run(folder, AT_FDCWD, args[0], args[1], args[2], 0, true),
+        _ => run(folder, args[0], args[1], args[2], args[3], args[4], true),
     }
 }
 
@@ -119,7 +147,7 @@ pub fn execute(number: u64, args: [u64; 6]) -> i64 {
 /// followed by the program's own arguments.
 pub fn launch(folder: &[u8], argv: u64, envp: u64) -> i64 {
     match filter::install(freezes(folder)) {
-        0 => result(read::<u64>(argv + 8).map(|path| run(folder, AT_FDCWD, path, argv + 16, envp, 0))),
+        0 => result(read::<u64>(argv + 8).map(|path| run(folder, AT_FDCWD, path, argv + 16, envp, 0, false))),
         error => error,
     }
 }
@@ -139,8 +167,8 @@ fn freezes(folder: &[u8]) -> u64 {
     word
 }
 
-/// Executes a program; returns only on failure.
-fn run(folder: &[u8], directory: u64, path: u64, argv: u64, envp: u64, flags: u64) -> i64 {
+/// Executes a program; returns only on failure. `is_dilated` is true for a process that may have timers: one that runs a program.
+fn run(folder: &[u8], directory: u64, path: u64, argv: u64, envp: u64, flags: u64, is_dilated: bool) -> i64 {
     let mut heads = [[0u8; HEAD]; MOST_SCRIPTS + 1];
     // Arguments inserted before the guest's own, the last one first.
     let mut before = [0u64; 2 * MOST_SCRIPTS + 1];
@@ -166,7 +194,17 @@ fn run(folder: &[u8], directory: u64, path: u64, argv: u64, envp: u64, flags: u6
                 return close(error::NOEXEC);
             }
             native(nr::FCNTL, [program, F_SETFD, 0, 0, 0, 0]);
-            return close(with_arguments(&shim_path(folder, program), &before[..count], argv, envp));
+            let mut timer = None;
+            if is_dilated {
+                timer_descriptors::hand_over();
+                timer = timers::take_alarm();
+            }
+            let path = shim_path(folder, program, timer);
+            let failed = with_arguments(&path, &before[..count], argv, envp);
+            if timer.is_some() {
+                timers::adopt(timer);
+            }
+            return close(failed);
         }
         let Some((interpreter, argument)) = interpreter(head) else { return close(error::NOEXEC) };
         if directory == AT_FDCWD || read::<u8>(path) == Ok(b'/') {
@@ -268,14 +306,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_path_names_a_descriptor() {
-        for descriptor in [0, 1, 5, 1_023, 524_287] {
+    fn a_path_names_a_descriptor_and_a_timer() {
+        for program in [0, 1, 5, 1_023, 524_287, (1 << BITS) - 1] {
             for folder in [&b"/.belljar"[..], b"/a/.b/c"] {
-                let path = shim_path(folder, descriptor);
-                assert_eq!(parse(&path.bytes[..path.len]), Some((folder, Some(descriptor))));
+                for timer in [None, Some([1, 0]), Some([u64::MAX, 40_000_000])] {
+                    let path = shim_path(folder, program, timer);
+                    assert_eq!(parse(path.bytes()), Some(Parsed { folder, program: Some(program), timer }));
+                }
             }
         }
-        assert_eq!(parse(b"/.belljar/dilate"), Some((&b"/.belljar"[..], None)));
+        let plain = Parsed { folder: b"/.belljar", program: None, timer: None };
+        assert_eq!(parse(b"/.belljar/dilate"), Some(plain));
         assert_eq!(parse(b"/bin/sh"), None);
     }
 

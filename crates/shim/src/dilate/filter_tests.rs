@@ -4,6 +4,8 @@ use super::*;
 use crate::dilate::calls::OF_PACKETS;
 use crate::dilate::rings::RINGS;
 use crate::dilate::timeouts::{CAPACITY, OF_TIMEOUTS};
+use crate::dilate::timer_descriptors::OF_OWNERS;
+use crate::dilate::timer_thread::OF_LISTINGS;
 
 extern crate std;
 use std::vec::Vec;
@@ -117,7 +119,9 @@ fn every_call_is_named_once_and_has_room() {
     numbers.dedup();
     assert_eq!(numbers.len(), count);
     assert!(Filter::<MOST>::new(CALLS).len <= MOST);
-    assert!(Filter::<FEW>::new(OF_PACKETS).len <= FEW && Filter::<FEW>::new(RINGS).len <= FEW);
+    for few in [OF_PACKETS, RINGS, OF_LISTINGS, OF_OWNERS] {
+        assert!(Filter::<FEW>::new(few).len <= FEW);
+    }
 }
 
 #[test]

@@ -17,6 +17,18 @@ pub const RINGS: u64 = 0x567c_8000_3000;
 pub const STAMPED: u64 = 0x567c_8000_4000;
 /// A page that is mapped once the process has the filter for sockets with timeouts.
 pub const TIMED: u64 = 0x567c_8000_5000;
+/// A page that is mapped once the process has the filter for its end, see [`timers`](super::timers).
+pub const ENDED: u64 = 0x567c_8000_6000;
+/// A page that is mapped once the process has the filter that hides the timer thread.
+pub const LISTED: u64 = 0x567c_8000_7000;
+/// Table of the process's timers.
+pub const TIMERS: u64 = 0x567c_8000_8000;
+/// Size of that table.
+pub const TIMERS_LEN: u64 = 0x1_8000;
+/// Stack of the timer thread.
+pub const TIMER_STACK: u64 = 0x567c_8004_0000;
+/// Size of that stack.
+pub const TIMER_STACK_LEN: u64 = 0x1_0000;
 /// Addresses of the functions to which the vDSO jumps, in the order of
 /// [`vdso::FUNCTIONS`](super::vdso::FUNCTIONS), followed by the folder of the shim and the path of the
 /// executed program.

@@ -2,7 +2,7 @@
 
 use super::calls::nr;
 use super::memory::{native, read, write};
-use super::{error, exec, layout, signals, vdso};
+use super::{error, exec, layout, signals, timers, vdso};
 use layout::PAGE;
 
 const PROT_READ: u64 = 1;
@@ -128,14 +128,18 @@ pub unsafe fn main(sp: u64) -> ! {
         len += 1;
     }
     let failed = match exec::parse(&name[..len]) {
-        Some((folder, Some(program))) if folder.len() < layout::FOLDER_LEN => {
-            match load(folder, program, sp, &stack) {
+        Some(exec::Parsed { folder, program: Some(program), timer }) if folder.len() < layout::FOLDER_LEN => {
+            let loaded = load(folder, program, sp, &stack);
+            if loaded.is_ok() {
+                timers::adopt(timer);
+            }
+            match loaded {
                 // SAFETY: the image is mapped, and this stack is not used any more.
                 Ok(entry) => unsafe { start(entry, sp) },
                 Err(error) => error,
             }
         }
-        Some((folder, None)) => exec::launch(folder, stack.argv, stack.envp),
+        Some(exec::Parsed { folder, program: None, .. }) => exec::launch(folder, stack.argv, stack.envp),
         _ => error::NOENT,
     };
     let text: &[u8] = match failed {
@@ -240,6 +244,10 @@ fn map_clock(folder: &[u8], program: u64) -> Result<(), i64> {
     must(native(nr::MMAP, [layout::TABLE, PAGE, PROT_READ | PROT_WRITE, flags, NO_FILE, 0]))?;
     // Mapped from the start: each wait reads it, and an unmapped page would cost a fault.
     must(native(nr::MMAP, [layout::RINGS, PAGE, PROT_READ | PROT_WRITE, flags, NO_FILE, 0]))?;
+    const WIPE_ON_FORK: u64 = 18;
+    let (at, len, flags) = (layout::TIMERS, layout::TIMERS_LEN, flags | MAP_NORESERVE);
+    must(native(nr::MMAP, [at, len, PROT_READ | PROT_WRITE, flags, NO_FILE, 0]))?;
+    must(native(nr::MADVISE, [at, len, WIPE_ON_FORK, 0, 0, 0]))?;
     vdso::fill_table()?;
     for (n, byte) in path.bytes()[..end].iter().enumerate() {
         write(layout::TABLE + layout::FOLDER_AT + n as u64, *byte)?;

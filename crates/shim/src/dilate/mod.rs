@@ -9,8 +9,9 @@
 //! * [`clock`]: the page in which a controller publishes the rate of time; all conversions use it.
 //! * [`signals`]: the entries for SIGSYS and SIGSEGV, which guests can neither block nor replace. SIGSEGV
 //!   intercepts `rdtsc` (`PR_SET_TSC`) and accesses to unmapped memory.
-//! * [`calls`]: dispatch of calls; [`waits`], [`interruptible`], [`timers`], [`sockets`], [`timeouts`], [`rings`], [`usage`], [`stamps`]:
-//!   their handlers.
+//! * [`calls`]: dispatch of calls; [`waits`], [`interruptible`], [`timers`], [`timer_descriptors`], [`sockets`], [`timeouts`], [`rings`],
+//!   [`usage`], [`stamps`]: their handlers. [`timer_thread`]: the thread by which timers expire where the clock stops or changes
+//!   its rate; [`timer_table`]: its timers.
 //! * [`exec`], [`load`]: a program is executed by executing the shim, which maps the image as the kernel
 //!   would. [`vdso`]: the functions that the image finds instead of the kernel's vDSO.
 //!
@@ -31,6 +32,9 @@ pub mod signals;
 pub mod sockets;
 pub mod stamps;
 pub mod timeouts;
+pub mod timer_descriptors;
+pub mod timer_table;
+pub mod timer_thread;
 pub mod timers;
 pub mod usage;
 pub mod vdso;
