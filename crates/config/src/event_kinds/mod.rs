@@ -11,7 +11,6 @@ mod movement;
 mod name_server;
 mod p4;
 mod partition;
-mod pause;
 mod programs;
 
 pub(crate) use p4::check as check_p4;
@@ -63,8 +62,8 @@ pub(crate) const KINDS: &[&dyn Kind] = &[
     &bandwidth::Bandwidth,
     &crash::Crash,
     &crash::Restart,
-    &pause::Pause,
-    &pause::Resume,
+    &crash::Pause,
+    &crash::Resume,
     &name_server::NameServer { down: true },
     &name_server::NameServer { down: false },
     &programs::Start,
@@ -88,8 +87,8 @@ impl Action {
             Action::Bandwidth { .. } => &bandwidth::Bandwidth,
             Action::Crash { .. } => &crash::Crash,
             Action::Restart(_) => &crash::Restart,
-            Action::Pause(_) => &pause::Pause,
-            Action::Resume(_) => &pause::Resume,
+            Action::Pause(_) => &crash::Pause,
+            Action::Resume(_) => &crash::Resume,
             Action::NameServer { down: true, .. } => &name_server::NameServer { down: true },
             Action::NameServer { down: false, .. } => &name_server::NameServer { down: false },
             Action::Start(..) => &programs::Start,
