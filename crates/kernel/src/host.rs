@@ -1,27 +1,28 @@
 //! Host: the complete kernel state of one simulated machine.
 
-use crate::clock::{Clock, CpuModel};
+use crate::clock::Clock;
+use crate::config::HostConfig;
 use crate::files::Files;
 use crate::ids::{FileKey, MmKey, ProcessKey, ThreadKey};
-use crate::mm::AddressSpace;
-use crate::net::networks::Networks;
 use crate::net::own::OwnSockets;
 use crate::process::{Process, Processes, WaitStatus};
 use crate::thread::Thread;
 use crate::timer::{TimerAction, TimerId, TimerQueue};
-use belljar_base::activity::Board;
 use belljar_base::{Map, SimTime, Stream};
-use belljar_machine::{Machine, Placement};
-use belljar_model_host::{ModelSpec, Models};
+use belljar_machine::Machine;
+use belljar_model_host::Models;
 use belljar_netstack::{Effect, Stack, StackConfig};
 use belljar_objects::call_counts::CallCounts;
 use belljar_objects::discipline::Discipline;
 use belljar_objects::keys::KeyTable;
 use belljar_objects::namespaces::NamespaceKind;
-use belljar_objects::processors::Processors;
+use belljar_objects::networks::Networks;
+use belljar_objects::space::AddressSpace;
 use belljar_objects::sysv::SysvIpc;
+use belljar_objects::tracees::EndedTracee;
 use belljar_objects::write_log::WriteLog;
 use belljar_strace::Strace;
+use belljar_tasks::debuggers::Debuggers;
 use belljar_tasks::futexes::FutexTable;
 use belljar_tasks::scheduler::Scheduler;
 use belljar_tasks::strategy::HostStrategy;
@@ -30,90 +31,7 @@ use belljar_tasks::waits::WaitTable;
 use belljar_uring::instance::Urings;
 use slab::Slab;
 use std::cell::RefCell;
-use std::net::Ipv4Addr;
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
-
-/// Configuration of a host.
-#[derive(Clone, Debug)]
-#[repr(C)] // Frequently read fields come first: see `belljar_base::Footprint`.
-pub struct HostConfig {
-    /// Processes of the experiment on this host.
-    pub processes: Vec<ProcessSpec>,
-    /// Makes [`Host::run_until`] return early once set: the run is being aborted.
-    pub interrupt: Arc<AtomicBool>,
-    /// Makes [`Host::run_until`] return early while set: an outside request for the host is pending. The
-    /// owner of the host clears it before running on.
-    pub attention: Arc<AtomicBool>,
-    /// Board on which the current activity is posted for observers.
-    pub watched: Option<Arc<Board>>,
-    /// True if each process's system calls are logged next to its output.
-    pub strace: bool,
-    /// Wall-clock time at the start, in seconds since 1970.
-    pub epoch_secs: u64,
-    /// Offset of the wall clock from `epoch_secs` in nanoseconds, and its drift against simulated time in
-    /// parts per billion.
-    pub clock_error: (i64, i64),
-    /// Absolute native path of `hosts/<name>` in the results, which holds the writable layer and the output
-    /// of processes. Reads and writes below it pass through.
-    pub directory: PathBuf,
-    /// Initial working directory of processes, usually `directory`.
-    pub working_directory: PathBuf,
-    /// Native paths visible to guests even below a directory that starts empty, such as `/tmp`.
-    pub exposed: Vec<PathBuf>,
-    /// Directories shared with the machine, and so with other hosts: reads and writes below them pass
-    /// through.
-    pub shared: Vec<PathBuf>,
-    /// Native directory that serves as the host's root: `/`, unless the host has an image of its own.
-    pub root: PathBuf,
-    /// IPv6 names and addresses of all hosts, shown in `/etc/hosts`.
-    pub names6: Arc<Vec<(String, std::net::Ipv6Addr)>>,
-    /// Model of the simulated time that computation takes.
-    pub cpu: CpuModel,
-    /// True if the seed decides which runnable thread runs next, for how many calls, and which waiter is woken.
-    pub random_scheduling: bool,
-    /// Processors that programs see.
-    pub processors: Processors,
-    /// Names and addresses of all hosts, shown in `/etc/hosts`.
-    pub names: Arc<Vec<(String, Ipv4Addr)>>,
-    /// Traffic models that run on the host.
-    pub models: Vec<ModelSpec>,
-}
-
-/// Process started by the experiment.
-#[derive(Clone, Debug)]
-pub struct ProcessSpec {
-    /// Absolute guest path of the program.
-    pub path: String,
-    /// Arguments, `argv[0]` included.
-    pub args: Vec<String>,
-    /// Environment variables.
-    pub environment: Vec<(String, String)>,
-    /// User, by name in the host's `/etc/passwd` or by number; `None` for root.
-    pub user: Option<String>,
-    /// Start time; [`SimTime::MAX`] for a process that does not start by itself.
-    pub start: SimTime,
-    /// Time at which `shutdown_signal` is sent.
-    pub shutdown: Option<SimTime>,
-    /// Signal number sent at shutdown.
-    pub shutdown_signal: i32,
-    /// Destination of the standard streams.
-    pub output: Output,
-    /// Placement of the code of the process and its children; `None`: near where that is possible.
-    pub placement: Option<Placement>,
-    /// True if the process stops before its first instruction until a debugger resumes it.
-    pub wait_for_debugger: bool,
-}
-
-/// Destination of a process's standard streams.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Output {
-    /// Files `<program>.<pid>.stdout` and `.stderr` in the host's directory; standard input is empty.
-    Files,
-    /// Standard streams of the simulator, as for `belljar exec`.
-    PassedThrough,
-}
 
 /// Report on a process of the experiment.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -225,7 +143,8 @@ pub struct Host {
     pub(crate) urings: Urings,
     pub(crate) models: Models,
     pub(crate) strace: Strace,
-    pub(crate) debuggers: crate::debug::Debuggers,
+    /// Debuggers of the host's processes.
+    pub debuggers: Debuggers,
     pub(crate) files: Files,
     /// Stack of the first network namespace; its clock is the host's.
     pub(crate) net: Stack,
@@ -253,14 +172,9 @@ pub struct Host {
     pub(crate) warnings: Map<String, u64>,
     pub(crate) preempted: Map<String, u64>,
     /// Traced threads that have ended and whose end has not been reported to their tracers.
-    pub(crate) ended_tracees: Vec<crate::trace::EndedTracee>,
+    pub(crate) ended_tracees: Vec<EndedTracee>,
     /// Log of writes to files, if there is to be one; [`finish_files`](Self::finish_files) settles it.
     pub write_log: Option<Box<WriteLog>>,
-}
-
-/// Number of processes that do not start by themselves.
-pub(crate) fn unscheduled(config: &HostConfig) -> usize {
-    config.processes.iter().filter(|spec| spec.start == SimTime::MAX).count()
 }
 
 /// First process id of an experiment, as in Shadow.
@@ -270,7 +184,7 @@ impl Host {
     /// Creates a host at the start of the simulation. Nothing has run yet.
     pub fn new(mut config: HostConfig, mut network: StackConfig, mut machine: Box<dyn Machine>) -> Host {
         network.prefetch = machine.prefetcher();
-        let unscheduled = unscheduled(&config);
+        let unscheduled = config.unscheduled();
         let clock = Clock::with_error(config.epoch_secs, config.cpu, config.clock_error);
         let strategy = match config.random_scheduling {
             true => HostStrategy::random(network.seed.stream(&["host", &network.name, "scheduling"])),

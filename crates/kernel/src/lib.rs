@@ -14,6 +14,7 @@
 mod answers;
 pub mod call;
 pub use belljar_netstack::clock;
+mod config;
 pub use belljar_objects::credentials;
 mod debug;
 mod events;
@@ -53,8 +54,10 @@ mod wall_clock;
 mod watched;
 
 pub use belljar_linux_net::proc::tunable;
+pub use belljar_objects::networks::Networks;
 pub use belljar_objects::processors::Processors;
-pub use debug::{DebugProcess, DebugResume, DebugStop, DebugThread};
-pub use host::{Host, HostConfig, Output, ProcessReport, ProcessSpec};
-pub use net::networks::Networks;
+pub use belljar_tasks::debuggers::{DebugResume, DebugStop};
+pub use config::{HostConfig, Output, ProcessSpec};
+pub use debug::{DebugProcess, DebugThread};
+pub use host::{Host, ProcessReport};
 pub use process::WaitStatus;

@@ -2,15 +2,15 @@
 
 use crate::files::tree::{DirectorySource, Node, ROOT, join};
 use crate::files::{Files, MOST_DESCRIPTORS};
-use crate::host::{Host, ProcessReport, unscheduled};
+use crate::host::{Host, ProcessReport};
 use crate::ids::{InodeKey, ProcessKey};
-use crate::net::networks::Networks;
 use crate::net::own::OwnSockets;
 use crate::process::WaitStatus;
 use belljar_base::SimTime;
 use belljar_linux_abi::c;
 use belljar_machine::trees;
 use belljar_model_host::Models;
+use belljar_objects::networks::Networks;
 use belljar_objects::protected::Protected;
 use belljar_tasks::futexes::FutexTable;
 
@@ -91,7 +91,7 @@ impl Host {
         VOLATILE.iter().for_each(|directory| self.empty_directory(directory));
         self.schedule_processes(now);
         Models::schedule(self, now);
-        self.specs_started = unscheduled(&self.config);
+        self.specs_started = self.config.unscheduled();
         self.net.begin_bootstrap();
         self.net.plan_arrivals();
     }

@@ -3,7 +3,6 @@
 
 use crate::call::Call;
 use crate::clock::CallKind;
-use crate::debug::Entry;
 use crate::files::userfault;
 use crate::host::Host;
 use crate::ids::{ProcessKey, ThreadKey};
@@ -145,7 +144,7 @@ impl Host {
             return step;
         }
         let debugged = WATCHED && !self.debuggers.is_empty();
-        if debugged && self.debug_entry(key) == Entry::Held {
+        if debugged && self.debug_before_step(key) {
             return Step::Held;
         }
         let (context, process) = (self.threads[key.0].context, self.threads[key.0].process);

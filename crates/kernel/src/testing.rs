@@ -1,7 +1,8 @@
 //! Host without guests, for tests of the kernel: memory is a vector, and the test makes the calls of the
 //! threads.
 
-use crate::host::{Host, HostConfig};
+use crate::config::HostConfig;
+use crate::host::Host;
 use crate::ids::{MmKey, ProcessKey, ThreadKey};
 use crate::mm::{AddressSpace, Vma, VmaKind};
 use belljar_base::{HostId, Seed, SimDuration, SimTime};

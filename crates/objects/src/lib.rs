@@ -36,6 +36,7 @@ pub mod mtree;
 pub mod namespaces;
 pub mod native_cache;
 pub mod native_reads;
+pub mod networks;
 pub mod notify;
 pub mod packet_fanout;
 pub mod packet_ring;

@@ -2,6 +2,7 @@
 //!
 //! - Processes: [`process`], permission checks between them ([`rights`]), attributes set by files ([`settings`]),
 //!   resource [`limits`], waiting for [`children`], [`groups`] and sessions, [`namespaces`].
+//! - Debuggers outside the simulation: [`debuggers`].
 //! - Threads: [`threads`], pending signals ([`pending`]), busy-wait loops ([`spin`]), the run queue ([`scheduler`]).
 //! - System calls: results and continuations ([`outcome`]), wait queues ([`waits`]), [`futexes`].
 //!
@@ -10,6 +11,7 @@
 #![forbid(unsafe_code)]
 
 pub mod children;
+pub mod debuggers;
 pub mod futexes;
 pub mod groups;
 pub mod limits;

@@ -7,10 +7,8 @@ use crate::mm::PAGE;
 use crate::thread::ThreadState;
 use belljar_linux_abi::{Errno, c};
 use belljar_machine::Regs;
+use belljar_tasks::debuggers::BREAKPOINT;
 use std::path::PathBuf;
-
-/// `int3`.
-const BREAKPOINT: u8 = 0xcc;
 
 /// Entry of a debugger's thread list.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -93,10 +91,8 @@ impl Host {
     pub fn debug_read(&self, pid: i32, addr: u64, out: &mut [u8]) -> usize {
         let Some(mm) = self.debug_mm(pid) else { return 0 };
         let got = self.peek(mm, addr, out);
-        if let Some(debugger) = self.debuggers.by_pid.get(&pid) {
-            for (at, byte) in debugger.breakpoints.range(addr..addr.saturating_add(got as u64)) {
-                out[(at - addr) as usize] = *byte;
-            }
+        if let Some(debugger) = self.debuggers.get(pid) {
+            debugger.hide_breakpoints(addr, &mut out[..got]);
         }
         got
     }
@@ -106,10 +102,8 @@ impl Host {
     pub fn debug_write(&mut self, pid: i32, addr: u64, data: &[u8]) -> Result<(), Errno> {
         let mm = self.debug_mm(pid).ok_or(Errno::ESRCH)?;
         let mut data = data.to_vec();
-        if let Some(debugger) = self.debuggers.by_pid.get_mut(&pid) {
-            for (at, byte) in debugger.breakpoints.range_mut(addr..addr.saturating_add(data.len() as u64)) {
-                *byte = std::mem::replace(&mut data[(at - addr) as usize], BREAKPOINT);
-            }
+        if let Some(debugger) = self.debuggers.get_mut(pid) {
+            debugger.keep_breakpoints(addr, &mut data);
         }
         self.poke(mm, addr, &data)
     }
@@ -117,8 +111,8 @@ impl Host {
     /// Sets a breakpoint. `EFAULT` unless private memory is mapped at `addr`.
     pub fn debug_add_breakpoint(&mut self, pid: i32, addr: u64) -> Result<(), Errno> {
         let mm = self.debug_mm(pid).ok_or(Errno::ESRCH)?;
-        let Some(debugger) = self.debuggers.by_pid.get(&pid) else { return Err(Errno::ESRCH) };
-        if debugger.breakpoints.contains_key(&addr) {
+        let Some(debugger) = self.debuggers.get(pid) else { return Err(Errno::ESRCH) };
+        if debugger.has_breakpoint(addr) {
             return Ok(());
         }
         let mut byte = [0];
@@ -127,16 +121,16 @@ impl Host {
             return Err(Errno::EFAULT);
         }
         self.poke(mm, addr, &[BREAKPOINT])?;
-        if let Some(debugger) = self.debuggers.by_pid.get_mut(&pid) {
-            debugger.breakpoints.insert(addr, byte[0]);
+        if let Some(debugger) = self.debuggers.get_mut(pid) {
+            debugger.add_breakpoint(addr, byte[0]);
         }
         Ok(())
     }
 
     /// Removes a breakpoint; false if there is none at `addr`.
     pub fn debug_remove_breakpoint(&mut self, pid: i32, addr: u64) -> bool {
-        let Some(debugger) = self.debuggers.by_pid.get_mut(&pid) else { return false };
-        let Some(byte) = debugger.breakpoints.remove(&addr) else { return false };
+        let Some(debugger) = self.debuggers.get_mut(pid) else { return false };
+        let Some(byte) = debugger.remove_breakpoint(addr) else { return false };
         if let Some(mm) = self.debug_mm(pid) {
             // Memory that has been unmapped meanwhile is not restored.
             let _ = self.poke(mm, addr, &[byte]);
@@ -218,9 +212,7 @@ impl Host {
     /// not debug the child.
     pub(crate) fn drop_inherited_breakpoints(&mut self, parent: ProcessKey, mm: MmKey) {
         let Some(debugger) = self.debugger_of(parent) else { return };
-        let breakpoints: Vec<(u64, u8)> =
-            debugger.breakpoints.iter().map(|(at, byte)| (*at, *byte)).collect();
-        for (addr, byte) in breakpoints {
+        for (addr, byte) in debugger.breakpoints() {
             // The page was writable in the parent, so it is in the child.
             let _ = self.poke(mm, addr, &[byte]);
         }

@@ -53,7 +53,7 @@ pub use kinds::FileKind;
 pub use mqueue::{COOKIE_LEN, Notice};
 pub use place::{FilePlace, Unnamed};
 
-use crate::host::HostConfig;
+use crate::config::HostConfig;
 use crate::ids::{EpollKey, FileKey, InodeKey, PipeKey};
 use belljar_base::{Map, Set};
 use belljar_machine::Machine;

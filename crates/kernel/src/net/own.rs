@@ -43,11 +43,11 @@ pub struct OwnSockets {
     /// Socket states, indexed by socket key.
     kinds: Vec<Option<OwnKind>>,
     /// Packet sockets in order of creation.
-    pub(in crate::net) packets: Vec<SocketKey>,
+    pub(super) packets: Vec<SocketKey>,
     /// Fanout groups of packet sockets.
-    pub(in crate::net) fanouts: Fanouts,
+    pub(super) fanouts: Fanouts,
     /// Names of UNIX sockets.
-    pub(in crate::net) unix_names: UnixNames,
+    pub(super) unix_names: UnixNames,
 }
 
 impl OwnSockets {

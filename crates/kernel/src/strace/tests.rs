@@ -1,6 +1,6 @@
 //! Tests of log lines.
 
-use crate::host::HostConfig;
+use crate::config::HostConfig;
 use crate::outcome::{Outcome, SysResult};
 use crate::syscall::table;
 use crate::testing::{DATA, NoFiles, TestHost, config};

@@ -157,7 +157,7 @@ impl HostNode {
 
     /// Reports the processes that wait for their debugger.
     fn call_for_debuggers(&mut self) {
-        for pid in self.host.linux().map(Host::debug_waiting).unwrap_or_default() {
+        for pid in self.host.linux().map(|linux| linux.debuggers.unattached()).unwrap_or_default() {
             if !self.debug.called.contains(&pid) && !self.debug.sessions.iter().any(|s| s.pid == pid) {
                 self.debug.called.push(pid);
                 self.debug.port.hub_calls(self.host.name(), pid);
@@ -201,7 +201,7 @@ impl HostNode {
     fn report_stops(&mut self) {
         let sessions: Vec<(u64, i32)> = self.debug.sessions.iter().map(|s| (s.id, s.pid)).collect();
         for (session, pid) in sessions {
-            if let Some(stop) = self.host.debugged().debug_take_stop(pid) {
+            if let Some(stop) = self.host.debugged().debuggers.take_stop(pid) {
                 self.report_stop(session, pid, stop);
                 if matches!(stop, DebugStop::Ended(_)) {
                     self.end_session(session);

@@ -58,7 +58,7 @@ impl HostNode {
             return Err(DebugError::Busy { host: self.host.name().to_owned(), pid });
         }
         // The debugger first queries the stop reason itself, so that the stop is not reported.
-        self.host.debugged().debug_take_stop(pid);
+        self.host.debugged().debuggers.take_stop(pid);
         self.debug.pid = pid;
         let machine =
             GdbStub::new(Packets::new(stream)).run_state_machine(self).map_err(|_| DebugError::Over)?;
@@ -85,8 +85,8 @@ impl HostNode {
             };
             let moved = moved.and_then(|machine| match machine {
                 Machine::CtrlCInterrupt(machine) => {
-                    if !self.host.debugged().debug_is_stopped(pid) {
-                        self.host.debugged().debug_stop(pid, DebugStop::Asked);
+                    if !self.host.debugged().debuggers.is_stopped(pid) {
+                        self.host.debugged().debuggers.stop(pid, DebugStop::Asked);
                     }
                     machine.interrupt_handled(self, None::<Stop>)
                 }

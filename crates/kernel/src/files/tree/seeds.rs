@@ -1,11 +1,11 @@
 //! Initial content of the tree, where it differs from the machine.
 
 use super::{Child, Directory, DirectorySource, Meta, Node, ROOT, Times};
+use crate::config::HostConfig;
 use crate::files::Files;
 use crate::files::devices::{DEVICES, Device};
 use crate::files::loops;
 use crate::files::virtual_files::{ETC_FILES, InterfaceFile, LINKS, VirtualFile};
-use crate::host::HostConfig;
 use crate::ids::InodeKey;
 use belljar_linux_abi::c;
 use belljar_machine::Machine;
