@@ -1,6 +1,5 @@
 //! Events of a host: packet arrivals and timers.
 
-use crate::files::FilePlace;
 use crate::host::Host;
 use crate::ids::WaitQueueId;
 use crate::outcome::Wake;
@@ -10,6 +9,7 @@ use belljar_base::SimTime;
 use belljar_base::activity::Phase;
 use belljar_model_host::Models;
 use belljar_netstack::{Effect, Turn};
+use belljar_objects::file_kind::FilePlace;
 
 impl Host {
     /// Time of the host's next event; `None` if only a packet can wake the host.

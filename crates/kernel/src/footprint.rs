@@ -1,10 +1,10 @@
 //! Memory that a host reads when it runs next: see [`Footprint`]. The list covers the most frequent case, a
 //! packet for a program that waits for it and responds.
 
-use crate::files::FileKind;
 use crate::host::Host;
 use crate::thread::{Thread, ThreadState};
 use belljar_base::Footprint;
+use belljar_objects::file_kind::FileKind;
 
 /// Maximum numbers of threads, and of descriptors of each, that are listed: further ones are rarely all used
 /// at once.

@@ -3,12 +3,12 @@
 use crate::call::Call;
 use crate::host::Host;
 use crate::ids::ProcessKey;
-use crate::mm::{Access, AddressSpace, PAGE};
 use crate::process::Processes;
 use belljar_linux_abi::Errno;
 use belljar_machine::Machine;
 use belljar_netstack::keyed::FURTHER;
 use belljar_netstack::{SocketKey, Stack};
+use belljar_objects::space::{Access, AddressSpace, PAGE};
 use belljar_uring::instance::Urings;
 use slab::Slab;
 use smallvec::SmallVec;

@@ -1,7 +1,6 @@
 //! Events of the experiment that act on a host: crash, restart, start and signal of processes, clock changes.
 
-use crate::files::tree::{DirectorySource, Node, ROOT, join};
-use crate::files::{Files, MOST_DESCRIPTORS};
+use crate::files::Files;
 use crate::host::{Host, ProcessReport};
 use crate::ids::{InodeKey, ProcessKey};
 use crate::net::own::OwnSockets;
@@ -10,7 +9,9 @@ use belljar_base::SimTime;
 use belljar_linux_abi::c;
 use belljar_machine::trees;
 use belljar_model_host::Models;
+use belljar_objects::inode::{DirectorySource, Node, ROOT, join};
 use belljar_objects::networks::Networks;
+use belljar_objects::open_file::MOST_DESCRIPTORS;
 use belljar_objects::protected::Protected;
 use belljar_tasks::futexes::FutexTable;
 
@@ -165,8 +166,10 @@ impl Host {
                     continue;
                 }
             }
-            if let Some(path) =
-                self.files.own_path_in(directory, &entry.name).filter(|_| self.files.has_own_name(inode))
+            if let Some(path) = self
+                .files
+                .own_path_in(directory, &entry.name)
+                .filter(|_| self.files.inodes[inode.0].node.has_own_name())
             {
                 let is_directory = self.files.inode(inode).node.is_directory();
                 let _ = if is_directory {

@@ -4,11 +4,11 @@
 use crate::config::HostConfig;
 use crate::host::Host;
 use crate::ids::{MmKey, ProcessKey, ThreadKey};
-use crate::mm::{AddressSpace, Vma, VmaKind};
 use belljar_base::{HostId, Seed, SimDuration, SimTime};
 use belljar_linux_abi::Errno;
 use belljar_machine::*;
 use belljar_netstack::{Stack, StackConfig};
+use belljar_objects::space::{AddressSpace, Marks, Vma, VmaKind};
 use std::net::Ipv4Addr;
 use std::ops::Range;
 use std::path::Path;
@@ -74,7 +74,7 @@ impl TestHost {
             prot: Prot::READ | Prot::WRITE,
             shared: false,
             may_write: true,
-            marks: crate::mm::Marks::empty(),
+            marks: Marks::empty(),
             kind: VmaKind::Anonymous(""),
         });
         let mm = MmKey(host.spaces.insert(mm));

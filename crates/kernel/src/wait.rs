@@ -116,7 +116,7 @@ impl Host {
             match waiter {
                 Waiter::Thread(thread) => self.continue_call(thread, Wake::Notified),
                 Waiter::Epoll { epoll, item } => {
-                    let exclusive = self.files.epoll_item_is_exclusive(epoll, item);
+                    let exclusive = self.files.epolls[epoll.0].is_exclusive(item);
                     if exclusive && exclusive_told {
                         continue;
                     }

@@ -4,58 +4,35 @@
 use crate::clock::Clock;
 use crate::host::Host;
 use crate::ids::{ProcessKey, ThreadKey};
-use crate::outcome::CallState;
 use crate::thread::ThreadState;
 use crate::timer::TimerAction;
-use belljar_base::{SimDuration, SimTime};
-use belljar_linux_abi::c;
-
-/// Adjustment of deadlines.
-pub(crate) enum Shift {
-    /// The wall clock was stepped, forward if `sooner`: absolute deadlines come sooner.
-    Step { amount: SimDuration, sooner: bool, now: SimTime },
-    /// The rate of the clock changed, from the first clock to the second.
-    Rate(Box<Clock>, Box<Clock>),
-}
-
-impl Shift {
-    /// Adjusted deadline, not before the current time.
-    pub(crate) fn of(&self, deadline: SimTime) -> SimTime {
-        match self {
-            Shift::Step { amount, sooner: true, now } => {
-                SimTime::from_picos(deadline.as_picos().saturating_sub(amount.as_picos())).max(*now)
-            }
-            Shift::Step { amount, sooner: false, now } => deadline.saturating_add(*amount).max(*now),
-            Shift::Rate(before, after) => after.at_local(before.local_at(deadline)).max(after.now()),
-        }
-    }
-    /// True if the adjustment applies to a timer of `clock`, set to an absolute time if `absolute`.
-    pub(crate) fn concerns(&self, clock: i32, absolute: bool) -> bool {
-        matches!(self, Shift::Rate(..)) || (absolute && is_wall_clock(clock))
-    }
-}
+use belljar_base::SimDuration;
+use belljar_tasks::clock_shift::ClockShift;
 
 impl Host {
     /// Adjusts waits after the wall clock was stepped by `ns` nanoseconds.
     pub(crate) fn wall_clock_stepped(&mut self, ns: i64) {
         let amount = self.net.clock.simulated(SimDuration::from_nanos(ns.unsigned_abs()));
-        self.shift_timers(&Shift::Step { amount, sooner: ns > 0, now: self.net.clock.now() });
+        self.shift_timers(&ClockShift::Step { amount, sooner: ns > 0, now: self.net.clock.now() });
         self.cancel_timerfds();
     }
 
     /// Adjusts all waits after the clock's rate changed; `before` is the clock at the old rate.
     pub(crate) fn clock_rate_changed(&mut self, before: Clock) {
-        self.shift_timers(&Shift::Rate(Box::new(before), Box::new(self.net.clock.clone())));
+        self.shift_timers(&ClockShift::Rate(Box::new(before), Box::new(self.net.clock.clone())));
         self.net.tcp_set_timers_anew();
         let further: Vec<u32> = self.networks.further.keys().copied().collect();
         further.into_iter().for_each(|number| self.stack_mut(number).tcp_set_timers_anew());
         self.end_turn();
     }
 
-    fn shift_timers(&mut self, shift: &Shift) {
+    fn shift_timers(&mut self, shift: &ClockShift) {
         let threads: Vec<ThreadKey> = self.threads.iter().map(|(key, _)| ThreadKey(key)).collect();
         for thread in threads {
-            if matches!(shift, Shift::Rate(..)) || self.waits_for_wall_clock(thread) {
+            if matches!(shift, ClockShift::Rate(..))
+                || self.threads[thread.0]
+                    .waits_for_wall_clock(self.machine.regs(self.threads[thread.0].context))
+            {
                 self.shift_deadline(thread, shift);
             }
         }
@@ -70,51 +47,17 @@ impl Host {
         }
     }
 
-    /// True if a thread is blocked in a call with an absolute wall-clock deadline.
-    fn waits_for_wall_clock(&self, thread: ThreadKey) -> bool {
-        let thread = &self.threads[thread.0];
-        if !matches!(&thread.state, ThreadState::Blocked(blocked) if blocked.deadline.is_some()) {
-            return false;
-        }
-        let regs = self.machine.regs(thread.context);
-        match regs.rax as i64 {
-            c::SYS_clock_nanosleep => regs.rsi & 1 != 0 && is_wall_clock(regs.rdi as i32),
-            c::SYS_futex => {
-                let operation = regs.rsi as i32;
-                match operation & c::FUTEX_CMD_MASK {
-                    c::FUTEX_LOCK_PI => true,
-                    c::FUTEX_WAIT => false,
-                    _ => operation & c::FUTEX_CLOCK_REALTIME != 0,
-                }
-            }
-            _ => false,
-        }
-    }
-
-    fn shift_deadline(&mut self, key: ThreadKey, shift: &Shift) {
+    fn shift_deadline(&mut self, key: ThreadKey, shift: &ClockShift) {
         let ThreadState::Blocked(blocked) = &mut self.threads[key.0].state else { return };
         let Some(timer) = blocked.deadline else { return };
         let at = shift.of(timer.at());
-        match &mut blocked.state {
-            CallState::Timed { deadline, .. }
-            | CallState::Deadline(deadline)
-            | CallState::ProgressUntil(_, deadline)
-            | CallState::ReceivingUntil(_, deadline, _)
-            | CallState::Messages(_, _, deadline) => *deadline = Some(at),
-            CallState::Futex(wait) => wait.deadline = Some(at),
-            _ => {}
-        }
+        blocked.state.set_deadline(at);
         self.timers.cancel(timer);
         let timer = self.set_timer(at, TimerAction::Deadline(key));
         if let ThreadState::Blocked(blocked) = &mut self.threads[key.0].state {
             blocked.deadline = Some(timer);
         }
     }
-}
-
-/// True if a `CLOCK_*` is set together with the wall clock.
-pub(crate) fn is_wall_clock(id: i32) -> bool {
-    matches!(id, c::CLOCK_REALTIME | c::CLOCK_REALTIME_COARSE | c::CLOCK_REALTIME_ALARM | c::CLOCK_TAI)
 }
 
 #[cfg(test)]

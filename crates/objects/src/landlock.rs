@@ -5,10 +5,12 @@
 //! grow: a right that one layer denies is not granted by another. Files are identified by device and inode
 //! number.
 
+use crate::devices::Device;
 use crate::ids::FileIdentity;
+use crate::inode::Node;
 use belljar_base::Map;
-use belljar_linux_abi::Errno;
 use belljar_linux_abi::landlock::*;
+use belljar_linux_abi::{Errno, c};
 use std::sync::Arc;
 
 /// ABI version reported to programs.
@@ -172,6 +174,37 @@ impl Refer {
         let rights = if *is_directory { u64::MAX } else { ACCESS_FS_OF_FILES };
         let layers = self.denied[n].iter().zip(own).zip(&self.denied[1 - n]);
         layers.into_iter().any(|((here, own), there)| here & own & rights & !there != 0)
+    }
+}
+
+impl Node {
+    /// Right needed to create a file of this type.
+    pub fn right_to_make(&self) -> u64 {
+        match self {
+            Node::Directory(_) => ACCESS_FS_MAKE_DIR,
+            Node::Symlink { .. } | Node::Magic(_) => ACCESS_FS_MAKE_SYM,
+            Node::Socket => ACCESS_FS_MAKE_SOCK,
+            Node::Fifo => ACCESS_FS_MAKE_FIFO,
+            Node::Device(Device::Block(_)) => ACCESS_FS_MAKE_BLOCK,
+            Node::Device(_) => ACCESS_FS_MAKE_CHAR,
+            Node::Regular(_) | Node::Virtual(_) => ACCESS_FS_MAKE_REG,
+        }
+    }
+    /// Right needed to remove a file of this type.
+    pub fn right_to_remove(&self) -> u64 {
+        if self.is_directory() { ACCESS_FS_REMOVE_DIR } else { ACCESS_FS_REMOVE_FILE }
+    }
+    /// Rights needed to open a file of this type with these flags.
+    pub fn rights_to_open(&self, flags: i32) -> u64 {
+        let access = match (flags & c::O_ACCMODE, self.is_directory()) {
+            _ if flags & c::O_PATH != 0 || self.is_symlink() => return 0,
+            (c::O_RDONLY, true) => ACCESS_FS_READ_DIR,
+            (c::O_RDONLY, false) => ACCESS_FS_READ_FILE,
+            (c::O_WRONLY, _) => ACCESS_FS_WRITE_FILE,
+            (c::O_RDWR, _) => ACCESS_FS_READ_FILE | ACCESS_FS_WRITE_FILE,
+            _ => 0,
+        };
+        if flags & c::O_TRUNC != 0 { access | ACCESS_FS_TRUNCATE } else { access }
     }
 }
 

@@ -3,9 +3,10 @@
 //! for holds the id of its wait queue, and the kernel notifies that queue after a change.
 //!
 //! - [`ids`]: object keys; [`call_counts`]: system call statistics.
-//! - Files: [`pipe`], [`eventfd`], [`timerfd`], [`locks`], [`extents`], [`file_flags`], [`listing`],
+//! - Files: [`inode`], [`file_kind`], [`open_file`], [`file_owner`], [`devices`], [`virtual_files`], [`leases`],
+//!   [`epoll`], [`message_queue`], [`pipe`], [`eventfd`], [`timerfd`], [`locks`], [`extents`], [`file_flags`], [`listing`],
 //!   [`mounts`], [`notify`], [`loops`], [`native_cache`], [`write_log`] and [`mtree`].
-//! - Sockets: [`packet_sockets`], [`packet_fanout`] and [`packet_ring`].
+//! - Sockets: [`networks`], [`unix_sockets`], [`netlink_sockets`], [`packet_sockets`], [`packet_fanout`] and [`packet_ring`].
 //! - Memory: [`space`], [`maps`], [`native_reads`], [`aio`] and [`userfault`].
 //! - Clock: [`discipline`] and [`time_namespaces`].
 //! - Processes: [`credentials`], [`namespaces`], [`accounts`], [`attributes`], [`process_files`],
@@ -20,24 +21,33 @@ pub mod aio;
 pub mod attributes;
 pub mod call_counts;
 pub mod credentials;
+pub mod devices;
 pub mod discipline;
+pub mod epoll;
 pub mod eventfd;
 pub mod extents;
 pub mod file_flags;
+pub mod file_kind;
+pub mod file_owner;
 pub mod ids;
+pub mod inode;
 pub mod keys;
 pub mod landlock;
+pub mod leases;
 pub mod listing;
 pub mod locks;
 pub mod loops;
 pub mod maps;
+pub mod message_queue;
 pub mod mounts;
 pub mod mtree;
 pub mod namespaces;
 pub mod native_cache;
 pub mod native_reads;
+pub mod netlink_sockets;
 pub mod networks;
 pub mod notify;
+pub mod open_file;
 pub mod packet_fanout;
 pub mod packet_ring;
 pub mod packet_sockets;
@@ -54,5 +64,7 @@ pub mod sysv;
 pub mod time_namespaces;
 pub mod timerfd;
 pub mod tracees;
+pub mod unix_sockets;
 pub mod userfault;
+pub mod virtual_files;
 pub mod write_log;

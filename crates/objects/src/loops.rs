@@ -2,7 +2,7 @@
 
 use crate::ids::FileKey;
 use belljar_base::Map;
-use belljar_linux_abi::Errno;
+use belljar_linux_abi::{Errno, c};
 
 /// Major device number of loop devices.
 pub const MAJOR: u64 = 7;
@@ -23,6 +23,22 @@ const CONFIGURABLE: u32 = READ_ONLY | AUTOCLEAR | PARTSCAN | DIRECT;
 pub const OLD_INFO: usize = 168;
 /// Size of `struct loop_info64` in bytes.
 pub const INFO: usize = 232;
+
+/// Number of loop devices present in `/dev` from the start.
+pub const LOOPS_AT_START: u64 = 8;
+
+/// Mode bits of the device nodes: read and write for user and group (`disk`).
+pub const LOOP_MODE: u32 = c::S_IRUSR | c::S_IWUSR | c::S_IRGRP | c::S_IWGRP;
+
+/// Loop device number of a block device; `None` for other block devices.
+pub fn loop_of(device: u64) -> Option<u64> {
+    (device >> 8 == MAJOR).then_some(device & 0xff)
+}
+
+/// Checks a block size in bytes: a power of two between 512 and 4096, otherwise `EINVAL`.
+pub fn valid_block(size: u64) -> Result<u32, Errno> {
+    if (512..=4_096).contains(&size) && size.is_power_of_two() { Ok(size as u32) } else { Err(Errno::EINVAL) }
+}
 
 /// Loop device with a backing file.
 #[derive(Clone, Debug, PartialEq, Eq)]

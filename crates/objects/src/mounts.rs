@@ -8,20 +8,28 @@
 //! The host's initial file system is the root of the initial namespace. `/proc`, `/dev` and others are
 //! directories of it with their own device numbers, called *seeds*; they cannot be moved or unmounted.
 
+mod contexts;
 mod file_systems;
 mod flags;
 pub mod options;
 pub mod requests;
+mod seeds;
 pub mod statmount;
 pub mod text;
 
+pub use contexts::FileSystemContext;
 pub use file_systems::{FileSystem, Room};
 pub use flags::MountFlags;
+pub use seeds::SEEDS;
 
 use crate::ids::{InodeKey, MountKey};
+use crate::inode::{DEV, DISK, ROOT};
 use belljar_base::{Map, Set};
 use belljar_linux_abi::Errno;
 use slab::Slab;
+
+/// A location in the tree: a mount, and an inode of its file system.
+pub type Place = (MountKey, InodeKey);
 
 /// Propagation type of a mount, `MS_SHARED` and related flags.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -192,6 +200,35 @@ impl Mounts {
     /// Device number of the first file system of a kind.
     pub fn device_of_kind(&self, kind: &str) -> Option<u64> {
         self.systems.iter().find(|(_, system)| system.kind == kind).map(|(device, _)| *device)
+    }
+    /// Mount table of a host before its tree is built.
+    pub fn at_start() -> Mounts {
+        let (_, device, kind, source) = SEEDS[0];
+        Mounts::new(ROOT, device, kind, source.as_bytes())
+    }
+    /// Turns the seeds into separate mounts in a later namespace. `device_of` gives the device number of an
+    /// inode.
+    pub fn expose_seeds(&mut self, namespace: u32, locks: bool, device_of: impl Fn(InodeKey) -> u64) {
+        let root = self.root_of(namespace);
+        let first = self.get(root);
+        if (first.device, first.root) != (DISK, ROOT) {
+            return;
+        }
+        let mut devices = root;
+        for (path, device, _, source) in SEEDS.iter().skip(1) {
+            let parent = if path.starts_with("/dev/") { devices } else { root };
+            let is_on = |point: InodeKey| device_of(point) == *device;
+            let made = self.expose((root, parent), (*device, source.as_bytes()), locks, &is_on);
+            devices = if *device == DEV { made } else { devices };
+        }
+    }
+    /// Type of a file system if a program mounted it; `None` for a seed.
+    pub fn mounted_kind(&self, device: u64) -> Option<&'static str> {
+        self.system(device).filter(|system| !system.seed).map(|system| system.kind)
+    }
+    /// True if a file system itself is read-only, not only a mount of it.
+    pub fn is_read_only(&self, device: u64) -> bool {
+        self.system(device).is_some_and(|system| system.flags.contains(MountFlags::READ_ONLY))
     }
     /// Space accounting of a tmpfs mounted by a program; `None` for any other device.
     pub fn room(&mut self, device: u64) -> Option<&mut Room> {

@@ -52,4 +52,10 @@ impl Networks {
     pub fn of<'a>(&'a mut self, network: u32, first: &'a mut Stack) -> &'a mut Stack {
         self.further.get_mut(&network).map_or(first, |stack| &mut **stack)
     }
+    /// Number of sockets of all families in a network. Sockets of the host's own families are held by the
+    /// first stack.
+    pub fn sockets_in(&self, first: &Stack, network: u32) -> usize {
+        let in_first = first.sockets.iter().filter(|(_, socket)| socket.network == network).count();
+        in_first + self.further.get(&network).map_or(0, |stack| stack.sockets.len())
+    }
 }

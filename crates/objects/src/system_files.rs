@@ -1,6 +1,8 @@
 //! Files of `/proc` and `/sys` whose content is a text that no object holds, and settings that are kept as they
 //! are written.
 
+use std::fmt::Write;
+
 /// Content of such a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SystemText {
@@ -97,5 +99,19 @@ pub fn node_memory() -> String {
     let same = ["SwapCached", "Active", "Inactive", "Dirty", "Writeback", "Mapped", "AnonPages", "Shmem"];
     same.iter().for_each(|name| text += &line(name, value(name)));
     text += "Node 0 HugePages_Total:     0\nNode 0 HugePages_Free:      0\nNode 0 HugePages_Surp:      0\n";
+    text
+}
+
+/// Version 4 UUID from 128 bits.
+pub fn uuid(mut bytes: [u8; 16]) -> String {
+    bytes[6] = bytes[6] & 0x0f | 0x40;
+    bytes[8] = bytes[8] & 0x3f | 0x80;
+    let mut text = String::new();
+    for (n, byte) in bytes.iter().enumerate() {
+        if matches!(n, 4 | 6 | 8 | 10) {
+            text.push('-');
+        }
+        let _ = write!(text, "{byte:02x}");
+    }
     text
 }

@@ -59,6 +59,10 @@ impl TimerState {
 }
 
 impl TimerFd {
+    /// True if the timer was cancelled since the last call (`TFD_TIMER_CANCEL_ON_SET`).
+    pub fn take_cancelled(&mut self) -> bool {
+        self.cancel_on_set && std::mem::take(&mut self.cancelled)
+    }
     /// Creates a disarmed timer on a `CLOCK_*`.
     pub fn new(queue: WaitQueueId, clock: i32) -> TimerFd {
         TimerFd {

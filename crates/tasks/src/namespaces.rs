@@ -5,7 +5,8 @@ use belljar_linux_abi::signal::SigInfo;
 use belljar_linux_abi::{Errno, c};
 use belljar_objects::credentials::capability;
 use belljar_objects::ids::ProcessKey;
-use belljar_objects::namespaces::{IdKind, NamespaceKind};
+use belljar_objects::namespaces::{IdKind, LINKS, NamespaceKind};
+use belljar_objects::process_files::INIT;
 
 impl Processes {
     /// Number of the process's namespace of a kind.
@@ -21,6 +22,35 @@ impl Processes {
             NamespaceKind::Pid => of.attributes.namespaces.pid,
             NamespaceKind::Uts => of.attributes.namespaces.uts,
         }
+    }
+
+    /// Kind and number of the namespace that a link of a process refers to. `ENOENT` for the PID namespace of
+    /// its children while that has no process.
+    pub fn namespace_behind(&self, pid: i32, link: &str) -> Result<(NamespaceKind, u32), Errno> {
+        let (_, kind) = LINKS.iter().find(|(name, _)| *name == link).ok_or(Errno::ENOENT)?;
+        if pid == INIT {
+            return Ok((*kind, 0));
+        }
+        let process = self.numbered(pid).ok_or(Errno::ENOENT)?;
+        let of = &self[process.0].attributes;
+        Ok(match link {
+            "time_for_children" => (*kind, of.time.of_children),
+            "pid_for_children" => {
+                let number = of.namespaces.pid_of_children;
+                let has_init = number == 0 || self.namespaces.pids.init(number).is_some();
+                (*kind, has_init.then_some(number).ok_or(Errno::ENOENT)?)
+            }
+            _ => (*kind, self.namespace(process, *kind)),
+        })
+    }
+    /// Process id in a PID namespace; `ENOENT` if the process is not visible there.
+    pub fn shown_in(&self, namespace: u32, pid: i32) -> Result<String, Errno> {
+        let shown = self.namespaces.pids.shown(namespace, pid);
+        if shown == 0 { Err(Errno::ENOENT) } else { Ok(shown.to_string()) }
+    }
+    /// True if `/proc` has a directory for this process.
+    pub fn is_shown(&self, pid: i32) -> bool {
+        pid == INIT || self.numbered(pid).is_some()
     }
 
     /// User or group id as reported to a process.

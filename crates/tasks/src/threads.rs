@@ -2,6 +2,7 @@
 
 use crate::futexes::Sleeper;
 use crate::process::{PidMap, Processes};
+use crate::status::CALLS_PER_TICK;
 use crate::thread::Thread;
 use belljar_linux_abi::Errno;
 use belljar_linux_abi::ptrace::TraceOptions;
@@ -52,6 +53,15 @@ impl Threads {
     /// Number of the process that traces a thread; 0 if it is not traced.
     pub fn tracer_pid(&self, processes: &Processes, thread: ThreadKey) -> i32 {
         self[thread.0].trace.as_ref().map_or(0, |trace| processes[trace.tracer.0].pid)
+    }
+    /// True if a process has this thread.
+    pub fn is_thread_of(&self, processes: &Processes, pid: i32, tid: i32) -> bool {
+        let Some(process) = processes.numbered(pid) else { return false };
+        tid == pid || self.by_tid.get(&tid).is_some_and(|key| self[key.0].process == process)
+    }
+    /// Processor time of a process in ticks of 10 ms.
+    pub fn cpu_ticks(&self, processes: &Processes, process: ProcessKey) -> u64 {
+        self.calls_of(processes, process) / CALLS_PER_TICK
     }
 
     /// Number of system calls made by a process's threads, including those that have ended. Each call counts

@@ -3,10 +3,10 @@
 use super::DebugProcess;
 use crate::host::Host;
 use crate::ids::{MmKey, ProcessKey};
-use crate::mm::PAGE;
 use crate::thread::ThreadState;
 use belljar_linux_abi::{Errno, c};
 use belljar_machine::Regs;
+use belljar_objects::space::PAGE;
 use belljar_tasks::debuggers::BREAKPOINT;
 use std::path::PathBuf;
 

@@ -4,13 +4,12 @@ use crate::files::executable::Executable;
 use crate::host::Host;
 use crate::ids::{MmKey, ProcessKey};
 use crate::mm::map::{MapRequest, MapSource};
-use crate::mm::{AddressSpace, PAGE, page_down, page_up};
 use belljar_linux_abi::Errno;
-use belljar_machine::Machine;
 use belljar_machine::elf::{ElfError, ElfHeader, HEADER_LEN, Layout, Segment};
 use belljar_machine::initial_stack::InitialStack;
-use belljar_machine::{ImageRoom, Placement, Prot, Regs, instrumented};
+use belljar_machine::{ImageRoom, Machine, Placement, Prot, Regs, instrumented};
 use belljar_objects::namespaces::IdKind;
+use belljar_objects::space::{AddressSpace, Marks, PAGE, Vma, VmaKind, page_down, page_up};
 use std::sync::Arc;
 
 /// Error of starting a program.
@@ -293,16 +292,16 @@ impl Host {
         let at = self.mm(mm).free_below_top(ROOM, &ImageRoom::ANY)?;
         let space = self.mm(mm).space;
         let len = page_up(self.machine.map_vdso(space, at)?)?;
-        let kind = crate::mm::VmaKind::Anonymous("[vdso]");
+        let kind = VmaKind::Anonymous("[vdso]");
         let prot = Prot::READ | Prot::EXEC;
-        self.mm(mm).insert(crate::mm::Vma {
+        self.mm(mm).insert(Vma {
             start: at,
             end: at + len,
             kept_below: 0,
             prot,
             shared: false,
             may_write: true,
-            marks: crate::mm::Marks::empty(),
+            marks: Marks::empty(),
             kind,
         });
         self.mm(mm).vdso = at;

@@ -111,7 +111,7 @@ impl Call<'_> {
         self.host.prepare_exec(process, thread);
         let file = &program.image.file;
         self.host.processes.take_on_ids(process, file.owner, (file.set_uid, file.set_gid), file.readable);
-        self.host.note_resident(process);
+        self.host.processes.note_resident(&self.host.spaces, process);
         if let Some(old) = self.host.process(process).mm.take() {
             let context = self.host.thread(thread).context;
             self.host.machine.destroy_context(context);

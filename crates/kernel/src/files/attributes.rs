@@ -1,13 +1,14 @@
 //! File attributes, `stat(2)`, `statx(2)` and `statfs(2)`.
 
-use super::FileKind;
-use super::tree::{DISK, Meta, NAMESPACE, Node, PROC, PTS, SYS, Target};
+use super::tree::Target;
 use crate::files::Files;
 use crate::host::Host;
 use crate::ids::{FileKey, InodeKey, MountKey};
 use belljar_linux_abi::c;
 use belljar_linux_abi::file::{FileTime, Stat, Statfs, Statx, StatxTime};
 use belljar_linux_net::socket_inode;
+use belljar_objects::file_kind::FileKind;
+use belljar_objects::inode::{DISK, Meta, NAMESPACE, Node, PROC, PTS, SYS};
 use belljar_objects::mounts::statmount::UNIQUE;
 
 /// Magic numbers of file systems that `libc` does not list.
@@ -161,7 +162,7 @@ impl Host {
             && !matches!(self.files.inode(key).device, PROC | SYS);
         let made_up =
             if made_up { self.virtual_content(key).map_or(0, |bytes| bytes.len() as u64) } else { 0 };
-        let memory = self.files.kind_of_system(key);
+        let memory = self.files.mounts.mounted_kind(self.files.inodes[key.0].device);
         let inode = self.files.inode(key);
         let (size, rdev) = match &inode.node {
             Node::Regular(content) => (content.size, 0),

@@ -2,13 +2,11 @@
 //! more files open than its share of the process's descriptor limit, the least recently used are closed.
 //! Simulation results do not depend on which are open.
 
-use super::tree::{Content, Node};
 use crate::files::Files;
 use crate::host::Host;
 use crate::ids::InodeKey;
 use belljar_linux_abi::Errno;
-use belljar_machine::Machine;
-use belljar_machine::{NativeFile, OpenHow};
+use belljar_machine::{Machine, NativeFile, OpenHow};
 use belljar_objects::native_cache::Cached;
 use std::path::Path;
 
@@ -16,18 +14,11 @@ use std::path::Path;
 const LEAST: usize = 2;
 
 impl Files {
-    fn set_cached(&mut self, key: InodeKey, cached: Option<Cached>) -> Option<Cached> {
-        match &mut self.inode(key).node {
-            Node::Regular(Content { native, .. }) => std::mem::replace(native, cached),
-            _ => None,
-        }
-    }
-
     /// Caches an open native descriptor as that of a regular file.
     pub(crate) fn keep_native(&mut self, machine: &mut dyn Machine, key: InodeKey, file: NativeFile) {
         self.close_native(machine, key);
         let last_use = self.natives.used(key, None);
-        self.set_cached(key, Some(Cached { file, last_use }));
+        self.inode(key).set_native(Some(Cached { file, last_use }));
         if self.natives.len() > LEAST {
             let share = machine.file_share().max(LEAST);
             self.close_natives(machine, share);
@@ -36,7 +27,7 @@ impl Files {
 
     /// Closes an inode's native descriptor.
     pub(crate) fn close_native(&mut self, machine: &mut dyn Machine, key: InodeKey) {
-        if let Some(cached) = self.set_cached(key, None) {
+        if let Some(cached) = self.inode(key).set_native(None) {
             self.natives.forget(cached.last_use);
             machine.close(cached.file);
         }
@@ -82,7 +73,7 @@ impl Host {
         if let Some(cached) = content.native {
             let last_use = self.files.natives.used(key, Some(cached.last_use));
             if last_use != cached.last_use {
-                self.files.set_cached(key, Some(Cached { last_use, ..cached }));
+                self.files.inode(key).set_native(Some(Cached { last_use, ..cached }));
             }
             return Ok(cached.file);
         }

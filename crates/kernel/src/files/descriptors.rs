@@ -1,88 +1,18 @@
 //! Descriptor tables and open file descriptions, `open(2)` "Open file descriptions".
 
-use super::FileKind;
-use super::owner::FileOwner;
-use super::tree::FormerEntry;
 use crate::files::Files;
 use crate::host::Host;
-use crate::ids::{FdTableKey, FileKey, MountKey, ProcessKey, SocketKey, ThreadKey};
+use crate::ids::{FdTableKey, FileKey, ProcessKey, SocketKey, ThreadKey};
 use crate::process::Processes;
 use belljar_linux_abi::{Errno, c};
-
-/// An open file description, shared by duplicated and inherited descriptors.
-#[derive(Clone, Debug)]
-pub struct OpenFile {
-    /// Number of references from descriptors, shared mappings and calls in progress.
-    pub references: u32,
-    /// Status flags and access mode (`O_RDONLY`, `O_APPEND`, `O_NONBLOCK`, ...).
-    pub flags: i32,
-    /// File offset.
-    pub offset: u64,
-    /// The object that the description refers to.
-    pub kind: FileKind,
-    /// Set for a file opened without a name (`O_TMPFILE`): events on this description are reported under this
-    /// entry, not under names that the file was linked to later.
-    pub unnamed: Option<FormerEntry>,
-    /// Recipient of its I/O signals, `F_SETOWN`.
-    pub owner: Option<Box<FileOwner>>,
-    /// Set once `splice(2)` has used it: a pipe then no longer supports `RWF_NOWAIT`.
-    pub spliced: bool,
-    /// Accesses through this description generate no events (`FMODE_NONOTIFY`): it was opened for a reader of
-    /// fanotify.
-    pub silent: bool,
-    /// The call that opened it created the file, `F_CREATED_QUERY`.
-    pub created: bool,
-    /// Mount through which it was opened; `None` if it was not opened by a path.
-    pub mount: Option<MountKey>,
-    /// `landlock(7)` rights that the opener lacked.
-    pub withheld: u64,
-}
-
-impl OpenFile {
-    /// True if `O_NONBLOCK` is set.
-    pub fn is_nonblocking(&self) -> bool {
-        self.flags & c::O_NONBLOCK != 0
-    }
-    /// True if the access mode permits reading; never with `O_PATH`.
-    pub fn is_readable(&self) -> bool {
-        self.flags & c::O_PATH == 0 && matches!(self.flags & c::O_ACCMODE, c::O_RDONLY | c::O_RDWR)
-    }
-    /// True if the access mode permits writing; never with `O_PATH`.
-    pub fn is_writable(&self) -> bool {
-        self.flags & c::O_PATH == 0 && matches!(self.flags & c::O_ACCMODE, c::O_WRONLY | c::O_RDWR)
-    }
-}
-
-/// Initial `fs.nr_open`.
-pub(crate) const MOST_DESCRIPTORS: u64 = 1 << 20;
-
-/// An entry of a descriptor table.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct FdEntry {
-    /// Open file description.
-    pub file: FileKey,
-    /// `FD_CLOEXEC`.
-    pub close_on_exec: bool,
-}
-
-/// Descriptor table of a process, shared by its threads.
-#[derive(Clone, Debug, Default)]
-pub struct FdTable {
-    /// Number of processes that share the table.
-    pub users: u32,
-    /// Entries by descriptor number.
-    pub entries: Vec<Option<FdEntry>>,
-}
+use belljar_objects::file_kind::FileKind;
+use belljar_objects::open_file::{FdEntry, FdTable, OpenFile};
 
 impl Files {
     /// `EMFILE` if a copy of a descriptor table would be larger than `fs.nr_open`, which may have been
     /// lowered. Entries from `end` on are left out.
     pub(crate) fn check_fd_table(&self, table: FdTableKey, end: usize) -> Result<(), Errno> {
-        /// Tables grow in steps of this many entries.
-        const STEP: usize = 64;
-        let entries = &self.tables[table.0].entries;
-        let last = entries[..end.min(entries.len())].iter().rposition(Option::is_some);
-        let size = last.map_or(0, |last| (last + 1).next_multiple_of(STEP));
+        let size = self.tables[table.0].copied_size(end);
         if size as u64 <= self.most_descriptors { Ok(()) } else { Err(Errno::EMFILE) }
     }
     /// True if the table would have to grow beyond `fs.nr_open` to hold `fd`.
@@ -155,10 +85,8 @@ impl Files {
         fd: i32,
         close_on_exec: bool,
     ) -> Result<(), Errno> {
-        let entry = self.fd_entry(processes, process, fd)?;
         let table = processes[process.0].fds.ok_or(Errno::EBADF)?;
-        self.tables[table.0].entries[fd as usize] = Some(FdEntry { close_on_exec, ..entry });
-        Ok(())
+        self.tables[table.0].set_close_on_exec(fd, close_on_exec)
     }
 }
 
@@ -175,17 +103,12 @@ impl Host {
         let process = &self.processes[process.0];
         let limit = process.rlimits[c::RLIMIT_NOFILE as usize].soft as usize;
         let table = process.fds.expect("a living process has descriptors");
-        let entries = &self.files.tables[table.0].entries;
-        let fd = (from..entries.len()).find(|fd| entries[*fd].is_none()).unwrap_or(entries.len().max(from));
+        let fd = self.files.tables[table.0].lowest_free(from);
         if fd >= limit || self.files.is_beyond(table, fd) {
             self.release_file(file);
             return Err(Errno::EMFILE);
         }
-        let entries = &mut self.files.tables[table.0].entries;
-        if fd >= entries.len() {
-            entries.resize(fd + 1, None);
-        }
-        entries[fd] = Some(FdEntry { file, close_on_exec });
+        self.files.tables[table.0].replace(fd, FdEntry { file, close_on_exec });
         Ok(fd as u64)
     }
     /// Open file of a descriptor. A continued call gets the file that it first looked up.
@@ -275,11 +198,7 @@ impl Host {
             return Err(Errno::EBADF);
         }
         self.files.retain_file(file);
-        let entries = &mut self.files.tables[table.0].entries;
-        if entries.len() <= to as usize {
-            entries.resize(to as usize + 1, None);
-        }
-        let replaced = entries[to as usize].replace(FdEntry { file, close_on_exec });
+        let replaced = self.files.tables[table.0].replace(to as usize, FdEntry { file, close_on_exec });
         if let Some(entry) = replaced {
             self.close_descriptor(table, entry);
         }

@@ -1,10 +1,10 @@
 //! Directory reading, `getdents(2)`.
 
-use super::FileKind;
-use super::tree::{DISK, Node};
 use crate::host::Host;
 use crate::ids::{FileKey, InodeKey};
 use belljar_linux_abi::{Errno, c};
+use belljar_objects::file_kind::FileKind;
+use belljar_objects::inode::{DISK, Node};
 use belljar_objects::listing::{DirentLayout, ListedEntry, Listing, put_entry};
 use std::sync::Arc;
 

@@ -1,13 +1,14 @@
 //! Reads, writes and `ioctl(2)` of open files of every kind, dispatched to the subsystems.
 
-use super::devices::Device;
-use super::{FileKind, regular, streams};
+use super::{devices, regular, streams};
 use crate::call::Call;
 use crate::guest::GuestBuffers;
 use crate::ids::FileKey;
 use crate::outcome::{SysResult, done};
 use crate::syscall::{file_flags, socket_io};
 use belljar_linux_abi::{Errno, c};
+use belljar_objects::devices::Device;
+use belljar_objects::file_kind::FileKind;
 
 /// Requests of the random device (entropy count) and of `/proc/<pid>/maps`; the entropy count reported, in
 /// bits.
@@ -46,7 +47,7 @@ impl Call<'_> {
             FileKind::Device { device: Device::Block(device), .. } => {
                 self.read_block(file, device, buffers, offset)
             }
-            FileKind::Device { device, .. } => device.read(self, buffers),
+            FileKind::Device { device, .. } => devices::read(device, self, buffers),
             FileKind::Virtual { inode, content, .. } => {
                 self.read_virtual(file, inode, content, buffers, offset)
             }
@@ -92,7 +93,7 @@ impl Call<'_> {
             FileKind::Device { device: Device::Block(device), .. } => {
                 self.write_block(file, device, buffers, offset)
             }
-            FileKind::Device { device, .. } => device.write(buffers),
+            FileKind::Device { device, .. } => devices::write(device, buffers),
             FileKind::Virtual { inode, .. } => self.write_virtual(file, inode, buffers, offset),
             FileKind::Path(_) => Err(Errno::EBADF),
             FileKind::NativeStream(stream) => streams::write(self, stream, buffers),
@@ -153,7 +154,7 @@ impl Call<'_> {
                 Some(namespace) => self.namespace_ioctl(namespace, request, argument),
                 None => {
                     let inode = self.host.files.open(file).kind.inode().ok_or(Errno::ENOTTY)?;
-                    if request == PROCMAP_QUERY && self.host.files.is_map(inode) {
+                    if request == PROCMAP_QUERY && self.host.files.inode(inode).node.is_map() {
                         return self.query_mapping(inode, argument);
                     }
                     file_flags::ioctl(self, file, inode, request, argument)
@@ -162,49 +163,6 @@ impl Call<'_> {
             (FileKind::PidFd(n), _) => self.pidfd_ioctl(n, request, argument),
             (FileKind::Socket(socket), _) => crate::net::socket_ioctl(self, socket, request, argument),
             _ => Err(Errno::ENOTTY),
-        }
-    }
-}
-
-impl FileKind {
-    /// True if `lseek(2)` succeeds without an effect (`noop_llseek`).
-    pub fn has_idle_position(&self) -> bool {
-        matches!(
-            self,
-            FileKind::Epoll(_)
-                | FileKind::EventFd(_)
-                | FileKind::Userfault(_)
-                | FileKind::TimerFd(_)
-                | FileKind::SignalFd(_)
-                | FileKind::Notify(_)
-        )
-    }
-    /// True if the file is seekable: reads and writes happen at an offset.
-    pub fn has_position(&self) -> bool {
-        self.inode().is_some() && !self.is_terminal() && !matches!(self, FileKind::Tun { .. })
-    }
-    /// True if `splice(2)` and `sendfile(2)` can read from it. Pipes are handled by the caller.
-    pub fn can_be_spliced_from(&self) -> bool {
-        match self {
-            FileKind::Device { device, .. } => {
-                matches!(device, Device::Zero | Device::Full | Device::Random | Device::Urandom)
-            }
-            FileKind::Regular(_)
-            | FileKind::Virtual { .. }
-            | FileKind::Socket(_)
-            | FileKind::Terminal { .. }
-            | FileKind::PtyMaster { .. }
-            | FileKind::NativeStream(_) => true,
-            _ => false,
-        }
-    }
-    /// True if `splice(2)` and `sendfile(2)` can write to it.
-    pub fn can_be_spliced_to(&self) -> bool {
-        match self {
-            FileKind::Device { device, .. } => {
-                matches!(device, Device::Null | Device::Zero | Device::Random | Device::Urandom)
-            }
-            _ => self.can_be_spliced_from(),
         }
     }
 }

@@ -1,7 +1,5 @@
 //! Event counters, eventfd(2).
 
-use super::FileKind;
-use super::readiness::{EPOLLERR, EPOLLIN, EPOLLOUT};
 use crate::call::Call;
 use crate::files::Files;
 use crate::guest::{GuestBuffers, total_len};
@@ -9,7 +7,9 @@ use crate::host::Host;
 use crate::ids::FileKey;
 use crate::outcome::{Block, SysResult, done};
 use belljar_linux_abi::{Errno, c};
+use belljar_netstack::readiness::{EPOLLERR, EPOLLIN, EPOLLOUT};
 use belljar_objects::eventfd::EventFd;
+use belljar_objects::file_kind::FileKind;
 use belljar_tasks::waits::WaitTable;
 
 impl Files {

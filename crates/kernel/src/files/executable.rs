@@ -1,22 +1,24 @@
 //! Opening of programs for `execve(2)`, of files for `mmap(2)` and of the standard streams of new processes.
 
-use super::FileKind;
-use super::OpenFile;
 use super::open::{OpenRequest, Opened};
 use super::permission::{EXEC, READ};
-use super::tree::{PROC, Place, Walk};
-use crate::files::Files;
+use super::tree::Walk;
 use crate::config::Output;
+use crate::files::Files;
 use crate::host::Host;
 use crate::ids::{InodeKey, ProcessKey};
-use crate::mm::AddressSpace;
 use crate::mm::map::MapSource;
 use belljar_linux_abi::landlock::{ACCESS_FS_EXECUTE, ACCESS_FS_READ_FILE};
 use belljar_linux_abi::{Errno, c};
 use belljar_machine::{NativeFile, OpenHow, Prot};
+use belljar_objects::devices::Device;
 use belljar_objects::extents::Extents;
 use belljar_objects::file_flags::FileFlags;
-use belljar_objects::mounts::MountFlags;
+use belljar_objects::file_kind::FileKind;
+use belljar_objects::inode::PROC;
+use belljar_objects::mounts::{MountFlags, Place};
+use belljar_objects::open_file::OpenFile;
+use belljar_objects::space::AddressSpace;
 use slab::Slab;
 use std::os::unix::ffi::OsStrExt;
 
@@ -67,7 +69,7 @@ impl Files {
     }
     /// `ETXTBSY` if the file is open for writing. Files that can be sealed (memfd) are exempt.
     fn check_not_written(&mut self, key: InodeKey) -> Result<(), Errno> {
-        if self.seals(key).is_err() && self.is_written(key) { Err(Errno::ETXTBSY) } else { Ok(()) }
+        if self.inode(key).seals().is_err() && self.is_written(key) { Err(Errno::ETXTBSY) } else { Ok(()) }
     }
 
     /// `ETXTBSY` if a process executes the file, which therefore cannot be written.
@@ -153,7 +155,7 @@ impl Host {
         }
         let inode = match &self.files.open[file.0].kind {
             FileKind::Regular(inode) => *inode,
-            FileKind::Device { device: super::devices::Device::Zero, .. } => return Ok(None),
+            FileKind::Device { device: Device::Zero, .. } => return Ok(None),
             FileKind::Uring(n) if shared => {
                 let n = *n;
                 return crate::uring::map_source(&self.urings, n, len, offset).map(Some);
@@ -168,7 +170,7 @@ impl Host {
             }
             _ => return Err(Errno::ENODEV),
         };
-        if may_write && self.files.check_flags(inode, FileFlags::APPEND).is_err() {
+        if may_write && self.files.inode(inode).check_flags(FileFlags::APPEND).is_err() {
             return Err(Errno::EACCES);
         }
         if may_write && let Some(content) = self.files.inode(inode).content_mut() {

@@ -1,12 +1,11 @@
 //! FIFOs: pipes with a name, fifo(7). The inode belongs to the file tree; while the FIFO is open, the
 //! identity of the inode maps to its pipe.
 
-use super::FileKind;
-use super::FilePlace;
 use crate::files::Files;
 use crate::host::Host;
 use crate::ids::{InodeKey, PipeKey, WaitQueueId};
 use belljar_linux_abi::{Errno, c};
+use belljar_objects::file_kind::{FileKind, FilePlace};
 use belljar_objects::pipe::{Fifo, Pipe};
 use belljar_tasks::waits::WaitTable;
 

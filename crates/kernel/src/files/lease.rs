@@ -1,46 +1,25 @@
 //! Leases, `fcntl(2)` "Leases": the holder of a lease is sent a signal when another process opens or
 //! truncates the file. That operation blocks until the lease is released or its break time has passed.
 
-use super::FileKind;
-use super::tree::{Node, ROOT};
 use crate::credentials::capability;
 use crate::files::Files;
 use crate::host::Host;
 use crate::ids::{FileKey, InodeKey, ProcessKey, WaitQueueId};
 use belljar_base::{SimDuration, SimTime};
 use belljar_linux_abi::{Errno, c};
+use belljar_objects::file_kind::FileKind;
+use belljar_objects::inode::{Node, ROOT};
+use belljar_objects::leases::{LeaseBreak, Leases};
 
 /// Default of `fs.lease-break-time` in seconds.
 const BREAK_SECONDS: u64 = 45;
-
-/// Leases on a file.
-#[derive(Debug)]
-pub struct Leases {
-    /// Wait queue, notified when a lease is released or downgraded.
-    queue: WaitQueueId,
-    held: Vec<Lease>,
-}
-
-#[derive(Debug)]
-struct Lease {
-    file: FileKey,
-    /// True for a write lease (`F_WRLCK`), which conflicts with readers too.
-    exclusive: bool,
-    /// Set while the lease is being broken: the deadline, and true if it must be released rather than
-    /// downgraded to a read lease.
-    broken: Option<(SimTime, bool)>,
-}
 
 impl Files {
     /// `F_GETLEASE`.
     pub(crate) fn lease_of(&mut self, file: FileKey) -> i32 {
         let inode = self.open(file).kind.inode();
         let held = inode.and_then(|inode| self.leases.get(&inode));
-        match held.and_then(|leases| leases.held.iter().find(|lease| lease.file == file)) {
-            Some(Lease { broken: Some((_, true)), .. }) | None => c::F_UNLCK,
-            Some(Lease { broken: Some((_, false)), .. } | Lease { exclusive: false, .. }) => c::F_RDLCK,
-            Some(_) => c::F_WRLCK,
-        }
+        held.map_or(c::F_UNLCK, |leases| leases.kind_of(file))
     }
 }
 
@@ -75,21 +54,14 @@ impl Host {
             return Err(Errno::EAGAIN);
         }
         let present = self.files.leases.get(&inode);
-        if present.is_some_and(|leases| {
-            leases
-                .held
-                .iter()
-                .any(|lease| lease.file == file && lease.broken.is_some_and(|(_, all)| all || exclusive))
-        }) {
+        if present.is_some_and(|leases| leases.refuses(file, exclusive)) {
             return Err(Errno::EAGAIN);
         }
         if present.is_none() {
-            let leases = Leases { queue: self.waits.create(), held: Vec::new() };
-            self.files.leases.insert(inode, leases);
+            self.files.leases.insert(inode, Leases::new(self.waits.create()));
         }
         let Some(leases) = self.files.leases.get_mut(&inode) else { return Ok(()) };
-        leases.held.retain(|lease| lease.file != file);
-        leases.held.push(Lease { file, exclusive, broken: None });
+        leases.set(file, exclusive);
         let queue = leases.queue;
         self.notify(queue);
         self.own_if_unowned(process, file)?;
@@ -105,9 +77,7 @@ impl Host {
         }
         let Some(inode) = self.files.open(file).kind.inode() else { return false };
         let Some(leases) = self.files.leases.get_mut(&inode) else { return false };
-        let before = leases.held.len();
-        leases.held.retain(|lease| lease.file != file);
-        let (queue, dropped) = (leases.queue, leases.held.len() != before);
+        let (queue, dropped) = (leases.queue, leases.release(file));
         if dropped {
             self.lease_changed(inode, queue);
         }
@@ -115,7 +85,7 @@ impl Host {
     }
     fn lease_changed(&mut self, inode: InodeKey, queue: WaitQueueId) {
         self.notify(queue);
-        let unused = self.files.leases.get(&inode).is_some_and(|leases| leases.held.is_empty());
+        let unused = self.files.leases.get(&inode).is_some_and(|leases| leases.is_empty());
         if unused && self.waits.is_empty(queue) {
             self.files.leases.remove(&inode);
             self.waits.destroy(queue);
@@ -137,25 +107,8 @@ impl Host {
         let seconds = self.setting("sys/fs/lease-break-time").unwrap_or(BREAK_SECONDS);
         let end = self.net.clock.after(SimDuration::from_secs(seconds));
         let Some(leases) = self.files.leases.get_mut(&inode) else { return Ok(None) };
-        // Leases past their deadline are removed, or downgraded to read leases.
-        leases.held.retain_mut(|lease| match lease.broken {
-            Some((until, all)) if until <= now => {
-                (lease.exclusive, lease.broken) = (false, None);
-                !all
-            }
-            _ => true,
-        });
-        let mut told = Vec::new();
-        let mut until = None;
-        for lease in leases.held.iter_mut().filter(|lease| writes || lease.exclusive) {
-            let (by, all) = lease.broken.unwrap_or((end, false));
-            if lease.broken.is_none() {
-                told.push(lease.file);
-            }
-            lease.broken = Some((by, all || writes));
-            until = until.max(Some(by));
-        }
-        for file in told {
+        let LeaseBreak { signalled, until } = leases.break_for(writes, now, end);
+        for file in signalled {
             self.tell_lease_holder(file);
         }
         match until {

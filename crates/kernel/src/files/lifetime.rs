@@ -1,11 +1,12 @@
 //! Release of open files: cleanup when the last reference is released.
 
-use super::devices::Device;
-use super::{FdEntry, FileKind, OpenFile};
 use crate::files::Files;
 use crate::host::Host;
 use crate::ids::{FdTableKey, FileKey, InodeKey};
 use belljar_linux_abi::c;
+use belljar_objects::devices::Device;
+use belljar_objects::file_kind::FileKind;
+use belljar_objects::open_file::{FdEntry, OpenFile};
 
 /// Device number of anonymous shared memory.
 const SHARED_MEMORY: u64 = 0x1;

@@ -1,23 +1,16 @@
 //! Record locks and whole-file locks, `fcntl(2)` and `flock(2)`, and file seals.
 
-use crate::files::FilePlace;
 use crate::files::Files;
 use crate::host::Host;
 use crate::ids::{FdTableKey, FileKey, InodeKey};
-use crate::mm::AddressSpace;
 use belljar_linux_abi::{Errno, c};
+use belljar_objects::file_kind::FilePlace;
 use belljar_objects::locks::{F_SEAL_EXEC, FileLocks, LockOwner};
-use belljar_objects::space::mappings_of;
+use belljar_objects::space::{AddressSpace, mappings_of};
 use belljar_tasks::waits::WaitTable;
 use slab::Slab;
 
 impl Files {
-    /// Seals of a file; `EINVAL` if the file does not support seals.
-    pub(crate) fn seals(&mut self, inode: InodeKey) -> Result<i32, Errno> {
-        let memfd = self.inode(inode).content().and_then(|content| content.memfd.as_deref());
-        memfd.map(|memfd| memfd.seals).ok_or(Errno::EINVAL)
-    }
-
     fn lock_slot(&mut self, place: FilePlace) -> Option<&mut Option<Box<FileLocks>>> {
         match place {
             FilePlace::Inode(inode) => Some(&mut self.inode(inode).locks),
@@ -65,7 +58,7 @@ impl Files {
             seals |= content;
         }
         let identity = self.inode(inode).identity();
-        let already = self.seals(inode)? & c::F_SEAL_WRITE != 0;
+        let already = self.inode(inode).seals()? & c::F_SEAL_WRITE != 0;
         if seals & c::F_SEAL_WRITE != 0
             && !already
             && mappings_of(spaces, identity).any(|vma| vma.shared && vma.may_write)

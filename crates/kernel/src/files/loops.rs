@@ -1,8 +1,6 @@
 //! Loop devices, `loop(4)`: block devices backed by files.
 
-use super::devices::Device;
-use super::tree::{DEV, Node};
-use super::{FileKind, regular};
+use super::regular;
 use crate::call::Call;
 use crate::credentials::capability;
 use crate::files::Files;
@@ -10,11 +8,13 @@ use crate::guest::{GuestBuffers, total_len};
 use crate::host::Host;
 use crate::ids::{FileKey, InodeKey};
 use crate::outcome::{Outcome, SysResult, done};
-use belljar_linux_abi::{Errno, c};
-use belljar_objects::loops::{AUTOCLEAR, INFO, Loop, MAJOR, OLD_INFO, READ_ONLY, from_old, to_old};
-
-/// Number of loop devices present in `/dev` from the start.
-pub const FIRST: u64 = 8;
+use belljar_linux_abi::Errno;
+use belljar_objects::devices::Device;
+use belljar_objects::file_kind::FileKind;
+use belljar_objects::inode::{DEV, Node};
+use belljar_objects::loops::{
+    AUTOCLEAR, INFO, LOOPS_AT_START, Loop, MAJOR, OLD_INFO, READ_ONLY, from_old, loop_of, to_old, valid_block,
+};
 
 /// `LOOP_*` of linux/loop.h.
 const SET_FD: u64 = 0x4c00;
@@ -48,11 +48,6 @@ const BLKPBSZGET: u64 = 0x127b;
 const BLKBSZGET: u64 = 0x8008_1270;
 const BLKBSZSET: u64 = 0x4008_1271;
 const BLKGETSIZE64: u64 = 0x8008_1272;
-
-/// Loop device number of a block device; `None` for other block devices.
-pub fn loop_of(device: u64) -> Option<u64> {
-    (device >> 8 == MAJOR).then_some(device & 0xff)
-}
 
 /// The first `len` bytes of the buffers.
 fn cut(buffers: &GuestBuffers, mut len: u64) -> GuestBuffers {
@@ -166,10 +161,10 @@ impl Call<'_> {
         let number = match request {
             CTL_GET_FREE => self.host.files.loops.free(),
             CTL_ADD if (argument as i64) < 0 => self.host.files.loops.free(),
-            CTL_ADD if argument < FIRST => return Err(Errno::EEXIST),
+            CTL_ADD if argument < LOOPS_AT_START => return Err(Errno::EEXIST),
             CTL_ADD => argument,
             CTL_REMOVE if self.host.files.loops.get(argument).is_some() => return Err(Errno::EBUSY),
-            CTL_REMOVE if argument < FIRST => return done(0),
+            CTL_REMOVE if argument < LOOPS_AT_START => return done(0),
             CTL_REMOVE => return Err(Errno::ENODEV),
             _ => return Err(Errno::ENOSYS),
         };
@@ -333,11 +328,3 @@ impl Call<'_> {
         done(0)
     }
 }
-
-/// Checks a block size in bytes: a power of two between 512 and 4096, otherwise `EINVAL`.
-fn valid_block(size: u64) -> Result<u32, Errno> {
-    if (512..=4_096).contains(&size) && size.is_power_of_two() { Ok(size as u32) } else { Err(Errno::EINVAL) }
-}
-
-/// Mode bits of the device nodes: read and write for user and group (`disk`).
-pub const MODE: u32 = c::S_IRUSR | c::S_IWUSR | c::S_IRGRP | c::S_IWGRP;

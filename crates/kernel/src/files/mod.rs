@@ -10,7 +10,6 @@ mod epoll;
 mod eventfd;
 pub(crate) mod executable;
 mod fifo;
-mod kinds;
 mod lease;
 mod lifetime;
 mod locking;
@@ -47,30 +46,32 @@ pub(crate) mod virtual_files;
 mod waiting_tests;
 mod xattr;
 
-pub(crate) use descriptors::MOST_DESCRIPTORS;
-pub use descriptors::{FdEntry, FdTable, OpenFile};
-pub use kinds::FileKind;
-pub use mqueue::{COOKIE_LEN, Notice};
-pub use place::{FilePlace, Unnamed};
-
 use crate::config::HostConfig;
 use crate::ids::{EpollKey, FileKey, InodeKey, PipeKey};
 use belljar_base::{Map, Set};
 use belljar_machine::Machine;
 use belljar_netstack::StackConfig;
+use belljar_objects::epoll::Epoll;
 use belljar_objects::eventfd::EventFd;
+use belljar_objects::file_kind::{FilePlace, Unnamed};
+use belljar_objects::inode::{Inode, Meta, Node};
+use belljar_objects::leases::Leases;
 use belljar_objects::loops::Loops;
-use belljar_objects::mounts::Mounts;
+use belljar_objects::message_queue::MessageQueue;
+use belljar_objects::mounts::{FileSystemContext, Mounts};
 use belljar_objects::native_cache::NativeCache;
 use belljar_objects::notify::Notify;
+use belljar_objects::open_file::{FdTable, MOST_DESCRIPTORS, OpenFile};
 use belljar_objects::pipe::Pipe;
 use belljar_objects::protected::Protected;
 use belljar_objects::timerfd::TimerFd;
 use belljar_objects::userfault::Userfault;
+use belljar_tasks::pidfd::PidFd;
+use belljar_tasks::signalfd::SignalFd;
+use pty::Pty;
 use slab::Slab;
 use smallvec::SmallVec;
 use std::path::PathBuf;
-use tree::{Inode, Meta, Node};
 
 /// File state of a host.
 #[repr(C)] // Fields in order of access frequency: see `belljar_base::Footprint`.
@@ -101,7 +102,7 @@ pub struct Files {
     /// Pipes and FIFOs.
     pub(crate) pipes: Slab<Pipe>,
     /// Epoll instances.
-    pub(crate) epolls: Slab<epoll::Epoll>,
+    pub(crate) epolls: Slab<Epoll>,
     /// Epoll items that watch an open file, by file; they are removed with it.
     pub(crate) watchers: Map<FileKey, Vec<(EpollKey, usize)>>,
     /// Event counters.
@@ -110,16 +111,16 @@ pub struct Files {
     pub(crate) userfaults: Slab<Userfault>,
     /// Timer descriptors.
     pub(crate) timerfds: Slab<TimerFd>,
-    pub(crate) mqueues: Slab<mqueue::MessageQueue>,
+    pub(crate) mqueues: Slab<MessageQueue>,
     /// Instances and marks of inotify and fanotify.
     pub(crate) notify: Notify,
     last_rename: u32,
     /// Process descriptors.
-    pub(crate) pidfds: Slab<pidfd::PidFd>,
+    pub(crate) pidfds: Slab<PidFd>,
     /// Pseudo-terminals.
-    pub(crate) ptys: Slab<pty::Pty>,
+    pub(crate) ptys: Slab<Pty>,
     /// Signal descriptors.
-    pub(crate) signalfds: Slab<signalfd::SignalFd>,
+    pub(crate) signalfds: Slab<SignalFd>,
     /// Inodes of namespaces, by namespace number.
     pub(crate) namespaces: Map<u32, InodeKey>,
     /// Roots of `/proc` in later PID namespaces, by namespace number.
@@ -129,11 +130,11 @@ pub struct Files {
     /// Loop devices.
     pub(crate) loops: Loops,
     /// File system contexts, `fsopen(2)`.
-    pub(crate) contexts: Slab<mounts::FileSystemContext>,
+    pub(crate) contexts: Slab<FileSystemContext>,
     /// Mount tables.
     pub(crate) mounts: Mounts,
     /// Leases, `F_SETLEASE`, by inode.
-    pub(crate) leases: Map<InodeKey, lease::Leases>,
+    pub(crate) leases: Map<InodeKey, Leases>,
     /// Pipes of open FIFOs, by the identity of the inode.
     pub(crate) fifos: Map<(u64, u64), PipeKey>,
 }
@@ -173,7 +174,7 @@ impl Files {
             leases: Map::new(),
             loops: Loops::default(),
             contexts: Slab::new(),
-            mounts: Files::first_mounts(),
+            mounts: Mounts::at_start(),
             fifos: Map::new(),
         };
         tree::new_tree(&mut files, config, network, machine);

@@ -5,66 +5,19 @@
 //! the file system is unmounted or the simulation ends.
 
 use super::readiness::MOUNTS_CHANGED;
-use super::tree::{DEV, DISK, Directory, Inode, Meta, Node, PROC, PTS, Place, RUN, SHM, SYS, Times};
 use crate::files::Files;
 use crate::host::Host;
 use crate::ids::{FileKey, InodeKey, MountKey, ProcessKey, WaitQueueId};
 use belljar_linux_abi::{Errno, c};
 use belljar_machine::trees;
 use belljar_objects::file_flags::FileFlags;
+use belljar_objects::inode::{Child, Directory, Inode, Meta, Node, ROOT, Times, is_below};
 use belljar_objects::mounts::options::MemoryOptions;
-use belljar_objects::mounts::{BASE, CopyExtent, FileSystem, MountFlags, Mounts, Room};
+use belljar_objects::mounts::{BASE, CopyExtent, FileSystem, MountFlags, Place, Room, SEEDS};
 use belljar_objects::namespaces::NamespaceKind;
 use belljar_objects::notify::Subject;
-use slab::Slab;
-
-/// File systems mounted from the start: mount point, device number, type and source.
-pub const SEEDS: &[(&str, u64, &str, &str)] = &[
-    ("/", DISK, "ext4", "/dev/sda1"),
-    ("/dev", DEV, "devtmpfs", "devtmpfs"),
-    ("/dev/pts", PTS, "devpts", "devpts"),
-    ("/dev/shm", SHM, "tmpfs", "tmpfs"),
-    ("/proc", PROC, "proc", "proc"),
-    ("/run", RUN, "tmpfs", "tmpfs"),
-    ("/sys", SYS, "sysfs", "sysfs"),
-];
-
-/// File system context, configured step by step: `fsopen(2)`, `fspick(2)`.
-#[derive(Clone, Debug, Default)]
-pub struct FileSystemContext {
-    /// File system type.
-    pub kind: Vec<u8>,
-    /// Source, if it was set.
-    pub source: Option<Vec<u8>>,
-    /// Mount flags.
-    pub flags: MountFlags,
-    /// Other options, each preceded by a comma.
-    pub options: Vec<u8>,
-    /// Root of the mount whose file system is reconfigured, `fspick(2)`.
-    pub picked: Option<Place>,
-    /// Device number and root of the file system, once created.
-    pub created: Option<(u64, InodeKey)>,
-    /// True once the file system has been mounted.
-    pub mounted: bool,
-}
-
-/// True if `inode` is `root` or a descendant of it in the same file system.
-pub(crate) fn is_below(inodes: &Slab<Inode>, root: InodeKey, inode: InodeKey) -> bool {
-    let mut at = inode;
-    while at != root {
-        match inodes[at.0].links.first() {
-            Some((parent, _)) => at = *parent,
-            None => return false,
-        }
-    }
-    true
-}
 
 impl Files {
-    /// Mount of an open file.
-    pub(crate) fn mount_of(&mut self, file: FileKey) -> MountKey {
-        self.open(file).mount.unwrap_or(BASE)
-    }
     /// Records the mount through which a file was opened.
     pub(crate) fn opened_in(&mut self, mount: MountKey, file: FileKey) {
         let open = self.open(file);
@@ -109,13 +62,8 @@ impl Files {
     }
     /// Flags that apply to an open file.
     pub(crate) fn file_flags(&mut self, file: FileKey) -> MountFlags {
-        let mount = self.mount_of(file);
+        let mount = self.open(file).mount_key();
         self.open(file).kind.inode().map_or(MountFlags::empty(), |inode| self.mount_flags((mount, inode)))
-    }
-    /// True if the file system itself is read-only, not only the mount.
-    pub(crate) fn is_read_only_system(&self, inode: InodeKey) -> bool {
-        let system = self.mounts.system(self.inodes[inode.0].device);
-        system.is_some_and(|system| system.flags.contains(MountFlags::READ_ONLY))
     }
     /// Mount id of a location as `mountinfo` shows it.
     pub(crate) fn shown_mount(&self, (mount, inode): Place) -> u32 {
@@ -131,13 +79,8 @@ impl Files {
     }
     /// Mount id of an open file as `mountinfo` shows it.
     pub(crate) fn shown_mount_of(&mut self, file: FileKey) -> u32 {
-        let mount = self.mount_of(file);
+        let mount = self.open(file).mount_key();
         self.open(file).kind.inode().map_or(1, |inode| self.shown_mount((mount, inode)))
-    }
-    /// Type of the file system of an inode if a program mounted it; `None` on a seed.
-    pub(crate) fn kind_of_system(&self, inode: InodeKey) -> Option<&'static str> {
-        let system = self.mounts.system(self.inodes[inode.0].device).filter(|system| !system.seed);
-        system.map(|system| system.kind)
     }
     /// True if a location is the root of its mount or of a seed.
     pub(crate) fn is_mount_root(&self, (mount, inode): Place) -> bool {
@@ -194,42 +137,18 @@ impl Files {
             .map_or(u64::MAX, |content| content.extents.end_of_room(start, content.size, left));
         if end <= start { Err(Errno::ENOSPC) } else { Ok(end) }
     }
-    /// Turns the seed file systems into separate mounts in a later namespace.
-    fn expose_seeds(&mut self, namespace: u32, locks: bool) {
-        let root = self.mounts.root_of(namespace);
-        let first = self.mounts.get(root);
-        if (first.device, first.root) != (DISK, super::tree::ROOT) {
-            return;
-        }
-        let Files { mounts, inodes, .. } = self;
-        let mut devices = root;
-        for (path, device, _, source) in SEEDS.iter().skip(1) {
-            let parent = if path.starts_with("/dev/") { devices } else { root };
-            let is_on = |point: InodeKey| inodes[point.0].device == *device;
-            let made = mounts.expose((root, parent), (*device, source.as_bytes()), locks, &is_on);
-            devices = if *device == DEV { made } else { devices };
-        }
-    }
     /// Adds the seed file systems to the mount table of a new host.
     pub(crate) fn seed_mounts(&mut self) {
         for (path, device, kind, _) in SEEDS.iter().skip(1) {
-            let mut at = super::tree::ROOT;
+            let mut at = ROOT;
             for part in path.split('/').skip(1) {
-                if let Some(super::tree::Child::Known(inode)) =
-                    self.directory(at).entries.get(part.as_bytes())
-                {
+                if let Some(Child::Known(inode)) = self.directory(at).entries.get(part.as_bytes()) {
                     at = *inode;
                 }
             }
             self.mounts.add_seed(at, *device, kind);
         }
     }
-    /// Mount table of a host before its tree is built.
-    pub(crate) fn first_mounts() -> Mounts {
-        let (_, device, kind, source) = SEEDS[0];
-        Mounts::new(super::tree::ROOT, device, kind, source.as_bytes())
-    }
-
     /// Copies a location as the root of a detached mount; with `deep`, including all mounts below it.
     pub(crate) fn copy_mount(&mut self, (mount, root): Place, deep: bool) -> MountKey {
         let flags = self.mount_flags((mount, root)) & MountFlags::OF_MOUNT;
@@ -340,7 +259,8 @@ impl Host {
         let locks = plain.get(NamespaceKind::Mounts, before).owner != owner;
         let new = self.files.mounts.copy_namespace(before, locks);
         plain.made(NamespaceKind::Mounts, new, owner);
-        self.files.expose_seeds(new, locks);
+        let Files { mounts, inodes, .. } = &mut self.files;
+        mounts.expose_seeds(new, locks, |inode| inodes[inode.0].device);
         self.process(process).mount_namespace = new;
         let gone = self.files.mounts.leave(before);
         self.end_mounts(gone);

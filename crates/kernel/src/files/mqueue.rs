@@ -1,7 +1,5 @@
 //! POSIX message queues, `mq_overview(7)`: named objects that are opened like files.
 
-use super::FileKind;
-use super::readiness::{EPOLLIN, EPOLLOUT};
 use crate::credentials::capability;
 use crate::files::Files;
 use crate::host::Host;
@@ -11,59 +9,13 @@ use crate::process::Processes;
 use belljar_linux_abi::ipc::IpcPerm;
 use belljar_linux_abi::signal::SigInfo;
 use belljar_linux_abi::{Errno, c};
+use belljar_objects::file_kind::FileKind;
+use belljar_objects::message_queue::{COOKIE_LEN, MessageQueue, Notice, REMOVED, WOKEN};
 use belljar_objects::namespaces::NamespaceKind;
 use belljar_tasks::waits::{WaitTable, Waiter};
 
 /// `SI_MESGQ`.
 const SI_MESGQ: i32 = -3;
-/// `NOTIFY_COOKIE_LEN`, and the values of a cookie's last byte after a message arrived (`NOTIFY_WOKENUP`) and
-/// after the registration was removed (`NOTIFY_REMOVED`).
-pub const COOKIE_LEN: usize = 32;
-const WOKEN: u8 = 1;
-const REMOVED: u8 = 2;
-
-/// A message queue.
-#[derive(Debug)]
-pub struct MessageQueue {
-    /// Name without the slash; `None` once unlinked.
-    pub name: Option<Vec<u8>>,
-    opens: u32,
-    /// Owner, group and mode, as of a file.
-    pub perm: IpcPerm,
-    /// Maximum number of messages, and maximum size of each in bytes.
-    pub limits: (usize, usize),
-    /// Priority and text, by decreasing priority, the oldest first within a priority.
-    messages: Vec<(u32, Vec<u8>)>,
-    /// Wait queue, notified after every change.
-    pub queue: WaitQueueId,
-    /// Process to notify when a message arrives at the empty queue, and the method.
-    notify: Option<(ProcessKey, Notice)>,
-}
-
-/// Notification method of `mq_notify(3)`.
-#[derive(Clone, Copy, Debug)]
-pub enum Notice {
-    /// `SIGEV_NONE`: registration without a notification.
-    None,
-    /// `SIGEV_SIGNAL`: signal number and value.
-    Signal(i32, u64),
-    /// `SIGEV_THREAD`: the netlink socket that a thread of the C library reads, on which a reference is held,
-    /// and the cookie to send.
-    Cookie(FileKey, [u8; COOKIE_LEN]),
-}
-
-impl MessageQueue {
-    /// Readiness as poll events.
-    pub fn readiness(&self) -> u32 {
-        let readable = if self.messages.is_empty() { 0 } else { EPOLLIN };
-        let writable = if self.messages.len() < self.limits.0 { EPOLLOUT } else { 0 };
-        readable | writable
-    }
-    /// Number of queued messages.
-    pub fn len(&self) -> usize {
-        self.messages.len()
-    }
-}
 
 impl Files {
     /// Message queue with this name in an IPC namespace.
@@ -88,9 +40,7 @@ impl Files {
         limits: (usize, usize),
         perm: IpcPerm,
     ) -> usize {
-        let (queue, name, messages) = (waits.create(), Some(name), Vec::new());
-        let new = MessageQueue { name, opens: 0, perm, limits, messages, queue, notify: None };
-        self.mqueues.insert(new)
+        self.mqueues.insert(MessageQueue::new(waits.create(), name, limits, perm))
     }
 
     /// `EACCES` unless the process may open the queue with the access mode of `flags`.
@@ -139,8 +89,7 @@ impl Host {
     }
 
     fn drop_unused_mqueue(&mut self, n: usize) {
-        let queue = &self.files.mqueues[n];
-        if queue.opens == 0 && queue.name.is_none() {
+        if self.files.mqueues[n].is_unused() {
             let gone = self.files.mqueues.remove(n);
             self.waits.destroy(gone.queue);
             if let Some((_, notice)) = gone.notify {
@@ -159,16 +108,10 @@ impl Host {
         text: &[u8],
     ) -> Result<Option<WaitQueueId>, Errno> {
         let queue = &mut self.files.mqueues[n];
-        if text.len() > queue.limits.1 {
-            return Err(Errno::EMSGSIZE);
+        let (was_empty, waits) = (queue.is_empty(), queue.queue);
+        if !queue.push(priority, text)? {
+            return Ok(Some(waits));
         }
-        if queue.messages.len() >= queue.limits.0 {
-            return Ok(Some(queue.queue));
-        }
-        let was_empty = queue.messages.is_empty();
-        let at = queue.messages.partition_point(|(other, _)| *other >= priority);
-        queue.messages.insert(at, (priority, text.to_vec()));
-        let waits = queue.queue;
         // A blocked receiver takes the message; the notification is sent only if there is none.
         let awaited = self.waits.waiters(waits).any(|waiter| matches!(waiter, Waiter::Thread(_)));
         if was_empty && !awaited {
@@ -220,13 +163,7 @@ impl Host {
         room: u64,
     ) -> Result<Result<(u32, Vec<u8>), WaitQueueId>, Errno> {
         let queue = &mut self.files.mqueues[n];
-        if room < queue.limits.1 as u64 {
-            return Err(Errno::EMSGSIZE);
-        }
-        if queue.messages.is_empty() {
-            return Ok(Err(queue.queue));
-        }
-        let message = queue.messages.remove(0);
+        let Some(message) = queue.pop(room)? else { return Ok(Err(queue.queue)) };
         let waits = queue.queue;
         self.notify(waits);
         Ok(Ok(message))

@@ -1,8 +1,7 @@
 //! Creating, removing and renaming directory entries: `mkdir(2)`, `link(2)`, `unlink(2)`, `rename(2)`.
 
-use super::devices::Device;
 use super::permission::{EXEC, WRITE};
-use super::tree::{Directory, DirectorySource, Found, Node, PROC, PTS, Place, SYS, Store};
+use super::tree::Found;
 use crate::files::Files;
 use crate::host::Host;
 use crate::ids::InodeKey;
@@ -10,7 +9,10 @@ use crate::process::Processes;
 use belljar_linux_abi::landlock::{ACCESS_FS_MAKE_DIR, ACCESS_FS_MAKE_SYM};
 use belljar_linux_abi::{Errno, c};
 use belljar_machine::Machine;
+use belljar_objects::devices::Device;
 use belljar_objects::file_flags::FileFlags;
+use belljar_objects::inode::{Directory, DirectorySource, Node, PROC, PTS, SYS, Store};
+use belljar_objects::mounts::Place;
 use belljar_objects::notify::Happening;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -114,7 +116,7 @@ impl Files {
         to: &Found,
         inode: InodeKey,
     ) -> Result<(), Errno> {
-        if !self.has_own_name(inode) {
+        if !self.inode(inode).node.has_own_name() {
             return Ok(());
         }
         let old = self.own_path_in(from.parent, &from.name).ok_or(Errno::ENOENT)?;
@@ -187,7 +189,7 @@ impl Host {
         if self.files.inode(inode).node.is_directory() {
             return Err(Errno::EPERM);
         }
-        self.files.check_flags(inode, FileFlags::FIXED)?;
+        self.files.inode(inode).check_flags(FileFlags::FIXED)?;
         let from = (mount, self.files.parent_of(inode));
         self.files.check_refer(
             &self.processes,
@@ -285,7 +287,7 @@ impl Host {
         inode: InodeKey,
         deleted: bool,
     ) -> Result<(), Errno> {
-        if self.files.has_own_name(inode) {
+        if self.files.inode(inode).node.has_own_name() {
             let path = self.files.own_path_in(parent, name).ok_or(Errno::ENOENT)?;
             let last = self.files.inode(inode).links.len() == 1;
             let is_used = self.files.inode(inode).opens > 0 || self.files.mounts.uses(inode);

@@ -5,9 +5,6 @@
 //! Each costs one comparison while there are no marks. [`belljar_objects::notify`] holds the marks and
 //! matches events.
 
-use super::FileKind;
-use super::readiness::READABLE;
-use super::tree::{FormerEntry, Node};
 use crate::call::Call;
 use crate::files::Files;
 use crate::guest::{GuestBuffers, total_len};
@@ -15,6 +12,9 @@ use crate::host::Host;
 use crate::ids::{FileKey, InodeKey, MountKey, WaitQueueId};
 use crate::outcome::{Block, IfInterrupted, SysResult, done};
 use belljar_linux_abi::{Errno, c};
+use belljar_netstack::readiness::READABLE;
+use belljar_objects::file_kind::FileKind;
+use belljar_objects::inode::{FormerEntry, Node};
 use belljar_objects::notify::fanotify::{EventDescriptors, FanotifyEvent};
 use belljar_objects::notify::{Happening, NotifiedFile, NotifiedName, NotifyEffect};
 use belljar_tasks::waits::WaitTable;

@@ -1,11 +1,8 @@
 //! Opening files by path, `open(2)`.
 
-use super::FileKind;
-use super::devices::Device;
 use super::fifo::FifoOpen;
 use super::permission::{EXEC, READ, WRITE};
-use super::tree::{FormerEntry, Found, Memfd, Node, Place, Target, Walk};
-use super::virtual_files::VirtualFile;
+use super::tree::{Found, Target, Walk};
 use crate::files::Files;
 use crate::host::Host;
 use crate::ids::{FileKey, InodeKey, MountKey, ProcessKey, WaitQueueId};
@@ -13,9 +10,13 @@ use belljar_base::SimTime;
 use belljar_linux_abi::landlock::{ACCESS_FS_MAKE_REG, ACCESS_FS_READ_FILE, ACCESS_FS_WRITE_FILE};
 use belljar_linux_abi::{Errno, c};
 use belljar_linux_net::offload;
+use belljar_objects::devices::Device;
 use belljar_objects::file_flags::FileFlags;
-use belljar_objects::mounts::MountFlags;
+use belljar_objects::file_kind::FileKind;
+use belljar_objects::inode::{FormerEntry, MEMORY, Memfd, Node, ROOT};
+use belljar_objects::mounts::{MountFlags, Place};
 use belljar_objects::namespaces::NamespaceKind;
+use belljar_objects::virtual_files::VirtualFile;
 
 /// Status flags and access mode, which stay with an open file and are shown by `F_GETFL`.
 const KEPT_FLAGS: i32 = !(c::O_CREAT | c::O_EXCL | c::O_NOCTTY | c::O_TRUNC | c::O_CLOEXEC);
@@ -177,7 +178,7 @@ impl Host {
             }
             let special = matches!(inode.node, Node::Device(_) | Node::Fifo | Node::Socket);
             let changes = (access | cut) & WRITE != 0 && !special;
-            if changes && (cut != 0 || self.files.is_read_only_system(key)) {
+            if changes && (cut != 0 || self.files.mounts.is_read_only(self.files.inodes[key.0].device)) {
                 self.files.check_writable(place)?;
             }
             self.files.check_permission(&self.processes, process, key, access | cut)?;
@@ -185,7 +186,7 @@ impl Host {
                 self.files.check_writable(place)?;
             }
             if writes && flags & c::O_APPEND == 0 || flags & c::O_TRUNC != 0 {
-                self.files.check_flags(key, FileFlags::APPEND)?;
+                self.files.inode(key).check_flags(FileFlags::APPEND)?;
             }
             if flags & c::O_NOATIME != 0 {
                 self.files.check_owns(&self.processes, process, key)?;
@@ -372,8 +373,8 @@ impl Host {
 
     /// `memfd_create(2)`: an open file in memory, shown as `/memfd:<name>`.
     pub(crate) fn create_memfd(&mut self, name: Vec<u8>, mode: u32, seals: i32) -> Result<FileKey, Errno> {
-        let inode = self.unnamed_file(super::tree::ROOT, mode)?;
-        self.files.inode(inode).device = super::tree::MEMORY;
+        let inode = self.unnamed_file(ROOT, mode)?;
+        self.files.inode(inode).device = MEMORY;
         if let Some(content) = self.files.inode(inode).content_mut() {
             content.memfd = Some(Box::new(Memfd { name, seals }));
         }

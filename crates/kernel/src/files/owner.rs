@@ -3,53 +3,13 @@
 //! A file with `O_ASYNC` is a waiter in the wait queue of its object, like blocked calls and epoll items,
 //! until the flag is cleared or the file closed. A change of its readiness then sends its owner a signal.
 
-use super::FileKind;
-use super::readiness::{EPOLLHUP, EPOLLIN, EPOLLOUT};
-use crate::credentials::Credentials;
 use crate::files::Files;
 use crate::host::Host;
 use crate::ids::{FileKey, ProcessKey, ThreadKey};
 use belljar_linux_abi::signal::SigInfo;
 use belljar_linux_abi::{Errno, c};
+use belljar_objects::file_owner::{Band, FileOwner};
 use belljar_tasks::waits::Waiter;
-
-/// Recipient and kind of an open file's I/O signals.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct FileOwner {
-    /// Process id, or the negated id of a process group; 0 if there is no owner.
-    pub id: i32,
-    /// True if `id` is a thread id; the signal is then sent to that thread.
-    pub thread: bool,
-    /// Signal of `F_SETSIG`; 0 for `SIGIO` without further information.
-    pub signal: i32,
-    /// Descriptor through which `O_ASYNC` was set, reported as `si_fd`.
-    fd: i32,
-    /// Real and effective user id of the process that set the owner.
-    uids: (u32, u32),
-}
-
-/// Values of `si_code`, each with its `si_band`.
-const POLL_IN: (i32, u64) = (1, 0x41);
-const POLL_OUT: (i32, u64) = (2, 0x304);
-const POLL_MSG: (i32, u64) = (3, 0x441);
-const POLL_HUP: (i32, u64) = (6, 0x18);
-
-impl FileKind {
-    /// True if the file supports `O_ASYNC`.
-    fn can_signal(&self) -> bool {
-        matches!(
-            self,
-            FileKind::PipeReader(_)
-                | FileKind::PipeWriter(_)
-                | FileKind::PipeBoth(_)
-                | FileKind::Socket(_)
-                | FileKind::Terminal { .. }
-                | FileKind::PtyMaster { .. }
-                | FileKind::Tun { .. }
-                | FileKind::Notify(_)
-        )
-    }
-}
 
 impl Files {
     /// Recipient and kind of an open file's I/O signals; the default if none were set.
@@ -93,7 +53,7 @@ impl Host {
         let uids = (who.ruid, who.euid);
         let owner = self.files.open(file).owner.get_or_insert_default();
         (owner.id, owner.thread, owner.uids) = (id, thread, uids);
-        if let Some(socket) = self.files.socket_of(file) {
+        if let Some(socket) = self.files.open(file).kind.socket() {
             self.socket(socket).options.owner = id;
         }
         Ok(())
@@ -132,29 +92,27 @@ impl Host {
     /// Signals the owner of a file that its lease is being broken.
     pub(super) fn tell_lease_holder(&mut self, file: FileKey) {
         let owner = self.files.file_owner(file);
-        self.signal_owner(&owner, POLL_MSG);
+        self.signal_owner(&owner, Band::MESSAGE);
     }
 
     /// Signals the owner of an open directory about an event there; `fd` is the descriptor through which the
     /// notification was requested.
     pub(super) fn tell_directory_owner(&mut self, file: FileKey, fd: i32) {
         let owner = self.files.file_owner(file);
-        self.signal_owner(&FileOwner { fd, ..owner }, POLL_MSG);
+        self.signal_owner(&FileOwner { fd, ..owner }, Band::MESSAGE);
     }
 
     /// Signals the owner of a file with `O_ASYNC` about `events`, if they change its readiness.
     pub(crate) fn tell_owner(&mut self, file: FileKey, events: u32) {
         let owner = self.files.file_owner(file);
-        if let Some(band) = self.band_of(file, events).filter(|_| owner.id != 0) {
+        let readiness = || self.readiness(file);
+        let band = Band::of(&self.files.open[file.0].kind, events, readiness);
+        if let Some(band) = band.filter(|_| owner.id != 0) {
             self.signal_owner(&owner, band);
         }
     }
-    fn signal_owner(&mut self, owner: &FileOwner, band: (i32, u64)) {
-        let signal = if owner.signal == 0 { c::SIGIO } else { owner.signal };
-        let info = match owner.signal {
-            0 => SigInfo::kernel(signal),
-            signal => SigInfo::input_output(signal, band.0, band.1, owner.fd),
-        };
+    fn signal_owner(&mut self, owner: &FileOwner, band: Band) {
+        let info = owner.info(band);
         if owner.thread {
             if let Some(thread) = self.threads.by_tid.get(&owner.id).copied() {
                 self.tell_thread(thread, owner, info);
@@ -166,39 +124,15 @@ impl Host {
             pid => self.processes.by_pid.get(&pid).copied().into_iter().collect(),
         };
         for target in targets {
-            if owner.may_tell(&self.processes[target.0].credentials) {
+            if owner.may_signal(&self.processes[target.0].credentials) {
                 self.send_signal(target, info);
             }
         }
     }
     fn tell_thread(&mut self, thread: ThreadKey, owner: &FileOwner, info: SigInfo) {
         let process = self.threads[thread.0].process;
-        if owner.may_tell(&self.processes[process.0].credentials) {
+        if owner.may_signal(&self.processes[process.0].credentials) {
             self.send_signal_to_thread(thread, info);
         }
-    }
-
-    /// `si_code` and `si_band` of a change that brought `events`; `None` if it is not signalled.
-    fn band_of(&mut self, file: FileKey, events: u32) -> Option<(i32, u64)> {
-        match self.files.open(file).kind {
-            FileKind::PipeReader(_) => return (events & (EPOLLIN | EPOLLHUP) != 0).then_some(POLL_IN),
-            FileKind::PipeWriter(_) => return (events & (EPOLLOUT | EPOLLHUP) != 0).then_some(POLL_OUT),
-            _ => {}
-        }
-        let ready = self.readiness(file);
-        match events & ready {
-            now if now & EPOLLHUP != 0 => Some(POLL_HUP),
-            now if now & EPOLLIN != 0 => Some(POLL_IN),
-            now if now & EPOLLOUT != 0 && events != u32::MAX => Some(POLL_OUT),
-            _ => None,
-        }
-    }
-}
-
-impl FileOwner {
-    /// True if the process that set the owner may signal a process with these credentials (`sigio_perm`).
-    fn may_tell(&self, other: &Credentials) -> bool {
-        let (real, effective) = self.uids;
-        effective == 0 || [real, effective].iter().any(|uid| [other.ruid, other.suid].contains(uid))
     }
 }

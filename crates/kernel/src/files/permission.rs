@@ -1,17 +1,17 @@
 //! File permission checks: mode bits against the credentials of the calling process, `path_resolution(7)`
 //! "Permissions". The superuser passes all checks, except execution of a file without any execute bit.
 
-use super::tree::{DirectorySource, NAMESPACE, Node, PROC, SYS};
-use super::virtual_files::{MagicLink, VirtualFile};
-use crate::credentials::{Credentials, capability};
+use crate::credentials::capability;
 use crate::files::Files;
 use crate::ids::{InodeKey, ProcessKey};
 use crate::process::Processes;
 use belljar_linux_abi::{Errno, c};
 use belljar_linux_net::proc::NetworkFile;
 use belljar_objects::file_flags::FileFlags;
+use belljar_objects::inode::{NAMESPACE, Node, PROC, SYS};
 use belljar_objects::namespaces::NamespaceKind;
 use belljar_objects::protected::ProtectedKind;
+use belljar_objects::virtual_files::VirtualFile;
 
 /// Read permission.
 pub const READ: u32 = 4;
@@ -35,33 +35,6 @@ pub fn without_ids(mode: u32, is_of_group: bool) -> u32 {
 }
 
 impl Files {
-    fn check_superuser_access(&self, key: InodeKey, wanted: u32) -> Result<(), Errno> {
-        let inode = &self.inodes[key.0];
-        let allowed = wanted & EXEC == 0 || inode.node.is_directory() || inode.meta.mode & 0o111 != 0;
-        if allowed { Ok(()) } else { Err(Errno::EACCES) }
-    }
-
-    /// Group and mode of a file created in a directory by a process of group `gid`: a set-group-ID directory
-    /// passes on its group and, to directories, the bit.
-    pub(crate) fn inherited(
-        &self,
-        directory: InodeKey,
-        gid: u32,
-        mode: u32,
-        makes_directory: bool,
-    ) -> (u32, u32) {
-        let parent = &self.inodes[directory.0].meta;
-        match parent.mode & SET_GID {
-            0 => (gid, mode),
-            bit => (parent.gid, if makes_directory { mode | bit } else { mode }),
-        }
-    }
-
-    /// `EPERM` for files with any of these flags.
-    pub(crate) fn check_flags(&self, key: InodeKey, flags: FileFlags) -> Result<(), Errno> {
-        if self.inodes[key.0].meta.flags.intersects(flags) { Err(Errno::EPERM) } else { Ok(()) }
-    }
-
     /// `EPERM` for files whose mode, owner and times are fixed by the kernel.
     pub(crate) fn check_changeable(&mut self, key: InodeKey) -> Result<(), Errno> {
         if matches!(self.inode(key).device, PROC | SYS | NAMESPACE) { Err(Errno::EPERM) } else { Ok(()) }
@@ -71,50 +44,13 @@ impl Files {
     /// process.
     pub(crate) fn owner_of(&self, processes: &Processes, key: InodeKey) -> (u32, u32) {
         let inode = &self.inodes[key.0];
-        let pid = match &inode.node {
-            Node::Directory(directory) => match directory.source {
-                DirectorySource::Process(pid)
-                | DirectorySource::Thread(pid, _)
-                | DirectorySource::Descriptors { pid, .. }
-                | DirectorySource::Tasks(pid)
-                | DirectorySource::Namespaces(pid) => Some(pid),
-                _ => None,
-            },
-            Node::Virtual(
-                VirtualFile::Process(pid, _)
-                | VirtualFile::Thread(pid, ..)
-                | VirtualFile::DescriptorInfo(pid, _),
-            )
-            | Node::Magic(
-                MagicLink::Executable(pid)
-                | MagicLink::WorkingDirectory(pid)
-                | MagicLink::Root(pid)
-                | MagicLink::Namespace(pid, _)
-                | MagicLink::Descriptor(pid, _),
-            ) => Some(*pid),
-            _ => None,
-        };
-        match pid.and_then(|pid| processes.by_pid.get(&pid)) {
+        match inode.node.process().and_then(|pid| processes.by_pid.get(&pid)) {
             Some(process) => {
                 let who = &processes[process.0].credentials;
                 (who.euid, who.egid)
             }
             None => (inode.meta.uid, inode.meta.gid),
         }
-    }
-
-    /// True if the mode bits grant all permissions in `wanted`.
-    fn allows(&self, processes: &Processes, who: &Credentials, key: InodeKey, wanted: u32) -> bool {
-        let mode = self.inodes[key.0].meta.mode;
-        let (owner, group) = self.owner_of(processes, key);
-        let granted = if who.fsuid == owner {
-            mode >> 6
-        } else if who.fsgid == group || who.groups.contains(&group) {
-            mode >> 3
-        } else {
-            mode
-        };
-        granted & wanted == wanted
     }
 
     /// `EACCES` unless a process has all permissions in `wanted`, `EPERM` for writing to an immutable file.
@@ -143,9 +79,10 @@ impl Files {
             return Err(Errno::EPERM);
         }
         if superuser {
-            return self.check_superuser_access(key, wanted);
+            return self.inodes[key.0].check_superuser(wanted);
         }
-        if self.allows(processes, who, key, wanted) { Ok(()) } else { Err(Errno::EACCES) }
+        let owner = self.owner_of(processes, key);
+        if self.inodes[key.0].allows(who, owner, wanted) { Ok(()) } else { Err(Errno::EACCES) }
     }
 
     /// `EPERM` unless a process owns a file or has `CAP_FOWNER`.
@@ -250,7 +187,7 @@ impl Files {
             self.check_owns(processes, process, directory)
                 .or_else(|_| self.check_owns(processes, process, key))?;
         }
-        self.check_flags(key, FileFlags::FIXED)
+        self.inodes[key.0].check_flags(FileFlags::FIXED)
     }
 
     /// `EPERM` unless a process may change the owner of a file to this user and group (`u32::MAX`:

@@ -1,20 +1,20 @@
 //! Process descriptors, `pidfd_open(2)`.
 
-use super::FileKind;
-use super::readiness::{EPOLLHUP, READABLE};
 use crate::call::Call;
 use crate::files::Files;
 use crate::host::Host;
 use crate::ids::{FileKey, ProcessKey, WaitQueueId};
 use crate::outcome::{SysResult, done};
-use crate::process::Processes;
 use crate::process::WaitStatus;
 use crate::rights::AccessIds;
 use belljar_linux_abi::process::{
     PIDFD_INFO_CGROUPID, PIDFD_INFO_CREDS, PIDFD_INFO_EXIT, PIDFD_INFO_PID, PidfdInfo,
 };
 use belljar_linux_abi::{Errno, c};
+use belljar_netstack::readiness::{EPOLLHUP, READABLE};
+use belljar_objects::file_kind::FileKind;
 use belljar_objects::namespaces::{IdKind, LINKS};
+use belljar_tasks::pidfd::PidFd;
 use belljar_tasks::waits::WaitTable;
 use zerocopy::IntoBytes;
 
@@ -24,20 +24,6 @@ const GET_INFO: u64 = 0xc000_ff0b;
 const GET_NAMESPACE: u64 = 0xff01;
 /// Id of the root control group, which holds all processes.
 const ROOT_CGROUP: u64 = 1;
-
-/// A process descriptor. Process ids are never reused, so the id identifies the process even after it has
-/// exited.
-#[derive(Debug)]
-pub struct PidFd {
-    /// Process id.
-    pub pid: i32,
-    /// PID namespace in which the descriptor was created.
-    namespace: u32,
-    /// Wait status, once the process has exited and been waited for.
-    status: Option<WaitStatus>,
-    /// Wait queue, notified when the process exits.
-    pub queue: WaitQueueId,
-}
 
 impl Files {
     /// Process id of a process descriptor. `EBADF` for other files.
@@ -57,16 +43,6 @@ impl Files {
     pub(crate) fn keep_status(&mut self, pid: i32, status: Option<WaitStatus>) {
         for (_, fd) in self.pidfds.iter_mut().filter(|(_, fd)| fd.pid == pid) {
             fd.status = status;
-        }
-    }
-
-    /// Readiness of a process descriptor: readable once the process has exited, and `EPOLLHUP` too once it
-    /// has been waited for.
-    pub(super) fn pidfd_readiness(&self, processes: &Processes, n: usize) -> u32 {
-        match processes.by_pid.get(&self.pidfds[n].pid) {
-            Some(process) if processes[process.0].ended.is_none() => 0,
-            Some(_) => READABLE,
-            None => READABLE | EPOLLHUP,
         }
     }
 }
@@ -108,7 +84,7 @@ impl Call<'_> {
         let process = *self.host.processes.by_pid.get(&pid).ok_or(Errno::ESRCH)?;
         let may = self.host.processes.may_access(self.process, process, AccessIds::File);
         may.map_err(|_| Errno::EACCES)?;
-        let (kind, number) = self.host.namespace_behind(pid, link)?;
+        let (kind, number) = self.host.processes.namespace_behind(pid, link)?;
         self.open_namespace(kind, number)
     }
 

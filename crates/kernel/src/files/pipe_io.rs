@@ -1,7 +1,5 @@
 //! Pipes: reading, writing and closing the ends.
 
-use super::FileKind;
-use super::readiness::{READABLE, WRITABLE};
 use crate::call::Call;
 use crate::files::Files;
 use crate::guest::{GuestBuffers, total_len};
@@ -10,6 +8,8 @@ use crate::ids::{FileKey, PipeKey};
 use crate::outcome::{Block, CallState, IfInterrupted, SysResult, done};
 use belljar_linux_abi::signal::SigInfo;
 use belljar_linux_abi::{Errno, c};
+use belljar_netstack::readiness::{READABLE, WRITABLE};
+use belljar_objects::file_kind::FileKind;
 use belljar_objects::pipe::Pipe;
 use belljar_tasks::waits::WaitTable;
 

@@ -1,46 +1,10 @@
-//! Identity of the inode behind an open file, in the tree or not: locks and changed attributes belong to it.
+//! Mode, owner and times of an open file, whether its inode is in the tree or not.
 
-use super::FileKind;
-use super::tree::Meta;
 use crate::host::Host;
-use crate::ids::{FileKey, InodeKey, PipeKey, ProcessKey, SocketKey};
+use crate::ids::{FileKey, ProcessKey};
 use belljar_linux_abi::Errno;
-use belljar_objects::locks::FileLocks;
-
-/// Identity of an inode.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum FilePlace {
-    /// Inode of the tree.
-    Inode(InodeKey),
-    /// Pipe, or a FIFO while it is open.
-    Pipe(PipeKey),
-    /// Socket.
-    Socket(SocketKey),
-    /// The inode shared by all files of `epoll_create(2)`, `eventfd(2)`, `signalfd(2)` and the like.
-    Shared,
-}
-
-/// Inode state of a file that is not in the tree.
-#[derive(Debug, Default)]
-pub struct Unnamed {
-    /// Locks.
-    pub locks: Option<Box<FileLocks>>,
-    /// Mode, owner and times, once changed.
-    pub meta: Option<Meta>,
-}
-
-impl FileKind {
-    /// Identity of the inode of an open file.
-    pub fn place(&self) -> FilePlace {
-        match self {
-            FileKind::PipeReader(pipe) | FileKind::PipeWriter(pipe) | FileKind::PipeBoth(pipe) => {
-                FilePlace::Pipe(*pipe)
-            }
-            FileKind::Socket(socket) => FilePlace::Socket(*socket),
-            kind => kind.inode().map_or(FilePlace::Shared, FilePlace::Inode),
-        }
-    }
-}
+use belljar_objects::file_kind::FilePlace;
+use belljar_objects::inode::Meta;
 
 impl Host {
     /// Sets the owner of a nameless object (a pipe, a socket or a file in memory) to the process that creates

@@ -4,10 +4,11 @@
 //! An object that sets one of these bits notifies its waiters with [`Host::notify_events`]: see
 //! [`wait`](crate::wait).
 
-use super::{FileKind, Files};
+use super::Files;
 use crate::host::Host;
 use crate::ids::{FileKey, WaitQueueId};
-pub(crate) use belljar_netstack::readiness::*;
+use belljar_netstack::readiness::{EPOLLERR, EPOLLPRI, READABLE, WRITABLE};
+use belljar_objects::file_kind::FileKind;
 
 /// Readiness of a file that does not support polling.
 pub(crate) const ALWAYS: u32 = READABLE | WRITABLE;
@@ -45,13 +46,13 @@ impl Host {
             FileKind::Notify(n) if self.files.notify.has_events(*n) => READABLE,
             FileKind::Notify(_) => 0,
             FileKind::MessageQueue(n) => self.files.mqueues[*n].readiness(),
-            FileKind::PidFd(n) => self.files.pidfd_readiness(&self.processes, *n),
+            FileKind::PidFd(n) => self.files.pidfds[*n].readiness(&self.processes),
             FileKind::Uring(n) => self.urings.instances[*n].readiness(&*self.machine),
             FileKind::Tun { tun, .. } => self.stack(self.network_of_tun(*tun)).tuns[*tun].readiness(),
             FileKind::PtyMaster { pty, .. } => self.files.ptys[*pty].pair.master_readiness(),
             FileKind::Terminal { pty, .. } => self.files.ptys[*pty].pair.slave_readiness(),
             FileKind::TimerFd(n) => self.files.timerfds[*n].readiness(),
-            FileKind::SignalFd(n) => self.signalfd_readiness(*n),
+            FileKind::SignalFd(n) => self.files.signalfds[*n].readiness(&self.processes, &self.threads),
             FileKind::Virtual { mounts: Some((namespace, told)), .. } => {
                 let changed = self.files.mounts.changes(*namespace) != *told;
                 READABLE | if changed { MOUNTS_CHANGED } else { 0 }
@@ -80,7 +81,7 @@ impl Host {
                 Some(self.files.ptys[*pty].queue)
             }
             FileKind::TimerFd(n) => Some(self.files.timerfds[*n].queue),
-            FileKind::SignalFd(n) => self.files.signalfd_queue(&self.processes, *n),
+            FileKind::SignalFd(n) => self.files.signalfds[*n].queue(&self.processes),
             FileKind::Virtual { mounts: Some(_), .. } => Some(WaitQueueId::Mounts),
             _ => None,
         }

@@ -1,20 +1,20 @@
 //! Regular files: reading, writing, seeking, resizing and allocation.
 
-use super::FileKind;
-use super::devices::Device;
-use super::tree::{DISK, Node};
 use crate::call::Call;
 use crate::files::Files;
 use crate::guest::{GuestBuffers, total_len};
 use crate::host::Host;
 use crate::ids::{FileKey, InodeKey, ProcessKey};
-use crate::mm::{Access, page_down};
 use crate::outcome::{SysResult, done};
 use belljar_linux_abi::signal::SigInfo;
 use belljar_linux_abi::{Errno, c};
 use belljar_machine::NativeFile;
+use belljar_objects::devices::Device;
 use belljar_objects::extents::Extents;
 use belljar_objects::file_flags::FileFlags;
+use belljar_objects::file_kind::FileKind;
+use belljar_objects::inode::{DISK, NAMESPACE, Node};
+use belljar_objects::space::{Access, page_down};
 
 /// Bytes transferred at a time between a native file and guest memory.
 const CHUNK: u64 = 1 << 20;
@@ -102,7 +102,7 @@ pub fn write(
 ) -> SysResult {
     // Of the file systems only ext4 checks the immutable flag at every write.
     if call.host.files.inode(inode).device == DISK {
-        call.host.files.check_flags(inode, FileFlags::IMMUTABLE)?;
+        call.host.files.inode(inode).check_flags(FileFlags::IMMUTABLE)?;
     }
     let open = call.host.files.open(file);
     let append = open.flags & c::O_APPEND != 0;
@@ -324,11 +324,11 @@ impl Host {
         let inode = open.kind.inode().filter(|_| open.kind.has_position()).ok_or(Errno::ESPIPE)?;
         // The end of a directory on a disk file system is the largest hash.
         let found = self.files.inode(inode);
-        if found.device == super::tree::NAMESPACE {
+        if found.device == NAMESPACE {
             return Err(Errno::ESPIPE);
         }
         let size = match &found.node {
-            Node::Directory(_) if found.device == super::tree::DISK => i64::MAX,
+            Node::Directory(_) if found.device == DISK => i64::MAX,
             Node::Device(Device::Block(device)) => {
                 let device = *device;
                 self.files.block_size_of(device) as i64
@@ -383,13 +383,20 @@ impl Host {
             }
             _ => return Err(Errno::ENODEV),
         };
-        self.files.check_flags(inode, if kind == 0 { FileFlags::IMMUTABLE } else { FileFlags::FIXED })?;
+        self.files.inode(inode).check_flags(if kind == 0 {
+            FileFlags::IMMUTABLE
+        } else {
+            FileFlags::FIXED
+        })?;
         if end > MAX_FILE_SIZE {
             return Err(Errno::EFBIG);
         }
         let size = self.size_of(inode)?;
-        let in_memory = self.files.seals(inode).is_ok() || self.files.kind_of_system(inode) == Some("tmpfs");
-        if self.files.kind_of_system(inode) == Some("ramfs") {
+        let found = self.files.inode(inode);
+        let (sealable, device) = (found.seals().is_ok(), found.device);
+        let kind_of_system = self.files.mounts.mounted_kind(device);
+        let in_memory = sealable || kind_of_system == Some("tmpfs");
+        if kind_of_system == Some("ramfs") {
             return Err(Errno::EOPNOTSUPP);
         }
         // The simulated disk cannot write zeroes or unshare extents.

@@ -2,16 +2,15 @@
 //! or of a host that restarts. `fs/` holds the host's own layer; `files.mtree` holds the metadata that native
 //! files cannot.
 
-use super::devices::Device;
 use super::sidecar;
-use super::tree::{Child, Content, Directory, DirectorySource, Inode, Meta, Node, ROOT, Store, Times};
 use crate::host::Host;
 use crate::ids::InodeKey;
 use belljar_base::Map;
 use belljar_linux_abi::{Errno, c};
 use belljar_machine::{NativeStat, OpenHow};
-use belljar_objects::file_flags::FileFlags;
-use belljar_objects::mtree::{Words, parsed, unescaped};
+use belljar_objects::devices::Device;
+use belljar_objects::inode::{Child, Content, Directory, DirectorySource, Meta, Node, ROOT, Store, Times};
+use belljar_objects::mtree::{self, Words, parsed, unescaped};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -160,7 +159,7 @@ impl Host {
         if let Some(number) = number {
             linked.insert(number, inode);
         }
-        describe(self.files.inode(inode), words);
+        mtree::apply(self.files.inode(inode), words);
         Ok(())
     }
 
@@ -201,7 +200,7 @@ impl Host {
             },
             ("fifo", _) => Node::Fifo,
             ("socket", _) => Node::Socket,
-            (kind @ ("char" | "block"), _) => match device_number(words) {
+            (kind @ ("char" | "block"), _) => match mtree::device_number(words) {
                 Some(number) if kind == "block" => Node::Device(Device::Block(number)),
                 Some(number) => Node::Device(Device::of_number(number)),
                 None => return Ok(None),
@@ -215,36 +214,5 @@ impl Host {
             return Ok(Some(inode));
         }
         Ok(Some(self.place(at, name, node, &NativeStat::default())))
-    }
-}
-
-/// Device number of `device=linux,MAJOR,MINOR`; `None` for 0, which marks a whiteout.
-fn device_number(words: &Words<'_>) -> Option<u64> {
-    let (major, minor) = words.get("device")?.strip_prefix("linux,")?.split_once(',')?;
-    let number = major.parse::<u64>().ok()? << 8 | minor.parse::<u64>().ok()?;
-    (number != 0).then_some(number)
-}
-
-/// Applies the keywords of a line to an inode.
-fn describe(inode: &mut Inode, words: &Words<'_>) {
-    inode.changed = true;
-    for (key, value) in words {
-        match *key {
-            "mode" => inode.meta.mode = u32::from_str_radix(value, 8).unwrap_or(inode.meta.mode),
-            "uid" => inode.meta.uid = value.parse().unwrap_or(0),
-            "gid" => inode.meta.gid = value.parse().unwrap_or(0),
-            "flags" => inode.meta.flags = FileFlags::of_names(value),
-            "time" => {
-                let (sec, nsec) = value.split_once('.').unwrap_or((value, "0"));
-                let (sec, nsec): (i64, i64) = (sec.parse().unwrap_or(0), nsec.parse().unwrap_or(0));
-                inode.meta.times = Times::all(sec.saturating_mul(1_000_000_000).saturating_add(nsec));
-            }
-            _ => {
-                if let Some(name) = key.strip_prefix("xattr.") {
-                    let attributes = inode.attributes.get_or_insert_default();
-                    attributes.insert(unescaped(name).into(), unescaped(value).into());
-                }
-            }
-        }
     }
 }

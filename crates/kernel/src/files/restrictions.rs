@@ -1,14 +1,14 @@
 //! Access restrictions of processes, `landlock(7)`: rights to files are granted by rules for them or for a
 //! directory above, up to the root of the tree.
 
-use super::devices::Device;
-use super::tree::{Found, MEMORY, Node, Place, Target};
+use super::tree::{Found, Target};
 use crate::files::Files;
 use crate::ids::{InodeKey, ProcessKey};
 use crate::process::Processes;
-use belljar_linux_abi::landlock::*;
-use belljar_linux_abi::{Errno, c};
+use belljar_linux_abi::Errno;
+use belljar_objects::inode::MEMORY;
 use belljar_objects::landlock::{Denied, Domain, Refer, denies};
+use belljar_objects::mounts::Place;
 
 impl Files {
     /// Rights that a domain denies in a directory, by layer.
@@ -41,37 +41,6 @@ impl Files {
         let mut denied = self.denied_in(domain, (found.target_mount, parent));
         domain.grant(self.inode(inode).identity(), &mut denied);
         denied
-    }
-}
-
-impl Node {
-    /// Right needed to create a file of this type.
-    pub(super) fn right_to_make(&self) -> u64 {
-        match self {
-            Node::Directory(_) => ACCESS_FS_MAKE_DIR,
-            Node::Symlink { .. } | Node::Magic(_) => ACCESS_FS_MAKE_SYM,
-            Node::Socket => ACCESS_FS_MAKE_SOCK,
-            Node::Fifo => ACCESS_FS_MAKE_FIFO,
-            Node::Device(Device::Block(_)) => ACCESS_FS_MAKE_BLOCK,
-            Node::Device(_) => ACCESS_FS_MAKE_CHAR,
-            Node::Regular(_) | Node::Virtual(_) => ACCESS_FS_MAKE_REG,
-        }
-    }
-    /// Right needed to remove a file of this type.
-    pub(super) fn right_to_remove(&self) -> u64 {
-        if self.is_directory() { ACCESS_FS_REMOVE_DIR } else { ACCESS_FS_REMOVE_FILE }
-    }
-    /// Rights needed to open a file of this type with these flags.
-    pub(super) fn rights_to_open(&self, flags: i32) -> u64 {
-        let access = match (flags & c::O_ACCMODE, self.is_directory()) {
-            _ if flags & c::O_PATH != 0 || self.is_symlink() => return 0,
-            (c::O_RDONLY, true) => ACCESS_FS_READ_DIR,
-            (c::O_RDONLY, false) => ACCESS_FS_READ_FILE,
-            (c::O_WRONLY, _) => ACCESS_FS_WRITE_FILE,
-            (c::O_RDWR, _) => ACCESS_FS_READ_FILE | ACCESS_FS_WRITE_FILE,
-            _ => 0,
-        };
-        if flags & c::O_TRUNC != 0 { access | ACCESS_FS_TRUNCATE } else { access }
     }
 }
 

@@ -6,13 +6,12 @@
 //! Removed files of the machine are character devices 0,0, as in overlay file systems. The keyword `origin=`,
 //! which mtree(5) lacks, names the machine's file or directory that still provides the content.
 
-use super::devices::Device;
-use super::tree::{Child, Directory, DirectorySource, Node, PROC, PTS, ROOT, SYS, Store};
 use crate::host::Host;
 use crate::ids::InodeKey;
 use belljar_linux_abi::Errno;
 use belljar_machine::OpenHow;
-use belljar_objects::mtree::escaped;
+use belljar_objects::inode::{Child, DirectorySource, Node, PROC, PTS, ROOT, SYS};
+use belljar_objects::mtree::{self, escaped};
 use std::ffi::OsStr;
 use std::fmt::Write;
 use std::os::unix::ffi::OsStrExt;
@@ -93,56 +92,7 @@ impl Host {
             return;
         }
         if inode.changed && !matches!(inode.node, Node::Virtual(_) | Node::Magic(_)) {
-            let kind = match &inode.node {
-                Node::Directory(_) => "dir",
-                Node::Symlink { .. } => "link",
-                Node::Fifo => "fifo",
-                Node::Socket => "socket",
-                Node::Device(Device::Block(_)) => "block",
-                Node::Device(_) => "char",
-                _ => "file",
-            };
-            let meta = &inode.meta;
-            let (sec, nsec) =
-                (meta.times.modify.div_euclid(1_000_000_000), meta.times.modify.rem_euclid(1_000_000_000));
-            let _ = write!(
-                text,
-                "{path} type={kind} mode={:04o} uid={} gid={} time={sec}.{nsec:09}",
-                meta.mode, meta.uid, meta.gid
-            );
-            if !meta.flags.is_empty() {
-                let _ = write!(text, " flags={}", meta.flags.names());
-            }
-            let origin = match &inode.node {
-                Node::Regular(content) => {
-                    let _ = write!(text, " size={}", content.size);
-                    match &content.store {
-                        Store::Lower(origin) => Some(origin),
-                        _ => None,
-                    }
-                }
-                Node::Directory(Directory { source: DirectorySource::Lower(origin), .. }) => Some(origin),
-                Node::Symlink { target, .. } => {
-                    let _ = write!(text, " link={}", escaped(target));
-                    None
-                }
-                Node::Device(device) => {
-                    let number = device.number();
-                    let _ = write!(text, " device=linux,{},{}", number >> 8, number & 0xff);
-                    None
-                }
-                _ => None,
-            };
-            if let Some(origin) = origin {
-                let _ = write!(text, " origin={}", escaped(origin.as_os_str().as_bytes()));
-            }
-            if !inode.node.is_directory() && inode.links.len() > 1 {
-                let _ = write!(text, " nlink={} inode={}", inode.links.len(), inode.number);
-            }
-            for (name, value) in inode.attributes.iter().flat_map(|all| all.iter()) {
-                let _ = write!(text, " xattr.{}={}", escaped(name), escaped(value));
-            }
-            text.push('\n');
+            text.push_str(&mtree::line(path, inode));
         }
         self.describe_directory(key, path, text);
     }

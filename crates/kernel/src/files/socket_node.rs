@@ -1,11 +1,12 @@
 //! Nodes of UNIX sockets in the file tree.
 
 use super::permission::WRITE;
-use super::tree::{Found, Node, Walk};
+use super::tree::{Found, Walk};
 use crate::host::Host;
 use crate::ids::{InodeKey, ProcessKey};
 use belljar_linux_abi::Errno;
 use belljar_linux_abi::landlock::ACCESS_FS_MAKE_SOCK;
+use belljar_objects::inode::Node;
 
 impl Host {
     /// Creates the node for `bind(2)`; it is held until [`release_socket_node`](Self::release_socket_node).

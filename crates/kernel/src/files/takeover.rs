@@ -4,12 +4,12 @@
 //! truncates it, changes its name, mode or owner, or maps it. It then becomes an ordinary file of the host's
 //! own layer with its last content, and appears in the results. Files of `/proc` and `/sys` stay virtual.
 
-use super::FileKind;
-use super::tree::{Content, NAMESPACE, Node, PROC, SYS};
 use crate::files::Files;
 use crate::host::Host;
 use crate::ids::InodeKey;
 use belljar_linux_abi::Errno;
+use belljar_objects::file_kind::FileKind;
+use belljar_objects::inode::{Content, NAMESPACE, Node, PROC, SYS};
 
 impl Files {
     /// True for a virtual file that on Linux would be a file on a disk.

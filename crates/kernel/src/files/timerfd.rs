@@ -1,7 +1,5 @@
 //! Timer descriptors, timerfd_create(2).
 
-use super::FileKind;
-use super::readiness::EPOLLIN;
 use crate::call::Call;
 use crate::files::Files;
 use crate::guest::{GuestBuffers, total_len};
@@ -9,27 +7,15 @@ use crate::host::Host;
 use crate::ids::FileKey;
 use crate::outcome::{Block, SysResult, done};
 use crate::timer::TimerAction;
-use crate::wall_clock::{Shift, is_wall_clock};
 use belljar_base::{SimDuration, SimTime};
 use belljar_linux_abi::{Errno, c};
+use belljar_netstack::readiness::EPOLLIN;
+use belljar_objects::file_kind::FileKind;
 use belljar_objects::timerfd::{TimerFd, TimerState};
+use belljar_tasks::clock_shift::{ClockShift, is_wall_clock};
 use belljar_tasks::waits::WaitTable;
 
 impl Files {
-    /// Index of the timer of an open file; `EINVAL` if the file is none.
-    pub(crate) fn timerfd_of(&self, file: FileKey) -> Result<usize, Errno> {
-        match self.open[file.0].kind {
-            FileKind::TimerFd(n) => Ok(n),
-            _ => Err(Errno::EINVAL),
-        }
-    }
-
-    /// True if the timer was cancelled since the last call (`TFD_TIMER_CANCEL_ON_SET`).
-    pub(crate) fn take_timerfd_cancelled(&mut self, n: usize) -> bool {
-        let timer = &mut self.timerfds[n];
-        timer.cancel_on_set && std::mem::take(&mut timer.cancelled)
-    }
-
     /// Creates a disarmed timer and its open file.
     pub(crate) fn create_timerfd(&mut self, waits: &mut WaitTable, clock: i32, flags: i32) -> FileKey {
         let queue = waits.create();
@@ -58,7 +44,7 @@ impl Host {
         before
     }
     /// Shifts the expiration of an absolute timer on the wall clock after that clock was set.
-    pub(crate) fn shift_timerfd(&mut self, n: usize, shift: &Shift) {
+    pub(crate) fn shift_timerfd(&mut self, n: usize, shift: &ClockShift) {
         let timer = &mut self.files.timerfds[n];
         if shift.concerns(timer.clock, timer.absolute) && !timer.state.expired {
             timer.state.next = timer.state.next.map(|next| shift.of(next));
@@ -128,8 +114,8 @@ impl Call<'_> {
         }
         let nonblocking = self.host.files.open(file).is_nonblocking();
         self.host.catch_up_timerfd(n);
-        let cancelled = self.host.files.take_timerfd_cancelled(n);
         let timer = &mut self.host.files.timerfds[n];
+        let cancelled = timer.take_cancelled();
         let ticks = std::mem::take(&mut timer.state.ticks);
         if cancelled {
             return Err(Errno::ECANCELED);

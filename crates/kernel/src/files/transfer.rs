@@ -5,12 +5,13 @@
 //! signal interrupts, loses and repeats nothing. Data from and to files and sockets is staged in the call,
 //! where the ordinary read and write functions use it instead of the caller's memory.
 
-use super::readiness::{READABLE, WRITABLE};
 use crate::call::Call;
 use crate::guest::GuestBuffers;
 use crate::ids::{FileKey, PipeKey, WaitQueueId};
 use crate::outcome::{Block, CallState, IfInterrupted, Outcome, SysResult, done};
 use belljar_linux_abi::{Errno, c};
+use belljar_netstack::readiness::{READABLE, WRITABLE};
+use belljar_objects::file_kind::FileKind;
 use belljar_objects::pipe::PAGE;
 use smallvec::SmallVec;
 
@@ -53,7 +54,7 @@ impl Call<'_> {
             CallState::Progress(moved) => moved,
             _ => 0,
         };
-        if let super::FileKind::Regular(inode) = self.host.files.open(what.input).kind
+        if let FileKind::Regular(inode) = self.host.files.open(what.input).kind
             && moved == 0
             && let Some(block) = self.ask_to_read(what.input, inode)?
         {
@@ -106,9 +107,7 @@ impl Call<'_> {
     pub(crate) fn pipe_key(&mut self, file: FileKey) -> Option<PipeKey> {
         self.host.files.pipe_of(file)?;
         match self.host.files.open(file).kind {
-            super::FileKind::PipeReader(key)
-            | super::FileKind::PipeWriter(key)
-            | super::FileKind::PipeBoth(key) => Some(key),
+            FileKind::PipeReader(key) | FileKind::PipeWriter(key) | FileKind::PipeBoth(key) => Some(key),
             _ => None,
         }
     }
@@ -196,7 +195,7 @@ impl Call<'_> {
         let at = from.unwrap_or(open.offset);
         // Pages of a regular file are shared with the pipe at their offset in the page; other data fills new
         // pages.
-        let in_page = if matches!(open.kind, super::FileKind::Regular(_)) { at } else { 0 };
+        let in_page = if matches!(open.kind, FileKind::Regular(_)) { at } else { 0 };
         let quick = open.is_nonblocking() || quick && self.splices_without_waiting(input);
         let want = len.min((self.host.files.pipes[output.0].free_pages() * PAGE) as u64);
         let data = match self.stage(input, has_position.then_some(at), want) {
@@ -222,7 +221,7 @@ impl Call<'_> {
     }
     /// True if `SPLICE_F_NONBLOCK` applies to the input too, which it does only for UNIX stream sockets.
     fn splices_without_waiting(&mut self, input: FileKey) -> bool {
-        let super::FileKind::Socket(key) = self.host.files.open(input).kind else { return false };
+        let FileKind::Socket(key) = self.host.files.open(input).kind else { return false };
         let socket = self.host.socket(key);
         socket.type_ == c::SOCK_STREAM && socket.domain == c::AF_UNIX
     }

@@ -2,16 +2,17 @@
 //! against all access. A thread that touches one is scheduled like a loop without system calls, until the
 //! page is provided.
 
-use super::FileKind;
 use crate::call::Call;
 use crate::guest::{GuestBuffers, total_len};
 use crate::host::Host;
 use crate::ids::{FileKey, MmKey, ThreadKey};
-use crate::mm::{Marks, PAGE, Vma, arm_missing, presence};
+use crate::mm::{arm_missing, presence};
 use crate::outcome::{Block, SysResult, done};
 use belljar_linux_abi::{Errno, c};
 use belljar_machine::Prot;
 use belljar_netstack::readiness::EPOLLIN;
+use belljar_objects::file_kind::FileKind;
+use belljar_objects::space::{Marks, PAGE, Vma};
 use belljar_objects::userfault::{MESSAGE, Userfault};
 use belljar_tasks::spin::Spin;
 use std::ops::Range;

@@ -203,8 +203,8 @@ fn select_stores_its_answer_and_the_time_left() {
 
 #[test]
 fn a_fifo_opens_when_both_ends_are_there() {
-    use crate::files::FileKind;
     use crate::files::fifo::FifoOpen;
+    use belljar_objects::file_kind::FileKind;
     let mut t = TestHost::new(2);
     let open = |t: &mut TestHost, flags| t.host.open_fifo((InodeKey(usize::MAX), (1, 2)), flags, false);
     assert_eq!(open(&mut t, c::O_WRONLY | c::O_NONBLOCK).err(), Some(Errno::ENXIO));

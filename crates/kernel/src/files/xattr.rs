@@ -2,7 +2,6 @@
 //! capabilities are not supported.
 
 use super::permission::{READ, WRITE};
-use super::tree::Node;
 use crate::credentials::capability;
 use crate::files::Files;
 use crate::host::Host;
@@ -10,6 +9,7 @@ use crate::ids::{InodeKey, ProcessKey};
 use crate::process::Processes;
 use belljar_linux_abi::{Errno, c};
 use belljar_objects::file_flags::FileFlags;
+use belljar_objects::inode::Node;
 
 const USER: &[u8] = b"user.";
 const TRUSTED: &[u8] = b"trusted.";
@@ -47,7 +47,7 @@ impl Host {
         access: u32,
     ) -> Result<(), Errno> {
         if access == WRITE {
-            self.files.check_flags(inode, FileFlags::FIXED)?;
+            self.files.inode(inode).check_flags(FileFlags::FIXED)?;
         }
         let refused = if access == READ { Errno::ENODATA } else { Errno::EPERM };
         if name.starts_with(TRUSTED) {

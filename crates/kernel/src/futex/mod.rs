@@ -9,9 +9,9 @@ pub(crate) mod wait;
 
 use crate::host::Host;
 use crate::ids::ProcessKey;
-use crate::mm::{Access, VmaKind};
 use belljar_linux_abi::Errno;
 use belljar_machine::USER_END;
+use belljar_objects::space::{Access, VmaKind};
 use belljar_tasks::futexes::FutexKey;
 
 impl Host {

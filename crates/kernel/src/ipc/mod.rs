@@ -5,7 +5,6 @@ mod msg;
 mod sem;
 mod shm;
 
-pub(crate) use belljar_objects::sysv::*;
 pub(crate) use shm::{AttachRequest, attachments};
 
 use crate::host::Host;

@@ -1,11 +1,12 @@
 //! Message queues, `msgop(2)`.
 
-use super::{READ, SysvMessage, SysvQueue, WRITE, Wanted};
+use super::{READ, WRITE};
 use crate::host::Host;
 use crate::ids::{ProcessKey, WaitQueueId};
 use belljar_linux_abi::Errno;
 use belljar_linux_abi::ipc::MsqidDs;
 use belljar_objects::namespaces::NamespaceKind;
+use belljar_objects::sysv::{SysvMessage, SysvQueue, Wanted};
 
 impl Host {
     /// Returns the queue with this key, creating it if `flags` say so.

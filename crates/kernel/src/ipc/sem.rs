@@ -1,14 +1,15 @@
 //! Semaphore sets, `semop(2)`: a list of operations is performed as a whole or blocks as a whole.
 
-use super::{
-    MAX_IN_SET, MAX_SETS, MAX_VALUE, READ, SemCondition, SemSet, SemUndo, Semaphore, SemopResult, WRITE,
-};
+use super::{READ, WRITE};
 use crate::host::Host;
 use crate::ids::{ProcessKey, ThreadKey};
 use crate::thread::ThreadState;
 use belljar_linux_abi::ipc::{SemBuf, SemidDs};
 use belljar_linux_abi::{Errno, c};
 use belljar_objects::namespaces::NamespaceKind;
+use belljar_objects::sysv::{
+    MAX_IN_SET, MAX_SETS, MAX_VALUE, SemCondition, SemSet, SemUndo, Semaphore, SemopResult,
+};
 
 impl Host {
     /// Returns the set with this key, creating it if `flags` say so.

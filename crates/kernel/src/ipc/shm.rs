@@ -1,15 +1,15 @@
 //! Shared memory segments, `shmop(2)`: anonymous native memory that outlives its attachments.
 
-use super::{EXEC, READ, SHM_DEST, SharedSegment, WRITE};
+use super::{EXEC, READ, WRITE};
 use crate::host::Host;
 use crate::ids::{MmKey, ProcessKey};
 use crate::mm::map::{MapRequest, MapSource};
-use crate::mm::{PAGE, VmaKind, page_up};
 use belljar_linux_abi::ipc::ShmidDs;
 use belljar_linux_abi::{Errno, c};
 use belljar_machine::Prot;
 use belljar_objects::namespaces::NamespaceKind;
-use belljar_objects::space::{AddressSpace, mappings_of};
+use belljar_objects::space::{AddressSpace, PAGE, VmaKind, mappings_of, page_up};
+use belljar_objects::sysv::{SHM_DEST, SharedSegment};
 use slab::Slab;
 use std::ops::Range;
 use std::sync::Arc;

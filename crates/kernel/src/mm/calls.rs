@@ -1,13 +1,13 @@
 //! Implementation of mmap(2) and mremap(2): choice of addresses.
 
 use super::map::{MapRequest, MapSource};
-use super::{Marks, PAGE, Vma, VmaKind, page_down};
 use crate::call::Call;
 use crate::credentials::capability;
 use crate::host::Host;
 use crate::ids::{MmKey, ProcessKey};
 use belljar_linux_abi::{Errno, c};
 use belljar_machine::{ImageRoom, NativeFile, Prot};
+use belljar_objects::space::{Marks, PAGE, Vma, VmaKind, page_down};
 use std::ops::Range;
 
 /// Flags accepted with `MAP_SHARED_VALIDATE`: those older than it (`LEGACY_MAP_MASK`).

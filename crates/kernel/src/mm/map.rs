@@ -1,11 +1,11 @@
 //! Mapping, unmapping and protection changes: the list of mappings is checked first, then the machine acts,
 //! then the list is updated.
 
-use super::{Marks, PAGE, Vma, VmaKind, page_down, page_up};
 use crate::host::Host;
 use crate::ids::{FileKey, MmKey, ProcessKey};
 use belljar_linux_abi::Errno;
 use belljar_machine::{Backing, NativeFile, Prot};
+use belljar_objects::space::{Marks, PAGE, Vma, VmaKind, page_down, page_up};
 use std::ops::Range;
 use std::sync::Arc;
 

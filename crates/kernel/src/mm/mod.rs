@@ -4,5 +4,4 @@
 mod calls;
 pub mod map;
 
-pub use belljar_objects::space::{Access, AddressSpace, Marks, PAGE, Vma, VmaKind, page_down, page_up};
 pub(crate) use calls::{arm_missing, presence};

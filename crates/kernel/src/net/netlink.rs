@@ -5,7 +5,7 @@ use crate::call::Call;
 use crate::credentials::capability;
 use crate::host::Host;
 use crate::ids::SocketKey;
-use crate::net::own::{NetlinkSocket, OwnKind, OwnSockets};
+use crate::net::own::{OwnKind, OwnSockets};
 use belljar_linux_abi::{Errno, c};
 use belljar_linux_net::Requester;
 use belljar_netstack::Stack;
@@ -13,6 +13,7 @@ use belljar_netstack::filter::Metadata;
 use belljar_netstack::readiness::{READABLE, WRITABLE};
 use belljar_netstack::socket::Socket;
 use belljar_objects::namespaces::NamespaceKind;
+use belljar_objects::netlink_sockets::NetlinkSocket;
 
 /// Maximum number of unread datagrams in a socket's queue; further multicast messages are dropped.
 const QUEUE_LIMIT: usize = 1_024;

@@ -9,7 +9,6 @@
 //! for a turn. The turn begins when the stack is addressed and ends when another stack is addressed, a timer
 //! is set or effects are carried out.
 
-use crate::files::tree::{Inode, NAMESPACE};
 use crate::host::Host;
 use crate::ids::InodeKey;
 use belljar_netstack::account::{DropCause, PacketDisposition};
@@ -18,6 +17,7 @@ use belljar_netstack::keyed::FURTHER;
 use belljar_netstack::socket::Socket;
 use belljar_netstack::veth::PeerNews;
 use belljar_netstack::{SocketKey, Stack};
+use belljar_objects::inode::{Inode, NAMESPACE};
 use belljar_objects::namespaces::NamespaceKind;
 
 impl Host {
@@ -53,13 +53,6 @@ impl Host {
     /// Network number of the process whose system call is being executed.
     pub(crate) fn network_of_caller(&self) -> u32 {
         self.caller.map_or(0, |(_, process)| self.processes.namespace(process, NamespaceKind::Net))
-    }
-
-    /// Number of sockets of all families in a network.
-    pub(crate) fn sockets_in(&self, network: u32) -> usize {
-        // Sockets of the host's own families are held by the first stack.
-        let in_first = self.net.sockets.iter().filter(|(_, socket)| socket.network == network).count();
-        in_first + self.networks.further.get(&network).map_or(0, |stack| stack.sockets.len())
     }
 
     #[cold]

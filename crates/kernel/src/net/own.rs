@@ -1,13 +1,13 @@
 //! Sockets of the host's own families: packet, UNIX and netlink sockets. The state common to all sockets is
 //! held by the host's first stack, called `net` here, under the same keys.
 
-use super::unix::state::{UnixNames, UnixSocket};
 use belljar_netstack::keyed::Keyed;
 use belljar_netstack::socket::{Socket, SocketKind};
 use belljar_netstack::{SocketKey, Stack};
+use belljar_objects::netlink_sockets::NetlinkSocket;
 use belljar_objects::packet_fanout::Fanouts;
 use belljar_objects::packet_sockets::PacketSocket;
-use std::collections::VecDeque;
+use belljar_objects::unix_sockets::{UnixNames, UnixSocket};
 
 /// State of a socket by family.
 #[derive(Debug)]
@@ -18,23 +18,6 @@ pub enum OwnKind {
     Unix(Box<UnixSocket>),
     /// `AF_NETLINK`.
     Netlink(Box<NetlinkSocket>),
-}
-
-/// State of a netlink socket.
-#[derive(Debug, Default)]
-pub struct NetlinkSocket {
-    /// Port id; 0 before the socket is bound.
-    pub port: u32,
-    /// Multicast group memberships, a bit each (`RTMGRP_*`).
-    pub groups: u32,
-    /// `NETLINK_EXT_ACK`: error acknowledgements include a message text.
-    pub extended: bool,
-    /// `NETLINK_CAP_ACK`: error acknowledgements omit the request's payload.
-    pub capped: bool,
-    /// `NETLINK_GET_STRICT_CHK`: queries are checked strictly.
-    pub strict: bool,
-    /// Unread datagrams from the kernel.
-    pub queue: VecDeque<Vec<u8>>,
 }
 
 /// Sockets of the host's own families.

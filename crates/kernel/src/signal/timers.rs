@@ -3,11 +3,11 @@
 use crate::host::Host;
 use crate::ids::ProcessKey;
 use crate::timer::TimerAction;
-use crate::wall_clock::Shift;
 use belljar_base::{SimDuration, SimTime};
 use belljar_linux_abi::c;
 use belljar_linux_abi::signal::SigInfo;
 pub use belljar_objects::signals::{Alarm, PosixTimer, TimerNotice};
+use belljar_tasks::clock_shift::ClockShift;
 
 /// Timer number of `ITIMER_REAL` in [`TimerAction::PosixTimer`].
 const REAL: u32 = u32::MAX;
@@ -72,7 +72,7 @@ impl Host {
     }
 
     /// Adjusts the timers of `timer_create` to a clock change.
-    pub(crate) fn shift_posix_timers(&mut self, process: ProcessKey, shift: &Shift) {
+    pub(crate) fn shift_posix_timers(&mut self, process: ProcessKey, shift: &ClockShift) {
         let timers = self.processes[process.0].signals.timers.posix.clone();
         for (id, timer) in timers {
             let Some(at) = timer.alarm.timer.filter(|_| shift.concerns(timer.clock, timer.absolute)) else {
@@ -87,7 +87,7 @@ impl Host {
     }
 
     /// Adjusts the timer of `setitimer` and `alarm` to a clock change.
-    pub(crate) fn shift_real_timer(&mut self, process: ProcessKey, shift: &Shift) {
+    pub(crate) fn shift_real_timer(&mut self, process: ProcessKey, shift: &ClockShift) {
         let real = self.processes[process.0].signals.timers.real;
         if let Some(at) = real.timer.filter(|_| shift.concerns(c::CLOCK_MONOTONIC, false)) {
             let action = TimerAction::PosixTimer(process, REAL);
@@ -113,7 +113,7 @@ impl Host {
     pub(crate) fn posix_timer_expired(&mut self, process: ProcessKey, timer: u32) {
         if timer == REAL {
             let alarm = self.processes[process.0].signals.timers.real;
-            let (next, skipped) = self.next_expiration(alarm);
+            let (next, skipped) = alarm.next_expiration(&self.net.clock);
             self.arm_real_timer(process, next, alarm.interval);
             let timers = &mut self.process(process).signals.timers;
             let passed = timers.real_interval.saturating_mul(skipped + 1);
@@ -123,7 +123,7 @@ impl Host {
         }
         let id = timer as i32;
         let Some(posix) = self.processes[process.0].signals.timers.posix.get(&id).copied() else { return };
-        let (next, skipped) = self.next_expiration(posix.alarm);
+        let (next, skipped) = posix.alarm.next_expiration(&self.net.clock);
         let alarm = self.rearm_alarm(
             posix.alarm,
             next,
@@ -157,13 +157,5 @@ impl Host {
                 self.send_signal_to_thread(thread, SigInfo::timer(signal, id, 0, timer.value))
             }
         }
-    }
-
-    /// Next expiration of a timer that fires now, and the number of expirations skipped before it.
-    fn next_expiration(&self, alarm: Alarm) -> (Option<SimTime>, u64) {
-        let interval = self.net.clock.simulated(alarm.interval);
-        let Some(fired) = alarm.timer.filter(|_| !interval.is_zero()) else { return (None, 0) };
-        let skipped = self.net.clock.now().since(fired.at()).as_picos() / interval.as_picos();
-        (Some(fired.at() + interval.saturating_mul(skipped + 1)), skipped)
     }
 }

@@ -6,15 +6,15 @@
 
 use super::timeout::{TimedWait, Timeout};
 use crate::call::Call;
-use crate::files::FileKind;
 use crate::guest::GuestBuffers;
 use crate::ids::FileKey;
-use crate::mm::PAGE;
 use crate::mm::map::MapRequest;
 use crate::outcome::{IfInterrupted, Outcome, SysResult, done};
 use belljar_linux_abi::{Errno, c};
 use belljar_machine::Prot;
 use belljar_objects::aio::AioContext;
+use belljar_objects::file_kind::FileKind;
+use belljar_objects::space::PAGE;
 use smallvec::SmallVec;
 use std::collections::VecDeque;
 

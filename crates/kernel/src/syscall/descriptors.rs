@@ -2,7 +2,6 @@
 
 use crate::call::Call;
 use crate::credentials::capability;
-use crate::files::{FdEntry, FileKind, FilePlace};
 use crate::ids::FileKey;
 use crate::outcome::{Block, CallState, IfInterrupted, SysResult, done};
 use crate::thread::check_deadlock;
@@ -11,8 +10,10 @@ use belljar_linux_abi::landlock::ACCESS_FS_IOCTL_DEV;
 use belljar_linux_abi::signal::NSIG;
 use belljar_linux_abi::{Errno, c};
 use belljar_objects::file_flags::FileFlags;
+use belljar_objects::file_kind::{FileKind, FilePlace};
 use belljar_objects::locks::{LockOwner, RecordLock};
 use belljar_objects::notify::DN_MULTISHOT;
+use belljar_objects::open_file::FdEntry;
 
 /// Status flags that `F_SETFL` can change.
 const SETTABLE: i32 = c::O_APPEND | c::O_NONBLOCK | c::O_ASYNC | c::O_DIRECT | c::O_NOATIME;
@@ -184,7 +185,7 @@ pub fn sys_fcntl(call: &mut Call<'_>) -> SysResult {
             let (flags, inode) = (call.host.files.open(file).flags, call.host.files.open(file).kind.inode());
             if let Some(inode) = inode {
                 if (asked ^ flags) & c::O_APPEND != 0 {
-                    call.host.files.check_flags(inode, FileFlags::APPEND)?;
+                    call.host.files.inode(inode).check_flags(FileFlags::APPEND)?;
                 }
                 if asked & !flags & c::O_NOATIME != 0 {
                     call.host.files.check_owns(&call.host.processes, call.process, inode)?;
@@ -215,7 +216,7 @@ pub fn sys_fcntl(call: &mut Call<'_>) -> SysResult {
         F_GETSIG => done(call.host.files.file_owner(file).signal as u64),
         c::F_GET_SEALS => {
             let inode = call.host.files.open(file).kind.inode().ok_or(Errno::EINVAL)?;
-            done(call.host.files.seals(inode)? as u64)
+            done(call.host.files.inode(inode).seals()? as u64)
         }
         c::F_ADD_SEALS => {
             let open = call.host.files.open(file);
@@ -223,7 +224,7 @@ pub fn sys_fcntl(call: &mut Call<'_>) -> SysResult {
                 return Err(Errno::EPERM);
             }
             let inode = open.kind.inode().ok_or(Errno::EINVAL)?;
-            call.host.files.seals(inode)?;
+            call.host.files.inode(inode).seals()?;
             call.host.files.add_seals(&call.host.spaces, inode, argument as i32)?;
             done(0)
         }

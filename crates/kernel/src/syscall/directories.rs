@@ -2,14 +2,15 @@
 
 use crate::call::Call;
 use crate::credentials::capability;
-use crate::files::FileKind;
 use crate::files::permission::EXEC;
-use crate::files::tree::{Place, Target, Walk};
+use crate::files::tree::{Target, Walk};
 use crate::guest::PATH_MAX;
 use crate::ids::InodeKey;
 use crate::outcome::{SysResult, done};
 use belljar_linux_abi::{Errno, c};
+use belljar_objects::file_kind::FileKind;
 use belljar_objects::listing::DirentLayout;
+use belljar_objects::mounts::Place;
 
 /// `getdents(2)`.
 pub fn sys_getdents(call: &mut Call<'_>) -> SysResult {
@@ -81,7 +82,7 @@ pub fn sys_fchdir(call: &mut Call<'_>) -> SysResult {
         _ => return Err(Errno::ENOTDIR),
     };
     check_enterable(call, inode)?;
-    let mount = call.host.files.mount_of(file);
+    let mount = call.host.files.open(file).mount_key();
     let path = directory_path(call, (mount, inode))?;
     call.host.process(call.process).cwd = path;
     done(0)

@@ -42,7 +42,7 @@ pub fn sys_epoll_ctl(call: &mut Call<'_>) -> SysResult {
     if !call.host.can_be_watched(file) {
         return Err(Errno::EPERM);
     }
-    let epoll = call.host.files.epoll_of(own)?;
+    let epoll = call.host.files.open(own).kind.epoll()?;
     let changes_exclusive = operation == c::EPOLL_CTL_MOD && event.events & c::EPOLLEXCLUSIVE as u32 != 0;
     if file == own || changes_exclusive {
         return Err(Errno::EINVAL);
@@ -87,7 +87,7 @@ fn wait(call: &mut Call<'_>, timeout: Timeout) -> SysResult {
     if max <= 0 || max as usize > i32::MAX as usize / SIZE {
         return Err(Errno::EINVAL);
     }
-    let epoll = call.host.files.epoll_of(file)?;
+    let epoll = call.host.files.open(file).kind.epoll()?;
     let attempt = TimedWait::of(call, timeout);
     let events = call.host.epoll_harvest(epoll, max as usize);
     if events.is_empty() && !attempt.last {

@@ -75,7 +75,7 @@ pub fn sys_timerfd_settime(call: &mut Call<'_>) -> SysResult {
         return Err(Errno::EINVAL);
     }
     let file = call.host.pollable_file(call.process, call.int(0))?;
-    let n = call.host.files.timerfd_of(file)?;
+    let n = call.host.files.open(file).kind.timerfd()?;
     let clock = Clock::decode(call, call.host.files.timerfds[n].clock)?;
     let at = match flags & c::TFD_TIMER_ABSTIME {
         0 => call.after(SimDuration::from_nanos(value)),
@@ -86,7 +86,7 @@ pub fn sys_timerfd_settime(call: &mut Call<'_>) -> SysResult {
     let timer = &mut call.host.files.timerfds[n];
     timer.absolute = flags & c::TFD_TIMER_ABSTIME != 0;
     timer.cancel_on_set = flags & FLAGS == FLAGS;
-    if call.host.files.take_timerfd_cancelled(n) && next.is_some() {
+    if call.host.files.timerfds[n].take_cancelled() && next.is_some() {
         return Err(Errno::ECANCELED);
     }
     if old != 0 {
@@ -98,7 +98,7 @@ pub fn sys_timerfd_settime(call: &mut Call<'_>) -> SysResult {
 /// `timerfd_gettime(2)`.
 pub fn sys_timerfd_gettime(call: &mut Call<'_>) -> SysResult {
     let file = call.host.pollable_file(call.process, call.int(0))?;
-    let n = call.host.files.timerfd_of(file)?;
+    let n = call.host.files.open(file).kind.timerfd()?;
     let left = call.host.timerfd_left(n);
     call.write(call.args[1], &itimerspec(left))?;
     done(0)
@@ -139,7 +139,7 @@ fn signalfd(call: &mut Call<'_>, flags: i32) -> SysResult {
         return done(call.host.install_fd(call.process, file, flags & c::SFD_CLOEXEC != 0, 0)?);
     }
     let file = call.host.pollable_file(call.process, fd)?;
-    let n = call.host.files.signalfd_of(file)?;
+    let n = call.host.files.open(file).kind.signalfd()?;
     call.host.set_signalfd(n, call.process, mask);
     done(fd as u64)
 }

@@ -2,11 +2,13 @@
 
 use crate::call::Call;
 use crate::credentials::capability;
-use crate::files::FileKind;
 use crate::files::permission::READ;
-use crate::files::tree::{PROC, Place, Walk};
+use crate::files::tree::Walk;
 use crate::outcome::{SysResult, done};
 use belljar_linux_abi::{Errno, c};
+use belljar_objects::file_kind::FileKind;
+use belljar_objects::inode::PROC;
+use belljar_objects::mounts::Place;
 use belljar_objects::notify::fanotify::FanotifyLimits;
 use belljar_objects::notify::{MarkRequest, MarkedSubject, Subject};
 
@@ -70,7 +72,7 @@ fn marked_place(call: &mut Call<'_>, request: &MarkRequest) -> Result<Place, Err
         let file = call.host.file_of(call.process, dirfd)?;
         // A file outside any file system cannot be marked.
         let inode = call.host.files.open(file).kind.inode().ok_or(Errno::EINVAL)?;
-        (call.host.files.mount_of(file), inode)
+        (call.host.files.open(file).mount_key(), inode)
     } else {
         let path = call.read_path(call.args[4])?;
         let walk = if request.has(c::FAN_MARK_DONT_FOLLOW) { Walk::empty() } else { Walk::FOLLOW };

@@ -4,11 +4,12 @@ use super::stat::walk_of;
 use crate::call::Call;
 use crate::credentials::capability;
 use crate::files::Files;
-use crate::files::tree::{DEV, DISK, Node, Place, RUN, SHM};
 use crate::ids::{FileKey, InodeKey};
 use crate::outcome::{SysResult, done};
 use belljar_linux_abi::{Errno, c};
 use belljar_objects::file_flags::{ExtendedFlags, FileFlags, FlagSystem, NewFlags};
+use belljar_objects::inode::{DEV, DISK, Node, RUN, SHM};
+use belljar_objects::mounts::Place;
 
 /// `FS_IOC_GETFLAGS`, `FS_IOC_SETFLAGS`, `FS_IOC_FSGETXATTR`, `FS_IOC_FSSETXATTR`.
 const GET: u64 = 0x8008_6601;
@@ -27,7 +28,7 @@ impl Files {
         if !made_up && !matches!(inode.node, Node::Regular(_) | Node::Directory(_)) {
             return None;
         }
-        match (inode.device, self.kind_of_system(key)) {
+        match (inode.device, self.mounts.mounted_kind(inode.device)) {
             (DISK, _) => Some(FlagSystem::Disk),
             (DEV | RUN | SHM, _) | (_, Some("tmpfs")) => Some(FlagSystem::Memory),
             _ => None,

@@ -2,8 +2,6 @@
 
 use super::socket::check_descriptor_available;
 use crate::call::Call;
-use crate::files::FileKind;
-use crate::files::devices::Device;
 use crate::files::open::{OpenRequest, Opened};
 use crate::files::permission::WRITE;
 use crate::files::tree::Walk;
@@ -13,7 +11,9 @@ use crate::outcome::{Block, IfInterrupted, SysResult, done};
 use belljar_linux_abi::file::OpenHow;
 use belljar_linux_abi::landlock::ACCESS_FS_TRUNCATE;
 use belljar_linux_abi::{Errno, c};
+use belljar_objects::devices::Device;
 use belljar_objects::file_flags::FileFlags;
+use belljar_objects::file_kind::FileKind;
 use belljar_objects::locks::F_SEAL_EXEC;
 
 /// `open(2)`.
@@ -223,7 +223,7 @@ pub fn sys_ftruncate(call: &mut Call<'_>) -> SysResult {
 
 /// Sets the size of a file within the caller's `RLIMIT_FSIZE` and the file's seals.
 fn cut(call: &mut Call<'_>, inode: InodeKey, size: u64) -> Result<(), Errno> {
-    call.host.files.check_flags(inode, FileFlags::FIXED)?;
+    call.host.files.inode(inode).check_flags(FileFlags::FIXED)?;
     let before = call.host.size_of(inode)?;
     if size > before {
         call.room_in_file(size - 1, 1)?;

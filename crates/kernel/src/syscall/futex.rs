@@ -2,7 +2,6 @@
 
 use crate::call::Call;
 use crate::credentials::capability;
-use crate::files::virtual_files::INIT;
 use crate::futex::priority::LockAttempt;
 use crate::futex::robust::HEAD_SIZE;
 use crate::futex::wait::ANY;
@@ -11,6 +10,7 @@ use crate::rights::AccessIds;
 use belljar_base::{SimDuration, SimTime};
 use belljar_linux_abi::time::Timespec;
 use belljar_linux_abi::{Errno, c};
+use belljar_objects::process_files::INIT;
 use belljar_tasks::futexes::{FutexKey, FutexVector, FutexWait};
 
 /// `FUTEX_LOCK_PI2`: `FUTEX_LOCK_PI` with a selectable clock.

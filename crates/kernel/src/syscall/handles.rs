@@ -3,10 +3,11 @@
 use super::files::open_at;
 use crate::call::Call;
 use crate::credentials::capability;
-use crate::files::tree::{Node, Walk};
+use crate::files::tree::Walk;
 use crate::ids::InodeKey;
 use crate::outcome::{SysResult, done};
 use belljar_linux_abi::{Errno, c};
+use belljar_objects::inode::{Inode, Node};
 use belljar_objects::mounts::statmount::UNIQUE;
 
 /// `MAX_HANDLE_SZ`.
@@ -90,8 +91,7 @@ pub fn sys_open_by_handle_at(call: &mut Call<'_>) -> SysResult {
         return Err(Errno::ESTALE);
     }
     let number: u64 = call.read(handle + 8)?;
-    let named =
-        |(_, inode): &(usize, &crate::files::tree::Inode)| inode.number == number && inode.device == device;
+    let named = |(_, inode): &(usize, &Inode)| inode.number == number && inode.device == device;
     let found = call.host.files.inodes.iter().find(named).map(|(key, _)| InodeKey(key));
     let path = found.and_then(|inode| call.host.files.path_of(inode)).ok_or(Errno::ESTALE)?;
     open_at(call, c::AT_FDCWD, &path, flags | c::O_NOFOLLOW, 0, Walk::empty())

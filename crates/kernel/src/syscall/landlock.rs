@@ -2,11 +2,11 @@
 
 use crate::call::Call;
 use crate::credentials::capability;
-use crate::files::FileKind;
 use crate::ids::SocketKey;
 use crate::outcome::{SysResult, done};
 use belljar_linux_abi::landlock::*;
 use belljar_linux_abi::{Errno, c};
+use belljar_objects::file_kind::FileKind;
 use belljar_objects::landlock::{ABI, Ruleset};
 use std::sync::Arc;
 

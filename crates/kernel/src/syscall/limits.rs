@@ -24,7 +24,7 @@ pub(super) fn rusage(calls: u64, resident: u64) -> Rusage {
 
 /// getrusage(2).
 pub fn sys_getrusage(call: &mut Call<'_>) -> SysResult {
-    call.host.note_resident(call.process);
+    call.host.processes.note_resident(&call.host.spaces, call.process);
     let attributes = &call.host.processes[call.process.0].attributes;
     let (peak, of_children) = (attributes.peak_resident, attributes.children_resident);
     let (calls, resident) = match call.int(0) {

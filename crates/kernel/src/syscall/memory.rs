@@ -2,10 +2,11 @@
 
 use crate::call::Call;
 use crate::mm::map::MapRequest;
-use crate::mm::{Marks, PAGE, Vma, VmaKind, page_up, presence};
+use crate::mm::presence;
 use crate::outcome::{SysResult, done};
 use belljar_linux_abi::{Errno, c};
 use belljar_machine::Prot;
+use belljar_objects::space::{Marks, PAGE, Vma, VmaKind, page_up};
 use std::ops::Range;
 
 /// Advice that `libc` does not list.

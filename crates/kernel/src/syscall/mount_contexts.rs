@@ -5,16 +5,17 @@ use super::mounts::{attach, is_directory, make_system, warn_of};
 use super::stat::walk_of;
 use crate::call::Call;
 use crate::credentials::capability;
-use crate::files::mounts::{FileSystemContext, is_below};
-use crate::files::tree::{Place, Walk};
-use crate::files::{FileKind, Files};
+use crate::files::Files;
+use crate::files::tree::Walk;
 use crate::guest::check_extensible;
 use crate::ids::{FileKey, MountKey};
 use crate::outcome::{SysResult, done};
 use belljar_linux_abi::{Errno, c};
-use belljar_objects::mounts::MountFlags;
+use belljar_objects::file_kind::FileKind;
+use belljar_objects::inode::is_below;
 use belljar_objects::mounts::options::{check_options, is_known};
 use belljar_objects::mounts::requests::{FlagsChange, flags_of, propagation_of};
+use belljar_objects::mounts::{FileSystemContext, MountFlags, Place};
 use belljar_objects::namespaces::NamespaceKind;
 
 /// `FSOPEN_CLOEXEC`, `FSMOUNT_CLOEXEC`, `FSPICK_CLOEXEC`.

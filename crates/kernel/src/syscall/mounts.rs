@@ -4,17 +4,17 @@ use super::mount_contexts::move_place;
 use crate::call::Call;
 use crate::credentials::capability;
 use crate::files::Files;
-use crate::files::mounts::is_below;
-use crate::files::tree::{Node, Place, Walk};
-use crate::files::virtual_files::{MagicLink, VirtualFile};
+use crate::files::tree::Walk;
 use crate::guest::PATH_MAX;
 use crate::ids::{InodeKey, MountKey};
 use crate::outcome::{SysResult, done};
 use belljar_linux_abi::{Errno, c};
+use belljar_objects::inode::{Node, is_below};
 use belljar_objects::mounts::options::{MemoryOptions, check_options, is_known, is_of_linux, options_of};
 use belljar_objects::mounts::requests::{MountChange, NO_USER, wanted_flags, without_magic};
-use belljar_objects::mounts::{MountFlags, Propagation, Room};
+use belljar_objects::mounts::{MountFlags, Place, Propagation, Room};
 use belljar_objects::namespaces::{IdKind, NamespaceKind};
+use belljar_objects::virtual_files::{MagicLink, VirtualFile};
 
 /// Maximum length of the options in bytes.
 const DATA: usize = 4_095;

@@ -1,7 +1,6 @@
 //! mq_open(2), mq_unlink(2), mq_timedsend(2), mq_timedreceive(2), mq_notify(2), mq_getsetattr(2).
 
 use crate::call::Call;
-use crate::files::{COOKIE_LEN, FileKind, Notice};
 use crate::ids::FileKey;
 use crate::outcome::{Block, CallState, SysResult, done};
 use belljar_base::SimTime;
@@ -10,6 +9,8 @@ use belljar_linux_abi::process::SigEvent;
 use belljar_linux_abi::signal::NSIG;
 use belljar_linux_abi::time::Timespec;
 use belljar_linux_abi::{Errno, c};
+use belljar_objects::file_kind::FileKind;
+use belljar_objects::message_queue::{COOKIE_LEN, Notice};
 use belljar_objects::namespaces::NamespaceKind;
 
 /// Maximum length of a name in bytes.

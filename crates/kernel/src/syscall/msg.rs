@@ -1,10 +1,11 @@
 //! msgget(2), msgsnd(2), msgrcv(2) and msgctl(2).
 
 use crate::call::Call;
-use crate::ipc::{COPY, EXCEPT, NOERROR, READ, SysvMessage, SysvObject, Wanted};
+use crate::ipc::READ;
 use crate::outcome::{Block, IfInterrupted, SysResult, done};
 use belljar_linux_abi::ipc::{MsgInfo, MsqidDs};
 use belljar_linux_abi::{Errno, c};
+use belljar_objects::sysv::{COPY, EXCEPT, NOERROR, SysvMessage, SysvObject, Wanted};
 
 const MSG_STAT: i32 = 11;
 const MSG_INFO: i32 = 12;

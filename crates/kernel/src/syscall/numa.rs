@@ -3,6 +3,7 @@
 use crate::call::Call;
 use crate::outcome::{SysResult, done};
 use belljar_linux_abi::Errno;
+use belljar_objects::space::PAGE;
 
 const MPOL_F_NODE: u64 = 1;
 const MPOL_F_ADDR: u64 = 2;
@@ -56,11 +57,11 @@ pub fn sys_set_mempolicy(call: &mut Call<'_>) -> SysResult {
 /// mbind(2): validates the policy and the range; no effect.
 pub fn sys_mbind(call: &mut Call<'_>) -> SysResult {
     let [addr, len, _, mask, bits, flags] = call.args;
-    if !addr.is_multiple_of(crate::mm::PAGE) || flags & !7 != 0 {
+    if !addr.is_multiple_of(PAGE) || flags & !7 != 0 {
         return Err(Errno::EINVAL);
     }
     check_policy(call, call.uint(2), mask, bits)?;
-    let end = addr.checked_add(len).ok_or(Errno::EINVAL)?.next_multiple_of(crate::mm::PAGE);
+    let end = addr.checked_add(len).ok_or(Errno::EINVAL)?.next_multiple_of(PAGE);
     call.require_mapped(&(addr..end)).map_err(|_| Errno::EFAULT)?;
     done(0)
 }

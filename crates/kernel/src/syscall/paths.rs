@@ -3,15 +3,15 @@
 use super::stat::walk_of;
 use crate::call::Call;
 use crate::credentials::capability;
-use crate::files::devices::Device;
 use crate::files::permission::{WRITE, without_ids};
-use crate::files::tree::{Found, Meta, Node, Target, Times, Walk};
-use crate::ids::FileKey;
-use crate::ids::InodeKey;
+use crate::files::tree::{Found, Target, Walk};
+use crate::ids::{FileKey, InodeKey};
 use crate::outcome::{SysResult, done};
 use belljar_linux_abi::file::FileTime;
 use belljar_linux_abi::{Errno, c};
+use belljar_objects::devices::Device;
 use belljar_objects::file_flags::FileFlags;
+use belljar_objects::inode::{Meta, Node, Times};
 use belljar_objects::locks::F_SEAL_EXEC;
 use belljar_objects::namespaces::IdKind;
 
@@ -261,7 +261,7 @@ fn chmod(call: &mut Call<'_>, target: Target, mode: u32, by: Option<i32>) -> Sys
         return Err(Errno::EOPNOTSUPP);
     }
     call.host.files.check_changeable(inode)?;
-    call.host.files.check_flags(inode, FileFlags::FIXED)?;
+    call.host.files.inode(inode).check_flags(FileFlags::FIXED)?;
     call.host.files.check_owns(&call.host.processes, call.process, inode)?;
     call.host.take_over(inode)?;
     if (call.host.files.inode(inode).meta.mode ^ mode) & 0o111 != 0 {
@@ -324,7 +324,7 @@ fn chown(call: &mut Call<'_>, target: Target, uid: u32, gid: u32, by: Option<i32
     };
     call.host.files.check_changeable(key)?;
     if (uid, gid) != (u32::MAX, u32::MAX) {
-        call.host.files.check_flags(key, FileFlags::FIXED)?;
+        call.host.files.inode(key).check_flags(FileFlags::FIXED)?;
     }
     call.host.files.check_may_give(&call.host.processes, call.process, key, uid, gid)?;
     call.host.take_over(key)?;
@@ -432,7 +432,7 @@ fn set_times(call: &mut Call<'_>, target: Target, new: [NewTime; 2]) -> SysResul
     call.host.files.check_changeable(inode)?;
     let now = new.iter().all(|time| matches!(time, NewTime::Now));
     let fixed = if now { FileFlags::IMMUTABLE } else { FileFlags::FIXED };
-    call.host.files.check_flags(inode, fixed)?;
+    call.host.files.inode(inode).check_flags(fixed)?;
     if call.host.files.check_owns(&call.host.processes, call.process, inode).is_err() {
         // Write permission suffices to set both times to the present.
         if !now {

@@ -1,12 +1,12 @@
 //! pidfd_open(2), pidfd_send_signal(2), pidfd_getfd(2).
 
 use crate::call::Call;
-use crate::files::virtual_files::INIT;
 use crate::ids::ProcessKey;
 use crate::outcome::{SysResult, done};
 use crate::rights::AccessIds;
 use belljar_linux_abi::signal::SigInfo;
 use belljar_linux_abi::{Errno, c};
+use belljar_objects::process_files::INIT;
 
 /// pidfd_open(2). `EINVAL` for a thread id that is not a process id.
 pub fn sys_pidfd_open(call: &mut Call<'_>) -> SysResult {

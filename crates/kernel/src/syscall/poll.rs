@@ -2,12 +2,12 @@
 
 use super::timeout::{TimedWait, Timeout, with_mask};
 use crate::call::Call;
-use crate::files::FileKind;
 use crate::host::Host;
 use crate::ids::{FileKey, ProcessKey};
 use crate::outcome::{IfInterrupted, SysResult, done};
 use belljar_linux_abi::poll::PollFd;
 use belljar_linux_abi::{Errno, c};
+use belljar_objects::file_kind::FileKind;
 use smallvec::{SmallVec, smallvec};
 use std::mem::offset_of;
 use zerocopy::{FromBytes, IntoBytes};

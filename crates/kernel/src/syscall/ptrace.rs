@@ -3,14 +3,14 @@
 use crate::call::Call;
 use crate::guest::GuestBuffers;
 use crate::ids::{ProcessKey, ThreadKey};
-use crate::mm::PAGE;
 use crate::outcome::{SysResult, done};
 use crate::rights::AccessIds;
 use crate::signal::UNBLOCKABLE;
-use crate::trace::{Resume, Stop};
 use belljar_linux_abi::ptrace::*;
 use belljar_linux_abi::signal::{NSIG, SigInfo};
 use belljar_linux_abi::{Errno, c};
+use belljar_objects::space::PAGE;
+use belljar_objects::tracees::{Resume, Stop};
 use zerocopy::{FromBytes, IntoBytes};
 
 /// Register set types, `NT_*`.

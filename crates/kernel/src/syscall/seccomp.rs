@@ -4,7 +4,6 @@ use crate::call::Call;
 use crate::credentials::capability;
 use crate::host::Host;
 use crate::ids::ThreadKey;
-use crate::mm::PAGE;
 use crate::outcome::{SysResult, done};
 use belljar_linux_abi::signal::SigInfo;
 use belljar_linux_abi::{Errno, c};
@@ -12,6 +11,7 @@ use belljar_netstack::filter::{Instruction, MAX_INSTRUCTIONS};
 use belljar_objects::seccomp::{
     ARCH_X86_64, Seccomp, SeccompData, SeccompVerdict, filter, is_available, with_filter,
 };
+use belljar_objects::space::PAGE;
 
 /// `SECCOMP_FILTER_FLAG_*`.
 const TSYNC: u32 = 1;

@@ -2,10 +2,11 @@
 
 use super::timeout::Timeout;
 use crate::call::Call;
-use crate::ipc::{MAX_IN_SET, MAX_SETS, MAX_VALUE, READ, SemopResult, SysvObject, WRITE};
+use crate::ipc::{READ, WRITE};
 use crate::outcome::{Block, CallState, IfInterrupted, SysResult, done};
 use belljar_linux_abi::ipc::{SemBuf, SemInfo, SemidDs};
 use belljar_linux_abi::{Errno, c};
+use belljar_objects::sysv::{MAX_IN_SET, MAX_SETS, MAX_VALUE, SemopResult, SysvObject};
 use zerocopy::FromBytes;
 
 /// `SEMOPM`: maximum number of operations in one call.

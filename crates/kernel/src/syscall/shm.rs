@@ -2,11 +2,13 @@
 
 use crate::call::Call;
 use crate::credentials::capability;
-use crate::ipc::{AttachRequest, READ, SysvObject};
+use crate::ipc::{AttachRequest, READ};
 use crate::outcome::{SysResult, done};
 use belljar_linux_abi::ipc::{ShmInfo, ShmLimits, ShmidDs};
 use belljar_linux_abi::{Errno, c};
 use belljar_objects::namespaces::NamespaceKind;
+use belljar_objects::space::PAGE;
+use belljar_objects::sysv::SysvObject;
 
 const SHM_STAT: i32 = 13;
 /// Mode bit of a locked segment.
@@ -109,7 +111,7 @@ pub fn sys_shmctl(call: &mut Call<'_>) -> SysResult {
         SHM_INFO => {
             let segments = call.host.ipc.segments.iter();
             let (count, pages) = segments.fold((0, 0), |(count, pages), (_, segment)| {
-                (count + 1, pages + segment.state.segsz.div_ceil(crate::mm::PAGE))
+                (count + 1, pages + segment.state.segsz.div_ceil(PAGE))
             });
             let info = ShmInfo { used_ids: count, total: pages, resident: pages, ..ShmInfo::default() };
             call.write(addr, &info)?;

@@ -3,13 +3,13 @@
 use super::socket_io::wait;
 use crate::call::Call;
 use crate::credentials::capability;
-use crate::files::FileKind;
 use crate::ids::{FileKey, SocketKey};
 use crate::net::message::{Attempt, RawAddress};
 use crate::net::{operations, unix};
 use crate::outcome::{CallState, SysResult, done};
 use belljar_linux_abi::landlock::{ACCESS_NET_BIND_TCP, ACCESS_NET_CONNECT_TCP};
 use belljar_linux_abi::{Errno, c};
+use belljar_objects::file_kind::FileKind;
 use belljar_objects::namespaces::NamespaceKind;
 
 /// `sizeof(struct sockaddr_storage)`.

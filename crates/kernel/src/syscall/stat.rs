@@ -3,12 +3,13 @@
 use crate::call::Call;
 use crate::files::attributes::FileAttributes;
 use crate::files::permission::WRITE;
-use crate::files::tree::{Node, Target, Walk};
-use crate::files::virtual_files::FILE_SYSTEMS;
+use crate::files::tree::{Target, Walk};
 use crate::outcome::{SysResult, done};
 use belljar_linux_abi::{Errno, c};
+use belljar_objects::inode::Node;
 use belljar_objects::mounts::{BASE, MountFlags};
 use belljar_objects::namespaces::IdKind;
+use belljar_objects::virtual_files::table::FILE_SYSTEMS;
 
 fn at_path(call: &mut Call<'_>, dirfd: i32, path: u64, walk: Walk) -> Result<FileAttributes, Errno> {
     // With AT_EMPTY_PATH, newer programs pass a null pointer instead of an empty path.
@@ -148,7 +149,7 @@ pub fn sys_statfs(call: &mut Call<'_>) -> SysResult {
 pub fn sys_fstatfs(call: &mut Call<'_>) -> SysResult {
     let file = call.host.file_of(call.process, call.int(0))?;
     let device = call.host.file_attributes(file).device;
-    let mount = call.host.files.mount_of(file);
+    let mount = call.host.files.open(file).mount_key();
     let answer = call.host.files.file_system(mount, device);
     call.write(call.args[1], &answer)?;
     done(0)

@@ -7,6 +7,7 @@ use crate::ids::FileKey;
 use crate::outcome::{Outcome, SysResult, done};
 use belljar_linux_abi::{Errno, c};
 use belljar_objects::file_flags::FileFlags;
+use belljar_objects::file_kind::FileKind;
 
 /// Flags known to `splice` and its relatives.
 const SPLICE_FLAGS: u32 = c::SPLICE_F_MOVE | c::SPLICE_F_NONBLOCK | c::SPLICE_F_MORE | c::SPLICE_F_GIFT;
@@ -74,10 +75,10 @@ pub fn sys_copy_file_range(call: &mut Call<'_>) -> SysResult {
     }
     for file in [input, output] {
         let open = call.host.files.open(file);
-        if matches!(open.kind, crate::files::FileKind::Directory { .. }) {
+        if matches!(open.kind, FileKind::Directory { .. }) {
             return Err(Errno::EISDIR);
         }
-        if !matches!(open.kind, crate::files::FileKind::Regular(_)) {
+        if !matches!(open.kind, FileKind::Regular(_)) {
             return Err(Errno::EINVAL);
         }
     }
@@ -95,7 +96,7 @@ pub fn sys_copy_file_range(call: &mut Call<'_>) -> SysResult {
     }
     let (store_from, store_to) = (call.args[1], call.args[3]);
     let (from, to) = (verified(from, 0)?, verified(to, 0)?);
-    call.host.files.check_flags(sink, FileFlags::IMMUTABLE)?;
+    call.host.files.inode(sink).check_flags(FileFlags::IMMUTABLE)?;
     let [start, target] =
         [(input, from), (output, to)].map(|(file, at)| at.unwrap_or(call.host.files.open(file).offset));
     if [start, target].iter().any(|at| at.checked_add(call.args[4]).is_none_or(|end| end > i64::MAX as u64)) {

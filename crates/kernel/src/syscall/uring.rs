@@ -2,13 +2,13 @@
 
 use super::timeout::with_mask;
 use crate::call::Call;
-use crate::files::FileKind;
 use crate::ids::FileKey;
-use crate::mm::Access;
 use crate::outcome::{Block, CallState, IfInterrupted, SysResult, done};
 use belljar_base::{SimDuration, SimTime};
 use belljar_linux_abi::Errno;
 use belljar_linux_abi::time::Timespec;
+use belljar_objects::file_kind::FileKind;
+use belljar_objects::space::Access;
 use belljar_uring::entry;
 use belljar_uring::registered::RingRestrictions;
 use belljar_uring::setup::{PARAMS_LEN, SetupRequest};

@@ -2,14 +2,14 @@
 
 use super::files::position;
 use crate::call::Call;
-use crate::files::FileKind;
-use crate::files::devices::Device;
-use crate::files::tree::DISK;
 use crate::guest::{GuestBuffers, total_len};
 use crate::ids::FileKey;
 use crate::outcome::{Outcome, SysResult, done};
 use belljar_linux_abi::{Errno, c};
+use belljar_objects::devices::Device;
 use belljar_objects::file_flags::FileFlags;
+use belljar_objects::file_kind::FileKind;
+use belljar_objects::inode::DISK;
 
 /// Flags of `preadv2(2)` and `pwritev2(2)` that `libc` does not list.
 const RWF_NOAPPEND: i32 = 0x20;
@@ -157,7 +157,7 @@ fn flagged(call: &mut Call<'_>, file: FileKey, flags: i32, writes: bool) -> Resu
         if let FileKind::Regular(inode) = call.host.files.open(file).kind
             && during & c::O_APPEND != 0
         {
-            call.host.files.check_flags(inode, FileFlags::APPEND)?;
+            call.host.files.inode(inode).check_flags(FileFlags::APPEND)?;
         }
         during &= !c::O_APPEND;
     }

@@ -1,9 +1,10 @@
 //! Extended attributes, `xattr(7)`.
 
 use crate::call::Call;
-use crate::files::tree::{Place, Walk};
+use crate::files::tree::Walk;
 use crate::outcome::{SysResult, done};
 use belljar_linux_abi::{Errno, c};
+use belljar_objects::mounts::Place;
 
 /// `XATTR_NAME_MAX`.
 const NAME_MAX: usize = 255;
@@ -30,7 +31,7 @@ fn by_descriptor(call: &mut Call<'_>) -> Result<Place, Errno> {
         return Err(Errno::EBADF);
     }
     let inode = open.kind.inode().ok_or(Errno::EOPNOTSUPP)?;
-    Ok((call.host.files.mount_of(file), inode))
+    Ok((call.host.files.open(file).mount_key(), inode))
 }
 
 fn name_at(call: &mut Call<'_>, addr: u64) -> Result<Vec<u8>, Errno> {

@@ -1,7 +1,6 @@
 //! New processes and threads.
 
 use crate::credentials::Credentials;
-use crate::files::FdTable;
 use crate::host::Host;
 use crate::ids::{FdTableKey, MmKey, ProcessKey, ThreadKey};
 use crate::process::{Process, ProcessAttributes};
@@ -10,6 +9,7 @@ use crate::spin::PATIENCE;
 use crate::thread::{Thread, ThreadState};
 use belljar_linux_abi::c;
 use belljar_machine::ContextId;
+use belljar_objects::open_file::FdTable;
 use std::os::unix::ffi::OsStrExt;
 
 /// Initial umask of the experiment's processes.

@@ -45,7 +45,7 @@ impl Host {
         self.wake_vfork_parent(process);
         self.undo_semaphores(process);
         self.forget_notices(process);
-        self.note_resident(process);
+        self.processes.note_resident(&self.spaces, process);
         let target = self.process(process);
         let (fds, mm) = (target.fds.take(), target.mm.take());
         target.ended = Some(status);
@@ -115,7 +115,13 @@ impl Host {
             WaitStatus::Signaled(signal) if target.dumps_core() => (c::CLD_DUMPED, signal),
             WaitStatus::Signaled(signal) => (c::CLD_KILLED, signal),
         };
-        let info = SigInfo::child(code, target.pid, target.credentials.ruid, value, self.cpu_ticks(process));
+        let info = SigInfo::child(
+            code,
+            target.pid,
+            target.credentials.ruid,
+            value,
+            self.threads.cpu_ticks(&self.processes, process),
+        );
         let exit_signal = self.processes[process.0].exit_signal;
         let action = self.processes[parent.0].signals.action(c::SIGCHLD);
         let unwanted = exit_signal == c::SIGCHLD
@@ -263,10 +269,5 @@ impl Host {
                 self.send_signal(*member, SigInfo::kernel(signal));
             }
         }
-    }
-
-    /// Processor time of a process in ticks of 10 ms.
-    fn cpu_ticks(&self, process: ProcessKey) -> u64 {
-        self.threads.calls_of(&self.processes, process) / 10_000
     }
 }

@@ -3,8 +3,8 @@
 use super::CloneRequest;
 use crate::host::Host;
 use crate::ids::{MmKey, ThreadKey};
-use crate::mm::{Marks, VmaKind};
 use belljar_linux_abi::{Errno, c};
+use belljar_objects::space::{Marks, VmaKind};
 
 impl Host {
     /// Creates a child with a copy of the caller's memory at the same addresses, and with a copy of the

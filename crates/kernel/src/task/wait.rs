@@ -38,7 +38,7 @@ impl Host {
             self.threads.calls_of(&self.processes, key) + self.processes[key.0].attributes.children_calls;
         let job = self.processes[key.0].signals.job;
         if job.stop_unreported || job.continue_unreported {
-            self.note_resident(key);
+            self.processes.note_resident(&self.spaces, key);
         }
         let attributes = &self.processes[key.0].attributes;
         let resident = attributes.peak_resident.max(attributes.children_resident);

@@ -1,6 +1,5 @@
 //! Attaching to a thread with `ptrace(2)`, and the end of tracing.
 
-use super::{EndedTracee, Resume, Tracee};
 use crate::host::Host;
 use crate::ids::{ProcessKey, ThreadKey};
 use crate::process::WaitStatus;
@@ -8,6 +7,7 @@ use crate::rights::AccessIds;
 use belljar_linux_abi::ptrace::{TraceEvent, TraceOptions};
 use belljar_linux_abi::signal::SigInfo;
 use belljar_linux_abi::{Errno, c};
+use belljar_objects::tracees::{EndedTracee, Resume, Tracee};
 
 impl Host {
     /// `PTRACE_ATTACH` and `PTRACE_SEIZE`.

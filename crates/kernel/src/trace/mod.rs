@@ -12,5 +12,4 @@ mod resume;
 mod stops;
 mod wait;
 
-pub use belljar_objects::tracees::{EndedTracee, Resume, Stop, Tracee};
 pub(crate) use stops::{end_step, trace_event_block};

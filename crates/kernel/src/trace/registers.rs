@@ -1,6 +1,5 @@
 //! Registers as presented to tracers.
 
-use super::Stop;
 use crate::host::Host;
 use crate::ids::ThreadKey;
 use crate::outcome::IfInterrupted;
@@ -8,6 +7,7 @@ use crate::thread::Continuation;
 use belljar_linux_abi::Errno;
 use belljar_linux_abi::ptrace::{SyscallInfo, UserRegs};
 use belljar_machine::Regs;
+use belljar_objects::tracees::Stop;
 
 /// Segment selectors of 64-bit code on Linux.
 const CS: u64 = 0x33;

@@ -1,12 +1,12 @@
 //! Resuming traced threads.
 
-use super::{Resume, Stop};
 use crate::host::Host;
 use crate::ids::ThreadKey;
 use crate::outcome::Wake;
 use crate::thread::ThreadState;
 use belljar_linux_abi::c;
 use belljar_linux_abi::signal::SigInfo;
+use belljar_objects::tracees::{Resume, Stop};
 
 impl Host {
     /// Resumes a stopped thread and delivers `signal` to it; 0 for none.

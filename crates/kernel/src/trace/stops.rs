@@ -1,6 +1,5 @@
 //! Stops of traced threads.
 
-use super::{Resume, Stop};
 use crate::host::Host;
 use crate::ids::{ProcessKey, ThreadKey};
 use crate::outcome::{Block, CallState, IfInterrupted};
@@ -8,8 +7,8 @@ use crate::thread::{Continuation, ThreadState};
 use belljar_linux_abi::ptrace::{TraceEvent, TraceOptions};
 use belljar_linux_abi::signal::SigInfo;
 use belljar_linux_abi::{Errno, c};
-use belljar_machine::Machine;
-use belljar_machine::{ContextId, Exit, Fault};
+use belljar_machine::{ContextId, Exit, Fault, Machine};
+use belljar_objects::tracees::{Resume, Stop};
 
 /// Trap flag of RFLAGS, vector of the exception that it raises, and `TRAP_TRACE`.
 const TRAP_FLAG: u64 = 0x100;

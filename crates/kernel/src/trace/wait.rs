@@ -1,11 +1,11 @@
 //! Waiting by tracers for their tracees.
 
-use super::Stop;
 use crate::host::Host;
 use crate::ids::ProcessKey;
 use crate::process::WaitStatus;
 use crate::task::{ChildEvent, Selector, WaitFlags};
 use belljar_linux_abi::c;
+use belljar_objects::tracees::Stop;
 
 impl Host {
     /// Reports the first event of a tracee of `tracer`; the flag is true if there are tracees to wait for.

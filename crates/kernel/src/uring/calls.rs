@@ -3,13 +3,14 @@
 
 use super::Step;
 use crate::call::Call;
-use crate::files::{FdEntry, FileKind, OpenFile};
 use crate::host::Host;
 use crate::ids::{FileKey, ProcessKey, ThreadKey};
 use crate::outcome::{Outcome, Resumed, SysResult};
 use crate::syscall::socket_io::{Chosen, receive_chosen};
 use crate::syscall::{table, transfer};
 use belljar_linux_abi::{Errno, c};
+use belljar_objects::file_kind::FileKind;
+use belljar_objects::open_file::{FdEntry, OpenFile};
 use belljar_uring::entry::{
     CLOSE, FIXED_FILE, MORE, READ, READV, RECV, RECVMSG, SPLICE, SubmissionEntry, TEE, failure,
 };

@@ -22,12 +22,12 @@ use crate::process::Processes;
 use belljar_tasks::threads::Threads;
 use requests::Step;
 
-use crate::files::FileKind;
 use crate::host::Host;
 use crate::ids::{FileKey, ThreadKey};
 use crate::mm::map::MapSource;
 use belljar_linux_abi::{Errno, c};
 use belljar_netstack::readiness::READABLE;
+use belljar_objects::file_kind::FileKind;
 use belljar_uring::buffers::BufferGroup;
 use belljar_uring::instance::{Submitter, Uring, Urings};
 use belljar_uring::memory::{CQ_FLAGS, Completion, EVENTFD_DISABLED, Ring};

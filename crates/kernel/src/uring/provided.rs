@@ -2,9 +2,9 @@
 //! (`IORING_OP_PROVIDE_BUFFERS`) or through a ring in memory (`IORING_REGISTER_PBUF_RING`).
 
 use crate::host::Host;
-use crate::mm::Access;
 use belljar_linux_abi::Errno;
 use belljar_machine::Machine;
+use belljar_objects::space::Access;
 use belljar_uring::buffers::{BufferGroup, BufferPlace, ENTRY_LEN, MOST, Provided, TAIL_AT};
 
 impl Host {

@@ -1,9 +1,9 @@
 //! Registrations other than files and buffers: personalities, and ring descriptors of threads.
 
-use crate::files::FileKind;
 use crate::host::Host;
 use crate::ids::{FileKey, ProcessKey};
 use belljar_linux_abi::Errno;
+use belljar_objects::file_kind::FileKind;
 use belljar_uring::registered::MOST_RINGS;
 
 impl Host {

@@ -1,12 +1,12 @@
 //! Starting and continuing requests.
 
 use super::futexes;
-use crate::files::FileKind;
 use crate::host::Host;
 use crate::ids::FileKey;
 use crate::outcome::{Block, Resumed};
 use belljar_linux_abi::Errno;
 use belljar_netstack::readiness::{EPOLLERR, EPOLLHUP};
+use belljar_objects::file_kind::FileKind;
 use belljar_uring::entry::{
     ASYNC_CANCEL, FILES_UPDATE, FIXED_FD_INSTALL, FIXED_FILE, FUTEX_WAIT, FUTEX_WAITV, FUTEX_WAKE, MORE,
     MSG_RING, NOP, POLL_ADD, POLL_MULTI, POLL_REMOVE, POLL_UPDATE_DATA, POLL_UPDATE_EVENTS, PROVIDE_BUFFERS,

@@ -1,9 +1,9 @@
 //! Registered files: descriptors of an instance, which requests use instead of the process's.
 
-use crate::files::FileKind;
 use crate::host::Host;
 use crate::ids::{FileKey, ProcessKey};
 use belljar_linux_abi::Errno;
+use belljar_objects::file_kind::FileKind;
 use belljar_uring::entry::{FIXED_FILE, SubmissionEntry};
 use belljar_uring::slots::ALLOC;
 

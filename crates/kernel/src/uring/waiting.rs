@@ -1,13 +1,13 @@
 //! Waiting requests: their wait queues, continuation and cancellation.
 
 use super::Step;
-use crate::files::FileKind;
 use crate::host::Host;
 use crate::ids::ProcessKey;
 use crate::outcome::{Block, Resumed, Wake};
 use crate::timer::TimerAction;
 use belljar_linux_abi::Errno;
 use belljar_netstack::readiness::READABLE;
+use belljar_objects::file_kind::FileKind;
 use belljar_tasks::waits::Waiter;
 use belljar_uring::entry::{FUTEX_WAIT, FUTEX_WAITV, LINK_TIMEOUT, SubmissionEntry, TIMEOUT, failure};
 use belljar_uring::instance::{Held, WaitingRequest};

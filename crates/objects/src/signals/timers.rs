@@ -5,6 +5,7 @@ use belljar_base::{Map, SimDuration, SimTime};
 use belljar_linux_abi::c;
 use belljar_linux_abi::signal::SigInfo;
 use belljar_netstack::TimerId;
+use belljar_netstack::clock::Clock;
 
 /// Timers of a process.
 #[derive(Clone, Debug, Default)]
@@ -39,6 +40,13 @@ impl Alarm {
     /// Time to expiration; `None` if not armed.
     pub fn left(&self, now: SimTime) -> Option<SimDuration> {
         self.timer.map(|timer| timer.at().since(now))
+    }
+    /// Next expiration of a timer that fires now, and the number of expirations skipped before it.
+    pub fn next_expiration(&self, clock: &Clock) -> (Option<SimTime>, u64) {
+        let interval = clock.simulated(self.interval);
+        let Some(fired) = self.timer.filter(|_| !interval.is_zero()) else { return (None, 0) };
+        let skipped = clock.now().since(fired.at()).as_picos() / interval.as_picos();
+        (Some(fired.at() + interval.saturating_mul(skipped + 1)), skipped)
     }
 }
 

@@ -1,7 +1,6 @@
 //! Terminal settings and state, `ioctl_tty(2)`.
 
 use crate::call::Call;
-use crate::files::FileKind;
 use crate::ids::FileKey;
 use crate::outcome::{SysResult, done};
 use belljar_linux_abi::terminal::{Termios, Termios2, Winsize};
@@ -78,7 +77,7 @@ fn with_termio(old: Termios, bytes: &[u8; TERMIO_LEN]) -> Termios {
 impl Call<'_> {
     /// `ioctl(2)` of either end of a pseudo-terminal.
     pub(crate) fn terminal_ioctl(&mut self, file: FileKey, request: u64, argument: u64) -> SysResult {
-        let (key, master) = self.host.files.terminal_of(file).ok_or(Errno::ENOTTY)?;
+        let (key, master) = self.host.files.open(file).kind.terminal().ok_or(Errno::ENOTTY)?;
         if !self.host.files.ptys[key].pair.master_open {
             return Err(if request == c::TIOCSPGRP { Errno::ENOTTY } else { Errno::EIO });
         }
@@ -310,12 +309,5 @@ impl Call<'_> {
         let queue = pty.queue;
         self.host.notify(queue);
         done(0)
-    }
-}
-
-impl FileKind {
-    /// True if it is the master or the slave of a pseudo-terminal.
-    pub fn is_terminal(&self) -> bool {
-        matches!(self, FileKind::PtyMaster { .. } | FileKind::Terminal { .. })
     }
 }

@@ -2,20 +2,23 @@
 //! programs use as a terminal.
 //!
 //! `belljar_terminal` implements the pair and its line discipline; `io` reading and writing, `ioctl` the
-//! settings, `session` controlling terminals.
+//! settings, `session` controlling terminals, `state` what the kernel keeps of a pair.
 
 mod io;
 mod ioctl;
 mod session;
+mod state;
 
-use super::FileKind;
-use super::devices::Device;
-use super::tree::Node;
+pub use state::Pty;
+
 use crate::files::Files;
 use crate::host::Host;
-use crate::ids::{FileKey, InodeKey, ProcessKey, WaitQueueId};
+use crate::ids::{InodeKey, ProcessKey};
 use crate::process::Processes;
 use belljar_linux_abi::{Errno, c};
+use belljar_objects::devices::Device;
+use belljar_objects::file_kind::FileKind;
+use belljar_objects::inode::{Node, ROOT};
 use belljar_tasks::waits::WaitTable;
 use belljar_terminal::Pair;
 
@@ -25,37 +28,12 @@ const SLAVE_MODE: u32 = 0o620;
 /// Directory of the slaves.
 const PTS: &[u8] = b"/dev/pts";
 
-/// A pseudo-terminal: a pair of master and slave.
-#[derive(Debug)]
-pub struct Pty {
-    /// Number in `/dev/pts`.
-    pub number: u32,
-    /// Wait queue, notified after every change at either end.
-    pub queue: WaitQueueId,
-    /// Session whose controlling terminal it is.
-    pub session: Option<i32>,
-    /// Foreground process group of that session.
-    pub foreground: i32,
-    /// The two ends and the line discipline between them.
-    pub pair: Pair,
-    slave_inode: InodeKey,
-}
-
 impl Files {
     /// Counts another open slave; returns the slave's inode.
     fn attach_slave(&mut self, pty: usize) -> InodeKey {
         let pty = &mut self.ptys[pty];
         pty.pair.slave_opened();
         pty.slave_inode
-    }
-
-    /// Pseudo-terminal of an open file, and true if the file is its master.
-    pub(crate) fn terminal_of(&self, file: FileKey) -> Option<(usize, bool)> {
-        match self.open[file.0].kind {
-            FileKind::PtyMaster { pty, .. } => Some((pty, true)),
-            FileKind::Terminal { pty, .. } => Some((pty, false)),
-            _ => None,
-        }
     }
 
     fn forget_pty_if_unused(&mut self, waits: &mut WaitTable, key: usize) {
@@ -146,7 +124,7 @@ impl Host {
     }
 
     fn resolve_path(&mut self, path: &[u8]) -> Result<InodeKey, Errno> {
-        let mut at = super::tree::ROOT;
+        let mut at = ROOT;
         for name in path.split(|byte| *byte == b'/').filter(|name| !name.is_empty()) {
             at = self.lookup(at, name)?.ok_or(Errno::ENOENT)?;
         }

@@ -1,14 +1,11 @@
 //! The host's own layer: native paths in it, copying files up into it, and its nameless files.
 
-use super::lookup::{ROOT, join};
-use super::{Content, Node, Store};
 use crate::files::Files;
 use crate::host::Host;
 use crate::ids::InodeKey;
 use belljar_linux_abi::Errno;
-use belljar_machine::Machine;
-use belljar_machine::trees;
-use belljar_machine::{NativeFile, OpenHow};
+use belljar_machine::{Machine, NativeFile, OpenHow, trees};
+use belljar_objects::inode::{Content, Node, ROOT, Store, join};
 use std::path::{Path, PathBuf};
 
 /// Native modes in the own layer. The guest's modes are kept in the inodes, and the results must remain
@@ -19,16 +16,6 @@ const DIRECTORY_MODE: u32 = 0o755;
 const UNNAMED: &str = ".unnamed";
 
 impl Files {
-    /// True if a file has a native counterpart in the own layer that must be moved and removed with its name.
-    pub(crate) fn has_own_name(&self, key: InodeKey) -> bool {
-        match &self.inodes[key.0].node {
-            Node::Regular(content) => content.store == Store::Own,
-            Node::Directory(dir) => dir.own,
-            Node::Symlink { own, .. } => *own,
-            _ => false,
-        }
-    }
-
     /// Native path of a file in the own layer; `None` if it has no name any more.
     pub(crate) fn own_path(&self, key: InodeKey) -> Option<PathBuf> {
         if let Node::Directory(dir) = &self.inodes[key.0].node
@@ -75,7 +62,7 @@ impl Files {
         directory: InodeKey,
         name: &[u8],
     ) -> Result<(), Errno> {
-        if self.has_own_name(key) {
+        if self.inodes[key.0].node.has_own_name() {
             let existing = self.own_path(key).ok_or(Errno::ENOENT)?;
             let path = join(&self.ensure_own(machine, directory)?, name);
             machine.create_link(&existing, &path)?;

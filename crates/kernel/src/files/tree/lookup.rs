@@ -1,40 +1,20 @@
 //! Inodes, directory entries, and loading of files from the machine when they are first looked up.
 
-use super::{
-    Child, Content, Directory, DirectorySource, FormerEntry, Found, Inode, Meta, Node, Place, Store, Times,
-};
+use super::Found;
 use crate::files::Files;
-use crate::files::devices::Device;
 use crate::host::Host;
 use crate::ids::{InodeKey, MountKey};
 use belljar_linux_abi::{Errno, c};
-use belljar_machine::Machine;
-use belljar_machine::NativeStat;
+use belljar_machine::{Machine, NativeStat};
+use belljar_objects::devices::Device;
+use belljar_objects::inode::{
+    Child, Content, Directory, DirectorySource, FormerEntry, Inode, Meta, Node, ROOT, Store, Times, join,
+    path_number,
+};
 use belljar_objects::listing::ListedEntry;
+use belljar_objects::mounts::Place;
 use smallvec::SmallVec;
-use std::ffi::OsStr;
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-
-/// Root of the tree.
-pub const ROOT: InodeKey = InodeKey(0);
-
-/// `path/name` for a name in bytes.
-pub fn join(path: &Path, name: &[u8]) -> PathBuf {
-    path.join(OsStr::from_bytes(name))
-}
-
-/// Inode number of a lower file. It depends only on the path below the root, not on earlier lookups. It has
-/// 52 bits with the highest set; numbers of new files are smaller.
-fn path_number(root: &Path, path: &Path) -> u64 {
-    let from = if root == Path::new("/") { 0 } else { root.as_os_str().len() };
-    let bytes = path.as_os_str().as_bytes();
-    // FNV-1a. The path may lie outside the root if a template moved the file here.
-    let hash = bytes.get(from..).unwrap_or(bytes).iter().fold(0xcbf2_9ce4_8422_2325u64, |hash, byte| {
-        (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)
-    });
-    (hash ^ hash >> 52) & ((1 << 51) - 1) | 1 << 51
-}
 
 /// Owner of a file of the machine as hosts see it: files of the user who runs the simulator belong to root.
 fn shown_owner(stat: &NativeStat) -> (u32, u32) {
@@ -138,7 +118,7 @@ impl Found {
     /// group can execute the file and the process is not a member of the group that the file inherits.
     pub(crate) fn mode_of_new(&self, host: &Host, mode: u32) -> u32 {
         let for_group = c::S_ISGID | c::S_IXGRP;
-        let (group, _) = host.files.inherited(self.parent, self.owner.1, mode, false);
+        let (group, _) = host.files.inodes[self.parent.0].meta.inherited(self.owner.1, mode, false);
         let strips = mode & for_group == for_group
             && !host.processes.may_set_group(self.process, (self.owner.0, group));
         let kept = if strips { mode & !c::S_ISGID } else { mode };
@@ -203,7 +183,7 @@ impl Host {
     /// Creates an inode for a resolved path, not yet linked there; it is owned by the calling process.
     pub(crate) fn new_inode_at(&mut self, found: &Found, node: Node, mode: u32) -> InodeKey {
         let (uid, gid) = found.owner;
-        let (gid, mode) = self.files.inherited(found.parent, gid, mode, node.is_directory());
+        let (gid, mode) = self.files.inode(found.parent).meta.inherited(gid, mode, node.is_directory());
         let key = self.new_inode(found.parent, node, mode);
         let inode = self.files.inode(key);
         (inode.meta.uid, inode.meta.gid) = (uid, gid);

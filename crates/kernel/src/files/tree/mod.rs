@@ -8,16 +8,11 @@
 //! directory keeps its lower directory even when it is renamed. The host's working directory is passed
 //! through: programs see its native content.
 
-mod inode;
 mod layer;
 mod lookup;
 mod resolve;
 mod seeds;
 mod withheld;
 
-pub use inode::{
-    Child, Content, Directory, DirectorySource, FormerEntry, Inode, Memfd, Meta, Node, Store, Times,
-};
-pub use lookup::{ROOT, join};
-pub use resolve::{Found, Place, Step, Target, Walk};
-pub use seeds::{DEV, DISK, MEMORY, NAMESPACE, PROC, PTS, RUN, SHM, SYS, new_tree};
+pub use resolve::{Found, Step, Target, Walk};
+pub use seeds::new_tree;

@@ -1,15 +1,13 @@
 //! Path resolution, component by component, `path_resolution(7)`.
 
-use super::lookup::ROOT;
-use super::{Directory, Node};
-use crate::files::FileKind;
 use crate::files::Files;
 use crate::files::permission::EXEC;
 use crate::host::Host;
 use crate::ids::{FileKey, InodeKey, MountKey, ProcessKey};
 use crate::process::Processes;
 use belljar_linux_abi::{Errno, c};
-use belljar_objects::mounts::MountFlags;
+use belljar_objects::inode::{Directory, Node, ROOT};
+use belljar_objects::mounts::{MountFlags, Place};
 use bitflags::bitflags;
 
 /// Maximum number of symbolic links followed on one path before `ELOOP`.
@@ -52,9 +50,6 @@ pub enum Target {
     /// Open file without an inode, reached by a magic link of procfs or an empty path.
     File(FileKey),
 }
-
-/// A location in the tree: a mount, and an inode of its file system.
-pub type Place = (MountKey, InodeKey);
 
 /// A resolved path.
 #[derive(Clone, Debug)]
@@ -212,7 +207,7 @@ impl Host {
         let file = self.file_of(process, dirfd)?;
         match self.files.open(file).kind.inode() {
             Some(inode) if self.files.inode(inode).node.is_directory() => {
-                Ok((self.files.mount_of(file), inode))
+                Ok((self.files.open(file).mount_key(), inode))
             }
             _ => Err(Errno::ENOTDIR),
         }
@@ -224,7 +219,7 @@ impl Host {
         } else {
             let file = self.file_of(process, dirfd)?;
             let target = self.files.open(file).kind.inode().map_or(Target::File(file), Target::Inode);
-            (self.files.mount_of(file), target)
+            (self.files.open(file).mount_key(), target)
         };
         let parent = match target {
             Target::Inode(inode) => self.files.parent_of(inode),
@@ -397,21 +392,4 @@ pub enum Step {
     Text(Vec<u8>),
     /// A file, which may have no path, and its mount.
     Target(Target, MountKey),
-}
-
-impl FileKind {
-    /// Inode of the file; `None` for kinds outside the tree.
-    pub fn inode(&self) -> Option<InodeKey> {
-        match self {
-            FileKind::Regular(inode)
-            | FileKind::Directory { inode, .. }
-            | FileKind::Device { inode, .. }
-            | FileKind::Virtual { inode, .. }
-            | FileKind::PtyMaster { inode, .. }
-            | FileKind::Tun { inode, .. }
-            | FileKind::Terminal { inode, .. }
-            | FileKind::Path(inode) => Some(*inode),
-            _ => None,
-        }
-    }
 }

@@ -1,30 +1,20 @@
 //! Initial content of the tree, where it differs from the machine.
 
-use super::{Child, Directory, DirectorySource, Meta, Node, ROOT, Times};
 use crate::config::HostConfig;
 use crate::files::Files;
-use crate::files::devices::{DEVICES, Device};
-use crate::files::loops;
-use crate::files::virtual_files::{ETC_FILES, InterfaceFile, LINKS, VirtualFile};
 use crate::ids::InodeKey;
 use belljar_linux_abi::c;
 use belljar_machine::Machine;
 use belljar_netstack::StackConfig;
+use belljar_objects::devices::{DEVICES, Device};
+use belljar_objects::inode::{
+    Child, DEV, DISK, Directory, DirectorySource, Meta, Node, PROC, PTS, ROOT, RUN, SHM, SYS, Times,
+};
+use belljar_objects::loops::{LOOP_MODE, LOOPS_AT_START, MAJOR};
+use belljar_objects::virtual_files::table::{ETC_FILES, LINKS};
+use belljar_objects::virtual_files::{InterfaceFile, VirtualFile};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-
-/// Device numbers, `makedev(3)`, of the disk and the in-memory file systems.
-pub const DISK: u64 = 0x801;
-pub const DEV: u64 = 0x5;
-pub const PROC: u64 = 0x14;
-pub const SYS: u64 = 0x15;
-pub const RUN: u64 = 0x17;
-pub const SHM: u64 = 0x18;
-/// Device number of namespaces, `nsfs`.
-pub const NAMESPACE: u64 = 0x4;
-/// Device number of `memfd_create(2)` files.
-pub const MEMORY: u64 = 0x3;
-pub const PTS: u64 = 0x19;
 
 /// Directories that start without the machine's files: path, device number and mode.
 const DIRECTORIES: &[(&str, u64, u32)] = &[
@@ -73,9 +63,9 @@ pub fn new_tree(files: &mut Files, config: &HostConfig, network: &StackConfig, m
     for (path, device) in DEVICES {
         tree.leaf(path, 0o666, Node::Device(*device));
     }
-    for number in 0..loops::FIRST {
-        let device = Device::Block(belljar_objects::loops::MAJOR << 8 | number);
-        tree.leaf(&format!("/dev/loop{number}"), loops::MODE, Node::Device(device));
+    for number in 0..LOOPS_AT_START {
+        let device = Device::Block(MAJOR << 8 | number);
+        tree.leaf(&format!("/dev/loop{number}"), LOOP_MODE, Node::Device(device));
     }
     if !network.links.is_empty() || !network.on_graph {
         let table = |path| Directory { source: DirectorySource::Table(path), ..Directory::default() };

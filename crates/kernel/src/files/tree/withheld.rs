@@ -5,34 +5,30 @@
 //! `EACCES`, unless none of its bytes are needed. The shadow password files, which every login needs, are
 //! generated. The run's warnings name the first of these directories and files.
 
-use super::lookup::ROOT;
-use crate::files::Files;
-use crate::files::tree::Node;
-use crate::files::virtual_files::VirtualFile;
 use crate::host::Host;
 use belljar_linux_abi::{Errno, c};
 use belljar_machine::{NativeStat, OpenHow};
+use belljar_objects::inode::{Node, ROOT};
+use belljar_objects::virtual_files::{Generated, VirtualFile};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 /// Maximum number of paths named in warnings, since a guest may traverse the whole machine.
 const NAMED: usize = 3;
 
-impl Files {
-    /// Path of a lower file as guests see it.
-    fn guest_path<'a>(&self, path: &'a Path) -> &'a [u8] {
-        match &*self.root {
-            root if root == Path::new("/") => path.as_os_str().as_bytes(),
-            root => path.as_os_str().as_bytes().strip_prefix(root.as_os_str().as_bytes()).unwrap_or_default(),
-        }
+/// Path of a lower file as guests see it; `root` is the native root of the host.
+fn guest_path<'a>(root: &Path, path: &'a Path) -> &'a [u8] {
+    if root == Path::new("/") {
+        return path.as_os_str().as_bytes();
     }
+    path.as_os_str().as_bytes().strip_prefix(root.as_os_str().as_bytes()).unwrap_or_default()
 }
 
 impl Host {
     /// Handles `EACCES` for a lookup of `path`: its directory is inaccessible and appears empty. Dotfiles in
     /// `/root`, which programs look for unprompted, cause no warning.
     pub(super) fn withheld_name(&mut self, path: &Path) {
-        if self.files.guest_path(path).starts_with(b"/root/.") {
+        if guest_path(&self.files.root, path).starts_with(b"/root/.") {
             return;
         }
         self.withheld_directory(path.parent().unwrap_or(path));
@@ -67,9 +63,9 @@ impl Host {
     /// Replacement for an unreadable file of the machine: `shadow(5)` and `gshadow(5)`, without any valid
     /// password.
     pub(super) fn stand_in(&mut self, path: &Path, stat: &NativeStat) -> Option<Node> {
-        let make = match self.files.guest_path(path) {
-            b"/etc/shadow" => shadow,
-            b"/etc/gshadow" => group_shadow,
+        let which = match guest_path(&self.files.root, path) {
+            b"/etc/shadow" => Generated::Shadow,
+            b"/etc/gshadow" => Generated::GroupShadow,
             _ => return None,
         };
         if stat.mode & c::S_IFMT != c::S_IFREG {
@@ -80,7 +76,7 @@ impl Host {
                 self.machine.close(file);
                 None
             }
-            Err(_) => Some(Node::Virtual(VirtualFile::Host(make))),
+            Err(_) => Some(Node::Virtual(VirtualFile::Generated(which))),
         }
     }
 
@@ -96,12 +92,9 @@ impl Host {
         let names = text.lines().filter_map(|line| line.split_once(':').map(|(name, _)| name.to_owned()));
         Ok(names.collect())
     }
-}
 
-fn shadow(host: &mut Host) -> String {
-    host.names_in(b"passwd").unwrap_or_default().iter().map(|name| format!("{name}:*:::::::\n")).collect()
-}
-
-fn group_shadow(host: &mut Host) -> String {
-    host.names_in(b"group").unwrap_or_default().iter().map(|name| format!("{name}:*::\n")).collect()
+    /// First fields of the lines of a file in the host's `/etc`, each as a line that ends with `rest`.
+    pub(in crate::files) fn names_as(&mut self, file: &[u8], rest: &str) -> String {
+        self.names_in(file).unwrap_or_default().iter().map(|name| format!("{name}{rest}")).collect()
+    }
 }

@@ -3,10 +3,8 @@
 use crate::credentials::capability;
 use crate::host::Host;
 use belljar_linux_abi::Errno;
-use belljar_objects::keys::KeyLimit;
 use belljar_objects::namespaces::NamespaceKind;
-use belljar_objects::protected::ProtectedKind;
-use belljar_objects::sysv::IpcNumber;
+use belljar_objects::virtual_files::KernelSetting;
 use std::ops::RangeInclusive;
 
 /// Maximum length of the names of `uname(2)` in bytes.
@@ -14,18 +12,6 @@ const NAME_MAX: usize = 64;
 /// Range of `fs.nr_open`. Linux permits values up to 2^31, but such a descriptor table would not fit into
 /// memory.
 const NR_OPEN: RangeInclusive<u64> = 64..=4_194_304;
-
-/// A setting, by the subsystem that holds it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs)]
-pub enum KernelSetting {
-    /// Node name (0) or domain name (1) of `uname(2)`.
-    Name(usize),
-    Keys(KeyLimit),
-    Ipc(IpcNumber),
-    NrOpen,
-    Protected(ProtectedKind),
-}
 
 impl Host {
     /// Text of a setting.

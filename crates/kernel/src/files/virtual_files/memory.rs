@@ -1,15 +1,17 @@
 //! Memory of a process as files: `/proc/<pid>/mem`, `pagemap`, and `PROCMAP_QUERY` of `maps`.
 
-use super::{ProcessFile, VirtualFile};
 use crate::call::Call;
-use crate::files::tree::Node;
 use crate::guest::{GuestBuffers, total_len};
 use crate::ids::{FileKey, InodeKey, ProcessKey};
-use crate::mm::{Marks, PAGE, Vma, VmaKind, presence};
+use crate::mm::presence;
 use crate::outcome::{SysResult, done};
 use crate::rights::AccessIds;
 use belljar_linux_abi::{Errno, c};
 use belljar_machine::{Prot, USER_END};
+use belljar_objects::inode::Node;
+use belljar_objects::process_files::ProcessFile;
+use belljar_objects::space::{Marks, PAGE, Vma, VmaKind};
+use belljar_objects::virtual_files::VirtualFile;
 
 /// Maximum number of bytes moved by one call.
 const MOST: u64 = 1 << 20;

@@ -11,14 +11,6 @@ mod processes;
 mod status;
 mod system;
 
-pub use belljar_linux_net::proc::InterfaceFile;
-use belljar_linux_net::proc::NetworkFile;
-pub use kernel_settings::KernelSetting;
-pub(crate) use system::FILE_SYSTEMS;
-pub use system::{ETC_FILES, LINKS};
-
-use super::FileKind;
-use super::tree::Node;
 use crate::call::Call;
 use crate::credentials::capability;
 use crate::guest::{GuestBuffers, total_len};
@@ -26,62 +18,14 @@ use crate::host::Host;
 use crate::ids::{FileKey, InodeKey};
 use crate::outcome::{SysResult, done};
 use belljar_linux_abi::Errno;
-use belljar_netstack::conf::InterfaceFileSetting;
+use belljar_linux_net::proc::NetworkFile;
+use belljar_objects::file_kind::FileKind;
+use belljar_objects::inode::Node;
 use belljar_objects::namespaces::NamespaceKind;
-pub(crate) use belljar_objects::process_files::{INIT, ProcessFile};
-use belljar_objects::processors::SystemDeviceFile;
+use belljar_objects::process_files::ProcessFile;
 use belljar_objects::system_files::SystemText;
+use belljar_objects::virtual_files::VirtualFile;
 use std::sync::Arc;
-
-/// Source of a virtual file's content, which is generated each time that a reader starts at offset 0.
-#[derive(Clone, Debug)]
-pub enum VirtualFile {
-    /// Constant text, or a setting stored as text.
-    System(SystemText),
-    /// Text generated from the state of the host.
-    Host(fn(&mut Host) -> String),
-    /// File of the network stack of the reader.
-    Network(NetworkFile),
-    /// File of `/sys/devices/system`.
-    Device(SystemDeviceFile),
-    /// Constant bytes.
-    Bytes(fn() -> Vec<u8>),
-    /// Setting of a kernel subsystem.
-    Kernel(KernelSetting),
-    /// Setting of an interface.
-    InterfaceSetting(InterfaceFileSetting),
-    /// File of `/sys/class/net/<interface>`, by interface index.
-    Interface(usize, InterfaceFile),
-    /// Text last written to a setting.
-    Written(Vec<u8>),
-    /// File of `/proc/<pid>`.
-    Process(i32, ProcessFile),
-    /// File of `/proc/<pid>/task/<tid>`.
-    Thread(i32, i32, ProcessFile),
-    /// `/proc/<pid>/fdinfo/<fd>`.
-    DescriptorInfo(i32, i32),
-    /// Target of `/proc/<pid>/ns/<kind>`, which has no content.
-    Namespace(NamespaceKind, u32),
-}
-
-/// Magic links of procfs, which refer to files rather than paths.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum MagicLink {
-    /// `/proc/self`, with the PID namespace that `/proc` shows.
-    Own(u32),
-    /// `/proc/thread-self`, with the PID namespace that `/proc` shows.
-    OwnThread(u32),
-    /// `exe`.
-    Executable(i32),
-    /// `cwd`.
-    WorkingDirectory(i32),
-    /// `root`.
-    Root(i32),
-    /// `fd/<n>`.
-    Descriptor(i32, i32),
-    /// `ns/<link>`.
-    Namespace(i32, &'static str),
-}
 
 impl Host {
     /// Content of a virtual file. `ESRCH` if its process has exited.
@@ -92,7 +36,7 @@ impl Host {
                 Ok(text.as_bytes().to_vec())
             }
             VirtualFile::Bytes(make) => Ok(make()),
-            VirtualFile::Host(make) => Ok(make(self).into_bytes()),
+            VirtualFile::Generated(which) => Ok(self.generated(which).into_bytes()),
             VirtualFile::Network(file) => {
                 let network = self.network_of_caller();
                 Ok(file.content(self.stack_mut(network)).into_bytes())

@@ -1,12 +1,12 @@
 //! `/proc/<pid>/mounts`, `mountinfo` and `mountstats`: the mounts that a process sees.
 
-use super::VirtualFile;
 use crate::files::Files;
-use crate::files::mounts::SEEDS;
-use crate::files::tree::Node;
 use crate::ids::{InodeKey, MountKey};
 use crate::process::Processes;
+use belljar_objects::inode::Node;
+use belljar_objects::mounts::SEEDS;
 use belljar_objects::mounts::text::{MountLine, MountsForm};
+use belljar_objects::virtual_files::VirtualFile;
 
 impl Files {
     /// Path of a mount's root in its file system.

@@ -1,18 +1,19 @@
 //! Namespaces as files, namespaces(7).
 
-use super::VirtualFile;
 use crate::call::Call;
 use crate::files::Files;
-use crate::files::tree::{NAMESPACE, Node, ROOT};
-use crate::files::{FileKind, OpenFile};
 use crate::host::Host;
 use crate::ids::{FileKey, InodeKey, ProcessKey};
 use crate::outcome::{SysResult, done};
 use crate::process::Processes;
 use crate::rights::AccessIds;
 use belljar_linux_abi::{Errno, c};
+use belljar_objects::file_kind::FileKind;
+use belljar_objects::inode::{NAMESPACE, Node, ROOT};
 use belljar_objects::mounts::BASE;
 use belljar_objects::namespaces::*;
+use belljar_objects::open_file::OpenFile;
+use belljar_objects::virtual_files::VirtualFile;
 
 impl Files {
     /// Kind and number of an open namespace; `None` for other files.
@@ -61,25 +62,6 @@ impl Files {
 }
 
 impl Host {
-    /// Kind and number of the namespace that a link of a process refers to. `ENOENT` for the PID namespace of
-    /// its children while that has no process.
-    pub(crate) fn namespace_behind(&self, pid: i32, link: &str) -> Result<(NamespaceKind, u32), Errno> {
-        let (_, kind) = LINKS.iter().find(|(name, _)| *name == link).ok_or(Errno::ENOENT)?;
-        if pid == super::INIT {
-            return Ok((*kind, 0));
-        }
-        let process = self.processes.numbered(pid).ok_or(Errno::ENOENT)?;
-        let of = &self.processes[process.0].attributes;
-        Ok(match link {
-            "time_for_children" => (*kind, of.time.of_children),
-            "pid_for_children" => {
-                let number = of.namespaces.pid_of_children;
-                let has_init = number == 0 || self.processes.namespaces.pids.init(number).is_some();
-                (*kind, has_init.then_some(number).ok_or(Errno::ENOENT)?)
-            }
-            _ => (*kind, self.processes.namespace(process, *kind)),
-        })
-    }
     /// Inode of a namespace, created if there is none. Its inode number is the number shown for the
     /// namespace.
     pub(crate) fn namespace_inode(&mut self, kind: NamespaceKind, number: u32) -> InodeKey {

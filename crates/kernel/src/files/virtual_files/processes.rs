@@ -1,91 +1,29 @@
 //! Directories and symbolic links of procfs.
 
-use super::system::{SystemFile, system_file, system_names};
-use super::{INIT, MagicLink, ProcessFile, VirtualFile};
 use crate::credentials::capability;
 use crate::files::Files;
-use crate::files::tree::{Directory, DirectorySource, Meta, Node, PROC, Step, Target, Times};
-use crate::files::{FdTable, FileKind};
+use crate::files::tree::{Step, Target};
 use crate::host::Host;
 use crate::ids::{FileKey, InodeKey, ProcessKey};
 use crate::process::Processes;
 use crate::rights::AccessIds;
-use belljar_linux_abi::interface_settings;
-use belljar_linux_abi::{Errno, c};
+use belljar_linux_abi::{Errno, c, interface_settings};
 use belljar_linux_net::socket_inode;
 use belljar_netstack::conf::{InterfaceFileSetting, Scope};
+use belljar_objects::file_kind::FileKind;
+use belljar_objects::inode::{Directory, DirectorySource, Meta, Node, PROC, Times};
 use belljar_objects::mounts::BASE;
 use belljar_objects::namespaces::LINKS;
-use belljar_objects::process_files::PROCESS_FILES;
-use belljar_objects::processors::{SystemDirectory, SystemEntry};
-
-/// Parses decimal digits without a leading zero, as procfs names processes and descriptors.
-fn number(name: &[u8]) -> Option<i32> {
-    let text = std::str::from_utf8(name).ok()?;
-    let plain = text == "0" || (!text.starts_with('0') && text.bytes().all(|b| b.is_ascii_digit()));
-    plain.then(|| text.parse().ok()).flatten()
-}
-
-/// Entry of a directory in the table of virtual files.
-fn system_entry(parent: InodeKey, path: &str, name: &[u8]) -> Option<(Node, u32)> {
-    if name == b"conf"
-        && let Some(v6) = ["/proc/sys/net/ipv4", "/proc/sys/net/ipv6"].iter().position(|of| *of == path)
-    {
-        return Some(proc_directory(parent, DirectorySource::InterfaceSettings { v6: v6 == 1 }));
-    }
-    Some(match system_file(path, std::str::from_utf8(name).ok()?)? {
-        SystemFile::File(mode, file) => (Node::Virtual(file), mode),
-        SystemFile::Directory(path) => proc_directory(parent, DirectorySource::Table(path)),
-    })
-}
-
-/// Entry of a directory below `/sys/devices/system`.
-fn device_entry(entry: SystemEntry, parent: InodeKey) -> (Node, u32) {
-    match entry {
-        SystemEntry::Directory(directory) => proc_directory(parent, DirectorySource::Devices(directory)),
-        SystemEntry::File(file) => (Node::Virtual(VirtualFile::Device(file)), 0o444),
-        SystemEntry::Link(target) => (Node::Symlink { target: target.into_bytes(), own: false }, 0o777),
-    }
-}
-
-/// A virtual directory.
-fn proc_directory(parent: InodeKey, source: DirectorySource) -> (Node, u32) {
-    (Node::Directory(Directory { parent, source, ..Directory::default() }), 0o555)
-}
-
-/// Entry of the directory of a process or thread.
-fn process_entry(parent: InodeKey, pid: i32, tid: Option<i32>, name: &[u8]) -> Option<(Node, u32)> {
-    Some(match name {
-        b"exe" => (Node::Magic(MagicLink::Executable(pid)), 0o777),
-        b"cwd" => (Node::Magic(MagicLink::WorkingDirectory(pid)), 0o777),
-        b"root" => (Node::Magic(MagicLink::Root(pid)), 0o777),
-        b"net" => (Node::Symlink { target: b"/proc/net".to_vec(), own: false }, 0o777),
-        b"fd" => (proc_directory(parent, DirectorySource::Descriptors { pid, info: false }).0, 0o500),
-        b"fdinfo" => proc_directory(parent, DirectorySource::Descriptors { pid, info: true }),
-        b"ns" => (proc_directory(parent, DirectorySource::Namespaces(pid)).0, 0o511),
-        b"task" if tid.is_none() => proc_directory(parent, DirectorySource::Tasks(pid)),
-        _ => {
-            let (_, mode, file) = PROCESS_FILES.iter().find(|(n, ..)| n.as_bytes() == name)?;
-            let file = match tid {
-                None => VirtualFile::Process(pid, *file),
-                Some(tid) => VirtualFile::Thread(pid, tid, *file),
-            };
-            (Node::Virtual(file), *mode)
-        }
-    })
-}
+use belljar_objects::open_file::FdTable;
+use belljar_objects::process_files::{INIT, PROCESS_FILES};
+use belljar_objects::processors::SystemDirectory;
+use belljar_objects::virtual_files::entries::{
+    device_entry, number, proc_directory, process_entry, system_entry,
+};
+use belljar_objects::virtual_files::table::system_names;
+use belljar_objects::virtual_files::{MagicLink, VirtualFile};
 
 impl Files {
-    /// True for `/proc/<pid>/maps`.
-    pub(crate) fn is_map(&self, inode: InodeKey) -> bool {
-        let node = &self.inodes[inode.0].node;
-        matches!(
-            node,
-            Node::Virtual(
-                VirtualFile::Process(_, ProcessFile::Maps) | VirtualFile::Thread(_, _, ProcessFile::Maps)
-            )
-        )
-    }
     /// PID namespace that a file of `/proc` shows: that of its mount.
     pub(super) fn shown_namespace(&self, inode: InodeKey) -> u32 {
         let mut at = inode;
@@ -173,27 +111,13 @@ impl Files {
 }
 
 impl Host {
-    /// Process id in a PID namespace; `ENOENT` if the process is not visible there.
-    fn shown_in(&self, namespace: u32, pid: i32) -> Result<String, Errno> {
-        let shown = self.processes.namespaces.pids.shown(namespace, pid);
-        if shown == 0 { Err(Errno::ENOENT) } else { Ok(shown.to_string()) }
-    }
-    /// True if `/proc` has a directory for this process.
-    fn is_shown(&self, pid: i32) -> bool {
-        pid == INIT || self.processes.numbered(pid).is_some()
-    }
-    fn has_thread(&self, pid: i32, tid: i32) -> bool {
-        let Some(process) = self.processes.numbered(pid) else { return false };
-        tid == pid || self.threads.by_tid.get(&tid).is_some_and(|key| self.threads[key.0].process == process)
-    }
-
     /// True if a file known to the tree still exists: those of processes, descriptors and interfaces
     /// disappear.
     pub(crate) fn still_there(&self, inode: InodeKey) -> bool {
         match &self.files.inodes[inode.0].node {
             Node::Directory(directory) => match directory.source {
-                DirectorySource::Process(pid) => self.is_shown(pid),
-                DirectorySource::Thread(pid, tid) => self.has_thread(pid, tid),
+                DirectorySource::Process(pid) => self.processes.is_shown(pid),
+                DirectorySource::Thread(pid, tid) => self.threads.is_thread_of(&self.processes, pid, tid),
                 DirectorySource::SettingsOf { scope: Scope::Interface(number), .. } => {
                     let there = self
                         .stack(self.network_of_caller())
@@ -227,7 +151,7 @@ impl Host {
                 (b"thread-self", _) => (Node::Magic(MagicLink::OwnThread(namespace)), 0o777),
                 (_, Some(number)) => {
                     let pid = self.processes.namespaces.pids.found(namespace, number);
-                    let Some(pid) = pid.filter(|pid| self.is_shown(*pid)) else { return Ok(None) };
+                    let Some(pid) = pid.filter(|pid| self.processes.is_shown(*pid)) else { return Ok(None) };
                     proc_directory(directory, DirectorySource::Process(pid))
                 }
                 _ => match system_entry(directory, "/proc", name) {
@@ -283,7 +207,7 @@ impl Host {
             DirectorySource::Tasks(pid) => match number(name).and_then(|tid| {
                 self.processes.namespaces.pids.found(self.files.shown_namespace(directory), tid)
             }) {
-                Some(tid) if self.has_thread(pid, tid) => {
+                Some(tid) if self.threads.is_thread_of(&self.processes, pid, tid) => {
                     proc_directory(directory, DirectorySource::Thread(pid, tid))
                 }
                 _ => return Ok(None),
@@ -383,10 +307,10 @@ impl Host {
         if let MagicLink::Descriptor(pid, fd) = link {
             let file = self.files.descriptor(&self.processes, pid, fd).ok_or(Errno::ENOENT)?;
             let target = self.files.open(file).kind.inode().map_or(Target::File(file), Target::Inode);
-            return Ok(Step::Target(target, self.files.mount_of(file)));
+            return Ok(Step::Target(target, self.files.open(file).mount_key()));
         }
         if let MagicLink::Namespace(pid, link) = link {
-            let (kind, number) = self.namespace_behind(pid, link)?;
+            let (kind, number) = self.processes.namespace_behind(pid, link)?;
             let inode = self.namespace_inode(kind, number);
             return Ok(Step::Target(Target::Inode(inode), BASE));
         }
@@ -433,17 +357,21 @@ impl Host {
         };
         Ok(match link {
             MagicLink::Own(namespace) => {
-                self.shown_in(namespace, self.processes[process.0].pid)?.into_bytes()
+                self.processes.shown_in(namespace, self.processes[process.0].pid)?.into_bytes()
             }
             MagicLink::OwnThread(namespace) => {
                 let pid = self.processes[process.0].pid;
                 let caller = self.caller.and_then(|(key, _)| self.threads.get(key.0));
                 let tid = caller.filter(|caller| caller.process == process).map_or(pid, |caller| caller.tid);
-                format!("{}/task/{}", self.shown_in(namespace, pid)?, self.shown_in(namespace, tid)?)
-                    .into_bytes()
+                format!(
+                    "{}/task/{}",
+                    self.processes.shown_in(namespace, pid)?,
+                    self.processes.shown_in(namespace, tid)?
+                )
+                .into_bytes()
             }
             MagicLink::Namespace(pid, link) => {
-                let (kind, number) = self.namespace_behind(pid, link)?;
+                let (kind, number) = self.processes.namespace_behind(pid, link)?;
                 format!("{}:[{}]", kind.name(), kind.shown(number)).into_bytes()
             }
             MagicLink::Executable(INIT) => b"/init".to_vec(),

@@ -14,8 +14,7 @@ use crate::timer::TimerAction;
 use belljar_base::SimDuration;
 use belljar_linux_abi::Errno;
 use belljar_linux_net::socket_inode;
-use belljar_machine::Machine;
-use belljar_machine::NativeFile;
+use belljar_machine::{Machine, NativeFile};
 use belljar_netstack::readiness::{READABLE, WRITABLE};
 use belljar_objects::packet_ring::{
     ALIGNMENT, BLOCK_TIMEOUT, DEFAULT_TIMEOUT, FramePlace, KERNEL, RingBlock, RingRequest, RingVersion,

@@ -2,10 +2,8 @@
 
 use super::Role;
 use crate::call::Call;
-use crate::files::FileKind;
-use crate::files::Files;
 use crate::host::Host;
-use crate::ids::{FileKey, SocketKey};
+use crate::ids::SocketKey;
 use belljar_linux_abi::signal::SigInfo;
 use belljar_linux_abi::{Errno, c};
 use belljar_netstack::readiness::{EPOLLHUP, EPOLLRDHUP, READABLE, WRITABLE};
@@ -51,15 +49,6 @@ pub fn shutdown(call: &mut Call<'_>, key: SocketKey, how: i32) -> Result<(), Err
     Ok(())
 }
 
-impl Files {
-    /// Socket of an open file, `None` if the file is not a socket.
-    pub(crate) fn socket_of(&self, file: FileKey) -> Option<SocketKey> {
-        match self.open[file.0].kind {
-            FileKind::Socket(key) => Some(key),
-            _ => None,
-        }
-    }
-}
 impl Host {
     /// Sends `SIGURG` to the owner of a socket when urgent data arrives (`sk_send_sigurg`).
     pub(crate) fn tcp_signal_owner(&mut self, key: SocketKey) {

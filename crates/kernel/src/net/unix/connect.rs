@@ -1,27 +1,30 @@
 //! `listen`, `connect` and `accept`.
 
+use super::control::credentials_of;
 use super::names::name_space;
-use super::{ARRIVED, PeerCredentials, PeerRef, ROOM, Role, UnixAddress, new_socket};
+use super::{ARRIVED, ROOM, new_socket};
 use crate::call::Call;
 use crate::host::Host;
 use crate::ids::SocketKey;
 use crate::net::message::Attempt;
 use belljar_linux_abi::{Errno, c};
+use belljar_linux_net::unix_address::UnixAddress;
+use belljar_objects::unix_sockets::{PeerRef, UnixRole};
 
 /// `listen(2)`; on a listening socket, changes the backlog.
 pub fn listen(call: &mut Call<'_>, key: SocketKey, backlog: usize) -> Result<(), Errno> {
     if call.host.net.socket(key).type_ == c::SOCK_DGRAM {
         return Err(Errno::EOPNOTSUPP);
     }
-    let credentials = PeerCredentials::of(call);
+    let credentials = credentials_of(call);
     let socket = call.host.own.unix_mut(key);
     if socket.address.is_none() {
         return Err(Errno::EINVAL);
     }
     match &mut socket.role {
-        Role::Connected => return Err(Errno::EINVAL),
-        Role::Unconnected => socket.role = Role::Listening { backlog, waiting: Default::default() },
-        Role::Listening { backlog: present, .. } => *present = backlog,
+        UnixRole::Connected => return Err(Errno::EINVAL),
+        UnixRole::Unconnected => socket.role = UnixRole::Listening { backlog, waiting: Default::default() },
+        UnixRole::Listening { backlog: present, .. } => *present = backlog,
     }
     socket.credentials = credentials;
     socket.peer_credentials = Some(credentials);
@@ -100,7 +103,7 @@ fn connect_stream(call: &mut Call<'_>, key: SocketKey, address: &UnixAddress) ->
     let (network, type_) = name_space(&call.host.net, key);
     let listener = call.host.find_unix(call.process, address, key)?;
     let listening = call.host.own.unix(listener);
-    if !matches!(listening.role, Role::Listening { .. }) || listening.shut_read {
+    if !matches!(listening.role, UnixRole::Listening { .. }) || listening.shut_read {
         return Err(Errno::ECONNREFUSED);
     }
     if call.host.own.unix_inbox_full(listener) {
@@ -108,11 +111,11 @@ fn connect_stream(call: &mut Call<'_>, key: SocketKey, address: &UnixAddress) ->
     }
     // Linux checks the caller's own state only now.
     match call.host.own.unix(key).role {
-        Role::Unconnected => {}
-        Role::Connected => return Err(Errno::EISCONN),
-        Role::Listening { .. } => return Err(Errno::EINVAL),
+        UnixRole::Unconnected => {}
+        UnixRole::Connected => return Err(Errno::EISCONN),
+        UnixRole::Listening { .. } => return Err(Errno::EINVAL),
     }
-    let credentials = PeerCredentials::of(call);
+    let credentials = credentials_of(call);
     let host = &mut *call.host;
     let child = new_socket(host, network, type_);
     host.net.socket(child).options = host.net.socket(listener).options.clone();
@@ -122,7 +125,7 @@ fn connect_stream(call: &mut Call<'_>, key: SocketKey, address: &UnixAddress) ->
         (host.own.unix(listener).address.clone(), host.own.unix(listener).credentials);
 
     let client = host.own.unix_mut(key);
-    client.role = Role::Connected;
+    client.role = UnixRole::Connected;
     client.peer = Some(child_ref);
     client.peer_address = listener_address.clone();
     client.peer_credentials = Some(listener_credentials);
@@ -130,7 +133,7 @@ fn connect_stream(call: &mut Call<'_>, key: SocketKey, address: &UnixAddress) ->
     let client_address = client.address.clone();
 
     let accepted = host.own.unix_mut(child);
-    accepted.role = Role::Connected;
+    accepted.role = UnixRole::Connected;
     accepted.embryo = true;
     accepted.address = listener_address;
     accepted.file = listener_file;
@@ -140,7 +143,7 @@ fn connect_stream(call: &mut Call<'_>, key: SocketKey, address: &UnixAddress) ->
     accepted.credentials = listener_credentials;
 
     match &mut host.own.unix_mut(listener).role {
-        Role::Listening { waiting, .. } => waiting.push_back(child),
+        UnixRole::Listening { waiting, .. } => waiting.push_back(child),
         _ => return Err(Errno::ECONNREFUSED),
     }
     host.net.effects.notify_socket(listener, ARRIVED);
@@ -156,7 +159,7 @@ pub fn accept(call: &mut Call<'_>, key: SocketKey, waits: bool) -> Result<Attemp
     let queue = key.into();
     let socket = call.host.own.unix_mut(key);
     let shut = socket.shut_read;
-    let Role::Listening { waiting, .. } = &mut socket.role else { return Err(Errno::EINVAL) };
+    let UnixRole::Listening { waiting, .. } = &mut socket.role else { return Err(Errno::EINVAL) };
     match waiting.pop_front() {
         Some(child) => {
             // Notify callers of `connect(2)` that found the backlog full.

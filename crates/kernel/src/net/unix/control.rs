@@ -1,13 +1,13 @@
 //! Ancillary messages, unix(7): open files and credentials that accompany the payload.
 
-use super::{Message, PeerCredentials};
 use crate::call::Call;
 use crate::credentials::capability;
-use crate::files::FileKind;
 use crate::ids::{FileKey, SocketKey};
 use crate::net::message::{ControlMessage, Incoming, OutgoingMessage, ReceivedMessage};
 use belljar_linux_abi::{Errno, c};
+use belljar_objects::file_kind::FileKind;
 use belljar_objects::namespaces::{IdKind, NamespaceKind};
+use belljar_objects::unix_sockets::PeerCredentials;
 
 /// `SCM_MAX_FD`.
 const FILES_MAX: usize = 253;
@@ -128,12 +128,14 @@ pub(super) fn hand_over(
     }
 }
 
-impl Message {
-    /// Open files of a peeked message, retained for the receiver.
-    pub(super) fn files_to_peek(&self, call: &mut Call<'_>) -> Vec<FileKey> {
-        for file in &self.files {
-            call.host.files.retain_file(*file);
-        }
-        self.files.clone()
-    }
+/// Open files of a peeked message, retained for the receiver.
+pub(super) fn retained(call: &mut Call<'_>, files: Vec<FileKey>) -> Vec<FileKey> {
+    files.iter().for_each(|file| call.host.files.retain_file(*file));
+    files
+}
+
+/// Credentials of the calling process.
+pub(super) fn credentials_of(call: &Call<'_>) -> PeerCredentials {
+    let process = &call.host.processes[call.process.0];
+    PeerCredentials { pid: process.pid, uid: process.credentials.euid, gid: process.credentials.egid }
 }

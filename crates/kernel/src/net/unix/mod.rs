@@ -4,8 +4,7 @@
 //! `SO_SNDBUF` limits its unread messages. The charges equal Linux's `truesize`, since programs observe them
 //! as the number of writes until `EAGAIN`.
 //!
-//! Sockets refer to one another by key and serial number, which distinguishes a closed peer from a later
-//! socket with the same key.
+//! The state of sockets is in [`belljar_objects::unix_sockets`].
 
 mod accounting;
 mod connect;
@@ -14,11 +13,9 @@ mod names;
 mod receive;
 mod send;
 mod shown;
-pub mod state;
 #[cfg(test)]
 mod tests;
 
-pub use belljar_linux_net::unix_address::UnixAddress;
 pub use connect::{accept, connect, listen};
 pub use names::bind;
 pub use receive::receive;
@@ -30,25 +27,18 @@ use crate::host::Host;
 use crate::ids::SocketKey;
 use crate::net::own::{OwnKind, OwnSockets};
 use belljar_linux_abi::{Errno, c};
+use belljar_linux_net::unix_address::UnixAddress;
 use belljar_netstack::Stack;
 use belljar_netstack::readiness::{
     EPOLLERR, EPOLLHUP, EPOLLPRI, EPOLLRDBAND, EPOLLRDHUP, EPOLLWRBAND, READABLE, WRITABLE,
 };
 use belljar_netstack::socket::Socket;
-use state::{Message, PeerCredentials, PeerRef, Role, UnixSocket};
+use belljar_objects::unix_sockets::{PeerCredentials, PeerRef, UnixRole, UnixSocket};
 
 /// Events notified when data arrives (`sock_def_readable`).
 const ARRIVED: u32 = READABLE | EPOLLPRI | EPOLLRDBAND;
 /// Events notified when room becomes available (`unix_write_space`).
 const ROOM: u32 = WRITABLE | EPOLLWRBAND;
-
-impl PeerCredentials {
-    /// Credentials of the calling process.
-    fn of(call: &Call<'_>) -> PeerCredentials {
-        let process = &call.host.processes[call.process.0];
-        PeerCredentials { pid: process.pid, uid: process.credentials.euid, gid: process.credentials.egid }
-    }
-}
 
 impl OwnSockets {
     fn unix(&self, key: SocketKey) -> &UnixSocket {
@@ -93,7 +83,7 @@ fn new_socket(host: &mut Host, network: u32, type_: i32) -> SocketKey {
 
 /// `socketpair(2)`.
 pub fn create_pair(call: &mut Call<'_>, type_: i32, protocol: i32) -> Result<(SocketKey, SocketKey), Errno> {
-    let credentials = PeerCredentials::of(call);
+    let credentials = control::credentials_of(call);
     let network = call.network();
     let host = &mut *call.host;
     let (a, b) = (create(host, network, type_, protocol)?, create(host, network, type_, protocol)?);
@@ -105,7 +95,7 @@ pub fn create_pair(call: &mut Call<'_>, type_: i32, protocol: i32) -> Result<(So
         socket.peer_credentials = Some(credentials);
         socket.credentials = credentials;
         if connected {
-            socket.role = Role::Connected;
+            socket.role = UnixRole::Connected;
         } else {
             socket.connected_from.push(peer);
         }
@@ -152,7 +142,7 @@ pub fn peer_name(host: &Host, key: SocketKey) -> Result<RawAddress, Errno> {
 /// `SO_ACCEPTCONN`.
 pub fn is_listening(host: &Host, key: SocketKey) -> bool {
     match host.own.get(key) {
-        Some(OwnKind::Unix(socket)) => matches!(socket.role, Role::Listening { .. }),
+        Some(OwnKind::Unix(socket)) => socket.is_listening(),
         _ => false,
     }
 }
@@ -177,9 +167,9 @@ pub fn readiness(host: &Host, key: SocketKey) -> u32 {
         events |= EPOLLHUP;
     }
     let (unconnected, listening, waiting) = match &socket.role {
-        Role::Listening { waiting, .. } => (false, true, !waiting.is_empty()),
-        Role::Connected => (false, false, false),
-        Role::Unconnected => (true, false, false),
+        UnixRole::Listening { waiting, .. } => (false, true, !waiting.is_empty()),
+        UnixRole::Connected => (false, false, false),
+        UnixRole::Unconnected => (true, false, false),
     };
     if waiting || !socket.inbox.is_empty() {
         events |= READABLE;
@@ -202,13 +192,7 @@ pub fn readable_bytes(host: &Host, key: SocketKey) -> Result<usize, Errno> {
 }
 
 fn readable(net: &Stack, own: &OwnSockets, key: SocketKey) -> Result<usize, Errno> {
-    let summed = net.sockets[key.0].type_ != c::SOCK_DGRAM;
-    let socket = own.unix(key);
-    if matches!(socket.role, Role::Listening { .. }) {
-        return Err(Errno::EINVAL);
-    }
-    let mut lengths = socket.inbox.iter().map(|message| message.data.len() - message.taken);
-    Ok(if summed { lengths.sum() } else { lengths.next().unwrap_or(0) })
+    own.unix(key).readable(net.sockets[key.0].type_ == c::SOCK_DGRAM)
 }
 
 /// `SIOCOUTQ`: total charge of unread messages in bytes.
@@ -223,18 +207,14 @@ pub fn close(host: &mut Host, key: SocketKey) {
     host.forget_name(key);
     let was_full = host.own.unix_inbox_full(key);
     let socket = std::mem::take(host.own.unix_mut(key));
-    // A single empty packet does not count: Linux takes it for out-of-band data that was read.
-    let unread = match socket.inbox.front() {
-        Some(first) => socket.inbox.len() > 1 || !first.data[first.taken..].is_empty(),
-        None => false,
-    };
+    let unread = socket.has_unread();
     for message in socket.inbox {
         host.own.settle(&mut host.net, &message);
         for file in message.files {
             host.release_file(file);
         }
     }
-    if let Role::Listening { waiting, .. } = socket.role {
+    if let UnixRole::Listening { waiting, .. } = socket.role {
         for embryo in waiting {
             refuse(host, embryo);
         }

@@ -1,13 +1,14 @@
 //! Names of UNIX sockets: path names, abstract names, or none.
 
-use super::{PeerRef, UnixAddress};
 use crate::call::Call;
 use crate::host::Host;
 use crate::ids::{ProcessKey, SocketKey};
 use crate::net::own::OwnSockets;
 use belljar_linux_abi::Errno;
 use belljar_linux_abi::landlock::SCOPE_ABSTRACT_UNIX_SOCKET;
+use belljar_linux_net::unix_address::UnixAddress;
 use belljar_netstack::Stack;
+use belljar_objects::unix_sockets::{PeerRef, UnixScope};
 
 /// `bind(2)`. An address that consists of the family alone assigns a free abstract name.
 pub fn bind(call: &mut Call<'_>, key: SocketKey, raw: &[u8]) -> Result<(), Errno> {
@@ -27,17 +28,13 @@ pub fn bind(call: &mut Call<'_>, key: SocketKey, raw: &[u8]) -> Result<(), Errno
     match address {
         None => call.host.own.autobind(&mut call.host.net, key),
         Some(UnixAddress::Abstract(name)) => {
-            let (network, type_) = name_space(&call.host.net, key);
-            let names = &mut call.host.own.unix_names;
-            if names.in_abstract.contains_key(&(network, type_, name.clone())) {
-                return Err(Errno::EADDRINUSE);
-            }
-            names.in_abstract.insert((network, type_, name.clone()), own);
+            let scope = name_space(&call.host.net, key);
+            call.host.own.unix_names.bind_abstract(scope, &name, own)?;
             call.host.own.unix_mut(key).address = Some(UnixAddress::Abstract(name));
         }
         Some(UnixAddress::Path(path)) => {
             let inode = call.host.create_socket_node(call.process, &path)?;
-            call.host.own.unix_names.by_inode.insert(inode, own);
+            call.host.own.unix_names.bind_inode(inode, own);
             let made = &call.host.files.inodes[inode.0];
             let file = (made.number, made.device);
             let socket = call.host.own.unix_mut(key);
@@ -49,7 +46,7 @@ pub fn bind(call: &mut Call<'_>, key: SocketKey, raw: &[u8]) -> Result<(), Errno
 }
 
 /// Scope of a socket's abstract name: network and type.
-pub(super) fn name_space(net: &Stack, key: SocketKey) -> (u32, i32) {
+pub(super) fn name_space(net: &Stack, key: SocketKey) -> UnixScope {
     let socket = &net.sockets[key.0];
     (socket.network, socket.type_)
 }
@@ -61,16 +58,7 @@ impl OwnSockets {
             return;
         }
         let own = PeerRef::to(net, key);
-        let (network, type_) = name_space(net, key);
-        let names = &mut self.unix_names;
-        let name = loop {
-            let name = format!("{:05x}", names.next_automatic & 0xf_ffff).into_bytes();
-            names.next_automatic = names.next_automatic.wrapping_add(1);
-            if !names.in_abstract.contains_key(&(network, type_, name.clone())) {
-                break name;
-            }
-        };
-        names.in_abstract.insert((network, type_, name.clone()), own);
+        let name = self.unix_names.bind_free(name_space(net, key), own);
         self.unix_mut(key).address = Some(UnixAddress::Abstract(name));
     }
 }
@@ -85,14 +73,12 @@ impl Host {
         address: &UnixAddress,
         seeker: SocketKey,
     ) -> Result<SocketKey, Errno> {
-        let (network, type_) = name_space(&self.net, seeker);
+        let scope = name_space(&self.net, seeker);
         let bound = match address {
-            UnixAddress::Abstract(name) => {
-                self.own.unix_names.in_abstract.get(&(network, type_, name.clone())).copied()
-            }
+            UnixAddress::Abstract(name) => self.own.unix_names.in_abstract(scope, name),
             UnixAddress::Path(path) => {
                 let inode = self.find_socket_node(process, path)?;
-                self.own.unix_names.by_inode.get(&inode).copied()
+                self.own.unix_names.at_inode(inode)
             }
         };
         let key = bound.and_then(|bound| bound.alive(&self.net)).ok_or(Errno::ECONNREFUSED)?;
@@ -100,7 +86,7 @@ impl Host {
             let other = self.own.unix(key).restrictions.as_deref();
             domain.check_scope(other, SCOPE_ABSTRACT_UNIX_SOCKET)?;
         }
-        if self.net.socket(key).type_ != type_ {
+        if self.net.socket(key).type_ != scope.1 {
             return Err(Errno::EPROTOTYPE);
         }
         Ok(key)
@@ -109,17 +95,13 @@ impl Host {
     pub(super) fn forget_name(&mut self, key: SocketKey) {
         let own = PeerRef::to(&self.net, key);
         let (address, inode) = (self.own.unix(key).address.clone(), self.own.unix(key).inode);
-        let (network, type_) = name_space(&self.net, key);
+        let scope = name_space(&self.net, key);
         let names = &mut self.own.unix_names;
-        // An accepted connection has its listener's name without owning it.
         if let Some(UnixAddress::Abstract(name)) = address {
-            let name = (network, type_, name);
-            if names.in_abstract.get(&name) == Some(&own) {
-                names.in_abstract.remove(&name);
-            }
+            names.release_abstract(scope, &name, own);
         }
         if let Some(inode) = inode {
-            names.by_inode.remove(&inode);
+            names.release_inode(inode);
             self.release_socket_node(inode);
         }
     }

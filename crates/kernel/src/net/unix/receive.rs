@@ -1,11 +1,12 @@
 //! Receive path of UNIX sockets.
 
-use super::control::hand_over;
-use super::{PeerCredentials, Role, UnixAddress};
+use super::control::{hand_over, retained};
 use crate::call::Call;
 use crate::ids::SocketKey;
 use crate::net::message::{Attempt, Incoming, RawAddress, ReceivedMessage};
 use belljar_linux_abi::{Errno, c};
+use belljar_linux_net::unix_address::UnixAddress;
+use belljar_objects::unix_sockets::{PeerCredentials, UnixRole};
 
 /// `recv(2)` and its variants.
 pub fn receive(
@@ -20,7 +21,7 @@ pub fn receive(
     let type_ = call.host.net.socket(key).type_;
     let socket = call.host.own.unix(key);
     match (type_, &socket.role) {
-        (c::SOCK_DGRAM, _) | (_, Role::Connected) => {}
+        (c::SOCK_DGRAM, _) | (_, UnixRole::Connected) => {}
         (c::SOCK_STREAM, _) => return Err(Errno::EINVAL),
         _ => return Err(Errno::ENOTCONN),
     }
@@ -90,7 +91,7 @@ fn receive_message(call: &mut Call<'_>, key: SocketKey, room: &Incoming) -> Resu
         }
     }
     if room.flags & c::MSG_PEEK != 0 {
-        let files = message.files_to_peek(call);
+        let files = retained(call, message.files.clone());
         let credentials = message.credentials;
         call.host.own.unix_mut(key).inbox.push_front(message);
         hand_over(call, key, room, credentials, files, &mut received);
@@ -127,9 +128,8 @@ fn receive_stream(
     for at in 0..whole {
         let at = if peek { at } else { 0 };
         if peek {
-            let messages = std::mem::take(&mut call.host.own.unix_mut(key).inbox);
-            files.extend(messages[at].files_to_peek(call));
-            call.host.own.unix_mut(key).inbox = messages;
+            let sent = call.host.own.unix(key).inbox[at].files.clone();
+            files.extend(retained(call, sent));
             continue;
         }
         let message = &mut call.host.own.unix_mut(key).inbox[at];

@@ -1,13 +1,14 @@
 //! Send path of UNIX sockets.
 
-use super::accounting::{charge, piece_max};
 use super::connect::may_send;
-use super::control::Ancillary;
-use super::{ARRIVED, Message, PeerCredentials, PeerRef, ROOM, Role, UnixAddress};
+use super::control::{Ancillary, credentials_of};
+use super::{ARRIVED, ROOM};
 use crate::call::Call;
 use crate::ids::SocketKey;
 use crate::net::message::{Attempt, OutgoingMessage};
 use belljar_linux_abi::{Errno, c};
+use belljar_linux_net::unix_address::UnixAddress;
+use belljar_objects::unix_sockets::{PeerCredentials, PeerRef, UnixMessage, UnixRole, charge, piece_max};
 
 /// Bytes of `SO_SNDBUF` not available to a single datagram.
 const DATAGRAM_OVERHEAD: usize = 32;
@@ -22,7 +23,7 @@ pub fn send(
     let packets = call.host.net.socket(key).type_ == c::SOCK_SEQPACKET;
     if packets {
         call.host.net.socket(key).take_error()?;
-        if !matches!(call.host.own.unix(key).role, Role::Connected) {
+        if !matches!(call.host.own.unix(key).role, UnixRole::Connected) {
             return Err(Errno::ENOTCONN);
         }
     }
@@ -41,7 +42,7 @@ pub fn send(
 /// peer is closed.
 fn connected_peer(call: &mut Call<'_>, key: SocketKey) -> Result<SocketKey, Errno> {
     let socket = call.host.own.unix(key);
-    if !matches!(socket.role, Role::Connected) {
+    if !matches!(socket.role, UnixRole::Connected) {
         return Err(Errno::ENOTCONN);
     }
     if socket.shut_write {
@@ -60,7 +61,7 @@ fn send_stream(
     mut ancillary: Ancillary,
 ) -> Result<Attempt<usize>, Errno> {
     if message.name.is_some() {
-        let connected = matches!(call.host.own.unix(key).role, Role::Connected);
+        let connected = matches!(call.host.own.unix(key).role, UnixRole::Connected);
         return Err(if connected { Errno::EISCONN } else { Errno::EOPNOTSUPP });
     }
     let peer = connected_peer(call, key)?;
@@ -165,7 +166,7 @@ fn deliver(call: &mut Call<'_>, from: SocketKey, to: SocketKey, data: Vec<u8>, a
     let asked = [from, to].iter().any(|key| call.host.net.socket(*key).options.pass_credentials);
     let credentials = match ancillary.credentials {
         Some(claimed) => claimed,
-        None if asked || call.host.own.unix(to).embryo => PeerCredentials::of(call),
+        None if asked || call.host.own.unix(to).embryo => credentials_of(call),
         None => PeerCredentials::NOBODY,
     };
     let host = &mut *call.host;
@@ -178,7 +179,7 @@ fn deliver(call: &mut Call<'_>, from: SocketKey, to: SocketKey, data: Vec<u8>, a
     socket.charged += charge;
     let source = socket.address.clone();
     let files = ancillary.files.clone();
-    let message = Message { data, taken: 0, files, credentials, source, sender, charge };
+    let message = UnixMessage { data, taken: 0, files, credentials, source, sender, charge };
     host.own.unix_mut(to).inbox.push_back(message);
     host.net.effects.notify_socket(to, ARRIVED);
 }

@@ -1,12 +1,13 @@
 //! UNIX sockets as shown by `/proc/net/unix` and sock_diag(7).
 
-use super::{Role, UnixAddress};
 use crate::net::own::{OwnKind, OwnSockets};
 use belljar_linux_abi::c;
 use belljar_linux_net::proc::{CLOSE, ESTABLISHED, LISTEN};
 use belljar_linux_net::socket_inode;
 use belljar_linux_net::unix::UnixSocketInfo;
+use belljar_linux_net::unix_address::UnixAddress;
 use belljar_netstack::{SocketKey, Stack};
+use belljar_objects::unix_sockets::UnixRole;
 
 impl OwnSockets {
     /// All UNIX sockets of a network.
@@ -14,15 +15,8 @@ impl OwnSockets {
         let here = |key: SocketKey| net.sockets[key.0].network == network;
         let keys = self.iter().filter(|(key, kind)| here(*key) && matches!(kind, OwnKind::Unix(_)));
         let keys: Vec<SocketKey> = keys.map(|(key, _)| key).collect();
-        let embryos: Vec<SocketKey> = keys.iter().flat_map(|key| self.unix_waiting(*key)).collect();
+        let embryos: Vec<SocketKey> = keys.iter().flat_map(|key| self.unix(*key).waiting()).collect();
         keys.into_iter().map(|key| self.unix_shown_one(net, key, &embryos)).collect()
-    }
-
-    fn unix_waiting(&self, key: SocketKey) -> Vec<SocketKey> {
-        match &self.unix(key).role {
-            Role::Listening { waiting, .. } => waiting.iter().copied().collect(),
-            _ => Vec::new(),
-        }
     }
 
     fn unix_shown_one(&self, net: &Stack, key: SocketKey, embryos: &[SocketKey]) -> UnixSocketInfo {
@@ -32,18 +26,18 @@ impl OwnSockets {
         let inode = |key: SocketKey| if embryos.contains(&key) { 0 } else { socket_inode(net, key) };
         let peer = self.unix_peer(net, key);
         let state = match &socket.role {
-            Role::Listening { .. } => LISTEN,
-            Role::Connected => ESTABLISHED,
-            Role::Unconnected if datagrams && (peer.is_some() || !socket.connected_from.is_empty()) => {
+            UnixRole::Listening { .. } => LISTEN,
+            UnixRole::Connected => ESTABLISHED,
+            UnixRole::Unconnected if datagrams && (peer.is_some() || !socket.connected_from.is_empty()) => {
                 ESTABLISHED
             }
-            Role::Unconnected => CLOSE,
+            UnixRole::Unconnected => CLOSE,
         };
-        let waiting = self.unix_waiting(key);
+        let waiting = socket.waiting();
         let clients = waiting.iter().map(|embryo| self.unix_peer(net, *embryo).map_or(0, inode)).collect();
         let (receive_queue, send_queue) = match &socket.role {
-            Role::Listening { backlog, waiting } => (waiting.len(), *backlog),
-            _ => (super::readable(net, self, key).unwrap_or(0), socket.charged),
+            UnixRole::Listening { backlog, waiting } => (waiting.len(), *backlog),
+            _ => (socket.readable(datagrams).unwrap_or(0), socket.charged),
         };
         UnixSocketInfo {
             serial: common.serial,

@@ -1,16 +1,45 @@
-use crate::files::devices::Device;
-use crate::files::virtual_files::{MagicLink, VirtualFile};
+//! Inodes of a host's file tree, `inode(7)`, as the kernel keeps them in memory: types, names, content and metadata.
+
+use crate::credentials::Credentials;
+use crate::devices::Device;
+use crate::extents::Extents;
+use crate::file_flags::FileFlags;
 use crate::ids::InodeKey;
+use crate::locks::FileLocks;
+use crate::native_cache::Cached;
+use crate::process_files::ProcessFile;
+use crate::processors::SystemDirectory;
+use crate::virtual_files::{MagicLink, VirtualFile};
 use belljar_base::Map;
-use belljar_linux_abi::c;
+use belljar_linux_abi::{Errno, c};
 use belljar_netstack::conf::Scope;
-use belljar_objects::extents::Extents;
-use belljar_objects::file_flags::FileFlags;
-use belljar_objects::locks::FileLocks;
-use belljar_objects::native_cache::Cached;
-use belljar_objects::processors::SystemDirectory;
+use slab::Slab;
 use smallvec::SmallVec;
-use std::path::PathBuf;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+/// Root of the tree.
+pub const ROOT: InodeKey = InodeKey(0);
+
+/// Device number of the disk, `makedev(3)`.
+pub const DISK: u64 = 0x801;
+/// Device number of `/dev`, a `devtmpfs`.
+pub const DEV: u64 = 0x5;
+/// Device number of `/proc`.
+pub const PROC: u64 = 0x14;
+/// Device number of `/sys`.
+pub const SYS: u64 = 0x15;
+/// Device number of `/run`, a `tmpfs`.
+pub const RUN: u64 = 0x17;
+/// Device number of `/dev/shm`, a `tmpfs`.
+pub const SHM: u64 = 0x18;
+/// Device number of namespaces, `nsfs`.
+pub const NAMESPACE: u64 = 0x4;
+/// Device number of `memfd_create(2)` files.
+pub const MEMORY: u64 = 0x3;
+/// Device number of `/dev/pts`.
+pub const PTS: u64 = 0x19;
 
 /// An inode: a file of any type, `inode(7)`.
 #[derive(Debug)]
@@ -257,6 +286,17 @@ pub struct Times {
     pub birth: i64,
 }
 
+impl Meta {
+    /// Group and mode of a file created in a directory with this metadata by a process of group `gid`: a
+    /// set-group-ID directory passes on its group and, to directories, the bit.
+    pub fn inherited(&self, gid: u32, mode: u32, makes_directory: bool) -> (u32, u32) {
+        match self.mode & c::S_ISGID {
+            0 => (gid, mode),
+            bit => (self.gid, if makes_directory { mode | bit } else { mode }),
+        }
+    }
+}
+
 impl Times {
     /// All timestamps equal to `ns`.
     pub fn all(ns: i64) -> Times {
@@ -277,9 +317,51 @@ impl Node {
             Node::Device(_) => c::S_IFCHR,
         }
     }
+    /// True for `/proc/<pid>/maps`.
+    pub fn is_map(&self) -> bool {
+        let Node::Virtual(VirtualFile::Process(_, file) | VirtualFile::Thread(_, _, file)) = self else {
+            return false;
+        };
+        *file == ProcessFile::Maps
+    }
+    /// True if it has a native counterpart in the own layer that must be moved and removed with its name.
+    pub fn has_own_name(&self) -> bool {
+        match self {
+            Node::Regular(content) => content.store == Store::Own,
+            Node::Directory(directory) => directory.own,
+            Node::Symlink { own, .. } => *own,
+            _ => false,
+        }
+    }
     /// True if it is a directory.
     pub fn is_directory(&self) -> bool {
         matches!(self, Node::Directory(_))
+    }
+    /// Process id of the process whose `/proc/<pid>` has the file; `None` for other files.
+    pub fn process(&self) -> Option<i32> {
+        match self {
+            Node::Directory(directory) => match directory.source {
+                DirectorySource::Process(pid)
+                | DirectorySource::Thread(pid, _)
+                | DirectorySource::Descriptors { pid, .. }
+                | DirectorySource::Tasks(pid)
+                | DirectorySource::Namespaces(pid) => Some(pid),
+                _ => None,
+            },
+            Node::Virtual(
+                VirtualFile::Process(pid, _)
+                | VirtualFile::Thread(pid, ..)
+                | VirtualFile::DescriptorInfo(pid, _),
+            )
+            | Node::Magic(
+                MagicLink::Executable(pid)
+                | MagicLink::WorkingDirectory(pid)
+                | MagicLink::Root(pid)
+                | MagicLink::Namespace(pid, _)
+                | MagicLink::Descriptor(pid, _),
+            ) => Some(*pid),
+            _ => None,
+        }
     }
     /// True if it is a symbolic link.
     pub fn is_symlink(&self) -> bool {
@@ -309,6 +391,37 @@ impl Inode {
             _ => None,
         }
     }
+    /// Seals; `EINVAL` if the file does not support seals.
+    pub fn seals(&self) -> Result<i32, Errno> {
+        let memfd = self.content().and_then(|content| content.memfd.as_deref());
+        memfd.map(|memfd| memfd.seals).ok_or(Errno::EINVAL)
+    }
+    /// Replaces the cached native descriptor of a regular file; returns the former one.
+    pub fn set_native(&mut self, cached: Option<Cached>) -> Option<Cached> {
+        std::mem::replace(&mut self.content_mut()?.native, cached)
+    }
+    /// `EPERM` if the file has any of these flags.
+    pub fn check_flags(&self, flags: FileFlags) -> Result<(), Errno> {
+        if self.meta.flags.intersects(flags) { Err(Errno::EPERM) } else { Ok(()) }
+    }
+    /// True if the mode bits grant all permissions in `wanted` (`S_IROTH`, `S_IWOTH`, `S_IXOTH`). `owner` is
+    /// the file's user and group.
+    pub fn allows(&self, who: &Credentials, owner: (u32, u32), wanted: u32) -> bool {
+        let mode = self.meta.mode;
+        let granted = if who.fsuid == owner.0 {
+            mode >> 6
+        } else if who.fsgid == owner.1 || who.groups.contains(&owner.1) {
+            mode >> 3
+        } else {
+            mode
+        };
+        granted & wanted == wanted
+    }
+    /// `EACCES` for execution of a file without any execute bit, which the superuser is denied too.
+    pub fn check_superuser(&self, wanted: u32) -> Result<(), Errno> {
+        let executes = wanted & c::S_IXOTH != 0 && !self.node.is_directory();
+        if executes && self.meta.mode & 0o111 == 0 { Err(Errno::EACCES) } else { Ok(()) }
+    }
     /// True if the inode has no name (any more). The root of a file system does not count, since it needs
     /// none.
     pub fn is_nameless(&self) -> bool {
@@ -318,4 +431,33 @@ impl Inode {
     pub fn identity(&self) -> (u64, u64) {
         (self.device, self.number)
     }
+}
+
+/// True if `inode` is `root` or a descendant of it in the same file system.
+pub fn is_below(inodes: &Slab<Inode>, root: InodeKey, inode: InodeKey) -> bool {
+    let mut at = inode;
+    while at != root {
+        match inodes[at.0].links.first() {
+            Some((parent, _)) => at = *parent,
+            None => return false,
+        }
+    }
+    true
+}
+
+/// `path/name` for a name in bytes.
+pub fn join(path: &Path, name: &[u8]) -> PathBuf {
+    path.join(OsStr::from_bytes(name))
+}
+
+/// Inode number of a lower file. It depends only on the path below the root, not on earlier lookups. It has
+/// 52 bits with the highest set; numbers of new files are smaller.
+pub fn path_number(root: &Path, path: &Path) -> u64 {
+    let from = if root == Path::new("/") { 0 } else { root.as_os_str().len() };
+    let bytes = path.as_os_str().as_bytes();
+    // FNV-1a. The path may lie outside the root if a template moved the file here.
+    let hash = bytes.get(from..).unwrap_or(bytes).iter().fold(0xcbf2_9ce4_8422_2325u64, |hash, byte| {
+        (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)
+    });
+    (hash ^ hash >> 52) & ((1 << 51) - 1) | 1 << 51
 }
