@@ -91,8 +91,8 @@ pub enum ProcessReport {
 /// the clock [`step_clock`](Self::step_clock) and [`set_clock_drift`](Self::set_clock_drift); for the network
 /// [`set_bandwidths`](Self::set_bandwidths), [`set_carrier`](Self::set_carrier),
 /// [`change_nic`](Self::change_nic), and the calls of the stack that queue no effects:
-/// [`set_routes`](Stack::set_routes), [`set_routes6`](Stack::set_routes6),
-/// [`set_resolver_down`](Stack::set_resolver_down).
+/// [`set_routes`](Stack::set_routes), [`set_routes6`](Stack::set_routes6), and whether the
+/// [`Resolver`](belljar_netstack::Resolver) of its configuration is down.
 ///
 /// **Out**, after each run and each change: [`take_departures`](Stack::take_departures) of the stack gives
 /// packets sent, [`take_reports`](Self::take_reports) starts and ends of the experiment's processes. If
@@ -275,7 +275,7 @@ impl Host {
         let own = || self.net.config.name.clone().into_bytes();
         [node.unwrap_or_else(own), domain.unwrap_or_else(|| b"(none)".to_vec())]
     }
-    /// True if [`drain_captured`](Stack::drain_captured) or [`take_route_log`](Stack::take_route_log) of the
+    /// True if [`drain_captured`](Stack::drain_captured) or the [`route_log`](Stack::route_log) of the
     /// stack, or [`drain_strace`](Self::drain_strace), has output.
     pub fn has_logged(&self) -> bool {
         !self.net.captured.is_empty() || !self.net.route_log.is_empty() || self.has_strace()

@@ -71,7 +71,7 @@ impl Host {
                     Models::run_next(self);
                 }
                 _ if self.is_runnable() => self.run_next_thread(limit),
-                _ if self.net.is_yielding() => self.net.stop_yielding(),
+                _ if self.net.clock.is_yielding() => self.net.clock.stop_yielding(),
                 Some(at) if at < limit => self.net.clock.advance(at),
                 _ => return,
             }

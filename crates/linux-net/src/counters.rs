@@ -3,6 +3,7 @@
 use belljar_net::{Counters, DropReason};
 use belljar_netstack::Stack;
 use belljar_netstack::interface::{Attachment, Interface};
+use belljar_netstack::link;
 use belljar_netstack::tun::TunCounters;
 
 /// Counters of an interface.
@@ -31,7 +32,7 @@ impl InterfaceCounters {
             Attachment::Graph => counted(net.eth0.nic.counters()),
             Attachment::Link(link) => {
                 let counters = counted(net.links[link].nic.counters());
-                let Some(adapter) = net.adapter(interface) else { return counters };
+                let Some(adapter) = link::adapter_of(&net.links, interface) else { return counters };
                 InterfaceCounters {
                     dropped_out: counters.dropped_out + adapter.count("tx_dropped"),
                     errors_in: adapter.count("rx_errors"),

@@ -6,8 +6,9 @@
 
 use belljar_linux_abi::Errno;
 use belljar_netstack::Stack;
-use belljar_netstack::adapter::{Adapter, link_speed};
+use belljar_netstack::adapter::Adapter;
 use belljar_netstack::interface::{Attachment, Interface};
+use belljar_netstack::link;
 
 /// Requests, `ETHTOOL_*`, the first field of their structures.
 mod request {
@@ -92,7 +93,7 @@ fn bytes_of(words: &[u32]) -> Vec<u8> {
 /// `EOPNOTSUPP` for a request that the interface's driver does not support.
 pub fn answer(net: &Stack, interface: &Interface, head: &[u8]) -> Result<(Vec<u8>, u64), Errno> {
     let number = word_at(head, 0);
-    let speed = link_speed(net, interface);
+    let speed = link::speed(&net.eth0, &net.links, interface);
     let answer = match number {
         request::GLINK => bytes_of(&[number, u32::from(interface.is_running())]),
         request::GRXCSUM
@@ -111,13 +112,13 @@ pub fn answer(net: &Stack, interface: &Interface, head: &[u8]) -> Result<(Vec<u8
             names.for_each(|name| put_text(&mut all, name, STRING));
             all
         }
-        request::GSSET_INFO => string_sets(net.adapter(interface), head),
+        request::GSSET_INFO => string_sets(link::adapter_of(&net.links, interface), head),
         // No time stamps by SO_TIMESTAMPING, and no PTP clock.
         request::GET_TS_INFO => bytes_of(&[number, 0, u32::MAX, 0, 0, 0, 0, 0, 0, 0, 0]),
         request::GLINKSETTINGS => link_settings(head, speed.ok_or(Errno::EOPNOTSUPP)?),
         request::GSET => old_settings(speed.ok_or(Errno::EOPNOTSUPP)?),
         request::GDRVINFO => driver_info(net, interface).ok_or(Errno::EOPNOTSUPP)?,
-        _ => of_adapter(net.adapter(interface).ok_or(Errno::EOPNOTSUPP)?, head)?,
+        _ => of_adapter(link::adapter_of(&net.links, interface).ok_or(Errno::EOPNOTSUPP)?, head)?,
     };
     Ok((answer, 0))
 }
@@ -203,7 +204,7 @@ fn of_adapter(adapter: &Adapter, head: &[u8]) -> Result<Vec<u8>, Errno> {
 
 /// `struct ethtool_drvinfo`; `None` for `lo`, which has no driver.
 fn driver_info(net: &Stack, interface: &Interface) -> Option<Vec<u8>> {
-    let adapter = net.adapter(interface);
+    let adapter = link::adapter_of(&net.links, interface);
     let driver = match interface.attachment {
         Attachment::Loopback | Attachment::Gone => return None,
         Attachment::Graph | Attachment::Link(_) => adapter.map_or("belljar", |adapter| adapter.driver),

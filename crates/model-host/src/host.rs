@@ -66,7 +66,7 @@ impl ModelHost {
                     self.doing(Phase::Model);
                     Models::run_next(self);
                 }
-                _ if self.stack.is_yielding() => self.stack.stop_yielding(),
+                _ if self.stack.clock.is_yielding() => self.stack.clock.stop_yielding(),
                 Some(at) if at < limit => self.stack.clock.advance(at),
                 _ => break,
             }

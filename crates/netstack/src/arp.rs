@@ -14,31 +14,11 @@ use std::net::Ipv4Addr;
 impl Stack {
     /// Sends an ARP request for `target` (`arp_solicit`). `source` is the source address of a queued packet.
     pub fn ask(&mut self, interface: usize, target: Ipv4Addr, to: Option<Address>, source: Option<Ipv4Addr>) {
-        let Some(source) = self.question_source(interface, target, source) else { return };
+        let Some(source) = question_source(self, interface, target, source) else { return };
         let own = Address(self.interfaces[interface].mac);
         let question = arp_request(own, source, target);
         let frame = arp_frame(to.unwrap_or(Address::BROADCAST), &question);
         self.transmit_frame(Origin::Arp, interface, frame);
-    }
-
-    /// Source address of a request under `arp_announce`: that of the packet, or one in the target's network.
-    fn question_source(
-        &self,
-        interface: usize,
-        target: Ipv4Addr,
-        packet: Option<Ipv4Addr>,
-    ) -> Option<Ipv4Addr> {
-        let own = packet.filter(|source| self.interfaces.with_address(*source).is_some());
-        let together = |source: &Ipv4Addr| {
-            let addresses = &self.interfaces[interface].addresses;
-            addresses.iter().any(|own| own.network().contains(*source) && own.network().contains(target))
-        };
-        let own = match self.interface_settings.greatest(v4::ARP_ANNOUNCE, interface) {
-            0 => own,
-            1 => own.filter(together),
-            _ => None,
-        };
-        own.or_else(|| self.interfaces.source_on(interface, Some(target), c::RT_SCOPE_LINK))
     }
 
     /// Processes a received ARP packet (`arp_process`).
@@ -107,4 +87,24 @@ impl Stack {
             found.route.kind == RouteKind::Unicast && found.hop.is_some_and(|hop| hop.interface != interface)
         })
     }
+}
+
+/// Source address of a request under `arp_announce`: that of the packet, or one in the target's network.
+fn question_source(
+    net: &Stack,
+    interface: usize,
+    target: Ipv4Addr,
+    packet: Option<Ipv4Addr>,
+) -> Option<Ipv4Addr> {
+    let own = packet.filter(|source| net.interfaces.with_address(*source).is_some());
+    let together = |source: &Ipv4Addr| {
+        let addresses = &net.interfaces[interface].addresses;
+        addresses.iter().any(|own| own.network().contains(*source) && own.network().contains(target))
+    };
+    let own = match net.interface_settings.greatest(v4::ARP_ANNOUNCE, interface) {
+        0 => own,
+        1 => own.filter(together),
+        _ => None,
+    };
+    own.or_else(|| net.interfaces.source_on(interface, Some(target), c::RT_SCOPE_LINK))
 }

@@ -2,13 +2,10 @@
 //!
 //! Reception by the last router, which precedes reception by the host, is not an event of its own, since its
 //! outcome depends on its time alone. It is processed when the previous packet has been received, or else
-//! when the packet itself has.
+//! when the packet itself has. The methods take the card of `eth0`, and true if the host is down.
 
-use super::interface::GRAPH;
-use crate::PacketDirection;
-use crate::Stack;
 use belljar_base::{EventKey, Footprint, Inbox, SimTime};
-use belljar_net::{DropReason, Packet};
+use belljar_net::{DropReason, Nic, Packet};
 
 /// The packets in transit to `eth0`.
 #[derive(Debug, Default)]
@@ -50,26 +47,24 @@ impl Arrivals {
     }
 }
 
-impl Stack {
+impl Arrivals {
     /// Queues a packet that reaches the last router before `eth0` at the future time `key.time`.
-    pub fn will_arrive(&mut self, key: EventKey, packet: Packet) {
-        let arrivals = &mut self.arrivals;
-        let is_first = arrivals.first.is_none_or(|(first, _)| key < first);
+    pub fn push(&mut self, key: EventKey, packet: Packet, nic: &mut Nic, is_down: bool) {
+        let is_first = self.first.is_none_or(|(first, _)| key < first);
         if is_first {
-            arrivals.first = Some((key, packet.len()));
+            self.first = Some((key, packet.len()));
         }
-        arrivals.inbox.push(key, packet);
+        self.inbox.push(key, packet);
         if is_first {
-            self.plan_arrivals();
+            self.plan(nic, is_down);
         }
     }
 
     /// Recomputes the time of the next reception. The caller invokes it after every change that affects it.
-    pub fn plan_arrivals(&mut self) {
-        let nic = &mut self.eth0.nic;
-        self.arrivals.next = match (nic.next_received(), self.arrivals.first) {
+    pub fn plan(&mut self, nic: &mut Nic, is_down: bool) {
+        self.next = match (nic.next_received(), self.first) {
             (Some(at), _) => Some(at),
-            (None, Some((key, _))) if self.is_down => Some(key.time),
+            (None, Some((key, _))) if is_down => Some(key.time),
             (None, Some((key, len))) => Some(nic.would_be_received(key.time, len)),
             (None, None) => None,
         };
@@ -78,45 +73,42 @@ impl Stack {
     /// Processes the time of [`Arrivals::next`]: returns the packet received, with its time, unless it was
     /// dropped.
     #[inline]
-    pub(crate) fn take_received(&mut self, at: SimTime) -> Option<(SimTime, Packet)> {
-        if self.eth0.nic.next_received().is_none()
-            && let Some((key, _)) = self.arrivals.first
-            && let Some(packet) = self.arrivals.pop()
+    pub(crate) fn take_received(
+        &mut self,
+        at: SimTime,
+        nic: &mut Nic,
+        is_down: bool,
+    ) -> Option<(SimTime, Packet)> {
+        if nic.next_received().is_none()
+            && let Some((key, _)) = self.first
+            && let Some(packet) = self.pop()
         {
-            self.arrive(key.time, packet);
+            arrive(key.time, packet, nic, is_down);
         }
-        self.take_arrivals(at);
-        let received = self.eth0.nic.received(at);
-        self.plan_arrivals();
+        self.pass_before(at, nic, is_down);
+        let received = nic.received(at);
+        self.plan(nic, is_down);
         received
     }
 
-    /// Processes a packet received from the graph.
+    /// The packet due at the router after the first one.
     #[inline]
-    pub(crate) fn graph_input(&mut self, at: SimTime, mut packet: Packet) {
-        // Prefetches the next packet's bytes, no longer cached since it was sent, during the processing of
-        // this one.
-        if let Some(next) = self.eth0.nic.coming().or_else(|| self.arrivals.inbox.following()) {
-            (self.prefetch)(next.open_bytes());
-        }
-        self.seen(at, GRAPH, &mut packet, PacketDirection::In);
-        self.arrived_as_one = true;
-        let end = self.ip_input(GRAPH, packet);
-        self.account.receive(end);
-        self.flush_network();
+    pub(crate) fn following(&self) -> Option<&Packet> {
+        self.inbox.following()
     }
 
     /// Passes the packets that reach the router before `limit` to the interface.
-    pub fn take_arrivals(&mut self, limit: SimTime) {
-        while let Some((at, packet)) = self.arrivals.pop_before(limit) {
-            self.arrive(at, packet);
+    pub fn pass_before(&mut self, limit: SimTime, nic: &mut Nic, is_down: bool) {
+        while let Some((at, packet)) = self.pop_before(limit) {
+            arrive(at, packet, nic, is_down);
         }
     }
+}
 
-    fn arrive(&mut self, at: SimTime, packet: Packet) {
-        match self.is_down {
-            true => self.eth0.nic.count_drop(DropReason::HostDown),
-            false => self.eth0.nic.receive(at, packet),
-        }
+/// Passes a packet from the router to the interface, which drops it if the host is down.
+fn arrive(at: SimTime, packet: Packet, nic: &mut Nic, is_down: bool) {
+    match is_down {
+        true => nic.count_drop(DropReason::HostDown),
+        false => nic.receive(at, packet),
     }
 }

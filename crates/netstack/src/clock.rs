@@ -126,6 +126,27 @@ impl Clock {
             self.work(Work::Byte, bytes as u64);
         }
     }
+    /// True while runnable threads precede packets: see [`cpu`](crate::cpu).
+    #[inline]
+    pub fn is_yielding(&self) -> bool {
+        self.processor().is_some_and(|processor| processor.receives(self.now) > self.now)
+    }
+    /// Restores the precedence of packets, for an owner without runnable threads.
+    pub fn stop_yielding(&mut self) {
+        if let Some(processor) = &mut self.processor {
+            processor.stop_yielding();
+        }
+    }
+    /// Charges an interrupt that was raised at `at`, and returns the time at which its driver runs. The packets
+    /// that the driver fetches cost no further interrupt.
+    pub fn interrupt(&mut self, at: SimTime) -> SimTime {
+        if self.processor.is_none() {
+            return at;
+        }
+        self.advance(at);
+        self.work(Work::Interrupt, 1);
+        self.now()
+    }
     /// Creates a clock with an error: an offset in nanoseconds, and a drift against simulated time in parts
     /// per billion.
     pub fn with_error(epoch_secs: u64, cpu: CpuModel, (offset_ns, drift_ppb): (i64, i64)) -> Clock {

@@ -1,6 +1,8 @@
 //! Configuration of a stack.
 
-use super::{InitialRoute6, LinkConfig, Resolver};
+use crate::link::LinkConfig;
+use crate::resolver::Resolver;
+use crate::v6::InitialRoute6;
 use belljar_base::{HostId, Seed, SimTime};
 use belljar_net::routes::{Prefix, Route};
 use belljar_net::{MssClamp, NicConfig};
@@ -19,7 +21,7 @@ pub struct StackConfig {
     /// [`Stack::drain_captured`](super::Stack::drain_captured).
     pub capture: bool,
     /// True to log the changes of the main routing tables for
-    /// [`Stack::take_route_log`](super::Stack::take_route_log).
+    /// [`Stack::route_log`](super::Stack::route_log).
     pub log_routes: bool,
     /// Prefetches bytes that are about to be read into the cache.
     pub prefetch: fn(&[u8]),

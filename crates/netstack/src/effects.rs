@@ -1,8 +1,7 @@
 //! Effects: requests of the stack to its owner, in the order in which they arose.
 
-use super::Stack;
-use super::veth::PeerNews;
 use crate::SocketKey;
+use crate::interface::Interface;
 use crate::lifetimes::OwnAddress;
 use belljar_base::{Footprint, SimTime};
 use belljar_net::Packet;
@@ -36,6 +35,19 @@ pub enum Effect {
     Note(Box<str>),
     /// A socket was freed; its key may be reused.
     Closed(SocketKey),
+}
+
+/// A notification for an interface of another network namespace of the same owner.
+#[derive(Debug)]
+pub enum PeerNews {
+    /// A frame for the interface.
+    Frame(Packet),
+    /// The peer is up (true) or down (false), which sets the carrier.
+    Carrier(bool),
+    /// The peer was deleted; the interface is deleted with it.
+    Gone,
+    /// An interface of this number and state moves to the namespace.
+    Moved(usize, Box<Interface>),
 }
 
 /// Direction of a frame at an interface.
@@ -91,6 +103,27 @@ impl Effects {
     pub fn tell_peer(&mut self, network: u32, interface: usize, news: PeerNews) {
         self.0.push(Effect::Peer(network, interface, Box::new(news)));
     }
+    /// Reports a frame of a link, or a packet of another interface, to packet sockets.
+    pub(crate) fn report_frame(
+        &mut self,
+        at: SimTime,
+        interface: usize,
+        packet: &mut Packet,
+        direction: PacketDirection,
+    ) {
+        packet.fill_checksum();
+        let bytes = packet.bytes().to_vec();
+        self.push(Effect::Passed(Box::new(Passed { at, interface, direction, bytes })));
+    }
+    /// True if no effects are pending.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+    /// Moves the pending effects, in order, into `out`, which must be empty.
+    pub fn take(&mut self, out: &mut Vec<Effect>) {
+        std::mem::swap(&mut self.0, out);
+    }
     /// Lists the memory that reporting touches.
     pub(crate) fn footprint(&self, footprint: &mut Footprint) {
         footprint.object(self);
@@ -102,26 +135,5 @@ impl Effects {
     /// Moves the effects of the stack of another network namespace to the end of these.
     pub(crate) fn take_over(&mut self, network: u32, others: &mut Effects) {
         self.0.extend(others.0.drain(..).map(|effect| Effect::Further(network, Box::new(effect))));
-    }
-}
-
-impl Stack {
-    /// True if effects are pending.
-    #[inline]
-    pub fn has_effects(&self) -> bool {
-        !self.effects.0.is_empty()
-    }
-    /// Moves the pending effects, in order, into `out`, which must be empty.
-    pub fn take_effects(&mut self, out: &mut Vec<Effect>) {
-        std::mem::swap(&mut self.effects.0, out);
-    }
-    /// Reports a frame of a link, or a packet of another interface, to the packet sockets, if there are any.
-    pub fn tap(&mut self, at: SimTime, interface: usize, packet: &mut Packet, direction: PacketDirection) {
-        if self.watchers == 0 {
-            return;
-        }
-        packet.fill_checksum();
-        let bytes = packet.bytes().to_vec();
-        self.effects.push(Effect::Passed(Box::new(Passed { at, interface, direction, bytes })));
     }
 }

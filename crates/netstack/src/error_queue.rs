@@ -2,18 +2,14 @@
 //! notifications of its zero-copy sends (`MSG_ZEROCOPY`).
 
 use super::send_charge::charge;
-use super::socket::SocketKind;
 use super::zero_copy::CompletedSends;
-use crate::SocketKey;
-use crate::Stack;
-use crate::readiness::EPOLLERR;
 use belljar_base::SimTime;
 use belljar_linux_abi::Errno;
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
 
 /// Upper bound of a path MTU (`IP_MAX_MTU`).
-const MTU_MAX: usize = 65_535;
+pub(crate) const MTU_MAX: usize = 65_535;
 /// Length of the IP and ICMP headers of an error and of the headers that it quotes, in bytes.
 const HEADERS: usize = 56;
 
@@ -117,40 +113,6 @@ impl ErrorQueue {
     /// True if the queue is empty.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
-    }
-}
-
-impl Stack {
-    /// Queues the local error of a datagram to `to` that exceeds the MTU of `mtu` bytes, if the socket has
-    /// requested errors (`ip_local_error`). Over IPv4 the error names the port of the socket's peer, 0
-    /// without a peer.
-    #[cold]
-    pub fn queue_too_long(&mut self, key: SocketKey, mut to: SocketAddr, mtu: usize) {
-        let arrived = self.clock.now();
-        let socket = self.socket(key);
-        let room = socket.options.receive_buffer;
-        if to.is_ipv4() {
-            let peer = if let SocketKind::Udp(udp) = &socket.kind { udp.peer } else { None };
-            to.set_port(peer.map_or(0, |peer| peer.port()));
-        }
-        let error = QueuedError {
-            errno: Errno::EMSGSIZE,
-            icmp: (0, 0),
-            extra: if to.is_ipv4() { mtu.min(MTU_MAX) } else { mtu } as u32,
-            arrived,
-            offender: None,
-            destination: to,
-            quoted: Vec::new(),
-        };
-        match &mut socket.kind {
-            SocketKind::Udp(udp) if udp.ip.receive_errors => {
-                udp.errors.push(error, &mut udp.queued_charge, room);
-            }
-            SocketKind::Raw(raw) if raw.end.ip.receive_errors => raw.end.push_error(error, room),
-            SocketKind::Ping(ping) if ping.end.ip.receive_errors => ping.end.push_error(error, room),
-            _ => return,
-        }
-        self.effects.notify_socket(key, EPOLLERR);
     }
 }
 

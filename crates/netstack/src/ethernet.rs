@@ -7,58 +7,16 @@ use super::ip::route::ResolvedRoute;
 use crate::Departure;
 use crate::PacketDirection;
 use crate::StackTimer;
-use crate::TimerId;
 use crate::account::{DropCause, Origin, PacketDisposition, Receiver};
-use crate::adapter::Adapter;
+use crate::buffers;
 use crate::virtual_links::TAGGED;
 use belljar_base::SimTime;
 use belljar_net::forward::{self, ForwardError};
 use belljar_net::frame::framed;
 use belljar_net::neighbour::NeighbourEvent;
-use belljar_net::{DropReason, Nic, NicChange, NicConfig, NicEvent, Packet};
+use belljar_net::{DropReason, NicChange, NicEvent, Packet};
 use belljar_wire::ethernet::{self, Address, Frame, ethertype};
 use std::net::{IpAddr, Ipv4Addr};
-use std::sync::Arc;
-
-/// Configuration of an interface at the end of a link.
-#[derive(Clone, Debug)]
-pub struct LinkConfig {
-    /// The interface's name.
-    pub name: Arc<str>,
-    /// The interface's hardware address.
-    pub mac: [u8; 6],
-    /// MTU in bytes.
-    pub mtu: usize,
-    /// The interface's IPv4 addresses.
-    pub addresses: Vec<belljar_net::InterfaceAddress>,
-    /// The interface's IPv6 addresses, except for the link-local one.
-    pub addresses6: Vec<belljar_net::InterfaceAddress<std::net::Ipv6Addr>>,
-    /// Queue and bandwidth.
-    pub nic: NicConfig,
-    /// True if the link has a carrier at the start.
-    pub carrier: bool,
-}
-
-/// The transmit port of a link.
-#[derive(Debug)]
-pub struct LinkPort {
-    /// The queue and the transmitter.
-    pub nic: Nic,
-    /// The adapter behind the port, if it has a driver.
-    pub(crate) adapter: Option<Box<Adapter>>,
-    pub(crate) timer: Option<TimerId>,
-}
-
-impl LinkPort {
-    /// Creates an idle port.
-    pub fn new(config: &LinkConfig) -> LinkPort {
-        let mut nic = Nic::new(&config.nic);
-        if !config.carrier {
-            nic.set_carrier(SimTime::ZERO, false);
-        }
-        LinkPort { nic, adapter: None, timer: None }
-    }
-}
 
 /// The hardware address of an IPv4 multicast group (RFC 1112, section 6.4).
 fn group_address(group: Ipv4Addr) -> Address {
@@ -202,7 +160,7 @@ impl Stack {
         }
         self.settle_neighbours();
         if self.v6.on {
-            self.set_timer6();
+            self.v6.set_timer(&mut self.timers, self.clock.now());
         }
         for link in 0..self.links.len() {
             let interface = self.interfaces.at_link(link);
@@ -277,13 +235,13 @@ impl Stack {
         let to_many = frame.dst().is_multicast();
         let tagged = frame.ethertype() == TAGGED;
         if !to_many && !tagged && frame.dst().0 != self.interfaces[interface].mac {
-            self.recycle_buffer(packet.into_bytes());
+            buffers::recycle(packet.into_bytes());
             return PacketDisposition::consumed(Receiver::OtherAddress);
         }
         match frame.ethertype() {
             ethertype::ARP => {
                 let end = self.arp_input(interface, frame.payload());
-                self.recycle_buffer(packet.into_bytes());
+                buffers::recycle(packet.into_bytes());
                 end
             }
             ethertype::IPV4 | ethertype::IPV6 => {
@@ -295,7 +253,7 @@ impl Stack {
             }
             TAGGED => self.vlan_input(interface, packet),
             _ => {
-                self.recycle_buffer(packet.into_bytes());
+                buffers::recycle(packet.into_bytes());
                 match self.watchers {
                     0 => PacketDisposition::dropped(DropCause::UnknownProtocol),
                     _ => PacketDisposition::consumed(Receiver::PacketSocket),
@@ -314,7 +272,7 @@ impl Stack {
         for vlan in self.interfaces.vlans_of(interface) {
             self.interfaces[vlan].carrier = carrier;
         }
-        self.log_carrier(interface);
+        self.route_log.carrier(self.clock.now(), &self.interfaces[interface]);
         if !self.is_down && !carrier {
             for number in std::iter::once(interface).chain(self.interfaces.vlans_of(interface)) {
                 self.neighbours.flush(number, false);
@@ -347,7 +305,7 @@ impl Stack {
     pub fn set_routes6(&mut self, routes: Vec<super::InitialRoute6>) {
         self.config.routes6 = routes;
         if !self.is_down {
-            self.replace_computed6();
+            self.v6.replace_computed(&self.interfaces, &self.config.routes6);
             self.log_routes();
         }
     }

@@ -51,19 +51,6 @@ impl Stack {
     fn next_in(&self) -> Option<SimTime> {
         sooner(self.arrivals.next(), self.inbox.next())
     }
-    /// True while runnable threads precede packets: see [`cpu`](crate::cpu).
-    #[inline]
-    pub fn is_yielding(&self) -> bool {
-        self.clock
-            .processor()
-            .is_some_and(|processor| processor.receives(self.clock.now()) > self.clock.now())
-    }
-    /// Restores the precedence of packets, for an owner without runnable threads.
-    pub fn stop_yielding(&mut self) {
-        if let Some(processor) = &mut self.clock.processor {
-            processor.stop_yielding();
-        }
-    }
     /// The identifier of the next timer.
     #[inline]
     pub fn next_timer(&self) -> Option<TimerId> {
@@ -90,7 +77,7 @@ impl Stack {
     pub fn deliver(&mut self, key: EventKey, link: Option<usize>, packet: Packet) {
         match link {
             Some(link) => self.inbox.push(key, (link, packet)),
-            None => self.will_arrive(key, packet),
+            None => self.arrivals.push(key, packet, &mut self.eth0.nic, self.is_down),
         }
     }
 
@@ -99,7 +86,7 @@ impl Stack {
     pub fn pass_until(&mut self, until: SimTime) {
         while let Some(at) = self.next_event().filter(|at| *at <= until) {
             self.clock.advance(at);
-            self.stop_yielding();
+            self.clock.stop_yielding();
             let timer_at = self.timers.next().unwrap_or(SimTime::MAX);
             match self.next_arrival() {
                 Some(at) if at <= timer_at => self.receive_arrival(),
@@ -117,7 +104,7 @@ impl Stack {
         }
         let by_link = self.inbox.next().unwrap_or(SimTime::MAX);
         if let Some(at) = self.arrivals.next().filter(|at| *at <= by_link) {
-            if let Some((at, packet)) = self.take_received(at) {
+            if let Some((at, packet)) = self.arrivals.take_received(at, &mut self.eth0.nic, self.is_down) {
                 self.graph_input(at, packet);
             }
             return;
@@ -131,7 +118,7 @@ impl Stack {
     fn receive_with_processor(&mut self) {
         let by_link = self.inbox.next().unwrap_or(SimTime::MAX);
         let (at, link, packet) = match self.arrivals.next().filter(|at| *at <= by_link) {
-            Some(at) => match self.take_received(at) {
+            Some(at) => match self.arrivals.take_received(at, &mut self.eth0.nic, self.is_down) {
                 Some((at, packet)) => (at, None, packet),
                 None => return,
             },
@@ -174,7 +161,7 @@ impl Stack {
         // Prefetches the next frame's bytes, no longer cached since it was sent, during the processing of
         // this one.
         if let Some((_, next)) = self.inbox.following() {
-            self.prefetch(next.open_bytes());
+            (self.prefetch)(next.open_bytes());
         }
         self.packet_arrived(link, packet);
     }

@@ -1,7 +1,6 @@
 //! The interfaces of a host by number, with the attributes of their IPv4 addresses.
 
 use crate::interface::{Attachment, Interface};
-use crate::ip::route::is_multipoint;
 use crate::own_addresses::AddressAttributes;
 use crate::tun::TunCounters;
 use belljar_base::Map;
@@ -24,6 +23,8 @@ pub struct Interfaces {
     first_link: usize,
     /// The number from which the next unused one is searched.
     next: usize,
+    /// True once there has been a veth interface.
+    pub(crate) has_pairs: bool,
 }
 
 impl Deref for Interfaces {
@@ -45,7 +46,14 @@ impl Interfaces {
     /// Creates the initial interfaces of a host. Those from `first_link` on are link interfaces.
     pub fn new(list: Vec<Interface>, first_link: usize) -> Interfaces {
         let next = list.len();
-        Interfaces { list, address_attributes: Map::new(), counters: Map::new(), first_link, next }
+        Interfaces {
+            list,
+            address_attributes: Map::new(),
+            counters: Map::new(),
+            first_link,
+            next,
+            has_pairs: false,
+        }
     }
     /// Allocates the number of a new interface (`dev_index_reserve` of Linux).
     pub fn unused(&mut self) -> usize {
@@ -156,5 +164,13 @@ impl Interfaces {
             }
             _ => destination,
         }
+    }
+}
+
+/// True for multicast addresses and the limited broadcast address.
+pub fn is_multipoint(ip: IpAddr) -> bool {
+    match ip {
+        IpAddr::V4(v4) => v4.is_broadcast() || v4.is_multicast(),
+        IpAddr::V6(v6) => v6.is_multicast(),
     }
 }

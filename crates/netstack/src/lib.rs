@@ -23,7 +23,7 @@
 //!
 //! **Processor.** If the clock's [`CpuModel`](clock::CpuModel) has costs, packets take time ([`cpu`]), and an
 //! owner with work of its own charges it by [`Clock::work`](clock::Clock::work). An owner with threads
-//! handles events of a run only before the run's limit, and calls [`stop_yielding`](Stack::stop_yielding)
+//! handles events of a run only before the run's limit, and calls [`Clock::stop_yielding`](clock::Clock::stop_yielding)
 //! when none of them is runnable.
 //!
 //! **Sockets.** Non-blocking operations: [`listen`](Stack::listen), [`accept`](Stack::accept),
@@ -58,25 +58,31 @@
 //!
 //! # Layers
 //!
-//! [`interface`] carries packets between the protocols and the media; link interfaces add Ethernet frames and
+//! `packet_io` carries packets between the protocols and the media; link interfaces add Ethernet frames and
 //! neighbour resolution. [`ip`] routes, fragments and demultiplexes; [`v6`] adds the parts specific to IPv6.
 //! [`udp`], [`tcp`], [`raw`] and [`ping`] are the sockets above; [`error_queue`], [`path_mtu`] and
 //! [`multicast`] are shared by them.
+//!
+//! A file defines values, the fields of [`Stack`], or wires them, in `impl Stack`. Files of values do not name
+//! `Stack`.
 
 #![forbid(unsafe_code)]
 
 pub mod account;
 pub mod adapter;
 pub mod address;
+mod address_expiry;
 mod arp;
 mod arrivals;
 pub mod bind;
+pub mod buffers;
 mod captured;
 pub mod clock;
 pub mod conf;
 mod config;
 pub mod cpu;
 mod effects;
+pub mod endpoint;
 pub mod error_queue;
 mod ethernet;
 mod events;
@@ -89,14 +95,17 @@ pub mod interface;
 pub mod interfaces;
 pub mod ip;
 pub mod ip_socket;
+mod ip_socket_calls;
 pub mod keyed;
 pub mod lifetimes;
+pub mod link;
 pub mod mib;
 pub mod multicast;
 pub mod networks;
 pub mod nexthops;
 mod operations;
 pub mod own_addresses;
+mod packet_io;
 pub mod path_mtu;
 pub mod ping;
 mod power;
@@ -104,9 +113,11 @@ pub mod raw;
 pub mod readiness;
 mod resolver;
 mod route_log;
+pub mod routing;
 mod samples;
 mod send;
 pub mod send_charge;
+mod settings;
 pub mod shown_frames;
 pub mod socket;
 mod stack;
@@ -128,9 +139,9 @@ pub use captured::{CAPTURE_ROOM, CapturedRun};
 pub use config::InitialRoute;
 pub use config::{Departure, StackConfig, TcpBufferSizes};
 pub use effects::{Effect, Effects, PacketDirection, Passed};
-pub use ethernet::LinkConfig;
 pub use events::Turn;
 pub use ids::{ETH0, LO, SocketKey, interface_index};
+pub use link::LinkConfig;
 pub use mib::StackCounters;
 pub use power::PowerCut;
 pub use resolver::Resolver;

@@ -2,17 +2,13 @@
 //! addresses configured from router advertisements, and those of temporary addresses (RFC 8981). An address
 //! is deprecated when its preferred lifetime expires, and removed when its valid lifetime expires.
 
-use crate::conf::v6;
-use crate::{Effect, Stack, StackTimer, TimerId};
+use crate::{StackTimer, TimerId, TimerQueue};
 use belljar_base::{Map, SimDuration, SimTime};
-use belljar_net::{InterfaceAddress, Prefix};
+use belljar_net::InterfaceAddress;
 use std::net::Ipv6Addr;
 
 /// A temporary address is regenerated this long before its deprecation (`regen_min_advance` and one probe).
-const REGENERATE_BEFORE: SimDuration = SimDuration::from_secs(5);
-/// Upper bound, in seconds, of the random reduction of a temporary address's preferred lifetime
-/// (`max_desync_factor`).
-const DESYNC: u64 = 600;
+pub const REGENERATE_BEFORE: SimDuration = SimDuration::from_secs(5);
 
 /// Lifetime of an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,106 +73,73 @@ impl Entry {
     }
 }
 
-impl Stack {
-    /// Sets the lifetime of an address; `None` for an infinite one.
-    pub fn set_lifetime(&mut self, interface: usize, own: impl Into<OwnAddress>, lifetime: Option<Lifetime>) {
-        let key = (interface, own.into());
-        match lifetime {
-            None => drop(self.lifetimes.addresses.remove(&key)),
-            Some(lifetime) => {
-                let told = lifetime.preferred <= self.clock.now();
-                let replaced = self.lifetimes.addresses.get(&key).is_some_and(|entry| entry.replaced);
-                self.lifetimes.addresses.insert(key, Entry { lifetime, told, replaced });
-            }
-        }
-        self.set_lifetime_timer();
-    }
-    /// True if an address is valid but no longer preferred.
-    pub fn is_deprecated(&self, interface: usize, own: impl Into<OwnAddress>) -> bool {
-        self.lifetimes.lifetime(interface, own).is_some_and(|lifetime| lifetime.preferred <= self.clock.now())
-    }
-
-    fn set_lifetime_timer(&mut self) {
-        let next = self.lifetimes.addresses.values().map(Entry::next).min().filter(|at| *at < SimTime::MAX);
-        let next = next.map(|at| at.max(self.clock.now()));
-        self.timers.set(&mut self.lifetimes.timer, next, StackTimer::Addresses);
-    }
-
-    /// Handles the expiry of lifetimes: deprecates, regenerates or removes addresses.
-    pub fn lifetime_timer(&mut self) {
-        self.lifetimes.timer = None;
-        let now = self.clock.now();
-        let due: Vec<_> = self.lifetimes.addresses.iter().filter(|(_, entry)| entry.next() <= now).collect();
-        let due: Vec<_> = due.into_iter().map(|(key, entry)| (*key, *entry)).collect();
-        for ((interface, own), entry) in due {
-            if entry.lifetime.valid <= now {
-                self.lifetimes.addresses.remove(&(interface, own));
-                let there = match own {
-                    OwnAddress::V4(own) => self.interfaces[interface].addresses.contains(&own),
-                    OwnAddress::V6(ip) => self.interfaces.has_address(interface, ip.into()),
-                };
-                if there {
-                    self.effects.push(Effect::AddressExpired(interface, own));
-                }
-                continue;
-            }
-            let replace = entry.replaced_at().is_some_and(|at| at <= now);
-            let told = entry.told || entry.lifetime.preferred <= now;
-            let entry_now = Entry { told, replaced: entry.replaced || replace, ..entry };
-            self.lifetimes.addresses.insert((interface, own), entry_now);
-            if replace && let OwnAddress::V6(ip) = own {
-                self.replace_temporary(interface, ip);
-            }
-            if told && !entry.told {
-                self.effects.push(Effect::AddressDeprecated(interface, own));
-            }
-        }
-        self.set_lifetime_timer();
-    }
-
-    /// Generates a temporary address in a network, within the lifetime of the address configured from the
-    /// router's advertisement.
-    pub(crate) fn make_temporary(&mut self, interface: usize, network: Ipv6Addr, within: Lifetime) {
-        let now = self.clock.now();
-        let seconds = |setting: usize| {
-            SimDuration::from_secs(self.interface_settings.of6(setting, interface).max(0) as u64)
-        };
-        let (valid, preferred) = (seconds(v6::TEMP_VALID), seconds(v6::TEMP_PREFERRED));
-        let desync = SimDuration::from_secs(self.v6.draw(DESYNC));
-        let valid = now.saturating_add(valid).min(within.valid);
-        let preferred = now.saturating_add(preferred.saturating_sub(desync)).min(within.preferred).min(valid);
-        // An address that would have to be regenerated at once is not created.
-        if preferred <= now + REGENERATE_BEFORE {
-            return;
-        }
-        let identifier = u128::from(self.v6.draw(u64::MAX));
-        let ip = Ipv6Addr::from_bits(network.to_bits() >> 64 << 64 | identifier);
-        self.new_address6(interface, InterfaceAddress::new(ip, 64), true, false);
-        self.set_lifetime(interface, ip, Some(Lifetime { preferred, valid, temporary: true }));
-    }
-
-    /// Generates the successor of a temporary address before its deprecation, while routers advertise its
-    /// prefix.
-    fn replace_temporary(&mut self, interface: usize, old: Ipv6Addr) {
-        let network = Prefix::new(old, 64);
-        let own = &self.interfaces[interface].addresses6;
-        let stable = own.iter().map(|own| own.ip).find(|ip| {
-            network.contains(*ip)
-                && !self.lifetimes.is_temporary(interface, *ip)
-                && self.v6.valid_until(interface, *ip).is_some()
-        });
-        let Some(stable) = stable.filter(|_| self.interface_settings.of6(v6::USE_TEMPADDR, interface) > 0)
-        else {
-            return;
-        };
-        let valid = self.v6.valid_until(interface, stable).unwrap_or(SimTime::MAX);
-        let preferred =
-            self.lifetimes.lifetime(interface, stable).map_or(valid, |lifetime| lifetime.preferred);
-        self.make_temporary(interface, network.address(), Lifetime { preferred, valid, temporary: true });
-    }
+/// Result of a timeout for an address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Timeout {
+    /// The valid lifetime has expired.
+    Expired,
+    /// The address is still valid.
+    Valid {
+        /// True if it is now deprecated.
+        deprecated: bool,
+        /// True if the successor of a temporary address is due.
+        replace: bool,
+    },
 }
 
 impl Lifetimes {
+    /// Sets the lifetime of an address; `None` for an infinite one. The caller then invokes
+    /// [`set_timer`](Self::set_timer).
+    pub fn set(
+        &mut self,
+        interface: usize,
+        own: impl Into<OwnAddress>,
+        lifetime: Option<Lifetime>,
+        now: SimTime,
+    ) {
+        let key = (interface, own.into());
+        match lifetime {
+            None => drop(self.addresses.remove(&key)),
+            Some(lifetime) => {
+                let told = lifetime.preferred <= now;
+                let replaced = self.addresses.get(&key).is_some_and(|entry| entry.replaced);
+                self.addresses.insert(key, Entry { lifetime, told, replaced });
+            }
+        }
+    }
+
+    /// Schedules the next timeout.
+    pub fn set_timer(&mut self, timers: &mut TimerQueue<StackTimer>, now: SimTime) {
+        let next = self.addresses.values().map(Entry::next).min().filter(|at| *at < SimTime::MAX);
+        timers.set(&mut self.timer, next.map(|at| at.max(now)), StackTimer::Addresses);
+    }
+
+    /// Handles the timer: the addresses with a timeout at `now`, to be passed to
+    /// [`on_timeout`](Self::on_timeout) one by one.
+    pub fn due(&mut self, now: SimTime) -> Vec<(usize, OwnAddress)> {
+        self.timer = None;
+        self.addresses.iter().filter(|(_, entry)| entry.next() <= now).map(|(key, _)| *key).collect()
+    }
+
+    /// Handles the timeout of an address; `None` if it has no lifetime.
+    pub fn on_timeout(&mut self, interface: usize, own: OwnAddress, now: SimTime) -> Option<Timeout> {
+        let key = (interface, own);
+        let entry = self.addresses.get_mut(&key)?;
+        if entry.lifetime.valid <= now {
+            self.addresses.remove(&key);
+            return Some(Timeout::Expired);
+        }
+        let replace = entry.replaced_at().is_some_and(|at| at <= now);
+        let deprecated = !entry.told && entry.lifetime.preferred <= now;
+        (entry.told, entry.replaced) = (entry.told || deprecated, entry.replaced || replace);
+        Some(Timeout::Valid { deprecated, replace })
+    }
+
+    /// True if an address is valid but no longer preferred.
+    pub fn is_deprecated(&self, interface: usize, own: impl Into<OwnAddress>, now: SimTime) -> bool {
+        self.lifetime(interface, own).is_some_and(|lifetime| lifetime.preferred <= now)
+    }
+
     /// The lifetime of an address; `None` if it is infinite.
     pub fn lifetime(&self, interface: usize, own: impl Into<OwnAddress>) -> Option<Lifetime> {
         self.addresses.get(&(interface, own.into())).map(|entry| entry.lifetime)
@@ -185,5 +148,42 @@ impl Lifetimes {
     /// True for a temporary address.
     pub fn is_temporary(&self, interface: usize, own: impl Into<OwnAddress>) -> bool {
         self.lifetime(interface, own).is_some_and(|lifetime| lifetime.temporary)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_deprecated_then_expire() {
+        let (mut lifetimes, mut timers) = (Lifetimes::default(), TimerQueue::default());
+        let (at, ip) = (SimTime::from_secs, Ipv6Addr::LOCALHOST);
+        let lifetime = Lifetime { preferred: at(10), valid: at(20), temporary: false };
+        lifetimes.set(1, ip, Some(lifetime), at(0));
+        lifetimes.set_timer(&mut timers, at(0));
+        assert_eq!(timers.next(), Some(at(10)));
+        assert!(!lifetimes.is_deprecated(1, ip, at(9)) && lifetimes.is_deprecated(1, ip, at(10)));
+        assert_eq!(lifetimes.due(at(10)), [(1, ip.into())]);
+        let deprecated = Timeout::Valid { deprecated: true, replace: false };
+        assert_eq!(lifetimes.on_timeout(1, ip.into(), at(10)), Some(deprecated));
+        assert_eq!(lifetimes.due(at(19)), []);
+        assert_eq!(lifetimes.due(at(20)), [(1, ip.into())]);
+        assert_eq!(lifetimes.on_timeout(1, ip.into(), at(20)), Some(Timeout::Expired));
+        assert_eq!(lifetimes.on_timeout(1, ip.into(), at(20)), None);
+    }
+
+    #[test]
+    fn temporary_addresses_are_replaced_once_before_their_deprecation() {
+        let mut lifetimes = Lifetimes::default();
+        let (at, ip) = (SimTime::from_secs, Ipv6Addr::LOCALHOST);
+        let lifetime = Lifetime { preferred: at(100), valid: at(200), temporary: true };
+        lifetimes.set(1, ip, Some(lifetime), at(0));
+        assert_eq!(lifetimes.due(at(94)), []);
+        let replace = Timeout::Valid { deprecated: false, replace: true };
+        assert_eq!(lifetimes.on_timeout(1, ip.into(), at(95)), Some(replace));
+        assert_eq!(lifetimes.due(at(99)), []);
+        let deprecated = Timeout::Valid { deprecated: true, replace: false };
+        assert_eq!(lifetimes.on_timeout(1, ip.into(), at(100)), Some(deprecated));
     }
 }

@@ -1,7 +1,8 @@
 //! Counters of IPv4 and IPv6 and of their ICMPs (RFC 4293, RFC 5097): the values of `/proc/net/snmp`,
 //! `netstat` and `snmp6`.
 
-use crate::{tcp, udp};
+use crate::tcp::fast_open::FastOpenCounters;
+use crate::udp::UdpCounters;
 use belljar_base::{Footprint, Map};
 use belljar_linux_abi::Errno;
 use belljar_net::icmp_limit::Exceeded;
@@ -130,12 +131,23 @@ impl IcmpCounters {
     }
 }
 
+/// Counters of packets that were not forwarded, of both IP versions.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ForwardCounters {
+    /// Packets whose TTL or hop limit expired.
+    pub expired: u64,
+    /// Packets without a route, or with one that rejects them.
+    pub no_route: u64,
+    /// Packets whose next hop was not resolved, local ones included.
+    pub unanswered: u64,
+}
+
 /// Counters of the stack, apart from those of the interfaces.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[repr(C)] // Frequently read fields come first: see `belljar_base::Footprint`.
 pub struct StackCounters {
-    /// UDP and UDP-Lite, indexed by [`udp::Protocol::index`] and [`version`].
-    pub udp: [[udp::UdpCounters; 2]; 2],
+    /// UDP and UDP-Lite, indexed by [`Protocol::index`](crate::udp::Protocol::index) and [`version`].
+    pub udp: [[UdpCounters; 2]; 2],
     /// IP, indexed by [`version`].
     pub ip: [IpCounters; 2],
     /// Truncated, malformed or corrupted packets.
@@ -153,7 +165,7 @@ pub struct StackCounters {
     /// SYN cookies sent, valid ones received, and invalid ones received.
     pub cookies: [u64; 3],
     /// TCP Fast Open.
-    pub fast_open: tcp::fast_open::FastOpenCounters,
+    pub fast_open: FastOpenCounters,
     /// Resets sent in answer to segments without a connection.
     pub tcp_resets_sent: u64,
     /// ICMP, indexed by [`version`].
@@ -177,7 +189,7 @@ pub struct StackCounters {
     /// Further counters of connections, indexed as `belljar_tcp::COUNT_NAMES`.
     pub tcp_counts: [u64; belljar_tcp::COUNTS],
     /// Forwarded packets.
-    pub forwarding: crate::ip::ForwardCounters,
+    pub forwarding: ForwardCounters,
 }
 impl StackCounters {
     /// Counts a received packet, whatever its destination.

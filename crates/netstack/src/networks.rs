@@ -52,7 +52,7 @@ impl Stack {
     /// The sockets of this stack's network namespace, with their keys. The first stack also stores the
     /// sockets of other families for all namespaces.
     pub fn own_sockets(&self) -> impl Iterator<Item = (usize, &Socket)> {
-        self.sockets.iter().filter(|(_, socket)| socket.network == self.number)
+        self.sockets.of_network(self.number)
     }
 }
 

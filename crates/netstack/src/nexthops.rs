@@ -2,14 +2,13 @@
 //! routes reference by number, so that one change affects all routes that use them.
 //!
 //! A route stores the expansion of its object ([`belljar_net::routes::Route::object`]), so that packets need
-//! no lookup. A caller that changes objects then calls [`Stack::apply_nexthops`].
+//! no lookup. A caller that changes objects then calls [`Stack::apply_nexthops`](crate::Stack::apply_nexthops).
 
-use crate::Stack;
 use crate::family::Family;
 use belljar_base::Map;
 use belljar_linux_abi::c;
 use belljar_net::routes::{NextHop, RouteKind};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::IpAddr;
 
 /// A next-hop object.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -121,6 +120,15 @@ impl NextHops {
         self.forget(id);
         changed
     }
+    /// Removes the objects of an interface. True if there were any.
+    pub fn remove_of(&mut self, number: usize) -> bool {
+        let leaves = |object: &NextHopObject| matches!(object.kind, NextHopKind::Hop { interface, .. } if interface == number);
+        let gone: Vec<u32> = self.iter().filter(|(_, object)| leaves(object)).map(|(id, _)| id).collect();
+        for id in &gone {
+            self.remove(*id);
+        }
+        !gone.is_empty()
+    }
     fn forget(&mut self, id: u32) {
         self.objects.remove(&id);
         self.groups.retain(|group| *group != id);
@@ -170,43 +178,10 @@ impl NextHops {
     }
 }
 
-impl Stack {
-    /// Updates the routes that reference changed objects, and removes those whose object was deleted.
-    pub fn apply_nexthops(&mut self) {
-        self.apply_nexthops_of::<Ipv4Addr>();
-        self.apply_nexthops_of::<Ipv6Addr>();
-    }
-
-    fn apply_nexthops_of<A: Family>(&mut self) {
-        let objects = std::mem::take(&mut self.nexthops);
-        self.retain_routes::<A>(|route| {
-            if let Some(id) = route.object {
-                let Some((kind, hops)) = objects.expand::<A>(id) else { return false };
-                (route.kind, route.hops) = (kind, hops);
-            }
-            true
-        });
-        self.nexthops = objects;
-    }
-
-    /// Deletes the next-hop objects of an interface that went down or lost its carrier.
-    pub fn flush_nexthops(&mut self, number: usize) {
-        let leaves = |object: &NextHopObject| matches!(object.kind, NextHopKind::Hop { interface, .. } if interface == number);
-        let gone: Vec<u32> =
-            self.nexthops.iter().filter(|(_, object)| leaves(object)).map(|(id, _)| id).collect();
-        if gone.is_empty() {
-            return;
-        }
-        for id in gone {
-            self.nexthops.remove(id);
-        }
-        self.apply_nexthops();
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::net::{Ipv4Addr, Ipv6Addr};
 
     fn hop(last: u8) -> NextHopObject {
         let gateway = Some(IpAddr::V4(Ipv4Addr::new(10, 0, 0, last)));

@@ -21,7 +21,7 @@ impl Stack {
     /// the connection is closed already; `None` if the queue is empty.
     pub fn accept(&mut self, listener: SocketKey) -> Result<Option<(SocketKey, SocketAddr)>, Errno> {
         let Some(child) = self.tcp_accept(listener)? else { return Ok(None) };
-        let remote = self.tcp(child).connection().map(|connection| connection.remote());
+        let remote = self.sockets.tcp(child).connection().map(|connection| connection.remote());
         let nobody = SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), 0);
         Ok(Some((child, remote.unwrap_or(nobody))))
     }
@@ -51,7 +51,7 @@ impl Stack {
     /// Closes the sending direction of a connection after the transmission of all written data.
     pub fn finish(&mut self, key: SocketKey) {
         let now = self.clock.now();
-        if let Some(connection) = self.tcp(key).connection() {
+        if let Some(connection) = self.sockets.tcp(key).connection() {
             connection.shutdown_write(now);
         }
         self.tcp_pump(key);

@@ -1,14 +1,8 @@
 //! Path MTU discovery for IPv4 (RFC 1191): the MTUs reported by routers.
 
-use super::Stack;
-use super::ip::route::ResolvedRoute;
-use crate::SocketKey;
-use crate::interface::ETH0_MTU;
-use crate::socket::SocketKind;
-use crate::tcp::Role;
 use belljar_base::{Map, SimDuration, SimTime};
 use belljar_linux_abi::c;
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::Ipv4Addr;
 
 /// Lifetime of a reported MTU (`net.ipv4.route.mtu_expires`).
 const EXPIRES: SimDuration = SimDuration::from_secs(600);
@@ -40,6 +34,18 @@ impl PathMtus {
         self.0.get(&to).copied().filter(|known| now < known.until)
     }
 
+    /// The MTU of the path to a destination, if a router has reported one.
+    #[inline]
+    pub fn mtu(&self, to: Ipv4Addr, now: SimTime) -> Option<usize> {
+        self.get(to, now).map(|known| known.mtu)
+    }
+
+    /// True if packets to a destination are sent without the DF flag, since its reported MTU is too small.
+    #[inline]
+    pub fn is_locked(&self, to: Ipv4Addr, now: SimTime) -> bool {
+        self.get(to, now).is_some_and(|known| known.locked)
+    }
+
     /// Records a router's report that the MTU of the path to `to` is `mtu` bytes, where `usual` bytes were
     /// used so far (`__ip_rt_update_pmtu`). Returns the path MTU that applies from now on.
     pub fn learn(&mut self, to: Ipv4Addr, mtu: usize, usual: usize, now: SimTime) -> usize {
@@ -60,65 +66,10 @@ impl PathMtus {
     }
 }
 
-impl Stack {
-    /// The MTU of the path to a destination, if a router has reported one.
-    #[inline]
-    pub fn known_path_mtu4(&self, to: Ipv4Addr, now: SimTime) -> Option<usize> {
-        self.path_mtus.get(to, now).map(|known| known.mtu)
-    }
-
-    /// True if a packet of `len` bytes has the DF flag under a socket's `IP_MTU_DISCOVER`.
-    pub fn must_not_fragment(&self, discover: i32, route: &ResolvedRoute, len: usize, now: SimTime) -> bool {
-        let locked = match route.destination {
-            IpAddr::V4(to) => {
-                route.metrics.mtu_locked || self.path_mtus.get(to, now).is_some_and(|known| known.locked)
-            }
-            IpAddr::V6(_) => false,
-        };
-        match discover {
-            c::IP_PMTUDISC_DONT | c::IP_PMTUDISC_INTERFACE | c::IP_PMTUDISC_OMIT => false,
-            // A longer packet is fragmented here.
-            c::IP_PMTUDISC_WANT => !locked && len <= self.path_mtu(route, now),
-            _ => true,
-        }
-    }
-}
-
 /// True if a socket with this `IP_MTU_DISCOVER` uses path MTUs (`ip_sk_use_pmtu`), false if it uses the
 /// interface's MTU alone.
 pub fn heeds_routers(discover: i32) -> bool {
     discover < c::IP_PMTUDISC_PROBE
-}
-
-impl Stack {
-    /// True if a socket ignores ICMP errors about the path MTU (`IP_PMTUDISC_DONT`).
-    pub fn ignores_path_mtu(&mut self, key: SocketKey) -> bool {
-        self.socket(key).ip_options().is_some_and(|ip| ip.mtu_discover == c::IP_PMTUDISC_DONT)
-    }
-}
-
-impl Stack {
-    /// `tcpi_pmtu`: the path MTU of a socket; for one that ignores path MTUs at least that of Ethernet.
-    pub fn heeded_mtu(&mut self, key: SocketKey) -> usize {
-        if self.ignores_path_mtu(key) { ETH0_MTU.max(self.socket_mtu(key)) } else { self.socket_mtu(key) }
-    }
-
-    /// The path MTU to a socket's peer; without a peer that of Ethernet.
-    pub fn socket_mtu(&self, key: SocketKey) -> usize {
-        let socket = &self.sockets[key.0];
-        let peer = match &socket.kind {
-            SocketKind::Udp(udp) => udp.peer.map(|peer| peer.ip()),
-            SocketKind::Ping(ping) => ping.end.peer,
-            SocketKind::Raw(raw) => raw.end.peer,
-            SocketKind::Tcp(tcp) => match &tcp.role {
-                Role::Connection(connection) => Some(connection.remote().ip()),
-                _ => None,
-            },
-            _ => None,
-        };
-        let route = peer.and_then(|peer| self.route(peer, None, socket.options.bound_device).ok());
-        route.map_or(ETH0_MTU, |route| self.path_mtu(&route, self.clock.now()))
-    }
 }
 
 #[cfg(test)]

@@ -52,7 +52,7 @@ impl Stack {
         self.captured = old.captured;
         self.captured.truncate(cut.captured);
         // The log of the new stack follows that of the old one.
-        self.route_log.insert_str(0, &old.route_log);
+        self.route_log.follow(&old.route_log);
         self.arrivals = old.arrivals;
         self.inbox = old.inbox;
         self.ports = old.ports;

@@ -5,45 +5,62 @@
 //! A line with `reset` records a start of the host, which discards all earlier routes. A line with `dev` and
 //! `carrier` records a change of an interface's carrier.
 
-use crate::Stack;
 use crate::interface::Interface;
 use belljar_base::SimTime;
 use belljar_net::routes::{Ip, RouteChange, RouteKind};
 use std::fmt::Write;
 
-impl Stack {
+/// The lines logged since they were last taken.
+#[derive(Debug, Default)]
+pub struct RouteLog {
+    /// True if the log is enabled.
+    on: bool,
+    text: String,
+}
+
+impl RouteLog {
+    /// Creates an empty log, enabled or not.
+    pub fn new(on: bool) -> RouteLog {
+        RouteLog { on, text: String::new() }
+    }
+    /// True if there are no lines.
+    pub fn is_empty(&self) -> bool {
+        self.text.is_empty()
+    }
+    /// True if the log is enabled.
+    #[inline]
+    pub fn is_on(&self) -> bool {
+        self.on
+    }
     /// Removes and returns the lines since the last call.
-    pub fn take_route_log(&mut self) -> String {
-        std::mem::take(&mut self.route_log)
+    pub fn take(&mut self) -> String {
+        std::mem::take(&mut self.text)
     }
-
-    /// Logs a start of the host, with its initial routes.
-    pub(crate) fn begin_route_log(&mut self) {
-        if self.config.log_routes {
-            let _ = writeln!(self.route_log, "{{\"time\": {}, \"reset\": true}}", self.clock.now());
-            self.log_routes();
+    /// Inserts the lines of an earlier log before those of this one.
+    pub(crate) fn follow(&mut self, earlier: &RouteLog) {
+        self.text.insert_str(0, &earlier.text);
+    }
+    /// Logs a start of the host, which discards all earlier routes.
+    pub(crate) fn reset(&mut self, now: SimTime) {
+        if self.on {
+            let _ = writeln!(self.text, "{{\"time\": {now}, \"reset\": true}}");
         }
     }
-
     /// Logs a change of an interface's carrier.
-    pub(crate) fn log_carrier(&mut self, interface: usize) {
-        if self.config.log_routes {
-            let (now, there) = (self.clock.now(), &self.interfaces[interface]);
-            let (name, carrier) = (quoted(&there.name), there.carrier);
-            let _ = writeln!(self.route_log, "{{\"time\": {now}, \"dev\": {name}, \"carrier\": {carrier}}}");
+    pub(crate) fn carrier(&mut self, now: SimTime, interface: &Interface) {
+        if self.on {
+            let (name, carrier) = (quoted(&interface.name), interface.carrier);
+            let _ = writeln!(self.text, "{{\"time\": {now}, \"dev\": {name}, \"carrier\": {carrier}}}");
         }
     }
-
-    /// Logs the changes of the routing tables. The caller invokes it at the time of the change, after every
-    /// operation that may have changed routes.
-    pub fn log_routes(&mut self) {
-        if !self.config.log_routes {
-            return;
-        }
-        let now = self.clock.now();
-        let (v4, v6) = (self.routes.take_changes(), self.v6.routes.take_changes());
-        v4.iter().for_each(|change| line(&mut self.route_log, now, &self.interfaces, change));
-        v6.iter().for_each(|change| line(&mut self.route_log, now, &self.interfaces, change));
+    /// Logs changes of a routing table.
+    pub(crate) fn routes<A: Ip>(
+        &mut self,
+        now: SimTime,
+        interfaces: &[Interface],
+        changes: &[RouteChange<A>],
+    ) {
+        changes.iter().for_each(|change| line(&mut self.text, now, interfaces, change));
     }
 }
 

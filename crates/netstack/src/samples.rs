@@ -59,12 +59,4 @@ impl Stack {
         self.links.iter().for_each(|link| all.add(link.nic.counters()));
         all
     }
-    /// Counters of a link's interface.
-    pub fn link_counters(&self, link: usize) -> Counters {
-        *self.links[link].nic.counters()
-    }
-    /// Number of frames queued for transmission on a link.
-    pub fn link_queue_len(&self, link: usize) -> usize {
-        self.links[link].nic.egress_queue_len()
-    }
 }

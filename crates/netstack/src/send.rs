@@ -1,10 +1,12 @@
 //! Sending, as shared by UDP, raw and ping sockets: destination, output interface, route and maximum length.
 
 use crate::account::Origin;
+use crate::error_queue::{MTU_MAX, QueuedError};
 use crate::ip::Outbound;
 use crate::ip::route::{ResolvedRoute, Through};
-use crate::path_mtu::heeds_routers;
+use crate::readiness::EPOLLERR;
 use crate::send_charge::UNCHARGED_QUEUE;
+use crate::socket::SocketKind;
 use crate::udp::SendOptions;
 use crate::{LO, SocketKey, Stack, address, interface_index};
 use belljar_linux_abi::{Errno, c};
@@ -130,7 +132,10 @@ impl Stack {
                 self.sockets[key.0].check_fragments(len, mtu)?;
             }
             // Most fragments wait for the first.
-            if is_cut || self.queue_len(route.interface) >= UNCHARGED_QUEUE || self.zero_copy_holds(key) {
+            if is_cut
+                || self.queue_len(route.interface) >= UNCHARGED_QUEUE
+                || self.sockets[key.0].zero_copy_holds()
+            {
                 outbound.cookie = self.sockets[key.0].charge(key, len);
             }
         }
@@ -140,7 +145,7 @@ impl Stack {
                 0 => 1,
                 segment => (outbound.packet.len() - outbound.header.len()).div_ceil(segment),
             };
-            outbound.ident = self.socket_ident(key, pieces);
+            outbound.ident = self.sockets[key.0].next_ident(&mut self.idents, pieces);
         }
         let sent = self.ip_output(outbound);
         if sent == Err(Errno::EMSGSIZE) {
@@ -150,12 +155,35 @@ impl Stack {
         sent
     }
 
-    /// The longest packet of a socket, in bytes, that a route carries unfragmented.
-    pub fn sending_mtu(&self, key: SocketKey, route: &ResolvedRoute) -> usize {
-        let ignores = self.sockets[key.0].ip_options().is_some_and(|ip| !heeds_routers(ip.mtu_discover));
-        match route.destination {
-            IpAddr::V4(_) if ignores => self.interfaces.mtu(route.interface),
-            _ => self.path_mtu(route, self.clock.now()),
+    /// Queues the local error of a datagram to `to` that exceeds the MTU of `mtu` bytes, if the socket has
+    /// requested errors (`ip_local_error`). Over IPv4 the error names the port of the socket's peer, 0
+    /// without a peer.
+    #[cold]
+    pub fn queue_too_long(&mut self, key: SocketKey, mut to: SocketAddr, mtu: usize) {
+        let arrived = self.clock.now();
+        let socket = self.socket(key);
+        let room = socket.options.receive_buffer;
+        if to.is_ipv4() {
+            let peer = if let SocketKind::Udp(udp) = &socket.kind { udp.peer } else { None };
+            to.set_port(peer.map_or(0, |peer| peer.port()));
         }
+        let error = QueuedError {
+            errno: Errno::EMSGSIZE,
+            icmp: (0, 0),
+            extra: if to.is_ipv4() { mtu.min(MTU_MAX) } else { mtu } as u32,
+            arrived,
+            offender: None,
+            destination: to,
+            quoted: Vec::new(),
+        };
+        match &mut socket.kind {
+            SocketKind::Udp(udp) if udp.ip.receive_errors => {
+                udp.errors.push(error, &mut udp.queued_charge, room);
+            }
+            SocketKind::Raw(raw) if raw.end.ip.receive_errors => raw.end.push_error(error, room),
+            SocketKind::Ping(ping) if ping.end.ip.receive_errors => ping.end.push_error(error, room),
+            _ => return,
+        }
+        self.effects.notify_socket(key, EPOLLERR);
     }
 }

@@ -1,16 +1,19 @@
 //! State common to all sockets, whatever their family: type, options of level `SOL_SOCKET` and pending error,
 //! socket(7).
 
-use super::filter::SocketFilter;
-use super::interface::cookie;
+use super::filter::{Metadata, SocketFilter};
 use super::ip::IpOptions;
 use super::send_charge::SendCharge;
-use super::tcp::{Role, TcpSocket};
+use super::tcp::Role;
+use super::tcp::TcpSocket;
 use super::udp::UdpSocket;
 use super::zero_copy::ZeroCopy;
 use super::{ping::PingSocket, raw::RawSocket};
-use crate::{Effect, SocketKey, Stack};
-use belljar_base::{SimDuration, SimTime};
+use crate::SocketKey;
+use crate::ip::ident::{Ident, Idents};
+use crate::ip_socket::IpSocket;
+use crate::keyed::Keyed;
+use belljar_base::{SimDuration, SimTime, Stream};
 use belljar_linux_abi::{Errno, c};
 use std::sync::Arc;
 
@@ -219,48 +222,6 @@ impl Socket {
     }
 }
 
-impl Stack {
-    /// Adds a socket with default options. Returns its key.
-    pub fn add_socket(&mut self, domain: i32, type_: i32, protocol: i32, kind: SocketKind) -> SocketKey {
-        self.next_serial = self.next_serial.wrapping_add(1);
-        let serial = self.next_serial;
-        let [receive_buffer, _, send_buffer, _] = self.sysctls.core_buffers;
-        let options = SocketOptions { receive_buffer, send_buffer, ..SocketOptions::default() };
-        self.raw_sockets += usize::from(matches!(kind, SocketKind::Raw(_)));
-        let network = self.number;
-        let mut socket = Socket {
-            domain,
-            type_,
-            protocol,
-            options,
-            error: None,
-            serial,
-            network,
-            uid: 0,
-            zero_copy: None,
-            kind,
-        };
-        if self.sysctls.bind_v6_only
-            && let Some(ip) = socket.ip_options_mut()
-        {
-            ip.v6_only = true;
-        }
-        SocketKey(self.sockets.insert(socket))
-    }
-    /// Removes a socket and reports its key as free.
-    pub fn remove_socket(&mut self, key: SocketKey) -> Socket {
-        let socket = self.sockets.remove(key.0);
-        self.raw_sockets -= usize::from(matches!(socket.kind, SocketKind::Raw(_)));
-        self.effects.push(Effect::Closed(key));
-        socket
-    }
-    /// The socket of a key.
-    #[inline]
-    pub fn socket(&mut self, key: SocketKey) -> &mut Socket {
-        &mut self.sockets[key.0]
-    }
-}
-
 impl SocketKind {
     /// Packets of a UDP, raw or ping socket in the queues of interfaces.
     pub fn sending(&mut self) -> Option<&mut SendCharge> {
@@ -284,12 +245,112 @@ impl Socket {
     pub(crate) fn charge(&mut self, key: SocketKey, len: usize) -> u64 {
         let Some(sending) = self.kind.sending() else { return 0 };
         sending.give(len);
-        cookie(key, self)
+        self.cookie(key)
+    }
+
+    /// Cookie by which an interface reports the departure of the socket's packet.
+    pub fn cookie(&self, key: SocketKey) -> u64 {
+        u64::from(self.serial) << 32 | (key.0 as u64 + 1)
     }
 
     /// [`SendCharge::check_fragments`] of this socket.
     pub(crate) fn check_fragments(&mut self, len: usize, mtu: usize) -> Result<(), Errno> {
         let send_buffer = self.options.send_buffer;
         self.kind.sending().map_or(Ok(()), |sending| sending.check_fragments(len, mtu, send_buffer))
+    }
+
+    /// Runs the socket's filter on a packet. Returns the number of bytes that the socket may receive; `None`
+    /// drops the packet.
+    pub fn filtered(&self, random: &mut Stream, packet: &[u8], mut metadata: Metadata) -> Option<usize> {
+        let Some(filter) = &self.options.filter else { return Some(packet.len()) };
+        if filter.is_random {
+            metadata.random = random.next_u32();
+        }
+        let kept = filter.run(packet, &metadata).min(packet.len());
+        (kept > 0).then_some(kept)
+    }
+
+    /// The identification of the next `packets` IPv4 packets of a UDP, raw or ping socket.
+    pub fn next_ident(&mut self, idents: &mut Idents, packets: usize) -> Ident {
+        let (ip, to_peer) = match &mut self.kind {
+            SocketKind::Udp(udp) => (&mut udp.ip, udp.peer.is_some()),
+            SocketKind::Raw(raw) => (&mut raw.end.ip, raw.end.peer.is_some()),
+            SocketKind::Ping(ping) => (&mut ping.end.ip, ping.end.peer.is_some()),
+            _ => return Ident::OfAll,
+        };
+        if to_peer {
+            return Ident::Own(ip.next_ident(idents, packets));
+        }
+        // `ip_sk_ignore_df`: such packets may still be fragmented locally.
+        let cut_here =
+            matches!(ip.mtu_discover, c::IP_PMTUDISC_DONT | c::IP_PMTUDISC_WANT | c::IP_PMTUDISC_OMIT);
+        if cut_here { Ident::Shared } else { Ident::OfAll }
+    }
+
+    /// Fails with the pending error, or with `EPIPE` if the sending direction of a UDP socket is shut down.
+    #[inline(always)]
+    pub(crate) fn may_send(&mut self) -> Result<(), Errno> {
+        self.take_error()?;
+        match &self.kind {
+            SocketKind::Udp(udp) if udp.write_closed => Err(Errno::EPIPE),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Keyed<Socket> {
+    /// The sockets of a network namespace, with their keys.
+    pub fn of_network(&self, number: u32) -> impl Iterator<Item = (usize, &Socket)> {
+        self.iter().filter(move |(_, socket)| socket.network == number)
+    }
+
+    /// Socket of a packet's cookie; `None` if it was closed.
+    #[inline]
+    pub fn of_cookie(&self, cookie: u64) -> Option<SocketKey> {
+        let key = SocketKey((cookie & 0xffff_ffff) as usize - 1);
+        let socket = self.get(key.0)?;
+        (u64::from(socket.serial) == cookie >> 32).then_some(key)
+    }
+
+    /// The TCP state of a socket that is known to be a TCP socket.
+    pub fn tcp(&mut self, key: SocketKey) -> &mut TcpSocket {
+        match &mut self[key.0].kind {
+            SocketKind::Tcp(tcp) => tcp,
+            other => unreachable!("not a TCP socket: {other:?}"),
+        }
+    }
+
+    /// The UDP state of a socket that is known to be a UDP socket.
+    #[inline]
+    pub fn udp(&mut self, key: SocketKey) -> &mut UdpSocket {
+        match &mut self[key.0].kind {
+            SocketKind::Udp(udp) => udp,
+            other => unreachable!("not a UDP socket: {other:?}"),
+        }
+    }
+
+    /// The ping state of a socket that is known to be a ping socket.
+    pub fn ping(&mut self, key: SocketKey) -> &mut PingSocket {
+        match &mut self[key.0].kind {
+            SocketKind::Ping(ping) => ping,
+            other => unreachable!("not an ICMP socket: {other:?}"),
+        }
+    }
+
+    /// The raw state of a socket that is known to be a raw socket.
+    pub fn raw(&mut self, key: SocketKey) -> &mut RawSocket {
+        match &mut self[key.0].kind {
+            SocketKind::Raw(raw) => raw,
+            other => unreachable!("not a raw socket: {other:?}"),
+        }
+    }
+
+    /// The shared state of a socket that is known to be a raw or ping socket.
+    pub fn ip_socket(&mut self, key: SocketKey) -> &mut IpSocket {
+        match &mut self[key.0].kind {
+            SocketKind::Raw(raw) => &mut raw.end,
+            SocketKind::Ping(ping) => &mut ping.end,
+            other => unreachable!("a socket with ports: {other:?}"),
+        }
     }
 }

@@ -1,19 +1,34 @@
 //! The stack of one node: its components, and their wiring.
 
 use crate::account::StackAccount;
-use crate::captured::Captured;
+use crate::arrivals::Arrivals;
+use crate::captured::{Captured, CapturedRun};
 use crate::clock::Clock;
-use crate::ethernet::LinkPort;
+use crate::conf::InterfaceSettings;
+use crate::config::{Departure, InitialRoute, StackConfig};
+use crate::effects::{Effect, Effects};
 use crate::interface::{Attachment, Ethernet, Interface, Loopback};
 use crate::interfaces::Interfaces;
 use crate::ip::fragment::Reassembly;
+use crate::ip::hooks::Hooks;
+use crate::ip::ident::Idents;
+use crate::ip::redirect::Redirects;
 use crate::keyed::Keyed;
-use crate::socket::Socket;
-use crate::{
-    Arrivals, CapturedRun, Departure, ETH0, Effects, InitialRoute, SocketKey, StackConfig, StackCounters,
-    StackTimer, TimerId, TimerQueue, conf, ip, lifetimes, nexthops, path_mtu, resolver, sysctl, tcp, tun,
-    udp, v6,
-};
+use crate::lifetimes::Lifetimes;
+use crate::link::LinkPort;
+use crate::mib::StackCounters;
+use crate::nexthops::NextHops;
+use crate::path_mtu::PathMtus;
+use crate::resolver::Streams;
+use crate::route_log::RouteLog;
+use crate::socket::{Socket, SocketKind, SocketOptions};
+use crate::sysctl::Sysctls;
+use crate::tcp::TcpTable;
+use crate::tcp::fast_open::Servers;
+use crate::tun::Tun;
+use crate::udp::UdpPorts;
+use crate::v6::Ipv6;
+use crate::{ETH0, SocketKey, StackTimer, TimerId, TimerQueue};
 use belljar_base::{Inbox, Map, PacketAccount, Stream};
 use belljar_net::icmp_limit::IcmpLimit;
 use belljar_net::igmp::Igmp;
@@ -49,8 +64,8 @@ pub struct Stack {
     pub departures: Vec<Departure>,
     /// True while the host is down after a power cut.
     pub is_down: bool,
-    /// The route log, if enabled.
-    pub route_log: String,
+    /// The route log.
+    pub route_log: RouteLog,
     /// Captured packets, if capture is enabled.
     pub captured: Captured,
     /// The interface to the graph, with its queues.
@@ -64,7 +79,7 @@ pub struct Stack {
     /// The name server's address, on a host that is not attached to the graph.
     pub(crate) service: Option<Ipv4Addr>,
     /// The packet hooks.
-    pub(crate) hooks: ip::hooks::Hooks,
+    pub hooks: Hooks,
     /// Number of raw sockets; 0 lets packets skip the search for them.
     pub raw_sockets: usize,
     /// All sockets, including those without an open file.
@@ -74,11 +89,11 @@ pub struct Stack {
     /// The ports of the links, by link number.
     pub links: Vec<LinkPort>,
     /// Program ends of TUN and TAP interfaces.
-    pub tuns: Keyed<tun::Tun>,
+    pub tuns: Keyed<Tun>,
     /// Number of packet sockets that tap the interfaces.
     pub watchers: usize,
     /// Path MTUs for IPv4, reported by routers.
-    pub(crate) path_mtus: path_mtu::PathMtus,
+    pub(crate) path_mtus: PathMtus,
     /// Cookies and lengths of packets on media that do not report departures, whose senders are notified when
     /// the call ends.
     pub(crate) taken_over: VecDeque<(u64, usize)>,
@@ -86,26 +101,24 @@ pub struct Stack {
     pub lo: Loopback,
     /// Frames in transit between veth peers, each with the number of the receiving interface.
     pub(crate) crossing: VecDeque<(usize, Packet)>,
-    /// True once the stack has had a veth interface.
-    pub(crate) has_pairs: bool,
     /// Generators of IPv4 identifications.
-    pub idents: ip::ident::Idents,
+    pub idents: Idents,
     /// The main IPv4 routing table.
     pub routes: RouteTable,
     /// The IPv4 policy rules and the other routing tables.
     pub policy: Policy,
-    /// UDP and UDP-Lite sockets by port, indexed by [`udp::Protocol::index`].
-    pub udp_ports: [udp::UdpPorts; 2],
+    /// UDP and UDP-Lite sockets by port, indexed by [`Protocol::index`](crate::udp::Protocol::index).
+    pub udp_ports: [UdpPorts; 2],
     /// Settings of `/proc/sys/net`.
-    pub sysctls: sysctl::Sysctls,
+    pub sysctls: Sysctls,
     /// Per-interface settings.
-    pub interface_settings: conf::InterfaceSettings,
+    pub interface_settings: InterfaceSettings,
     /// Redirects received and sent over IPv4.
-    pub redirects: ip::redirect::Redirects,
+    pub redirects: Redirects,
     /// Lifetimes of interface addresses.
-    pub lifetimes: lifetimes::Lifetimes,
+    pub lifetimes: Lifetimes,
     /// Next-hop objects.
-    pub nexthops: nexthops::NextHops,
+    pub nexthops: NextHops,
     /// Routes of the local table in the order of their addition, for listings; the table itself follows from the
     /// addresses.
     pub local_order: Vec<LocalRouteKey>,
@@ -115,7 +128,7 @@ pub struct Stack {
     pub counters: StackCounters,
     /// Serial number of the last socket, see [`Socket::serial`].
     pub next_serial: u32,
-    /// The number of this stack among those of its owner: see [`networks`].
+    /// The number of this stack among those of its owner: see [`networks`](crate::networks).
     pub number: u32,
     /// Random stream of hardware addresses for TAP and other interfaces created at run time.
     pub tun_addresses: Stream,
@@ -123,7 +136,7 @@ pub struct Stack {
     pub neighbours: Neighbours,
     pub(crate) neighbour_timer: Option<TimerId>,
     /// State of IPv6.
-    pub v6: v6::Ipv6,
+    pub v6: Ipv6,
     /// Per-host key of the flow hashes.
     pub flow_key: u64,
     /// Incomplete datagrams in reassembly.
@@ -132,9 +145,9 @@ pub struct Stack {
     /// Rate limit of ICMP errors.
     pub icmp_limit: IcmpLimit,
     /// Cached TCP Fast Open properties of servers.
-    pub fast_open_servers: tcp::fast_open::Servers,
+    pub fast_open_servers: Servers,
     /// TCP sockets by port and connection.
-    pub tcp: tcp::TcpTable,
+    pub tcp: TcpTable,
     /// Random stream of ephemeral ports.
     pub ports: Stream,
     /// Random stream of initial sequence numbers.
@@ -147,7 +160,7 @@ pub struct Stack {
     /// Number of packets received from the name server.
     pub resolved: u64,
     /// The name server's endpoints of its TCP connections with this host.
-    pub streams: resolver::Streams,
+    pub streams: Streams,
     /// The connection for which the close of the last socket waits (`SO_LINGER`), with its endpoints and the
     /// timeout.
     pub lingering: Option<(SocketKey, (SocketAddr, SocketAddr), belljar_base::SimDuration)>,
@@ -206,7 +219,6 @@ impl Stack {
             number: 0,
             lo: Loopback::default(),
             crossing: VecDeque::new(),
-            has_pairs: false,
             eth0: Ethernet::new(Nic::new(&config.nic)),
             account: StackAccount::default(),
             links: config.links.iter().map(LinkPort::new).collect(),
@@ -220,36 +232,36 @@ impl Stack {
             interfaces: Interfaces::new(interfaces, first_link),
             routes,
             policy: Policy::default(),
-            v6: v6::Ipv6::new(&config),
+            v6: Ipv6::new(&config),
             flow_key: stream("flow-hash").next_u64(),
             reassembly: Reassembly::default(),
             reassembly_timer: None,
-            idents: ip::ident::Idents::new(stream("ip-id")),
+            idents: Idents::new(stream("ip-id")),
             icmp_limit: IcmpLimit::new(stream("icmp-limit")),
             udp_ports: Default::default(),
-            path_mtus: path_mtu::PathMtus::default(),
-            fast_open_servers: tcp::fast_open::Servers::default(),
-            tcp: tcp::TcpTable::default(),
+            path_mtus: PathMtus::default(),
+            fast_open_servers: Servers::default(),
+            tcp: TcpTable::default(),
             ports: stream("ports"),
             isns: stream("tcp-isn"),
             igmp: Igmp::new(stream("igmp")),
             igmp_timer: None,
             filter_random: stream("socket-filter"),
-            hooks: ip::hooks::Hooks::default(),
+            hooks: Hooks::default(),
             raw_sockets: 0,
             watchers: 0,
             resolved: 0,
-            streams: resolver::Streams::default(),
-            sysctls: sysctl::Sysctls::of_host(&config),
-            interface_settings: conf::InterfaceSettings::default(),
-            redirects: ip::redirect::Redirects::default(),
-            lifetimes: lifetimes::Lifetimes::default(),
-            nexthops: nexthops::NextHops::default(),
+            streams: Streams::default(),
+            sysctls: Sysctls::of_host(&config),
+            interface_settings: InterfaceSettings::default(),
+            redirects: Redirects::default(),
+            lifetimes: Lifetimes::default(),
+            nexthops: NextHops::default(),
             local_order: Vec::new(),
             neighbour_types: Map::new(),
             lingering: None,
             counters: StackCounters::default(),
-            route_log: String::new(),
+            route_log: RouteLog::new(config.log_routes),
             prefetch: config.prefetch,
             config,
         };
@@ -261,7 +273,8 @@ impl Stack {
         }
         net.replace_computed();
         net.start_v6();
-        net.begin_route_log();
+        net.route_log.reset(net.clock.now());
+        net.log_routes();
         net
     }
     /// Moves the packets departed since the last call, in order of departure, into `out`, which must be
@@ -272,10 +285,6 @@ impl Stack {
     /// Passes the packets captured since the last call to `sink`.
     pub fn drain_captured(&mut self, sink: impl FnMut(CapturedRun)) {
         self.captured.drain(sink);
-    }
-    /// Prefetches bytes that are about to be read into the cache.
-    pub fn prefetch(&self, bytes: &[u8]) {
-        (self.prefetch)(bytes);
     }
     /// Begins the bootstrap phase at a start of the host: `eth0` has unlimited bandwidth until its end.
     pub fn begin_bootstrap(&mut self) {
@@ -327,10 +336,6 @@ impl Stack {
     }
 }
 impl Stack {
-    /// Counters of the stack above the interfaces.
-    pub fn stack_counters(&self) -> &StackCounters {
-        &self.counters
-    }
     /// The account of the packets between the interface cards and the sockets: see
     /// [`account`](crate::account). The first stack of an owner includes those of its network namespaces that
     /// were removed.
@@ -338,5 +343,57 @@ impl Stack {
         let neighbours = self.neighbours.queued_packets() + self.v6.neighbours.queued_packets();
         let held = self.lo.queue.len() + self.crossing.len() + neighbours + self.reassembly.fragments();
         self.account.with_held(held as u64)
+    }
+
+    /// True if effects are pending.
+    #[inline]
+    pub fn has_effects(&self) -> bool {
+        !self.effects.is_empty()
+    }
+    /// Moves the pending effects, in order, into `out`, which must be empty.
+    pub fn take_effects(&mut self, out: &mut Vec<Effect>) {
+        self.effects.take(out);
+    }
+
+    /// The socket of a key.
+    #[inline]
+    pub fn socket(&mut self, key: SocketKey) -> &mut Socket {
+        &mut self.sockets[key.0]
+    }
+
+    /// Adds a socket with default options. Returns its key.
+    pub fn add_socket(&mut self, domain: i32, type_: i32, protocol: i32, kind: SocketKind) -> SocketKey {
+        self.next_serial = self.next_serial.wrapping_add(1);
+        let serial = self.next_serial;
+        let [receive_buffer, _, send_buffer, _] = self.sysctls.core_buffers;
+        let options = SocketOptions { receive_buffer, send_buffer, ..SocketOptions::default() };
+        self.raw_sockets += usize::from(matches!(kind, SocketKind::Raw(_)));
+        let network = self.number;
+        let mut socket = Socket {
+            domain,
+            type_,
+            protocol,
+            options,
+            error: None,
+            serial,
+            network,
+            uid: 0,
+            zero_copy: None,
+            kind,
+        };
+        if self.sysctls.bind_v6_only
+            && let Some(ip) = socket.ip_options_mut()
+        {
+            ip.v6_only = true;
+        }
+        SocketKey(self.sockets.insert(socket))
+    }
+
+    /// Removes a socket and reports its key as free.
+    pub fn remove_socket(&mut self, key: SocketKey) -> Socket {
+        let socket = self.sockets.remove(key.0);
+        self.raw_sockets -= usize::from(matches!(socket.kind, SocketKind::Raw(_)));
+        self.effects.push(Effect::Closed(key));
+        socket
     }
 }

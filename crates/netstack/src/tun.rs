@@ -1,15 +1,9 @@
 //! TUN and TAP interfaces, whose other end is a program. A TUN interface carries IP packets, a TAP interface
 //! Ethernet frames.
 
-use super::Effect;
-use super::PacketDirection;
-use crate::Stack;
-use crate::account::{DropCause, Origin, PacketDisposition, Receiver};
+use crate::PacketDirection;
 use crate::interfaces::Interfaces;
 use crate::readiness::{EPOLLERR, READABLE, WRITABLE};
-use belljar_linux_abi::Errno;
-use belljar_net::Packet;
-use belljar_wire::ethernet;
 use std::collections::VecDeque;
 
 /// `txqueuelen` of these interfaces: maximum number of packets queued for the program.
@@ -57,7 +51,41 @@ pub struct TunCounters {
     pub dropped: u64,
 }
 
+impl TunCounters {
+    /// Counts a packet or frame of `len` bytes.
+    pub(crate) fn count(&mut self, direction: PacketDirection, len: usize) {
+        let (packets, octets) = match direction {
+            PacketDirection::In => &mut self.received,
+            PacketDirection::Out => &mut self.sent,
+        };
+        (*packets, *octets) = (*packets + 1, *octets + len as u64);
+    }
+}
+
 impl Tun {
+    /// Creates an unattached end, in the network namespace of this number, with an offload header of this
+    /// length.
+    pub fn new(network: u32, header_len: usize) -> Tun {
+        Tun {
+            network,
+            interface: None,
+            flags: 0,
+            header_len,
+            persistent: false,
+            packets: VecDeque::new(),
+            counters: TunCounters::default(),
+        }
+    }
+    /// Queues a packet for the program. Returns false if the queue is full; the packet is counted.
+    pub(crate) fn push(&mut self, packet: Vec<u8>) -> bool {
+        if self.packets.len() >= QUEUE_PACKETS {
+            self.counters.dropped += 1;
+            return false;
+        }
+        self.counters.count(PacketDirection::Out, packet.len());
+        self.packets.push_back(packet);
+        true
+    }
     /// The readiness of the program's descriptor, as `EPOLL*` bits.
     pub fn readiness(&self) -> u32 {
         match self.interface {
@@ -68,69 +96,6 @@ impl Tun {
     /// True for a TAP interface.
     pub fn is_tap(&self) -> bool {
         self.flags & flag::TAP != 0
-    }
-}
-
-impl Stack {
-    /// Creates an unattached end with an offload header of this length. Returns its key.
-    pub fn open_tun(&mut self, header_len: usize) -> usize {
-        self.tuns.insert(Tun {
-            network: self.number,
-            interface: None,
-            flags: 0,
-            header_len,
-            persistent: false,
-            packets: VecDeque::new(),
-            counters: TunCounters::default(),
-        })
-    }
-
-    /// Queues a packet, or for a TAP interface a frame, for the program.
-    #[inline(never)]
-    pub(crate) fn tun_output(&mut self, n: usize, mut packet: Packet) -> PacketDisposition {
-        let now = self.clock.now();
-        let Some(interface) = self.tuns[n].interface else {
-            return PacketDisposition::dropped(DropCause::InterfaceDown);
-        };
-        self.seen(now, interface, &mut packet, PacketDirection::Out);
-        let (cookie, bytes) = (packet.cookie(), packet.into_bytes());
-        let tun = &mut self.tuns[n];
-        if tun.packets.len() >= QUEUE_PACKETS {
-            tun.counters.dropped += 1;
-            return PacketDisposition::dropped(DropCause::TunQueueFull);
-        }
-        let (packets, octets) = tun.counters.sent;
-        tun.counters.sent = (packets + 1, octets + bytes.len() as u64);
-        let len = bytes.len();
-        tun.packets.push_back(bytes);
-        self.effects.push(Effect::ProgramReady(n, READABLE));
-        if cookie != 0 {
-            // The sender must not be notified within its own call.
-            self.taken_over.push_back((cookie, len));
-        }
-        PacketDisposition::consumed(Receiver::Tun)
-    }
-
-    /// Receives a packet written by a program. Fails with `EBADFD` if no interface is attached, and with
-    /// `EINVAL` if a frame is shorter than its header.
-    pub fn tun_input(&mut self, n: usize, bytes: Vec<u8>) -> Result<(), Errno> {
-        let tun = &mut self.tuns[n];
-        let interface = tun.interface.ok_or(Errno::EBADFD)?;
-        let (packets, octets) = tun.counters.received;
-        tun.counters.received = (packets + 1, octets + bytes.len() as u64);
-        let end = if tun.is_tap() {
-            if bytes.len() < ethernet::HEADER_LEN {
-                return Err(Errno::EINVAL);
-            }
-            self.frame_input(interface, Packet::new(bytes))
-        } else {
-            let mut packet = Packet::new(bytes);
-            self.seen(self.clock.now(), interface, &mut packet, PacketDirection::In);
-            self.arrived_as_one = true;
-            self.ip_input(interface, packet)
-        };
-        self.account.originate(Origin::Tun, end);
-        Ok(())
     }
 }
 

@@ -6,34 +6,13 @@
 //! namespace are effects for the owner ([`PeerNews`]).
 
 use crate::account::{DropCause, PacketDisposition};
-use crate::interface::{Attachment, Interface};
+pub use crate::effects::PeerNews;
+use crate::interface::Attachment;
+use crate::interfaces::Interfaces;
 use crate::{PacketDirection, Stack, StackTimer, TimerId};
 use belljar_net::Packet;
 
-/// A notification for an interface of another network namespace of the same owner.
-#[derive(Debug)]
-pub enum PeerNews {
-    /// A frame for the interface.
-    Frame(Packet),
-    /// The peer is up (true) or down (false), which sets the carrier.
-    Carrier(bool),
-    /// The peer was deleted; the interface is deleted with it.
-    Gone,
-    /// An interface of this number and state moves to the namespace.
-    Moved(usize, Box<Interface>),
-}
-
 impl Stack {
-    /// Joins two interfaces of this namespace to a pair.
-    pub fn join_ends(&mut self, one: usize, other: usize) {
-        let network = self.number;
-        self.has_pairs = true;
-        self.interfaces[one].attachment = Attachment::Veth { network, peer: other };
-        self.interfaces[other].attachment = Attachment::Veth { network, peer: one };
-        for (end, far) in [(one, other), (other, one)] {
-            self.interfaces[end].carrier = self.interfaces[far].up;
-        }
-    }
     /// Sends a frame to the peer.
     #[inline(never)]
     pub(crate) fn veth_output(
@@ -81,7 +60,9 @@ impl Stack {
     pub(crate) fn receive_crossed(&mut self) {
         let all = std::mem::take(&mut self.crossing);
         for (interface, frame) in all {
-            self.charge_for_inner_packet();
+            if self.lo.exceeds_free_packets(self.clock.now()) {
+                self.clock.charge();
+            }
             let there = &self.interfaces[interface];
             let end = if there.up && matches!(there.attachment, Attachment::Veth { .. }) {
                 self.clock.work_on_packet(frame.len());
@@ -93,5 +74,17 @@ impl Stack {
             self.account.release(end);
         }
         self.flush_network();
+    }
+}
+
+impl Interfaces {
+    /// Joins two interfaces of the network namespace `network` to a pair.
+    pub fn join_ends(&mut self, network: u32, one: usize, other: usize) {
+        self.has_pairs = true;
+        self[one].attachment = Attachment::Veth { network, peer: other };
+        self[other].attachment = Attachment::Veth { network, peer: one };
+        for (end, far) in [(one, other), (other, one)] {
+            self[end].carrier = self[far].up;
+        }
     }
 }

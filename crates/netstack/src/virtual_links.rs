@@ -1,12 +1,16 @@
-//! Interfaces that the administrator creates while a host runs: dummies, which discard all packets, and VLANs
-//! (IEEE 802.1Q) on Ethernet interfaces.
+//! Interfaces that the administrator creates while a host runs: dummies, which discard all packets, VLANs
+//! (IEEE 802.1Q) on Ethernet interfaces, and TUN and TAP interfaces.
 
-use crate::account::{DropCause, PacketDisposition, Receiver};
+use crate::account::{DropCause, Origin, PacketDisposition, Receiver};
 use crate::interface::{Attachment, Interface};
 use crate::interfaces::Interfaces;
+use crate::readiness::READABLE;
 use crate::tun::TunCounters;
-use crate::{PacketDirection, Stack};
+use crate::{Effect, PacketDirection, Stack, buffers};
+use belljar_base::Stream;
+use belljar_linux_abi::Errno;
 use belljar_net::Packet;
+use belljar_wire::ethernet;
 use belljar_wire::ethernet::HEADER_LEN;
 
 /// The EtherType of a VLAN tag, and below it the length of a tag in bytes.
@@ -30,14 +34,6 @@ impl Stack {
         number
     }
 
-    /// A random, locally administered hardware address.
-    pub fn random_mac(&mut self) -> [u8; 6] {
-        let mut mac = [0; 6];
-        self.tun_addresses.fill(&mut mac);
-        mac[0] = mac[0] & 0xfc | 0x02;
-        mac
-    }
-
     /// Transmits a packet or frame on a dummy, which discards it.
     #[inline(never)]
     pub(crate) fn dummy_output(&mut self, interface: usize, packet: Packet) -> PacketDisposition {
@@ -46,7 +42,7 @@ impl Stack {
         if cookie != 0 {
             self.taken_over.push_back((cookie, len));
         }
-        self.recycle_buffer(packet.into_bytes());
+        buffers::recycle(packet.into_bytes());
         PacketDisposition::consumed(Receiver::Dummy)
     }
 
@@ -82,7 +78,7 @@ impl Stack {
         match vlan.filter(|vlan| self.interfaces[*vlan].up && bytes.len() >= HEADER_LEN + TAG_LEN) {
             None => {
                 let long = bytes.len() >= HEADER_LEN + TAG_LEN;
-                self.recycle_buffer(bytes);
+                buffers::recycle(bytes);
                 match vlan {
                     _ if !long => PacketDisposition::dropped(DropCause::Malformed),
                     Some(_) => PacketDisposition::dropped(DropCause::InterfaceDown),
@@ -96,6 +92,56 @@ impl Stack {
             }
         }
     }
+
+    /// Queues a packet, or for a TAP interface a frame, for the program.
+    #[inline(never)]
+    pub(crate) fn tun_output(&mut self, n: usize, mut packet: Packet) -> PacketDisposition {
+        let now = self.clock.now();
+        let Some(interface) = self.tuns[n].interface else {
+            return PacketDisposition::dropped(DropCause::InterfaceDown);
+        };
+        self.seen(now, interface, &mut packet, PacketDirection::Out);
+        let (cookie, bytes) = (packet.cookie(), packet.into_bytes());
+        let len = bytes.len();
+        if !self.tuns[n].push(bytes) {
+            return PacketDisposition::dropped(DropCause::TunQueueFull);
+        }
+        self.effects.push(Effect::ProgramReady(n, READABLE));
+        if cookie != 0 {
+            // The sender must not be notified within its own call.
+            self.taken_over.push_back((cookie, len));
+        }
+        PacketDisposition::consumed(Receiver::Tun)
+    }
+
+    /// Receives a packet written by a program. Fails with `EBADFD` if no interface is attached, and with
+    /// `EINVAL` if a frame is shorter than its header.
+    pub fn tun_input(&mut self, n: usize, bytes: Vec<u8>) -> Result<(), Errno> {
+        let tun = &mut self.tuns[n];
+        let interface = tun.interface.ok_or(Errno::EBADFD)?;
+        tun.counters.count(PacketDirection::In, bytes.len());
+        let end = if tun.is_tap() {
+            if bytes.len() < ethernet::HEADER_LEN {
+                return Err(Errno::EINVAL);
+            }
+            self.frame_input(interface, Packet::new(bytes))
+        } else {
+            let mut packet = Packet::new(bytes);
+            self.seen(self.clock.now(), interface, &mut packet, PacketDirection::In);
+            self.arrived_as_one = true;
+            self.ip_input(interface, packet)
+        };
+        self.account.originate(Origin::Tun, end);
+        Ok(())
+    }
+}
+
+/// Draws a random, locally administered hardware address.
+pub fn random_mac(stream: &mut Stream) -> [u8; 6] {
+    let mut mac = [0; 6];
+    stream.fill(&mut mac);
+    mac[0] = mac[0] & 0xfc | 0x02;
+    mac
 }
 
 /// Creates an interface of an unused number, with this hardware address and MTU if they are given.
@@ -111,13 +157,13 @@ pub fn add_virtual_at(
         _ => None,
     };
     let inherited = below.map(|below| (below.mac, below.mtu, below.carrier));
-    let mac = mac.or(inherited.map(|(mac, ..)| mac)).unwrap_or_else(|| net.random_mac());
+    let mac = mac.or(inherited.map(|(mac, ..)| mac)).unwrap_or_else(|| random_mac(&mut net.tun_addresses));
     let mut interface = Interface::program(name, mac, attachment);
     if let Some((_, mtu, carrier)) = inherited {
         (interface.mtu, interface.carrier) = (mtu, carrier);
     }
     interface.mtu = mtu.unwrap_or(interface.mtu);
-    net.has_pairs |= matches!(attachment, Attachment::Veth { .. });
+    net.interfaces.has_pairs |= matches!(attachment, Attachment::Veth { .. });
     net.interfaces.put(number, interface);
     net.interface_settings.begin(number);
 }
@@ -144,11 +190,6 @@ impl Interfaces {
     }
 
     pub(crate) fn count_virtual(&mut self, interface: usize, len: usize, direction: PacketDirection) {
-        let counters = self.counters.entry(interface).or_default();
-        let (packets, octets) = match direction {
-            PacketDirection::In => &mut counters.received,
-            PacketDirection::Out => &mut counters.sent,
-        };
-        (*packets, *octets) = (*packets + 1, *octets + len as u64);
+        self.counters.entry(interface).or_default().count(direction, len);
     }
 }

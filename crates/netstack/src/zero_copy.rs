@@ -6,12 +6,7 @@
 //! (UDP), and on `lo`, where Linux copies, when the datagram has been sent.
 
 use super::error_queue::ErrorQueue;
-use super::interface::Attachment;
-use super::ip::route::Through;
 use super::socket::{Socket, SocketKind};
-use crate::SocketKey;
-use crate::Stack;
-use crate::readiness::EPOLLERR;
 use belljar_linux_abi::{Errno, c};
 use belljar_tcp::State;
 use std::collections::VecDeque;
@@ -96,62 +91,11 @@ pub fn check_option(socket: &Socket, number: i32) -> Result<(), Errno> {
     }
 }
 
-impl Stack {
-    /// True if the completion of a send is to be reported. Fails with `ENOBUFS` if too many reports are
-    /// outstanding.
-    pub fn zero_copies(&mut self, key: SocketKey, flags: i32) -> Result<bool, Errno> {
-        let socket = self.socket(key);
-        if flags & c::MSG_ZEROCOPY == 0 || !socket.options.is_kept(c::SO_ZEROCOPY) {
-            return Ok(false);
-        }
-        let told = reports(&mut socket.kind).map_or(0, |reports| reports.told());
-        let sending = socket.zero_copy.get_or_insert_default().sending.len();
-        if (told + sending) * REPORT + REPORT_EXPECTED > OPTION_MEMORY {
-            return Err(Errno::ENOBUFS);
-        }
-        Ok(true)
-    }
-
-    /// Counts a send as part of the datagram being assembled.
-    #[cold]
-    pub fn zero_copy_begins(&mut self, key: SocketKey) {
-        let state = self.socket(key).zero_copy.get_or_insert_default();
-        (state.next, state.held) = (state.next.wrapping_add(1), state.held + 1);
-    }
-
-    /// True if the datagram being assembled contains sends to be reported.
-    pub fn zero_copy_holds(&mut self, key: SocketKey) -> bool {
-        self.socket(key).zero_copy.as_ref().is_some_and(|state| state.held > 0)
-    }
-
-    /// Ends a datagram, `copied` or not. If it `failed`, a single send in it releases its number.
-    #[cold]
-    pub fn zero_copy_ends(&mut self, key: SocketKey, copied: bool, failed: bool) {
-        let until = self.udp(key).sending.given;
-        let Some(state) = &mut self.socket(key).zero_copy else { return };
-        match std::mem::take(&mut state.held) {
-            0 => {}
-            1 if failed => state.next = state.next.wrapping_sub(1),
-            held => {
-                state.sent(held, 0, copied, if copied { 0 } else { until });
-                self.zero_copy_settle(key);
-            }
-        }
-    }
-
-    /// Records that `len` bytes of a send were written to a connection. `before` holds the end of its stream
-    /// before the write, and the number of its unsent bytes.
-    pub fn zero_copy_written(&mut self, key: SocketKey, len: usize, first: bool, before: (u64, usize)) {
-        let socket = &self.sockets[key.0];
-        let through = Through::of(socket, socket.options.bound_device);
-        let Some(connection) = self.tcp(key).connection() else { return };
-        let (until, local, remote) =
-            (connection.written_until(), connection.local().ip(), connection.remote().ip());
-        let route = self.route(remote, Some(local), through);
-        let copied = route.is_ok_and(|route| self.zero_copy_is_copied(route.interface));
-        let Some(state) = &mut self.socket(key).zero_copy else { return };
-        let newest = state.sending.back_mut();
-        match newest {
+impl ZeroCopy {
+    /// Records that `len` bytes of a send were written to a connection, whose stream now ends at `until`.
+    /// `before` holds its end before the write, and the number of its unsent bytes.
+    pub fn written(&mut self, len: usize, first: bool, before: (u64, usize), (until, copied): (u64, bool)) {
+        match self.sending.back_mut() {
             Some(newest) if !first => newest.until = until,
             // Appended to the pending notification (`msg_zerocopy_realloc`).
             Some(newest)
@@ -160,47 +104,87 @@ impl Stack {
                     && newest.bytes + len <= MAX_BYTES
                     && newest.count < MAX_SENDS =>
             {
-                state.next = state.next.wrapping_add(1);
+                self.next = self.next.wrapping_add(1);
                 (newest.count, newest.bytes, newest.until) = (newest.count + 1, newest.bytes + len, until);
             }
             _ if first => {
-                state.next = state.next.wrapping_add(1);
-                state.sent(1, len, copied, until);
+                self.next = self.next.wrapping_add(1);
+                self.sent(1, len, copied, until);
             }
             _ => {}
         }
-        self.zero_copy_settle(key);
+    }
+}
+
+impl Socket {
+    /// True if the completion of a send is to be reported. Fails with `ENOBUFS` if too many reports are
+    /// outstanding.
+    pub fn zero_copies(&mut self, flags: i32) -> Result<bool, Errno> {
+        if flags & c::MSG_ZEROCOPY == 0 || !self.options.is_kept(c::SO_ZEROCOPY) {
+            return Ok(false);
+        }
+        let told = reports(&mut self.kind).map_or(0, |reports| reports.told());
+        let sending = self.zero_copy.get_or_insert_default().sending.len();
+        if (told + sending) * REPORT + REPORT_EXPECTED > OPTION_MEMORY {
+            return Err(Errno::ENOBUFS);
+        }
+        Ok(true)
     }
 
-    /// True if Linux copies packets that leave by an interface: local delivery, and delivery to programs.
-    pub fn zero_copy_is_copied(&self, interface: usize) -> bool {
-        !matches!(self.interfaces[interface].attachment, Attachment::Graph | Attachment::Link(_))
+    /// Counts a send as part of the datagram being assembled.
+    #[cold]
+    pub fn zero_copy_begins(&mut self) {
+        let state = self.zero_copy.get_or_insert_default();
+        (state.next, state.held) = (state.next.wrapping_add(1), state.held + 1);
     }
 
-    /// Reports the sends whose bytes have been acknowledged, or whose packets have departed.
-    pub fn zero_copy_settle(&mut self, key: SocketKey) {
-        let socket = self.socket(key);
-        let Some(state) = &mut socket.zero_copy else { return };
-        let reached = match &mut socket.kind {
+    /// True if the datagram being assembled contains sends to be reported.
+    #[inline]
+    pub fn zero_copy_holds(&self) -> bool {
+        self.zero_copy.as_ref().is_some_and(|state| state.held > 0)
+    }
+
+    /// Ends a datagram, `copied` or not. If it `failed`, a single send in it releases its number. True if sends
+    /// may be complete: the caller then invokes [`Stack::zero_copy_settle`](crate::Stack::zero_copy_settle).
+    #[cold]
+    pub fn zero_copy_ends(&mut self, copied: bool, failed: bool) -> bool {
+        let until = self.kind.sending().map_or(0, |sending| sending.given);
+        let Some(state) = &mut self.zero_copy else { return false };
+        match std::mem::take(&mut state.held) {
+            0 => false,
+            1 if failed => {
+                state.next = state.next.wrapping_sub(1);
+                false
+            }
+            held => {
+                state.sent(held, 0, copied, if copied { 0 } else { until });
+                true
+            }
+        }
+    }
+
+    /// Reports the sends whose bytes have been acknowledged, or whose packets have departed. True if there are
+    /// any.
+    pub fn zero_copy_settle(&mut self) -> bool {
+        let Some(state) = &mut self.zero_copy else { return false };
+        let reached = match &mut self.kind {
             SocketKind::Udp(udp) => udp.sending.left,
             SocketKind::Tcp(tcp) => match tcp.connection() {
                 Some(connection) if connection.state() != State::Closed => connection.acknowledged_until(),
                 _ => u64::MAX,
             },
-            _ => return,
+            _ => return false,
         };
         let mut told = false;
         let done = state.sending.iter().take_while(|oldest| oldest.until <= reached).count();
         for oldest in state.sending.drain(..done) {
             let last = oldest.first.wrapping_add(oldest.count - 1);
-            if let Some(reports) = reports(&mut socket.kind) {
+            if let Some(reports) = reports(&mut self.kind) {
                 reports.tell(CompletedSends { first: oldest.first, last, copied: oldest.copied });
                 told = true;
             }
         }
-        if told {
-            self.effects.notify_socket(key, EPOLLERR);
-        }
+        told
     }
 }
 

@@ -89,7 +89,7 @@ impl HostNode {
     ) -> HostNode {
         changes.reverse();
         for (number, device) in devices.iter().enumerate() {
-            host.stack_mut().set_adapter(device.link, device.adapter(number));
+            host.stack_mut().links[device.link].set_adapter(device.adapter(number));
         }
         HostNode {
             id,
@@ -176,7 +176,7 @@ impl HostNode {
                 self.host.stack_mut().deliver(key, Some(link), packet);
             }
             let statistics = self.devices[number].statistics();
-            self.host.stack_mut().set_adapter_statistics(link, statistics);
+            self.host.stack_mut().links[link].set_adapter_statistics(statistics);
         }
     }
 
@@ -200,7 +200,7 @@ impl HostNode {
             device.handle(at);
             if device.interrupts() > before {
                 // The processor may be busy, which delays the interrupt.
-                device.delay(self.host.stack_mut().interrupt(at));
+                device.delay(self.host.stack_mut().clock.interrupt(at));
             }
             if stood_still && !self.stands_still() {
                 // Overdue events of the host are processed now.
@@ -303,7 +303,7 @@ impl HostNode {
         let host = PathBuf::from("hosts").join(self.host.name());
         let output = &mut self.output;
         self.host.stack_mut().drain_captured(|run| output.capture_run(&host, run));
-        let routes = self.host.stack_mut().take_route_log();
+        let routes = self.host.stack_mut().route_log.take();
         if !routes.is_empty() {
             output.append(path::Path::new(names::ROUTES), self.host.name(), "jsonl", routes.as_bytes());
         }
@@ -432,7 +432,10 @@ impl HostNode {
     /// Row of samples for each outgoing direction of the host's links.
     pub fn link_rows(&self, drops: &NodeDrops) -> impl Iterator<Item = String> {
         let stack = self.host.stack();
-        let row = |(port, drops)| link_row(&stack.link_counters(port), drops, stack.link_queue_len(port));
+        let row = |(port, drops): (usize, _)| {
+            let nic = &stack.links[port].nic;
+            link_row(nic.counters(), drops, nic.egress_queue_len())
+        };
         drops.by_direction.iter().enumerate().map(row)
     }
     /// Packets of the host over the graph.

@@ -67,7 +67,7 @@ fn links(
     let of_hosts = nodes.iter().zip(drops).flat_map(|(node, drops)| {
         let settings = &experiment.hosts[node.id().index()];
         settings.interfaces.iter().enumerate().map(move |(port, interface)| {
-            let counters = node.host.stack().link_counters(port);
+            let counters = *node.host.stack().links[port].nic.counters();
             (node.id(), interface, counters, node.link(port), drops.by_direction[port].clone())
         })
     });

@@ -121,7 +121,11 @@ impl SimulatedHost {
             },
             HostChange::Pause | HostChange::Resume => unreachable!("the node holds the host"),
             HostChange::Restart => both!(self, host => host.restart()),
-            HostChange::NameServer { down } => self.stack_mut().set_resolver_down(down),
+            HostChange::NameServer { down } => {
+                if let Some(resolver) = &mut self.stack_mut().config.resolver {
+                    resolver.down = down;
+                }
+            }
             HostChange::Start(process) => {
                 self.linux_mut().into_iter().for_each(|host| host.start_again(process))
             }

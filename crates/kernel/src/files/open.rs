@@ -10,6 +10,7 @@ use belljar_base::SimTime;
 use belljar_linux_abi::landlock::{ACCESS_FS_MAKE_REG, ACCESS_FS_READ_FILE, ACCESS_FS_WRITE_FILE};
 use belljar_linux_abi::{Errno, c};
 use belljar_linux_net::offload;
+use belljar_netstack::tun::Tun;
 use belljar_objects::devices::Device;
 use belljar_objects::file_flags::FileFlags;
 use belljar_objects::file_kind::FileKind;
@@ -213,7 +214,8 @@ impl Host {
             Node::Device(Device::Ptmx) => self.open_ptmx(process, key)?,
             Node::Device(Device::NetTun) => {
                 let network = self.network_of_caller();
-                FileKind::Tun { inode: key, tun: self.stack_mut(network).open_tun(offload::HEADER_LEN) }
+                let tun = Tun::new(network, offload::HEADER_LEN);
+                FileKind::Tun { inode: key, tun: self.stack_mut(network).tuns.insert(tun) }
             }
             Node::Device(Device::Pts(pty, number)) => {
                 let (pty, number) = (*pty as usize, *number);

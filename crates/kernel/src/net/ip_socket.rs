@@ -31,7 +31,7 @@ pub fn receive(
     let socket = call.host.socket(key);
     let (domain, queue, stamp) = (socket.domain, key.into(), socket.options.timestamp);
     socket.take_error()?;
-    let end = call.host.stack_of_mut(key).ip_socket(key);
+    let end = call.host.stack_of_mut(key).sockets.ip_socket(key);
     let Some(message) = end.queue.pop_front() else {
         // A non-blocking receive does not report the end of a shut-down socket.
         let ended = end.read_closed && room.flags & c::MSG_DONTWAIT == 0;
@@ -48,7 +48,7 @@ pub fn receive(
     received.control.extend(control_messages(&end.ip, &message));
     let stored = call.scatter(&room.buffers, &message.bytes[..taken]);
     call.host.socket(key).options.last_arrival = Some(message.arrived);
-    let end = call.host.stack_of_mut(key).ip_socket(key);
+    let end = call.host.stack_of_mut(key).sockets.ip_socket(key);
     if room.flags & c::MSG_PEEK != 0 {
         end.queue.push_front(message);
     } else {
@@ -95,7 +95,7 @@ fn control_messages(options: &IpOptions, message: &IpMessage) -> Vec<ControlMess
 
 /// `shutdown(2)`. Takes effect on an unconnected socket too, but returns `ENOTCONN`, as on Linux.
 pub fn shutdown(call: &mut Call<'_>, key: SocketKey, how: i32) -> Result<(), Errno> {
-    let end = call.host.stack_of_mut(key).ip_socket(key);
+    let end = call.host.stack_of_mut(key).sockets.ip_socket(key);
     end.read_closed |= how != c::SHUT_WR;
     end.write_closed |= how != c::SHUT_RD;
     let connected = end.peer.is_some();

@@ -241,7 +241,10 @@ impl OwnSockets {
     }
     /// Queues a datagram on a socket, truncated or dropped as the socket's filter decides.
     pub(crate) fn netlink_enqueue(&mut self, net: &mut Stack, key: SocketKey, message: &[u8]) {
-        let Some(kept) = net.filtered(key, message, Metadata::default()) else { return };
+        let Some(kept) = net.sockets[key.0].filtered(&mut net.filter_random, message, Metadata::default())
+        else {
+            return;
+        };
         self.netlink(key).queue.push_back(message[..kept].to_vec());
         net.effects.notify_socket(key, READABLE);
     }

@@ -13,13 +13,13 @@ pub fn bind(call: &mut Call<'_>, key: SocketKey, raw: &[u8]) -> Result<(), Errno
     let domain = call.host.socket(key).domain;
     let (ip, port) = parse_bind(call.host.stack_of(key), key, raw)?;
     bind_to_link(call.host.stack_of_mut(key), key, ip, raw);
-    call.host.stack_of_mut(key).ping(key).local =
+    call.host.stack_of_mut(key).sockets.ping(key).local =
         Some(SocketAddr::new(ip.unwrap_or(address::unspecified(domain)), port));
     Ok(())
 }
 pub fn connect(call: &mut Call<'_>, key: SocketKey, raw: &[u8], _again: bool) -> Result<Attempt<()>, Errno> {
     if address::family(raw)? == c::AF_UNSPEC {
-        call.host.stack_of_mut(key).ip_socket(key).peer = None;
+        call.host.stack_of_mut(key).sockets.ip_socket(key).peer = None;
         return Ok(Attempt::Done(()));
     }
     let peer = call.host.stack_of_mut(key).inet_destination(key, raw)?;
@@ -28,7 +28,7 @@ pub fn connect(call: &mut Call<'_>, key: SocketKey, raw: &[u8], _again: bool) ->
         call.host.socket(key).options.bound_device = device;
     }
     let route = call.host.stack_of_mut(key).route(peer.ip(), None, device)?;
-    call.host.stack_of_mut(key).ip_socket(key).peer = Some(route.destination);
+    call.host.stack_of_mut(key).sockets.ip_socket(key).peer = Some(route.destination);
     Ok(Attempt::Done(()))
 }
 pub fn send(
@@ -39,10 +39,10 @@ pub fn send(
 ) -> Result<Attempt<usize>, Errno> {
     let destination = match &message.name {
         Some(raw) => Some(call.host.stack_of_mut(key).inet_destination(key, raw)?.ip()),
-        None => call.host.stack_of_mut(key).ip_socket(key).peer,
+        None => call.host.stack_of_mut(key).sockets.ip_socket(key).peer,
     };
     let destination = destination.ok_or(Errno::EDESTADDRREQ)?;
-    if call.host.stack_of_mut(key).ip_socket(key).is_write_closed() {
+    if call.host.stack_of_mut(key).sockets.ip_socket(key).is_write_closed() {
         return Err(Errno::EPIPE);
     }
     if message.len > 0xffff {

@@ -16,7 +16,7 @@ const MAX_PACKET: usize = 65_535;
 pub fn bind(call: &mut Call<'_>, key: SocketKey, given: &[u8]) -> Result<(), Errno> {
     let (ip, _) = parse_bind(call.host.stack_of(key), key, given)?;
     bind_to_link(call.host.stack_of_mut(key), key, ip, given);
-    let raw = call.host.stack_of_mut(key).raw(key);
+    let raw = call.host.stack_of_mut(key).sockets.raw(key);
     (raw.local, raw.address_chosen) = (ip, ip.is_some());
     Ok(())
 }
@@ -27,7 +27,7 @@ pub fn connect(
     _again: bool,
 ) -> Result<Attempt<()>, Errno> {
     if address::family(given)? == c::AF_UNSPEC {
-        let raw = call.host.stack_of_mut(key).raw(key);
+        let raw = call.host.stack_of_mut(key).sockets.raw(key);
         raw.end.peer = None;
         if !raw.address_chosen {
             raw.local = None;
@@ -36,10 +36,10 @@ pub fn connect(
     }
     let peer = call.host.stack_of_mut(key).inet_destination(key, given)?;
     let device = call.host.stack_of_mut(key).socket_device(key, peer.ip(), address::scope(given))?;
-    let local = call.host.stack_of_mut(key).raw(key).local;
+    let local = call.host.stack_of_mut(key).sockets.raw(key).local;
     let through = Through::of(call.host.socket(key), device);
     let route = call.host.stack_of_mut(key).route(peer.ip(), local, through)?;
-    let raw = call.host.stack_of_mut(key).raw(key);
+    let raw = call.host.stack_of_mut(key).sockets.raw(key);
     raw.end.peer = Some(route.destination);
     // Programs read the local address to compute checksums; `ip4_datagram_connect` sets it too.
     raw.local = raw.local.or(Some(route.source));
@@ -59,7 +59,7 @@ pub fn send(
     }
     let destination = match &message.name {
         Some(raw) => Some(call.host.stack_of_mut(key).inet_destination(key, raw)?.ip()),
-        None => call.host.stack_of_mut(key).raw(key).end.peer,
+        None => call.host.stack_of_mut(key).sockets.raw(key).end.peer,
     };
     let destination = destination.ok_or(Errno::EDESTADDRREQ)?;
     call.host.socket(key).take_error()?;

@@ -217,7 +217,7 @@ impl Admin<'_> {
         let valid = announced.unwrap_or(SimTime::MAX).min(valid);
         let preferred = lifetime.map_or(valid, |lifetime| lifetime.preferred);
         let mut state = if valid == SimTime::MAX && announced.is_none() { IFA_F_PERMANENT } else { 0 };
-        if self.net.is_deprecated(number, own) {
+        if self.net.lifetimes.is_deprecated(number, own, self.net.clock.now()) {
             state |= IFA_F_DEPRECATED;
         }
         if self.net.lifetimes.is_temporary(number, own) {

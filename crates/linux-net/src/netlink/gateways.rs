@@ -8,8 +8,8 @@ use belljar_linux_abi::{Errno, c};
 use belljar_net::Prefix;
 use belljar_net::policy::{Action, RuleSelector, table};
 use belljar_net::routes::{Ip, Metrics, NextHop, Route, RouteTable};
-use belljar_netstack::family::Family;
 use belljar_netstack::ip::route::Through;
+use belljar_netstack::routing::Routed;
 use belljar_netstack::v6;
 use belljar_netstack::{LO, Stack};
 use belljar_wire::ipv6;
@@ -115,7 +115,7 @@ fn address_of<A: Ip>(prefix: Prefix<A>) -> IpAddr {
 }
 
 /// Best route of a table to `to` among those for which `fits` is true of the route and its next hop.
-fn best<A: Family>(
+fn best<A: Routed>(
     (table, routes): (u32, &RouteTable<A>),
     to: A,
     fits: impl Fn(&Route<A>, Option<&NextHop<A>>) -> bool,
@@ -149,7 +149,7 @@ fn best<A: Family>(
 
 /// Route by the policy rules, the local table first. `None` if there is none. `oif` may be a number that no
 /// interface has.
-fn by_rules<A: Family>(
+fn by_rules<A: Routed>(
     net: &Stack,
     (to, source): (A, Option<A>),
     local: &[LocalEntry<A>],

@@ -29,7 +29,7 @@ mod unix_diag;
 use belljar_linux_abi::c;
 use belljar_net::routes::{NextHop, RouteTable};
 use belljar_netstack::Stack;
-use belljar_netstack::family::Family;
+use belljar_netstack::routing::Routed;
 pub use diag::InetSocketInfo;
 use message::Request;
 pub use neighbours::nud;
@@ -61,7 +61,7 @@ pub mod group {
     pub const NEXTHOP: u32 = 32;
 }
 /// Address family with notifications of routes and rules, and with requests about routes.
-pub(crate) trait Announced: Family {
+pub(crate) trait Announced: Routed {
     /// Multicast group of route notifications.
     const ROUTE_GROUP: u32;
     /// Multicast group of rule notifications.

@@ -226,7 +226,7 @@ impl Admin<'_> {
         }
         add_virtual_at(self.net, number, &name, attachment, (mac, mtu));
         if let Some(peer) = peer {
-            self.net.join_ends(number, peer);
+            self.net.interfaces.join_ends(self.net.number, number, peer);
             self.link_changed(peer);
         }
         self.set_link_settings(request, number)?;

@@ -6,7 +6,7 @@ use belljar_linux_abi::{Errno, c};
 use belljar_net::igmp::SourceFilter;
 use belljar_netstack::SocketKey;
 use belljar_netstack::Stack;
-use belljar_netstack::multicast::{MAX_SOURCES, SourceChange};
+use belljar_netstack::ip::{MAX_SOURCES, SourceChange};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// `sizeof(struct group_req)`, and the offset of its address.
@@ -90,7 +90,7 @@ fn join_or_leave(
     match join {
         true => net.join_group(key, interface?, group),
         // A group on a nonexistent interface has no members.
-        false => net.leave_group(key, interface?, group),
+        false => leave_group(net, key, interface?, group),
     }
 }
 
@@ -142,7 +142,10 @@ fn source(net: &mut Stack, key: SocketKey, name: i32, value: &[u8]) -> Result<()
     };
     let group = multicast(ip(value, 0)?)?;
     let interface = net.multicast_interface(0, ip(value, 4)?, group)?;
-    net.change_group_source(key, (interface, group), ip(value, 8)?, change)
+    let source = ip(value, 8)?;
+    net.change_memberships(key, interface, group, |options| {
+        options.change_group_source((interface, group), source, change)
+    })
 }
 
 /// Handles a `struct group_source_req`.
@@ -158,7 +161,10 @@ fn group_source(net: &mut Stack, key: SocketKey, name: i32, value: &[u8]) -> Res
     };
     let group = multicast(sockaddr(value, GROUP_AT)?)?;
     let interface = net.multicast_interface(index(value, 0), Ipv4Addr::UNSPECIFIED, group)?;
-    net.change_group_source(key, (interface, group), sockaddr(value, SOURCE_AT)?, change)
+    let source = sockaddr(value, SOURCE_AT)?;
+    net.change_memberships(key, interface, group, |options| {
+        options.change_group_source((interface, group), source, change)
+    })
 }
 
 /// Handles a `struct ip_msfilter`: group, own address, mode, count, sources.
@@ -211,9 +217,11 @@ fn set_filter(
     let filter = SourceFilter { include: mode == 1, sources };
     // An empty include filter is equivalent to leaving the group.
     if filter.is_nobody() {
-        return net.leave_group(key, interface, group);
+        return leave_group(net, key, interface, group);
     }
-    net.set_group_filter(key, (interface, group), filter)
+    net.change_memberships(key, interface, group, |options| {
+        options.set_group_filter(interface, group, filter)
+    })
 }
 
 /// `IP_MSFILTER` of `getsockopt(2)`, whose value names the group and the local address and gives the capacity
@@ -233,4 +241,9 @@ pub fn get_filter(net: &mut Stack, key: SocketKey, value: &[u8]) -> Result<Vec<u
     answer.extend((filter.sources.len() as u32).to_ne_bytes());
     answer.extend(filter.sources.iter().take(room).flat_map(|source| source.octets()));
     Ok(answer)
+}
+
+/// `IP_DROP_MEMBERSHIP`.
+fn leave_group(net: &mut Stack, key: SocketKey, interface: usize, group: Ipv4Addr) -> Result<(), Errno> {
+    net.change_memberships(key, interface, group, |options| options.leave_group(interface, group))
 }

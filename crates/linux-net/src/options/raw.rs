@@ -13,7 +13,7 @@ pub const IPV6_CHECKSUM: i32 = 7;
 /// Sets an option of this level.
 pub fn set(net: &mut Stack, key: SocketKey, level: i32, name: i32, value: &[u8]) -> Result<(), Errno> {
     let domain = net.socket(key).domain;
-    let raw = net.raw(key);
+    let raw = net.sockets.raw(key);
     match (level, name) {
         (c::SOL_RAW, ICMP_FILTER) if i32::from(raw.protocol) == c::IPPROTO_ICMP => {
             // A short value replaces only the first bytes of the mask.
@@ -44,7 +44,7 @@ pub fn set(net: &mut Stack, key: SocketKey, level: i32, name: i32, value: &[u8])
 
 /// Gets an option of this level.
 pub fn get(net: &mut Stack, key: SocketKey, level: i32, name: i32) -> Result<Value, Errno> {
-    let raw = net.raw(key);
+    let raw = net.sockets.raw(key);
     match (level, name) {
         (c::SOL_RAW, ICMP_FILTER) if i32::from(raw.protocol) == c::IPPROTO_ICMP => {
             Ok(int(raw.icmp_filter as i32))

@@ -26,7 +26,7 @@ pub fn set(net: &mut Stack, key: SocketKey, name: i32, value: &[u8]) -> Result<(
     }
     if name == c::TCP_FASTOPEN_KEY {
         let keys = Keys::from_bytes(value).ok_or(Errno::EINVAL)?;
-        net.tcp(key).options.fast_open_keys = Some(keys);
+        net.sockets.tcp(key).options.fast_open_keys = Some(keys);
         return Ok(());
     }
     let number = to_int(value)?;
@@ -34,7 +34,7 @@ pub fn set(net: &mut Stack, key: SocketKey, name: i32, value: &[u8]) -> Result<(
     let somaxconn = net.sysctls.somaxconn as i32;
     let fast_open_client = net.sysctls.fast_open & 1 != 0;
     let keep_alive = net.socket(key).options.keep_alive;
-    let tcp = net.tcp(key);
+    let tcp = net.sockets.tcp(key);
     let listening = matches!(tcp.role, Role::Listening(_));
     let connected = tcp.connection().is_some_and(|connection| connection.state() != State::Closed);
     let options = &mut tcp.options;
@@ -117,7 +117,7 @@ fn set_congestion(net: &mut Stack, key: SocketKey, value: &[u8]) -> Result<(), E
     }
     let name = std::str::from_utf8(&value[..end]).map_err(|_| Errno::ENOENT)?;
     let algorithm = CongestionAlgorithm::from_name(name).ok_or(Errno::ENOENT)?;
-    let tcp = net.tcp(key);
+    let tcp = net.sockets.tcp(key);
     tcp.options.congestion = algorithm;
     if let Some(connection) = tcp.connection() {
         connection.set_congestion(algorithm, now);
@@ -131,7 +131,7 @@ fn set_congestion(net: &mut Stack, key: SocketKey, value: &[u8]) -> Result<(), E
 pub fn get(net: &mut Stack, key: SocketKey, name: i32) -> Result<Value, Errno> {
     let now = net.clock.local();
     let pmtu = net.heeded_mtu(key);
-    let tcp = net.tcp(key);
+    let tcp = net.sockets.tcp(key);
     let options = tcp.options.clone();
     let whole_seconds = |time: SimDuration| int((time.as_millis() / 1_000) as i32);
     Ok(match name {

@@ -18,7 +18,7 @@ const UDP_ENCAP_L2TPINUDP: i32 = 3;
 /// Sets an option of this level.
 pub fn set(net: &mut Stack, key: SocketKey, name: i32, value: &[u8]) -> Result<(), Errno> {
     let number = to_int(value)?;
-    let udp = net.udp(key);
+    let udp = net.sockets.udp(key);
     match name {
         c::UDP_CORK => {
             udp.cork = number != 0;

@@ -35,9 +35,9 @@ use NetworkFile::{Made, Text, Tunable};
 const FILES: &[(&str, u32, NetworkFile)] = &[
     ("/proc/net/arp", 0o444, Made(proc_net_arp)),
     ("/proc/net/dev", 0o444, Made(proc_net_dev)),
-    ("/proc/net/dev_mcast", 0o444, Made(Stack::proc_net_dev_mcast)),
+    ("/proc/net/dev_mcast", 0o444, Made(multicast::dev_mcast)),
     ("/proc/net/if_inet6", 0o444, Made(proc_if_inet6)),
-    ("/proc/net/igmp", 0o444, Made(Stack::proc_net_igmp)),
+    ("/proc/net/igmp", 0o444, Made(multicast::igmp)),
     ("/proc/net/igmp6", 0o444, Made(proc_igmp6)),
     ("/proc/net/ipv6_route", 0o444, Made(proc_ipv6_route)),
     ("/proc/net/netstat", 0o444, Made(proc_net_netstat)),

@@ -5,7 +5,7 @@ use crate::counters::InterfaceCounters;
 use crate::netlink::trie_order;
 use belljar_linux_abi::{Errno, c};
 use belljar_net::neighbour::NeighbourState;
-use belljar_netstack::adapter::link_speed;
+use belljar_netstack::link;
 use belljar_netstack::{LO, Stack, interface_index};
 use belljar_tcp::CongestionAlgorithm;
 use belljar_wire::ethernet::Address;
@@ -123,7 +123,9 @@ pub fn interface_file(net: &Stack, number: usize, file: InterfaceFile) -> Result
     let Some(interface) = net.interfaces.get(number) else { return Ok(String::new()) };
     Ok(match file {
         InterfaceFile::Speed | InterfaceFile::Duplex => {
-            let speed = link_speed(net, interface).filter(|_| interface.up).ok_or(Errno::EINVAL)?;
+            let speed = link::speed(&net.eth0, &net.links, interface)
+                .filter(|_| interface.up)
+                .ok_or(Errno::EINVAL)?;
             // An unknown speed is -1.
             if file == InterfaceFile::Speed { format!("{}\n", speed as i32) } else { "full\n".to_owned() }
         }

@@ -2,6 +2,7 @@
 
 mod files;
 mod interfaces;
+mod multicast;
 mod snmp;
 mod sockets;
 mod v6;

@@ -4,7 +4,7 @@ use crate::counters::InterfaceCounters;
 use crate::netlink::InetSocketInfo;
 use crate::socket_inode;
 use belljar_linux_abi::c;
-use belljar_netstack::bind::Bound;
+use belljar_netstack::endpoint::Bound;
 use belljar_netstack::socket::{Socket, SocketKind};
 use belljar_netstack::tcp::Role;
 use belljar_netstack::udp::Protocol;

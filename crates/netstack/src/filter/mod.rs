@@ -7,8 +7,6 @@ mod run;
 #[cfg(test)]
 mod tests;
 
-use crate::SocketKey;
-use crate::Stack;
 use belljar_linux_abi::Errno;
 
 /// `BPF_MAXINSNS`.
@@ -126,7 +124,7 @@ pub struct Metadata {
 pub struct SocketFilter {
     program: Vec<Instruction>,
     /// True if the program loads random numbers.
-    is_random: bool,
+    pub(crate) is_random: bool,
 }
 
 impl SocketFilter {
@@ -156,19 +154,6 @@ impl SocketFilter {
     /// Runs the filter on a packet. Returns the number of bytes to deliver; 0 drops the packet.
     pub fn run(&self, packet: &[u8], metadata: &Metadata) -> usize {
         run::run(&self.program, packet, metadata) as usize
-    }
-}
-
-impl Stack {
-    /// Runs a socket's filter on a packet. Returns the number of bytes that the socket may receive; `None`
-    /// drops the packet.
-    pub fn filtered(&mut self, key: SocketKey, packet: &[u8], mut metadata: Metadata) -> Option<usize> {
-        let Some(filter) = self.sockets[key.0].options.filter.clone() else { return Some(packet.len()) };
-        if filter.is_random {
-            metadata.random = self.filter_random.next_u32();
-        }
-        let kept = filter.run(packet, &metadata).min(packet.len());
-        (kept > 0).then_some(kept)
     }
 }
 

@@ -18,14 +18,12 @@
 //!
 //! # Adding a hook
 //!
-//! [`Stack::register_hook`] takes the point, a priority and a function. Each point has one call site:
+//! [`Hooks::register`], on [`Stack::hooks`](crate::Stack::hooks), takes the point, a priority and a function. Each point has one call site:
 //! `Prerouting` and `Input` in `ip/input.rs`, `Forward` in `ip/forward/mod.rs`, `Output` and `Postrouting` in
 //! `ip/output.rs`. Without hooks a call site costs one test of a pointer.
 
-use super::{Inbound, IpHeader};
-use crate::Stack;
-use crate::account::DropCause;
-use crate::mib::version;
+use crate::StackCounters;
+use crate::buffers;
 use belljar_net::Packet;
 
 /// A point of the packet path at which hooks are called.
@@ -94,6 +92,38 @@ impl Hooks {
         self.0.is_none()
     }
 
+    /// Registers a hook after those of lower or equal priority value (`nf_register_net_hook`). A power cut
+    /// removes the hooks of a host.
+    pub fn register(&mut self, point: HookPoint, priority: i32, hook: Hook) {
+        let hooks = &mut self.0.get_or_insert_default()[point as usize];
+        let at = hooks.partition_point(|(other, _)| *other <= priority);
+        hooks.insert(at, (priority, hook));
+    }
+
+    /// Calls the hooks of a point on a packet, with its input and output interfaces as far as they are known.
+    /// `None` if one drops the packet, which is counted.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn pass(
+        &mut self,
+        point: HookPoint,
+        mut packet: Packet,
+        (incoming, outgoing): (Option<usize>, Option<usize>),
+        counters: &mut StackCounters,
+    ) -> Option<Packet> {
+        packet.fill_checksum();
+        let v6 = packet.bytes().first().is_some_and(|first| first >> 4 == 6);
+        let passage = Passage { point, v6, incoming, outgoing };
+        match self.decide(&mut packet, &passage) {
+            HookVerdict::Accept => Some(packet),
+            HookVerdict::Drop => {
+                counters.hook_drops[point as usize][usize::from(v6)] += 1;
+                buffers::recycle(packet.into_bytes());
+                None
+            }
+        }
+    }
+
     fn decide(&mut self, packet: &mut Packet, passage: &Passage) -> HookVerdict {
         let Some(all) = &mut self.0 else { return HookVerdict::Accept };
         let hooks = &mut all[passage.point as usize];
@@ -101,69 +131,6 @@ impl Hooks {
             true => HookVerdict::Accept,
             false => HookVerdict::Drop,
         }
-    }
-}
-
-impl Stack {
-    /// Registers a hook after those of lower or equal priority value (`nf_register_net_hook`). A power cut
-    /// removes the hooks of a host.
-    pub fn register_hook(&mut self, point: HookPoint, priority: i32, hook: Hook) {
-        let hooks = &mut self.hooks.0.get_or_insert_default()[point as usize];
-        let at = hooks.partition_point(|(other, _)| *other <= priority);
-        hooks.insert(at, (priority, hook));
-    }
-
-    /// Calls the hooks of a point on a packet; `None` if one drops it.
-    #[cold]
-    #[inline(never)]
-    pub(crate) fn pass_hooks(
-        &mut self,
-        point: HookPoint,
-        mut packet: Packet,
-        incoming: Option<usize>,
-        outgoing: Option<usize>,
-    ) -> Option<Packet> {
-        packet.fill_checksum();
-        let v6 = packet.bytes().first().is_some_and(|first| first >> 4 == 6);
-        let passage = Passage { point, v6, incoming, outgoing };
-        match self.hooks.decide(&mut packet, &passage) {
-            HookVerdict::Accept => Some(packet),
-            HookVerdict::Drop => {
-                self.counters.hook_drops[point as usize][usize::from(v6)] += 1;
-                self.recycle_buffer(packet.into_bytes());
-                None
-            }
-        }
-    }
-
-    /// Calls the hooks of a point on a received packet, and parses its header again. Fails if the packet is
-    /// dropped.
-    #[cold]
-    #[inline(never)]
-    pub(crate) fn pass_input_hooks(
-        &mut self,
-        point: HookPoint,
-        inbound: &mut Inbound,
-    ) -> Result<(), DropCause> {
-        let packet = Packet::new(std::mem::take(&mut inbound.packet))
-            .with_checksum(inbound.checksum)
-            .with_segment(inbound.segment)
-            .with_mark(inbound.mark);
-        let Some(packet) = self.pass_hooks(point, packet, Some(inbound.interface), None) else {
-            return Err(DropCause::Hook);
-        };
-        (inbound.checksum, inbound.mark) = (packet.checksum(), packet.mark());
-        inbound.packet = packet.into_bytes();
-        match IpHeader::parse(&inbound.packet) {
-            Ok(parsed) => (inbound.header, inbound.payload) = parsed,
-            Err(_) => {
-                self.counters.malformed += 1;
-                self.counters.ip[version(&inbound.header.dst)].in_header_errors += 1;
-                self.recycle_buffer(std::mem::take(&mut inbound.packet));
-                return Err(DropCause::Malformed);
-            }
-        }
-        Ok(())
     }
 }
 

@@ -3,20 +3,20 @@
 use super::input::Inbound;
 use super::route::ResolvedRoute;
 use super::{IpHeader, Outbound};
-use crate::LO;
-use crate::Stack;
 use crate::account::{DropCause, Origin, PacketDisposition, Receiver};
+use crate::conf::v4;
 use crate::mib::version;
 use crate::raw::RawError;
 use crate::udp::Protocol;
 use crate::v6::device_for;
+use crate::{LO, Stack, buffers};
 use belljar_linux_abi::Errno;
 use belljar_net::forward::ForwardError;
-use belljar_net::forward6;
 use belljar_net::icmp_limit::IcmpMessage;
+use belljar_net::{forward, forward6};
 use belljar_tcp::Seq;
 use belljar_wire::{checksum, icmpv6, ipv6, protocol};
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 /// Length of an ICMP header in bytes.
 pub const HEADER_LEN: usize = 8;
@@ -80,7 +80,7 @@ impl Stack {
             let counters = &mut self.counters.icmp[version];
             counters.in_errors += 1;
             counters.in_wrong_checksums += u64::from(!intact);
-            self.recycle_buffer(inbound.packet);
+            buffers::recycle(inbound.packet);
             return PacketDisposition::dropped(if intact {
                 DropCause::Malformed
             } else {
@@ -100,14 +100,17 @@ impl Stack {
             (kind::REDIRECT, true) => self.redirected(&inbound),
             (icmpv6::kind::MLD_QUERY, false) => {
                 if let IpAddr::V6(from) = src {
-                    self.group_query(inbound.interface, from, inbound.payload());
+                    let (now, at) = (self.clock.now(), (inbound.interface, from));
+                    if self.v6.group_query(&self.interfaces, at, inbound.payload(), now) {
+                        self.v6.set_timer(&mut self.timers, now);
+                    }
                 }
                 end = PacketDisposition::consumed(Receiver::Mld);
             }
             (kind::V6_ROUTER_SOLICIT..=kind::V6_REDIRECT, false) => end = self.discovery_input(&inbound),
             _ => {}
         }
-        self.recycle_buffer(inbound.packet);
+        buffers::recycle(inbound.packet);
         end
     }
 
@@ -151,7 +154,7 @@ impl Stack {
         let ttl =
             if dst.is_ipv4() { 64 } else { self.v6.hop_limit(&self.interface_settings, route.interface) };
         let header = IpHeader { tos, ttl, ..IpHeader::new(src, dst, number) };
-        let mut packet = self.packet_buffer();
+        let mut packet = buffers::take();
         packet.resize(header.len(), 0);
         packet.extend_from_slice(message);
         let outbound = Outbound::new(Origin::Icmp, &route, header, packet);
@@ -258,7 +261,7 @@ impl Stack {
             protocol::TCP => {
                 let now = self.clock.now();
                 let next_mtu = match dst.ip() {
-                    IpAddr::V4(to) => self.known_path_mtu4(to, now).unwrap_or(extra as usize),
+                    IpAddr::V4(to) => self.path_mtus.mtu(to, now).unwrap_or(extra as usize),
                     IpAddr::V6(_) => extra as usize,
                 };
                 let next_mtu = u16::try_from(next_mtu).unwrap_or(u16::MAX);
@@ -276,11 +279,48 @@ impl Stack {
         match number {
             protocol::TCP => {
                 let key = self.tcp.connection(local, remote);
-                key.and_then(|key| self.tcp(key).connection()).is_some_and(|c| c.is_in_flight(seq))
+                key.and_then(|key| self.sockets.tcp(key).connection()).is_some_and(|c| c.is_in_flight(seq))
             }
-            protocol::UDP => self.udp_receiver(Protocol::Udp, remote, local).is_some(),
-            protocol::UDP_LITE => self.udp_receiver(Protocol::Lite, remote, local).is_some(),
+            protocol::UDP => {
+                self.udp_ports[Protocol::Udp.index()].receiver(&self.sockets, remote, local).is_some()
+            }
+            protocol::UDP_LITE => {
+                self.udp_ports[Protocol::Lite.index()].receiver(&self.sockets, remote, local).is_some()
+            }
             _ => true,
+        }
+    }
+
+    /// Processes a received redirect. It is accepted if the route uses its sender, and if the new gateway is
+    /// a known neighbour on the link.
+    pub fn redirected(&mut self, inbound: &Inbound) {
+        let (interface, settings) = (inbound.interface, &self.interface_settings);
+        let accepted = match self.interface_settings.forwards(&self.sysctls, false, interface) {
+            true => settings.both(v4::ACCEPT_REDIRECTS, interface),
+            false => settings.either(v4::ACCEPT_REDIRECTS, interface),
+        };
+        let [_, _, _, _, a, b, c, d, quoted @ ..] = inbound.payload() else { return };
+        let (gateway, IpAddr::V4(instead_of)) = (Ipv4Addr::new(*a, *b, *c, *d), inbound.header.src) else {
+            return;
+        };
+        if !accepted
+            || quoted.len() < 20
+            || gateway == instead_of
+            || self.interfaces.is_multipoint(gateway.into())
+        {
+            return;
+        }
+        let (from, to) = (forward::source(quoted), forward::destination(quoted));
+        let Ok(route) = self.route(to.into(), Some(from.into()), None) else { return };
+        let own = self.is_local(from.into()) && !self.is_local(gateway.into());
+        if !own || route.interface != interface || route.gateway != Some(instead_of.into()) {
+            return;
+        }
+        let now = self.clock.now();
+        match self.neighbours.get(interface, gateway).is_some_and(|known| known.state.is_valid()) {
+            true => self.redirects.accept(to, interface, instead_of, gateway),
+            // Accepted once the gateway is resolved.
+            false => self.neighbours.make_use(now, interface, gateway),
         }
     }
 }

@@ -2,11 +2,7 @@
 //! socket counts its own packets. An unfragmentable packet has identification 0. Other packets share
 //! counters, selected by a hash of addresses and protocol, that advance by random increments.
 
-use crate::SocketKey;
-use crate::Stack;
-use crate::socket::SocketKind;
 use belljar_base::{SimTime, Stream};
-use belljar_linux_abi::c;
 use std::net::{IpAddr, Ipv4Addr};
 
 /// Binary logarithm of the number of shared counters (2,048).
@@ -104,49 +100,35 @@ impl Idents {
         ident
     }
 
+    /// Evaluates the identification of a packet; `uncut` is true for an unfragmentable one.
+    pub fn evaluate(
+        &mut self,
+        which: Ident,
+        now: SimTime,
+        (src, dst, protocol): (IpAddr, IpAddr, u8),
+        uncut: bool,
+    ) -> u16 {
+        match (which, src, dst) {
+            (Ident::Own(ident), ..) => ident,
+            (Ident::OfAll, ..) if uncut => 0,
+            (_, IpAddr::V4(src), IpAddr::V4(dst)) => self.next(now, src, dst, protocol),
+            _ => 0,
+        }
+    }
+
+    /// Prefetches the shared counter of a packet that will soon be sent.
+    pub fn prefetch(&self, prefetch: fn(&[u8]), src: IpAddr, dst: IpAddr, protocol: u8) {
+        if let (IpAddr::V4(src), IpAddr::V4(dst)) = (src, dst)
+            && let Some(place) = self.place(src, dst, protocol)
+        {
+            prefetch(place);
+        }
+    }
+
     /// The counter that [`next`](Self::next) would use, if allocated.
     fn place(&self, src: Ipv4Addr, dst: Ipv4Addr, protocol: u8) -> Option<&Packed> {
         let number = number(self.key, src, dst, protocol);
         Some(&self.counters.get(number / BLOCK)?.as_ref()?[number % BLOCK])
-    }
-}
-
-impl Stack {
-    /// The identification of the next `packets` packets of a UDP, raw or ping socket.
-    pub fn socket_ident(&mut self, key: SocketKey, packets: usize) -> Ident {
-        let socket = &mut self.sockets[key.0];
-        let (ip, to_peer) = match &mut socket.kind {
-            SocketKind::Udp(udp) => (&mut udp.ip, udp.peer.is_some()),
-            SocketKind::Raw(raw) => (&mut raw.end.ip, raw.end.peer.is_some()),
-            SocketKind::Ping(ping) => (&mut ping.end.ip, ping.end.peer.is_some()),
-            _ => return Ident::OfAll,
-        };
-        if to_peer {
-            return Ident::Own(ip.next_ident(&mut self.idents, packets));
-        }
-        // `ip_sk_ignore_df`: such packets may still be fragmented locally.
-        let cut_here =
-            matches!(ip.mtu_discover, c::IP_PMTUDISC_DONT | c::IP_PMTUDISC_WANT | c::IP_PMTUDISC_OMIT);
-        if cut_here { Ident::Shared } else { Ident::OfAll }
-    }
-
-    /// Prefetches the shared counter of a packet that will soon be sent.
-    pub fn prefetch_ident(&self, src: IpAddr, dst: IpAddr, protocol: u8) {
-        if let (IpAddr::V4(src), IpAddr::V4(dst)) = (src, dst)
-            && let Some(place) = self.idents.place(src, dst, protocol)
-        {
-            (self.prefetch)(place);
-        }
-    }
-
-    /// Evaluates the identification of a packet; `uncut` is true for an unfragmentable one.
-    pub fn ident_of(&mut self, which: Ident, src: IpAddr, dst: IpAddr, protocol: u8, uncut: bool) -> u16 {
-        match (which, src, dst) {
-            (Ident::Own(ident), ..) => ident,
-            (Ident::OfAll, ..) if uncut => 0,
-            (_, IpAddr::V4(src), IpAddr::V4(dst)) => self.idents.next(self.clock.now(), src, dst, protocol),
-            _ => 0,
-        }
     }
 }
 

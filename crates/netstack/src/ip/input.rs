@@ -3,13 +3,14 @@
 use super::IpHeader;
 use super::fragment::{Added, Expired};
 use super::hooks::HookPoint;
-use super::route::is_multipoint;
 use crate::LO;
 use crate::Stack;
 use crate::StackTimer;
 use crate::account::{DropCause, PacketDisposition, Receiver};
+use crate::buffers;
 use crate::conf::v4;
 use crate::family::RouteQuery;
+use crate::interfaces::is_multipoint;
 use crate::mib::{Cast, version};
 use crate::multicast::IGMP;
 use crate::udp::Protocol;
@@ -66,7 +67,7 @@ impl Stack {
                 counters.in_truncated += u64::from(why == ParseError::Truncated);
                 counters.in_header_errors += u64::from(why != ParseError::Truncated);
                 counters.in_wrong_checksums += u64::from(why == ParseError::Checksum);
-                self.recycle_buffer(packet);
+                buffers::recycle(packet);
                 return PacketDisposition::dropped(match why {
                     ParseError::Checksum => DropCause::Checksum,
                     _ => DropCause::Malformed,
@@ -77,7 +78,7 @@ impl Stack {
             && interface != LO
             && (!self.v6.on || self.interface_settings.disables6(interface))
         {
-            self.recycle_buffer(packet);
+            buffers::recycle(packet);
             return PacketDisposition::dropped(DropCause::Ipv6Disabled);
         }
         let version = version(&header.dst);
@@ -91,7 +92,7 @@ impl Stack {
         let header = &inbound.header;
         if !self.interface_settings.is_plain() && self.source_is_refused(interface, header) {
             self.counters.wrong_sources += 1;
-            self.recycle_buffer(inbound.packet);
+            buffers::recycle(inbound.packet);
             return PacketDisposition::dropped(DropCause::ReversePath);
         }
         let Some(cast) = self.is_for_us(interface, header.dst, header.src) else {
@@ -133,7 +134,7 @@ impl Stack {
         }
         self.counters.not_for_us += 1;
         self.counters.ip[version(&to)].in_address_errors += 1;
-        self.recycle_buffer(packet.into_open_bytes());
+        buffers::recycle(packet.into_open_bytes());
         match is_multipoint(to) {
             true => PacketDisposition::consumed(Receiver::OtherAddress),
             false => PacketDisposition::dropped(DropCause::ForwardingOff),
@@ -171,7 +172,7 @@ impl Stack {
         if let Added::Wrong(at) = added {
             self.refuse6(interface, &packet, ForwardError::Malformed(at));
         }
-        self.recycle_buffer(packet);
+        buffers::recycle(packet);
         self.set_reassembly_timer();
         let (header, packet, fragments) = match added {
             Added::Whole { header, packet, fragments } => (header, packet, fragments),
@@ -209,11 +210,11 @@ impl Stack {
             protocol::ICMPV6 if header.dst.is_ipv6() => self.icmp_input(inbound),
             IGMP if header.dst.is_ipv4() => {
                 self.igmp_input(interface, inbound.payload());
-                self.recycle_buffer(inbound.packet);
+                buffers::recycle(inbound.packet);
                 PacketDisposition::consumed(Receiver::Igmp)
             }
             _ if let Some(end) = taken => {
-                self.recycle_buffer(inbound.packet);
+                buffers::recycle(inbound.packet);
                 end
             }
             _ => {
@@ -260,7 +261,9 @@ impl Stack {
                 (takes, Cast::Group)
             }
             IpAddr::V4(v4) if self.interfaces.is_broadcast(v4) => (true, Cast::All),
-            IpAddr::V6(v6) if v6.is_multicast() => (self.is_member6(interface, v6), Cast::Group),
+            IpAddr::V6(v6) if v6.is_multicast() => {
+                (self.v6.is_member(&self.interfaces, interface, v6, self.sysctls.forwarding6), Cast::Group)
+            }
             IpAddr::V6(v6) if v6.is_loopback() => (interface == LO, Cast::One),
             // A tentative address receives solicitations before its uniqueness is established.
             IpAddr::V6(v6) if device_for(dst, interface).is_some() => {
@@ -270,5 +273,33 @@ impl Stack {
             _ => (self.is_local(dst), Cast::One),
         };
         is_ours.then_some(cast)
+    }
+
+    /// Calls the hooks of a point on a received packet, and parses its header again. Fails if the packet is
+    /// dropped.
+    #[cold]
+    #[inline(never)]
+    fn pass_input_hooks(&mut self, point: HookPoint, inbound: &mut Inbound) -> Result<(), DropCause> {
+        let packet = Packet::new(std::mem::take(&mut inbound.packet))
+            .with_checksum(inbound.checksum)
+            .with_segment(inbound.segment)
+            .with_mark(inbound.mark);
+        let Some(packet) =
+            self.hooks.pass(point, packet, (Some(inbound.interface), None), &mut self.counters)
+        else {
+            return Err(DropCause::Hook);
+        };
+        (inbound.checksum, inbound.mark) = (packet.checksum(), packet.mark());
+        inbound.packet = packet.into_bytes();
+        match IpHeader::parse(&inbound.packet) {
+            Ok(parsed) => (inbound.header, inbound.payload) = parsed,
+            Err(_) => {
+                self.counters.malformed += 1;
+                self.counters.ip[version(&inbound.header.dst)].in_header_errors += 1;
+                buffers::recycle(std::mem::take(&mut inbound.packet));
+                return Err(DropCause::Malformed);
+            }
+        }
+        Ok(())
     }
 }

@@ -7,14 +7,16 @@ pub mod hooks;
 pub mod icmp;
 pub mod ident;
 pub mod input;
+mod membership;
+mod mtu;
 mod options;
 mod output;
 pub mod redirect;
 pub mod route;
 
-pub use forward::ForwardCounters;
 pub use header::IpHeader;
 pub use icmp::Unreachable;
 pub use input::Inbound;
+pub use membership::{MAX_SOURCES, Membership, SourceChange};
 pub use options::IpOptions;
 pub use output::{Onward, Outbound, SendOutcome};

@@ -1,7 +1,7 @@
 //! Options of the levels `IPPROTO_IP` and `IPPROTO_IPV6`, common to all INET sockets.
 
 use super::ident::Idents;
-use crate::multicast::Membership;
+use super::membership::Membership;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// IP-level options of a socket: header fields of sent packets, and control messages requested for received
@@ -61,6 +61,10 @@ pub struct IpOptions {
 }
 
 impl IpOptions {
+    /// True if the socket ignores ICMP errors about the path MTU (`IP_PMTUDISC_DONT`).
+    pub fn ignores_path_mtu(&self) -> bool {
+        self.mtu_discover == belljar_linux_abi::c::IP_PMTUDISC_DONT
+    }
     /// Allocates the IPv4 identifications of the next `packets` packets. Returns the first.
     pub fn next_ident(&mut self, idents: &mut Idents, packets: usize) -> u16 {
         let ident = *self.ident.get_or_insert_with(|| idents.random());

@@ -8,7 +8,9 @@ use super::route::ResolvedRoute;
 use crate::LO;
 use crate::Stack;
 use crate::account::{DropCause, Origin, PacketDisposition};
-use crate::interface::{destination, socket_of};
+use crate::buffers;
+use crate::flow_hash::flow_label;
+use crate::interface::destination;
 use crate::mib::version;
 use belljar_linux_abi::Errno;
 use belljar_net::{ChecksumState, Packet, forward};
@@ -113,10 +115,11 @@ impl Stack {
             _ => self.path_mtu(route, self.clock.now()),
         };
         if header.dst.is_ipv4() {
-            let (src, dst, protocol, uncut) = (header.src, header.dst, header.protocol, header.dont_fragment);
-            header.id = self.ident_of(ident, src, dst, protocol, uncut).into();
+            let flow = (header.src, header.dst, header.protocol);
+            header.id = self.idents.evaluate(ident, self.clock.now(), flow, header.dont_fragment).into();
         } else {
-            header.flow_label = if header.unlabelled { 0 } else { self.flow_label(&header, &packet) };
+            header.flow_label =
+                if header.unlabelled { 0 } else { flow_label(self.flow_key, &header, &packet) };
         }
         let len = packet.len();
         if len > mtu && segment == 0 {
@@ -153,7 +156,9 @@ impl Stack {
         self.counters.ip[version(dst)].out_requests += 1;
         let passed = match self.hooks.is_empty() {
             true => Some(packet),
-            false => self.pass_hooks(HookPoint::Output, packet, None, Some(onward.interface)),
+            false => {
+                self.hooks.pass(HookPoint::Output, packet, (None, Some(onward.interface)), &mut self.counters)
+            }
         };
         let end = match passed {
             Some(packet) => {
@@ -209,7 +214,12 @@ impl Stack {
     fn pass_postrouting(&mut self, packet: Packet, onward: &Onward) -> Option<Packet> {
         match self.hooks.is_empty() {
             true => Some(packet),
-            false => self.pass_hooks(HookPoint::Postrouting, packet, None, Some(onward.interface)),
+            false => self.hooks.pass(
+                HookPoint::Postrouting,
+                packet,
+                (None, Some(onward.interface)),
+                &mut self.counters,
+            ),
         }
     }
 
@@ -220,7 +230,9 @@ impl Stack {
             && onward.interface != LO
             && match destination(packet.open_bytes()) {
                 Some(IpAddr::V4(v4)) if v4.is_multicast() => self.igmp.is_member(onward.interface, v4),
-                Some(IpAddr::V6(v6)) if v6.is_multicast() => self.is_member6(onward.interface, v6),
+                Some(IpAddr::V6(v6)) if v6.is_multicast() => {
+                    self.v6.is_member(&self.interfaces, onward.interface, v6, self.sysctls.forwarding6)
+                }
                 Some(to) => self.interfaces.is_multipoint(to),
                 None => false,
             };
@@ -265,7 +277,7 @@ impl Stack {
             self.packet_lost(cookie, bytes.len());
         } else if cookie != 0 {
             let sockets = &mut self.sockets;
-            let key = socket_of(sockets, cookie);
+            let key = sockets.of_cookie(cookie);
             if let Some(sending) = key.and_then(|key| sockets[key.0].kind.sending()) {
                 sending.cut(bytes.len(), &pieces);
             }
@@ -283,7 +295,7 @@ impl Stack {
                 _ => self.account.originate(Origin::Fragments, end),
             }
         }
-        self.recycle_buffer(bytes);
+        buffers::recycle(bytes);
         PacketDisposition::COUNTED
     }
 

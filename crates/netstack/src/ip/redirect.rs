@@ -1,12 +1,7 @@
 //! ICMP redirects (RFC 792): sent to hosts whose packets are forwarded on the link of their arrival, and
 //! accepted according to the settings (`ip_rt_send_redirect` and `__ip_do_redirect` of Linux).
 
-use super::{Inbound, icmp};
-use crate::Stack;
-use crate::conf::v4;
 use belljar_base::{Map, SimDuration, SimTime};
-use belljar_net::forward;
-use belljar_net::routes::NextHop;
 use std::net::{IpAddr, Ipv4Addr};
 
 /// `redirect_number`: number of redirects after which an unresponsive host is sent no further ones.
@@ -47,12 +42,16 @@ impl Redirects {
             _ => route,
         }
     }
+    /// Accepts a redirect for packets to `to`, which use `gateway` instead of `instead_of` from now on.
+    pub fn accept(&mut self, to: Ipv4Addr, interface: usize, instead_of: Ipv4Addr, gateway: Ipv4Addr) {
+        self.learnt.insert(to, Learnt { interface, instead_of, gateway });
+    }
     /// Removes the redirects accepted on an interface that goes down.
     pub fn forget(&mut self, interface: usize) {
         self.learnt.retain(|_, learnt| learnt.interface != interface);
     }
     /// True if another redirect to a host is due.
-    fn is_due(&mut self, host: Ipv4Addr, now: SimTime) -> bool {
+    pub fn is_due(&mut self, host: Ipv4Addr, now: SimTime) -> bool {
         self.told.retain(|_, (_, last)| now < *last + SILENCE);
         let Some((count, last)) = self.told.get_mut(&host) else {
             self.told.insert(host, (1, now));
@@ -67,58 +66,6 @@ impl Redirects {
         }
         (*count, *last) = (*count + 1, now);
         true
-    }
-}
-
-impl Stack {
-    /// Sends a redirect to the source of a packet that is forwarded on the link of its arrival.
-    pub fn tell_better_router(&mut self, interface: usize, hop: &NextHop, packet: &[u8]) {
-        let from = forward::source(packet);
-        let on_link = self.interfaces[interface].addresses.iter().any(|own| own.network().contains(from));
-        if hop.gateway6.is_some()
-            || !on_link
-            || !self.interface_settings.either(v4::SEND_REDIRECTS, interface)
-            || !self.redirects.is_due(from, self.clock.now())
-        {
-            return;
-        }
-        let better = hop.gateway.unwrap_or_else(|| forward::destination(packet));
-        let Some(mut message) = forward::redirect_message(packet, better) else { return };
-        let Ok(route) = self.route(from.into(), None, None) else { return };
-        self.send_icmp_by(route, false, icmp::ERROR_TOS, &mut message);
-    }
-
-    /// Processes a received redirect. It is accepted if the route uses its sender, and if the new gateway is
-    /// a known neighbour on the link.
-    pub fn redirected(&mut self, inbound: &Inbound) {
-        let (interface, settings) = (inbound.interface, &self.interface_settings);
-        let accepted = match self.interface_settings.forwards(&self.sysctls, false, interface) {
-            true => settings.both(v4::ACCEPT_REDIRECTS, interface),
-            false => settings.either(v4::ACCEPT_REDIRECTS, interface),
-        };
-        let [_, _, _, _, a, b, c, d, quoted @ ..] = inbound.payload() else { return };
-        let (gateway, IpAddr::V4(instead_of)) = (Ipv4Addr::new(*a, *b, *c, *d), inbound.header.src) else {
-            return;
-        };
-        if !accepted
-            || quoted.len() < 20
-            || gateway == instead_of
-            || self.interfaces.is_multipoint(gateway.into())
-        {
-            return;
-        }
-        let (from, to) = (forward::source(quoted), forward::destination(quoted));
-        let Ok(route) = self.route(to.into(), Some(from.into()), None) else { return };
-        let own = self.is_local(from.into()) && !self.is_local(gateway.into());
-        if !own || route.interface != interface || route.gateway != Some(instead_of.into()) {
-            return;
-        }
-        let now = self.clock.now();
-        match self.neighbours.get(interface, gateway).is_some_and(|known| known.state.is_valid()) {
-            true => drop(self.redirects.learnt.insert(to, Learnt { interface, instead_of, gateway })),
-            // Accepted once the gateway is resolved.
-            false => self.neighbours.make_use(now, interface, gateway),
-        }
     }
 }
 

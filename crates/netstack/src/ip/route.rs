@@ -1,6 +1,8 @@
 //! Routing of one host: local addresses lead to `lo`, all others follow the routing tables.
 
-use crate::family::{Family, FlowKey, RouteQuery, refused};
+use crate::conf::v6;
+use crate::family::{FlowKey, RouteQuery, refused};
+use crate::routing::Routed;
 use crate::socket::Socket;
 use crate::{LO, Stack};
 use belljar_linux_abi::{Errno, c};
@@ -81,14 +83,6 @@ impl Through {
     }
 }
 
-/// True for multicast addresses and the limited broadcast address.
-pub fn is_multipoint(ip: IpAddr) -> bool {
-    match ip {
-        IpAddr::V4(v4) => v4.is_broadcast() || v4.is_multicast(),
-        IpAddr::V6(v6) => v6.is_multicast(),
-    }
-}
-
 /// The number of the interface with this index; `None` for 0.
 fn interface_named(index: Option<u32>) -> Option<usize> {
     index.filter(|index| *index != 0).map(|index| index as usize - 1)
@@ -137,7 +131,7 @@ impl Stack {
     }
 
     #[inline]
-    fn is_of_routed_here<A: Family>(&self, ip: A) -> bool {
+    fn is_of_routed_here<A: Routed>(&self, ip: A) -> bool {
         let routes = A::policy(self).table(A::routes(self), table::LOCAL);
         routes.is_some_and(|routes| routes.lookup(ip, || 0, |_| true).is_some())
     }
@@ -335,6 +329,13 @@ impl Stack {
             return Err(Errno::ENETDOWN);
         }
         Ok(NextHop::new(interface, gateway))
+    }
+
+    /// The IPv6 source address of packets to `to` that leave by `interface`.
+    pub fn source_for(&self, to: Ipv6Addr, interface: usize) -> Option<Ipv6Addr> {
+        let prefers_temporary = self.interface_settings.of6(v6::USE_TEMPADDR, interface) > 1;
+        let lifetimes = (&self.lifetimes, self.clock.now());
+        self.v6.source_for(&self.interfaces, lifetimes, prefers_temporary, (to, interface))
     }
 }
 

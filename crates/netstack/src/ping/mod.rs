@@ -1,5 +1,9 @@
 //! Ping sockets (ICMP, `SOCK_DGRAM`), which send echo requests and receive their replies, icmp(7).
 
+use crate::buffers;
+mod socket;
+
+pub use self::socket::PingSocket;
 use super::address;
 use super::error_queue::QueuedError;
 use super::filter::Metadata;
@@ -8,26 +12,17 @@ use super::ip::header::header_len;
 use super::ip::icmp::{self, HEADER_LEN, kind};
 use super::ip::route::Through;
 use super::ip::{IpHeader, Outbound};
-use super::ip_socket::IpSocket;
-pub use super::ip_socket::{peer_name, readiness};
+pub use super::ip_socket_calls::{peer_name, readiness};
 use super::path_mtu::heeds_routers;
 use super::socket::{Socket, SocketKind};
 use crate::SocketKey;
 use crate::Stack;
 use crate::account::Origin;
 use crate::address::RawAddress;
+use crate::endpoint::choose_port;
 use belljar_linux_abi::{Errno, c};
 use smallvec::SmallVec;
 use std::net::{IpAddr, SocketAddr};
-
-/// State of a ping socket.
-#[derive(Debug, Default)]
-pub struct PingSocket {
-    /// The local address, with the echo identifier as port.
-    pub local: Option<SocketAddr>,
-    /// State shared with raw sockets: peer, options and receive queue.
-    pub end: IpSocket,
-}
 
 /// Creates a ping socket.
 pub fn create(net: &mut Stack, domain: i32) -> Result<SocketKey, Errno> {
@@ -48,7 +43,7 @@ pub fn unsent_bytes(_net: &mut Stack, _key: SocketKey) -> Result<usize, Errno> {
 /// The address returned by `getsockname`.
 pub fn local_name(net: &mut Stack, key: SocketKey) -> Result<RawAddress, Errno> {
     let domain = net.socket(key).domain;
-    let local = net.ping(key).local.unwrap_or(SocketAddr::new(address::unspecified(domain), 0));
+    let local = net.sockets.ping(key).local.unwrap_or(SocketAddr::new(address::unspecified(domain), 0));
     Ok(address::emit(domain, local))
 }
 
@@ -58,14 +53,6 @@ pub fn close(net: &mut Stack, key: SocketKey) {
 }
 
 impl Stack {
-    /// The ping state of a socket that is known to be a ping socket.
-    pub fn ping(&mut self, key: SocketKey) -> &mut PingSocket {
-        match &mut self.sockets[key.0].kind {
-            SocketKind::Ping(ping) => ping,
-            other => unreachable!("not an ICMP socket: {other:?}"),
-        }
-    }
-
     /// Sends the echo request `data` to `to`, with the identifier of the socket. Returns false if it has to wait for
     /// space in the send buffer. Fails with `EINVAL` for other messages.
     pub fn ping_output(
@@ -82,7 +69,7 @@ impl Stack {
         }
         let id = self.ping_id(key)?;
         data[4..6].copy_from_slice(&id.to_be_bytes());
-        let ping = self.ping(key);
+        let ping = self.sockets.ping(key);
         let source = ping.local.map(|local| local.ip()).filter(|ip| !ip.is_unspecified());
         let (ttl, hop_limit, tos) = (ping.end.ip.ttl, ping.end.ip.hop_limit, ping.end.ip.tos);
         let unlabelled = !ping.end.ip.flow_label;
@@ -93,7 +80,7 @@ impl Stack {
         let protocol = self.socket(key).protocol as u8;
         let usual = self.v6.hop_limit(&self.interface_settings, route.interface);
         let ttl = if route.destination.is_ipv4() { ttl } else { Some(hop_limit.unwrap_or(usual)) };
-        let discover = self.ping(key).end.ip.mtu_discover;
+        let discover = self.sockets.ping(key).end.ip.mtu_discover;
         let len = data.len() + header_len(route.destination);
         let dont_fragment = self.must_not_fragment(discover, &route, len, self.clock.now());
         let header = IpHeader {
@@ -106,7 +93,7 @@ impl Stack {
         if self.socket(key).is_send_buffer_full() {
             return Ok(false);
         }
-        let mut packet = self.packet_buffer();
+        let mut packet = buffers::take();
         packet.resize(header.len(), 0);
         packet.extend_from_slice(&data);
         let probes = !heeds_routers(discover);
@@ -118,18 +105,18 @@ impl Stack {
     /// The echo identifier of a ping socket, allocated by the kernel at first use.
     fn ping_id(&mut self, key: SocketKey) -> Result<u16, Errno> {
         let domain = self.socket(key).domain;
-        if let Some(local) = self.ping(key).local
+        if let Some(local) = self.sockets.ping(key).local
             && local.port() != 0
         {
             return Ok(local.port());
         }
-        let id = self.choose_port(|net, id| {
-            !net.own_sockets().any(|(_, socket)| match &socket.kind {
+        let id = choose_port(&mut self.ports, self.sysctls.local_ports, |id| {
+            !self.sockets.of_network(self.number).any(|(_, socket)| match &socket.kind {
                 SocketKind::Ping(ping) => ping.local.is_some_and(|local| local.port() == id),
                 _ => false,
             })
         })?;
-        let ping = self.ping(key);
+        let ping = self.sockets.ping(key);
         let ip = ping.local.map_or(address::unspecified(domain), |local| local.ip());
         ping.local = Some(SocketAddr::new(ip, id));
         Ok(id)
@@ -194,7 +181,11 @@ impl Stack {
             .collect();
         for key in keys {
             let mut bytes = message.to_vec();
-            let Some(kept) = self.filtered(key, &bytes, Metadata::default()) else { continue };
+            let Some(kept) =
+                self.sockets[key.0].filtered(&mut self.filter_random, &bytes, Metadata::default())
+            else {
+                continue;
+            };
             bytes.truncate(kept);
             self.ip_socket_enqueue(key, bytes, inbound);
         }

@@ -69,7 +69,7 @@ impl Stack {
             hardware_type: self.interfaces[inbound.interface].hardware_type(),
             ..Metadata::default()
         };
-        let Some(kept) = self.filtered(key, &bytes, metadata) else {
+        let Some(kept) = self.sockets[key.0].filtered(&mut self.filter_random, &bytes, metadata) else {
             return PacketDisposition::dropped(DropCause::SocketFilter);
         };
         bytes.truncate(kept);

@@ -1,6 +1,7 @@
 //! Sending by raw sockets.
 
 use crate::account::Origin;
+use crate::buffers;
 use crate::ip::ident::Ident;
 use crate::ip::route::ResolvedRoute;
 use crate::ip::{IpHeader, Outbound};
@@ -41,13 +42,13 @@ impl Stack {
         data: Vec<u8>,
         options: &SendOptions,
     ) -> Result<bool, Errno> {
-        let local = self.raw(key).local.filter(|ip| !self.interfaces.is_multipoint(*ip));
+        let local = self.sockets.raw(key).local.filter(|ip| !self.interfaces.is_multipoint(*ip));
         let source = options.source.or(local);
         let route = self.route_for(key, SocketAddr::new(to, 0), source, options.interface)?;
         if route.broadcast && !self.socket(key).options.broadcast {
             return Err(Errno::EACCES);
         }
-        let raw = self.raw(key);
+        let raw = self.sockets.raw(key);
         if raw.header_included && to.is_ipv4() {
             return self.raw_whole_packet(key, route, data);
         }
@@ -66,7 +67,7 @@ impl Stack {
         let multicast = matches!(destination, IpAddr::V4(v4) if v4.is_multicast());
         let usual_hops = self.v6.hop_limit(&self.interface_settings, route.interface);
         let default_ttl = self.sysctls.default_ttl as u8;
-        let raw = self.raw(key);
+        let raw = self.sockets.raw(key);
         let protocol = raw.protocol;
         if let (Some(at), IpAddr::V6(_)) = (raw.checksum_at, destination) {
             let field = data.get_mut(at..at + 2).ok_or(Errno::EINVAL)?;
@@ -92,7 +93,7 @@ impl Stack {
         let loop_back = multipoint && loops;
         let now = self.clock.now();
         header.dont_fragment = self.must_not_fragment(discover, &route, data.len() + header.len(), now);
-        let mut packet = self.packet_buffer();
+        let mut packet = buffers::take();
         packet.resize(header.len(), 0);
         packet.extend_from_slice(&data);
         let probes = !heeds_routers(discover);
@@ -131,14 +132,19 @@ impl Stack {
         }
         if data[4..6] == [0, 0] {
             let (src, dst) = (forward::source(&data).into(), forward::destination(&data).into());
-            let ident = self.ident_of(Ident::OfAll, src, dst, data[9], data[6] & 0x40 != 0);
+            let ident = self.idents.evaluate(
+                Ident::OfAll,
+                self.clock.now(),
+                (src, dst, data[9]),
+                data[6] & 0x40 != 0,
+            );
             data[4..6].copy_from_slice(&ident.to_be_bytes());
         }
         data[10..12].fill(0);
         let sum = checksum::internet(&data[..header_len]);
         data[10..12].copy_from_slice(&sum.to_be_bytes());
         let to: Ipv4Addr = forward::destination(&data);
-        let loop_back = self.raw(key).end.ip.multicast_loop;
+        let loop_back = self.sockets.raw(key).end.ip.multicast_loop;
         let mark = self.socket(key).options.mark;
         let waits = self.queue_len(route.interface) >= UNCHARGED_QUEUE && route.interface != LO;
         let cookie = if waits { self.sockets[key.0].charge(key, data.len()) } else { 0 };

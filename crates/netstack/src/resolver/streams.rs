@@ -1,11 +1,9 @@
 //! DNS over TCP (RFC 7766): the name server's endpoints of its connections with this host.
 
 use super::Resolver;
-use crate::Stack;
-use crate::StackTimer;
-use crate::TimerId;
 use crate::ip::IpHeader;
-use belljar_base::{Map, SimDuration, SimTime, Stream};
+use crate::{StackTimer, TimerId, TimerQueue};
+use belljar_base::{Map, Seed, SimDuration, SimTime, Stream};
 use belljar_net::dns;
 use belljar_tcp::{Config, Connection, Disposition, Ecn, Flags, Repr, reset_for};
 use belljar_wire::tcp::fill_checksum;
@@ -36,55 +34,57 @@ struct Answering {
     idle_until: SimTime,
 }
 
-impl Stack {
-    /// Queues a TCP segment that reaches the name server at `at`.
-    pub fn segment_to_resolver(&mut self, at: SimTime, packet: &[u8]) {
-        let streams = &mut self.streams;
-        streams.sent += 1;
-        streams.inbox.insert((at, streams.sent), packet.to_vec());
-        self.set_resolver_timer();
+/// What a name server's endpoints need of their host's configuration.
+pub struct Serving<'a> {
+    /// The name server.
+    pub resolver: &'a Resolver,
+    /// The experiment's seed, and the host's name.
+    pub host: (Seed, &'a str),
+}
+
+impl Streams {
+    /// Queues a TCP segment that reaches the name server at `at`. The caller then invokes
+    /// [`set_timer`](Self::set_timer).
+    pub fn push(&mut self, at: SimTime, packet: &[u8]) {
+        self.sent += 1;
+        self.inbox.insert((at, self.sent), packet.to_vec());
     }
 
-    /// Handles the timer of the name server.
-    pub fn resolver_timer(&mut self) {
-        self.streams.timer = None;
-        let now = self.clock.now();
-        while let Some(entry) = self.streams.inbox.first_entry().filter(|entry| entry.key().0 <= now) {
+    /// Schedules the next timeout.
+    pub fn set_timer(&mut self, timers: &mut TimerQueue<StackTimer>) {
+        let arrival = self.inbox.first_key_value().map(|((at, _), _)| *at);
+        let of_connections = self.connections.values().flat_map(|answering| {
+            [answering.connection.next_timer(), Some(answering.idle_until).filter(|at| *at < SimTime::MAX)]
+        });
+        let next = of_connections.flatten().chain(arrival).min();
+        timers.set(&mut self.timer, next, StackTimer::Resolver);
+    }
+
+    /// Handles the timer. Returns the packets that the name server sends, in order.
+    pub fn on_timeout(&mut self, now: SimTime, serving: &Serving<'_>) -> Vec<Vec<u8>> {
+        self.timer = None;
+        let mut out = Vec::new();
+        while let Some(entry) = self.inbox.first_entry().filter(|entry| entry.key().0 <= now) {
             let packet = entry.remove();
-            self.resolver_received(now, &packet);
+            self.receive(now, &packet, serving, &mut out);
         }
-        let ends: Vec<SocketAddr> = self.streams.connections.keys().copied().collect();
+        let ends: Vec<SocketAddr> = self.connections.keys().copied().collect();
         for client in ends {
-            let Some(answering) = self.streams.connections.get_mut(&client) else { continue };
+            let Some(answering) = self.connections.get_mut(&client) else { continue };
             let connection = &mut answering.connection;
             if connection.next_timer().is_some_and(|at| at <= now) {
                 connection.on_timer(now);
-                self.resolver_pump(now, client);
+                self.pump(now, client, serving, &mut out);
             } else if answering.idle_until <= now {
                 answering.idle_until = SimTime::MAX;
                 connection.close(now);
-                self.resolver_pump(now, client);
+                self.pump(now, client, serving, &mut out);
             }
         }
-        self.set_resolver_timer();
+        out
     }
 
-    fn set_resolver_timer(&mut self) {
-        let streams = &mut self.streams;
-        let arrival = streams.inbox.first_key_value().map(|((at, _), _)| *at);
-        let timers = streams.connections.values().flat_map(|answering| {
-            [answering.connection.next_timer(), Some(answering.idle_until).filter(|at| *at < SimTime::MAX)]
-        });
-        let next = timers.flatten().chain(arrival).min();
-        if streams.timer.map(TimerId::at) != next {
-            if let Some(timer) = streams.timer.take() {
-                self.timers.cancel(timer);
-            }
-            streams.timer = next.map(|at| self.timers.add(at, StackTimer::Resolver));
-        }
-    }
-
-    fn resolver_received(&mut self, now: SimTime, packet: &[u8]) {
+    fn receive(&mut self, now: SimTime, packet: &[u8], serving: &Serving<'_>, out: &mut Vec<Vec<u8>>) {
         let Ok(packet) = ipv4::Packet::new_checked(packet) else { return };
         let (client, server) = (IpAddr::V4(packet.src()), IpAddr::V4(packet.dst()));
         let Ok(segment) = tcp::Packet::new_checked(packet.payload()) else { return };
@@ -94,66 +94,62 @@ impl Stack {
         let (repr, payload) = (Repr::parse(&segment), segment.payload());
         let (client, server) =
             (SocketAddr::new(client, repr.src_port), SocketAddr::new(server, repr.dst_port));
-        if let Some(answering) = self.streams.connections.get_mut(&client)
+        if let Some(answering) = self.connections.get_mut(&client)
             && server.port() == dns::PORT
         {
             let taken = answering.connection.on_segment(&repr, payload, Ecn::NotEct, now);
             if matches!(taken, Disposition::Consumed) {
-                return self.resolver_pump(now, client);
+                return self.pump(now, client, serving, out);
             }
-            self.streams.connections.remove(&client);
+            self.connections.remove(&client);
         }
         let opens = repr.has(Flags::SYN) && !repr.flags.intersects(Flags::ACK | Flags::RST);
         if opens && server.port() == dns::PORT {
-            let (seed, name) = (self.config.seed, &self.config.name);
-            let isns = self.streams.isns.get_or_insert_with(|| seed.stream(&["net", name, "name server"]));
+            let (seed, name) = serving.host;
+            let isns = self.isns.get_or_insert_with(|| seed.stream(&["net", name, "name server"]));
             let connection =
                 Connection::accept_syn(Config::default(), server, client, &repr, isns.next_u32(), now);
             let idle_until = now + PATIENCE;
             let answering = Answering { connection, received: Vec::new(), unsent: Vec::new(), idle_until };
-            self.streams.connections.insert(client, answering);
-            self.resolver_pump(now, client);
+            self.connections.insert(client, answering);
+            self.pump(now, client, serving, out);
         } else if let Some(reset) = reset_for(&repr, payload.len()) {
             let header = IpHeader::new(server.ip(), client.ip(), protocol::TCP);
             let mut bytes = vec![0; header.len()];
             reset.append(server.ip(), client.ip(), (&[], &[]), &mut bytes);
-            self.resolver_send(now, header, bytes);
+            send(header, bytes, serving, out);
         }
     }
 
     /// Answers the complete queries of a connection and transmits the segments that may be sent.
-    fn resolver_pump(&mut self, now: SimTime, client: SocketAddr) {
-        let Some(resolver) = &self.config.resolver else { return };
-        let Some(answering) = self.streams.connections.get_mut(&client) else { return };
-        answering.answer(resolver, now);
+    fn pump(&mut self, now: SimTime, client: SocketAddr, serving: &Serving<'_>, out: &mut Vec<Vec<u8>>) {
+        let Some(answering) = self.connections.get_mut(&client) else { return };
+        answering.answer(serving.resolver, now);
         let connection = &mut answering.connection;
         connection.take_events();
         let header = IpHeader {
             dont_fragment: true,
             ..IpHeader::new(connection.local().ip(), client.ip(), protocol::TCP)
         };
-        let mut packets = Vec::new();
         loop {
             let mut packet = vec![0; header.len()];
             if connection.poll_transmit(now, 0, &mut packet).is_none() {
                 break;
             }
             fill_checksum(header.src, header.dst, &mut packet[header.len()..]);
-            packets.push(packet);
+            send(header, packet, serving, out);
         }
         if connection.is_finished() {
-            self.streams.connections.remove(&client);
+            self.connections.remove(&client);
         }
-        packets.into_iter().for_each(|packet| self.resolver_send(now, header, packet));
     }
+}
 
-    fn resolver_send(&mut self, now: SimTime, header: IpHeader, mut packet: Vec<u8>) {
-        let Some(resolver) = &self.config.resolver else { return };
-        let (latency, down) = (resolver.latency, resolver.down);
-        if !down {
-            header.emit(&mut packet);
-            self.deliver_from_resolver(now + latency, packet);
-        }
+/// Completes the header of a packet and sends it, unless the name server does not respond.
+fn send(header: IpHeader, mut packet: Vec<u8>, serving: &Serving<'_>, out: &mut Vec<Vec<u8>>) {
+    if !serving.resolver.down {
+        header.emit(&mut packet);
+        out.push(packet);
     }
 }
 

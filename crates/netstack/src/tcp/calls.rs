@@ -27,7 +27,7 @@ pub fn create(net: &mut Stack, domain: i32) -> Result<SocketKey, Errno> {
 pub fn local_name(net: &mut Stack, key: SocketKey) -> Result<RawAddress, Errno> {
     let socket = net.socket(key);
     let (domain, device) = (socket.domain, socket.options.bound_device);
-    let tcp = net.tcp(key);
+    let tcp = net.sockets.tcp(key);
     let bound = tcp.bound.map(|bound| bound.shown(domain));
     let renamed = bound.filter(|_| tcp.is_renamed);
     let connected = tcp.connection().map(|connection| connection.local());
@@ -39,7 +39,7 @@ pub fn local_name(net: &mut Stack, key: SocketKey) -> Result<RawAddress, Errno> 
 pub fn peer_name(net: &mut Stack, key: SocketKey) -> Result<RawAddress, Errno> {
     let socket = net.socket(key);
     let (domain, device) = (socket.domain, socket.options.bound_device);
-    let connection = net.tcp(key).connection().ok_or(Errno::ENOTCONN)?;
+    let connection = net.sockets.tcp(key).connection().ok_or(Errno::ENOTCONN)?;
     match connection.state() {
         State::Closed | State::SynSent => Err(Errno::ENOTCONN),
         _ => Ok(address::emit_on(domain, connection.remote(), device)),
@@ -63,7 +63,10 @@ impl Stack {
     pub fn tcp_accepted_name(&mut self, key: SocketKey) -> Option<RawAddress> {
         let socket = self.socket(key);
         let (domain, device) = (socket.domain, socket.options.bound_device);
-        self.tcp(key).connection().map(|connection| address::emit_on(domain, connection.remote(), device))
+        self.sockets
+            .tcp(key)
+            .connection()
+            .map(|connection| address::emit_on(domain, connection.remote(), device))
     }
 }
 
@@ -94,7 +97,7 @@ pub fn readiness(net: &Stack, key: SocketKey) -> u32 {
 
 /// `FIONREAD`: number of bytes ready to be read.
 pub fn readable_bytes(net: &mut Stack, key: SocketKey) -> Result<usize, Errno> {
-    match &net.tcp(key).role {
+    match &net.sockets.tcp(key).role {
         Role::Listening(_) => Err(Errno::EINVAL),
         Role::Idle => Ok(0),
         Role::Connection(connection) => Ok(connection.readable_bytes()),
@@ -103,7 +106,7 @@ pub fn readable_bytes(net: &mut Stack, key: SocketKey) -> Result<usize, Errno> {
 
 /// `SIOCOUTQ`: number of unacknowledged bytes.
 pub fn unsent_bytes(net: &mut Stack, key: SocketKey) -> Result<usize, Errno> {
-    match &net.tcp(key).role {
+    match &net.sockets.tcp(key).role {
         Role::Listening(_) => Err(Errno::EINVAL),
         Role::Idle => Ok(0),
         Role::Connection(connection) => Ok(connection.unacknowledged_bytes()),
@@ -115,7 +118,7 @@ pub fn never_sent_bytes(net: &mut Stack, key: SocketKey) -> Result<usize, Errno>
     if !matches!(net.socket(key).kind, SocketKind::Tcp(_)) {
         return Err(Errno::ENOTTY);
     }
-    match &net.tcp(key).role {
+    match &net.sockets.tcp(key).role {
         Role::Listening(_) => Err(Errno::EINVAL),
         Role::Idle => Ok(0),
         Role::Connection(connection) => Ok(connection.unsent_bytes()),
@@ -137,7 +140,7 @@ pub fn close(net: &mut Stack, key: SocketKey) {
     let linger = net.socket(key).options.linger;
     let abort = linger.is_some_and(|time| time.is_zero());
     net.tcp_stop_listening(key);
-    let tcp = net.tcp(key);
+    let tcp = net.sockets.tcp(key);
     tcp.orphan = true;
     match tcp.connection() {
         None => net.tcp_remove(key),

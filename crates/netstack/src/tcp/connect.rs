@@ -1,28 +1,22 @@
 //! Binding and connecting of TCP sockets: `bind` and `connect`.
 
+use super::options::PathProperties;
 use super::{Role, TcpSocket, errno};
-use crate::SocketKey;
-use crate::Stack;
-use crate::address;
-use crate::bind::{Bound, Reach};
+use crate::endpoint::{Bound, Reach, choose_port};
 use crate::ip::route::{ResolvedRoute, Through};
 use crate::socket::SocketKind;
+use crate::tcp::options::apply;
+use crate::v6::device_for;
+use crate::{SocketKey, Stack, address};
+use belljar_base::SimTime;
 use belljar_linux_abi::{Errno, c};
 use belljar_tcp::{Connection, State};
 use std::net::{IpAddr, SocketAddr};
 
 impl Stack {
-    /// The TCP state of a socket that is known to be a TCP socket.
-    pub fn tcp(&mut self, key: SocketKey) -> &mut TcpSocket {
-        match &mut self.sockets[key.0].kind {
-            SocketKind::Tcp(tcp) => tcp,
-            other => unreachable!("not a TCP socket: {other:?}"),
-        }
-    }
-
     /// True if the handshake begun by `connect` is complete. Fails once with the error of a failed handshake.
     pub fn tcp_connected(&mut self, key: SocketKey) -> Result<bool, Errno> {
-        let tcp = self.tcp(key);
+        let tcp = self.sockets.tcp(key);
         let Some(connection) = tcp.connection() else { return Err(Errno::ENOTCONN) };
         match connection.state() {
             State::SynSent | State::SynReceived => Ok(false),
@@ -54,14 +48,16 @@ impl Stack {
     /// Binds a socket to a local endpoint; `port` 0 allocates an ephemeral port.
     pub fn tcp_bind(&mut self, key: SocketKey, ip: Option<IpAddr>, port: u16) -> Result<(), Errno> {
         let domain = self.socket(key).domain;
-        let reach = Reach::new(domain, self.tcp(key).ip.v6_only, ip);
+        let reach = Reach::new(domain, self.sockets.tcp(key).ip.v6_only, ip);
         let chosen = match port {
             // An allocated port is not shared, whatever the options permit.
-            0 => self.choose_port(|net, port| net.tcp.at_port(port).next().is_none())?,
-            port if self.tcp_port_is_free(key, &reach, port, false) => port,
+            0 => choose_port(&mut self.ports, self.sysctls.local_ports, |port| {
+                self.tcp.at_port(port).next().is_none()
+            })?,
+            port if self.tcp.is_free(&self.sockets, key, &reach, port, false) => port,
             _ => return Err(Errno::EADDRINUSE),
         };
-        let tcp = self.tcp(key);
+        let tcp = self.sockets.tcp(key);
         tcp.bound = Some(Bound {
             reach,
             port: chosen,
@@ -92,7 +88,7 @@ impl Stack {
         let domain = socket.domain;
         let device = self.socket_device(key, peer.ip(), None)?;
 
-        let bound = self.tcp(key).bound;
+        let bound = self.sockets.tcp(key).bound;
         let bound_ip = bound.and_then(|bound| bound.reach.ip);
         let through = Through::of(&self.sockets[key.0], device).to_port(peer.port());
         let route = self.route(peer.ip(), bound_ip, through);
@@ -113,7 +109,7 @@ impl Stack {
         if self.tcp.connection(local, remote).is_some() {
             return Err(Errno::EADDRNOTAVAIL);
         }
-        let v6_only = self.tcp(key).ip.v6_only;
+        let v6_only = self.sockets.tcp(key).ip.v6_only;
         if bound.is_none() {
             self.tcp.add_bound(port, key);
         }
@@ -146,9 +142,9 @@ impl Stack {
     /// connection to the same peer.
     fn tcp_choose_port(&mut self, route: &ResolvedRoute, remote: SocketAddr) -> Result<u16, Errno> {
         let source = route.source;
-        self.choose_port(|net, port| {
-            net.tcp.connection(SocketAddr::new(source, port), remote).is_none()
-                && !net.tcp.at_port(port).any(|other| match &net.sockets[other.0].kind {
+        choose_port(&mut self.ports, self.sysctls.local_ports, |port| {
+            self.tcp.connection(SocketAddr::new(source, port), remote).is_none()
+                && !self.tcp.at_port(port).any(|other| match &self.sockets[other.0].kind {
                     SocketKind::Tcp(tcp) => tcp.bound.is_some_and(|bound| bound.port_chosen),
                     _ => false,
                 })
@@ -159,9 +155,9 @@ impl Stack {
     /// `connect` to `AF_UNSPEC`: resets the connection, or closes the listener.
     pub fn tcp_disconnect(&mut self, key: SocketKey) {
         let now = self.clock.local();
-        self.tcp(key).shut = (false, false);
-        self.tcp(key).disconnecting = false;
-        if let Some(connection) = self.tcp(key).connection() {
+        self.sockets.tcp(key).shut = (false, false);
+        self.sockets.tcp(key).disconnecting = false;
+        if let Some(connection) = self.sockets.tcp(key).connection() {
             // An aborted connection reports ECONNRESET, as if the peer had reset it.
             let error = match connection.state() {
                 State::TimeWait | State::Closing | State::LastAck => None,
@@ -180,7 +176,7 @@ impl Stack {
 
     /// Removes a connection from the table and from its socket, which can connect again.
     pub fn tcp_forget_connection(&mut self, key: SocketKey) {
-        let tcp = self.tcp(key);
+        let tcp = self.sockets.tcp(key);
         let role = std::mem::take(&mut tcp.role);
         tcp.connecting = false;
         tcp.is_renamed = false;
@@ -199,7 +195,7 @@ impl Stack {
     /// connection or listener. `getsockname` still returns the port (`inet_put_port`).
     pub fn tcp_give_up_name(&mut self, key: SocketKey) {
         let domain = self.socket(key).domain;
-        let tcp = self.tcp(key);
+        let tcp = self.sockets.tcp(key);
         let v6_only = tcp.ip.v6_only;
         let Some(mut bound) = tcp.bound else { return };
         if !bound.address_chosen {
@@ -211,5 +207,37 @@ impl Stack {
             (tcp.bound, tcp.former_name) = (None, Some(bound.shown(domain)));
             self.tcp.remove_bound(bound.port, key);
         }
+    }
+
+    /// The path properties of a route.
+    pub fn tcp_path(&self, route: &ResolvedRoute, now: SimTime) -> PathProperties {
+        PathProperties { mtu: self.path_mtu(route, now), advmss: route.metrics.advmss }
+    }
+
+    /// The path properties for a connection opened by a peer through `interface`.
+    pub fn tcp_path_back(
+        &self,
+        interface: usize,
+        (local, remote): (SocketAddr, SocketAddr),
+        now: SimTime,
+    ) -> PathProperties {
+        let known = self.route(remote.ip(), Some(local.ip()), device_for(remote.ip(), interface));
+        match known {
+            Ok(route) => self.tcp_path(&route, now),
+            Err(_) => PathProperties { mtu: self.mtu_to(interface, remote.ip(), now), advmss: None },
+        }
+    }
+
+    /// Applies the options that can change later to a new connection.
+    pub fn tcp_apply_options(&mut self, key: SocketKey) {
+        let now = self.clock.local();
+        let socket = self.socket(key);
+        let (keep_alive, low_water) = (socket.options.keep_alive, socket.options.receive_low_water);
+        let inline = socket.options.out_of_band_inline;
+        let tcp: &mut TcpSocket = self.sockets.tcp(key);
+        let options = tcp.options.clone();
+        let Some(connection) = tcp.connection() else { return };
+        connection.set_urgent_inline(inline);
+        apply(connection, &options, keep_alive, low_water, now);
     }
 }

@@ -9,9 +9,10 @@ use super::Role;
 use crate::SocketKey;
 use crate::Stack;
 use crate::account::Origin;
+use crate::buffers;
 use crate::ip::{IpHeader, Outbound};
 use crate::socket::SocketKind;
-use belljar_base::{Seed, SimDuration};
+use belljar_base::SimDuration;
 use belljar_net::ChecksumState;
 use belljar_tcp::{Config, Connection, Repr, Seq};
 use belljar_wire::protocol;
@@ -34,10 +35,17 @@ const OPTION_BITS: u32 = 6;
 /// Interval after an overflow in which cookies are accepted.
 const RECENTLY: SimDuration = SimDuration::from_secs(120);
 
-impl Stack {
-    fn cookie_hash(&self, local: SocketAddr, remote: SocketAddr, count: u64) -> u32 {
-        let key = Seed(self.config.seed.0).stream(&["net", &self.config.name, "syn-cookies"]).next_u64();
-        let mut hasher = SipHasher13::new_with_keys(key, count);
+/// Cookies of a host, at one time.
+struct Cookies {
+    /// Key of the hash.
+    key: u64,
+    /// Number of the current minute.
+    minute: u64,
+}
+
+impl Cookies {
+    fn hash(&self, local: SocketAddr, remote: SocketAddr, count: u64) -> u32 {
+        let mut hasher = SipHasher13::new_with_keys(self.key, count);
         for end in [local, remote] {
             match end.ip() {
                 IpAddr::V4(ip) => hasher.write(&ip.octets()),
@@ -48,30 +56,33 @@ impl Stack {
         hasher.finish() as u32
     }
 
-    fn minute(&self) -> u64 {
-        self.clock.local().as_nanos() / MINUTE_NS
-    }
-
     /// Computes a cookie: `secure_tcp_syn_cookie`.
     fn cookie(&self, local: SocketAddr, remote: SocketAddr, peer: Seq, size: usize) -> u32 {
-        let count = self.minute();
-        let data = self.cookie_hash(local, remote, count + 1).wrapping_add(size as u32) & 0xff_ffff;
-        self.cookie_hash(local, remote, 0)
+        let data = self.hash(local, remote, self.minute + 1).wrapping_add(size as u32) & 0xff_ffff;
+        self.hash(local, remote, 0)
             .wrapping_add(peer.0)
-            .wrapping_add((count as u32) << 24)
+            .wrapping_add((self.minute as u32) << 24)
             .wrapping_add(data)
     }
 
     /// Validates a cookie and returns the MSS that it encodes: `check_tcp_syn_cookie`.
-    fn cookie_size(&self, local: SocketAddr, remote: SocketAddr, peer: Seq, cookie: u32) -> Option<u16> {
-        let count = self.minute();
-        let rest = cookie.wrapping_sub(self.cookie_hash(local, remote, 0)).wrapping_sub(peer.0);
-        let age = (count as u32).wrapping_sub(rest >> 24) & 0xff;
-        if u64::from(age) >= MAX_AGE || u64::from(age) > count {
+    fn size(&self, local: SocketAddr, remote: SocketAddr, peer: Seq, cookie: u32) -> Option<u16> {
+        let rest = cookie.wrapping_sub(self.hash(local, remote, 0)).wrapping_sub(peer.0);
+        let age = u64::from((self.minute as u32).wrapping_sub(rest >> 24) & 0xff);
+        if age >= MAX_AGE || age > self.minute {
             return None;
         }
-        let size = rest.wrapping_sub(self.cookie_hash(local, remote, count - u64::from(age) + 1)) & 0xff_ffff;
+        let size = rest.wrapping_sub(self.hash(local, remote, self.minute - age + 1)) & 0xff_ffff;
         SIZES.get(size as usize).copied()
+    }
+}
+
+impl Stack {
+    fn cookies(&self) -> Cookies {
+        Cookies {
+            key: self.config.seed.stream(&["net", &self.config.name, "syn-cookies"]).next_u64(),
+            minute: self.clock.local().as_nanos() / MINUTE_NS,
+        }
     }
 
     fn cookie_config(
@@ -97,7 +108,7 @@ impl Stack {
     ) {
         let now = self.clock.local();
         let Some(mut config) = self.cookie_config(listener, interface, (local, remote)) else { return };
-        if let Role::Listening(queues) = &mut self.tcp(listener).role {
+        if let Role::Listening(queues) = &mut self.sockets.tcp(listener).role {
             queues.note_overflow(now);
         }
         let peers = syn.options.mss.unwrap_or(536);
@@ -125,15 +136,15 @@ impl Stack {
                 seen.flags.remove(belljar_tcp::Flags::ECE | belljar_tcp::Flags::CWR);
             }
         }
-        let isn = self.cookie(local, remote, syn.seq, size);
+        let isn = self.cookies().cookie(local, remote, syn.seq, size);
         let mut connection = Connection::accept_syn(config, local, remote, &seen, isn, now);
         let Ok(route) = self.route(remote.ip(), Some(local.ip()), None) else { return };
         let header =
             IpHeader { dont_fragment: true, ..IpHeader::new(local.ip(), remote.ip(), protocol::TCP) };
-        let mut packet = self.packet_buffer();
+        let mut packet = buffers::take();
         packet.resize(header.len(), 0);
         if connection.poll_transmit(now, 0, &mut packet).is_none() {
-            return self.recycle_buffer(packet);
+            return buffers::recycle(packet);
         }
         fill_checksum(local.ip(), remote.ip(), &mut packet[header.len()..]);
         self.counters.cookies[0] += 1;
@@ -153,13 +164,13 @@ impl Stack {
         segment: &Repr,
     ) -> bool {
         let now = self.clock.local();
-        let Role::Listening(queues) = &self.tcp(listener).role else { return false };
+        let Role::Listening(queues) = &self.sockets.tcp(listener).role else { return false };
         let (recently, room) = (queues.overflowed_since(now, RECENTLY), queues.has_room());
         if self.sysctls.syncookies == 0 || !recently {
             return false;
         }
         let (isn, peer) = (segment.ack.0.wrapping_sub(1), segment.seq.wrapping_add(u32::MAX));
-        let Some(size) = self.cookie_size(local, remote, peer, isn) else {
+        let Some(size) = self.cookies().size(local, remote, peer, isn) else {
             self.counters.cookies[2] += 1;
             return false;
         };
@@ -186,10 +197,10 @@ impl Stack {
         config.timestamp_offset = 0;
         let child = self.tcp_child(listener, local);
         let connection = Connection::accept_cookie(config, local, remote, &syn, isn, now);
-        self.tcp(child).role = Role::Connection(Box::new(connection));
+        self.sockets.tcp(child).role = Role::Connection(Box::new(connection));
         self.counters.tcp_passive_opens += 1;
         self.tcp.add_connection(local, remote, child);
-        if let Role::Listening(queues) = &mut self.tcp(listener).role {
+        if let Role::Listening(queues) = &mut self.sockets.tcp(listener).role {
             queues.started(child);
         }
         self.tcp_apply_options(child);
@@ -199,4 +210,25 @@ impl Stack {
 
 fn asks_for_ecn(syn: &Repr) -> bool {
     syn.flags.contains(belljar_tcp::Flags::ECE | belljar_tcp::Flags::CWR)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cookies_are_valid_for_two_minutes_and_their_own_ends() {
+        let at = |minute| Cookies { key: 7, minute };
+        let [local, remote, other] = [1, 2, 3].map(|last| SocketAddr::from(([11, 0, 0, last], 80)));
+        let peer = Seq(0xffff_fff0);
+        for (size, mss) in SIZES.into_iter().enumerate() {
+            let cookie = at(10).cookie(local, remote, peer, size);
+            assert_eq!(at(10).size(local, remote, peer, cookie), Some(mss));
+            assert_eq!(at(11).size(local, remote, peer, cookie), Some(mss));
+            assert_eq!(at(12).size(local, remote, peer, cookie), None);
+            assert_eq!(at(9).size(local, remote, peer, cookie), None);
+            assert_eq!(at(10).size(local, other, peer, cookie), None);
+            assert_eq!(Cookies { key: 8, minute: 10 }.size(local, remote, peer, cookie), None);
+        }
+    }
 }

@@ -1,16 +1,12 @@
 //! TCP Fast Open (RFC 7413) outside of connections: the cache of cookies received from servers, the
-//! generation of cookies, and the calls that send data in a SYN.
+//! generation of cookies, and the queues of listeners.
 
-use super::{Role, TcpSocket};
-use crate::SocketKey;
-use crate::Stack;
-use crate::socket::SocketKind;
 use belljar_base::{Map, SimDuration, SimTime};
-use belljar_tcp::{FastOpen, FastOpenAnswer, FastOpenFailure, Repr};
+use belljar_tcp::{FastOpen, FastOpenAnswer};
 use siphasher::sip::SipHasher24;
 use std::collections::VecDeque;
 use std::hash::Hasher;
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 
 /// Bits of `net.ipv4.tcp_fastopen` (`TFO_*` of Linux).
 pub mod bit {
@@ -31,7 +27,7 @@ pub const KEY_LEN: usize = 16;
 /// Maximum number of servers in the cache.
 const SERVERS_MAX: usize = 4_096;
 /// Time for which a connection that was reset before its ACK counts against the queue's limit.
-const RESET_COUNTS: SimDuration = SimDuration::from_secs(60);
+pub(super) const RESET_COUNTS: SimDuration = SimDuration::from_secs(60);
 
 /// Keys of cookies: cookies are generated with the primary key, and accepted with either.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,7 +71,8 @@ impl Keys {
         Keys::from_bytes(&bytes)
     }
 
-    fn cookie(key: &[u8; KEY_LEN], client: IpAddr, server: IpAddr) -> Option<FastOpen> {
+    /// The cookie of a client that is generated with a key.
+    pub fn cookie(key: &[u8; KEY_LEN], client: IpAddr, server: IpAddr) -> Option<FastOpen> {
         let mut hasher = SipHasher24::new_with_key(key);
         for ip in [client, server] {
             match ip {
@@ -121,7 +118,8 @@ pub struct Servers {
 }
 
 impl Servers {
-    fn note(&mut self, ends: (IpAddr, IpAddr), answer: &FastOpenAnswer) {
+    /// Records the answer of a server.
+    pub fn note(&mut self, ends: (IpAddr, IpAddr), answer: &FastOpenAnswer) {
         self.uses += 1;
         if self.known.len() >= SERVERS_MAX && !self.known.contains_key(&ends) {
             let oldest = self.known.iter().min_by_key(|(_, server)| server.used).map(|(ends, _)| *ends);
@@ -135,6 +133,43 @@ impl Servers {
         } else if answer.refused > server.refused && server.cookie.is_none() {
             server.refused = answer.refused;
         }
+    }
+}
+
+impl Servers {
+    /// True while clients do not use Fast Open after the detection of a black hole. The interval of `seconds`
+    /// doubles with each detection (`tcp_fastopen_active_should_disable`).
+    pub fn pauses(&self, now: SimTime, seconds: u32) -> bool {
+        const DOUBLINGS_MAX: u32 = 6;
+        let Some((since, times)) = self.dropped else { return false };
+        let seconds = u64::from(seconds) << (times - 1).min(DOUBLINGS_MAX);
+        now < since + SimDuration::from_secs(seconds)
+    }
+
+    /// Records the detection of a black hole.
+    pub fn black_hole_found(&mut self, now: SimTime) {
+        let times = self.dropped.map_or(0, |(_, times)| times);
+        self.dropped = Some((now, times + 1));
+    }
+
+    /// Records that the data of a SYN was acknowledged: there is no black hole.
+    pub fn data_arrived(&mut self) {
+        self.dropped = None;
+    }
+
+    /// Fast Open properties of a server, given by the local and its own address: true if a SYN may carry data,
+    /// the option of the SYN, and the cached MSS. Without cookies (`no_cookie`) any SYN may carry data.
+    pub fn properties(
+        &self,
+        ends: (IpAddr, IpAddr),
+        no_cookie: bool,
+    ) -> (bool, Option<FastOpen>, Option<u16>) {
+        let server = self.known.get(&ends).copied().unwrap_or_default();
+        if no_cookie {
+            return (true, None, server.mss);
+        }
+        let request = FastOpen::REQUEST.in_form(server.refused == 1);
+        (server.cookie.is_some(), server.cookie.or(Some(request)), server.mss)
     }
 }
 
@@ -168,6 +203,36 @@ pub struct FastOpenQueue {
     resets: VecDeque<SimTime>,
 }
 
+impl FastOpenQueue {
+    /// Adds a connection that waits for its ACK.
+    pub fn started(&mut self) {
+        self.pending += 1;
+    }
+
+    /// Removes a connection. One that was reset before its ACK still counts until the time given.
+    pub fn ended(&mut self, counts_until: Option<SimTime>) {
+        self.pending = self.pending.saturating_sub(1);
+        self.resets.extend(counts_until);
+    }
+
+    /// True if another connection may wait for its ACK, of `most` (`tcp_fastopen_queue_check`). An overflow is
+    /// counted.
+    pub fn has_room(&mut self, most: usize, now: SimTime, counters: &mut FastOpenCounters) -> bool {
+        if most == 0 {
+            return false;
+        }
+        if self.pending + self.resets.len() < most {
+            return true;
+        }
+        if self.resets.front().is_none_or(|until| *until > now) {
+            counters.listen_overflow += 1;
+            return false;
+        }
+        self.resets.pop_front();
+        true
+    }
+}
+
 /// The decision on a received SYN.
 #[derive(Debug, Default)]
 pub struct Verdict {
@@ -175,194 +240,6 @@ pub struct Verdict {
     pub take: bool,
     /// The option of the SYN-ACK.
     pub option: Option<FastOpen>,
-}
-
-impl Stack {
-    /// The value of `net.ipv4.tcp_fastopen`.
-    pub fn fast_open_bits(&self) -> u32 {
-        self.sysctls.fast_open
-    }
-
-    /// The keys of a listener, or else those of the host, which are generated at first use.
-    pub fn fast_open_keys(&mut self, key: SocketKey) -> Keys {
-        let own = self.tcp(key).options.fast_open_keys;
-        own.unwrap_or_else(|| {
-            let (seed, name) = (self.config.seed, &self.config.name);
-            *self.sysctls.fast_open_keys.get_or_insert_with(|| {
-                let mut primary = [0; KEY_LEN];
-                seed.stream(&["net", name, "fast-open-key"]).fill(&mut primary);
-                Keys { primary, backup: None }
-            })
-        })
-    }
-
-    /// Enables Fast Open on a listener if `net.ipv4.tcp_fastopen` does so for all of them.
-    pub fn tcp_listen_fast_open(&mut self, key: SocketKey, backlog: usize) {
-        let all = bit::SERVER | bit::EVERY_LISTENER;
-        if self.fast_open_bits() & all == all && self.tcp(key).options.fast_open == 0 {
-            self.tcp(key).options.fast_open = backlog as i32;
-        }
-    }
-
-    /// True while clients do not use Fast Open after the detection of a black hole. The interval doubles with
-    /// each detection (`tcp_fastopen_active_should_disable`).
-    fn fast_open_pauses(&self) -> bool {
-        const DOUBLINGS_MAX: u32 = 6;
-        let Some((since, times)) = self.fast_open_servers.dropped else { return false };
-        let seconds = u64::from(self.sysctls.fast_open_pause) << (times - 1).min(DOUBLINGS_MAX);
-        self.clock.now() < since + SimDuration::from_secs(seconds)
-    }
-
-    /// Fast Open properties of a server: true if a SYN may carry data, the option of the SYN, and the cached
-    /// MSS.
-    fn fast_open_to(
-        &mut self,
-        key: SocketKey,
-        ends: (IpAddr, IpAddr),
-    ) -> (bool, Option<FastOpen>, Option<u16>) {
-        let server = self.fast_open_servers.known.get(&ends).copied().unwrap_or_default();
-        let no_cookie = self.fast_open_bits() & bit::CLIENT_NO_COOKIE != 0;
-        if no_cookie || self.tcp(key).options.fast_open_no_cookie {
-            return (true, None, server.mss);
-        }
-        let request = FastOpen::REQUEST.in_form(server.refused == 1);
-        (server.cookie.is_some(), server.cookie.or(Some(request)), server.mss)
-    }
-
-    /// Makes the SYN of a new connection carry `data`, or wait for it. Returns the number of bytes taken.
-    pub fn tcp_prepare_fast_open(&mut self, key: SocketKey, data: Option<&[u8]>) -> usize {
-        let now = self.clock.local();
-        let wanted = data.is_some() || self.tcp(key).options.fast_open_connect;
-        let pauses = self.fast_open_pauses();
-        let Some(connection) = self.tcp(key).connection().filter(|_| wanted && !pauses) else { return 0 };
-        let ends = (connection.local().ip(), connection.remote().ip());
-        let (usable, option, mss) = self.fast_open_to(key, ends);
-        let Some(connection) = self.tcp(key).connection() else { return 0 };
-        match data {
-            None if usable => {
-                connection.defer();
-                0
-            }
-            data => connection.fast_open(option, mss, data.unwrap_or_default(), now),
-        }
-    }
-
-    /// Records the Fast Open results of a connection (cookie, failure, black hole) after a change of its
-    /// state.
-    pub fn tcp_settle_fast_open(&mut self, key: SocketKey) {
-        let tcp = self.tcp(key);
-        let listener = tcp.fast_open_listener;
-        let accepted = tcp.parent.is_none();
-        let Some(connection) = tcp.connection() else { return };
-        if connection.take_fast_open_black_hole() && self.sysctls.fast_open_pause > 0 {
-            let times = self.fast_open_servers.dropped.map_or(0, |(_, times)| times);
-            self.fast_open_servers.dropped = Some((self.clock.now(), times + 1));
-            self.counters.fast_open.black_holes += 1;
-        }
-        let Some(connection) = self.tcp(key).connection() else { return };
-        if let Some(answer) = connection.take_fast_open_answer() {
-            let ends = (connection.local().ip(), connection.remote().ip());
-            let taken = connection.syn_data_taken();
-            let failed = connection.fast_open_failure();
-            let counters = &mut self.counters.fast_open;
-            counters.active += u64::from(taken);
-            if taken {
-                self.fast_open_servers.dropped = None;
-            }
-            counters.active_fail += u64::from(matches!(
-                failed,
-                FastOpenFailure::DataNotAcknowledged | FastOpenFailure::SynRetransmitted
-            ));
-            self.fast_open_servers.note(ends, &answer);
-            return;
-        }
-        if let Some(listener) = listener
-            && !connection.is_unconfirmed()
-        {
-            let reset = connection.error() == Some(belljar_tcp::TcpError::Reset);
-            self.tcp(key).fast_open_listener = None;
-            let until = (accepted && reset).then(|| self.clock.now() + RESET_COUNTS);
-            if let Some(queue) = self.fast_open_queue(listener) {
-                queue.pending = queue.pending.saturating_sub(1);
-                queue.resets.extend(until);
-            }
-        }
-    }
-
-    /// The queue of a listener, if its socket still has this serial number.
-    fn fast_open_queue(&mut self, (listener, serial): (SocketKey, u32)) -> Option<&mut FastOpenQueue> {
-        let socket = self.sockets.get_mut(listener.0).filter(|socket| socket.serial == serial)?;
-        match &mut socket.kind {
-            SocketKind::Tcp(tcp) if matches!(tcp.role, Role::Listening(_)) => Some(&mut tcp.fast_open_queue),
-            _ => None,
-        }
-    }
-
-    /// Accounts for a connection opened by a SYN with a cookie.
-    pub fn tcp_opened_fast(&mut self, child: SocketKey, listener: SocketKey) {
-        let serial = self.socket(listener).serial;
-        self.tcp(listener).fast_open_queue.pending += 1;
-        self.tcp(child).fast_open_listener = Some((listener, serial));
-        self.counters.fast_open.passive += 1;
-    }
-
-    /// True if another connection may wait for its ACK (`tcp_fastopen_queue_check`).
-    fn fast_open_has_room(&mut self, listener: SocketKey) -> bool {
-        let now = self.clock.now();
-        let tcp: &mut TcpSocket = self.tcp(listener);
-        let most = tcp.options.fast_open as usize;
-        let queue = &mut tcp.fast_open_queue;
-        if most == 0 {
-            return false;
-        }
-        if queue.pending + queue.resets.len() < most {
-            return true;
-        }
-        if queue.resets.front().is_none_or(|until| *until > now) {
-            self.counters.fast_open.listen_overflow += 1;
-            return false;
-        }
-        queue.resets.pop_front();
-        true
-    }
-
-    /// Decides on a SYN: `tcp_try_fastopen` of Linux.
-    pub fn tcp_try_fast_open(
-        &mut self,
-        listener: SocketKey,
-        (local, remote): (SocketAddr, SocketAddr),
-        syn: &Repr,
-        payload_len: usize,
-    ) -> Verdict {
-        let bits = self.fast_open_bits();
-        let option = syn.options.fast_open;
-        if option.is_some_and(|option| option.is_request()) {
-            self.counters.fast_open.cookie_requests += 1;
-        }
-        let concerned = payload_len > 0 || option.is_some();
-        if bits & bit::SERVER == 0 || !concerned || !self.fast_open_has_room(listener) {
-            return Verdict::default();
-        }
-        if bits & bit::SERVER_NO_COOKIE != 0 || self.tcp(listener).options.fast_open_no_cookie {
-            return Verdict { take: true, option: None };
-        }
-        let Some(given) = option else { return Verdict::default() };
-        let keys = self.fast_open_keys(listener);
-        let cookie = |key| Keys::cookie(key, remote.ip(), local.ip());
-        let present = cookie(&keys.primary).map(|made| made.in_form(given.experimental));
-        let same = |made: Option<FastOpen>| made.is_some_and(|made| made.cookie() == given.cookie());
-        if given.is_request() {
-            Verdict { take: false, option: present }
-        } else if same(present) {
-            Verdict { take: true, option: None }
-        } else if keys.backup.as_ref().is_some_and(|key| same(cookie(key))) {
-            self.counters.fast_open.alternate_key += 1;
-            Verdict { take: true, option: present }
-        } else {
-            self.counters.fast_open.passive_fail += 1;
-            Verdict { take: false, option: present }
-        }
-    }
 }
 
 #[cfg(test)]
@@ -400,5 +277,33 @@ mod tests {
         }
         assert_eq!(servers.known.len(), SERVERS_MAX);
         assert!(!servers.known.contains_key(&(ip(1), ip(9))) && servers.known.contains_key(&(ip(1), ip(10))));
+    }
+
+    #[test]
+    fn resets_before_the_ack_count_for_a_minute() {
+        let (mut queue, mut counters) = (FastOpenQueue::default(), FastOpenCounters::default());
+        let at = SimTime::from_secs;
+        assert!(!queue.has_room(0, at(0), &mut counters));
+        queue.started();
+        queue.started();
+        assert!(!queue.has_room(2, at(0), &mut counters) && queue.has_room(3, at(0), &mut counters));
+        queue.ended(None);
+        queue.ended(Some(at(0) + RESET_COUNTS));
+        assert!(queue.has_room(2, at(0), &mut counters) && !queue.has_room(1, at(59), &mut counters));
+        assert!(queue.has_room(1, at(60), &mut counters));
+        assert_eq!(counters.listen_overflow, 2);
+    }
+
+    #[test]
+    fn the_pause_doubles_with_each_black_hole() {
+        let mut servers = Servers::default();
+        let at = SimTime::from_secs;
+        assert!(!servers.pauses(at(0), 10));
+        servers.black_hole_found(at(0));
+        assert!(servers.pauses(at(9), 10) && !servers.pauses(at(10), 10));
+        servers.black_hole_found(at(10));
+        assert!(servers.pauses(at(29), 10) && !servers.pauses(at(30), 10));
+        servers.data_arrived();
+        assert!(!servers.pauses(at(11), 10));
     }
 }

@@ -5,6 +5,7 @@ use crate::LO;
 use crate::SocketKey;
 use crate::Stack;
 use crate::account::{DropCause, Origin, PacketDisposition, Receiver};
+use crate::buffers;
 use crate::ip::{Inbound, IpHeader, Outbound};
 use crate::path_mtu::heeds_routers;
 use crate::v6::device_for;
@@ -18,7 +19,7 @@ impl Stack {
     /// Processes a received TCP packet.
     pub(crate) fn tcp_input(&mut self, mut inbound: Inbound) -> PacketDisposition {
         let end = self.tcp_segment(&mut inbound);
-        self.recycle_buffer(inbound.packet);
+        buffers::recycle(inbound.packet);
         end
     }
 
@@ -58,7 +59,7 @@ impl Stack {
         }
         let payload = inbound.packet.get(text).unwrap_or_default();
         let opens = segment.has(Flags::SYN) && !segment.flags.intersects(Flags::ACK | Flags::RST);
-        match self.tcp_listener(local, remote) {
+        match self.tcp.listener(&self.sockets, local, remote) {
             Some(_) if opens && segment.has(Flags::FIN) => PacketDisposition::dropped(DropCause::Malformed),
             Some(listener) if opens => {
                 self.tcp_admit(listener, interface, (local, remote), &segment, payload)
@@ -91,22 +92,22 @@ impl Stack {
         interface: usize,
     ) -> Option<PacketDisposition> {
         let now = self.clock.local();
-        let tcp = self.tcp(key);
+        let tcp = self.sockets.tcp(key);
         let (parent, queued) = (tcp.parent, tcp.queued_for_accept);
         let connection = tcp.connection()?;
         if connection.state() == State::SynReceived
             && let Some(parent) = parent
             && !queued
             && !segment.has(Flags::RST)
-            && !self.tcp_has_accept_room(parent)
+            && !self.sockets.tcp(parent).has_accept_room()
         {
             // The accept queue is full: the ACK is dropped, and the peer retransmits.
             self.counters.listen_overflows += 1;
             self.counters.listen_drops += 1;
             if self.sysctls.abort_on_overflow {
-                let connection = self.tcp(key).connection().expect("just used");
+                let connection = self.sockets.tcp(key).connection().expect("just used");
                 let (local, remote) = (connection.local(), connection.remote());
-                if let Role::Listening(queues) = &mut self.tcp(parent).role {
+                if let Role::Listening(queues) = &mut self.sockets.tcp(parent).role {
                     queues.abandoned(key);
                 }
                 self.tcp_remove(key);
@@ -114,32 +115,25 @@ impl Stack {
             }
             return Some(PacketDisposition::dropped(DropCause::ListenOverflow));
         }
-        let connection = self.tcp(key).connection()?;
+        let connection = self.sockets.tcp(key).connection()?;
         match connection.on_segment(segment, payload, ecn, now) {
             Disposition::Consumed => {
                 self.tcp_pump(key);
                 Some(PacketDisposition::consumed(Receiver::Tcp))
             }
             Disposition::Reopen => {
-                if self.tcp(key).orphan {
+                if self.sockets.tcp(key).orphan {
                     self.tcp_remove(key);
                 } else {
                     // The program still holds the socket: the connection is only removed from the table.
                     let (local, remote) = {
-                        let connection = self.tcp(key).connection().expect("just used");
+                        let connection = self.sockets.tcp(key).connection().expect("just used");
                         (connection.local(), connection.remote())
                     };
                     self.tcp.remove_connection(local, remote, key);
                 }
                 None
             }
-        }
-    }
-
-    fn tcp_has_accept_room(&mut self, listener: SocketKey) -> bool {
-        match &self.tcp(listener).role {
-            Role::Listening(queues) => queues.has_room(),
-            _ => true,
         }
     }
 
@@ -158,7 +152,7 @@ impl Stack {
         self.counters.tcp_resets_sent += 1;
         let header =
             IpHeader { dont_fragment: true, ..IpHeader::new(local.ip(), remote.ip(), protocol::TCP) };
-        let mut packet = self.packet_buffer();
+        let mut packet = buffers::take();
         packet.resize(header.len(), 0);
         reset.append(local.ip(), remote.ip(), (&[], &[]), &mut packet);
         let outbound = Outbound::new(Origin::Tcp, &route, header, packet);
@@ -179,17 +173,17 @@ impl Stack {
     ) {
         // RFC 5927, section 4.1: an error about data that is not in flight is ignored.
         let Some(key) = self.tcp.connection(local, remote) else { return };
-        if !self.tcp(key).connection().is_some_and(|connection| connection.is_in_flight(seq)) {
+        if !self.sockets.tcp(key).connection().is_some_and(|connection| connection.is_in_flight(seq)) {
             return;
         }
         if let Some(mtu) = mtu {
             let now = self.clock.local();
-            let discover = self.tcp(key).ip.mtu_discover;
+            let discover = self.sockets.tcp(key).ip.mtu_discover;
             // `ip_sk_accept_pmtu`, and sockets that ignore path MTUs.
             if remote.is_ipv4() && (discover == c::IP_PMTUDISC_DONT || !heeds_routers(discover)) {
                 return;
             }
-            let Some(connection) = self.tcp(key).connection() else { return };
+            let Some(connection) = self.sockets.tcp(key).connection() else { return };
             connection.on_path_mtu(mtu, now);
             return self.tcp_pump(key);
         }
@@ -202,8 +196,8 @@ impl Stack {
             Errno::EPROTO => TcpError::Protocol,
             _ => return,
         };
-        let wanted = self.tcp(key).ip.receive_errors;
-        let Some(connection) = self.tcp(key).connection() else { return };
+        let wanted = self.sockets.tcp(key).ip.receive_errors;
+        let Some(connection) = self.sockets.tcp(key).connection() else { return };
         connection.on_unreachable(error, wanted);
         self.tcp_pump(key);
     }

@@ -4,7 +4,7 @@ use super::{Role, TcpSocket};
 use crate::SocketKey;
 use crate::Stack;
 use crate::account::{DropCause, PacketDisposition, Receiver};
-use crate::bind::{Bound, Reach};
+use crate::endpoint::{Bound, Reach};
 use crate::ip::IpOptions;
 use crate::readiness::{EPOLLHUP, READABLE};
 use crate::socket::SocketKind;
@@ -16,7 +16,7 @@ use std::net::SocketAddr;
 impl Stack {
     /// Makes a socket listen, or changes the backlog of a listener.
     pub fn tcp_listen(&mut self, key: SocketKey, backlog: usize) -> Result<(), Errno> {
-        let tcp = self.tcp(key);
+        let tcp = self.sockets.tcp(key);
         match &mut tcp.role {
             Role::Listening(listener) => {
                 listener.set_backlog(backlog);
@@ -28,21 +28,21 @@ impl Stack {
         let bound = tcp.bound;
         match bound {
             None => self.tcp_bind(key, None, 0)?,
-            Some(bound) if !self.tcp_port_is_free(key, &bound.reach, bound.port, true) => {
+            Some(bound) if !self.tcp.is_free(&self.sockets, key, &bound.reach, bound.port, true) => {
                 return Err(Errno::EADDRINUSE);
             }
             Some(_) => {}
         }
-        self.tcp(key).role = Role::Listening(Listener::new(backlog));
+        self.sockets.tcp(key).role = Role::Listening(Listener::new(backlog));
         self.tcp_listen_fast_open(key, backlog);
         Ok(())
     }
 
     /// Removes the next connection from a listener's accept queue, if there is one.
     pub fn tcp_accept(&mut self, key: SocketKey) -> Result<Option<SocketKey>, Errno> {
-        let Role::Listening(listener) = &mut self.tcp(key).role else { return Err(Errno::EINVAL) };
+        let Role::Listening(listener) = &mut self.sockets.tcp(key).role else { return Err(Errno::EINVAL) };
         let Some(child) = listener.accept() else { return Ok(None) };
-        let tcp = self.tcp(child);
+        let tcp = self.sockets.tcp(child);
         tcp.parent = None;
         tcp.queued_for_accept = false;
         Ok(Some(child))
@@ -62,7 +62,7 @@ impl Stack {
             PacketDisposition::dropped(DropCause::ListenOverflow),
         );
         let mode = self.sysctls.syncookies;
-        let Role::Listening(queues) = &self.tcp(listener).role else { return consumed };
+        let Role::Listening(queues) = &self.sockets.tcp(listener).role else { return consumed };
         match queues.on_syn() {
             Admission::Drop => {
                 self.counters.listen_overflows += 1;
@@ -103,7 +103,7 @@ impl Stack {
         tcp.role = Role::Connection(Box::new(connection));
         self.counters.tcp_passive_opens += 1;
         self.tcp.add_connection(local, remote, child);
-        if let Role::Listening(queues) = &mut self.tcp(listener).role {
+        if let Role::Listening(queues) = &mut self.sockets.tcp(listener).role {
             queues.started(child);
         }
         if fast.take {
@@ -118,7 +118,7 @@ impl Stack {
     pub fn tcp_child(&mut self, listener: SocketKey, local: SocketAddr) -> SocketKey {
         let parent = self.socket(listener);
         let (domain, options) = (parent.domain, parent.options.clone());
-        let tcp = self.tcp(listener);
+        let tcp = self.sockets.tcp(listener);
         let reach = Reach::new(domain, tcp.ip.v6_only, Some(local.ip()));
         let address_chosen = tcp.bound.is_some_and(|bound| bound.address_chosen);
         let child = TcpSocket {
@@ -144,13 +144,13 @@ impl Stack {
     /// Closes a listener: connections not yet accepted are reset.
     pub fn tcp_stop_listening(&mut self, key: SocketKey) {
         let now = self.clock.local();
-        let tcp = self.tcp(key);
+        let tcp = self.sockets.tcp(key);
         if !matches!(tcp.role, Role::Listening(_)) {
             return;
         }
         let Role::Listening(mut listener) = std::mem::take(&mut tcp.role) else { return };
         for child in listener.drain() {
-            let tcp = self.tcp(child);
+            let tcp = self.sockets.tcp(child);
             tcp.parent = None;
             tcp.orphan = true;
             if let Some(connection) = tcp.connection() {

@@ -1,16 +1,11 @@
 //! Options of level `IPPROTO_TCP`, and their application to connections.
 
-use super::TcpSocket;
 use super::fast_open::Keys;
-use crate::SocketKey;
-use crate::Stack;
 use crate::ip::header::header_len;
-use crate::ip::route::ResolvedRoute;
 use crate::socket::SocketOptions;
-use crate::v6::device_for;
 use belljar_base::{SimDuration, SimTime};
 use belljar_tcp::{Config, CongestionAlgorithm, Connection, Keepalive};
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 
 /// Length of a TCP header without options, in bytes.
 const HEADER_LEN: usize = 20;
@@ -133,43 +128,14 @@ impl TcpOptions {
     }
 }
 
-impl Stack {
-    /// The path properties of a route.
-    pub fn tcp_path(&self, route: &ResolvedRoute, now: SimTime) -> PathProperties {
-        PathProperties { mtu: self.path_mtu(route, now), advmss: route.metrics.advmss }
-    }
-
-    /// The path properties for a connection opened by a peer through `interface`.
-    pub fn tcp_path_back(
-        &self,
-        interface: usize,
-        (local, remote): (SocketAddr, SocketAddr),
-        now: SimTime,
-    ) -> PathProperties {
-        let known = self.route(remote.ip(), Some(local.ip()), device_for(remote.ip(), interface));
-        match known {
-            Ok(route) => self.tcp_path(&route, now),
-            Err(_) => PathProperties { mtu: self.mtu_to(interface, remote.ip(), now), advmss: None },
-        }
-    }
-}
-
-impl Stack {
-    /// Applies the options that can change later to a new connection.
-    pub fn tcp_apply_options(&mut self, key: SocketKey) {
-        let now = self.clock.local();
-        let socket = self.socket(key);
-        let (keep_alive, low_water) = (socket.options.keep_alive, socket.options.receive_low_water);
-        let inline = socket.options.out_of_band_inline;
-        let tcp: &mut TcpSocket = self.tcp(key);
-        let options = tcp.options.clone();
-        let Some(connection) = tcp.connection() else { return };
-        connection.set_urgent_inline(inline);
-        apply(connection, &options, keep_alive, low_water, now);
-    }
-}
-
-fn apply(connection: &mut Connection, options: &TcpOptions, keep_alive: bool, low_water: i32, now: SimTime) {
+/// Applies the options that can change later to a new connection.
+pub(super) fn apply(
+    connection: &mut Connection,
+    options: &TcpOptions,
+    keep_alive: bool,
+    low_water: i32,
+    now: SimTime,
+) {
     if options.nodelay {
         connection.set_nodelay(true);
     }

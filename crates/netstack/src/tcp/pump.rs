@@ -8,7 +8,8 @@ use crate::Stack;
 use crate::StackTimer;
 use crate::TimerId;
 use crate::account::Origin;
-use crate::interface::cookie;
+use crate::buffers;
+use crate::flow_hash::flow_label_of;
 use crate::ip::route::Through;
 use crate::ip::{IpHeader, Onward, SendOutcome};
 use crate::readiness::{
@@ -35,7 +36,7 @@ impl Stack {
 
     /// Processes a read by a program, which may cause a window update.
     pub fn tcp_was_read(&mut self, key: SocketKey) {
-        let tcp = self.tcp(key);
+        let tcp = self.sockets.tcp(key);
         if let Role::Connection(connection) = &mut tcp.role
             && connection.is_settled()
         {
@@ -48,7 +49,7 @@ impl Stack {
 
     /// Processes the departure of a packet of the connection, which may permit further transmissions.
     pub fn tcp_packet_left(&mut self, key: SocketKey, bytes: usize) {
-        let tcp = self.tcp(key);
+        let tcp = self.sockets.tcp(key);
         tcp.in_device = tcp.in_device.saturating_sub(bytes);
         // Waiters are only affected if the departure permits a transmission.
         if self.tcp_transmit(key) {
@@ -59,7 +60,7 @@ impl Stack {
     /// Handles the timer of a connection. It may fire early, which has no effect.
     pub fn socket_timer(&mut self, key: SocketKey) {
         let now = self.clock.local();
-        let tcp = self.tcp(key);
+        let tcp = self.sockets.tcp(key);
         tcp.timer = None;
         let Some(connection) = tcp.connection() else { return };
         let next = connection.next_timer();
@@ -74,7 +75,7 @@ impl Stack {
     /// Queues all segments that may be sent now. Returns false if no segment could be sent.
     fn tcp_transmit(&mut self, key: SocketKey) -> bool {
         let now = self.clock.local();
-        let tcp = self.tcp(key);
+        let tcp = self.sockets.tcp(key);
         let in_device = tcp.in_device;
         let Some(connection) = tcp.connection() else { return true };
         if !connection.may_transmit(in_device) {
@@ -103,7 +104,7 @@ impl Stack {
         let (local, remote) = (connection.local().ip(), connection.remote().ip());
 
         let mut header = IpHeader { ttl, ..IpHeader::new(local, remote, protocol::TCP) };
-        let cookie = cookie(key, socket);
+        let cookie = socket.cookie(key);
         let mark = through.mark;
         let Ok(route) = self.route(remote, Some(local), through) else { return };
         // Segments never exceed the path MTU.
@@ -111,21 +112,22 @@ impl Stack {
         if remote.is_ipv6() {
             header.ttl =
                 hop_limit.unwrap_or_else(|| self.v6.hop_limit(&self.interface_settings, route.interface));
-            header.flow_label = if labelled { self.flow_label_of(&header, ports.as_flattened()) } else { 0 };
+            header.flow_label =
+                if labelled { flow_label_of(self.flow_key, &header, ports.as_flattened()) } else { 0 };
         }
         let checksum = match self.may_leave_open(route.interface) {
             true => ChecksumState::Open,
             false => ChecksumState::Intact,
         };
         loop {
-            let mut packet = self.packet_buffer();
+            let mut packet = buffers::take();
             packet.resize(header.len(), 0);
-            let tcp = self.tcp(key);
+            let tcp = self.sockets.tcp(key);
             let (in_device, of_listener, is_remainder) =
                 (tcp.in_device, tcp.parent.is_some(), tcp.is_remainder);
-            let Some(connection) = tcp.connection() else { return self.recycle_buffer(packet) };
+            let Some(connection) = tcp.connection() else { return buffers::recycle(packet) };
             let Some(segment) = connection.poll_transmit(now, in_device, &mut packet) else {
-                return self.recycle_buffer(packet);
+                return buffers::recycle(packet);
             };
             let (progress, answers_syn) =
                 (connection.take_progress(), connection.state() == State::SynReceived);
@@ -148,7 +150,7 @@ impl Stack {
             let packet = Packet::with_cookie(packet, cookie).with_checksum(checksum).with_mark(mark);
             let onward = Onward::by(route.interface, route.gateway);
             if self.ip_local_out(Origin::Tcp, &remote, packet, &onward) == SendOutcome::Queued && counted {
-                self.tcp(key).in_device += len;
+                self.sockets.tcp(key).in_device += len;
                 self.tcp_prefetch(key);
             }
         }
@@ -191,7 +193,7 @@ impl Stack {
         counters.tcp_timeouts += u64::from(timeouts.wrapping_sub(since.1));
         counters.tcp_attempt_fails += u64::from(failed && opening);
         counters.tcp_resets += u64::from(failed && !opening);
-        let tcp = self.tcp(key);
+        let tcp = self.sockets.tcp(key);
         let established = is_acceptable(tcp);
         self.tcp_settle_fast_open(key);
         self.tcp_set_timer(key, next);
@@ -203,7 +205,8 @@ impl Stack {
         }
         self.zero_copy_settle(key);
         // Wakes a lingering `close`.
-        let drained = if events.contains(Events::DRAINED) && self.tcp(key).orphan { WRITABLE } else { 0 };
+        let drained =
+            if events.contains(Events::DRAINED) && self.sockets.tcp(key).orphan { WRITABLE } else { 0 };
         let woken = woken_by(events) | drained;
         if woken != 0 {
             self.effects.notify_socket(key, woken);
@@ -215,10 +218,10 @@ impl Stack {
 
     /// Moves a connection with a complete handshake to the accept queue of its listener.
     fn tcp_offer(&mut self, key: SocketKey) {
-        let tcp = self.tcp(key);
+        let tcp = self.sockets.tcp(key);
         tcp.queued_for_accept = true;
         let Some(parent) = tcp.parent else { return };
-        if let Role::Listening(queues) = &mut self.tcp(parent).role {
+        if let Role::Listening(queues) = &mut self.sockets.tcp(parent).role {
             queues.established(key);
         }
         self.effects.notify_socket(parent, READABLE);
@@ -229,7 +232,7 @@ impl Stack {
         let sockets = self.own_sockets().filter(|(_, socket)| matches!(socket.kind, SocketKind::Tcp(_)));
         let keys: Vec<SocketKey> = sockets.map(|(key, _)| SocketKey(key)).collect();
         for key in keys {
-            let tcp = self.tcp(key);
+            let tcp = self.sockets.tcp(key);
             if let Some(next) = tcp.connection().map(|connection| connection.next_timer()) {
                 self.tcp_set_timer(key, next);
             }
@@ -240,12 +243,12 @@ impl Stack {
     /// is set again. `next` is a time of the host's own clock.
     fn tcp_set_timer(&mut self, key: SocketKey, next: Option<belljar_base::SimTime>) {
         let next = next.map(|next| self.clock.at_local(next));
-        let timer = self.tcp(key).timer;
+        let timer = self.sockets.tcp(key).timer;
         let now = self.clock.now();
         let keep = match (timer.map(TimerId::at), next) {
             (Some(at), Some(next)) => at <= next,
             // The next segment will request another timer before that time.
-            (Some(at), None) => at.since(now) <= SOON && self.tcp_is_open(key),
+            (Some(at), None) => at.since(now) <= SOON && self.sockets.tcp(key).is_established(),
             (None, None) => true,
             _ => false,
         };
@@ -256,19 +259,15 @@ impl Stack {
             self.timers.cancel(timer);
         }
         let timer = next.map(|at| self.timers.add(at.max(self.clock.now()), StackTimer::Socket(key)));
-        self.tcp(key).timer = timer;
-    }
-
-    fn tcp_is_open(&mut self, key: SocketKey) -> bool {
-        self.tcp(key).connection().is_some_and(|connection| connection.state() == State::Established)
+        self.sockets.tcp(key).timer = timer;
     }
 
     fn tcp_finished(&mut self, key: SocketKey) {
-        let tcp = self.tcp(key);
+        let tcp = self.sockets.tcp(key);
         match tcp.parent {
             // A reset before the handshake was complete. A connection in the accept queue stays there.
             Some(parent) if !tcp.queued_for_accept => {
-                if let Role::Listening(queues) = &mut self.tcp(parent).role {
+                if let Role::Listening(queues) = &mut self.sockets.tcp(parent).role {
                     queues.abandoned(key);
                 }
                 self.tcp_remove(key);
@@ -286,7 +285,7 @@ impl Stack {
 
     /// Removes a socket from all tables.
     pub fn tcp_remove(&mut self, key: SocketKey) {
-        let tcp = self.tcp(key);
+        let tcp = self.sockets.tcp(key);
         let (timer, bound) = (tcp.timer.take(), tcp.bound);
         let ends = tcp.connection().map(|c| (c.local(), c.remote()));
         if let Some(timer) = timer {

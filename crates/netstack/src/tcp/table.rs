@@ -1,11 +1,11 @@
 //! Demultiplexing of TCP segments to sockets.
 
-use super::Role;
+use super::socket::Role;
 use crate::SocketKey;
-use crate::Stack;
-use crate::bind::Reach;
+use crate::endpoint::Reach;
 use crate::flow_hash::flow_hash;
-use crate::socket::SocketKind;
+use crate::keyed::Keyed;
+use crate::socket::{Socket, SocketKind};
 use belljar_base::Map;
 use smallvec::SmallVec;
 use std::net::{IpAddr, SocketAddr};
@@ -64,21 +64,18 @@ impl TcpTable {
     fn bound_at(&self, port: u16) -> &[SocketKey] {
         self.ports.get(&port).map_or(&[], |entry| &entry.bound)
     }
-    fn tidy(&mut self, port: u16) {
-        if self.ports.get(&port).is_some_and(|p| p.bound.is_empty() && p.connections.is_empty()) {
-            self.ports.remove(&port);
-        }
-    }
-}
-
-impl Stack {
     /// The listener for a SYN from `remote` to `local`. One bound to the address precedes one bound to the
     /// wildcard address; in an `SO_REUSEPORT` group the flow hash selects one.
-    pub fn tcp_listener(&self, local: SocketAddr, remote: SocketAddr) -> Option<SocketKey> {
+    pub fn listener(
+        &self,
+        sockets: &Keyed<Socket>,
+        local: SocketAddr,
+        remote: SocketAddr,
+    ) -> Option<SocketKey> {
         let mut best: Option<(bool, bool)> = None;
         let mut found: SmallVec<[SocketKey; 4]> = SmallVec::new();
-        for key in self.tcp.bound_at(local.port()) {
-            let socket = &self.sockets[key.0];
+        for key in self.bound_at(local.port()) {
+            let socket = &sockets[key.0];
             let SocketKind::Tcp(tcp) = &socket.kind else { continue };
             let (Role::Listening(_), Some(bound)) = (&tcp.role, &tcp.bound) else { continue };
             if !bound.reach.takes(local.ip()) {
@@ -101,10 +98,17 @@ impl Stack {
     }
 
     /// True if a socket may bind to `port`, or listen on it: `inet_csk_bind_conflict` of Linux.
-    pub fn tcp_port_is_free(&self, key: SocketKey, reach: &Reach, port: u16, listens: bool) -> bool {
-        let options = &self.sockets[key.0].options;
-        self.tcp.at_port(port).all(|other| {
-            let socket = &self.sockets[other.0];
+    pub fn is_free(
+        &self,
+        sockets: &Keyed<Socket>,
+        key: SocketKey,
+        reach: &Reach,
+        port: u16,
+        listens: bool,
+    ) -> bool {
+        let options = &sockets[key.0].options;
+        self.at_port(port).all(|other| {
+            let socket = &sockets[other.0];
             let SocketKind::Tcp(tcp) = &socket.kind else { return true };
             let Some(bound) = &tcp.bound else { return true };
             let other_listens = matches!(tcp.role, Role::Listening(_));
@@ -116,5 +120,11 @@ impl Stack {
             let shared_port = options.reuse_port && socket.options.reuse_port;
             other == key || shared_address || shared_listening || shared_port || !bound.reach.overlaps(reach)
         })
+    }
+
+    fn tidy(&mut self, port: u16) {
+        if self.ports.get(&port).is_some_and(|p| p.bound.is_empty() && p.connections.is_empty()) {
+            self.ports.remove(&port);
+        }
     }
 }

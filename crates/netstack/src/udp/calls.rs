@@ -5,11 +5,12 @@ use crate::SocketKey;
 use crate::Stack;
 use crate::address;
 use crate::address::RawAddress;
-use crate::bind::{Bound, Reach};
+use crate::buffers;
+use crate::endpoint::{Bound, Reach, choose_port};
 use crate::ip::route::Through;
 use crate::readiness::{EPOLLERR, EPOLLHUP, EPOLLIN, EPOLLPRI, EPOLLRDHUP, EPOLLRDNORM, READABLE, WRITABLE};
 use crate::send_charge::charge;
-use crate::socket::{Socket, SocketKind};
+use crate::socket::SocketKind;
 use belljar_linux_abi::{Errno, c};
 use std::net::{IpAddr, SocketAddr};
 
@@ -22,7 +23,7 @@ pub fn create(net: &mut Stack, domain: i32, protocol: Protocol) -> Result<Socket
 /// The address returned by `getsockname`.
 pub fn local_name(net: &mut Stack, key: SocketKey) -> Result<RawAddress, Errno> {
     let domain = net.socket(key).domain;
-    let shown = net.udp(key).bound.map(|bound| bound.shown(domain));
+    let shown = net.sockets.udp(key).bound.map(|bound| bound.shown(domain));
     let shown = shown.unwrap_or(SocketAddr::new(address::unspecified(domain), 0));
     Ok(address::emit_on(domain, shown, net.socket(key).options.bound_device))
 }
@@ -32,7 +33,7 @@ pub fn peer_name(net: &mut Stack, key: SocketKey) -> Result<RawAddress, Errno> {
     let domain = net.socket(key).domain;
     let device = net.socket(key).options.bound_device;
     // A socket connected to port 0 counts as unconnected.
-    let peer = net.udp(key).peer.filter(|peer| peer.port() != 0);
+    let peer = net.sockets.udp(key).peer.filter(|peer| peer.port() != 0);
     peer.map(|peer| address::emit_on(domain, peer, device)).ok_or(Errno::ENOTCONN)
 }
 
@@ -64,18 +65,18 @@ pub fn readiness(net: &Stack, key: SocketKey) -> u32 {
 
 /// `FIONREAD`: length of the next datagram's payload in bytes.
 pub fn readable_bytes(net: &mut Stack, key: SocketKey) -> Result<usize, Errno> {
-    Ok(net.udp(key).queue.front().map_or(0, |datagram| datagram.payload.len()))
+    Ok(net.sockets.udp(key).queue.front().map_or(0, |datagram| datagram.payload.len()))
 }
 
 /// `SIOCOUTQ`: charge of the datagrams in the interface's queue and of a corked one, in bytes.
 pub fn unsent_bytes(net: &mut Stack, key: SocketKey) -> Result<usize, Errno> {
-    let udp = net.udp(key);
+    let udp = net.sockets.udp(key);
     Ok((udp.sending.bytes + udp.corked_charge) as usize)
 }
 
 /// Closes a socket: its last file was closed.
 pub fn close(net: &mut Stack, key: SocketKey) {
-    let udp = net.udp(key);
+    let udp = net.sockets.udp(key);
     if let (Some(bound), table) = (udp.bound, udp.protocol.index()) {
         net.udp_ports[table].remove(bound.port, key);
     }
@@ -83,41 +84,7 @@ pub fn close(net: &mut Stack, key: SocketKey) {
     net.remove_socket(key);
 }
 
-impl UdpSocket {
-    /// `sock_writeable` of Linux: at most half of the send buffer is in use.
-    pub fn is_writable(&self, send_buffer: u32) -> bool {
-        (self.sending.bytes + self.corked_charge) * 2 <= send_buffer
-    }
-}
-
 impl Stack {
-    /// The UDP state of a socket that is known to be a UDP socket.
-    #[inline]
-    pub fn udp(&mut self, key: SocketKey) -> &mut UdpSocket {
-        match &mut self.sockets[key.0].kind {
-            SocketKind::Udp(udp) => udp,
-            other => unreachable!("not a UDP socket: {other:?}"),
-        }
-    }
-
-    /// True if a socket may bind to `port` for the destinations `reach`: `udp_lib_lport_inuse` of Linux.
-    fn udp_port_is_free(&self, key: SocketKey, reach: &Reach, port: u16) -> bool {
-        let Socket { options, kind: SocketKind::Udp(own), .. } = &self.sockets[key.0] else {
-            return false;
-        };
-        self.udp_ports[own.protocol.index()].0.get(&port).is_none_or(|others| {
-            others.iter().all(|other| {
-                let socket = &self.sockets[other.0];
-                let SocketKind::Udp(udp) = &socket.kind else { return true };
-                let theirs = &socket.options;
-                *other == key
-                    || (options.reuse_address && theirs.reuse_address)
-                    || (options.reuse_port && theirs.reuse_port)
-                    || !udp.bound.is_some_and(|bound| bound.reach.overlaps(reach))
-            })
-        })
-    }
-
     /// Binds an unbound socket to a local endpoint; `port` 0 allocates an ephemeral port.
     #[cold]
     pub fn udp_bind(
@@ -128,13 +95,16 @@ impl Stack {
         by_program: bool,
     ) -> Result<(), Errno> {
         let domain = self.socket(key).domain;
-        let reach = Reach::new(domain, self.udp(key).ip.v6_only, ip);
+        let reach = Reach::new(domain, self.sockets.udp(key).ip.v6_only, ip);
+        let table = self.sockets.udp(key).protocol.index();
+        let taken = &self.udp_ports[table];
+        let is_free = |port| taken.is_free(&self.sockets, key, &reach, port);
         let chosen = match port {
-            0 => self.choose_port(|net, port| net.udp_port_is_free(key, &reach, port))?,
-            port if self.udp_port_is_free(key, &reach, port) => port,
+            0 => choose_port(&mut self.ports, self.sysctls.local_ports, is_free)?,
+            port if is_free(port) => port,
             _ => return Err(Errno::EADDRINUSE),
         };
-        let udp = self.udp(key);
+        let udp = self.sockets.udp(key);
         udp.bound = Some(Bound {
             reach,
             port: chosen,
@@ -144,7 +114,6 @@ impl Stack {
         });
         // `inet6_bind`: a socket bound to an IPv6 address is restricted to IPv6.
         udp.ip.v6_only |= by_program && matches!(ip, Some(IpAddr::V6(_)));
-        let table = udp.protocol.index();
         self.udp_ports[table].add(chosen, key);
         Ok(())
     }
@@ -156,10 +125,10 @@ impl Stack {
             return Ok(());
         }
         // The port is bound even if the call fails (`inet_dgram_connect`).
-        if self.udp(key).bound.is_none() {
+        if self.sockets.udp(key).bound.is_none() {
             self.udp_bind(key, None, 0, false).map_err(|_| Errno::EAGAIN)?;
         }
-        let (v6, v6_only) = (self.socket(key).domain == c::AF_INET6, self.udp(key).ip.v6_only);
+        let (v6, v6_only) = (self.socket(key).domain == c::AF_INET6, self.sockets.udp(key).ip.v6_only);
         match address::family(raw)? {
             c::AF_INET if v6 && v6_only => return Err(Errno::EAFNOSUPPORT),
             // The length of an IPv6 address is validated before its family.
@@ -177,7 +146,7 @@ impl Stack {
         if device.is_some() && matches!(peer.ip(), IpAddr::V6(ip) if ip.is_unicast_link_local()) {
             self.socket(key).options.bound_device = device;
         }
-        let own_ip = self.udp(key).bound.and_then(|bound| bound.reach.ip);
+        let own_ip = self.sockets.udp(key).bound.and_then(|bound| bound.reach.ip);
         let own_ip = own_ip.filter(|ip| ip.is_ipv4() == peer.is_ipv4());
         let through = Through::of(&self.sockets[key.0], device).to_port(peer.port());
         let route = self.route(peer.ip(), own_ip, through);
@@ -185,7 +154,7 @@ impl Stack {
         if route.broadcast && !broadcast {
             return Err(Errno::EACCES);
         }
-        let udp = self.udp(key);
+        let udp = self.sockets.udp(key);
         let v6_only = udp.ip.v6_only;
         if let Some(bound) = &mut udp.bound
             && bound.reach.ip.is_none()
@@ -204,7 +173,7 @@ impl Stack {
     /// not choose.
     fn udp_disconnect(&mut self, key: SocketKey) {
         let domain = self.socket(key).domain;
-        let udp = self.udp(key);
+        let udp = self.sockets.udp(key);
         udp.peer = None;
         let v6_only = udp.ip.v6_only;
         let Some(bound) = &mut udp.bound else { return };
@@ -226,14 +195,14 @@ impl Stack {
     #[inline]
     pub fn udp_take(&mut self, key: SocketKey) -> Result<Option<Datagram>, Errno> {
         self.socket(key).take_error()?;
-        Ok(self.udp(key).queue.pop_front())
+        Ok(self.sockets.udp(key).queue.pop_front())
     }
 
     /// Completes the reception of a datagram, or returns it to the queue (`MSG_PEEK`).
     #[inline]
     pub fn udp_taken(&mut self, key: SocketKey, datagram: Datagram, peek: bool) {
         self.socket(key).options.last_arrival = Some(datagram.arrived);
-        let udp = self.udp(key);
+        let udp = self.sockets.udp(key);
         if peek {
             return udp.queue.push_front(datagram);
         }
@@ -242,6 +211,6 @@ impl Stack {
             udp.queue.clear();
         }
         udp.queued_charge = udp.queued_charge.saturating_sub(charge(datagram.packet.len()));
-        self.recycle_buffer(datagram.packet);
+        buffers::recycle(datagram.packet);
     }
 }

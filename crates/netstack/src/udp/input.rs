@@ -1,31 +1,25 @@
 //! Input of datagrams and ICMP errors.
 
 use super::UDP_ENCAP_ESPINUDP;
+use super::ports::comes_from;
 use super::{Datagram, HEADER_LEN, Protocol, covered_bytes};
 use crate::SocketKey;
 use crate::Stack;
 use crate::account::{DropCause, PacketDisposition, Receiver};
+use crate::buffers;
 use crate::error_queue::{QueuedError, is_hard};
 use crate::filter::Metadata;
-use crate::flow_hash::flow_hash;
 use crate::ip::Inbound;
 use crate::ip::Unreachable;
 use crate::mib::version;
 use crate::readiness::{EPOLLERR, READABLE};
 use crate::send_charge::charge;
-use crate::socket::SocketKind;
 use crate::{LO, interface_index};
 use belljar_linux_abi::Errno;
 use belljar_net::ChecksumState;
 use belljar_wire::checksum;
 use smallvec::SmallVec;
 use std::net::{IpAddr, SocketAddr};
-
-/// True if a socket connected to `peer` accepts datagrams from `source`. One connected to port 0 compares
-/// only the address.
-fn comes_from(peer: SocketAddr, source: SocketAddr) -> bool {
-    peer.ip() == source.ip() && (peer.port() == 0 || peer.port() == source.port())
-}
 
 /// Length of a UDP segment, and number of bytes that its checksum covers, which is the same; `None` if the
 /// length is not valid.
@@ -61,7 +55,7 @@ impl Stack {
         let Some((len, covered)) = lengths else {
             self.counters.udp[protocol.index()][version(&inbound.header.dst)].wrong += 1;
             self.counters.malformed += 1;
-            self.recycle_buffer(inbound.packet);
+            buffers::recycle(inbound.packet);
             return PacketDisposition::dropped(DropCause::Malformed);
         };
         let word = |at: usize| u16::from_be_bytes([segment[at], segment[at + 1]]);
@@ -79,26 +73,27 @@ impl Stack {
             counters.wrong += 1;
             counters.wrong_checksum += 1;
             self.counters.malformed += 1;
-            self.recycle_buffer(inbound.packet);
+            buffers::recycle(inbound.packet);
             return PacketDisposition::dropped(DropCause::Checksum);
         }
         let (source, lengths) = (SocketAddr::new(src, src_port), (len, covered));
         if self.interfaces.is_multipoint(dst) {
             return self.udp_input_to_many(protocol, inbound, source, (dst_port, unsummed), lengths);
         }
-        let receiver = self.udp_receiver(protocol, source, SocketAddr::new(dst, dst_port));
-        if unsummed && dst.is_ipv6() && !receiver.is_some_and(|key| self.udp(key).no_check6.1) {
+        let ports = &self.udp_ports[protocol.index()];
+        let receiver = ports.receiver(&self.sockets, source, SocketAddr::new(dst, dst_port));
+        if unsummed && dst.is_ipv6() && !receiver.is_some_and(|key| self.sockets.udp(key).no_check6.1) {
             // RFC 8200, section 8.1: dropped, unless the socket accepts datagrams without a checksum.
             let counters = &mut self.counters.udp[protocol.index()][version(&dst)];
             counters.wrong += 1;
             counters.wrong_checksum += 1;
-            self.recycle_buffer(inbound.packet);
+            buffers::recycle(inbound.packet);
             return PacketDisposition::dropped(DropCause::Checksum);
         }
         let Some(key) = receiver else {
             self.counters.udp[protocol.index()][version(&dst)].no_port += 1;
             self.send_unreachable(&mut inbound, Unreachable::Port);
-            self.recycle_buffer(inbound.packet);
+            buffers::recycle(inbound.packet);
             return PacketDisposition::dropped(DropCause::NoSocket);
         };
         self.udp_enqueue(key, inbound, source, lengths)
@@ -120,7 +115,7 @@ impl Stack {
         let index = interface_index(inbound.interface);
         for key in keys {
             let device = self.socket(key).options.bound_device;
-            let udp = self.udp(key);
+            let udp = self.sockets.udp(key);
             let member = udp.ip.takes_group(inbound.interface, dst, source.ip())
                 && device.is_none_or(|device| device == index);
             let from_peer = udp.peer.is_none_or(|peer| comes_from(peer, source));
@@ -140,7 +135,7 @@ impl Stack {
                 end = Some(end.map_or(of_copy, |end: PacketDisposition| end.or(of_copy)));
             }
         }
-        self.recycle_buffer(inbound.packet);
+        buffers::recycle(inbound.packet);
         // Linux ignores a datagram to many for which this host has no socket.
         end.unwrap_or(PacketDisposition::consumed(Receiver::OtherAddress))
     }
@@ -154,7 +149,7 @@ impl Stack {
         source: SocketAddr,
         lengths: (usize, usize),
     ) -> PacketDisposition {
-        if inbound.segment == 0 || self.udp(key).joins {
+        if inbound.segment == 0 || self.sockets.udp(key).joins {
             return self.udp_enqueue_one(key, inbound, source, lengths);
         }
         let start = inbound.payload.start;
@@ -163,7 +158,7 @@ impl Stack {
         let mut first = true;
         for piece in data.chunks(usize::from(inbound.segment)) {
             let len = HEADER_LEN + piece.len();
-            let mut packet = self.packet_buffer();
+            let mut packet = buffers::take();
             packet.extend_from_slice(headers);
             packet[start + 4..start + 6].copy_from_slice(&(len as u16).to_be_bytes());
             packet.extend_from_slice(piece);
@@ -173,7 +168,7 @@ impl Stack {
             let of_piece = self.udp_enqueue_one(key, apart, source, (len, len));
             end = if std::mem::take(&mut first) { of_piece } else { end.or(of_piece) };
         }
-        self.recycle_buffer(inbound.packet);
+        buffers::recycle(inbound.packet);
         end
     }
 
@@ -186,16 +181,16 @@ impl Stack {
     ) -> PacketDisposition {
         let now = self.clock.now();
         let payload = inbound.payload().get(HEADER_LEN..len).unwrap_or_default();
-        if self.udp(key).encapsulation == UDP_ENCAP_ESPINUDP && is_for_ipsec(payload) {
-            self.recycle_buffer(inbound.packet);
+        if self.sockets.udp(key).encapsulation == UDP_ENCAP_ESPINUDP && is_for_ipsec(payload) {
+            buffers::recycle(inbound.packet);
             return PacketDisposition::dropped(DropCause::NoSocket);
         }
-        let udp = self.udp(key);
+        let udp = self.sockets.udp(key);
         let (number, version) = (udp.protocol.index(), version(&inbound.header.dst));
         if !udp.coverage.takes(covered, len) {
             udp.drops += 1;
             self.counters.udp[number][version].wrong += 1;
-            self.recycle_buffer(inbound.packet);
+            buffers::recycle(inbound.packet);
             return PacketDisposition::dropped(DropCause::Checksum);
         }
         if self.socket(key).options.filter.is_some() {
@@ -206,27 +201,27 @@ impl Stack {
                 interface: interface_index(inbound.interface),
                 ..Metadata::default()
             };
-            match self.filtered(key, &inbound.payload()[..len], metadata) {
+            match self.sockets[key.0].filtered(&mut self.filter_random, &inbound.payload()[..len], metadata) {
                 Some(kept) => len = kept.max(HEADER_LEN),
                 None => {
-                    self.udp(key).drops += 1;
-                    self.recycle_buffer(inbound.packet);
+                    self.sockets.udp(key).drops += 1;
+                    buffers::recycle(inbound.packet);
                     return PacketDisposition::dropped(DropCause::SocketFilter);
                 }
             }
         }
         let receive_buffer = self.socket(key).options.receive_buffer;
-        let udp = self.udp(key);
+        let udp = self.sockets.udp(key);
         // The first datagram is accepted whatever its size.
         let charged = charge(inbound.packet.len());
         if udp.queued_charge != 0 && udp.queued_charge.saturating_add(charged) > receive_buffer {
             udp.drops += 1;
             self.counters.udp[number][version].buffer_full += 1;
-            self.recycle_buffer(inbound.packet);
+            buffers::recycle(inbound.packet);
             return PacketDisposition::dropped(DropCause::ReceiveBufferFull);
         }
         self.counters.udp[number][version].received += 1;
-        let udp = self.udp(key);
+        let udp = self.sockets.udp(key);
         udp.queued_charge += charged;
         let start = inbound.payload.start;
         udp.queue.push_back(Datagram {
@@ -244,67 +239,6 @@ impl Stack {
         PacketDisposition::consumed(Receiver::Udp)
     }
 
-    /// The socket that receives datagrams from `source` to `destination`: the most specific match, then the
-    /// one bound last (`udp4_lib_lookup2` of Linux). In an `SO_REUSEPORT` group the flow hash selects one.
-    pub fn udp_receiver(
-        &self,
-        protocol: Protocol,
-        source: SocketAddr,
-        destination: SocketAddr,
-    ) -> Option<SocketKey> {
-        let keys = self.udp_ports[protocol.index()].0.get(&destination.port())?;
-        if let [key] = keys[..] {
-            return self.udp_score(key, source, destination.ip()).map(|_| key);
-        }
-        let mut best: Option<(u32, SocketKey)> = None;
-        let mut group: SmallVec<[SocketKey; 4]> = SmallVec::new();
-        for key in keys.iter().rev() {
-            let Some(score) = self.udp_score(*key, source, destination.ip()) else { continue };
-            let grouped = self.sockets[key.0].options.reuse_port;
-            match best {
-                Some((best, _)) if score < best => continue,
-                Some((best, _)) if score == best => {
-                    if grouped && !group.is_empty() {
-                        group.push(*key);
-                    }
-                    continue;
-                }
-                _ => {}
-            }
-            best = Some((score, *key));
-            group.clear();
-            if grouped {
-                group.push(*key);
-            }
-        }
-        let (_, key) = best?;
-        if group.len() > 1 {
-            let n = flow_hash(source, destination) % group.len() as u64;
-            return Some(group[n as usize]);
-        }
-        Some(key)
-    }
-
-    fn udp_score(&self, key: SocketKey, source: SocketAddr, dst: IpAddr) -> Option<u32> {
-        let socket = &self.sockets[key.0];
-        let SocketKind::Udp(udp) = &socket.kind else { return None };
-        let bound = udp.bound.as_ref()?;
-        if !bound.reach.takes(dst) {
-            return None;
-        }
-        let mut score = u32::from(socket.domain == belljar_linux_abi::c::AF_INET);
-        if bound.reach.ip.is_some() {
-            score += 4;
-        }
-        if let Some(peer) = udp.peer {
-            if !comes_from(peer, source) {
-                return None;
-            }
-            score += if peer.port() == 0 { 4 } else { 8 };
-        }
-        Some(score)
-    }
-
     /// Processes an ICMP error about a datagram from `local` to `remote`.
     pub fn udp_error(
         &mut self,
@@ -316,14 +250,16 @@ impl Stack {
         quoted: &[u8],
     ) {
         let arrived = self.clock.now();
-        let Some(key) = self.udp_receiver(protocol, remote, local) else { return };
+        let Some(key) = self.udp_ports[protocol.index()].receiver(&self.sockets, remote, local) else {
+            return;
+        };
         // A smaller path MTU is reported unless the socket ignores path MTUs (`IP_PMTUDISC_DONT`).
-        let unheeded = errno == Errno::EMSGSIZE && self.ignores_path_mtu(key);
+        let unheeded = errno == Errno::EMSGSIZE && self.sockets.udp(key).ip.ignores_path_mtu();
         if unheeded && remote.is_ipv4() {
             return;
         }
         let room = self.socket(key).options.receive_buffer;
-        let udp = self.udp(key);
+        let udp = self.sockets.udp(key);
         let connected = udp.peer.is_some();
         if udp.ip.receive_errors {
             let error = QueuedError {

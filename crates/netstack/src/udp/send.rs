@@ -4,12 +4,15 @@ use super::{CmsgContext, HEADER_LEN, Protocol, SendOptions};
 use crate::SocketKey;
 use crate::Stack;
 use crate::account::Origin;
+use crate::buffers;
 use crate::ip::header::header_len;
 use crate::ip::route::ResolvedRoute;
 use crate::ip::{IpHeader, Outbound};
 use crate::mib::version;
 use crate::path_mtu::heeds_routers;
 use crate::send_charge::charge;
+use crate::socket::Socket;
+use crate::socket::SocketKind;
 use crate::{LO, address};
 use belljar_linux_abi::{Errno, c};
 use belljar_net::ChecksumState;
@@ -100,7 +103,7 @@ impl Stack {
         message: &impl OutgoingDatagram,
     ) -> Result<Option<usize>, Errno> {
         // The port is bound even if the send fails.
-        if self.udp(key).bound.is_none() {
+        if self.sockets.udp(key).bound.is_none() {
             self.udp_bind(key, None, 0, false).map_err(|_| Errno::EAGAIN)?;
         }
         let (flags, len) = (message.flags(), message.payload_len());
@@ -112,13 +115,13 @@ impl Stack {
             return Err(Errno::EMSGSIZE);
         }
         // A corked datagram keeps the destination of its first part.
-        let collecting = self.udp(key).corked.is_some();
+        let collecting = self.sockets.udp(key).corked.is_some();
         let destination = match message.destination() {
             NamedDestination::Address(to) if !collecting => Some(to),
             NamedDestination::Raw(raw) if !collecting => self.udp_destination(key, raw)?,
             _ => None,
         };
-        let udp = self.udp(key);
+        let udp = self.sockets.udp(key);
         // Only an explicit address is checked, since a socket may be connected to port 0. The IPv4 peer of an
         // IPv6 socket counts as explicit.
         let of_peer = udp.peer.filter(|peer| domain == c::AF_INET6 && peer.is_ipv4() && !collecting);
@@ -142,10 +145,10 @@ impl Stack {
             options.interface = options.interface.or(address::scope(raw));
         }
         if more || collecting {
-            let to = self.udp(key).corked.as_ref().map(|(to, ..)| *to).or(to);
+            let to = self.sockets.udp(key).corked.as_ref().map(|(to, ..)| *to).or(to);
             check_length(to, len)?;
-            let reports = self.zero_copies(key, flags)?;
-            self.udp_may_send(key)?;
+            let reports = self.socket(key).zero_copies(flags)?;
+            self.sockets[key.0].may_send()?;
             // The first part waits for space.
             if !collecting && self.sockets[key.0].is_send_buffer_full() {
                 return Ok(None);
@@ -155,35 +158,29 @@ impl Stack {
         let destination = to.ok_or(Errno::EDESTADDRREQ)?;
         let route = self.udp_route(key, destination, &options)?;
         if peer.is_none() {
-            self.prefetch_ident(route.source, route.destination, c::IPPROTO_UDP as u8);
+            let protocol = c::IPPROTO_UDP as u8;
+            self.idents.prefetch(self.prefetch, route.source, route.destination, protocol);
         }
         if let Err(too_long) = check_length(to, len) {
             let mtu = self.sending_mtu(key, &route);
             self.queue_too_long(key, destination, mtu);
             return Err(too_long);
         }
-        let reports = self.zero_copies(key, flags)?;
-        self.udp_may_send(key)?;
+        let reports = self.socket(key).zero_copies(flags)?;
+        self.sockets[key.0].may_send()?;
         if self.sockets[key.0].is_send_buffer_full() {
             return Ok(None);
         }
         let start = header_len(route.destination) + HEADER_LEN;
-        let mut packet = self.packet_buffer();
+        let mut packet = buffers::take();
         packet.resize(start + len, 0);
         message.copy_to(&mut packet[start..])?;
         if reports {
-            self.zero_copy_begins(key);
+            self.socket(key).zero_copy_begins();
         }
         self.udp_transmit(key, &route, destination.port(), packet, &options)?;
         self.flush_network();
         Ok(Some(len))
-    }
-
-    /// Fails with the pending error, or with `EPIPE` if the sending direction is shut down.
-    #[inline(always)]
-    fn udp_may_send(&mut self, key: SocketKey) -> Result<(), Errno> {
-        self.socket(key).take_error()?;
-        if self.udp(key).write_closed { Err(Errno::EPIPE) } else { Ok(()) }
     }
 
     /// Decodes the destination of a message. For an IPv6 socket `AF_UNSPEC` means no destination, and
@@ -193,7 +190,7 @@ impl Stack {
         if self.socket(key).domain == c::AF_INET6 {
             match address::family(raw)? {
                 c::AF_UNSPEC => return Ok(None),
-                c::AF_INET if self.udp(key).ip.v6_only => return Err(Errno::ENETUNREACH),
+                c::AF_INET if self.sockets.udp(key).ip.v6_only => return Err(Errno::ENETUNREACH),
                 c::AF_INET | c::AF_INET6 => {}
                 _ => return Err(Errno::EINVAL),
             }
@@ -211,7 +208,7 @@ impl Stack {
     ) -> Result<usize, Errno> {
         let mut data = vec![0; message.payload_len()];
         message.copy_to(&mut data)?;
-        let udp = self.udp(key);
+        let udp = self.sockets.udp(key);
         if udp.corked.is_none() {
             let to = collecting.to.ok_or(Errno::EDESTADDRREQ)?;
             udp.corked = Some((to, collecting.options, Vec::new()));
@@ -226,17 +223,18 @@ impl Stack {
             let len = header_len(route.destination) + HEADER_LEN + len;
             // Without space the datagram is dropped (`udp_flush_pending_frames`).
             if let Err(full) = self.sockets[key.0].check_fragments(len, mtu) {
-                let udp = self.udp(key);
+                let udp = self.sockets.udp(key);
                 (udp.corked, udp.corked_charge) = (None, 0);
                 let number = udp.protocol.index();
                 self.counters.udp[number][version(&route.destination)].send_buffer_full += 1;
-                if self.zero_copy_holds(key) {
-                    self.zero_copy_ends(key, true, true);
+                let socket = self.socket(key);
+                if socket.zero_copy_holds() && socket.zero_copy_ends(true, true) {
+                    self.zero_copy_settle(key);
                 }
                 return Err(full);
             }
         }
-        let udp = self.udp(key);
+        let udp = self.sockets.udp(key);
         if let Some((to, _, collected)) = &mut udp.corked {
             check_length(Some(*to), collected.len() + data.len())?;
             // Data of later parts is allocated in pages.
@@ -247,7 +245,7 @@ impl Stack {
             collected.extend_from_slice(&data);
         }
         if collecting.reports {
-            self.zero_copy_begins(key);
+            self.socket(key).zero_copy_begins();
         }
         if !collecting.more {
             self.udp_uncork(key)?;
@@ -264,7 +262,7 @@ impl Stack {
         options: &SendOptions,
     ) -> Result<ResolvedRoute, Errno> {
         let broadcast_allowed = self.socket(key).options.broadcast;
-        let bound_ip = self.udp(key).bound.and_then(|bound| bound.reach.ip);
+        let bound_ip = self.sockets.udp(key).bound.and_then(|bound| bound.reach.ip);
         // An IPv6 address bound by `connect` is not a source for IPv4 packets.
         let bound_ip = bound_ip.filter(|ip| ip.is_ipv4() == destination.is_ipv4());
         let source = options.source.or(bound_ip).filter(|ip| !self.interfaces.is_multipoint(*ip));
@@ -287,14 +285,16 @@ impl Stack {
         packet: Vec<u8>,
         options: &SendOptions,
     ) -> Result<(), Errno> {
-        if !self.zero_copy_holds(key) {
+        if !self.sockets[key.0].zero_copy_holds() {
             return self.udp_cut(key, route, port, packet, options);
         }
         let whole = options.segment.unwrap_or(0) == 0;
         let in_fragments = whole && packet.len() > self.path_mtu(route, self.clock.now());
-        let copied = in_fragments || self.zero_copy_is_copied(route.interface);
+        let copied = in_fragments || self.interfaces[route.interface].attachment.copies_zero_copy();
         let sent = self.udp_cut(key, route, port, packet, options);
-        self.zero_copy_ends(key, copied, sent.is_err());
+        if self.socket(key).zero_copy_ends(copied, sent.is_err()) {
+            self.zero_copy_settle(key);
+        }
         sent
     }
 
@@ -309,7 +309,7 @@ impl Stack {
         packet: Vec<u8>,
         options: &SendOptions,
     ) -> Result<(), Errno> {
-        let protocol = self.udp(key).protocol;
+        let protocol = self.sockets.udp(key).protocol;
         let segment = options.segment.unwrap_or(0);
         if segment > 0 {
             return self.udp_cut_into(key, route, port, packet, options, (protocol, segment));
@@ -343,7 +343,10 @@ impl Stack {
         if start + len.min(size) > mtu {
             return Err(Errno::EMSGSIZE);
         }
-        if len > size * MAX_SEGMENTS || self.is_unchecked(key, route.destination) {
+        let Socket { options: own, kind: SocketKind::Udp(udp), .. } = &self.sockets[key.0] else {
+            return Err(Errno::EINVAL);
+        };
+        if len > size * MAX_SEGMENTS || udp.is_unchecked(own, route.destination) {
             return Err(Errno::EINVAL);
         }
         if protocol == Protocol::Lite {
@@ -357,12 +360,12 @@ impl Stack {
             return self.udp_output(key, route, port, packet, options, segment);
         }
         for piece in packet[start..].chunks(size) {
-            let mut one = self.packet_buffer();
+            let mut one = buffers::take();
             one.resize(start, 0);
             one.extend_from_slice(piece);
             self.udp_output(key, route, port, one, options, 0)?;
         }
-        self.recycle_buffer(packet);
+        buffers::recycle(packet);
         Ok(())
     }
 
@@ -380,7 +383,7 @@ impl Stack {
         let ip_len = header_len(destination);
         let now = self.clock.now();
         let (mtu, multicast) = (self.path_mtu(route, now), self.interfaces.is_multipoint(destination));
-        let protocol = self.udp(key).protocol;
+        let protocol = self.sockets.udp(key).protocol;
         let socket = &self.sockets[key.0];
         let Some(ip) = socket.ip_options() else { return Err(Errno::EINVAL) };
         let probes = !heeds_routers(ip.mtu_discover);
@@ -406,10 +409,10 @@ impl Stack {
                 IpAddr::V4(v4) => ip.multicast_loop || !v4.is_multicast(),
                 IpAddr::V6(_) => ip.multicast_loop6,
             };
-        let udp = self.udp(key);
+        let SocketKind::Udp(udp) = &socket.kind else { return Err(Errno::EINVAL) };
         let source_port = udp.bound.map_or(0, |bound| bound.port);
         let coverage = udp.coverage;
-        let unchecked = self.is_unchecked(key, destination);
+        let unchecked = udp.is_unchecked(&socket.options, destination);
         let whole = fits && segment == 0 && !multicast && protocol == Protocol::Udp;
         let open = whole && !unchecked && self.may_leave_open(route.interface);
         let body = &mut packet[ip_len..];
@@ -431,21 +434,12 @@ impl Stack {
         self.socket_output(key, port, outbound, mtu)
     }
 
-    /// True if a socket's datagrams carry no checksum: `SO_NO_CHECK`, `UDP_NO_CHECK6_TX`. UDP-Lite datagrams
-    /// always do.
-    #[inline]
-    fn is_unchecked(&mut self, key: SocketKey, to: IpAddr) -> bool {
-        let v4 = self.socket(key).options.is_kept(c::SO_NO_CHECK);
-        let udp = self.udp(key);
-        udp.protocol == Protocol::Udp && if to.is_ipv4() { v4 } else { udp.no_check6.0 }
-    }
-
     /// Sends the corked datagram, if any.
     pub fn udp_uncork(&mut self, key: SocketKey) -> Result<(), Errno> {
-        let Some((destination, options, data)) = self.udp(key).corked.take() else { return Ok(()) };
-        self.udp(key).corked_charge = 0;
+        let Some((destination, options, data)) = self.sockets.udp(key).corked.take() else { return Ok(()) };
+        self.sockets.udp(key).corked_charge = 0;
         // A socket that has been disconnected since is unbound.
-        if self.udp(key).bound.is_none() {
+        if self.sockets.udp(key).bound.is_none() {
             self.udp_bind(key, None, 0, false).map_err(|_| Errno::EAGAIN)?;
         }
         let route = self.udp_route(key, destination, &options)?;

@@ -1,13 +1,10 @@
 //! Attributes of interfaces' IPv6 addresses other than their network (`struct inet6_ifaddr` of Linux), and
 //! the routes that follow from them.
 
-use super::Ipv6;
-use super::{ADDRCONF_METRIC, protocol};
+use super::state::{ADDRCONF_METRIC, Ipv6};
+use crate::LO;
 use crate::interfaces::Interfaces;
-use crate::lifetimes::Lifetime;
-use crate::{LO, Stack};
-use belljar_base::SimTime;
-use belljar_net::routes::{InterfaceAddress, NextHop, Prefix, Route, RouteKind};
+use belljar_net::routes::{InterfaceAddress, NextHop, Prefix, Route, RouteKind, protocol};
 use std::net::Ipv6Addr;
 
 /// `IFAPROT_KERNEL_LO`: originator of the loopback address.
@@ -41,63 +38,8 @@ impl AddressAttributes6 {
         if self.metric == 0 { ADDRCONF_METRIC } else { self.metric }
     }
     /// True if the address has a route to its network.
-    fn is_routed(self) -> bool {
+    pub(super) fn is_routed(self) -> bool {
         self.flags & NO_PREFIX_ROUTE == 0
-    }
-}
-
-/// True if an IPv6 address has no end (`IFA_F_PERMANENT`).
-fn is_permanent(net: &Stack, interface: usize, ip: Ipv6Addr) -> bool {
-    let lifetime = net.lifetimes.lifetime(interface, ip);
-    net.v6.valid_until(interface, ip).is_none()
-        && lifetime.is_none_or(|lifetime| lifetime.valid == SimTime::MAX)
-}
-
-/// True if another address of the interface needs the route to the network of an address
-/// (`check_cleanup_prefix_route`).
-fn keeps_network(net: &Stack, interface: usize, own: InterfaceAddress<Ipv6Addr>) -> bool {
-    let mut others = net.interfaces[interface].addresses6.iter().filter(|other| other.ip != own.ip);
-    others.any(|other| other.len == own.len && other.network() == own.network())
-}
-
-/// Changes an IPv6 address with its routes (`inet6_addr_modify`): it gets these attributes and this lifetime. The
-/// unspecified address as `peer` removes the peer; `None` keeps it.
-pub fn modify_address(
-    net: &mut Stack,
-    interface: usize,
-    own: InterfaceAddress<Ipv6Addr>,
-    (given, peer): (AddressAttributes6, Option<Ipv6Addr>),
-    lifetime: Option<Lifetime>,
-) {
-    let before = net.v6.attributes(interface, own.ip);
-    let had_route = before.is_routed() && is_permanent(net, interface, own.ip);
-    let peer = match peer {
-        Some(peer) if Some(peer) != before.peer => {
-            net.v6.disconnect_peer(interface, own);
-            Some(peer).filter(|peer| !peer.is_unspecified())
-        }
-        _ => before.peer,
-    };
-    let metric = if given.metric == 0 { before.metric } else { given.metric };
-    net.v6.set_attributes(interface, own.ip, AddressAttributes6 { peer, metric, ..given });
-    net.set_lifetime(interface, own.ip, lifetime);
-    let there = &net.interfaces[interface];
-    if there.up && (there.is_link() || interface == LO) {
-        let kept = keeps_network(net, interface, own);
-        net.v6.reconnect_address(interface, own, had_route, kept);
-    }
-}
-
-impl Stack {
-    /// Removes an address from an interface, and the routes to its networks that no other address needs.
-    pub fn drop_address6(&mut self, interface: usize, own: InterfaceAddress<Ipv6Addr>) {
-        let permanent = is_permanent(self, interface, own.ip);
-        let kept = keeps_network(self, interface, own);
-        self.v6.disconnect_address(interface, own, permanent && !kept);
-        self.v6.set_attributes(interface, own.ip, AddressAttributes6::default());
-        self.interfaces[interface].addresses6.retain(|other| *other != own);
-        self.set_lifetime(interface, own.ip, None);
-        super::autoconf::forget_address(self, interface, own.ip);
     }
 }
 
@@ -117,7 +59,7 @@ impl Ipv6 {
     }
 
     /// Removes the route to the peer of an address that will have another one.
-    fn disconnect_peer(&mut self, interface: usize, own: InterfaceAddress<Ipv6Addr>) {
+    pub(super) fn disconnect_peer(&mut self, interface: usize, own: InterfaceAddress<Ipv6Addr>) {
         if let Some(peer) = self.attributes(interface, own.ip).peer {
             self.remove_prefix_route(interface, Prefix::new(peer, own.len), true);
         }
@@ -125,7 +67,7 @@ impl Ipv6 {
 
     /// Adapts the routes to the networks of an address to its changed attributes. Before, it had a route of its
     /// own if `had_route`; another address keeps the route if `kept`.
-    fn reconnect_address(
+    pub(super) fn reconnect_address(
         &mut self,
         interface: usize,
         own: InterfaceAddress<Ipv6Addr>,
@@ -202,7 +144,12 @@ impl Ipv6 {
 
     /// Removes the routes to the peer and, if `needless`, to the network of an address that is deleted
     /// (`ipv6_del_addr`).
-    fn disconnect_address(&mut self, interface: usize, own: InterfaceAddress<Ipv6Addr>, needless: bool) {
+    pub(super) fn disconnect_address(
+        &mut self,
+        interface: usize,
+        own: InterfaceAddress<Ipv6Addr>,
+        needless: bool,
+    ) {
         let given = self.attributes(interface, own.ip);
         if let Some(peer) = given.peer {
             self.remove_prefix_route(interface, Prefix::new(peer, 128), false);

@@ -1,15 +1,12 @@
 //! IPv6 multicast group memberships, and their reports to routers (MLDv2, RFC 3810, as in Linux).
 
-use super::Ipv6;
-use crate::account::Origin;
+use super::state::Ipv6;
+use crate::LO;
 use crate::interface::Attachment;
 use crate::interfaces::Interfaces;
-use crate::ip::Onward;
-use crate::{LO, Stack};
 use belljar_base::{SimDuration, SimTime};
-use belljar_net::Packet;
-use belljar_wire::icmpv6::{self, kind};
-use belljar_wire::{ipv6, protocol};
+use belljar_wire::icmpv6::kind;
+use belljar_wire::ipv6;
 use std::net::Ipv6Addr;
 
 /// Type of a multicast address record (RFC 3810, section 5.2.12).
@@ -44,67 +41,119 @@ pub struct GroupReport {
     pub at: SimTime,
 }
 
-impl Stack {
-    /// True if an interface receives packets to a group.
-    pub fn is_member6(&self, interface: usize, group: Ipv6Addr) -> bool {
+/// All nodes, with interface-local scope.
+pub const ALL_NODES_HERE: Ipv6Addr = Ipv6Addr::new(0xff01, 0, 0, 0, 0, 0, 0, 1);
+
+impl Ipv6 {
+    /// True if an interface receives packets to a group; `forwards` is true for a router.
+    pub fn is_member(
+        &self,
+        interfaces: &Interfaces,
+        interface: usize,
+        group: Ipv6Addr,
+        forwards: bool,
+    ) -> bool {
         let all = matches!(group.segments(), [0xff01 | 0xff02, 0, 0, 0, 0, 0, 0, 1]);
         let routers = matches!(group.segments(), [0xff01 | 0xff02 | 0xff05, 0, 0, 0, 0, 0, 0, 2]);
         let on = |number: usize| {
-            self.interfaces[number].addresses6.iter().any(|own| ipv6::solicited_node(own.ip) == group)
-                || self.v6.groups.contains_key(&(number, group))
+            interfaces[number].addresses6.iter().any(|own| ipv6::solicited_node(own.ip) == group)
+                || self.groups.contains_key(&(number, group))
         };
-        all || routers && self.sysctls.forwarding6
+        all || routers && forwards
             || match interface {
-                LO => (0..self.interfaces.len()).any(on),
+                LO => (0..interfaces.len()).any(on),
                 number => on(number),
             }
     }
-}
 
-impl Stack {
-    /// Adds the membership of a socket, and reports the first one.
-    pub fn join_group6(&mut self, interface: usize, group: Ipv6Addr) {
-        let members = self.v6.groups.entry((interface, group)).or_default();
+    /// Adds the membership of a socket. True if it is the first one.
+    pub fn join_group(&mut self, interface: usize, group: Ipv6Addr) -> bool {
+        let members = self.groups.entry((interface, group)).or_default();
         *members += 1;
-        if *members == 1 {
-            self.report_group(interface, group, true);
-        }
+        *members == 1
     }
-    /// Removes the membership of a socket, and reports the removal of the last one.
-    pub fn leave_group6(&mut self, interface: usize, group: Ipv6Addr) {
+
+    /// Removes the membership of a socket. True if it was the last one.
+    pub fn leave_group(&mut self, interface: usize, group: Ipv6Addr) -> bool {
         let key = (interface, group);
-        let Some(members) = self.v6.groups.get_mut(&key) else { return };
+        let Some(members) = self.groups.get_mut(&key) else { return false };
         *members -= 1;
-        if *members == 0 {
-            self.v6.groups.remove(&key);
-            self.report_group(interface, group, false);
+        let last = *members == 0;
+        if last {
+            self.groups.remove(&key);
         }
+        last
+    }
+
+    /// The due reports of an interface, as messages with their destinations: MLDv2 in one message, MLDv1 in one
+    /// per group.
+    pub fn reports_due(&mut self, interface: usize, now: SimTime) -> Vec<(Ipv6Addr, Vec<u8>)> {
+        let mut due: Vec<(Ipv6Addr, Record)> = Vec::new();
+        let mut reports = std::mem::take(&mut self.reports);
+        for report in reports.iter_mut().filter(|r| r.interface == interface && r.at <= now) {
+            due.push((report.group, report.record));
+            report.left -= 1;
+            report.at = self.delay(now);
+        }
+        reports.retain(|report| report.left > 0);
+        self.reports = reports;
+        let (old, new): (Vec<_>, Vec<_>) =
+            due.into_iter().partition(|(_, record)| *record == Record::MemberV1);
+        let mut messages = Vec::new();
+        for (group, _) in old {
+            let mut message = vec![kind::MLD_REPORT, 0, 0, 0, 0, 0, 0, 0];
+            message.extend(group.octets());
+            messages.push((group, message));
+        }
+        if !new.is_empty() {
+            let mut message = vec![kind::MLDV2_REPORT, 0, 0, 0, 0, 0];
+            message.extend((new.len() as u16).to_be_bytes());
+            for (group, record) in new {
+                message.extend([record as u8, 0, 0, 0]);
+                message.extend(group.octets());
+            }
+            messages.push((ipv6::ALL_MLDV2_ROUTERS, message));
+        }
+        messages
     }
 
     /// Schedules a state change report with a random delay of up to a second; its repetition follows with
-    /// another.
-    pub fn report_group(&mut self, interface: usize, group: Ipv6Addr, joined: bool) {
+    /// another. False if there is no report. The caller then invokes [`set_timer`](Self::set_timer).
+    pub fn report_group(
+        &mut self,
+        interfaces: &Interfaces,
+        (interface, group): (usize, Ipv6Addr),
+        joined: bool,
+        now: SimTime,
+    ) -> bool {
         let link = matches!(
-            self.interfaces[interface].attachment,
+            interfaces[interface].attachment,
             Attachment::Link(_) | Attachment::Vlan { .. } | Attachment::Veth { .. }
         );
         // No reports for all-nodes and for groups of interface-local scope (RFC 3810, section 6).
         if !link || group == ipv6::ALL_NODES || group.octets()[1] & 0xf < 2 {
-            return;
+            return false;
         }
-        let at = self.v6.delay(self.clock.now());
-        self.v6.reports.retain(|r| (r.interface, r.group) != (interface, group));
+        let at = self.delay(now);
+        self.reports.retain(|r| (r.interface, r.group) != (interface, group));
         let record = if joined { Record::Joined } else { Record::Left };
-        self.v6.reports.push(GroupReport { interface, group, record, left: ROBUSTNESS, at });
-        self.set_timer6();
+        self.reports.push(GroupReport { interface, group, record, left: ROBUSTNESS, at });
+        true
     }
 
     /// Processes a general or group-specific query: `igmp6_event_query` of Linux. The response is scheduled
-    /// with a random delay up to the maximum that the router permits.
-    pub fn group_query(&mut self, interface: usize, source: Ipv6Addr, message: &[u8]) {
+    /// with a random delay up to the maximum that the router permits. False if the query is not valid. The caller then invokes
+    /// [`set_timer`](Self::set_timer).
+    pub fn group_query(
+        &mut self,
+        interfaces: &Interfaces,
+        (interface, source): (usize, Ipv6Addr),
+        message: &[u8],
+        now: SimTime,
+    ) -> bool {
         let known = message.len() == QUERY_V1_LEN || message.len() >= QUERY_V2_LEN;
         if !known || !source.is_unicast_link_local() {
-            return;
+            return false;
         }
         let code = u64::from(u16::from_be_bytes([message[4], message[5]]));
         let (record, milliseconds) = match message.len() {
@@ -115,87 +164,24 @@ impl Stack {
         };
         let octets: [u8; 16] = message[8..24].try_into().expect("16 bytes");
         let asked = Ipv6Addr::from(octets);
-        let own = self.interfaces[interface].addresses6.iter().map(|own| ipv6::solicited_node(own.ip));
-        let joined = self.v6.groups.keys().filter(|(number, _)| *number == interface);
+        let own = interfaces[interface].addresses6.iter().map(|own| ipv6::solicited_node(own.ip));
+        let joined = self.groups.keys().filter(|(number, _)| *number == interface);
         let mut groups: Vec<Ipv6Addr> = own.chain(joined.map(|(_, group)| *group)).collect();
         groups.sort();
         groups.dedup();
         groups.retain(|group| group.octets()[1] & 0xf >= 2 && *group != ipv6::ALL_NODES);
         groups.retain(|group| asked.is_unspecified() || *group == asked);
-        let delay = SimDuration::from_millis(self.v6.stream.below(milliseconds.max(1)));
-        let at = self.clock.now() + delay;
+        let delay = SimDuration::from_millis(self.stream.below(milliseconds.max(1)));
+        let at = now + delay;
         for group in groups {
             // A report that is already pending serves as the response.
-            if !self.v6.reports.iter().any(|r| (r.interface, r.group) == (interface, group)) {
-                self.v6.reports.push(GroupReport { interface, group, record, left: 1, at });
+            if !self.reports.iter().any(|r| (r.interface, r.group) == (interface, group)) {
+                self.reports.push(GroupReport { interface, group, record, left: 1, at });
             }
         }
-        self.set_timer6();
+        true
     }
 
-    /// Sends the due reports: MLDv2 in one message per interface, MLDv1 in one per group.
-    pub fn send_reports(&mut self, now: SimTime) {
-        for interface in 0..self.interfaces.len() {
-            let mut due: Vec<(Ipv6Addr, Record)> = Vec::new();
-            let mut reports = std::mem::take(&mut self.v6.reports);
-            for report in reports.iter_mut().filter(|r| r.interface == interface && r.at <= now) {
-                due.push((report.group, report.record));
-                report.left -= 1;
-                report.at = self.v6.delay(now);
-            }
-            reports.retain(|report| report.left > 0);
-            self.v6.reports = reports;
-            let (old, new): (Vec<_>, Vec<_>) =
-                due.into_iter().partition(|(_, record)| *record == Record::MemberV1);
-            for (group, _) in old {
-                let mut message = vec![kind::MLD_REPORT, 0, 0, 0, 0, 0, 0, 0];
-                message.extend(group.octets());
-                self.send_group_message(interface, group, message);
-            }
-            if !new.is_empty() {
-                let mut message = vec![kind::MLDV2_REPORT, 0, 0, 0, 0, 0];
-                message.extend((new.len() as u16).to_be_bytes());
-                for (group, record) in new {
-                    message.extend([record as u8, 0, 0, 0]);
-                    message.extend(group.octets());
-                }
-                self.send_group_message(interface, ipv6::ALL_MLDV2_ROUTERS, message);
-            }
-        }
-    }
-
-    fn send_group_message(&mut self, interface: usize, dst: Ipv6Addr, mut message: Vec<u8>) {
-        let own = &self.interfaces[interface].addresses6;
-        // RFC 3590: the unspecified address while there is no link-local address.
-        let local = own.iter().find(|own| own.ip.is_unicast_link_local());
-        let local = local.filter(|own| !self.v6.is_tentative(interface, own.ip));
-        let src = local.map_or(Ipv6Addr::UNSPECIFIED, |own| own.ip);
-        icmpv6::fill_checksum(src, dst, &mut message);
-        // A hop-by-hop options header with a Router Alert option (RFC 2711) and padding.
-        let mut packet = vec![0; ipv6::HEADER_LEN];
-        packet.extend([protocol::ICMPV6, 0, 5, 2, 0, 0, 1, 0]);
-        let message_at = packet.len();
-        packet.extend(message);
-        let header = ipv6::Repr {
-            src,
-            dst,
-            next_header: ipv6::extension::HOP_BY_HOP,
-            payload_len: packet.len() - ipv6::HEADER_LEN,
-            hop_limit: 1,
-            traffic_class: 0,
-            flow_label: 0,
-        };
-        header.emit(&mut packet);
-        self.counters.count_icmp_sent(&dst.into(), protocol::ICMPV6, &packet[message_at..]);
-        let onward = Onward { station: Some(ipv6::group_address(dst)), ..Onward::by(interface, None) };
-        self.ip_local_out(Origin::Mld, &dst.into(), Packet::new(packet), &onward);
-    }
-}
-
-/// All nodes, with interface-local scope.
-pub const ALL_NODES_HERE: Ipv6Addr = Ipv6Addr::new(0xff01, 0, 0, 0, 0, 0, 0, 1);
-
-impl Ipv6 {
     /// The groups of an interface, with the number of member sockets of each.
     pub fn groups_on(&self, interfaces: &Interfaces, number: usize) -> Vec<(Ipv6Addr, u32)> {
         if number != LO && !self.on {
@@ -215,5 +201,59 @@ impl Ipv6 {
     /// is none or if the host has no IPv6.
     pub fn group_interface(&self, interfaces: &Interfaces) -> Option<usize> {
         (1..interfaces.len()).find(|number| interfaces[*number].up).filter(|_| self.on).or(Some(LO))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::StackConfig;
+    use crate::interface::Interface;
+    use belljar_base::{HostId, Seed};
+
+    const GROUP: Ipv6Addr = Ipv6Addr::new(0xff05, 0, 0, 0, 0, 0, 0, 7);
+
+    fn parts() -> (Ipv6, Interfaces) {
+        let mut config = StackConfig::new(HostId(0), "host", Seed(1));
+        config.ipv6 = true;
+        let dummy = Interface::program("eth0", [2, 0, 0, 0, 0, 1], Attachment::Link(0));
+        (Ipv6::new(&config), Interfaces::new(vec![Interface::loopback(), dummy], 1))
+    }
+
+    #[test]
+    fn the_first_and_the_last_member_are_reported() {
+        let (mut v6, interfaces) = parts();
+        assert!(!v6.is_member(&interfaces, 1, GROUP, false));
+        assert_eq!([v6.join_group(1, GROUP), v6.join_group(1, GROUP)], [true, false]);
+        assert!(v6.is_member(&interfaces, 1, GROUP, false) && v6.is_member(&interfaces, LO, GROUP, false));
+        assert_eq!([v6.leave_group(1, GROUP), v6.leave_group(1, GROUP)], [false, true]);
+        assert!(!v6.is_member(&interfaces, 1, GROUP, false) && !v6.leave_group(1, GROUP));
+    }
+
+    #[test]
+    fn a_change_is_reported_twice_and_an_old_query_is_answered_in_its_version() {
+        let (mut v6, interfaces) = parts();
+        let now = SimTime::from_secs(1);
+        assert!(!v6.report_group(&interfaces, (LO, GROUP), true, now));
+        assert!(v6.report_group(&interfaces, (1, GROUP), true, now));
+        let later = SimTime::from_secs(2);
+        for _ in 0..ROBUSTNESS {
+            let reports = v6.reports_due(1, later + SimDuration::from_secs(1));
+            assert_eq!(reports.len(), 1);
+            let (to, message) = &reports[0];
+            assert_eq!((*to, message[0], message[8]), (ipv6::ALL_MLDV2_ROUTERS, kind::MLDV2_REPORT, 4));
+            v6.reports.iter_mut().for_each(|report| report.at = later);
+        }
+        assert_eq!(v6.reports_due(1, SimTime::from_secs(9)), []);
+        v6.join_group(1, GROUP);
+        let router = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 1);
+        let query = [0; QUERY_V1_LEN];
+        assert!(!v6.group_query(&interfaces, (1, GROUP), &query, now));
+        assert!(v6.group_query(&interfaces, (1, router), &query, now));
+        let reports = v6.reports_due(1, now);
+        assert_eq!(
+            reports.iter().map(|(to, message)| (*to, message[0])).collect::<Vec<_>>(),
+            [(GROUP, kind::MLD_REPORT)]
+        );
     }
 }

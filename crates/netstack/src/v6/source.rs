@@ -1,7 +1,10 @@
 //! Selection of the source address: RFC 6724, section 5, to the extent of Linux (`ipv6_dev_get_saddr`).
 
-use crate::conf::v6;
-use crate::{LO, Stack};
+use super::state::Ipv6;
+use crate::LO;
+use crate::interfaces::Interfaces;
+use crate::lifetimes::Lifetimes;
+use belljar_base::SimTime;
 use belljar_net::Prefix;
 use belljar_wire::ipv6;
 use std::net::Ipv6Addr;
@@ -39,29 +42,35 @@ fn common(one: Ipv6Addr, other: Ipv6Addr) -> u8 {
 /// Rank of an address by rules 1, 2, 3, 5, 6, 7 and 8; the greatest is selected.
 type Rank = (bool, i32, bool, bool, bool, bool, u8);
 
-impl Stack {
-    /// The source address of packets to `to` that leave by `interface`.
-    pub fn source_for(&self, to: Ipv6Addr, interface: usize) -> Option<Ipv6Addr> {
+impl Ipv6 {
+    /// The source address of packets to `to` that leave by `interface`, at a time at which addresses have these
+    /// lifetimes.
+    pub fn source_for(
+        &self,
+        interfaces: &Interfaces,
+        (lifetimes, now): (&Lifetimes, SimTime),
+        prefers_temporary: bool,
+        (to, interface): (Ipv6Addr, usize),
+    ) -> Option<Ipv6Addr> {
         let wanted = i32::from(scope(to));
         let own_link_only = ipv6::is_link_scope(to) || to.is_multicast();
-        let prefers_temporary = self.interface_settings.of6(v6::USE_TEMPADDR, interface) > 1;
         let mut best: Option<(Rank, Ipv6Addr)> = None;
-        for (number, other) in self.interfaces.iter().enumerate() {
+        for (number, other) in interfaces.iter().enumerate() {
             // Addresses of `lo` do not depend on its state.
             if !other.up && number != LO || own_link_only && number != interface {
                 continue;
             }
-            for own in other.addresses6.iter().filter(|own| !self.v6.is_tentative(number, own.ip)) {
+            for own in other.addresses6.iter().filter(|own| !self.is_tentative(number, own.ip)) {
                 let reach = i32::from(scope(own.ip));
                 // Rule 2: the smallest sufficient scope, or else the widest.
                 let reach = if reach >= wanted { 1_000 - reach } else { reach };
                 let rank = (
                     own.ip == to,
                     reach,
-                    !self.is_deprecated(number, own.ip),
+                    !lifetimes.is_deprecated(number, own.ip, now),
                     number == interface,
                     label(own.ip) == label(to),
-                    self.lifetimes.is_temporary(number, own.ip) == prefers_temporary,
+                    lifetimes.is_temporary(number, own.ip) == prefers_temporary,
                     common(own.ip, to).min(own.len),
                 );
                 if best.is_none_or(|(best, _)| rank > best) {

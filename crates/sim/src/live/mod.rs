@@ -309,7 +309,10 @@ impl HostNode {
 
     fn link_views(&self, drops: &NodeDrops) -> Vec<LinkView> {
         let stack = self.host.stack();
-        let view = |(port, drops)| link_view(&stack.link_counters(port), drops, stack.link_queue_len(port));
+        let view = |(port, drops): (usize, _)| {
+            let nic = &stack.links[port].nic;
+            link_view(nic.counters(), drops, nic.egress_queue_len())
+        };
         drops.by_direction.iter().enumerate().map(view).collect()
     }
 }

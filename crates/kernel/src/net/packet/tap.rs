@@ -152,7 +152,10 @@ impl Host {
             network_offset: network,
             random: 0,
         };
-        let Some(kept) = self.net.filtered(key, &bytes, metadata) else { return };
+        let Some(kept) = self.net.sockets[key.0].filtered(&mut self.net.filter_random, &bytes, metadata)
+        else {
+            return;
+        };
         let len = bytes.len();
         bytes.truncate(kept);
         let frame = Frame { bytes, len, network, from: seen.from, arrived: at };

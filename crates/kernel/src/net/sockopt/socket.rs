@@ -84,7 +84,7 @@ pub fn set(call: &mut Call<'_>, key: SocketKey, name: i32, value: &[u8]) -> Resu
         c::SO_DONTROUTE => options.dont_route = on,
         c::SO_OOBINLINE => {
             options.out_of_band_inline = on;
-            if is_tcp && let Some(connection) = call.host.stack_of_mut(key).tcp(key).connection() {
+            if is_tcp && let Some(connection) = call.host.stack_of_mut(key).sockets.tcp(key).connection() {
                 connection.set_urgent_inline(on);
             }
         }
@@ -112,7 +112,7 @@ pub fn set(call: &mut Call<'_>, key: SocketKey, name: i32, value: &[u8]) -> Resu
             let limit = if name == c::SO_RCVBUF { receive_max } else { i32::MAX as u32 / 2 };
             let bytes = (2 * asked(number).min(limit)).max(MIN_RECEIVE_BUFFER);
             (options.receive_buffer, options.receive_buffer_set) = (bytes, true);
-            if is_tcp && let Some(connection) = call.host.stack_of_mut(key).tcp(key).connection() {
+            if is_tcp && let Some(connection) = call.host.stack_of_mut(key).sockets.tcp(key).connection() {
                 connection.set_receive_buffer(bytes);
                 call.host.stack_of_mut(key).tcp_pump(key);
             }
@@ -121,7 +121,7 @@ pub fn set(call: &mut Call<'_>, key: SocketKey, name: i32, value: &[u8]) -> Resu
             let limit = if name == c::SO_SNDBUF { send_max } else { i32::MAX as u32 / 2 };
             let bytes = (2 * asked(number).min(limit)).max(MIN_SEND_BUFFER);
             (options.send_buffer, options.send_buffer_set) = (bytes, true);
-            if is_tcp && let Some(connection) = call.host.stack_of_mut(key).tcp(key).connection() {
+            if is_tcp && let Some(connection) = call.host.stack_of_mut(key).sockets.tcp(key).connection() {
                 connection.set_send_buffer(bytes);
                 call.host.stack_of_mut(key).tcp_pump(key);
             }
@@ -159,7 +159,7 @@ pub fn set(call: &mut Call<'_>, key: SocketKey, name: i32, value: &[u8]) -> Resu
             // The rate is unsigned; all ones means unlimited.
             let rate = (number != -1).then_some(u64::from(number as u32));
             if is_tcp {
-                let tcp = call.host.stack_of_mut(key).tcp(key);
+                let tcp = call.host.stack_of_mut(key).sockets.tcp(key);
                 tcp.options.max_pacing_rate = rate;
                 if let Some(connection) = tcp.connection() {
                     connection.set_max_pacing_rate(rate);

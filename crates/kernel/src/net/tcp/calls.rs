@@ -11,9 +11,9 @@ use belljar_tcp::State;
 
 pub fn shutdown(call: &mut Call<'_>, key: SocketKey, how: i32) -> Result<(), Errno> {
     let now = call.host.stack_of_mut(key).clock.local();
-    match &mut call.host.stack_of_mut(key).tcp(key).role {
+    match &mut call.host.stack_of_mut(key).sockets.tcp(key).role {
         Role::Idle => {
-            let shut = &mut call.host.stack_of_mut(key).tcp(key).shut;
+            let shut = &mut call.host.stack_of_mut(key).sockets.tcp(key).shut;
             shut.0 |= how != c::SHUT_WR;
             shut.1 |= how != c::SHUT_RD;
             call.host
@@ -27,7 +27,7 @@ pub fn shutdown(call: &mut Call<'_>, key: SocketKey, how: i32) -> Result<(), Err
         Role::Listening(_) => {}
         Role::Connection(connection) => {
             if connection.state() == State::Closed {
-                let tcp = call.host.stack_of_mut(key).tcp(key);
+                let tcp = call.host.stack_of_mut(key).sockets.tcp(key);
                 tcp.disconnecting |= tcp.connecting;
                 return Err(Errno::ENOTCONN);
             }
@@ -39,7 +39,7 @@ pub fn shutdown(call: &mut Call<'_>, key: SocketKey, how: i32) -> Result<(), Err
             }
             // Shutting down an established connection counts as observing that `connect(2)` has completed.
             let opening = matches!(connection.state(), State::SynSent | State::SynReceived);
-            let tcp = call.host.stack_of_mut(key).tcp(key);
+            let tcp = call.host.stack_of_mut(key).sockets.tcp(key);
             tcp.connecting &= opening;
             call.host.stack_of_mut(key).tcp_pump(key);
             call.host.stack_of_mut(key).effects.notify_socket(key, READABLE | WRITABLE | EPOLLHUP);

@@ -16,13 +16,13 @@ pub fn bind(call: &mut Call<'_>, key: SocketKey, address: &[u8]) -> Result<(), E
         return Err(Errno::EADDRNOTAVAIL);
     }
     call.host.may_bind_port(call.process, port)?;
-    let tcp = call.host.stack_of_mut(key).tcp(key);
+    let tcp = call.host.stack_of_mut(key).sockets.tcp(key);
     // A closed connection has released its port, unless the program chose it (`inet_put_port`).
     let ended = tcp.connection().is_some_and(|connection| connection.state() == State::Closed);
     if ended && !tcp.bound.is_some_and(|bound| bound.port_named) {
         call.host.stack_of_mut(key).tcp_give_up_name(key);
         call.host.stack_of_mut(key).tcp_bind(key, ip, port)?;
-        call.host.stack_of_mut(key).tcp(key).is_renamed = true;
+        call.host.stack_of_mut(key).sockets.tcp(key).is_renamed = true;
         return Ok(());
     }
     if tcp.bound.is_some() || !matches!(tcp.role, Role::Idle) {
@@ -40,7 +40,7 @@ pub fn connect(
 ) -> Result<Attempt<()>, Errno> {
     let queue = key.into();
     let unspecified = address::family(address)? == c::AF_UNSPEC;
-    let tcp = call.host.stack_of_mut(key).tcp(key);
+    let tcp = call.host.stack_of_mut(key).sockets.tcp(key);
     match &mut tcp.role {
         _ if unspecified => {
             call.host.stack_of_mut(key).tcp_disconnect(key);
@@ -65,6 +65,7 @@ pub fn connect(
             let deferred = call
                 .host
                 .stack_of_mut(key)
+                .sockets
                 .tcp(key)
                 .connection()
                 .is_some_and(|connection| connection.is_deferred());

@@ -24,7 +24,7 @@ pub(super) fn send(
     let blocking = message.flags & c::MSG_DONTWAIT == 0;
     let begun = done > 0 || call.resumed.is_some();
     let queue = key.into();
-    let tcp = call.host.stack_of_mut(key).tcp(key);
+    let tcp = call.host.stack_of_mut(key).sockets.tcp(key);
     let deferred = tcp.connection().is_some_and(|connection| connection.is_deferred());
     if !asked && !deferred {
         return Ok(None);
@@ -38,11 +38,11 @@ pub(super) fn send(
         Some(name) => address::family(name)? == c::AF_UNSPEC,
         None => false,
     };
-    if unspecified || call.host.stack_of_mut(key).fast_open_bits() & bit::CLIENT == 0 {
+    if unspecified || call.host.stack_of_mut(key).sysctls.fast_open & bit::CLIENT == 0 {
         return Err(Errno::EOPNOTSUPP);
     }
     let data = call.gather(&message.buffers, 0, message.len.min(SYN_DATA_MAX))?;
-    let tcp = call.host.stack_of_mut(key).tcp(key);
+    let tcp = call.host.stack_of_mut(key).sockets.tcp(key);
     let taken = match &tcp.role {
         Role::Connection(_) if deferred => {
             let taken = call.host.stack_of_mut(key).tcp_prepare_fast_open(key, Some(&data));
@@ -65,7 +65,7 @@ pub(super) fn send(
     };
     if blocking
         && taken < message.len
-        && let Some(connection) = call.host.stack_of_mut(key).tcp(key).connection()
+        && let Some(connection) = call.host.stack_of_mut(key).sockets.tcp(key).connection()
     {
         connection.set_write_pending(true);
     }

@@ -8,7 +8,7 @@ use crate::ids::SocketKey;
 use crate::net::error_queue;
 use crate::net::message::{Attempt, Incoming, OutgoingMessage, ReceivedMessage};
 use belljar_linux_abi::{Errno, c};
-use belljar_netstack::interface::recycle;
+use belljar_netstack::buffers::recycle;
 use belljar_netstack::socket::SocketKind;
 use belljar_tcp::{State, UrgentByte};
 use std::cell::Cell;
@@ -30,7 +30,7 @@ pub fn send(
     let told = match message.flags & c::MSG_ZEROCOPY {
         0 => false,
         _ if done > 0 => call.host.socket(key).options.is_kept(c::SO_ZEROCOPY),
-        _ => message.len > 0 && call.host.stack_of_mut(key).zero_copies(key, message.flags)?,
+        _ => message.len > 0 && call.host.stack_of_mut(key).socket(key).zero_copies(message.flags)?,
     };
     if !told {
         return send_part(call, key, message, done);
@@ -38,6 +38,7 @@ pub fn send(
     let before = call
         .host
         .stack_of_mut(key)
+        .sockets
         .tcp(key)
         .connection()
         .map_or((0, 0), |c| (c.written_until(), c.unsent_bytes()));
@@ -63,7 +64,7 @@ fn send_part(
     let now = call.host.stack_of_mut(key).clock.local();
     let queue = key.into();
     let net = call.host.stack_of_mut(key);
-    let tcp = net.tcp(key);
+    let tcp = net.sockets.tcp(key);
     let (cork, more) = (tcp.options.cork, message.flags & c::MSG_MORE != 0);
     let shut = tcp.shut.1;
     let Some(connection) = tcp.connection() else {
@@ -94,7 +95,7 @@ fn send_part(
     let net = call.host.stack_of_mut(key);
     if more
         && !cork
-        && let Some(connection) = net.tcp(key).connection()
+        && let Some(connection) = net.sockets.tcp(key).connection()
     {
         connection.set_cork(true, now);
     }
@@ -102,13 +103,13 @@ fn send_part(
     SCRATCH.set(data);
     if message.flags & c::MSG_OOB != 0
         && sent > 0
-        && let Some(connection) = net.tcp(key).connection()
+        && let Some(connection) = net.sockets.tcp(key).connection()
     {
         connection.mark_urgent();
     }
     if !more
         && !cork
-        && let Some(connection) = net.tcp(key).connection()
+        && let Some(connection) = net.sockets.tcp(key).connection()
     {
         connection.set_cork(false, now);
     }
@@ -134,7 +135,7 @@ pub fn receive(
     let socket = net.socket(key);
     let (queue, low_water) = (key.into(), socket.options.receive_low_water.max(1) as usize);
     let wanted = room.len - done;
-    let tcp = net.tcp(key);
+    let tcp = net.sockets.tcp(key);
     let shut = tcp.shut.0;
     let Role::Connection(connection) = &mut tcp.role else {
         let idle = matches!(tcp.role, Role::Idle);
@@ -174,7 +175,7 @@ pub fn receive(
     copy_out(call, key, room, done, n)?;
     if room.flags & c::MSG_PEEK == 0 {
         let net = call.host.stack_of_mut(key);
-        if let Role::Connection(connection) = &mut net.tcp(key).role {
+        if let Role::Connection(connection) = &mut net.sockets.tcp(key).role {
             connection.discard(n, now);
             while let Some(spent) = connection.take_spent() {
                 recycle(spent);
@@ -218,7 +219,7 @@ fn receive_urgent(
     room: &Incoming,
 ) -> Result<Attempt<ReceivedMessage>, Errno> {
     let look = room.flags & c::MSG_PEEK != 0;
-    let Role::Connection(connection) = &mut call.host.stack_of_mut(key).tcp(key).role else {
+    let Role::Connection(connection) = &mut call.host.stack_of_mut(key).sockets.tcp(key).role else {
         return Err(Errno::EINVAL);
     };
     let closed = connection.is_read_closed();

@@ -100,7 +100,7 @@ fn routes_lead_by_gateways_and_nowhere_else() {
     wire.pass(millis(30));
     // B does not forward: it drops packets for other hosts.
     assert_eq!(frames(&wire).len(), 3);
-    assert_eq!(wire.hosts[B].host.net.stack_counters().not_for_us, 1);
+    assert_eq!(wire.hosts[B].host.net.counters.not_for_us, 1);
     // With forwarding, B has no route and sends an ICMP error.
     wire.hosts[B].host.net.sysctls.forwarding = true;
     wire.hosts[A].set(a, c::IPPROTO_IP, c::IP_RECVERR, 1).unwrap();

@@ -315,7 +315,7 @@ fn ephemeral_ports_come_from_their_range_and_differ() {
             test.local(fd).port()
         })
         .collect();
-    assert!(ports.iter().all(|port| belljar_netstack::bind::EPHEMERAL.contains(port)));
+    assert!(ports.iter().all(|port| belljar_netstack::endpoint::EPHEMERAL.contains(port)));
     ports.sort_unstable();
     ports.dedup();
     assert_eq!(ports.len(), 200);

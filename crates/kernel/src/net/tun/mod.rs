@@ -16,6 +16,7 @@ use belljar_linux_net::offload;
 use belljar_netstack::interface::Attachment;
 use belljar_netstack::readiness::WRITABLE;
 use belljar_netstack::tun::flag;
+use belljar_netstack::virtual_links::random_mac;
 use belljar_wire::ethernet;
 
 /// Length of `struct tun_pi` in bytes.
@@ -58,7 +59,7 @@ impl Host {
             Some((_, Attachment::Tap(_))) if wants_tap => return Err(Errno::EBUSY),
             Some(_) => return Err(Errno::EINVAL),
             None => {
-                let mac = if wants_tap { net.random_mac() } else { [0; 6] };
+                let mac = if wants_tap { random_mac(&mut net.tun_addresses) } else { [0; 6] };
                 net.add_virtual(name, attachment, Some(mac), None)
             }
         };

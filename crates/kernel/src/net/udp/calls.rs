@@ -11,7 +11,7 @@ pub fn bind(call: &mut Call<'_>, key: SocketKey, address: &[u8]) -> Result<(), E
     let (ip, port) = parse_bind(call.host.stack_of(key), key, address)?;
     bind_to_link(call.host.stack_of_mut(key), key, ip, address);
     call.host.may_bind_port(call.process, port)?;
-    let udp = call.host.stack_of_mut(key).udp(key);
+    let udp = call.host.stack_of_mut(key).sockets.udp(key);
     if udp.bound.is_some() {
         return Err(Errno::EINVAL);
     }
@@ -29,7 +29,7 @@ pub fn connect(
 
 /// `shutdown(2)`. Takes effect on an unconnected socket too, but returns `ENOTCONN`, as on Linux.
 pub fn shutdown(call: &mut Call<'_>, key: SocketKey, how: i32) -> Result<(), Errno> {
-    let udp = call.host.stack_of_mut(key).udp(key);
+    let udp = call.host.stack_of_mut(key).sockets.udp(key);
     udp.read_closed |= how != c::SHUT_WR;
     udp.write_closed |= how != c::SHUT_RD;
     let connected = udp.peer.is_some();

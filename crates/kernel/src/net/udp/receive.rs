@@ -27,7 +27,7 @@ pub fn receive(
     }
     let peek = room.flags & c::MSG_PEEK != 0;
     let Some(datagram) = call.host.stack_of_mut(key).udp_take(key)? else {
-        let udp = call.host.stack_of_mut(key).udp(key);
+        let udp = call.host.stack_of_mut(key).sockets.udp(key);
         // A non-blocking receive does not report the end of a shut-down socket.
         let ended = udp.read_closed && room.flags & c::MSG_DONTWAIT == 0;
         return Ok(if ended { Attempt::Done(ReceivedMessage::default()) } else { Attempt::Wait(key.into()) });
@@ -49,7 +49,7 @@ pub fn receive(
         let epoch = call.host.net.clock.realtime_ns() - call.host.net.clock.now().as_nanos();
         let own =
             call.host.stack_of_mut(key).interfaces.own_address(datagram.interface, datagram.destination);
-        let udp = call.host.stack_of_mut(key).udp(key);
+        let udp = call.host.stack_of_mut(key).sockets.udp(key);
         received.control = control_messages(&datagram, udp, timestamp, epoch, own);
     }
     call.host.stack_of_mut(key).udp_taken(key, datagram, peek);

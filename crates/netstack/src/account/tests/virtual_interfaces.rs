@@ -1,7 +1,7 @@
 //! Accounts of virtual interfaces, and of frames between network namespaces.
 
 use super::*;
-use crate::tun::flag;
+use crate::tun::{Tun, flag};
 use crate::veth::PeerNews;
 use crate::{Effect, LO};
 
@@ -15,7 +15,7 @@ fn virtual_interfaces() {
     stack.send_to(key, to(31, 2), b"to a dummy").unwrap();
     assert_eq!(counts(stack, "udp", "dummy", ""), [1, 1, 0, 0]);
 
-    let n = stack.open_tun(0);
+    let n = stack.tuns.insert(Tun::new(0, 0));
     let tun = interface(stack, "tun0", Attachment::Tun(n), 32);
     stack.tuns[n].interface = Some(tun);
     (0..501).for_each(|_| assert_eq!(stack.send_to(key, to(32, 2), b"to a program"), Ok(true)));
@@ -27,7 +27,7 @@ fn virtual_interfaces() {
     stack.send_to(key, to(32, 2), b"to a program that has left").unwrap();
     assert_eq!(dropped(stack, "interface_down"), 1);
 
-    let t = stack.open_tun(0);
+    let t = stack.tuns.insert(Tun::new(0, 0));
     let tap = interface(stack, "tap0", Attachment::Tap(t), 33);
     stack.tuns[t].interface = Some(tap);
     stack.tuns[t].flags = flag::TAP;
@@ -75,7 +75,7 @@ fn veth_pairs_and_namespaces() {
     let key = network.udp_socket(A, false, 9);
     let first = &mut network.stacks[A];
     let ends = [41, 42].map(|net| interface(first, "veth", Attachment::Dummy, net));
-    first.join_ends(ends[0], ends[1]);
+    first.interfaces.join_ends(0, ends[0], ends[1]);
     let to = SocketAddr::new(v4(41, 2).into(), 9);
     first.send_to(key, to, b"within a namespace").unwrap();
     assert_eq!(counts(first, "arp", "", "neighbour"), [1, 0, 0, 2], "a datagram and a request");

@@ -7,21 +7,11 @@ use super::Onward;
 use super::hooks::HookPoint;
 use crate::Stack;
 use crate::account::{DropCause, PacketDisposition};
-use crate::family::{Family, RouteQuery};
+use crate::family::RouteQuery;
 use crate::interface::destination;
 use crate::mib::version;
+use crate::routing::Routed;
 use belljar_net::{MssClamp, Packet};
-
-/// Counters of packets that were not forwarded, of both IP versions.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ForwardCounters {
-    /// Packets whose TTL or hop limit expired.
-    pub expired: u64,
-    /// Packets without a route, or with one that rejects them.
-    pub no_route: u64,
-    /// Packets whose next hop was not resolved, local ones included.
-    pub unanswered: u64,
-}
 
 impl Stack {
     /// Forwards a packet received on `arrived`, after the decrement of its TTL: `ip_forward_finish` of Linux.
@@ -33,7 +23,7 @@ impl Stack {
     ) -> PacketDisposition {
         if !self.hooks.is_empty() {
             let leaves = Some(onward.interface);
-            match self.pass_hooks(HookPoint::Forward, packet, Some(arrived), leaves) {
+            match self.hooks.pass(HookPoint::Forward, packet, (Some(arrived), leaves), &mut self.counters) {
                 Some(passed) => packet = passed,
                 None => return PacketDisposition::dropped(DropCause::Hook),
             }
@@ -48,7 +38,7 @@ impl Stack {
 
     /// Clamps the MSS option of a forwarded SYN to the MTUs of both links; `mtu` is that of the output link.
     #[cold]
-    fn clamp_mss<A: Family>(&self, clamp: MssClamp, from: A, mtu: usize, packet: &mut Vec<u8>) {
+    fn clamp_mss<A: Routed>(&self, clamp: MssClamp, from: A, mtu: usize, packet: &mut Vec<u8>) {
         let back = self.lookup(&RouteQuery::own(from, None), || 0).ok().flatten();
         let back =
             back.and_then(|found| found.hop).map_or(usize::MAX, |hop| self.interfaces.mtu(hop.interface));

@@ -2,11 +2,14 @@
 
 use crate::Stack;
 use crate::account::{DropCause, PacketDisposition};
+use crate::buffers;
+use crate::conf::v4;
 use crate::family::{FlowKey, RouteQuery};
 use crate::ip::{Onward, icmp};
 use belljar_net::Packet;
 use belljar_net::forward::{self, ForwardError};
 use belljar_net::policy::Action;
+use belljar_net::routes::NextHop;
 use belljar_net::routes::RouteKind;
 
 impl Stack {
@@ -22,14 +25,14 @@ impl Stack {
         if no_host || to.is_loopback() || !self.arrived_as_one {
             self.counters.not_for_us += 1;
             self.counters.ip[0].in_address_errors += 1;
-            self.recycle_buffer(bytes);
+            buffers::recycle(bytes);
             return PacketDisposition::dropped(DropCause::Martian);
         }
         if bytes[8] <= 1 {
             self.counters.ip[0].in_header_errors += 1;
             self.counters.forwarding.expired += 1;
             self.refuse(&bytes, ForwardError::TimeExceeded);
-            self.recycle_buffer(bytes);
+            buffers::recycle(bytes);
             return PacketDisposition::dropped(DropCause::TtlExpired);
         }
         let sender = match self.policy.is_plain() {
@@ -62,7 +65,7 @@ impl Stack {
                 }
                 self.counters.ip[0].not_cut += 1;
                 self.refuse(&bytes, ForwardError::FragmentationNeeded(mtu as u16));
-                self.recycle_buffer(bytes);
+                buffers::recycle(bytes);
                 return PacketDisposition::dropped(DropCause::TooBig);
             }
             Ok(Some((None, RouteKind::Blackhole, _))) | Err(Action::Blackhole) => None,
@@ -79,7 +82,7 @@ impl Stack {
         if let Some(why) = refusal {
             self.refuse(&bytes, why);
         }
-        self.recycle_buffer(bytes);
+        buffers::recycle(bytes);
         PacketDisposition::dropped(DropCause::NoRoute)
     }
 
@@ -91,6 +94,23 @@ impl Stack {
         if route.source.is_unspecified() {
             route.source = forward::NO_ADDRESS.into();
         }
+        self.send_icmp_by(route, false, icmp::ERROR_TOS, &mut message);
+    }
+
+    /// Sends a redirect to the source of a packet that is forwarded on the link of its arrival.
+    pub fn tell_better_router(&mut self, interface: usize, hop: &NextHop, packet: &[u8]) {
+        let from = forward::source(packet);
+        let on_link = self.interfaces[interface].addresses.iter().any(|own| own.network().contains(from));
+        if hop.gateway6.is_some()
+            || !on_link
+            || !self.interface_settings.either(v4::SEND_REDIRECTS, interface)
+            || !self.redirects.is_due(from, self.clock.now())
+        {
+            return;
+        }
+        let better = hop.gateway.unwrap_or_else(|| forward::destination(packet));
+        let Some(mut message) = forward::redirect_message(packet, better) else { return };
+        let Ok(route) = self.route(from.into(), None, None) else { return };
         self.send_icmp_by(route, false, icmp::ERROR_TOS, &mut message);
     }
 }

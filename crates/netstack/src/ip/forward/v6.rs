@@ -3,6 +3,7 @@
 use crate::LO;
 use crate::Stack;
 use crate::account::{DropCause, PacketDisposition};
+use crate::buffers;
 use crate::family::{FlowKey, RouteQuery};
 use crate::ip::{Onward, icmp};
 use crate::v6::device_for;
@@ -20,7 +21,7 @@ impl Stack {
         let mark = packet.mark();
         let mut bytes = packet.into_bytes();
         let Ok(header) = ipv6::Repr::parse(&bytes) else {
-            self.recycle_buffer(bytes);
+            buffers::recycle(bytes);
             return PacketDisposition::dropped(DropCause::Malformed);
         };
         bytes.truncate(ipv6::HEADER_LEN + header.payload_len);
@@ -28,7 +29,7 @@ impl Stack {
         let no_host = from.is_unspecified() || from.is_loopback() || from.is_multicast();
         if no_host || to.is_loopback() || to.is_multicast() || !self.arrived_as_one {
             self.counters.ip[1].in_address_errors += 1;
-            self.recycle_buffer(bytes);
+            buffers::recycle(bytes);
             return PacketDisposition::dropped(DropCause::Martian);
         }
         // Link-scope packets are not forwarded.
@@ -37,7 +38,7 @@ impl Stack {
             self.counters.ip[1].in_header_errors += 1;
             self.counters.forwarding.expired += 1;
             self.refuse6(interface, &bytes, ForwardError::TimeExceeded);
-            self.recycle_buffer(bytes);
+            buffers::recycle(bytes);
             return PacketDisposition::dropped(DropCause::TtlExpired);
         }
         let refusal = if stays {
@@ -69,7 +70,7 @@ impl Stack {
                         return self.ip_forward_finish(interface, packet, &onward);
                     }
                     self.refuse6(interface, &bytes, ForwardError::FragmentationNeeded(mtu as u16));
-                    self.recycle_buffer(bytes);
+                    buffers::recycle(bytes);
                     return PacketDisposition::dropped(DropCause::TooBig);
                 }
                 Ok(Some((None, RouteKind::Blackhole, _))) | Err(Action::Blackhole) => None,
@@ -83,7 +84,7 @@ impl Stack {
         if let Some(why) = refusal {
             self.refuse6(interface, &bytes, why);
         }
-        self.recycle_buffer(bytes);
+        buffers::recycle(bytes);
         PacketDisposition::dropped(DropCause::NoRoute)
     }
 

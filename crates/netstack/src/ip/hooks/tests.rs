@@ -53,7 +53,7 @@ impl Network {
                     notes.lock().unwrap().push((host, point, header.protocol, kind));
                     HookVerdict::Accept
                 };
-                stack.register_hook(point, 0, Box::new(note));
+                stack.hooks.register(point, 0, Box::new(note));
             }
         }
         hosts.warm_up();
@@ -66,7 +66,7 @@ impl Network {
             true => HookVerdict::Drop,
             false => HookVerdict::Accept,
         };
-        self.stacks[host].register_hook(point, 10, Box::new(hook));
+        self.stacks[host].hooks.register(point, 10, Box::new(hook));
     }
     /// The hook calls for a protocol, and a type if given, since the last call.
     fn passed(&mut self, number: u8, kind: Option<u8>) -> Vec<(usize, HookPoint)> {
@@ -142,7 +142,7 @@ fn raw_packets_pass_whole_or_not() {
         let data = match whole {
             false => vec![1; 8],
             true => {
-                network.stacks[A].raw(key).header_included = true;
+                network.stacks[A].sockets.raw(key).header_included = true;
                 let mut packet = vec![0; 28];
                 IpHeader::new(own(v6_), far(v6_), 200).emit(&mut packet);
                 packet
@@ -263,7 +263,7 @@ fn a_router_drops_what_it_has_marked() {
             packet.set_mark(packet.mark() + 9);
             HookVerdict::Accept
         };
-        network.stacks[R].register_hook(HookPoint::Prerouting, -1, Box::new(mark));
+        network.stacks[R].hooks.register(HookPoint::Prerouting, -1, Box::new(mark));
         network.drop_marked(R, HookPoint::Forward, 9);
         let before = network.stacks[R].counters.ip[usize::from(v6_)].forwarded;
         network.udp_socket(B, v6_, 9);
@@ -294,7 +294,7 @@ fn a_hook_may_change_a_packet() {
         }
         HookVerdict::Accept
     };
-    network.stacks[R].register_hook(HookPoint::Prerouting, 1, Box::new(rewrite));
+    network.stacks[R].hooks.register(HookPoint::Prerouting, 1, Box::new(rewrite));
     let key = network.udp_socket(A, false, 0);
     network.send(key, v4(1, 2).into(), 10);
     assert_eq!(network.passed(protocol::UDP, None), [sent(A), forwarded(R), received(B)].concat());

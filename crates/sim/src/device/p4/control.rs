@@ -211,7 +211,7 @@ impl Control {
                     continue;
                 }
                 // Small messages are sent at once.
-                if let Some(connection) = self.stack.tcp(key).connection() {
+                if let Some(connection) = self.stack.sockets.tcp(key).connection() {
                     connection.set_nodelay(true);
                 }
                 self.accepted += 1;
@@ -324,6 +324,6 @@ impl Control {
 
     /// Number of frames queued at the management interface.
     pub fn queue_len(&self) -> usize {
-        self.stack.link_queue_len(0)
+        self.stack.links[0].nic.egress_queue_len()
     }
 }

@@ -49,7 +49,7 @@ impl Advertiser {
     pub fn new(stack: &mut Stack, ports: &[usize], mut stream: Stream) -> Advertiser {
         let socket = raw::create(stack, c::AF_INET6, c::IPPROTO_ICMPV6).expect("ICMPv6 is a protocol");
         // `ICMP6_FILTER`: passes solicitations only.
-        let filter = &mut stack.raw(socket).icmp6_filter;
+        let filter = &mut stack.sockets.raw(socket).icmp6_filter;
         *filter = [u32::MAX; 8];
         filter[usize::from(kind::ROUTER_SOLICIT / 32)] &= !(1 << (kind::ROUTER_SOLICIT % 32));
         let mut advert = |port: &usize| {
@@ -69,7 +69,7 @@ impl Advertiser {
     /// 4861, section 6.2.6).
     pub fn hear(&mut self, stack: &mut Stack) {
         let now = stack.clock.now();
-        let socket = stack.ip_socket(self.socket);
+        let socket = stack.sockets.ip_socket(self.socket);
         socket.queued_charge = 0;
         while let Some(message) = socket.queue.pop_front() {
             let is_sound = matches!(Discovery::parse(&message.bytes), Some(Discovery::RouterSolicit { .. }));

@@ -177,7 +177,7 @@ impl Device for Router {
         *self.stack.links[port].nic.counters()
     }
     fn queue_len(&self, port: usize) -> usize {
-        self.stack.link_queue_len(port)
+        self.stack.links[port].nic.egress_queue_len()
     }
     fn packet_accounts(&self) -> Vec<DeviceAccount> {
         let links = self.stack.links.iter().enumerate();
@@ -194,7 +194,7 @@ impl Device for Router {
         rows.finish().into_iter().collect()
     }
     fn add_statistics(&self, name: &str, statistics: &mut Statistics) {
-        let counters = self.stack.stack_counters();
+        let counters = &self.stack.counters;
         let router = RouterStatistics {
             forwarded: counters.ip.iter().map(|version| version.forwarded).sum(),
             expired: counters.forwarding.expired,
