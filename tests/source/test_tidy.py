@@ -9,10 +9,10 @@ import yaml
 from conftest import ROOT
 
 CRATES = ROOT / "crates"
-LAYERS = ["base", "engine", "wire", "linux-abi", "tcp", "routing", "net", "radio", "netstack", "linux-net", "strace", "terminal", "machine", "objects", "tasks", "uring", "p4c", "p4json", "p4", "p4files", "p4info", "p4runtime", "models", "model-host", "kernel", "channel", "shim", "platform", "packetio", "routed", "image", "histories", "properties", "config", "qemu",
+LAYERS = ["base", "engine", "wire", "linux-abi", "tcp", "routing", "net", "radio", "netstack", "linux-net", "strace", "terminal", "machine", "objects", "disk", "tasks", "uring", "p4c", "p4json", "p4", "p4files", "p4info", "p4runtime", "models", "model-host", "kernel", "channel", "shim", "platform", "packetio", "routed", "image", "histories", "properties", "config", "qemu",
           "pci", "cosim", "results", "plan", "explore", "emulation", "deployment", "sim", "cli"]
-SIMULATION = {"base", "engine", "wire", "linux-abi", "tcp", "routing", "net", "radio", "netstack", "linux-net", "strace", "terminal", "machine", "objects", "tasks", "uring", "p4c", "p4json", "p4", "p4files", "p4info", "p4runtime", "models", "model-host", "kernel", "config", "pci", "results", "histories", "properties", "plan", "explore", "sim"}
-SANS_IO = {"base", "engine", "wire", "linux-abi", "tcp", "routing", "net", "radio", "netstack", "linux-net", "strace", "terminal", "machine", "objects", "tasks", "uring", "p4info", "p4runtime", "models", "model-host", "kernel", "pci", "histories", "properties"}
+SIMULATION = {"base", "engine", "wire", "linux-abi", "tcp", "routing", "net", "radio", "netstack", "linux-net", "strace", "terminal", "machine", "objects", "disk", "tasks", "uring", "p4c", "p4json", "p4", "p4files", "p4info", "p4runtime", "models", "model-host", "kernel", "config", "pci", "results", "histories", "properties", "plan", "explore", "sim"}
+SANS_IO = {"base", "engine", "wire", "linux-abi", "tcp", "routing", "net", "radio", "netstack", "linux-net", "strace", "terminal", "machine", "objects", "disk", "tasks", "uring", "p4info", "p4runtime", "models", "model-host", "kernel", "pci", "histories", "properties"}
 UNSAFE = {"channel", "shim", "platform", "packetio"}
 
 # name: (crates, what is banned, what to use instead, a line that is caught)
@@ -151,6 +151,7 @@ ALONE = {
     "terminal": {"linux-abi"},
     "machine": {"base", "linux-abi"},
     "objects": {"base", "linux-abi", "linux-net", "machine", "netstack"},
+    "disk": {"base", "linux-abi", "machine", "objects"},
     "tasks": {"base", "linux-abi", "machine", "netstack", "objects"},
     "uring": {"base", "linux-abi", "machine", "netstack", "objects", "tasks"},
     "model-host": {"base", "linux-abi", "net", "netstack", "models"},
