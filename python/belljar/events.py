@@ -106,9 +106,13 @@ class Events:
         """Changes bandwidths; "unlimited" removes the limit."""
         return self._add("bandwidth", hosts, when, up=up, down=down)
 
-    def crash(self, hosts: Hosts, *, files: str | None = None, **when: Unpack[When]) -> Self:
-        """Stops the hosts immediately; their files are "kept" (the default) or "lost". After `lasting` they restart."""
-        return self._add("crash", hosts, when, files=files)
+    def crash(
+        self, hosts: Hosts, *, files: str | None = None, disk: str | None = None, **when: Unpack[When]
+    ) -> Self:
+        """Stops the hosts immediately; their files are "kept" (the default) or "lost", or lose what is not synced:
+        "unsynced" by pages, "torn" by parts of pages, on a `disk` that is "ordered" or "any". After `lasting` they
+        restart."""
+        return self._add("crash", hosts, when, files=files, disk=disk)
 
     def restart(self, hosts: Hosts, **when: Unpack[When]) -> Self:
         """Restarts crashed hosts."""

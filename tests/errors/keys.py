@@ -221,6 +221,7 @@ row("events", "crash restart dns_down dns_up start signal hosts process", "host"
 row("events", "pause resume", "host", emulate="refused: the kernel goes on while programs stand still", deploy=NO_EVENTS)
 row("events", "pause", "machine", run="refused: its clock is its own", deploy=NO_EVENTS)
 row("events", "files", "host", emulate="refused: the kernel's overlay keeps files", deploy=NO_EVENTS)
+row("events", "disk", "host", emulate="refused: the page cache keeps what is not synced", deploy=NO_EVENTS)
 row("events", "stop", "host", emulate=NO_MODELS, deploy=NO_EVENTS)
 row("events", "clock step drift_ppm", "host", emulate=CLOCKS, deploy=NO_EVENTS)
 row("events", "clock step drift_ppm", "machine", run="refused: its clock is its own", deploy=NO_EVENTS)

@@ -172,6 +172,31 @@ pub enum ProcessRef {
     Program(String),
 }
 
+/// Fate of a host's files in a crash.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CrashFiles {
+    /// All that was written is there, synced or not.
+    Kept,
+    /// The host has the files of its first start.
+    Lost,
+    /// What was not synced may be lost.
+    Unsynced {
+        /// True if pages may be torn.
+        torn: bool,
+        /// Rules of what may be lost.
+        disk: DiskProfile,
+    },
+}
+
+/// Rules of what a crash takes away.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DiskProfile {
+    /// ext4 with `data=ordered`.
+    Ordered,
+    /// Anything that is not synced.
+    Any,
+}
+
 /// Action of an event.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Action {
@@ -200,8 +225,8 @@ pub enum Action {
     Crash {
         /// The affected hosts.
         hosts: HostSet,
-        /// True if files written by their programs are lost.
-        lose_files: bool,
+        /// Fate of the files written by their programs.
+        files: CrashFiles,
     },
     /// Restarts crashed hosts and their processes.
     Restart(HostSet),

@@ -28,7 +28,7 @@ pub mod topology;
 mod yaml;
 
 pub use error::ConfigError;
-pub use events::{Action, ClockSettings, Event, HostSet, ProcessRef, Target, When};
+pub use events::{Action, ClockSettings, CrashFiles, DiskProfile, Event, HostSet, ProcessRef, Target, When};
 pub use exploration::{Exploration, FaultKind};
 pub use load::{Inventory, Machine, STOP_TIME};
 pub use model::{

@@ -44,6 +44,8 @@ mod any;
 mod disk;
 mod entries;
 mod file;
+mod observed;
+mod observer;
 mod ordered;
 mod page;
 mod state;
@@ -52,6 +54,8 @@ mod tests;
 
 pub use disk::{Disk, Operation, Sync};
 pub use entries::Slot;
+pub use observed::Observed;
+pub use observer::Observer;
 pub use page::{PAGE, SECTOR, Tearing};
 pub use state::{FileState, State};
 

@@ -3,7 +3,7 @@
 
 use belljar_base::{DisjointSets, HostId, Map, SimTime};
 use belljar_config::topology::{Device, DeviceKind};
-use belljar_config::{Action, Experiment, Host, HostSet, Refusal, StraceMode};
+use belljar_config::{Action, CrashFiles, Experiment, Host, HostSet, Refusal, StraceMode};
 use belljar_plan::Occurrence;
 
 /// Maximum length of an interface name.
@@ -119,7 +119,7 @@ fn of_device(device: &Device, is_dilated: bool, refused: &mut Vec<Refusal>) {
 fn of_event(experiment: &Experiment, occurrence: &Occurrence) -> Option<Refusal> {
     let path = |key: &str| format!("events.{}.{key}", experiment.events[occurrence.event as usize].number);
     match &occurrence.action {
-        Action::Crash { lose_files: true, .. } => Some(Refusal::new(
+        Action::Crash { files: CrashFiles::Lost, .. } => Some(Refusal::new(
             path("files"),
             "the crash is to lose files, which the kernel's overlay keeps",
             "leave 'files' out",
@@ -128,6 +128,11 @@ fn of_event(experiment: &Experiment, occurrence: &Occurrence) -> Option<Refusal>
             path("pause"),
             "the network of an emulated host is the kernel's, which goes on while its programs stand still",
             "write signal: SIGSTOP, and later SIGCONT, or run a simulation",
+        )),
+        Action::Crash { files: CrashFiles::Unsynced { .. }, .. } => Some(Refusal::new(
+            path("files"),
+            "the crash is to lose what is not synced, which this machine's page cache keeps",
+            "leave 'files' and 'disk' out, or run a simulation",
         )),
         Action::P4 { .. } => Some(Refusal::new(
             path("p4"),

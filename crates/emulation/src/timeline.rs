@@ -61,12 +61,7 @@ mod tests {
             all.iter().map(|(at, action)| format!("{} {action:?}", at.as_nanos() / 1_000_000_000)).collect();
         assert_eq!(
             shown,
-            [
-                "2 Host(0, Crash { lose_files: false })",
-                "2 Start(0, 0)",
-                "3 Host(0, Restart)",
-                "4 Shutdown(0, 0)"
-            ]
+            ["2 Host(0, Crash { files: Kept })", "2 Start(0, 0)", "3 Host(0, Restart)", "4 Shutdown(0, 0)"]
         );
     }
 }

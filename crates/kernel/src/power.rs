@@ -1,13 +1,13 @@
 //! Events of the experiment that act on a host: crash, restart, start and signal of processes, clock changes.
 
-use crate::files::Files;
+use crate::files::{Files, sidecar};
 use crate::host::{Host, ProcessReport};
 use crate::ids::{InodeKey, ProcessKey};
 use crate::net::own::OwnSockets;
 use crate::process::WaitStatus;
 use belljar_base::SimTime;
 use belljar_linux_abi::c;
-use belljar_machine::trees;
+use belljar_machine::{CrashFiles, DiskEvent, trees};
 use belljar_model_host::Models;
 use belljar_objects::inode::{DirectorySource, Node, ROOT, join};
 use belljar_objects::networks::Networks;
@@ -30,8 +30,8 @@ impl Host {
     }
 
     /// Stops the host at once, as by a loss of power: no process exits in an orderly manner, no connection is
-    /// closed, queued packets are lost. With `lose_files` the files written by programs are lost too.
-    pub fn crash(&mut self, lose_files: bool) {
+    /// closed, queued packets are lost. `files` says what becomes of the files written by programs.
+    pub fn crash(&mut self, files: CrashFiles) {
         if self.net.is_down {
             return;
         }
@@ -72,8 +72,10 @@ impl Host {
         self.net.lose_state(cut);
         self.specs_started = self.config.processes.len();
         self.last_end = at;
-        if lose_files {
-            self.lose_files();
+        match files {
+            CrashFiles::Kept => {}
+            CrashFiles::Lost => self.lose_files(),
+            CrashFiles::Unsynced { torn } => lose_unsynced(self, torn),
         }
     }
 
@@ -181,5 +183,23 @@ impl Host {
             self.files.remove_name(directory, &entry.name);
             self.forget_if_unused(inode);
         }
+    }
+}
+
+/// Brings the files to a state that a crash leaves, by draw: what was synced is there.
+fn lose_unsynced(host: &mut Host, torn: bool) {
+    let (at, realtime_ns) = (host.net.clock.now(), host.net.clock.realtime_ns() as i64);
+    let lost = sidecar::write(host)
+        .and_then(|()| host.machine.disk_event(DiskEvent::Crash { torn, at, realtime_ns }))
+        .and_then(|()| {
+            host.files = Files::new(&host.config, &host.net.config, &mut *host.machine);
+            host.restore_files()
+        });
+    while let Some(warning) = host.machine.disk_warning() {
+        host.warn(warning);
+    }
+    let _ = host.machine.remove_file(&host.config.directory.join(sidecar::NAME));
+    if let Err(errno) = lost {
+        host.warn(format!("files that a crash could not bring to their drawn state: {errno:?}"));
     }
 }

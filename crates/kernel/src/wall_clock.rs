@@ -195,7 +195,7 @@ mod tests {
     fn a_crashed_host_runs_nothing_and_starts_again() {
         let mut guest = TestHost::new(2);
         guest.attempt(0, c::SYS_pause, &[]);
-        guest.host.crash(false);
+        guest.host.crash(belljar_machine::CrashFiles::Kept);
         assert!(guest.host.threads.is_empty() && guest.host.processes.is_empty());
         assert_eq!((guest.host.next_event(), guest.host.scheduler.ready_count()), (None, 0));
         guest.host.advance(SimTime::from_secs(5));

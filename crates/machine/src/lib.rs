@@ -13,8 +13,8 @@ pub mod needed;
 pub mod script;
 pub mod trees;
 
-use belljar_base::Footprint;
 use belljar_base::activity::CallWays;
+use belljar_base::{Footprint, SimTime};
 use belljar_linux_abi::{Errno, c};
 use bitflags::bitflags;
 pub use hardware::{HardwareRead, NativeRead, RandomRead};
@@ -506,6 +506,65 @@ pub trait HostFiles: Send {
     /// Writes all of `data` to the simulator's own descriptor `stream`. `EPIPE` if the reading end is closed
     /// (the simulator itself ignores `SIGPIPE`).
     fn write_stream(&mut self, stream: u8, data: &[u8]) -> Result<(), Errno>;
+    /// True if [`disk_event`](Self::disk_event) has an effect: crashes of the host lose what is not synced.
+    fn is_observed(&self) -> bool {
+        false
+    }
+    /// Warning about files that [`disk_event`](Self::disk_event) cannot observe, if there are new ones.
+    fn disk_warning(&mut self) -> Option<String> {
+        None
+    }
+    /// Reports an event that the native files do not show.
+    fn disk_event(&mut self, event: DiskEvent<'_>) -> Result<(), Errno> {
+        let _ = event;
+        Ok(())
+    }
+}
+
+/// Fate of a host's files in a crash.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CrashFiles {
+    /// All that was written is there, synced or not.
+    Kept,
+    /// The host has the files of its first start.
+    Lost,
+    /// What was not synced may be lost, by draw.
+    Unsynced {
+        /// True if pages may be torn.
+        torn: bool,
+    },
+}
+
+/// Event of a host's disk, for [`HostFiles::disk_event`]. Paths are native.
+#[derive(Clone, Copy, Debug)]
+pub enum DiskEvent<'a> {
+    /// The file or directory, which was just created natively, was on the disk before, with this content.
+    Existing(&'a Path),
+    /// The next removal of a name is part of a rename that replaces it.
+    Replacing,
+    /// `fsync(2)` or, for `data_only`, `fdatasync(2)`.
+    Synced {
+        /// File or directory.
+        path: &'a Path,
+        /// True if metadata that is not needed to read the data may be lost.
+        data_only: bool,
+    },
+    /// `sync(2)`.
+    SyncedAll,
+    /// A program closed the file, which it had open for writing.
+    Closed(&'a Path),
+    /// The host crashed: its native files become those that the crash leaves. None of them is open, and the sidecar
+    /// describes the files before the crash.
+    Crash {
+        /// True if pages may be torn.
+        torn: bool,
+        /// Simulated time.
+        at: SimTime,
+        /// Wall clock in nanoseconds since 1970.
+        realtime_ns: i64,
+    },
+    /// The simulation ended.
+    Finished,
 }
 
 /// Machine as seen by the kernel of one host.

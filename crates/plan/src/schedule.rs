@@ -7,7 +7,7 @@ use crate::occurrences::{self, Occurrence};
 use crate::routing::{self, PlannedRoute, RoutingState};
 use belljar_base::{HostId, Map, Set, SimTime};
 use belljar_config::topology::{LinkEnd, P4Setup};
-use belljar_config::{Action, Experiment, HostSet, ProcessRef, Target};
+use belljar_config::{Action, CrashFiles, Experiment, HostSet, ProcessRef, Target};
 use belljar_net::link::{LinkOverrides, PathChange};
 use belljar_net::{EdgeState, Graph, NicChange, NodeIndex};
 use std::net::Ipv6Addr;
@@ -33,8 +33,8 @@ pub struct Schedule {
 pub enum HostChange {
     /// Stops the host at once.
     Crash {
-        /// True if files written by programs are lost.
-        lose_files: bool,
+        /// Fate of the files written by programs.
+        files: CrashFiles,
     },
     /// Starts the host again.
     Restart,
@@ -308,7 +308,7 @@ impl Schedule {
             let changes = &mut self.hosts[index];
             let mut add = |change| changes.push((occurrence.at, change));
             match &occurrence.action {
-                Action::Crash { lose_files, .. } => add(HostChange::Crash { lose_files: *lose_files }),
+                Action::Crash { files, .. } => add(HostChange::Crash { files: *files }),
                 Action::Restart(_) => add(HostChange::Restart),
                 Action::Pause(_) => add(HostChange::Pause),
                 Action::Resume(_) => add(HostChange::Resume),
@@ -390,7 +390,7 @@ mod tests {
         let seconds = |at: SimTime| at.as_nanos() / 1_000_000_000;
         schedule.hosts[host].iter().map(|(at, change)| (seconds(*at), change.clone())).collect()
     }
-    const CRASH: HostChange = HostChange::Crash { lose_files: false };
+    const CRASH: HostChange = HostChange::Crash { files: CrashFiles::Kept };
 
     #[test]
     fn what_lasts_is_undone_and_what_is_too_late_left_out() {

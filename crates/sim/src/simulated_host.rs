@@ -3,6 +3,7 @@
 use belljar_base::activity::Phase;
 use belljar_base::{Footprint, Map, SimTime};
 use belljar_kernel::Host;
+use belljar_machine::CrashFiles;
 use belljar_model_host::{ModelHost, Models, Owner};
 use belljar_netstack::Stack;
 use belljar_plan::{HostChange, LinkChange};
@@ -115,8 +116,12 @@ impl SimulatedHost {
     pub fn change(&mut self, at: SimTime, change: HostChange) {
         both!(self, host => host.advance(at));
         match change {
-            HostChange::Crash { lose_files } => match self {
-                Linux(host) => host.crash(lose_files),
+            HostChange::Crash { files } => match self {
+                Linux(host) => host.crash(match files {
+                    belljar_config::CrashFiles::Kept => CrashFiles::Kept,
+                    belljar_config::CrashFiles::Lost => CrashFiles::Lost,
+                    belljar_config::CrashFiles::Unsynced { torn, .. } => CrashFiles::Unsynced { torn },
+                }),
                 OfModels(host) => host.crash(),
             },
             HostChange::Pause | HostChange::Resume => unreachable!("the node holds the host"),

@@ -16,8 +16,10 @@ use crate::simulators::Simulators;
 use crate::times;
 use belljar_base::{HostId, Map, Seed, SimTime};
 use belljar_config::topology::Interface;
-use belljar_config::{CaptureFilter, Experiment, Host as HostSettings};
+use belljar_config::{CaptureFilter, CrashFiles, DiskProfile, Experiment, Host as HostSettings};
+use belljar_disk::{Observed, Profile};
 use belljar_kernel::Host;
+use belljar_machine::Machine;
 use belljar_model_host::ModelHost;
 use belljar_plan::{DeviceChange, HostChange, NetChange, ProcessPlan};
 use belljar_platform::HostMachine;
@@ -59,6 +61,7 @@ pub fn hosts(
         let host = if has_programs(settings) {
             let config = host_config(&context, settings, &processes, port.attention.clone());
             let machine = Box::new(HostMachine::new(places[id.index()], programs));
+            let machine = observed(experiment, settings, &changes, &config.directory, machine);
             let mut host = Host::new(config, network, machine);
             host.write_log = times::log(experiment, settings);
             SimulatedHost::Linux(Box::new(host))
@@ -128,6 +131,27 @@ pub fn devices(
         )
     });
     devices.collect()
+}
+
+/// The machine of a host, with an observer if a crash of the host takes what is not synced.
+fn observed(
+    experiment: &Experiment,
+    settings: &HostSettings,
+    changes: &[(SimTime, HostChange)],
+    folder: &Path,
+    machine: Box<HostMachine>,
+) -> Box<dyn Machine> {
+    let profile = changes.iter().find_map(|(_, change)| match change {
+        HostChange::Crash { files: CrashFiles::Unsynced { disk, .. } } => Some(*disk),
+        _ => None,
+    });
+    let profile = match profile {
+        None => return machine,
+        Some(DiskProfile::Ordered) => Profile::Ordered,
+        Some(DiskProfile::Any) => Profile::Any,
+    };
+    let draw = Seed(experiment.general.seed).stream(&["host", &settings.name, "disk"]);
+    Box::new(Observed::new(machine, folder.to_owned(), profile, draw))
 }
 
 fn output(

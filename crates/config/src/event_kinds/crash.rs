@@ -3,12 +3,16 @@
 use super::Kind;
 use crate::emit::Writer;
 use crate::error::Problem;
-use crate::events::{Action, HostSet};
+use crate::events::{Action, CrashFiles, DiskProfile, Event, HostSet};
 use crate::load::events_values::{World, host_set};
 use crate::model::{Experiment, Host};
 use crate::topology::Interface;
 use crate::yaml::{Node, Section, section};
 use belljar_base::HostId;
+use std::rc::Rc;
+
+/// Rules of what a crash takes away.
+const PROFILES: &[(&str, DiskProfile)] = &[("ordered", DiskProfile::Ordered), ("any", DiskProfile::Any)];
 
 /// Stops hosts at once.
 pub(super) struct Crash;
@@ -18,17 +22,42 @@ impl Kind for Crash {
         "crash"
     }
     fn parameters(&self) -> &'static [&'static str] {
-        &["files"]
+        &["files", "disk"]
     }
     fn read(&self, value: &Node, s: &Section, world: &World) -> Result<Action, Problem> {
-        const FILES: &[(&str, bool)] = &[("kept", false), ("lost", true)];
-        let lose_files = s.read("files", |n, k| section::choice(n, k, FILES))?.unwrap_or(false);
-        Ok(Action::Crash { hosts: host_set(value, "crash", world)?, lose_files })
+        let unsynced = |torn| CrashFiles::Unsynced { torn, disk: DiskProfile::Ordered };
+        let choices = [
+            ("kept", CrashFiles::Kept),
+            ("lost", CrashFiles::Lost),
+            ("unsynced", unsynced(false)),
+            ("torn", unsynced(true)),
+        ];
+        let mut files = s.read("files", |n, k| section::choice(n, k, &choices))?.unwrap_or(CrashFiles::Kept);
+        if let Some(node) = s.get("disk") {
+            let chosen = section::choice(node, "disk", PROFILES)?;
+            let CrashFiles::Unsynced { disk, .. } = &mut files else {
+                return Err(node
+                    .problem("'disk' is not valid without 'files: unsynced' or 'files: torn'")
+                    .help("it says what a crash may take of files that are not synced"));
+            };
+            *disk = chosen;
+        }
+        Ok(Action::Crash { hosts: host_set(value, "crash", world)?, files })
     }
     fn write(&self, action: &Action, experiment: &Experiment, out: &mut Writer) {
-        let Action::Crash { hosts, lose_files } = action else { return };
+        let Action::Crash { hosts, files } = action else { return };
         out.plain(1, "crash", experiment.host_set(hosts));
-        out.plain(1, "files", if *lose_files { "lost" } else { "kept" });
+        let word = match files {
+            CrashFiles::Kept => "kept",
+            CrashFiles::Lost => "lost",
+            CrashFiles::Unsynced { torn: false, .. } => "unsynced",
+            CrashFiles::Unsynced { torn: true, .. } => "torn",
+        };
+        out.plain(1, "files", word);
+        if let CrashFiles::Unsynced { disk, .. } = files {
+            let word = PROFILES.iter().find(|(_, profile)| profile == disk).map_or("", |(word, _)| word);
+            out.plain(1, "disk", word);
+        }
     }
     fn hosts<'a>(&self, action: &'a mut Action) -> Vec<&'a mut HostSet> {
         let Action::Crash { hosts, .. } = action else { return Vec::new() };
@@ -40,6 +69,24 @@ impl Kind for Crash {
             other => other.clone(),
         }
     }
+}
+
+/// Refuses two sets of rules for the disk of one host.
+pub(crate) fn check(items: &[Rc<Node>], events: &[Event]) -> Result<(), Problem> {
+    let disk = |event: &Event| match &event.action {
+        Action::Crash { hosts, files: CrashFiles::Unsynced { disk, .. } } => Some((hosts.clone(), *disk)),
+        _ => None,
+    };
+    for (at, (item, event)) in items.iter().zip(events).enumerate() {
+        let Some((hosts, own)) = disk(event) else { continue };
+        let clashes = |(others, other): (HostSet, DiskProfile)| other != own && hosts.may_share(&others);
+        if events[..at].iter().filter_map(disk).any(clashes) {
+            return Err(item
+                .problem("the disk of a host cannot be both 'ordered' and 'any'")
+                .help("give the same 'disk' in all crashes of a host"));
+        }
+    }
+    Ok(())
 }
 
 /// Restarts crashed hosts.

@@ -13,6 +13,7 @@ mod p4;
 mod partition;
 mod programs;
 
+pub(crate) use crash::check as check_disks;
 pub(crate) use p4::check as check_p4;
 pub(crate) use partition::check_heal;
 

@@ -23,6 +23,7 @@ pub(super) fn read(node: &Node, world: &World) -> Result<Vec<Event>, Problem> {
         check_undoes(item, event, &events)?;
     }
     event_kinds::check_p4(items, &events, world)?;
+    event_kinds::check_disks(items, &events)?;
     Ok(events)
 }
 

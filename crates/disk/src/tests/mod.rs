@@ -1,7 +1,9 @@
 //! Tests: drawn states against references, promises in many draws.
 
 mod any_reference;
-mod fixture;
+pub(crate) mod fixture;
 mod ordered_reference;
 mod promises;
 mod sequences;
+
+pub(crate) use fixture::patched;

@@ -1,6 +1,6 @@
 //! Release of open files: cleanup when the last reference is released.
 
-use crate::files::Files;
+use crate::files::{Files, regular};
 use crate::host::Host;
 use crate::ids::{FdTableKey, FileKey, InodeKey};
 use belljar_linux_abi::c;
@@ -36,6 +36,9 @@ impl Host {
             self.networks.left |= self.files.namespace_of(file).is_some();
             let OpenFile { kind, flags, unnamed, mount, silent, .. } = self.files.open.remove(file.0);
             self.drop_file_locks(file, kind.place());
+            if let (FileKind::Regular(inode), true) = (&kind, writes) {
+                regular::closed_for_writing(self, *inode);
+            }
             self.close_waitable(&kind);
             if let Some(inode) = kind.inode().or(fifo).filter(|_| !silent && flags & c::O_PATH == 0) {
                 let writable = matches!(flags & c::O_ACCMODE, c::O_WRONLY | c::O_RDWR);

@@ -29,7 +29,7 @@ pub(crate) mod readiness;
 pub(crate) mod regular;
 mod restore;
 mod restrictions;
-mod sidecar;
+pub(crate) mod sidecar;
 mod signalfd;
 mod socket_node;
 mod streams;

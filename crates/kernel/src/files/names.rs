@@ -8,7 +8,7 @@ use crate::ids::InodeKey;
 use crate::process::Processes;
 use belljar_linux_abi::landlock::{ACCESS_FS_MAKE_DIR, ACCESS_FS_MAKE_SYM};
 use belljar_linux_abi::{Errno, c};
-use belljar_machine::Machine;
+use belljar_machine::{DiskEvent, Machine};
 use belljar_objects::devices::Device;
 use belljar_objects::file_flags::FileFlags;
 use belljar_objects::inode::{Directory, DirectorySource, Node, PROC, PTS, SYS, Store};
@@ -368,6 +368,9 @@ impl Host {
                 (false, true) => return Err(Errno::EISDIR),
                 (true, false) => return Err(Errno::ENOTDIR),
                 _ => self.check_removable(to.parent, target)?,
+            }
+            if self.files.inode(inode).node.has_own_name() {
+                self.machine.disk_event(DiskEvent::Replacing)?;
             }
             self.drop_name(to.parent, &to.name, target, false)?;
         }

@@ -4,17 +4,18 @@ use crate::call::Call;
 use crate::files::Files;
 use crate::guest::{GuestBuffers, total_len};
 use crate::host::Host;
-use crate::ids::{FileKey, InodeKey, ProcessKey};
+use crate::ids::{FileKey, InodeKey, MmKey, ProcessKey};
 use crate::outcome::{SysResult, done};
 use belljar_linux_abi::signal::SigInfo;
 use belljar_linux_abi::{Errno, c};
-use belljar_machine::NativeFile;
+use belljar_machine::{DiskEvent, NativeFile};
 use belljar_objects::devices::Device;
 use belljar_objects::extents::Extents;
 use belljar_objects::file_flags::FileFlags;
 use belljar_objects::file_kind::FileKind;
 use belljar_objects::inode::{DISK, NAMESPACE, Node};
-use belljar_objects::space::{Access, page_down};
+use belljar_objects::space::{Access, Vma, VmaKind, page_down};
+use std::ops::Range;
 
 /// Bytes transferred at a time between a native file and guest memory.
 const CHUNK: u64 = 1 << 20;
@@ -141,6 +142,7 @@ pub fn write(
             log.record(file, start..start + moved, now, || files.own_path(inode));
         }
         call.host.open_file_event(file, inode, c::IN_MODIFY);
+        sync_write(call.host, file)?;
     }
     done(moved)
 }
@@ -167,6 +169,54 @@ fn write_part(
     let data = call.gather(buffers, moved, CHUNK.min(wanted - moved) as usize)?;
     call.host.write_inode(inode, at, &data)?;
     Ok(data.len() as u64)
+}
+
+/// Reports that an open file or directory was synced.
+pub(crate) fn sync_file(host: &mut Host, file: FileKey, data_only: bool) -> Result<(), Errno> {
+    match host.files.open(file).kind {
+        FileKind::Regular(inode) | FileKind::Directory { inode, .. } if host.machine.is_observed() => {
+            sync_inode(host, inode, data_only)
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Reports that a write with the open file's flags is durable, if it is.
+pub(crate) fn sync_write(host: &mut Host, file: FileKey) -> Result<(), Errno> {
+    match host.files.open(file).flags & c::O_SYNC {
+        0 => Ok(()),
+        flags => sync_file(host, file, flags != c::O_SYNC),
+    }
+}
+
+/// Reports that the files that a range maps shared were synced.
+pub(crate) fn sync_mappings(host: &mut Host, mm: MmKey, range: &Range<u64>) -> Result<(), Errno> {
+    let file = |vma: &Vma| match vma.kind {
+        VmaKind::File { file, .. } if vma.shared => file,
+        _ => None,
+    };
+    let files: Vec<FileKey> = host.mm(mm).overlapping(range).filter_map(file).collect();
+    files.into_iter().try_for_each(|file| sync_file(host, file, true))
+}
+
+fn sync_inode(host: &mut Host, inode: InodeKey, data_only: bool) -> Result<(), Errno> {
+    let path = match host.files.inode(inode).node.is_directory() {
+        true => host.files.own_path(inode),
+        false => host.content_path(inode)?,
+    };
+    match path {
+        Some(path) => host.machine.disk_event(DiskEvent::Synced { path: &path, data_only }),
+        None => Ok(()),
+    }
+}
+
+/// Reports the end of an open file for writing.
+pub(crate) fn closed_for_writing(host: &mut Host, inode: InodeKey) {
+    if host.machine.is_observed()
+        && let Ok(Some(path)) = host.content_path(inode)
+    {
+        let _ = host.machine.disk_event(DiskEvent::Closed(&path));
+    }
 }
 
 impl Call<'_> {

@@ -9,7 +9,7 @@
 use crate::host::Host;
 use crate::ids::InodeKey;
 use belljar_linux_abi::Errno;
-use belljar_machine::OpenHow;
+use belljar_machine::{DiskEvent, OpenHow};
 use belljar_objects::inode::{Child, DirectorySource, Node, PROC, PTS, ROOT, SYS};
 use belljar_objects::mtree::{self, escaped};
 use std::ffi::OsStr;
@@ -23,26 +23,9 @@ pub const NAME: &str = "files.mtree";
 impl Host {
     /// Writes the sidecar at the end of the simulation, unless it would be empty, and removes nameless files.
     pub fn finish_files(&mut self) -> Result<(), Errno> {
-        self.remove_all_unnamed();
-        let number = |inode: InodeKey| self.files.inodes.get(inode.0).map(|inode| inode.number);
-        self.write_log.iter_mut().for_each(|log| log.settle(number, |inode| self.files.own_path(inode)));
-        let mut text = String::from("#mtree\n");
-        let written = text.len();
-        self.describe_directory(ROOT, "./fs", &mut text);
-        if let Ok(Some(own)) = self.own_folder() {
-            self.describe_directory(own, ".", &mut text);
-        }
-        if text.len() == written {
-            return Ok(());
-        }
-        let path = self.config.directory.join(NAME);
-        let how = OpenHow { write: true, create: Some(0o644), truncate: true, exclusive: false };
-        let file = self.open_native(&path, how)?;
-        let put = self.machine.write_at(file, 0, text.as_bytes());
-        self.machine.close(file);
-        put
+        write(self)?;
+        self.machine.disk_event(DiskEvent::Finished)
     }
-
     /// Directory of the tree that corresponds to the host's folder; `None` if there is none.
     pub(super) fn own_folder(&mut self) -> Result<Option<InodeKey>, Errno> {
         let mut at = ROOT;
@@ -96,6 +79,28 @@ impl Host {
         }
         self.describe_directory(key, path, text);
     }
+}
+
+/// Writes the sidecar of the present files, unless it would be empty, and removes nameless files.
+pub(crate) fn write(host: &mut Host) -> Result<(), Errno> {
+    host.remove_all_unnamed();
+    let number = |inode: InodeKey| host.files.inodes.get(inode.0).map(|inode| inode.number);
+    host.write_log.iter_mut().for_each(|log| log.settle(number, |inode| host.files.own_path(inode)));
+    let mut text = String::from("#mtree\n");
+    let written = text.len();
+    host.describe_directory(ROOT, "./fs", &mut text);
+    if let Ok(Some(own)) = host.own_folder() {
+        host.describe_directory(own, ".", &mut text);
+    }
+    if text.len() == written {
+        return Ok(());
+    }
+    let path = host.config.directory.join(NAME);
+    let how = OpenHow { write: true, create: Some(0o644), truncate: true, exclusive: false };
+    let file = host.open_native(&path, how)?;
+    let put = host.machine.write_at(file, 0, text.as_bytes());
+    host.machine.close(file);
+    put
 }
 
 /// True if `path` exists natively.

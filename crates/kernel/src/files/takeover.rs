@@ -8,6 +8,7 @@ use crate::files::Files;
 use crate::host::Host;
 use crate::ids::InodeKey;
 use belljar_linux_abi::Errno;
+use belljar_machine::DiskEvent;
 use belljar_objects::file_kind::FileKind;
 use belljar_objects::inode::{Content, NAMESPACE, Node, PROC, SYS};
 
@@ -37,6 +38,9 @@ impl Host {
                 let _ = self.machine.remove_file(&path);
             }
             return Err(errno);
+        }
+        if let Some(path) = entry.and_then(|(directory, name)| self.files.own_path_in(directory, &name)) {
+            self.machine.disk_event(DiskEvent::Existing(&path))?;
         }
         let inode = self.files.inode(key);
         inode.node = Node::Regular(Content {

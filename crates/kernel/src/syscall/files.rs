@@ -4,6 +4,7 @@ use super::socket::check_descriptor_available;
 use crate::call::Call;
 use crate::files::open::{OpenRequest, Opened};
 use crate::files::permission::WRITE;
+use crate::files::regular;
 use crate::files::tree::Walk;
 use crate::guest::GuestBuffers;
 use crate::ids::{FileKey, InodeKey};
@@ -11,6 +12,7 @@ use crate::outcome::{Block, IfInterrupted, SysResult, done};
 use belljar_linux_abi::file::OpenHow;
 use belljar_linux_abi::landlock::ACCESS_FS_TRUNCATE;
 use belljar_linux_abi::{Errno, c};
+use belljar_machine::DiskEvent;
 use belljar_objects::devices::Device;
 use belljar_objects::file_flags::FileFlags;
 use belljar_objects::file_kind::FileKind;
@@ -256,10 +258,24 @@ pub fn sys_fallocate(call: &mut Call<'_>) -> SysResult {
     done(0)
 }
 
-/// `fsync(2)`, `fdatasync(2)`: no effect, since memory is the disk.
+/// `fsync(2)`.
 pub fn sys_fsync(call: &mut Call<'_>) -> SysResult {
+    sync(call, false)
+}
+
+/// `fdatasync(2)`.
+pub fn sys_fdatasync(call: &mut Call<'_>) -> SysResult {
+    sync(call, true)
+}
+
+/// An effect only if a crash may lose what is not synced: else memory is the disk.
+fn sync(call: &mut Call<'_>, data_only: bool) -> SysResult {
     let file = call.host.file_of(call.process, call.int(0))?;
-    if is_kept(call, file)? { done(0) } else { Err(Errno::EINVAL) }
+    if !is_kept(call, file)? {
+        return Err(Errno::EINVAL);
+    }
+    regular::sync_file(call.host, file, data_only)?;
+    done(0)
 }
 
 /// True if an open file is backed by storage. `EBADF` with `O_PATH`.
@@ -280,7 +296,7 @@ fn is_kept(call: &mut Call<'_>, file: FileKey) -> Result<bool, Errno> {
 /// `syncfs(2)`: accepts any open file without `O_PATH`.
 pub fn sys_syncfs(call: &mut Call<'_>) -> SysResult {
     let file = call.host.file_of(call.process, call.int(0))?;
-    if call.host.files.open(file).flags & c::O_PATH != 0 { Err(Errno::EBADF) } else { done(0) }
+    if call.host.files.open(file).flags & c::O_PATH != 0 { Err(Errno::EBADF) } else { sys_sync(call) }
 }
 
 /// `sync_file_range(2)`.
@@ -296,7 +312,8 @@ pub fn sys_sync_file_range(call: &mut Call<'_>) -> SysResult {
 }
 
 /// `sync(2)`.
-pub fn sys_sync(_call: &mut Call<'_>) -> SysResult {
+pub fn sys_sync(call: &mut Call<'_>) -> SysResult {
+    call.host.machine.disk_event(DiskEvent::SyncedAll)?;
     done(0)
 }
 

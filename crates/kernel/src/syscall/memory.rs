@@ -1,6 +1,7 @@
 //! mmap(2), munmap(2), mprotect(2), mremap(2), brk(2), madvise(2) and relatives.
 
 use crate::call::Call;
+use crate::files::regular;
 use crate::mm::map::MapRequest;
 use crate::mm::presence;
 use crate::outcome::{SysResult, done};
@@ -283,7 +284,7 @@ fn remove(call: &mut Call<'_>, range: Range<u64>) -> Result<(), Errno> {
     call.require_mapped(&range)
 }
 
-/// msync(2): no effect, since shared mappings are coherent with their file.
+/// msync(2): shared mappings are coherent with their file, so it only makes them durable.
 pub fn sys_msync(call: &mut Call<'_>) -> SysResult {
     let flags = call.int(2);
     let both = c::MS_SYNC | c::MS_ASYNC;
@@ -297,6 +298,9 @@ pub fn sys_msync(call: &mut Call<'_>) -> SysResult {
         return Err(Errno::EBUSY);
     }
     call.require_mapped(&range)?;
+    if flags & c::MS_SYNC != 0 {
+        regular::sync_mappings(call.host, mm, &range)?;
+    }
     done(0)
 }
 

@@ -175,8 +175,8 @@ table! {
     71 msgctl = Full, msg::sys_msgctl, "";
     72 fcntl = Full, descriptors::sys_fcntl, "";
     73 flock = Full, descriptors::sys_flock, "";
-    74 fsync = NoEffect, files::sys_fsync, "the machine keeps what was written";
-    75 fdatasync = NoEffect, files::sys_fsync, "the machine keeps what was written";
+    74 fsync = NoEffect, files::sys_fsync, "the machine keeps what was written, but for crashes with `files: unsynced`";
+    75 fdatasync = NoEffect, files::sys_fdatasync, "the machine keeps what was written, but for crashes with `files: unsynced`";
     76 truncate = Full, files::sys_truncate, "";
     77 ftruncate = Full, files::sys_ftruncate, "";
     78 getdents = Full, directories::sys_getdents, "";
@@ -263,7 +263,7 @@ table! {
     159 adjtimex = Partial, time::sys_adjtimex, "offsets are made up for at once";
     160 setrlimit = Partial, limits::sys_setrlimit, "only those of addresses, descriptors, processes, queued signals, message queues and processor time are enforced";
     161 chroot = Full, directories::sys_chroot, "";
-    162 sync = NoEffect, files::sys_sync, "the machine keeps what was written";
+    162 sync = NoEffect, files::sys_sync, "the machine keeps what was written, but for crashes with `files: unsynced`";
     163 acct = Unsupported, misc::sys_not_permitted, "EPERM";
     164 settimeofday = Partial, time::sys_settimeofday, "the time zone has no effect";
     165 mount = Partial, mounts::sys_mount, "tmpfs, ramfs, proc, sysfs, devtmpfs, devpts, bind mounts; ENODEV for others";
@@ -407,7 +407,7 @@ table! {
     303 name_to_handle_at = Full, handles::sys_name_to_handle_at, "";
     304 open_by_handle_at = Partial, handles::sys_open_by_handle_at, "files that have a name";
     305 clock_adjtime = Partial, time::sys_clock_adjtime, "offsets are made up for at once";
-    306 syncfs = NoEffect, files::sys_syncfs, "the machine keeps what was written";
+    306 syncfs = NoEffect, files::sys_syncfs, "the machine keeps what was written, but for crashes with `files: unsynced`";
     307 sendmmsg = Partial, socket_io::sys_sendmmsg, "no MSG_OOB on UNIX sockets; MSG_ZEROCOPY copies, and says when Linux would";
     308 setns = Partial, clone::sys_setns, "not for one of several threads";
     309 getcpu = Partial, sched::sys_getcpu, "the lowest CPU of the thread's affinity";

@@ -150,6 +150,12 @@ fn flagged(call: &mut Call<'_>, file: FileKey, flags: i32, writes: bool) -> Resu
     if flags & c::RWF_NOWAIT != 0 {
         during |= c::O_NONBLOCK;
     }
+    if flags & c::RWF_DSYNC != 0 {
+        during |= c::O_DSYNC;
+    }
+    if flags & c::RWF_SYNC != 0 {
+        during |= c::O_SYNC;
+    }
     if flags & c::RWF_APPEND != 0 {
         during |= c::O_APPEND;
     }

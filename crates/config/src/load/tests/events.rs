@@ -1,5 +1,5 @@
 use super::*;
-use crate::events::{Action, Event, HostSet, ProcessRef, Target, When};
+use crate::events::{Action, CrashFiles, Event, HostSet, ProcessRef, Target, When};
 use belljar_net::link::PathChange;
 
 const WORLD: &str = r#"
@@ -74,7 +74,7 @@ fn everything_that_can_happen() {
     assert_eq!(*actions[5], groups(&[a], &[b1, b2]));
     assert_eq!(*actions[6], Action::Heal(Some("split".to_owned())));
     assert_eq!(*actions[7], groups(&[a, b1], &[b2]), "one group stands against all others");
-    let monkey = Action::Crash { hosts: HostSet::OneOf(ids(&[b1, b2])), lose_files: true };
+    let monkey = Action::Crash { hosts: HostSet::OneOf(ids(&[b1, b2])), files: CrashFiles::Lost };
     assert_eq!((actions[10], e.events[10].name.as_deref()), (&monkey, Some("monkey")));
     let when = When::Every {
         interval: SimDuration::from_secs(10),
@@ -128,7 +128,16 @@ fn what_and_when() {
         "19:24 this event has both 'crash' and 'restart'",
         "write two events",
     );
-    bad("at: 1 s, crash: a, step: 1 s", "19:24 'step' is not valid in event 'crash'", "'crash' takes files");
+    bad(
+        "at: 1 s, crash: a, step: 1 s",
+        "19:24 'step' is not valid in event 'crash'",
+        "'crash' takes files, disk",
+    );
+    bad(
+        "at: 1 s, crash: a, files: lost, disk: any",
+        "19:41 'disk' is not valid without 'files: unsynced' or 'files: torn'",
+        "it says what a crash may take of files that are not synced",
+    );
     bad(
         "at: 1 s, heal: all, step: 1 s",
         "19:25 'step' is not valid in event 'heal'",

@@ -4,8 +4,8 @@ use crate::files::Files;
 use crate::host::Host;
 use crate::ids::InodeKey;
 use belljar_linux_abi::Errno;
-use belljar_machine::{Machine, NativeFile, OpenHow, trees};
-use belljar_objects::inode::{Content, Node, ROOT, Store, join};
+use belljar_machine::{DiskEvent, Machine, NativeFile, OpenHow, trees};
+use belljar_objects::inode::{Content, DirectorySource, Node, ROOT, Store, join};
 use std::path::{Path, PathBuf};
 
 /// Native modes in the own layer. The guest's modes are kept in the inodes, and the results must remain
@@ -51,6 +51,9 @@ impl Files {
             Err(errno) => return Err(errno),
         }
         self.directory(directory).own = true;
+        if self.directory(directory).source != DirectorySource::None {
+            machine.disk_event(DiskEvent::Existing(&path))?;
+        }
         Ok(path)
     }
 
@@ -164,7 +167,8 @@ impl Host {
         if content.store.is_upper() {
             return Ok(());
         }
-        let size = content.size.min(keep);
+        let is_observed = self.machine.is_observed();
+        let size = if is_observed { content.size } else { content.size.min(keep) };
         let links = inode.links.clone();
         // An empty or truncated file need not be read.
         let lower = if size > 0 { Some(self.native_of(key)?) } else { None };
@@ -198,6 +202,10 @@ impl Host {
         self.remap_file(identity, upper)?;
         for (directory, name) in links.iter().skip(1) {
             self.files.link_own(&mut *self.machine, key, *directory, name)?;
+        }
+        for (directory, name) in links.iter().filter(|_| is_observed) {
+            let path = self.files.own_path_in(*directory, name).ok_or(Errno::ENOENT)?;
+            self.machine.disk_event(DiskEvent::Existing(&path))?;
         }
         if self.files.inode(key).opens == 0 {
             self.files.close_native(&mut *self.machine, key);

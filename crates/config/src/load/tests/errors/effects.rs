@@ -1,6 +1,7 @@
 //! Keys and events that would have no effect, and numbers without a unit.
 
 use super::*;
+use crate::events::{Action, CrashFiles, DiskProfile};
 
 /// A file with two hosts at a switch, a host on the graph, and these events.
 #[track_caller]
@@ -214,6 +215,30 @@ fn events_that_undo_what_happens_to_others() {
         let text = file(&format!("- {{ at: 1 s, {brings} }}\n- {{ at: 2 s, {undoes} }}"));
         Experiment::parse_in("test.yaml", &text, &around()).unwrap_or_else(|error| panic!("{error}"));
     }
+}
+
+#[test]
+fn disks_with_two_sets_of_rules() {
+    let file = |first: &str, second: &str| {
+        format!(
+            "{GENERAL}\nhosts: {{ a: {{ processes: [] }}, b: {{ processes: [] }} }}\n\
+             links: [ {{ between: [a, b] }} ]\nevents:\n- {{ at: 1 s, crash: {first} }}\n- {{ at: 2 s, crash: {second} }}\n"
+        )
+    };
+    check(
+        &file("all, files: unsynced", "b, files: torn, disk: any"),
+        "6:3 the disk of a host cannot be both 'ordered' and 'any'",
+        "give the same 'disk' in all crashes of a host",
+    );
+    let text = file("a, files: unsynced, disk: ordered", "b, files: torn, disk: any");
+    let experiment = Experiment::parse_in("test.yaml", &text, &around()).expect("valid");
+    assert!(matches!(
+        experiment.events[1].action,
+        Action::Crash { files: CrashFiles::Unsynced { torn: true, disk: DiskProfile::Any }, .. }
+    ));
+    let written = experiment.events_yaml(&experiment.events);
+    let found = |line: &str| written.lines().any(|written| written.trim() == line);
+    assert!(found("files: torn") && found("disk: any") && found("disk: ordered"), "{written}");
 }
 
 #[test]
