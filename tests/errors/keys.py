@@ -239,7 +239,7 @@ row("properties", "eventually eventually.matches eventually.within eventually.af
 
 EXPLORES = "`belljar explore` alone draws faults"
 row("", "explore", run=EXPLORES, deploy=EXPLORES)
-row("explore", "hosts between faults for scheduling kinds kinds.clock kinds.clock.step kinds.crash kinds.crash.files kinds.lossy kinds.lossy.packet_loss "
+row("explore", "hosts between faults for scheduling kinds kinds.clock kinds.clock.step kinds.crash kinds.crash.files kinds.crash.disk kinds.lossy kinds.lossy.packet_loss "
     "kinds.one_way kinds.partition kinds.pause kinds.slow kinds.slow.latency kinds.stop", run=EXPLORES, deploy=EXPLORES)
 
 # --- values with keys of their own, wherever the key that has them acts

@@ -188,6 +188,48 @@ pub enum CrashFiles {
     },
 }
 
+impl CrashFiles {
+    /// The values in an experiment file, with the default rules.
+    pub(crate) const NAMES: &'static [(&'static str, CrashFiles)] = &[
+        ("kept", CrashFiles::Kept),
+        ("lost", CrashFiles::Lost),
+        ("unsynced", CrashFiles::Unsynced { torn: false, disk: DiskProfile::Ordered }),
+        ("torn", CrashFiles::Unsynced { torn: true, disk: DiskProfile::Ordered }),
+    ];
+
+    /// The value in an experiment file.
+    pub fn name(self) -> &'static str {
+        match self {
+            CrashFiles::Kept => "kept",
+            CrashFiles::Lost => "lost",
+            CrashFiles::Unsynced { torn: false, .. } => "unsynced",
+            CrashFiles::Unsynced { torn: true, .. } => "torn",
+        }
+    }
+
+    /// The same with other rules, where there are any.
+    pub(crate) fn on(self, profile: DiskProfile) -> CrashFiles {
+        match self {
+            CrashFiles::Unsynced { torn, .. } => CrashFiles::Unsynced { torn, disk: profile },
+            kept_or_lost => kept_or_lost,
+        }
+    }
+}
+
+impl DiskProfile {
+    /// The values in an experiment file.
+    pub(crate) const NAMES: &'static [(&'static str, DiskProfile)] =
+        &[("ordered", DiskProfile::Ordered), ("any", DiskProfile::Any)];
+
+    /// The value in an experiment file.
+    pub fn name(self) -> &'static str {
+        match self {
+            DiskProfile::Ordered => "ordered",
+            DiskProfile::Any => "any",
+        }
+    }
+}
+
 /// Rules of what a crash takes away.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DiskProfile {

@@ -1,5 +1,6 @@
 //! Exploration: section `explore`, the faults that `belljar explore` draws.
 
+use crate::events::{CrashFiles, DiskProfile};
 use crate::scheduling::Scheduling;
 use belljar_base::{HostId, SimDuration, SimTime};
 
@@ -30,10 +31,8 @@ pub enum FaultKind {
     },
     /// A host crashes and restarts.
     Crash {
-        /// True if files may be kept.
-        kept: bool,
-        /// True if files may be lost.
-        lost: bool,
+        /// Fates of its files, of which each crash has one; not empty.
+        files: Vec<CrashFiles>,
     },
     /// A path or link loses packets.
     Lossy {
@@ -75,7 +74,12 @@ impl FaultKind {
         let milliseconds = SimDuration::from_millis;
         vec![
             FaultKind::Clock { step: SimDuration::from_secs(10) },
-            FaultKind::Crash { kept: true, lost: false },
+            FaultKind::Crash {
+                files: vec![
+                    CrashFiles::Kept,
+                    CrashFiles::Unsynced { torn: false, disk: DiskProfile::Ordered },
+                ],
+            },
             FaultKind::Lossy { loss: (0.05, 0.5) },
             FaultKind::OneWay,
             FaultKind::Partition,

@@ -145,20 +145,19 @@ fn events(
     };
     let once = |action: Action| vec![event(at, Some(lasting), action)];
     let one = |id: HostId| HostSet::Some(vec![id]);
-    match *kind {
-        FaultKind::Clock { step } => {
+    match kind {
+        &FaultKind::Clock { step } => {
             let host = *pick(&explore.hosts, stream);
             let step = rounded(within(1, step.as_nanos().max(1), stream), 1) as i64;
             let step = if stream.chance(0.5) { -step } else { step };
             let action = Action::Clock { hosts: one(host), step_ns: Some(step), drift_ppb: None };
             vec![event(at, None, action)]
         }
-        FaultKind::Crash { kept, lost } => {
+        FaultKind::Crash { files } => {
             let host = *pick(&explore.hosts, stream);
-            let lose_files = if kept && lost { stream.chance(0.5) } else { lost };
-            once(Action::Crash { hosts: one(host), lose_files })
+            once(Action::Crash { hosts: one(host), files: *pick(files, stream) })
         }
-        FaultKind::Lossy { loss: (least, most) } => {
+        &FaultKind::Lossy { loss: (least, most) } => {
             let target = both_ways(pick(paths, stream));
             let loss = ((least + stream.unit() * (most - least)) * 1_000.0).round() / 1_000.0;
             let link = match target {
@@ -187,7 +186,7 @@ fn events(
             once(Action::Partition(groups.map(HostSet::Some).to_vec()))
         }
         FaultKind::Pause => once(Action::Pause(one(*pick(&explore.hosts, stream)))),
-        FaultKind::Slow { latency: (least, most) } => {
+        &FaultKind::Slow { latency: (least, most) } => {
             let target = both_ways(pick(paths, stream));
             let latency = rounded(octaves(least.as_nanos(), most.as_nanos(), stream), least.as_nanos());
             let latency = Some(SimDuration::from_nanos(latency));

@@ -3,7 +3,7 @@
 use crate::trial::Trial;
 use crate::verdict::Symptom;
 use belljar_base::{HostId, SimDuration, SimTime};
-use belljar_config::{Action, Scheduling, When};
+use belljar_config::{Action, CrashFiles, Scheduling, When};
 
 /// Shortest duration that halving leads to.
 const SHORTEST: u64 = 1_000_000;
@@ -172,6 +172,19 @@ fn idle_hosts(trial: &Trial) -> Vec<Trial> {
     trial.busy_hosts().into_iter().map(without).collect()
 }
 
+/// Fates of files that take less than that of a crash.
+fn simpler_crashes(action: &Action) -> Vec<CrashFiles> {
+    match action {
+        Action::Crash { files: CrashFiles::Lost | CrashFiles::Unsynced { torn: false, .. }, .. } => {
+            vec![CrashFiles::Kept]
+        }
+        Action::Crash { files: CrashFiles::Unsynced { torn: true, disk }, .. } => {
+            vec![CrashFiles::Kept, CrashFiles::Unsynced { torn: false, disk: *disk }]
+        }
+        _ => Vec::new(),
+    }
+}
+
 /// Trials in which one fault is shorter, keeps files, or begins at a rounder time.
 fn simpler_faults(trial: &Trial) -> Vec<Trial> {
     let mut trials = Vec::new();
@@ -182,10 +195,10 @@ fn simpler_faults(trial: &Trial) -> Vec<Trial> {
             change(&mut trial.faults[index].events[0]);
             trials.push(trial);
         };
-        if let Action::Crash { lose_files: true, .. } = event.action {
+        for simpler in simpler_crashes(&event.action) {
             add(&|event| {
-                if let Action::Crash { lose_files, .. } = &mut event.action {
-                    *lose_files = false;
+                if let Action::Crash { files, .. } = &mut event.action {
+                    *files = simpler;
                 }
             });
         }

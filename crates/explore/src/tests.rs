@@ -1,6 +1,6 @@
 use crate::{Fault, Symptom, Trial, draw, shrink};
 use belljar_base::{SimDuration, SimTime};
-use belljar_config::{Action, Experiment, HostSet, PathContext, When};
+use belljar_config::{Action, CrashFiles, Experiment, HostSet, PathContext, When};
 use std::convert::Infallible;
 
 fn experiment(more: &str) -> Experiment {
@@ -58,7 +58,7 @@ fn every_kind_is_drawn_within_its_bounds() {
             Action::Clock { step_ns: Some(step), .. } => {
                 assert!(step.unsigned_abs() <= 3_000_000_000 && *step != 0)
             }
-            Action::Crash { lose_files, .. } => losing += usize::from(*lose_files),
+            Action::Crash { files, .. } => losing += usize::from(*files == CrashFiles::Lost),
             Action::Change(_, change) => {
                 assert!(change.loss.is_none_or(|loss| (0.1..=0.2).contains(&loss)), "{change:?}");
                 let latency = change.latency.map(|latency| latency.as_nanos() / 1_000_000);

@@ -1,6 +1,7 @@
 //! Section `explore` as YAML.
 
 use super::{Writer, quoted, time};
+use crate::events::CrashFiles;
 use crate::exploration::FaultKind;
 use crate::model::Experiment;
 use belljar_net::units::format_duration;
@@ -27,11 +28,13 @@ impl Experiment {
 fn bounds(kind: &FaultKind) -> String {
     match kind {
         FaultKind::Clock { step } => format!("{{ step: {} }}", format_duration(*step)),
-        FaultKind::Crash { kept, lost } => {
-            let files = [("kept", kept), ("lost", lost)];
-            let files: Vec<&str> =
-                files.iter().filter(|(_, is_drawn)| **is_drawn).map(|(name, _)| *name).collect();
-            format!("{{ files: [{}] }}", files.join(", "))
+        FaultKind::Crash { files } => {
+            let words: Vec<&str> = files.iter().map(|files| files.name()).collect();
+            let profile = files.iter().find_map(|files| match files {
+                CrashFiles::Unsynced { disk, .. } => Some(format!(", disk: {}", disk.name())),
+                _ => None,
+            });
+            format!("{{ files: [{}]{} }}", words.join(", "), profile.unwrap_or_default())
         }
         FaultKind::Lossy { loss: (least, most) } => format!("{{ packet_loss: [{least}, {most}] }}"),
         FaultKind::Slow { latency: (least, most) } => {

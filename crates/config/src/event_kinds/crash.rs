@@ -11,9 +11,6 @@ use crate::yaml::{Node, Section, section};
 use belljar_base::HostId;
 use std::rc::Rc;
 
-/// Rules of what a crash takes away.
-const PROFILES: &[(&str, DiskProfile)] = &[("ordered", DiskProfile::Ordered), ("any", DiskProfile::Any)];
-
 /// Stops hosts at once.
 pub(super) struct Crash;
 
@@ -25,38 +22,25 @@ impl Kind for Crash {
         &["files", "disk"]
     }
     fn read(&self, value: &Node, s: &Section, world: &World) -> Result<Action, Problem> {
-        let unsynced = |torn| CrashFiles::Unsynced { torn, disk: DiskProfile::Ordered };
-        let choices = [
-            ("kept", CrashFiles::Kept),
-            ("lost", CrashFiles::Lost),
-            ("unsynced", unsynced(false)),
-            ("torn", unsynced(true)),
-        ];
-        let mut files = s.read("files", |n, k| section::choice(n, k, &choices))?.unwrap_or(CrashFiles::Kept);
+        let mut files =
+            s.read("files", |n, k| section::choice(n, k, CrashFiles::NAMES))?.unwrap_or(CrashFiles::Kept);
         if let Some(node) = s.get("disk") {
-            let chosen = section::choice(node, "disk", PROFILES)?;
-            let CrashFiles::Unsynced { disk, .. } = &mut files else {
+            let profile = section::choice(node, "disk", DiskProfile::NAMES)?;
+            if !matches!(files, CrashFiles::Unsynced { .. }) {
                 return Err(node
                     .problem("'disk' is not valid without 'files: unsynced' or 'files: torn'")
                     .help("it says what a crash may take of files that are not synced"));
-            };
-            *disk = chosen;
+            }
+            files = files.on(profile);
         }
         Ok(Action::Crash { hosts: host_set(value, "crash", world)?, files })
     }
     fn write(&self, action: &Action, experiment: &Experiment, out: &mut Writer) {
         let Action::Crash { hosts, files } = action else { return };
         out.plain(1, "crash", experiment.host_set(hosts));
-        let word = match files {
-            CrashFiles::Kept => "kept",
-            CrashFiles::Lost => "lost",
-            CrashFiles::Unsynced { torn: false, .. } => "unsynced",
-            CrashFiles::Unsynced { torn: true, .. } => "torn",
-        };
-        out.plain(1, "files", word);
+        out.plain(1, "files", files.name());
         if let CrashFiles::Unsynced { disk, .. } = files {
-            let word = PROFILES.iter().find(|(_, profile)| profile == disk).map_or("", |(word, _)| word);
-            out.plain(1, "disk", word);
+            out.plain(1, "disk", disk.name());
         }
     }
     fn hosts<'a>(&self, action: &'a mut Action) -> Vec<&'a mut HostSet> {

@@ -2,7 +2,7 @@
 
 use super::events_values::{World, host_set, probability};
 use crate::error::{Problem, Span};
-use crate::events::HostSet;
+use crate::events::{CrashFiles, DiskProfile, HostSet};
 use crate::exploration::{Exploration, FaultKind};
 use crate::scheduling::Scheduling;
 use crate::yaml::{Entry, Node, Section, Value, section};
@@ -156,7 +156,7 @@ fn bounded(entry: &Entry) -> Result<FaultKind, Problem> {
     let place = format!("kind '{}'", entry.key);
     let keys: &[&str] = match kind {
         FaultKind::Clock { .. } => &["step"],
-        FaultKind::Crash { .. } => &["files"],
+        FaultKind::Crash { .. } => &["files", "disk"],
         FaultKind::Lossy { .. } => &["packet_loss"],
         FaultKind::Slow { .. } => &["latency"],
         FaultKind::OneWay | FaultKind::Partition | FaultKind::Pause | FaultKind::Stop => &[],
@@ -168,9 +168,8 @@ fn bounded(entry: &Entry) -> Result<FaultKind, Problem> {
     let files = s.read("files", files)?;
     Ok(match kind {
         FaultKind::Clock { step: default } => FaultKind::Clock { step: step.unwrap_or(default) },
-        FaultKind::Crash { kept, lost } => {
-            let (kept, lost) = files.unwrap_or((kept, lost));
-            FaultKind::Crash { kept, lost }
+        FaultKind::Crash { files: default } => {
+            FaultKind::Crash { files: of_disk(&s, files.unwrap_or(default))? }
         }
         FaultKind::Lossy { loss: default } => FaultKind::Lossy { loss: loss.unwrap_or(default) },
         FaultKind::Slow { latency: default } => FaultKind::Slow { latency: latency.unwrap_or(default) },
@@ -178,17 +177,27 @@ fn bounded(entry: &Entry) -> Result<FaultKind, Problem> {
     })
 }
 
-/// Outcomes of files in a crash: `kept`, `lost` or both.
-fn files(node: &Node, key: &str) -> Result<(bool, bool), Problem> {
-    let choices = [("kept", (true, false)), ("lost", (false, true))];
-    let Value::Sequence(items) = &node.value else { return section::choice(node, key, &choices) };
-    let mut all = (false, false);
-    for item in items {
-        let (kept, lost) = section::choice(item, key, &choices)?;
-        all = (all.0 || kept, all.1 || lost);
+/// One fate of files in a crash, or several.
+fn files(node: &Node, key: &str) -> Result<Vec<CrashFiles>, Problem> {
+    let Value::Sequence(items) = &node.value else {
+        return Ok(vec![section::choice(node, key, CrashFiles::NAMES)?]);
+    };
+    let all: Vec<CrashFiles> =
+        items.iter().map(|item| section::choice(item, key, CrashFiles::NAMES)).collect::<Result<_, _>>()?;
+    match all.is_empty() {
+        true => Err(node.problem("'files' is empty").help("write files: [kept, unsynced]")),
+        false => Ok(all),
     }
-    match all {
-        (false, false) => Err(node.problem("'files' is empty").help("write files: [kept, lost]")),
-        _ => Ok(all),
+}
+
+/// The fates of files by the rules of the key `disk`.
+fn of_disk(s: &Section, files: Vec<CrashFiles>) -> Result<Vec<CrashFiles>, Problem> {
+    let Some(node) = s.get("disk") else { return Ok(files) };
+    let profile = section::choice(node, "disk", DiskProfile::NAMES)?;
+    match files.iter().any(|files| matches!(files, CrashFiles::Unsynced { .. })) {
+        true => Ok(files.into_iter().map(|files| files.on(profile)).collect()),
+        false => Err(node
+            .problem("'disk' is not valid without 'files: unsynced' or 'files: torn'")
+            .help("it says what a crash may take of files that are not synced")),
     }
 }

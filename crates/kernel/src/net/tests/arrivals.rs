@@ -96,7 +96,7 @@ fn what_comes_while_the_host_is_down_is_lost() {
     };
     let mut packets = datagrams(3).into_iter();
     let mut next = || packets.next().unwrap();
-    host.crash(false);
+    host.crash(belljar_machine::CrashFiles::Kept);
     host.net.deliver(key(1, 5), None, next());
     assert_eq!(host.next_event(), Some(SimTime::ZERO + millis(5)));
     host.net.deliver(key(2, 3), None, next());

@@ -92,7 +92,7 @@ fn what_a_crash_sets_off_is_in_no_capture() {
     let crashing = &mut wire.hosts[A];
     crashing.host.net.config.capture = true;
     crashing.send(client, b"seen");
-    crashing.host.crash(false);
+    crashing.host.crash(belljar_machine::CrashFiles::Kept);
     crashing.host.restart();
     // The peer is unaware of the crash; later packets to it are captured after the earlier ones.
     wire.pass(millis(500));

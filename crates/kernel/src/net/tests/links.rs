@@ -144,7 +144,7 @@ fn without_a_carrier_nothing_leaves_and_neighbours_are_forgotten() {
 fn a_crashed_host_answers_nothing_and_comes_back() {
     let mut wire = lan();
     let b = wire.hosts[B].udp4();
-    wire.hosts[A].host.crash(false);
+    wire.hosts[A].host.crash(belljar_machine::CrashFiles::Kept);
     wire.hosts[B].send_to(b, b"x", on_link(A, 7)).unwrap();
     wire.pass(millis(1_500));
     assert_eq!(frames(&wire).len(), 2, "asked twice, in vain");

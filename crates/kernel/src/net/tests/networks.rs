@@ -35,7 +35,7 @@ fn a_crash_ends_all_stacks() {
     test.send_to(fd, b"on lo", loopback(9)).unwrap();
     let before = test.host.net.packet_account();
     assert_eq!(before.held, 1);
-    test.host.crash(false);
+    test.host.crash(belljar_machine::CrashFiles::Kept);
     let account = test.host.net.packet_account();
     assert_eq!((account.received, account.dropped["host_down"], account.held), (1, 2, 0));
     assert_eq!((account.sent, account.originated), (before.sent, before.originated));
