@@ -18,7 +18,7 @@ mod trial;
 mod verdict;
 
 pub use faults::{Fault, draw};
-pub use shrink::{Shrunk, shrink};
+pub use shrink::{FirstThatShows, Shrunk, shrink};
 pub use tally::{Finding, Tally, failure_bound};
 pub use trial::Trial;
 pub use verdict::{Observed, Symptom, Verdict};

@@ -18,12 +18,15 @@ pub struct Shrunk {
     pub is_minimal: bool,
 }
 
+/// Execution of trials: gives the index of the first that shows the symptom.
+pub type FirstThatShows<'a, E> = dyn FnMut(&[Trial]) -> Result<Option<usize>, E> + 'a;
+
 /// Search for a smaller trial.
 struct Search<'a, E> {
     trial: Trial,
     /// Number of trials that may still be executed.
     left: usize,
-    first: &'a mut dyn FnMut(&[Trial]) -> Result<Option<usize>, E>,
+    first: &'a mut FirstThatShows<'a, E>,
 }
 
 /// Removes faults and the random order of threads, then (for a [safety](Symptom::is_safety) symptom) hosts and the end of the run, then shortens what is left, until
@@ -36,7 +39,7 @@ pub fn shrink<E>(
     trial: Trial,
     symptom: &Symptom,
     limit: usize,
-    first: &mut dyn FnMut(&[Trial]) -> Result<Option<usize>, E>,
+    first: &mut FirstThatShows<E>,
 ) -> Result<Shrunk, E> {
     let mut search = Search { trial, left: limit, first };
     loop {

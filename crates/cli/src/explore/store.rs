@@ -7,6 +7,7 @@ use crate::failure::Failure;
 use belljar_base::{Map, hex};
 use belljar_config::Experiment;
 use belljar_explore::Verdict;
+use nix::fcntl::{Flock, FlockArg};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::fs::{self, File, OpenOptions};
@@ -49,7 +50,7 @@ pub struct Store {
     known: Map<String, Verdict>,
     log: File,
     /// Keeps other campaigns out.
-    _lock: File,
+    _lock: Flock<File>,
 }
 
 impl Store {
@@ -66,7 +67,8 @@ impl Store {
         let failed = |error: io::Error| Failure::run(format!("{shown} cannot be used: {error}"));
         fs::create_dir_all(folder).map_err(failed)?;
         let lock = File::create(folder.join(LOCK)).map_err(failed)?;
-        lock.try_lock().map_err(|_| Failure::usage(format!("another campaign is using {shown}")))?;
+        let lock = Flock::lock(lock, FlockArg::LockExclusiveNonblock)
+            .map_err(|_| Failure::usage(format!("another campaign is using {shown}")))?;
         if marker.is_file() {
             let before: Option<Header> =
                 fs::read(&marker).ok().and_then(|text| serde_json::from_slice(&text).ok());
