@@ -15,21 +15,37 @@ import sys
 from common import BUILT, ROOT, belljar, save
 
 FOLDER = ROOT / "benches" / "explore"
-# Bug: its experiment, what mends it, and what it is.
+PACKAGES = "hosts.client.processes.0.environment.PYTHONPATH="
+# Bug: its experiment, what mends it (a setting, or a package from PyPI with its faulty and its mended version), and what it is.
 BUGS = {
+    "G10": ("redis_client", ("redis", "4.5.1", "4.5.5", "async-timeout"), "redis-py leaves the answer of a cancelled command in its connection"),
+    "O3": ("ledger", "hosts.server.processes.0.args=serve", "a rename without a sync of its folder"),
     "O7": ("payments", "hosts.server.processes.0.args=serve --keys", "a request repeated after a lost answer, no idempotency key"),
     "O8": ("leases", "hosts.server.processes.0.args=serve --monotonic", "a lease measured by the wall clock"),
     "G5": ("etcd_lock", "hosts.store.processes.0.args=store --fencing", "a lock of etcd 3.4 whose lease ends while its holder stands still"),
 }
 
 
+def package(name, version, *more):
+    """A folder with this version of a package, installed once."""
+    folder = BUILT / "explore-packages" / f"{name}-{version}"
+    if not folder.is_dir():
+        part = folder.with_name(f"{folder.name}.part")
+        subprocess.run([sys.executable, "-m", "pip", "install", "-q", "--target", part, f"{name}=={version}", *more], check=True)
+        part.rename(folder)
+    return folder
+
+
 def campaign(bug, control, budget, seed, jobs, folder):
     """One campaign, which ends at its first finding; a control has no end but its budget."""
     name, mended, _ = BUGS[bug]
+    settings = [mended] if control else []
+    if isinstance(mended, tuple):
+        settings = [PACKAGES + str(package(mended[0], mended[2 if control else 1], *mended[3:]))]
     out = folder / f"{bug}{'-control' if control else ''}-{seed}"
     command = [belljar(), "explore", FOLDER / f"{name}.yaml", "--budget", budget, "--seed", str(seed), "-j", str(jobs), "-o", out, "--no-progress", "--first"]
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    done = subprocess.run([*command, *(["--set", mended] if control else [])], capture_output=True, text=True, check=False)
+    done = subprocess.run([*command, *(word for setting in settings for word in ("--set", setting))], capture_output=True, text=True, check=False)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     if not (out / "report.json").is_file():
         sys.exit(done.stdout + done.stderr)

@@ -3,6 +3,7 @@
 use crate::faults::{Fault, draw};
 use belljar_base::{HostId, Seed, SimTime};
 use belljar_config::{Event, Experiment, Exploration, Scheduling};
+use belljar_net::units::format_duration;
 use belljar_plan::with_fixed_events;
 use std::sync::Arc;
 
@@ -95,7 +96,13 @@ impl Trial {
     /// Each event with its time, on one line.
     pub fn event_lines(&self) -> Vec<String> {
         let experiment = self.experiment();
-        let line = |event: &Event| format!("{} {}", event.first(), experiment.event_text(event));
+        let line = |event: &Event| {
+            format!(
+                "{} {}",
+                format_duration(event.first().since(SimTime::ZERO)),
+                experiment.event_text(event)
+            )
+        };
         experiment.events.iter().map(line).collect()
     }
 }
