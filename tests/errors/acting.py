@@ -452,7 +452,7 @@ group("host_option_defaults", "", DEFAULTS, ["host_option_defaults"], {
 group("host_option_defaults", "", GRAPHED, ["host_option_defaults"], {"clock.reading": "5 us"}, whole="clock")
 group("host_option_defaults", "", GRAPHED, ["host_option_defaults"], {"sysctls": {"net.ipv4.ip_default_ttl": 33}, "pcap_capture_size": "60 B", "pcap_filter": "tcp"})
 # Two shells write in turns that the order of their threads decides.
-RACING = [{"path": "sh", "args": ["-c", f"for n in 1 2 3 4 5 6 7 8 9; do echo {name}; done >> race"]} for name in ("one", "other")]
+RACING = [{"path": "sh", "args": ["-c", f"n=0; while [ $n -lt 300 ]; do echo {name}; n=$((n+1)); done >> race"]} for name in ("one", "other")]
 for experiment, thing in ((GRAPHED, keys.GRAPH), (LINKED, keys.LINKS)):
     group("hosts", thing, changed(experiment, hosts__a__processes=RACING), ["hosts", "a"], {"host_options.scheduling": ("fifo", "random")})
 group("host_option_defaults", "", changed(GRAPHED, hosts__a__processes=RACING), ["host_option_defaults"], {"scheduling": ("fifo", "random")})
@@ -601,6 +601,7 @@ SIDES = ["rate", "latency", "jitter", "packet_loss", "reordering", "duplication"
 BOTH_SIDES = " ".join(["reverse", "mtu", *SIDES, *(f"reverse.{key}" for key in SIDES)])
 HELD = [
     ("experimental", "", "native_preemption_sim_interval", "determinism/test_spinning.py"),
+    ("events", "host", "disk", "command/test_disks.py"),
     ("gateways", "", "interface address hard_limit namespace", "emulation/test_gateways.py"),
     ("hosts", keys.GRAPH, "devices.driver", "simulators/test_devices.py"),
     ("hosts", keys.LINKS, "devices.driver", "simulators/test_devices.py"),

@@ -4,6 +4,7 @@ use super::*;
 
 mod devices;
 mod effects;
+mod exploration;
 mod files;
 mod hosts;
 mod inventories;

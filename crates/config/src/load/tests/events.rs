@@ -120,7 +120,7 @@ fn what_and_when() {
         "begin each item with '- '",
     );
     const NAMES: &str = "link_down, link_up, link_change, link_reset, partition, heal, bandwidth, crash, \
-        restart, dns_down, dns_up, start, stop, signal, clock, p4, move";
+        restart, pause, resume, dns_down, dns_up, start, stop, signal, clock, p4, move";
     bad("at: 1 s", "19:3 this event does not say what happens", &format!("add one of {NAMES}"));
     bad("at: 1 s, crsh: a", "19:14 'crsh' is not a key of an event", "did you mean 'crash'?");
     bad(
@@ -135,7 +135,7 @@ fn what_and_when() {
     );
     bad(
         "at: 1 s, crash: a, files: lost, disk: any",
-        "19:41 'disk' is not valid without 'files: unsynced' or 'files: torn'",
+        "19:43 'disk' is not valid without 'files: unsynced' or 'files: torn'",
         "it says what a crash may take of files that are not synced",
     );
     bad(
@@ -188,7 +188,11 @@ fn hosts_and_processes() {
     bad("at: 1 s, crash: []", "19:21 'crash' names no host", "");
     bad("at: 1 s, crash: { any: a }", "19:23 'any' is not a key of 'crash'", "valid keys are one_of");
     bad("at: 1 s, crash: {}", "19:21 'crash' has no 'one_of'", "add one_of: [alice, bob]");
-    bad("at: 1 s, crash: a, files: gone", "19:31 'gone' is not a value of 'files'", "use one of kept, lost");
+    bad(
+        "at: 1 s, crash: a, files: gone",
+        "19:31 'gone' is not a value of 'files'",
+        "use one of kept, lost, unsynced, torn",
+    );
     bad("at: 1 s, start: sh", "19:3 an event has no 'hosts'", "add hosts: alice");
     bad("at: 1 s, start: sch, hosts: a", "19:21 host 'a' runs no program 'sch'", "did you mean 'sh'?");
     bad(

@@ -45,7 +45,7 @@ fn values_of_a_host() {
     host(
         "network_node_id: 0\n    host_options: { pcap: true }",
         "7:21 'pcap' is not a key of 'host_options'",
-        "valid keys are log_level, pcap_enabled, pcap_capture_size, pcap_filter, shared, sysctls, queue",
+        "valid keys are log_level, pcap_enabled, pcap_capture_size, pcap_filter, shared, sysctls, queue, scheduling",
     );
     host(
         "network_node_id: 0\n    host_options: { pcap_capture_size: 1 kb }",

@@ -241,7 +241,7 @@ fn other_sections() {
     top(
         "y-foo: 1",
         "4:1 'y-foo' is not a key of an experiment",
-        "valid keys are general, network, host_option_defaults, hosts, switches, routers, simulators, radios, gateways, nics, memories, links, experimental, belljar, events, properties",
+        "valid keys are general, network, host_option_defaults, hosts, switches, routers, simulators, radios, gateways, nics, memories, links, experimental, belljar, events, properties, explore",
     );
 }
 

@@ -1,0 +1,64 @@
+use super::*;
+
+const WORLD: &str = "\
+general: { stop_time: 60 s }
+network: { graph: { type: 1_gbit_switch } }
+hosts: { a: { network_node_id: 0, processes: [ { path: sh } ] }, idle: { network_node_id: 0, processes: [] } }
+";
+
+/// The section stands in line 4.
+#[track_caller]
+fn explore(text: &str, expected: &str, help: &str) {
+    check(&format!("{WORLD}explore: {text}\n"), &format!("4:{expected}"), help);
+}
+
+#[test]
+fn hosts_and_times() {
+    explore("{ host: a }", "12 'host' is not a key of section 'explore'", "did you mean 'hosts'?");
+    explore("{ hosts: b }", "19 there is no host 'b'", "the hosts are a, idle");
+    explore("{ hosts: idle }", "19 host 'idle' runs no program that a fault could hit", "");
+    explore(
+        "{ hosts: { one_of: a } }",
+        "19 hosts are drawn from all that are named here",
+        "leave 'one_of' out, as in hosts: [alice, bob]",
+    );
+    explore(
+        "{ between: [5 s, 61 s] }",
+        "21 the simulation stops at 60 s, before the latest end of a fault",
+        "write at most 60 s, and leave time to recover",
+    );
+    explore("{ between: [5 s, 5 s] }", "21 no fault of 100 ms fits between 5 s and 5 s", "");
+    explore("{ between: [9 s, 5 s] }", "21 'between' has the larger value first", "");
+    explore("{ for: [1 s] }", "17 'for' is a least and a largest value, as in [1 s, 5 s]", "");
+    explore("{ for: 0 s }", "17 a fault without duration is none", "write for: [100 ms, 10 s]");
+    explore("{ faults: 0 }", "20 no fault is drawn", "write faults: [1, 5]");
+    check(
+        "general: { stop_time: 9 s }\nnetwork: { graph: { type: 1_gbit_switch } }\nhosts: { a: { network_node_id: 0, processes: [] } }\nexplore: {}",
+        "4:10 no host runs a program, so none can fail",
+        "",
+    );
+}
+
+#[test]
+fn kinds_and_orders() {
+    explore("{ kinds: [crush] }", "20 'crush' is no kind of fault", "did you mean 'crash'?");
+    explore(
+        "{ kinds: fire }",
+        "19 'fire' is no kind of fault",
+        "the kinds are clock, crash, lossy, one_way, partition, pause, slow, stop",
+    );
+    explore("{ kinds: [] }", "19 'kinds' names no kind of fault", "write kinds: [crash, partition]");
+    explore(
+        "{ kinds: { slow: { step: 1 s } } }",
+        "29 'step' is not a key of kind 'slow'",
+        "valid keys are latency",
+    );
+    explore("{ kinds: { crash: { files: [] } } }", "37 'files' is empty", "write files: [kept, unsynced]");
+    explore(
+        "{ kinds: { crash: { files: kept, disk: any } } }",
+        "49 'disk' is not valid without 'files: unsynced' or 'files: torn'",
+        "it says what a crash may take of files that are not synced",
+    );
+    explore("{ scheduling: [] }", "24 'scheduling' is empty", "write scheduling: [fifo, random]");
+    explore("{ scheduling: drawn }", "24 'drawn' is not a value of 'scheduling'", "use one of fifo, random");
+}
