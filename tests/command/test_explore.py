@@ -158,7 +158,7 @@ def test_a_right_program_has_no_failure_and_the_report_says_what_that_is_worth(b
     report = json.loads((workdir / "wrong/report.json").read_text())
     assert wrong.status == 1 and found(report) == ["property register (history)"], wrong
     (finding,) = report["findings"]
-    assert [event.split()[1] for event in finding["events"]] == ["crash:"], finding
+    assert [event.split()[2] for event in finding["events"]] == ["crash:"], finding
     assert report["unreached"] == [] and report["held"] == ["no-traceback"], report
 
 
