@@ -97,10 +97,11 @@ fn paths(experiment: &Experiment, explore: &Exploration) -> Vec<Target> {
         !host.programs().is_empty() || !host.models.is_empty()
     };
     let hosts: Vec<HostId> = (0..experiment.hosts.len() as u32).map(HostId).filter(runs).collect();
+    let is_among = |id: HostId| explore.hosts.binary_search(&id).is_ok();
     let mut paths = Vec::new();
     for &from in &hosts {
         for &to in hosts.iter().filter(|to| **to != from) {
-            let is_explored = explore.hosts.contains(&from) || explore.hosts.contains(&to);
+            let is_explored = is_among(from) || is_among(to);
             if is_explored && is_on_graph(from) && is_on_graph(to) {
                 let set = |id| HostSet::Some(vec![id]);
                 paths.push(Target::Paths { from: set(from), to: set(to), both: false });

@@ -56,18 +56,13 @@ impl Tally {
             }
         }
         self.reached.extend(verdict.reached.iter().cloned());
-        let mut kinds: Vec<&str> =
-            faults.iter().filter(|fault| fault.is_drawn).map(|fault| fault.kind).collect();
-        kinds.sort_unstable();
-        kinds.dedup();
-        for fault in faults.iter().filter(|fault| fault.is_drawn) {
-            if let Ok(at) = kinds.binary_search(&fault.kind) {
-                kinds.remove(at);
-                let (runs, dropped) = self.kinds.entry(fault.kind).or_default();
-                *runs += 1;
-                *dropped +=
-                    u64::from(verdict.drops.iter().any(|drop| reasons(fault.kind).contains(&drop.as_str())));
-            }
+        let drawn = faults.iter().filter(|fault| fault.is_drawn);
+        let kinds: Set<&'static str> = drawn.map(|fault| fault.kind).collect();
+        for kind in kinds {
+            let has_dropped = verdict.drops.iter().any(|drop| reasons(kind).contains(&drop.as_str()));
+            let (runs, dropped) = self.kinds.entry(kind).or_default();
+            *runs += 1;
+            *dropped += u64::from(has_dropped);
         }
         self.runs += 1;
     }

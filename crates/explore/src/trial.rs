@@ -31,10 +31,9 @@ impl Trial {
         // Each trial is executed on one processor, beside others.
         seeded.general.parallelism = 1;
         seeded.explore = None;
-        let settled = seeded.properties.clone();
         let mut base = with_fixed_events(&seeded);
-        // A property that counts from the last fault counts from a drawn one.
-        base.properties = settled;
+        // Without events of the file, properties would no longer count from the last fault, which may be a drawn one.
+        base.properties = seeded.properties;
         let own = std::mem::take(&mut base.events).into_iter();
         let own = own.map(|event| Fault { kind: "event", is_drawn: false, events: vec![event] });
         let mut faults: Vec<Fault> = own.chain(draw(experiment, explore, run)).collect();
@@ -85,12 +84,6 @@ impl Trial {
         let hosts = self.base.hosts.iter().enumerate();
         let runs = hosts.filter(|(_, host)| !host.processes.is_empty() || !host.models.is_empty());
         runs.map(|(index, _)| HostId(index as u32)).filter(|id| !self.idle.contains(id)).collect()
-    }
-
-    /// The events of the faults, one on each line, as section `events` of the file has them.
-    pub fn events_yaml(&self) -> String {
-        let experiment = self.experiment();
-        experiment.events_yaml(&experiment.events)
     }
 
     /// Each event with its time, on one line.

@@ -20,7 +20,7 @@ use std::time::Duration;
 const LOOK: Duration = Duration::from_millis(200);
 /// Time in which an interrupted run ends.
 const GRACE: Duration = Duration::from_secs(10);
-/// Number of processes of each machine that a run's message names.
+/// Largest number of lines that are kept of the message of a run.
 const LAST_LINES: usize = 20;
 
 /// How a trial ended.

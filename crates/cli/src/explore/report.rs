@@ -1,7 +1,7 @@
 //! The report of a campaign.
 
 use super::executor::slug;
-use super::store::FINDINGS;
+use super::store::{FINDINGS, REPORT};
 use crate::failure::Failure;
 use belljar_config::{Experiment, Scheduling};
 use belljar_explore::{Shrunk, Tally, failure_bound};
@@ -133,7 +133,7 @@ impl Report<'_> {
             "interrupted": self.is_interrupted,
         });
         let text = serde_json::to_vec_pretty(&report).map_err(Failure::run)?;
-        let path = self.folder.join("report.json");
+        let path = self.folder.join(REPORT);
         fs::write(&path, text)
             .map_err(|error| Failure::run(format!("{} cannot be written: {error}", path.display())))
     }

@@ -19,6 +19,8 @@ use std::path::{Path, PathBuf};
 const CAMPAIGN: &str = "campaign.json";
 /// Verdicts, one a line.
 const VERDICTS: &str = "verdicts.jsonl";
+/// The report of the last end.
+pub const REPORT: &str = "report.json";
 /// Runs in progress.
 const RUNNING: &str = "running";
 /// Shrunk failures.
@@ -73,7 +75,7 @@ impl Store {
             let before: Option<Header> =
                 fs::read(&marker).ok().and_then(|text| serde_json::from_slice(&text).ok());
             if force {
-                for path in [VERDICTS, "report.json"] {
+                for path in [VERDICTS, REPORT] {
                     remove(&folder.join(path)).map_err(failed)?;
                 }
                 remove(&folder.join(FINDINGS)).map_err(failed)?;
