@@ -4,7 +4,7 @@ use super::Kind;
 use crate::emit::Writer;
 use crate::error::Problem;
 use crate::events::{Action, CrashFiles, DiskProfile, Event, HostSet};
-use crate::load::events_values::{World, host_set};
+use crate::load::events_values::{World, host_set, set_disk};
 use crate::model::{Experiment, Host};
 use crate::topology::Interface;
 use crate::yaml::{Node, Section, section};
@@ -24,15 +24,7 @@ impl Kind for Crash {
     fn read(&self, value: &Node, s: &Section, world: &World) -> Result<Action, Problem> {
         let mut files =
             s.read("files", |n, k| section::choice(n, k, CrashFiles::NAMES))?.unwrap_or(CrashFiles::Kept);
-        if let Some(node) = s.get("disk") {
-            let profile = section::choice(node, "disk", DiskProfile::NAMES)?;
-            if !matches!(files, CrashFiles::Unsynced { .. }) {
-                return Err(node
-                    .problem("'disk' is not valid without 'files: unsynced' or 'files: torn'")
-                    .help("it says what a crash may take of files that are not synced"));
-            }
-            files = files.on(profile);
-        }
+        set_disk(s, std::slice::from_mut(&mut files))?;
         Ok(Action::Crash { hosts: host_set(value, "crash", world)?, files })
     }
     fn write(&self, action: &Action, experiment: &Experiment, out: &mut Writer) {

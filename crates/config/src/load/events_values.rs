@@ -2,7 +2,7 @@
 
 use crate::PathContext;
 use crate::error::Problem;
-use crate::events::{ClockSettings, HostSet, ProcessRef, Target};
+use crate::events::{ClockSettings, CrashFiles, DiskProfile, HostSet, ProcessRef, Target};
 use crate::model::{Host, Network};
 use crate::topology::Topology;
 use crate::yaml::{Node, Section, Style, Value, section};
@@ -350,6 +350,19 @@ pub(crate) fn probability(node: &Node, key: &str) -> Result<f64, Problem> {
         Ok(value) if (0.0..=1.0).contains(&value) => Ok(value),
         _ => Err(node.problem(format!("'{key}' must be a number from 0 to 1, not '{text}'"))),
     }
+}
+
+/// Gives crashes the rules of the key `disk`, if it is there.
+pub(crate) fn set_disk(s: &Section, crashes: &mut [CrashFiles]) -> Result<(), Problem> {
+    let Some(node) = s.get("disk") else { return Ok(()) };
+    let profile = section::choice(node, "disk", DiskProfile::NAMES)?;
+    if !crashes.iter().any(|files| matches!(files, CrashFiles::Unsynced { .. })) {
+        return Err(node
+            .problem("'disk' is not valid without 'files: unsynced' or 'files: torn'")
+            .help("it says what a crash may take of files that are not synced"));
+    }
+    crashes.iter_mut().for_each(|files| *files = files.on(profile));
+    Ok(())
 }
 
 /// A time that may be negative, in nanoseconds.

@@ -1,8 +1,8 @@
 //! Section `explore`.
 
-use super::events_values::{World, host_set, probability};
+use super::events_values::{World, host_set, probability, set_disk};
 use crate::error::{Problem, Span};
-use crate::events::{CrashFiles, DiskProfile, HostSet};
+use crate::events::{CrashFiles, HostSet};
 use crate::exploration::{Exploration, FaultKind};
 use crate::scheduling::Scheduling;
 use crate::yaml::{Entry, Node, Section, Value, section};
@@ -169,7 +169,9 @@ fn bounded(entry: &Entry) -> Result<FaultKind, Problem> {
     Ok(match kind {
         FaultKind::Clock { step: default } => FaultKind::Clock { step: step.unwrap_or(default) },
         FaultKind::Crash { files: default } => {
-            FaultKind::Crash { files: of_disk(&s, files.unwrap_or(default))? }
+            let mut files = files.unwrap_or(default);
+            set_disk(&s, &mut files)?;
+            FaultKind::Crash { files }
         }
         FaultKind::Lossy { loss: default } => FaultKind::Lossy { loss: loss.unwrap_or(default) },
         FaultKind::Slow { latency: default } => FaultKind::Slow { latency: latency.unwrap_or(default) },
@@ -187,17 +189,5 @@ fn files(node: &Node, key: &str) -> Result<Vec<CrashFiles>, Problem> {
     match all.is_empty() {
         true => Err(node.problem("'files' is empty").help("write files: [kept, unsynced]")),
         false => Ok(all),
-    }
-}
-
-/// The fates of files by the rules of the key `disk`.
-fn of_disk(s: &Section, files: Vec<CrashFiles>) -> Result<Vec<CrashFiles>, Problem> {
-    let Some(node) = s.get("disk") else { return Ok(files) };
-    let profile = section::choice(node, "disk", DiskProfile::NAMES)?;
-    match files.iter().any(|files| matches!(files, CrashFiles::Unsynced { .. })) {
-        true => Ok(files.into_iter().map(|files| files.on(profile)).collect()),
-        false => Err(node
-            .problem("'disk' is not valid without 'files: unsynced' or 'files: torn'")
-            .help("it says what a crash may take of files that are not synced")),
     }
 }
