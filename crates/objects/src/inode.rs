@@ -370,6 +370,24 @@ impl Node {
 }
 
 impl Inode {
+    /// Creates an inode without a name.
+    pub fn new(number: u64, device: u64, node: Node, meta: Meta) -> Inode {
+        Inode {
+            number,
+            device,
+            node,
+            meta,
+            links: SmallVec::new(),
+            opens: 0,
+            locks: None,
+            attributes: None,
+            changed: false,
+            lower_links: None,
+            former_path: None,
+            former_entry: None,
+        }
+    }
+
     /// The inode's directory; `None` for other types.
     pub fn directory(&self) -> Option<&Directory> {
         match &self.node {

@@ -146,7 +146,6 @@ pub fn apply(inode: &mut Inode, words: &Words<'_>) {
 mod tests {
     use super::*;
     use crate::inode::Meta;
-    use smallvec::SmallVec;
 
     #[test]
     fn names_survive_and_lines_are_read_back() {
@@ -162,20 +161,7 @@ mod tests {
     #[test]
     fn an_inode_is_restored_from_its_line() {
         let meta = Meta { mode: 0o640, uid: 7, gid: 8, times: Times::all(1_500_000_000), ..Meta::default() };
-        let inode = |node, meta| Inode {
-            number: 3,
-            device: 1,
-            node,
-            meta,
-            links: SmallVec::new(),
-            opens: 0,
-            locks: None,
-            attributes: None,
-            changed: true,
-            lower_links: None,
-            former_path: None,
-            former_entry: None,
-        };
+        let inode = |node, meta| Inode { changed: true, ..Inode::new(3, 1, node, meta) };
         let mut written = inode(Node::Device(Device::Null), meta);
         written
             .attributes

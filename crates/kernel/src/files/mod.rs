@@ -70,7 +70,6 @@ use belljar_tasks::pidfd::PidFd;
 use belljar_tasks::signalfd::SignalFd;
 use pty::Pty;
 use slab::Slab;
-use smallvec::SmallVec;
 use std::path::PathBuf;
 
 /// File state of a host.
@@ -192,20 +191,6 @@ impl Files {
         if let Some(room) = self.mounts.room(device) {
             room.used_files += 1;
         }
-        let inode = Inode {
-            number,
-            device,
-            node,
-            meta,
-            links: SmallVec::new(),
-            opens: 0,
-            locks: None,
-            attributes: None,
-            changed: false,
-            lower_links: None,
-            former_path: None,
-            former_entry: None,
-        };
-        InodeKey(self.inodes.insert(inode))
+        InodeKey(self.inodes.insert(Inode::new(number, device, node, meta)))
     }
 }
