@@ -386,6 +386,16 @@ def outputs(data):
     return said
 
 
+def typed(belljar, workdir, guide):
+    """Types the commands of a guide's console block in a folder like the checkout. Gives each command, its end and the lines below it."""
+    (workdir / "belljar").symlink_to(belljar)
+    (workdir / "examples").symlink_to(EXAMPLES)
+    (block,) = re.findall(r"^```console\n(.*?)^```", (ROOT / "docs/guide" / guide).read_text(), re.M | re.S)
+    for part in re.split(r"^\$ ", block, flags=re.M)[1:]:
+        command, *shown = part.splitlines()
+        yield command, execute(["sh", "-c", command], cwd=workdir), shown
+
+
 @pytest.fixture
 def exec_guest(belljar, workdir):
     """exec_guest(["date"]) -> Run of `belljar exec -- date` in a directory of its own."""

@@ -11,7 +11,7 @@ import sys
 
 import pytest
 import yaml
-from conftest import EXAMPLES, ROOT, begun, execute
+from conftest import EXAMPLES, ROOT, begun, execute, typed
 
 FORGETFUL = "hosts.server.processes.0.args=serve --forgetful"
 # Fails if the server is away for a second while the client asks, which a crash or a stop brings about.
@@ -223,24 +223,17 @@ def test_a_wrong_section_is_refused_with_its_line(belljar, workdir, section, mes
 
 
 def test_the_guide_and_the_readme_show_what_their_commands_say(belljar, workdir):
-    (workdir / "belljar").symlink_to(belljar)
-    (workdir / "examples").symlink_to(EXAMPLES)
     # How often it is found, and the times, depend on the length of paths, whose calls take time.
     masked = functools.partial(re.sub, r"\d+", "N")
-    (block,) = re.findall(r"^```console\n(.*?)^```", (ROOT / "docs/guide/exploring.md").read_text(), re.M | re.S)
-    shown = [line.strip() for line in re.findall(r"^    (\S?.*)$", (ROOT / "README.md").read_text(), re.M)]
-    said = ""
-    for line in block.splitlines():
-        if line.startswith("$ "):
-            done = execute(["sh", "-c", line[2:]], cwd=workdir)
-            assert done.status == (1 if "forgetful" in line else 0), done
-            said = done.out
-            if "forgetful" in line:
-                lines = [text.strip() for text in said.replace("forgetful.explore", "explore.explore").splitlines()[:5]]
-                command = shown.index(line[2:].replace(" -o forgetful.explore", ""))
-                assert list(map(masked, shown[command + 1:][:5])) == list(map(masked, lines)), lines
-        else:
-            assert all(masked(part) in masked(said) for part in line.split("...")), (line, said)
+    readme = [line.strip() for line in re.findall(r"^    (\S?.*)$", (ROOT / "README.md").read_text(), re.M)]
+    for command, done, shown in typed(belljar, workdir, "exploring.md"):
+        assert done.status == (1 if "forgetful" in command else 0), done
+        for line in shown:
+            assert all(masked(part) in masked(done.out) for part in line.split("...")), (line, done.out)
+        if "forgetful" in command:
+            lines = [text.strip() for text in done.out.replace("forgetful.explore", "explore.explore").splitlines()[:5]]
+            at = readme.index(command.replace(" -o forgetful.explore", ""))
+            assert list(map(masked, readme[at + 1:][:5])) == list(map(masked, lines)), lines
 
 
 def test_wrong_budgets_are_refused(belljar, workdir):

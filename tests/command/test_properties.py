@@ -1,11 +1,10 @@
 """Properties of an experiment: the verdicts in the summary, the statistics and `inspect`, for right and for wrong programs."""
 
 import json
-import re
 
 import pytest
 import yaml
-from conftest import EXAMPLES, ROOT, execute, experiment
+from conftest import EXAMPLES, execute, experiment, typed
 
 
 def run(belljar, workdir, processes, properties, *arguments, events=(), **general):
@@ -136,15 +135,8 @@ def test_the_example_tells_the_two_versions_apart(belljar, workdir, version):
 
 
 def test_the_guide_shows_what_its_commands_say(belljar, workdir):
-    (workdir / "belljar").symlink_to(belljar)
-    (workdir / "examples").symlink_to(EXAMPLES)
-    (block,) = re.findall(r"^```console\n(.*?)^```", (ROOT / "docs/guide/properties.md").read_text(), re.M | re.S)
-    said = ""
-    for line in block.splitlines():
-        if line.startswith("$ "):
-            done = execute(["sh", "-c", line[2:]], cwd=workdir)
-            assert done.status == (1 if "forgetful" in line else 0), done
-            said = done.out
-        elif line != "...":
+    for command, done, shown in typed(belljar, workdir, "properties.md"):
+        assert done.status == (1 if "forgetful" in command else 0), done
+        for line in shown:
             # Parts of a long line are left out.
-            assert all(part in said for part in line.split(" ... ")), (line, said)
+            assert line == "..." or all(part in done.out for part in line.split(" ... ")), (line, done.out)
