@@ -8,8 +8,68 @@ use crate::watched::phase_of;
 use belljar_base::SimTime;
 use belljar_base::activity::Phase;
 use belljar_model_host::Models;
-use belljar_netstack::{Effect, Turn};
+use belljar_netstack::event_loop::EventLoop;
+use belljar_netstack::{Effect, Stack, TimerId, Turn};
 use belljar_objects::file_kind::FilePlace;
+use std::sync::atomic::Ordering::Relaxed;
+
+impl EventLoop for Host {
+    fn stack(&self) -> &Stack {
+        &self.net
+    }
+    fn stack_mut(&mut self) -> &mut Stack {
+        &mut self.net
+    }
+    #[inline]
+    fn next_own_timer(&self) -> Option<TimerId> {
+        match self.first_network() {
+            Some((timer, _)) => Some(timer),
+            None => self.timers.next_id(),
+        }
+    }
+    #[inline]
+    fn fire_own_timer(&mut self) {
+        if let Some((_, number)) = self.first_network() {
+            self.doing(Phase::Network);
+            return Host::stack_mut(self, number).fire_timer();
+        }
+        let Some(action) = self.timers.pop_due(self.net.clock.now()) else { return };
+        self.doing(phase_of(&action));
+        match action {
+            TimerAction::Deadline(thread) => self.continue_call(thread, Wake::Deadline),
+            rarer => self.fire_rarer(rarer),
+        }
+    }
+    #[inline]
+    fn work(&mut self, limit: SimTime) -> bool {
+        if self.urings.has_uring_work() {
+            self.run_next_request();
+        } else if self.models.has_work() {
+            self.doing(Phase::Model);
+            Models::run_next(self);
+        } else if self.is_runnable() {
+            self.run_next_thread(limit);
+        } else {
+            return false;
+        }
+        true
+    }
+    fn is_interrupted(&self) -> bool {
+        self.config.interrupt.load(Relaxed) || self.is_held()
+    }
+    #[inline]
+    fn begin_event(&mut self, turn: Turn) {
+        self.scheduler.end_turn();
+        self.scheduler.made_progress();
+        if turn != Turn::Owner {
+            self.doing(Phase::Network);
+        }
+    }
+    #[inline]
+    fn carry_out_effects(&mut self) {
+        Host::carry_out_effects(self);
+    }
+}
 
 impl Host {
     /// Time of the host's next event; `None` if only a packet can wake the host.
@@ -26,45 +86,14 @@ impl Host {
         if self.has_networks { self.networks.next() } else { None }
     }
 
-    /// Time of the next due event, not considering runnable threads.
-    pub(crate) fn next_due(&self) -> Option<SimTime> {
-        sooner(sooner(self.net.next_due(), self.timers.next()), self.next_of_networks())
-    }
-
-    /// Handles the earliest due event. At equal times, arrivals precede timers.
-    pub(crate) fn fire_next(&mut self) {
-        self.scheduler.made_progress();
-        if self.has_networks
-            && let Some((timer, number)) = self.networks.next_timer()
-            && [self.net.next_timer(), self.timers.next_id()].iter().flatten().all(|other| timer < *other)
-            && self.net.next_arrival().is_none_or(|arrival| timer.at() < arrival)
-        {
-            self.doing(Phase::Network);
-            self.stack_mut(number).fire_timer();
-            return self.carry_out_effects();
-        }
-        match self.net.next_turn(self.timers.next_id()) {
-            Turn::Arrival => {
-                self.doing(Phase::Network);
-                self.net.receive_arrival();
-            }
-            Turn::Timer => {
-                self.doing(Phase::Network);
-                self.net.fire_timer();
-            }
-            Turn::Owner => self.fire_own_timer(),
-        }
-        self.carry_out_effects();
-    }
-
+    /// Network namespace whose timer precedes all timers of the host itself.
     #[inline]
-    fn fire_own_timer(&mut self) {
-        let Some(action) = self.timers.pop_due(self.net.clock.now()) else { return };
-        self.doing(phase_of(&action));
-        match action {
-            TimerAction::Deadline(thread) => self.continue_call(thread, Wake::Deadline),
-            rarer => self.fire_rarer(rarer),
+    fn first_network(&self) -> Option<(TimerId, u32)> {
+        if !self.has_networks {
+            return None;
         }
+        let next = self.networks.next_timer()?;
+        self.timers.next_id().is_none_or(|own| next.0 < own).then_some(next)
     }
 
     /// Carries out the effects that the stack has queued, such as notifications of socket waiters.

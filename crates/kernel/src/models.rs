@@ -5,16 +5,9 @@ use crate::ids::SocketKey;
 use crate::timer::TimerAction;
 use belljar_base::SimTime;
 use belljar_model_host::{ModelTimer, Models, Owner};
-use belljar_netstack::Stack;
 use belljar_tasks::waits::Waiter;
 
 impl Owner for Host {
-    fn stack(&self) -> &Stack {
-        &self.net
-    }
-    fn stack_mut(&mut self) -> &mut Stack {
-        &mut self.net
-    }
     fn models(&self) -> &Models {
         &self.models
     }
@@ -29,8 +22,5 @@ impl Owner for Host {
     }
     fn add_timer(&mut self, at: SimTime, timer: ModelTimer) {
         self.set_timer(at, TimerAction::Model(timer));
-    }
-    fn carry_out_effects(&mut self) {
-        Host::carry_out_effects(self);
     }
 }

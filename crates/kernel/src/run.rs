@@ -15,10 +15,9 @@ use belljar_base::SimTime;
 use belljar_base::activity::Phase;
 use belljar_linux_abi::{Errno, c, compat};
 use belljar_machine::{Exit, Fault};
-use belljar_model_host::Models;
+use belljar_netstack::event_loop::EventLoop;
 use belljar_objects::namespaces::{NamespaceMembership, translated};
 use belljar_objects::seccomp::{ARCH_I386, ARCH_X86_64};
-use std::sync::atomic::Ordering::Relaxed;
 
 /// Number of windows between two searches for guests whose native process was killed: a killed guest that is
 /// not resumed goes unnoticed otherwise.
@@ -48,39 +47,15 @@ impl Host {
         if self.windows.is_multiple_of(REAP_INTERVAL) {
             self.reap_killed();
         }
-        self.run_events_until(limit);
+        self.run_events(limit);
         self.net.take_arrivals(limit);
         self.net.plan_arrivals();
         self.files.rest_natives(&mut *self.machine);
     }
 
-    fn run_events_until(&mut self, limit: SimTime) {
-        while !self.config.interrupt.load(Relaxed) && !self.is_held() {
-            let due = self.next_due();
-            match due {
-                // Charged time may have moved the clock past the limit; arrivals beyond the limit are not
-                // complete.
-                Some(at) if at <= self.net.clock.now() && at < limit => {
-                    self.scheduler.end_turn();
-                    self.fire_next();
-                }
-                _ if self.net.clock.now() >= limit => return,
-                _ if self.urings.has_uring_work() => self.run_next_request(),
-                _ if self.models.has_work() => {
-                    self.doing(Phase::Model);
-                    Models::run_next(self);
-                }
-                _ if self.is_runnable() => self.run_next_thread(limit),
-                _ if self.net.clock.is_yielding() => self.net.clock.stop_yielding(),
-                Some(at) if at < limit => self.net.clock.advance(at),
-                _ => return,
-            }
-        }
-    }
-
     /// Runs the next thread's turn, or continues the turn that the last limit interrupted: limits must not
     /// affect the result.
-    fn run_next_thread(&mut self, limit: SimTime) {
+    pub(crate) fn run_next_thread(&mut self, limit: SimTime) {
         let Some(thread) = self.scheduler.start_turn(&self.threads) else { return };
         if !self.debuggers.is_empty() && self.debug_keeps_waiting(thread) {
             return;

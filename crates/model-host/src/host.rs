@@ -5,7 +5,8 @@ use belljar_base::activity::{Activity, Board, Phase};
 use belljar_base::{Footprint, Map, SimTime};
 use belljar_net::NicChange;
 use belljar_netstack::clock::Clock;
-use belljar_netstack::{Effect, SocketKey, Stack, StackConfig, TimerQueue, Turn};
+use belljar_netstack::event_loop::EventLoop;
+use belljar_netstack::{Effect, SocketKey, Stack, StackConfig, TimerId, TimerQueue, Turn};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
@@ -55,22 +56,7 @@ impl ModelHost {
 
     /// Executes all events strictly before `limit`.
     pub fn run_until(&mut self, limit: SimTime) {
-        while !self.config.interrupt.load(Relaxed) && !self.is_held() {
-            let now = self.stack.clock.now();
-            match self.next_due() {
-                // Work may have moved the clock past the limit; later events cannot run yet, since messages
-                // may be missing.
-                Some(at) if at <= now && at < limit => self.fire_next(),
-                _ if now >= limit => break,
-                _ if self.models.has_work() => {
-                    self.doing(Phase::Model);
-                    Models::run_next(self);
-                }
-                _ if self.stack.clock.is_yielding() => self.stack.clock.stop_yielding(),
-                Some(at) if at < limit => self.stack.clock.advance(at),
-                _ => break,
-            }
-        }
+        self.run_events(limit);
         self.stack.take_arrivals(limit);
         self.stack.plan_arrivals();
     }
@@ -80,29 +66,6 @@ impl ModelHost {
             true => Some(self.stack.clock.now()),
             false => [self.stack.next_event(), self.timers.next()].into_iter().flatten().min(),
         }
-    }
-    fn next_due(&self) -> Option<SimTime> {
-        [self.stack.next_due(), self.timers.next()].into_iter().flatten().min()
-    }
-    /// Handles the earliest due event.
-    fn fire_next(&mut self) {
-        match self.stack.next_turn(self.timers.next_id()) {
-            Turn::Arrival => {
-                self.doing(Phase::Network);
-                self.stack.receive_arrival();
-            }
-            Turn::Timer => {
-                self.doing(Phase::Network);
-                self.stack.fire_timer();
-            }
-            Turn::Owner => {
-                self.doing(Phase::Model);
-                if let Some(timer) = self.timers.pop_due(self.stack.clock.now()) {
-                    Models::fire(self, timer);
-                }
-            }
-        }
-        self.carry_out_effects();
     }
     /// Reports a phase of activity.
     pub fn doing(&self, phase: Phase) {
@@ -182,24 +145,34 @@ impl ModelHost {
     }
 }
 
-impl Owner for ModelHost {
+impl EventLoop for ModelHost {
     fn stack(&self) -> &Stack {
         &self.stack
     }
     fn stack_mut(&mut self) -> &mut Stack {
         &mut self.stack
     }
-    fn models(&self) -> &Models {
-        &self.models
+    fn next_own_timer(&self) -> Option<TimerId> {
+        self.timers.next_id()
     }
-    fn models_mut(&mut self) -> &mut Models {
-        &mut self.models
+    fn fire_own_timer(&mut self) {
+        if let Some(timer) = self.timers.pop_due(self.stack.clock.now()) {
+            Models::fire(self, timer);
+        }
     }
-    /// All sockets belong to models.
-    fn watch(&mut self, _: SocketKey) {}
-    fn unwatch(&mut self, _: SocketKey) {}
-    fn add_timer(&mut self, at: SimTime, timer: ModelTimer) {
-        self.timers.insert(self.stack.timers.name(at), timer);
+    fn work(&mut self, _: SimTime) -> bool {
+        let has_work = self.models.has_work();
+        if has_work {
+            self.doing(Phase::Model);
+            Models::run_next(self);
+        }
+        has_work
+    }
+    fn is_interrupted(&self) -> bool {
+        self.config.interrupt.load(Relaxed) || self.is_held()
+    }
+    fn begin_event(&mut self, turn: Turn) {
+        self.doing(if turn == Turn::Owner { Phase::Model } else { Phase::Network });
     }
     fn carry_out_effects(&mut self) {
         if !self.stack.has_effects() {
@@ -225,5 +198,20 @@ impl Owner for ModelHost {
             }
         }
         self.spare_effects = effects;
+    }
+}
+
+impl Owner for ModelHost {
+    fn models(&self) -> &Models {
+        &self.models
+    }
+    fn models_mut(&mut self) -> &mut Models {
+        &mut self.models
+    }
+    /// All sockets belong to models.
+    fn watch(&mut self, _: SocketKey) {}
+    fn unwatch(&mut self, _: SocketKey) {}
+    fn add_timer(&mut self, at: SimTime, timer: ModelTimer) {
+        self.timers.insert(self.stack.timers.name(at), timer);
     }
 }

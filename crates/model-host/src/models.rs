@@ -4,7 +4,8 @@
 use crate::sockets::Sockets;
 use belljar_base::{Footprint, Map, SimTime, Stream};
 use belljar_models::{Failure, FlowRecord, Model, ModelSocket, Spec};
-use belljar_netstack::{SocketKey, Stack};
+use belljar_netstack::SocketKey;
+use belljar_netstack::event_loop::EventLoop;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -38,11 +39,7 @@ pub enum ModelTimer {
 }
 
 /// Owner of a stack and of the models on it.
-pub trait Owner {
-    /// Stack.
-    fn stack(&self) -> &Stack;
-    /// Mutable stack.
-    fn stack_mut(&mut self) -> &mut Stack;
+pub trait Owner: EventLoop {
     /// Models.
     fn models(&self) -> &Models;
     /// Mutable models.
@@ -53,8 +50,6 @@ pub trait Owner {
     fn unwatch(&mut self, socket: SocketKey);
     /// Sets a timer, on whose expiration the owner calls [`Models::fire`].
     fn add_timer(&mut self, at: SimTime, timer: ModelTimer);
-    /// Applies the stack's pending effects.
-    fn carry_out_effects(&mut self);
 }
 
 /// Models of a host.

@@ -4,6 +4,7 @@ use belljar_base::{EventClass, EventKey, HostId, Seed, SimDuration, SimTime};
 use belljar_model_host::{ModelHost, ModelHostConfig, ModelSpec, Models, Owner};
 use belljar_models::{Bulk, Direction, Draw, Endpoint, FlowOutcome, FlowRecord, Kind, Pace, Spacing, Spec};
 use belljar_netstack::clock::{Clock, CpuModel, DEFAULT_EPOCH_SECS};
+use belljar_netstack::event_loop::EventLoop;
 use belljar_netstack::{Departure, StackConfig};
 use std::net::Ipv4Addr;
 use std::sync::Arc;

@@ -2,9 +2,10 @@
 
 use crate::account::{DropCause, PacketDisposition};
 use crate::cpu::Work;
+use crate::event_loop::EventLoop;
 use crate::resolver::SERVICE;
 use crate::{Stack, StackTimer, TimerId};
-use belljar_base::{EventKey, SimTime};
+use belljar_base::{EventKey, SimDuration, SimTime};
 use belljar_net::Packet;
 
 /// The earliest event of a stack whose owner has timers of its own: see [`Stack::next_turn`].
@@ -84,15 +85,7 @@ impl Stack {
     /// Advances the clock to `until` and handles all events due by then; arrivals precede timers of the same
     /// time.
     pub fn pass_until(&mut self, until: SimTime) {
-        while let Some(at) = self.next_event().filter(|at| *at <= until) {
-            self.clock.advance(at);
-            self.clock.stop_yielding();
-            let timer_at = self.timers.next().unwrap_or(SimTime::MAX);
-            match self.next_arrival() {
-                Some(at) if at <= timer_at => self.receive_arrival(),
-                _ => self.fire_timer(),
-            }
-        }
+        self.run_events(until.saturating_add(SimDuration::from_picos(1)));
         self.clock.advance(until);
     }
 

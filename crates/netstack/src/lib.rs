@@ -13,9 +13,7 @@
 //! **Time.** [`next_event`](Stack::next_event) returns the time of the next event; the owner queries it after
 //! every other call. [`pass_until`](Stack::pass_until) advances the clock and handles the events due. An
 //! owner whose own timers must be ordered with those of the stack allocates their identifiers from the
-//! stack's queue with [`TimerQueue::name`], queries the first event with [`next_turn`](Stack::next_turn), and
-//! calls [`receive_arrival`](Stack::receive_arrival) or [`fire_timer`](Stack::fire_timer) once the clock has
-//! reached it.
+//! stack's queue with [`TimerQueue::name`], and runs by the [event loop](event_loop::EventLoop).
 //!
 //! **Power.** [`cut_power`](Stack::cut_power), then closing the users of the sockets, then
 //! [`lose_state`](Stack::lose_state). [`restore_power`](Stack::restore_power) and
@@ -85,6 +83,7 @@ mod effects;
 pub mod endpoint;
 pub mod error_queue;
 mod ethernet;
+pub mod event_loop;
 mod events;
 pub mod family;
 pub mod filter;

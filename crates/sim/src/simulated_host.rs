@@ -6,6 +6,7 @@ use belljar_kernel::Host;
 use belljar_machine::CrashFiles;
 use belljar_model_host::{ModelHost, Models, Owner};
 use belljar_netstack::Stack;
+use belljar_netstack::event_loop::EventLoop;
 use belljar_plan::{HostChange, LinkChange};
 
 /// Simulated host. See the [module](self).

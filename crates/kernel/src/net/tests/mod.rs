@@ -16,6 +16,7 @@ use belljar_base::{EventClass, EventKey, HostId, SimDuration, SimTime};
 use belljar_linux_abi::socket::{SockaddrIn, SockaddrIn6};
 use belljar_linux_abi::{Errno, c};
 use belljar_net::{ChecksumState, InterfaceAddress, Nic, NicConfig, Packet};
+use belljar_netstack::event_loop::EventLoop;
 use belljar_netstack::interface::Ethernet;
 use belljar_netstack::readiness::READABLE;
 use belljar_netstack::{ETH0, Stack};
