@@ -48,24 +48,42 @@ def pytest_addoption(parser):
     parser.addoption("--all", action="store_true", help="also the slow tests: long flows, 1,000 hosts")
 
 
+#: Priority of tests that wait in real time: what they do is short and comes before what others compute. Root alone may raise it.
+URGENT = -11
+
+
+@functools.cache
+def may_precede():
+    """True if tests that wait may run at a higher priority, and so beside those that compute."""
+    try:
+        os.setpriority(os.PRIO_PROCESS, 0, URGENT)
+        os.setpriority(os.PRIO_PROCESS, 0, 0)
+    except PermissionError:
+        return False
+    return True
+
+
 def pytest_xdist_auto_num_workers():
-    """Tests wait about as long as they compute: for programs in real time, and for each other's builds."""
-    return 2 * len(os.sched_getaffinity(0))
+    """Tests wait about as long as they compute: for programs in real time, and for each other's builds. One more worker has those that
+    compute hardly at all, where they run beside the others."""
+    return 2 * len(os.sched_getaffinity(0)) + may_precede()
 
 
 def pytest_configure(config):
     config.addinivalue_line("markers", "slow: runs only with --all")
     config.addinivalue_line("markers", "alone: measures real time, or counts what is on the machine: no other test runs beside it")
-    config.addinivalue_line("markers", "waits: waits in real time and computes little: runs beside others of this kind alone")
+    config.addinivalue_line("markers", "waits: waits in real time and computes little: runs at a higher priority, or beside others of this kind alone")
     config.addinivalue_line("markers", "needs(*programs): skipped where one of these is not installed")
     config.addinivalue_line("markers", "reads(*paths): skipped where whoever runs the tests may not read one of these")
 
 
 # Files that take minutes. They come first, so that at the end no worker has one left while the others have nothing to do.
-LONGEST = ["test_machines.py", "test_machines_determinism.py", "test_packets.py", "test_guests.py", "test_daemons.py"]
+LONGEST = ["test_machines.py", "test_machines_determinism.py", "test_packets.py", "test_guests.py", "test_daemons.py", "test_benches.py",
+           "test_package.py", "test_rtl.py", "test_devices.py", "test_keys_act.py", "test_instructions.py"]
 
 
-#: Kinds of tests. Those of one kind run beside each other, but for those that are alone.
+#: Kinds of tests. Those of one kind run beside each other, but for those that are alone; those that wait run beside those that compute
+#: where they may have a higher priority.
 COMPUTES, WAITS, ALONE = range(3)
 
 
@@ -82,6 +100,13 @@ def pytest_collection_modifyitems(items):
     for item in items:
         kinds[item.path] = min(kind(item), kinds.get(item.path, ALONE))
     items.sort(key=lambda item: (kinds[item.path], order.get(item.path.name, len(order))))
+    if may_precede():
+        # Files that wait are spread among those that compute.
+        files = {path: number for number, path in enumerate(dict.fromkeys(item.path for item in items))}
+        computing = sum(kinds[path] == COMPUTES for path in files)
+        waiting = [path for path in files if kinds[path] == WAITS]
+        files.update((path, (number + 0.5) * computing / (len(waiting) + 1)) for number, path in enumerate(waiting))
+        items.sort(key=lambda item: files[item.path])
 
 
 def pytest_runtest_setup(item):
@@ -132,10 +157,16 @@ def pytest_runtest_protocol(item, nextitem):
     if "PYTEST_XDIST_WORKER" not in os.environ:
         yield
         return
+    urgent = kind(item) == WAITS and may_precede()
+    turn_of = lambda item: COMPUTES if kind(item) == WAITS and may_precede() else kind(item)
     if not _held:
-        _held.append(turn(kind(item)))
+        _held.append(turn(turn_of(item)))
+    if urgent:
+        os.setpriority(os.PRIO_PROCESS, 0, URGENT)
     yield
-    if nextitem is None or kind(item) == COMPUTES or kind(nextitem) != kind(item):
+    if urgent:
+        os.setpriority(os.PRIO_PROCESS, 0, 0)
+    if nextitem is None or turn_of(item) == COMPUTES or turn_of(nextitem) != turn_of(item):
         _held.pop().close()
 
 
