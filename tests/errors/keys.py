@@ -161,7 +161,7 @@ row("switches", "queue_packets queue_bytes queues input_packets latency packets_
     emulate="P4 switches take the time that they take", deploy=NOT_THERE)
 row("switches", "trace", P4, emulate="refused: traces are for simulations", deploy=NOT_THERE)
 row("switches", "management management.interface management.address management.port management.thrift_port management.device_id management.control_latency",
-    P4, emulate="refused: controllers connect in simulations alone", deploy=NOT_THERE)
+    P4, deploy=NOT_THERE)
 row("switches", P4_KEYS, LEARNING, run="refused: it has no program", deploy="refused: it has no program")
 row("switches", "p4 management management.interface management.address management.port management.thrift_port management.device_id "
     "management.control_latency", LEARNING, run="makes it a P4 switch", deploy="makes it a P4 switch")
@@ -227,7 +227,7 @@ row("events", "clock step drift_ppm", "host", emulate=CLOCKS, deploy=NO_EVENTS)
 row("events", "clock step drift_ppm", "machine", run="refused: its clock is its own", deploy=NO_EVENTS)
 row("events", "move to speed", "station of a radio", emulate=NO_DEVICE, deploy=NO_EVENTS)
 row("events", "move to speed", "host", run="refused: it is no station", deploy=NO_EVENTS)
-row("events", "p4 runtime commands", "P4 switch", emulate="refused: events of P4 switches are for simulations", deploy=NO_EVENTS)
+row("events", "p4 runtime commands", "P4 switch", deploy=NO_EVENTS)
 
 # --- properties
 NO_TIMES = "refused: the times of lines are recorded in simulations alone"

@@ -68,20 +68,12 @@ fn of_device(device: &Device, is_dilated: bool, refused: &mut Vec<Refusal>) {
         ));
     };
     match &device.kind {
-        DeviceKind::P4(switch) if switch.management.is_some() => refuse(
-            ".management",
-            "controllers of P4 switches are for simulations",
-            "leave 'management' out, or run a simulation",
-        ),
         DeviceKind::P4(switch) if switch.trace => {
             refuse(
                 ".trace",
                 "traces of P4 switches are for simulations",
                 "leave 'trace' out, or run a simulation",
             );
-        }
-        DeviceKind::P4(switch) if switch.source.is_none() => {
-            refuse("", "in an emulation it needs a program", "set 'p4'");
         }
         DeviceKind::Simulator(_) => refuse(
             "",
@@ -133,11 +125,6 @@ fn of_event(experiment: &Experiment, occurrence: &Occurrence) -> Option<Refusal>
             path("files"),
             "the crash is to lose what is not synced, which this machine's page cache keeps",
             "leave 'files' and 'disk' out, or run a simulation",
-        )),
-        Action::P4 { .. } => Some(Refusal::new(
-            path("p4"),
-            "events of P4 switches are for simulations",
-            "leave the event out, or run a simulation",
         )),
         Action::Partition(groups) => {
             let [one, other] = connected_apart(experiment, groups)?.map(|node| experiment.node_name(node));

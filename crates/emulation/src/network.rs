@@ -12,7 +12,7 @@ use crate::gateways::{self, Machine};
 use crate::graph::{GraphNetwork, MAC};
 use crate::longest_path;
 use crate::netlink::VethEnd;
-use crate::nodes::{Node, apply_settings, interface_settings};
+use crate::nodes::{Node, apply_settings, interface_settings, p4_port_settings};
 use crate::relayed_link::RelayedLink;
 use belljar_base::{HostId, SimDuration, SimTime};
 use belljar_config::Experiment;
@@ -211,6 +211,11 @@ pub fn build(
             let node = &mut nodes[ids[end]];
             node.ports[port] = node.netlink.index(&names[end].name)?;
             apply_settings(node, interface_settings(names[end], tdf))?;
+            if let Some(DeviceKind::P4(switch)) = experiment.device(node.id).map(|device| &device.kind)
+                && switch.management.as_ref().is_some_and(|management| management.interface != port)
+            {
+                apply_settings(node, p4_port_settings(names[end]))?;
+            }
             let line = &settings.ends[end].properties;
             let is_host = ids[end] < experiment.hosts.len() && !changes_rate(schedule, ids[end], Some(port));
             if let Some(rate) = line.rate.filter(|_| by_kernel || is_host)

@@ -324,6 +324,7 @@ pub fn settings(experiment: &Experiment, id: HostId, tdf: Option<f64>) -> Vec<(S
     let ipv6 = match (host, device.map(|d| &d.kind)) {
         (Some(host), _) => host.ipv6,
         (_, Some(DeviceKind::Router(_))) => experiment.belljar.ipv6,
+        (_, Some(DeviceKind::P4(switch))) => experiment.belljar.ipv6 && switch.management.is_some(),
         _ => false,
     };
     let is_router = matches!(device.map(|d| &d.kind), Some(DeviceKind::Router(_)));
@@ -399,6 +400,20 @@ pub fn interface_settings(interface: &Interface, tdf: Option<f64>) -> Vec<(Strin
         }
     }
     all
+}
+
+/// Settings of a P4 port of a switch with a management interface: the kernel of the switch answers no frame
+/// there. It replies to no ARP request, and drops packets whose source is not reached by the port, which has
+/// no route.
+pub fn p4_port_settings(interface: &Interface) -> Vec<(String, String)> {
+    let setting = |family: &str, setting: &str, value: &str| {
+        (format!("net/{family}/conf/{}/{setting}", interface.name), value.to_owned())
+    };
+    vec![
+        setting("ipv4", "arp_ignore", "8"),
+        setting("ipv4", "rp_filter", "1"),
+        setting("ipv6", "disable_ipv6", "1"),
+    ]
 }
 
 /// Writes settings in a node's namespace.

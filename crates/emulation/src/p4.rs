@@ -6,18 +6,21 @@ use crate::error::{Doing, Error, Result};
 use crate::freeze;
 use crate::nodes::Node;
 use crate::world::SCRATCH;
-use belljar_base::Map;
+use belljar_base::{Map, SimTime};
 use belljar_config::Experiment;
-use belljar_config::topology::{Device, DeviceKind, P4Setup, P4Switch};
+use belljar_config::topology::{Device, DeviceKind, P4Management, P4Setup, P4Switch};
 use belljar_packetio::{Namespace, slot_len};
+use belljar_plan::{DeviceChange, Schedule};
 use belljar_results::ResultsFolder;
 use belljar_wire::ethernet::HEADER_LEN;
 use nix::mount::{MsFlags, mount};
 use nix::sched::{CloneFlags, unshare};
 use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
+use nix::sys::stat::Mode;
+use nix::unistd::{Pid, mkfifo};
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -28,6 +31,8 @@ pub const SWITCH_COMMAND: &str = "emulate-switch";
 const PLANS: &str = ".switches";
 /// Prefix of the line that a switch logs when it starts to forward packets.
 const READY: &str = "P4Runtime: ";
+/// Prefix of the line that a switch logs when it refuses an event.
+pub const EVENT_REFUSED: &str = "event refused: ";
 /// Total bytes of the receive rings of all switches, and bounds of the ring of one interface.
 const RINGS: usize = 256 << 20;
 const RING: [usize; 2] = [512 << 10, 8 << 20];
@@ -44,8 +49,8 @@ const END_LOOKS: u32 = 250;
 pub struct SwitchPlan {
     /// Name of the switch.
     pub name: String,
-    /// Program in BMv2's JSON format.
-    pub json: String,
+    /// Program in BMv2's JSON format; `None` if a controller installs one.
+    pub json: Option<String>,
     /// P4Info of the program, in text or binary format.
     pub p4info: Option<Vec<u8>>,
     /// Setup before packets are forwarded, in order.
@@ -58,23 +63,69 @@ pub struct SwitchPlan {
     pub nanoseconds: bool,
     /// Size in bytes of each interface's receive ring.
     pub ring_bytes: usize,
+    /// Servers for controllers; `None` if the switch has no management interface.
+    pub management: Option<ManagementPlan>,
+    /// Events of the switch, with their times in seconds.
+    pub events: Vec<(f64, Vec<P4Setup>)>,
+    /// Named pipe from which the switch reads the number of each event at its time, in a line each; `None`
+    /// without events.
+    pub orders: Option<PathBuf>,
+}
+
+/// Servers of a switch for its controllers.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct ManagementPlan {
+    /// Addresses of the P4Runtime server.
+    pub p4runtime: Vec<SocketAddr>,
+    /// Address of the Thrift server.
+    pub thrift: SocketAddr,
+    /// P4Runtime device id.
+    pub device_id: u64,
+    /// Duration of each update of a write, and of each Thrift call that changes state, in nanoseconds.
+    pub write_ns: u64,
+}
+
+impl ManagementPlan {
+    fn new(management: &P4Management, ipv6: bool) -> ManagementPlan {
+        // A socket of `::` accepts connections over IPv4 too.
+        let any: IpAddr = if ipv6 { Ipv6Addr::UNSPECIFIED.into() } else { Ipv4Addr::UNSPECIFIED.into() };
+        ManagementPlan {
+            p4runtime: management.ports.iter().map(|port| SocketAddr::new(any, *port)).collect(),
+            thrift: SocketAddr::new(any, management.thrift_port),
+            device_id: management.device_id,
+            write_ns: management.control_latency.as_nanos(),
+        }
+    }
 }
 
 impl SwitchPlan {
-    /// Creates the plan of a switch; `None` if it has no program.
-    fn new(device: &Device, switch: &P4Switch, ring_bytes: usize) -> Option<SwitchPlan> {
-        let loaded = &switch.source.as_ref()?.loaded;
-        let port = |name: &str| Some((P4Switch::port(name)?, name.to_owned()));
-        Some(SwitchPlan {
+    /// Creates the plan of a switch.
+    fn new(
+        device: &Device,
+        switch: &P4Switch,
+        ring_bytes: usize,
+        ipv6: bool,
+        changes: &[(SimTime, DeviceChange)],
+    ) -> SwitchPlan {
+        let events = changes.iter().filter_map(|(at, change)| match change {
+            DeviceChange::P4(setup) => Some((at.as_secs_f64(), setup.to_vec())),
+            DeviceChange::Link(_) => None,
+        });
+        let loaded = switch.source.as_ref().map(|source| &source.loaded);
+        let ports = switch.ports(&device.interfaces).into_iter().zip(&device.interfaces);
+        SwitchPlan {
             name: device.name.clone(),
-            json: loaded.program.json().to_owned(),
-            p4info: loaded.p4info.clone(),
+            json: loaded.map(|loaded| loaded.program.json().to_owned()),
+            p4info: loaded.and_then(|loaded| loaded.p4info.clone()),
             setup: switch.setup.clone(),
-            interfaces: device.interfaces.iter().filter_map(|interface| port(&interface.name)).collect(),
+            interfaces: ports.filter_map(|(port, own)| Some((port?, own.name.clone()))).collect(),
             cpu_port: switch.config.cpu_port,
             nanoseconds: switch.config.nanoseconds,
             ring_bytes,
-        })
+            management: switch.management.as_ref().map(|own| ManagementPlan::new(own, ipv6)),
+            events: events.collect(),
+            orders: None,
+        }
     }
 
     /// Reads a plan that [`start`] has written.
@@ -105,6 +156,8 @@ pub struct Served {
     pub node: usize,
     /// File to which the process writes its log.
     log: PathBuf,
+    /// Pipe by which the switch is ordered to apply its events, if it has any.
+    orders: Option<File>,
 }
 
 /// Frames at the ports of a switch.
@@ -128,7 +181,7 @@ pub fn names(experiment: &Experiment) -> Vec<&str> {
 /// Starts the experiment's P4 switches, and waits until they forward packets. `members` returns the
 /// membership file of a node's control group, if it has one.
 pub fn start(
-    experiment: &Experiment,
+    (experiment, schedule): (&Experiment, &Schedule),
     folder: &ResultsFolder,
     nodes: &[Node],
     dilation: Option<&Dilation>,
@@ -145,22 +198,53 @@ pub fn start(
             let index = node.id.index();
             let mtu =
                 device.interfaces.iter().map(|interface| experiment.topology.links[interface.link].mtu).max();
-            let Some(plan) = SwitchPlan::new(device, switch, ring_bytes(ports, mtu.unwrap_or(0))) else {
-                continue;
-            };
+            let ring_bytes = ring_bytes(ports, mtu.unwrap_or(0));
+            let changes = &schedule.devices[index - experiment.hosts.len()];
+            let mut plan = SwitchPlan::new(device, switch, ring_bytes, experiment.belljar.ipv6, changes);
             let file = folder.path().join(SCRATCH).join(PLANS).join(format!("{}.json", device.name));
+            let mut orders = None;
+            if !plan.events.is_empty() {
+                let pipe = file.with_extension("orders");
+                orders = Some(make_pipe(&pipe)?);
+                plan.orders = Some(pipe);
+            }
             plan.write(&file)?;
             let child =
                 serve(&file, &device.name, node, folder.create_file(&place)?, dilation, members(index))?;
-            started.push((child, folder.path().join(place), &device.name, index));
+            started.push((child, folder.path().join(place), &device.name, index, orders));
         }
     }
     let mut served = Vec::new();
-    for (mut child, log, name, node) in started {
+    for (mut child, log, name, node, orders) in started {
         wait_until_ready(&mut child, &log, name)?;
-        served.push(Served { name: name.clone(), child, node, log });
+        served.push(Served { name: name.clone(), child, node, log, orders });
     }
     Ok(served)
+}
+
+/// Makes a named pipe and opens it. It is open for reading too, so that opening does not wait for a reader.
+fn make_pipe(path: &Path) -> Result<File> {
+    let failed = || format!("making '{}'", path.display());
+    if let Some(folder) = path.parent() {
+        fs::create_dir_all(folder).doing(failed())?;
+    }
+    mkfifo(path, Mode::S_IRUSR | Mode::S_IWUSR).map_err(std::io::Error::from).doing(failed())?;
+    File::options().read(true).write(true).open(path).doing(failed())
+}
+
+/// Takes the pipes by which switches with events are ordered to apply them, by node.
+pub fn take_orders(served: &mut [Served]) -> Map<usize, File> {
+    served.iter_mut().filter_map(|switch| Some((switch.node, switch.orders.take()?))).collect()
+}
+
+/// Events that switches refused, as their logs say.
+pub fn refused_events(served: &[Served]) -> Vec<String> {
+    let refused = |switch: &Served| {
+        let log = fs::read_to_string(&switch.log).unwrap_or_default();
+        let failures = log.lines().filter_map(|line| line.strip_prefix(EVENT_REFUSED));
+        failures.map(|failure| format!("switch '{}' {failure}", switch.name)).collect::<Vec<_>>()
+    };
+    served.iter().flat_map(refused).collect()
 }
 
 /// Size in bytes of each receive ring, where all switches have `ports` interfaces together.

@@ -2,7 +2,7 @@
 
 use crate::Lateness;
 use crate::clock::{ExperimentClock, monotonic_ns};
-use crate::error::{Error, Result};
+use crate::error::{Doing, Error, Result};
 use crate::network::Bucket;
 use crate::nodes::{HostNews, Node, apply_settings, slow_settings};
 use crate::protocol::{News, ProcessStart, Request};
@@ -12,6 +12,8 @@ use belljar_base::{Map, SimTime};
 use belljar_config::{Experiment, FinalState};
 use belljar_plan::outcome::{End, Observation};
 use belljar_plan::{HostChange, LinkChange, Plan};
+use std::fs::File;
+use std::io::Write;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
@@ -58,6 +60,8 @@ pub struct Run<'a> {
     warnings: Map<String, u64>,
     /// Settings of the kernel that follow the time dilation factor, where it changes.
     pub kernel: Option<KernelTimes<'a>>,
+    /// Pipes by which P4 switches with events are ordered to apply them, by node.
+    pub p4_orders: Map<usize, File>,
 }
 
 /// Settings of the kernel that follow the mean ratio of real to virtual time.
@@ -95,6 +99,7 @@ impl<'a> Run<'a> {
             lateness: Lateness::default(),
             warnings: Map::new(),
             kernel: None,
+            p4_orders: Map::new(),
         }
     }
 
@@ -196,7 +201,7 @@ impl<'a> Run<'a> {
             !matches!(expected, FinalState::Running | FinalState::Any)
         };
         let mut states = self.hosts.iter().enumerate();
-        self.timeline.iter().all(|(_, action)| matches!(action, Action::Device(..)))
+        self.timeline.iter().all(|(_, action)| matches!(action, Action::Device(..) | Action::P4(..)))
             && states.all(|(host, state)| !state.running.values().any(|number| waits(host, *number)))
             // Processes that were requested to start have been reported as started.
             && self.hosts.iter().zip(&self.plan.processes).all(|(state, processes)| {
@@ -243,6 +248,10 @@ impl<'a> Run<'a> {
                 self.signal(host, number, signal)
             }
             Action::Device(node, change) => self.change_links(node, change),
+            Action::P4(node, number) => match self.p4_orders.get_mut(&node) {
+                Some(pipe) => writeln!(pipe, "{number}").doing("ordering a P4 switch to apply an event"),
+                None => Ok(()),
+            },
             Action::Host(host, change) => match change {
                 HostChange::Crash { .. } => self.crash(host, now),
                 HostChange::Restart => self.restart(host, at),

@@ -11,6 +11,8 @@ pub enum Action {
     Host(usize, HostChange),
     /// Change of a switch or router: index of the node, change.
     Device(usize, LinkChange),
+    /// Event of a P4 switch: index of the node, number of the event in the [plan](crate::p4::SwitchPlan).
+    P4(usize, usize),
     /// Start of a process: indices of host and process.
     Start(usize, usize),
     /// Shutdown signal to a process: indices of host and process.
@@ -26,10 +28,10 @@ pub fn timeline(experiment: &Experiment, plan: &Plan) -> Vec<(SimTime, Action)> 
     }
     for (device, changes) in plan.schedule.devices.iter().enumerate() {
         let node = experiment.hosts.len() + device;
-        // Changes of P4 switches have been refused.
-        all.extend(changes.iter().filter_map(|(at, change)| match change {
-            DeviceChange::Link(change) => Some((*at, Action::Device(node, change.clone()))),
-            DeviceChange::P4(_) => None,
+        let mut p4_events = 0..;
+        all.extend(changes.iter().map(|(at, change)| match change {
+            DeviceChange::Link(change) => (*at, Action::Device(node, change.clone())),
+            DeviceChange::P4(_) => (*at, Action::P4(node, p4_events.next().unwrap_or_default())),
         }));
     }
     for (host, processes) in plan.processes.iter().enumerate() {

@@ -148,9 +148,13 @@ fn emulate(order: &Order, machine: &Machine, stop: &AtomicBool) -> Result<bool> 
     let mut network = network::build(&experiment, &plan.schedule, &mut nodes, (&mut hub, machine), tdf)?;
     let (resolver, resolver_down) = Resolver::open(&experiment, &mut nodes)?;
     let of_switches = dilating.as_ref();
-    let mut switches = p4::start(&experiment, &folder, &nodes, of_switches.map(|d| &d.dilation), |node| {
-        of_switches.and_then(|dilating| dilating.members_of(node))
-    })?;
+    let mut switches = p4::start(
+        (&experiment, &plan.schedule),
+        &folder,
+        &nodes,
+        of_switches.map(|d| &d.dilation),
+        |node| of_switches.and_then(|dilating| dilating.members_of(node)),
+    )?;
     let captures = Captures::open(&experiment, &folder, &nodes)?;
     let advertiser = Advertiser::open(&experiment, &nodes)?;
     let mut notes = std::mem::take(&mut network.notes);
@@ -190,6 +194,7 @@ fn emulate(order: &Order, machine: &Machine, stop: &AtomicBool) -> Result<bool> 
     let sampled = Links::open(&experiment, &nodes, &network.hub_ends)?;
     let mut run = Run::new(&experiment, &plan, &mut nodes, &mut hub, resolver_down, order.until_done);
     run.hub_ends = std::mem::take(&mut network.hub_ends);
+    run.p4_orders = p4::take_orders(&mut switches);
     for note in notes {
         run.warn(note);
     }
@@ -274,6 +279,9 @@ fn emulate(order: &Order, machine: &Machine, stop: &AtomicBool) -> Result<bool> 
         )));
     }
     let at_switches = p4::finish(&mut switches);
+    for failure in p4::refused_events(&switches) {
+        run.warn(failure);
+    }
     truth.frames += at_switches.values().map(|ports| ports.received).sum::<u64>();
     truth.missed += at_switches.values().map(|ports| ports.missed).sum::<u64>();
     let mut lateness = Lateness::default();

@@ -20,31 +20,38 @@ struct Connection {
     broken: bool,
 }
 
-/// Listening socket and connections.
+/// Listening sockets and connections.
 pub struct Controllers {
-    listener: TcpListener,
+    listeners: Vec<TcpListener>,
+    /// Local address of the first listening socket.
     address: SocketAddr,
     connections: Vec<Connection>,
 }
 
 impl Controllers {
-    /// Listens on an address.
-    pub fn listen(address: SocketAddr) -> Result<Self, Failure> {
-        let failed = |error| Failure::run(format!("listening on {address} for controllers: {error}"));
-        let listener = TcpListener::bind(address).map_err(failed)?;
-        listener.set_nonblocking(true).map_err(failed)?;
-        let address = listener.local_addr().map_err(failed)?;
-        Ok(Self { listener, address, connections: Vec::new() })
+    /// Listens on addresses, of which there is at least one.
+    pub fn listen(addresses: &[SocketAddr]) -> Result<Self, Failure> {
+        let listen = |address: &SocketAddr| {
+            let failed = |error| Failure::run(format!("listening on {address} for controllers: {error}"));
+            let listener = TcpListener::bind(address).map_err(failed)?;
+            listener.set_nonblocking(true).map_err(failed)?;
+            let address = listener.local_addr().map_err(failed)?;
+            Ok((listener, address))
+        };
+        let (listeners, bound): (Vec<_>, Vec<_>) =
+            addresses.iter().map(listen).collect::<Result<Vec<_>, Failure>>()?.into_iter().unzip();
+        Ok(Self { listeners, address: bound[0], connections: Vec::new() })
     }
 
-    /// Local address, with the port chosen by the system if none was given.
+    /// First local address, with the port chosen by the system if none was given.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Adds the descriptors to poll: the listener, then one per connection.
+    /// Adds the descriptors to poll: the listeners, then one per connection.
     pub fn polled<'a>(&'a self, server: &impl Connections, polled: &mut Vec<PollFd<'a>>) {
-        polled.push(PollFd::from_borrowed_fd(self.listener.as_fd(), PollFlags::IN));
+        let listeners = self.listeners.iter();
+        polled.extend(listeners.map(|listener| PollFd::from_borrowed_fd(listener.as_fd(), PollFlags::IN)));
         polled.extend(self.connections.iter().map(|connection| {
             let mut flags = PollFlags::empty();
             flags.set(PollFlags::IN, !connection.input_ended && server.room(connection.number) > 0);
@@ -55,17 +62,17 @@ impl Controllers {
 
     /// Number of descriptors that [`polled`](Self::polled) adds.
     pub fn len(&self) -> usize {
-        1 + self.connections.len()
+        self.listeners.len() + self.connections.len()
     }
 
     /// Passes received bytes to the server, and accepts new connections.
     pub fn receive(&mut self, ready: &[PollFlags], server: &mut impl Connections) {
-        for (connection, ready) in self.connections.iter_mut().zip(&ready[1..]) {
+        for (connection, ready) in self.connections.iter_mut().zip(&ready[self.listeners.len()..]) {
             if !ready.is_empty() {
                 connection.receive(server);
             }
         }
-        while let Ok((stream, _)) = self.listener.accept() {
+        while let Some((stream, _)) = self.listeners.iter().find_map(|listener| listener.accept().ok()) {
             // Small messages are sent at once.
             let ready = stream.set_nonblocking(true).and_then(|()| stream.set_nodelay(true));
             if ready.is_ok() && self.connections.len() < MAX_CONNECTIONS {

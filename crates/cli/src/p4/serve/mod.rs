@@ -1,17 +1,20 @@
 //! `belljar p4 serve`: the switch in real time, between network interfaces and controllers.
 
 mod controllers;
+mod events;
 mod interfaces;
 mod real_time;
 mod set_up;
 
 use crate::failure::Failure;
+use belljar_base::{SimDuration, SimTime};
 use belljar_emulation::p4::SwitchPlan;
 use belljar_p4::SwitchDevice;
 use belljar_p4runtime::{Server, thrift};
 use belljar_packetio::PacketOptions;
 use clap::builder::NonEmptyStringValueParser;
 use controllers::Controllers;
+use events::Events;
 use interfaces::{Attachment, Interfaces};
 use real_time::{Alarm, Clock};
 use rustix::event::{PollFd, PollFlags};
@@ -73,7 +76,22 @@ const CARRIERS: Duration = Duration::from_secs(1);
 pub fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let switch = set_up::from_arguments(arguments)?;
     let interfaces = Interfaces::open(&arguments.interface, PacketOptions::default().ring_bytes)?;
-    run(switch, interfaces, arguments.device_id, arguments.grpc, arguments.thrift)
+    let servers = ManagementAddresses {
+        device_id: arguments.device_id,
+        p4runtime: vec![arguments.grpc],
+        thrift: arguments.thrift,
+        write_time: SimDuration::ZERO,
+    };
+    run(switch, interfaces, &servers, None)
+}
+
+/// Servers for controllers: where they listen, and how long an update takes.
+struct ManagementAddresses {
+    device_id: u64,
+    p4runtime: Vec<SocketAddr>,
+    thrift: Option<SocketAddr>,
+    /// Duration of each update.
+    write_time: SimDuration,
 }
 
 /// Runs a P4 switch of an emulation until it is interrupted.
@@ -81,23 +99,40 @@ pub fn planned(plan: &SwitchPlan) -> Result<ExitCode, Failure> {
     let attachment = |(port, name): &(u16, String)| Attachment::of_interface(*port, name);
     let attachments: Vec<_> = plan.interfaces.iter().map(attachment).collect();
     let switch = set_up::from_plan(plan)?;
-    run(switch, Interfaces::open(&attachments, plan.ring_bytes)?, DEVICE_ID, GRPC, None)
+    let servers = match &plan.management {
+        None => ManagementAddresses {
+            device_id: DEVICE_ID,
+            p4runtime: vec![GRPC],
+            thrift: None,
+            write_time: SimDuration::ZERO,
+        },
+        Some(management) => ManagementAddresses {
+            device_id: management.device_id,
+            p4runtime: management.p4runtime.clone(),
+            thrift: Some(management.thrift),
+            write_time: SimDuration::from_nanos(management.write_ns),
+        },
+    };
+    let events = Events::open(plan)?;
+    run(switch, Interfaces::open(&attachments, plan.ring_bytes)?, &servers, events)
 }
 
 fn run(
-    (mut device, server): (SwitchDevice, Server<SwitchDevice>),
+    (mut device, mut server): (SwitchDevice, Server<SwitchDevice>),
     mut interfaces: Interfaces,
-    device_id: u64,
-    grpc: SocketAddr,
-    thrift: Option<SocketAddr>,
+    servers: &ManagementAddresses,
+    mut events: Option<Events>,
 ) -> Result<ExitCode, Failure> {
-    let p4runtime = (server, Controllers::listen(grpc)?);
+    let device_id = servers.device_id;
+    server.set_write_time(servers.write_time);
+    let p4runtime = (server, Controllers::listen(&servers.p4runtime)?);
     let listen = |address| {
-        let controllers = Controllers::listen(address)?;
-        let server = thrift::Server::new(device_id, controllers.address().port());
+        let controllers = Controllers::listen(&[address])?;
+        let mut server = thrift::Server::new(device_id, controllers.address().port());
+        server.set_write_time(servers.write_time);
         Ok::<_, Failure>((server, controllers))
     };
-    let thrift = thrift.map(listen).transpose()?;
+    let thrift = servers.thrift.map(listen).transpose()?;
     let stop = stop_signal()?;
     let clock = Clock::start();
     interfaces.look_at_carriers(&mut device, clock.now());
@@ -105,7 +140,7 @@ fn run(
     if let Some((_, controllers)) = &thrift {
         eprintln!("Thrift: on {}", controllers.address());
     }
-    serve(&mut device, p4runtime, thrift, &mut interfaces, &stop, &clock)?;
+    serve(&mut device, p4runtime, thrift, &mut interfaces, &mut events, &stop, &clock)?;
     interfaces.report();
     Ok(ExitCode::SUCCESS)
 }
@@ -115,13 +150,16 @@ fn serve(
     (mut server, mut controllers): (Server<SwitchDevice>, Controllers),
     mut thrift: Option<(thrift::Server, Controllers)>,
     interfaces: &mut Interfaces,
+    events: &mut Option<Events>,
     stop: &UnixStream,
     clock: &Clock,
 ) -> Result<(), Failure> {
     let mut next_look = clock.now() + real_time::duration(CARRIERS);
     let mut alarm = Alarm::new().map_err(Failure::run)?;
     loop {
-        let wake = device.next_event().map_or(next_look, |event| event.min(next_look));
+        let of_thrift = thrift.as_ref().and_then(|(server, _)| server.next_event());
+        let wakes = [device.next_event(), server.next_event(), of_thrift];
+        let wake = wakes.into_iter().flatten().fold(next_look, SimTime::min);
         alarm.set(wake, clock).map_err(Failure::run)?;
         let ready = {
             let mut polled = vec![PollFd::new(stop, PollFlags::IN), PollFd::new(&alarm, PollFlags::IN)];
@@ -130,6 +168,7 @@ fn serve(
             if let Some((server, controllers)) = &thrift {
                 controllers.polled(server, &mut polled);
             }
+            polled.extend(events.iter().map(|events| PollFd::new(&events.pipe, PollFlags::IN)));
             wait(&mut polled)?;
             polled.iter().map(PollFd::revents).collect::<Vec<_>>()
         };
@@ -151,6 +190,12 @@ fn serve(
         controllers.receive(of_controllers, &mut server);
         if let Some((server, controllers)) = &mut thrift {
             controllers.receive(of_thrift, server);
+        }
+        if let Some(events) = events
+            && ready.last().is_some_and(|ready| !ready.is_empty())
+        {
+            events.apply(device);
+            server.import(device);
         }
         // A request may send packets, and a packet may cause a message to a controller.
         loop {

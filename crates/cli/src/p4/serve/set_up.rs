@@ -52,8 +52,10 @@ pub fn from_plan(plan: &SwitchPlan) -> Result<(SwitchDevice, Server<SwitchDevice
         nanoseconds: plan.nanoseconds,
         ..SwitchConfig::default()
     };
-    let (mut device, mut server) = (SwitchDevice::new(config), Server::new(DEVICE_ID));
-    install(&mut device, &mut server, &plan.json, plan.p4info.as_deref()).map_err(Failure::run)?;
+    let device_id = plan.management.as_ref().map_or(DEVICE_ID, |management| management.device_id);
+    let (mut device, mut server) = (SwitchDevice::new(config), Server::new(device_id));
+    let Some(json) = &plan.json else { return Ok((device, server)) };
+    install(&mut device, &mut server, json, plan.p4info.as_deref()).map_err(Failure::run)?;
     if let Some(switch) = device.switch() {
         plan.setup.iter().try_for_each(|setup| setup.apply(switch)).map_err(Failure::run)?;
     }
