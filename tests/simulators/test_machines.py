@@ -82,7 +82,7 @@ def talk():
     return pair(TALK, [{"path": "busybox", "args": ["nc", "-l", "-p", "7"]}], stop="12 s")
 
 
-def test_a_root_of_its_own(run_experiment, workdir):
+def test_a_root_of_its_own_and_a_program_that_fails(run_experiment, workdir):
     """With a root the machine has its files and no others."""
     root = workdir / "root"
     (root / "bin").mkdir(parents=True)
@@ -90,15 +90,14 @@ def test_a_root_of_its_own(run_experiment, workdir):
     (root / "bin/busybox").write_bytes(pathlib.Path("/usr/bin/busybox").read_bytes() if pathlib.Path("/usr/bin/busybox").exists() else pathlib.Path("/bin/busybox").read_bytes())
     (root / "bin/busybox").chmod(0o755)
     experiment = pair([{"path": "/bin/busybox", "args": ["sh", "-c", "/bin/busybox cat /data /proc/sys/net/ipv4/tcp_ecn; echo $WORD; exit 3"],
-                        "environment": {"WORD": "it's"}, "expected_final_state": {"exited": 3}}])
+                        "environment": {"WORD": "it's"}, "expected_final_state": {"exited": 3}},
+                       {"path": "/bin/busybox", "args": ["false"]}])
     experiment["hosts"]["m1"] |= {"root": str(root), "host_options": {"sysctls": {"net.ipv4.tcp_ecn": 1}}}
-    done = run_experiment(experiment)
-    assert done.text("m1", "busybox") == "from the root\n1\nit's\n"
-
-
-def test_a_program_that_fails_is_a_failure_of_the_run(run_experiment):
-    done = run_experiment(pair([{"path": "busybox", "args": ["false"]}]), status=1)
-    assert "busybox was to end with status 0" in (done.host("m1") / "console.txt").read_text()
+    done = run_experiment(experiment, status=1)
+    assert [text for text in said(done, "m1") if "from the root" in text] == ["from the root\n1\nit's\n"]
+    # A program that fails is a failure of the run.
+    console = (done.host("m1") / "console.txt").read_text()
+    assert console.count("busybox was to end with status") == 1 and "busybox was to end with status 0" in console, console
     assert "qemu-system-x86_64" in done.out + done.err
 
 

@@ -350,7 +350,7 @@ simulator.run(int(sys.argv[2]) * 1_000_000_000)
 
 def pulses(workdir, links, until_ms=9000, **more):
     """Two simulators, one of which sends to the other, and nothing else that acts."""
-    simulators = {name: {"command": [sys.executable, "-B", str(script(workdir, f"{name}.py", text)), "{out}", *options], "latency": "500 us"}
+    simulators = {name: {"command": [sys.executable, "-B", str(script(workdir, f"{name}.py", text)), "{out}", *options], "latency": "5 ms"}
                   for name, text, options in (("sends", PULSES, [str(until_ms)]), ("hears", HEARS, ["12000"]))}
     links = [*links, {"between": ["quiet", "other"]}]
     return {"general": {"stop_time": "60 s"}, "hosts": {"quiet": {}, "other": {}}, "simulators": simulators, "links": links, **more}

@@ -80,7 +80,9 @@ def test_routing_parts(belljar, workdir, programs):
     timely(all(0 < figure for turns in result["figures"].values() for turn in turns for figure in turn), str(result))
 
 
+@pytest.mark.slow
 def test_simulators(belljar, workdir):
+    """Lockstep at a microsecond for a minute of processor time; the simulators' own tests have shorter runs."""
     result = bench(belljar, workdir, "simulators", "--cases", "few", "--counts", "1,3", "--rounds", 400, "--repeat", 1)
     assert [case["case"] for case in result["cases"]] == ["1 on a switch", "3 on a switch"]
     assert all(case["rounds_per_second"]["median"] > 0 for case in result["cases"])
