@@ -644,9 +644,10 @@ fn relation(conn: &Conn, direction: TupleDirection) -> CtInfo {
     }
 }
 
-/// True for protocols that may have several packets on their path before the first one is answered.
-const fn allows_clash(protocol: u8) -> bool {
-    protocol != protocol::TCP
+/// True for protocols of which several packets may be on their path before the first one is answered
+/// (`allow_clash`).
+pub(crate) const fn allows_clash(protocol: u8) -> bool {
+    !matches!(protocol, protocol::TCP | protocol::SCTP | protocol::ICMP | protocol::ICMPV6)
 }
 
 /// Identifier of the `n`th connection: a bijection of 64 bits (MurmurHash3's finalizer), cut to 32.

@@ -35,11 +35,13 @@
 //!
 //! # Not supported
 //! Timeout policies (`nfct timeout`), SYN proxies, security marks, offload, helpers other than FTP and TFTP, logging of
-//! invalid packets, and bridged or VRF traffic. DCCP and PPTP's GRE are tracked by ports and keys alone.
+//! invalid packets, and bridged or VRF traffic. DCCP is tracked by addresses alone, as in Linux since 6.16, PPTP's GRE by its call.
 #![forbid(unsafe_code)]
 
 mod conn;
 mod conntrack;
+#[cfg(test)]
+mod conntrack_tests;
 pub mod ctnetlink;
 pub mod event;
 pub mod expect;
@@ -47,6 +49,7 @@ pub mod helper;
 mod icmp;
 pub mod nat;
 mod parse;
+pub mod proc;
 mod protocols;
 pub mod sctp;
 mod seqadj;
@@ -54,6 +57,8 @@ pub mod settings;
 pub mod statistics;
 mod table;
 pub mod tcp;
+#[cfg(test)]
+mod testing;
 pub mod tuple;
 
 pub use conn::{Attached, Conn, ConnKey, CtCounters, CtInfo, CtStatus, CtZone, Template};

@@ -138,7 +138,7 @@ impl Datagram {
                 // Identifier, which messages without one have as their first word of data.
                 Some((word(4)?, word(0)?)).filter(|_| transport.len() >= 8)
             }
-            protocol::TCP | protocol::UDP | protocol::UDP_LITE | protocol::SCTP | protocol::DCCP => {
+            protocol::TCP | protocol::UDP | protocol::UDP_LITE | protocol::SCTP => {
                 Some((word(0)?, word(2)?)).filter(|_| transport.len() >= 8)
             }
             protocol::GRE => gre_keys(transport),

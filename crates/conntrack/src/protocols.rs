@@ -85,7 +85,7 @@ impl Conntrack {
     ) {
         let Some(conn) = self.table.get_mut(key) else { return };
         let answered = conn.is(CtStatus::SEEN_REPLY);
-        let becomes_assured = answered && !conn.is(CtStatus::ASSURED);
+        let becomes_assured = answered && !conn.status.intersects(CtStatus::ASSURED | CtStatus::NAT_CLASH);
         if becomes_assured {
             conn.status.insert(CtStatus::ASSURED);
             self.note(key, change::ASSURED);
@@ -103,7 +103,7 @@ impl Conntrack {
     ) -> Disposition {
         let lite = datagram.protocol == protocol::UDP_LITE;
         let segment = datagram.transport_of(packet);
-        if !udp_is_valid(segment, lite, datagram.l3) || self.has_wrong_checksum(packet, datagram, context) {
+        if !udp_is_valid(segment, lite) || self.has_wrong_checksum(packet, datagram, context) {
             return Disposition::Invalid;
         }
         let (once, stream) = (self.settings.udp_timeout, self.settings.udp_timeout_stream);
@@ -234,13 +234,12 @@ impl Conntrack {
 
 /// True if the length of a datagram, or the coverage of one of UDP-Lite, is valid (`udp_error`,
 /// `udplite_error`). A UDP-Lite datagram without a checksum is not (RFC 3828, section 3.1).
-fn udp_is_valid(segment: &[u8], lite: bool, l3: L3) -> bool {
+fn udp_is_valid(segment: &[u8], lite: bool) -> bool {
     const HEADER_LEN: usize = belljar_wire::udp::HEADER_LEN;
     if segment.len() < HEADER_LEN {
         return false;
     }
     let word = |at: usize| usize::from(u16::from_be_bytes([segment[at], segment[at + 1]]));
-    let _ = l3;
     match lite {
         false => (HEADER_LEN..=segment.len()).contains(&word(4)),
         true => (word(4) == 0 || (HEADER_LEN..=segment.len()).contains(&word(4))) && word(6) != 0,

@@ -53,6 +53,22 @@ pub enum SctpState {
 }
 
 impl SctpState {
+    /// State of a number.
+    pub fn from_number(number: u8) -> Option<SctpState> {
+        Some(match number {
+            0 => SctpState::None,
+            1 => SctpState::Closed,
+            2 => SctpState::CookieWait,
+            3 => SctpState::CookieEchoed,
+            4 => SctpState::Established,
+            5 => SctpState::ShutdownSent,
+            6 => SctpState::ShutdownReceived,
+            7 => SctpState::ShutdownAckSent,
+            8 => SctpState::HeartbeatSent,
+            _ => return None,
+        })
+    }
+
     /// Name in listings.
     pub const fn name(self) -> &'static str {
         match self {

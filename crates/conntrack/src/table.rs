@@ -54,8 +54,14 @@ pub(crate) struct Table {
 
 /// Mixes a word into a hash.
 const fn mix(hash: u64, word: u64) -> u64 {
-    let product = (hash ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    product ^ product >> 32
+    (hash ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29)
+}
+
+/// Hash of a mixed value, each of whose bits depends on all of them (MurmurHash3's finalizer).
+const fn finish(mut hash: u64) -> u32 {
+    hash = (hash ^ hash >> 33).wrapping_mul(0xff51_afd7_ed55_8ccd);
+    hash = (hash ^ hash >> 33).wrapping_mul(0xc4ce_b9fe_1a85_ec53);
+    (hash >> 32) as u32
 }
 
 fn mix_address(hash: u64, address: &crate::InetAddress) -> u64 {
@@ -87,14 +93,14 @@ impl Table {
             | u64::from(zone) << 16
             | u64::from(tuple.protocol) << 8
             | tuple.l3 as u64;
-        (mix(hash, rest) >> 16) as u32
+        finish(mix(hash, rest))
     }
 
     fn source_hash(&self, zone: CtZone, tuple: &Tuple) -> u32 {
         // The zone counts if it distinguishes both directions.
         let id = if zone.directions == CtZone::DEFAULT.directions { zone.id } else { 0 };
         let rest = u64::from(tuple.source_port) << 32 | u64::from(id) << 16 | u64::from(tuple.protocol);
-        (mix(mix_address(self.key, &tuple.source), rest) >> 16) as u32
+        finish(mix(mix_address(self.key, &tuple.source), rest))
     }
 
     /// Adds a connection that is not confirmed.

@@ -13,8 +13,6 @@ pub mod protocol {
     pub use belljar_wire::protocol::{ICMP, ICMPV6, TCP, UDP, UDP_LITE};
     /// Generic routing encapsulation (RFC 2784, RFC 2637).
     pub const GRE: u8 = 47;
-    /// Datagram congestion control protocol (RFC 4340).
-    pub const DCCP: u8 = 33;
     /// Stream control transmission protocol (RFC 9260).
     pub const SCTP: u8 = 132;
 }
@@ -158,7 +156,7 @@ impl TupleDirection {
 
 /// Addresses and protocol fields of the packets of one direction.
 ///
-/// TCP, UDP, UDP-Lite, SCTP and DCCP have their ports in `source_port` and `destination_port`. ICMP has its
+/// TCP, UDP, UDP-Lite and SCTP have their ports in `source_port` and `destination_port`. ICMP has its
 /// identifier in `source_port`, and type and code in the high and low byte of `destination_port`. GRE has its
 /// keys there. All other protocols have zeros.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -2,7 +2,7 @@
 
 use super::{Manip, NatFlags, NatRange};
 use crate::conn::{Conn, ConnKey, CtStatus, ProtocolState};
-use crate::conntrack::Conntrack;
+use crate::conntrack::{Conntrack, allows_clash};
 use crate::event::Reporter;
 use crate::tcp::TcpState;
 use crate::tuple::{InetAddress, L3, Tuple, TupleDirection, protocol};
@@ -70,7 +70,7 @@ impl Conntrack {
             return false;
         }
         let Some(own) = self.table.get(key) else { return true };
-        if tuple.protocol == protocol::TCP || own.status.intersects(TRANSLATED) {
+        if !allows_clash(tuple.protocol) || own.status.intersects(TRANSLATED) {
             return true;
         }
         let found = self.table.find(own.zone, tuple, now).or_else(|| {
@@ -109,7 +109,7 @@ impl Conntrack {
             protocol::ICMP | protocol::ICMPV6 => (0, 65_536),
             // The keys of GRE are those of PPTP, whose control connection is not followed.
             protocol::GRE => return,
-            protocol::TCP | protocol::UDP | protocol::UDP_LITE | protocol::SCTP | protocol::DCCP => {
+            protocol::TCP | protocol::UDP | protocol::UDP_LITE | protocol::SCTP => {
                 match manip {
                     _ if specified => given(),
                     Manip::Destination => return,
@@ -190,12 +190,7 @@ fn port_is_in_range(tuple: &Tuple, range: &NatRange, manip: Manip) -> bool {
     let ports = range.min_port..=range.max_port;
     match tuple.protocol {
         protocol::ICMP | protocol::ICMPV6 => ports.contains(&tuple.source_port),
-        protocol::GRE
-        | protocol::TCP
-        | protocol::UDP
-        | protocol::UDP_LITE
-        | protocol::DCCP
-        | protocol::SCTP => match manip {
+        protocol::GRE | protocol::TCP | protocol::UDP | protocol::UDP_LITE | protocol::SCTP => match manip {
             Manip::Source => ports.contains(&tuple.source_port),
             Manip::Destination => ports.contains(&tuple.destination_port),
         },

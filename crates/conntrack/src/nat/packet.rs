@@ -138,13 +138,6 @@ fn rewrite_transport(
                 }
             }
         }
-        protocol::DCCP => {
-            let before = replace_port(transport, port_at, port);
-            if complete(transport, 12) {
-                adjust(transport, 6, old, new);
-                adjust(transport, 6, &before, &port.to_be_bytes());
-            }
-        }
         protocol::SCTP => {
             replace_port(transport, port_at, port);
             if complete(transport, 12) {
