@@ -40,7 +40,7 @@ use decode::Selection;
 use message::{Attributes, DUMP, DUMP_FILTERED, ECHO};
 
 /// Request, its headers decoded.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct CtRequest<'a> {
     /// Kind: the low byte of `nlmsg_type`.
     pub kind: u8,

@@ -65,14 +65,20 @@ pub(crate) fn transition(direction: TupleDirection, kind: Kind, state: TcpState)
             // The receiver answers with a RST or a challenge ACK, unless it has lost the connection.
             SynRecv | Established | FinWait | CloseWait | LastAck => Ignore,
         },
-        // Simultaneous open; a server does not reopen connections.
         Kind::Syn => match state {
+            // Simultaneous open.
             SynSent | SynSent2 => To(SynSent2),
+            // The former server connects to the former client.
+            TimeWait => To(SynSent),
+            _ => Invalid,
+        },
+        // The answer to the other SYN of a simultaneous open, and repeated.
+        Kind::SynAck if original => match state {
+            SynRecv | SynSent2 => To(SynRecv),
             _ => Invalid,
         },
         Kind::SynAck => match state {
             Nothing => Invalid,
-            SynSent if original => Invalid,
             SynSent | SynSent2 => To(SynRecv),
             _ => Ignore,
         },

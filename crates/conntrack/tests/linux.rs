@@ -1,0 +1,216 @@
+//! Packets whose effects Linux 6.18 recorded (`linux/record.py`), on our tracker.
+
+use belljar_base::{Seed, SimDuration, SimTime};
+use belljar_conntrack::{Attached, Conntrack, InetHook, Manip, NatRange, TrackContext, TrackVerdict, proc};
+use belljar_wire::{ipv4, tcp};
+use std::net::Ipv4Addr;
+
+const CLIENT: Ipv4Addr = Ipv4Addr::new(10, 0, 1, 1);
+const SERVER: Ipv4Addr = Ipv4Addr::new(10, 0, 2, 2);
+const OUTSIDE: Ipv4Addr = Ipv4Addr::new(10, 0, 9, 9);
+
+/// The router of the recording.
+struct Router {
+    ct: Conntrack,
+    now: SimTime,
+    nat: bool,
+}
+
+impl Router {
+    fn new(nat: bool) -> Router {
+        let ct = Conntrack::new(Seed(1).stream(&["test", "linux"]));
+        Router { ct, now: SimTime::from_secs(1_000), nat }
+    }
+
+    /// Forwards a packet from a side, 0 for the clients' and 1 for the servers'; `ct state invalid` is
+    /// dropped.
+    fn forward(&mut self, side: usize, mut packet: Vec<u8>) -> Option<Vec<u8>> {
+        let context = |hook| TrackContext { hook, now: self.now, checksum_verified: false };
+        let (first, last) = (context(InetHook::Prerouting), context(InetHook::Postrouting));
+        let tracked = self.ct.track(&packet, Attached::None, &first);
+        let attached = tracked.attached;
+        let mut accepted = tracked.verdict == TrackVerdict::Accept
+            && self.translate(&mut packet, attached, InetHook::Prerouting, side) == TrackVerdict::Accept
+            && attached.state_bits() != 1
+            && ipv4::decrement_ttl(&mut packet)
+            && self.translate(&mut packet, attached, InetHook::Postrouting, side) == TrackVerdict::Accept;
+        if accepted {
+            let confirmed = self.ct.confirm(&mut packet, attached, &last);
+            accepted = confirmed.verdict == TrackVerdict::Accept;
+        } else {
+            self.ct.release(attached);
+        }
+        accepted.then_some(packet)
+    }
+
+    fn translate(
+        &mut self,
+        packet: &mut [u8],
+        attached: Attached,
+        hook: InetHook,
+        side: usize,
+    ) -> TrackVerdict {
+        if !self.nat {
+            return TrackVerdict::Accept;
+        }
+        if self.ct.nat_wanted(packet, attached, hook) {
+            let header = ipv4::Packet::new_checked(&packet[..]).unwrap();
+            let to_port = header.payload().get(2..4) == Some(&8080u16.to_be_bytes());
+            let range = match hook {
+                InetHook::Prerouting if side == 1 && header.protocol() == 6 && to_port => {
+                    Some(NatRange::address(CLIENT.into()).with_ports(80, 80))
+                }
+                InetHook::Postrouting if side == 0 && header.src() == CLIENT => {
+                    Some(NatRange::address(OUTSIDE.into()))
+                }
+                _ => None,
+            };
+            if let Some(range) = range {
+                self.ct.setup_nat(attached, &range, Manip::of(hook), self.now);
+            }
+        }
+        self.ct.translate(packet, attached, hook, None, self.now)
+    }
+}
+
+fn segment(
+    original: bool,
+    letters: &str,
+    numbers: [u32; 4],
+    options: impl Iterator<Item = Vec<u8>>,
+) -> Vec<u8> {
+    let [seq, ack, window, len] = numbers;
+    let (source, target) = if original { (CLIENT, SERVER) } else { (SERVER, CLIENT) };
+    let (sport, dport): (u16, u16) = if original { (5000, 80) } else { (80, 5000) };
+    let bit = |letter| match letter {
+        'F' => 1,
+        'S' => 2,
+        'R' => 4,
+        'P' => 8,
+        'A' => 16,
+        'U' => 32,
+        _ => 0,
+    };
+    let mut options: Vec<u8> = options.flatten().collect();
+    options.resize(options.len().next_multiple_of(4), 1);
+    let mut bytes = Vec::new();
+    bytes.extend(sport.to_be_bytes());
+    bytes.extend(dport.to_be_bytes());
+    bytes.extend(seq.to_be_bytes());
+    bytes.extend(ack.to_be_bytes());
+    bytes.extend([((20 + options.len()) / 4 << 4) as u8, letters.chars().map(bit).sum::<u8>()]);
+    bytes.extend((window as u16).to_be_bytes());
+    bytes.extend([0; 4]);
+    bytes.extend(options);
+    bytes.resize(bytes.len() + len as usize, b'x');
+    tcp::fill_checksum(source.into(), target.into(), &mut bytes);
+    let mut packet = vec![0; ipv4::HEADER_LEN];
+    packet.extend_from_slice(&bytes);
+    ipv4::Repr::new(source, target, 6, bytes.len()).emit(&mut packet);
+    packet
+}
+
+/// Option of the recording.
+fn option(word: &str) -> Vec<u8> {
+    let number: u32 = word[1..].parse().unwrap_or(0);
+    match &word[..1] {
+        "w" => vec![1, 3, 3, number as u8],
+        "p" => vec![1, 1, 4, 2],
+        _ => {
+            let left = number.wrapping_sub(50);
+            [vec![1, 1, 5, 10], left.to_be_bytes().to_vec(), number.to_be_bytes().to_vec()].concat()
+        }
+    }
+}
+
+/// State, timeout and marks of the one entry, as in the recording.
+fn state(router: &Router) -> Option<(String, u64, String)> {
+    let text = proc::nf_conntrack(&router.ct, router.now);
+    let line = text.lines().next()?;
+    let fields: Vec<&str> = line.split_whitespace().collect();
+    let mut marks = String::new();
+    for (mark, letter) in [("[UNREPLIED]", 'U'), ("[ASSURED]", 'A')] {
+        if line.contains(mark) {
+            marks.push(letter);
+        }
+    }
+    if marks.is_empty() {
+        marks.push('.');
+    }
+    Some((fields[5].into(), fields[4].parse().unwrap(), marks))
+}
+
+#[test]
+fn tcp_states_timeouts_and_verdicts_are_those_of_linux() {
+    let mut router = Router::new(false);
+    let (mut steps, mut flow) = (0, Vec::new());
+    for (number, line) in include_str!("linux/tcp.txt").lines().enumerate() {
+        flow.push(line);
+        if line == "flow" {
+            router = Router::new(false);
+            flow.clear();
+            continue;
+        }
+        let (sent, expected) = line.split_once(" = ").unwrap();
+        let words: Vec<&str> = sent.split(' ').collect();
+        let numbers = [2, 3, 4, 5].map(|n| words[n].parse().unwrap());
+        let original = words[0] == ">";
+        let packet = segment(original, words[1], numbers, words[6..].iter().map(|word| option(word)));
+        let passed = router.forward(usize::from(!original), packet).is_some();
+        let expected: Vec<&str> = expected.split(' ').collect();
+        let context = || format!("line {}: {flow:#?}", number + 1);
+        assert_eq!(passed, expected[0] == "pass", "{}", context());
+        match state(&router) {
+            None => assert_eq!(expected[1], "-", "{}", context()),
+            Some((state, left, marks)) => {
+                assert_eq!(
+                    (state.as_str(), Some(&marks.as_str())),
+                    (expected[1], expected.get(3)),
+                    "{}",
+                    context()
+                );
+                // The recording took some milliseconds for each packet.
+                let recorded: u64 = expected[2].parse().unwrap();
+                assert!((recorded..=recorded + 1).contains(&left), "{left}: {}", context());
+            }
+        }
+        steps += 1;
+    }
+    assert!(steps > 2_000);
+}
+
+#[test]
+fn translated_packets_are_those_of_linux() {
+    let bytes = |hex: &str| -> Vec<u8> {
+        (0..hex.len()).step_by(2).map(|at| u8::from_str_radix(&hex[at..at + 2], 16).unwrap()).collect()
+    };
+    let mut router = Router::new(true);
+    let mut entries = Vec::new();
+    for (number, line) in include_str!("linux/nat.txt").lines().enumerate() {
+        let words: Vec<&str> = line.split(' ').collect();
+        match words[0] {
+            "wait" => router.now += SimDuration::from_millis(words[1].parse().unwrap()),
+            "entry" => entries.push(words[1..].join(" ")),
+            side => {
+                let left = router.forward(side.parse().unwrap(), bytes(words[1]));
+                let expected = (words[2] != "-").then(|| bytes(words[3]));
+                assert_eq!(left, expected, "line {}: {line}", number + 1);
+            }
+        }
+    }
+    let text = proc::nf_conntrack(&router.ct, router.now);
+    let mut own: Vec<String> =
+        text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
+    // Timeouts are those of the recording to a second.
+    let without_timeout = |line: &String| {
+        let mut words: Vec<&str> = line.split(' ').collect();
+        words.remove(4);
+        words.join(" ")
+    };
+    own.sort();
+    let (mut own, mut entries): (Vec<_>, Vec<_>) =
+        (own.iter().map(without_timeout).collect(), entries.iter().map(without_timeout).collect());
+    own.sort();
+    entries.sort();
+    assert_eq!(own, entries);
+}
