@@ -9,7 +9,8 @@ use crate::event::{CtEvent, EventGroups, Reporter};
 use crate::helper::Helper;
 use crate::nat::{Manip, NatRange};
 use crate::tuple::{Tuple, TupleDirection};
-use belljar_base::{SimTime, Stream};
+use belljar_base::SimTime;
+use belljar_linux_abi::Errno;
 
 /// Tuple that is expected. Source address and port count only where they are given; the destination counts
 /// always.
@@ -75,46 +76,44 @@ impl Conntrack {
         self.expectations.list.iter()
     }
 
-    /// Adds an expectation. False if there are too many, or one that clashes with it.
-    pub(crate) fn expect(&mut self, mut expectation: Expectation, now: SimTime) -> bool {
+    /// Adds an expectation (`nf_ct_expect_related`). `EBUSY` if another one matches some of the same packets,
+    /// `EMFILE` if there are too many.
+    pub(crate) fn expect(&mut self, mut expectation: Expectation, now: SimTime) -> Result<(), Errno> {
         let (limit, lasts) = expectation.helper.policy();
         expectation.timeout = now.jiffies() + seconds(lasts);
-        // An expectation that is repeated replaces the earlier one.
-        let same = |other: &Expectation| {
-            other.master == expectation.master
-                && other.tuple == expectation.tuple
+        let own = expectation.tuple;
+        let clashing = self.expectations.list.iter().position(|other| {
+            other.tuple.destination == own.destination
+                && other.tuple.destination_port == own.destination_port
+                && other.tuple.protocol == own.protocol
+                && (!other.has_source || !expectation.has_source || other.tuple.source == own.source)
+                && other.zone == expectation.zone
+        });
+        if let Some(at) = clashing {
+            // The same expectation again replaces the earlier one.
+            let other = &self.expectations.list[at];
+            let same = other.tuple == own
                 && other.has_source == expectation.has_source
-        };
-        if let Some(at) = self.expectations.list.iter().position(same) {
+                && other.master == expectation.master;
+            if !same {
+                return Err(Errno::EBUSY);
+            }
             self.remove_expectation_at(at, now);
         }
-        let clashes = |other: &Expectation| {
-            other.tuple.destination == expectation.tuple.destination
-                && other.tuple.destination_port == expectation.tuple.destination_port
-                && other.tuple.protocol == expectation.tuple.protocol
-                && (!other.has_source
-                    || !expectation.has_source
-                    || other.tuple.source == expectation.tuple.source)
-                && other.zone == expectation.zone
-        };
-        if self.expectations.list.iter().any(clashes) {
-            return false;
-        }
-        let of_master = |other: &&Expectation| other.master == expectation.master;
-        if self.expectations.list.iter().filter(of_master).count() >= limit {
-            let Some(oldest) = self.expectations.list.iter().position(|other| of_master(&other)) else {
-                return false;
-            };
+        let of_master = |other: &Expectation| other.master == expectation.master;
+        if self.expectations.list.iter().filter(|other| of_master(other)).count() >= limit
+            && let Some(oldest) = self.expectations.list.iter().position(of_master)
+        {
             self.remove_expectation_at(oldest, now);
         }
         if self.expectations.list.len() >= self.settings.expect_max as usize {
-            return false;
+            return Err(Errno::EMFILE);
         }
         expectation.id = self.stream.next_u32();
         self.statistics.expect_create += 1;
         self.expectations.list.push(expectation);
         self.send_expectation(&expectation, EventGroups::EXPECT_NEW, now);
-        true
+        Ok(())
     }
 
     fn send_expectation(&mut self, expectation: &Expectation, group: EventGroups, now: SimTime) {
@@ -210,11 +209,4 @@ impl Conntrack {
         let target = NatRange::address(master[away].source).with_ports(port, port);
         let _ = self.setup_nat_of(key, &target, Manip::Destination, now);
     }
-}
-
-/// Free port for an expectation, from `first` on; Linux draws where that one is taken.
-pub(crate) fn candidate_ports(first: u16, stream: &mut Stream) -> impl Iterator<Item = u16> {
-    const ATTEMPTS: u16 = 128;
-    let start = 1_024 + stream.below(64_512 - u64::from(ATTEMPTS)) as u16;
-    std::iter::once(first).chain(start..start + ATTEMPTS)
 }

@@ -2,7 +2,8 @@
 
 use crate::tuple::protocol;
 use crate::{
-    Attached, Conntrack, CtInfo, InetHook, Manip, NatRange, TrackContext, TrackVerdict, Tracked, Tuple,
+    Attached, Conntrack, CtInfo, InetHook, Manip, NatRange, Template, TrackContext, TrackVerdict, Tracked,
+    Tuple,
 };
 use belljar_base::{Seed, SimDuration, SimTime};
 use belljar_wire::tcp::Flags;
@@ -122,13 +123,15 @@ pub(crate) struct Router {
     pub source: Rule,
     /// True if the hooks of NAT are in use.
     pub nat: bool,
+    /// Settings for new connections.
+    pub template: Template,
 }
 
 impl Router {
     pub fn new() -> Router {
         let ct = Conntrack::new(Seed(1).stream(&["test", "conntrack"]));
         let now = SimTime::from_secs(100);
-        Router { ct, now, destination: |_| None, source: |_| None, nat: true }
+        Router { ct, now, destination: |_| None, source: |_| None, nat: true, template: Template::default() }
     }
 
     pub fn wait(&mut self, seconds: u64) {
@@ -160,7 +163,8 @@ impl Router {
     fn path(&mut self, packet: &[u8], hooks: [InetHook; 2]) -> Option<(Vec<u8>, Attached)> {
         let mut packet = packet.to_vec();
         let first = self.context(hooks[0]);
-        let Tracked { verdict, mut attached } = self.ct.track(&packet, Attached::None, &first);
+        let Tracked { verdict, mut attached } =
+            self.ct.track(&packet, Attached::Template(self.template), &first);
         for hook in hooks {
             if verdict == TrackVerdict::Drop || self.nat(&mut packet, attached, hook) == TrackVerdict::Drop {
                 self.ct.release(attached);

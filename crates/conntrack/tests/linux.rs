@@ -1,25 +1,82 @@
 //! Packets whose effects Linux 6.18 recorded (`linux/record.py`), on our tracker.
 
 use belljar_base::{Seed, SimDuration, SimTime};
-use belljar_conntrack::{Attached, Conntrack, InetHook, Manip, NatRange, TrackContext, TrackVerdict, proc};
-use belljar_wire::{ipv4, tcp};
+use belljar_conntrack::{
+    Attached, Conntrack, Helper, InetHook, Manip, NatFlags, NatRange, Template, TrackContext, TrackVerdict,
+    proc,
+};
+use belljar_wire::{ipv4, tcp, udp};
 use std::net::Ipv4Addr;
 
 const CLIENT: Ipv4Addr = Ipv4Addr::new(10, 0, 1, 1);
 const SERVER: Ipv4Addr = Ipv4Addr::new(10, 0, 2, 2);
 const OUTSIDE: Ipv4Addr = Ipv4Addr::new(10, 0, 9, 9);
 
+/// Translation of a hook: packet and the side where it comes from in, range out.
+type Rule = fn(InetHook, &[u8], usize) -> Option<NatRange>;
+
 /// The router of the recording.
 struct Router {
     ct: Conntrack,
     now: SimTime,
-    nat: bool,
+    rule: Option<Rule>,
+}
+
+fn destination_port(packet: &[u8]) -> u16 {
+    packet.get(22..24).map_or(0, |bytes| u16::from_be_bytes([bytes[0], bytes[1]]))
+}
+
+fn is_from_client(packet: &[u8]) -> bool {
+    packet[12..15] == [10, 0, 1]
+}
+
+fn nat_rule(hook: InetHook, packet: &[u8], side: usize) -> Option<NatRange> {
+    match hook {
+        InetHook::Prerouting if side == 1 && packet[9] == 6 && destination_port(packet) == 8080 => {
+            Some(NatRange::address(CLIENT.into()).with_ports(80, 80))
+        }
+        InetHook::Postrouting if side == 0 && is_from_client(packet) => {
+            Some(NatRange::address(OUTSIDE.into()))
+        }
+        _ => None,
+    }
+}
+
+fn ftp_rule(hook: InetHook, packet: &[u8], side: usize) -> Option<NatRange> {
+    match hook {
+        InetHook::Prerouting if side == 1 && destination_port(packet) == 21 => {
+            Some(NatRange::address(CLIENT.into()))
+        }
+        InetHook::Postrouting if side == 0 && is_from_client(packet) => {
+            Some(NatRange::address(Ipv4Addr::new(10, 0, 9, 200).into()))
+        }
+        _ => None,
+    }
+}
+
+fn choice_rule(hook: InetHook, packet: &[u8], _side: usize) -> Option<NatRange> {
+    let range = |min: [u8; 4], max: [u8; 4]| NatRange {
+        flags: NatFlags::MAP_IPS,
+        min_address: Ipv4Addr::from(min).into(),
+        max_address: Ipv4Addr::from(max).into(),
+        ..NatRange::default()
+    };
+    let outside = range([10, 0, 9, 10], [10, 0, 9, 37]);
+    match (hook, destination_port(packet)) {
+        (InetHook::Postrouting, 53) => Some(outside),
+        (InetHook::Postrouting, 54) => Some(outside.with_flags(NatFlags::PERSISTENT)),
+        (InetHook::Postrouting, 56) => {
+            Some(range([10, 0, 77, 0], [10, 0, 77, 255]).with_flags(NatFlags::NETMAP))
+        }
+        (InetHook::Prerouting, 57) => Some(range([10, 0, 1, 20], [10, 0, 1, 99])),
+        _ => None,
+    }
 }
 
 impl Router {
-    fn new(nat: bool) -> Router {
+    fn new(rule: Option<Rule>) -> Router {
         let ct = Conntrack::new(Seed(1).stream(&["test", "linux"]));
-        Router { ct, now: SimTime::from_secs(1_000), nat }
+        Router { ct, now: SimTime::from_secs(1_000), rule }
     }
 
     /// Forwards a packet from a side, 0 for the clients' and 1 for the servers'; `ct state invalid` is
@@ -27,11 +84,16 @@ impl Router {
     fn forward(&mut self, side: usize, mut packet: Vec<u8>) -> Option<Vec<u8>> {
         let context = |hook| TrackContext { hook, now: self.now, checksum_verified: false };
         let (first, last) = (context(InetHook::Prerouting), context(InetHook::Postrouting));
-        let tracked = self.ct.track(&packet, Attached::None, &first);
+        let controls = packet[9] == 6 && destination_port(&packet) == 21;
+        let helper = controls.then_some(Helper::Ftp);
+        let template = Attached::Template(Template { helper, ..Template::default() });
+        let tracked = self.ct.track(&packet, template, &first);
         let attached = tracked.attached;
         let mut accepted = tracked.verdict == TrackVerdict::Accept
             && self.translate(&mut packet, attached, InetHook::Prerouting, side) == TrackVerdict::Accept
             && attached.state_bits() != 1
+            && packet[18] != 9
+            && packet[19] != 254
             && ipv4::decrement_ttl(&mut packet)
             && self.translate(&mut packet, attached, InetHook::Postrouting, side) == TrackVerdict::Accept;
         if accepted {
@@ -50,24 +112,11 @@ impl Router {
         hook: InetHook,
         side: usize,
     ) -> TrackVerdict {
-        if !self.nat {
-            return TrackVerdict::Accept;
-        }
-        if self.ct.nat_wanted(packet, attached, hook) {
-            let header = ipv4::Packet::new_checked(&packet[..]).unwrap();
-            let to_port = header.payload().get(2..4) == Some(&8080u16.to_be_bytes());
-            let range = match hook {
-                InetHook::Prerouting if side == 1 && header.protocol() == 6 && to_port => {
-                    Some(NatRange::address(CLIENT.into()).with_ports(80, 80))
-                }
-                InetHook::Postrouting if side == 0 && header.src() == CLIENT => {
-                    Some(NatRange::address(OUTSIDE.into()))
-                }
-                _ => None,
-            };
-            if let Some(range) = range {
-                self.ct.setup_nat(attached, &range, Manip::of(hook), self.now);
-            }
+        let Some(rule) = self.rule else { return TrackVerdict::Accept };
+        if self.ct.nat_wanted(packet, attached, hook)
+            && let Some(range) = rule(hook, packet, side)
+        {
+            self.ct.setup_nat(attached, &range, Manip::of(hook), self.now);
         }
         self.ct.translate(packet, attached, hook, None, self.now)
     }
@@ -142,12 +191,12 @@ fn state(router: &Router) -> Option<(String, u64, String)> {
 
 #[test]
 fn tcp_states_timeouts_and_verdicts_are_those_of_linux() {
-    let mut router = Router::new(false);
+    let mut router = Router::new(None);
     let (mut steps, mut flow) = (0, Vec::new());
     for (number, line) in include_str!("linux/tcp.txt").lines().enumerate() {
         flow.push(line);
         if line == "flow" {
-            router = Router::new(false);
+            router = Router::new(None);
             flow.clear();
             continue;
         }
@@ -181,12 +230,52 @@ fn tcp_states_timeouts_and_verdicts_are_those_of_linux() {
 
 #[test]
 fn translated_packets_are_those_of_linux() {
+    replay(include_str!("linux/nat.txt"), nat_rule);
+}
+
+#[test]
+fn announcements_of_ftp_are_those_of_linux() {
+    replay(include_str!("linux/ftp.txt"), ftp_rule);
+}
+
+#[test]
+fn chosen_addresses_are_those_of_linux() {
+    let mut router = Router::new(Some(choice_rule));
+    let mut count = 0;
+    for (n, line) in include_str!("linux/choice.txt").lines().enumerate() {
+        let words: Vec<&str> = line.split(' ').collect();
+        let [source, target, new_source, new_target] =
+            [1, 2, 3, 4].map(|n| words[n].parse::<Ipv4Addr>().unwrap());
+        let port = match words[0] {
+            "range" => 53,
+            "persistent" => 54,
+            "netmap" => 56,
+            _ => 57,
+        };
+        let mut datagram = Vec::new();
+        let sport = 3_000 + (n / 4) as u16;
+        udp::Repr::append((source.into(), sport), (target.into(), port), b"query", &mut datagram);
+        let mut packet = vec![0; ipv4::HEADER_LEN];
+        packet.extend_from_slice(&datagram);
+        ipv4::Repr::new(source, target, 17, datagram.len()).emit(&mut packet);
+        let left = router.forward(usize::from(port == 57), packet).unwrap();
+        assert_eq!(
+            (&left[12..16], &left[16..20]),
+            (&new_source.octets()[..], &new_target.octets()[..]),
+            "{line}"
+        );
+        count += 1;
+    }
+    assert_eq!(count, 600);
+}
+
+fn replay(recorded: &str, rule: Rule) {
     let bytes = |hex: &str| -> Vec<u8> {
         (0..hex.len()).step_by(2).map(|at| u8::from_str_radix(&hex[at..at + 2], 16).unwrap()).collect()
     };
-    let mut router = Router::new(true);
+    let mut router = Router::new(Some(rule));
     let mut entries = Vec::new();
-    for (number, line) in include_str!("linux/nat.txt").lines().enumerate() {
+    for (number, line) in recorded.lines().enumerate() {
         let words: Vec<&str> = line.split(' ').collect();
         match words[0] {
             "wait" => router.now += SimDuration::from_millis(words[1].parse().unwrap()),
@@ -201,10 +290,11 @@ fn translated_packets_are_those_of_linux() {
     let text = proc::nf_conntrack(&router.ct, router.now);
     let mut own: Vec<String> =
         text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
-    // Timeouts are those of the recording to a second.
+    // Timeouts are those of the recording to a second; a packet may hold a reference more.
     let without_timeout = |line: &String| {
         let mut words: Vec<&str> = line.split(' ').collect();
         words.remove(4);
+        words.pop();
         words.join(" ")
     };
     own.sort();

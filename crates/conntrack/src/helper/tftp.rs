@@ -1,7 +1,7 @@
 //! TFTP (RFC 1350): the server answers a request from a port of its own choice (`nf_conntrack_tftp.c`).
 
 use super::Helper;
-use crate::conn::{ConnKey, CtInfo, CtStatus};
+use crate::conn::{ConnKey, CtStatus};
 use crate::conntrack::{Conntrack, TrackVerdict};
 use crate::expect::Expectation;
 use crate::parse::Datagram;
@@ -18,12 +18,11 @@ impl Conntrack {
         packet: &[u8],
         datagram: &Datagram,
         key: ConnKey,
-        info: CtInfo,
         now: SimTime,
     ) -> TrackVerdict {
         let payload = datagram.transport_of(packet).get(8..).unwrap_or_default();
         let is_request = payload.get(..2).is_some_and(|code| REQUESTS.iter().any(|known| known == code));
-        if !is_request || info.direction() != TupleDirection::Original {
+        if !is_request {
             return TrackVerdict::Accept;
         }
         let Some(conn) = self.table.get(key) else { return TrackVerdict::Accept };
@@ -45,8 +44,8 @@ impl Conntrack {
             timeout: 0,
         };
         match self.expect(expectation, now) {
-            true => TrackVerdict::Accept,
-            false => TrackVerdict::Drop,
+            Ok(()) => TrackVerdict::Accept,
+            Err(_) => TrackVerdict::Drop,
         }
     }
 }

@@ -7,12 +7,16 @@ written to one and read from the other; `ct state invalid` is dropped, so that i
 
     unshare -n crates/conntrack/tests/linux/record.py tcp > crates/conntrack/tests/linux/tcp.txt
     unshare -n crates/conntrack/tests/linux/record.py nat > crates/conntrack/tests/linux/nat.txt
+    unshare -n crates/conntrack/tests/linux/record.py ftp > crates/conntrack/tests/linux/ftp.txt
+    unshare -n crates/conntrack/tests/linux/record.py choice > crates/conntrack/tests/linux/choice.txt
 
 `tcp`: drawn segments, a line each: direction, flags, sequence number, acknowledgment, window, length of the payload and options
 (`wN` window scale, `p` SACK permitted, `kN` a SACK block up to N); after `=` whether the packet passed, and the state, timeout and
 marks of the entry (`U` unreplied, `A` assured). A line `flow` begins a connection.
 
-`nat`: packets in hexadecimal with what left the router, or `-`; `wait` is in milliseconds.
+`nat`, `ftp`: packets in hexadecimal with what left the router, or `-`; `wait` is in milliseconds.
+
+`choice`: kind of rule, client, server, and the addresses of the packet that left the router.
 """
 
 import fcntl
@@ -93,7 +97,7 @@ def options_of(words):
 class Router:
     def __init__(self, rules):
         self.ends = [tun("tun0"), tun("tun1")]
-        run("ip link set lo up; ip addr add 10.0.1.254/24 dev tun0; ip addr add 10.0.2.254/24 dev tun1; ip addr add 10.0.9.9/32 dev lo;"
+        run("ip link set lo up; ip addr add 10.0.1.254/24 dev tun0; ip addr add 10.0.2.254/24 dev tun1; ip addr add 10.0.9.9/32 dev lo; ip addr add 10.0.9.200/32 dev lo;"
             "ip link set tun0 up; ip link set tun1 up; echo 1 > /proc/sys/net/ipv4/ip_forward")
         run("nft -f -", rules)
         time.sleep(0.2)
@@ -239,15 +243,90 @@ def record_nat(router):
             print("entry", re.sub(r" +", " ", line).strip())
 
 
+def record_ftp(router):
+    def pair(side, packet):
+        left = router.send(side, packet)
+        print(side, packet.hex(), f"{left[0]} {left[1].hex()}" if left else "-")
+        return left[1] if left else None
+
+    client, public, out = (CLIENT, 5000, SERVER, 21), (SERVER, 21, "10.0.9.200", 5000), 4
+    own, peer = 101, 501
+    pair(0, segment(*client, 2, 100, 0, 1000, b"", options_of(["p"])))
+    pair(1, segment(*public, 18, 500, 101, 1000, b"", options_of(["p"])))
+    pair(0, segment(*client, 16, own, peer, 1000, b""))
+    shift = 0
+    for line in [b"PORT 10,0,1,1,19,137\r\n", b"NOOP\r\n", b"EPRT |1|10.0.1.1|5003|\r\n", b"PORT 10,0,1,7,19,137\r\n", b"PORT 10,0,1",
+                 b"port 10,0,1,1,19,139\r\n"]:
+        greeting = b"200 ready\r\n"
+        pair(1, segment(*public, 24, peer, own + shift, 1000, greeting))
+        peer += len(greeting)
+        if line == b"NOOP\r\n":
+            pair(0, segment(*client, 16, own, peer, 1000, b""))
+        left = pair(0, segment(*client, 24, own, peer, 1000, line))
+        if left:
+            shift += len(left) - 40 - len(line)
+            own += len(line)
+        for port in (5001, 5003, 5003):
+            pair(1, segment(SERVER, 20, "10.0.9.200", port, 2, 1, 0, 1000, b""))
+    pair(1, segment(*public, 16, peer, own + shift, 1000, b"", options_of([f"k{own + shift}"])))
+    pair(1, segment(*public, 16, peer, own + shift - 30, 1000, b"", options_of([f"k{own + shift - 2}"])))
+    pair(0, segment(*client, 16, 101, peer, 1000, b"PORT 10,0,1,1,19,137\r\n"))
+    # A server inside, in passive mode.
+    client, public = ("10.0.2.7", 5000, "10.0.2.254", 21), (CLIENT, 21, "10.0.2.7", 5000)
+    pair(1, segment(*client, 2, 100, 0, 1000, b""))
+    pair(0, segment(*public, 18, 500, 101, 1000, b""))
+    pair(1, segment(*client, 16, 101, 501, 1000, b""))
+    pair(0, segment(*public, 24, 501, 101, 1000, b"220 ready\r\n"))
+    pair(0, segment(*public, 24, 512, 101, 1000, b"227 Entering Passive Mode (10,0,1,1,19,137).\r\n"))
+    pair(1, segment("10.0.2.7", 6000, "10.0.2.254", 5001, 2, 1, 0, 1000, b""))
+    pair(0, segment(CLIENT, 5001, "10.0.2.7", 6000, 18, 7, 2, 1000, b""))
+    with open("/proc/net/nf_conntrack") as file:
+        for line in sorted(file):
+            print("entry", re.sub(r" +", " ", line).strip())
+
+
+def record_choice(router):
+    draw = random.Random(2)
+    for n in range(150):
+        client, server = f"10.0.1.{draw.randint(1, 253)}", f"10.0.2.{draw.randint(1, 253)}"
+        for kind, (side, source, target, port) in {
+            "range": (0, client, server, 53), "persistent": (0, client, server, 54), "netmap": (0, client, server, 56),
+            "inside": (1, server, "10.0.2.254", 57),
+        }.items():
+            left = router.send(side, udp(source, 3000 + n, target, port, b"query"))[1]
+            print(kind, source, target, ".".join(map(str, left[12:16])), ".".join(map(str, left[16:20])))
+
+
 def main():
     if sys.argv[1] == "tcp":
         record_tcp(Router("table ip t {\n chain f { type filter hook forward priority 0; ct state invalid drop; }\n }\n"))
+    elif sys.argv[1] == "ftp":
+        record_ftp(Router("""table ip t {
+            ct helper ftp { type "ftp" protocol tcp; }
+            chain f { type filter hook forward priority 0; ct state invalid drop; }
+            chain h { type filter hook prerouting priority -150; tcp dport 21 ct helper set "ftp"; }
+            chain i { type filter hook input priority 0; policy drop; }
+            chain d { type nat hook prerouting priority -100; iif tun1 tcp dport 21 dnat to 10.0.1.1; }
+            chain s { type nat hook postrouting priority 100; oif tun1 ip saddr 10.0.1.0/24 snat to 10.0.9.200; }
+        }
+        """))
+    elif sys.argv[1] == "choice":
+        record_choice(Router("""table ip t {
+            chain f { type filter hook forward priority 0; ct state invalid drop; }
+            chain d { type nat hook prerouting priority -100; iif tun1 udp dport 57 dnat to 10.0.1.20-10.0.1.99; }
+            chain s { type nat hook postrouting priority 100;
+                oif tun1 udp dport 53 snat to 10.0.9.10-10.0.9.37;
+                oif tun1 udp dport 54 snat to 10.0.9.10-10.0.9.37 persistent;
+                oif tun1 udp dport 56 snat ip prefix to ip saddr map { 10.0.1.0/24 : 10.0.77.0/24 }; }
+        }
+        """))
     else:
         record_nat(Router("""table ip t {
             chain f { type filter hook forward priority 0; ct state invalid drop; }
             chain d { type nat hook prerouting priority -100; iif tun1 tcp dport 8080 dnat to 10.0.1.1:80; }
             chain s { type nat hook postrouting priority 100; oif tun1 ip saddr 10.0.1.0/24 snat to 10.0.9.9; }
-        }"""))
+        }
+        """))
 
 
 main()
