@@ -368,8 +368,8 @@ mod tests {
         let none = CtStatus::empty();
         assert!(track.packet(&first, Original, none, &settings).is_some());
         assert_eq!(track.state, SctpState::Closed);
-        let steps: [(TupleDirection, u32, (u8, u8, &[u8]), SctpState, u32); 7] = [
-            (Reply, 7, (chunk::INIT_ACK, 0, &init(9)), SctpState::CookieWait, 3),
+        let steps = [
+            (Reply, 7, (chunk::INIT_ACK, 0, &init(9)[..]), SctpState::CookieWait, 3),
             (Original, 9, (chunk::COOKIE_ECHO, 0, &[0; 4]), SctpState::CookieEchoed, 3),
             (Reply, 7, (chunk::COOKIE_ACK, 0, &[]), SctpState::Established, 210),
             (Original, 9, (chunk::DATA, 3, &[0; 16]), SctpState::Established, 210),

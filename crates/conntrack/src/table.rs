@@ -334,7 +334,7 @@ impl Table {
     pub fn evictable(&self, zone: CtZone, tuple: &Tuple, buckets: u32, now: SimTime) -> Vec<ConnKey> {
         let hash = self.hash(zone.id_in(TupleDirection::Original), tuple);
         let size = u64::from(buckets.max(1));
-        let bucket = u64::from(hash) * size >> 32;
+        let bucket = (u64::from(hash) * size) >> 32;
         for n in 0..EVICTION_RANGE.min(size) {
             let bucket = (bucket + n) % size;
             let first = (bucket << 32).div_ceil(size) << 32;

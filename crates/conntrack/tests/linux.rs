@@ -147,7 +147,7 @@ fn segment(
     bytes.extend(dport.to_be_bytes());
     bytes.extend(seq.to_be_bytes());
     bytes.extend(ack.to_be_bytes());
-    bytes.extend([((20 + options.len()) / 4 << 4) as u8, letters.chars().map(bit).sum::<u8>()]);
+    bytes.extend([(((20 + options.len()) / 4) << 4) as u8, letters.chars().map(bit).sum::<u8>()]);
     bytes.extend((window as u16).to_be_bytes());
     bytes.extend([0; 4]);
     bytes.extend(options);

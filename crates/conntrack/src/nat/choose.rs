@@ -231,7 +231,7 @@ fn spread(tuple: &Tuple, range: &NatRange, manip: Manip, zone: u16) -> InetAddre
             false => (least[n], greatest[n].wrapping_sub(least[n]).wrapping_add(1)),
             true => (0, u32::MAX),
         };
-        words[n] = min.wrapping_add((u64::from(hash) * u64::from(size) >> 32) as u32);
+        words[n] = min.wrapping_add(((u64::from(hash) * u64::from(size)) >> 32) as u32);
         below |= words[n] != greatest[n];
         if !persistent {
             // The address that is being replaced, as far as it has been.

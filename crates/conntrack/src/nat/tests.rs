@@ -284,9 +284,7 @@ fn a_connection_that_began_before_nat_was_in_use_stays_untranslated() {
 
 #[test]
 fn quoted_packets_of_icmp_errors_are_translated() {
-    for (client, server, outside, hop) in
-        [(v4(1, 1), v4(2, 2), v4(9, 9), v4(4, 4)), (v6(1, 1), v6(2, 2), v6(9, 9), v6(4, 4))]
-    {
+    for (client, server, hop) in [(v4(1, 1), v4(2, 2), v4(4, 4)), (v6(1, 1), v6(2, 2), v6(4, 4))] {
         let mut router = router();
         let packet = udp((client, 5000), (server, 53), b"query");
         let (sent, _) = router.forward(&packet).unwrap();

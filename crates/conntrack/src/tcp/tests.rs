@@ -71,7 +71,7 @@ fn bytes(flags: Flags, seq: u32, ack: u32, window: u16, options: &[u8], len: usi
     let mut bytes = vec![0x10, 0, 0, 80];
     bytes.extend(seq.to_be_bytes());
     bytes.extend(ack.to_be_bytes());
-    bytes.extend([((20 + options.len()) / 4 << 4) as u8, flags.bits()]);
+    bytes.extend([(((20 + options.len()) / 4) << 4) as u8, flags.bits()]);
     bytes.extend(window.to_be_bytes());
     bytes.extend([0; 4]);
     bytes.extend_from_slice(options);
