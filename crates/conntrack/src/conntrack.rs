@@ -85,9 +85,10 @@ pub(crate) enum Disposition {
 /// Connection tracking of one network namespace.
 ///
 /// # Packets
-/// [`track`](Self::track) at `Prerouting` and `Output`; [`nat_wanted`](Self::nat_wanted), the `setup_*` methods and
-/// [`translate`](Self::translate) at the hooks of NAT; [`confirm`](Self::confirm) at the end of `Input` and `Postrouting`;
-/// [`release`](Self::release) for packets that end elsewhere. The head of the crate has the order.
+/// [`track`](Self::track) at `Prerouting` and `Output`; [`nat_wanted`](Self::nat_wanted), the `setup_*`
+/// methods and [`translate`](Self::translate) at the hooks of NAT; [`confirm`](Self::confirm) at the end of
+/// `Input` and `Postrouting`; [`release`](Self::release) for packets that end elsewhere. The head of the
+/// crate has the order.
 ///
 /// # Time
 /// Each method that takes `now` first removes what is over by then where that matters. A caller that needs
@@ -95,8 +96,8 @@ pub(crate) enum Disposition {
 /// [`next_deadline`](Self::next_deadline).
 ///
 /// # Connections
-/// [`conn`](Self::conn) and the `set_*` methods take the attachment of a packet; [`connections`](Self::connections), [`find`](Self::find) and
-/// [`delete`](Self::delete) keys.
+/// [`conn`](Self::conn) and the `set_*` methods take the attachment of a packet;
+/// [`connections`](Self::connections), [`find`](Self::find) and [`delete`](Self::delete) keys.
 #[derive(Debug)]
 pub struct Conntrack {
     pub(crate) table: Table,
@@ -113,7 +114,8 @@ pub struct Conntrack {
 }
 
 impl Conntrack {
-    /// Tracker without connections. Hashes, identifiers and the ports that NAT chooses are drawn from `stream`.
+    /// Tracker without connections. Hashes, identifiers and the ports that NAT chooses are drawn from
+    /// `stream`.
     pub fn new(mut stream: Stream) -> Conntrack {
         let (key, id_key) = (stream.next_u64(), stream.next_u64());
         Conntrack {
@@ -202,8 +204,8 @@ impl Conntrack {
         }
     }
 
-    /// Begins a connection with the tuple of its first packet (`init_conntrack`). `Ok(None)` if packets of this kind begin
-    /// none; `ENOMEM` if the table is full.
+    /// Begins a connection with the tuple of its first packet (`init_conntrack`). `Ok(None)` if packets of
+    /// this kind begin none; `ENOMEM` if the table is full.
     fn begin(&mut self, tuple: &Tuple, template: &Template, now: SimTime) -> Result<Option<ConnKey>, Errno> {
         let Some(reply) = tuple.inverse() else { return Ok(None) };
         self.make_room(template.zone, tuple, now)?;
@@ -212,7 +214,7 @@ impl Conntrack {
         if !self.fulfil_expectation(key, tuple, template, now)
             && let Some(conn) = self.table.get_mut(key)
         {
-            conn.helper = template.helper;
+            conn.helper = template.helper.filter(|helper| helper.protocol() == tuple.protocol);
         }
         Ok(Some(key))
     }
@@ -241,8 +243,8 @@ impl Conntrack {
         }
     }
 
-    /// Evicts connections that are not assured if the table is full. `ENOMEM` if there are none among those that are
-    /// looked at.
+    /// Evicts connections that are not assured if the table is full. `ENOMEM` if there are none among those
+    /// that are looked at.
     pub(crate) fn make_room(&mut self, zone: CtZone, tuple: &Tuple, now: SimTime) -> Result<(), Errno> {
         let limit = self.settings.max as usize;
         if limit == 0 || self.table.len() < limit {
@@ -263,9 +265,9 @@ impl Conntrack {
         }
     }
 
-    /// Confirms the connection of a packet that passes the last hook, at the end of `Input` and `Postrouting` (`nf_confirm`):
-    /// the connection is in the table from now on. A helper may change payload and length of the packet before. The packet is dropped if
-    /// another connection took the tuple in the meantime.
+    /// Confirms the connection of a packet that passes the last hook, at the end of `Input` and `Postrouting`
+    /// (`nf_confirm`): the connection is in the table from now on. A helper may change payload and length of
+    /// the packet before. The packet is dropped if another connection took the tuple in the meantime.
     pub fn confirm(&mut self, packet: &mut Vec<u8>, attached: Attached, context: &TrackContext) -> Tracked {
         let Attached::Conn { key, info } = attached else { return Tracked::accept(attached) };
         let Some(conn) = self.table.get(key) else { return Tracked::accept(attached) };
@@ -290,8 +292,8 @@ impl Conntrack {
         Tracked::accept(attached)
     }
 
-    /// Adds a connection to the table (`__nf_conntrack_confirm`). The result is the connection that the packet
-    /// belongs to then; `None` drops the packet.
+    /// Adds a connection to the table (`__nf_conntrack_confirm`). The result is the connection that the
+    /// packet belongs to then; `None` drops the packet.
     fn insert_confirmed(&mut self, key: ConnKey, info: CtInfo, now: SimTime) -> Option<ConnKey> {
         let conn = self.table.get(key)?;
         if conn.is(CtStatus::DYING) {
@@ -319,10 +321,12 @@ impl Conntrack {
         Some(key)
     }
 
-    /// Handles a connection whose tuple another one took between its first hook and its last (`nf_ct_resolve_clash`).
+    /// Handles a connection whose tuple another one took between its first hook and its last
+    /// (`nf_ct_resolve_clash`).
     ///
-    /// Without translation, or if both are equal, the packet joins the other connection. Otherwise the entry is added for its reply
-    /// tuple alone, for a second, if that tuple is free. TCP does neither: its packet is dropped and sent again.
+    /// Without translation, or if both are equal, the packet joins the other connection. Otherwise the entry
+    /// is added for its reply tuple alone, for a second, if that tuple is free. TCP does neither: its packet
+    /// is dropped and sent again.
     fn resolve_clash(&mut self, key: ConnKey, other: ConnKey, info: CtInfo, now: SimTime) -> Option<ConnKey> {
         let (Some(own), Some(found)) = (self.table.get(key), self.table.get(other)) else { return None };
         let (zone, reply, tuples) = (own.zone, *own.reply(), own.tuples);
@@ -363,8 +367,9 @@ impl Conntrack {
         None
     }
 
-    /// Ends the attachment of a packet that is dropped or consumed before the last hook. A connection that has not been
-    /// confirmed ends with its packet. Packets for which this is not called are noticed after a minute.
+    /// Ends the attachment of a packet that is dropped or consumed before the last hook. A connection that
+    /// has not been confirmed ends with its packet. Packets for which this is not called are noticed after a
+    /// minute.
     pub fn release(&mut self, attached: Attached) {
         if let Attached::Conn { key, .. } = attached
             && let Some(conn) = self.table.get(key)
@@ -375,7 +380,8 @@ impl Conntrack {
         }
     }
 
-    /// Attachment of a packet that this host sends in answer to another one, such as a reset or an ICMP error (`nf_ct_attach`).
+    /// Attachment of a packet that this host sends in answer to another one, such as a reset or an ICMP error
+    /// (`nf_ct_attach`).
     pub fn attach_reply(&self, attached: Attached) -> Attached {
         match attached {
             Attached::Conn { key, info } => {
@@ -411,8 +417,8 @@ impl Conntrack {
         Some(SimTime::from_nanos(ticks.saturating_mul(1_000_000_000 / HZ)))
     }
 
-    /// Removes a connection and reports it. Its key stays valid for the packet that caused it. False if it was
-    /// removed before.
+    /// Removes a connection and reports it. Its key stays valid for the packet that caused it. False if it
+    /// was removed before.
     pub(crate) fn kill(&mut self, key: ConnKey, reporter: Reporter, now: SimTime) -> bool {
         let stop = self.real_time(now);
         let Some(conn) = self.table.get_mut(key) else { return false };

@@ -7,8 +7,8 @@
 use bitflags::bitflags;
 
 bitflags! {
-    /// Multicast groups of `NETLINK_NETFILTER` for connections and expectations (`NFNLGRP_*`): bit `n - 1` for
-    /// group `n`.
+    /// Multicast groups of `NETLINK_NETFILTER` for connections and expectations (`NFNLGRP_*`): bit `n - 1`
+    /// for group `n`.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     pub struct EventGroups: u32 {
         /// `NFNLGRP_CONNTRACK_NEW`, group 1.

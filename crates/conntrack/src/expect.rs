@@ -193,8 +193,8 @@ impl Conntrack {
         true
     }
 
-    /// Translates an expected connection as its master (`nf_nat_follow_master`): its source to the master's address as the
-    /// other end knows it, its destination to that other end's.
+    /// Translates an expected connection as its master (`nf_nat_follow_master`): its source to the master's
+    /// address as the other end knows it, its destination to that other end's.
     fn follow_master(
         &mut self,
         key: ConnKey,

@@ -2,9 +2,10 @@
 //! netfilter's `nf_conntrack` and `nf_nat`, without hooks, sockets and clocks.
 //!
 //! # Contract
-//! A [`Conntrack`] is the tracker of one network namespace. Packets are bytes from the start of the IP header; the
-//! caller keeps the [`Attached`] of each packet from hook to hook. Time is passed in, and random numbers come from
-//! the stream given at the start, so that the same packets at the same times have the same effect in every run.
+//! A [`Conntrack`] is the tracker of one network namespace. Packets are bytes from the start of the IP
+//! header; the caller keeps the [`Attached`] of each packet from hook to hook. Time is passed in, and random
+//! numbers come from the stream given at the start, so that the same packets at the same times have the same
+//! effect in every run.
 //!
 //! A packet passes, in the order of Linux's priorities:
 //!
@@ -15,8 +16,8 @@
 //! | `Input`, `Postrouting` | 100 | rules if [`Conntrack::nat_wanted`], then [`Conntrack::translate`]: the source |
 //! | `Input`, `Postrouting` | last | [`Conntrack::confirm`] |
 //!
-//! The rules of the hooks of NAT call [`Conntrack::setup_nat`], [`Conntrack::setup_masquerade`] or [`Conntrack::setup_redirect`]. A packet
-//! that ends before the last hook is [released](Conntrack::release).
+//! The rules of the hooks of NAT call [`Conntrack::setup_nat`], [`Conntrack::setup_masquerade`] or
+//! [`Conntrack::setup_redirect`]. A packet that ends before the last hook is [released](Conntrack::release).
 //!
 //! # Modules, bottom-up
 //!
@@ -34,8 +35,9 @@
 //! | [`proc`] | texts of `/proc/net` | `nf_conntrack_standalone.c` |
 //!
 //! # Not supported
-//! Timeout policies (`nfct timeout`), SYN proxies, security marks, offload, helpers other than FTP and TFTP, logging of
-//! invalid packets, and bridged or VRF traffic. DCCP is tracked by addresses alone, as in Linux since 6.16, PPTP's GRE by its call.
+//! Timeout policies (`nfct timeout`), SYN proxies, security marks, offload, helpers other than FTP and TFTP,
+//! logging of invalid packets, and bridged or VRF traffic. DCCP is tracked by addresses alone, as in Linux
+//! since 6.16, PPTP's GRE by its call.
 #![forbid(unsafe_code)]
 
 mod conn;

@@ -152,7 +152,8 @@ impl Datagram {
         let segment = self.transport_of(packet);
         let (from, to) = (self.source.to_ip(self.l3), self.destination.to_ip(self.l3));
         match self.protocol {
-            protocol::UDP if self.l3 == L3::V4 && segment.get(6..8) == Some(&[0, 0]) => true,
+            // None was computed, which Linux lets pass over IPv6 as well.
+            protocol::UDP if segment.get(6..8) == Some(&[0, 0]) => true,
             protocol::TCP | protocol::UDP => sum_is_zero(from, to, self.protocol, segment),
             protocol::ICMP => checksum::internet(segment) == 0,
             protocol::ICMPV6 => sum_is_zero(from, to, self.protocol, segment),
@@ -165,8 +166,8 @@ fn sum_is_zero(from: IpAddr, to: IpAddr, protocol: u8, segment: &[u8]) -> bool {
     Checksum::new().pseudo_header(from, to, protocol, segment.len() as u32).add_bytes(segment).is_valid()
 }
 
-/// Keys of a GRE packet: the call identifier of PPTP (RFC 2637, section 4.1), zeros for all others. Linux knows
-/// the source key of PPTP's packets from the control connection alone, which has no helper here.
+/// Keys of a GRE packet: the call identifier of PPTP (RFC 2637, section 4.1), zeros for all others. Linux
+/// knows the source key of PPTP's packets from the control connection alone, which has no helper here.
 fn gre_keys(transport: &[u8]) -> Option<(u16, u16)> {
     const PPTP_VERSION: u8 = 1;
     let header = transport.get(..4)?;

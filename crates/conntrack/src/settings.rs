@@ -132,7 +132,8 @@ impl Settings {
             Fixed if value != *default => return Err(Errno::EOPNOTSUPP),
             _ => {}
         }
-        // Linux takes a size of the hash table by its power of two; the search for entries to evict needs one.
+        // Linux takes a size of the hash table by its power of two; the search for entries to evict needs
+        // one.
         let value = if name == "nf_conntrack_buckets" { value.max(1) } else { value };
         *self.field_mut(name).ok_or(Errno::ENOENT)? = value;
         Ok(())

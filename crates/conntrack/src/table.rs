@@ -1,17 +1,17 @@
 //! Table of connections: by key, by tuple and zone, by deadline, and by original source for NAT.
 //!
 //! # Order
-//! Connections lie in a slab and are listed in the order of its slots, which is that of their creation while none
-//! has ended. Tuples are found through an ordered set of `(hash, slot, direction)`, which serves as Linux's hash
-//! table: bucket `b` of `n` holds the hashes from `b * 2^32 / n` on, so that neighbouring buckets are
-//! neighbouring ranges of the set. The eviction of entries from a full table looks at the same number of buckets
-//! as Linux (`early_drop`), whatever the number of connections is.
+//! Connections lie in a slab and are listed in the order of its slots, which is that of their creation while
+//! none has ended. Tuples are found through an ordered set of `(hash, slot, direction)`, which serves as
+//! Linux's hash table: bucket `b` of `n` holds the hashes from `b * 2^32 / n` on, so that neighbouring
+//! buckets are neighbouring ranges of the set. The eviction of entries from a full table looks at the same
+//! number of buckets as Linux (`early_drop`), whatever the number of connections is.
 //!
 //! # Deadlines
 //! A packet renews the timeout of its connection. The set of deadlines is only touched if the new deadline
-//! precedes the one under which the connection stands there, and when that one is reached: then the connection is removed
-//! or stands under its present deadline. A deadline of the set can therefore be one at which nothing
-//! happens.
+//! precedes the one under which the connection stands there, and when that one is reached: then the
+//! connection is removed or stands under its present deadline. A deadline of the set can therefore be one at
+//! which nothing happens.
 
 use crate::conn::{Conn, ConnKey, CtStatus, CtZone, Jiffies};
 use crate::tuple::{Tuple, TupleDirection};
@@ -180,7 +180,8 @@ impl Table {
     }
 
     /// True if another connection than `ignored` would get the packets of a reply tuple
-    /// (`nf_conntrack_tuple_taken`). A connection with the same original tuple is of the same flow, and counts as free.
+    /// (`nf_conntrack_tuple_taken`). A connection with the same original tuple is of the same flow, and
+    /// counts as free.
     pub fn is_taken(&self, ignored: ConnKey, reply: &Tuple, now: SimTime) -> bool {
         let Some(own) = self.get(ignored) else { return false };
         let id = own.zone.id_in(TupleDirection::Reply);
@@ -329,8 +330,8 @@ impl Table {
         Some(self.deadlines.first()?.0)
     }
 
-    /// Connections that may be evicted in favour of one with `tuple`: those that are not assured, of the first bucket
-    /// with any, among the buckets from the tuple's on (`early_drop`).
+    /// Connections that may be evicted in favour of one with `tuple`: those that are not assured, of the
+    /// first bucket with any, among the buckets from the tuple's on (`early_drop`).
     pub fn evictable(&self, zone: CtZone, tuple: &Tuple, buckets: u32, now: SimTime) -> Vec<ConnKey> {
         let hash = self.hash(zone.id_in(TupleDirection::Original), tuple);
         let size = u64::from(buckets.max(1));

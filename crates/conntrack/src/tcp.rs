@@ -3,13 +3,13 @@
 //!
 //! # Problem
 //! The tracker must know when a connection is established and when it is over, and must not be misled by
-//! segments that the ends would ignore: a RST or FIN with a wrong sequence number must not end the tracking of
-//! a connection that goes on.
+//! segments that the ends would ignore: a RST or FIN with a wrong sequence number must not end the tracking
+//! of a connection that goes on.
 //!
 //! # Algorithm
-//! A segment has one of six kinds by its flags ([`Kind`]). [`transition`] gives the next state from state, kind and
-//! direction; some kinds are *ignored* in some states, since only the receiver's answer shows if they are
-//! valid, and some are *invalid*.
+//! A segment has one of six kinds by its flags ([`Kind`]). [`transition`] gives the next state from state,
+//! kind and direction; some kinds are *ignored* in some states, since only the receiver's answer shows if
+//! they are valid, and some are *invalid*.
 //!
 //! A segment that is neither must lie within the windows (van Rooij, "Real stateful TCP packet filtering in
 //! IP Filter", 2000). For each side are kept
@@ -19,7 +19,8 @@
 //! * `max_window`: its largest window, and what it has been seen to need beyond it,
 //! * `max_ack`: its highest acknowledgment.
 //!
-//! A segment from `seq` to `end` with the acknowledgment `ack` (or the right edge of its highest SACK block) passes if
+//! A segment from `seq` to `end` with the acknowledgment `ack` (or the right edge of its highest SACK block)
+//! passes if
 //!
 //! 1. `seq <= sender.max_end`,
 //! 2. `end >= sender.end - receiver.max_window`,
@@ -255,8 +256,8 @@ impl TcpTrack {
         &mut self.sides[direction as usize]
     }
 
-    /// Takes a segment (`nf_conntrack_tcp_packet`). `offset` is the adjustment of the peer's sequence numbers,
-    /// by which a helper has shifted the acknowledgment.
+    /// Takes a segment (`nf_conntrack_tcp_packet`). `offset` is the adjustment of the peer's sequence
+    /// numbers, by which a helper has shifted the acknowledgment.
     pub fn segment(&mut self, segment: &Segment<'_>, offset: i32, context: TcpContext<'_>) -> TcpDisposition {
         let old = self.state;
         let new = match transition(context.direction, segment.kind, old) {
@@ -308,8 +309,8 @@ impl TcpTrack {
     }
 
     /// Handles a segment that only its answer can judge: a SYN of the original side, a SYN-ACK of the reply
-    /// side, or an acknowledgment in answer to the first SYN. `Some` if it is the answer to an ignored SYN, so
-    /// that both ends are in step and the tracker has to follow.
+    /// side, or an acknowledgment in answer to the first SYN. `Some` if it is the answer to an ignored SYN,
+    /// so that both ends are in step and the tracker has to follow.
     fn ignore(&mut self, segment: &Segment<'_>, direction: TupleDirection) -> Option<Effective> {
         if segment.kind == Kind::SynAck
             && self.last_kind == Kind::Syn

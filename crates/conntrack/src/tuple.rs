@@ -2,8 +2,8 @@
 //! (`struct nf_conntrack_tuple`).
 //!
 //! A connection has two tuples, one for each direction. The reply tuple is the *inverse* of the original one
-//! until NAT changes it: source and destination exchanged, and for ICMP the type of the answer instead of that
-//! of the query.
+//! until NAT changes it: source and destination exchanged, and for ICMP the type of the answer instead of
+//! that of the query.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};

@@ -5,8 +5,8 @@ use belljar_conntrack::{
     Attached, Conntrack, Helper, InetHook, Manip, NatFlags, NatRange, Template, TrackContext, TrackVerdict,
     proc,
 };
-use belljar_wire::{ipv4, tcp, udp};
-use std::net::Ipv4Addr;
+use belljar_wire::{ipv4, ipv6, tcp, udp};
+use std::net::{Ipv4Addr, Ipv6Addr};
 
 const CLIENT: Ipv4Addr = Ipv4Addr::new(10, 0, 1, 1);
 const SERVER: Ipv4Addr = Ipv4Addr::new(10, 0, 2, 2);
@@ -28,6 +28,33 @@ fn destination_port(packet: &[u8]) -> u16 {
 
 fn is_from_client(packet: &[u8]) -> bool {
     packet[12..15] == [10, 0, 1]
+}
+
+/// True for packets to addresses of the router.
+fn is_local(packet: &[u8]) -> bool {
+    match packet[0] >> 4 {
+        4 => packet[18] == 9 || packet[19] == 254,
+        _ => packet[29] == 9 || packet[39] == 0xfe,
+    }
+}
+
+fn count_hop(packet: &mut [u8]) -> bool {
+    match packet[0] >> 4 {
+        4 => ipv4::decrement_ttl(packet),
+        _ => ipv6::decrement_hop_limit(packet),
+    }
+}
+
+fn nat6_rule(hook: InetHook, packet: &[u8], side: usize) -> Option<NatRange> {
+    let address = |net, host| Ipv6Addr::new(0x2001, 0xdb8, net, 0, 0, 0, 0, host);
+    let from_client = packet[8..14] == address(1, 0).octets()[..6];
+    match hook {
+        InetHook::Prerouting if side == 1 && packet[6] == 6 && packet[42..44] == 8080u16.to_be_bytes() => {
+            Some(NatRange::address(address(1, 1).into()).with_ports(80, 80))
+        }
+        InetHook::Postrouting if side == 0 && from_client => Some(NatRange::address(address(9, 9).into())),
+        _ => None,
+    }
 }
 
 fn nat_rule(hook: InetHook, packet: &[u8], side: usize) -> Option<NatRange> {
@@ -84,7 +111,7 @@ impl Router {
     fn forward(&mut self, side: usize, mut packet: Vec<u8>) -> Option<Vec<u8>> {
         let context = |hook| TrackContext { hook, now: self.now, checksum_verified: false };
         let (first, last) = (context(InetHook::Prerouting), context(InetHook::Postrouting));
-        let controls = packet[9] == 6 && destination_port(&packet) == 21;
+        let controls = packet[0] >> 4 == 4 && packet[9] == 6 && destination_port(&packet) == 21;
         let helper = controls.then_some(Helper::Ftp);
         let template = Attached::Template(Template { helper, ..Template::default() });
         let tracked = self.ct.track(&packet, template, &first);
@@ -92,9 +119,8 @@ impl Router {
         let mut accepted = tracked.verdict == TrackVerdict::Accept
             && self.translate(&mut packet, attached, InetHook::Prerouting, side) == TrackVerdict::Accept
             && attached.state_bits() != 1
-            && packet[18] != 9
-            && packet[19] != 254
-            && ipv4::decrement_ttl(&mut packet)
+            && !is_local(&packet)
+            && count_hop(&mut packet)
             && self.translate(&mut packet, attached, InetHook::Postrouting, side) == TrackVerdict::Accept;
         if accepted {
             let confirmed = self.ct.confirm(&mut packet, attached, &last);
@@ -231,6 +257,11 @@ fn tcp_states_timeouts_and_verdicts_are_those_of_linux() {
 #[test]
 fn translated_packets_are_those_of_linux() {
     replay(include_str!("linux/nat.txt"), nat_rule);
+}
+
+#[test]
+fn translated_packets_of_ipv6_are_those_of_linux() {
+    replay(include_str!("linux/nat6.txt"), nat6_rule);
 }
 
 #[test]

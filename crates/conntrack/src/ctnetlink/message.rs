@@ -111,8 +111,8 @@ pub(super) struct Attributes<'a> {
 }
 
 impl<'a> Attributes<'a> {
-    /// Reads attributes up to type `greatest`; others are ignored. `EINVAL` for an attribute that is longer than its
-    /// message.
+    /// Reads attributes up to type `greatest`; others are ignored. `EINVAL` for an attribute that is longer
+    /// than its message.
     pub fn parse(mut bytes: &'a [u8], greatest: u16) -> Result<Attributes<'a>, Errno> {
         let mut values = vec![None; usize::from(greatest) + 1];
         while bytes.len() >= 4 {

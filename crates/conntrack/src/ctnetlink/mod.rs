@@ -2,9 +2,9 @@
 //! (`nf_conntrack_netlink.c`).
 //!
 //! [`answer`] takes one request of subsystem 1 or 2 and returns the messages that the socket receives.
-//! Notifications are [events](crate::CtEvent). Sockets, groups, permissions (`CAP_NET_ADMIN`), acknowledgments and
-//! the end of dumps (`NLMSG_DONE`) belong to the caller. A dump is answered as a whole: changes between its
-//! parts do not show.
+//! Notifications are [events](crate::CtEvent). Sockets, groups, permissions (`CAP_NET_ADMIN`),
+//! acknowledgments and the end of dumps (`NLMSG_DONE`) belong to the caller. A dump is answered as a whole:
+//! changes between its parts do not show.
 //!
 //! | request | answer |
 //! |---|---|
@@ -72,8 +72,8 @@ impl CtRequest<'_> {
     }
 }
 
-/// Answers a request of a subsystem: [`CONNECTIONS`] or [`EXPECTATIONS`]. The result is the messages that the socket
-/// receives, without an acknowledgment or the end of a dump.
+/// Answers a request of a subsystem: [`CONNECTIONS`] or [`EXPECTATIONS`]. The result is the messages that the
+/// socket receives, without an acknowledgment or the end of a dump.
 pub fn answer(
     ct: &mut Conntrack,
     subsystem: u8,

@@ -1,8 +1,10 @@
-//! FTP (RFC 959, RFC 2428): data connections, which the control connection announces (`nf_conntrack_ftp.c`, `nf_nat_ftp.c`).
+//! FTP (RFC 959, RFC 2428): data connections, which the control connection announces (`nf_conntrack_ftp.c`,
+//! `nf_nat_ftp.c`).
 //!
-//! The client names its address and port in `PORT` and `EPRT`, the server in the replies 227 and 229. A command
-//! counts at the beginning of a line alone, so the sequence numbers after recent ends of lines are kept. If the
-//! control connection is translated, the announced address is replaced by the one that the other end can reach.
+//! The client names its address and port in `PORT` and `EPRT`, the server in the replies 227 and 229. A
+//! command counts at the beginning of a line alone, so the sequence numbers after recent ends of lines are
+//! kept. If the control connection is translated, the announced address is replaced by the one that the other
+//! end can reach.
 
 use super::{Helper, payload};
 use crate::conn::{ConnKey, CtInfo, CtStatus};
@@ -92,6 +94,7 @@ impl Conntrack {
             return TrackVerdict::Accept;
         }
         let Some((seq, range)) = payload(packet, datagram) else { return TrackVerdict::Accept };
+        packet.truncate(range.end);
         let data = &packet[range.clone()];
         if data.is_empty() {
             return TrackVerdict::Accept;
@@ -109,7 +112,7 @@ impl Conntrack {
                 Found::Nothing => {}
                 Found::Partial => return TrackVerdict::Drop,
                 Found::Complete(found) => {
-                    // An address of a third host would open the way to it.
+                    // An announcement of a third host's address would open that host.
                     let address = found.address.map_or(own.source, InetAddress::from);
                     if address == own.source {
                         let tuple = Tuple {
@@ -180,6 +183,9 @@ impl Conntrack {
         };
         let at = data_at + found.start;
         let growth = text.len() as i32 - found.len as i32;
+        if packet.len() + text.len() > usize::from(u16::MAX) {
+            return false;
+        }
         packet.splice(at..at + found.len, text.bytes());
         super::fix_lengths(packet);
         if growth != 0

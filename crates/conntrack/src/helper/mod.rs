@@ -1,7 +1,7 @@
 //! Helpers: protocols that announce further connections in their payload, so that these are expected.
 //!
-//! A helper acts on connections that a rule assigned it to ([`Conntrack::set_helper`], [`Template::helper`](crate::Template)), never by
-//! itself, as on Linux since 6.0.
+//! A helper acts on connections that a rule assigned it to ([`Conntrack::set_helper`],
+//! [`Template::helper`](crate::Template)), never by itself, as on Linux since 6.0.
 
 mod ftp;
 #[cfg(test)]

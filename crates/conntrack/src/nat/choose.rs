@@ -14,8 +14,9 @@ const MAX_ATTEMPTS: u32 = 128;
 const HARDER: u32 = MAX_ATTEMPTS / 4;
 
 impl Conntrack {
-    /// Tuple of the original packets after a translation of `current` into `range`. It may be one that another connection
-    /// has, if no free one is found; then [`confirm`](Conntrack::confirm) drops the packet.
+    /// Tuple of the original packets after a translation of `current` into `range`. It may be one that
+    /// another connection has, if no free one is found; then [`confirm`](Conntrack::confirm) drops the
+    /// packet.
     pub(super) fn unique_tuple(
         &mut self,
         key: ConnKey,
@@ -62,8 +63,8 @@ impl Conntrack {
         taken
     }
 
-    /// As [`is_used`](Self::is_used), for a tuple without a translation: packets that crossed each other before either was
-    /// confirmed do not make it taken (`nf_nat_used_tuple_new`).
+    /// As [`is_used`](Self::is_used), for a tuple without a translation: packets that crossed each other
+    /// before either was confirmed do not make it taken (`nf_nat_used_tuple_new`).
     fn is_taken_unchanged(&mut self, key: ConnKey, tuple: &Tuple, now: SimTime) -> bool {
         const TRANSLATED: CtStatus = CtStatus::NAT_MASK.union(CtStatus::SEQ_ADJUST);
         if !self.is_used(key, tuple, now) {
@@ -155,8 +156,8 @@ impl Conntrack {
         }
     }
 
-    /// As [`is_used`](Self::is_used); in the last attempts a closed TCP connection whose sequence numbers the new one has
-    /// passed is removed (`nf_nat_used_tuple_harder`).
+    /// As [`is_used`](Self::is_used); in the last attempts a closed TCP connection whose sequence numbers the
+    /// new one has passed is removed (`nf_nat_used_tuple_harder`).
     fn is_used_harder(&mut self, key: ConnKey, tuple: &Tuple, left: u32, now: SimTime) -> bool {
         let opening = |conn: &Conn| conn.tcp_state() == Some(TcpState::SynSent);
         let Some(own) = self.table.get(key) else { return false };

@@ -9,8 +9,8 @@
 //! # Ports
 //! The choice ([`choose`]) is Linux's: the packet's own port if the tuple is free; else the port that an
 //! earlier connection of the same source got; else a search from a random port on, in the range of the port:
-//! 1 to 511, 600 to 1023, or 1024 to 65535. So the mapping of one source is independent of the destination while
-//! its port is free (RFC 4787, section 4.1).
+//! 1 to 511, 600 to 1023, or 1024 to 65535. So the mapping of one source is independent of the destination
+//! while its port is free (RFC 4787, section 4.1).
 //!
 //! # Packets
 //! [`Conntrack::translate`] changes addresses, ports and checksums of later packets by the tuples alone, and
@@ -163,8 +163,8 @@ impl Conntrack {
             && !is_error(packet, info)
     }
 
-    /// Decides a translation of a packet's connection (`nf_nat_setup_info`). A confirmed connection, and one whose
-    /// translation is decided, stays as it is.
+    /// Decides a translation of a packet's connection (`nf_nat_setup_info`). A confirmed connection, and one
+    /// whose translation is decided, stays as it is.
     pub fn setup_nat(
         &mut self,
         attached: Attached,
@@ -222,8 +222,8 @@ impl Conntrack {
     }
 
     /// Translates the source of a packet's connection to an address of the interface by which it leaves
-    /// (`nf_nat_masquerade_ipv4`). `address` is the one that the host would use towards the next hop; of `range`
-    /// flags and ports count. The packet is dropped if the interface has no address.
+    /// (`nf_nat_masquerade_ipv4`). `address` is the one that the host would use towards the next hop; of
+    /// `range` flags and ports count. The packet is dropped if the interface has no address.
     pub fn setup_masquerade(
         &mut self,
         attached: Attached,
@@ -250,9 +250,9 @@ impl Conntrack {
         self.setup_nat_of(key, &range, Manip::Source, now)
     }
 
-    /// Translates the destination of a packet's connection to this host (`nf_nat_redirect_ipv4`): `address` is the first of
-    /// the input interface, or the loopback address at `Output`; of `range` flags and ports count. The packet
-    /// is dropped if the interface has no address.
+    /// Translates the destination of a packet's connection to this host (`nf_nat_redirect_ipv4`): `address`
+    /// is the first of the input interface, or the loopback address at `Output`; of `range` flags and ports
+    /// count. The packet is dropped if the interface has no address.
     pub fn setup_redirect(
         &mut self,
         attached: Attached,

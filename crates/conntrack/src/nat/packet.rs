@@ -32,8 +32,8 @@ pub(super) fn rewrite(packet: &mut [u8], target: &Tuple, manip: Manip) -> bool {
     }
 }
 
-/// Translates an ICMP error and the packet that it quotes (`nf_nat_icmp_reply_translation`). False if it is to be
-/// dropped: its checksum is wrong, or it is a redirect about a connection that is translated.
+/// Translates an ICMP error and the packet that it quotes (`nf_nat_icmp_reply_translation`). False if it is
+/// to be dropped: its checksum is wrong, or it is a redirect about a connection that is translated.
 pub(super) fn translate_error(
     packet: &mut [u8],
     conn: &Conn,

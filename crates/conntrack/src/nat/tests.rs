@@ -372,14 +372,14 @@ fn a_closed_connection_gives_its_port_to_a_new_one_at_last() {
             router.forward(&tcp(from, to, flags, numbers, b"")).unwrap();
         }
     }
-    // Sequence numbers below those of the old connection: its peer could not tell them apart.
+    // Sequence numbers below those of the old connection: its peer could confuse the two.
     assert!(router.forward(&tcp((v4(1, 3), 5000), server, Flags::SYN, (50, 0), b"")).is_none());
     assert!(router.forward(&tcp((v4(1, 3), 5000), server, Flags::SYN, (90_000, 0), b"")).is_some());
     assert_eq!(router.ct.len(), 2);
 }
 
-/// Drawn clients behind a router: no two connections to one server share a mapping, and each answer reaches the
-/// client and port that asked, with its bytes intact.
+/// Drawn clients behind a router: no two connections to one server share a mapping, and each answer reaches
+/// the client and port that asked, with its bytes intact.
 #[test]
 fn every_answer_finds_its_client() {
     let mut draw = Seed(7).stream(&["test", "clients"]);

@@ -4,9 +4,9 @@ use super::*;
 use TupleDirection::{Original, Reply};
 use belljar_wire::tcp::Flags;
 
-/// The table of `nf_conntrack_proto_tcp.c` of Linux 6.12: a row for each kind of segment (SYN, SYN-ACK, FIN, ACK, RST,
-/// none), a column for each state (NONE, SYN_SENT, SYN_RECV, ESTABLISHED, FIN_WAIT, CLOSE_WAIT, LAST_ACK,
-/// TIME_WAIT, CLOSE, SYN_SENT2). IV is invalid, IG ignored.
+/// The table of `nf_conntrack_proto_tcp.c` of Linux 6.12: a row for each kind of segment (SYN, SYN-ACK, FIN,
+/// ACK, RST, none), a column for each state (NONE, SYN_SENT, SYN_RECV, ESTABLISHED, FIN_WAIT, CLOSE_WAIT,
+/// LAST_ACK, TIME_WAIT, CLOSE, SYN_SENT2). IV is invalid, IG ignored.
 const TABLE: [[&str; 6]; 2] = [
     [
         "SS SS IG IG IG IG IG SS SS S2",

@@ -7,6 +7,7 @@ written to one and read from the other; `ct state invalid` is dropped, so that i
 
     unshare -n crates/conntrack/tests/linux/record.py tcp > crates/conntrack/tests/linux/tcp.txt
     unshare -n crates/conntrack/tests/linux/record.py nat > crates/conntrack/tests/linux/nat.txt
+    unshare -n crates/conntrack/tests/linux/record.py nat6 > crates/conntrack/tests/linux/nat6.txt
     unshare -n crates/conntrack/tests/linux/record.py ftp > crates/conntrack/tests/linux/ftp.txt
     unshare -n crates/conntrack/tests/linux/record.py choice > crates/conntrack/tests/linux/choice.txt
 
@@ -14,7 +15,7 @@ written to one and read from the other; `ct state invalid` is dropped, so that i
 (`wN` window scale, `p` SACK permitted, `kN` a SACK block up to N); after `=` whether the packet passed, and the state, timeout and
 marks of the entry (`U` unreplied, `A` assured). A line `flow` begins a connection.
 
-`nat`, `ftp`: packets in hexadecimal with what left the router, or `-`; `wait` is in milliseconds.
+`nat`, `nat6`, `ftp`: packets in hexadecimal with what left the router, or `-`; `wait` is in milliseconds.
 
 `choice`: kind of rule, client, server, and the addresses of the packet that left the router.
 """
@@ -24,6 +25,7 @@ import os
 import random
 import re
 import select
+import socket
 import struct
 import subprocess
 import sys
@@ -66,6 +68,28 @@ def transport(source, target, protocol, body, at):
     return ip(source, target, protocol, body[:at] + struct.pack("!H", value) + body[at + 2:])
 
 
+def ip6(source, target, protocol, body):
+    return struct.pack("!IHBB", 6 << 28, len(body), protocol, 64) + source + target + body
+
+
+def transport6(source, target, protocol, body, at):
+    source, target = (socket.inet_pton(socket.AF_INET6, name) for name in (source, target))
+    value = checksum(source + target + struct.pack("!IHBB", len(body), 0, 0, protocol) + body) or 0xFFFF
+    return ip6(source, target, protocol, body[:at] + struct.pack("!H", value) + body[at + 2:])
+
+
+def udp6(source, sport, target, dport, data):
+    return transport6(source, target, 17, struct.pack("!HHHH", sport, dport, 8 + len(data), 0) + data, 6)
+
+
+def tcp6(source, sport, target, dport, flags, seq, ack):
+    return transport6(source, target, 6, struct.pack("!HHIIBBHHH", sport, dport, seq, ack, 0x50, flags, 1000, 0, 0), 16)
+
+
+def icmp6(source, target, kind, code, word, data):
+    return transport6(source, target, 58, struct.pack("!BBHI", kind, code, 0, word) + data, 2)
+
+
 def udp(source, sport, target, dport, data):
     return transport(source, target, 17, struct.pack("!HHHH", sport, dport, 8 + len(data), 0) + data, 6)
 
@@ -98,7 +122,8 @@ class Router:
     def __init__(self, rules):
         self.ends = [tun("tun0"), tun("tun1")]
         run("ip link set lo up; ip addr add 10.0.1.254/24 dev tun0; ip addr add 10.0.2.254/24 dev tun1; ip addr add 10.0.9.9/32 dev lo; ip addr add 10.0.9.200/32 dev lo;"
-            "ip link set tun0 up; ip link set tun1 up; echo 1 > /proc/sys/net/ipv4/ip_forward")
+            "ip link set tun0 up; ip link set tun1 up; echo 1 > /proc/sys/net/ipv4/ip_forward; echo 1 > /proc/sys/net/ipv6/conf/all/forwarding;"
+            "ip addr add 2001:db8:1::fe/64 dev tun0 nodad; ip addr add 2001:db8:2::fe/64 dev tun1 nodad; ip addr add 2001:db8:9::9/128 dev lo nodad")
         run("nft -f -", rules)
         time.sleep(0.2)
         self.drain()
@@ -115,7 +140,8 @@ class Router:
             ready = select.select(self.ends, [], [], 0.03)[0]
             for end in ready:
                 found = os.read(end, 4096)
-                if found[0] >> 4 == 4:
+                # Not what the kernel sends of its own to neighbours.
+                if found[0] >> 4 == 4 or found[8] != 0xFE and found[24] != 0xFF and found[8:24] != bytes(16):
                     return self.ends.index(end), found
         return None
 
@@ -128,7 +154,6 @@ def entry(pattern):
 
 def flush():
     socket_bytes = struct.pack("=IHHII", 20, 0x0102, 5, 1, 0) + bytes([0, 0, 0, 0])
-    import socket
     with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 12) as sock:
         sock.bind((0, 0))
         sock.send(socket_bytes)
@@ -243,6 +268,50 @@ def record_nat(router):
             print("entry", re.sub(r" +", " ", line).strip())
 
 
+def record_nat6(router):
+    def pair(side, packet):
+        left = router.send(side, packet)
+        print(side, packet.hex(), f"{left[0]} {left[1].hex()}" if left else "-")
+        return left[1] if left else None
+
+    client, server, outside, hop = (f"2001:db8:{end}" for end in ("1::1", "2::2", "9::9", "2::77"))
+    sent = pair(0, udp6(client, 5000, server, 53, b"query"))
+    pair(1, udp6(server, 53, outside, 5000, b"answer"))
+    for kind, code, word in [(1, 4, 0), (2, 0, 1280), (3, 0, 0), (4, 1, 6), (100, 0, 0)]:
+        for source in (server, hop):
+            pair(1, icmp6(source, outside, kind, code, word, sent))
+            pair(1, icmp6(source, outside, kind, code, word, sent[:48]))
+    pair(1, icmp6(server, client, 1, 4, 0, sent))
+    pair(1, icmp6(server, outside, 1, 4, 0, sent[:44]))
+    pair(1, icmp6(server, outside, 1, 4, 0, udp6(outside, 5001, server, 53, b"none")))
+    answer = pair(1, udp6(server, 53, outside, 5000, b"more"))
+    pair(0, icmp6(client, server, 1, 4, 0, answer))
+    # A quoted packet with a hop-by-hop header.
+    options = bytes([17, 0, 5, 2, 0, 0, 1, 0])
+    wrapped = sent[:4] + struct.pack("!HBB", len(sent) - 40 + 8, 0, 63) + sent[8:40] + options + sent[40:]
+    pair(1, icmp6(hop, outside, 3, 0, 0, wrapped))
+    wrapped = udp6(client, 5001, server, 53, b"options")
+    wrapped = wrapped[:4] + struct.pack("!HBB", len(wrapped) - 40 + 8, 60, 64) + wrapped[8:40] + bytes([17, 0, 1, 4, 0, 0, 0, 0]) + wrapped[40:]
+    pair(0, wrapped)
+    pair(0, tcp6(client, 6000, server, 80, 2, 100, 0))
+    pair(1, tcp6(server, 80, outside, 6000, 18, 500, 101))
+    pair(0, tcp6(client, 6000, server, 80, 16, 101, 501))
+    sent = pair(1, tcp6(server, 4000, "2001:db8:2::fe", 8080, 2, 1, 0))
+    pair(0, tcp6(client, 80, server, 4000, 18, 7, 2))
+    pair(0, icmp6(client, server, 1, 1, 0, sent))
+    pair(0, icmp6(client, server, 128, 0, 77 << 16 | 1, b"ping"))
+    pair(1, icmp6(server, outside, 129, 0, 77 << 16 | 1, b"ping"))
+    pair(1, icmp6(server, outside, 129, 0, 78 << 16 | 1, b"ping"))
+    pair(0, icmp6(client, server, 200, 0, 0, b"private"))
+    plain = udp6(client, 5003, server, 53, b"plain")
+    pair(0, plain[:46] + b"\0\0" + plain[48:])
+    pair(0, plain[:46] + b"\1\2" + plain[48:])
+    pair(0, plain[:4] + struct.pack("!HBB", len(plain) - 40 + 8, 44, 64) + plain[8:40] + bytes([17, 0, 0, 0x50, 0, 0, 0, 7]) + plain[40:])
+    with open("/proc/net/nf_conntrack") as file:
+        for line in sorted(file):
+            print("entry", re.sub(r" +", " ", line).strip())
+
+
 def record_ftp(router):
     def pair(side, packet):
         left = router.send(side, packet)
@@ -300,6 +369,14 @@ def record_choice(router):
 def main():
     if sys.argv[1] == "tcp":
         record_tcp(Router("table ip t {\n chain f { type filter hook forward priority 0; ct state invalid drop; }\n }\n"))
+    elif sys.argv[1] == "nat6":
+        record_nat6(Router("""table ip6 t {
+            chain f { type filter hook forward priority 0; ct state invalid drop; }
+            chain i { type filter hook input priority 0; policy drop; }
+            chain d { type nat hook prerouting priority -100; iif tun1 tcp dport 8080 dnat to [2001:db8:1::1]:80; }
+            chain s { type nat hook postrouting priority 100; oif tun1 ip6 saddr 2001:db8:1::/64 snat to 2001:db8:9::9; }
+        }
+        """))
     elif sys.argv[1] == "ftp":
         record_ftp(Router("""table ip t {
             ct helper ftp { type "ftp" protocol tcp; }
