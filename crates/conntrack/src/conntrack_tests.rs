@@ -342,3 +342,58 @@ fn deadlines_are_kept_in_one_order() {
     router.ct.expire(last);
     assert!(router.ct.is_empty() && router.ct.next_deadline().is_none());
 }
+
+/// Events and listing of drawn traffic between 20 clients and 5 servers, with translation.
+fn drawn(seed: u64) -> (Vec<Vec<u8>>, String) {
+    let mut draw = belljar_base::Seed(5).stream(&["test", "traffic"]);
+    let mut router = Router::new();
+    router.ct = crate::Conntrack::new(belljar_base::Seed(seed).stream(&["host", "conntrack"]));
+    router.source = |tuple| {
+        let inside = tuple.source.0[..3] == [10, 0, 1];
+        inside.then(|| crate::NatRange::address(v4(9, 9).into()))
+    };
+    router.ct.listen(EventGroups::all());
+    let mut events = Vec::new();
+    for _ in 0..2_000 {
+        let client = (v4(1, draw.below(20) as u8), 5000 + draw.below(3) as u16);
+        let server = (v4(2, draw.below(5) as u8), 53);
+        let packet = match draw.below(3) {
+            0 => udp(client, server, b"query"),
+            1 => tcp(client, server, Flags::SYN, (draw.next_u32(), 0), b""),
+            _ => echo(client.0, server.0, true, client.1),
+        };
+        if let Some((sent, _)) = router.forward(&packet) {
+            router.forward(&unreachable(server.0, &sent));
+        }
+        router.now += belljar_base::SimDuration::from_millis(draw.below(200));
+        events.extend(router.ct.take_events().into_iter().map(|event| event.message));
+    }
+    (events, crate::proc::nf_conntrack(&router.ct, router.now))
+}
+
+#[test]
+fn equal_seeds_give_equal_bytes_and_others_do_not() {
+    let (events, text) = drawn(1);
+    assert!(events.len() > 500 && text.lines().count() > 50);
+    assert_eq!(drawn(1), (events.clone(), text));
+    assert_ne!(drawn(2).0, events);
+}
+
+#[test]
+fn times_of_start_and_end_are_kept_where_the_setting_says_so() {
+    let mut router = Router::new();
+    router.ct.set_setting("nf_conntrack_timestamp", "1").unwrap();
+    router.ct.set_start(1_000_000_000);
+    router.ct.listen(EventGroups::DESTROY);
+    router.forward(&udp((v4(1, 1), 5000), (v4(2, 2), 53), b"query"));
+    router.wait(12);
+    assert!(crate::proc::nf_conntrack(&router.ct, router.now).contains(" delta-time=12 use=2\n"));
+    router.wait(20);
+    let [gone] = router.ct.take_events().try_into().unwrap();
+    let has = |seconds: u64| {
+        let bytes = (seconds * 1_000_000_000).to_be_bytes();
+        gone.message.windows(8).any(|window| window == bytes)
+    };
+    // Begun 100 s after the start, removed 32 s later.
+    assert!(has(101) && has(133));
+}

@@ -2,8 +2,8 @@
 
 use belljar_base::{Seed, SimDuration, SimTime};
 use belljar_conntrack::{
-    Attached, Conntrack, Helper, InetHook, Manip, NatFlags, NatRange, Template, TrackContext, TrackVerdict,
-    proc,
+    Attached, Conntrack, EventGroups, Helper, InetHook, Manip, NatFlags, NatRange, Reporter, Template,
+    TrackContext, TrackVerdict, proc,
 };
 use belljar_wire::{ipv4, ipv6, tcp, udp};
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -20,6 +20,8 @@ struct Router {
     ct: Conntrack,
     now: SimTime,
     rule: Option<Rule>,
+    /// True if datagrams to port 54 mark their connection.
+    marks: bool,
 }
 
 fn destination_port(packet: &[u8]) -> u16 {
@@ -103,7 +105,7 @@ fn choice_rule(hook: InetHook, packet: &[u8], _side: usize) -> Option<NatRange> 
 impl Router {
     fn new(rule: Option<Rule>) -> Router {
         let ct = Conntrack::new(Seed(1).stream(&["test", "linux"]));
-        Router { ct, now: SimTime::from_secs(1_000), rule }
+        Router { ct, now: SimTime::from_secs(1_000), rule, marks: false }
     }
 
     /// Forwards a packet from a side, 0 for the clients' and 1 for the servers'; `ct state invalid` is
@@ -115,6 +117,9 @@ impl Router {
         let helper = controls.then_some(Helper::Ftp);
         let template = Attached::Template(Template { helper, ..Template::default() });
         let tracked = self.ct.track(&packet, template, &first);
+        if side == 0 && packet[9] == 17 && destination_port(&packet) == 54 && self.marks {
+            self.ct.set_mark(tracked.attached, 7);
+        }
         let attached = tracked.attached;
         let mut accepted = tracked.verdict == TrackVerdict::Accept
             && self.translate(&mut packet, attached, InetHook::Prerouting, side) == TrackVerdict::Accept
@@ -300,19 +305,57 @@ fn chosen_addresses_are_those_of_linux() {
     assert_eq!(count, 600);
 }
 
+#[test]
+fn notifications_are_those_of_linux() {
+    replay(include_str!("linux/events.txt"), nat_rule);
+}
+
+/// Message without identifier, timeout and port, which differ between runs.
+fn normalized(mut message: Vec<u8>) -> Vec<u8> {
+    message[12..16].fill(0);
+    let mut at = 20;
+    while at < message.len() {
+        let word = |at: usize| u16::from_ne_bytes([message[at], message[at + 1]]);
+        let (len, kind) = (usize::from(word(at)), word(at + 2));
+        if matches!(kind, 7 | 12) {
+            message[at + 4..at + 8].fill(0);
+        }
+        at += len.next_multiple_of(4);
+    }
+    message
+}
+
 fn replay(recorded: &str, rule: Rule) {
     let bytes = |hex: &str| -> Vec<u8> {
         (0..hex.len()).step_by(2).map(|at| u8::from_str_radix(&hex[at..at + 2], 16).unwrap()).collect()
     };
     let mut router = Router::new(Some(rule));
-    let mut entries = Vec::new();
+    let (mut entries, mut events) = (Vec::new(), Vec::new());
+    if recorded.contains("event") {
+        router.marks = true;
+        router.ct.listen(EventGroups::CONNECTIONS);
+        router.ct.set_setting("nf_conntrack_acct", "1").unwrap();
+    }
     for (number, line) in recorded.lines().enumerate() {
         let words: Vec<&str> = line.split(' ').collect();
         match words[0] {
             "wait" => router.now += SimDuration::from_millis(words[1].parse().unwrap()),
             "entry" => entries.push(words[1..].join(" ")),
+            "event" => {
+                assert!(!events.is_empty(), "line {}: no event", number + 1);
+                let own: Vec<u8> = events.remove(0);
+                assert_eq!(own, bytes(words[1]), "line {}", number + 1);
+            }
+            "flush" => {
+                router.ct.flush(Reporter::default(), router.now, |_| true);
+                events.extend(router.ct.take_events().into_iter().map(|event| normalized(event.message)));
+                // Linux removes them in the order of its hash table.
+                events.sort();
+            }
             side => {
+                assert_eq!(events.len(), 0, "line {}: {events:x?}", number + 1);
                 let left = router.forward(side.parse().unwrap(), bytes(words[1]));
+                events.extend(router.ct.take_events().into_iter().map(|event| normalized(event.message)));
                 let expected = (words[2] != "-").then(|| bytes(words[3]));
                 assert_eq!(left, expected, "line {}: {line}", number + 1);
             }

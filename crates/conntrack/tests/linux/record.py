@@ -9,6 +9,7 @@ written to one and read from the other; `ct state invalid` is dropped, so that i
     unshare -n crates/conntrack/tests/linux/record.py nat > crates/conntrack/tests/linux/nat.txt
     unshare -n crates/conntrack/tests/linux/record.py nat6 > crates/conntrack/tests/linux/nat6.txt
     unshare -n crates/conntrack/tests/linux/record.py ftp > crates/conntrack/tests/linux/ftp.txt
+    unshare -n crates/conntrack/tests/linux/record.py events > crates/conntrack/tests/linux/events.txt
     unshare -n crates/conntrack/tests/linux/record.py choice > crates/conntrack/tests/linux/choice.txt
 
 `tcp`: drawn segments, a line each: direction, flags, sequence number, acknowledgment, window, length of the payload and options
@@ -16,6 +17,8 @@ written to one and read from the other; `ct state invalid` is dropped, so that i
 marks of the entry (`U` unreplied, `A` assured). A line `flow` begins a connection.
 
 `nat`, `nat6`, `ftp`: packets in hexadecimal with what left the router, or `-`; `wait` is in milliseconds.
+
+`events`: the same, with the netlink messages that followed; in these, identifier, timeout and port are zero. `flush` removes all entries.
 
 `choice`: kind of rule, client, server, and the addresses of the packet that left the router.
 """
@@ -137,7 +140,7 @@ class Router:
         """What leaves at either side, as (side, packet)."""
         os.write(self.ends[side], packet)
         for _ in range(2):
-            ready = select.select(self.ends, [], [], 0.03)[0]
+            ready = select.select(self.ends, [], [], 0.03 if sys.argv[1] == "tcp" else 0.3)[0]
             for end in ready:
                 found = os.read(end, 4096)
                 # Not what the kernel sends of its own to neighbours.
@@ -354,6 +357,80 @@ def record_ftp(router):
             print("entry", re.sub(r" +", " ", line).strip())
 
 
+def normalized(message):
+    """A message without what differs between runs."""
+    message = bytearray(message)
+    message[12:16] = bytes(4)
+    at = 20
+    while at < len(message):
+        length, kind = struct.unpack_from("=HH", message, at)
+        if kind in (7, 12):
+            message[at + 4:at + 8] = bytes(4)
+        at += (length + 3) & ~3
+    return bytes(message)
+
+
+def record_events(router):
+    with open("/proc/sys/net/netfilter/nf_conntrack_acct", "w") as file:
+        file.write("1")
+    listener = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 12)
+    listener.bind((0, 7))
+    listener.setblocking(False)
+
+    def report(show=print):
+        while True:
+            try:
+                data = listener.recv(65536)
+            except BlockingIOError:
+                return
+            while data:
+                length = struct.unpack_from("=I", data)[0]
+                show(f"event {normalized(data[:length]).hex()}")
+                data = data[(length + 3) & ~3:]
+
+    def pair(side, packet):
+        left = router.send(side, packet)
+        print(side, packet.hex(), f"{left[0]} {left[1].hex()}" if left else "-")
+        report()
+        return left[1] if left else None
+
+    client, public = (CLIENT, 6000, SERVER, 80), (SERVER, 80, OUTSIDE, 6000)
+    own, peer = 101, 501
+    pair(0, segment(*client, 2, 100, 0, 1000, b"", options_of(["w7", "p"])))
+    pair(0, segment(*client, 2, 100, 0, 1000, b"", options_of(["w7", "p"])))
+    pair(1, segment(*public, 18, 500, own, 1000, b"", options_of(["w2", "p"])))
+    pair(0, segment(*client, 16, own, peer, 1000, b""))
+    pair(0, segment(*client, 24, own, peer, 1000, b"data"))
+    pair(1, segment(*public, 16, peer, own + 4, 1000, b""))
+    pair(1, segment(*public, 17, peer, own + 4, 1000, b""))
+    pair(0, segment(*client, 17, own + 4, peer + 1, 1000, b""))
+    pair(1, segment(*public, 16, peer + 1, own + 5, 1000, b""))
+    pair(0, segment(*client, 2, 90000, 0, 1000, b""))
+    pair(1, segment(*public, 20, 0, 90001, 0, b""))
+    query, answer = udp(CLIENT, 5000, SERVER, 53, b"query"), udp(SERVER, 53, OUTSIDE, 5000, b"answer")
+    sent = pair(0, query)
+    pair(0, query)
+    pair(1, icmp(SERVER, OUTSIDE, 3, 3, 0, sent[:28]))
+    pair(1, answer)
+    pair(0, query)
+    time.sleep(2.2)
+    print("wait 2200")
+    pair(0, query)
+    pair(0, query)
+    pair(0, icmp(CLIENT, SERVER, 8, 0, 77 << 16 | 1, b"ping"))
+    pair(1, icmp(SERVER, OUTSIDE, 0, 0, 77 << 16 | 1, b"ping"))
+    pair(0, ip(CLIENT, SERVER, 89, b"hello"))
+    pair(1, ip(SERVER, OUTSIDE, 89, b"hi"))
+    pair(0, udp(CLIENT, 5000, SERVER, 54, b"marked"))
+    pair(1, udp(SERVER, 54, OUTSIDE, 5000, b"marked"))
+    flush()
+    print("flush")
+    lines = []
+    report(lines.append)
+    # The order is that of Linux's hash table.
+    print(*sorted(lines), sep="\n")
+
+
 def record_choice(router):
     draw = random.Random(2)
     for n in range(150):
@@ -375,6 +452,13 @@ def main():
             chain i { type filter hook input priority 0; policy drop; }
             chain d { type nat hook prerouting priority -100; iif tun1 tcp dport 8080 dnat to [2001:db8:1::1]:80; }
             chain s { type nat hook postrouting priority 100; oif tun1 ip6 saddr 2001:db8:1::/64 snat to 2001:db8:9::9; }
+        }
+        """))
+    elif sys.argv[1] == "events":
+        record_events(Router("""table ip t {
+            chain f { type filter hook forward priority 0; ct state invalid drop; }
+            chain m { type filter hook prerouting priority -150; iif tun0 udp dport 54 ct mark set 7; }
+            chain s { type nat hook postrouting priority 100; oif tun1 ip saddr 10.0.1.0/24 snat to 10.0.9.9; }
         }
         """))
     elif sys.argv[1] == "ftp":
