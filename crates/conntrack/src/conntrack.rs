@@ -16,6 +16,8 @@ use belljar_linux_abi::Errno;
 
 /// Ticks after which a connection that was never confirmed is forgotten: its packet is gone.
 const STALE: Jiffies = seconds(60);
+/// Ticks between two evictions from a full table (`GC_SCAN_INTERVAL_MAX`).
+const EVICTION_INTERVAL: Jiffies = seconds(60);
 /// Nanoseconds between 1970 and the start of simulations, 1 January 2000.
 const START_OF_SIMULATION: u64 = 946_684_800_000_000_000;
 
@@ -107,6 +109,8 @@ pub struct Conntrack {
     pub(crate) stream: Stream,
     listeners: EventGroups,
     events: Vec<CtEvent>,
+    /// Time at which entries are evicted from the whole table, after it was full.
+    eviction: Option<Jiffies>,
     /// Key of connection identifiers, and the number of connections that have been created.
     id_key: u64,
     created: u64,
@@ -126,6 +130,7 @@ impl Conntrack {
             stream,
             listeners: EventGroups::empty(),
             events: Vec::new(),
+            eviction: None,
             id_key,
             created: 0,
             start: START_OF_SIMULATION,
@@ -253,7 +258,40 @@ impl Conntrack {
         let victims = self.table.evictable(zone, tuple, self.settings.buckets, now);
         let count = victims.into_iter().filter(|key| self.kill(*key, Reporter::default(), now)).count();
         self.statistics.early_drop += count as u64;
-        if count == 0 { Err(Errno::ENOMEM) } else { Ok(()) }
+        if count > 0 {
+            return Ok(());
+        }
+        let next = (now.jiffies() / EVICTION_INTERVAL + 1) * EVICTION_INTERVAL;
+        self.eviction.get_or_insert(next);
+        Err(Errno::ENOMEM)
+    }
+
+    /// Evicts connections that are not assured or are closing until the table is no longer almost full
+    /// (`gc_worker`). Linux does so in its next scan after a packet was dropped, which is every minute at the
+    /// latest; here it is at whole minutes.
+    fn evict(&mut self, now: SimTime) {
+        if self.eviction.is_none_or(|at| at > now.jiffies()) {
+            return;
+        }
+        self.eviction = None;
+        let almost_full = self.settings.max as usize / 100 * 95;
+        if almost_full == 0 {
+            return;
+        }
+        let may_go = |conn: &Conn| match &conn.protocol {
+            _ if !conn.is(CtStatus::ASSURED) => true,
+            ProtocolState::Tcp(track) => track.state.may_be_evicted(),
+            ProtocolState::Sctp(track) => track.state.may_be_evicted(),
+            ProtocolState::Stateless | ProtocolState::Udp { .. } => false,
+        };
+        let victims: Vec<ConnKey> =
+            self.connections().filter(|(_, conn)| may_go(conn)).map(|(key, _)| key).collect();
+        for key in victims {
+            if self.table.len() < almost_full {
+                break;
+            }
+            self.kill(key, Reporter::default(), now);
+        }
     }
 
     /// Renews the timeout of a connection and counts a packet (`nf_ct_refresh_acct`).
@@ -408,12 +446,13 @@ impl Conntrack {
             }
         }
         self.expire_expectations(now);
+        self.evict(now);
     }
 
     /// Earliest time at which something may expire. There may be nothing to do then.
     pub fn next_deadline(&self) -> Option<SimTime> {
-        let ticks =
-            [self.table.next_deadline(), self.expectations.next_deadline()].into_iter().flatten().min()?;
+        let deadlines = [self.table.next_deadline(), self.expectations.next_deadline(), self.eviction];
+        let ticks = deadlines.into_iter().flatten().min()?;
         Some(SimTime::from_nanos(ticks.saturating_mul(1_000_000_000 / HZ)))
     }
 

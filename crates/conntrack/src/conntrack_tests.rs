@@ -397,3 +397,19 @@ fn times_of_start_and_end_are_kept_where_the_setting_says_so() {
     // Begun 100 s after the start, removed 32 s later.
     assert!(has(101) && has(133));
 }
+
+#[test]
+fn a_table_that_was_full_is_thinned_out_at_the_next_minute() {
+    let mut router = Router::new();
+    router.ct.set_setting("nf_conntrack_max", "200").unwrap();
+    let packet = |n: u16| ip(v4(1, (n % 200) as u8), v4(2, (n / 200) as u8), 89, b"hello");
+    for n in 0..200 {
+        assert!(router.forward(&packet(n)).is_some());
+    }
+    assert!(router.forward(&packet(200)).is_none());
+    router.wait(19);
+    assert!(router.forward(&packet(200)).is_none());
+    router.wait(1);
+    assert_eq!(router.ct.len(), 189);
+    assert!(router.forward(&packet(200)).is_some());
+}
