@@ -223,11 +223,18 @@ fn state(router: &Router) -> Option<(String, u64, String)> {
 #[test]
 fn tcp_states_timeouts_and_verdicts_are_those_of_linux() {
     let mut router = Router::new(None);
-    let (mut steps, mut flow) = (0, Vec::new());
+    let (mut steps, mut flow, mut settings) = (0, Vec::new(), Vec::new());
     for (number, line) in include_str!("linux/tcp.txt").lines().enumerate() {
         flow.push(line);
-        if line == "flow" {
+        if let Some(setting) = line.strip_prefix("flow") {
             router = Router::new(None);
+            if let Some((name, value)) = setting.trim().split_once(' ') {
+                settings.retain(|(known, _)| *known != name);
+                settings.push((name, value));
+            }
+            for (name, value) in &settings {
+                router.ct.set_setting(&format!("nf_conntrack_{name}"), value).unwrap();
+            }
             flow.clear();
             continue;
         }
@@ -256,7 +263,7 @@ fn tcp_states_timeouts_and_verdicts_are_those_of_linux() {
         }
         steps += 1;
     }
-    assert!(steps > 2_000);
+    assert!(steps > 4_000);
 }
 
 #[test]

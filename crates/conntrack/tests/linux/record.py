@@ -14,7 +14,7 @@ written to one and read from the other; `ct state invalid` is dropped, so that i
 
 `tcp`: drawn segments, a line each: direction, flags, sequence number, acknowledgment, window, length of the payload and options
 (`wN` window scale, `p` SACK permitted, `kN` a SACK block up to N); after `=` whether the packet passed, and the state, timeout and
-marks of the entry (`U` unreplied, `A` assured). A line `flow` begins a connection.
+marks of the entry (`U` unreplied, `A` assured). A line `flow` begins a connection, with a setting that changes.
 
 `nat`, `nat6`, `ftp`: packets in hexadecimal with what left the router, or `-`; `wait` is in milliseconds.
 
@@ -196,9 +196,14 @@ def draw_flow(draw):
 
 def record_tcp(router):
     draw = random.Random(1)
-    for n in range(260):
+    settings = {260: "tcp_be_liberal 1", 310: "tcp_be_liberal 0", 311: "tcp_loose 0", 360: "tcp_loose 1", 361: "tcp_ignore_invalid_rst 1"}
+    for n in range(420):
         flush()
-        print("flow")
+        print("flow", *([settings[n]] if n in settings else []))
+        if n in settings:
+            name, value = settings[n].split()
+            with open(f"/proc/sys/net/netfilter/nf_conntrack_{name}", "w") as file:
+                file.write(value)
         for side, flags, seq, ack, window, size, words in draw_flow(draw):
             ends = (CLIENT, 5000, SERVER, 80) if side == ">" else (SERVER, 80, CLIENT, 5000)
             bits = sum(FLAGS[letter] for letter in flags)
