@@ -132,8 +132,7 @@ impl Settings {
             Fixed if value != *default => return Err(Errno::EOPNOTSUPP),
             _ => {}
         }
-        // Linux takes a size of the hash table by its power of two; the search for entries to evict needs
-        // one.
+        // A table has a bucket at least.
         let value = if name == "nf_conntrack_buckets" { value.max(1) } else { value };
         *self.field_mut(name).ok_or(Errno::ENOENT)? = value;
         Ok(())
