@@ -17,7 +17,7 @@
 //!   switches.
 //! * [`stage`], [`world`], `run`, `timeline`: entry into the namespaces, and the run from setup to results.
 //! * `dilation`: slower clocks for hosts. `meter`: processor usage of the nodes; `load`: load of the machine by
-//!   the network; `adapt`: adaptation of the
+//!   the network, `senders`: sockets that always have data; `adapt`: adaptation of the
 //!   factor; [`quanta`]: scheduling of hosts in turns, which `control` sets up for a run; [`freeze`]:
 //!   freezing of the waiting hosts; `wake`: wakeup of threads that wait for a stopped clock.
 //! * [`probe`]: facilities of a machine.
@@ -59,6 +59,7 @@ mod relay;
 mod relayed_link;
 mod resolver;
 mod run;
+mod senders;
 pub mod stage;
 mod timeline;
 pub mod truth;

@@ -13,6 +13,7 @@ use crate::gateways;
 use crate::meter::{Counted, Meter};
 use crate::netlink::Netlink;
 use crate::nodes::Node;
+use crate::senders::Senders;
 use belljar_base::Map;
 use belljar_config::Experiment;
 use belljar_platform::dilate::clock::FULL_RATE;
@@ -33,6 +34,9 @@ const KERNELS: f64 = 0.5;
 /// Packets per second and processor that the kernel's network processes, from which on links are loaded. A
 /// packet costs a processor 2 to 25 us, so that it has at least 40,000 of them when it is saturated.
 const LOADED: f64 = 1_000.0;
+/// Usage of all processors from which on they count as those that limit a sender which always has data, where
+/// no link is filled.
+const PRESSED: f64 = 0.5;
 /// Least number of loaded windows of which shares are computed, and of windows that count as a share: the
 /// start of programs saturates a machine for a moment.
 const LEAST_LOADED: u64 = 8;
@@ -86,6 +90,9 @@ pub struct Load {
     pub nearly_saturated: f64,
     /// Share in which one processor was busy, mostly with the kernel's work, and no link was filled.
     pub one_saturated: f64,
+    /// Share in which processors were mostly busy, and no link was filled, while TCP senders had data without
+    /// a pause.
+    pub pressed: f64,
     /// Share in which one or all processors were busy, and some link carried its full rate.
     pub saturated_filled: f64,
     /// Share in which a P4 switch, or the threads that move frames, were busy, by name.
@@ -263,7 +270,7 @@ impl Links {
 /// Measures the load by these nodes and links until `stop` is set.
 pub fn watch(
     nodes: &[(String, Counted)],
-    mut links: Links,
+    (mut links, mut senders): (Links, Senders),
     clock: &ExperimentClock,
     stop: &AtomicBool,
 ) -> (Cpu, Load) {
@@ -281,7 +288,10 @@ pub fn watch(
         }
         due = monotonic_ns() + WINDOW.as_nanos() as u64;
         let now = Sample::take();
-        windows.add(&now.since(&last), links.filled);
+        let window = now.since(&last);
+        // Sockets are of interest where processors may limit them.
+        let is_pressed = window.is_busy() && senders.sample() >= LOADED;
+        windows.add(&window, links.filled, is_pressed);
         last = now;
     }
     let all = Sample::take().since(&first);
@@ -383,6 +393,11 @@ impl Sample {
         self.processors.iter().fold(Ticks::default(), |sum, ticks| sum.with(*ticks))
     }
 
+    /// True if links are loaded, and processors mostly busy.
+    fn is_busy(&self) -> bool {
+        self.is_loaded(1) && self.total().busy() >= PRESSED
+    }
+
     /// True if links carry so much in this window that so many processors may limit them.
     fn is_loaded(&self, processors: usize) -> bool {
         is_loaded(self.network.map(|_| self.packets), self.ns, processors)
@@ -406,12 +421,13 @@ struct Windows {
     loaded_saturated: u64,
     loaded_nearly: u64,
     loaded_one: u64,
+    loaded_pressed: u64,
     filled: u64,
 }
 
 impl Windows {
-    /// Adds a window; `filled` if a link carried its full rate in it.
-    fn add(&mut self, window: &Sample, filled: bool) {
+    /// Adds a window; `filled` if a link carried its full rate in it, `pressed` if senders always had data.
+    fn add(&mut self, window: &Sample, filled: bool, pressed: bool) {
         let total = window.total();
         if total.all == 0 {
             return;
@@ -426,6 +442,7 @@ impl Windows {
         if window.is_loaded(1) {
             self.loaded_for_one += 1;
             self.loaded_one += u64::from(is_one_full && !filled);
+            self.loaded_pressed += u64::from(pressed && window.is_busy() && !filled);
         }
         if window.is_loaded(window.processors.len()) {
             self.loaded += 1;
@@ -449,6 +466,7 @@ impl Windows {
             saturated: share(self.loaded_saturated),
             nearly_saturated: share(self.loaded_nearly),
             one_saturated: of(self.loaded_one, self.loaded_for_one),
+            pressed: of(self.loaded_pressed, self.loaded_for_one),
             saturated_filled: share(self.filled),
             ..Load::default()
         }

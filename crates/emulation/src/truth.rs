@@ -240,11 +240,16 @@ impl Truthfulness {
             false => String::new(),
         };
         let set = "processors, not links, set the rates";
-        // The largest of the three shares decides: two processors that carry one flow leave each other pauses.
+        // The largest share decides: two processors that carry one flow leave each other pauses.
         let (share, busy) = [
             (load.saturated + filled, format!("all {count} processors were busy")),
             (load.nearly_saturated, format!("all {count} processors were at least 90 % busy")),
             (load.one_saturated, format!("one of {count} processors was busy with the kernel's work")),
+            (
+                load.pressed,
+                "processors were busy and TCP senders always had data, for which no link was the limit,"
+                    .to_owned(),
+            ),
         ]
         .into_iter()
         .rev()

@@ -23,6 +23,7 @@ use crate::protocol::{HostSetup, News};
 use crate::quanta::{Controlled, Factor};
 use crate::resolver::Resolver;
 use crate::run::{Ending, KernelTimes, Run};
+use crate::senders::Senders;
 use crate::stage;
 use crate::truth::{FactorChange, Truthfulness, harmless, mean_factor, needed_factor};
 use crate::wake::Waker;
@@ -191,7 +192,9 @@ fn emulate(order: &Order, machine: &Machine, stop: &AtomicBool) -> Result<bool> 
             (pressure, mean_milli, clock.begin()),
         )?,
     };
-    let sampled = Links::open(&experiment, &nodes, &network.hub_ends)?;
+    let hosts = nodes.iter().take(experiment.hosts.len()).map(Node::fd);
+    let senders = Senders::open(hosts, experiment.belljar.ipv6)?;
+    let sampled = (Links::open(&experiment, &nodes, &network.hub_ends)?, senders);
     let mut run = Run::new(&experiment, &plan, &mut nodes, &mut hub, resolver_down, order.until_done);
     run.hub_ends = std::mem::take(&mut network.hub_ends);
     run.p4_orders = p4::take_orders(&mut switches);

@@ -18,7 +18,7 @@ pub fn window(processors: &[(u64, u64)], packets: u64) -> Sample {
 pub fn measured(runs: &[(usize, Sample)]) -> (Cpu, Load) {
     let (mut windows, mut all) = (Windows::default(), Sample::default());
     for window in runs.iter().flat_map(|(times, window)| std::iter::repeat_n(window, *times)) {
-        windows.add(window, false);
+        windows.add(window, false, false);
         all.processors.resize(window.processors.len(), Ticks::default());
         for (sum, ticks) in all.processors.iter_mut().zip(&window.processors) {
             *sum = sum.with(*ticks);
@@ -54,9 +54,24 @@ fn one_processor_is_saturated_by_the_kernel_alone() {
 #[test]
 fn a_filled_link_is_counted_apart() {
     let mut windows = Windows::default();
-    (0..10).for_each(|number| windows.add(&window(&[(2, 18), (2, 18)], 9_000), number < 6));
+    (0..10).for_each(|number| windows.add(&window(&[(2, 18), (2, 18)], 9_000), number < 6, false));
     let load = windows.load();
     assert_eq!((load.saturated, load.nearly_saturated, load.saturated_filled), (0.4, 0.4, 0.6));
+}
+
+#[test]
+fn senders_that_always_have_data_count_while_processors_are_busy_and_no_link_is_filled() {
+    // Two processors that wait for each other: neither is saturated.
+    let turns = window(&[(1, 13), (2, 12)], 9_000);
+    let pressed = |window: &Sample, filled, pressed| {
+        let mut windows = Windows::default();
+        (0..10).for_each(|number| windows.add(window, filled, pressed && number < 8));
+        windows.load().pressed
+    };
+    assert_eq!((pressed(&turns, false, true), pressed(&turns, true, true)), (0.8, 0.0));
+    assert_eq!(pressed(&turns, false, false), 0.0);
+    assert_eq!(pressed(&window(&[(0, 3), (1, 2)], 9_000), false, true), 0.0, "idle processors");
+    assert_eq!(pressed(&window(&[(1, 13), (2, 12)], 30), false, true), 0.0, "links are not loaded");
 }
 
 #[test]

@@ -110,6 +110,11 @@ fn no_verdict_on_an_overloaded_run_is_kind() {
         truth.load.busy.insert("a thread of Belljar's lines".into(), 0.7);
         truth
     });
+    add("one flow that two processors carry in turns", {
+        let mut truth = run(5, &[(1, 13), (2, 12)], 40_000);
+        truth.load.pressed = 0.8;
+        truth
+    });
     add("CPU hogs in hosts beside flows", run(5, &[(17, 3), (18, 2)], 9_000));
     add("CPU hogs beside hosts that wait", {
         let mut truth = run(5, &[(19, 1), (19, 1)], 300);
