@@ -137,7 +137,7 @@ def test_doctor(belljar):
     lines = [text for text in done.out.splitlines() if not text.startswith(" ")]
     assert all(re.match(r"(ok|limited|missing) +\S", text) for text in lines)
     for what in ("running guests", "syscall user dispatch", "FSGSBASE", "XSAVEC", "AVX", "CPUID faulting", "TSC trapping",
-                 "RDRAND, RDSEED, RDPID", "memory mappings", "processes", "open files", "the machine's files", "user namespaces", "perf"):
+                 "RDRAND, RDSEED, RDPID, XGETBV, RDPRU", "memory mappings", "processes", "open files", "the machine's files", "user namespaces", "perf"):
         assert any(what in text for text in lines), what
     short = done.out.splitlines()
     for number, text in enumerate(short):

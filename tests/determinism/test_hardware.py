@@ -89,7 +89,7 @@ def written(workdir):
 
 
 def warnings(done):
-    return [what for what in json.loads((done.path / "sim-stats.json").read_text())["warnings"] if re.search("RD|CPUID", what)]
+    return [what for what in json.loads((done.path / "sim-stats.json").read_text())["warnings"] if re.search("RD|CPUID|XGETBV", what)]
 
 
 def test_random_numbers_are_those_of_the_seed(run_experiment, draw):
@@ -141,6 +141,57 @@ def test_code_that_a_program_writes_is_named(run_experiment, written, placement,
         texts.add(what)
         shutil.rmtree(done.path)
     assert len(texts) == 1, texts
+
+
+# Reads the registers in use while vector registers are and are not, and the enabled ones.
+IN_USE = r"""
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+__attribute__((noinline)) static unsigned long read_register(unsigned which) {
+    unsigned low, high;
+    __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(which));
+    return (unsigned long)high << 32 | low;
+}
+static unsigned long in_use(void) {
+    unsigned low, high;
+    __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(1));
+    return (unsigned long)high << 32 | low;
+}
+int main(int count, char **arguments) {
+    static const unsigned char code[] = {0xb9, 1, 0, 0, 0, 0x0f, 0x01, 0xd0, 0xc3};
+    printf("%lx %lx\n", in_use(), read_register(1));
+    for (volatile long n = 0; n < 300000000; n++);
+    __asm__ volatile("vzeroall" ::: "memory");
+    printf("%lx %lx\n", in_use(), read_register(1));
+    printf("%d\n", (read_register(0) & 7) == 7);
+    if (count > 1 && strcmp(arguments[1], "w") == 0) {
+        unsigned char *at = mmap(NULL, 4096, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        memcpy(at + 64, code, sizeof code);
+        fflush(stdout);
+        ((void (*)(void))(at + 64))();
+    }
+    return 0;
+}
+"""
+
+
+def test_the_registers_in_use_are_the_same_in_each_run(run_experiment, workdir):
+    """XGETBV with ECX = 1 otherwise depends on interruptions."""
+    (workdir / "in_use.c").write_text(IN_USE)
+    program = workdir / "in_use"
+    subprocess.run(["gcc", "-O2", "-Wall", "-Wextra", "-o", program, workdir / "in_use.c"], check=True)
+    runs = {}
+    for placement in ("near", "far"):
+        done = run_experiment(experiment({"host": (0, [{"path": str(program)}])}), args=["--placement", placement], name="same")
+        assert warnings(done) == [], done
+        runs[placement] = contents(done)
+    files = same(runs)
+    (said,) = [text.decode() for file, text in files.items() if file.endswith(".stdout")]
+    assert said == "7 7\n7 7\n1\n", said
+    done = run_experiment(experiment({"host": (0, [{"path": str(program), "args": ["w"]}])}))
+    (what,) = warnings(done)
+    assert "what may be XGETBV of the registers in use in memory without a file" in what and "not deterministic" in what, what
 
 
 def test_instructions_are_replaced_again_after_their_page_was_discarded(run_experiment, workdir, draw):

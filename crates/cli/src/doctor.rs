@@ -97,7 +97,7 @@ pub fn main(_: &Arguments) -> Result<ExitCode, Failure> {
         cpu_feature(has("avx"), "AVX", "guests see one set of vector registers", State::Missing),
         cpuid_faulting(belljar_platform::cpuid_can_fault()),
         counter_trapping(belljar_platform::counter_traps()),
-        untrappable(["rdrand", "rdseed", "rdpid"].into_iter().any(has)),
+        untrappable(["rdrand", "rdseed", "rdpid", "xgetbv1", "rdpru"].into_iter().any(has)),
         mappings(number("/proc/sys/vm/max_map_count").unwrap_or(USUAL_MAPPINGS)),
         match getrlimit(Resource::RLIMIT_NOFILE) {
             Ok((soft, hard)) => open_files(soft, hard),
@@ -185,12 +185,12 @@ fn counter_trapping(there: bool) -> Finding {
 
 /// Reports the instructions that no CPU can make trap; `there` states that this one has any of them.
 fn untrappable(there: bool) -> Finding {
-    const WHAT: &str = "RDRAND, RDSEED, RDPID";
+    const WHAT: &str = "RDRAND, RDSEED, RDPID, XGETBV, RDPRU";
     match there {
         true => Finding::ok(
             WHAT,
-            "no CPU makes them trap: replaced in programs and libraries, by the host's seeded random numbers and its \
-             one processor; a run's summary names what is left",
+            "no CPU makes them trap: replaced in programs and libraries, by the host's seeded random numbers, its one \
+             processor and a fixed set of registers in use; a run's summary names what is left",
         ),
         false => Finding::ok(WHAT, "not on this CPU"),
     }

@@ -1,4 +1,4 @@
-//! Instructions that read the machine: random numbers, clocks, the processor's number and model. Their
+//! Instructions that read the machine: random numbers, clocks, the processor's number, model and state. Their
 //! results are not part of an experiment unless they trap or have been replaced.
 
 use crate::Regs;
@@ -13,6 +13,9 @@ pub enum HardwareRead {
     Rdtscp,
     Rdpid,
     Cpuid,
+    /// XGETBV with ECX = 1.
+    Xgetbv,
+    Rdpru,
 }
 
 impl HardwareRead {
@@ -25,6 +28,8 @@ impl HardwareRead {
             HardwareRead::Rdtscp => "RDTSCP",
             HardwareRead::Rdpid => "RDPID",
             HardwareRead::Cpuid => "CPUID",
+            HardwareRead::Xgetbv => "XGETBV of the registers in use",
+            HardwareRead::Rdpru => "RDPRU",
         }
     }
 
@@ -35,6 +40,8 @@ impl HardwareRead {
             HardwareRead::Rdtsc | HardwareRead::Rdtscp => "gives this machine's time",
             HardwareRead::Rdpid => "gives the number of this machine's processor",
             HardwareRead::Cpuid => "describes this machine's processor",
+            HardwareRead::Xgetbv => "tells how the run was interrupted",
+            HardwareRead::Rdpru => "gives this machine's cycles",
         }
     }
 }

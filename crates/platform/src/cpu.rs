@@ -40,6 +40,12 @@ pub fn check() -> Result<(), InitError> {
     Ok(())
 }
 
+/// State components that the kernel has enabled (XCR0). Call only after [`check`].
+pub fn enabled() -> u64 {
+    // SAFETY: `check` has verified OSXSAVE.
+    unsafe { read_xcr0() }
+}
+
 /// # Safety
 /// The CPU must have OSXSAVE.
 #[target_feature(enable = "xsave")]

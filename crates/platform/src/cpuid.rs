@@ -29,6 +29,8 @@ const LAST_EXTENDED: u32 = 0x8000_0008;
 const FEATURES_1_ECX: u32 = 0x3ed8_3203;
 /// Leaf 1 ECX: running under a hypervisor.
 const HYPERVISOR_1_ECX: u32 = 1 << 31;
+/// Leaf 0x80000008 EBX: RDPRU.
+const RDPRU_8_8_EBX: u32 = 1 << 4;
 /// Leaf 1 EDX without debug store, ACPI, HTT, thermal monitor and pending-break enable.
 const FEATURES_1_EDX: u32 = 0x0f9f_ffff;
 /// Leaf 7 EBX: BMI1, AVX2, BMI2, ERMS, ADX, CLFLUSHOPT, CLWB, SHA.
@@ -57,6 +59,7 @@ pub fn set_faulting(on: bool) -> bool {
 struct Properties {
     can_fault: bool,
     is_virtual: bool,
+    has_rdpru: bool,
 }
 
 fn properties() -> &'static Properties {
@@ -68,8 +71,10 @@ fn properties() -> &'static Properties {
             let was_native = libc::syscall(libc::SYS_arch_prctl, ARCH_CPUID_GET);
             let can_fault = libc::syscall(libc::SYS_arch_prctl, ARCH_CPUID_SET, 1) == 0;
             let features = __cpuid_count(1, 0).ecx;
+            let has_sizes = __cpuid_count(0x8000_0000, 0).eax >= LAST_EXTENDED;
+            let has_rdpru = has_sizes && __cpuid_count(LAST_EXTENDED, 0).ebx & RDPRU_8_8_EBX != 0;
             libc::syscall(libc::SYS_arch_prctl, ARCH_CPUID_SET, was_native);
-            Properties { can_fault, is_virtual: features & HYPERVISOR_1_ECX != 0 }
+            Properties { can_fault, is_virtual: features & HYPERVISOR_1_ECX != 0, has_rdpru }
         }
     })
 }
@@ -79,10 +84,15 @@ pub fn can_fault() -> bool {
     properties().can_fault
 }
 
+/// True if this machine has RDPRU, which is hidden from guests.
+pub fn has_rdpru() -> bool {
+    properties().has_rdpru
+}
+
 /// True if `cpuid` instructions in images are to be replaced: on CPUs without CPUID faulting, and in virtual
 /// machines, where each `cpuid` exits to the hypervisor before it faults (some 10 us).
 pub fn is_better_replaced() -> bool {
-    let Properties { can_fault, is_virtual } = *properties();
+    let Properties { can_fault, is_virtual, .. } = *properties();
     !can_fault || is_virtual
 }
 

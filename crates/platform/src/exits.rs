@@ -1,6 +1,7 @@
 //! Interpretation of exits from guest code.
 
 use crate::context::{Context, LOOK_UP};
+use crate::cpu;
 use crate::cpuid;
 use crate::far::shim::Gone;
 use crate::native::Native;
@@ -10,7 +11,9 @@ use crate::near::worker::{self, Trap, Worker};
 use crate::rewrite::Read;
 use crate::space::Space;
 use belljar_machine::{Exit, Fault, HardwareRead, RandomRead};
+use belljar_shim::context::Regs;
 use belljar_shim::worker::Readings;
+use belljar_shim::xstate::SHOWN;
 
 /// Flags that guest code may set: CF PF AF ZF SF TF DF OF RF AC, as Linux's `FIX_EFLAGS`. ID is left out: its
 /// value would depend on the kind of exit.
@@ -158,6 +161,9 @@ fn came_by_trap(
         libc::SIGSYS => Some(Exit::CompatSyscall),
         libc::SIGSEGV if trap.trapno == GENERAL_PROTECTION && in_stub.is_none() => {
             if let Some(&read) = space.rewriter.replaced(regs.rip) {
+                if let Some(fault) = refused(&read, regs, fault(trap)) {
+                    return Some(Exit::Fault(fault));
+                }
                 regs.rip += u64::from(read.len);
                 return carry_out(&read, context, worker);
             }
@@ -187,6 +193,25 @@ fn came_by_trap(
     }
 }
 
+/// Fault of an instruction that the guests' processor does not have, or not for this ECX. `trapped` is that of
+/// its replacement.
+fn refused(read: &Read, regs: &Regs, trapped: Fault) -> Option<Fault> {
+    const ILL_ILLOPN: i32 = 2;
+    const INVALID_OPCODE: u64 = 6;
+    match read.what {
+        HardwareRead::Rdpru => Some(Fault {
+            signal: libc::SIGILL,
+            code: ILL_ILLOPN,
+            addr: regs.rip,
+            trapno: INVALID_OPCODE,
+            error_code: 0,
+        }),
+        // As the replacement, a general-protection exception.
+        HardwareRead::Xgetbv if regs.rcx as u32 > 1 => Some(trapped),
+        _ => None,
+    }
+}
+
 /// Carries out the instruction that a trap has replaced, with RIP behind it; `None` if the guest resumes.
 fn carry_out(read: &Read, context: &mut Context, worker: *mut Worker) -> Option<Exit> {
     let Read { register, size, .. } = *read;
@@ -200,6 +225,14 @@ fn carry_out(read: &Read, context: &mut Context, worker: *mut Worker) -> Option<
             cpuid::answer(&mut context.regs, unsafe { &mut *worker });
             None
         }
+        HardwareRead::Xgetbv => {
+            let enabled = cpu::enabled();
+            let shown = if context.regs.rcx as u32 == 1 { enabled & SHOWN } else { enabled };
+            (context.regs.rax, context.regs.rdx) = (shown & 0xffff_ffff, shown >> 32);
+            None
+        }
+        // Refused before.
+        HardwareRead::Rdpru => None,
     }
 }
 

@@ -1,7 +1,7 @@
-//! Search for instructions that read the machine: RDRAND, RDSEED, RDPID, RDTSC, RDTSCP, and `cpuid` as far as
-//! [`cpuid_sites`] does not prove it.
+//! Search for instructions that read the machine: RDRAND, RDSEED, RDPID, RDPRU, XGETBV, RDTSC, RDTSCP, and
+//! `cpuid` as far as [`cpuid_sites`] does not prove it.
 //!
-//! No processor can make the first three trap, so they are replaced where they are certain and named where
+//! No processor can make the first five trap, so they are replaced where they are certain and named where
 //! they are not. Replacing bytes that are data would break a program silently, which is worse than a missed
 //! instruction.
 //!
@@ -13,6 +13,9 @@
 //! * It is *suspected* if a good part of the decodings arrives at it, between instructions that occur in
 //!   programs.
 //! * Bytes that decodings pass as a part of another instruction are neither.
+//! * XGETBV reads by ECX either the enabled registers, which the kernel fixes as long as the machine runs, or
+//!   those in use, which follow from interruptions. One whose ECX is 0 is left alone, and one without a
+//!   constant ECX is not suspected.
 
 use super::LONGEST_INSTRUCTION;
 use super::cpuid_sites::{self, HITS, STARTS};
@@ -72,6 +75,8 @@ impl Read {
             Mnemonic::Rdtsc => HardwareRead::Rdtsc,
             Mnemonic::Rdtscp => HardwareRead::Rdtscp,
             Mnemonic::Cpuid => HardwareRead::Cpuid,
+            Mnemonic::Xgetbv => HardwareRead::Xgetbv,
+            Mnemonic::Rdpru => HardwareRead::Rdpru,
             _ => return None,
         };
         let register = instruction.op0_register();
@@ -102,14 +107,15 @@ enum Looks {
 /// Suspected and proven instructions of these kinds in `code`, by ascending offset, without those at the
 /// offsets of `known`, ascending, which are `cpuid` instructions.
 pub fn find(code: &[u8], kinds: &[HardwareRead], known: &[u64]) -> Vec<Read> {
-    let seconds: Vec<u8> =
-        [(HardwareRead::Rdrand, 0xc7), (HardwareRead::Cpuid, 0xa2), (HardwareRead::Rdtsc, 0x31)]
-            .into_iter()
-            .chain([(HardwareRead::Rdtscp, 0x01)])
-            .filter(|(kind, _)| kinds.contains(kind))
-            .map(|(_, second)| second)
-            .collect();
-    let candidates = seconds.iter().flat_map(|second| pairs(code, [0x0f, *second]));
+    let seconds: [(u8, &[HardwareRead]); 4] = [
+        (0xc7, &[HardwareRead::Rdrand]),
+        (0xa2, &[HardwareRead::Cpuid]),
+        (0x31, &[HardwareRead::Rdtsc]),
+        (0x01, &[HardwareRead::Rdtscp, HardwareRead::Xgetbv, HardwareRead::Rdpru]),
+    ];
+    let is_searched = |(_, of): &&(u8, &[HardwareRead])| of.iter().any(|kind| kinds.contains(kind));
+    let seconds = seconds.iter().filter(is_searched).map(|(second, _)| second);
+    let candidates = seconds.flat_map(|second| pairs(code, [0x0f, *second]));
     let mut candidates: Vec<usize> = candidates.filter(|&at| may_be(&code[at..], kinds)).collect();
     candidates.sort_unstable();
     let mut found: Vec<(Read, Looks)> =
@@ -151,6 +157,8 @@ fn may_be(code: &[u8], kinds: &[HardwareRead]) -> bool {
         [0x0f, 0xa2, ..] => kinds.contains(&HardwareRead::Cpuid),
         [0x0f, 0x31, ..] => kinds.contains(&HardwareRead::Rdtsc),
         [0x0f, 0x01, 0xf9, ..] => kinds.contains(&HardwareRead::Rdtscp),
+        [0x0f, 0x01, 0xd0, ..] => kinds.contains(&HardwareRead::Xgetbv),
+        [0x0f, 0x01, 0xfd, ..] => kinds.contains(&HardwareRead::Rdpru),
         _ => false,
     }
 }
@@ -187,6 +195,35 @@ impl Tally<'_> {
     }
 }
 
+/// What an XGETBV reads, by ECX.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Selector {
+    /// ECX is 0: the registers that the kernel has enabled.
+    Enabled,
+    /// ECX is 1: the registers in use.
+    InUse,
+    Unknown,
+}
+
+/// What an XGETBV behind these instructions reads.
+fn selector(before: &[Instruction]) -> Selector {
+    let mut info = InstructionInfoFactory::new();
+    let mut writes = |i: &&Instruction| {
+        let registers = info.info(i).used_registers();
+        let is_written = |access| !matches!(access, OpAccess::Read | OpAccess::CondRead | OpAccess::None);
+        registers.iter().any(|r| r.register().full_register() == Register::RCX && is_written(r.access()))
+    };
+    let Some(last) = before.iter().rev().find(|i| writes(i)) else { return Selector::Unknown };
+    let is_zeroed = matches!(last.mnemonic(), Mnemonic::Xor | Mnemonic::Sub)
+        && last.op0_register() == last.op1_register();
+    let loads = |value| last.mnemonic() == Mnemonic::Mov && last.try_immediate(1).ok() == Some(value);
+    match () {
+        () if is_zeroed || loads(0) => Selector::Enabled,
+        () if loads(1) => Selector::InUse,
+        () => Selector::Unknown,
+    }
+}
+
 /// The instruction whose opcode begins at `at`, proven or suspected.
 fn read_at(code: &[u8], at: usize, kinds: &[HardwareRead]) -> Option<(Read, Looks)> {
     let mut tally = Tally { code, at, kinds, hits: 0, misses: 0, first: None, agree: true };
@@ -204,6 +241,13 @@ fn read_at(code: &[u8], at: usize, kinds: &[HardwareRead]) -> Option<(Read, Look
     if hits * 5 < (hits + misses) * 2 || last(AROUND).iter().any(is_odd) || !can_follow(&behind) {
         return None;
     }
+    let selector = match read.what {
+        HardwareRead::Xgetbv => selector(last(LEAF_BEFORE)),
+        _ => Selector::Unknown,
+    };
+    if selector == Selector::Enabled {
+        return None;
+    }
     let is_cpuid = read.what == HardwareRead::Cpuid;
     let is_among_ordinary = before.len() >= BEFORE && last(BEFORE).iter().all(is_ordinary)
         || is_cpuid && follows_padding(&before);
@@ -218,6 +262,9 @@ fn read_at(code: &[u8], at: usize, kinds: &[HardwareRead]) -> Option<(Read, Look
     // Data may precede a function, so that no decoding from far before arrives.
     let has_leaf_at_once = is_cpuid && before.last().is_some_and(cpuid_sites::sets_leaf);
     let is_certain = is_certain || agree && has_leaf_at_once && used >= SEVERAL_RESULTS;
+    if !is_certain && read.what == HardwareRead::Xgetbv && selector == Selector::Unknown {
+        return None;
+    }
     let looks = match is_certain {
         false => Looks::Suspected,
         true if !is_cpuid || has_leaf || used >= MOST_RESULTS => Looks::Proven,
@@ -271,7 +318,9 @@ fn follows_padding(before: &[Instruction]) -> bool {
 fn uses(read: &Read, behind: &[Instruction]) -> (usize, bool) {
     let is_random = matches!(read.what, HardwareRead::Rdrand | HardwareRead::Rdseed);
     let mut results = match read.what {
-        HardwareRead::Rdtsc | HardwareRead::Rdtscp => vec![Register::RAX, Register::RDX],
+        HardwareRead::Rdtsc | HardwareRead::Rdtscp | HardwareRead::Xgetbv | HardwareRead::Rdpru => {
+            vec![Register::RAX, Register::RDX]
+        }
         HardwareRead::Cpuid => vec![Register::RAX, Register::RBX, Register::RCX, Register::RDX],
         _ => vec![Register::RAX + u32::from(read.register)],
     };
@@ -331,7 +380,7 @@ fn fills_or_copies(instruction: &Instruction) -> bool {
 
 /// True if the instruction occurs in compiled code, or between functions.
 fn is_ordinary(instruction: &Instruction) -> bool {
-    const FEATURES: [CpuidFeature; 33] = [
+    const FEATURES: [CpuidFeature; 34] = [
         CpuidFeature::INTEL8086,
         CpuidFeature::INTEL186,
         CpuidFeature::INTEL386,
@@ -342,6 +391,7 @@ fn is_ordinary(instruction: &Instruction) -> bool {
         CpuidFeature::TSC,
         CpuidFeature::RDTSCP,
         CpuidFeature::RDPID,
+        CpuidFeature::RDPRU,
         CpuidFeature::RDRAND,
         CpuidFeature::RDSEED,
         CpuidFeature::MULTIBYTENOP,

@@ -53,6 +53,27 @@ fn instructions_of_every_size_and_register_are_proven_where_they_are_used() {
 }
 
 #[test]
+fn an_xgetbv_matters_if_it_reads_the_registers_in_use() {
+    let kinds = [HardwareRead::Xgetbv, HardwareRead::Rdpru];
+    let looks = |before: &[u8], behind: &[u8]| {
+        let found = find(&behind_code(&[before, &[0x0f, 0x01, 0xd0], behind].concat()), &kinds, &[]);
+        assert!(found.iter().all(|read| (read.what, read.len) == (HardwareRead::Xgetbv, 3)));
+        found.iter().map(|read| read.is_proven).collect::<Vec<_>>()
+    };
+    // shl $32, %rdx uses the result; mov %rbp, %rsi does not.
+    let (used, unused) = ([0x48, 0xc1, 0xe2, 32], [0x48, 0x89, 0xee]);
+    // mov $1, %ecx; mov %edi, %ecx; xor %ecx, %ecx; mov $0, %ecx
+    let (one, unknown) = ([0xb9, 1, 0, 0, 0], [0x89, 0xf9]);
+    assert_eq!((looks(&one, &used), looks(&unknown, &used)), (vec![true], vec![true]));
+    assert_eq!((looks(&[0x31, 0xc9], &used), looks(&[0xb9, 0, 0, 0, 0], &used)), (vec![], vec![]));
+    // ret, before which the code behind uses nothing.
+    assert_eq!((looks(&one, &[&unused[..], &[0x31, 0xc0, 0xba, 0, 0, 0, 0, 0xc3]].concat()).len()), 1);
+    // rdpru; shl $32, %rdx
+    let found = find(&behind_code(&[0x0f, 0x01, 0xfd, 0x48, 0xc1, 0xe2, 32]), &kinds, &[]);
+    assert_eq!((found.len(), found[0].what, found[0].is_proven), (1, HardwareRead::Rdpru, true));
+}
+
+#[test]
 fn a_result_that_nothing_uses_gives_a_suspicion() {
     let is_proven = |read: &[u8]| {
         let found = find(&behind_code(read), &RANDOM, &[]);

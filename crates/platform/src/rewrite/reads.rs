@@ -23,7 +23,11 @@ const MARGIN: u64 = 8 << 10;
 
 /// Kinds of instructions that read this machine if they are left as they are.
 pub fn native_kinds() -> Vec<HardwareRead> {
-    let mut kinds = vec![HardwareRead::Rdrand, HardwareRead::Rdseed, HardwareRead::Rdpid];
+    let mut kinds =
+        vec![HardwareRead::Rdrand, HardwareRead::Rdseed, HardwareRead::Rdpid, HardwareRead::Xgetbv];
+    if cpuid::has_rdpru() {
+        kinds.push(HardwareRead::Rdpru);
+    }
     if !worker::counter_traps() {
         kinds.extend([HardwareRead::Rdtsc, HardwareRead::Rdtscp]);
     }
