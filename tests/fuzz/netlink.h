@@ -336,9 +336,65 @@ static void collect(const struct nlmsghdr *m, void *with) {
 /* The hash table of neighbours has a random seed. */
 static void sort_entries(void) { qsort(entries, (size_t)entry_count, sizeof *entries, by_text); }
 
+/* Next hops of the routes with several of a family: the hash that chooses one has a random seed. */
+struct next_hop {
+    uint32_t device;
+    unsigned char gateway[18];
+    size_t length;
+};
+enum { NEXT_HOPS = 128 };
+static struct next_hop next_hops[NEXT_HOPS];
+static int next_hop_count;
+/* Notes a gateway in RTA_GATEWAY or RTA_VIA. */
+static void note_gateway(struct next_hop *hop, const struct rtattr *attribute) {
+    size_t n = RTA_PAYLOAD(attribute);
+    if ((attribute->rta_type == RTA_GATEWAY || attribute->rta_type == RTA_VIA) && n <= sizeof hop->gateway) {
+        memcpy(hop->gateway, RTA_DATA(attribute), n);
+        hop->length = n;
+    }
+}
+static void find_next_hops(const struct nlmsghdr *m, void *with) {
+    (void)with;
+    if (m->nlmsg_type != RTM_NEWROUTE)
+        return;
+    const struct rtmsg *route = (const void *)(m + 1);
+    size_t rest = RTM_PAYLOAD(m);
+    for (const struct rtattr *a = RTM_RTA(route); RTA_OK(a, rest); a = RTA_NEXT(a, rest)) {
+        if (a->rta_type != RTA_MULTIPATH)
+            continue;
+        size_t left = RTA_PAYLOAD(a);
+        for (const struct rtnexthop *one = RTA_DATA(a); left >= sizeof *one && RTNH_OK(one, left) && next_hop_count < NEXT_HOPS;) {
+            struct next_hop *hop = &next_hops[next_hop_count++];
+            *hop = (struct next_hop){.device = (uint32_t)one->rtnh_ifindex};
+            size_t of_hop = one->rtnh_len - sizeof *one;
+            for (const struct rtattr *b = RTNH_DATA(one); RTA_OK(b, of_hop); b = RTA_NEXT(b, of_hop))
+                note_gateway(hop, b);
+            left -= RTNH_ALIGN(one->rtnh_len);
+            one = RTNH_NEXT(one);
+        }
+    }
+}
+/* Whether a route that was looked up leads by one of the next hops. */
+static int is_of_several(const struct nlmsghdr *m) {
+    struct next_hop own = {0};
+    const struct rtmsg *route = (const void *)(m + 1);
+    if (m->nlmsg_type != RTM_NEWROUTE)
+        return 0;
+    size_t rest = RTM_PAYLOAD(m);
+    for (const struct rtattr *a = RTM_RTA(route); RTA_OK(a, rest); a = RTA_NEXT(a, rest)) {
+        note_gateway(&own, a);
+        if (a->rta_type == RTA_OIF)
+            memcpy(&own.device, RTA_DATA(a), sizeof own.device);
+    }
+    for (int i = 0; i < next_hop_count; i++)
+        if (memcmp(&own, &next_hops[i], sizeof own) == 0)
+            return 1;
+    return 0;
+}
 struct answered {
     int ended;
     int said;
+    int dump;
 };
 static void say_answer(const struct nlmsghdr *m, void *with) {
     struct answered *answered = with;
@@ -359,7 +415,10 @@ static void say_answer(const struct nlmsghdr *m, void *with) {
             line_length = before;
         }
     } else if (answered->said++ < 12) {
-        say_message(m);
+        if (!answered->dump && is_of_several(m))
+            say(" by one of several next hops");
+        else
+            say_message(m);
     }
 }
 static int strict, extended = 1, capped;
@@ -373,6 +432,17 @@ OP(nl_send) {
     static unsigned char sent[sizeof request];
     size_t length = request_length;
     memcpy(sent, request, length);
+    const struct nlmsghdr *head = (const void *)sent;
+    answered.dump = (head->nlmsg_flags & NLM_F_DUMP) != 0;
+    next_hop_count = 0;
+    if (head->nlmsg_type == RTM_GETROUTE && !answered.dump) {
+        struct rtmsg routes = {.rtm_family = sent[sizeof *head]};
+        open_netlink(0, 0, 0);
+        ask_for(RTM_GETROUTE, &routes, sizeof routes);
+        receive_answers(find_next_hops, NULL);
+        memcpy(request, sent, length);
+        request_length = length;
+    }
     open_netlink(strict, extended, capped);
     send_request((size_t)a[0]);
     say(" = ");

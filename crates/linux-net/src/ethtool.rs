@@ -95,7 +95,7 @@ pub fn answer(net: &Stack, interface: &Interface, head: &[u8]) -> Result<(Vec<u8
     let number = word_at(head, 0);
     let speed = link::speed(&net.eth0, &net.links, interface);
     let answer = match number {
-        request::GLINK => bytes_of(&[number, u32::from(interface.is_running())]),
+        request::GLINK => bytes_of(&[number, u32::from(interface.has_lower_up())]),
         request::GRXCSUM
         | request::GTXCSUM
         | request::GSG

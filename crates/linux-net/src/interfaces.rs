@@ -1,7 +1,7 @@
 //! Administrative changes of interfaces and addresses by rtnetlink or `ioctl`, with their notifications.
 
 use crate::Admin;
-use crate::netlink::group;
+use crate::netlink::{RT_SCOPE_NOWHERE, group};
 use belljar_linux_abi::{Errno, c};
 use belljar_net::InterfaceAddress;
 use belljar_net::routes::{Route, protocol};
@@ -45,11 +45,17 @@ impl Admin<'_> {
     }
 
     /// Handles a change of an interface that Linux notifies its parts of (`NETDEV_CHANGE`): `lo` loses its IPv6
-    /// addresses if its MTU is too short for them.
+    /// addresses if its MTU is too short for them, and has ::1 again if it was.
     pub(crate) fn interface_changed(&mut self, number: usize) {
         let interface = &self.net.interfaces[number];
-        if number == LO && interface.up && interface.mtu < ipv6::MIN_MTU {
+        if number != LO || !interface.up {
+            return;
+        }
+        if interface.mtu < ipv6::MIN_MTU {
             self.net.interface_is_down6(number);
+            self.net.v6.loopback_stopped = true;
+        } else if std::mem::take(&mut self.net.v6.loopback_stopped) {
+            self.address_loopback6();
         }
     }
 
@@ -65,9 +71,11 @@ impl Admin<'_> {
             return;
         }
         self.net.interfaces[number].up = up;
+        self.net.interfaces[number].apply_link_mode();
         if up {
             self.net.interface_is_up6(number);
             if number == LO {
+                self.net.v6.loopback_stopped = false;
                 self.address_loopback();
                 self.interface_changed(LO);
             }
@@ -83,7 +91,7 @@ impl Admin<'_> {
                     self.announce_route(prefix, metric, &route, false);
                 }
             }
-            self.net.drop_hops::<Ipv4Addr>(|hop| hop.interface == number);
+            self.net.drop_hops::<Ipv4Addr>(|hop| hop.interface == number && hop.scope != RT_SCOPE_NOWHERE);
             self.net.flush_nexthops(number);
             self.net.neighbours.flush(number, true);
             self.net.redirects.forget(number);
@@ -103,6 +111,10 @@ impl Admin<'_> {
         if self.net.interfaces.add_address(LO, own, None).is_ok() {
             self.announce_address(LO, &own, true);
         }
+        self.address_loopback6();
+    }
+
+    fn address_loopback6(&mut self) {
         let has_v6 = self.net.interfaces[LO].addresses6.iter().any(|own| own.ip.is_loopback());
         if !has_v6 {
             let own = InterfaceAddress::new(Ipv6Addr::LOCALHOST, 128);

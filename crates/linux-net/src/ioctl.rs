@@ -369,8 +369,9 @@ pub fn neighbour(stack: &mut Stack, number: u64, entry: &mut [u8; ARPREQ_LEN]) -
 pub fn interface_flags(interface: &Interface) -> u32 {
     const LOWER_UP: i32 = 0x10000;
     let up = if interface.up { c::IFF_UP } else { 0 };
-    let carrier = if interface.is_running() { c::IFF_RUNNING | LOWER_UP } else { 0 };
-    (up | carrier) as u32 | interface.lasting_flags()
+    let carrier = if interface.has_lower_up() { LOWER_UP } else { 0 };
+    let running = if interface.is_running() { c::IFF_RUNNING } else { 0 };
+    (up | carrier | running) as u32 | interface.lasting_flags()
 }
 
 fn ifreq(name: &str) -> [u8; IFREQ_LEN] {

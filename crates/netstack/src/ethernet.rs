@@ -269,8 +269,10 @@ impl Stack {
         self.config.links[link].carrier = carrier;
         self.links[link].nic.set_carrier(self.clock.now(), carrier);
         self.interfaces[interface].carrier = carrier;
+        self.interfaces[interface].apply_link_mode();
         for vlan in self.interfaces.vlans_of(interface) {
             self.interfaces[vlan].carrier = carrier;
+            self.interfaces[vlan].apply_link_mode();
         }
         self.route_log.carrier(self.clock.now(), &self.interfaces[interface]);
         if !self.is_down && !carrier {

@@ -130,6 +130,8 @@ pub struct LinkSettings {
     pub broadcast: Option<[u8; 6]>,
     /// `IFLA_LINKMODE`.
     pub link_mode: u8,
+    /// `IFLA_OPERSTATE` of an interface with a carrier whose link mode keeps it from being up; 0 for others.
+    pub held_state: u8,
 }
 
 /// An interface as visible to programs.
@@ -235,9 +237,27 @@ impl Interface {
         let program = matches!(self.attachment, Attachment::Tun(_) | Attachment::Tap(_));
         self.settings.queue_len.unwrap_or(if program { 500 } else { 1_000 })
     }
-    /// `IFF_RUNNING`: the interface is up and has a carrier.
-    pub fn is_running(&self) -> bool {
+    /// `IFF_LOWER_UP`: the interface is up and has a carrier.
+    pub fn has_lower_up(&self) -> bool {
         self.up && self.carrier
+    }
+    /// `IFF_RUNNING`: the interface is up and has a carrier, and its link mode does not keep it from use.
+    pub fn is_running(&self) -> bool {
+        self.has_lower_up() && self.settings.held_state == 0
+    }
+    /// Applies the link mode when the carrier may have changed (`rfc2863_policy`).
+    pub fn apply_link_mode(&mut self) {
+        const IF_OPER_TESTING: u8 = 4;
+        const IF_OPER_DORMANT: u8 = 5;
+        let has_carrier = matches!(
+            self.attachment,
+            Attachment::Link(_) | Attachment::Vlan { .. } | Attachment::Veth { .. }
+        );
+        self.settings.held_state = match self.settings.link_mode {
+            1 if has_carrier && self.has_lower_up() => IF_OPER_DORMANT,
+            2 if has_carrier && self.has_lower_up() => IF_OPER_TESTING,
+            _ => 0,
+        };
     }
     /// True if the interface is up without a carrier because of its lower interface or veth peer.
     pub fn waits_for_below(&self) -> bool {

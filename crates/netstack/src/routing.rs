@@ -4,7 +4,7 @@ use crate::family::{Family, RouteQuery};
 use crate::{Stack, conf};
 use belljar_linux_abi::{Errno, c};
 use belljar_net::policy::{Action, FoundRoute, Policy, RuleSelector};
-use belljar_net::routes::{NextHop, Route, RouteTable};
+use belljar_net::routes::{NextHop, Route, RouteKind, RouteTable};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// An address family that a host routes.
@@ -138,7 +138,12 @@ impl Stack {
         self.retain_routes::<A>(|route| {
             if let Some(id) = route.object {
                 let Some((kind, hops)) = objects.expand::<A>(id) else { return false };
-                (route.kind, route.hops) = (kind, hops);
+                // A route that refuses packets by itself has the next hops of its object, too.
+                let refuses = route.kind != RouteKind::Unicast && !route.hops.is_empty();
+                if !refuses || kind == RouteKind::Blackhole {
+                    route.kind = kind;
+                }
+                route.hops = hops;
             }
             true
         });

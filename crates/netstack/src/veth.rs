@@ -85,6 +85,7 @@ impl Interfaces {
         self[other].attachment = Attachment::Veth { network, peer: one };
         for (end, far) in [(one, other), (other, one)] {
             self[end].carrier = self[far].up;
+            self[end].apply_link_mode();
         }
     }
 }

@@ -377,6 +377,8 @@ impl Admin<'_> {
     pub(crate) fn remove_address(&mut self, request: &Request<'_>) -> Result<(), Refusal> {
         request.validate(IFADDRMSG, &policies::ADDRESS, LIBERAL)?;
         let number = self.net.interfaces.by_index(request.word(4)?);
+        // A shorter MTU takes IPv4 from an interface.
+        let number = number.filter(|number| self.net.interfaces[*number].mtu >= LEAST_MTU);
         let number = number.ok_or(refusal(Errno::ENODEV, "ipv4: Device not found"))?;
         let own = self.address_to_remove(request, number)?;
         let own = own.ok_or(refusal(Errno::EADDRNOTAVAIL, "ipv4: Address not found"))?;

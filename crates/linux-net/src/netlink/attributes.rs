@@ -39,7 +39,7 @@ pub const ROUTE: RequestKind = RequestKind {
     done: &[],
     attributes: &[
         ("RTA_DST", Done),
-        ("RTA_SRC", Refused),
+        ("RTA_SRC", Ignored),
         ("RTA_IIF", Counted),
         ("RTA_OIF", Done),
         ("RTA_GATEWAY", Done),

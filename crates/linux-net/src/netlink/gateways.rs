@@ -139,7 +139,8 @@ fn best<A: Routed>(
                     && !address_of(prefix).is_loopback(),
                 refused: None,
             };
-            match route.hops.is_empty() {
+            // IPv4 routes that refuse packets do so without a next hop.
+            match route.hops.is_empty() || A::AF == c::AF_INET && rejects(type_of(route.kind)) {
                 true => fits(route, None).then(|| found(None)),
                 false => route.hops.iter().find(|hop| fits(route, Some(hop))).map(|hop| found(Some(hop))),
             }
@@ -210,7 +211,7 @@ fn by_rules<A: Routed>(
 
 /// Type of an address in the local table (`inet_addr_type`).
 pub(super) fn address_type(net: &Stack, ip: Ipv4Addr) -> u8 {
-    if ip.is_broadcast() || ip.octets()[0] == 0 {
+    if ip.is_broadcast() || ip.is_unspecified() {
         return c::RTN_BROADCAST;
     }
     if ip.is_multicast() {

@@ -178,6 +178,7 @@ impl Admin<'_> {
         let state = match (unknown, interface.is_running()) {
             (true, true) => IF_OPER_UNKNOWN,
             (false, true) => IF_OPER_UP,
+            (_, false) if interface.settings.held_state != 0 => interface.settings.held_state,
             (_, false) if interface.waits_for_below() => IF_OPER_LOWERLAYERDOWN,
             (_, false) => IF_OPER_DOWN,
         };

@@ -48,10 +48,10 @@ pub(super) fn local_entries(net: &Stack) -> Vec<LocalEntry<Ipv4Addr>> {
             };
             // Without a usable source, Linux refuses the other routes.
             let usable =
-                !(primary.ip.is_multicast() || primary.ip.is_broadcast() || primary.ip.octets()[0] == 0);
+                !(primary.ip.is_multicast() || primary.ip.is_broadcast() || primary.ip.is_unspecified());
             // Routes of this type stay while the interface is down.
             let network = net.interfaces.address_network(number, own);
-            let zero = network.address().octets()[0] == 0;
+            let zero = network.address().is_unspecified();
             let routed = !net.interfaces.address_attributes(number, own).no_prefix_route;
             let is_primary = net.interfaces.primary_of(number, own) == *own;
             let wide = network.bits() < 32 || network.address() != own.ip;
@@ -65,7 +65,9 @@ pub(super) fn local_entries(net: &Stack) -> Vec<LocalEntry<Ipv4Addr>> {
                     add(network.address(), network.bits(), c::RTN_LOCAL, c::RT_SCOPE_HOST, metric);
                 }
             }
-            add(own.ip, 32, c::RTN_LOCAL, c::RT_SCOPE_HOST, 0);
+            if usable || is_primary {
+                add(own.ip, 32, c::RTN_LOCAL, c::RT_SCOPE_HOST, 0);
+            }
             if usable && interface.up {
                 let of_network = [Some(network.address()), network.broadcast()];
                 for broadcast in net.interfaces.broadcasts(number, own) {

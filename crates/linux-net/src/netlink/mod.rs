@@ -3,6 +3,7 @@
 
 mod addresses;
 mod attributes;
+mod bridges;
 mod diag;
 mod gateways;
 mod hops;
@@ -33,6 +34,7 @@ use belljar_netstack::routing::Routed;
 pub use diag::InetSocketInfo;
 use message::Request;
 pub use neighbours::nud;
+pub(crate) use new_routes::RT_SCOPE_NOWHERE;
 use new_routes::{Checked, NewRoute};
 use refusal::Refusal;
 use route_config::Wanted;

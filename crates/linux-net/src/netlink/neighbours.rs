@@ -15,14 +15,14 @@ use belljar_net::InterfaceAddress;
 use belljar_net::neighbour::{Neighbour, NeighbourState, Neighbours, NoAddress};
 use belljar_net::routes::Ip;
 use belljar_netstack::v6;
-use belljar_netstack::{Stack, interface_index};
+use belljar_netstack::{LO, Stack, interface_index};
 use belljar_wire::ethernet::Address;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 
 /// Length of `struct ndmsg` in bytes.
-const NDMSG: usize = 12;
+pub(super) const NDMSG: usize = 12;
 const NDA_DST: u16 = 1;
-const NDA_LLADDR: u16 = 2;
+pub(super) const NDA_LLADDR: u16 = 2;
 const NDA_IFINDEX: u16 = 8;
 const NDA_MASTER: u16 = 9;
 /// `NTF_USE` and `NTF_PROXY`.
@@ -70,7 +70,7 @@ fn message<A: Ip>(net: &Stack, neighbour: Neighbour<A>, kind: u16, to: To) -> Ve
         .put(&[family as u8, 0, 0, 0])
         .put(&interface_index(neighbour.interface).to_ne_bytes())
         .put(&nud(neighbour.state).to_ne_bytes())
-        .put(&[0, net.neighbour_types.get(&(neighbour.interface, ip)).copied().unwrap_or(type_of(net, ip))])
+        .put(&[0, kind_of(net, neighbour.interface, ip)])
         .attribute(NDA_DST, &ip_bytes(ip));
     match neighbour.address.filter(|_| neighbour.state.is_valid()) {
         Some(address) => message.attribute(NDA_LLADDR, &address.0).finish(),
@@ -78,11 +78,17 @@ fn message<A: Ip>(net: &Stack, neighbour: Neighbour<A>, kind: u16, to: To) -> Ve
     }
 }
 
-/// `RTN_*` of a neighbour's address, `ndm_type`.
-fn type_of(net: &Stack, ip: IpAddr) -> u8 {
+/// `ndm_type` of a neighbour: that of its address when it was new.
+fn kind_of(net: &Stack, interface: usize, ip: IpAddr) -> u8 {
+    net.neighbour_types.get(&(interface, ip)).copied().unwrap_or_else(|| type_of(net, interface, ip))
+}
+
+/// `RTN_*` of a new neighbour's address.
+fn type_of(net: &Stack, interface: usize, ip: IpAddr) -> u8 {
     match ip {
         IpAddr::V4(ip) => address_type(net, ip),
         IpAddr::V6(ip) if ip.is_multicast() => c::RTN_MULTICAST,
+        IpAddr::V6(_) if interface == LO => c::RTN_LOCAL,
         IpAddr::V6(_) => c::RTN_UNICAST,
     }
 }
@@ -94,7 +100,7 @@ pub(super) fn record_types(net: &mut Stack) {
     let all: Vec<_> = v4.chain(v6).collect();
     net.neighbour_types.retain(|key, _| all.contains(key));
     for key in all {
-        let kind = type_of(net, key.1);
+        let kind = type_of(net, key.0, key.1);
         net.neighbour_types.entry(key).or_insert(kind);
     }
 }
@@ -274,6 +280,8 @@ impl Admin<'_> {
             IpAddr::V4(ip) => self.net.neighbours.get(interface, ip).map(|n| n.address),
             IpAddr::V6(ip) => self.net.v6.neighbours.get(interface, ip).map(|n| n.address),
         };
+        let asked = ip;
+        let ip = stored_as(interface, ip);
         let address = match known {
             None if flags & c::NLM_F_CREATE == 0 => return Err(Errno::ENOENT.into()),
             Some(_) if flags & c::NLM_F_EXCL != 0 => return Err(Errno::EEXIST.into()),
@@ -285,6 +293,10 @@ impl Admin<'_> {
                     && address.is_some_and(|new| new != old) =>
             {
                 return Ok(());
+            }
+            // That of all addresses of `lo` may exist.
+            None if ip != asked && self.net.neighbours.get(interface, Ipv4Addr::UNSPECIFIED).is_some() => {
+                address
             }
             None => {
                 if let Some(own) = group_address(self.net, interface, ip) {
@@ -373,11 +385,20 @@ fn remove<A: Ip>(all: &mut Neighbours<A>, now: SimTime, interface: usize, ip: A)
     known && all.assign(now, interface, ip, None, NeighbourState::Failed).is_ok() && all.remove(interface, ip)
 }
 
+/// Address under which a neighbour is stored: `lo` has one IPv4 neighbour for all addresses
+/// (`arp_constructor`).
+fn stored_as(interface: usize, ip: IpAddr) -> IpAddr {
+    match ip {
+        IpAddr::V4(_) if interface == LO => Ipv4Addr::UNSPECIFIED.into(),
+        ip => ip,
+    }
+}
+
 /// Hardware address of a multicast or broadcast address, which needs no resolution (`arp_constructor`,
 /// `ndisc_constructor`).
 fn group_address(net: &Stack, interface: usize, ip: IpAddr) -> Option<Address> {
-    let own =
-        Some(Address(net.interfaces[interface].mac)).filter(|_| !net.interfaces[interface].asks_neighbours());
+    let asks = interface != LO && net.interfaces[interface].asks_neighbours();
+    let own = Some(Address(net.interfaces[interface].mac)).filter(|_| !asks);
     match ip {
         IpAddr::V4(ip) => match address_type(net, ip) {
             c::RTN_MULTICAST => {

@@ -135,6 +135,7 @@ impl Admin<'_> {
         let interface = &self.net.interfaces[number];
         if matches!(interface.attachment, Attachment::Veth { .. }) && interface.carrier != carrier {
             self.net.interfaces[number].carrier = carrier;
+            self.net.interfaces[number].apply_link_mode();
             v6::carrier_changed(self.net, number);
             self.link_changed(number);
         }

@@ -11,6 +11,9 @@ use belljar_net::routes::{Ip, NextHop, Rank, Route, RouteTable};
 use belljar_netstack::{LO, Stack};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
+/// Scope of the next hop of a route of host scope, which stays when its interface goes down.
+pub(crate) const RT_SCOPE_NOWHERE: u8 = 255;
+
 /// Route to be inserted into a table.
 #[derive(Clone, Debug)]
 pub(crate) struct NewRoute<A> {
@@ -39,7 +42,9 @@ pub(super) fn checked_hops_v4<M>(
     let has_hops = wanted.check_kind()?;
     let host = wanted.scope == c::RT_SCOPE_HOST;
     let hops = match &object {
-        _ if !has_hops => Vec::new(),
+        // A route that refuses packets shows those of its object.
+        Some(object) if !has_hops => object.hops.clone(),
+        None if !has_hops => Vec::new(),
         Some(object) => {
             if host && object.hops.iter().any(|hop| !hop.is_direct()) {
                 return invalid("Route with host scope can not have a gateway");
@@ -58,7 +63,8 @@ pub(super) fn checked_hops_v4<M>(
                 return invalid("Route with host scope can not have a gateway");
             }
             let interface = net.interfaces.by_index(hop.device).ok_or(Errno::ENODEV)?;
-            vec![NextHop { on_link: hop.flags & ON_LINK != 0, ..NextHop::new(interface, None) }]
+            let (on_link, scope) = (hop.flags & ON_LINK != 0, RT_SCOPE_NOWHERE);
+            vec![NextHop { on_link, scope, ..NextHop::new(interface, None) }]
         }
         None => wanted.hops(net)?,
     };

@@ -1,6 +1,7 @@
 //! Dispatch of rtnetlink requests and their answers, rtnetlink(7).
 
 use super::Requester;
+use super::bridges;
 use super::local_table::record_order;
 use super::message::{ACK, ACK_TLVS, CAPPED, DONE, ERROR, HEADER_LEN, MULTI, Message, Request};
 use super::neighbours::record_types;
@@ -109,7 +110,8 @@ impl Admin<'_> {
         let v6 = family == c::AF_INET6;
         if request.kind & 3 == 1 && request.flags & BULK != 0 {
             let listed = [c::RTM_DELROUTE, c::RTM_DELADDR].contains(&request.kind);
-            if !listed || v6 || family == c::AF_INET {
+            let of_bridges = bridges::are_meant(request.kind, family) && request.kind == c::RTM_DELNEIGH;
+            if !of_bridges && (!listed || v6 || family == c::AF_INET) {
                 return Err(refusal(Errno::EOPNOTSUPP, "Bulk delete is not supported"));
             }
         }
@@ -130,6 +132,9 @@ impl Admin<'_> {
     /// Carries out a change.
     fn change(&mut self, request: &Request<'_>, family: i32, port: u32) -> Result<(), Refusal> {
         let v4 = family == c::AF_INET;
+        if bridges::are_meant(request.kind, family) {
+            return self.refuse_bridge(request);
+        }
         match (request.kind, family) {
             (c::RTM_NEWLINK, _) => self.change_link(request),
             (c::RTM_SETLINK, _) => self.set_link_named(request),

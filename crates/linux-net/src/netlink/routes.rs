@@ -216,6 +216,11 @@ impl Admin<'_> {
         let mut wanted = A::read(request)?;
         self.look_through(request, &attributes::ROUTE)?;
         let v4 = A::AF == c::AF_INET;
+        // IPv4 ignores the source, and IPv6 one of no bits.
+        if !v4 && request.body[2] != 0 && request.attribute(RTMSG, c::RTA_SRC).is_some() {
+            self.warn("rtnetlink: RTA_SRC of routes is not supported and refused");
+            return Err(refusal(Errno::EOPNOTSUPP, "attribute not supported"));
+        }
         let number = if wanted.table == 0 { table::MAIN } else { wanted.table };
         if v4 {
             A::policy_mut(self.net).create_table(number);
@@ -263,7 +268,7 @@ impl Admin<'_> {
             // IPv6 routes that refuse packets are over `lo`.
             hops: match kind {
                 RouteKind::Unicast | RouteKind::Local => checked.hops,
-                _ if v4 || checked.object.is_some() => Vec::new(),
+                _ if v4 && checked.object.is_none() => Vec::new(),
                 _ => checked.hops,
             },
             source: wanted.source,

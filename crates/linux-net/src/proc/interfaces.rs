@@ -148,11 +148,13 @@ pub fn interface_file(net: &Stack, number: usize, file: InterfaceFile) -> Result
         InterfaceFile::Statistic(place) => {
             format!("{}\n", InterfaceCounters::of(net, interface).link_stats64()[place])
         }
-        InterfaceFile::Carrier => format!("{}\n", u8::from(interface.is_running())),
+        InterfaceFile::Carrier => format!("{}\n", u8::from(interface.has_lower_up())),
         InterfaceFile::Ifindex => format!("{}\n", interface_index(number)),
         InterfaceFile::Mtu => format!("{}\n", interface.mtu),
         InterfaceFile::Operstate if number == LO => "unknown\n".to_owned(),
         InterfaceFile::Operstate if interface.waits_for_below() => "lowerlayerdown\n".to_owned(),
+        InterfaceFile::Operstate if interface.settings.held_state == 4 => "testing\n".to_owned(),
+        InterfaceFile::Operstate if interface.settings.held_state == 5 => "dormant\n".to_owned(),
         InterfaceFile::Operstate => if interface.is_running() { "up\n" } else { "down\n" }.to_owned(),
         InterfaceFile::Type => format!("{}\n", interface.hardware_type()),
     })

@@ -121,10 +121,17 @@ impl Stack {
     fn source_in_local_network(&self, ip: Ipv4Addr) -> Option<Ipv4Addr> {
         let lo = &self.interfaces[LO];
         let of_lo = |own: &&InterfaceAddress| {
-            lo.up && own.len < 32 && own.network().contains(ip) && {
-                let plain = own.network().address().octets()[0] != 0;
-                plain && !self.interfaces.address_attributes(LO, own).no_prefix_route
-            }
+            // An address of 32 bits may have a peer, whose network it has then.
+            let network = match own.len {
+                32 => self.interfaces.address_network(LO, own),
+                _ => own.network(),
+            };
+            let is_routed = || {
+                let wide = network.bits() < 32 || network.address() != own.ip;
+                wide && !network.address().is_unspecified()
+                    && !self.interfaces.address_attributes(LO, own).no_prefix_route
+            };
+            lo.up && network.contains(ip) && is_routed()
         };
         let own = lo.addresses.iter().find(of_lo).map(|own| own.ip);
         own.or_else(|| self.is_of_routed_here(ip).then_some(ip))

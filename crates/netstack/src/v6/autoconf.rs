@@ -20,7 +20,8 @@ impl Stack {
     /// solicitations.
     pub fn interface_is_up6(&mut self, interface: usize) {
         let there = &self.interfaces[interface];
-        let waits = matches!(there.attachment, Attachment::Veth { .. }) && !there.carrier;
+        let without = matches!(there.attachment, Attachment::Veth { .. }) && !there.carrier;
+        let waits = without || there.settings.held_state != 0;
         // `lo` has IPv6 even where other interfaces have none.
         if !self.v6.on && interface != LO || !super::is_possible(self, interface) {
             return;

@@ -72,6 +72,7 @@ pub fn mtu_changed(net: &mut Stack, number: usize, before: usize) {
     let mtu = net.interfaces[number].mtu;
     if mtu < ipv6::MIN_MTU && before >= ipv6::MIN_MTU {
         net.interface_is_down6(number);
+        net.v6.loopback_stopped |= number == LO;
     } else if mtu >= ipv6::MIN_MTU && before < ipv6::MIN_MTU && number != LO && net.interfaces[number].up {
         net.interface_is_up6(number);
     }

@@ -52,7 +52,8 @@ impl Ipv6 {
         prefers_temporary: bool,
         (to, interface): (Ipv6Addr, usize),
     ) -> Option<Ipv6Addr> {
-        let wanted = i32::from(scope(to));
+        // The unspecified address has less than any scope.
+        let wanted = if to.is_unspecified() { -1 } else { i32::from(scope(to)) };
         let own_link_only = ipv6::is_link_scope(to) || to.is_multicast();
         let mut best: Option<(Rank, Ipv6Addr)> = None;
         for (number, other) in interfaces.iter().enumerate() {
@@ -102,6 +103,7 @@ mod tests {
         assert_eq!(source("2001:db8:1:5::1"), "2001:db8:1::1");
         assert_eq!(source("2001:db8:2:5::1"), "2001:db8:2::1");
         assert_eq!(source("2001:db8:1::1"), "2001:db8:1::1");
+        assert_eq!(source("::"), "fe80::1");
         // The address added last comes first.
         assert_eq!(source("2a00::1"), "2001:db8:2::1");
     }

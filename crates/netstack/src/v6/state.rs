@@ -39,6 +39,8 @@ pub struct Ipv6 {
     pub(super) given: Map<(usize, Ipv6Addr), AddressAttributes6>,
     /// Interfaces that have been configured since they came up.
     pub(super) configured: Set<usize>,
+    /// True if `lo` has lost its addresses to a short MTU while it was up. It has ::1 again at the next change.
+    pub loopback_stopped: bool,
     /// Interfaces by which packets to groups are routed.
     pub(super) grouped: Set<usize>,
     pub(super) timer: Option<TimerId>,
@@ -86,6 +88,7 @@ impl Ipv6 {
             failed: Vec::new(),
             given: Map::from_iter([((LO, Ipv6Addr::LOCALHOST), loopback)]),
             configured: Set::new(),
+            loopback_stopped: false,
             grouped: Set::new(),
             announced: Vec::new(),
             solicits: Map::new(),
