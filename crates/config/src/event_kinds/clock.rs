@@ -1,6 +1,6 @@
 //! Event `clock`.
 
-use super::Kind;
+use super::kind::Kind;
 use crate::emit::Writer;
 use crate::emit::{ppm, signed};
 use crate::error::Problem;

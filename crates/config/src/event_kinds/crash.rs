@@ -1,6 +1,6 @@
 //! Events `crash`, `restart`, `pause` and `resume`: hosts that do not run.
 
-use super::Kind;
+use super::kind::Kind;
 use crate::emit::Writer;
 use crate::error::Problem;
 use crate::events::{Action, CrashFiles, DiskProfile, Event, HostSet};

@@ -1,6 +1,6 @@
 //! Events `link_down`, `link_up`, `link_change` and `link_reset`.
 
-use super::Kind;
+use super::kind::Kind;
 use crate::emit::Writer;
 use crate::error::Problem;
 use crate::events::{Action, HostSet, Target};

@@ -1,6 +1,6 @@
 //! Event `move`.
 
-use super::Kind;
+use super::kind::Kind;
 use crate::emit::Writer;
 use crate::error::Problem;
 use crate::events::{Action, HostSet};

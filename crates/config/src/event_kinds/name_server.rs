@@ -1,6 +1,6 @@
 //! Events `dns_down` and `dns_up`.
 
-use super::Kind;
+use super::kind::Kind;
 use crate::emit::Writer;
 use crate::error::Problem;
 use crate::events::{Action, HostSet};

@@ -1,6 +1,6 @@
 //! Event `p4`: runtime files and commands for P4 switches during the run.
 
-use super::Kind;
+use super::kind::Kind;
 use crate::emit::Writer;
 use crate::error::Problem;
 use crate::events::{Action, Event, HostSet, When};

@@ -1,6 +1,6 @@
 //! Events `start`, `stop` and `signal`.
 
-use super::Kind;
+use super::kind::Kind;
 use crate::emit::Writer;
 use crate::emit::quoted;
 use crate::error::Problem;
