@@ -277,7 +277,8 @@ impl Disk {
         let (inode, data_only) = match sync {
             Sync::All => {
                 self.commit();
-                self.files.clear();
+                let all: Vec<InodeId> = self.files.keys().copied().collect();
+                all.into_iter().for_each(|inode| self.store(inode));
                 self.memory = 0;
                 return;
             }
@@ -299,12 +300,30 @@ impl Disk {
                 }
             }
         }
-        self.files.remove(&inode);
+        self.store(inode);
         for gone in self.entries.gone(&mut self.files.keys().copied()) {
             self.files.remove(&gone);
         }
         let entries = self.entries.changed.len() + self.attributes.len();
         self.memory = self.files.values().map(File::memory).sum::<usize>() + ENTRY_MEMORY * entries;
+    }
+    /// Stores the changed pages and the size of a file.
+    fn store(&mut self, inode: InodeId) {
+        let size = self.size(inode);
+        if let Some(left) = self.files.remove(&inode).and_then(|file| file.synced(size)) {
+            self.files.insert(inode, left);
+        }
+    }
+    /// Lets a sync of a file fail: its pages count as written, and are not on the disk. A page gets there when it is changed and
+    /// synced again. Nothing else becomes durable.
+    pub fn fail_sync(&mut self, inode: InodeId) {
+        if let Some(file) = self.files.get_mut(&inode) {
+            file.lose_pages();
+        }
+    }
+    /// True if a page of a file has changes that are not synced.
+    pub fn is_changed(&self, inode: InodeId, page: u64) -> bool {
+        self.files.get(&inode).is_some_and(|file| file.pages.contains_key(&page))
     }
     /// Commits the journal: all metadata is durable.
     fn commit(&mut self) {
@@ -340,10 +359,16 @@ impl Disk {
 
     /// Draws a state that a crash at this moment may leave.
     pub fn crash(&self, tearing: Tearing, draw: &mut Stream) -> State {
-        match self.profile {
+        let mut state = match self.profile {
             Profile::Any => self.crash_any(tearing, draw),
             Profile::Ordered => self.crash_ordered(tearing, draw),
+        };
+        for (inode, file) in self.files.iter().filter(|(_, file)| !file.unstored.is_empty()) {
+            if let Some(drawn) = state.files.get_mut(inode) {
+                drawn.pages.extend(file.unstored.iter().map(|(number, page)| (*number, page.clone())));
+            }
         }
+        state
     }
 
     /// Positions after which the journal may end: metadata that is not committed.

@@ -32,12 +32,14 @@ pub(crate) struct File {
     pub(crate) sizes: Vec<Resize>,
     /// Changed pages.
     pub(crate) pages: Map<u64, Page>,
+    /// Content on the disk of pages that count as written, and that the disk has failed to store.
+    pub(crate) unstored: Map<u64, Box<[u8]>>,
 }
 
 impl File {
     /// File of this size on disk, unchanged.
     pub(crate) fn new(base_size: u64) -> File {
-        File { base_size, sizes: Vec::new(), pages: Map::new() }
+        File { base_size, sizes: Vec::new(), pages: Map::new(), unstored: Map::new() }
     }
     /// Size in memory.
     pub(crate) fn size(&self) -> u64 {
@@ -106,14 +108,29 @@ impl File {
         let size = self.size();
         self.sizes.push(Resize { position, size, cause: Cause::Flush });
     }
+    /// Loses the changed pages on their path to the disk: they count as written.
+    pub(crate) fn lose_pages(&mut self) {
+        for (number, page) in std::mem::take(&mut self.pages) {
+            self.unstored.insert(number, page.into_base());
+        }
+    }
+    /// The file once everything that counts as unwritten is on the disk; `None` if the disk then has all of it.
+    pub(crate) fn synced(self, size: u64) -> Option<File> {
+        let File { unstored, .. } = self;
+        (!unstored.is_empty()).then(|| File { unstored, ..File::new(size) })
+    }
     /// Changed page, read from the file if it was unchanged, and the bytes of memory that this takes.
     fn page(&mut self, inode: InodeId, number: u64, contents: &mut dyn Contents) -> (&mut Page, usize) {
         let mut taken = 0;
+        let unstored = self.unstored.remove(&number);
         let page = self.pages.entry(number).or_insert_with(|| {
             let mut base = vec![0; PAGE as usize];
             contents.read(inode, number * PAGE, &mut base);
             taken = PAGE as usize;
-            Page::new(base.into())
+            match unstored {
+                Some(on_disk) => Page::unstored(on_disk, base.into()),
+                None => Page::new(base.into()),
+            }
         });
         (page, taken)
     }

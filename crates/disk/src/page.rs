@@ -34,20 +34,41 @@ pub(crate) struct Page {
     base: Box<[u8]>,
     /// Changes with their positions in the log, ascending.
     changes: Vec<(u64, Change)>,
+    /// Content in memory until the first change, where the disk has failed to store it: that change writes the whole page.
+    unstored: Option<Box<[u8]>>,
 }
 
 impl Page {
     /// Page with this synced content, unchanged.
     pub(crate) fn new(base: Box<[u8]>) -> Page {
-        Page { base, changes: Vec::new() }
+        Page { base, changes: Vec::new(), unstored: None }
+    }
+    /// Page with this content on the disk, and another one in memory.
+    pub(crate) fn unstored(base: Box<[u8]>, memory: Box<[u8]>) -> Page {
+        Page { base, changes: Vec::new(), unstored: Some(memory) }
+    }
+    /// Content on the disk.
+    pub(crate) fn into_base(self) -> Box<[u8]> {
+        self.base
     }
     /// Adds a write at `position`; returns the bytes of memory that it takes.
     pub(crate) fn write(&mut self, position: u64, start: u64, data: &[u8]) -> usize {
-        self.changes.push((position, Change::Write(start as u16, data.into())));
-        data.len() + size_of::<(u64, Change)>()
+        let (start, data) = match self.unstored.take() {
+            Some(mut whole) => {
+                whole[start as usize..][..data.len()].copy_from_slice(data);
+                (0, whole)
+            }
+            None => (start, data.into()),
+        };
+        let len = data.len();
+        self.changes.push((position, Change::Write(start as u16, data)));
+        len + size_of::<(u64, Change)>()
     }
     /// Adds the end of the file at this offset within the page.
     pub(crate) fn cut(&mut self, position: u64, from: u64) -> usize {
+        if let Some(whole) = self.unstored.take() {
+            self.changes.push((position, Change::Write(0, whole)));
+        }
         self.changes.push((position, Change::Cut(from as u16)));
         size_of::<(u64, Change)>()
     }

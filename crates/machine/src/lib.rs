@@ -551,6 +551,20 @@ pub enum DiskEvent<'a> {
     },
     /// `sync(2)`.
     SyncedAll,
+    /// The same for a file, and the disk failed: its data counts as written, and is not on the disk.
+    SyncFailed {
+        /// File.
+        path: &'a Path,
+    },
+    /// The disk gives another byte than was written: the native file has it from now on.
+    Rotted {
+        /// File.
+        file: NativeFile,
+        /// Position of the byte.
+        offset: u64,
+        /// Its new value.
+        byte: u8,
+    },
     /// A program closed the file, which it had open for writing.
     Closed(&'a Path),
     /// The host crashed: its native files become those that the crash leaves. None of them is open, and the sidecar

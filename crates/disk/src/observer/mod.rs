@@ -243,6 +243,13 @@ impl Observer {
             DiskEvent::Replacing => self.is_replacing = true,
             DiskEvent::Synced { path, data_only } => self.synced(files, path, data_only),
             DiskEvent::SyncedAll => self.synced_all(files),
+            DiskEvent::SyncFailed { path } => {
+                if let Some(Found::Inode(inode)) = self.find(files, path) {
+                    self.compare(files, inode);
+                    self.disk.fail_sync(inode);
+                }
+            }
+            DiskEvent::Rotted { file, offset, byte } => self.rotted(files, file, offset, byte)?,
             DiskEvent::Closed(path) => self.released(files, path),
             DiskEvent::Crash { torn, at, realtime_ns } => {
                 let tearing = match (torn, self.disk.profile()) {
@@ -255,6 +262,27 @@ impl Observer {
             DiskEvent::Finished => self.finish(files)?,
         }
         Ok(())
+    }
+
+    /// A byte on the disk is another one than was written. Pages that are not synced are read from memory, and stay as they are.
+    fn rotted(
+        &mut self,
+        files: &mut dyn HostFiles,
+        file: NativeFile,
+        offset: u64,
+        byte: u8,
+    ) -> Result<(), Errno> {
+        if let Some(inode) = self.open.get(&file.0).copied() {
+            if self.disk.is_changed(inode, offset / PAGE) {
+                return Ok(());
+            }
+            if let Some(copied) =
+                self.mapped.get_mut(&inode).and_then(|map| map.copy.get_mut(offset as usize))
+            {
+                *copied = byte;
+            }
+        }
+        files.write_at(file, offset, &[byte])
     }
 
     /// A program synced the file or directory at a native path.

@@ -129,6 +129,7 @@ impl Machine {
                 self.files.get_mut(&inode).into_iter().for_each(File::sync);
                 self.make_durable(|slot| slot.0 == inode);
             }
+            Step::Fail(_) => unreachable!("the reference has no syncs that fail"),
             Step::Sync => {
                 self.files.values_mut().for_each(File::sync);
                 self.make_durable(|_| true);

@@ -19,7 +19,12 @@ pub type Tree = Map<String, Option<Vec<u8>>>;
 pub enum Step {
     Create(String),
     Mkdir(String),
-    Write { path: String, start: usize, len: usize, byte: u8 },
+    Write {
+        path: String,
+        start: usize,
+        len: usize,
+        byte: u8,
+    },
     Truncate(String, usize),
     Rename(String, String),
     Link(String, String),
@@ -27,6 +32,8 @@ pub enum Step {
     Close(String),
     Fsync(String),
     Fdatasync(String),
+    /// Sync that fails.
+    Fail(String),
     Sync,
 }
 
@@ -49,6 +56,7 @@ pub fn steps(text: &str) -> Vec<Step> {
             "close" => Step::Close(path(1)),
             "fsync" => Step::Fsync(path(1)),
             "fdatasync" => Step::Fdatasync(path(1)),
+            "fail" => Step::Fail(path(1)),
             "sync" => Step::Sync,
             other => panic!("unknown step {other}"),
         }
@@ -140,6 +148,7 @@ impl FileSystem {
             }
             Step::Fsync(path) => self.disk.sync(Sync::Inode(self.inode(path))),
             Step::Fdatasync(path) => self.disk.sync(Sync::Data(self.inode(path))),
+            Step::Fail(path) => self.disk.fail_sync(self.inode(path)),
             Step::Sync => self.disk.sync(Sync::All),
         }
     }

@@ -200,6 +200,7 @@ impl Machine {
                     self.commit();
                 }
             }
+            Step::Fail(_) => unreachable!("the reference has no syncs that fail"),
             Step::Sync => {
                 self.files.values_mut().for_each(|file| {
                     file.flush(usize::MAX);
