@@ -75,6 +75,28 @@ impl Connection {
         self.enter_closed();
     }
 
+    /// Processes a valid reset that does not come from the peer. False if the connection is closed already.
+    pub fn break_by_reset(&mut self) -> bool {
+        match self.state {
+            State::Closed => return false,
+            State::TimeWait => self.enter_closed(),
+            State::SynReceived => self.on_reset_in_handshake(),
+            State::SynSent => self.fail(TcpError::Refused),
+            State::CloseWait => self.fail(TcpError::BrokenPipe),
+            _ => self.fail(TcpError::Reset),
+        }
+        true
+    }
+
+    /// Ends the connection as if all retransmissions had been lost. False if it is closed, or waits for nothing.
+    pub fn break_by_silence(&mut self) -> bool {
+        let is_open = !matches!(self.state, State::Closed | State::TimeWait);
+        if is_open {
+            self.fail(TcpError::TimedOut);
+        }
+        is_open
+    }
+
     /// `<SEQ=SND.NXT><CTL=RST,ACK>`, as Linux's `tcp_send_active_reset`.
     pub(crate) fn send_reset(&mut self, now: SimTime) {
         let mut reset = self.header(Flags::RST, self.tx.snd.nxt, now);

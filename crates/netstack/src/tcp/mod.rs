@@ -3,6 +3,7 @@
 //! A socket with a connection outlives the close of its last file, as an orphan, until the connection is
 //! finished. The socket of a passive connection exists from the arrival of the SYN.
 
+mod broken;
 mod calls;
 mod connect;
 mod cookie;
@@ -16,6 +17,7 @@ mod syn_data;
 mod table;
 mod transfer;
 
+pub use broken::{ConnectionEnd, break_connection, break_connections};
 pub use calls::{
     close, create, is_at_mark, local_name, never_sent_bytes, peer_name, readable_bytes, readiness,
     unsent_bytes,
