@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 pub mod elf;
+mod faults;
 mod hardware;
 pub mod initial_stack;
 pub mod instrumented;
@@ -17,6 +18,7 @@ use belljar_base::activity::CallWays;
 use belljar_base::{Footprint, SimTime};
 use belljar_linux_abi::{Errno, c};
 use bitflags::bitflags;
+pub use faults::{CallFault, CallResult, DiskFault, FAULTY_CALLS, ForcedResult};
 pub use hardware::{HardwareRead, NativeRead, RandomRead};
 use std::ops::Range;
 use std::path::Path;
