@@ -171,7 +171,8 @@ impl Call<'_> {
         let mut raw = vec![0u8; count as usize * 16];
         self.read_bytes(addr, &mut raw)?;
         let mut buffers = GuestBuffers::new();
-        let mut room = MAX_RW_COUNT;
+        let most = self.host.call_faults.as_ref().map_or(u64::MAX, |faults| faults.most);
+        let mut room = MAX_RW_COUNT.min(most);
         for entry in raw.chunks_exact(16) {
             let word = |at: usize| u64::from_le_bytes(entry[at..at + 8].try_into().expect("eight bytes"));
             let (base, len) = (word(0), word(8));

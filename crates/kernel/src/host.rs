@@ -13,7 +13,9 @@ use belljar_machine::Machine;
 use belljar_model_host::Models;
 use belljar_netstack::{Effect, Stack, StackConfig};
 use belljar_objects::call_counts::CallCounts;
+use belljar_objects::call_faults::CallFaults;
 use belljar_objects::discipline::Discipline;
+use belljar_objects::disk_faults::DiskFaults;
 use belljar_objects::keys::KeyTable;
 use belljar_objects::namespaces::NamespaceKind;
 use belljar_objects::networks::Networks;
@@ -175,6 +177,10 @@ pub struct Host {
     pub(crate) ended_tracees: Vec<EndedTracee>,
     /// Log of writes to files, if there is to be one; [`finish_files`](Self::finish_files) settles it.
     pub write_log: Option<Box<WriteLog>>,
+    /// Faults of the disk, if there were any.
+    pub(crate) disk_faults: Option<Box<DiskFaults>>,
+    /// Faults of system calls, if there were any.
+    pub(crate) call_faults: Option<Box<CallFaults>>,
 }
 
 /// First process id of an experiment, as in Shadow.
@@ -207,6 +213,8 @@ impl Host {
             debuggers: Default::default(),
             ended_tracees: Vec::new(),
             write_log: None,
+            disk_faults: None,
+            call_faults: None,
             config,
             machine,
             timers: TimerQueue::default(),

@@ -13,6 +13,7 @@
 
 mod answers;
 pub mod call;
+pub mod call_faults;
 pub use belljar_netstack::clock;
 mod config;
 pub use belljar_objects::credentials;
@@ -58,5 +59,6 @@ pub use belljar_objects::processors::Processors;
 pub use belljar_tasks::debuggers::{DebugResume, DebugStop};
 pub use config::{HostConfig, Output, ProcessSpec};
 pub use debug::{DebugProcess, DebugThread};
+pub use files::disk_faults;
 pub use host::{Host, ProcessReport};
 pub use process::WaitStatus;

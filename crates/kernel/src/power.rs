@@ -1,6 +1,6 @@
 //! Events of the experiment that act on a host: crash, restart, start and signal of processes, clock changes.
 
-use crate::files::{Files, sidecar};
+use crate::files::{Files, disk_faults, sidecar};
 use crate::host::{Host, ProcessReport};
 use crate::ids::{InodeKey, ProcessKey};
 use crate::net::own::OwnSockets;
@@ -35,6 +35,7 @@ impl Host {
         if self.net.is_down {
             return;
         }
+        disk_faults::crashed(self);
         let mut cut = self.net.cut_power();
         self.networks.stacks().for_each(|stack| cut.end_stack(stack));
         let (reports, at) = (self.reports.len(), self.net.clock.now());
@@ -90,6 +91,7 @@ impl Host {
         self.net.restore_power();
         self.last_counter = 0;
         let now = self.net.clock.now();
+        disk_faults::settle(self);
         self.unmount_all();
         VOLATILE.iter().for_each(|directory| self.empty_directory(directory));
         self.schedule_processes(now);

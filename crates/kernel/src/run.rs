@@ -2,6 +2,7 @@
 //! its exit and of its call's result.
 
 use crate::call::Call;
+use crate::call_faults;
 use crate::clock::CallKind;
 use crate::files::userfault;
 use crate::host::Host;
@@ -371,7 +372,10 @@ impl Host {
         self.doing_for(Phase::Call, process, number);
         self.use_descriptors_of(key, process);
         self.caller = Some((key, process));
-        let outcome = self.dispatch(key, number, args, resumed);
+        let outcome = match self.call_faults.is_some() {
+            false => self.dispatch(key, number, args, resumed),
+            true => call_faults::dispatch(self, key, (number, args), resumed),
+        };
         self.caller = None;
         self.doing(Phase::Kernel);
         outcome
@@ -397,7 +401,7 @@ impl Host {
 
     /// Makes a call, translating process ids in its arguments and result to the caller's PID namespace.
     #[inline(always)]
-    fn dispatch(
+    pub(crate) fn dispatch(
         &mut self,
         key: ThreadKey,
         number: u32,

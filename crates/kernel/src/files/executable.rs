@@ -226,7 +226,9 @@ impl Host {
             OpenRequest { dirfd: c::AT_FDCWD, path, flags, mode: 0o644, walk: Walk::empty(), again: false };
         // Opened with the experiment's own rights, not those of the process's user.
         let who = std::mem::take(&mut self.process(process).credentials);
+        let is_full = std::mem::take(&mut self.files.disk_is_full);
         let opened = self.open_path(process, request);
+        self.files.disk_is_full = is_full;
         self.process(process).credentials = who;
         if let Opened::File(file) = opened? {
             self.install_fd(process, file, false, fd)?;

@@ -27,6 +27,9 @@ impl Host {
         if open.references == 0 {
             self.files.forget_watchers(&mut self.waits, file);
             self.drop_lease(file);
+            if let Some(faults) = &mut self.disk_faults {
+                faults.forget(file);
+            }
             if self.files.open(file).flags & c::O_ASYNC != 0 {
                 self.set_file_async(file, -1, false);
             }

@@ -5,6 +5,7 @@ mod cache;
 mod descriptors;
 pub(crate) mod devices;
 pub(crate) mod directory;
+pub mod disk_faults;
 mod dispatch;
 mod epoll;
 mod eventfd;
@@ -136,6 +137,9 @@ pub struct Files {
     pub(crate) leases: Map<InodeKey, Leases>,
     /// Pipes of open FIFOs, by the identity of the inode.
     pub(crate) fifos: Map<(u64, u64), PipeKey>,
+    /// True if nothing can be allocated on the disk, and how often that was tried.
+    pub(crate) disk_is_full: bool,
+    pub(crate) no_room: u64,
 }
 
 impl Files {
@@ -175,6 +179,8 @@ impl Files {
             contexts: Slab::new(),
             mounts: Mounts::at_start(),
             fifos: Map::new(),
+            disk_is_full: false,
+            no_room: 0,
         };
         tree::new_tree(&mut files, config, network, machine);
         files.seed_mounts();

@@ -11,7 +11,7 @@ use crate::ids::{FileKey, InodeKey, MountKey, ProcessKey, WaitQueueId};
 use belljar_linux_abi::{Errno, c};
 use belljar_machine::trees;
 use belljar_objects::file_flags::FileFlags;
-use belljar_objects::inode::{Child, Directory, Inode, Meta, Node, ROOT, Times, is_below};
+use belljar_objects::inode::{Child, DISK, Directory, Inode, Meta, Node, ROOT, Times, is_below};
 use belljar_objects::mounts::options::MemoryOptions;
 use belljar_objects::mounts::{BASE, CopyExtent, FileSystem, MountFlags, Place, Room, SEEDS};
 use belljar_objects::namespaces::NamespaceKind;
@@ -130,12 +130,26 @@ impl Files {
     /// `ENOSPC` if none of it fits.
     pub(crate) fn room_end(&mut self, key: InodeKey, start: u64) -> Result<u64, Errno> {
         let inode = &self.inodes[key.0];
-        let Some(room) = self.mounts.room(inode.device) else { return Ok(u64::MAX) };
-        let left = room.bytes_left();
+        let is_full = self.disk_is_full && inode.device == DISK && !self.is_output(key);
+        let left = match self.mounts.room(inode.device) {
+            _ if is_full => 0,
+            Some(room) => room.bytes_left(),
+            None => return Ok(u64::MAX),
+        };
         let end = inode
             .content()
             .map_or(u64::MAX, |content| content.extents.end_of_room(start, content.size, left));
+        self.no_room += u64::from(is_full && end <= start);
         if end <= start { Err(Errno::ENOSPC) } else { Ok(end) }
+    }
+    /// True for the output file of a program of the experiment, for which there is always room.
+    fn is_output(&self, key: InodeKey) -> bool {
+        let Some((directory, name)) = self.inodes[key.0].links.first() else { return false };
+        let is_first = match &self.inodes[directory.0].node {
+            Node::Directory(directory) => directory.own_root.is_some(),
+            _ => false,
+        };
+        is_first && (name.ends_with(b".stdout") || name.ends_with(b".stderr"))
     }
     /// Adds the seed file systems to the mount table of a new host.
     pub(crate) fn seed_mounts(&mut self) {

@@ -11,7 +11,7 @@ use belljar_linux_abi::{Errno, c};
 use belljar_machine::{DiskEvent, Machine};
 use belljar_objects::devices::Device;
 use belljar_objects::file_flags::FileFlags;
-use belljar_objects::inode::{Directory, DirectorySource, Node, PROC, PTS, SYS, Store};
+use belljar_objects::inode::{DISK, Directory, DirectorySource, Node, PROC, PTS, SYS, Store};
 use belljar_objects::mounts::Place;
 use belljar_objects::notify::Happening;
 use std::ffi::OsStr;
@@ -104,6 +104,10 @@ impl Files {
         self.check_permission(processes, found.process, found.parent, WRITE | EXEC)?;
         self.check_restricted_in(processes, found, right)?;
         let device = self.inode(found.parent).device;
+        if self.disk_is_full && device == DISK {
+            self.no_room += 1;
+            return Err(Errno::ENOSPC);
+        }
         self.mounts.room(device).map_or(Ok(()), |room| room.check_file())
     }
 }

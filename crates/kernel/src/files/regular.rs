@@ -1,11 +1,11 @@
 //! Regular files: reading, writing, seeking, resizing and allocation.
 
 use crate::call::Call;
-use crate::files::Files;
+use crate::files::{Files, disk_faults};
 use crate::guest::{GuestBuffers, total_len};
 use crate::host::Host;
 use crate::ids::{FileKey, InodeKey, MmKey, ProcessKey};
-use crate::outcome::{SysResult, done};
+use crate::outcome::{CallState, Resumed, SysResult, done};
 use belljar_linux_abi::signal::SigInfo;
 use belljar_linux_abi::{Errno, c};
 use belljar_machine::{DiskEvent, NativeFile};
@@ -38,6 +38,9 @@ pub fn read(
     let start = offset.unwrap_or(call.host.files.open(file).offset);
     let size = call.host.size_of(inode)?;
     let wanted = total_len(buffers).min(size.saturating_sub(start));
+    if call.host.disk_faults.is_some() {
+        disk_faults::before_read(call.host, inode, start, wanted)?;
+    }
     let mut chunk = std::mem::take(&mut call.host.files.scratch);
     let outcome = read_chunks(call, inode, buffers, start, wanted, &mut chunk);
     call.host.files.scratch = chunk;
@@ -101,6 +104,10 @@ pub fn write(
     buffers: &GuestBuffers,
     offset: Option<u64>,
 ) -> SysResult {
+    if let Some(moved) = call.written_before() {
+        sync_write(call.host, file)?;
+        return done(moved);
+    }
     // Of the file systems only ext4 checks the immutable flag at every write.
     if call.host.files.inode(inode).device == DISK {
         call.host.files.inode(inode).check_flags(FileFlags::IMMUTABLE)?;
@@ -142,6 +149,10 @@ pub fn write(
             log.record(file, start..start + moved, now, || files.own_path(inode));
         }
         call.host.open_file_event(file, inode, c::IN_MODIFY);
+        let is_synced = call.host.disk_faults.is_some() && call.host.files.open(file).flags & c::O_SYNC != 0;
+        if is_synced && let Some(block) = disk_faults::slow_sync(call, Some(file)) {
+            return block.with_state(CallState::Progress(moved)).into();
+        }
         sync_write(call.host, file)?;
     }
     done(moved)
@@ -173,6 +184,9 @@ fn write_part(
 
 /// Reports that an open file or directory was synced.
 pub(crate) fn sync_file(host: &mut Host, file: FileKey, data_only: bool) -> Result<(), Errno> {
+    if host.disk_faults.is_some() {
+        disk_faults::check_sync(host, file)?;
+    }
     match host.files.open(file).kind {
         FileKind::Regular(inode) | FileKind::Directory { inode, .. } if host.machine.is_observed() => {
             sync_inode(host, inode, data_only)
@@ -187,6 +201,16 @@ pub(crate) fn sync_write(host: &mut Host, file: FileKey) -> Result<(), Errno> {
         0 => Ok(()),
         flags => sync_file(host, file, flags != c::O_SYNC),
     }
+}
+
+/// First file that a range maps shared, if a slow disk could make it wait.
+pub(crate) fn first_mapped(host: &mut Host, mm: MmKey, range: &Range<u64>) -> Option<FileKey> {
+    host.disk_faults.as_ref()?;
+    let file = |vma: &Vma| match vma.kind {
+        VmaKind::File { file, .. } if vma.shared => file,
+        _ => None,
+    };
+    host.mm(mm).overlapping(range).find_map(file)
 }
 
 /// Reports that the files that a range maps shared were synced.
@@ -220,6 +244,13 @@ pub(crate) fn closed_for_writing(host: &mut Host, inode: InodeKey) {
 }
 
 impl Call<'_> {
+    /// Bytes that a write of a regular file has moved before it waited for a slow disk.
+    fn written_before(&self) -> Option<u64> {
+        match self.resumed {
+            Some(Resumed { state: CallState::Progress(moved), .. }) => Some(moved),
+            _ => None,
+        }
+    }
     /// Address and length of the buffer part that contains byte `moved`, up to `wanted`, if it can be
     /// transferred from or to a native file without a copy. `None` if bytes are staged or the memory is not
     /// accessible; the copying path then determines how far the transfer goes.
@@ -465,6 +496,7 @@ impl Host {
             self.files.check_seals(inode, c::F_SEAL_GROW)?;
         }
         if kind == 0 && self.files.room_end(inode, start)? < end {
+            self.files.no_room += u64::from(self.files.disk_is_full);
             return Err(Errno::ENOSPC);
         }
         if kind != 0 {

@@ -2,6 +2,7 @@
 
 use super::socket::check_descriptor_available;
 use crate::call::Call;
+use crate::files::disk_faults;
 use crate::files::open::{OpenRequest, Opened};
 use crate::files::permission::WRITE;
 use crate::files::regular;
@@ -274,6 +275,9 @@ fn sync(call: &mut Call<'_>, data_only: bool) -> SysResult {
     if !is_kept(call, file)? {
         return Err(Errno::EINVAL);
     }
+    if let Some(block) = disk_faults::slow_sync(call, Some(file)) {
+        return block.into();
+    }
     regular::sync_file(call.host, file, data_only)?;
     done(0)
 }
@@ -313,6 +317,9 @@ pub fn sys_sync_file_range(call: &mut Call<'_>) -> SysResult {
 
 /// `sync(2)`.
 pub fn sys_sync(call: &mut Call<'_>) -> SysResult {
+    if let Some(block) = disk_faults::slow_sync(call, None) {
+        return block.into();
+    }
     call.host.machine.disk_event(DiskEvent::SyncedAll)?;
     done(0)
 }

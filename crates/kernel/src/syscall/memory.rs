@@ -1,7 +1,7 @@
 //! mmap(2), munmap(2), mprotect(2), mremap(2), brk(2), madvise(2) and relatives.
 
 use crate::call::Call;
-use crate::files::regular;
+use crate::files::{disk_faults, regular};
 use crate::mm::map::MapRequest;
 use crate::mm::presence;
 use crate::outcome::{SysResult, done};
@@ -299,6 +299,12 @@ pub fn sys_msync(call: &mut Call<'_>) -> SysResult {
     }
     call.require_mapped(&range)?;
     if flags & c::MS_SYNC != 0 {
+        let first = regular::first_mapped(call.host, mm, &range);
+        if first.is_some()
+            && let Some(block) = disk_faults::slow_sync(call, first)
+        {
+            return block.into();
+        }
         regular::sync_mappings(call.host, mm, &range)?;
     }
     done(0)
