@@ -126,6 +126,29 @@ class Events:
         """Lets paused hosts go on."""
         return self._add("resume", hosts, when)
 
+    def disk_fault(
+        self, hosts: Hosts, *, sync_time: Time | Sequence[Time] | None = None, sync_errors: int | None = None, full: bool | None = None,
+        read_errors: float | None = None, bit_rot: float | None = None, path: str | None = None, **when: Unpack[When],
+    ) -> Self:
+        """Lets disks fail: syncs take `sync_time` (one, or a least and a largest), so many of them fail, the disk is `full`, a share of reads
+        fails or finds a wrong bit. `path` names the files, with * for any characters."""
+        return self._add("disk_fault", hosts, when, sync_time=sync_time, sync_errors=sync_errors, full=full, read_errors=read_errors, bit_rot=bit_rot, path=path)
+
+    def disk_heal(self, hosts: Hosts, **when: Unpack[When]) -> Self:
+        """Ends all faults of disks."""
+        return self._add("disk_heal", hosts, when)
+
+    def connection_reset(self, first: Hosts, second: Hosts, *, ends: str | None = None, **when: Unpack[When]) -> Self:
+        """Resets the TCP connections between hosts at "both" `ends`, or at the "first" or "second" alone."""
+        return self._add("connection_reset", [first, second], when, ends=ends)
+
+    def call_faults(
+        self, hosts: Hosts, results: str | Sequence[str], *, share: float | None = None, pid: int | None = None, call: str | None = None,
+        number: int | None = None, **when: Unpack[When],
+    ) -> Self:
+        """Gives a share of system calls one of these results ("short", "EINTR", "EAGAIN", ...), or a single call, by process, name and number."""
+        return self._add("call_faults", hosts, when, results=results, share=share, pid=pid, call=call, number=number)
+
     def dns_down(self, hosts: Hosts = "all", **when: Unpack[When]) -> Self:
         """Stops the name server's answers to these hosts."""
         return self._add("dns_down", hosts, when)

@@ -602,6 +602,8 @@ BOTH_SIDES = " ".join(["reverse", "mtu", *SIDES, *(f"reverse.{key}" for key in S
 HELD = [
     ("experimental", "", "native_preemption_sim_interval", "determinism/test_spinning.py"),
     ("events", "host", "disk", "command/test_disks.py"),
+    ("events", "host", "disk_fault disk_heal sync_time sync_errors full read_errors bit_rot path connection_reset ends call_faults results share pid call number",
+     "command/test_faults.py"),
     ("gateways", "", "interface address hard_limit namespace", "emulation/test_gateways.py"),
     ("hosts", keys.GRAPH, "devices.driver", "simulators/test_devices.py"),
     ("hosts", keys.LINKS, "devices.driver", "simulators/test_devices.py"),
@@ -617,7 +619,7 @@ ARGUED = [
     ("", "", "general network hosts host_option_defaults links events properties belljar experimental switches routers simulators radios nics memories gateways",
      "a section acts by its keys"),
     ("", "", "explore", "command/test_explore.py"),
-    ("explore", "", "hosts between faults for scheduling kinds kinds.clock kinds.clock.step kinds.crash kinds.crash.files kinds.crash.disk kinds.lossy kinds.lossy.packet_loss kinds.one_way "
+    ("explore", "", "hosts between faults for scheduling kinds kinds.calls kinds.calls.results kinds.calls.share kinds.disk kinds.disk.faults kinds.disk.sync_time kinds.reset kinds.clock kinds.clock.step kinds.crash kinds.crash.files kinds.crash.disk kinds.lossy kinds.lossy.packet_loss kinds.one_way "
      "kinds.partition kinds.pause kinds.slow kinds.slow.latency kinds.stop", "crates/explore/src/tests.rs draws faults within their bounds"),
     ("links", "gateway", f"name between cost {BOTH_SIDES}", "runs with gateways are in real time; a host's side of the link is that of a link to a simulator"),
     ("hosts", keys.MACHINE, "routing", "its routes are computed as those of a host on links"),

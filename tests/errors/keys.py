@@ -222,6 +222,10 @@ row("events", "pause resume", "host", emulate="refused: the kernel goes on while
 row("events", "pause", "machine", run="refused: its clock is its own", deploy=NO_EVENTS)
 row("events", "files", "host", emulate="refused: the kernel's overlay keeps files", deploy=NO_EVENTS)
 row("events", "disk", "host", emulate="refused: the page cache keeps what is not synced", deploy=NO_EVENTS)
+SIMULATED_FAULT = "refused: the disk, connections and calls of an emulated host are the kernel's"
+row("events", "disk_fault disk_heal sync_time sync_errors full read_errors bit_rot path connection_reset ends call_faults results share pid call number",
+    "host", emulate=SIMULATED_FAULT, deploy=NO_EVENTS)
+row("events", "disk_fault disk_heal connection_reset call_faults", "machine", run="refused: its kernel is its own", deploy=NO_EVENTS)
 row("events", "stop", "host", emulate=NO_MODELS, deploy=NO_EVENTS)
 row("events", "clock step drift_ppm", "host", emulate=CLOCKS, deploy=NO_EVENTS)
 row("events", "clock step drift_ppm", "machine", run="refused: its clock is its own", deploy=NO_EVENTS)
@@ -239,7 +243,7 @@ row("properties", "eventually eventually.matches eventually.within eventually.af
 
 EXPLORES = "`belljar explore` alone draws faults"
 row("", "explore", run=EXPLORES, deploy=EXPLORES)
-row("explore", "hosts between faults for scheduling kinds kinds.clock kinds.clock.step kinds.crash kinds.crash.files kinds.crash.disk kinds.lossy kinds.lossy.packet_loss "
+row("explore", "hosts between faults for scheduling kinds kinds.calls kinds.calls.results kinds.calls.share kinds.disk kinds.disk.faults kinds.disk.sync_time kinds.reset kinds.clock kinds.clock.step kinds.crash kinds.crash.files kinds.crash.disk kinds.lossy kinds.lossy.packet_loss "
     "kinds.one_way kinds.partition kinds.pause kinds.slow kinds.slow.latency kinds.stop", run=EXPLORES, deploy=EXPLORES)
 
 # --- values with keys of their own, wherever the key that has them acts

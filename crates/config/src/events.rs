@@ -3,6 +3,7 @@
 use crate::Signal;
 use crate::topology::P4Setup;
 use belljar_base::{HostId, SimDuration, SimTime};
+use belljar_machine::{CallFault, DiskFault};
 use belljar_net::link::PathChange;
 use belljar_radio::Point;
 use std::sync::Arc;
@@ -55,6 +56,9 @@ impl Event {
             }
             Action::Resume(own) => {
                 Some(matches!(&other.action, Action::Pause(hosts) if own.may_share(hosts)))
+            }
+            Action::DiskHeal(own) => {
+                Some(matches!(&other.action, Action::DiskFault { hosts, .. } if own.may_share(hosts)))
             }
             Action::NameServer { down: false, hosts: own } => Some(
                 matches!(&other.action, Action::NameServer { down: true, hosts } if own.may_share(hosts)),
@@ -239,6 +243,32 @@ pub enum DiskProfile {
     Any,
 }
 
+/// Ends of a connection that a reset reaches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ResetEnds {
+    /// Both.
+    Both,
+    /// That at the first hosts; the other end keeps a half-open connection.
+    First,
+    /// That at the second hosts.
+    Second,
+}
+
+impl ResetEnds {
+    /// The values in an experiment file.
+    pub(crate) const NAMES: &'static [(&'static str, ResetEnds)] =
+        &[("both", ResetEnds::Both), ("first", ResetEnds::First), ("second", ResetEnds::Second)];
+
+    /// The value in an experiment file.
+    pub fn name(self) -> &'static str {
+        match self {
+            ResetEnds::Both => "both",
+            ResetEnds::First => "first",
+            ResetEnds::Second => "second",
+        }
+    }
+}
+
 /// Action of an event.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Action {
@@ -276,6 +306,29 @@ pub enum Action {
     Pause(HostSet),
     /// Lets paused hosts go on.
     Resume(HostSet),
+    /// Lets disks fail.
+    DiskFault {
+        /// The affected hosts.
+        hosts: HostSet,
+        /// The fault.
+        fault: Box<DiskFault>,
+    },
+    /// Ends all faults of disks.
+    DiskHeal(HostSet),
+    /// Resets the TCP connections between two sets of hosts.
+    ConnectionReset {
+        /// Hosts at the two ends.
+        between: [HostSet; 2],
+        /// Ends that notice.
+        ends: ResetEnds,
+    },
+    /// Changes results of system calls.
+    CallFault {
+        /// The affected hosts.
+        hosts: HostSet,
+        /// The fault.
+        fault: CallFault,
+    },
     /// Makes the name server unavailable to hosts, or available again.
     NameServer {
         /// The affected hosts.

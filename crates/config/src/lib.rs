@@ -27,8 +27,11 @@ mod signals;
 pub mod topology;
 mod yaml;
 
+pub use belljar_machine::{CallFault, CallResult, DiskFault, FAULTY_CALLS, ForcedResult};
 pub use error::ConfigError;
-pub use events::{Action, ClockSettings, CrashFiles, DiskProfile, Event, HostSet, ProcessRef, Target, When};
+pub use events::{
+    Action, ClockSettings, CrashFiles, DiskProfile, Event, HostSet, ProcessRef, ResetEnds, Target, When,
+};
 pub use exploration::{Exploration, FaultKind};
 pub use load::{Inventory, Machine, STOP_TIME};
 pub use model::{

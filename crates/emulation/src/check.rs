@@ -126,6 +126,21 @@ fn of_event(experiment: &Experiment, occurrence: &Occurrence) -> Option<Refusal>
             "the crash is to lose what is not synced, which this machine's page cache keeps",
             "leave 'files' and 'disk' out, or run a simulation",
         )),
+        Action::DiskFault { .. } | Action::DiskHeal(_) => Some(Refusal::new(
+            path(if matches!(occurrence.action, Action::DiskHeal(_)) { "disk_heal" } else { "disk_fault" }),
+            "the disk of an emulated host is this machine's",
+            "leave the event out, or run a simulation",
+        )),
+        Action::ConnectionReset { .. } => Some(Refusal::new(
+            path("connection_reset"),
+            "the connections of an emulated host are the kernel's",
+            "leave the event out, or run a simulation",
+        )),
+        Action::CallFault { .. } => Some(Refusal::new(
+            path("call_faults"),
+            "the system calls of an emulated host are the kernel's",
+            "leave the event out, or run a simulation",
+        )),
         Action::Partition(groups) => {
             let [one, other] = connected_apart(experiment, groups)?.map(|node| experiment.node_name(node));
             Some(Refusal::new(

@@ -267,6 +267,11 @@ impl<'a> Run<'a> {
                 HostChange::Start(_)
                 | HostChange::Pause
                 | HostChange::Resume
+                | HostChange::DiskFault { .. }
+                | HostChange::DiskHeal(_)
+                | HostChange::ConnectionReset(_)
+                | HostChange::CallFault { .. }
+                | HostChange::CallHeal(_)
                 | HostChange::Bandwidth { .. }
                 | HostChange::StartModel(_)
                 | HostChange::StopModel(_)

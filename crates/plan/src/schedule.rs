@@ -7,7 +7,9 @@ use crate::occurrences::{self, Occurrence};
 use crate::routing::{self, PlannedRoute, RoutingState};
 use belljar_base::{HostId, Map, Set, SimTime};
 use belljar_config::topology::{LinkEnd, P4Setup};
-use belljar_config::{Action, CrashFiles, Experiment, HostSet, ProcessRef, Target};
+use belljar_config::{
+    Action, CallFault, CrashFiles, DiskFault, Experiment, HostSet, ProcessRef, ResetEnds, Target,
+};
 use belljar_net::link::{LinkOverrides, PathChange};
 use belljar_net::{EdgeState, Graph, NicChange, NodeIndex};
 use std::net::Ipv6Addr;
@@ -42,6 +44,26 @@ pub enum HostChange {
     Pause,
     /// Lets the host go on after a pause.
     Resume,
+    /// Lets the disk fail.
+    DiskFault {
+        /// Number of the event.
+        event: u32,
+        /// The fault.
+        fault: Box<DiskFault>,
+    },
+    /// Ends the disk's fault of an event, or all of its faults.
+    DiskHeal(Option<u32>),
+    /// Resets the TCP connections with other hosts.
+    ConnectionReset(HostSet),
+    /// Changes results of system calls.
+    CallFault {
+        /// Number of the event.
+        event: u32,
+        /// The fault.
+        fault: CallFault,
+    },
+    /// Ends the change of an event.
+    CallHeal(u32),
     /// Makes the name server unavailable to the host, or available again.
     NameServer {
         /// True if the name server is unavailable.
@@ -191,15 +213,32 @@ impl Schedule {
             | Action::Restart(hosts)
             | Action::Pause(hosts)
             | Action::Resume(hosts)
+            | Action::DiskFault { hosts, .. }
+            | Action::DiskHeal(hosts)
+            | Action::CallFault { hosts, .. }
             | Action::NameServer { hosts, .. }
             | Action::Start(hosts, _)
             | Action::Stop(hosts, _)
             | Action::Signal(hosts, ..)
             | Action::Clock { hosts, .. } => return self.add_to_hosts(experiment, occurrence, hosts),
+            Action::ConnectionReset { between: [one, other], ends } => {
+                let sides = [(one, other, ResetEnds::Second), (other, one, ResetEnds::First)];
+                for (own, peers, _) in sides.into_iter().filter(|(.., without)| ends != without) {
+                    self.reset_connections(at, own, peers);
+                }
+                return;
+            }
             // The tracks of stations have it.
             Action::Move { .. } => return,
         };
         self.network.push((at, network));
+    }
+
+    /// Adds resets of the connections of hosts with others.
+    fn reset_connections(&mut self, at: SimTime, hosts: &HostSet, peers: &HostSet) {
+        let own =
+            self.hosts.iter_mut().enumerate().filter(|(index, _)| hosts.may_hold(HostId(*index as u32)));
+        own.for_each(|(_, changes)| changes.push((at, HostChange::ConnectionReset(peers.clone()))));
     }
 
     /// Adds a change at a node.
@@ -312,6 +351,17 @@ impl Schedule {
                 Action::Restart(_) => add(HostChange::Restart),
                 Action::Pause(_) => add(HostChange::Pause),
                 Action::Resume(_) => add(HostChange::Resume),
+                Action::DiskFault { .. } if occurrence.ends => {
+                    add(HostChange::DiskHeal(Some(occurrence.event)));
+                }
+                Action::DiskFault { fault, .. } => {
+                    add(HostChange::DiskFault { event: occurrence.event, fault: fault.clone() });
+                }
+                Action::DiskHeal(_) => add(HostChange::DiskHeal(None)),
+                Action::CallFault { .. } if occurrence.ends => add(HostChange::CallHeal(occurrence.event)),
+                Action::CallFault { fault, .. } => {
+                    add(HostChange::CallFault { event: occurrence.event, fault: fault.clone() });
+                }
                 Action::NameServer { down, .. } => add(HostChange::NameServer { down: *down }),
                 Action::Start(_, process) => {
                     // The end of a stop affects models only.
@@ -345,6 +395,7 @@ impl Schedule {
                 | Action::Reset(_)
                 | Action::Partition(_)
                 | Action::Heal(_)
+                | Action::ConnectionReset { .. }
                 | Action::P4 { .. }
                 | Action::Move { .. } => {}
             }

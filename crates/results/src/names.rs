@@ -38,5 +38,7 @@ pub const REPORT: &str = "report.html";
 pub const ALL_CAPTURES: &str = "all.pcapng";
 /// Folder of mount points while an emulation runs.
 pub const EMULATION_SCRATCH: &str = ".emulation";
+/// Results that faults gave to system calls, in the folder of a host.
+pub const CALL_FAULTS: &str = "call_faults.jsonl";
 /// Messages of a simulator's channels, in its folder.
 pub const CHANNELS: &str = "channels.csv";

@@ -227,6 +227,9 @@ pub struct HostStatistics {
     /// Processor of the host, if work takes simulated time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu: Option<CpuStatistics>,
+    /// Effects of disk faults, call faults and resets of connections, by kind, without those that had none.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub faults: Map<String, u64>,
     /// Processes of the experiment, in the order of the file.
     pub processes: Vec<ProcessStatistics>,
 }

@@ -15,7 +15,7 @@ use crate::times;
 use belljar_base::activity::Phase;
 use belljar_base::{EventClass, EventKey, Footprint, HostId, Map, Seed, SimDuration, SimTime};
 use belljar_engine::Outgoing;
-use belljar_kernel::{Host, ProcessReport};
+use belljar_kernel::{Host, ProcessReport, call_faults};
 use belljar_net::{DropReason, Packet, Path};
 use belljar_netstack::Departure;
 use belljar_plan::HostChange;
@@ -70,6 +70,8 @@ pub struct HostNode {
     pub(crate) live: Option<Arc<Live>>,
     /// Changes since the host was paused, which it sees when it goes on; `None` if it is not paused.
     paused: Option<Vec<HostChange>>,
+    /// Number of connections that events have reset at this host.
+    pub(crate) connection_resets: u64,
 }
 
 impl HostNode {
@@ -113,6 +115,7 @@ impl HostNode {
             devices,
             live: None,
             paused: None,
+            connection_resets: 0,
         }
     }
 
@@ -248,6 +251,12 @@ impl HostNode {
     /// Applies a change to this host.
     fn change(&mut self, at: SimTime, change: HostChange) {
         self.last_change = at;
+        if let HostChange::ConnectionReset(peers) = change {
+            let fabric = self.fabric.clone();
+            let is_peer = |remote| fabric.owner(remote).is_some_and(|host| peers.may_hold(host));
+            self.connection_resets += self.host.reset_connections(at, &is_peer);
+            return;
+        }
         self.host.change(at, change);
     }
 
@@ -340,6 +349,13 @@ impl HostNode {
         if let Some(log) = self.host.linux().and_then(|linux| linux.write_log.as_deref()) {
             let name = format!("{}/{}.jsonl", names::TIMES, self.host.name());
             let text = times::text(log, &directory, &self.reports);
+            let written = self.output.folder.write(&name, text.as_bytes());
+            self.output.note(written);
+        }
+        let given = self.host.linux().map_or(&[][..], call_faults::log);
+        if !given.is_empty() {
+            let name = format!("hosts/{}/{}", self.host.name(), names::CALL_FAULTS);
+            let text: String = given.iter().map(times::of_result).collect();
             let written = self.output.folder.write(&name, text.as_bytes());
             self.output.note(written);
         }

@@ -6,7 +6,7 @@ use crate::node::HostNode;
 use belljar_base::{Map, SimTime};
 use belljar_config::{Experiment, Host as HostSettings};
 use belljar_kernel::syscall::table;
-use belljar_kernel::{ProcessReport, WaitStatus};
+use belljar_kernel::{ProcessReport, WaitStatus, call_faults, disk_faults};
 use belljar_netstack::cpu::{CpuUse, Work};
 use belljar_plan::outcome::{self, End, Observation};
 use belljar_results::{CpuStatistics, DirectionStatistics, HostStatistics, Statistics, add_counts, names};
@@ -123,8 +123,23 @@ fn host(settings: &HostSettings, node: &HostNode, drops: &NodeDrops, now: SimTim
         bytes_out: counters.bytes_out,
         drops: named(&drops.all),
         cpu: cpu.map(|used| cpu_statistics(used, now)),
+        faults: faults(node),
         processes: processes.collect(),
     }
+}
+
+/// Effects of faults at a host, by kind.
+fn faults(node: &HostNode) -> Map<String, u64> {
+    let mut faults = Map::new();
+    if node.connection_resets > 0 {
+        faults.insert("connection_resets".to_owned(), node.connection_resets);
+    }
+    let Some(linux) = node.host.linux() else { return faults };
+    faults.extend(disk_faults::counts(linux).by_name().map(|(name, count)| (name.to_owned(), count)));
+    for logged in call_faults::log(linux) {
+        *faults.entry(format!("calls_{}", logged.forced.result.name())).or_default() += 1;
+    }
+    faults
 }
 
 fn cpu_statistics(used: &CpuUse, now: SimTime) -> CpuStatistics {

@@ -2,12 +2,14 @@
 
 use belljar_base::activity::Phase;
 use belljar_base::{Footprint, Map, SimTime};
-use belljar_kernel::Host;
+use belljar_kernel::{Host, call_faults, disk_faults};
 use belljar_machine::CrashFiles;
 use belljar_model_host::{ModelHost, Models, Owner};
 use belljar_netstack::Stack;
 use belljar_netstack::event_loop::EventLoop;
+use belljar_netstack::tcp::{ConnectionEnd, break_connections};
 use belljar_plan::{HostChange, LinkChange};
+use std::net::IpAddr;
 
 /// Simulated host. See the [module](self).
 pub enum SimulatedHost {
@@ -113,6 +115,18 @@ impl SimulatedHost {
         }
     }
 
+    /// Resets TCP connections, as a segment from the middle of the path would, with the remote addresses that `is_peer` accepts.
+    /// Returns their number.
+    pub fn reset_connections(&mut self, at: SimTime, is_peer: &dyn Fn(IpAddr) -> bool) -> u64 {
+        both!(self, host => host.advance(at));
+        if self.stack().is_down {
+            return 0;
+        }
+        let count = break_connections(self.stack_mut(), &|remote| is_peer(remote.ip()), ConnectionEnd::Reset);
+        both!(self, host => EventLoop::carry_out_effects(&mut **host));
+        count
+    }
+
     /// Applies a change of the experiment at `at`, when all earlier events have been processed.
     pub fn change(&mut self, at: SimTime, change: HostChange) {
         both!(self, host => host.advance(at));
@@ -126,6 +140,19 @@ impl SimulatedHost {
                 OfModels(host) => host.crash(),
             },
             HostChange::Pause | HostChange::Resume => unreachable!("the node holds the host"),
+            HostChange::ConnectionReset(_) => unreachable!("the node knows the peers"),
+            HostChange::DiskFault { event, fault } => {
+                self.linux_mut().into_iter().for_each(|host| disk_faults::begin(host, event, *fault.clone()));
+            }
+            HostChange::DiskHeal(event) => {
+                self.linux_mut().into_iter().for_each(|host| disk_faults::end(host, event));
+            }
+            HostChange::CallFault { event, fault } => {
+                self.linux_mut().into_iter().for_each(|host| call_faults::begin(host, event, fault.clone()));
+            }
+            HostChange::CallHeal(event) => {
+                self.linux_mut().into_iter().for_each(|host| call_faults::end(host, event));
+            }
             HostChange::Restart => both!(self, host => host.restart()),
             HostChange::NameServer { down } => {
                 if let Some(resolver) = &mut self.stack_mut().config.resolver {

@@ -1,7 +1,9 @@
-//! Times of the writes to files that properties are about.
+//! Times of the writes to files that properties are about, and of the results that faults gave to calls.
 
 use belljar_config::{Experiment, FileSet, Host as HostSettings};
 use belljar_kernel::ProcessReport;
+use belljar_machine::ForcedResult;
+use belljar_objects::call_faults::LoggedResult;
 use belljar_objects::write_log::{TimedFiles, WriteLog};
 use serde_json::json;
 use std::path::Path;
@@ -14,6 +16,14 @@ pub fn log(experiment: &Experiment, settings: &HostSettings) -> Option<Box<Write
     let all = files.iter().any(|files| matches!(files, FileSet::Matching(_)));
     let timed = if all { TimedFiles::All } else { TimedFiles::Outputs };
     (!files.is_empty()).then(|| Box::new(WriteLog::new(timed)))
+}
+
+/// A result that a fault gave to a system call, as a line of JSON.
+pub fn of_result(given: &LoggedResult) -> String {
+    let ForcedResult { pid, call, number, result } = &given.forced;
+    let (at, since) = (given.at.as_secs_f64(), given.since.as_secs_f64());
+    let line = json!({"time": at, "since": since, "pid": pid, "call": call, "number": number, "result": result.name()});
+    format!("{line}\n")
 }
 
 /// The log as JSON lines: a line for each start of a process with its process id, and one for each file with its writes, each the

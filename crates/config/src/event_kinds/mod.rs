@@ -4,8 +4,10 @@
 //! The effect of an action is planned in the crate `plan`.
 
 mod bandwidth;
+mod calls;
 mod clock;
 mod crash;
+mod disk;
 mod kind;
 mod link;
 mod movement;
@@ -13,6 +15,7 @@ mod name_server;
 mod p4;
 mod partition;
 mod programs;
+mod reset;
 
 pub(crate) use crash::check as check_disks;
 pub(crate) use kind::Kind;
@@ -34,6 +37,10 @@ pub(crate) const KINDS: &[&dyn Kind] = &[
     &crash::Restart,
     &crash::Pause,
     &crash::Resume,
+    &disk::Fault,
+    &disk::Heal,
+    &reset::Reset,
+    &calls::Calls,
     &name_server::NameServer { down: true },
     &name_server::NameServer { down: false },
     &programs::Start,
@@ -59,6 +66,10 @@ impl Action {
             Action::Restart(_) => &crash::Restart,
             Action::Pause(_) => &crash::Pause,
             Action::Resume(_) => &crash::Resume,
+            Action::DiskFault { .. } => &disk::Fault,
+            Action::DiskHeal(_) => &disk::Heal,
+            Action::ConnectionReset { .. } => &reset::Reset,
+            Action::CallFault { .. } => &calls::Calls,
             Action::NameServer { down: true, .. } => &name_server::NameServer { down: true },
             Action::NameServer { down: false, .. } => &name_server::NameServer { down: false },
             Action::Start(..) => &programs::Start,

@@ -38,6 +38,7 @@ fn check_undoes(item: &Node, event: &Event, all: &[Event]) -> Result<(), Problem
         Action::Heal(_) => "partition",
         Action::Restart(_) => "crash",
         Action::Resume(_) => "pause",
+        Action::DiskHeal(_) => "disk_fault",
         _ => "dns_down",
     };
     let own = event.action.kind().key();

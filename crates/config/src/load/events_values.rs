@@ -352,6 +352,47 @@ pub(crate) fn probability(node: &Node, key: &str) -> Result<f64, Problem> {
     }
 }
 
+/// Two values, of which the first is not larger, or one value for both.
+pub(crate) fn range<T: PartialOrd + Copy>(
+    node: &Node,
+    key: &str,
+    read: impl Fn(&Node, &str) -> Result<T, Problem>,
+) -> Result<(T, T), Problem> {
+    let Value::Sequence(items) = &node.value else {
+        let value = read(node, key)?;
+        return Ok((value, value));
+    };
+    let [least, most] = &items[..] else {
+        return Err(node.problem(format!("'{key}' is a least and a largest value, as in [1 s, 5 s]")));
+    };
+    let (least, most) = (read(least, key)?, read(most, key)?);
+    match least <= most {
+        true => Ok((least, most)),
+        false => Err(node.problem(format!("'{key}' has the larger value first"))),
+    }
+}
+
+/// Refuses hosts whose kernel is a machine's own.
+pub(crate) fn no_machine(node: &Node, hosts: &HostSet, world: &World) -> Result<(), Problem> {
+    match of(hosts, world).find(|(_, host)| host.machine.is_some()) {
+        Some((_, host)) => Err(node
+            .problem(format!("host '{}' is a machine, whose kernel is its own", host.name))
+            .help("name hosts without 'machine'")),
+        None => Ok(()),
+    }
+}
+
+/// Refuses hosts without programs of the simulated kernel, unless all hosts are meant.
+pub(crate) fn with_programs(node: &Node, key: &str, hosts: &HostSet, world: &World) -> Result<(), Problem> {
+    no_machine(node, hosts, world)?;
+    match of(hosts, world).find(|(_, host)| *hosts != HostSet::All && host.programs().is_empty()) {
+        Some((_, host)) => {
+            Err(node.problem(format!("host '{}' runs no program, so '{key}' has no effect on it", host.name)))
+        }
+        None => Ok(()),
+    }
+}
+
 /// Gives crashes the rules of the key `disk`, if it is there.
 pub(crate) fn set_disk(s: &Section, crashes: &mut [CrashFiles]) -> Result<(), Problem> {
     let Some(node) = s.get("disk") else { return Ok(()) };

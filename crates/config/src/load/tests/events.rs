@@ -1,5 +1,6 @@
 use super::*;
-use crate::events::{Action, CrashFiles, Event, HostSet, ProcessRef, Target, When};
+use crate::events::{Action, CrashFiles, Event, HostSet, ProcessRef, ResetEnds, Target, When};
+use belljar_machine::{CallFault, CallResult, DiskFault, ForcedResult};
 use belljar_net::link::PathChange;
 
 const WORLD: &str = r#"
@@ -51,6 +52,12 @@ const ALL: &str = r#"
 - { every: 1 min, clock: all, step: 1 ms }
 - { at: 16 s, dns_down: b*, for: 2 s }
 - { at: 20 s, dns_up: all }
+- { at: 21 s, disk_fault: a, sync_time: [5 ms, 1 s], sync_errors: 2, read_errors: 0.5, bit_rot: 0.25, path: '*.log', for: 1 s }
+- { at: 22 s, disk_fault: all, full: true }
+- { at: 23 s, disk_heal: a }
+- { at: 24 s, connection_reset: [a, [b1, b2]], ends: second }
+- { at: 25 s, call_faults: a, results: [EINTR, short], share: 0.125, for: 1 s }
+- { at: 26 s, call_faults: a, results: EAGAIN, pid: 1001, call: accept4, number: 7 }
 "#;
 
 #[test]
@@ -95,6 +102,23 @@ fn everything_that_can_happen() {
     let silent = Action::NameServer { hosts: HostSet::Some(ids(&[b1, b2])), down: true };
     assert_eq!(*actions[17], silent);
     assert_eq!(*actions[18], Action::NameServer { hosts: HostSet::All, down: false });
+    let fault = DiskFault {
+        sync_time: Some((SimDuration::from_millis(5), SimDuration::from_secs(1))),
+        sync_errors: 2,
+        read_errors: 0.5,
+        bit_rot: 0.25,
+        path: Some("*.log".to_owned()),
+        ..DiskFault::default()
+    };
+    assert_eq!(*actions[19], Action::DiskFault { hosts: a_set(), fault: Box::new(fault) });
+    assert_eq!(*actions[21], Action::DiskHeal(a_set()));
+    let between = [a_set(), HostSet::Some(ids(&[b1, b2]))];
+    assert_eq!(*actions[22], Action::ConnectionReset { between, ends: ResetEnds::Second });
+    let results = vec![CallResult::Short, CallResult::Interrupted];
+    let drawn = CallFault::Drawn { results, rate: 0.125 };
+    assert_eq!(*actions[23], Action::CallFault { hosts: a_set(), fault: drawn });
+    let one = ForcedResult { pid: 1_001, call: "accept4", number: 7, result: CallResult::Again };
+    assert_eq!(*actions[24], Action::CallFault { hosts: a_set(), fault: CallFault::One(one) });
     assert_eq!((e.hosts[1].clock.offset_ns, e.hosts[1].clock.drift_ppb), (-1_500_000_000, 12_500));
     assert_eq!(e.hosts[1].clock.reading, SimDuration::from_nanos(1_500));
     assert_eq!(e.hosts[0].processes[1].start_time, SimTime::MAX);
@@ -120,7 +144,7 @@ fn what_and_when() {
         "begin each item with '- '",
     );
     const NAMES: &str = "link_down, link_up, link_change, link_reset, partition, heal, bandwidth, crash, \
-        restart, pause, resume, dns_down, dns_up, start, stop, signal, clock, p4, move";
+        restart, pause, resume, disk_fault, disk_heal, connection_reset, call_faults, dns_down, dns_up, start, stop, signal, clock, p4, move";
     bad("at: 1 s", "19:3 this event does not say what happens", &format!("add one of {NAMES}"));
     bad("at: 1 s, crsh: a", "19:14 'crsh' is not a key of an event", "did you mean 'crash'?");
     bad(

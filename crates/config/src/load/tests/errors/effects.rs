@@ -218,6 +218,72 @@ fn events_that_undo_what_happens_to_others() {
 }
 
 #[test]
+fn faults_of_disks_connections_and_calls() {
+    let file = |event: &str| {
+        format!(
+            "{GENERAL}\nhosts: {{ a: {{ processes: [ {{ path: /bin/true }} ] }}, b: {{ processes: [] }} }}\n\
+             links: [ {{ between: [a, b] }} ]\nevents:\n- {{ at: 1 s, {event} }}\n"
+        )
+    };
+    let bad = |event: &str, expected: &str, help: &str| check(&file(event), &format!("5:{expected}"), help);
+    bad(
+        "disk_fault: a",
+        "26 this 'disk_fault' does not say what fails",
+        "add sync_time: 1 s, sync_errors: 1, full: true, read_errors: 0.01 or bit_rot: 0.01",
+    );
+    bad("disk_fault: a, sync_time: 0 s", "40 a sync that takes no time is no fault", "");
+    bad(
+        "disk_fault: a, full: true, path: x",
+        "47 'path' is not valid with 'full'",
+        "a full disk is full for all files: leave 'path' out, or write two events",
+    );
+    bad("disk_fault: b, full: true", "26 host 'b' runs no program, so 'disk_fault' has no effect on it", "");
+    bad(
+        "call_faults: b, results: short, share: 1",
+        "27 host 'b' runs no program, so 'call_faults' has no effect on it",
+        "",
+    );
+    let sides = "'connection_reset' needs the hosts at the two ends of the connections";
+    let help = "write connection_reset: [alice, bob], or [alice, all]";
+    bad("connection_reset: a", &format!("32 {sides}"), help);
+    bad("connection_reset: [a]", &format!("32 {sides}"), help);
+    bad(
+        "connection_reset: [a, b], ends: none",
+        "46 'none' is not a value of 'ends'",
+        "use one of both, first, second",
+    );
+    bad(
+        "connection_reset: [a, b], for: 1 s",
+        "45 'connection_reset' cannot be undone after a time",
+        "leave out 'for': it is valid for events that bring a fault",
+    );
+    bad("call_faults: a, share: 0.1", "3 an event has no 'results'", "add results: [short, EINTR]");
+    bad("call_faults: a, results: short", "3 an event has no 'share'", "add share: 0.05");
+    bad("call_faults: a, results: [], share: 0.1", "39 'results' is empty", "write results: [short, EINTR]");
+    bad("call_faults: a, results: short, share: 0", "53 'share' is 0: no call would fail", "");
+    bad(
+        "call_faults: a, results: short, share: 0.5, pid: 1000",
+        "53 'share' is not valid for a single call",
+        "leave 'pid', 'call' and 'number' out, or 'share'",
+    );
+    bad(
+        "call_faults: a, results: [short, EINTR], pid: 1000, call: read, number: 1",
+        "39 a single call has one result",
+        "write results: [short]",
+    );
+    bad(
+        "call_faults: a, results: EMFILE, pid: 1000, call: read, number: 1",
+        "39 Linux does not give 'EMFILE' to 'read'",
+        "",
+    );
+    bad(
+        "call_faults: a, results: short, pid: 1000, call: read, number: 0",
+        "77 calls are numbered from 1",
+        "",
+    );
+}
+
+#[test]
 fn disks_with_two_sets_of_rules() {
     let file = |first: &str, second: &str| {
         format!(

@@ -161,6 +161,17 @@ fn what_a_machine_cannot_have() {
     let told = |more: &str, message: &str, help: &str| {
         assert_eq!(load(&folder, "qemu", more).unwrap_err(), (message.to_owned(), help.to_owned()));
     };
+    for event in [
+        "connection_reset: [a, all]",
+        "disk_fault: a, full: true",
+        "call_faults: all, results: short, share: 1",
+    ] {
+        told(
+            &format!("processes: [] }} }}\nevents: [ {{ at: 1 s, {event} }} ]\nx-rest: {{ rest: {{ y: z"),
+            "host 'a' is a machine, whose kernel is its own",
+            "name hosts without 'machine'",
+        );
+    }
     let place = "is not valid for host 'a', which is a machine";
     for (key, value, help) in [
         ("network_node_id", "0", "a machine sends Ethernet frames: put it at the end of a link"),
