@@ -3,6 +3,7 @@
 use crate::events::{CrashFiles, DiskProfile};
 use crate::scheduling::Scheduling;
 use belljar_base::{HostId, SimDuration, SimTime};
+use belljar_machine::CallResult;
 
 /// Distribution of the faults of a run.
 #[derive(Clone, Debug, PartialEq)]
@@ -21,9 +22,47 @@ pub struct Exploration {
     pub kinds: Vec<FaultKind>,
 }
 
+/// Fault of a disk that may be drawn, by its key in an event `disk_fault`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum DiskFaultKind {
+    /// Syncs take time.
+    SyncTime,
+    /// A sync fails.
+    SyncErrors,
+    /// Nothing can be allocated.
+    Full,
+    /// Reads fail.
+    ReadErrors,
+    /// Reads find wrong bits.
+    BitRot,
+}
+
+impl DiskFaultKind {
+    /// The values in an experiment file.
+    pub(crate) const NAMES: &'static [(&'static str, DiskFaultKind)] = &[
+        ("sync_time", DiskFaultKind::SyncTime),
+        ("sync_errors", DiskFaultKind::SyncErrors),
+        ("full", DiskFaultKind::Full),
+        ("read_errors", DiskFaultKind::ReadErrors),
+        ("bit_rot", DiskFaultKind::BitRot),
+    ];
+
+    /// The value in an experiment file.
+    pub fn name(self) -> &'static str {
+        DiskFaultKind::NAMES.iter().find(|(_, kind)| *kind == self).map_or("", |(name, _)| name)
+    }
+}
+
 /// Kind of fault with the bounds of what is drawn.
 #[derive(Clone, Debug, PartialEq)]
 pub enum FaultKind {
+    /// Results of system calls of a host change.
+    Calls {
+        /// Results, not empty.
+        results: Vec<CallResult>,
+        /// Least and largest share of the calls that may have them.
+        share: (f64, f64),
+    },
     /// The wall clock of a host steps by at most `step` forwards or backwards, and stays so.
     Clock {
         /// Largest step.
@@ -33,6 +72,13 @@ pub enum FaultKind {
     Crash {
         /// Fates of its files, of which each crash has one; not empty.
         files: Vec<CrashFiles>,
+    },
+    /// The disk of a host fails.
+    Disk {
+        /// Faults, of which each event has one; not empty.
+        faults: Vec<DiskFaultKind>,
+        /// Least and largest time of a sync.
+        sync_time: (SimDuration, SimDuration),
     },
     /// A path or link loses packets.
     Lossy {
@@ -45,6 +91,8 @@ pub enum FaultKind {
     Partition,
     /// A host stands still.
     Pause,
+    /// The TCP connections between two hosts are reset.
+    Reset,
     /// A path or link has a larger latency.
     Slow {
         /// Least and largest latency.
@@ -58,18 +106,37 @@ impl FaultKind {
     /// Name in an experiment file.
     pub fn name(&self) -> &'static str {
         match self {
+            FaultKind::Calls { .. } => "calls",
             FaultKind::Clock { .. } => "clock",
             FaultKind::Crash { .. } => "crash",
+            FaultKind::Disk { .. } => "disk",
             FaultKind::Lossy { .. } => "lossy",
             FaultKind::OneWay => "one_way",
             FaultKind::Partition => "partition",
             FaultKind::Pause => "pause",
+            FaultKind::Reset => "reset",
             FaultKind::Slow { .. } => "slow",
             FaultKind::Stop => "stop",
         }
     }
 
     /// All kinds with their default bounds, sorted by name.
+    pub fn all() -> Vec<FaultKind> {
+        let results = vec![CallResult::Short, CallResult::Interrupted, CallResult::Again];
+        let mut all = FaultKind::defaults();
+        all.extend([
+            FaultKind::Calls { results, share: (0.01, 0.2) },
+            FaultKind::Disk {
+                faults: vec![DiskFaultKind::SyncTime],
+                sync_time: (SimDuration::from_millis(50), SimDuration::from_secs(2)),
+            },
+            FaultKind::Reset,
+        ]);
+        all.sort_by_key(FaultKind::name);
+        all
+    }
+
+    /// The kinds that are drawn unless the section names some, with their default bounds, sorted by name.
     pub fn defaults() -> Vec<FaultKind> {
         let milliseconds = SimDuration::from_millis;
         vec![

@@ -32,7 +32,7 @@ pub use error::ConfigError;
 pub use events::{
     Action, ClockSettings, CrashFiles, DiskProfile, Event, HostSet, ProcessRef, ResetEnds, Target, When,
 };
-pub use exploration::{Exploration, FaultKind};
+pub use exploration::{DiskFaultKind, Exploration, FaultKind};
 pub use load::{Inventory, Machine, STOP_TIME};
 pub use model::{
     CaptureFilter, Experiment, Experimental, Extensions, FinalState, General, GraphSource, Host, HostOptions,

@@ -3,7 +3,8 @@
 use belljar_base::{HostId, Seed, SimDuration, SimTime, Stream};
 use belljar_config::topology::DeviceKind;
 use belljar_config::{
-    Action, Event, Experiment, Exploration, FaultKind, HostSet, ProcessRef, Signal, Target, When,
+    Action, CallFault, DiskFault, DiskFaultKind, Event, Experiment, Exploration, FaultKind, HostSet,
+    ProcessRef, ResetEnds, Signal, Target, When,
 };
 use belljar_net::Loss;
 use belljar_net::link::{LinkOverrides, PathChange};
@@ -19,38 +20,184 @@ pub struct Fault {
     pub events: Vec<Event>,
 }
 
-/// Draws the faults of the run with a number. Run 0 has none: it shows whether the experiment holds by itself. Each other run draws
-/// from a random half of the kinds (swarm testing): kinds that hide each other's effects are apart in some runs.
-pub fn draw(experiment: &Experiment, explore: &Exploration, run: u64) -> Vec<Fault> {
-    if run == 0 {
-        return Vec::new();
+/// Experiment that is explored, with what its faults are drawn from: computed once for all runs.
+pub struct Explored<'a> {
+    /// The experiment.
+    pub experiment: &'a Experiment,
+    /// The distribution of faults.
+    pub explore: &'a Exploration,
+    /// Directions of paths and links that may fail.
+    paths: Vec<Target>,
+    /// Pairs of an explored host and another one, whose connections may be reset.
+    pairs: Vec<(HostId, HostId)>,
+}
+
+impl<'a> Explored<'a> {
+    /// Computes what the faults of an experiment are drawn from.
+    pub fn new(experiment: &'a Experiment, explore: &'a Exploration) -> Explored<'a> {
+        let running = running(experiment);
+        let paths = paths(experiment, explore, &running);
+        let is_among = |id: &HostId| explore.hosts.binary_search(id).is_ok();
+        let others = |one: &HostId| {
+            let (one, after) = (*one, is_among(one));
+            // A pair of two explored hosts is there once.
+            let is_other =
+                move |other: &&HostId| **other != one && (!is_among(other) || !after || one < **other);
+            running.iter().filter(is_other).map(move |other| (one, *other))
+        };
+        let has_machine = |id: HostId| experiment.hosts[id.index()].machine.is_some();
+        let pairs = explore.hosts.iter().flat_map(others);
+        let pairs = pairs.filter(|(one, other)| !has_machine(*one) && !has_machine(*other)).collect();
+        Explored { experiment, explore, paths, pairs }
     }
-    let mut stream = Seed(experiment.general.seed).stream(&["explore", &run.to_string()]);
-    let paths = paths(experiment, explore);
-    let applies = |kind: &&FaultKind| match kind {
-        FaultKind::Partition => explore.hosts.len() > 1,
-        FaultKind::Lossy { .. } | FaultKind::OneWay | FaultKind::Slow { .. } => !paths.is_empty(),
-        FaultKind::Clock { .. } | FaultKind::Crash { .. } | FaultKind::Pause | FaultKind::Stop => true,
-    };
-    let all: Vec<&FaultKind> = explore.kinds.iter().filter(applies).collect();
-    if all.is_empty() {
-        return Vec::new();
+
+    /// Draws the faults of the run with a number. Run 0 has none: it shows whether the experiment holds by itself. Each other run draws
+    /// from a random half of the kinds (swarm testing): kinds that hide each other's effects are apart in some runs.
+    pub fn draw(&self, run: u64) -> Vec<Fault> {
+        if run == 0 {
+            return Vec::new();
+        }
+        let explore = self.explore;
+        let mut stream = Seed(self.experiment.general.seed).stream(&["explore", &run.to_string()]);
+        let has_kernel = |id: &HostId| self.experiment.hosts[id.index()].machine.is_none();
+        let applies = |kind: &&FaultKind| match kind {
+            FaultKind::Partition => explore.hosts.len() > 1,
+            FaultKind::Lossy { .. } | FaultKind::OneWay | FaultKind::Slow { .. } => !self.paths.is_empty(),
+            FaultKind::Reset => !self.pairs.is_empty(),
+            FaultKind::Calls { .. } | FaultKind::Disk { .. } => explore.hosts.iter().any(has_kernel),
+            FaultKind::Clock { .. } | FaultKind::Crash { .. } | FaultKind::Pause | FaultKind::Stop => true,
+        };
+        let all: Vec<&FaultKind> = explore.kinds.iter().filter(applies).collect();
+        if all.is_empty() {
+            return Vec::new();
+        }
+        let mut kinds: Vec<&FaultKind> = all.iter().copied().filter(|_| stream.chance(0.5)).collect();
+        if kinds.is_empty() {
+            kinds.push(*pick(&all, &mut stream));
+        }
+        let (least, most) = explore.faults;
+        let count = u64::from(least) + stream.below(u64::from(most - least) + 1);
+        let mut faults = Vec::new();
+        for _ in 0..count {
+            let kind = *pick(&kinds, &mut stream);
+            let (at, lasting) = times(explore, &mut stream);
+            let events = self.events(kind, (at, lasting), &mut stream);
+            faults.push(Fault { kind: kind.name(), is_drawn: true, events });
+        }
+        faults.sort_by_key(|fault| fault.events[0].first());
+        faults
     }
-    let mut kinds: Vec<&FaultKind> = all.iter().copied().filter(|_| stream.chance(0.5)).collect();
-    if kinds.is_empty() {
-        kinds.push(*pick(&all, &mut stream));
+
+    /// Explored host whose kernel is simulated.
+    fn with_kernel(&self, stream: &mut Stream) -> HostId {
+        let has_kernel = |id: &&HostId| self.experiment.hosts[id.index()].machine.is_none();
+        let hosts: Vec<HostId> = self.explore.hosts.iter().filter(has_kernel).copied().collect();
+        *pick(&hosts, stream)
     }
-    let (least, most) = explore.faults;
-    let count = u64::from(least) + stream.below(u64::from(most - least) + 1);
-    let mut faults = Vec::new();
-    for _ in 0..count {
-        let kind = *pick(&kinds, &mut stream);
-        let (at, lasting) = times(explore, &mut stream);
-        let events = events(experiment, explore, &paths, kind, (at, lasting), &mut stream);
-        faults.push(Fault { kind: kind.name(), is_drawn: true, events });
+
+    /// Events of a fault.
+    fn events(
+        &self,
+        kind: &FaultKind,
+        (at, lasting): (SimTime, SimDuration),
+        stream: &mut Stream,
+    ) -> Vec<Event> {
+        let Explored { experiment, explore, paths, pairs } = self;
+        let event = |at: SimTime, lasting: Option<SimDuration>, action: Action| Event {
+            number: 0,
+            name: None,
+            when: When::At(at),
+            lasting,
+            action,
+        };
+        let once = |action: Action| vec![event(at, Some(lasting), action)];
+        let one = |id: HostId| HostSet::Some(vec![id]);
+        match kind {
+            FaultKind::Calls { results, share: (least, most) } => {
+                let hosts = one(self.with_kernel(stream));
+                let rate = octave_of(*least, *most, stream);
+                once(Action::CallFault { hosts, fault: CallFault::Drawn { results: results.clone(), rate } })
+            }
+            FaultKind::Disk { faults, sync_time: (least, most) } => {
+                let hosts = one(self.with_kernel(stream));
+                let mut fault = DiskFault::default();
+                match pick(faults, stream) {
+                    DiskFaultKind::SyncTime => {
+                        let nanos = octaves(least.as_nanos(), most.as_nanos(), stream);
+                        let time = SimDuration::from_nanos(rounded(nanos, least.as_nanos()));
+                        fault.sync_time = Some((time, time));
+                    }
+                    DiskFaultKind::SyncErrors => fault.sync_errors = 1,
+                    DiskFaultKind::Full => fault.full = true,
+                    DiskFaultKind::ReadErrors => fault.read_errors = octave_of(0.001, 0.1, stream),
+                    DiskFaultKind::BitRot => fault.bit_rot = octave_of(0.001, 0.1, stream),
+                }
+                once(Action::DiskFault { hosts, fault: Box::new(fault) })
+            }
+            FaultKind::Reset => {
+                let (first, second) = *pick(pairs, stream);
+                let between = [one(first), one(second)];
+                vec![event(at, None, Action::ConnectionReset { between, ends: ResetEnds::Both })]
+            }
+            &FaultKind::Clock { step } => {
+                let host = *pick(&explore.hosts, stream);
+                let step = rounded(within(1, step.as_nanos().max(1), stream), 1) as i64;
+                let step = if stream.chance(0.5) { -step } else { step };
+                let action = Action::Clock { hosts: one(host), step_ns: Some(step), drift_ppb: None };
+                vec![event(at, None, action)]
+            }
+            FaultKind::Crash { files } => {
+                let host = *pick(&explore.hosts, stream);
+                once(Action::Crash { hosts: one(host), files: *pick(files, stream) })
+            }
+            &FaultKind::Lossy { loss: (least, most) } => {
+                let target = both_ways(pick(paths, stream));
+                let loss = ((least + stream.unit() * (most - least)) * 1_000.0).round() / 1_000.0;
+                let link = match target {
+                    Target::Links { .. } => {
+                        LinkOverrides { loss: Some(Loss::Independent(loss)), ..Default::default() }
+                    }
+                    _ => LinkOverrides::default(),
+                };
+                let path = matches!(target, Target::Paths { .. } | Target::Edge(..)).then_some(loss);
+                once(Action::Change(
+                    target,
+                    PathChange { loss: path, link: Box::new(link), ..Default::default() },
+                ))
+            }
+            FaultKind::OneWay => once(Action::LinkDown(pick(paths, stream).clone())),
+            FaultKind::Partition => {
+                // One host for each group, so that none is empty; the others by chance.
+                let count = explore.hosts.len() as u64;
+                let one = stream.below(count);
+                let other = (one + 1 + stream.below(count - 1)) % count;
+                let mut groups = [Vec::new(), Vec::new()];
+                for (index, host) in (0..).zip(&explore.hosts) {
+                    let group =
+                        if index == one || index == other { index == other } else { stream.chance(0.5) };
+                    groups[usize::from(group)].push(*host);
+                }
+                once(Action::Partition(groups.map(HostSet::Some).to_vec()))
+            }
+            FaultKind::Pause => once(Action::Pause(one(*pick(&explore.hosts, stream)))),
+            &FaultKind::Slow { latency: (least, most) } => {
+                let target = both_ways(pick(paths, stream));
+                let latency = rounded(octaves(least.as_nanos(), most.as_nanos(), stream), least.as_nanos());
+                let latency = Some(SimDuration::from_nanos(latency));
+                once(Action::Change(target, PathChange { latency, ..Default::default() }))
+            }
+            FaultKind::Stop => {
+                let host = *pick(&explore.hosts, stream);
+                let processes = 0..experiment.hosts[host.index()].programs().len();
+                let signals = |at: SimTime, name: &str| -> Vec<Event> {
+                    let signal = Signal::from_name(name).expect("the name of a signal");
+                    let send = |n| Action::Signal(one(host), ProcessRef::Number(n), signal);
+                    processes.clone().map(|n| event(at, None, send(n))).collect()
+                };
+                [signals(at, "SIGSTOP"), signals(at + lasting, "SIGCONT")].concat()
+            }
+        }
     }
-    faults.sort_by_key(|fault| fault.events[0].first());
-    faults
 }
 
 fn pick<'a, T>(among: &'a [T], stream: &mut Stream) -> &'a T {
@@ -82,6 +229,14 @@ fn octaves(least: u64, most: u64, stream: &mut Stream) -> u64 {
     within(low, low.saturating_mul(2).min(most).max(low), stream)
 }
 
+/// Probability from `least` to `most`, not 0, with the same probability for each doubling; of three digits.
+fn octave_of(least: f64, most: f64, stream: &mut Stream) -> f64 {
+    const PARTS: f64 = 1e6;
+    let parts = octaves((least * PARTS).ceil() as u64, (most * PARTS) as u64, stream) as f64;
+    let grain = 10f64.powi(parts.log10().floor() as i32 - 2);
+    ((parts / grain).round() * grain / PARTS).clamp(least.min(most), most)
+}
+
 /// Rounds down to whole milliseconds, unless that is below `least`.
 fn rounded(nanos: u64, least: u64) -> u64 {
     const MILLISECOND: u64 = 1_000_000;
@@ -89,17 +244,21 @@ fn rounded(nanos: u64, least: u64) -> u64 {
     if whole < least.max(1) { nanos } else { whole }
 }
 
-/// Directions that may fail: the paths of the graph from and to the explored hosts, and all links of the network.
-fn paths(experiment: &Experiment, explore: &Exploration) -> Vec<Target> {
-    let is_on_graph = |id: HostId| experiment.hosts[id.index()].node.is_some();
+/// Hosts with programs or models.
+fn running(experiment: &Experiment) -> Vec<HostId> {
     let runs = |id: &HostId| {
         let host = &experiment.hosts[id.index()];
         !host.programs().is_empty() || !host.models.is_empty()
     };
-    let hosts: Vec<HostId> = (0..experiment.hosts.len() as u32).map(HostId).filter(runs).collect();
+    (0..experiment.hosts.len() as u32).map(HostId).filter(runs).collect()
+}
+
+/// Directions that may fail: the paths of the graph from and to the explored hosts, and all links of the network.
+fn paths(experiment: &Experiment, explore: &Exploration, hosts: &[HostId]) -> Vec<Target> {
+    let is_on_graph = |id: HostId| experiment.hosts[id.index()].node.is_some();
     let is_among = |id: HostId| explore.hosts.binary_search(&id).is_ok();
     let mut paths = Vec::new();
-    for &from in &hosts {
+    for &from in hosts {
         for &to in hosts.iter().filter(|to| **to != from) {
             let is_explored = is_among(from) || is_among(to);
             if is_explored && is_on_graph(from) && is_on_graph(to) {
@@ -126,82 +285,5 @@ fn both_ways(target: &Target) -> Target {
         Target::Paths { from, to, .. } => Target::Paths { from, to, both: true },
         Target::Links { links, .. } => Target::Links { links, from: None },
         edge @ Target::Edge(..) => edge,
-    }
-}
-
-fn events(
-    experiment: &Experiment,
-    explore: &Exploration,
-    paths: &[Target],
-    kind: &FaultKind,
-    (at, lasting): (SimTime, SimDuration),
-    stream: &mut Stream,
-) -> Vec<Event> {
-    let event = |at: SimTime, lasting: Option<SimDuration>, action: Action| Event {
-        number: 0,
-        name: None,
-        when: When::At(at),
-        lasting,
-        action,
-    };
-    let once = |action: Action| vec![event(at, Some(lasting), action)];
-    let one = |id: HostId| HostSet::Some(vec![id]);
-    match kind {
-        &FaultKind::Clock { step } => {
-            let host = *pick(&explore.hosts, stream);
-            let step = rounded(within(1, step.as_nanos().max(1), stream), 1) as i64;
-            let step = if stream.chance(0.5) { -step } else { step };
-            let action = Action::Clock { hosts: one(host), step_ns: Some(step), drift_ppb: None };
-            vec![event(at, None, action)]
-        }
-        FaultKind::Crash { files } => {
-            let host = *pick(&explore.hosts, stream);
-            once(Action::Crash { hosts: one(host), files: *pick(files, stream) })
-        }
-        &FaultKind::Lossy { loss: (least, most) } => {
-            let target = both_ways(pick(paths, stream));
-            let loss = ((least + stream.unit() * (most - least)) * 1_000.0).round() / 1_000.0;
-            let link = match target {
-                Target::Links { .. } => {
-                    LinkOverrides { loss: Some(Loss::Independent(loss)), ..Default::default() }
-                }
-                _ => LinkOverrides::default(),
-            };
-            let path = matches!(target, Target::Paths { .. } | Target::Edge(..)).then_some(loss);
-            once(Action::Change(
-                target,
-                PathChange { loss: path, link: Box::new(link), ..Default::default() },
-            ))
-        }
-        FaultKind::OneWay => once(Action::LinkDown(pick(paths, stream).clone())),
-        FaultKind::Partition => {
-            // One host for each group, so that none is empty; the others by chance.
-            let count = explore.hosts.len() as u64;
-            let one = stream.below(count);
-            let other = (one + 1 + stream.below(count - 1)) % count;
-            let mut groups = [Vec::new(), Vec::new()];
-            for (index, host) in (0..).zip(&explore.hosts) {
-                let group = if index == one || index == other { index == other } else { stream.chance(0.5) };
-                groups[usize::from(group)].push(*host);
-            }
-            once(Action::Partition(groups.map(HostSet::Some).to_vec()))
-        }
-        FaultKind::Pause => once(Action::Pause(one(*pick(&explore.hosts, stream)))),
-        &FaultKind::Slow { latency: (least, most) } => {
-            let target = both_ways(pick(paths, stream));
-            let latency = rounded(octaves(least.as_nanos(), most.as_nanos(), stream), least.as_nanos());
-            let latency = Some(SimDuration::from_nanos(latency));
-            once(Action::Change(target, PathChange { latency, ..Default::default() }))
-        }
-        FaultKind::Stop => {
-            let host = *pick(&explore.hosts, stream);
-            let processes = 0..experiment.hosts[host.index()].programs().len();
-            let signals = |at: SimTime, name: &str| -> Vec<Event> {
-                let signal = Signal::from_name(name).expect("the name of a signal");
-                let send = |n| Action::Signal(one(host), ProcessRef::Number(n), signal);
-                processes.clone().map(|n| event(at, None, send(n))).collect()
-            };
-            [signals(at, "SIGSTOP"), signals(at + lasting, "SIGCONT")].concat()
-        }
     }
 }

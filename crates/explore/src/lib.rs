@@ -1,7 +1,7 @@
 //! Exploration: many runs of an experiment under drawn faults, the symptoms that they show, and the smallest
 //! run that shows a symptom.
 //!
-//! [`Trial::of_run`] is the run with a number: its seed, and the faults that [`draw`] gives it. [`Verdict::of`]
+//! [`Trial::of_run`] is the run with a number: its seed, and the faults that [`Explored::draw`] gives it. [`Verdict::of`]
 //! reads the [symptoms](Symptom) from a run's statistics, [`Tally`] adds runs up, and [`shrink`] removes from a
 //! trial whatever its symptom does not need.
 //!
@@ -17,8 +17,8 @@ mod tests;
 mod trial;
 mod verdict;
 
-pub use faults::{Fault, draw};
+pub use faults::{Explored, Fault};
 pub use shrink::{FirstThatShows, Shrunk, shrink};
 pub use tally::{Finding, Tally, failure_bound};
 pub use trial::Trial;
-pub use verdict::{Observed, Symptom, Verdict};
+pub use verdict::{ForcedCall, Observed, Symptom, Verdict};

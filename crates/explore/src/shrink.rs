@@ -1,7 +1,7 @@
 //! Shrinking: the smallest trial that shows a symptom.
 
 use crate::trial::Trial;
-use crate::verdict::Symptom;
+use crate::verdict::{ForcedCall, Symptom};
 use belljar_base::{HostId, SimDuration, SimTime};
 use belljar_config::{Action, CrashFiles, Scheduling, When};
 
@@ -30,7 +30,7 @@ struct Search<'a, E> {
 }
 
 /// Removes faults and the random order of threads, then (for a [safety](Symptom::is_safety) symptom) hosts and the end of the run, then shortens what is left, until
-/// nothing more can go alone. `first` executes trials, and gives the index of the first that shows the symptom. At most `limit`
+/// nothing more can go alone. `forced` are the calls of the trial's run that faults gave results. `first` executes trials, and gives the index of the first that shows the symptom. At most `limit`
 /// trials are given to it.
 ///
 /// # Errors
@@ -38,10 +38,12 @@ struct Search<'a, E> {
 pub fn shrink<E>(
     trial: Trial,
     symptom: &Symptom,
+    forced: &[ForcedCall],
     limit: usize,
     first: &mut FirstThatShows<E>,
 ) -> Result<Shrunk, E> {
     let mut search = Search { trial, left: limit, first };
+    search.adopt(search.trial.with_forced_calls(forced).into_iter().collect())?;
     loop {
         let mut has_changed = search.remove_faults()?;
         has_changed |= search.adopt_all(without_random_order)?;
@@ -213,7 +215,11 @@ fn simpler_faults(trial: &Trial) -> Vec<Trial> {
                 }
             }
         }
-        if let When::At(at) = event.when {
+        // The calls of a process are numbered from the beginning of a fault.
+        let is_call = matches!(event.action, Action::CallFault { .. });
+        if let When::At(at) = event.when
+            && !is_call
+        {
             for unit in [SECOND, SECOND / 10] {
                 let rounder = at.as_nanos() / unit * unit;
                 if rounder > 0 && rounder < at.as_nanos() {

@@ -26,17 +26,20 @@ pub struct Tally {
     /// Findings in the order of their first runs.
     pub findings: Vec<Finding>,
     reached: Set<String>,
-    /// For each kind of fault the number of runs that have one, and of those with a packet dropped by it.
+    /// For each kind of fault the number of runs that have one, and of those in which it had an effect.
     kinds: Map<&'static str, (u64, u64)>,
 }
 
-/// Reasons for drops that show the effect of a kind of fault; empty if packets do not show it.
+/// Reasons for drops, or beginnings of the names of other effects, that show the effect of a kind of fault; empty if nothing does.
 fn reasons(kind: &str) -> &'static [&'static str] {
     match kind {
+        "calls" => &["calls_"],
         "crash" => &["host_down"],
+        "disk" => &["slow_syncs", "failed_", "rotten_bits", "no_room"],
         "lossy" => &["path_loss"],
         "one_way" => &["link_down"],
         "partition" => &["partition"],
+        "reset" => &["connection_resets"],
         _ => &[],
     }
 }
@@ -59,7 +62,9 @@ impl Tally {
         let drawn = faults.iter().filter(|fault| fault.is_drawn);
         let kinds: Set<&'static str> = drawn.map(|fault| fault.kind).collect();
         for kind in kinds {
-            let has_dropped = verdict.drops.iter().any(|drop| reasons(kind).contains(&drop.as_str()));
+            let is_shown = |effect: &String| reasons(kind).iter().any(|known| effect.starts_with(known));
+            let has_dropped = verdict.drops.iter().any(|drop| reasons(kind).contains(&drop.as_str()))
+                || verdict.effects.iter().any(is_shown);
             let (runs, dropped) = self.kinds.entry(kind).or_default();
             *runs += 1;
             *dropped += u64::from(has_dropped);
@@ -86,8 +91,8 @@ impl Tally {
             .collect()
     }
 
-    /// Kinds of faults with the number of runs that have one and, where packets show the effect, of those in which
-    /// a packet was dropped by it.
+    /// Kinds of faults with the number of runs that have one and, where the statistics show the effect, of those in
+    /// which it had one.
     pub fn kinds(&self) -> impl Iterator<Item = (&'static str, u64, Option<u64>)> {
         let shown = |kind: &str, dropped: u64| (!reasons(kind).is_empty()).then_some(dropped);
         self.kinds.iter().map(move |(kind, (runs, dropped))| (*kind, *runs, shown(kind, *dropped)))

@@ -1,6 +1,6 @@
-use crate::{Fault, Symptom, Trial, draw, shrink};
+use crate::{Explored, Fault, ForcedCall, Symptom, Trial, shrink};
 use belljar_base::{SimDuration, SimTime};
-use belljar_config::{Action, CrashFiles, Experiment, HostSet, PathContext, When};
+use belljar_config::{Action, CallFault, CrashFiles, Experiment, HostSet, PathContext, When};
 use std::convert::Infallible;
 
 fn experiment(more: &str) -> Experiment {
@@ -13,33 +13,57 @@ fn experiment(more: &str) -> Experiment {
     loaded.unwrap_or_else(|error| panic!("{error}\n{text}"))
 }
 
+fn draw(experiment: &Experiment, run: u64) -> Vec<Fault> {
+    Explored::new(experiment, &experiment.exploration()).draw(run)
+}
+
 fn faults(more: &str, runs: u64) -> Vec<Fault> {
     let experiment = experiment(more);
-    (0..runs).flat_map(|run| draw(&experiment, &experiment.exploration(), run)).collect()
+    let explore = experiment.exploration();
+    let explored = Explored::new(&experiment, &explore);
+    (0..runs).flat_map(|run| explored.draw(run)).collect()
+}
+
+fn trial(experiment: &Experiment, run: u64) -> Trial {
+    Trial::of_run(&Explored::new(experiment, &experiment.exploration()), run)
 }
 
 #[test]
 fn run_0_has_no_faults_and_others_are_drawn_by_seed_and_number() {
     let experiment = experiment("");
-    let explore = experiment.exploration();
-    assert!(draw(&experiment, &explore, 0).is_empty());
-    assert_eq!(draw(&experiment, &explore, 5), draw(&experiment, &explore, 5));
-    assert_ne!(draw(&experiment, &explore, 5), draw(&experiment, &explore, 6));
+    assert!(draw(&experiment, 0).is_empty());
+    assert_eq!(draw(&experiment, 5), draw(&experiment, 5));
+    assert_ne!(draw(&experiment, 5), draw(&experiment, 6));
     let mut other = experiment.clone();
     other.general.seed = 8;
-    assert_ne!(draw(&experiment, &explore, 5), draw(&other, &explore, 5));
+    assert_ne!(draw(&experiment, 5), draw(&other, 5));
 }
 
 #[test]
 fn every_kind_is_drawn_within_its_bounds() {
     let bounds = "explore: { hosts: [a, b, c], between: [20 s, 50 s], faults: [2, 4], for: [1 s, 10 s], kinds: \
         { clock: { step: 3 s }, crash: { files: [kept, lost] }, lossy: { packet_loss: [0.1, 0.2] }, slow: { latency: [10 ms, 80 ms] }, \
-        one_way: , partition: , pause: , stop: } }";
+        one_way: , partition: , pause: , stop: , reset: , calls: { share: [0.01, 0.1] }, disk: { faults: [sync_time, full, bit_rot], sync_time: [5 ms, 80 ms] } } }";
     let all = faults(bounds, 500);
     let mut kinds: Vec<&str> = all.iter().map(|fault| fault.kind).collect();
     kinds.sort_unstable();
     kinds.dedup();
-    assert_eq!(kinds, ["clock", "crash", "lossy", "one_way", "partition", "pause", "slow", "stop"]);
+    assert_eq!(
+        kinds,
+        [
+            "calls",
+            "clock",
+            "crash",
+            "disk",
+            "lossy",
+            "one_way",
+            "partition",
+            "pause",
+            "reset",
+            "slow",
+            "stop"
+        ]
+    );
     let (first, last) = (SimTime::from_secs(20), SimTime::from_secs(50));
     let mut losing = 0;
     for event in all.iter().flat_map(|fault| &fault.events) {
@@ -58,6 +82,16 @@ fn every_kind_is_drawn_within_its_bounds() {
             Action::Clock { step_ns: Some(step), .. } => {
                 assert!(step.unsigned_abs() <= 3_000_000_000 && *step != 0)
             }
+            Action::CallFault { fault: CallFault::Drawn { rate, .. }, .. } => {
+                assert!((0.01..=0.1).contains(rate), "{rate}");
+            }
+            Action::DiskFault { fault, .. } => {
+                let times =
+                    fault.sync_time.map(|(least, most)| (least == most, least.as_nanos() / 1_000_000));
+                assert!(times.is_none_or(|(is_one, time)| is_one && (5..=80).contains(&time)), "{fault:?}");
+                assert!(fault.sync_time.is_some() || fault.full || (0.001..=0.1).contains(&fault.bit_rot));
+            }
+            Action::ConnectionReset { between, .. } => assert_ne!(between[0], between[1]),
             Action::Crash { files, .. } => losing += usize::from(*files == CrashFiles::Lost),
             Action::Change(_, change) => {
                 assert!(change.loss.is_none_or(|loss| (0.1..=0.2).contains(&loss)), "{change:?}");
@@ -74,8 +108,7 @@ fn every_kind_is_drawn_within_its_bounds() {
 #[test]
 fn runs_have_from_the_least_to_the_largest_number_of_faults() {
     let experiment = experiment("explore: { faults: [2, 4] }");
-    let counts: Vec<usize> =
-        (1..200).map(|run| draw(&experiment, &experiment.exploration(), run).len()).collect();
+    let counts: Vec<usize> = (1..200).map(|run| draw(&experiment, run).len()).collect();
     assert_eq!((counts.iter().min(), counts.iter().max()), (Some(&2), Some(&4)));
 }
 
@@ -94,7 +127,7 @@ fn a_trial_is_an_experiment_that_loads_again() {
         properties:\n- { name: p, eventually: { matches: x, within: 1 s, after: faults } }\nexplore: {}";
     let experiment = experiment(more);
     for run in 0..50 {
-        let trial = Trial::of_run(&experiment, &experiment.exploration(), run);
+        let trial = trial(&experiment, run);
         let of_run = trial.experiment();
         assert_eq!(of_run.general.seed, 7 + run);
         let text = of_run.to_yaml();
@@ -108,13 +141,13 @@ fn a_trial_is_an_experiment_that_loads_again() {
 /// Shrinks a run by an oracle that looks at the experiment.
 fn shrunk(experiment: &Experiment, is_safety: bool, shows: &dyn Fn(&Experiment) -> bool) -> Trial {
     let runs = 1..1_000;
-    let trials = runs.map(|run| Trial::of_run(experiment, &experiment.exploration(), run));
+    let trials = runs.map(|run| trial(experiment, run));
     let trial = trials.into_iter().find(|trial| shows(&trial.experiment())).expect("a run that shows it");
     let symptom = Symptom { text: "s".to_owned(), is_safety };
     let mut first = |trials: &[Trial]| -> Result<Option<usize>, Infallible> {
         Ok(trials.iter().position(|trial| shows(&trial.experiment())))
     };
-    let Ok(shrunk) = shrink(trial, &symptom, 2_000, &mut first);
+    let Ok(shrunk) = shrink(trial, &symptom, &[], 2_000, &mut first);
     assert!(shrunk.is_minimal && shows(&shrunk.trial.experiment()));
     shrunk.trial
 }
@@ -176,14 +209,59 @@ fn what_did_not_happen_in_time_is_not_looked_for_in_shorter_runs() {
 #[test]
 fn the_limit_of_executed_trials_holds() {
     let experiment = experiment("explore: { faults: [8, 8] }");
-    let trial = Trial::of_run(&experiment, &experiment.exploration(), 1);
+    let trial = trial(&experiment, 1);
     let mut executed = 0;
     let mut none = |trials: &[Trial]| -> Result<Option<usize>, Infallible> {
         executed += trials.len();
         Ok(None)
     };
     let symptom = Symptom { text: "s".to_owned(), is_safety: true };
-    let Ok(shrunk) = shrink(trial, &symptom, 5, &mut none);
+    let Ok(shrunk) = shrink(trial, &symptom, &[], 5, &mut none);
     assert!(!shrunk.is_minimal);
     assert_eq!((executed, shrunk.trial.faults.len()), (5, 8));
+}
+
+#[test]
+fn drawn_results_of_calls_become_single_calls() {
+    let experiment = experiment("explore: { faults: [2, 3], kinds: [calls, pause] }");
+    let is_drawn = |event: &belljar_config::Event| {
+        matches!(event.action, Action::CallFault { fault: CallFault::Drawn { .. }, .. })
+    };
+    let one_call =
+        |trial: &Trial| trial.experiment().events.iter().filter(|event| is_drawn(event)).count() == 1;
+    let trial =
+        (1..100).map(|run| trial(&experiment, run)).find(one_call).expect("a run with one such fault");
+    let event = trial.experiment().events.into_iter().find(is_drawn).expect("an event");
+    let Action::CallFault { hosts: HostSet::Some(hosts), .. } = &event.action else { panic!("{event:?}") };
+    let record: String = (1..=40)
+        .map(|number| {
+            format!(
+                "{{\"time\":1,\"since\":{},\"pid\":1000,\"call\":\"read\",\"number\":{number},\"result\":\"short\"}}\n",
+                event.first().as_secs_f64()
+            )
+        })
+        .collect();
+    let forced = ForcedCall::of_host(experiment.node_name(hosts[0]), &record);
+    assert_eq!(forced.len(), 40);
+    // The symptom needs the calls 7 and 31.
+    let shows = |experiment: &Experiment| {
+        let number = |event: &belljar_config::Event| match &event.action {
+            Action::CallFault { fault: CallFault::One(one), .. } => Some(one.number),
+            _ => None,
+        };
+        let numbers: Vec<u64> = experiment.events.iter().filter_map(number).collect();
+        numbers.contains(&7) && numbers.contains(&31) || experiment.events.iter().any(is_drawn)
+    };
+    let symptom = Symptom { text: "s".to_owned(), is_safety: false };
+    let mut first = |trials: &[Trial]| -> Result<Option<usize>, Infallible> {
+        Ok(trials.iter().position(|trial| shows(&trial.experiment())))
+    };
+    let Ok(shrunk) = shrink(trial, &symptom, &forced, 500, &mut first);
+    assert!(shrunk.is_minimal);
+    let lines = shrunk.trial.event_lines();
+    assert_eq!(lines.len(), 2, "{lines:?}");
+    assert!(lines[0].contains("results: [short], pid: 1000, call: read, number: 7"), "{lines:?}");
+    let text = shrunk.trial.experiment().to_yaml();
+    let again = Experiment::parse_in("again.yaml", &text, &PathContext::default());
+    assert_eq!(again.unwrap_or_else(|error| panic!("{error}\n{text}")).to_yaml(), text);
 }

@@ -1,8 +1,9 @@
 //! Trials: runs that are described by a seed and a list of faults.
 
-use crate::faults::{Fault, draw};
+use crate::faults::{Explored, Fault};
+use crate::verdict::ForcedCall;
 use belljar_base::{HostId, Seed, SimTime};
-use belljar_config::{Event, Experiment, Exploration, Scheduling};
+use belljar_config::{Action, CallFault, Event, Experiment, Exploration, HostSet, Scheduling};
 use belljar_net::units::format_duration;
 use belljar_plan::with_fixed_events;
 use std::sync::Arc;
@@ -25,7 +26,8 @@ pub struct Trial {
 impl Trial {
     /// The trial of the run with a number: the experiment's seed plus this number, the events of the file as that seed draws them,
     /// and the drawn faults.
-    pub fn of_run(experiment: &Experiment, explore: &Exploration, run: u64) -> Trial {
+    pub fn of_run(explored: &Explored, run: u64) -> Trial {
+        let (experiment, explore) = (explored.experiment, explored.explore);
         let mut seeded = experiment.clone();
         seeded.general.seed = experiment.general.seed.wrapping_add(run);
         // Each trial is executed on one processor, beside others.
@@ -36,7 +38,7 @@ impl Trial {
         base.properties = seeded.properties;
         let own = std::mem::take(&mut base.events).into_iter();
         let own = own.map(|event| Fault { kind: "event", is_drawn: false, events: vec![event] });
-        let mut faults: Vec<Fault> = own.chain(draw(experiment, explore, run)).collect();
+        let mut faults: Vec<Fault> = own.chain(explored.draw(run)).collect();
         faults.sort_by_key(|fault| fault.events[0].first());
         let stop = base.general.stop_time;
         let scheduling = scheduling(experiment, explore, run);
@@ -66,6 +68,40 @@ impl Trial {
             host.models.clear();
         }
         experiment
+    }
+
+    /// The same trial with drawn results of calls replaced by the calls that had them, one fault each; `None` if there are no such faults.
+    pub fn with_forced_calls(&self, forced: &[ForcedCall]) -> Option<Trial> {
+        let is_drawn =
+            |event: &Event| matches!(event.action, Action::CallFault { fault: CallFault::Drawn { .. }, .. });
+        let mut faults = Vec::new();
+        let mut has_changed = false;
+        for fault in &self.faults {
+            let [event] = &fault.events[..] else {
+                faults.push(fault.clone());
+                continue;
+            };
+            let Action::CallFault { hosts: HostSet::Some(hosts), .. } = &event.action else {
+                faults.push(fault.clone());
+                continue;
+            };
+            if !is_drawn(event) {
+                faults.push(fault.clone());
+                continue;
+            }
+            has_changed = true;
+            let is_of_it = |one: &&ForcedCall| {
+                let names = hosts.iter().any(|id| self.base.hosts[id.index()].name == one.host);
+                names && (one.since - event.first().as_secs_f64()).abs() < 1e-9
+            };
+            for one in forced.iter().filter(is_of_it) {
+                let Some(result) = one.result() else { continue };
+                let action =
+                    Action::CallFault { hosts: HostSet::Some(hosts.clone()), fault: CallFault::One(result) };
+                faults.push(Fault { events: vec![Event { action, ..event.clone() }], ..fault.clone() });
+            }
+        }
+        has_changed.then(|| Trial { faults, ..self.clone() })
     }
 
     /// The same trial without its drawn faults, and with threads in the order of their arrival.

@@ -1,5 +1,6 @@
 //! Verdicts: what the statistics of a run show.
 
+use belljar_config::{CallResult, FAULTY_CALLS, ForcedResult};
 use belljar_results::Statistics;
 use serde::{Deserialize, Serialize};
 
@@ -22,8 +23,55 @@ pub struct Observed {
     pub evidence: String,
 }
 
+/// Call of a run that a fault gave a result.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ForcedCall {
+    /// Name of the host.
+    pub host: String,
+    /// Beginning of the fault in seconds.
+    pub since: f64,
+    /// Process id.
+    pub pid: i32,
+    /// Name of the system call.
+    pub call: String,
+    /// Number of the call.
+    pub number: u64,
+    /// Name of the result.
+    pub result: String,
+}
+
+impl ForcedCall {
+    /// Reads the lines of a host's record of such calls.
+    pub fn of_host(host: &str, record: &str) -> Vec<ForcedCall> {
+        #[derive(Deserialize)]
+        struct Line {
+            since: f64,
+            pid: i32,
+            call: String,
+            number: u64,
+            result: String,
+        }
+        let lines = record.lines().filter_map(|line| serde_json::from_str::<Line>(line).ok());
+        let with_host = |Line { since, pid, call, number, result }| ForcedCall {
+            host: host.to_owned(),
+            since,
+            pid,
+            call,
+            number,
+            result,
+        };
+        lines.map(with_host).collect()
+    }
+    /// The call with its result, if both are known.
+    pub(crate) fn result(&self) -> Option<ForcedResult> {
+        let (call, _) = FAULTY_CALLS.iter().find(|(name, _)| *name == self.call)?;
+        let (_, result) = CallResult::NAMES.iter().find(|(name, _)| *name == self.result)?;
+        Some(ForcedResult { pid: self.pid, call, number: self.number, result: *result })
+    }
+}
+
 /// What one run shows.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Verdict {
     /// Symptoms, each once, sorted.
     pub observed: Vec<Observed>,
@@ -31,6 +79,12 @@ pub struct Verdict {
     pub reached: Vec<String>,
     /// Reasons for which packets were dropped.
     pub drops: Vec<String>,
+    /// Effects of faults other than drops.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub effects: Vec<String>,
+    /// Calls that a fault gave a result, of a run that shows a symptom.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub forced: Vec<ForcedCall>,
 }
 
 impl Verdict {
@@ -61,6 +115,7 @@ impl Verdict {
                 let evidence = format!("{name}: {} {}, {problem}", process.program, process.state);
                 verdict.observe(text, process.ended.is_some(), evidence);
             }
+            verdict.effects.extend(host.faults.keys().cloned());
             verdict
                 .drops
                 .extend(host.drops.iter().filter(|(_, count)| **count > 0).map(|(name, _)| name.clone()));
@@ -70,6 +125,8 @@ impl Verdict {
         verdict.drops.extend(drops.filter(|(_, count)| **count > 0).map(|(name, _)| name.clone()));
         verdict.drops.sort();
         verdict.drops.dedup();
+        verdict.effects.sort();
+        verdict.effects.dedup();
         verdict.observed.sort_by(|a, b| a.symptom.cmp(&b.symptom));
         verdict
     }

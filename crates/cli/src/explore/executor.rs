@@ -3,7 +3,7 @@
 use super::store::Store;
 use crate::failure::Failure;
 use crate::launch;
-use belljar_explore::{Finding, Observed, Symptom, Trial, Verdict};
+use belljar_explore::{Finding, ForcedCall, Observed, Symptom, Trial, Verdict};
 use belljar_results::{Statistics, names};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
@@ -192,6 +192,17 @@ fn late(timeout: Duration) -> Verdict {
     Verdict { observed: vec![Observed { symptom, evidence }], ..Verdict::default() }
 }
 
+/// Calls that faults of a run gave results.
+fn forced_calls(results: &Path, statistics: &Statistics) -> Vec<ForcedCall> {
+    let mut forced = Vec::new();
+    for name in statistics.hosts.keys() {
+        if let Ok(record) = fs::read_to_string(results.join("hosts").join(name).join(names::CALL_FAULTS)) {
+            forced.extend(ForcedCall::of_host(name, &record));
+        }
+    }
+    forced
+}
+
 fn outcome(status: Option<i32>, results: &Path, messages: &Path) -> Outcome {
     let said = || {
         let text = fs::read_to_string(messages).unwrap_or_default();
@@ -202,7 +213,11 @@ fn outcome(status: Option<i32>, results: &Path, messages: &Path) -> Outcome {
     let statistics: Option<Statistics> = statistics.and_then(|text| serde_json::from_slice(&text).ok());
     match (status, statistics) {
         (Some(0 | 1), Some(statistics)) if statistics.interrupted.is_none() => {
-            Outcome::Complete(Verdict::of(&statistics))
+            let mut verdict = Verdict::of(&statistics);
+            if !verdict.observed.is_empty() {
+                verdict.forced = forced_calls(results, &statistics);
+            }
+            Outcome::Complete(verdict)
         }
         (Some(0 | 1), Some(_)) => Outcome::Interrupted,
         (Some(_), _) => Outcome::Refused(said()),

@@ -2,16 +2,17 @@
 //! what is known, and [`report`] writes it down.
 
 mod executor;
+mod order;
 mod report;
 mod store;
 
 use crate::failure::Failure;
 use crate::progress;
-use belljar_base::Map;
-use belljar_config::{Experiment, Exploration, Overrides, Setting};
-use belljar_explore::{Finding, Shrunk, Tally, Trial, Verdict, shrink};
+use belljar_config::{Experiment, Overrides, Setting};
+use belljar_explore::{Explored, Finding, Shrunk, Tally, Trial, Verdict, shrink};
 use executor::{Executor, Outcome};
 use indicatif::{ProgressBar, ProgressStyle};
+use order::InOrder;
 use report::Report;
 use std::io::IsTerminal;
 use std::num::NonZeroUsize;
@@ -99,11 +100,18 @@ fn parse_real_time(text: &str) -> Result<Duration, String> {
     }
 }
 
+/// A run that has ended.
+struct Run {
+    number: u64,
+    trial: Trial,
+    outcome: Result<Outcome, Failure>,
+}
+
 /// A campaign.
 struct Campaign<'a> {
     arguments: &'a Arguments,
     experiment: &'a Experiment,
-    explore: &'a Exploration,
+    explored: Explored<'a>,
     executor: Executor,
     jobs: usize,
     stop: Arc<AtomicBool>,
@@ -129,8 +137,8 @@ pub fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
     bar.set_style(
         ProgressStyle::with_template("{spinner} {msg}").unwrap_or_else(|_| ProgressStyle::default_spinner()),
     );
-    let campaign =
-        Campaign { arguments, experiment: &experiment, explore: &explore, executor, jobs, stop, bar };
+    let explored = Explored::new(&experiment, &explore);
+    let campaign = Campaign { arguments, experiment: &experiment, explored, executor, jobs, stop, bar };
     let tally = campaign.explore(began)?;
     let searched = began.elapsed();
     let mut shrunk = Vec::new();
@@ -184,60 +192,59 @@ fn default_folder(file: &Path) -> PathBuf {
 impl Campaign<'_> {
     /// Executes runs in parallel, and adds them up in the order of their numbers.
     fn explore(&self, began: Instant) -> Result<Tally, Failure> {
+        let next = AtomicU64::new(0);
+        let is_over = AtomicBool::new(false);
+        let (sender, receiver) = mpsc::channel();
+        thread::scope(|scope| {
+            for _ in 0..self.jobs {
+                let (next, is_over, sender) = (&next, &is_over, sender.clone());
+                scope.spawn(move || self.work(began, next, is_over, &sender));
+            }
+            drop(sender);
+            let tally = self.add_up(began, &receiver);
+            is_over.store(true, Relaxed);
+            tally
+        })
+    }
+
+    /// Executes runs until the budget is spent or the campaign is over.
+    fn work(&self, began: Instant, next: &AtomicU64, is_over: &AtomicBool, ended: &mpsc::Sender<Run>) {
         let (most, time) = match self.arguments.budget {
             Budget::Runs(runs) => (runs, Duration::MAX),
             Budget::Time(time) => (u64::MAX, time),
         };
-        let next = AtomicU64::new(0);
-        let is_over = AtomicBool::new(false);
-        let (sender, receiver) = mpsc::channel();
+        loop {
+            // Run 0 is executed whatever the budget is.
+            let number = next.fetch_add(1, Relaxed);
+            let is_late = number >= most || number > 0 && began.elapsed() >= time;
+            if is_late || is_over.load(Relaxed) || self.stop.load(Relaxed) {
+                return;
+            }
+            let trial = Trial::of_run(&self.explored, number);
+            let outcome = self.executor.execute(&trial);
+            if ended.send(Run { number, trial, outcome }).is_err() {
+                return;
+            }
+        }
+    }
+
+    /// Adds runs up until all have ended, or one ends the campaign.
+    fn add_up(&self, began: Instant, ended: &mpsc::Receiver<Run>) -> Result<Tally, Failure> {
         let mut tally = Tally::default();
-        thread::scope(|scope| {
-            for _ in 0..self.jobs {
-                let (next, is_over, sender) = (&next, &is_over, sender.clone());
-                scope.spawn(move || {
-                    loop {
-                        // Run 0 is executed whatever the budget is.
-                        let run = next.fetch_add(1, Relaxed);
-                        let is_late = run >= most || run > 0 && began.elapsed() >= time;
-                        if is_late || is_over.load(Relaxed) || self.stop.load(Relaxed) {
-                            return;
-                        }
-                        let trial = Trial::of_run(self.experiment, self.explore, run);
-                        let outcome = self.executor.execute(&trial);
-                        if sender.send((run, trial, outcome)).is_err() {
-                            return;
-                        }
-                    }
-                });
-            }
-            drop(sender);
-            let mut waiting: Map<u64, (Trial, Result<Outcome, Failure>)> = Map::new();
-            let mut ended = None;
-            for (run, trial, outcome) in receiver {
-                waiting.insert(run, (trial, outcome));
-                while let Some((trial, outcome)) = waiting.remove(&tally.runs) {
-                    if ended.is_some() {
-                        break;
-                    }
-                    match outcome.and_then(|outcome| self.verdict(tally.runs, &trial, outcome)) {
-                        Ok(Some(verdict)) => self.add(&mut tally, &trial, &verdict, began),
-                        // What an interruption has cut off is no run.
-                        Ok(None) => ended = Some(Ok(())),
-                        Err(failure) => ended = Some(Err(failure)),
-                    }
-                    // A failure without any fault would be found in every run.
-                    let fails_alone = tally.runs == 1 && !tally.findings.is_empty();
-                    if fails_alone || self.arguments.first && !tally.findings.is_empty() {
-                        ended.get_or_insert(Ok(()));
-                    }
-                }
-                if ended.is_some() {
-                    is_over.store(true, Relaxed);
+        let mut runs = InOrder::new();
+        for run in ended {
+            runs.add(run.number, run);
+            while let Some(Run { number, trial, outcome }) = runs.next() {
+                // What an interruption has cut off is no run.
+                let Some(verdict) = self.verdict(number, &trial, outcome?)? else { return Ok(tally) };
+                self.add(&mut tally, &trial, &verdict, began);
+                // A failure without any fault would be found in every run.
+                let fails_alone = tally.runs == 1 && !tally.findings.is_empty();
+                if fails_alone || self.arguments.first && !tally.findings.is_empty() {
+                    return Ok(tally);
                 }
             }
-            ended.unwrap_or(Ok(()))
-        })?;
+        }
         Ok(tally)
     }
 
@@ -279,7 +286,11 @@ impl Campaign<'_> {
 
     /// Shrinks a finding and writes it down. An interruption leaves it as large as it is by then.
     fn shrink(&self, finding: &Finding) -> Result<Shrunk, Failure> {
-        let trial = Trial::of_run(self.experiment, self.explore, finding.run);
+        let trial = Trial::of_run(&self.explored, finding.run);
+        let forced = match self.executor.execute(&trial)? {
+            Outcome::Complete(verdict) => verdict.forced,
+            Outcome::Interrupted | Outcome::Refused(_) => Vec::new(),
+        };
         let before = trial.faults.len();
         let mut tried = 0;
         let mut first = |trials: &[Trial]| {
@@ -291,7 +302,7 @@ impl Campaign<'_> {
             self.bar.tick();
             self.first_that_shows(finding, trials)
         };
-        let shrunk = shrink(trial, &finding.symptom, self.arguments.shrink, &mut first)?;
+        let shrunk = shrink(trial, &finding.symptom, &forced, self.arguments.shrink, &mut first)?;
         self.executor.write_finding(finding, &shrunk.trial)?;
         Ok(shrunk)
     }

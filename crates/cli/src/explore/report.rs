@@ -79,10 +79,13 @@ impl Report<'_> {
         }
         for (kind, drawn, dropped) in self.tally.kinds() {
             if dropped == Some(0) {
-                let _ = writeln!(
-                    out,
-                    "no effect: {kind} was drawn in {drawn} runs, and no packet was dropped by it"
-                );
+                let what = match kind {
+                    "calls" => "no call had another result",
+                    "disk" => "no sync, read or write met it",
+                    "reset" => "there was no connection to reset",
+                    _ => "no packet was dropped by it",
+                };
+                let _ = writeln!(out, "no effect: {kind} was drawn in {drawn} runs, and {what}");
             }
         }
         let seconds = self.searched.as_secs_f64();

@@ -27,6 +27,15 @@ impl Experiment {
 
 fn bounds(kind: &FaultKind) -> String {
     match kind {
+        FaultKind::Calls { results, share: (least, most) } => {
+            let names: Vec<&str> = results.iter().map(|result| result.name()).collect();
+            format!("{{ results: [{}], share: [{least}, {most}] }}", names.join(", "))
+        }
+        FaultKind::Disk { faults, sync_time: (least, most) } => {
+            let names: Vec<&str> = faults.iter().map(|fault| fault.name()).collect();
+            let times = format!("[{}, {}]", format_duration(*least), format_duration(*most));
+            format!("{{ faults: [{}], sync_time: {times} }}", names.join(", "))
+        }
         FaultKind::Clock { step } => format!("{{ step: {} }}", format_duration(*step)),
         FaultKind::Crash { files } => {
             let words: Vec<&str> = files.iter().map(|files| files.name()).collect();
@@ -40,6 +49,8 @@ fn bounds(kind: &FaultKind) -> String {
         FaultKind::Slow { latency: (least, most) } => {
             format!("{{ latency: [{}, {}] }}", format_duration(*least), format_duration(*most))
         }
-        FaultKind::OneWay | FaultKind::Partition | FaultKind::Pause | FaultKind::Stop => "{}".to_owned(),
+        FaultKind::OneWay | FaultKind::Partition | FaultKind::Pause | FaultKind::Reset | FaultKind::Stop => {
+            "{}".to_owned()
+        }
     }
 }

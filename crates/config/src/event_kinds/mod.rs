@@ -17,6 +17,7 @@ mod partition;
 mod programs;
 mod reset;
 
+pub(crate) use calls::results as call_results;
 pub(crate) use crash::check as check_disks;
 pub(crate) use kind::Kind;
 pub(crate) use p4::check as check_p4;

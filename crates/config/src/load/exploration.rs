@@ -1,9 +1,10 @@
 //! Section `explore`.
 
-use super::events_values::{World, host_set, probability, set_disk};
+use super::events_values::{World, host_set, probability, range, set_disk};
 use crate::error::{Problem, Span};
+use crate::event_kinds::call_results;
 use crate::events::{CrashFiles, HostSet};
-use crate::exploration::{Exploration, FaultKind};
+use crate::exploration::{DiskFaultKind, Exploration, FaultKind};
 use crate::scheduling::Scheduling;
 use crate::yaml::{Entry, Node, Section, Value, section};
 use belljar_base::{HostId, SimDuration, SimTime};
@@ -89,26 +90,6 @@ fn orders(node: &Node, key: &str) -> Result<Vec<Scheduling>, Problem> {
     }
 }
 
-/// Two values, of which the first is not larger, or one value for both.
-fn range<T: PartialOrd + Copy>(
-    node: &Node,
-    key: &str,
-    read: impl Fn(&Node, &str) -> Result<T, Problem>,
-) -> Result<(T, T), Problem> {
-    let Value::Sequence(items) = &node.value else {
-        let value = read(node, key)?;
-        return Ok((value, value));
-    };
-    let [least, most] = &items[..] else {
-        return Err(node.problem(format!("'{key}' is a least and a largest value, as in [1 s, 5 s]")));
-    };
-    let (least, most) = (read(least, key)?, read(most, key)?);
-    match least <= most {
-        true => Ok((least, most)),
-        false => Err(node.problem(format!("'{key}' has the larger value first"))),
-    }
-}
-
 /// A list of names, or a mapping from names to bounds.
 fn kinds(node: &Node) -> Result<Vec<FaultKind>, Problem> {
     let mut kinds = Vec::new();
@@ -135,7 +116,7 @@ fn kinds(node: &Node) -> Result<Vec<FaultKind>, Problem> {
 
 /// The kind with a name, with its default bounds.
 fn named(span: Span, name: &str) -> Result<FaultKind, Problem> {
-    let all = FaultKind::defaults();
+    let all = FaultKind::all();
     if let Some(kind) = all.iter().find(|kind| kind.name() == name) {
         return Ok(kind.clone());
     }
@@ -147,6 +128,21 @@ fn named(span: Span, name: &str) -> Result<FaultKind, Problem> {
     Err(Problem::at(span, format!("'{name}' is no kind of fault")).help(help))
 }
 
+/// One fault of disks, or several.
+fn disk_faults(node: &Node, key: &str) -> Result<Vec<DiskFaultKind>, Problem> {
+    let Value::Sequence(items) = &node.value else {
+        return Ok(vec![section::choice(node, key, DiskFaultKind::NAMES)?]);
+    };
+    let choose = |item: &std::rc::Rc<Node>| section::choice(item, key, DiskFaultKind::NAMES);
+    let mut faults: Vec<DiskFaultKind> = items.iter().map(choose).collect::<Result<_, _>>()?;
+    faults.sort();
+    faults.dedup();
+    match faults.is_empty() {
+        true => Err(node.problem("'faults' is empty").help("write faults: [sync_time, sync_errors]")),
+        false => Ok(faults),
+    }
+}
+
 /// A kind with bounds of its own.
 fn bounded(entry: &Entry) -> Result<FaultKind, Problem> {
     let kind = named(entry.key_span, &entry.key)?;
@@ -155,18 +151,38 @@ fn bounded(entry: &Entry) -> Result<FaultKind, Problem> {
     }
     let place = format!("kind '{}'", entry.key);
     let keys: &[&str] = match kind {
+        FaultKind::Calls { .. } => &["results", "share"],
         FaultKind::Clock { .. } => &["step"],
         FaultKind::Crash { .. } => &["files", "disk"],
+        FaultKind::Disk { .. } => &["faults", "sync_time"],
         FaultKind::Lossy { .. } => &["packet_loss"],
         FaultKind::Slow { .. } => &["latency"],
-        FaultKind::OneWay | FaultKind::Partition | FaultKind::Pause | FaultKind::Stop => &[],
+        FaultKind::OneWay | FaultKind::Partition | FaultKind::Pause | FaultKind::Reset | FaultKind::Stop => {
+            &[]
+        }
     };
     let s = Section::new(&entry.value, &place, keys, false)?;
     let latency = s.read("latency", |node, key| range(node, key, section::duration))?;
     let loss = s.read("packet_loss", |node, key| range(node, key, probability))?;
     let step = s.read("step", section::duration)?;
     let files = s.read("files", files)?;
+    let results = s.read("results", call_results)?;
+    let share = s.read("share", |node, key| range(node, key, probability))?;
+    let disk_faults = s.read("faults", disk_faults)?;
+    let sync_time = s.read("sync_time", |node, key| range(node, key, section::duration))?;
+    if let Some(node) = s.get("sync_time").filter(|_| sync_time.is_some_and(|(least, _)| least.is_zero())) {
+        return Err(node.problem("a sync that takes no time is no fault"));
+    }
+    if let Some(node) = s.get("share").filter(|_| share.is_some_and(|(least, _)| least == 0.0)) {
+        return Err(node.problem("'share' is 0: no call would fail"));
+    }
     Ok(match kind {
+        FaultKind::Calls { results: default, share: usual } => {
+            FaultKind::Calls { results: results.unwrap_or(default), share: share.unwrap_or(usual) }
+        }
+        FaultKind::Disk { faults: default, sync_time: usual } => {
+            FaultKind::Disk { faults: disk_faults.unwrap_or(default), sync_time: sync_time.unwrap_or(usual) }
+        }
         FaultKind::Clock { step: default } => FaultKind::Clock { step: step.unwrap_or(default) },
         FaultKind::Crash { files: default } => {
             let mut files = files.unwrap_or(default);
@@ -175,7 +191,9 @@ fn bounded(entry: &Entry) -> Result<FaultKind, Problem> {
         }
         FaultKind::Lossy { loss: default } => FaultKind::Lossy { loss: loss.unwrap_or(default) },
         FaultKind::Slow { latency: default } => FaultKind::Slow { latency: latency.unwrap_or(default) },
-        FaultKind::OneWay | FaultKind::Partition | FaultKind::Pause | FaultKind::Stop => kind,
+        FaultKind::OneWay | FaultKind::Partition | FaultKind::Pause | FaultKind::Reset | FaultKind::Stop => {
+            kind
+        }
     })
 }
 

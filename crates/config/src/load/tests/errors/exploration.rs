@@ -45,7 +45,7 @@ fn kinds_and_orders() {
     explore(
         "{ kinds: fire }",
         "19 'fire' is no kind of fault",
-        "the kinds are clock, crash, lossy, one_way, partition, pause, slow, stop",
+        "the kinds are calls, clock, crash, disk, lossy, one_way, partition, pause, reset, slow, stop",
     );
     explore("{ kinds: [] }", "19 'kinds' names no kind of fault", "write kinds: [crash, partition]");
     explore(
@@ -58,6 +58,18 @@ fn kinds_and_orders() {
         "{ kinds: { crash: { files: kept, disk: any } } }",
         "49 'disk' is not valid without 'files: unsynced' or 'files: torn'",
         "it says what a crash may take of files that are not synced",
+    );
+    explore(
+        "{ kinds: { disk: { faults: [] } } }",
+        "37 'faults' is empty",
+        "write faults: [sync_time, sync_errors]",
+    );
+    explore("{ kinds: { disk: { sync_time: 0 s } } }", "40 a sync that takes no time is no fault", "");
+    explore("{ kinds: { calls: { share: [0, 1] } } }", "37 'share' is 0: no call would fail", "");
+    explore(
+        "{ kinds: { calls: { results: fast } } }",
+        "39 'fast' is not a value of 'results'",
+        "use one of short, EINTR, EAGAIN, ENOMEM, EMFILE, ENFILE, ECONNRESET, ETIMEDOUT",
     );
     explore("{ scheduling: [] }", "24 'scheduling' is empty", "write scheduling: [fifo, random]");
     explore("{ scheduling: drawn }", "24 'drawn' is not a value of 'scheduling'", "use one of fifo, random");
