@@ -12,16 +12,20 @@ import resource
 import subprocess
 import sys
 
-from common import BUILT, ROOT, belljar, save
+from common import BUILT, ROOT, belljar, compile_c, save
 
 FOLDER = ROOT / "benches" / "explore"
 PACKAGES = "hosts.client.processes.0.environment.PYTHONPATH="
 # Bug: its experiment, what mends it (a setting, or a package from PyPI with its faulty and its mended version), and what it is.
 BUGS = {
     "G10": ("redis_client", ("redis", "4.5.1", "4.5.5", "async-timeout"), "redis-py leaves the answer of a cancelled command in its connection"),
+    "G16": ("mqtt_client", ("paho-mqtt", "1.6.1", "2.1.0"), "paho-mqtt never ends a wait for a message that a lost connection took"),
     "O3": ("ledger", "hosts.server.processes.0.args=serve", "a rename without a sync of its folder"),
+    "O4": ("log", "hosts.server.processes.0.args=--checksums", "a record without a checksum, torn at a crash"),
     "O7": ("payments", "hosts.server.processes.0.args=serve --keys", "a request repeated after a lost answer, no idempotency key"),
     "O8": ("leases", "hosts.server.processes.0.args=serve --monotonic", "a lease measured by the wall clock"),
+    "O9": ("echo", "hosts.server.processes.0.args=--careful", "a short write taken for a whole one, an interrupted read for the end"),
+    "O10": ("retries", "hosts.front.processes.0.args=front back --limit", "retries without limit"),
     "G5": ("etcd_lock", "hosts.store.processes.0.args=store --fencing", "a lock of etcd 3.4 whose lease ends while its holder stands still"),
 }
 
@@ -42,6 +46,8 @@ def campaign(bug, control, budget, seed, jobs, folder):
     settings = [mended] if control else []
     if isinstance(mended, tuple):
         settings = [PACKAGES + str(package(mended[0], mended[2 if control else 1], *mended[3:]))]
+    if (FOLDER / f"{name}.c").is_file():
+        settings.append(f"hosts.server.processes.0.path={compile_c(FOLDER / f'{name}.c', f'explore/{name}')}")
     out = folder / f"{bug}{'-control' if control else ''}-{seed}"
     command = [belljar(), "explore", FOLDER / f"{name}.yaml", "--budget", budget, "--seed", str(seed), "-j", str(jobs), "-o", out, "--no-progress", "--first"]
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
