@@ -208,7 +208,7 @@ impl Host {
             models: Models::new(std::mem::take(&mut config.models)),
             urings: Urings::default(),
             last_counter: 0,
-            discipline: Discipline::default(),
+            discipline: Discipline::new(config.clock_error.1),
             strace: Strace::new(config.strace),
             debuggers: Default::default(),
             ended_tracees: Vec::new(),

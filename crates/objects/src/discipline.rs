@@ -111,6 +111,11 @@ pub fn offset_to_set(asked: &Timex) -> Option<i128> {
 }
 
 impl Discipline {
+    /// Undisciplined clock with this drift in parts per billion.
+    pub fn new(drift_ppb: i64) -> Discipline {
+        Discipline { drift_ppb, ..Discipline::default() }
+    }
+
     /// Resets everything that programs have set, for a restart of the host.
     pub fn reset(&mut self) {
         *self = Discipline { drift_ppb: self.drift_ppb, ..Discipline::default() };
