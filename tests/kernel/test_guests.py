@@ -28,7 +28,7 @@ GO = {"exe": [], "pie": ["-buildmode=pie"]}
 NOT = {("names", "static"), ("names", "static-pie"), ("paths", "musl"), ("mounts", "musl"), ("mountspaces", "musl"), ("fileflags", "musl"), ("fanotifies", "musl"), ("timespaces", "musl"), ("userspaces", "musl"), ("pidspaces", "musl"), ("netspaces", "musl"), ("offloads", "musl"), ("zerocopies", "musl"), ("packets", "musl"), ("tuns", "musl"), ("urings", "musl"), ("aios", "musl"),
        ("rights", "musl"), ("netlinks", "musl"), ("uringflow", "musl"), ("uringtask", "musl"), ("uringudp", "musl")}
 # These need a network of their own, and privileges in it.
-PRIVILEGED = {"checksums", "netlinks", "offloads", "packets", "raws", "sixes", "tuns", "udplites"}
+PRIVILEGED = {"checksums", "netlinks", "offloads", "packets", "raws", "sixes", "timestamps", "tuns", "udplites"}
 CASES = [(s, k) for s in SOURCES for k in LINKAGES if (s.stem, k) not in NOT]
 CASES += [(s, k) for s in sorted(GUESTS.glob("*.go")) for k in GO]
 IDS = [f"{s.stem}-{k}" for s, k in CASES]

@@ -417,3 +417,12 @@ impl Experiment {
         hosts.chain(self.topology.devices.iter().map(|device| device.name.as_str()))
     }
 }
+
+/// True if an interface of a host has a PTP hardware clock: all at the ends of links have, except for stations of a
+/// radio channel and those of PCI controllers.
+pub fn has_hardware_clock(topology: &Topology, hosts: usize, interface: &Interface) -> bool {
+    let link = &topology.links[interface.link];
+    let is_without = |kind: &DeviceKind| matches!(kind, DeviceKind::Radio(_) | DeviceKind::Nic(_));
+    let device = |end: &LinkEnd| topology.device(end.node, hosts);
+    link.pci.is_none() && !link.ends.iter().filter_map(device).any(|device| is_without(&device.kind))
+}

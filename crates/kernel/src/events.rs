@@ -9,6 +9,7 @@ use belljar_base::SimTime;
 use belljar_base::activity::Phase;
 use belljar_model_host::Models;
 use belljar_netstack::event_loop::EventLoop;
+use belljar_netstack::stamping;
 use belljar_netstack::{Effect, Stack, TimerId, Turn};
 use belljar_objects::file_kind::FilePlace;
 use std::sync::atomic::Ordering::Relaxed;
@@ -136,6 +137,12 @@ impl Host {
                 self.show_frame(network, &frame);
                 // The effects of this frame precede those of later frames.
                 self.carry_out_effects();
+            }
+            Effect::Stamped(cookie, stamp) => {
+                if let Some(key) = self.net.sockets.of_cookie(cookie) {
+                    stamping::deliver(&mut self.net, key, *stamp);
+                    self.carry_out_effects();
+                }
             }
             Effect::Neighbour(neighbour, there) => {
                 self.administer(network, |admin| admin.announce_neighbour(*neighbour, there));

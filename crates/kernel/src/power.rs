@@ -9,6 +9,7 @@ use belljar_base::SimTime;
 use belljar_linux_abi::c;
 use belljar_machine::{CrashFiles, DiskEvent, trees};
 use belljar_model_host::Models;
+use belljar_netstack::stamping;
 use belljar_objects::inode::{DirectorySource, Node, ROOT, join};
 use belljar_objects::networks::Networks;
 use belljar_objects::open_file::MOST_DESCRIPTORS;
@@ -119,6 +120,7 @@ impl Host {
     pub fn set_clock_drift(&mut self, ppb: i64) {
         let before = self.net.clock.clone();
         self.discipline.drift_ppb = ppb;
+        stamping::set_oscillator(&mut self.net, ppb);
         self.net.clock.set_drift(self.discipline.ppb());
         self.clock_rate_changed(before);
     }

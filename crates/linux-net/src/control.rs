@@ -1,9 +1,11 @@
 //! Ancillary data, cmsg(3): decoding of the options for one datagram, ip(7), ipv6(7), udp(7). Messages of a
 //! level that the sender does not support are ignored.
 
+use crate::timestamps::{option, requested};
 use belljar_linux_abi::socket::{In6Pktinfo, InPktinfo};
 use belljar_linux_abi::{Errno, c};
 use belljar_netstack::address;
+use belljar_netstack::timestamps::check_given;
 use belljar_netstack::udp::{CmsgContext, SendOptions, UDP_SEGMENT};
 use std::net::{IpAddr, Ipv6Addr};
 use zerocopy::FromBytes;
@@ -23,13 +25,11 @@ impl ControlMessage {
     /// Validates a message of level `SOL_SOCKET`: `EINVAL` for an unknown type or a wrong length
     /// (`__sock_cmsg_send` in Linux).
     pub fn check_socket_level(&self) -> Result<(), Errno> {
-        /// `SO_TIMESTAMPING_NEW`.
-        const TIMESTAMPING_NEW: i32 = 65;
+        let word = || self.data[..].try_into().map(u32::from_ne_bytes).map_err(|_| Errno::EINVAL);
         match self.type_ {
             c::SCM_RIGHTS | c::SCM_CREDENTIALS => Ok(()),
-            c::SO_MARK | c::SO_PRIORITY | c::SO_TIMESTAMPING | TIMESTAMPING_NEW if self.data.len() == 4 => {
-                Ok(())
-            }
+            c::SO_MARK | c::SO_PRIORITY | option::STAMP_ID => word().map(|_| ()),
+            c::SO_TIMESTAMPING | option::TIMESTAMPING_NEW => check_given(word()?).map(|_| ()),
             _ => Err(Errno::EINVAL),
         }
     }
@@ -61,7 +61,10 @@ pub fn read_options(messages: &[ControlMessage], by: CmsgContext) -> Result<Send
                 options.segment = Some(u16::from_ne_bytes(size));
             }
             (c::IPPROTO_UDP, _) if by.udp => return Err(Errno::EINVAL),
-            (c::SOL_SOCKET, _) => control.check_socket_level()?,
+            (c::SOL_SOCKET, _) => {
+                control.check_socket_level()?;
+                (options.stamps, options.stamp_id) = requested(messages);
+            }
             (c::IPPROTO_IPV6, c::IPV6_PKTINFO) if by.v6 => read_pktinfo6(&mut options, control, by.over_v4)?,
             (c::IPPROTO_IP, _) if by.over_v4 => read_v4(&mut options, control, messages)?,
             (c::IPPROTO_IPV6, _) if !by.over_v4 => read_v6(&mut options, control)?,

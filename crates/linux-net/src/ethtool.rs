@@ -8,7 +8,9 @@ use belljar_linux_abi::Errno;
 use belljar_netstack::Stack;
 use belljar_netstack::adapter::Adapter;
 use belljar_netstack::interface::{Attachment, Interface};
-use belljar_netstack::link;
+use belljar_netstack::ptp::{SUPPORTED_RX_FILTERS, SUPPORTED_TX_TYPES};
+use belljar_netstack::timestamps::flag;
+use belljar_netstack::{link, stamping};
 
 /// Requests, `ETHTOOL_*`, the first field of their structures.
 mod request {
@@ -19,6 +21,8 @@ mod request {
     pub const GRINGPARAM: u32 = 0x10;
     pub const GRXCSUM: u32 = 0x14;
     pub const GTXCSUM: u32 = 0x16;
+    pub const GPAUSEPARAM: u32 = 0x12;
+    pub const GCHANNELS: u32 = 0x3c;
     pub const GSG: u32 = 0x18;
     pub const GTSO: u32 = 0x1e;
     pub const GGSO: u32 = 0x23;
@@ -51,7 +55,8 @@ const FEATURES: &str = "tx-scatter-gather tx-checksum-ipv4 - tx-checksum-ip-gene
     esp-tx-csum-hw-offload rx-udp_tunnel-port-offload tls-hw-tx-offload tls-hw-rx-offload rx-gro-hw \
     tls-hw-record rx-gro-list macsec-hw-offload rx-udp-gro-forwarding hsr-tag-ins-offload \
     hsr-tag-rm-offload hsr-fwd-offload hsr-dup-offload";
-const FEATURE_COUNT: u32 = 64;
+/// Number of features.
+pub(crate) const FEATURE_COUNT: u32 = 64;
 /// `ETHTOOL_F_UNSUPPORTED`: result of a request for features that the interface does not have.
 const UNSUPPORTED: u64 = 1;
 /// Number of words of a set of link modes.
@@ -60,6 +65,16 @@ const LINK_MODES: usize = 4;
 const STRING: usize = 32;
 /// Number of fields of `struct ethtool_coalesce`.
 const COALESCE: usize = 23;
+
+/// Names of the features, `-` for a bit without one.
+pub(crate) fn features() -> impl Iterator<Item = &'static str> {
+    FEATURES.split(' ')
+}
+
+/// Number of channels of an interface, which receive and send: one for those of the experiment.
+pub(crate) fn channels(interface: &Interface) -> Option<u32> {
+    matches!(interface.attachment, Attachment::Graph | Attachment::Link(_)).then_some(1)
+}
 
 /// Number of bytes of a request's structure to read before [`answer`].
 pub fn head_len(number: u32) -> usize {
@@ -108,19 +123,53 @@ pub fn answer(net: &Stack, interface: &Interface, head: &[u8]) -> Result<(Vec<u8
         request::SFEATURES => return set_features(head),
         request::GSTRINGS if word_at(head, 4) == SET_FEATURES => {
             let mut all = bytes_of(&[number, SET_FEATURES, FEATURE_COUNT]);
-            let names = FEATURES.split(' ').map(|name| if name == "-" { "" } else { name });
+            let names = features().map(|name| if name == "-" { "" } else { name });
             names.for_each(|name| put_text(&mut all, name, STRING));
             all
         }
         request::GSSET_INFO => string_sets(link::adapter_of(&net.links, interface), head),
-        // No time stamps by SO_TIMESTAMPING, and no PTP clock.
-        request::GET_TS_INFO => bytes_of(&[number, 0, u32::MAX, 0, 0, 0, 0, 0, 0, 0, 0]),
+        request::GET_TS_INFO => {
+            let StampingInfo { flags, clock, tx_types, rx_filters } = stamping_info(net, interface);
+            bytes_of(&[number, flags, clock.unwrap_or(u32::MAX), tx_types, 0, 0, 0, rx_filters, 0, 0, 0])
+        }
+        request::GPAUSEPARAM if channels(interface).is_some() => bytes_of(&[number, 0, 0, 0]),
+        request::GCHANNELS if channels(interface).is_some() => {
+            let count = channels(interface).unwrap_or_default();
+            bytes_of(&[number, 0, 0, 0, count, 0, 0, 0, count])
+        }
         request::GLINKSETTINGS => link_settings(head, speed.ok_or(Errno::EOPNOTSUPP)?),
         request::GSET => old_settings(speed.ok_or(Errno::EOPNOTSUPP)?),
         request::GDRVINFO => driver_info(net, interface).ok_or(Errno::EOPNOTSUPP)?,
         _ => of_adapter(link::adapter_of(&net.links, interface).ok_or(Errno::EOPNOTSUPP)?, head)?,
     };
     Ok((answer, 0))
+}
+
+/// Timestamps that an interface can take, `struct ethtool_ts_info`.
+#[derive(Clone, Copy, Debug)]
+pub struct StampingInfo {
+    /// `SOF_TIMESTAMPING_*`.
+    pub flags: u32,
+    /// Number of the PTP hardware clock.
+    pub clock: Option<u32>,
+    /// Bits of the modes of transmission, `HWTSTAMP_TX_*`.
+    pub tx_types: u32,
+    /// Bits of the filters, `HWTSTAMP_FILTER_*`.
+    pub rx_filters: u32,
+}
+
+/// Timestamps that an interface can take: by software, and by the hardware clock if it has one.
+pub fn stamping_info(net: &Stack, interface: &Interface) -> StampingInfo {
+    let software = flag::TX_SOFTWARE | flag::RX_SOFTWARE | flag::SOFTWARE;
+    match stamping::port_of(net, interface) {
+        None => StampingInfo { flags: software, clock: None, tx_types: 0, rx_filters: 0 },
+        Some((number, _)) => StampingInfo {
+            flags: software | flag::TX_HARDWARE | flag::RX_HARDWARE | flag::RAW_HARDWARE,
+            clock: Some(number as u32),
+            tx_types: SUPPORTED_TX_TYPES,
+            rx_filters: SUPPORTED_RX_FILTERS,
+        },
+    }
 }
 
 /// `ETHTOOL_SFEATURES`: a request to switch features off changes nothing, and none can be switched on.

@@ -30,6 +30,8 @@ pub mod netlink;
 pub mod offload;
 pub mod options;
 pub mod proc;
+pub mod ptp;
+pub mod timestamps;
 pub mod unix;
 pub mod unix_address;
 

@@ -189,6 +189,7 @@ impl EventLoop for ModelHost {
                 | Effect::Urgent(_)
                 | Effect::ProgramReady(..)
                 | Effect::Passed(_)
+                | Effect::Stamped(..)
                 | Effect::Peer(..)
                 | Effect::Further(..)
                 | Effect::Neighbour(..)

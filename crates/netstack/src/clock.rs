@@ -69,6 +69,8 @@ pub struct Clock {
     calls_since_moved: u32,
     /// Wall-clock time at the start of the simulation, in nanoseconds since 1970.
     epoch_ns: u64,
+    /// The simulation's wall-clock time at its start, which steps do not change.
+    start_ns: u64,
     /// Frequency error of the host's oscillator against simulated time, in parts per billion.
     drift_ppb: i64,
     /// Reference point: a simulated time, and the oscillator's count at that time.
@@ -98,6 +100,7 @@ impl Clock {
             now: SimTime::ZERO,
             calls_since_moved: 0,
             epoch_ns,
+            start_ns: epoch_ns,
             drift_ppb: 0,
             anchor: (SimTime::ZERO, SimDuration::ZERO),
             booted: SimDuration::ZERO,
@@ -181,6 +184,17 @@ impl Clock {
     /// `CLOCK_REALTIME` in nanoseconds since 1970.
     pub fn realtime_ns(&self) -> u64 {
         self.epoch_ns.saturating_add(self.counted().as_nanos())
+    }
+    /// The simulation's wall-clock time at its start, in nanoseconds since 1970.
+    pub fn start_ns(&self) -> u64 {
+        self.start_ns
+    }
+    /// `CLOCK_REALTIME` at a time near the present, in nanoseconds since 1970.
+    pub fn realtime_at(&self, at: SimTime) -> u64 {
+        if at >= self.anchor.0 {
+            return self.epoch_ns.saturating_add(self.counted_at(at).as_nanos());
+        }
+        self.realtime_ns().saturating_sub(self.now.since(at).as_nanos())
     }
     /// `CLOCK_REALTIME` and `CLOCK_MONOTONIC` in nanoseconds; cached until the clock changes.
     pub fn shown(&mut self) -> (u64, u64) {

@@ -59,6 +59,8 @@ pub struct StackConfig {
     pub bootstrap_end: SimTime,
     /// Initial sizes and autotuning of the buffers of TCP sockets.
     pub buffers: TcpBufferSizes,
+    /// Frequency error of the node's oscillator in parts per billion.
+    pub oscillator_ppb: i64,
 }
 
 impl StackConfig {
@@ -86,6 +88,7 @@ impl StackConfig {
             nic: NicConfig::default(),
             bootstrap_end: SimTime::ZERO,
             buffers: TcpBufferSizes::default(),
+            oscillator_ppb: 0,
         }
     }
 }

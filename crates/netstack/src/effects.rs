@@ -3,6 +3,7 @@
 use crate::SocketKey;
 use crate::interface::Interface;
 use crate::lifetimes::OwnAddress;
+use crate::timestamps::SentStamp;
 use belljar_base::{Footprint, SimTime};
 use belljar_net::Packet;
 use belljar_net::neighbour::Neighbour;
@@ -19,6 +20,8 @@ pub enum Effect {
     Urgent(SocketKey),
     /// A frame has passed a tapped interface.
     Passed(Box<Passed>),
+    /// A timestamp of a sent packet, for the socket of this cookie in another stack of the owner.
+    Stamped(u64, Box<SentStamp>),
     /// The entry of an IPv4 neighbour was changed (true) or deleted (false).
     Neighbour(Box<Neighbour>, bool),
     /// The entry of an IPv6 neighbour was changed (true) or deleted (false).
@@ -70,6 +73,8 @@ pub struct Passed {
     pub direction: PacketDirection,
     /// The bytes, with checksums filled in.
     pub bytes: Vec<u8>,
+    /// Timestamp of a received frame by the adapter's clock, or 0.
+    pub hardware: i64,
 }
 
 /// The pending effects, in the order in which they arose.
@@ -110,10 +115,11 @@ impl Effects {
         interface: usize,
         packet: &mut Packet,
         direction: PacketDirection,
+        hardware: i64,
     ) {
         packet.fill_checksum();
         let bytes = packet.bytes().to_vec();
-        self.push(Effect::Passed(Box::new(Passed { at, interface, direction, bytes })));
+        self.push(Effect::Passed(Box::new(Passed { at, interface, direction, bytes, hardware })));
     }
     /// True if no effects are pending.
     #[inline]

@@ -2,6 +2,7 @@
 //! notifications of its zero-copy sends (`MSG_ZEROCOPY`).
 
 use super::send_charge::charge;
+use super::timestamps::SentStamp;
 use super::zero_copy::CompletedSends;
 use belljar_base::SimTime;
 use belljar_linux_abi::Errno;
@@ -57,6 +58,8 @@ pub enum ErrorReport {
     Icmp(QueuedError),
     /// Completed zero-copy sends.
     Sent(CompletedSends),
+    /// Timestamp of a sent packet.
+    Stamp(Box<SentStamp>),
 }
 
 impl ErrorReport {
@@ -84,6 +87,15 @@ impl ErrorQueue {
         }
     }
 
+    /// Queues a timestamp, unless the receive buffer is full: see [`push`](Self::push).
+    pub fn push_stamp(&mut self, stamp: SentStamp, charged: &mut u32, room: u32) {
+        let cost = charge(stamp.frame.len());
+        if charged.saturating_add(cost) < room {
+            *charged += cost;
+            self.0.push_back(ErrorReport::Stamp(Box::new(stamp)));
+        }
+    }
+
     /// Queues a notification of completed sends, or extends the newest one if it is contiguous
     /// (`skb_zerocopy_notify_extend`).
     pub fn tell(&mut self, told: CompletedSends) {
@@ -99,9 +111,11 @@ impl ErrorQueue {
     /// Removes the oldest entry. Returns it with the error of the next one, if that has one.
     pub fn pop(&mut self, charged: &mut u32) -> Option<(ErrorReport, Option<Errno>)> {
         let report = self.0.pop_front()?;
-        if let ErrorReport::Icmp(error) = &report {
-            *charged = charged.saturating_sub(error.charge());
-        }
+        *charged = charged.saturating_sub(match &report {
+            ErrorReport::Icmp(error) => error.charge(),
+            ErrorReport::Stamp(stamp) => charge(stamp.frame.len()),
+            ErrorReport::Sent(_) => 0,
+        });
         Some((report, self.0.front().and_then(ErrorReport::errno)))
     }
 

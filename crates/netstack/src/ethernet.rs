@@ -9,6 +9,8 @@ use crate::PacketDirection;
 use crate::StackTimer;
 use crate::account::{DropCause, Origin, PacketDisposition, Receiver};
 use crate::buffers;
+use crate::stamping;
+use crate::timestamps::is_stamped;
 use crate::virtual_links::TAGGED;
 use belljar_base::SimTime;
 use belljar_net::forward::{self, ForwardError};
@@ -89,7 +91,11 @@ impl Stack {
 
     /// Queues a complete Ethernet frame.
     pub(crate) fn send_framed(&mut self, interface: usize, frame: Packet) -> PacketDisposition {
-        match self.interfaces[interface].attachment {
+        let attachment = self.interfaces[interface].attachment;
+        if is_stamped(frame.cookie()) && !matches!(attachment, Attachment::Vlan { .. }) {
+            stamping::scheduled(self, interface, &frame);
+        }
+        match attachment {
             Attachment::Link(link) => {
                 self.clock.work_on_packet(frame.len());
                 PacketDisposition::of_card(self.links[link].nic.send(self.clock.now(), frame))
@@ -178,6 +184,9 @@ impl Stack {
             match event {
                 NicEvent::Transmit { mut packet, departs } => {
                     self.seen(at, interface, &mut packet, PacketDirection::Out);
+                    if is_stamped(packet.cookie()) {
+                        stamping::sent(self, at, interface, &packet);
+                    }
                     packet.set_mark(0);
                     self.departures.push(Departure { at: departs, link: Some(link), to: None, packet });
                 }
@@ -210,7 +219,10 @@ impl Stack {
             self.undelivered(interface, &packet);
         } else {
             nic.count_received(packet.len());
+            let arrived = if self.clock.processor.is_some() { self.frame_at } else { self.clock.now() };
+            self.frame_stamp = stamping::received(self, link, arrived, packet.len());
             let end = self.frame_input(interface, packet);
+            self.frame_stamp = 0;
             self.account.receive(end);
         }
         self.flush_network();
@@ -268,10 +280,10 @@ impl Stack {
         let interface = self.interfaces.at_link(link);
         self.config.links[link].carrier = carrier;
         self.links[link].nic.set_carrier(self.clock.now(), carrier);
-        self.interfaces[interface].carrier = carrier;
+        self.interfaces[interface].set_carrier(carrier);
         self.interfaces[interface].apply_link_mode();
         for vlan in self.interfaces.vlans_of(interface) {
-            self.interfaces[vlan].carrier = carrier;
+            self.interfaces[vlan].set_carrier(carrier);
             self.interfaces[vlan].apply_link_mode();
         }
         self.route_log.carrier(self.clock.now(), &self.interfaces[interface]);

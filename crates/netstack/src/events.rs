@@ -138,6 +138,7 @@ impl Stack {
             Some(false) => {}
         }
         self.clock.work_on_packet(packet.len());
+        self.frame_at = at;
         match link {
             None => self.graph_input(self.clock.now(), packet),
             Some(link) => self.link_input(link, packet),

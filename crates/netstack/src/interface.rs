@@ -151,6 +151,8 @@ pub struct Interface {
     pub up: bool,
     /// True if the medium is connected.
     pub carrier: bool,
+    /// Numbers of times that the carrier came and went.
+    pub carrier_changes: (u32, u32),
     /// The medium of the interface.
     pub attachment: Attachment,
     /// Further settings of the administrator.
@@ -176,6 +178,7 @@ impl Interface {
             addresses6: vec![InterfaceAddress::new(Ipv6Addr::LOCALHOST, 128)],
             up: true,
             carrier: true,
+            carrier_changes: (0, 0),
             attachment: Attachment::Loopback,
             settings: LinkSettings::default(),
         }
@@ -190,6 +193,7 @@ impl Interface {
             addresses6: address6.map(|ip| InterfaceAddress::new(ip, GRAPH_PREFIX6)).into_iter().collect(),
             up: true,
             carrier: true,
+            carrier_changes: (1, 1),
             attachment: Attachment::Graph,
             settings: LinkSettings::default(),
         }
@@ -204,6 +208,7 @@ impl Interface {
             addresses6: config.addresses6.clone(),
             up: true,
             carrier: config.carrier,
+            carrier_changes: (1, 1),
             attachment: Attachment::Link(number),
             settings: LinkSettings::default(),
         }
@@ -273,6 +278,14 @@ impl Interface {
             Attachment::Unplugged { .. } | Attachment::Gone => false,
         }
     }
+    /// Sets the carrier, and counts a change.
+    pub fn set_carrier(&mut self, carrier: bool) {
+        if carrier != self.carrier {
+            let (up, down) = &mut self.carrier_changes;
+            *(if carrier { up } else { down }) += 1;
+            self.carrier = carrier;
+        }
+    }
     /// True if the interface has not been deleted.
     pub fn exists(&self) -> bool {
         self.attachment != Attachment::Gone
@@ -300,6 +313,7 @@ impl Interface {
             addresses6: Vec::new(),
             up: false,
             carrier: true,
+            carrier_changes: (0, 0),
             attachment,
             settings: LinkSettings::default(),
         }

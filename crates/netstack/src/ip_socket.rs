@@ -50,6 +50,8 @@ pub struct IpMessage {
     pub tos: u8,
     /// Time of arrival.
     pub arrived: SimTime,
+    /// Timestamp by the adapter's clock, or 0.
+    pub hardware: i64,
 }
 
 impl IpSocket {

@@ -6,6 +6,7 @@ use crate::ip::Inbound;
 use crate::ip_socket::{IpMessage, IpSocket};
 use crate::readiness::{EPOLLERR, EPOLLHUP, EPOLLIN, EPOLLRDHUP, EPOLLRDNORM, READABLE, WRITABLE};
 use crate::send_charge::charge;
+use crate::timestamps::error_bits;
 use crate::{SocketKey, Stack, address};
 use belljar_linux_abi::Errno;
 use std::net::SocketAddr;
@@ -32,7 +33,7 @@ pub fn readiness(net: &Stack, key: SocketKey) -> u32 {
         ready |= EPOLLHUP;
     }
     if socket.error.is_some() || !end.errors.is_empty() {
-        ready |= EPOLLERR;
+        ready |= error_bits(&socket.options);
     }
     ready
 }
@@ -53,6 +54,7 @@ impl Stack {
         let arrived = self.clock.now();
         let own = self.interfaces.own_address(inbound.interface, inbound.header.dst);
         let room = self.socket(key).options.receive_buffer;
+        let hardware = self.frame_stamp;
         let end = self.sockets.ip_socket(key);
         if end.queued_charge > room {
             return false;
@@ -67,6 +69,7 @@ impl Stack {
             ttl: inbound.header.ttl,
             tos: inbound.header.tos,
             arrived,
+            hardware,
         });
         self.effects.notify_socket(key, READABLE);
         true

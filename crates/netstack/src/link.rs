@@ -2,7 +2,9 @@
 
 use crate::TimerId;
 use crate::adapter::Adapter;
+use crate::clock::Clock;
 use crate::interface::{Attachment, Ethernet, Interface};
+use crate::ptp::{PtpClock, PtpConfig, PtpPort};
 use belljar_base::SimTime;
 use belljar_net::{Nic, NicConfig};
 use std::sync::Arc;
@@ -24,6 +26,8 @@ pub struct LinkConfig {
     pub nic: NicConfig,
     /// True if the link has a carrier at the start.
     pub carrier: bool,
+    /// Oscillator of the adapter's PTP hardware clock; `None` for an adapter without one.
+    pub ptp: Option<PtpConfig>,
 }
 
 /// The transmit port of a link.
@@ -33,20 +37,30 @@ pub struct LinkPort {
     pub nic: Nic,
     /// The adapter behind the port, if it has a driver.
     pub(crate) adapter: Option<Box<Adapter>>,
+    /// The timestamping unit of the adapter, if it has one.
+    pub ptp: Option<Box<PtpPort>>,
     pub(crate) timer: Option<TimerId>,
 }
 
 impl LinkPort {
     /// Creates an idle port.
-    pub fn new(config: &LinkConfig) -> LinkPort {
+    pub fn new(config: &LinkConfig, clock: &Clock, oscillator_ppb: i64) -> LinkPort {
         let mut nic = Nic::new(&config.nic);
         if !config.carrier {
             nic.set_carrier(SimTime::ZERO, false);
         }
-        LinkPort { nic, adapter: None, timer: None }
+        // A driver sets the clock to the host's time.
+        let ptp = config.ptp.map(|ptp| {
+            let simulated = |offset: i64| clock.start_ns() as i64 + clock.now().as_nanos() as i64 + offset;
+            let ns = ptp.offset_ns.map_or(clock.realtime_ns() as i64, simulated);
+            let drift = ptp.drift_ppb.unwrap_or(oscillator_ppb);
+            Box::new(PtpPort::new(PtpClock::new(clock.now(), ns, drift), ptp.drift_ppb.is_some()))
+        });
+        LinkPort { nic, adapter: None, ptp, timer: None }
     }
-    /// Records the adapter behind the link.
+    /// Records the adapter behind the link, whose driver has no hardware clock.
     pub fn set_adapter(&mut self, adapter: Adapter) {
+        self.ptp = None;
         self.adapter = Some(Box::new(adapter));
     }
     /// Replaces the statistics of the adapter behind the link, if there is one.

@@ -9,6 +9,8 @@ use crate::interface::{Attachment, GRAPH, destination};
 use crate::readiness::{EPOLLERR, WRITABLE};
 use crate::resolver::SERVICE;
 use crate::socket::SocketKind;
+use crate::stamping;
+use crate::timestamps::is_stamped;
 use crate::{Departure, LO, PacketDirection, SocketKey, Stack, StackTimer, TimerId};
 use belljar_base::SimTime;
 use belljar_net::{NicEvent, Packet};
@@ -47,11 +49,18 @@ impl Stack {
         match self.interfaces[interface].attachment {
             Attachment::Loopback => {
                 self.clock.work_on_packet(packet.len());
+                if is_stamped(packet.cookie()) {
+                    stamping::scheduled(self, interface, &packet);
+                    stamping::sent(self, self.clock.now(), interface, &packet);
+                }
                 self.lo.queue.push_back((packet, LO));
                 PacketDisposition::HELD
             }
             Attachment::Graph => {
                 self.clock.work_on_packet(packet.len());
+                if is_stamped(packet.cookie()) {
+                    stamping::scheduled(self, interface, &packet);
+                }
                 PacketDisposition::of_card(self.eth0.nic.send(self.clock.now(), packet))
             }
             Attachment::Link(_) | Attachment::Tap(_) | Attachment::Vlan { .. } | Attachment::Veth { .. } => {
@@ -83,6 +92,9 @@ impl Stack {
             match event {
                 NicEvent::Transmit { mut packet, departs } => {
                     self.seen(at, GRAPH, &mut packet, PacketDirection::Out);
+                    if is_stamped(packet.cookie()) {
+                        stamping::sent(self, at, GRAPH, &packet);
+                    }
                     packet.set_mark(0);
                     let to = destination(packet.open_bytes());
                     self.depart(Departure { at: departs, link: None, to, packet });
@@ -183,7 +195,7 @@ impl Stack {
             self.lo.packets += 1;
             self.lo.bytes += packet.len() as u64;
             if self.watchers > 0 {
-                self.effects.report_frame(now, LO, &mut packet, PacketDirection::Out);
+                self.effects.report_frame(now, LO, &mut packet, PacketDirection::Out, 0);
             }
             self.seen(now, LO, &mut packet, PacketDirection::In);
             if packet.cookie() != 0 {
@@ -205,7 +217,9 @@ impl Stack {
 
     /// Processes the departure of a socket's packet of `bytes` bytes.
     fn packet_left(&mut self, cookie: u64, bytes: usize) {
-        let Some(key) = self.sockets.of_cookie(cookie) else { return };
+        let Some(key) = self.sockets.of_cookie(cookie) else {
+            return stamping::left(self, cookie, bytes);
+        };
         match self.sockets[key.0].kind {
             SocketKind::Tcp(_) => self.tcp_packet_left(key, bytes),
             _ => self.charged_packet_left(key, bytes),
@@ -258,7 +272,8 @@ impl Stack {
     #[inline(never)]
     fn show(&mut self, at: SimTime, interface: usize, packet: &mut Packet, direction: PacketDirection) {
         if self.watchers > 0 {
-            self.effects.report_frame(at, interface, packet, direction);
+            let hardware = if direction == PacketDirection::In { self.frame_stamp } else { 0 };
+            self.effects.report_frame(at, interface, packet, direction, hardware);
         }
         if self.config.capture {
             packet.fill_checksum();

@@ -7,6 +7,7 @@ use crate::ip::route::{ResolvedRoute, Through};
 use crate::readiness::EPOLLERR;
 use crate::send_charge::UNCHARGED_QUEUE;
 use crate::socket::SocketKind;
+use crate::stamping;
 use crate::udp::SendOptions;
 use crate::{LO, SocketKey, Stack, address, interface_index};
 use belljar_linux_abi::{Errno, c};
@@ -140,6 +141,7 @@ impl Stack {
             }
         }
         outbound.mark = self.sockets[key.0].options.mark;
+        stamping::attach_to(self, key, &mut outbound);
         if route.destination.is_ipv4() {
             let pieces = match usize::from(outbound.segment) {
                 0 => 1,

@@ -10,9 +10,11 @@ use super::udp::UdpSocket;
 use super::zero_copy::ZeroCopy;
 use super::{ping::PingSocket, raw::RawSocket};
 use crate::SocketKey;
+use crate::error_queue::ErrorQueue;
 use crate::ip::ident::{Ident, Idents};
 use crate::ip_socket::IpSocket;
 use crate::keyed::Keyed;
+use crate::timestamps::{Stamping, Timestamping};
 use belljar_base::{SimDuration, SimTime, Stream};
 use belljar_linux_abi::{Errno, c};
 use std::sync::Arc;
@@ -46,8 +48,21 @@ pub struct Socket {
     pub uid: u32,
     /// State of `MSG_ZEROCOPY` sends, from the first one on.
     pub zero_copy: Option<Box<ZeroCopy>>,
+    /// Timestamps of sent frames, for a family that the stack does not implement.
+    pub stamps: Option<Box<StampQueue>>,
     /// State of the socket's protocol.
     pub kind: SocketKind,
+}
+
+/// Error queue of a packet socket.
+#[derive(Debug, Default)]
+pub struct StampQueue(pub(crate) ErrorQueue);
+
+impl StampQueue {
+    /// True if there are no timestamps to read.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
 }
 
 /// State of a socket by protocol.
@@ -86,6 +101,10 @@ pub struct SocketOptions {
     pub pass_credentials: bool,
     /// `SO_TIMESTAMP` and `SO_TIMESTAMPNS`.
     pub timestamp: Timestamping,
+    /// True after an option of timestamps with the suffix `_NEW`.
+    pub new_stamps: bool,
+    /// `SO_TIMESTAMPING`.
+    pub stamping: Option<Box<Stamping>>,
     /// Arrival time of the data read last: `SIOCGSTAMP`.
     pub last_arrival: Option<SimTime>,
     /// `SO_RCVBUF` as returned by `getsockopt`.
@@ -118,17 +137,6 @@ pub struct SocketOptions {
     pub kept: smallvec::SmallVec<[(i32, i32); 1]>,
 }
 
-/// Format of the arrival timestamps returned by `recvmsg`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Timestamping {
-    /// No timestamps.
-    Off,
-    /// `SO_TIMESTAMP`: a `struct timeval`.
-    Micros,
-    /// `SO_TIMESTAMPNS`: a `struct timespec`.
-    Nanos,
-}
-
 impl Default for SocketOptions {
     fn default() -> SocketOptions {
         SocketOptions {
@@ -141,6 +149,8 @@ impl Default for SocketOptions {
             dont_route: false,
             pass_credentials: false,
             timestamp: Timestamping::Off,
+            new_stamps: false,
+            stamping: None,
             last_arrival: None,
             receive_buffer: DEFAULT_BUFFER,
             receive_buffer_set: false,

@@ -25,11 +25,12 @@ use crate::socket::{Socket, SocketKind, SocketOptions};
 use crate::sysctl::Sysctls;
 use crate::tcp::TcpTable;
 use crate::tcp::fast_open::Servers;
+use crate::timestamps::StampRequests;
 use crate::tun::Tun;
 use crate::udp::UdpPorts;
 use crate::v6::Ipv6;
 use crate::{ETH0, SocketKey, StackTimer, TimerId, TimerQueue};
-use belljar_base::{Inbox, Map, PacketAccount, Stream};
+use belljar_base::{Inbox, Map, PacketAccount, SimTime, Stream};
 use belljar_net::icmp_limit::IcmpLimit;
 use belljar_net::igmp::Igmp;
 use belljar_net::neighbour::Neighbours;
@@ -164,6 +165,12 @@ pub struct Stack {
     /// The connection for which the close of the last socket waits (`SO_LINGER`), with its endpoints and the
     /// timeout.
     pub lingering: Option<(SocketKey, (SocketAddr, SocketAddr), belljar_base::SimDuration)>,
+    /// Requests for timestamps of packets in transit.
+    pub(crate) stamp_requests: StampRequests,
+    /// Timestamp of the frame being received by the adapter's clock, or 0.
+    pub(crate) frame_stamp: i64,
+    /// Arrival of the frame being received, if the clock charges work.
+    pub(crate) frame_at: SimTime,
     /// Configuration.
     pub config: StackConfig,
 }
@@ -205,6 +212,8 @@ impl Stack {
         for (number, link) in config.links.iter().enumerate() {
             interfaces.push(Interface::link(number, link));
         }
+        let links =
+            config.links.iter().map(|link| LinkPort::new(link, &clock, config.oscillator_ppb)).collect();
         let mut net = Stack {
             clock,
             arrivals: Arrivals::default(),
@@ -221,7 +230,7 @@ impl Stack {
             crossing: VecDeque::new(),
             eth0: Ethernet::new(Nic::new(&config.nic)),
             account: StackAccount::default(),
-            links: config.links.iter().map(LinkPort::new).collect(),
+            links,
             tuns: Keyed::default(),
             taken_over: VecDeque::new(),
             tun_addresses: stream("tun-mac"),
@@ -263,6 +272,9 @@ impl Stack {
             counters: StackCounters::default(),
             route_log: RouteLog::new(config.log_routes),
             prefetch: config.prefetch,
+            stamp_requests: StampRequests::default(),
+            frame_stamp: 0,
+            frame_at: SimTime::ZERO,
             config,
         };
         net.begin_interface_settings();
@@ -379,6 +391,7 @@ impl Stack {
             network,
             uid: 0,
             zero_copy: None,
+            stamps: None,
             kind,
         };
         if self.sysctls.bind_v6_only

@@ -62,6 +62,7 @@ pub fn link(host: usize, name: &str, net: u8, number: u8) -> LinkConfig {
         addresses6: vec![InterfaceAddress::new(v6(net.into(), number.into()), 64)],
         nic: NicConfig { framed: true, ..NicConfig::default() },
         carrier: true,
+        ptp: None,
     }
 }
 

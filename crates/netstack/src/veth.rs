@@ -9,6 +9,8 @@ use crate::account::{DropCause, PacketDisposition};
 pub use crate::effects::PeerNews;
 use crate::interface::Attachment;
 use crate::interfaces::Interfaces;
+use crate::stamping;
+use crate::timestamps::is_stamped;
 use crate::{PacketDirection, Stack, StackTimer, TimerId};
 use belljar_net::Packet;
 
@@ -28,6 +30,9 @@ impl Stack {
         self.seen(self.clock.now(), interface, &mut frame, PacketDirection::Out);
         self.interfaces.count_virtual(interface, frame.len(), PacketDirection::Out);
         let (cookie, len, checksum, mark) = (frame.cookie(), frame.len(), frame.checksum(), frame.mark());
+        if is_stamped(cookie) {
+            stamping::sent(self, self.clock.now(), interface, &frame);
+        }
         if cookie != 0 {
             // The sender must not be notified within its own call.
             self.taken_over.push_back((cookie, len));
@@ -84,7 +89,8 @@ impl Interfaces {
         self[one].attachment = Attachment::Veth { network, peer: other };
         self[other].attachment = Attachment::Veth { network, peer: one };
         for (end, far) in [(one, other), (other, one)] {
-            self[end].carrier = self[far].up;
+            let up = self[far].up;
+            self[end].set_carrier(up);
             self[end].apply_link_mode();
         }
     }

@@ -5,6 +5,8 @@ use crate::account::{DropCause, Origin, PacketDisposition, Receiver};
 use crate::interface::{Attachment, Interface};
 use crate::interfaces::Interfaces;
 use crate::readiness::READABLE;
+use crate::stamping;
+use crate::timestamps::is_stamped;
 use crate::tun::TunCounters;
 use crate::{Effect, PacketDirection, Stack, buffers};
 use belljar_base::Stream;
@@ -39,6 +41,9 @@ impl Stack {
     pub(crate) fn dummy_output(&mut self, interface: usize, packet: Packet) -> PacketDisposition {
         self.interfaces.count_virtual(interface, packet.len(), PacketDirection::Out);
         let (cookie, len) = (packet.cookie(), packet.len());
+        if is_stamped(cookie) {
+            stamping::sent(self, self.clock.now(), interface, &packet);
+        }
         if cookie != 0 {
             self.taken_over.push_back((cookie, len));
         }
@@ -101,6 +106,9 @@ impl Stack {
             return PacketDisposition::dropped(DropCause::InterfaceDown);
         };
         self.seen(now, interface, &mut packet, PacketDirection::Out);
+        if is_stamped(packet.cookie()) {
+            stamping::sent(self, now, interface, &packet);
+        }
         let (cookie, bytes) = (packet.cookie(), packet.into_bytes());
         let len = bytes.len();
         if !self.tuns[n].push(bytes) {

@@ -28,9 +28,14 @@ pub enum Device {
     Absent(u64),
     /// `/dev/loop-control`.
     LoopControl,
+    /// `/dev/ptp<n>`: PTP hardware clock of this number.
+    Ptp(u32),
     /// Block device, by its device number; only loop devices have a driver.
     Block(u64),
 }
+
+/// Major number of PTP hardware clocks, of those that Linux assigns at run time.
+const PTP_MAJOR: u64 = 248;
 
 /// Devices of every host.
 pub const DEVICES: &[(&str, Device)] = &[
@@ -58,12 +63,16 @@ impl Device {
             Device::Ptmx => 0x502,
             Device::NetTun => 0xac8,
             Device::LoopControl => 0xaed,
+            Device::Ptp(number) => PTP_MAJOR << 8 | u64::from(number),
             Device::Pts(_, number) => 0x8800 + u64::from(number),
             Device::Absent(number) | Device::Block(number) => number,
         }
     }
     /// Character device with this device number.
     pub fn of_number(number: u64) -> Device {
+        if number >> 8 == PTP_MAJOR {
+            return Device::Ptp(number as u32 & 0xff);
+        }
         let known = DEVICES.iter().find(|(_, device)| device.number() == number);
         known.map_or(Device::Absent(number), |(_, device)| *device)
     }

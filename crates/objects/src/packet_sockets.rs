@@ -92,4 +92,6 @@ pub struct Frame {
     pub from: LinkAddress,
     /// Arrival time.
     pub arrived: SimTime,
+    /// Timestamp by the adapter's clock, or 0.
+    pub hardware: i64,
 }

@@ -3,7 +3,7 @@
 use crate::fabric::Fabric;
 use crate::options::RunOptions;
 use belljar_base::{HostId, Seed};
-use belljar_config::topology::Interface;
+use belljar_config::topology::{Interface, has_hardware_clock};
 use belljar_config::{Experiment, Host as HostSettings, Model, PlacementSetting, Scheduling, StraceMode};
 use belljar_kernel::{HostConfig, ProcessSpec, Processors, tunable};
 use belljar_model_host::{ModelHostConfig, ModelSpec};
@@ -13,6 +13,7 @@ use belljar_net::routes::Ip;
 use belljar_netstack::clock::{CallLatency, Clock, CpuModel};
 use belljar_netstack::conf::{self, GivenSetting};
 use belljar_netstack::cpu::CpuCosts;
+use belljar_netstack::ptp::PtpConfig;
 use belljar_netstack::sysctl::Sysctl;
 use belljar_netstack::{LinkConfig, Resolver, StackConfig, TcpBufferSizes};
 use belljar_plan::{HostChange, LinkChange, PlannedRoute, ProcessPlan, link_nic};
@@ -167,6 +168,7 @@ pub fn stack_config(context: &Context<'_>, settings: &HostSettings, id: HostId) 
         sysctls: sysctls(settings),
         interface_settings: interface_settings(settings),
         log_routes: experiment.belljar.route_log,
+        oscillator_ppb: settings.clock.drift_ppb,
         ..StackConfig::new(id, &settings.name, seed)
     }
 }
@@ -204,6 +206,7 @@ pub fn link_of_node(experiment: &Experiment, node: &str, interface: &Interface) 
     // does not take part.
     let quiet =
         experiment.host_by_name(node).is_some_and(|id| experiment.hosts[id.index()].machine.is_some());
+    let has_clock = has_hardware_clock(&experiment.topology, experiment.hosts.len(), interface);
     LinkConfig {
         name: interface.name.as_str().into(),
         mac: belljar_plan::mac(experiment, node, interface),
@@ -212,6 +215,7 @@ pub fn link_of_node(experiment: &Experiment, node: &str, interface: &Interface) 
         addresses6: if quiet { Vec::new() } else { interface.addresses6.clone() },
         nic: link_nic(experiment, interface),
         carrier: true,
+        ptp: has_clock.then(PtpConfig::default),
     }
 }
 

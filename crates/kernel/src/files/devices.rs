@@ -11,7 +11,7 @@ const CHUNK: u64 = 1 << 16;
 
 /// `read(2)` of a character device.
 pub(super) fn read(device: Device, call: &mut Call<'_>, buffers: &GuestBuffers) -> SysResult {
-    if device == Device::LoopControl {
+    if matches!(device, Device::LoopControl | Device::Ptp(_)) {
         return Err(Errno::EINVAL);
     }
     if device == Device::Null {
@@ -36,7 +36,7 @@ pub(super) fn read(device: Device, call: &mut Call<'_>, buffers: &GuestBuffers) 
 pub(super) fn write(device: Device, buffers: &GuestBuffers) -> SysResult {
     match device {
         Device::Full => Err(Errno::ENOSPC),
-        Device::LoopControl => Err(Errno::EINVAL),
+        Device::LoopControl | Device::Ptp(_) => Err(Errno::EINVAL),
         _ => done(total_len(buffers)),
     }
 }

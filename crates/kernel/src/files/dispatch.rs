@@ -5,6 +5,7 @@ use crate::call::Call;
 use crate::guest::GuestBuffers;
 use crate::ids::FileKey;
 use crate::outcome::{SysResult, done};
+use crate::syscall::ptp;
 use crate::syscall::{file_flags, socket_io};
 use belljar_linux_abi::{Errno, c};
 use belljar_objects::devices::Device;
@@ -143,6 +144,9 @@ impl Call<'_> {
                 self.block_ioctl(file, device, request, argument)
             }
             (FileKind::Device { device: Device::LoopControl, .. }, _) => self.loop_control(request, argument),
+            (FileKind::Device { device: Device::Ptp(number), .. }, _) => {
+                ptp::ioctl(self, number, request, argument)
+            }
             (FileKind::Userfault(n), _) => self.userfault_ioctl(n, request, argument),
             // The only requests of epoll are busy-polling parameters, which are not supported.
             (FileKind::Epoll(_), _) => Err(Errno::EINVAL),

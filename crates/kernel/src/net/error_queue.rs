@@ -2,13 +2,14 @@
 //! zero-copy completion notifications (`MSG_ZEROCOPY`).
 
 use super::message::{Attempt, ControlMessage, Incoming, RawAddress, ReceivedMessage};
-use super::udp::timestamp_message;
 use crate::call::Call;
 use crate::ids::SocketKey;
 use belljar_linux_abi::{Errno, c};
+use belljar_linux_net::timestamps::{self, PacketArrival};
 use belljar_netstack::address;
 use belljar_netstack::error_queue::ErrorReport;
 use belljar_netstack::socket::SocketKind;
+use belljar_netstack::timestamps::{ReceiveStamps, SentStamp, flag};
 use belljar_netstack::zero_copy::CompletedSends;
 use std::net::{IpAddr, SocketAddr};
 
@@ -65,13 +66,15 @@ pub fn receive(
     if next.is_some() || report.errno().is_some() {
         socket.error = next;
     }
-    let (domain, stamp) = (socket.domain, socket.options.timestamp);
-    let epoch = call.host.net.clock.realtime_ns() - call.now().as_nanos();
-    let stamped = |at| timestamp_message(stamp, at, epoch).into_iter();
+    let (domain, stamps) = (socket.domain, socket.receive_stamps());
+    let clock = &call.host.net.clock;
+    let stamped = |at| PacketArrival { at, hardware: 0, packet: (0, 0) }.messages(stamps, clock);
     let error = match report {
         ErrorReport::Icmp(error) => error,
+        ErrorReport::Stamp(stamp) => return receive_stamp(call, key, room, *stamp, stamps),
         ErrorReport::Sent(told) => {
-            let control = stamped(call.now()).chain([sends_told(&told, domain)]).collect();
+            let mut control = stamped(clock.now());
+            control.push(sends_told(&told, domain));
             let (value, name) = (0, RawAddress::new());
             return Ok(Attempt::Done(ReceivedMessage { value, name, control, flags: c::MSG_ERRQUEUE }));
         }
@@ -85,10 +88,38 @@ pub fn receive(
     let what = [origin, error.icmp.0, error.icmp.1, 0];
     let told = extended_error(v4, error.errno.0.into(), what, [error.extra, 0], error.offender);
     let name: RawAddress = address::emit(domain, error.destination);
-    let mut control: Vec<_> = stamped(error.arrived).collect();
+    let mut control = stamped(error.arrived);
     control.push(told);
     let taken = error.quoted.len().min(room.len);
     call.scatter(&room.buffers, &error.quoted[..taken])?;
     let cut = if taken < error.quoted.len() { c::MSG_TRUNC } else { 0 };
     Ok(Attempt::Done(ReceivedMessage { value: taken, name, control, flags: c::MSG_ERRQUEUE | cut }))
+}
+
+/// Reads the timestamp of a sent packet: the frame with its source address, unless the socket asks for times alone.
+fn receive_stamp(
+    call: &mut Call<'_>,
+    key: SocketKey,
+    room: &Incoming,
+    stamp: SentStamp,
+    stamps: ReceiveStamps,
+) -> Result<Attempt<ReceivedMessage>, Errno> {
+    let mut control = timestamps::of_sent(&stamp, stamps);
+    let v6 = call.host.socket(key).domain == c::AF_INET6;
+    let shown = stamp.interface.filter(|_| v6 || stamps.flags & flag::OPT_CMSG != 0);
+    let options = call.host.socket(key).ip_options();
+    let (info4, info6) = options.map_or((false, false), |ip| (ip.receive_pktinfo, ip.receive_pktinfo6 && v6));
+    let (source, info) = timestamps::sent_source(&stamp, shown, (info4, info6));
+    control.extend(info);
+    let (errno, what, words) = timestamps::extended_error(&stamp);
+    let mut error = extended_error(!v6, errno, what, words, source);
+    if v6 && error.data.len() < timestamps::ERROR_LEN6 {
+        error.data.resize(timestamps::ERROR_LEN6, 0);
+    }
+    control.push(error);
+    let value = stamp.frame.len().min(room.len);
+    call.scatter(&room.buffers, &stamp.frame[..value])?;
+    let cut = if value < stamp.frame.len() { c::MSG_TRUNC } else { 0 };
+    let (flags, name) = (c::MSG_ERRQUEUE | cut, RawAddress::new());
+    Ok(Attempt::Done(ReceivedMessage { value, name, control, flags }))
 }

@@ -9,6 +9,8 @@ use belljar_linux_net::ethtool;
 use belljar_linux_net::ioctl::{
     self as requests, ARPREQ_LEN, IFREQ_LEN, NAME_LEN, RTENTRY_LEN, VLAN_LEN, request,
 };
+use belljar_netstack::ptp::StampConfig;
+use belljar_netstack::stamping;
 use belljar_objects::namespaces::NamespaceKind;
 
 const SIOCINQ: u64 = c::FIONREAD;
@@ -28,6 +30,8 @@ const SIOCGIFNAME: u64 = 0x8910;
 const SIOCGIFCONF: u64 = 0x8912;
 const SIOCETHTOOL: u64 = 0x8946;
 const SIOCGIFVLAN: u64 = 0x8982;
+const SIOCSHWTSTAMP: u64 = 0x89b0;
+const SIOCGHWTSTAMP: u64 = 0x89b1;
 
 /// `ioctl(2)` on a socket. Requests on the open file, such as `FIONBIO` and `FIOASYNC`, are handled by the
 /// caller.
@@ -78,6 +82,7 @@ pub fn socket_ioctl(call: &mut Call<'_>, key: SocketKey, request: u64, arg: u64)
         SIOCGIFCONF => list_interfaces(call, network, arg)?,
         SIOCGIFNAME => interface_name(call, network, arg)?,
         number if requests::is_question(number) => ask_interface(call, network, number, arg)?,
+        SIOCSHWTSTAMP | SIOCGHWTSTAMP => stamp_config(call, network, request == SIOCSHWTSTAMP, arg)?,
         SIOCETHTOOL => return done(ask_driver(call, network, arg)?),
         SIOCGIFVLAN => {
             let mut entry = [0; VLAN_LEN];
@@ -141,6 +146,27 @@ fn ask_driver(call: &mut Call<'_>, network: u32, arg: u64) -> Result<u64, Errno>
     let (answer, result) = ethtool::answer(net, &net.interfaces[number], &head)?;
     call.write_bytes(at, &answer)?;
     Ok(result)
+}
+
+/// `SIOCSHWTSTAMP`, `SIOCGHWTSTAMP`: which packets the adapter of an interface stamps by its hardware clock.
+fn stamp_config(call: &mut Call<'_>, network: u32, sets: bool, arg: u64) -> Result<(), Errno> {
+    if sets {
+        call.host.processes.require_for(call.process, NamespaceKind::Net, capability::NET_ADMIN)?;
+    }
+    let mut entry = [0; NAME_LEN];
+    call.read_bytes(arg, &mut entry)?;
+    let name = entry.split(|byte| *byte == 0).next().unwrap_or_default();
+    let number = call.host.stack(network).interfaces.by_name(name).ok_or(Errno::ENODEV)?;
+    let at: u64 = call.read(arg + NAME_LEN as u64)?;
+    let config = if sets {
+        let [flags, tx_type, rx_filter] = call.read(at)?;
+        let asked = StampConfig { flags, tx_type, rx_filter };
+        asked.check()?;
+        stamping::configurable(call.host.stack_mut(network), number)?.configure(asked)?
+    } else {
+        stamping::configurable(call.host.stack_mut(network), number)?.config()
+    };
+    call.write(at, &[config.flags, config.tx_type, config.rx_filter])
 }
 
 /// Carries out a modifying request. `EPERM` without `CAP_NET_ADMIN`, except for `SIOCGARP`.

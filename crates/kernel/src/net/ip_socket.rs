@@ -2,11 +2,12 @@
 
 use super::error_queue;
 use super::message::{Attempt, ControlMessage, Incoming, ReceivedMessage};
-use super::udp::{charge, timestamp_message};
+use super::udp::charge;
 use crate::call::Call;
 use crate::ids::SocketKey;
 use belljar_linux_abi::socket::{In6Pktinfo, InPktinfo};
 use belljar_linux_abi::{Errno, c};
+use belljar_linux_net::timestamps::PacketArrival;
 use belljar_netstack::ip::IpOptions;
 use belljar_netstack::ip_socket::IpMessage;
 use belljar_netstack::readiness::{EPOLLHUP, EPOLLRDHUP, READABLE, WRITABLE};
@@ -27,9 +28,8 @@ pub fn receive(
     if room.flags & c::MSG_ERRQUEUE != 0 {
         return error_queue::receive(call, key, room);
     }
-    let epoch = call.host.net.clock.realtime_ns() - call.now().as_nanos();
     let socket = call.host.socket(key);
-    let (domain, queue, stamp) = (socket.domain, key.into(), socket.options.timestamp);
+    let (domain, queue, stamp) = (socket.domain, key.into(), socket.receive_stamps());
     socket.take_error()?;
     let end = call.host.stack_of_mut(key).sockets.ip_socket(key);
     let Some(message) = end.queue.pop_front() else {
@@ -43,9 +43,13 @@ pub fn receive(
         value: if room.flags & c::MSG_TRUNC != 0 { message.bytes.len() } else { taken },
         flags: if taken < message.bytes.len() { c::MSG_TRUNC } else { 0 },
         name: address::emit_on(domain, SocketAddr::new(message.source, 0), device),
-        control: timestamp_message(stamp, message.arrived, epoch).into_iter().collect(),
+        control: control_messages(&end.ip, &message),
     };
-    received.control.extend(control_messages(&end.ip, &message));
+    if !stamp.is_off() {
+        let packet = (interface_index(message.interface), message.bytes.len());
+        let arrival = PacketArrival { at: message.arrived, hardware: message.hardware, packet };
+        received.control.splice(0..0, arrival.messages(stamp, &call.host.net.clock));
+    }
     let stored = call.scatter(&room.buffers, &message.bytes[..taken]);
     call.host.socket(key).options.last_arrival = Some(message.arrived);
     let end = call.host.stack_of_mut(key).sockets.ip_socket(key);

@@ -1,5 +1,6 @@
 //! Clocks of `clock_gettime(2)` and the operations that each supports.
 
+use super::ptp;
 use crate::call::Call;
 use crate::credentials::capability;
 use crate::host::Host;
@@ -26,6 +27,8 @@ pub(super) enum TimeSource {
     MonotonicCoarse,
     Process(ProcessKey),
     Thread(ThreadKey),
+    /// PTP hardware clock of this number.
+    Ptp(u32),
 }
 
 /// Clock selected by a clock id.
@@ -84,6 +87,9 @@ impl Clock {
         let of_process = |process| clock(TimeSource::Process(process), true, true, false);
         // CLOCK_THREAD_CPUTIME_ID does not support sleeping.
         let of_thread = |thread| clock(TimeSource::Thread(thread), true, true, false);
+        if let Some(fd) = ptp::descriptor(id) {
+            return Ok(clock(TimeSource::Ptp(ptp::of_descriptor(call, fd)?), false, true, false));
+        }
         match id {
             c::CLOCK_PROCESS_CPUTIME_ID => Ok(Clock { settable: false, ..of_process(call.process) }),
             c::CLOCK_THREAD_CPUTIME_ID => {
@@ -127,6 +133,7 @@ impl Clock {
             TimeSource::MonotonicCoarse => host.net.clock.monotonic_ns() - since_tick_ns(host),
             TimeSource::Process(process) => host.threads.calls_of(&host.processes, process) * NS_PER_CALL,
             TimeSource::Thread(thread) => host.threads[thread.0].calls * NS_PER_CALL,
+            TimeSource::Ptp(number) => ptp::read(host, number),
         };
         shown.saturating_add_signed(self.offset)
     }

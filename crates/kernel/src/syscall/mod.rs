@@ -34,6 +34,7 @@ pub mod pidfd;
 pub mod pipes;
 pub mod poll;
 pub mod process;
+pub(crate) mod ptp;
 pub mod ptrace;
 pub mod sched;
 pub mod seccomp;

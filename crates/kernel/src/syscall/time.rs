@@ -1,6 +1,7 @@
 //! Clock and sleep calls.
 
 use super::clocks::{Clock, TimeSource};
+use super::ptp;
 use crate::call::Call;
 use crate::credentials::capability;
 use crate::outcome::{Block, CallState, IfInterrupted, RemainingTime, SysResult, done};
@@ -62,7 +63,10 @@ pub fn sys_clock_settime(call: &mut Call<'_>) -> SysResult {
         let ns = time.to_nanos().ok_or(Errno::EINVAL)?;
         return set_clock(call, ns);
     }
-    Err(Errno::EPERM)
+    match clock.time {
+        TimeSource::Ptp(number) => ptp::set(call, number, time),
+        _ => Err(Errno::EPERM),
+    }
 }
 
 /// settimeofday(2).
@@ -116,7 +120,10 @@ pub fn sys_adjtimex(call: &mut Call<'_>) -> SysResult {
 /// clock_adjtime(2).
 pub fn sys_clock_adjtime(call: &mut Call<'_>) -> SysResult {
     let _: Timex = call.read(call.args[1])?;
-    Clock::decode(call, call.int(0))?;
+    let clock = Clock::decode(call, call.int(0))?;
+    if let TimeSource::Ptp(number) = clock.time {
+        return ptp::adjust(call, number, call.args[1]);
+    }
     if call.int(0) == c::CLOCK_REALTIME { adjust(call, call.args[1]) } else { Err(Errno::EOPNOTSUPP) }
 }
 

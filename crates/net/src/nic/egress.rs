@@ -1,7 +1,7 @@
 use super::queue::{Queue, QueueActions, QueueConfig, QueueContext};
 use super::{Counters, DropReason, NicConfig, NicEvent, Pace};
 use crate::Packet;
-use belljar_base::{Bucket, SimTime, TokenBucket};
+use belljar_base::{Bucket, SimDuration, SimTime, TokenBucket};
 use std::collections::VecDeque;
 
 /// Egress: a queue, an optional token bucket, and a sender that serialises one packet after another.
@@ -153,6 +153,10 @@ impl Egress {
     pub(super) fn set_bandwidth(&mut self, bandwidth: Option<u64>) {
         self.pace = Pace::new(bandwidth);
         self.rate_changed();
+    }
+
+    pub(super) fn serialisation(&mut self, bytes: usize) -> SimDuration {
+        self.pace.of(bytes as u64 + self.overhead)
     }
 
     pub(super) fn rate(&self) -> Option<u64> {

@@ -351,6 +351,11 @@ impl Nic {
         self.egress.rate()
     }
 
+    /// Time from the first to the last bit of a packet of this length on the wire.
+    pub fn serialisation(&mut self, bytes: usize) -> SimDuration {
+        self.egress.serialisation(bytes)
+    }
+
     /// Changes the egress from `now` on.
     pub fn change(&mut self, now: SimTime, change: &NicChange) {
         self.catch_up(now);

@@ -12,6 +12,7 @@ use crate::buffers;
 use crate::flow_hash::flow_label;
 use crate::interface::destination;
 use crate::mib::version;
+use crate::stamping;
 use belljar_linux_abi::Errno;
 use belljar_net::{ChecksumState, Packet, forward};
 use belljar_wire::ethernet::Address;
@@ -264,7 +265,8 @@ impl Stack {
     /// Queues the fragments of a packet, which continues as the first one.
     #[inline(never)]
     fn ip_fragment(&mut self, packet: Packet, onward: &Onward) -> PacketDisposition {
-        let (cookie, mark) = (packet.cookie(), packet.mark());
+        let (first, cookie) = stamping::of_fragments(self, packet.cookie());
+        let mark = packet.mark();
         let bytes = packet.into_bytes();
         let (version, pieces) = match bytes[0] >> 4 {
             4 => (0, fragment_v4(&bytes, onward.mtu)),
@@ -274,7 +276,7 @@ impl Stack {
         self.counters.ip[version].fragments_created += pieces.len() as u64;
         if pieces.is_empty() {
             self.account.release(PacketDisposition::dropped(DropCause::Malformed));
-            self.packet_lost(cookie, bytes.len());
+            self.packet_lost(first, bytes.len());
         } else if cookie != 0 {
             let sockets = &mut self.sockets;
             let key = sockets.of_cookie(cookie);
@@ -285,6 +287,7 @@ impl Stack {
         for (number, piece) in pieces.into_iter().enumerate() {
             // The drop of one fragment makes the others useless, but Linux sends the rest too.
             let len = piece.len();
+            let cookie = if number == 0 { first } else { cookie };
             let piece = Packet::with_cookie(piece, cookie).with_mark(mark);
             let end = self.send_packet(onward.interface, onward.gateway, piece);
             if !end.is_queued() {

@@ -1,6 +1,7 @@
 //! Ping sockets (ICMP, `SOCK_DGRAM`), which send echo requests and receive their replies, icmp(7).
 
 use crate::buffers;
+use crate::stamping;
 mod socket;
 
 pub use self::socket::PingSocket;
@@ -99,7 +100,13 @@ impl Stack {
         let probes = !heeds_routers(discover);
         let outbound = Outbound { probes, ..Outbound::new(Origin::Icmp, &route, header, packet) };
         let mtu = self.sending_mtu(key, &route);
-        self.socket_output(key, 0, outbound, mtu).map(|()| true)
+        let stamped = self.sockets[key.0].options.stamping.is_some();
+        let took_id = stamped && stamping::begin(self, key, (None, None));
+        let sent = self.socket_output(key, 0, outbound, mtu);
+        if stamped && sent.is_err() {
+            stamping::abandon(self, key, took_id);
+        }
+        sent.map(|()| true)
     }
 
     /// The echo identifier of a ping socket, allocated by the kernel at first use.

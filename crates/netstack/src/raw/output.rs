@@ -7,6 +7,7 @@ use crate::ip::route::ResolvedRoute;
 use crate::ip::{IpHeader, Outbound};
 use crate::path_mtu::heeds_routers;
 use crate::send_charge::UNCHARGED_QUEUE;
+use crate::stamping;
 use crate::udp::SendOptions;
 use crate::{LO, SocketKey, Stack};
 use belljar_linux_abi::Errno;
@@ -48,11 +49,17 @@ impl Stack {
         if route.broadcast && !self.socket(key).options.broadcast {
             return Err(Errno::EACCES);
         }
+        let stamped = options.stamps.is_some() || self.sockets[key.0].options.stamping.is_some();
+        let took_id = stamped && stamping::begin(self, key, (options.stamps, options.stamp_id));
         let raw = self.sockets.raw(key);
-        if raw.header_included && to.is_ipv4() {
-            return self.raw_whole_packet(key, route, data);
+        let sent = match raw.header_included && to.is_ipv4() {
+            true => self.raw_whole_packet(key, route, data),
+            false => self.raw_payload(key, route, data, options),
+        };
+        if stamped && sent != Ok(true) {
+            stamping::abandon(self, key, took_id);
         }
-        self.raw_payload(key, route, data, options)
+        sent
     }
 
     fn raw_payload(
@@ -147,7 +154,10 @@ impl Stack {
         let loop_back = self.sockets.raw(key).end.ip.multicast_loop;
         let mark = self.socket(key).options.mark;
         let waits = self.queue_len(route.interface) >= UNCHARGED_QUEUE && route.interface != LO;
-        let cookie = if waits { self.sockets[key.0].charge(key, data.len()) } else { 0 };
+        let mut cookie = if waits { self.sockets[key.0].charge(key, data.len()) } else { 0 };
+        if self.sockets[key.0].options.stamping.is_some() {
+            cookie = stamping::attach(self, key, cookie);
+        }
         self.send_whole(&route, to, Packet::with_cookie(data, cookie).with_mark(mark), loop_back)
             .map(|()| true)
     }

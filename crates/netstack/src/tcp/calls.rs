@@ -7,6 +7,7 @@ use crate::address;
 use crate::address::RawAddress;
 use crate::readiness::{EPOLLERR, EPOLLHUP, EPOLLRDHUP, READABLE, WRITABLE};
 use crate::socket::SocketKind;
+use crate::timestamps::error_bits;
 use belljar_linux_abi::{Errno, c};
 use belljar_tcp::State;
 use std::net::SocketAddr;
@@ -80,7 +81,7 @@ pub fn readiness(net: &Stack, key: SocketKey) -> u32 {
         (false, true) => WRITABLE,
         (false, false) => 0,
     };
-    let told = if tcp.errors.is_empty() { 0 } else { EPOLLERR };
+    let told = if tcp.errors.is_empty() { 0 } else { error_bits(&socket.options) };
     told | match &tcp.role {
         // A socket that was never connected is in state CLOSE, which polls as hung up and writable.
         Role::Idle => WRITABLE | EPOLLHUP | shut | if socket.error.is_some() { EPOLLERR } else { 0 },

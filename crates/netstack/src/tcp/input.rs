@@ -8,6 +8,7 @@ use crate::account::{DropCause, Origin, PacketDisposition, Receiver};
 use crate::buffers;
 use crate::ip::{Inbound, IpHeader, Outbound};
 use crate::path_mtu::heeds_routers;
+use crate::stamping;
 use crate::v6::device_for;
 use belljar_linux_abi::{Errno, c};
 use belljar_net::ChecksumState;
@@ -118,6 +119,9 @@ impl Stack {
         let connection = self.sockets.tcp(key).connection()?;
         match connection.on_segment(segment, payload, ecn, now) {
             Disposition::Consumed => {
+                if self.sockets[key.0].options.stamping.is_some() {
+                    stamping::segment_arrived(self, key);
+                }
                 self.tcp_pump(key);
                 Some(PacketDisposition::consumed(Receiver::Tcp))
             }

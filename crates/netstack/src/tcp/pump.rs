@@ -16,6 +16,7 @@ use crate::readiness::{
     EPOLLERR, EPOLLHUP, EPOLLIN, EPOLLOUT, EPOLLPRI, EPOLLRDHUP, EPOLLRDNORM, READABLE, WRITABLE,
 };
 use crate::socket::SocketKind;
+use crate::stamping;
 use belljar_base::SimDuration;
 use belljar_net::{ChecksumState, Packet};
 use belljar_tcp::{Connection, Events, Readiness, State};
@@ -95,6 +96,7 @@ impl Stack {
         let default_ttl = self.sysctls.default_ttl as u8;
         let socket = &mut self.sockets[key.0];
         let through = Through::of(socket, socket.options.bound_device);
+        let is_stamped = socket.options.stamping.is_some();
         let SocketKind::Tcp(tcp) = &mut socket.kind else { return };
         let ip = &tcp.ip;
         let (tos, ttl, hop_limit) = (ip.tos, ip.ttl.unwrap_or(default_ttl), ip.hop_limit);
@@ -146,7 +148,11 @@ impl Stack {
             let len = packet.len();
             // Only data segments are throttled by the interface's queue, so only their departure is reported.
             let counted = segment.payload_len > 0;
-            let cookie = if counted { cookie } else { 0 };
+            let cookie = match counted && is_stamped {
+                true => stamping::of_segment(self, key, cookie),
+                false if counted => cookie,
+                false => 0,
+            };
             let packet = Packet::with_cookie(packet, cookie).with_checksum(checksum).with_mark(mark);
             let onward = Onward::by(route.interface, route.gateway);
             if self.ip_local_out(Origin::Tcp, &remote, packet, &onward) == SendOutcome::Queued && counted {
@@ -173,7 +179,9 @@ impl Stack {
 
     /// Wakes waiters, sets the timer, and removes a finished connection.
     fn tcp_settle(&mut self, key: SocketKey) {
-        let SocketKind::Tcp(tcp) = &mut self.sockets[key.0].kind else { return };
+        let socket = &mut self.sockets[key.0];
+        let is_stamped = socket.options.stamping.is_some();
+        let SocketKind::Tcp(tcp) = &mut socket.kind else { return };
         let Role::Connection(connection) = &mut tcp.role else { return };
         let (repeats, timeouts) = connection.retransmissions();
         let since = std::mem::replace(&mut tcp.counted, (repeats, timeouts));
@@ -204,6 +212,9 @@ impl Stack {
             self.effects.push(Effect::Urgent(key));
         }
         self.zero_copy_settle(key);
+        if is_stamped {
+            stamping::acknowledged(self, key);
+        }
         // Wakes a lingering `close`.
         let drained =
             if events.contains(Events::DRAINED) && self.sockets.tcp(key).orphan { WRITABLE } else { 0 };

@@ -8,9 +8,10 @@ use crate::address::RawAddress;
 use crate::buffers;
 use crate::endpoint::{Bound, Reach, choose_port};
 use crate::ip::route::Through;
-use crate::readiness::{EPOLLERR, EPOLLHUP, EPOLLIN, EPOLLPRI, EPOLLRDHUP, EPOLLRDNORM, READABLE, WRITABLE};
+use crate::readiness::{EPOLLHUP, EPOLLIN, EPOLLRDHUP, EPOLLRDNORM, READABLE, WRITABLE};
 use crate::send_charge::charge;
 use crate::socket::SocketKind;
+use crate::timestamps::error_bits;
 use belljar_linux_abi::{Errno, c};
 use std::net::{IpAddr, SocketAddr};
 
@@ -52,10 +53,7 @@ pub fn readiness(net: &Stack, key: SocketKey) -> u32 {
         ready |= EPOLLHUP;
     }
     if socket.error.is_some() || !udp.errors.is_empty() {
-        ready |= EPOLLERR;
-        if socket.options.is_kept(c::SO_SELECT_ERR_QUEUE) {
-            ready |= EPOLLPRI;
-        }
+        ready |= error_bits(&socket.options);
     }
     if udp.is_writable(socket.options.send_buffer) {
         ready |= WRITABLE;

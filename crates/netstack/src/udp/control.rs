@@ -16,6 +16,10 @@ pub struct SendOptions {
     pub ttl: Option<u8>,
     /// `UDP_SEGMENT`: payload length of each datagram, in bytes; 0 for a single datagram.
     pub segment: Option<u16>,
+    /// `SO_TIMESTAMPING`: the timestamps to take of this datagram.
+    pub stamps: Option<u32>,
+    /// `SCM_TS_OPT_ID`: the identifier of its timestamps.
+    pub stamp_id: Option<u32>,
 }
 
 /// Context of control messages: determines the levels that apply.

@@ -179,7 +179,7 @@ impl Stack {
         source: SocketAddr,
         (mut len, covered): (usize, usize),
     ) -> PacketDisposition {
-        let now = self.clock.now();
+        let (now, hardware) = (self.clock.now(), self.frame_stamp);
         let payload = inbound.payload().get(HEADER_LEN..len).unwrap_or_default();
         if self.sockets.udp(key).encapsulation == UDP_ENCAP_ESPINUDP && is_for_ipsec(payload) {
             buffers::recycle(inbound.packet);
@@ -230,6 +230,7 @@ impl Stack {
             destination: inbound.header.dst,
             interface: inbound.interface,
             arrived: now,
+            hardware,
             tos: inbound.header.tos,
             ttl: inbound.header.ttl,
             segment: inbound.segment,

@@ -13,6 +13,7 @@ use crate::path_mtu::heeds_routers;
 use crate::send_charge::charge;
 use crate::socket::Socket;
 use crate::socket::SocketKind;
+use crate::stamping;
 use crate::{LO, address};
 use belljar_linux_abi::{Errno, c};
 use belljar_net::ChecksumState;
@@ -285,17 +286,15 @@ impl Stack {
         packet: Vec<u8>,
         options: &SendOptions,
     ) -> Result<(), Errno> {
-        if !self.sockets[key.0].zero_copy_holds() {
-            return self.udp_cut(key, route, port, packet, options);
+        if options.stamps.is_some() || self.sockets[key.0].options.stamping.is_some() {
+            let took_id = stamping::begin(self, key, (options.stamps, options.stamp_id));
+            let sent = transmit_begun(self, key, route, port, packet, options);
+            if sent.is_err() {
+                stamping::abandon(self, key, took_id);
+            }
+            return sent;
         }
-        let whole = options.segment.unwrap_or(0) == 0;
-        let in_fragments = whole && packet.len() > self.path_mtu(route, self.clock.now());
-        let copied = in_fragments || self.interfaces[route.interface].attachment.copies_zero_copy();
-        let sent = self.udp_cut(key, route, port, packet, options);
-        if self.socket(key).zero_copy_ends(copied, sent.is_err()) {
-            self.zero_copy_settle(key);
-        }
-        sent
+        transmit_begun(self, key, route, port, packet, options)
     }
 
     /// Sends the payload in `packet`, preceded by space for the headers, as one datagram or segmented
@@ -449,4 +448,28 @@ impl Stack {
         self.flush_network();
         Ok(())
     }
+}
+
+/// Sends the payload in `packet` of a socket whose request for timestamps has begun: see
+/// [`udp_transmit`](Stack::udp_transmit).
+#[inline(always)]
+fn transmit_begun(
+    net: &mut Stack,
+    key: SocketKey,
+    route: &ResolvedRoute,
+    port: u16,
+    packet: Vec<u8>,
+    options: &SendOptions,
+) -> Result<(), Errno> {
+    if !net.sockets[key.0].zero_copy_holds() {
+        return net.udp_cut(key, route, port, packet, options);
+    }
+    let whole = options.segment.unwrap_or(0) == 0;
+    let in_fragments = whole && packet.len() > net.path_mtu(route, net.clock.now());
+    let copied = in_fragments || net.interfaces[route.interface].attachment.copies_zero_copy();
+    let sent = net.udp_cut(key, route, port, packet, options);
+    if net.socket(key).zero_copy_ends(copied, sent.is_err()) {
+        net.zero_copy_settle(key);
+    }
+    sent
 }

@@ -142,6 +142,8 @@ pub struct Datagram {
     pub interface: usize,
     /// Time of arrival.
     pub arrived: SimTime,
+    /// Timestamp by the adapter's clock, or 0.
+    pub hardware: i64,
     /// Type of service or traffic class.
     pub tos: u8,
     /// TTL or hop limit.

@@ -11,6 +11,7 @@ use belljar_objects::inode::{
     Child, DEV, DISK, Directory, DirectorySource, Meta, Node, PROC, PTS, ROOT, RUN, SHM, SYS, Times,
 };
 use belljar_objects::loops::{LOOP_MODE, LOOPS_AT_START, MAJOR};
+use belljar_objects::system_files::SystemText;
 use belljar_objects::virtual_files::table::{ETC_FILES, LINKS};
 use belljar_objects::virtual_files::{InterfaceFile, VirtualFile};
 use std::os::unix::ffi::OsStrExt;
@@ -29,6 +30,18 @@ const DIRECTORIES: &[(&str, u64, u32)] = &[
     ("/sys/fs/cgroup", SYS, 0o555),
     ("/tmp", DISK, 0o1777),
     ("/var/tmp", DISK, 0o1777),
+];
+
+/// Files of a PTP hardware clock in `/sys/class/ptp/ptp<n>`, besides `dev`.
+const PTP_FILES: &[(&str, &str)] = &[
+    ("clock_name", "belljar\n"),
+    ("max_adjustment", "62499999\n"),
+    ("max_phase_adjustment", "0\n"),
+    ("n_alarms", "0\n"),
+    ("n_external_timestamps", "0\n"),
+    ("n_periodic_outputs", "0\n"),
+    ("n_programmable_pins", "0\n"),
+    ("pps_available", "0\n"),
 ];
 
 /// Fills the tree of a new host.
@@ -79,6 +92,19 @@ pub fn new_tree(files: &mut Files, config: &HostConfig, network: &StackConfig, m
                 tree.leaf(&path, 0o444, Node::Virtual(VirtualFile::Interface(number, kind)));
             }
         }
+    }
+    let names = network.links.iter().filter(|link| link.ptp.is_some()).map(|link| &*link.name);
+    for (number, name) in names.enumerate() {
+        tree.leaf(&format!("/dev/ptp{number}"), 0o600, Node::Device(Device::Ptp(number as u32)));
+        let folder = format!("/sys/class/ptp/ptp{number}");
+        for (file, text) in PTP_FILES {
+            let text = VirtualFile::System(SystemText::Text(text));
+            tree.leaf(&format!("{folder}/{file}"), 0o444, Node::Virtual(text));
+        }
+        let dev = VirtualFile::Written(format!("248:{number}\n").into_bytes());
+        tree.leaf(&format!("{folder}/dev"), 0o444, Node::Virtual(dev));
+        let link = Node::Symlink { target: folder.into_bytes(), own: false };
+        tree.leaf(&format!("/sys/class/net/{name}/device/ptp/ptp{number}"), 0o777, link);
     }
     for (path, target) in LINKS {
         tree.leaf(path, 0o777, Node::Symlink { target: target.as_bytes().to_vec(), own: false });

@@ -11,7 +11,7 @@ pub mod ring;
 mod tap;
 
 use super::message::{Attempt, ControlMessage, Incoming, OutgoingMessage, RawAddress, ReceivedMessage};
-use super::udp::{charge, timestamp_message};
+use super::udp::charge;
 use crate::call::Call;
 use crate::host::Host;
 use crate::ids::SocketKey;
@@ -19,7 +19,9 @@ use crate::net::own::{OwnKind, OwnSockets};
 use belljar_linux_abi::{Errno, c};
 pub use belljar_linux_net::link_address::LinkAddress;
 use belljar_linux_net::socket_inode;
+use belljar_linux_net::timestamps::{self, PacketArrival};
 use belljar_netstack::readiness::{EPOLLERR, READABLE, WRITABLE};
+use belljar_netstack::timestamps::error_bits;
 use belljar_netstack::{Stack, interface_index};
 use belljar_objects::packet_sockets::{PacketSocket, status};
 pub use options::{get_option, set_option};
@@ -89,11 +91,10 @@ pub fn receive(
         return Err(Errno::EINVAL);
     }
     if room.flags & c::MSG_ERRQUEUE != 0 {
-        return Err(Errno::EAGAIN);
+        return receive_stamp(call, key, room);
     }
-    let epoch = call.host.net.clock.realtime_ns() - call.now().as_nanos();
     let socket = call.host.net.socket(key);
-    let (queue, stamp, cooked) = (key.into(), socket.options.timestamp, socket.type_ == c::SOCK_DGRAM);
+    let (queue, stamp, cooked) = (key.into(), socket.receive_stamps(), socket.type_ == c::SOCK_DGRAM);
     socket.take_error()?;
     let packet = call.host.own.packet(key);
     let offload = packet.offload;
@@ -102,10 +103,13 @@ pub fn receive(
     }
     let Some(frame) = packet.queue.pop_front() else { return Ok(Attempt::Wait(queue)) };
     let taken = frame.bytes.len().min(room.len - offload.min(room.len));
+    let payload = frame.len - frame.network;
+    let arrival =
+        PacketArrival { at: frame.arrived, hardware: frame.hardware, packet: (frame.from.index, payload) };
     let mut received = ReceivedMessage {
         value: offload + if room.flags & c::MSG_TRUNC != 0 { frame.len } else { taken },
         name: frame.from.emit(),
-        control: timestamp_message(stamp, frame.arrived, epoch).into_iter().collect(),
+        control: arrival.messages(stamp, &call.host.net.clock),
         flags: if taken < frame.bytes.len() { c::MSG_TRUNC } else { 0 },
     };
     if packet.auxdata {
@@ -133,6 +137,28 @@ pub fn receive(
     stored.map(|()| Attempt::Done(received))
 }
 
+/// `MSG_ERRQUEUE`: timestamps of sent frames (`sock_recv_errqueue` of Linux).
+fn receive_stamp(
+    call: &mut Call<'_>,
+    key: SocketKey,
+    room: &Incoming,
+) -> Result<Attempt<ReceivedMessage>, Errno> {
+    /// `PACKET_TX_TIMESTAMP`.
+    const TX_TIMESTAMP: i32 = 16;
+    let socket = call.host.net.socket(key);
+    let stamp = socket.pop_stamp().ok_or(Errno::EAGAIN)?;
+    let mut control = timestamps::of_sent(&stamp, socket.receive_stamps());
+    let (errno, what, words) = timestamps::extended_error(&stamp);
+    let [first, second] = words.map(u32::to_ne_bytes);
+    let data = [&errno.to_ne_bytes()[..], &what, &first, &second].concat();
+    control.push(ControlMessage { level: c::SOL_PACKET, type_: TX_TIMESTAMP, data });
+    let value = stamp.frame.len().min(room.len);
+    call.scatter(&room.buffers, &stamp.frame[..value])?;
+    let cut = if value < stamp.frame.len() { c::MSG_TRUNC } else { 0 };
+    let (flags, name) = (c::MSG_ERRQUEUE | cut, RawAddress::new());
+    Ok(Attempt::Done(ReceivedMessage { value, name, control, flags }))
+}
+
 pub fn shutdown(_call: &mut Call<'_>, _key: SocketKey, _how: i32) -> Result<(), Errno> {
     Err(Errno::EOPNOTSUPP)
 }
@@ -158,7 +184,8 @@ pub fn readiness(host: &Host, key: SocketKey) -> u32 {
     let socket = &host.net.sockets[key.0];
     let Some(OwnKind::Packet(packet)) = host.own.get(key) else { return 0 };
     let readable = !packet.queue.is_empty() || packet.rings.is_readable(&*host.machine);
-    let error = if socket.error.is_some() { EPOLLERR } else { 0 };
+    let failed = socket.error.is_some() || socket.stamps.as_ref().is_some_and(|stamps| !stamps.is_empty());
+    let error = if failed { error_bits(&socket.options) } else { 0 };
     WRITABLE | error | if readable { READABLE } else { 0 }
 }
 

@@ -7,9 +7,12 @@ use crate::ids::SocketKey;
 use crate::net::message::OutgoingMessage;
 use belljar_linux_abi::{Errno, c};
 use belljar_linux_net::offload;
+use belljar_linux_net::timestamps::requested;
 use belljar_netstack::account::{DropCause, Origin, PacketDisposition, Receiver};
 use belljar_netstack::interface::Attachment;
 use belljar_netstack::socket::Socket;
+use belljar_netstack::stamping;
+use belljar_netstack::timestamps::StampRequest;
 use belljar_wire::ethernet::{HEADER_LEN, ethertype};
 
 /// Ethertype of IPv6.
@@ -21,14 +24,19 @@ pub(super) fn send(call: &mut Call<'_>, key: SocketKey, message: &OutgoingMessag
     if call.host.own.packet(key).rings.has_sender() {
         return call.host.ring_send(key, name);
     }
+    let own_level = message.control.iter().filter(|control| control.level == c::SOL_SOCKET);
+    for control in own_level {
+        control.check_socket_level()?;
+    }
+    let stamps = requested(&message.control);
     let data = call.gather(&message.buffers, 0, message.len)?;
     match call.host.own.packet(key).offload {
-        0 => call.host.packet_send(key, name, data)?,
+        0 => call.host.packet_send(key, name, data, stamps)?,
         len => {
             let header = offload::VirtioNetHeader::parse(&data)?;
             let frame = data.get(len..).filter(|frame| frame.len() >= HEADER_LEN).ok_or(Errno::EINVAL)?;
             for frame in header.packets(frame, HEADER_LEN)? {
-                call.host.packet_send(key, name, frame)?;
+                call.host.packet_send(key, name, frame, stamps)?;
             }
         }
     }
@@ -44,6 +52,7 @@ impl Host {
         key: SocketKey,
         name: Option<LinkAddress>,
         data: Vec<u8>,
+        stamps: (Option<u32>, Option<u32>),
     ) -> Result<(), Errno> {
         let Socket { network, type_, .. } = *self.net.socket(key);
         let cooked = type_ == c::SOCK_DGRAM;
@@ -59,7 +68,9 @@ impl Host {
         }
         if let Attachment::Tun(_) = net.interfaces[interface].attachment {
             // TUN interfaces have no link-layer header, so both socket types send the same.
-            return net.transmit(Origin::PacketSocket, interface, data).then_some(()).ok_or(Errno::ENOBUFS);
+            let request = self.net.socket(key).begin_stamps(key, stamps);
+            let sent = stamping::transmit(self.stack_mut(network), (interface, false), data, request);
+            return sent.then_some(()).ok_or(Errno::ENOBUFS);
         }
         let frame = if cooked {
             let to = name.filter(|name| name.halen >= 6).map(|name| name.mac());
@@ -78,7 +89,8 @@ impl Host {
         if frame.len() > net.interfaces.mtu(interface) + HEADER_LEN {
             return Err(Errno::EMSGSIZE);
         }
-        self.send_raw_frame((network, interface), frame)
+        let request = self.net.socket(key).begin_stamps(key, stamps);
+        self.send_raw_frame((network, interface), frame, request)
     }
 
     /// Transmits a frame unchanged; `lo` and the graph strip the Ethernet header.
@@ -86,12 +98,13 @@ impl Host {
         &mut self,
         (network, interface): (u32, usize),
         mut frame: Vec<u8>,
+        stamps: Option<StampRequest>,
     ) -> Result<(), Errno> {
         let protocol = u16::from_be_bytes([frame[12], frame[13]]);
         let net = self.stack_mut(network);
         let attachment = net.interfaces[interface].attachment;
         if net.interfaces[interface].is_link() {
-            let sent = net.transmit_frame(Origin::PacketSocket, interface, frame);
+            let sent = stamping::transmit(net, (interface, true), frame, stamps);
             return sent.then_some(()).ok_or(Errno::ENOBUFS);
         }
         if attachment == Attachment::Graph && protocol == ethertype::ARP {
@@ -108,7 +121,7 @@ impl Host {
             return Ok(());
         }
         frame.drain(..HEADER_LEN);
-        let sent = self.stack_mut(network).transmit(Origin::PacketSocket, interface, frame);
+        let sent = stamping::transmit(self.stack_mut(network), (interface, false), frame, stamps);
         sent.then_some(()).ok_or(Errno::ENOBUFS)
     }
 }

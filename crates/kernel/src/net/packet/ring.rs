@@ -267,7 +267,7 @@ impl Host {
             let mut data = vec![0; len.min(ring.frame_size)];
             let read = self.machine.read_at(memory, at + start as u64, &mut data);
             let result = match start + len <= ring.frame_size && read.is_ok() {
-                true => self.packet_send(key, name, data),
+                true => self.packet_send(key, name, data, (None, None)),
                 false => Err(Errno::EMSGSIZE),
             };
             let status =

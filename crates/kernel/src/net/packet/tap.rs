@@ -34,16 +34,16 @@ pub(super) struct TappedFrame<'a> {
 impl Host {
     /// Delivers a frame that passed an interface of a network to the packet sockets.
     pub(crate) fn show_frame(&mut self, network: u32, passed: &Passed) {
-        let Passed { at, interface, direction, ref bytes } = *passed;
+        let Passed { at, interface, direction, ref bytes, hardware } = *passed;
         let parts = self.stack(network).interfaces.frame_parts(interface, bytes, direction);
         let Some((header, payload)) = parts else { return };
-        self.tap_frame(at, (network, interface), (header, payload), direction);
+        self.tap_frame((at, hardware), (network, interface), (header, payload), direction);
     }
 
     /// Delivers a frame given as header and payload.
     fn tap_frame(
         &mut self,
-        at: SimTime,
+        at: (SimTime, i64),
         (network, interface): (u32, usize),
         (header, payload): ([u8; ethernet::HEADER_LEN], &[u8]),
         direction: PacketDirection,
@@ -115,7 +115,7 @@ impl Host {
     pub(super) fn answer_for_graph(&mut self, (network, interface): (u32, usize), frame: &[u8]) {
         let (now, own) = (self.net.clock.now(), self.stack(network).interfaces[interface].mac);
         let Some((head, payload)) = frame.split_first_chunk::<{ ethernet::HEADER_LEN }>() else { return };
-        self.tap_frame(now, (network, interface), (*head, payload), PacketDirection::Out);
+        self.tap_frame((now, 0), (network, interface), (*head, payload), PacketDirection::Out);
         let asked = arp::Packet::new_checked(payload).ok().and_then(|packet| arp::Repr::parse(&packet).ok());
         let Some(asked) = asked.filter(|asked| asked.operation == arp::Operation::Request) else { return };
         let target = asked.target_protocol;
@@ -126,11 +126,11 @@ impl Host {
         }
         let answer = arp_frame(Address(own), &arp_reply(&asked, Address(graph_mac(target))));
         if let Some((head, payload)) = answer.split_first_chunk::<{ ethernet::HEADER_LEN }>() {
-            self.tap_frame(now, (network, interface), (*head, payload), PacketDirection::In);
+            self.tap_frame((now, 0), (network, interface), (*head, payload), PacketDirection::In);
         }
     }
 
-    fn tap_socket(&mut self, at: SimTime, key: SocketKey, seen: &TappedFrame<'_>) {
+    fn tap_socket(&mut self, (at, hardware): (SimTime, i64), key: SocketKey, seen: &TappedFrame<'_>) {
         let socket = &self.net.sockets[key.0];
         let Some(OwnKind::Packet(packet)) = self.own.get(key) else { return };
         if !packet.hears(seen.direction, seen.from.protocol, seen.interface) {
@@ -158,7 +158,7 @@ impl Host {
         };
         let len = bytes.len();
         bytes.truncate(kept);
-        let frame = Frame { bytes, len, network, from: seen.from, arrived: at };
+        let frame = Frame { bytes, len, network, from: seen.from, arrived: at, hardware };
         self.own.packet(key).packets += 1;
         let stamp = self.net.clock.realtime_ns() - self.net.clock.now().as_nanos() + at.as_nanos();
         if self.own.packet(key).rings.has_receiver() {

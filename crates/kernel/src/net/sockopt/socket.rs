@@ -9,10 +9,10 @@ use belljar_base::SimDuration;
 use belljar_linux_abi::socket::{Linger, TimePair, Ucred};
 use belljar_linux_abi::{Errno, c};
 use belljar_linux_net::options::{Value, flag, int, structure, to_int};
+use belljar_linux_net::timestamps::{option, option_value};
 use belljar_netstack::filter::{Instruction, MAX_INSTRUCTIONS, SocketFilter};
-use belljar_netstack::socket::{
-    MIN_RECEIVE_BUFFER, MIN_SEND_BUFFER, SocketKind, SocketOptions, Timestamping,
-};
+use belljar_netstack::socket::{MIN_RECEIVE_BUFFER, MIN_SEND_BUFFER, SocketKind, SocketOptions};
+use belljar_netstack::timestamps::{Timestamping, flag as stamping_flag};
 use belljar_netstack::{interface_index, zero_copy};
 use belljar_objects::namespaces::NamespaceKind;
 use std::sync::Arc;
@@ -91,8 +91,22 @@ pub fn set(call: &mut Call<'_>, key: SocketKey, name: i32, value: &[u8]) -> Resu
         c::SO_PASSCRED => options.pass_credentials = on,
         c::SO_PRIORITY => options.priority = number,
         c::SO_MARK => options.mark = number as u32,
-        c::SO_TIMESTAMP => options.timestamp = if on { Timestamping::Micros } else { Timestamping::Off },
-        c::SO_TIMESTAMPNS => options.timestamp = if on { Timestamping::Nanos } else { Timestamping::Off },
+        c::SO_TIMESTAMP | option::TIMESTAMP_NEW | c::SO_TIMESTAMPNS | option::TIMESTAMPNS_NEW => {
+            let micros = matches!(name, c::SO_TIMESTAMP | option::TIMESTAMP_NEW);
+            options.timestamp = match (on, micros) {
+                (false, _) => Timestamping::Off,
+                (true, true) => Timestamping::Micros,
+                (true, false) => Timestamping::Nanos,
+            };
+            if on {
+                options.new_stamps = !matches!(name, c::SO_TIMESTAMP | c::SO_TIMESTAMPNS);
+                // The arrivals of a connection are recorded.
+                is_tcp.then(|| options.stamping.get_or_insert_default());
+            }
+        }
+        c::SO_TIMESTAMPING | option::TIMESTAMPING_NEW => {
+            return set_stamping(call, key, number as u32, name != c::SO_TIMESTAMPING);
+        }
         c::SO_KEEPALIVE => {
             options.keep_alive = on;
             keep_alive(call, key, on);
@@ -170,6 +184,19 @@ pub fn set(call: &mut Call<'_>, key: SocketKey, name: i32, value: &[u8]) -> Resu
         _ => return Err(Errno::ENOPROTOOPT),
     }
     call.host.stack_of_mut(key).flush_network();
+    Ok(())
+}
+
+/// `SO_TIMESTAMPING`.
+fn set_stamping(call: &mut Call<'_>, key: SocketKey, flags: u32, is_new: bool) -> Result<(), Errno> {
+    let socket = call.host.socket(key);
+    let (stream, bound) = (socket.stream_state(), socket.options.bound_device.is_some());
+    if stream.is_some() && flags & stamping_flag::OPT_STATS != 0 {
+        call.host.warn("SOF_TIMESTAMPING_OPT_STATS of TCP sockets is not supported");
+        return Err(Errno::EINVAL);
+    }
+    socket.options.stamping.get_or_insert_default().set(flags, stream, bound)?;
+    socket.options.new_stamps = is_new;
     Ok(())
 }
 
@@ -316,8 +343,17 @@ pub fn get(call: &mut Call<'_>, key: SocketKey, name: i32) -> Result<Value, Errn
         c::SO_DONTROUTE => flag(options.dont_route),
         c::SO_OOBINLINE => flag(options.out_of_band_inline),
         c::SO_PASSCRED => flag(options.pass_credentials),
-        c::SO_TIMESTAMP => flag(options.timestamp != Timestamping::Off),
-        c::SO_TIMESTAMPNS => flag(options.timestamp == Timestamping::Nanos),
+        c::SO_TIMESTAMP => flag(options.timestamp == Timestamping::Micros && !options.new_stamps),
+        // Unlike the old option, it is also set by nanoseconds.
+        option::TIMESTAMP_NEW => flag(options.timestamp != Timestamping::Off && options.new_stamps),
+        c::SO_TIMESTAMPNS | option::TIMESTAMPNS_NEW => {
+            let own = options.new_stamps == (name != c::SO_TIMESTAMPNS);
+            flag(options.timestamp == Timestamping::Nanos && own)
+        }
+        c::SO_TIMESTAMPING | option::TIMESTAMPING_NEW => {
+            let own = options.new_stamps == (name != c::SO_TIMESTAMPING);
+            structure(&option_value(options.stamping.as_deref(), own))
+        }
         c::SO_PRIORITY => int(options.priority),
         c::SO_MARK => int(options.mark as i32),
         c::SO_RCVLOWAT => int(options.receive_low_water),

@@ -6,10 +6,13 @@ use crate::guest::scatter_to;
 use crate::host::Host;
 use crate::ids::SocketKey;
 use crate::net::error_queue;
-use crate::net::message::{Attempt, Incoming, OutgoingMessage, ReceivedMessage};
+use crate::net::message::{Attempt, ControlMessage, Incoming, OutgoingMessage, ReceivedMessage};
 use belljar_linux_abi::{Errno, c};
+use belljar_linux_net::timestamps::{PacketArrival, requested};
 use belljar_netstack::buffers::recycle;
 use belljar_netstack::socket::SocketKind;
+use belljar_netstack::stamping;
+use belljar_netstack::timestamps::ReceiveStamps;
 use belljar_tcp::{State, UrgentByte};
 use std::cell::Cell;
 /// Maximum number of bytes sent by one attempt, which bounds the scratch buffer; a call makes as many
@@ -99,6 +102,11 @@ fn send_part(
     {
         connection.set_cork(true, now);
     }
+    let is_last = done + len == message.len;
+    let (given, _) = requested(&message.control);
+    if is_last && (given.is_some() || net.socket(key).options.stamping.is_some()) {
+        stamping::written(net, key, given, len);
+    }
     let sent = net.tcp_put(key, &data[..len]);
     SCRATCH.set(data);
     if message.flags & c::MSG_OOB != 0
@@ -134,6 +142,7 @@ pub fn receive(
     let net = call.host.stack_of_mut(key);
     let socket = net.socket(key);
     let (queue, low_water) = (key.into(), socket.options.receive_low_water.max(1) as usize);
+    let stamps = socket.receive_stamps();
     let wanted = room.len - done;
     let tcp = net.sockets.tcp(key);
     let shut = tcp.shut.0;
@@ -168,11 +177,16 @@ pub fn receive(
     let n = readable.min(wanted);
     if room.flags & c::MSG_TRUNC != 0 && room.flags & c::MSG_PEEK == 0 {
         let n = connection.discard(n, now);
+        stamping::stream_read(net, key, n, false);
         net.tcp_was_read(key);
         return Ok(Attempt::Done(ReceivedMessage { value: n, ..ReceivedMessage::default() }));
     }
     // Bytes are copied out before they are consumed, so that a bad buffer loses no data.
     copy_out(call, key, room, done, n)?;
+    let control = match stamps.is_off() {
+        true => Vec::new(),
+        false => read_stamps(call, key, stamps, (n, room.flags & c::MSG_PEEK != 0)),
+    };
     if room.flags & c::MSG_PEEK == 0 {
         let net = call.host.stack_of_mut(key);
         if let Role::Connection(connection) = &mut net.sockets.tcp(key).role {
@@ -183,7 +197,22 @@ pub fn receive(
         }
         net.tcp_was_read(key);
     }
-    Ok(Attempt::Done(ReceivedMessage { value: n, ..ReceivedMessage::default() }))
+    Ok(Attempt::Done(ReceivedMessage { value: n, control, ..ReceivedMessage::default() }))
+}
+
+/// Control messages with the time of arrival of the last of the bytes that are read, or only looked at.
+#[cold]
+fn read_stamps(
+    call: &mut Call<'_>,
+    key: SocketKey,
+    stamps: ReceiveStamps,
+    (n, look): (usize, bool),
+) -> Vec<ControlMessage> {
+    let read = stamping::stream_read(call.host.stack_of_mut(key), key, n, look);
+    let of_time = |(at, hardware)| {
+        PacketArrival { at, hardware, packet: (0, n) }.messages(stamps, &call.host.net.clock)
+    };
+    read.map(of_time).unwrap_or_default()
 }
 
 /// Stores the first `n` received bytes in the buffers of a call from offset `done`.

@@ -29,6 +29,7 @@ fn linked(host: &mut Host, n: usize, addresses: &[(u8, u8)]) {
             .collect(),
         nic: NicConfig::default(),
         carrier: true,
+        ptp: None,
     }];
     host.net = Stack::new(host.net.config.clone(), host.net.clock.clone());
 }

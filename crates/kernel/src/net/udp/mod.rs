@@ -6,5 +6,5 @@ mod send;
 
 pub use belljar_netstack::udp::*;
 pub use calls::{bind, connect, shutdown};
-pub use receive::{receive, timestamp_message};
+pub use receive::receive;
 pub use send::send;

@@ -5,10 +5,9 @@ use crate::call::Call;
 use crate::ids::SocketKey;
 use crate::net::error_queue;
 use crate::net::message::{Attempt, ControlMessage, Incoming, ReceivedMessage};
-use belljar_base::SimTime;
-use belljar_linux_abi::socket::{In6Pktinfo, InPktinfo, TimePair};
+use belljar_linux_abi::socket::{In6Pktinfo, InPktinfo};
 use belljar_linux_abi::{Errno, c};
-use belljar_netstack::socket::Timestamping;
+use belljar_linux_net::timestamps::PacketArrival;
 use belljar_netstack::{address, interface_index};
 use std::net::IpAddr;
 use zerocopy::IntoBytes;
@@ -33,7 +32,7 @@ pub fn receive(
         return Ok(if ended { Attempt::Done(ReceivedMessage::default()) } else { Attempt::Wait(key.into()) });
     };
     let socket = call.host.stack_of_mut(key).socket(key);
-    let (domain, timestamp) = (socket.domain, socket.options.timestamp);
+    let (domain, stamps) = (socket.domain, socket.receive_stamps());
     let payload = &datagram.packet[datagram.payload.clone()];
     let taken = payload.len().min(room.len);
     let stored = call.scatter(&room.buffers, &payload[..taken]);
@@ -46,38 +45,23 @@ pub fn receive(
         received.name = address::emit_on(domain, datagram.source, Some(interface_index(datagram.interface)));
     }
     if room.control_room > 0 {
-        let epoch = call.host.net.clock.realtime_ns() - call.host.net.clock.now().as_nanos();
         let own =
             call.host.stack_of_mut(key).interfaces.own_address(datagram.interface, datagram.destination);
         let udp = call.host.stack_of_mut(key).sockets.udp(key);
-        received.control = control_messages(&datagram, udp, timestamp, epoch, own);
+        received.control = control_messages(&datagram, udp, own);
+        if !stamps.is_off() {
+            let packet = (interface_index(datagram.interface), datagram.packet.len());
+            let arrival = PacketArrival { at: datagram.arrived, hardware: datagram.hardware, packet };
+            received.control.splice(0..0, arrival.messages(stamps, &call.host.net.clock));
+        }
     }
     call.host.stack_of_mut(key).udp_taken(key, datagram, peek);
     stored.map(|()| Attempt::Done(received))
 }
 
-/// `SO_TIMESTAMP` or `SO_TIMESTAMPNS` control message for an arrival at `arrived`.
-pub fn timestamp_message(kind: Timestamping, arrived: SimTime, epoch_ns: u64) -> Option<ControlMessage> {
-    let ns = (epoch_ns + arrived.as_nanos()) as i64;
-    let (secs, nanos) = (ns / 1_000_000_000, ns % 1_000_000_000);
-    let (type_, fraction) = match kind {
-        Timestamping::Off => return None,
-        Timestamping::Micros => (c::SO_TIMESTAMP, nanos / 1_000),
-        Timestamping::Nanos => (c::SO_TIMESTAMPNS, nanos),
-    };
-    let data = TimePair { secs, fraction }.as_bytes().to_vec();
-    Some(ControlMessage { level: c::SOL_SOCKET, type_, data })
-}
-
 #[inline(never)]
-fn control_messages(
-    datagram: &Datagram,
-    udp: &UdpSocket,
-    timestamp: Timestamping,
-    epoch_ns: u64,
-    own: IpAddr,
-) -> Vec<ControlMessage> {
-    let mut messages: Vec<_> = timestamp_message(timestamp, datagram.arrived, epoch_ns).into_iter().collect();
+fn control_messages(datagram: &Datagram, udp: &UdpSocket, own: IpAddr) -> Vec<ControlMessage> {
+    let mut messages = Vec::new();
     let mut push = |level, type_, data: &[u8]| {
         messages.push(ControlMessage { level, type_, data: data.to_vec() });
     };

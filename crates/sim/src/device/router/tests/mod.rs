@@ -45,6 +45,7 @@ fn config(mtus: &[usize]) -> RouterConfig {
         addresses6: vec![format!("2001:db8:{port}::1/64").parse().unwrap()],
         nic: NicConfig::default(),
         carrier: true,
+        ptp: None,
     };
     let stack = StackConfig {
         ipv6: true,
