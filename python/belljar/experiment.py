@@ -76,12 +76,14 @@ class ModelItem:
 
 
 class Clock(TypedDict, total=False):
-    """Clock of a host: its error at the start, as an offset and a drift in microseconds per second, and the time that each
-    reading takes."""
+    """Clock of a host: its error at the start, as an offset and a drift in microseconds per second, the time that each
+    reading takes, and the error of the PTP hardware clocks of its interfaces, where it differs."""
 
     offset: str
     drift_ppm: float
     reading: str
+    hardware_offset: str
+    hardware_drift_ppm: float
 
 
 class Cpu(TypedDict, total=False):

@@ -173,6 +173,9 @@ group("hosts", keys.GRAPH, GRAPHED, ["hosts", "a"], {
 group("hosts", keys.LINKS, LINKED, ["hosts", "a"], {
     **OF_HOST, "interfaces": ({"eth0": "10.0.0.1/24"}, {"eth0": "10.0.0.9/24"}), "routes": [{"to": "192.0.2.0/24", "via": "10.0.0.2"}],
 }, whole="host_options clock")
+READS_HARDWARE = "import os, time; fd = os.open('/dev/ptp0', os.O_RDWR); print(time.clock_gettime_ns((~fd << 3) | 3))"
+group("hosts", keys.LINKS, changed(LINKED, hosts__a__processes=[{"path": "python3", "args": ["-c", READS_HARDWARE], "start_time": "100 ms"}]), ["hosts", "a"], {
+    "clock.hardware_offset": "1 h", "clock.hardware_drift_ppm": 400})
 for thing, experiment in ((keys.GRAPH, GRAPHED), (keys.LINKS, LINKED)):
     group("hosts", thing, changed(experiment, general__progress=True), ["hosts", "a"], {"host_options.log_level": "error"})
     group("hosts", thing, changed(experiment, hosts__a__cpu={"packet": "2 ms"}), ["hosts", "a"], {"cpu.backlog": (1000, 3)})

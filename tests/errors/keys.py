@@ -108,10 +108,12 @@ row("hosts", "host_options.scheduling", MACHINE, run="refused: its kernel schedu
 row("hosts", "host_options.queue", GRAPH, deploy=NETWORK)
 row("hosts", "host_options.queue", LINKS, MACHINE, run="refused: it is not on the graph", deploy="refused: it is not on the graph")
 row("hosts", "clock clock.offset clock.drift_ppm clock.reading", GRAPH, LINKS, emulate=CLOCKS, deploy="clocks are the machines'")
+row("hosts", "clock.hardware_offset clock.hardware_drift_ppm", LINKS, emulate=CLOCKS, deploy="clocks are the machines'")
+row("hosts", "clock.hardware_offset clock.hardware_drift_ppm", GRAPH, run="refused: it has no PTP hardware clock", deploy="refused: it has no PTP hardware clock")
 row("hosts", "cpu cpu.syscall cpu.packet cpu.byte cpu.interrupt cpu.backlog", GRAPH, LINKS,
     emulate="work takes the time that it takes", deploy="work takes the time that it takes")
 row("hosts", "cpu_count", GRAPH, LINKS, emulate="processors are this machine's", deploy="processors are the machines'")
-row("hosts", "cpu_count clock clock.offset clock.drift_ppm clock.reading cpu cpu.syscall cpu.packet cpu.byte cpu.interrupt cpu.backlog devices devices.pci devices.driver "
+row("hosts", "cpu_count clock clock.offset clock.drift_ppm clock.reading clock.hardware_offset clock.hardware_drift_ppm cpu cpu.syscall cpu.packet cpu.byte cpu.interrupt cpu.backlog devices devices.pci devices.driver "
     "devices.interface devices.latency devices.mtu devices.interrupts devices.interrupt_interval devices.ring", MACHINE,
     run="refused: it has its own", deploy="refused: it has its own")
 row("hosts", "root", *HOSTS, deploy="refused: machines have their own files")

@@ -142,6 +142,12 @@ impl Experiment {
             out.text(3, "offset", &events::signed(host.clock.offset_ns));
             out.plain(3, "drift_ppm", events::ppm(host.clock.drift_ppb));
             out.plain(3, "reading", format_duration(host.clock.reading));
+            if let Some(offset) = host.clock.hardware_offset_ns {
+                out.text(3, "hardware_offset", &events::signed(offset));
+            }
+            if let Some(drift) = host.clock.hardware_drift_ppb {
+                out.plain(3, "hardware_drift_ppm", events::ppm(drift));
+            }
         }
         if let Some(cpu) = &host.cpu {
             out.section(2, "cpu");

@@ -385,4 +385,8 @@ pub struct ClockSettings {
     pub drift_ppb: i64,
     /// Time that each reading of the clock takes.
     pub reading: SimDuration,
+    /// Initial offset of the PTP hardware clocks in nanoseconds; `None` for that of the wall clock.
+    pub hardware_offset_ns: Option<i64>,
+    /// Drift of the PTP hardware clocks in parts per billion; `None` for that of the host.
+    pub hardware_drift_ppb: Option<i64>,
 }

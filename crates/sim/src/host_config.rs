@@ -207,6 +207,11 @@ pub fn link_of_node(experiment: &Experiment, node: &str, interface: &Interface) 
     let quiet =
         experiment.host_by_name(node).is_some_and(|id| experiment.hosts[id.index()].machine.is_some());
     let has_clock = has_hardware_clock(&experiment.topology, experiment.hosts.len(), interface);
+    let host = experiment.host_by_name(node).map(|id| &experiment.hosts[id.index()]);
+    let ptp = host.filter(|_| has_clock).map(|host| PtpConfig {
+        offset_ns: host.clock.hardware_offset_ns,
+        drift_ppb: host.clock.hardware_drift_ppb,
+    });
     LinkConfig {
         name: interface.name.as_str().into(),
         mac: belljar_plan::mac(experiment, node, interface),
@@ -215,7 +220,7 @@ pub fn link_of_node(experiment: &Experiment, node: &str, interface: &Interface) 
         addresses6: if quiet { Vec::new() } else { interface.addresses6.clone() },
         nic: link_nic(experiment, interface),
         carrier: true,
-        ptp: has_clock.then(PtpConfig::default),
+        ptp,
     }
 }
 

@@ -430,13 +430,33 @@ pub(crate) fn drift(node: &Node, key: &str) -> Result<i64, Problem> {
     Ok(ppb as i64)
 }
 
+/// Keys of a host's `clock` about the PTP hardware clocks of its interfaces.
+const HARDWARE_KEYS: [&str; 2] = ["hardware_offset", "hardware_drift_ppm"];
+
+/// Refuses settings of hardware clocks for a host none of whose interfaces has one.
+pub(crate) fn check_hardware_clock(clock: &Node, host: &str) -> Result<(), Problem> {
+    let Value::Mapping(entries) = &clock.value else { return Ok(()) };
+    match entries.iter().find(|entry| HARDWARE_KEYS.contains(&entry.key.as_str())) {
+        None => Ok(()),
+        Some(entry) => {
+            let message =
+                format!("'{}' is not valid for host '{host}', which has no PTP hardware clock", entry.key);
+            Err(Problem::at(entry.key_span, message)
+                .help("interfaces on links have one, except for stations of a radio and controllers"))
+        }
+    }
+}
+
 /// The `clock` of a host, with the time of readings that hosts have by default.
 pub(crate) fn clock(node: &Node, key: &str, usual: SimDuration) -> Result<ClockSettings, Problem> {
-    let s = Section::new(node, &format!("'{key}'"), &["offset", "drift_ppm", "reading"], false)?;
+    let keys = ["offset", "drift_ppm", "reading", HARDWARE_KEYS[0], HARDWARE_KEYS[1]];
+    let s = Section::new(node, &format!("'{key}'"), &keys, false)?;
     Ok(ClockSettings {
         offset_ns: s.read("offset", signed_time)?.unwrap_or(0),
         drift_ppb: s.read("drift_ppm", drift)?.unwrap_or(0),
         reading: s.read("reading", reading)?.unwrap_or(usual),
+        hardware_offset_ns: s.read(HARDWARE_KEYS[0], signed_time)?,
+        hardware_drift_ppb: s.read(HARDWARE_KEYS[1], drift)?,
     })
 }
 

@@ -25,11 +25,13 @@ pub(crate) use radios::number;
 pub(super) use simulators::notes as simulator_notes;
 pub(crate) use tracks::position;
 
+use super::events_values;
 use super::hosts::{Context, check_name};
 use crate::error::{Problem, Span};
 use crate::model::Host;
 use crate::topology::{
     Device, DeviceKind, Interface, Link, LinkEnd, ManagementAddress, Router, Routing, Switch, Topology,
+    has_hardware_clock,
 };
 use crate::yaml::section::{self, mapping};
 use crate::yaml::{Entry, Node, Section, Value};
@@ -222,6 +224,14 @@ pub(super) fn read(
         pcap_filter: if linked { defaults.pcap_filter.clone() } else { Default::default() },
     };
     wires::read(&mut topology, &drafts, &stations, hosts.len(), &roles)?;
+    for (host, station) in hosts.iter().zip(&stations) {
+        let has_clock = |interface: &Interface| has_hardware_clock(&topology, hosts.len(), interface);
+        if let Some(clock) = station.section.as_ref().and_then(|section| section.get("clock"))
+            && !host.interfaces.iter().any(has_clock)
+        {
+            events_values::check_hardware_clock(clock, &host.name)?;
+        }
+    }
     Ok(topology)
 }
 

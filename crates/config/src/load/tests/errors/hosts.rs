@@ -84,6 +84,19 @@ fn the_time_of_clock_readings() {
 }
 
 #[test]
+fn hardware_clocks_are_those_of_links() {
+    let help = "interfaces on links have one, except for stations of a radio and controllers";
+    for key in ["hardware_offset: 1 s", "hardware_drift_ppm: 5"] {
+        let name = key.split(':').next().unwrap_or_default();
+        host(
+            &format!("network_node_id: 0\n    clock: {{ {key} }}"),
+            &format!("7:14 '{name}' is not valid for host 'a', which has no PTP hardware clock"),
+            help,
+        );
+    }
+}
+
+#[test]
 fn the_cpu_of_a_host() {
     let cpu = |keys: &str, expected: &str, help: &str| {
         host(&format!("network_node_id: 0\n    cpu: {keys}"), &format!("7:{expected}"), help);
