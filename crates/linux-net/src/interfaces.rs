@@ -153,7 +153,7 @@ impl Admin<'_> {
         self.net.interface_is_down6(number);
         self.net.drop_hops::<Ipv4Addr>(|hop| hop.interface == number);
         self.net.neighbours.flush(number, true);
-        self.net.interfaces[number].carrier = false;
+        self.net.interfaces[number].set_carrier(false);
         self.link_gone(number);
         self.net.interfaces.forget_addresses(number);
         self.net.interface_settings.end(number);

@@ -125,7 +125,7 @@ impl Admin<'_> {
     pub fn receive_interface(&mut self, interface: &Interface) -> usize {
         let (mac, mtu, carrier) = (interface.mac, interface.mtu, interface.carrier);
         let new = self.net.add_virtual(&interface.name, interface.attachment, Some(mac), Some(mtu));
-        self.net.interfaces[new].carrier = carrier;
+        self.net.interfaces[new].set_carrier(carrier);
         self.link_changed(new);
         new
     }
@@ -134,7 +134,7 @@ impl Admin<'_> {
     pub fn set_peer_carrier(&mut self, number: usize, carrier: bool) {
         let interface = &self.net.interfaces[number];
         if matches!(interface.attachment, Attachment::Veth { .. }) && interface.carrier != carrier {
-            self.net.interfaces[number].carrier = carrier;
+            self.net.interfaces[number].set_carrier(carrier);
             self.net.interfaces[number].apply_link_mode();
             v6::carrier_changed(self.net, number);
             self.link_changed(number);

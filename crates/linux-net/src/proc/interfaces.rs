@@ -49,6 +49,9 @@ pub enum InterfaceFile {
     AddressLength,
     Broadcast,
     Carrier,
+    CarrierChanges,
+    CarrierDownCount,
+    CarrierUpCount,
     Duplex,
     Flags,
     Group,
@@ -72,6 +75,9 @@ impl InterfaceFile {
             ("address", InterfaceFile::Address),
             ("broadcast", InterfaceFile::Broadcast),
             ("carrier", InterfaceFile::Carrier),
+            ("carrier_changes", InterfaceFile::CarrierChanges),
+            ("carrier_down_count", InterfaceFile::CarrierDownCount),
+            ("carrier_up_count", InterfaceFile::CarrierUpCount),
             ("duplex", InterfaceFile::Duplex),
             ("flags", InterfaceFile::Flags),
             ("ifalias", InterfaceFile::Alias),
@@ -148,6 +154,12 @@ pub fn interface_file(net: &Stack, number: usize, file: InterfaceFile) -> Result
         InterfaceFile::Statistic(place) => {
             format!("{}\n", InterfaceCounters::of(net, interface).link_stats64()[place])
         }
+        InterfaceFile::CarrierChanges => {
+            let (up, down) = interface.carrier_changes;
+            format!("{}\n", up + down)
+        }
+        InterfaceFile::CarrierDownCount => format!("{}\n", interface.carrier_changes.1),
+        InterfaceFile::CarrierUpCount => format!("{}\n", interface.carrier_changes.0),
         InterfaceFile::Carrier => format!("{}\n", u8::from(interface.has_lower_up())),
         InterfaceFile::Ifindex => format!("{}\n", interface_index(number)),
         InterfaceFile::Mtu => format!("{}\n", interface.mtu),
