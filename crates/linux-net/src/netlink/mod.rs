@@ -5,7 +5,9 @@ mod addresses;
 mod attributes;
 mod bridges;
 mod diag;
+mod ethtool_family;
 mod gateways;
+mod generic;
 mod hops;
 mod links;
 mod local_table;
@@ -25,6 +27,7 @@ mod route_config;
 mod route_dumps;
 mod routes;
 mod rules;
+mod tree;
 mod unix_diag;
 
 use belljar_linux_abi::c;

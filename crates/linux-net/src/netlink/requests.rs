@@ -2,6 +2,7 @@
 
 use super::Requester;
 use super::bridges;
+use super::generic::is_dump as is_generic_dump;
 use super::local_table::record_order;
 use super::message::{ACK, ACK_TLVS, CAPPED, DONE, ERROR, HEADER_LEN, MULTI, Message, Request};
 use super::neighbours::record_types;
@@ -39,8 +40,10 @@ impl Admin<'_> {
                 continue;
             }
             let result = match generic {
-                // There are no generic netlink families.
-                true => Err(Errno::ENOENT.into()),
+                true => match self.answer_generic(&request, asker) {
+                    result if is_generic_dump(&request) => Ok(Answer::Dump(result)),
+                    result => result.map(Answer::Messages),
+                },
                 false => {
                     let result = self.answer_one(&request, asker);
                     record_order(self.net);
