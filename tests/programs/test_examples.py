@@ -75,6 +75,14 @@ def test_iperf_udp(run_experiment):
     assert 7.9 <= float(re.findall(r"([\d.]+) Mbits/sec", said)[-1]) <= 8.5, said
 
 
+@pytest.mark.needs("ptp4l", "phc2sys")
+def test_ptp(run_experiment):
+    done = run_experiment(EXAMPLES / "ptp.yaml")
+    for program in ("ptp4l", "phc2sys"):
+        offsets = [int(offset) for offset in re.findall(r" offset +(-?\d+) s2", done.text("client", program))]
+        assert len(offsets) > 20 and all(abs(offset) < 100 for offset in offsets[-10:]), (program, offsets)
+
+
 def test_threads(run_experiment, programs):
     done = run_experiment(EXAMPLES / "threads.yaml")
     assert "8 threads passed 100000 numbers; their sum is 4999950000," in done.text("machine")
