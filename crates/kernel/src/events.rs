@@ -163,6 +163,16 @@ impl Host {
             Effect::Peer(to, interface, news) => self.tell_interface(network, (to, interface), *news),
             Effect::Further(of, effect) => self.carry_out_further(of, *effect),
             Effect::Note(what) => self.warn(what),
+            Effect::KernelLog(level, line) => {
+                // Rules of other network namespaces do not log (`nf_log_all_netns`).
+                if network == 0 {
+                    self.log.push(level, self.net.clock.monotonic_ns(), &line);
+                }
+            }
+            Effect::Netfilter(group, message) => {
+                self.administer(network, |admin| admin.announce_netfilter(group, &message));
+                self.carry_out_effects();
+            }
             Effect::Closed(socket) => {
                 self.files.unnamed.remove(&FilePlace::Socket(socket));
                 self.waits.destroy(socket.into());

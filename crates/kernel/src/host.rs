@@ -8,6 +8,7 @@ use crate::net::own::OwnSockets;
 use crate::process::{Process, Processes, WaitStatus};
 use crate::thread::Thread;
 use crate::timer::{TimerAction, TimerId, TimerQueue};
+use belljar_objects::kernel_log::KernelLog;
 use belljar_base::{Map, SimTime, Stream};
 use belljar_machine::Machine;
 use belljar_model_host::Models;
@@ -154,6 +155,8 @@ pub struct Host {
     pub networks: Networks,
     /// Sockets of families outside the stack.
     pub(crate) own: OwnSockets,
+    /// The kernel's log.
+    pub(crate) log: KernelLog,
     pub(crate) config: HostConfig,
     /// Number of address spaces in each slot: a forked child shares its parent's slot until it calls
     /// `execve(2)`.
@@ -205,6 +208,7 @@ impl Host {
             has_networks: false,
             turn: 0,
             own: OwnSockets::default(),
+            log: KernelLog::default(),
             models: Models::new(std::mem::take(&mut config.models)),
             urings: Urings::default(),
             last_counter: 0,

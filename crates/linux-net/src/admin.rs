@@ -1,7 +1,7 @@
 //! A stack borrowed for one administrative operation.
 
 use crate::unix::UnixSocketInfo;
-use belljar_linux_abi::Errno;
+use belljar_linux_abi::{Errno, c};
 use belljar_netstack::Stack;
 
 /// Stack with its notification targets, borrowed for one operation. The methods are in the modules of their
@@ -22,11 +22,20 @@ pub enum NetworkName {
     Process(i32),
 }
 
+/// Netlink multicast group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Multicast {
+    /// Protocol of the sockets, `NETLINK_*`.
+    pub protocol: i32,
+    /// Number of the group, from 1.
+    pub group: u32,
+}
+
 /// Environment of a stack with Linux's interfaces: netlink sockets subscribed to changes, and sockets of
 /// families outside the stack.
 pub trait Listeners {
     /// Delivers a message to the members of a netlink multicast group immediately.
-    fn announce(&mut self, stack: &mut Stack, group: u32, message: &[u8]);
+    fn announce(&mut self, stack: &mut Stack, to: Multicast, message: &[u8]);
     /// Notifies packet sockets that their interface has gone down.
     fn interface_down(&mut self, stack: &mut Stack, interface: usize);
     /// Numbers of promiscuous and all-multicast memberships that packet sockets hold on an interface.
@@ -43,9 +52,9 @@ pub trait Listeners {
 }
 
 impl Admin<'_> {
-    /// Multicasts a message to a netlink group.
+    /// Multicasts a message to a group of `NETLINK_ROUTE`.
     pub(crate) fn announce(&mut self, group: u32, message: &[u8]) {
-        self.listeners.announce(self.net, group, message);
+        self.listeners.announce(self.net, Multicast { protocol: c::NETLINK_ROUTE, group }, message);
     }
     pub(crate) fn warn(&mut self, text: impl Into<String>) {
         self.listeners.warn(text.into());

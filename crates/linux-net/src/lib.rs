@@ -9,8 +9,8 @@
 //!
 //! **Changing.** An [`Admin`] borrows the stack for one operation, together with its caller's [`Listeners`]:
 //! the targets of notifications, and the sockets outside the stack. [`Admin::answer`] takes the bytes that a
-//! program has sent to a `NETLINK_ROUTE` socket, [`Admin::answer_diag`] those sent to `NETLINK_SOCK_DIAG`;
-//! both return the datagrams that the socket receives. [`ioctl`] does the same for `SIOC*` requests.
+//! program has sent to a `NETLINK_ROUTE` socket, [`Admin::answer_diag`] those sent to `NETLINK_SOCK_DIAG`,
+//! [`Admin::answer_netfilter`] those sent to `NETLINK_NETFILTER`; all return the datagrams that the socket receives. [`ioctl`] does the same for `SIOC*` requests.
 //! [`Admin::set_interface_up`], [`Admin::remove_interface`] and [`Admin::link_changed`] are for callers that
 //! change interfaces themselves, as TUN does.
 //!
@@ -26,6 +26,7 @@ pub mod ethtool;
 mod interfaces;
 pub mod ioctl;
 pub mod link_address;
+pub mod netfilter;
 pub mod netlink;
 pub mod offload;
 pub mod options;
@@ -35,7 +36,7 @@ pub mod timestamps;
 pub mod unix;
 pub mod unix_address;
 
-pub use admin::{Admin, Listeners, NetworkName};
+pub use admin::{Admin, Listeners, Multicast, NetworkName};
 use belljar_netstack::{SocketKey, Stack};
 pub use netlink::Requester;
 

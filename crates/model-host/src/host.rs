@@ -186,6 +186,8 @@ impl EventLoop for ModelHost {
                 Effect::Note(what) => *self.warnings.entry(what.into()).or_default() += 1,
                 // These effects have no subscribers here.
                 Effect::Closed(_)
+                | Effect::KernelLog(..)
+                | Effect::Netfilter(..)
                 | Effect::Urgent(_)
                 | Effect::ProgramReady(..)
                 | Effect::Passed(_)

@@ -133,6 +133,11 @@ pub fn refusal_message(packet: &[u8], why: ForwardError) -> Option<Vec<u8>> {
     message_about(packet, why.icmp())
 }
 
+/// ICMP Destination Unreachable of this code, without IP header; `None` under the same conditions.
+pub fn unreachable_message(packet: &[u8], code: u8) -> Option<Vec<u8>> {
+    message_about(packet, (3, code, 0))
+}
+
 /// ICMP redirect, without IP header, that reports a better router on the link to the sender of `packet`;
 /// `None` under the same conditions.
 pub fn redirect_message(packet: &[u8], router: Ipv4Addr) -> Option<Vec<u8>> {

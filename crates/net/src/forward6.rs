@@ -53,6 +53,14 @@ pub fn refusal_message(packet: &[u8], why: ForwardError) -> Option<Vec<u8>> {
     Some(message)
 }
 
+/// ICMPv6 Destination Unreachable of this code, without IP header and checksum; `None` under the same
+/// conditions.
+pub fn unreachable_message(packet: &[u8], code: u8) -> Option<Vec<u8>> {
+    let mut message = refusal_message(packet, ForwardError::NetworkUnreachable)?;
+    message[1] = code;
+    Some(message)
+}
+
 /// Flow hash of a packet: addresses, protocol and, unless the packet is a fragment, the ports of TCP, UDP and
 /// UDP-Lite. Routers use different keys, so that their hashes differ.
 pub fn flow_hash(key: u64, packet: &[u8]) -> u64 {

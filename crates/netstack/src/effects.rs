@@ -36,6 +36,10 @@ pub enum Effect {
     Further(u32, Box<Effect>),
     /// A message for the log, such as a limitation that was met.
     Note(Box<str>),
+    /// A line for the kernel's log, with its level.
+    KernelLog(u8, Box<str>),
+    /// A message for a multicast group of `NETLINK_NETFILTER`.
+    Netfilter(u32, Vec<u8>),
     /// A socket was freed; its key may be reused.
     Closed(SocketKey),
 }

@@ -33,6 +33,7 @@ pub mod file_kind;
 pub mod file_owner;
 pub mod ids;
 pub mod inode;
+pub mod kernel_log;
 pub mod keys;
 pub mod landlock;
 pub mod leases;

@@ -9,7 +9,7 @@ use crate::process::Processes;
 use belljar_base::Map;
 use belljar_linux_abi::Errno;
 use belljar_linux_net::unix::UnixSocketInfo;
-use belljar_linux_net::{Admin, Listeners, NetworkName};
+use belljar_linux_net::{Admin, Listeners, Multicast, NetworkName};
 use belljar_netstack::Stack;
 use belljar_objects::namespaces::NamespaceKind;
 
@@ -29,9 +29,9 @@ struct HostListeners<'a> {
 }
 
 impl Listeners for HostListeners<'_> {
-    fn announce(&mut self, stack: &mut Stack, group: u32, message: &[u8]) {
+    fn announce(&mut self, stack: &mut Stack, to: Multicast, message: &[u8]) {
         let keeper = self.first.as_deref_mut().unwrap_or(stack);
-        self.own.netlink_announce(keeper, (self.network, group), message);
+        self.own.netlink_announce(keeper, self.network, to, message);
     }
     fn interface_down(&mut self, stack: &mut Stack, interface: usize) {
         let keeper = self.first.as_deref_mut().unwrap_or(stack);

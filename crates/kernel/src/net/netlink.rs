@@ -7,7 +7,7 @@ use crate::host::Host;
 use crate::ids::SocketKey;
 use crate::net::own::{OwnKind, OwnSockets};
 use belljar_linux_abi::{Errno, c};
-use belljar_linux_net::Requester;
+use belljar_linux_net::{Multicast, Requester, netfilter};
 use belljar_netstack::Stack;
 use belljar_netstack::filter::Metadata;
 use belljar_netstack::readiness::{READABLE, WRITABLE};
@@ -53,7 +53,7 @@ pub fn create(host: &mut Host, network: u32, type_: i32, protocol: i32) -> Resul
         return Err(Errno::ESOCKTNOSUPPORT);
     }
     match protocol {
-        c::NETLINK_ROUTE | c::NETLINK_GENERIC | c::NETLINK_SOCK_DIAG => {}
+        c::NETLINK_ROUTE | c::NETLINK_GENERIC | c::NETLINK_SOCK_DIAG | c::NETLINK_NETFILTER => {}
         // No audit support, as in a kernel built without `CONFIG_AUDIT`.
         c::NETLINK_AUDIT => return Err(Errno::EPROTONOSUPPORT),
         _ => {
@@ -130,10 +130,17 @@ pub fn send(
     let requests = call.gather(&message.buffers, 0, message.len)?;
     let NetlinkSocket { port, extended, capped, strict, .. } = *call.host.own.netlink(key);
     let right = call.host.processes.require_for(call.process, NamespaceKind::Net, capability::NET_ADMIN);
-    let requester = Requester { port, extended, capped, strict, may_change: right.is_ok() };
+    let may_change = right.is_ok();
+    let requester = Requester { port, extended, capped, strict, may_change };
     let Socket { protocol, network, .. } = *call.host.net.socket(key);
+    let process = call.host.process(call.process).pid;
+    let process = call.host.processes.shown_pid(call.process, process) as u32;
+    let command = || String::from_utf8_lossy(&call.host.threads[call.thread.0].comm).into_owned();
+    let of_netfilter = (protocol == c::NETLINK_NETFILTER)
+        .then(|| netfilter::Requester { port, extended, capped, may_change, process, command: command() });
     let answers = call.host.administer(network, |admin| match protocol {
         c::NETLINK_SOCK_DIAG => admin.answer_diag(&requests, requester),
+        c::NETLINK_NETFILTER => admin.answer_netfilter(&requests, &of_netfilter.unwrap_or_default()),
         protocol => admin.answer(&requests, requester, protocol == c::NETLINK_GENERIC),
     });
     for answer in answers {
@@ -223,14 +230,17 @@ pub fn set_option(host: &mut Host, key: SocketKey, name: i32, value: u32) {
 }
 
 impl OwnSockets {
-    /// Sends a message to the members of a group of a network.
-    pub(super) fn netlink_announce(&mut self, net: &mut Stack, (network, group): (u32, u32), message: &[u8]) {
-        let bit = 1 << (group - 1);
+    /// Sends a message to the members of a multicast group of a network.
+    pub(super) fn netlink_announce(&mut self, net: &mut Stack, network: u32, to: Multicast, message: &[u8]) {
+        let bit = 1 << (to.group - 1);
         let member = |kind: &OwnKind| match kind {
             OwnKind::Netlink(netlink) => netlink.groups & bit != 0 && netlink.queue.len() < QUEUE_LIMIT,
             _ => false,
         };
-        let here = |key: SocketKey| net.sockets[key.0].network == network;
+        let here = |key: SocketKey| {
+            let socket = &net.sockets[key.0];
+            socket.network == network && socket.protocol == to.protocol
+        };
         let sockets = self.iter().filter(|(key, kind)| here(*key) && member(kind));
         let members: Vec<SocketKey> = sockets.map(|(key, _)| key).collect();
         members.into_iter().for_each(|key| self.netlink_enqueue(net, key, message));

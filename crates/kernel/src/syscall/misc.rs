@@ -5,6 +5,7 @@ use crate::credentials::capability;
 use crate::outcome::{Outcome, SysResult, done};
 use crate::process::WaitStatus;
 use crate::rights::AccessIds;
+use belljar_objects::kernel_log::BUFFER;
 use belljar_linux_abi::kernel_config::{RELEASE, VERSION};
 use belljar_linux_abi::process::SysInfo;
 use belljar_linux_abi::{Errno, c};
@@ -127,15 +128,14 @@ pub fn sys_not_permitted(call: &mut Call<'_>) -> SysResult {
     Err(Errno::EPERM)
 }
 
-/// syslog(2): the log is empty, and console settings have no effect.
+/// syslog(2): lines are read all at once, and console settings have no effect.
 pub fn sys_syslog(call: &mut Call<'_>) -> SysResult {
     const READ: i32 = 2;
     const READ_ALL: i32 = 3;
     const READ_CLEAR: i32 = 4;
+    const CLEAR: i32 = 5;
     const CONSOLE_LEVEL: i32 = 8;
     const SIZE: i32 = 10;
-    /// Default log buffer size in bytes (`CONFIG_LOG_BUF_SHIFT`).
-    const BUFFER: u64 = 1 << 18;
     let (action, buffer, len) = (call.int(0), call.args[1], call.int(2));
     if !matches!(action, READ_ALL | SIZE) {
         let processes = &call.host.processes;
@@ -146,7 +146,19 @@ pub fn sys_syslog(call: &mut Call<'_>) -> SysResult {
     match action {
         READ | READ_ALL | READ_CLEAR if buffer == 0 || len < 0 => Err(Errno::EINVAL),
         CONSOLE_LEVEL if !(1..=8).contains(&len) => Err(Errno::EINVAL),
-        SIZE => done(BUFFER),
+        SIZE => done(BUFFER as u64),
+        READ_ALL | READ_CLEAR => {
+            let text = call.host.log.read_all(len as usize);
+            call.write_bytes(buffer, &text)?;
+            if action == READ_CLEAR {
+                call.host.log.clear();
+            }
+            done(text.len() as u64)
+        }
+        CLEAR => {
+            call.host.log.clear();
+            done(0)
+        }
         0..=9 => done(0),
         _ => Err(Errno::EINVAL),
     }

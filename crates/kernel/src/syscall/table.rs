@@ -204,7 +204,7 @@ table! {
     100 times = Partial, limits::sys_times, "processor time counts calls, a microsecond each";
     101 ptrace = Partial, ptrace::sys_ptrace, "no debug registers, SYSEMU or seccomp stops; a tracer is a process";
     102 getuid = Full, identity::sys_getuid, "";
-    103 syslog = NoEffect, misc::sys_syslog, "an empty log";
+    103 syslog = Partial, misc::sys_syslog, "lines of netfilter rules; SYSLOG_ACTION_READ returns none";
     104 getgid = Full, identity::sys_getgid, "";
     105 setuid = Full, identity::sys_setuid, "";
     106 setgid = Full, identity::sys_setgid, "";

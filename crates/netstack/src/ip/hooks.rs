@@ -20,11 +20,16 @@
 //!
 //! [`Hooks::register`], on [`Stack::hooks`](crate::Stack::hooks), takes the point, a priority and a function. Each point has one call site:
 //! `Prerouting` and `Input` in `ip/input.rs`, `Forward` in `ip/forward/mod.rs`, `Output` and `Postrouting` in
-//! `ip/output.rs`. Without hooks a call site costs one test of a pointer.
+//! `ip/output.rs`. Without hooks a call site costs one test.
+//!
+//! # Rules
+//!
+//! The rules of programs (nf_tables) are a [`Netfilter`] beside these functions, which packets pass after them:
+//! see `ip/filtering.rs`. It is created with the first request of a program.
 
-use crate::StackCounters;
-use crate::buffers;
+use belljar_base::Stream;
 use belljar_net::Packet;
+use belljar_netfilter::Netfilter;
 
 /// A point of the packet path at which hooks are called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -81,51 +86,58 @@ pub type Hook = Box<dyn FnMut(&mut Packet, &Passage) -> HookVerdict + Send>;
 /// The hooks of a point with their priorities, in the order of the priorities.
 type AtPoint = Vec<(i32, Hook)>;
 
-/// The hooks of a host by point; `None` while there are none.
+/// Rules of programs, with their random stream.
+pub struct Rules {
+    /// The rules.
+    pub netfilter: Netfilter,
+    /// Random stream of rules.
+    pub random: Stream,
+}
+
+/// The hooks of a host.
 #[derive(Default)]
-pub struct Hooks(Option<Box<[AtPoint; HookPoint::ALL.len()]>>);
+pub struct Hooks {
+    /// True if any point has a function or rules.
+    active: bool,
+    /// The functions by point; `None` while there are none.
+    registered: Option<Box<[AtPoint; HookPoint::ALL.len()]>>,
+    /// The rules of programs; `None` before the first request.
+    rules: Option<Box<Rules>>,
+}
 
 impl Hooks {
     /// True if there are no hooks.
     #[inline(always)]
     pub(crate) fn is_empty(&self) -> bool {
-        self.0.is_none()
+        !self.active
     }
 
     /// Registers a hook after those of lower or equal priority value (`nf_register_net_hook`). A power cut
     /// removes the hooks of a host.
     pub fn register(&mut self, point: HookPoint, priority: i32, hook: Hook) {
-        let hooks = &mut self.0.get_or_insert_default()[point as usize];
+        let hooks = &mut self.registered.get_or_insert_default()[point as usize];
         let at = hooks.partition_point(|(other, _)| *other <= priority);
         hooks.insert(at, (priority, hook));
+        self.active = true;
     }
 
-    /// Calls the hooks of a point on a packet, with its input and output interfaces as far as they are known.
-    /// `None` if one drops the packet, which is counted.
-    #[cold]
-    #[inline(never)]
-    pub(crate) fn pass(
-        &mut self,
-        point: HookPoint,
-        mut packet: Packet,
-        (incoming, outgoing): (Option<usize>, Option<usize>),
-        counters: &mut StackCounters,
-    ) -> Option<Packet> {
-        packet.fill_checksum();
-        let v6 = packet.bytes().first().is_some_and(|first| first >> 4 == 6);
-        let passage = Passage { point, v6, incoming, outgoing };
-        match self.decide(&mut packet, &passage) {
-            HookVerdict::Accept => Some(packet),
-            HookVerdict::Drop => {
-                counters.hook_drops[point as usize][usize::from(v6)] += 1;
-                buffers::recycle(packet.into_bytes());
-                None
-            }
-        }
+    /// The rules, if a program has made any.
+    pub fn rules(&self) -> Option<&Rules> {
+        self.rules.as_deref()
+    }
+    /// Takes the rules out for a call, after which they are put back. None are made if there are none.
+    pub(crate) fn take_rules(&mut self) -> Option<Box<Rules>> {
+        self.rules.take()
+    }
+    /// Puts the rules back; from now on packets pass them if they have hooks.
+    pub(crate) fn put_rules(&mut self, rules: Box<Rules>) {
+        self.active = self.registered.is_some() || rules.netfilter.is_active();
+        self.rules = Some(rules);
     }
 
-    fn decide(&mut self, packet: &mut Packet, passage: &Passage) -> HookVerdict {
-        let Some(all) = &mut self.0 else { return HookVerdict::Accept };
+    /// Calls the functions of a point on a packet.
+    pub(crate) fn decide(&mut self, packet: &mut Packet, passage: &Passage) -> HookVerdict {
+        let Some(all) = &mut self.registered else { return HookVerdict::Accept };
         let hooks = &mut all[passage.point as usize];
         match hooks.iter_mut().all(|(_, hook)| hook(packet, passage) == HookVerdict::Accept) {
             true => HookVerdict::Accept,

@@ -1,6 +1,7 @@
 //! IP input: validates headers, reassembles fragments, and delivers packets to the protocols.
 
 use super::IpHeader;
+use super::filtering;
 use super::fragment::{Added, Expired};
 use super::hooks::HookPoint;
 use crate::LO;
@@ -284,9 +285,7 @@ impl Stack {
             .with_checksum(inbound.checksum)
             .with_segment(inbound.segment)
             .with_mark(inbound.mark);
-        let Some(packet) =
-            self.hooks.pass(point, packet, (Some(inbound.interface), None), &mut self.counters)
-        else {
+        let Some(packet) = filtering::pass(self, point, packet, (Some(inbound.interface), None)) else {
             return Err(DropCause::Hook);
         };
         (inbound.checksum, inbound.mark) = (packet.checksum(), packet.mark());

@@ -1,6 +1,7 @@
 //! IP output: completes headers, calls hooks, fragments, and queues packets.
 
 use super::IpHeader;
+use super::filtering;
 use super::header::{V4_LEN, V6_LEN};
 use super::hooks::HookPoint;
 use super::ident::Ident;
@@ -155,18 +156,12 @@ impl Stack {
         onward: &Onward,
     ) -> SendOutcome {
         self.counters.ip[version(dst)].out_requests += 1;
-        let passed = match self.hooks.is_empty() {
-            true => Some(packet),
-            false => {
-                self.hooks.pass(HookPoint::Output, packet, (None, Some(onward.interface)), &mut self.counters)
-            }
-        };
-        let end = match passed {
-            Some(packet) => {
+        let end = match self.hooks.is_empty() {
+            true => {
                 self.counters.count_sent(dst, packet.len());
                 self.ip_finish_output(packet, onward)
             }
-            None => PacketDisposition::dropped(DropCause::Hook),
+            false => filtering::output(self, dst, packet, onward),
         };
         self.account.originate(origin, end);
         match end {
@@ -215,12 +210,7 @@ impl Stack {
     fn pass_postrouting(&mut self, packet: Packet, onward: &Onward) -> Option<Packet> {
         match self.hooks.is_empty() {
             true => Some(packet),
-            false => self.hooks.pass(
-                HookPoint::Postrouting,
-                packet,
-                (None, Some(onward.interface)),
-                &mut self.counters,
-            ),
+            false => filtering::pass(self, HookPoint::Postrouting, packet, (None, Some(onward.interface))),
         }
     }
 

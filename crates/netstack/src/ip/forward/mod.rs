@@ -3,7 +3,7 @@
 mod v4;
 mod v6;
 
-use super::Onward;
+use super::{Onward, filtering};
 use super::hooks::HookPoint;
 use crate::Stack;
 use crate::account::{DropCause, PacketDisposition};
@@ -23,7 +23,7 @@ impl Stack {
     ) -> PacketDisposition {
         if !self.hooks.is_empty() {
             let leaves = Some(onward.interface);
-            match self.hooks.pass(HookPoint::Forward, packet, (Some(arrived), leaves), &mut self.counters) {
+            match filtering::pass(self, HookPoint::Forward, packet, (Some(arrived), leaves)) {
                 Some(passed) => packet = passed,
                 None => return PacketDisposition::dropped(DropCause::Hook),
             }
