@@ -50,6 +50,7 @@ pub mod expect;
 pub mod helper;
 mod icmp;
 pub mod nat;
+mod packed;
 mod parse;
 pub mod proc;
 mod protocols;

@@ -15,6 +15,10 @@ impl Admin<'_> {
         answers.warnings.into_iter().for_each(|warning| self.warn(warning));
         answers.replies
     }
+    /// Sets the multicast groups of `NETLINK_NETFILTER` that sockets have joined, a bit each.
+    pub fn listen_to_netfilter(&mut self, groups: u32) {
+        filtering::listen(self.net, groups);
+    }
     /// Multicasts a message to a group of `NETLINK_NETFILTER`.
     pub fn announce_netfilter(&mut self, group: u32, message: &[u8]) {
         self.listeners.announce(self.net, Multicast { protocol: c::NETLINK_NETFILTER, group }, message);

@@ -48,6 +48,7 @@ pub struct Packet {
     checksum: ChecksumState,
     undelivered: bool,
     segment: u16,
+    tracking: u64,
 }
 
 impl Packet {
@@ -58,7 +59,8 @@ impl Packet {
     /// Creates a packet whose departure is reported as [`NicEvent::Sent`](crate::NicEvent::Sent) with
     /// `cookie`, which identifies it to its sender. The cookie 0 is never reported.
     pub fn with_cookie(bytes: Vec<u8>, cookie: u64) -> Packet {
-        Packet { bytes, cookie, mark: 0, checksum: ChecksumState::Untested, undelivered: false, segment: 0 }
+        let checksum = ChecksumState::Untested;
+        Packet { bytes, cookie, mark: 0, checksum, undelivered: false, segment: 0, tracking: 0 }
     }
     /// Sets the state of the transport checksum. Only TCP segments and UDP datagrams in IP packets without
     /// extension headers may be open.
@@ -74,6 +76,19 @@ impl Packet {
     /// packet's bytes and does not leave the host.
     pub fn with_mark(self, mark: u32) -> Packet {
         Packet { mark, ..self }
+    }
+    /// Sets the attachment of connection tracking, 0 for none: it accompanies the packet from hook to hook within
+    /// its host.
+    pub fn with_tracking(self, tracking: u64) -> Packet {
+        Packet { tracking, ..self }
+    }
+    /// Attachment of connection tracking; see [`with_tracking`](Self::with_tracking).
+    pub fn tracking(&self) -> u64 {
+        self.tracking
+    }
+    /// Changes the attachment of connection tracking.
+    pub fn set_tracking(&mut self, tracking: u64) {
+        self.tracking = tracking;
     }
     /// Marks the frame as returned to its sender, because the medium could not deliver it.
     pub fn undelivered(self) -> Packet {
@@ -119,6 +134,20 @@ impl Packet {
         self.fill_checksum();
         self.checksum = ChecksumState::Untested;
         &mut self.bytes
+    }
+    /// Returns the buffer for changes that may change its length, with the checksum computed. The packet is no
+    /// longer intact.
+    pub fn buffer_mut(&mut self) -> &mut Vec<u8> {
+        self.fill_checksum();
+        self.checksum = ChecksumState::Untested;
+        &mut self.bytes
+    }
+    /// Sets the state of the transport checksum again after a change that has kept the checksum right.
+    pub fn restore_checksum(&mut self, checksum: ChecksumState) {
+        self.checksum = match checksum {
+            ChecksumState::Open => ChecksumState::Intact,
+            other => other,
+        };
     }
     /// Returns the buffer, with the checksum computed, for parsing or reuse.
     pub fn into_bytes(mut self) -> Vec<u8> {
@@ -222,6 +251,7 @@ mod tests {
 
     #[test]
     fn what_is_known_of_the_checksum_takes_no_room() {
-        assert_eq!(size_of::<Packet>(), size_of::<(Vec<u8>, u64, u64)>());
+        // The buffer, the cookie, the mark with the checksum's state, and the attachment of connection tracking.
+        assert_eq!(size_of::<Packet>(), size_of::<(Vec<u8>, u64, u64, u64)>());
     }
 }

@@ -222,20 +222,6 @@ impl Contents {
     }
 }
 
-impl Undo {
-    /// The element that was there before the change.
-    pub(crate) fn former(&self) -> Option<&Element> {
-        self.former.as_ref()
-    }
-}
-
-/// Length of keys with their padding, for a set with this key length.
-pub(crate) fn padded(key: &[u8], set: &Set) -> Vec<u8> {
-    let mut key = key.to_vec();
-    key.resize(set.key_len, 0);
-    key
-}
-
 /// True if a set's elements may have timeouts.
 pub(crate) fn has_timeouts(set: &Set) -> bool {
     set.has(flag::TIMEOUT)

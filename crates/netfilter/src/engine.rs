@@ -7,25 +7,52 @@ use crate::family::{ChainType, Hook};
 use crate::operation::Passing;
 use crate::packet::{Headers, destination, source};
 use crate::ruleset::{Chain, Table};
-use crate::tracking::Tracking;
+use crate::expression::translation::is_wanted;
+use crate::tracking::{Tracking, priority};
+use belljar_base::Stream;
+use belljar_conntrack::{Attached, Conntrack, EventGroups};
 use belljar_net::Packet;
 use std::net::IpAddr;
 use std::sync::Arc;
 
 /// Function at a hook.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Action {
-    /// A base chain, by the handles of table and chain.
-    Chain(u64, u64),
+enum Action {
+    /// Finds or begins the connection of a packet.
+    Track,
+    /// Translates a packet, after the chains of type `nat` where the translation is not decided.
+    Translate,
+    /// Enters a new connection in the table.
+    Confirm,
+    /// A base chain.
+    Chain(ChainKey),
+}
+
+/// Base chain by the handles of its table and its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct ChainKey {
+    table: u64,
+    chain: u64,
 }
 
 /// Function at a hook with its priority.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Entry {
-    pub(crate) priority: i32,
-    pub(crate) sequence: u64,
-    pub(crate) action: Action,
+struct Entry {
+    priority: i32,
+    sequence: u64,
+    action: Action,
 }
+
+/// Functions of a hook for one version of IP, in the order of their priorities.
+#[derive(Debug, Default)]
+struct AtHook {
+    entries: Vec<Entry>,
+    /// Chains of type `nat`, which [`Action::Translate`] calls.
+    nat: Vec<Entry>,
+}
+
+/// Functions of all hooks, by hook and for IPv4 and IPv6.
+type Functions = [[AtHook; 2]; Hook::ALL.len()];
 
 /// Decision on a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,21 +90,17 @@ pub struct Netfilter {
     pub(crate) last_base: u64,
     pub(crate) last_binding: u64,
     pub(crate) contents: Contents,
-    /// Functions by hook, for IPv4 and IPv6, in the order of their priorities.
-    entries: [[Vec<Entry>; 2]; Hook::ALL.len()],
+    functions: Functions,
     active: bool,
     pub(crate) tracking: Tracking,
-}
-
-impl Default for Netfilter {
-    fn default() -> Netfilter {
-        Netfilter::new()
-    }
+    /// Groups of connection tracking that sockets have joined.
+    pub(crate) listening: EventGroups,
 }
 
 impl Netfilter {
-    /// The netfilter of a new namespace: no tables, generation 1.
-    pub fn new() -> Netfilter {
+    /// The netfilter of a new namespace: no tables, generation 1. Random numbers of connection tracking come
+    /// from a stream.
+    pub fn new(stream: Stream) -> Netfilter {
         Netfilter {
             tables: Vec::new(),
             generation: 1,
@@ -86,9 +109,10 @@ impl Netfilter {
             last_base: 0,
             last_binding: 0,
             contents: Contents::default(),
-            entries: Default::default(),
+            functions: Default::default(),
             active: false,
-            tracking: Tracking,
+            tracking: Tracking::new(stream),
+            listening: EventGroups::empty(),
         }
     }
     /// True while packets pass any function.
@@ -101,23 +125,45 @@ impl Netfilter {
         self.tables.is_empty()
     }
     /// Lists the functions of all hooks again, after a change of the ruleset.
-    pub(crate) fn list_entries(&mut self) {
-        let mut entries: [[Vec<Entry>; 2]; Hook::ALL.len()] = Default::default();
-        for table in self.tables.iter().filter(|table| table.is_awake()) {
-            for chain in table.chains.values() {
-                let Some(base) = &chain.base else { continue };
-                let action = Action::Chain(table.handle, chain.handle);
-                let entry = Entry { priority: base.priority, sequence: base.sequence, action };
-                for v6 in [false, true].into_iter().filter(|v6| table.family.sees(*v6)) {
-                    entries[base.hook as usize][usize::from(v6)].push(entry);
+    pub(crate) fn list_functions(&mut self) {
+        let mut functions = Functions::default();
+        for v6 in [false, true] {
+            let tables = || self.tables.iter().filter(|table| table.is_awake() && table.family.sees(v6));
+            let (mut tracks, mut translates) = (false, false);
+            for table in tables() {
+                for chain in table.chains.values() {
+                    tracks |= chain.rules.iter().any(|rule| rule.tracks());
+                    let Some(base) = &chain.base else { continue };
+                    let action = Action::Chain(ChainKey { table: table.handle, chain: chain.handle });
+                    let entry = Entry { priority: base.priority, sequence: base.sequence, action };
+                    let at = &mut functions[base.hook as usize][usize::from(v6)];
+                    if base.kind == ChainType::Nat {
+                        translates = true;
+                        at.nat.push(entry);
+                    } else {
+                        at.entries.push(entry);
+                    }
                 }
             }
+            for hook in Hook::ALL {
+                let at = &mut functions[hook as usize][usize::from(v6)];
+                at.entries.extend(tracking_entries(hook, tracks || translates, translates));
+                let order = |entry: &Entry| (entry.priority, std::cmp::Reverse(entry.sequence));
+                at.entries.sort_by_key(order);
+                at.nat.sort_by_key(order);
+            }
         }
-        for list in entries.iter_mut().flatten() {
-            list.sort_by_key(|entry| (entry.priority, std::cmp::Reverse(entry.sequence)));
-        }
-        self.active = entries.iter().flatten().any(|list| !list.is_empty());
-        self.entries = entries;
+        self.active = functions.iter().flatten().any(|at| !at.entries.is_empty());
+        self.functions = functions;
+    }
+
+    /// Connection tracking.
+    pub fn conntrack(&self) -> &Conntrack {
+        &self.tracking.conntrack
+    }
+    /// Connection tracking, for changes of settings and reports of lost addresses.
+    pub fn conntrack_mut(&mut self) -> &mut Conntrack {
+        &mut self.tracking.conntrack
     }
 
     /// Passes a packet by the functions of a hook. The requests of rules are appended to `requests`.
@@ -128,37 +174,134 @@ impl Netfilter {
         environment: &mut dyn Environment,
         requests: &mut Vec<Request>,
     ) -> Decision {
+        let decision = self.decide(state, packet, environment, requests);
+        let events = self.take_events();
+        requests.extend(events.into_iter().map(|(group, message)| Request::Announce(group, message)));
+        decision
+    }
+
+    fn decide(
+        &mut self,
+        state: &HookState,
+        packet: &mut Packet,
+        environment: &mut dyn Environment,
+        requests: &mut Vec<Request>,
+    ) -> Decision {
         let headers = Headers::of(packet.bytes());
         let HookState { hook, input, output } = *state;
-        let (tables, entries) = (&self.tables, &self.entries[hook as usize][usize::from(headers.v6)]);
+        let at = &self.functions[hook as usize][usize::from(headers.v6)];
         let before = (hook == Hook::Output).then(|| RouteKey::of(packet));
+        let attached = Attached::from_bits(packet.tracking());
         let (contents, tracking) = (&mut self.contents, &mut self.tracking);
-        let mut passing =
-            Passing { packet, headers, hook, input, output, contents, environment, requests, tracking };
-        let (mut accept, mut routes) = (true, false);
-        for entry in entries {
-            accept = match entry.action {
-                Action::Chain(table, chain) => match find(tables, table, chain) {
-                    Some((table, chain)) => {
-                        routes |= chain.base.as_ref().is_some_and(|base| base.kind == ChainType::Route);
-                        evaluate::accepts(table, chain, &mut passing)
-                    }
-                    None => true,
-                },
-            };
-            if !accept {
-                break;
-            }
+        let mut passing = Passing {
+            packet,
+            headers,
+            hook,
+            input,
+            output,
+            contents,
+            environment,
+            requests,
+            tracking,
+            attached,
+        };
+        let tables = &self.tables;
+        let accept = at.entries.iter().all(|entry| match entry.action {
+            Action::Chain(key) => accepts(tables, key, &mut passing),
+            Action::Track => track(&mut passing),
+            Action::Translate => translate(tables, &at.nat, &mut passing),
+            Action::Confirm => confirm(&mut passing),
+        });
+        if !accept {
+            passing.tracking.conntrack.release(passing.attached);
+            return Decision { accept, reroute: false };
         }
-        let reroute = accept && routes && before.is_some_and(|before| before != RouteKey::of(passing.packet));
+        // The attachment accompanies packets over the loopback interface alone.
+        let leaves = hook == Hook::Postrouting && output.is_some_and(|output| output != LOOPBACK);
+        let attached = if leaves { Attached::None } else { passing.attached };
+        passing.packet.set_tracking(attached.to_bits());
+        let reroute = before.is_some_and(|before| self.is_rerouted(&before, packet));
         Decision { accept, reroute }
+    }
+
+    /// True if a packet of this host that has passed the output hook must be routed again: a translation has
+    /// changed its destination, or a chain of type `route` any attribute of its route.
+    fn is_rerouted(&self, before: &RouteKey, packet: &Packet) -> bool {
+        let after = RouteKey::of(packet);
+        if *before == after {
+            return false;
+        }
+        let at = &self.functions[Hook::Output as usize][usize::from(packet.bytes()[0] >> 4 == 6)];
+        let routes = |entry: &Entry| match entry.action {
+            Action::Chain(key) => find(&self.tables, key)
+                .and_then(|(_, chain)| chain.base.as_ref())
+                .is_some_and(|base| base.kind == ChainType::Route),
+            _ => false,
+        };
+        before.destination() != after.destination() || at.entries.iter().any(routes)
+    }
+
+    /// The attachment of an answer to a packet with this attachment (`nf_ct_attach`).
+    pub fn reply_tracking(&self, tracking: u64) -> u64 {
+        self.tracking.conntrack.attach_reply(Attached::from_bits(tracking)).to_bits()
     }
 }
 
+/// Number of the loopback interface.
+const LOOPBACK: usize = 0;
+
+/// Functions of connection tracking at a hook.
+fn tracking_entries(hook: Hook, tracks: bool, translates: bool) -> impl Iterator<Item = Entry> {
+    let early = matches!(hook, Hook::Prerouting | Hook::Output);
+    let late = matches!(hook, Hook::Postrouting | Hook::Input);
+    let translation = if early { priority::TRANSLATE_DESTINATION } else { priority::TRANSLATE_SOURCE };
+    let all = [
+        (tracks && early, priority::TRACK, Action::Track),
+        (translates && (early || late), translation, Action::Translate),
+        (tracks && late, priority::CONFIRM, Action::Confirm),
+    ];
+    let present = all.into_iter().filter(|(present, ..)| *present);
+    present.map(|(_, priority, action)| Entry { priority, sequence: 0, action })
+}
+
+fn accepts(tables: &[Arc<Table>], key: ChainKey, passing: &mut Passing<'_>) -> bool {
+    find(tables, key).is_none_or(|(table, chain)| evaluate::accepts(table, chain, passing))
+}
+
+fn track(passing: &mut Passing<'_>) -> bool {
+    let now = passing.environment.now();
+    passing.tracking.track(passing.hook, now, passing.packet, &mut passing.attached)
+}
+
+fn confirm(passing: &mut Passing<'_>) -> bool {
+    let now = passing.environment.now();
+    passing.tracking.confirm(passing.hook, now, passing.packet, &mut passing.attached)
+}
+
+/// Asks the chains of type `nat` while the translation is not decided, and translates the packet
+/// (`nf_nat_inet_fn`).
+fn translate(tables: &[Arc<Table>], chains: &[Entry], passing: &mut Passing<'_>) -> bool {
+    for entry in chains {
+        if !is_wanted(passing) {
+            break;
+        }
+        if let Action::Chain(key) = entry.action
+            && !accepts(tables, key, passing)
+        {
+            return false;
+        }
+    }
+    let (hook, now) = (passing.hook, passing.environment.now());
+    let outgoing = passing.output.map(|output| passing.environment.interface(output).index);
+    let done = passing.tracking.translate(hook, now, passing.packet, passing.attached, outgoing);
+    passing.headers = Headers::of(passing.packet.bytes());
+    done
+}
+
 /// A chain by the handles of its table and its own.
-fn find(tables: &[Arc<Table>], table: u64, chain: u64) -> Option<(&Table, &Chain)> {
-    let table = tables.iter().find(|other| other.handle == table)?;
-    Some((table, table.chains.get(&chain)?))
+fn find(tables: &[Arc<Table>], key: ChainKey) -> Option<(&Table, &Chain)> {
+    let table = tables.iter().find(|other| other.handle == key.table)?;
+    Some((table, table.chains.get(&key.chain)?))
 }
 
 /// Attributes of a packet on which its route depends.
@@ -170,6 +313,9 @@ struct RouteKey {
 }
 
 impl RouteKey {
+    fn destination(&self) -> Option<IpAddr> {
+        self.addresses.map(|(_, destination)| destination)
+    }
     fn of(packet: &Packet) -> RouteKey {
         let bytes = packet.bytes();
         let whole = bytes.len() >= if bytes.first().is_some_and(|byte| byte >> 4 == 6) { 40 } else { 20 };

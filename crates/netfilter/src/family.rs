@@ -31,14 +31,6 @@ impl Family {
             Family::Ip6 => 10,
         }
     }
-    /// The name that `nft` uses.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Family::Inet => "inet",
-            Family::Ip => "ip",
-            Family::Ip6 => "ip6",
-        }
-    }
     /// True if chains of this family see packets of IPv6 (`v6`) or IPv4.
     pub(crate) fn sees(self, v6: bool) -> bool {
         match self {
@@ -67,11 +59,6 @@ pub enum Hook {
 impl Hook {
     /// All hooks by number.
     pub const ALL: [Hook; 5] = [Hook::Prerouting, Hook::Input, Hook::Forward, Hook::Output, Hook::Postrouting];
-
-    /// The bit of the hook in a set of hooks.
-    pub(crate) const fn bit(self) -> u8 {
-        1 << self as u8
-    }
 }
 
 /// Type of a base chain.

@@ -9,7 +9,9 @@ use crate::packet::Headers;
 use crate::registers::Registers;
 use crate::set::Set;
 use crate::stateful::Object;
+use crate::tracking::Tracking;
 use belljar_base::SimTime;
+use belljar_conntrack::Attached;
 use belljar_linux_abi::Errno;
 use belljar_net::Packet;
 use std::fmt::Debug;
@@ -115,8 +117,6 @@ pub(crate) trait Scope {
     fn object(&self, name: &str, kind: u32) -> Result<Arc<Object>, Errno>;
     /// Reports a feature that is refused.
     fn refuse(&mut self, what: String) -> Errno;
-    /// Begins connection tracking for the family of the table.
-    fn need_conntrack(&mut self);
 }
 
 /// A packet at a hook, with the parts of the host that expressions use.
@@ -131,7 +131,9 @@ pub(crate) struct Passing<'a> {
     pub(crate) contents: &'a mut Contents,
     pub(crate) environment: &'a mut dyn Environment,
     pub(crate) requests: &'a mut Vec<Request>,
-    pub(crate) tracking: &'a mut crate::tracking::Tracking,
+    pub(crate) tracking: &'a mut Tracking,
+    /// The connection of the packet.
+    pub(crate) attached: Attached,
 }
 
 impl Passing<'_> {
@@ -157,6 +159,10 @@ pub(crate) trait Operation: Debug + Send + Sync {
     fn references(&self, _visit: &mut dyn FnMut(Reference)) {}
     /// Resets counters and quotas, after a dump that asks for it.
     fn reset(&self) {}
+    /// True if the operation needs connection tracking.
+    fn tracks(&self) -> bool {
+        false
+    }
     /// A fresh copy for a new element of a set, if the operation may be in elements.
     fn fresh(&self) -> Option<Arc<dyn Operation>> {
         None

@@ -20,6 +20,10 @@ pub(crate) struct Rule {
 }
 
 impl Rule {
+    /// True if an expression needs connection tracking.
+    pub(crate) fn tracks(&self) -> bool {
+        self.expressions.iter().any(|expression| expression.tracks())
+    }
     /// Visits the objects that the rule refers to.
     pub(crate) fn references(&self, visit: &mut dyn FnMut(Reference)) {
         self.expressions.iter().for_each(|expression| expression.references(visit));

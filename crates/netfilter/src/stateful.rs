@@ -47,7 +47,9 @@ pub(crate) struct Object {
 pub(crate) mod object {
     pub(crate) const COUNTER: u32 = 1;
     pub(crate) const QUOTA: u32 = 2;
+    pub(crate) const CT_HELPER: u32 = 3;
     pub(crate) const LIMIT: u32 = 4;
+    pub(crate) const CONNLIMIT: u32 = 5;
 }
 
 /// Counter of packets and bytes.

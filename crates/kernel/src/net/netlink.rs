@@ -73,7 +73,9 @@ pub fn bind(call: &mut Call<'_>, key: SocketKey, raw: &[u8]) -> Result<(), Errno
         return Err(Errno::EINVAL);
     }
     netlink.groups = groups;
-    if netlink.port != 0 {
+    let has_port = netlink.port != 0;
+    listen(call.host, key);
+    if has_port {
         return Ok(());
     }
     if port == 0 {
@@ -211,6 +213,8 @@ pub fn unsent_bytes(_host: &mut Host, _key: SocketKey) -> Result<usize, Errno> {
 }
 
 pub fn close(host: &mut Host, key: SocketKey) {
+    host.own.netlink(key).groups = 0;
+    listen(host, key);
     host.own.remove(&mut host.net, key);
 }
 
@@ -227,6 +231,27 @@ pub fn set_option(host: &mut Host, key: SocketKey, name: i32, value: u32) {
         GET_STRICT_CHK => netlink.strict = value != 0,
         _ => {}
     }
+    if [ADD_MEMBERSHIP, DROP_MEMBERSHIP].contains(&name) {
+        listen(host, key);
+    }
+}
+
+/// Tells netfilter the groups that sockets have joined, after a change of one of `NETLINK_NETFILTER`.
+fn listen(host: &mut Host, key: SocketKey) {
+    let Socket { protocol, network, .. } = *host.net.socket(key);
+    if protocol != c::NETLINK_NETFILTER {
+        return;
+    }
+    let mut groups = 0;
+    for (other, kind) in host.own.iter() {
+        let socket = &host.net.sockets[other.0];
+        if let OwnKind::Netlink(netlink) = kind
+            && (socket.protocol, socket.network) == (protocol, network)
+        {
+            groups |= netlink.groups;
+        }
+    }
+    host.administer(network, |admin| admin.listen_to_netfilter(groups));
 }
 
 impl OwnSockets {

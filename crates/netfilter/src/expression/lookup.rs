@@ -3,7 +3,7 @@
 use super::arithmetic::destination_number;
 use crate::attributes::{Attributes, Failure, Writer};
 use crate::contents::{Element, has_timeouts};
-use crate::operation::{Data, DumpScope, Operation, Outcome, Passing, Reference, Scope};
+use crate::operation::{Data, DumpScope, Operation, Outcome, Passing, Reference, Scope, Surroundings};
 use crate::registers::{Destination, Register, Registers};
 use crate::set::{DATA_VERDICT, Set, dump_expressions, flag};
 use crate::stateful::Object;
@@ -160,6 +160,12 @@ impl Operation for ObjectUse {
     }
     fn references(&self, visit: &mut dyn FnMut(Reference)) {
         visit(Reference::Object(self.0.handle));
+    }
+    fn tracks(&self) -> bool {
+        self.0.operation.tracks()
+    }
+    fn validate(&self, surroundings: &Surroundings) -> Result<(), Errno> {
+        self.0.operation.validate(surroundings)
     }
 }
 
@@ -336,5 +342,7 @@ impl Operation for DynamicSet {
     fn references(&self, visit: &mut dyn FnMut(Reference)) {
         visit(Reference::Set(self.set.number));
     }
+    fn tracks(&self) -> bool {
+        self.expressions.iter().any(|expression| expression.tracks())
+    }
 }
-

@@ -9,6 +9,8 @@ mod lookup;
 mod meta;
 mod payload;
 mod reject;
+pub(crate) mod tracked;
+pub(crate) mod translation;
 
 use crate::attributes::{Attribute, Attributes, Failure};
 use crate::operation::{Operation, Scope};
@@ -39,7 +41,12 @@ pub(crate) fn read(
         "lookup" => Arc::new(lookup::Lookup::read(attributes, scope)?),
         "objref" => lookup::read_objref(attributes, scope)?,
         "dynset" => Arc::new(lookup::DynamicSet::read(attributes, scope)?),
-        "counter" | "limit" | "quota" | "last" => read_stateful(expression, scope)?,
+        "ct" => tracked::read(attributes, scope)?,
+        "notrack" => Arc::new(tracked::NoTrack),
+        "nat" => Arc::new(translation::Translate::read(attributes, scope)?),
+        "masq" => Arc::new(translation::Masquerade::read(attributes)?),
+        "redir" => Arc::new(translation::Redirect::read(attributes)?),
+        "counter" | "limit" | "quota" | "last" | "connlimit" => read_stateful(expression, scope)?,
         "log" => Arc::new(log::Log::read(attributes, scope)?),
         "reject" => Arc::new(reject::Reject::read(attributes, scope)?),
         "numgen" => Arc::new(generators::NumberGenerator::read(attributes)?),
@@ -67,6 +74,7 @@ pub(crate) fn read_stateful(
         "limit" => Arc::new(Limit::read(attributes, scope.now())?),
         "quota" => Arc::new(Quota::read(attributes)?),
         "last" => Arc::new(Last::read(attributes, scope.now())?),
+        "connlimit" => Arc::new(tracked::ConnectionLimit::read(attributes)?),
         _ => {
             scope.refuse(format!("expression {name} in elements of sets"));
             return Err(Errno::EOPNOTSUPP.into());

@@ -57,7 +57,6 @@ pub(crate) struct Draft<'a> {
     pub(crate) touched: Vec<u64>,
     /// True to validate after each rule instead of once.
     pub(crate) careful: bool,
-    pub(crate) needs_conntrack: Vec<Family>,
 }
 
 impl<'a> Draft<'a> {
@@ -89,7 +88,6 @@ impl<'a> Draft<'a> {
             events: Vec::new(),
             touched: Vec::new(),
             careful: false,
-            needs_conntrack: Vec::new(),
         }
     }
     pub(crate) fn now(&self) -> SimTime {
@@ -151,13 +149,8 @@ impl<'a> Draft<'a> {
             chain_ids: &self.chain_ids,
             warnings: self.warnings,
             environment: self.environment,
-            conntrack: false,
         };
-        let parsed = parse(&mut scope);
-        if scope.conntrack && parsed.is_ok() {
-            self.needs_conntrack.push(self.tables[table].family);
-        }
-        parsed
+        parse(&mut scope)
     }
 }
 
@@ -206,7 +199,6 @@ struct TableScope<'a> {
     chain_ids: &'a [(u32, u64)],
     warnings: &'a mut Vec<String>,
     environment: &'a mut dyn Environment,
-    conntrack: bool,
 }
 
 impl TableScope<'_> {
@@ -250,8 +242,5 @@ impl Scope for TableScope<'_> {
     fn refuse(&mut self, what: String) -> Errno {
         self.warnings.push(format!("nf_tables: {what} are not supported"));
         Errno::EOPNOTSUPP
-    }
-    fn need_conntrack(&mut self) {
-        self.conntrack = true;
     }
 }

@@ -32,7 +32,10 @@ const DONE: u16 = 3;
 
 /// Subsystems, `NFNL_SUBSYS_*`.
 pub(crate) mod subsystem {
+    pub(crate) const CTNETLINK: u16 = 1;
+    pub(crate) const CTNETLINK_EXP: u16 = 2;
     pub(crate) const NFTABLES: u16 = 10;
+    pub(crate) const NFT_COMPAT: u16 = 11;
 }
 
 /// Netlink socket that sends requests, and its owner.

@@ -14,11 +14,14 @@ mod tables;
 use crate::attributes::Failure;
 use crate::engine::Netfilter;
 use crate::environment::Environment;
+use belljar_base::SimTime;
+use belljar_conntrack::EventGroups;
+use belljar_conntrack::ctnetlink::{self, CtRequest};
 use belljar_linux_abi::Errno;
 use draft::{Draft, Event};
 pub(crate) use message::Message;
 pub use message::Requester;
-use message::{Reply, acknowledge, done, flag, subsystem};
+use message::{GENERIC, HEADER, Reply, acknowledge, done, flag, subsystem};
 use queries::Query;
 
 /// `NFT_MSG_*`.
@@ -119,6 +122,7 @@ impl Netfilter {
             }
             self.answer_one(message, requester, environment.now(), &mut answers);
         }
+        answers.announcements.extend(self.take_events());
         answers
     }
 
@@ -127,7 +131,7 @@ impl Netfilter {
         &mut self,
         message: Message<'_>,
         requester: &Requester,
-        now: belljar_base::SimTime,
+        now: SimTime,
         answers: &mut Answers,
     ) {
         let result = if !message.is_whole() {
@@ -140,6 +144,7 @@ impl Netfilter {
                         .contains(&message.number());
                     Query { netfilter: self, message, requester, now, resets }.answer()
                 }
+                subsystem::CTNETLINK | subsystem::CTNETLINK_EXP => self.answer_conntrack(&message, requester, now),
                 other => {
                     let warning = format!("nfnetlink: subsystem {other} is not supported");
                     answers.warnings.push(warning);
@@ -160,6 +165,44 @@ impl Netfilter {
             }
             Err(failure) => answers.replies.push(acknowledge(&message, requester, Err(failure))),
         }
+    }
+
+    /// Answers a message about connections or expectations.
+    fn answer_conntrack(
+        &mut self,
+        message: &Message<'_>,
+        requester: &Requester,
+        now: SimTime,
+    ) -> Result<Vec<Vec<u8>>, Failure> {
+        let [_, version] = *message.whole[HEADER..].first_chunk().unwrap_or(&[0; 2]);
+        let request = CtRequest {
+            kind: message.number(),
+            flags: message.flags,
+            sequence: message.sequence,
+            port: requester.port,
+            family: message.family(),
+            version,
+            attributes: &message.whole[HEADER + GENERIC..],
+        };
+        let subsystem = match message.subsystem() {
+            subsystem::CTNETLINK => ctnetlink::CONNECTIONS,
+            _ => ctnetlink::EXPECTATIONS,
+        };
+        Ok(ctnetlink::answer(&mut self.tracking.conntrack, subsystem, &request, now)?)
+    }
+
+    /// Sets the multicast groups that sockets have joined, a bit each.
+    pub fn listen(&mut self, groups: u32) {
+        self.listening = EventGroups::from_bits_truncate(groups);
+        self.tracking.conntrack.listen(self.listening);
+    }
+    /// Takes the pending events of connection tracking.
+    pub(crate) fn take_events(&mut self) -> Vec<(u32, Vec<u8>)> {
+        if self.listening.is_empty() {
+            return Vec::new();
+        }
+        let events = self.tracking.conntrack.take_events();
+        events.into_iter().map(|event| (event.group.number(), event.message)).collect()
     }
 
     /// Carries out a batch (`nfnetlink_rcv_batch`).
@@ -261,7 +304,7 @@ impl Netfilter {
         self.last_base = counters.base;
         self.last_binding = counters.binding;
         self.generation = self.generation.wrapping_add(1).max(1);
-        self.list_entries();
+        self.list_functions();
         self.announce(events, begin.sequence, requester, answers);
         BatchOutcome::Committed
     }

@@ -4,6 +4,8 @@ use super::draft::{Draft, by_handle};
 use super::message::{Message, flag};
 use super::number;
 use crate::attributes::{Attributes, Failure, Writer};
+use crate::expression::tracked::{ConnectionLimit, HelperObject};
+use crate::family::Family;
 use crate::operation::{DumpScope, Operation, Reference};
 use crate::ruleset::Table;
 use crate::stateful::{Counter, Limit, Object, Quota, object};
@@ -34,10 +36,17 @@ pub(super) fn dump(table: &Table, object: &Object, names: &dyn DumpScope, out: &
 }
 
 /// The stateful expression of an object.
-fn read(kind: u32, data: Attributes<'_>, now: SimTime) -> Result<Option<Arc<dyn Operation>>, Failure> {
+fn read(
+    kind: u32,
+    data: Attributes<'_>,
+    family: Family,
+    now: SimTime,
+) -> Result<Option<Arc<dyn Operation>>, Failure> {
     Ok(Some(match kind {
         object::COUNTER => Arc::new(Counter::read(data)?),
         object::QUOTA => Arc::new(Quota::read(data)?),
+        object::CT_HELPER => Arc::new(HelperObject::read(data, family)?),
+        object::CONNLIMIT => Arc::new(ConnectionLimit::read(data)?),
         object::LIMIT => Arc::new(Limit::read(data, now)?),
         _ => return Ok(None),
     }))
@@ -56,7 +65,7 @@ pub(super) fn add(draft: &mut Draft<'_>, message: &Message<'_>) -> Result<(), Fa
             () => Ok(()),
         };
     }
-    let Some(operation) = read(kind, data.nested(), draft.now())? else {
+    let Some(operation) = read(kind, data.nested(), draft.tables[at].family, draft.now())? else {
         draft.warnings.push(format!("nf_tables: objects of type {kind} are not supported"));
         return Err(Errno::ENOENT.into());
     };

@@ -38,9 +38,12 @@ pub(super) fn pass(
 pub(super) fn output(
     stack: &mut Stack,
     to: &IpAddr,
-    packet: Packet,
+    mut packet: Packet,
     onward: &Onward,
 ) -> PacketDisposition {
+    if let Some(tracking) = stack.hooks.answers.take() {
+        packet.set_tracking(tracking);
+    }
     let passed = pass_rules(stack, HookPoint::Output, packet, (None, Some(onward.interface)));
     let Some((packet, reroute)) = passed else { return PacketDisposition::dropped(DropCause::Hook) };
     stack.counters.count_sent(to, packet.len());
@@ -111,9 +114,15 @@ fn carry_out(stack: &mut Stack, requests: Vec<Request>, packet: &Packet, passage
         match request {
             Request::Log(level, line) => stack.effects.push(Effect::KernelLog(level, line.into())),
             Request::Announce(group, message) => stack.effects.push(Effect::Netfilter(group, message)),
-            Request::Reject(Rejection::Reset) => send_reset(stack, packet.bytes()),
-            Request::Reject(Rejection::Unreachable(code)) => {
-                send_unreachable(stack, packet.bytes(), code, passage);
+            Request::Reject(rejection) => {
+                // The answer belongs to the packet's connection.
+                let tracking = stack.hooks.rules().map_or(0, |rules| rules.netfilter.reply_tracking(packet.tracking()));
+                stack.hooks.answers = Some(tracking);
+                match rejection {
+                    Rejection::Reset => send_reset(stack, packet.bytes()),
+                    Rejection::Unreachable(code) => send_unreachable(stack, packet.bytes(), code, passage),
+                }
+                stack.hooks.answers = None;
             }
         }
     }
@@ -147,14 +156,27 @@ fn send_unreachable(stack: &mut Stack, packet: &[u8], code: u8, passage: &Passag
 
 /// Answers the messages that a program has sent to a `NETLINK_NETFILTER` socket.
 pub fn answer(stack: &mut Stack, messages: &[u8], requester: &Requester) -> Answers {
-    let mut rules = stack.hooks.take_rules().unwrap_or_else(|| {
-        let labels = ["host", &stack.config.name, "netfilter"];
-        Box::new(Rules { netfilter: Netfilter::new(), random: stack.config.seed.stream(&labels) })
-    });
+    let mut rules = take_or_make(stack);
     let Rules { netfilter, random } = &mut *rules;
     let answers = netfilter.answer(messages, requester, &mut Host { stack, random });
     stack.hooks.put_rules(rules);
     answers
+}
+
+/// Sets the multicast groups of `NETLINK_NETFILTER` that sockets have joined, a bit each.
+pub fn listen(stack: &mut Stack, groups: u32) {
+    let mut rules = take_or_make(stack);
+    rules.netfilter.listen(groups);
+    stack.hooks.put_rules(rules);
+}
+
+/// The rules of a stack, which are made at the first request.
+fn take_or_make(stack: &mut Stack) -> Box<Rules> {
+    stack.hooks.take_rules().unwrap_or_else(|| {
+        let stream = |what| stack.config.seed.stream(&["host", &stack.config.name, what]);
+        let netfilter = Netfilter::new(stream("conntrack"));
+        Box::new(Rules { netfilter, random: stream("netfilter") })
+    })
 }
 
 /// A stack as the environment of its rules.

@@ -103,6 +103,8 @@ pub struct Hooks {
     registered: Option<Box<[AtPoint; HookPoint::ALL.len()]>>,
     /// The rules of programs; `None` before the first request.
     rules: Option<Box<Rules>>,
+    /// Attachment of connection tracking of the next local packet, which answers a rejected one.
+    pub(crate) answers: Option<u64>,
 }
 
 impl Hooks {

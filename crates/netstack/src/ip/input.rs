@@ -34,6 +34,8 @@ pub struct Inbound {
     pub segment: u16,
     /// The packet's mark.
     pub mark: u32,
+    /// The packet's attachment of connection tracking.
+    pub tracking: u64,
     /// The IP header.
     pub header: IpHeader,
     /// The bytes of the packet.
@@ -56,7 +58,8 @@ impl Inbound {
 impl Stack {
     /// Processes a packet received on `interface`.
     pub fn ip_input(&mut self, interface: usize, packet: Packet) -> PacketDisposition {
-        let (checksum, segment, mark) = (packet.checksum(), packet.segment(), packet.mark());
+        let (checksum, segment) = (packet.checksum(), packet.segment());
+        let (mark, tracking) = (packet.mark(), packet.tracking());
         let packet = packet.into_open_bytes();
         let (header, payload) = match IpHeader::parse(&packet) {
             Ok(parsed) => parsed,
@@ -84,7 +87,7 @@ impl Stack {
         }
         let version = version(&header.dst);
         self.counters.count_received(version, payload.end, header.tos);
-        let mut inbound = Inbound { interface, checksum, segment, mark, header, packet, payload };
+        let mut inbound = Inbound { interface, checksum, segment, mark, tracking, header, packet, payload };
         if !self.hooks.is_empty()
             && let Err(cause) = self.pass_input_hooks(HookPoint::Prerouting, &mut inbound)
         {
@@ -97,7 +100,10 @@ impl Stack {
             return PacketDisposition::dropped(DropCause::ReversePath);
         }
         let Some(cast) = self.is_for_us(interface, header.dst, header.src) else {
-            let packet = Packet::new(inbound.packet).with_checksum(inbound.checksum).with_mark(inbound.mark);
+            let packet = Packet::new(inbound.packet)
+                .with_checksum(inbound.checksum)
+                .with_mark(inbound.mark)
+                .with_tracking(inbound.tracking);
             return self.ip_pass_on(interface, header.dst, packet);
         };
         self.counters.count_cast(version, inbound.payload.end, cast);
@@ -164,7 +170,7 @@ impl Stack {
     /// Adds a fragment to its reassembly, and delivers the datagram once complete.
     #[inline(never)]
     fn fragment_input(&mut self, part: Inbound) -> PacketDisposition {
-        let Inbound { interface, mark, header, packet, payload, .. } = part;
+        let Inbound { interface, mark, tracking, header, packet, payload, .. } = part;
         let now = self.clock.now();
         let version = version(&header.dst);
         let until = now + self.sysctls.fragment_times[version];
@@ -189,7 +195,7 @@ impl Stack {
         self.counters.ip[version].reassembled += 1;
         let payload = header.len()..packet.len();
         let checksum = ChecksumState::Untested;
-        let whole = Inbound { interface, checksum, segment: 0, mark, header, packet, payload };
+        let whole = Inbound { interface, checksum, segment: 0, mark, tracking, header, packet, payload };
         match header.dst {
             IpAddr::V4(_) => self.local_input(whole),
             IpAddr::V6(_) => self.whole_input(whole),
@@ -284,11 +290,13 @@ impl Stack {
         let packet = Packet::new(std::mem::take(&mut inbound.packet))
             .with_checksum(inbound.checksum)
             .with_segment(inbound.segment)
-            .with_mark(inbound.mark);
+            .with_mark(inbound.mark)
+            .with_tracking(inbound.tracking);
         let Some(packet) = filtering::pass(self, point, packet, (Some(inbound.interface), None)) else {
             return Err(DropCause::Hook);
         };
         (inbound.checksum, inbound.mark) = (packet.checksum(), packet.mark());
+        inbound.tracking = packet.tracking();
         inbound.packet = packet.into_bytes();
         match IpHeader::parse(&inbound.packet) {
             Ok(parsed) => (inbound.header, inbound.payload) = parsed,

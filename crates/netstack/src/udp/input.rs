@@ -127,6 +127,7 @@ impl Stack {
                     checksum: inbound.checksum,
                     segment: inbound.segment,
                     mark: inbound.mark,
+                    tracking: inbound.tracking,
                     header: inbound.header,
                     packet: inbound.packet.clone(),
                     payload: inbound.payload.clone(),
@@ -163,8 +164,8 @@ impl Stack {
             packet[start + 4..start + 6].copy_from_slice(&(len as u16).to_be_bytes());
             packet.extend_from_slice(piece);
             let payload = start..packet.len();
-            let Inbound { interface, checksum, mark, header, .. } = inbound;
-            let apart = Inbound { interface, checksum, segment: 0, mark, header, packet, payload };
+            let Inbound { interface, checksum, mark, tracking, header, .. } = inbound;
+            let apart = Inbound { interface, checksum, segment: 0, mark, tracking, header, packet, payload };
             let of_piece = self.udp_enqueue_one(key, apart, source, (len, len));
             end = if std::mem::take(&mut first) { of_piece } else { end.or(of_piece) };
         }

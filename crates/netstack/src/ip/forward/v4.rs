@@ -15,7 +15,7 @@ use belljar_net::routes::RouteKind;
 impl Stack {
     /// Forwards a packet for another host.
     pub(in crate::ip) fn ip_forward(&mut self, interface: usize, packet: Packet) -> PacketDisposition {
-        let mark = packet.mark();
+        let (mark, tracking) = (packet.mark(), packet.tracking());
         let mut bytes = packet.into_bytes();
         let total = usize::from(u16::from_be_bytes([bytes[2], bytes[3]]));
         bytes.truncate(total);
@@ -61,7 +61,7 @@ impl Stack {
                         self.clamp_mss(clamp, from, mtu, &mut bytes);
                     }
                     let onward = Onward { mtu, ..Onward::by(hop.interface, hop.next()) };
-                    return self.ip_forward_finish(interface, Packet::new(bytes).with_mark(mark), &onward);
+                    return self.ip_forward_finish(interface, Packet::new(bytes).with_mark(mark).with_tracking(tracking), &onward);
                 }
                 self.counters.ip[0].not_cut += 1;
                 self.refuse(&bytes, ForwardError::FragmentationNeeded(mtu as u16));

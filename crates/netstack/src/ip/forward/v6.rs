@@ -18,7 +18,7 @@ use std::net::IpAddr;
 impl Stack {
     /// Forwards a packet for another host.
     pub(in crate::ip) fn ip_forward6(&mut self, interface: usize, packet: Packet) -> PacketDisposition {
-        let mark = packet.mark();
+        let (mark, tracking) = (packet.mark(), packet.tracking());
         let mut bytes = packet.into_bytes();
         let Ok(header) = ipv6::Repr::parse(&bytes) else {
             buffers::recycle(bytes);
@@ -66,7 +66,7 @@ impl Stack {
                             self.clamp_mss(clamp, from, mtu, &mut bytes);
                         }
                         let onward = Onward::by(hop.interface, hop.gateway.map(IpAddr::V6));
-                        let packet = Packet::new(bytes).with_mark(mark);
+                        let packet = Packet::new(bytes).with_mark(mark).with_tracking(tracking);
                         return self.ip_forward_finish(interface, packet, &onward);
                     }
                     self.refuse6(interface, &bytes, ForwardError::FragmentationNeeded(mtu as u16));
