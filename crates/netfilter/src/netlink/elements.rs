@@ -93,7 +93,7 @@ pub(super) fn add(draft: &mut Draft<'_>, message: &Message<'_>) -> Result<(), Fa
     }
     let now = draft.now();
     draft.contents.of_mut(set.number).collect(now);
-    for one in list(elements.nested())? {
+    for (_, one) in elements.nested().iter() {
         let element = read(draft, at, &set, one.nested()).map_err(|failure| match failure.at {
             Some(_) => failure,
             None => one.failure(failure.errno),
@@ -277,7 +277,7 @@ pub(super) fn remove(draft: &mut Draft<'_>, message: &Message<'_>) -> Result<(),
         all.iter().for_each(|element| take(draft, at, &set, element, message));
         return Ok(());
     };
-    for one in list(elements.nested())? {
+    for (_, one) in elements.nested().iter() {
         let wanted = read_key(&set, one.nested()).map_err(|failure| one.failure(failure.errno))?;
         let found = draft.contents.of(set.number).at(&wanted.position(&set), now).cloned();
         let found = found.ok_or(one.failure(Errno::ENOENT))?;
@@ -301,7 +301,7 @@ pub(super) fn wanted<'e>(
 ) -> Result<Vec<&'e Element>, Failure> {
     let Some(keys) = attributes.get(LIST_ELEMENTS) else { return Ok(elements.live(now).collect()) };
     let mut found = Vec::new();
-    for one in list(keys.nested())? {
+    for (_, one) in keys.nested().iter() {
         let wanted = read_key(set, one.nested())?;
         let at_key = elements.at(&wanted.position(set), now);
         let within = || elements.find(set, &wanted.key, now);
