@@ -31,6 +31,7 @@
 
 mod answer;
 mod attributes;
+mod compat;
 mod contents;
 mod engine;
 mod environment;

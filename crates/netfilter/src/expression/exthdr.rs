@@ -77,15 +77,21 @@ impl Part {
     /// Range of the header or option in a packet.
     fn find(&self, packet: &[u8], headers: &Headers) -> Option<(usize, usize)> {
         match self.operator {
-            TCPOPT if headers.protocol == Some(protocol::TCP) && headers.fragment_offset == 0 => {
-                let end = headers.transport + usize::from(packet.get(headers.transport + 12)? >> 4) * 4;
-                find_option(packet, headers.transport + 20, end.min(headers.end), self.kind)
-            }
+            TCPOPT => tcp_option(packet, headers, self.kind),
             IPV4 if !headers.v6 => find_option(packet, 20, headers.transport, self.kind),
             IPV6 if headers.v6 => find_extension(packet, headers.end, self.kind),
             _ => None,
         }
     }
+}
+
+/// Offset and length of an option of a TCP segment.
+pub(crate) fn tcp_option(packet: &[u8], headers: &Headers, kind: u8) -> Option<(usize, usize)> {
+    if headers.protocol != Some(protocol::TCP) || headers.fragment_offset != 0 {
+        return None;
+    }
+    let end = headers.transport + usize::from(packet.get(headers.transport + 12)? >> 4) * 4;
+    find_option(packet, headers.transport + 20, end.min(headers.end), kind)
 }
 
 /// Offset and length of an option in a list of options.

@@ -13,9 +13,12 @@ pub(crate) mod tracked;
 pub(crate) mod translation;
 
 use crate::attributes::{Attribute, Attributes, Failure};
+use crate::compat;
 use crate::operation::{Operation, Scope};
 use crate::stateful::{Counter, Last, Limit, Quota};
 use belljar_linux_abi::Errno;
+pub(crate) use exthdr::{tcp_option, write_covered};
+pub(crate) use meta::packet_type;
 use std::sync::Arc;
 
 /// `NFTA_EXPR_*`.
@@ -41,6 +44,8 @@ pub(crate) fn read(
         "lookup" => Arc::new(lookup::Lookup::read(attributes, scope)?),
         "objref" => lookup::read_objref(attributes, scope)?,
         "dynset" => Arc::new(lookup::DynamicSet::read(attributes, scope)?),
+        "match" => compat::read(attributes, false, scope)?,
+        "target" => compat::read(attributes, true, scope)?,
         "ct" => tracked::read(attributes, scope)?,
         "notrack" => Arc::new(tracked::NoTrack),
         "nat" => Arc::new(translation::Translate::read(attributes, scope)?),

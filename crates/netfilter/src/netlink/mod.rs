@@ -145,6 +145,7 @@ impl Netfilter {
                     Query { netfilter: self, message, requester, now, resets }.answer()
                 }
                 subsystem::CTNETLINK | subsystem::CTNETLINK_EXP => self.answer_conntrack(&message, requester, now),
+                subsystem::NFT_COMPAT => answer_compat(&message, requester),
                 other => {
                     let warning = format!("nfnetlink: subsystem {other} is not supported");
                     answers.warnings.push(warning);
@@ -385,6 +386,27 @@ fn change(draft: &mut Draft<'_>, message: &Message<'_>) -> Result<(), Failure> {
         // Queries are not part of batches.
         _ => Err(Errno::EINVAL.into()),
     }
+}
+
+/// Answers `NFNL_MSG_COMPAT_GET`: whether a revision of an extension of iptables is supported.
+fn answer_compat(message: &Message<'_>, requester: &Requester) -> Result<Vec<Vec<u8>>, Failure> {
+    const NAME: u16 = 1;
+    const REVISION: u16 = 2;
+    const TYPE: u16 = 3;
+    let attributes = message.attributes();
+    let name = attributes.need(NAME)?.text()?;
+    let revision = attributes.need(REVISION)?.u32()?;
+    let kind = attributes.need(TYPE)?.u32()?;
+    if message.number() != 0 {
+        return Err(Errno::EINVAL.into());
+    }
+    crate::compat::find(name, revision, kind == 1, message.family() == 10)?;
+    let reply = Reply { flags: 0, sequence: message.sequence, port: requester.port, generation: 0 };
+    Ok(vec![reply.of_subsystem(subsystem::NFT_COMPAT << 8, message.family(), |out| {
+        out.text(NAME, name);
+        out.u32(REVISION, revision);
+        out.u32(TYPE, kind);
+    })])
 }
 
 /// Packs the messages of a dump into datagrams.
