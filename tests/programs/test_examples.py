@@ -144,3 +144,19 @@ def test_every_example_is_tested():
     text = "".join(file.read_text() for file in (EXAMPLES.parent / "tests").rglob("test_*.py"))
     for file in EXAMPLES.glob("*.yaml"):
         assert f'"{file.name}"' in text or file.stem in ("node", "java"), f"{file.name} has no test"
+
+
+@pytest.mark.needs("nft", "conntrack", "curl")
+def test_nat(run_experiment):
+    done = run_experiment(EXAMPLES / "nat.yaml")
+    assert done.text("laptop", "curl") == "200 from 192.168.1.2\n"
+    assert done.streams("server", "curl")[0].read_text() == "200\n"
+    # The server sees the box; the laptop sees the server, which asked at the forwarded port.
+    for host, peer in {"server": "203.0.113.1", "laptop": "203.0.113.2"}.items():
+        (log,) = done.streams(host, "python3", "stderr")
+        assert {line.split()[0] for line in log.read_text().splitlines() if "GET" in line} == {peer}
+    assert "src=192.168.1.2 dst=203.0.113.2" in done.text("box", "conntrack")
+    rules = done.streams("box", "nft")[-1].read_text()
+    assert re.search(r'ct status dnat counter packets 1 bytes 60 accept', rules), rules
+    refused = done.text("box", "dmesg").splitlines()
+    assert refused and all("refused: IN=eth1 OUT=eth0 MAC= SRC=203.0.113.2 DST=192.168.1.2" in line for line in refused)

@@ -157,6 +157,11 @@ impl Netfilter {
         self.functions = functions;
     }
 
+    /// True if connection tracking of IPv4 is at the hooks.
+    pub fn tracks_v4(&self) -> bool {
+        let at = &self.functions[Hook::Prerouting as usize][0];
+        at.entries.iter().any(|entry| entry.action == Action::Track)
+    }
     /// Connection tracking.
     pub fn conntrack(&self) -> &Conntrack {
         &self.tracking.conntrack

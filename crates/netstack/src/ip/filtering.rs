@@ -154,6 +154,12 @@ fn send_unreachable(stack: &mut Stack, packet: &[u8], code: u8, passage: &Passag
     stack.send_icmp_by(route, passage.incoming == Some(LO), tos, &mut message);
 }
 
+/// True if connection tracking of IPv4 is on, which reassembles fragments first.
+#[cold]
+pub(super) fn tracks(stack: &Stack) -> bool {
+    stack.hooks.rules().is_some_and(|rules| rules.netfilter.tracks_v4())
+}
+
 /// Answers the messages that a program has sent to a `NETLINK_NETFILTER` socket.
 pub fn answer(stack: &mut Stack, messages: &[u8], requester: &Requester) -> Answers {
     let mut rules = take_or_make(stack);
@@ -332,3 +338,6 @@ fn kind_number(kind: RouteKind) -> u8 {
         _ => c::RTN_UNREACHABLE as u8,
     }
 }
+
+#[cfg(test)]
+mod tests;

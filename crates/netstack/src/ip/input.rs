@@ -55,6 +55,35 @@ impl Inbound {
     }
 }
 
+/// Passes a packet by the first hook, and delivers or forwards it.
+#[inline(always)]
+fn route_input(stack: &mut Stack, mut inbound: Inbound) -> PacketDisposition {
+    if !stack.hooks.is_empty()
+        && let Err(cause) = stack.pass_input_hooks(HookPoint::Prerouting, &mut inbound)
+    {
+        return PacketDisposition::dropped(cause);
+    }
+    let (interface, header) = (inbound.interface, &inbound.header);
+    if !stack.interface_settings.is_plain() && stack.source_is_refused(interface, header) {
+        stack.counters.wrong_sources += 1;
+        buffers::recycle(inbound.packet);
+        return PacketDisposition::dropped(DropCause::ReversePath);
+    }
+    let Some(cast) = stack.is_for_us(interface, header.dst, header.src) else {
+        let packet = Packet::new(inbound.packet)
+            .with_checksum(inbound.checksum)
+            .with_mark(inbound.mark)
+            .with_tracking(inbound.tracking);
+        return stack.ip_pass_on(interface, header.dst, packet);
+    };
+    let version = version(&header.dst);
+    stack.counters.count_cast(version, inbound.payload.end, cast);
+    match version == 0 && inbound.header.is_fragment() {
+        true => stack.fragment_input(inbound, false),
+        false => stack.local_input(inbound),
+    }
+}
+
 impl Stack {
     /// Processes a packet received on `interface`.
     pub fn ip_input(&mut self, interface: usize, packet: Packet) -> PacketDisposition {
@@ -87,30 +116,12 @@ impl Stack {
         }
         let version = version(&header.dst);
         self.counters.count_received(version, payload.end, header.tos);
-        let mut inbound = Inbound { interface, checksum, segment, mark, tracking, header, packet, payload };
-        if !self.hooks.is_empty()
-            && let Err(cause) = self.pass_input_hooks(HookPoint::Prerouting, &mut inbound)
-        {
-            return PacketDisposition::dropped(cause);
+        let inbound = Inbound { interface, checksum, segment, mark, tracking, header, packet, payload };
+        let tracked_part = !self.hooks.is_empty() && version == 0 && inbound.header.is_fragment();
+        if tracked_part && filtering::tracks(self) {
+            return self.fragment_input(inbound, true);
         }
-        let header = &inbound.header;
-        if !self.interface_settings.is_plain() && self.source_is_refused(interface, header) {
-            self.counters.wrong_sources += 1;
-            buffers::recycle(inbound.packet);
-            return PacketDisposition::dropped(DropCause::ReversePath);
-        }
-        let Some(cast) = self.is_for_us(interface, header.dst, header.src) else {
-            let packet = Packet::new(inbound.packet)
-                .with_checksum(inbound.checksum)
-                .with_mark(inbound.mark)
-                .with_tracking(inbound.tracking);
-            return self.ip_pass_on(interface, header.dst, packet);
-        };
-        self.counters.count_cast(version, inbound.payload.end, cast);
-        match version == 0 && inbound.header.is_fragment() {
-            true => self.fragment_input(inbound),
-            false => self.local_input(inbound),
-        }
+        route_input(self, inbound)
     }
 
     /// Delivers a packet for this host: a complete datagram, or an IPv6 fragment.
@@ -122,7 +133,7 @@ impl Stack {
             return PacketDisposition::dropped(cause);
         }
         match inbound.header.is_fragment() {
-            true => self.fragment_input(inbound),
+            true => self.fragment_input(inbound, false),
             false => self.whole_input(inbound),
         }
     }
@@ -167,9 +178,10 @@ impl Stack {
         }
     }
 
-    /// Adds a fragment to its reassembly, and delivers the datagram once complete.
+    /// Adds a fragment to its reassembly, and delivers the datagram once complete. `unrouted` is true for a
+    /// datagram that has not passed the first hook, since connection tracking needs it whole.
     #[inline(never)]
-    fn fragment_input(&mut self, part: Inbound) -> PacketDisposition {
+    fn fragment_input(&mut self, part: Inbound, unrouted: bool) -> PacketDisposition {
         let Inbound { interface, mark, tracking, header, packet, payload, .. } = part;
         let now = self.clock.now();
         let version = version(&header.dst);
@@ -197,6 +209,7 @@ impl Stack {
         let checksum = ChecksumState::Untested;
         let whole = Inbound { interface, checksum, segment: 0, mark, tracking, header, packet, payload };
         match header.dst {
+            IpAddr::V4(_) if unrouted => route_input(self, whole),
             IpAddr::V4(_) => self.local_input(whole),
             IpAddr::V6(_) => self.whole_input(whole),
         }
