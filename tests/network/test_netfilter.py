@@ -261,7 +261,7 @@ SCRIPTS = {
         $router conntrack -L 2>&1 | sed 's/ [0-9]* src/ src/; s/udp  *17/udp/; s/ use=[0-9]*//; s/conntrack v.*: //'
         $router conntrack -D -p udp --orig-port-dst 9000 2>&1 | sed 's/ [0-9]* src/ src/; s/udp  *17/udp/; s/ use=[0-9]*//; s/conntrack v.*: //'
         $router cat /proc/sys/net/netfilter/nf_conntrack_count
-        sleep 1; kill %1 %2; sed 's/ [0-9]* src/ src/; s/  *udp  *17/udp/' events
+        sleep 1; kill %1 %2; sed 's/ [0-9]* src/ src/; s/  *udp  *17/udp/; s/portid=.*//' events
     """),
 }
 

@@ -133,8 +133,12 @@ pub fn refusal_message(packet: &[u8], why: ForwardError) -> Option<Vec<u8>> {
     message_about(packet, why.icmp())
 }
 
-/// ICMP Destination Unreachable of this code, without IP header; `None` under the same conditions.
+/// ICMP Destination Unreachable of this code, without IP header; `None` under the same conditions, but for
+/// packets of this host over `lo`.
 pub fn unreachable_message(packet: &[u8], code: u8) -> Option<Vec<u8>> {
+    if source(packet).is_loopback() {
+        return (!is_exempt(packet)).then(|| quote(packet, (3, code, 0)));
+    }
     message_about(packet, (3, code, 0))
 }
 
@@ -145,16 +149,23 @@ pub fn redirect_message(packet: &[u8], router: Ipv4Addr) -> Option<Vec<u8>> {
 }
 
 /// ICMP message about a packet, with this type, code and last four bytes of the header.
-fn message_about(packet: &[u8], (kind, code, extra): (u8, u8, u32)) -> Option<Vec<u8>> {
-    let header_len = usize::from(packet[0] & 0xf) * 4;
+fn message_about(packet: &[u8], header: (u8, u8, u32)) -> Option<Vec<u8>> {
     let source = source(packet);
-    let answers_error =
-        packet[9] == ICMP && !matches!(packet.get(header_len), Some(0 | 8 | 13 | 14 | 15 | 16 | 17 | 18));
     let no_host =
         source.is_unspecified() || source.is_broadcast() || source.is_multicast() || source.is_loopback();
-    if answers_error || no_host || word(packet, 6) & OFFSET != 0 {
-        return None;
-    }
+    (!no_host && !is_exempt(packet)).then(|| quote(packet, header))
+}
+
+/// True for ICMP errors and later fragments, which no error may answer.
+fn is_exempt(packet: &[u8]) -> bool {
+    let header_len = usize::from(packet[0] & 0xf) * 4;
+    let answers_error =
+        packet[9] == ICMP && !matches!(packet.get(header_len), Some(0 | 8 | 13 | 14 | 15 | 16 | 17 | 18));
+    answers_error || word(packet, 6) & OFFSET != 0
+}
+
+/// ICMP message that quotes a packet.
+fn quote(packet: &[u8], (kind, code, extra): (u8, u8, u32)) -> Vec<u8> {
     let total = usize::from(word(packet, 2)).min(packet.len());
     let quoted = &packet[..total.min(MAX_ERROR - HEADER_LEN - ICMP_HEADER_LEN)];
     let mut message = vec![kind, code, 0, 0];
@@ -162,7 +173,7 @@ fn message_about(packet: &[u8], (kind, code, extra): (u8, u8, u32)) -> Option<Ve
     message.extend_from_slice(quoted);
     let sum = checksum::internet(&message);
     message[2..4].copy_from_slice(&sum.to_be_bytes());
-    Some(message)
+    message
 }
 
 /// Flow hash of a packet: addresses, protocol and, unless the packet is a fragment, the ports of TCP, UDP and

@@ -70,7 +70,10 @@ impl Files {
         // Network settings are accessible with `CAP_NET_ADMIN` in the network namespace.
         let administers = matches!(
             self.inodes[key.0].node,
-            Node::Virtual(VirtualFile::Network(NetworkFile::Tunable(_)) | VirtualFile::InterfaceSetting(_))
+            Node::Virtual(
+                VirtualFile::Network(NetworkFile::Tunable(_) | NetworkFile::Conntrack(_))
+                    | VirtualFile::InterfaceSetting(_)
+            )
         ) && processes
             .require_for(process, NamespaceKind::Net, capability::NET_ADMIN)
             .is_ok();

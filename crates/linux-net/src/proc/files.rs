@@ -1,6 +1,7 @@
 //! Files below `/proc/net` and `/proc/sys/net` whose content is that of a stack.
 
 use super::*;
+use belljar_conntrack::Settings;
 use belljar_linux_abi::c;
 use belljar_linux_abi::kept_settings::KEPT_SETTINGS;
 use belljar_netstack::Stack;
@@ -16,6 +17,8 @@ pub enum NetworkFile {
     Text(&'static str),
     /// Setting of the stack.
     Tunable(Sysctl),
+    /// Setting of connection tracking, by name.
+    Conntrack(&'static str),
 }
 
 impl NetworkFile {
@@ -25,6 +28,7 @@ impl NetworkFile {
             NetworkFile::Made(make) => make(stack),
             NetworkFile::Text(text) => text.to_owned(),
             NetworkFile::Tunable(setting) => stack.sysctls.show(setting),
+            NetworkFile::Conntrack(name) => conntrack::setting(stack, name),
         }
     }
 }
@@ -41,6 +45,8 @@ const FILES: &[(&str, u32, NetworkFile)] = &[
     ("/proc/net/igmp6", 0o444, Made(proc_igmp6)),
     ("/proc/net/ipv6_route", 0o444, Made(proc_ipv6_route)),
     ("/proc/net/netstat", 0o444, Made(proc_net_netstat)),
+    ("/proc/net/nf_conntrack", 0o440, Made(conntrack::connections)),
+    ("/proc/net/nf_conntrack_expect", 0o440, Made(conntrack::expectations)),
     ("/proc/net/raw", 0o444, Made(proc_net_raw)),
     ("/proc/net/route", 0o444, Made(proc_net_route)),
     ("/proc/net/snmp", 0o444, Made(proc_net_snmp)),
@@ -130,7 +136,11 @@ pub fn network_files() -> impl Iterator<Item = (&'static str, u32, NetworkFile)>
         let path: &str = path_of(setting.name).leak();
         (path, 0o644, Tunable(Sysctl::Kept(number)))
     });
-    FILES.iter().copied().chain(kept)
+    let tracked = Settings::names().map(|name| {
+        let path: &str = format!("/proc/sys/net/netfilter/{name}").leak();
+        (path, if name == "nf_conntrack_count" { 0o444 } else { 0o644 }, NetworkFile::Conntrack(name))
+    });
+    FILES.iter().copied().chain(kept).chain(tracked)
 }
 
 /// The network setting with this name of sysctl(8); `None` for other settings.

@@ -1,5 +1,6 @@
 //! Texts of the files in `/proc/net`, in Linux's columns, generated from a stack.
 
+mod conntrack;
 mod files;
 mod interfaces;
 mod multicast;
@@ -7,6 +8,7 @@ mod snmp;
 mod sockets;
 mod v6;
 
+pub use conntrack::set_conntrack;
 pub use files::{NetworkFile, network_files, tunable};
 pub use interfaces::{
     InterfaceFile, congestion_algorithms, interface_file, proc_net_arp, proc_net_route, resolv_conf,

@@ -245,9 +245,9 @@ pub(super) fn remove(draft: &mut Draft<'_>, message: &Message<'_>) -> Result<(),
     let at = draft.table_of(message)?;
     let table = &draft.tables[at];
     let (handle, name) = (attributes.get(HANDLE), attributes.get(NAME));
-    let chain = match (handle, name) {
-        (Some(handle), _) => by_handle(&table.chains, handle)?.clone(),
-        (None, Some(name)) => super::draft::chain_named(table, name)?,
+    let (named_by, chain) = match (handle, name) {
+        (Some(handle), _) => (handle, by_handle(&table.chains, handle)?.clone()),
+        (None, Some(name)) => (name, super::draft::chain_named(table, name)?),
         (None, None) => return Err(Errno::EINVAL.into()),
     };
     if attributes.get(HOOK).is_some() {
@@ -258,7 +258,7 @@ pub(super) fn remove(draft: &mut Draft<'_>, message: &Message<'_>) -> Result<(),
     }
     rules::clear(draft, at, chain.handle, message);
     if uses(&draft.tables[at], chain.handle, draft.contents) > 0 {
-        return Err(Errno::EBUSY.into());
+        return Err(named_by.failure(Errno::EBUSY));
     }
     drop_chain(draft, at, chain.handle, message);
     Ok(())

@@ -1,6 +1,6 @@
 //! Draft: the ruleset as a batch changes it. It becomes the ruleset at the commit, or is dropped.
 
-use super::message::{Message, Requester};
+use super::message::{Message, Requester, flag};
 use crate::attributes::{Attribute, Attributes, Failure, Writer};
 use crate::contents::{Contents, Undo};
 use crate::engine::Netfilter;
@@ -128,10 +128,15 @@ impl<'a> Draft<'a> {
         let table = &self.tables[table];
         let mut writer = Writer::default();
         content(table, &Names { table, now: self.environment.now() }, &mut writer);
-        let flags = message.flags & (super::message::flag::CREATE | super::message::flag::EXCL);
+        let mut kept = flag::CREATE | flag::EXCL;
+        if number == super::number::NEWRULE {
+            kept |= flag::APPEND;
+        }
+        // In deletions the bits have other meanings.
+        let flags = if number % 3 == 0 { message.flags & kept } else { 0 };
         self.events.push(Event {
             number,
-            flags: if number % 3 == 0 { flags } else { 0 },
+            flags,
             family: table.family,
             sequence: message.sequence,
             content: writer.0,

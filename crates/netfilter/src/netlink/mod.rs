@@ -23,6 +23,7 @@ pub(crate) use message::Message;
 pub use message::Requester;
 use message::{GENERIC, HEADER, Reply, acknowledge, done, flag, subsystem};
 use queries::Query;
+use std::sync::Arc;
 
 /// `NFT_MSG_*`.
 mod number {
@@ -292,7 +293,8 @@ impl Netfilter {
         }
         answers.replies.append(&mut acknowledgments);
         if failed || !complete {
-            abort(draft);
+            let handles = abort(draft);
+            self.keep_handles(&handles);
             answers.warnings.append(&mut warnings);
             return BatchOutcome::Aborted;
         }
@@ -308,6 +310,16 @@ impl Netfilter {
         self.list_functions();
         self.announce(events, begin.sequence, requester, answers);
         BatchOutcome::Committed
+    }
+
+    /// Continues the handles of tables after those of a batch that failed.
+    fn keep_handles(&mut self, handles: &[(u64, u64)]) {
+        for table in &mut self.tables {
+            let last = handles.iter().find(|(handle, _)| *handle == table.handle).map(|(_, last)| *last);
+            if let Some(last) = last.filter(|last| *last > table.last_handle) {
+                Arc::make_mut(table).last_handle = last;
+            }
+        }
     }
 
     /// Writes the notifications of a commit.
@@ -346,11 +358,12 @@ enum BatchOutcome {
 /// Error of a batch for another generation.
 const ERESTART: Errno = Errno(85);
 
-/// Undoes the changes of elements of a batch that fails.
-fn abort(draft: Draft<'_>) {
-    let Draft { contents, undo, made_sets, .. } = draft;
+/// Undoes the changes of elements of a batch that fails. Returns the last handle of each table.
+fn abort(draft: Draft<'_>) -> Vec<(u64, u64)> {
+    let Draft { contents, undo, made_sets, tables, .. } = draft;
     undo.into_iter().rev().for_each(|change| contents.undo(change));
     made_sets.into_iter().for_each(|set| contents.drop_set(set));
+    tables.iter().map(|table| (table.handle, table.last_handle)).collect()
 }
 
 /// Carries out one change of a batch.

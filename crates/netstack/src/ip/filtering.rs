@@ -10,6 +10,7 @@ use crate::interface::Attachment;
 use crate::v6::device_for;
 use crate::{LO, Stack, buffers, interface_index};
 use belljar_base::SimTime;
+use belljar_conntrack::Conntrack;
 use belljar_linux_abi::c;
 use belljar_net::routes::RouteKind;
 use belljar_net::{Packet, forward, forward6};
@@ -152,6 +153,14 @@ fn send_unreachable(stack: &mut Stack, packet: &[u8], code: u8, passage: &Passag
         route.source = forward::NO_ADDRESS.into();
     }
     stack.send_icmp_by(route, passage.incoming == Some(LO), tos, &mut message);
+}
+
+/// Calls a function of the connection tracking of a stack, which is made at its first use.
+pub fn with_conntrack<T>(stack: &mut Stack, function: impl FnOnce(&mut Conntrack) -> T) -> T {
+    let mut rules = take_or_make(stack);
+    let result = function(rules.netfilter.conntrack_mut());
+    stack.hooks.put_rules(rules);
+    result
 }
 
 /// True if connection tracking of IPv4 is on, which reassembles fragments first.

@@ -18,7 +18,7 @@ use crate::host::Host;
 use crate::ids::{FileKey, InodeKey};
 use crate::outcome::{SysResult, done};
 use belljar_linux_abi::Errno;
-use belljar_linux_net::proc::NetworkFile;
+use belljar_linux_net::proc::{NetworkFile, set_conntrack};
 use belljar_objects::file_kind::FileKind;
 use belljar_objects::inode::Node;
 use belljar_objects::namespaces::NamespaceKind;
@@ -133,6 +133,11 @@ impl Call<'_> {
                 let setting = *setting;
                 let network = self.network();
                 self.host.stack_mut(network).set_sysctl(setting, &data)?;
+            }
+            VirtualFile::Network(NetworkFile::Conntrack(name)) => {
+                let name = *name;
+                let network = self.network();
+                set_conntrack(self.host.stack_mut(network), name, &data)?;
             }
             VirtualFile::Kernel(setting) => {
                 let setting = *setting;
