@@ -67,7 +67,9 @@ mod tests {
     #[test]
     fn every_attachment_survives() {
         let mut all = vec![Attached::None, Attached::Untracked];
-        for (helper, event_mask) in [(None, None), (Some(Helper::Tftp), Some(0)), (Some(Helper::Ftp), Some(7))] {
+        for (helper, event_mask) in
+            [(None, None), (Some(Helper::Tftp), Some(0)), (Some(Helper::Ftp), Some(7))]
+        {
             let zone = CtZone { id: 0xffff, directions: CtZone::REPLY };
             all.push(Attached::Template(Template { zone, helper, event_mask }));
         }

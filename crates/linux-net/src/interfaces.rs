@@ -7,6 +7,7 @@ use belljar_net::InterfaceAddress;
 use belljar_net::routes::{Route, protocol};
 use belljar_netstack::conf;
 use belljar_netstack::interface::Attachment;
+use belljar_netstack::ip::filtering;
 use belljar_netstack::lifetimes::Lifetime;
 use belljar_netstack::own_addresses::{AddressAttributes, AddressConflict};
 use belljar_netstack::v6::{ORIGIN_LOOPBACK, insert_address};
@@ -95,6 +96,7 @@ impl Admin<'_> {
             self.net.flush_nexthops(number);
             self.net.neighbours.flush(number, true);
             self.net.redirects.forget(number);
+            filtering::interface_down(self.net, number);
             self.net.interface_is_down6(number);
             self.listeners.interface_down(self.net, number);
             for vlan in self.net.interfaces.vlans_of(number) {

@@ -117,7 +117,9 @@ impl Elements {
     /// The element that a key matches.
     pub(crate) fn find(&self, set: &Set, key: &[u8], now: SimTime) -> Option<&Element> {
         let found = if set.is_concatenated_interval() {
-            self.ordered.values().find(|element| !element.is_over(now) && in_ranges(element, &set.fields, key))
+            self.ordered
+                .values()
+                .find(|element| !element.is_over(now) && in_ranges(element, &set.fields, key))
         } else if set.is_interval() {
             let mut bound = key.to_vec();
             bound.push(1);

@@ -3,11 +3,11 @@
 use crate::contents::Contents;
 use crate::environment::{Environment, Request};
 use crate::evaluate;
+use crate::expression::translation::is_wanted;
 use crate::family::{ChainType, Hook};
 use crate::operation::Passing;
 use crate::packet::{Headers, destination, source};
 use crate::ruleset::{Chain, Table};
-use crate::expression::translation::is_wanted;
 use crate::tracking::{Tracking, priority};
 use belljar_base::Stream;
 use belljar_conntrack::{Attached, Conntrack, EventGroups};

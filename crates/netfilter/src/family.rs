@@ -58,7 +58,8 @@ pub enum Hook {
 
 impl Hook {
     /// All hooks by number.
-    pub const ALL: [Hook; 5] = [Hook::Prerouting, Hook::Input, Hook::Forward, Hook::Output, Hook::Postrouting];
+    pub const ALL: [Hook; 5] =
+        [Hook::Prerouting, Hook::Input, Hook::Forward, Hook::Output, Hook::Postrouting];
 }
 
 /// Type of a base chain.

@@ -53,8 +53,6 @@ mod validate;
 pub use answer::reset_answer;
 pub use attributes::Failure;
 pub use engine::{Decision, HookState, Netfilter};
-pub use environment::{
-    Environment, FibAnswer, FibQuestion, InterfaceFacts, Rejection, Request, SocketOwner,
-};
+pub use environment::{Environment, FibAnswer, FibQuestion, InterfaceFacts, Rejection, Request, SocketOwner};
 pub use family::{ChainType, Family, Hook};
 pub use netlink::{Answers, Requester};

@@ -18,11 +18,7 @@ pub(crate) struct LogStyle {
 impl LogStyle {
     /// By `NF_LOG_*`.
     pub(crate) fn of_flags(flags: u32) -> LogStyle {
-        LogStyle {
-            tcp_sequence: flags & 1 != 0,
-            tcp_options: flags & 2 != 0,
-            ip_options: flags & 4 != 0,
-        }
+        LogStyle { tcp_sequence: flags & 1 != 0, tcp_options: flags & 2 != 0, ip_options: flags & 4 != 0 }
     }
 }
 
@@ -60,9 +56,7 @@ fn describe(bytes: &[u8], headers: &Headers, style: LogStyle, outer: bool, line:
     let at = headers.transport;
     let byte = |offset: usize| bytes.get(at + offset).copied();
     let half = |offset: usize| Some(u16::from_be_bytes([byte(offset)?, byte(offset + 1)?]));
-    let word = |offset: usize| {
-        Some(u32::from(half(offset)?) << 16 | u32::from(half(offset + 2)?))
-    };
+    let word = |offset: usize| Some(u32::from(half(offset)?) << 16 | u32::from(half(offset + 2)?));
     let left = bytes.len().saturating_sub(at);
     let incomplete = |line: &mut String, name: &str| {
         let _ = write!(line, "PROTO={name} INCOMPLETE [{left} bytes] ");
@@ -121,8 +115,7 @@ fn describe(bytes: &[u8], headers: &Headers, style: LogStyle, outer: bool, line:
                     line.push('[');
                     let transport = if headers.v6 { 40 } else { usize::from(inner[0] & 0xf) * 4 };
                     let protocol = found.protocol.or(Some(inner[if headers.v6 { 6 } else { 9 }]));
-                    let found =
-                        Headers { v6: headers.v6, protocol, transport, end: inner.len(), ..found };
+                    let found = Headers { v6: headers.v6, protocol, transport, end: inner.len(), ..found };
                     describe(inner, &found, style, false, line);
                     line.push_str("] ");
                 }
@@ -145,7 +138,8 @@ fn describe_v4(bytes: &[u8], headers: &Headers, style: LogStyle, line: &mut Stri
     let half = |at: usize| u16::from_be_bytes([bytes[at], bytes[at + 1]]);
     let (tos, flags) = (bytes[1], half(6));
     let _ = write!(line, "SRC={} DST={} LEN={} ", source(bytes), destination(bytes), half(2));
-    let _ = write!(line, "TOS=0x{:02X} PREC=0x{:02X} TTL={} ID={} ", tos & 0x1e, tos & 0xe0, bytes[8], half(4));
+    let _ =
+        write!(line, "TOS=0x{:02X} PREC=0x{:02X} TTL={} ID={} ", tos & 0x1e, tos & 0xe0, bytes[8], half(4));
     for (bit, name) in [(15, "CE"), (14, "DF"), (13, "MF")] {
         if flags >> bit & 1 != 0 {
             let _ = write!(line, "{name} ");

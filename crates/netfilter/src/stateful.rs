@@ -94,7 +94,10 @@ impl Operation for Counter {
         self.bytes.set(0);
     }
     fn fresh(&self) -> Option<Arc<dyn Operation>> {
-        Some(Arc::new(Counter { packets: Number::new(self.packets.get()), bytes: Number::new(self.bytes.get()) }))
+        Some(Arc::new(Counter {
+            packets: Number::new(self.packets.get()),
+            bytes: Number::new(self.bytes.get()),
+        }))
     }
 }
 
@@ -232,7 +235,11 @@ impl Operation for Quota {
         self.consumed.set(0);
     }
     fn fresh(&self) -> Option<Arc<dyn Operation>> {
-        Some(Arc::new(Quota { bytes: self.bytes, over: self.over, consumed: Number::new(self.consumed.get()) }))
+        Some(Arc::new(Quota {
+            bytes: self.bytes,
+            over: self.over,
+            consumed: Number::new(self.consumed.get()),
+        }))
     }
 }
 

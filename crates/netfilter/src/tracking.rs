@@ -33,7 +33,13 @@ impl Tracking {
         TrackContext { hook: inet_hook(hook), now, checksum_verified }
     }
     /// Finds or begins the connection of a packet. False to drop the packet.
-    pub(crate) fn track(&mut self, hook: Hook, now: SimTime, packet: &Packet, attached: &mut Attached) -> bool {
+    pub(crate) fn track(
+        &mut self,
+        hook: Hook,
+        now: SimTime,
+        packet: &Packet,
+        attached: &mut Attached,
+    ) -> bool {
         let context = Tracking::context(hook, now, packet);
         let tracked = self.conntrack.track(packet.bytes(), *attached, &context);
         *attached = tracked.attached;
@@ -74,8 +80,7 @@ impl Tracking {
             return true;
         }
         let checksum = packet.checksum();
-        let verdict =
-            self.conntrack.translate(packet.bytes_mut(), attached, inet_hook(hook), outgoing, now);
+        let verdict = self.conntrack.translate(packet.bytes_mut(), attached, inet_hook(hook), outgoing, now);
         packet.restore_checksum(checksum);
         verdict == TrackVerdict::Accept
     }

@@ -3,6 +3,7 @@
 use crate::account::{DropCause, PacketDisposition};
 use crate::cpu::Work;
 use crate::event_loop::EventLoop;
+use crate::ip::filtering;
 use crate::resolver::SERVICE;
 use crate::{Stack, StackTimer, TimerId};
 use belljar_base::{EventKey, SimDuration, SimTime};
@@ -191,6 +192,7 @@ impl Stack {
                 self.flush_network();
             }
             StackTimer::Crossing => self.receive_crossed(),
+            StackTimer::Conntrack => filtering::conntrack_timer(self),
             StackTimer::BootstrapEnd => self.limit_bandwidths(),
         }
     }

@@ -23,6 +23,8 @@ pub enum StackTimer {
     Addresses,
     /// Frames have arrived at a veth interface.
     Crossing,
+    /// A tracked connection ends.
+    Conntrack,
     /// The bootstrap phase ends.
     BootstrapEnd,
 }

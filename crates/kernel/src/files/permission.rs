@@ -68,15 +68,14 @@ impl Files {
             directory || wanted & EXEC == 0
         };
         // Network settings are accessible with `CAP_NET_ADMIN` in the network namespace.
-        let administers = matches!(
-            self.inodes[key.0].node,
-            Node::Virtual(
-                VirtualFile::Network(NetworkFile::Tunable(_) | NetworkFile::Conntrack(_))
-                    | VirtualFile::InterfaceSetting(_)
-            )
-        ) && processes
-            .require_for(process, NamespaceKind::Net, capability::NET_ADMIN)
-            .is_ok();
+        let administers =
+            matches!(
+                self.inodes[key.0].node,
+                Node::Virtual(
+                    VirtualFile::Network(NetworkFile::Tunable(_) | NetworkFile::Conntrack(_))
+                        | VirtualFile::InterfaceSetting(_)
+                )
+            ) && processes.require_for(process, NamespaceKind::Net, capability::NET_ADMIN).is_ok();
         let superuser = overrides(capability::DAC_OVERRIDE) || searches || administers;
         if wanted & WRITE != 0 && self.inodes[key.0].meta.flags.contains(FileFlags::IMMUTABLE) {
             return Err(Errno::EPERM);

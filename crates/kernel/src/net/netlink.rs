@@ -138,8 +138,14 @@ pub fn send(
     let process = call.host.process(call.process).pid;
     let process = call.host.processes.shown_pid(call.process, process) as u32;
     let command = || String::from_utf8_lossy(&call.host.threads[call.thread.0].comm).into_owned();
-    let of_netfilter = (protocol == c::NETLINK_NETFILTER)
-        .then(|| netfilter::Requester { port, extended, capped, may_change, process, command: command() });
+    let of_netfilter = (protocol == c::NETLINK_NETFILTER).then(|| netfilter::Requester {
+        port,
+        extended,
+        capped,
+        may_change,
+        process,
+        command: command(),
+    });
     let answers = call.host.administer(network, |admin| match protocol {
         c::NETLINK_SOCK_DIAG => admin.answer_diag(&requests, requester),
         c::NETLINK_NETFILTER => admin.answer_netfilter(&requests, &of_netfilter.unwrap_or_default()),

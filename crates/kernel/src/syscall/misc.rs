@@ -5,10 +5,10 @@ use crate::credentials::capability;
 use crate::outcome::{Outcome, SysResult, done};
 use crate::process::WaitStatus;
 use crate::rights::AccessIds;
-use belljar_objects::kernel_log::BUFFER;
 use belljar_linux_abi::kernel_config::{RELEASE, VERSION};
 use belljar_linux_abi::process::SysInfo;
 use belljar_linux_abi::{Errno, c};
+use belljar_objects::kernel_log::BUFFER;
 use belljar_objects::namespaces::NamespaceKind;
 
 /// Length of each field of `struct new_utsname` in bytes.

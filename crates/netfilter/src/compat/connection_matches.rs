@@ -79,12 +79,8 @@ impl Connection {
         };
         let (original, reply) = (conn.original(), conn.reply());
         let ends = [original.source, original.destination, reply.source, reply.destination];
-        let ports = [
-            original.source_port,
-            original.destination_port,
-            reply.source_port,
-            reply.destination_port,
-        ];
+        let ports =
+            [original.source_port, original.destination_port, reply.source_port, reply.destination_port];
         let masked = |n: usize| {
             let (address, mask) = &self.addresses[n];
             let bytes = ends[n].0.iter().zip(address).zip(mask);

@@ -1,6 +1,6 @@
 //! Matches on the bytes and attributes of packets.
 
-use super::connection_matches::{ConnectionLimit, Connection, ConnectionMark};
+use super::connection_matches::{Connection, ConnectionLimit, ConnectionMark};
 use super::field::Fields;
 use super::{Extends, Outcome};
 use crate::attributes::Failure;
@@ -195,7 +195,8 @@ fn tcp(fields: Fields<'_>) -> Result<Option<Box<dyn Extends>>, Failure> {
     let (sources, destinations) = (range(fields, 0)?, range(fields, 4)?);
     let [option, mask, wanted, inverted] = fields.bytes(8)?;
     Ok(when(move |passing| {
-        if passing.headers.protocol != Some(protocol::TCP) || !in_ports(passing, sources, destinations, inverted)
+        if passing.headers.protocol != Some(protocol::TCP)
+            || !in_ports(passing, sources, destinations, inverted)
         {
             return false;
         }

@@ -144,7 +144,8 @@ fn symmetric_flow(passing: &Passing<'_>) -> Vec<u8> {
         IpAddr::V4(v4) => v4.octets().to_vec(),
         IpAddr::V6(v6) => v6.octets().to_vec(),
     };
-    let port = |at| bytes.get(headers.transport + at..headers.transport + at + 2).unwrap_or_default().to_vec();
+    let port =
+        |at| bytes.get(headers.transport + at..headers.transport + at + 2).unwrap_or_default().to_vec();
     let ported = matches!(headers.protocol, Some(6 | 17 | 132 | 136)) && headers.fragment_offset == 0;
     let end = |address, at| [octets(address), if ported { port(at) } else { Vec::new() }].concat();
     let mut ends = [end(packet::source(bytes), 0), end(packet::destination(bytes), 2)];

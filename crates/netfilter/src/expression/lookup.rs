@@ -12,12 +12,7 @@ use belljar_linux_abi::Errno;
 use std::sync::Arc;
 
 /// The set that an expression names.
-fn named_set(
-    attributes: Attributes<'_>,
-    scope: &dyn Scope,
-    name: u16,
-    id: u16,
-) -> Result<Arc<Set>, Failure> {
+fn named_set(attributes: Attributes<'_>, scope: &dyn Scope, name: u16, id: u16) -> Result<Arc<Set>, Failure> {
     let named = attributes.get(name);
     let text = named.map(|named| named.text()).transpose()?;
     scope.set(text, attributes.u32(id)?).map_err(|errno| match named {

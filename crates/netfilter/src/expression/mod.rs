@@ -26,10 +26,7 @@ const NAME: u16 = 1;
 const DATA: u16 = 2;
 
 /// Reads an expression. A kind that is not known is refused as by a kernel without its module.
-pub(crate) fn read(
-    expression: Attributes<'_>,
-    scope: &mut dyn Scope,
-) -> Result<Arc<dyn Operation>, Failure> {
+pub(crate) fn read(expression: Attributes<'_>, scope: &mut dyn Scope) -> Result<Arc<dyn Operation>, Failure> {
     let name = expression.need(NAME)?.text()?;
     let empty = Attribute { value: &[], at: 0 };
     let attributes = expression.get(DATA).unwrap_or(empty).nested();

@@ -85,11 +85,7 @@ pub(super) fn read(attributes: Attributes<'_>, scope: &mut dyn Scope) -> Result<
 }
 
 /// Length of an attribute in bytes.
-fn load_len(
-    number: u32,
-    direction: Option<TupleDirection>,
-    scope: &mut dyn Scope,
-) -> Result<usize, Failure> {
+fn load_len(number: u32, direction: Option<TupleDirection>, scope: &mut dyn Scope) -> Result<usize, Failure> {
     let of_direction = |len| if direction.is_some() { Ok(len) } else { Err(Errno::EINVAL.into()) };
     let of_neither = |len| if direction.is_none() { Ok(len) } else { Err(Errno::EINVAL.into()) };
     match number {
@@ -172,9 +168,7 @@ impl Load {
             key::DIRECTION => passing.attached.direction().map(|direction| vec![direction as u8]),
             key::STATUS => word(conn.status().bits()),
             key::MARK => word(conn.mark()),
-            key::EXPIRATION => {
-                word((conn.expires(passing.environment.now()).as_nanos() / 1_000_000) as u32)
-            }
+            key::EXPIRATION => word((conn.expires(passing.environment.now()).as_nanos() / 1_000_000) as u32),
             key::HELPER => conn.helper().map(|helper| {
                 let mut name = helper.name().as_bytes().to_vec();
                 name.resize(16, 0);

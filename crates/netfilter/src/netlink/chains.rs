@@ -253,7 +253,8 @@ pub(super) fn remove(draft: &mut Draft<'_>, message: &Message<'_>) -> Result<(),
     if attributes.get(HOOK).is_some() {
         return Err(Errno::EOPNOTSUPP.into());
     }
-    if message.has(flag::NONREC) && (!chain.rules.is_empty() || uses(table, chain.handle, draft.contents) > 0) {
+    if message.has(flag::NONREC) && (!chain.rules.is_empty() || uses(table, chain.handle, draft.contents) > 0)
+    {
         return Err(Errno::EBUSY.into());
     }
     rules::clear(draft, at, chain.handle, message);

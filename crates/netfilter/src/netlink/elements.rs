@@ -122,7 +122,8 @@ fn insert(
     let elements = draft.contents.of(set.number);
     let position = element.position(set);
     if let Some(found) = elements.at(&position, now) {
-        if found.data != element.data || found.object.as_ref().map(|o| o.handle) != element.object.as_ref().map(|o| o.handle)
+        if found.data != element.data
+            || found.object.as_ref().map(|o| o.handle) != element.object.as_ref().map(|o| o.handle)
         {
             return Err(one.failure(Errno::EBUSY));
         }
@@ -200,7 +201,9 @@ fn read(draft: &mut Draft<'_>, at: usize, set: &Set, attributes: Attributes<'_>)
         Some(data) => {
             let data = draft.with_scope(at, |scope| Data::read(data.nested(), scope))?;
             let fits = match &data {
-                Data::Value(value) => value.len() == set.data_len && set.data_type != crate::set::DATA_VERDICT,
+                Data::Value(value) => {
+                    value.len() == set.data_len && set.data_type != crate::set::DATA_VERDICT
+                }
                 Data::Verdict(_) => set.data_type == crate::set::DATA_VERDICT,
             };
             if !fits {

@@ -119,7 +119,12 @@ pub(crate) struct Reply {
 
 impl Reply {
     /// Writes a message of nf_tables.
-    pub(crate) fn message(self, number: u8, family: Option<Family>, content: impl FnOnce(&mut Writer)) -> Vec<u8> {
+    pub(crate) fn message(
+        self,
+        number: u8,
+        family: Option<Family>,
+        content: impl FnOnce(&mut Writer),
+    ) -> Vec<u8> {
         let family = family.map_or(0, Family::number);
         self.of_subsystem(subsystem::NFTABLES << 8 | u16::from(number), family, content)
     }
@@ -150,7 +155,11 @@ fn finish(mut bytes: Vec<u8>) -> Vec<u8> {
 }
 
 /// `NLMSG_ERROR`: an error, or with `Ok` an acknowledgment.
-pub(crate) fn acknowledge(request: &Message<'_>, requester: &Requester, result: Result<(), Failure>) -> Vec<u8> {
+pub(crate) fn acknowledge(
+    request: &Message<'_>,
+    requester: &Requester,
+    result: Result<(), Failure>,
+) -> Vec<u8> {
     const OFFS: u16 = 2;
     let code = result.map_or_else(|failure| -i32::from(failure.errno.0), |()| 0);
     let capped = result.is_ok() || requester.capped;

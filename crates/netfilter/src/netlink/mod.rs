@@ -145,7 +145,9 @@ impl Netfilter {
                         .contains(&message.number());
                     Query { netfilter: self, message, requester, now, resets }.answer()
                 }
-                subsystem::CTNETLINK | subsystem::CTNETLINK_EXP => self.answer_conntrack(&message, requester, now),
+                subsystem::CTNETLINK | subsystem::CTNETLINK_EXP => {
+                    self.answer_conntrack(&message, requester, now)
+                }
                 subsystem::NFT_COMPAT => answer_compat(&message, requester),
                 other => {
                     let warning = format!("nfnetlink: subsystem {other} is not supported");
@@ -197,6 +199,15 @@ impl Netfilter {
     pub fn listen(&mut self, groups: u32) {
         self.listening = EventGroups::from_bits_truncate(groups);
         self.tracking.conntrack.listen(self.listening);
+    }
+    /// True while a socket listens to connection tracking.
+    pub fn is_listening(&self) -> bool {
+        !self.listening.is_empty()
+    }
+    /// Removes connections that have ended; the messages about them with their multicast groups.
+    pub fn expire(&mut self, now: SimTime) -> Vec<(u32, Vec<u8>)> {
+        self.tracking.conntrack.expire(now);
+        self.take_events()
     }
     /// Takes the pending events of connection tracking.
     pub(crate) fn take_events(&mut self) -> Vec<(u32, Vec<u8>)> {
@@ -328,8 +339,9 @@ impl Netfilter {
         let reply = |flags, sequence| Reply { flags, sequence, port: requester.port, generation };
         for event in events {
             let content = event.content;
-            let message = reply(event.flags, event.sequence)
-                .message(event.number, Some(event.family), |out| out.0.extend_from_slice(&content));
+            let message =
+                reply(event.flags, event.sequence)
+                    .message(event.number, Some(event.family), |out| out.0.extend_from_slice(&content));
             answers.announcements.push((GROUP, message));
         }
         let last = self.generation_message(reply(0, sequence), requester);

@@ -34,10 +34,7 @@ impl Query<'_> {
             number::GETSET => self.sets(),
             number::GETSETELEM | number::GETSETELEM_RESET => self.elements(),
             number::GETOBJ | number::GETOBJ_RESET => self.objects(),
-            number::GETGEN => Ok(vec![self.netfilter.generation_message(
-                self.reply(),
-                self.requester,
-            )]),
+            number::GETGEN => Ok(vec![self.netfilter.generation_message(self.reply(), self.requester)]),
             // There are no flowtables.
             number::GETFLOWTABLE if self.is_dump() => Ok(Vec::new()),
             number::GETFLOWTABLE => Err(Errno::ENOENT.into()),

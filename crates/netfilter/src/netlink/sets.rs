@@ -175,9 +175,7 @@ pub(super) fn remove(draft: &mut Draft<'_>, message: &Message<'_>) -> Result<(),
     let table = &draft.tables[at];
     let (named_by, set) = match (attributes.get(attribute::HANDLE), attributes.get(attribute::NAME)) {
         (Some(handle), _) => (handle, by_handle(&table.sets, handle)?.clone()),
-        (None, Some(name)) => {
-            (name, table.set(name.text()?).cloned().ok_or(name.failure(Errno::ENOENT))?)
-        }
+        (None, Some(name)) => (name, table.set(name.text()?).cloned().ok_or(name.failure(Errno::ENOENT))?),
         (None, None) => return Err(Errno::EINVAL.into()),
     };
     let used = table.uses_in_rules(Reference::Set(set.number)) > 0;

@@ -8,7 +8,7 @@ use crate::effects::Effect;
 use crate::family::RouteQuery;
 use crate::interface::Attachment;
 use crate::v6::device_for;
-use crate::{LO, Stack, buffers, interface_index};
+use crate::{LO, Stack, StackTimer, buffers, interface_index};
 use belljar_base::SimTime;
 use belljar_conntrack::Conntrack;
 use belljar_linux_abi::c;
@@ -93,8 +93,9 @@ fn pass_rules(
     let mut requests = Vec::new();
     if accept && let Some(mut rules) = stack.hooks.take_rules() {
         let state = HookState { hook: Hook::ALL[point as usize], input: incoming, output: outgoing };
-        let Rules { netfilter, random } = &mut *rules;
+        let Rules { netfilter, random, .. } = &mut *rules;
         let decision = netfilter.pass(&state, &mut packet, &mut Host { stack, random }, &mut requests);
+        set_timer(stack, &mut rules);
         stack.hooks.put_rules(rules);
         (accept, reroute) = (decision.accept, decision.reroute);
     }
@@ -117,7 +118,8 @@ fn carry_out(stack: &mut Stack, requests: Vec<Request>, packet: &Packet, passage
             Request::Announce(group, message) => stack.effects.push(Effect::Netfilter(group, message)),
             Request::Reject(rejection) => {
                 // The answer belongs to the packet's connection.
-                let tracking = stack.hooks.rules().map_or(0, |rules| rules.netfilter.reply_tracking(packet.tracking()));
+                let tracking =
+                    stack.hooks.rules().map_or(0, |rules| rules.netfilter.reply_tracking(packet.tracking()));
                 stack.hooks.answers = Some(tracking);
                 match rejection {
                     Rejection::Reset => send_reset(stack, packet.bytes()),
@@ -155,6 +157,34 @@ fn send_unreachable(stack: &mut Stack, packet: &[u8], code: u8, passage: &Passag
     stack.send_icmp_by(route, passage.incoming == Some(LO), tos, &mut message);
 }
 
+/// Ends the connections that are masqueraded by an interface which has gone down.
+pub fn interface_down(stack: &mut Stack, number: usize) {
+    let now = stack.clock.now();
+    let Some(mut rules) = stack.hooks.take_rules() else { return };
+    rules.netfilter.conntrack_mut().interface_down(interface_index(number), now);
+    stack.hooks.put_rules(rules);
+}
+
+/// Sets the timer of connection tracking for the next connection that ends, while a program listens.
+fn set_timer(stack: &mut Stack, rules: &mut Rules) {
+    if rules.netfilter.is_listening() || rules.timer.is_some() {
+        let next = rules.netfilter.conntrack().next_deadline().filter(|_| rules.netfilter.is_listening());
+        stack.timers.set(&mut rules.timer, next, StackTimer::Conntrack);
+    }
+}
+
+/// Removes connections that have ended, and reports them.
+pub(crate) fn conntrack_timer(stack: &mut Stack) {
+    let now = stack.clock.now();
+    let Some(mut rules) = stack.hooks.take_rules() else { return };
+    rules.timer = None;
+    for (group, message) in rules.netfilter.expire(now) {
+        stack.effects.push(Effect::Netfilter(group, message));
+    }
+    set_timer(stack, &mut rules);
+    stack.hooks.put_rules(rules);
+}
+
 /// Calls a function of the connection tracking of a stack, which is made at its first use.
 pub fn with_conntrack<T>(stack: &mut Stack, function: impl FnOnce(&mut Conntrack) -> T) -> T {
     let mut rules = take_or_make(stack);
@@ -172,7 +202,7 @@ pub(super) fn tracks(stack: &Stack) -> bool {
 /// Answers the messages that a program has sent to a `NETLINK_NETFILTER` socket.
 pub fn answer(stack: &mut Stack, messages: &[u8], requester: &Requester) -> Answers {
     let mut rules = take_or_make(stack);
-    let Rules { netfilter, random } = &mut *rules;
+    let Rules { netfilter, random, .. } = &mut *rules;
     let answers = netfilter.answer(messages, requester, &mut Host { stack, random });
     stack.hooks.put_rules(rules);
     answers
@@ -182,6 +212,7 @@ pub fn answer(stack: &mut Stack, messages: &[u8], requester: &Requester) -> Answ
 pub fn listen(stack: &mut Stack, groups: u32) {
     let mut rules = take_or_make(stack);
     rules.netfilter.listen(groups);
+    set_timer(stack, &mut rules);
     stack.hooks.put_rules(rules);
 }
 
@@ -190,7 +221,7 @@ fn take_or_make(stack: &mut Stack) -> Box<Rules> {
     stack.hooks.take_rules().unwrap_or_else(|| {
         let stream = |what| stack.config.seed.stream(&["host", &stack.config.name, what]);
         let netfilter = Netfilter::new(stream("conntrack"));
-        Box::new(Rules { netfilter, random: stream("netfilter") })
+        Box::new(Rules { netfilter, random: stream("netfilter"), timer: None })
     })
 }
 
@@ -247,7 +278,8 @@ impl Environment for Host<'_> {
     fn masquerade_address(&mut self, interface: usize, to: IpAddr) -> Option<IpAddr> {
         match to {
             IpAddr::V4(_) => {
-                let next = self.stack.route(to, None, None).ok().and_then(|route| route.gateway).unwrap_or(to);
+                let next =
+                    self.stack.route(to, None, None).ok().and_then(|route| route.gateway).unwrap_or(to);
                 let IpAddr::V4(next) = next else { return None };
                 let scope = c::RT_SCOPE_UNIVERSE;
                 self.stack.interfaces.source_on(interface, Some(next), scope).map(IpAddr::V4)

@@ -27,6 +27,7 @@
 //! The rules of programs (nf_tables) are a [`Netfilter`] beside these functions, which packets pass after them:
 //! see `ip/filtering.rs`. It is created with the first request of a program.
 
+use crate::TimerId;
 use belljar_base::Stream;
 use belljar_net::Packet;
 use belljar_netfilter::Netfilter;
@@ -92,6 +93,8 @@ pub struct Rules {
     pub netfilter: Netfilter,
     /// Random stream of rules.
     pub random: Stream,
+    /// The timer of connection tracking.
+    pub(crate) timer: Option<TimerId>,
 }
 
 /// The hooks of a host.

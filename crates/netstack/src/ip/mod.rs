@@ -1,7 +1,7 @@
 //! IP: headers, routing, fragmentation, input and output.
 
-mod forward;
 pub mod filtering;
+mod forward;
 pub mod fragment;
 pub mod header;
 pub mod hooks;

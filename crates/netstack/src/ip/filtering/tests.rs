@@ -78,7 +78,10 @@ fn a_router_masquerades_both_directions_of_a_flow() {
     let rules = network.stacks[R].hooks.rules().unwrap();
     let now = network.stacks[R].clock.now();
     let text = proc::nf_conntrack(rules.netfilter.conntrack(), now);
-    assert!(text.contains("src=10.0.1.1 dst=10.0.2.1 sport=4000 dport=9 src=10.0.2.1 dst=10.0.2.2"), "{text}");
+    assert!(
+        text.contains("src=10.0.1.1 dst=10.0.2.1 sport=4000 dport=9 src=10.0.2.1 dst=10.0.2.2"),
+        "{text}"
+    );
 }
 
 #[test]
@@ -137,7 +140,12 @@ fn a_rejected_datagram_is_logged_and_answered() {
         let mut network = network();
         load(&mut network.stacks[R], rules!("reject"));
         let client = network.udp_socket(A, v6, 4_000);
-        network.stacks[A].udp_connect(client, &address::emit(if v6 { c::AF_INET6 } else { c::AF_INET }, SocketAddr::new(far(v6), 9))).unwrap();
+        network.stacks[A]
+            .udp_connect(
+                client,
+                &address::emit(if v6 { c::AF_INET6 } else { c::AF_INET }, SocketAddr::new(far(v6), 9)),
+            )
+            .unwrap();
         network.send(client, far(v6), 10);
         network.pass(seconds(1));
         assert_eq!(network.stacks[A].socket(client).error, Some(Errno::ECONNREFUSED));

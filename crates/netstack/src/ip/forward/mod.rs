@@ -3,8 +3,8 @@
 mod v4;
 mod v6;
 
-use super::{Onward, filtering};
 use super::hooks::HookPoint;
+use super::{Onward, filtering};
 use crate::Stack;
 use crate::account::{DropCause, PacketDisposition};
 use crate::family::RouteQuery;

@@ -61,7 +61,11 @@ impl Stack {
                         self.clamp_mss(clamp, from, mtu, &mut bytes);
                     }
                     let onward = Onward { mtu, ..Onward::by(hop.interface, hop.next()) };
-                    return self.ip_forward_finish(interface, Packet::new(bytes).with_mark(mark).with_tracking(tracking), &onward);
+                    return self.ip_forward_finish(
+                        interface,
+                        Packet::new(bytes).with_mark(mark).with_tracking(tracking),
+                        &onward,
+                    );
                 }
                 self.counters.ip[0].not_cut += 1;
                 self.refuse(&bytes, ForwardError::FragmentationNeeded(mtu as u16));
