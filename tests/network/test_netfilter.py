@@ -283,7 +283,7 @@ def test_as_on_linux(exec_guest, workdir, name):
     assert errors[0] == errors[1], f"{linux}\n{ours}"
 
 
-@pytest.mark.needs("nft", "conntrack", "curl", "dmesg")
+@pytest.mark.needs("nft", "conntrack", "curl")
 def test_same_bytes(run_experiment):
     """A run with translation is the same far and near, and with more workers."""
     runs = [run_experiment(EXAMPLES / "nat.yaml", args=args, pcap=True, name=f"nat{n}")

@@ -2,12 +2,12 @@
 
 use crate::{Admin, Multicast};
 use belljar_linux_abi::c;
-pub use belljar_netfilter::Requester;
+pub use belljar_netfilter::NetfilterSender;
 use belljar_netstack::ip::filtering;
 
 impl Admin<'_> {
     /// Answers the requests sent to a `NETLINK_NETFILTER` socket; returns the datagrams.
-    pub fn answer_netfilter(&mut self, requests: &[u8], requester: &Requester) -> Vec<Vec<u8>> {
+    pub fn answer_netfilter(&mut self, requests: &[u8], requester: &NetfilterSender) -> Vec<Vec<u8>> {
         let answers = filtering::answer(self.net, requests, requester);
         for (group, message) in answers.announcements {
             self.announce_netfilter(group, &message);

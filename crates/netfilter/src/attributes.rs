@@ -12,16 +12,16 @@ const NESTED: u16 = 0x8000;
 
 /// Error of a request, with the offset of the attribute that caused it (`NLMSGERR_ATTR_OFFS`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Failure {
+pub struct NetfilterError {
     /// The error number.
     pub errno: Errno,
     /// Offset of the attribute in the message, if one is to blame.
     pub at: Option<u32>,
 }
 
-impl From<Errno> for Failure {
-    fn from(errno: Errno) -> Failure {
-        Failure { errno, at: None }
+impl From<Errno> for NetfilterError {
+    fn from(errno: Errno) -> NetfilterError {
+        NetfilterError { errno, at: None }
     }
 }
 
@@ -34,19 +34,19 @@ pub(crate) struct Attribute<'a> {
 
 impl<'a> Attribute<'a> {
     /// An error to blame on this attribute.
-    pub(crate) fn failure(&self, errno: Errno) -> Failure {
-        Failure { errno, at: Some(self.at as u32) }
+    pub(crate) fn failure(&self, errno: Errno) -> NetfilterError {
+        NetfilterError { errno, at: Some(self.at as u32) }
     }
-    pub(crate) fn u32(&self) -> Result<u32, Failure> {
+    pub(crate) fn u32(&self) -> Result<u32, NetfilterError> {
         let bytes = self.value.first_chunk().ok_or(self.failure(Errno::ERANGE))?;
         Ok(u32::from_be_bytes(*bytes))
     }
-    pub(crate) fn u64(&self) -> Result<u64, Failure> {
+    pub(crate) fn u64(&self) -> Result<u64, NetfilterError> {
         let bytes = self.value.first_chunk().ok_or(self.failure(Errno::ERANGE))?;
         Ok(u64::from_be_bytes(*bytes))
     }
     /// Text up to its first zero byte, of at most 255 bytes.
-    pub(crate) fn text(&self) -> Result<&'a str, Failure> {
+    pub(crate) fn text(&self) -> Result<&'a str, NetfilterError> {
         let end = self.value.iter().position(|byte| *byte == 0).unwrap_or(self.value.len());
         if end > 255 {
             return Err(self.failure(Errno::ERANGE));
@@ -91,16 +91,16 @@ impl<'a> Attributes<'a> {
         self.iter().filter(|(number, _)| *number == kind).last().map(|(_, found)| found)
     }
     /// An attribute that must be present: else `EINVAL`.
-    pub(crate) fn need(self, kind: u16) -> Result<Attribute<'a>, Failure> {
+    pub(crate) fn need(self, kind: u16) -> Result<Attribute<'a>, NetfilterError> {
         self.get(kind).ok_or(Errno::EINVAL.into())
     }
-    pub(crate) fn u32(self, kind: u16) -> Result<Option<u32>, Failure> {
+    pub(crate) fn u32(self, kind: u16) -> Result<Option<u32>, NetfilterError> {
         self.get(kind).map(|found| found.u32()).transpose()
     }
-    pub(crate) fn u64(self, kind: u16) -> Result<Option<u64>, Failure> {
+    pub(crate) fn u64(self, kind: u16) -> Result<Option<u64>, NetfilterError> {
         self.get(kind).map(|found| found.u64()).transpose()
     }
-    pub(crate) fn text(self, kind: u16) -> Result<Option<&'a str>, Failure> {
+    pub(crate) fn text(self, kind: u16) -> Result<Option<&'a str>, NetfilterError> {
         self.get(kind).map(|found| found.text()).transpose()
     }
 }
@@ -162,7 +162,7 @@ mod tests {
         let nest = all.get(2).unwrap();
         assert_eq!((nest.at, nest.nested().u32(1), nest.nested().u64(2)), (32, Ok(Some(7)), Ok(Some(8))));
         assert_eq!(nest.nested().get(2).unwrap().at, 44);
-        assert_eq!(all.u64(1).unwrap_err(), Failure { errno: Errno::ERANGE, at: Some(20) });
+        assert_eq!(all.u64(1).unwrap_err(), NetfilterError { errno: Errno::ERANGE, at: Some(20) });
         assert_eq!(all.need(9).unwrap_err(), Errno::EINVAL.into());
     }
 

@@ -1,10 +1,10 @@
 //! The netfilter of one network namespace: its ruleset, and the functions that packets pass at each hook.
 
 use crate::contents::Contents;
-use crate::environment::{Environment, Request};
+use crate::environment::{Environment, RuleRequest};
 use crate::evaluate;
 use crate::expression::translation::is_wanted;
-use crate::family::{ChainType, Hook};
+use crate::family::{ChainType, FilterHook};
 use crate::operation::Passing;
 use crate::packet::{Headers, destination, source};
 use crate::ruleset::{Chain, Table};
@@ -52,7 +52,7 @@ struct AtHook {
 }
 
 /// Functions of all hooks, by hook and for IPv4 and IPv6.
-type Functions = [[AtHook; 2]; Hook::ALL.len()];
+type Functions = [[AtHook; 2]; FilterHook::ALL.len()];
 
 /// Decision on a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,7 +67,7 @@ pub struct Decision {
 #[derive(Clone, Copy, Debug)]
 pub struct HookState {
     /// The hook.
-    pub hook: Hook,
+    pub hook: FilterHook,
     /// Number of the input interface.
     pub input: Option<usize>,
     /// Number of the output interface.
@@ -145,7 +145,7 @@ impl Netfilter {
                     }
                 }
             }
-            for hook in Hook::ALL {
+            for hook in FilterHook::ALL {
                 let at = &mut functions[hook as usize][usize::from(v6)];
                 at.entries.extend(tracking_entries(hook, tracks || translates, translates));
                 let order = |entry: &Entry| (entry.priority, std::cmp::Reverse(entry.sequence));
@@ -159,7 +159,7 @@ impl Netfilter {
 
     /// True if connection tracking of IPv4 is at the hooks.
     pub fn tracks_v4(&self) -> bool {
-        let at = &self.functions[Hook::Prerouting as usize][0];
+        let at = &self.functions[FilterHook::Prerouting as usize][0];
         at.entries.iter().any(|entry| entry.action == Action::Track)
     }
     /// Connection tracking.
@@ -177,11 +177,11 @@ impl Netfilter {
         state: &HookState,
         packet: &mut Packet,
         environment: &mut dyn Environment,
-        requests: &mut Vec<Request>,
+        requests: &mut Vec<RuleRequest>,
     ) -> Decision {
         let decision = self.decide(state, packet, environment, requests);
         let events = self.take_events();
-        requests.extend(events.into_iter().map(|(group, message)| Request::Announce(group, message)));
+        requests.extend(events.into_iter().map(|(group, message)| RuleRequest::Announce(group, message)));
         decision
     }
 
@@ -190,12 +190,12 @@ impl Netfilter {
         state: &HookState,
         packet: &mut Packet,
         environment: &mut dyn Environment,
-        requests: &mut Vec<Request>,
+        requests: &mut Vec<RuleRequest>,
     ) -> Decision {
         let headers = Headers::of(packet.bytes());
         let HookState { hook, input, output } = *state;
         let at = &self.functions[hook as usize][usize::from(headers.v6)];
-        let before = (hook == Hook::Output).then(|| RouteKey::of(packet));
+        let before = (hook == FilterHook::Output).then(|| RouteKey::of(packet));
         let attached = Attached::from_bits(packet.tracking());
         let (contents, tracking) = (&mut self.contents, &mut self.tracking);
         let mut passing = Passing {
@@ -222,7 +222,7 @@ impl Netfilter {
             return Decision { accept, reroute: false };
         }
         // The attachment accompanies packets over the loopback interface alone.
-        let leaves = hook == Hook::Postrouting && output.is_some_and(|output| output != LOOPBACK);
+        let leaves = hook == FilterHook::Postrouting && output.is_some_and(|output| output != LOOPBACK);
         let attached = if leaves { Attached::None } else { passing.attached };
         passing.packet.set_tracking(attached.to_bits());
         let reroute = before.is_some_and(|before| self.is_rerouted(&before, packet));
@@ -236,7 +236,7 @@ impl Netfilter {
         if *before == after {
             return false;
         }
-        let at = &self.functions[Hook::Output as usize][usize::from(packet.bytes()[0] >> 4 == 6)];
+        let at = &self.functions[FilterHook::Output as usize][usize::from(packet.bytes()[0] >> 4 == 6)];
         let routes = |entry: &Entry| match entry.action {
             Action::Chain(key) => find(&self.tables, key)
                 .and_then(|(_, chain)| chain.base.as_ref())
@@ -256,9 +256,9 @@ impl Netfilter {
 const LOOPBACK: usize = 0;
 
 /// Functions of connection tracking at a hook.
-fn tracking_entries(hook: Hook, tracks: bool, translates: bool) -> impl Iterator<Item = Entry> {
-    let early = matches!(hook, Hook::Prerouting | Hook::Output);
-    let late = matches!(hook, Hook::Postrouting | Hook::Input);
+fn tracking_entries(hook: FilterHook, tracks: bool, translates: bool) -> impl Iterator<Item = Entry> {
+    let early = matches!(hook, FilterHook::Prerouting | FilterHook::Output);
+    let late = matches!(hook, FilterHook::Postrouting | FilterHook::Input);
     let translation = if early { priority::TRANSLATE_DESTINATION } else { priority::TRANSLATE_SOURCE };
     let all = [
         (tracks && early, priority::TRACK, Action::Track),

@@ -84,7 +84,7 @@ pub enum Rejection {
 
 /// Request of a rule to the host.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Request {
+pub enum RuleRequest {
     /// A line for the kernel's log, with its level.
     Log(u8, String),
     /// An answer to the packet.

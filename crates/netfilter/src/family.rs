@@ -4,7 +4,7 @@ use belljar_linux_abi::Errno;
 
 /// Family of a table, `NFPROTO_*`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Family {
+pub enum TableFamily {
     /// IPv4 and IPv6.
     Inet,
     /// IPv4.
@@ -13,37 +13,37 @@ pub enum Family {
     Ip6,
 }
 
-impl Family {
+impl TableFamily {
     /// The family of a request. Those of a kernel without ARP, bridge and netdev tables are refused.
-    pub(crate) fn of_request(number: u8) -> Result<Family, Errno> {
+    pub(crate) fn of_request(number: u8) -> Result<TableFamily, Errno> {
         match number {
-            1 => Ok(Family::Inet),
-            2 => Ok(Family::Ip),
-            10 => Ok(Family::Ip6),
+            1 => Ok(TableFamily::Inet),
+            2 => Ok(TableFamily::Ip),
+            10 => Ok(TableFamily::Ip6),
             _ => Err(Errno::EOPNOTSUPP),
         }
     }
     /// `NFPROTO_*`.
     pub(crate) fn number(self) -> u8 {
         match self {
-            Family::Inet => 1,
-            Family::Ip => 2,
-            Family::Ip6 => 10,
+            TableFamily::Inet => 1,
+            TableFamily::Ip => 2,
+            TableFamily::Ip6 => 10,
         }
     }
     /// True if chains of this family see packets of IPv6 (`v6`) or IPv4.
     pub(crate) fn sees(self, v6: bool) -> bool {
         match self {
-            Family::Inet => true,
-            Family::Ip => !v6,
-            Family::Ip6 => v6,
+            TableFamily::Inet => true,
+            TableFamily::Ip => !v6,
+            TableFamily::Ip6 => v6,
         }
     }
 }
 
 /// Hook of the IP layer, `NF_INET_*`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Hook {
+pub enum FilterHook {
     /// Received.
     Prerouting,
     /// For this host.
@@ -56,10 +56,15 @@ pub enum Hook {
     Postrouting,
 }
 
-impl Hook {
+impl FilterHook {
     /// All hooks by number.
-    pub const ALL: [Hook; 5] =
-        [Hook::Prerouting, Hook::Input, Hook::Forward, Hook::Output, Hook::Postrouting];
+    pub const ALL: [FilterHook; 5] = [
+        FilterHook::Prerouting,
+        FilterHook::Input,
+        FilterHook::Forward,
+        FilterHook::Output,
+        FilterHook::Postrouting,
+    ];
 }
 
 /// Type of a base chain.
@@ -91,11 +96,11 @@ impl ChainType {
         }
     }
     /// True if a chain of the type may be at a hook (`hook_mask` of `struct nft_chain_type`).
-    pub(crate) fn fits(self, hook: Hook) -> bool {
+    pub(crate) fn fits(self, hook: FilterHook) -> bool {
         match self {
             ChainType::Filter => true,
-            ChainType::Route => hook == Hook::Output,
-            ChainType::Nat => hook != Hook::Forward,
+            ChainType::Route => hook == FilterHook::Output,
+            ChainType::Nat => hook != FilterHook::Forward,
         }
     }
 }

@@ -6,7 +6,7 @@
 //!
 //! **Packets.** While [`Netfilter::is_active`], each packet passes each of the five hooks of the IP layer by
 //! [`Netfilter::pass`], which may change it, and decides on it. What rules ask of the host besides (log lines,
-//! answers to rejected packets) is returned as [`Request`]s.
+//! answers to rejected packets) is returned as [`RuleRequest`]s.
 //!
 //! **Administration.** [`Netfilter::answer`] takes what a program sends to a `NETLINK_NETFILTER` socket, and
 //! returns the datagrams for that socket and the notifications for multicast groups.
@@ -51,8 +51,10 @@ mod tracking;
 mod validate;
 
 pub use answer::reset_answer;
-pub use attributes::Failure;
+pub use attributes::NetfilterError;
 pub use engine::{Decision, HookState, Netfilter};
-pub use environment::{Environment, FibAnswer, FibQuestion, InterfaceFacts, Rejection, Request, SocketOwner};
-pub use family::{ChainType, Family, Hook};
-pub use netlink::{Answers, Requester};
+pub use environment::{
+    Environment, FibAnswer, FibQuestion, InterfaceFacts, Rejection, RuleRequest, SocketOwner,
+};
+pub use family::{ChainType, FilterHook, TableFamily};
+pub use netlink::{Answers, NetfilterSender};

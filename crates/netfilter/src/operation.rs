@@ -1,10 +1,10 @@
 //! Operation: an expression of a rule. The essay of evaluation is in `evaluate.rs`; this file has what all
 //! kinds of expressions share.
 
-use crate::attributes::{Attributes, Failure, Writer};
+use crate::attributes::{Attributes, NetfilterError, Writer};
 use crate::contents::Contents;
-use crate::environment::{Environment, Request};
-use crate::family::{ChainType, Family, Hook};
+use crate::environment::{Environment, RuleRequest};
+use crate::family::{ChainType, FilterHook, TableFamily};
 use crate::packet::Headers;
 use crate::registers::Registers;
 use crate::set::Set;
@@ -69,14 +69,14 @@ pub(crate) enum Reference {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Surroundings {
     /// Family of the table.
-    pub(crate) family: Family,
+    pub(crate) family: TableFamily,
     /// Type and hook of the base chain from which the chain is reached.
-    pub(crate) base: Option<(ChainType, Hook)>,
+    pub(crate) base: Option<(ChainType, FilterHook)>,
 }
 
 impl Surroundings {
     /// Fails with `EOPNOTSUPP` unless the base chain is at one of these hooks (`nft_chain_validate_hooks`).
-    pub(crate) fn need_hooks(&self, hooks: &[Hook]) -> Result<(), Errno> {
+    pub(crate) fn need_hooks(&self, hooks: &[FilterHook]) -> Result<(), Errno> {
         match self.base {
             Some((_, hook)) if !hooks.contains(&hook) => Err(Errno::EOPNOTSUPP),
             _ => Ok(()),
@@ -102,7 +102,7 @@ pub(crate) trait DumpScope {
 /// Ruleset as the parser of an expression sees it.
 pub(crate) trait Scope {
     /// Family of the table.
-    fn family(&self) -> Family;
+    fn family(&self) -> TableFamily;
     /// The time.
     fn now(&self) -> SimTime;
     /// A random number.
@@ -123,14 +123,14 @@ pub(crate) trait Scope {
 pub(crate) struct Passing<'a> {
     pub(crate) packet: &'a mut Packet,
     pub(crate) headers: Headers,
-    pub(crate) hook: Hook,
+    pub(crate) hook: FilterHook,
     /// Number of the input interface.
     pub(crate) input: Option<usize>,
     /// Number of the output interface.
     pub(crate) output: Option<usize>,
     pub(crate) contents: &'a mut Contents,
     pub(crate) environment: &'a mut dyn Environment,
-    pub(crate) requests: &'a mut Vec<Request>,
+    pub(crate) requests: &'a mut Vec<RuleRequest>,
     pub(crate) tracking: &'a mut Tracking,
     /// The connection of the packet.
     pub(crate) attached: Attached,
@@ -183,7 +183,7 @@ pub(crate) const MAX_VALUE: usize = 64;
 
 impl Data {
     /// Reads data (`nft_data_init`).
-    pub(crate) fn read(attributes: Attributes<'_>, scope: &dyn Scope) -> Result<Data, Failure> {
+    pub(crate) fn read(attributes: Attributes<'_>, scope: &dyn Scope) -> Result<Data, NetfilterError> {
         if let Some(value) = attributes.get(data::VALUE) {
             if value.value.is_empty() {
                 return Err(Errno::EINVAL.into());
@@ -213,7 +213,10 @@ impl Data {
         }))
     }
     /// Reads a value of this length, or of any length for `None`.
-    pub(crate) fn read_value(attributes: Attributes<'_>, len: Option<usize>) -> Result<Vec<u8>, Failure> {
+    pub(crate) fn read_value(
+        attributes: Attributes<'_>,
+        len: Option<usize>,
+    ) -> Result<Vec<u8>, NetfilterError> {
         let value = attributes.need(data::VALUE)?.value;
         match value.len() {
             0 => Err(Errno::EINVAL.into()),

@@ -1,7 +1,7 @@
 //! Registers of the nf_tables machine: 64 bytes, addressed as four words of 16 bytes or 16 words of four
 //! bytes, and a verdict. Data in them is in the byte order of packets, numbers in that of the host.
 
-use crate::attributes::{Attribute, Failure};
+use crate::attributes::{Attribute, NetfilterError};
 use belljar_linux_abi::Errno;
 
 /// Number of bytes of data registers.
@@ -24,7 +24,7 @@ pub(crate) enum Destination {
 
 impl Register {
     /// The register of an attribute, for data of `len` bytes (`nft_parse_register_load`).
-    pub(crate) fn read(attribute: Attribute<'_>, len: usize) -> Result<Register, Failure> {
+    pub(crate) fn read(attribute: Attribute<'_>, len: usize) -> Result<Register, NetfilterError> {
         match Register::of_number(attribute.u32()?)? {
             Destination::Verdict => Err(Errno::EINVAL.into()),
             Destination::Data(_) if len == 0 => Err(Errno::EINVAL.into()),
@@ -33,7 +33,7 @@ impl Register {
         }
     }
     /// The register of a number (`nft_parse_register`).
-    pub(crate) fn of_number(number: u32) -> Result<Destination, Failure> {
+    pub(crate) fn of_number(number: u32) -> Result<Destination, NetfilterError> {
         match number {
             0 => Ok(Destination::Verdict),
             REG_1..=4 => Ok(Destination::Data(Register(((number - REG_1) * 16) as u8))),

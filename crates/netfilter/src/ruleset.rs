@@ -4,7 +4,7 @@
 //! replaces the ruleset by the copy. Objects within a table are found by their handles, which grow in the
 //! order of creation, so the order of handles is that of listings.
 
-use crate::family::{ChainType, Family, Hook};
+use crate::family::{ChainType, FilterHook, TableFamily};
 use crate::operation::{Operation, Reference};
 use crate::set::Set;
 use crate::stateful::{Counter, Object};
@@ -34,7 +34,7 @@ impl Rule {
 #[derive(Clone, Debug)]
 pub(crate) struct Base {
     pub(crate) kind: ChainType,
-    pub(crate) hook: Hook,
+    pub(crate) hook: FilterHook,
     pub(crate) priority: i32,
     /// True for the policy drop.
     pub(crate) drops: bool,
@@ -68,7 +68,7 @@ pub(crate) const OWNER: u32 = 2;
 /// Table.
 #[derive(Clone, Debug)]
 pub(crate) struct Table {
-    pub(crate) family: Family,
+    pub(crate) family: TableFamily,
     pub(crate) name: String,
     pub(crate) handle: u64,
     /// `NFT_TABLE_F_*`.
@@ -88,7 +88,7 @@ pub(crate) struct Table {
 
 impl Table {
     /// An empty table.
-    pub(crate) fn new(family: Family, name: &str, handle: u64) -> Table {
+    pub(crate) fn new(family: TableFamily, name: &str, handle: u64) -> Table {
         Table {
             family,
             name: name.into(),

@@ -2,7 +2,7 @@
 //! object with a name. Their state changes while the ruleset is borrowed, so it is in atomic numbers; a
 //! ruleset is used by one thread at a time.
 
-use crate::attributes::{Attributes, Failure, Writer};
+use crate::attributes::{Attributes, NetfilterError, Writer};
 use crate::operation::{DumpScope, Operation, Outcome, Passing};
 use crate::registers::Registers;
 use belljar_base::SimTime;
@@ -60,7 +60,7 @@ pub(crate) struct Counter {
 }
 
 impl Counter {
-    pub(crate) fn read(attributes: Attributes<'_>) -> Result<Counter, Failure> {
+    pub(crate) fn read(attributes: Attributes<'_>) -> Result<Counter, NetfilterError> {
         Ok(Counter {
             bytes: Number::new(attributes.u64(1)?.unwrap_or(0)),
             packets: Number::new(attributes.u64(2)?.unwrap_or(0)),
@@ -122,7 +122,7 @@ const NANOS: u64 = 1_000_000_000;
 
 impl Limit {
     /// Reads `NFTA_LIMIT_*`.
-    pub(crate) fn read(attributes: Attributes<'_>, now: SimTime) -> Result<Limit, Failure> {
+    pub(crate) fn read(attributes: Attributes<'_>, now: SimTime) -> Result<Limit, NetfilterError> {
         let (rate, unit_secs) = (attributes.need(1)?.u64()?, attributes.need(2)?.u64()?);
         let bytes = match attributes.u32(4)?.unwrap_or(0) {
             0 => false,
@@ -137,7 +137,7 @@ impl Limit {
             0 if !bytes => DEFAULT_BURST,
             burst => burst,
         };
-        let overflow = Failure::from(Errno::EOVERFLOW);
+        let overflow = NetfilterError::from(Errno::EOVERFLOW);
         let max_tokens = match bytes {
             false => (nanos / rate).checked_mul(u64::from(burst)).ok_or(overflow)?,
             true => {
@@ -200,7 +200,7 @@ pub(crate) struct Quota {
 
 impl Quota {
     /// Reads `NFTA_QUOTA_*`.
-    pub(crate) fn read(attributes: Attributes<'_>) -> Result<Quota, Failure> {
+    pub(crate) fn read(attributes: Attributes<'_>) -> Result<Quota, NetfilterError> {
         let bytes = attributes.need(1)?.u64()?;
         if bytes > i64::MAX as u64 {
             return Err(Errno::EOVERFLOW.into());
@@ -252,7 +252,7 @@ pub(crate) struct Last {
 
 impl Last {
     /// Reads `NFTA_LAST_*`.
-    pub(crate) fn read(attributes: Attributes<'_>, now: SimTime) -> Result<Last, Failure> {
+    pub(crate) fn read(attributes: Attributes<'_>, now: SimTime) -> Result<Last, NetfilterError> {
         let last = Last::default();
         if attributes.u32(1)?.unwrap_or(0) != 0 {
             let age = attributes.u64(2)?.unwrap_or(0).saturating_mul(1_000_000);

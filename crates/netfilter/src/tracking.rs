@@ -4,7 +4,7 @@
 //! translation while the family has a chain of type `nat`, as in Linux (`nf_ct_netns_get`,
 //! `nf_nat_register_fn`).
 
-use crate::family::Hook;
+use crate::family::FilterHook;
 use belljar_base::{SimTime, Stream};
 use belljar_conntrack::{Attached, Conntrack, InetHook, TrackContext, TrackVerdict};
 use belljar_net::{ChecksumState, Packet};
@@ -28,14 +28,14 @@ impl Tracking {
     pub(crate) fn new(stream: Stream) -> Tracking {
         Tracking { conntrack: Box::new(Conntrack::new(stream)) }
     }
-    fn context(hook: Hook, now: SimTime, packet: &Packet) -> TrackContext {
+    fn context(hook: FilterHook, now: SimTime, packet: &Packet) -> TrackContext {
         let checksum_verified = packet.checksum() != ChecksumState::Untested;
         TrackContext { hook: inet_hook(hook), now, checksum_verified }
     }
     /// Finds or begins the connection of a packet. False to drop the packet.
     pub(crate) fn track(
         &mut self,
-        hook: Hook,
+        hook: FilterHook,
         now: SimTime,
         packet: &Packet,
         attached: &mut Attached,
@@ -48,7 +48,7 @@ impl Tracking {
     /// Enters a new connection in the table. False to drop the packet.
     pub(crate) fn confirm(
         &mut self,
-        hook: Hook,
+        hook: FilterHook,
         now: SimTime,
         packet: &mut Packet,
         attached: &mut Attached,
@@ -70,7 +70,7 @@ impl Tracking {
     /// Translates a packet. False to drop it.
     pub(crate) fn translate(
         &mut self,
-        hook: Hook,
+        hook: FilterHook,
         now: SimTime,
         packet: &mut Packet,
         attached: Attached,
@@ -87,12 +87,12 @@ impl Tracking {
 }
 
 /// The hook in the tracker's numbering, which is the same.
-pub(crate) fn inet_hook(hook: Hook) -> InetHook {
+pub(crate) fn inet_hook(hook: FilterHook) -> InetHook {
     match hook {
-        Hook::Prerouting => InetHook::Prerouting,
-        Hook::Input => InetHook::Input,
-        Hook::Forward => InetHook::Forward,
-        Hook::Output => InetHook::Output,
-        Hook::Postrouting => InetHook::Postrouting,
+        FilterHook::Prerouting => InetHook::Prerouting,
+        FilterHook::Input => InetHook::Input,
+        FilterHook::Forward => InetHook::Forward,
+        FilterHook::Output => InetHook::Output,
+        FilterHook::Postrouting => InetHook::Postrouting,
     }
 }

@@ -138,7 +138,7 @@ pub fn send(
     let process = call.host.process(call.process).pid;
     let process = call.host.processes.shown_pid(call.process, process) as u32;
     let command = || String::from_utf8_lossy(&call.host.threads[call.thread.0].comm).into_owned();
-    let of_netfilter = (protocol == c::NETLINK_NETFILTER).then(|| netfilter::Requester {
+    let of_netfilter = (protocol == c::NETLINK_NETFILTER).then(|| netfilter::NetfilterSender {
         port,
         extended,
         capped,

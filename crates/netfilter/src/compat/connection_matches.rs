@@ -2,7 +2,7 @@
 
 use super::field::Fields;
 use super::{Extends, Outcome};
-use crate::attributes::Failure;
+use crate::attributes::NetfilterError;
 use crate::operation::Passing;
 use belljar_conntrack::{Attached, CtStatus, CtZone, Tuple, TupleDirection};
 use std::sync::Mutex;
@@ -38,7 +38,7 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    pub(super) fn read(fields: Fields<'_>) -> Result<Connection, Failure> {
+    pub(super) fn read(fields: Fields<'_>) -> Result<Connection, NetfilterError> {
         let mut addresses = [([0; 16], [0; 16]); 4];
         let mut ports = [(0, 0); 4];
         for n in 0..4 {
@@ -117,7 +117,7 @@ pub(super) struct ConnectionMark {
 }
 
 impl ConnectionMark {
-    pub(super) fn read(fields: Fields<'_>) -> Result<ConnectionMark, Failure> {
+    pub(super) fn read(fields: Fields<'_>) -> Result<ConnectionMark, NetfilterError> {
         Ok(ConnectionMark { mark: fields.u32(0)?, mask: fields.u32(4)?, inverted: fields.u8(8)? != 0 })
     }
 }
@@ -146,7 +146,7 @@ pub(super) struct ConnectionLimit {
 }
 
 impl ConnectionLimit {
-    pub(super) fn read(fields: Fields<'_>) -> Result<ConnectionLimit, Failure> {
+    pub(super) fn read(fields: Fields<'_>) -> Result<ConnectionLimit, NetfilterError> {
         let flags = fields.u32(20)?;
         Ok(ConnectionLimit {
             mask: fields.bytes(0)?,

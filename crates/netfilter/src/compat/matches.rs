@@ -3,10 +3,10 @@
 use super::connection_matches::{Connection, ConnectionLimit, ConnectionMark};
 use super::field::Fields;
 use super::{Extends, Outcome};
-use crate::attributes::Failure;
+use crate::attributes::NetfilterError;
 use crate::environment::FibQuestion;
 use crate::expression::packet_type;
-use crate::family::Hook;
+use crate::family::FilterHook;
 use crate::operation::Passing;
 use crate::packet::{destination, source};
 use crate::stateful::Number;
@@ -34,7 +34,7 @@ fn when(condition: impl Fn(&mut Passing<'_>) -> bool + Send + Sync + 'static) ->
 }
 
 /// Reads a match; `None` if an option of it is not supported.
-pub(super) fn read(name: &str, info: &[u8], v6: bool) -> Result<Option<Box<dyn Extends>>, Failure> {
+pub(super) fn read(name: &str, info: &[u8], v6: bool) -> Result<Option<Box<dyn Extends>>, NetfilterError> {
     let fields = Fields(info);
     Ok(match name {
         "comment" => when(|_| true),
@@ -131,7 +131,7 @@ fn mss(passing: &Passing<'_>) -> Option<u16> {
 }
 
 /// `XT_ADDRTYPE_*`.
-fn address_type(fields: Fields<'_>) -> Result<Option<Box<dyn Extends>>, Failure> {
+fn address_type(fields: Fields<'_>) -> Result<Option<Box<dyn Extends>>, NetfilterError> {
     let (sources, destinations, flags) = (fields.u16(0)?, fields.u16(2)?, fields.u32(4)?);
     let matches = move |passing: &mut Passing<'_>, to: IpAddr, types: u16, inverted: bool| {
         let interface = match flags {
@@ -149,8 +149,8 @@ fn address_type(fields: Fields<'_>) -> Result<Option<Box<dyn Extends>>, Failure>
     }))
 }
 
-fn address_range(fields: Fields<'_>, v6: bool) -> Result<Option<Box<dyn Extends>>, Failure> {
-    let address = |at| -> Result<IpAddr, Failure> {
+fn address_range(fields: Fields<'_>, v6: bool) -> Result<Option<Box<dyn Extends>>, NetfilterError> {
+    let address = |at| -> Result<IpAddr, NetfilterError> {
         Ok(if v6 { fields.bytes::<16>(at)?.into() } else { fields.bytes::<4>(at)?.into() })
     };
     let sources = address(0)?..=address(16)?;
@@ -165,7 +165,7 @@ fn address_range(fields: Fields<'_>, v6: bool) -> Result<Option<Box<dyn Extends>
     }))
 }
 
-fn icmp(fields: Fields<'_>, v6: bool) -> Result<Option<Box<dyn Extends>>, Failure> {
+fn icmp(fields: Fields<'_>, v6: bool) -> Result<Option<Box<dyn Extends>>, NetfilterError> {
     let [kind, low, high, inverted] = fields.bytes(0)?;
     let number = if v6 { protocol::ICMPV6 } else { protocol::ICMP };
     Ok(when(move |passing| {
@@ -180,7 +180,7 @@ fn icmp(fields: Fields<'_>, v6: bool) -> Result<Option<Box<dyn Extends>>, Failur
 }
 
 /// A range of ports.
-fn range(fields: Fields<'_>, at: usize) -> Result<(u16, u16), Failure> {
+fn range(fields: Fields<'_>, at: usize) -> Result<(u16, u16), NetfilterError> {
     Ok((fields.u16(at)?, fields.u16(at + 2)?))
 }
 
@@ -191,7 +191,7 @@ fn in_ports(passing: &Passing<'_>, sources: (u16, u16), destinations: (u16, u16)
     within(from, sources, 1) && within(to, destinations, 2)
 }
 
-fn tcp(fields: Fields<'_>) -> Result<Option<Box<dyn Extends>>, Failure> {
+fn tcp(fields: Fields<'_>) -> Result<Option<Box<dyn Extends>>, NetfilterError> {
     let (sources, destinations) = (range(fields, 0)?, range(fields, 4)?);
     let [option, mask, wanted, inverted] = fields.bytes(8)?;
     Ok(when(move |passing| {
@@ -209,7 +209,7 @@ fn tcp(fields: Fields<'_>) -> Result<Option<Box<dyn Extends>>, Failure> {
     }))
 }
 
-fn multiport(fields: Fields<'_>) -> Result<Option<Box<dyn Extends>>, Failure> {
+fn multiport(fields: Fields<'_>) -> Result<Option<Box<dyn Extends>>, NetfilterError> {
     let (side, count) = (fields.u8(0)?, usize::from(fields.u8(1)?).min(15));
     let mut ranges = Vec::new();
     let mut at = 0;
@@ -246,7 +246,7 @@ struct Owner {
 const OWNER_UID: u8 = 1;
 const OWNER_SOCKET: u8 = 4;
 
-fn owner(fields: Fields<'_>) -> Result<Option<Box<dyn Extends>>, Failure> {
+fn owner(fields: Fields<'_>) -> Result<Option<Box<dyn Extends>>, NetfilterError> {
     let (low, high, matched, inverted) = (fields.u32(0)?, fields.u32(4)?, fields.u8(16)?, fields.u8(17)?);
     // Groups of sockets are not known.
     if matched & !(OWNER_UID | OWNER_SOCKET) != 0 {
@@ -264,12 +264,12 @@ impl Extends for Owner {
         let socket = self.matched & OWNER_SOCKET == 0 || self.inverted & OWNER_SOCKET == 0;
         Outcome::given(socket && (self.matched & OWNER_UID == 0 || uid))
     }
-    fn hooks(&self) -> &'static [Hook] {
-        &[Hook::Output, Hook::Postrouting]
+    fn hooks(&self) -> &'static [FilterHook] {
+        &[FilterHook::Output, FilterHook::Postrouting]
     }
 }
 
-fn statistic(fields: Fields<'_>) -> Result<Option<Box<dyn Extends>>, Failure> {
+fn statistic(fields: Fields<'_>) -> Result<Option<Box<dyn Extends>>, NetfilterError> {
     let (mode, inverted) = (fields.u16(0)?, fields.u16(2)? & 1 != 0);
     let (first, packet) = (fields.u32(4)?, fields.u32(8)?);
     Ok(match mode {
@@ -287,7 +287,7 @@ fn statistic(fields: Fields<'_>) -> Result<Option<Box<dyn Extends>>, Failure> {
 }
 
 /// `struct xt_rateinfo`: a token bucket of packets.
-fn limit(fields: Fields<'_>) -> Result<Option<Box<dyn Extends>>, Failure> {
+fn limit(fields: Fields<'_>) -> Result<Option<Box<dyn Extends>>, NetfilterError> {
     /// Nanoseconds of a unit of `avg` (`XT_LIMIT_SCALE`).
     const UNIT: u64 = 100_000;
     let (cost, burst) = (u64::from(fields.u32(0)?) * UNIT, u64::from(fields.u32(4)?));

@@ -8,8 +8,8 @@ mod matches;
 mod nat_targets;
 mod targets;
 
-use crate::attributes::{Attributes, Failure, Writer};
-use crate::family::{Family, Hook};
+use crate::attributes::{Attributes, NetfilterError, Writer};
+use crate::family::{FilterHook, TableFamily};
 use crate::operation::{DumpScope, Operation, Outcome, Passing, Scope, Surroundings, Verdict};
 use crate::registers::Registers;
 use belljar_linux_abi::Errno;
@@ -104,7 +104,7 @@ trait Extends: Debug + Send + Sync {
     /// Evaluates the extension.
     fn apply(&self, passing: &mut Passing<'_>) -> Outcome;
     /// Hooks at which the extension may be; empty for all.
-    fn hooks(&self) -> &'static [Hook] {
+    fn hooks(&self) -> &'static [FilterHook] {
         &[]
     }
     /// True for an extension of chains of type `nat`.
@@ -132,12 +132,12 @@ pub(crate) fn read(
     attributes: Attributes<'_>,
     is_target: bool,
     scope: &mut dyn Scope,
-) -> Result<Arc<dyn Operation>, Failure> {
+) -> Result<Arc<dyn Operation>, NetfilterError> {
     let name = attributes.need(1)?.text()?;
     let revision = attributes.need(2)?.u32()?;
     let info = attributes.need(3)?.value;
-    let v6 = scope.family() == Family::Ip6;
-    if scope.family() == Family::Inet {
+    let v6 = scope.family() == TableFamily::Ip6;
+    if scope.family() == TableFamily::Inet {
         return Err(scope.refuse("extensions of iptables in tables of family inet".into()).into());
     }
     let what = if is_target { "target" } else { "match" };

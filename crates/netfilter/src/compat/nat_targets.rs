@@ -2,9 +2,9 @@
 
 use super::field::Fields;
 use super::{Extends, Outcome, verdict};
-use crate::attributes::Failure;
+use crate::attributes::NetfilterError;
 use crate::expression::translation::{masquerade, redirect};
-use crate::family::Hook;
+use crate::family::FilterHook;
 use crate::operation::{Passing, Verdict};
 use belljar_conntrack::{InetAddress, L3, Manip, NatFlags, NatRange, TrackVerdict};
 use belljar_linux_abi::Errno;
@@ -28,7 +28,12 @@ pub(super) struct Nat {
 
 impl Nat {
     /// Reads `struct nf_nat_ipv4_multi_range_compat`, `struct nf_nat_range` or `struct nf_nat_range2`.
-    pub(super) fn read(name: &str, revision: u32, fields: Fields<'_>, v6: bool) -> Result<Nat, Failure> {
+    pub(super) fn read(
+        name: &str,
+        revision: u32,
+        fields: Fields<'_>,
+        v6: bool,
+    ) -> Result<Nat, NetfilterError> {
         let kind = match name {
             "MASQUERADE" => Kind::Masquerade,
             "SNAT" => Kind::Source,
@@ -37,7 +42,7 @@ impl Nat {
             _ => Kind::NetMap,
         };
         let l3 = if v6 { L3::V6 } else { L3::V4 };
-        let address = |bytes: &[u8]| InetAddress::read(l3, bytes).ok_or(Failure::from(Errno::EINVAL));
+        let address = |bytes: &[u8]| InetAddress::read(l3, bytes).ok_or(NetfilterError::from(Errno::EINVAL));
         let port = |at| fields.u16(at).map(u16::from_be);
         let range = if revision == 0 && !v6 {
             if fields.u32(0)? != 1 {
@@ -65,14 +70,14 @@ impl Nat {
     }
 }
 
-fn flags(bits: u32) -> Result<NatFlags, Failure> {
+fn flags(bits: u32) -> Result<NatFlags, NetfilterError> {
     NatFlags::from_bits(bits).ok_or(Errno::EINVAL.into())
 }
 
 impl Extends for Nat {
     fn apply(&self, passing: &mut Passing<'_>) -> Outcome {
         let manip = match (self.kind, passing.hook) {
-            (Kind::Source, _) | (Kind::NetMap, Hook::Postrouting | Hook::Input) => Manip::Source,
+            (Kind::Source, _) | (Kind::NetMap, FilterHook::Postrouting | FilterHook::Input) => Manip::Source,
             _ => Manip::Destination,
         };
         let now = passing.environment.now();
@@ -92,12 +97,14 @@ impl Extends for Nat {
             TrackVerdict::Drop => Verdict::Drop,
         })
     }
-    fn hooks(&self) -> &'static [Hook] {
+    fn hooks(&self) -> &'static [FilterHook] {
         match self.kind {
-            Kind::Masquerade => &[Hook::Postrouting],
-            Kind::Source => &[Hook::Postrouting, Hook::Input],
-            Kind::Destination | Kind::Redirect => &[Hook::Prerouting, Hook::Output],
-            Kind::NetMap => &[Hook::Prerouting, Hook::Output, Hook::Postrouting, Hook::Input],
+            Kind::Masquerade => &[FilterHook::Postrouting],
+            Kind::Source => &[FilterHook::Postrouting, FilterHook::Input],
+            Kind::Destination | Kind::Redirect => &[FilterHook::Prerouting, FilterHook::Output],
+            Kind::NetMap => {
+                &[FilterHook::Prerouting, FilterHook::Output, FilterHook::Postrouting, FilterHook::Input]
+            }
         }
     }
     fn is_nat(&self) -> bool {

@@ -3,10 +3,10 @@
 use super::field::Fields;
 use super::nat_targets;
 use super::{Extends, Outcome, verdict};
-use crate::attributes::Failure;
-use crate::environment::{Rejection, Request};
+use crate::attributes::NetfilterError;
+use crate::environment::{Rejection, RuleRequest};
 use crate::expression::{tcp_option, write_covered};
-use crate::family::Hook;
+use crate::family::FilterHook;
 use crate::log_line::{LogStyle, log_line};
 use crate::operation::{Passing, Verdict};
 use crate::packet::{Headers, update_checksum};
@@ -19,7 +19,7 @@ pub(super) fn read(
     revision: u32,
     info: &[u8],
     v6: bool,
-) -> Result<Option<Box<dyn Extends>>, Failure> {
+) -> Result<Option<Box<dyn Extends>>, NetfilterError> {
     let fields = Fields(info);
     Ok(match name {
         "MASQUERADE" | "SNAT" | "DNAT" | "REDIRECT" | "NETMAP" => {
@@ -90,7 +90,7 @@ struct ConnectionMark {
 }
 
 impl ConnectionMark {
-    fn read(fields: Fields<'_>, revision: u32) -> Result<ConnectionMark, Failure> {
+    fn read(fields: Fields<'_>, revision: u32) -> Result<ConnectionMark, NetfilterError> {
         let shift = if revision >= 2 { (fields.u8(13)? != 0, fields.u8(14)?) } else { (false, 0) };
         Ok(ConnectionMark {
             mark: fields.u32(0)?,
@@ -146,7 +146,7 @@ struct Log {
 impl Extends for Log {
     fn apply(&self, passing: &mut Passing<'_>) -> Outcome {
         let line = log_line(passing, &self.prefix, self.style);
-        passing.requests.push(Request::Log(self.level, line));
+        passing.requests.push(RuleRequest::Log(self.level, line));
         Outcome::Continue
     }
 }
@@ -157,7 +157,7 @@ struct Reject(Rejection);
 
 impl Reject {
     /// By `enum ipt_reject_with` or `enum ip6t_reject_with`.
-    fn read(with: u32, v6: bool) -> Result<Reject, Failure> {
+    fn read(with: u32, v6: bool) -> Result<Reject, NetfilterError> {
         let code = match (v6, with) {
             (false, 7) | (true, 6) => return Ok(Reject(Rejection::Reset)),
             (false, 0..=3) => with,
@@ -175,11 +175,11 @@ impl Reject {
 
 impl Extends for Reject {
     fn apply(&self, passing: &mut Passing<'_>) -> Outcome {
-        passing.requests.push(Request::Reject(self.0));
+        passing.requests.push(RuleRequest::Reject(self.0));
         verdict(Verdict::Drop)
     }
-    fn hooks(&self) -> &'static [Hook] {
-        &[Hook::Input, Hook::Forward, Hook::Output]
+    fn hooks(&self) -> &'static [FilterHook] {
+        &[FilterHook::Input, FilterHook::Forward, FilterHook::Output]
     }
 }
 
@@ -217,9 +217,9 @@ impl Extends for Mss {
         }
         Outcome::Continue
     }
-    fn hooks(&self) -> &'static [Hook] {
+    fn hooks(&self) -> &'static [FilterHook] {
         match self.mss {
-            CLAMP => &[Hook::Forward, Hook::Output, Hook::Postrouting],
+            CLAMP => &[FilterHook::Forward, FilterHook::Output, FilterHook::Postrouting],
             _ => &[],
         }
     }
@@ -234,7 +234,7 @@ struct Track {
 }
 
 /// Reads `struct xt_ct_target_info`.
-fn track(fields: Fields<'_>, revision: u32) -> Result<Option<Box<dyn Extends>>, Failure> {
+fn track(fields: Fields<'_>, revision: u32) -> Result<Option<Box<dyn Extends>>, NetfilterError> {
     let flags = fields.u16(0)?;
     if flags & 1 != 0 {
         return Ok(Some(Box::new(Track { attached: Attached::Untracked, zone_of_mark: false })));
@@ -246,7 +246,7 @@ fn track(fields: Fields<'_>, revision: u32) -> Result<Option<Box<dyn Extends>>, 
     };
     let helper = match fields.text(12, 16)? {
         "" => None,
-        name => Some(Helper::by_name(name).ok_or(Failure::from(Errno::ENOENT))?),
+        name => Some(Helper::by_name(name).ok_or(NetfilterError::from(Errno::ENOENT))?),
     };
     let has_timeouts = revision >= 1 && !fields.text(28, 32)?.is_empty();
     if has_timeouts || fields.u32(8)? != 0 {
@@ -271,8 +271,8 @@ impl Extends for Track {
         }
         Outcome::Continue
     }
-    fn hooks(&self) -> &'static [Hook] {
-        &[Hook::Prerouting, Hook::Output]
+    fn hooks(&self) -> &'static [FilterHook] {
+        &[FilterHook::Prerouting, FilterHook::Output]
     }
     fn tracks(&self) -> bool {
         self.attached != Attached::Untracked

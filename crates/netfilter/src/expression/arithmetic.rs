@@ -1,6 +1,6 @@
 //! Expressions on registers alone: immediate, cmp, range, bitwise, byteorder.
 
-use crate::attributes::{Attributes, Failure, Writer};
+use crate::attributes::{Attributes, NetfilterError, Writer};
 use crate::operation::{Data, DumpScope, Operation, Outcome, Passing, Reference, Scope, dump_value};
 use crate::registers::{Destination, Register, Registers};
 use belljar_linux_abi::Errno;
@@ -14,7 +14,7 @@ pub(super) struct Immediate {
 }
 
 impl Immediate {
-    pub(super) fn read(attributes: Attributes<'_>, scope: &dyn Scope) -> Result<Immediate, Failure> {
+    pub(super) fn read(attributes: Attributes<'_>, scope: &dyn Scope) -> Result<Immediate, NetfilterError> {
         let register = attributes.need(1)?;
         let data = Data::read(attributes.need(2)?.nested(), scope)?;
         let to = match (Register::of_number(register.u32()?)?, &data) {
@@ -72,7 +72,7 @@ pub(super) struct Compare {
 }
 
 impl Compare {
-    pub(super) fn read(attributes: Attributes<'_>) -> Result<Compare, Failure> {
+    pub(super) fn read(attributes: Attributes<'_>) -> Result<Compare, NetfilterError> {
         let value = Data::read_value(attributes.need(3)?.nested(), None)?;
         let from = Register::read(attributes.need(1)?, value.len())?;
         match attributes.need(2)?.u32()? {
@@ -114,7 +114,7 @@ pub(super) struct Range {
 }
 
 impl Range {
-    pub(super) fn read(attributes: Attributes<'_>) -> Result<Range, Failure> {
+    pub(super) fn read(attributes: Attributes<'_>) -> Result<Range, NetfilterError> {
         let low = Data::read_value(attributes.need(3)?.nested(), None)?;
         let high = Data::read_value(attributes.need(4)?.nested(), Some(low.len()))?;
         let from = Register::read(attributes.need(1)?, low.len())?;
@@ -163,7 +163,7 @@ pub(super) struct Bitwise {
 }
 
 impl Bitwise {
-    pub(super) fn read(attributes: Attributes<'_>) -> Result<Bitwise, Failure> {
+    pub(super) fn read(attributes: Attributes<'_>) -> Result<Bitwise, NetfilterError> {
         let len = byte_len(attributes.need(3)?.u32()?)?;
         let from = Register::read(attributes.need(1)?, len)?;
         let to = Register::read(attributes.need(2)?, len)?;
@@ -172,7 +172,7 @@ impl Bitwise {
             let value = Data::read_value(attributes.need(7)?.nested(), Some(4))?;
             match u32::from_ne_bytes(*value.first_chunk().unwrap_or(&[0; 4])) {
                 bits @ 1..=31 => Ok(bits),
-                _ => Err(Failure::from(Errno::EINVAL)),
+                _ => Err(NetfilterError::from(Errno::EINVAL)),
             }
         };
         let operator = match attributes.u32(6)?.unwrap_or(0) {
@@ -241,7 +241,7 @@ impl Operation for Bitwise {
 }
 
 /// A length in bytes, of at most 255 (`nft_parse_u32_check`).
-pub(super) fn byte_len(len: u32) -> Result<usize, Failure> {
+pub(super) fn byte_len(len: u32) -> Result<usize, NetfilterError> {
     if len > 255 { Err(Errno::ERANGE.into()) } else { Ok(len as usize) }
 }
 
@@ -256,7 +256,7 @@ pub(super) struct ByteOrder {
 }
 
 impl ByteOrder {
-    pub(super) fn read(attributes: Attributes<'_>) -> Result<ByteOrder, Failure> {
+    pub(super) fn read(attributes: Attributes<'_>) -> Result<ByteOrder, NetfilterError> {
         let operator = attributes.need(3)?.u32()?;
         let len = byte_len(attributes.need(4)?.u32()?)?;
         let size = byte_len(attributes.need(5)?.u32()?)?;

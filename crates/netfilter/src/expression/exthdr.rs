@@ -1,6 +1,6 @@
 //! `exthdr`: TCP options, IPv4 options and IPv6 extension headers.
 
-use crate::attributes::{Attributes, Failure, Writer};
+use crate::attributes::{Attributes, NetfilterError, Writer};
 use crate::operation::{DumpScope, Operation, Outcome, Passing, Scope};
 use crate::packet::{Headers, V6_LEN, update_checksum};
 use crate::registers::{Register, Registers};
@@ -38,7 +38,10 @@ struct Store {
 }
 
 /// Reads a load or a store.
-pub(super) fn read(attributes: Attributes<'_>, scope: &mut dyn Scope) -> Result<Arc<dyn Operation>, Failure> {
+pub(super) fn read(
+    attributes: Attributes<'_>,
+    scope: &mut dyn Scope,
+) -> Result<Arc<dyn Operation>, NetfilterError> {
     let kind = attributes.need(2)?.value.first().copied().ok_or(Errno::EINVAL)?;
     let (offset, len) = (attributes.need(3)?.u32()?, attributes.need(4)?.u32()?);
     if offset > 255 || len > 255 {

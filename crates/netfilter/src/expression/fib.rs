@@ -1,8 +1,8 @@
 //! `fib` and `rt`: answers of the routing tables.
 
-use crate::attributes::{Attributes, Failure, Writer};
+use crate::attributes::{Attributes, NetfilterError, Writer};
 use crate::environment::{FibAnswer, FibQuestion};
-use crate::family::Hook;
+use crate::family::FilterHook;
 use crate::operation::{DumpScope, Operation, Outcome, Passing, Scope, Surroundings};
 use crate::packet;
 use crate::registers::{Register, Registers};
@@ -35,7 +35,7 @@ pub(super) struct Fib {
 }
 
 impl Fib {
-    pub(super) fn read(attributes: Attributes<'_>) -> Result<Fib, Failure> {
+    pub(super) fn read(attributes: Attributes<'_>) -> Result<Fib, NetfilterError> {
         let (result, flags) = (attributes.need(2)?.u32()?, attributes.need(3)?.u32()?);
         let one_address = matches!(flags & (SADDR | DADDR), SADDR | DADDR);
         if flags == 0 || flags > 63 || !one_address || flags & (IIF | OIF) == IIF | OIF {
@@ -114,15 +114,17 @@ impl Operation for Fib {
         if self.result == RESULT_ADDRTYPE {
             return match () {
                 () if self.has(IIF) => {
-                    surroundings.need_hooks(&[Hook::Prerouting, Hook::Input, Hook::Forward])
+                    surroundings.need_hooks(&[FilterHook::Prerouting, FilterHook::Input, FilterHook::Forward])
                 }
-                () if self.has(OIF) => {
-                    surroundings.need_hooks(&[Hook::Forward, Hook::Output, Hook::Postrouting])
-                }
+                () if self.has(OIF) => surroundings.need_hooks(&[
+                    FilterHook::Forward,
+                    FilterHook::Output,
+                    FilterHook::Postrouting,
+                ]),
                 () => Ok(()),
             };
         }
-        surroundings.need_hooks(&[Hook::Prerouting, Hook::Input, Hook::Forward])
+        surroundings.need_hooks(&[FilterHook::Prerouting, FilterHook::Input, FilterHook::Forward])
     }
 }
 
@@ -139,7 +141,7 @@ const NEXTHOP6: u32 = 2;
 const TCPMSS: u32 = 3;
 
 impl Route {
-    pub(super) fn read(attributes: Attributes<'_>, scope: &mut dyn Scope) -> Result<Route, Failure> {
+    pub(super) fn read(attributes: Attributes<'_>, scope: &mut dyn Scope) -> Result<Route, NetfilterError> {
         let key = attributes.need(2)?.u32()?;
         let len = match key {
             NEXTHOP4 => 4,
@@ -190,7 +192,9 @@ impl Operation for Route {
     }
     fn validate(&self, surroundings: &Surroundings) -> Result<(), Errno> {
         match self.key {
-            TCPMSS => surroundings.need_hooks(&[Hook::Forward, Hook::Output, Hook::Postrouting]),
+            TCPMSS => {
+                surroundings.need_hooks(&[FilterHook::Forward, FilterHook::Output, FilterHook::Postrouting])
+            }
             _ => Ok(()),
         }
     }

@@ -1,7 +1,7 @@
 //! `numgen` and `hash`: numbers to spread packets by.
 
 use super::arithmetic::byte_len;
-use crate::attributes::{Attributes, Failure, Writer};
+use crate::attributes::{Attributes, NetfilterError, Writer};
 use crate::jhash::jhash;
 use crate::operation::{DumpScope, Operation, Outcome, Passing, Scope};
 use crate::packet;
@@ -16,7 +16,7 @@ fn scale(number: u32, range: u32) -> u32 {
 }
 
 /// Reads the modulus and the offset, whose sum must not overflow.
-fn bounds(attributes: Attributes<'_>, modulus: u16, offset: u16) -> Result<(u32, u32), Failure> {
+fn bounds(attributes: Attributes<'_>, modulus: u16, offset: u16) -> Result<(u32, u32), NetfilterError> {
     let modulus = attributes.need(modulus)?.u32()?;
     let offset = attributes.u32(offset)?.unwrap_or(0);
     match modulus.checked_sub(1).map(|last| offset.checked_add(last)) {
@@ -38,7 +38,7 @@ pub(super) struct NumberGenerator {
 }
 
 impl NumberGenerator {
-    pub(super) fn read(attributes: Attributes<'_>) -> Result<NumberGenerator, Failure> {
+    pub(super) fn read(attributes: Attributes<'_>) -> Result<NumberGenerator, NetfilterError> {
         let to = attributes.need(1)?;
         let kind = attributes.need(3)?.u32()?;
         let (modulus, offset) = bounds(attributes, 2, 4)?;
@@ -88,7 +88,7 @@ pub(super) struct Hash {
 }
 
 impl Hash {
-    pub(super) fn read(attributes: Attributes<'_>, scope: &mut dyn Scope) -> Result<Hash, Failure> {
+    pub(super) fn read(attributes: Attributes<'_>, scope: &mut dyn Scope) -> Result<Hash, NetfilterError> {
         let to = Register::read(attributes.need(2)?, 4)?;
         let (modulus, offset) = bounds(attributes, 4, 6)?;
         let from = match attributes.u32(7)?.unwrap_or(0) {

@@ -1,7 +1,7 @@
 //! `log`: lines for the kernel's log, in the form of Linux's `nf_log_syslog`.
 
-use crate::attributes::{Attributes, Failure, Writer};
-use crate::environment::Request;
+use crate::attributes::{Attributes, NetfilterError, Writer};
+use crate::environment::RuleRequest;
 use crate::log_line::{LogStyle, log_line};
 use crate::operation::{DumpScope, Operation, Outcome, Passing, Scope};
 use crate::registers::Registers;
@@ -26,7 +26,7 @@ pub(super) struct Log {
 }
 
 impl Log {
-    pub(super) fn read(attributes: Attributes<'_>, scope: &mut dyn Scope) -> Result<Log, Failure> {
+    pub(super) fn read(attributes: Attributes<'_>, scope: &mut dyn Scope) -> Result<Log, NetfilterError> {
         let half = |kind| {
             let value = attributes.get(kind).map(|found| found.value.first_chunk().ok_or(Errno::ERANGE));
             value.transpose().map(|value| value.map(|bytes| u16::from_be_bytes(*bytes)))
@@ -92,7 +92,7 @@ impl Operation for Log {
         if self.group.is_none() {
             let prefix = self.prefix.as_deref().unwrap_or("");
             let line = log_line(passing, prefix, LogStyle::of_flags(self.flags));
-            passing.requests.push(Request::Log(self.level as u8, line));
+            passing.requests.push(RuleRequest::Log(self.level as u8, line));
         }
         Outcome::Continue
     }

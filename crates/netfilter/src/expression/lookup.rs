@@ -1,7 +1,7 @@
 //! Expressions on sets and objects: lookup, objref, dynset.
 
 use super::arithmetic::destination_number;
-use crate::attributes::{Attributes, Failure, Writer};
+use crate::attributes::{Attributes, NetfilterError, Writer};
 use crate::contents::{Element, has_timeouts};
 use crate::operation::{Data, DumpScope, Operation, Outcome, Passing, Reference, Scope, Surroundings};
 use crate::registers::{Destination, Register, Registers};
@@ -12,7 +12,12 @@ use belljar_linux_abi::Errno;
 use std::sync::Arc;
 
 /// The set that an expression names.
-fn named_set(attributes: Attributes<'_>, scope: &dyn Scope, name: u16, id: u16) -> Result<Arc<Set>, Failure> {
+fn named_set(
+    attributes: Attributes<'_>,
+    scope: &dyn Scope,
+    name: u16,
+    id: u16,
+) -> Result<Arc<Set>, NetfilterError> {
     let named = attributes.get(name);
     let text = named.map(|named| named.text()).transpose()?;
     scope.set(text, attributes.u32(id)?).map_err(|errno| match named {
@@ -46,7 +51,7 @@ pub(super) struct Lookup {
 }
 
 impl Lookup {
-    pub(super) fn read(attributes: Attributes<'_>, scope: &dyn Scope) -> Result<Lookup, Failure> {
+    pub(super) fn read(attributes: Attributes<'_>, scope: &dyn Scope) -> Result<Lookup, NetfilterError> {
         let set = named_set(attributes, scope, 1, 4)?;
         let key = Register::read(attributes.need(2)?, set.key_len)?;
         let negated = match attributes.u32(5)?.unwrap_or(0) {
@@ -127,7 +132,7 @@ struct ObjectMap {
 pub(super) fn read_objref(
     attributes: Attributes<'_>,
     scope: &dyn Scope,
-) -> Result<Arc<dyn Operation>, Failure> {
+) -> Result<Arc<dyn Operation>, NetfilterError> {
     if let Some(name) = attributes.get(2) {
         let kind = attributes.need(1)?.u32()?;
         let object = scope.object(name.text()?, kind).map_err(|errno| name.failure(errno))?;
@@ -206,7 +211,10 @@ const F_INV: u32 = 1;
 const F_EXPR: u32 = 2;
 
 impl DynamicSet {
-    pub(super) fn read(attributes: Attributes<'_>, scope: &mut dyn Scope) -> Result<DynamicSet, Failure> {
+    pub(super) fn read(
+        attributes: Attributes<'_>,
+        scope: &mut dyn Scope,
+    ) -> Result<DynamicSet, NetfilterError> {
         if attributes.get(1).is_none() {
             return Err(Errno::EINVAL.into());
         }

@@ -1,8 +1,8 @@
 //! `meta`: attributes of a packet that are not in its bytes.
 
-use crate::attributes::{Attributes, Failure, Writer};
+use crate::attributes::{Attributes, NetfilterError, Writer};
 use crate::environment::FibQuestion;
-use crate::family::Hook;
+use crate::family::FilterHook;
 use crate::operation::{DumpScope, Operation, Outcome, Passing, Scope};
 use crate::packet;
 use crate::registers::{Register, Registers};
@@ -95,7 +95,7 @@ const KEYS: [(Option<Key>, usize, &str); 35] = [
     (None, NAME_LEN, "sdifname"),
 ];
 
-fn key(number: u32, scope: &mut dyn Scope) -> Result<(Key, usize), Failure> {
+fn key(number: u32, scope: &mut dyn Scope) -> Result<(Key, usize), NetfilterError> {
     match KEYS.get(number as usize) {
         Some((Some(key), len, _)) => Ok((*key, *len)),
         Some((None, _, name)) => Err(scope.refuse(format!("meta {name} in rules")).into()),
@@ -118,7 +118,10 @@ struct SetMark {
 }
 
 /// Reads a load or a change.
-pub(super) fn read(attributes: Attributes<'_>, scope: &mut dyn Scope) -> Result<Arc<dyn Operation>, Failure> {
+pub(super) fn read(
+    attributes: Attributes<'_>,
+    scope: &mut dyn Scope,
+) -> Result<Arc<dyn Operation>, NetfilterError> {
     let number = attributes.need(2)?.u32()?;
     match (attributes.get(1), attributes.get(3)) {
         (Some(register), None) => {
@@ -215,7 +218,9 @@ fn interface_value(number: Option<usize>, what: InterfaceKey, passing: &Passing<
 
 /// Type of a packet by its destination address.
 pub(crate) fn packet_type(passing: &mut Passing<'_>) -> u8 {
-    if passing.hook == Hook::Output || passing.hook == Hook::Postrouting && passing.input.is_none() {
+    if passing.hook == FilterHook::Output
+        || passing.hook == FilterHook::Postrouting && passing.input.is_none()
+    {
         return PACKET_HOST;
     }
     let to = packet::destination(passing.bytes());

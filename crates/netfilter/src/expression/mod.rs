@@ -12,7 +12,7 @@ mod reject;
 pub(crate) mod tracked;
 pub(crate) mod translation;
 
-use crate::attributes::{Attribute, Attributes, Failure};
+use crate::attributes::{Attribute, Attributes, NetfilterError};
 use crate::compat;
 use crate::operation::{Operation, Scope};
 use crate::stateful::{Counter, Last, Limit, Quota};
@@ -26,7 +26,10 @@ const NAME: u16 = 1;
 const DATA: u16 = 2;
 
 /// Reads an expression. A kind that is not known is refused as by a kernel without its module.
-pub(crate) fn read(expression: Attributes<'_>, scope: &mut dyn Scope) -> Result<Arc<dyn Operation>, Failure> {
+pub(crate) fn read(
+    expression: Attributes<'_>,
+    scope: &mut dyn Scope,
+) -> Result<Arc<dyn Operation>, NetfilterError> {
     let name = expression.need(NAME)?.text()?;
     let empty = Attribute { value: &[], at: 0 };
     let attributes = expression.get(DATA).unwrap_or(empty).nested();
@@ -67,7 +70,7 @@ pub(crate) fn read(expression: Attributes<'_>, scope: &mut dyn Scope) -> Result<
 pub(crate) fn read_stateful(
     expression: Attributes<'_>,
     scope: &mut dyn Scope,
-) -> Result<Arc<dyn Operation>, Failure> {
+) -> Result<Arc<dyn Operation>, NetfilterError> {
     let name = expression.need(NAME)?.text()?;
     let empty = Attribute { value: &[], at: 0 };
     let attributes = expression.get(DATA).unwrap_or(empty).nested();

@@ -1,7 +1,7 @@
 //! `payload`: loads bytes of the packet, or replaces them and updates checksums.
 
 use super::arithmetic::byte_len;
-use crate::attributes::{Attributes, Failure, Writer};
+use crate::attributes::{Attributes, NetfilterError, Writer};
 use crate::operation::{DumpScope, Operation, Outcome, Passing, Scope};
 use crate::packet::{Headers, update_checksum};
 use crate::registers::{Register, Registers};
@@ -17,7 +17,7 @@ enum Base {
 }
 
 impl Base {
-    fn read(number: u32, scope: &mut dyn Scope) -> Result<Base, Failure> {
+    fn read(number: u32, scope: &mut dyn Scope) -> Result<Base, NetfilterError> {
         match number {
             // The hooks of the IP layer see no link-layer header here.
             0 => Err(scope.refuse("link-layer headers in rules".into()).into()),
@@ -58,7 +58,7 @@ pub(super) struct Load {
 pub(super) fn read(
     attributes: Attributes<'_>,
     scope: &mut dyn Scope,
-) -> Result<std::sync::Arc<dyn Operation>, Failure> {
+) -> Result<std::sync::Arc<dyn Operation>, NetfilterError> {
     let base = Base::read(attributes.need(2)?.u32()?, scope)?;
     let offset = attributes.need(3)?.u32()?;
     if offset > 0xffff {

@@ -1,8 +1,8 @@
 //! `reject`: drops a packet and answers it with an ICMP error or a TCP reset.
 
-use crate::attributes::{Attributes, Failure, Writer};
-use crate::environment::{Rejection, Request};
-use crate::family::{Family, Hook};
+use crate::attributes::{Attributes, NetfilterError, Writer};
+use crate::environment::{Rejection, RuleRequest};
+use crate::family::{FilterHook, TableFamily};
 use crate::operation::{DumpScope, Operation, Outcome, Passing, Scope, Surroundings, Verdict};
 use crate::registers::Registers;
 use belljar_linux_abi::Errno;
@@ -23,16 +23,16 @@ pub(super) struct Reject {
 }
 
 impl Reject {
-    pub(super) fn read(attributes: Attributes<'_>, scope: &dyn Scope) -> Result<Reject, Failure> {
+    pub(super) fn read(attributes: Attributes<'_>, scope: &dyn Scope) -> Result<Reject, NetfilterError> {
         let kind = attributes.need(1)?.u32()?;
         let code = || match attributes.need(2)?.value.first() {
             Some(code) => Ok(*code),
-            None => Err(Failure::from(Errno::EINVAL)),
+            None => Err(NetfilterError::from(Errno::EINVAL)),
         };
         match kind {
             TCP_RST => Ok(Reject { kind, code: 0 }),
             ICMP_UNREACH => Ok(Reject { kind, code: code()? }),
-            ICMPX_UNREACH if scope.family() == Family::Inet => match code()? {
+            ICMPX_UNREACH if scope.family() == TableFamily::Inet => match code()? {
                 code if usize::from(code) < ICMPX_CODES.len() => Ok(Reject { kind, code }),
                 _ => Err(Errno::EINVAL.into()),
             },
@@ -58,15 +58,18 @@ impl Operation for Reject {
             ICMP_UNREACH => Rejection::Unreachable(self.code),
             _ => Rejection::Unreachable(if passing.headers.v6 { v6 } else { v4 }),
         };
-        passing.requests.push(Request::Reject(rejection));
+        passing.requests.push(RuleRequest::Reject(rejection));
         Outcome::Verdict(Verdict::Drop)
     }
     fn validate(&self, surroundings: &Surroundings) -> Result<(), Errno> {
-        let hooks = [Hook::Input, Hook::Forward, Hook::Output];
+        let hooks = [FilterHook::Input, FilterHook::Forward, FilterHook::Output];
         match surroundings.family {
-            Family::Inet => {
-                surroundings.need_hooks(&[Hook::Input, Hook::Forward, Hook::Output, Hook::Prerouting])
-            }
+            TableFamily::Inet => surroundings.need_hooks(&[
+                FilterHook::Input,
+                FilterHook::Forward,
+                FilterHook::Output,
+                FilterHook::Prerouting,
+            ]),
             _ => surroundings.need_hooks(&hooks),
         }
     }

@@ -1,7 +1,7 @@
 //! Expressions on the connection of a packet: ct, notrack, connlimit, and the object ct helper.
 
-use crate::attributes::{Attributes, Failure, Writer};
-use crate::family::{Family, Hook};
+use crate::attributes::{Attributes, NetfilterError, Writer};
+use crate::family::{FilterHook, TableFamily};
 use crate::operation::{DumpScope, Operation, Outcome, Passing, Scope, Surroundings};
 use crate::registers::{Register, Registers};
 use belljar_conntrack::{Attached, Conn, CtZone, Helper, L3, Template, Tuple, TupleDirection};
@@ -53,7 +53,10 @@ struct Store {
 }
 
 /// Reads a load or a change.
-pub(super) fn read(attributes: Attributes<'_>, scope: &mut dyn Scope) -> Result<Arc<dyn Operation>, Failure> {
+pub(super) fn read(
+    attributes: Attributes<'_>,
+    scope: &mut dyn Scope,
+) -> Result<Arc<dyn Operation>, NetfilterError> {
     let number = attributes.need(2)?.u32()?;
     let direction = match attributes.get(3).and_then(|found| found.value.first().copied()) {
         None => None,
@@ -85,7 +88,11 @@ pub(super) fn read(attributes: Attributes<'_>, scope: &mut dyn Scope) -> Result<
 }
 
 /// Length of an attribute in bytes.
-fn load_len(number: u32, direction: Option<TupleDirection>, scope: &mut dyn Scope) -> Result<usize, Failure> {
+fn load_len(
+    number: u32,
+    direction: Option<TupleDirection>,
+    scope: &mut dyn Scope,
+) -> Result<usize, NetfilterError> {
     let of_direction = |len| if direction.is_some() { Ok(len) } else { Err(Errno::EINVAL.into()) };
     let of_neither = |len| if direction.is_none() { Ok(len) } else { Err(Errno::EINVAL.into()) };
     match number {
@@ -94,7 +101,7 @@ fn load_len(number: u32, direction: Option<TupleDirection>, scope: &mut dyn Scop
         key::HELPER | key::LABELS => of_neither(16),
         key::SECMARK => Err(scope.refuse("ct secmark in rules".into()).into()),
         key::L3PROTOCOL | key::PROTOCOL => Ok(1),
-        key::SRC | key::DST if scope.family() == Family::Ip => of_direction(4),
+        key::SRC | key::DST if scope.family() == TableFamily::Ip => of_direction(4),
         key::SRC | key::DST => of_direction(16),
         key::PROTO_SRC | key::PROTO_DST => of_direction(2),
         key::PKTS | key::BYTES | key::AVGPKT => Ok(8),
@@ -279,7 +286,7 @@ pub(crate) struct ConnectionLimit {
 }
 
 impl ConnectionLimit {
-    pub(crate) fn read(attributes: Attributes<'_>) -> Result<ConnectionLimit, Failure> {
+    pub(crate) fn read(attributes: Attributes<'_>) -> Result<ConnectionLimit, NetfilterError> {
         let limit = attributes.need(1)?.u32()?;
         match attributes.u32(2)?.unwrap_or(0) {
             flags @ 0..=1 => Ok(ConnectionLimit { limit, over: flags == 1, connections: Mutex::default() }),
@@ -329,14 +336,17 @@ pub(crate) struct HelperObject {
 
 impl HelperObject {
     /// Reads `NFTA_CT_HELPER_*`.
-    pub(crate) fn read(attributes: Attributes<'_>, family: Family) -> Result<HelperObject, Failure> {
+    pub(crate) fn read(
+        attributes: Attributes<'_>,
+        family: TableFamily,
+    ) -> Result<HelperObject, NetfilterError> {
         let name = attributes.need(1)?.text()?;
         let protocol = attributes.need(3)?.value.first().copied().unwrap_or(0);
         let l3 = match attributes.get(2).and_then(|found| found.value.first_chunk().copied()) {
             Some(bytes) => u16::from_be_bytes(bytes),
             None => u16::from(family.number()),
         };
-        let helper = Helper::by_name(name).ok_or(Failure::from(Errno::ENOENT))?;
+        let helper = Helper::by_name(name).ok_or(NetfilterError::from(Errno::ENOENT))?;
         Ok(HelperObject { helper, l3, protocol })
     }
 }
@@ -358,7 +368,7 @@ impl Operation for HelperObject {
         Outcome::Continue
     }
     fn validate(&self, surroundings: &Surroundings) -> Result<(), Errno> {
-        surroundings.need_hooks(&Hook::ALL)
+        surroundings.need_hooks(&FilterHook::ALL)
     }
     fn tracks(&self) -> bool {
         true

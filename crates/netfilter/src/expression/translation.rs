@@ -1,7 +1,7 @@
 //! Statements of chains of type `nat`: nat, masq, redir.
 
-use crate::attributes::{Attribute, Attributes, Failure, Writer};
-use crate::family::{ChainType, Family, Hook};
+use crate::attributes::{Attribute, Attributes, NetfilterError, Writer};
+use crate::family::{ChainType, FilterHook, TableFamily};
 use crate::operation::{DumpScope, Operation, Outcome, Passing, Scope, Surroundings, Verdict};
 use crate::packet;
 use crate::registers::{Register, Registers};
@@ -21,7 +21,7 @@ struct Ports {
 }
 
 impl Ports {
-    fn read(low: Option<Attribute<'_>>, high: Option<Attribute<'_>>) -> Result<Ports, Failure> {
+    fn read(low: Option<Attribute<'_>>, high: Option<Attribute<'_>>) -> Result<Ports, NetfilterError> {
         let Some(low) = low else { return Ok(Ports::default()) };
         let low = Register::read(low, 2)?;
         let high = high.map(|high| Register::read(high, 2)).transpose()?;
@@ -43,7 +43,7 @@ impl Ports {
     }
 }
 
-fn flags(attribute: Option<u32>) -> Result<NatFlags, Failure> {
+fn flags(attribute: Option<u32>) -> Result<NatFlags, NetfilterError> {
     match attribute.unwrap_or(0) {
         flags if flags & !FLAGS != 0 => Err(Errno::EOPNOTSUPP.into()),
         flags => Ok(NatFlags::from_bits_truncate(flags)),
@@ -68,14 +68,14 @@ fn outcome(verdict: TrackVerdict) -> Outcome {
 #[derive(Debug)]
 pub(super) struct Translate {
     manip: Manip,
-    family: Family,
+    family: TableFamily,
     addresses: Option<(Register, Register)>,
     ports: Ports,
     flags: NatFlags,
 }
 
 impl Translate {
-    pub(super) fn read(attributes: Attributes<'_>, scope: &dyn Scope) -> Result<Translate, Failure> {
+    pub(super) fn read(attributes: Attributes<'_>, scope: &dyn Scope) -> Result<Translate, NetfilterError> {
         let (low, ports) = (attributes.get(3), attributes.get(5));
         let manip = match attributes.need(1)?.u32()? {
             0 => Manip::Source,
@@ -86,16 +86,17 @@ impl Translate {
             return Err(Errno::EINVAL.into());
         }
         let number = attributes.need(2)?.u32()?;
-        let family = Family::of_request(number as u8).map_err(|_| Failure::from(Errno::EAFNOSUPPORT))?;
-        if scope.family() != Family::Inet && family != scope.family() {
+        let family =
+            TableFamily::of_request(number as u8).map_err(|_| NetfilterError::from(Errno::EAFNOSUPPORT))?;
+        if scope.family() != TableFamily::Inet && family != scope.family() {
             return Err(Errno::EOPNOTSUPP.into());
         }
         let len = match family {
-            Family::Ip => 4,
-            Family::Ip6 => 16,
+            TableFamily::Ip => 4,
+            TableFamily::Ip6 => 16,
             // Without addresses, of both families.
-            Family::Inet if low.is_some() => return Err(Errno::EAFNOSUPPORT.into()),
-            Family::Inet => 0,
+            TableFamily::Inet if low.is_some() => return Err(Errno::EAFNOSUPPORT.into()),
+            TableFamily::Inet => 0,
         };
         let addresses = match low {
             None => None,
@@ -145,8 +146,8 @@ impl Operation for Translate {
     fn validate(&self, surroundings: &Surroundings) -> Result<(), Errno> {
         surroundings.need_type(ChainType::Nat)?;
         match self.manip {
-            Manip::Source => surroundings.need_hooks(&[Hook::Postrouting, Hook::Input]),
-            Manip::Destination => surroundings.need_hooks(&[Hook::Prerouting, Hook::Output]),
+            Manip::Source => surroundings.need_hooks(&[FilterHook::Postrouting, FilterHook::Input]),
+            Manip::Destination => surroundings.need_hooks(&[FilterHook::Prerouting, FilterHook::Output]),
         }
     }
     fn tracks(&self) -> bool {
@@ -162,7 +163,7 @@ pub(super) struct Masquerade {
 }
 
 impl Masquerade {
-    pub(super) fn read(attributes: Attributes<'_>) -> Result<Masquerade, Failure> {
+    pub(super) fn read(attributes: Attributes<'_>) -> Result<Masquerade, NetfilterError> {
         let flags = flags(attributes.u32(1)?)?;
         Ok(Masquerade { ports: Ports::read(attributes.get(2), attributes.get(3))?, flags })
     }
@@ -184,7 +185,7 @@ impl Operation for Masquerade {
     }
     fn validate(&self, surroundings: &Surroundings) -> Result<(), Errno> {
         surroundings.need_type(ChainType::Nat)?;
-        surroundings.need_hooks(&[Hook::Postrouting])
+        surroundings.need_hooks(&[FilterHook::Postrouting])
     }
     fn tracks(&self) -> bool {
         true
@@ -209,7 +210,7 @@ pub(super) struct Redirect {
 }
 
 impl Redirect {
-    pub(super) fn read(attributes: Attributes<'_>) -> Result<Redirect, Failure> {
+    pub(super) fn read(attributes: Attributes<'_>) -> Result<Redirect, NetfilterError> {
         let flags = flags(attributes.u32(3)?)?;
         Ok(Redirect { ports: Ports::read(attributes.get(1), attributes.get(2))?, flags })
     }
@@ -231,7 +232,7 @@ impl Operation for Redirect {
     }
     fn validate(&self, surroundings: &Surroundings) -> Result<(), Errno> {
         surroundings.need_type(ChainType::Nat)?;
-        surroundings.need_hooks(&[Hook::Prerouting, Hook::Output])
+        surroundings.need_hooks(&[FilterHook::Prerouting, FilterHook::Output])
     }
     fn tracks(&self) -> bool {
         true
@@ -242,8 +243,8 @@ impl Operation for Redirect {
 pub(crate) fn redirect(passing: &mut Passing<'_>, wanted: &NatRange) -> TrackVerdict {
     let v6 = passing.headers.v6;
     let address = match (passing.hook, passing.input) {
-        (Hook::Output, _) if v6 => Some(IpAddr::V6(Ipv6Addr::LOCALHOST)),
-        (Hook::Output, _) => Some(IpAddr::V4(Ipv4Addr::LOCALHOST)),
+        (FilterHook::Output, _) if v6 => Some(IpAddr::V6(Ipv6Addr::LOCALHOST)),
+        (FilterHook::Output, _) => Some(IpAddr::V4(Ipv4Addr::LOCALHOST)),
         (_, Some(input)) => passing.environment.redirect_address(input, v6),
         (_, None) => None,
     };

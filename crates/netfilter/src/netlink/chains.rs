@@ -3,9 +3,9 @@
 use super::draft::{Draft, by_handle};
 use super::message::{Message, flag};
 use super::{number, rules};
-use crate::attributes::{Attribute, Failure, Writer};
+use crate::attributes::{Attribute, NetfilterError, Writer};
 use crate::contents::Contents;
-use crate::family::{ChainType, Hook};
+use crate::family::{ChainType, FilterHook};
 use crate::operation::Reference;
 use crate::ruleset::{Base, CHAIN_BASE, CHAIN_BINDING, Chain, Table};
 use crate::stateful::Counter;
@@ -75,7 +75,7 @@ fn announce(draft: &mut Draft<'_>, kind: u8, at: usize, chain: &Chain, message: 
 }
 
 /// The policy of a request.
-fn policy(attribute: Option<Attribute<'_>>) -> Result<Option<bool>, Failure> {
+fn policy(attribute: Option<Attribute<'_>>) -> Result<Option<bool>, NetfilterError> {
     let Some(attribute) = attribute else { return Ok(None) };
     match attribute.u32()? {
         0 => Ok(Some(true)),
@@ -89,7 +89,7 @@ fn hook(
     attribute: Attribute<'_>,
     kind: Option<Attribute<'_>>,
     former: Option<&Base>,
-) -> Result<(ChainType, Hook, i32), Failure> {
+) -> Result<(ChainType, FilterHook, i32), NetfilterError> {
     let nested = attribute.nested();
     let number = nested.u32(HOOKNUM)?;
     let priority = nested.u32(PRIORITY)?.map(|priority| priority as i32);
@@ -103,8 +103,8 @@ fn hook(
         (None, Some(former)) => former.kind,
         (None, None) => ChainType::Filter,
     };
-    let hook = Hook::ALL.get(number as usize).copied().filter(|hook| kind.fits(*hook));
-    let hook = hook.ok_or(Failure::from(Errno::EOPNOTSUPP))?;
+    let hook = FilterHook::ALL.get(number as usize).copied().filter(|hook| kind.fits(*hook));
+    let hook = hook.ok_or(NetfilterError::from(Errno::EOPNOTSUPP))?;
     let early = kind == ChainType::Nat && priority <= CONNTRACK_PRIORITY;
     if early || nested.get(DEV).is_some() || nested.get(DEVS).is_some() {
         return Err(Errno::EOPNOTSUPP.into());
@@ -113,7 +113,7 @@ fn hook(
 }
 
 /// `NFT_MSG_NEWCHAIN`.
-pub(super) fn add(draft: &mut Draft<'_>, message: &Message<'_>) -> Result<(), Failure> {
+pub(super) fn add(draft: &mut Draft<'_>, message: &Message<'_>) -> Result<(), NetfilterError> {
     let attributes = message.attributes();
     let at = draft.table_of(message)?;
     let name = attributes.get(NAME);
@@ -155,7 +155,7 @@ fn create(
     message: &Message<'_>,
     mut flags: u32,
     drops: Option<bool>,
-) -> Result<(), Failure> {
+) -> Result<(), NetfilterError> {
     let attributes = message.attributes();
     let mut base = None;
     if let Some(attribute) = attributes.get(HOOK) {
@@ -206,7 +206,7 @@ fn change(
     chain: &Chain,
     message: &Message<'_>,
     drops: Option<bool>,
-) -> Result<(), Failure> {
+) -> Result<(), NetfilterError> {
     let attributes = message.attributes();
     if let Some(attribute) = attributes.get(HOOK) {
         let named_by = attributes.get(NAME).unwrap_or(attribute);
@@ -240,7 +240,7 @@ fn change(
 }
 
 /// `NFT_MSG_DELCHAIN`.
-pub(super) fn remove(draft: &mut Draft<'_>, message: &Message<'_>) -> Result<(), Failure> {
+pub(super) fn remove(draft: &mut Draft<'_>, message: &Message<'_>) -> Result<(), NetfilterError> {
     let attributes = message.attributes();
     let at = draft.table_of(message)?;
     let table = &draft.tables[at];

@@ -1,11 +1,11 @@
 //! Draft: the ruleset as a batch changes it. It becomes the ruleset at the commit, or is dropped.
 
-use super::message::{Message, Requester, flag};
-use crate::attributes::{Attribute, Attributes, Failure, Writer};
+use super::message::{Message, NetfilterSender, flag};
+use crate::attributes::{Attribute, Attributes, NetfilterError, Writer};
 use crate::contents::{Contents, Undo};
 use crate::engine::Netfilter;
 use crate::environment::Environment;
-use crate::family::Family;
+use crate::family::TableFamily;
 use crate::operation::{DumpScope, Scope};
 use crate::ruleset::{Chain, Table};
 use crate::set::Set;
@@ -20,7 +20,7 @@ pub(crate) struct Event {
     /// `NFT_MSG_*`.
     pub(crate) number: u8,
     pub(crate) flags: u16,
-    pub(crate) family: Family,
+    pub(crate) family: TableFamily,
     pub(crate) sequence: u32,
     /// Attributes.
     pub(crate) content: Vec<u8>,
@@ -41,7 +41,7 @@ pub(crate) struct Draft<'a> {
     pub(crate) counters: Counters,
     pub(crate) contents: &'a mut Contents,
     pub(crate) environment: &'a mut dyn Environment,
-    pub(crate) requester: &'a Requester,
+    pub(crate) requester: &'a NetfilterSender,
     pub(crate) warnings: &'a mut Vec<String>,
     /// Changes of elements, for an abort.
     pub(crate) undo: Vec<Undo>,
@@ -64,7 +64,7 @@ impl<'a> Draft<'a> {
     pub(crate) fn of(
         netfilter: &'a mut Netfilter,
         environment: &'a mut dyn Environment,
-        requester: &'a Requester,
+        requester: &'a NetfilterSender,
         warnings: &'a mut Vec<String>,
     ) -> Draft<'a> {
         Draft {
@@ -95,7 +95,11 @@ impl<'a> Draft<'a> {
     }
     /// Index of the table of a family that an attribute names. Fails with `ENOENT`, or `EPERM` for a table
     /// that another socket owns.
-    pub(crate) fn table_named(&self, family: Family, name: Attribute<'_>) -> Result<usize, Failure> {
+    pub(crate) fn table_named(
+        &self,
+        family: TableFamily,
+        name: Attribute<'_>,
+    ) -> Result<usize, NetfilterError> {
         let at = find_table(&self.tables, family, name.text()?).ok_or(name.failure(Errno::ENOENT))?;
         match self.tables[at].owner {
             Some(owner) if owner != self.requester.port => Err(name.failure(Errno::EPERM)),
@@ -103,8 +107,8 @@ impl<'a> Draft<'a> {
         }
     }
     /// The table of a request, by attribute 1.
-    pub(crate) fn table_of(&self, message: &Message<'_>) -> Result<usize, Failure> {
-        let family = Family::of_request(message.family())?;
+    pub(crate) fn table_of(&self, message: &Message<'_>) -> Result<usize, NetfilterError> {
+        let family = TableFamily::of_request(message.family())?;
         self.table_named(family, message.attributes().need(1)?)
     }
     pub(crate) fn table_mut(&mut self, at: usize) -> &mut Table {
@@ -146,8 +150,8 @@ impl<'a> Draft<'a> {
     pub(crate) fn with_scope<T>(
         &mut self,
         table: usize,
-        parse: impl FnOnce(&mut dyn Scope) -> Result<T, Failure>,
-    ) -> Result<T, Failure> {
+        parse: impl FnOnce(&mut dyn Scope) -> Result<T, NetfilterError>,
+    ) -> Result<T, NetfilterError> {
         let mut scope = TableScope {
             table: &self.tables[table],
             set_ids: &self.set_ids,
@@ -160,12 +164,12 @@ impl<'a> Draft<'a> {
 }
 
 /// Index of a table by family and name.
-pub(crate) fn find_table(tables: &[Arc<Table>], family: Family, name: &str) -> Option<usize> {
+pub(crate) fn find_table(tables: &[Arc<Table>], family: TableFamily, name: &str) -> Option<usize> {
     tables.iter().position(|table| table.family == family && table.name == name)
 }
 
 /// A chain of a table by an attribute with its name.
-pub(crate) fn chain_named(table: &Table, name: Attribute<'_>) -> Result<Arc<Chain>, Failure> {
+pub(crate) fn chain_named(table: &Table, name: Attribute<'_>) -> Result<Arc<Chain>, NetfilterError> {
     table.chain(name.text()?).cloned().ok_or(name.failure(Errno::ENOENT))
 }
 
@@ -173,12 +177,12 @@ pub(crate) fn chain_named(table: &Table, name: Attribute<'_>) -> Result<Arc<Chai
 pub(crate) fn by_handle<'t, T>(
     map: &'t belljar_base::Map<u64, T>,
     handle: Attribute<'_>,
-) -> Result<&'t T, Failure> {
+) -> Result<&'t T, NetfilterError> {
     map.get(&handle.u64()?).ok_or(handle.failure(Errno::ENOENT))
 }
 
 /// The attributes of a list, each of which must be of type `NFTA_LIST_ELEM`.
-pub(crate) fn list(attributes: Attributes<'_>) -> Result<Vec<Attribute<'_>>, Failure> {
+pub(crate) fn list(attributes: Attributes<'_>) -> Result<Vec<Attribute<'_>>, NetfilterError> {
     let element = |(kind, found)| if kind == 1 { Ok(found) } else { Err(Errno::EINVAL.into()) };
     attributes.iter().map(element).collect()
 }
@@ -218,7 +222,7 @@ impl TableScope<'_> {
 }
 
 impl Scope for TableScope<'_> {
-    fn family(&self) -> Family {
+    fn family(&self) -> TableFamily {
         self.table.family
     }
     fn now(&self) -> SimTime {

@@ -3,7 +3,7 @@
 use super::draft::{Draft, list};
 use super::message::{Message, flag as message_flag};
 use super::number;
-use crate::attributes::{Attribute, Attributes, Failure, Writer};
+use crate::attributes::{Attribute, Attributes, NetfilterError, Writer};
 use crate::contents::{CATCHALL, Element, INTERVAL_END, has_timeouts};
 use crate::expression::read_stateful;
 use crate::operation::{Data, DumpScope, dump_value};
@@ -67,7 +67,7 @@ pub(super) fn dump(element: &Element, set: &Set, names: &dyn DumpScope, out: &mu
 }
 
 /// The table and the set that a request names.
-fn set_of(draft: &Draft<'_>, message: &Message<'_>) -> Result<(usize, Arc<Set>), Failure> {
+fn set_of(draft: &Draft<'_>, message: &Message<'_>) -> Result<(usize, Arc<Set>), NetfilterError> {
     let attributes = message.attributes();
     let at = draft.table_of(message)?;
     let name = attributes.need(LIST_SET)?;
@@ -85,7 +85,7 @@ fn is_bound(table: &Table, set: &Set) -> bool {
 }
 
 /// `NFT_MSG_NEWSETELEM`.
-pub(super) fn add(draft: &mut Draft<'_>, message: &Message<'_>) -> Result<(), Failure> {
+pub(super) fn add(draft: &mut Draft<'_>, message: &Message<'_>) -> Result<(), NetfilterError> {
     let elements = message.attributes().need(LIST_ELEMENTS)?;
     let (at, set) = set_of(draft, message)?;
     if set.has(flag::CONSTANT | flag::ANONYMOUS) && is_bound(&draft.tables[at], &set) {
@@ -117,7 +117,7 @@ fn insert(
     element: Element,
     one: Attribute<'_>,
     message: &Message<'_>,
-) -> Result<(), Failure> {
+) -> Result<(), NetfilterError> {
     let now = draft.now();
     let elements = draft.contents.of(set.number);
     let position = element.position(set);
@@ -166,7 +166,7 @@ impl Draft<'_> {
 }
 
 /// Reads the key of an element.
-fn read_key(set: &Set, attributes: Attributes<'_>) -> Result<Element, Failure> {
+fn read_key(set: &Set, attributes: Attributes<'_>) -> Result<Element, NetfilterError> {
     let flags = attributes.u32(FLAGS)?.unwrap_or(0);
     if flags & !(INTERVAL_END | CATCHALL) != 0 || flags == INTERVAL_END | CATCHALL {
         return Err(Errno::EOPNOTSUPP.into());
@@ -191,7 +191,12 @@ fn read_key(set: &Set, attributes: Attributes<'_>) -> Result<Element, Failure> {
 }
 
 /// Reads an element.
-fn read(draft: &mut Draft<'_>, at: usize, set: &Set, attributes: Attributes<'_>) -> Result<Element, Failure> {
+fn read(
+    draft: &mut Draft<'_>,
+    at: usize,
+    set: &Set,
+    attributes: Attributes<'_>,
+) -> Result<Element, NetfilterError> {
     let mut element = read_key(set, attributes)?;
     let is_end = element.flags & INTERVAL_END != 0;
     match attributes.get(DATA) {
@@ -248,7 +253,7 @@ fn read_timeout(
     is_end: bool,
     now: SimTime,
     element: &mut Element,
-) -> Result<(), Failure> {
+) -> Result<(), NetfilterError> {
     let timeout = match attributes.u64(TIMEOUT)? {
         Some(_) if !has_timeouts(set) => return Err(Errno::EINVAL.into()),
         Some(timeout) => timeout,
@@ -269,7 +274,7 @@ fn read_timeout(
 }
 
 /// `NFT_MSG_DELSETELEM`; without elements, all of the set.
-pub(super) fn remove(draft: &mut Draft<'_>, message: &Message<'_>) -> Result<(), Failure> {
+pub(super) fn remove(draft: &mut Draft<'_>, message: &Message<'_>) -> Result<(), NetfilterError> {
     let (at, set) = set_of(draft, message)?;
     if set.has(flag::CONSTANT | flag::ANONYMOUS) && is_bound(&draft.tables[at], &set) {
         return Err(Errno::EBUSY.into());
@@ -301,7 +306,7 @@ pub(super) fn wanted<'e>(
     elements: &'e crate::contents::Elements,
     attributes: Attributes<'_>,
     now: SimTime,
-) -> Result<Vec<&'e Element>, Failure> {
+) -> Result<Vec<&'e Element>, NetfilterError> {
     let Some(keys) = attributes.get(LIST_ELEMENTS) else { return Ok(elements.live(now).collect()) };
     let mut found = Vec::new();
     for (_, one) in keys.nested().iter() {

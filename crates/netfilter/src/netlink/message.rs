@@ -1,8 +1,8 @@
 //! Messages of `NETLINK_NETFILTER`: requests, replies, acknowledgments. Each has `struct nfgenmsg` after its
 //! header.
 
-use crate::attributes::{Attributes, Failure, Writer};
-use crate::family::Family;
+use crate::attributes::{Attributes, NetfilterError, Writer};
+use crate::family::TableFamily;
 
 /// Length of `struct nlmsghdr` in bytes.
 pub(crate) const HEADER: usize = 16;
@@ -40,7 +40,7 @@ pub(crate) mod subsystem {
 
 /// Netlink socket that sends requests, and its owner.
 #[derive(Clone, Debug, Default)]
-pub struct Requester {
+pub struct NetfilterSender {
     /// Port id.
     pub port: u32,
     /// `NETLINK_EXT_ACK`: errors name the attribute to blame.
@@ -122,10 +122,10 @@ impl Reply {
     pub(crate) fn message(
         self,
         number: u8,
-        family: Option<Family>,
+        family: Option<TableFamily>,
         content: impl FnOnce(&mut Writer),
     ) -> Vec<u8> {
-        let family = family.map_or(0, Family::number);
+        let family = family.map_or(0, TableFamily::number);
         self.of_subsystem(subsystem::NFTABLES << 8 | u16::from(number), family, content)
     }
     /// Writes a message of a subsystem.
@@ -157,8 +157,8 @@ fn finish(mut bytes: Vec<u8>) -> Vec<u8> {
 /// `NLMSG_ERROR`: an error, or with `Ok` an acknowledgment.
 pub(crate) fn acknowledge(
     request: &Message<'_>,
-    requester: &Requester,
-    result: Result<(), Failure>,
+    requester: &NetfilterSender,
+    result: Result<(), NetfilterError>,
 ) -> Vec<u8> {
     const OFFS: u16 = 2;
     let code = result.map_or_else(|failure| -i32::from(failure.errno.0), |()| 0);
@@ -177,7 +177,7 @@ pub(crate) fn acknowledge(
 }
 
 /// `NLMSG_DONE`: the end of a dump.
-pub(crate) fn done(request: &Message<'_>, requester: &Requester) -> Vec<u8> {
+pub(crate) fn done(request: &Message<'_>, requester: &NetfilterSender) -> Vec<u8> {
     let mut bytes = header(DONE, flag::MULTI, request.sequence, requester.port);
     bytes.extend_from_slice(&0i32.to_ne_bytes());
     finish(bytes)

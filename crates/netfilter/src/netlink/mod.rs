@@ -11,7 +11,7 @@ mod rules;
 mod sets;
 mod tables;
 
-use crate::attributes::Failure;
+use crate::attributes::NetfilterError;
 use crate::engine::Netfilter;
 use crate::environment::Environment;
 use belljar_base::SimTime;
@@ -20,7 +20,7 @@ use belljar_conntrack::ctnetlink::{self, CtRequest};
 use belljar_linux_abi::Errno;
 use draft::{Draft, Event};
 pub(crate) use message::Message;
-pub use message::Requester;
+pub use message::NetfilterSender;
 use message::{GENERIC, HEADER, Reply, acknowledge, done, flag, subsystem};
 use queries::Query;
 use std::sync::Arc;
@@ -97,7 +97,7 @@ impl Netfilter {
     pub fn answer(
         &mut self,
         bytes: &[u8],
-        requester: &Requester,
+        requester: &NetfilterSender,
         environment: &mut dyn Environment,
     ) -> Answers {
         let mut answers = Answers::default();
@@ -131,7 +131,7 @@ impl Netfilter {
     fn answer_one(
         &mut self,
         message: Message<'_>,
-        requester: &Requester,
+        requester: &NetfilterSender,
         now: SimTime,
         answers: &mut Answers,
     ) {
@@ -175,9 +175,9 @@ impl Netfilter {
     fn answer_conntrack(
         &mut self,
         message: &Message<'_>,
-        requester: &Requester,
+        requester: &NetfilterSender,
         now: SimTime,
-    ) -> Result<Vec<Vec<u8>>, Failure> {
+    ) -> Result<Vec<Vec<u8>>, NetfilterError> {
         let [_, version] = *message.whole[HEADER..].first_chunk().unwrap_or(&[0; 2]);
         let request = CtRequest {
             kind: message.number(),
@@ -223,7 +223,7 @@ impl Netfilter {
         &mut self,
         begin: &Message<'_>,
         bytes: &[u8],
-        requester: &Requester,
+        requester: &NetfilterSender,
         environment: &mut dyn Environment,
         answers: &mut Answers,
     ) {
@@ -251,7 +251,7 @@ impl Netfilter {
         &mut self,
         begin: &Message<'_>,
         mut bytes: &[u8],
-        requester: &Requester,
+        requester: &NetfilterSender,
         environment: &mut dyn Environment,
         careful: bool,
         answers: &mut Answers,
@@ -334,7 +334,13 @@ impl Netfilter {
     }
 
     /// Writes the notifications of a commit.
-    fn announce(&self, events: Vec<Event>, sequence: u32, requester: &Requester, answers: &mut Answers) {
+    fn announce(
+        &self,
+        events: Vec<Event>,
+        sequence: u32,
+        requester: &NetfilterSender,
+        answers: &mut Answers,
+    ) {
         let generation = self.generation as u16;
         let reply = |flags, sequence| Reply { flags, sequence, port: requester.port, generation };
         for event in events {
@@ -349,7 +355,7 @@ impl Netfilter {
     }
 
     /// `NFT_MSG_NEWGEN`.
-    fn generation_message(&self, reply: Reply, requester: &Requester) -> Vec<u8> {
+    fn generation_message(&self, reply: Reply, requester: &NetfilterSender) -> Vec<u8> {
         reply.message(number::NEWGEN, None, |out| {
             out.u32(generation::ID, self.generation);
             out.u32(generation::PROC_PID, requester.process);
@@ -379,9 +385,9 @@ fn abort(draft: Draft<'_>) -> Vec<(u64, u64)> {
 }
 
 /// Carries out one change of a batch.
-fn change(draft: &mut Draft<'_>, message: &Message<'_>) -> Result<(), Failure> {
-    let unless_missing = |result: Result<(), Failure>| match result {
-        Err(Failure { errno: Errno::ENOENT, .. }) => Ok(()),
+fn change(draft: &mut Draft<'_>, message: &Message<'_>) -> Result<(), NetfilterError> {
+    let unless_missing = |result: Result<(), NetfilterError>| match result {
+        Err(NetfilterError { errno: Errno::ENOENT, .. }) => Ok(()),
         other => other,
     };
     match message.number() {
@@ -414,7 +420,7 @@ fn change(draft: &mut Draft<'_>, message: &Message<'_>) -> Result<(), Failure> {
 }
 
 /// Answers `NFNL_MSG_COMPAT_GET`: whether a revision of an extension of iptables is supported.
-fn answer_compat(message: &Message<'_>, requester: &Requester) -> Result<Vec<Vec<u8>>, Failure> {
+fn answer_compat(message: &Message<'_>, requester: &NetfilterSender) -> Result<Vec<Vec<u8>>, NetfilterError> {
     const NAME: u16 = 1;
     const REVISION: u16 = 2;
     const TYPE: u16 = 3;

@@ -3,9 +3,9 @@
 use super::draft::{Draft, by_handle};
 use super::message::{Message, flag};
 use super::number;
-use crate::attributes::{Attributes, Failure, Writer};
+use crate::attributes::{Attributes, NetfilterError, Writer};
 use crate::expression::tracked::{ConnectionLimit, HelperObject};
-use crate::family::Family;
+use crate::family::TableFamily;
 use crate::operation::{DumpScope, Operation, Reference};
 use crate::ruleset::Table;
 use crate::stateful::{Counter, Limit, Object, Quota, object};
@@ -39,9 +39,9 @@ pub(super) fn dump(table: &Table, object: &Object, names: &dyn DumpScope, out: &
 fn read(
     kind: u32,
     data: Attributes<'_>,
-    family: Family,
+    family: TableFamily,
     now: SimTime,
-) -> Result<Option<Arc<dyn Operation>>, Failure> {
+) -> Result<Option<Arc<dyn Operation>>, NetfilterError> {
     Ok(Some(match kind {
         object::COUNTER => Arc::new(Counter::read(data)?),
         object::QUOTA => Arc::new(Quota::read(data)?),
@@ -53,7 +53,7 @@ fn read(
 }
 
 /// `NFT_MSG_NEWOBJ`.
-pub(super) fn add(draft: &mut Draft<'_>, message: &Message<'_>) -> Result<(), Failure> {
+pub(super) fn add(draft: &mut Draft<'_>, message: &Message<'_>) -> Result<(), NetfilterError> {
     let attributes = message.attributes();
     let (name, kind) = (attributes.need(NAME)?, attributes.need(TYPE)?.u32()?);
     let data = attributes.need(DATA)?;
@@ -79,7 +79,7 @@ pub(super) fn add(draft: &mut Draft<'_>, message: &Message<'_>) -> Result<(), Fa
 }
 
 /// `NFT_MSG_DELOBJ`.
-pub(super) fn remove(draft: &mut Draft<'_>, message: &Message<'_>) -> Result<(), Failure> {
+pub(super) fn remove(draft: &mut Draft<'_>, message: &Message<'_>) -> Result<(), NetfilterError> {
     let attributes = message.attributes();
     let kind = attributes.need(TYPE)?.u32()?;
     let at = draft.table_of(message)?;

@@ -1,11 +1,11 @@
 //! Queries of the ruleset: dumps with filters, and single objects.
 
 use super::draft::{Names, by_handle, chain_named, find_table};
-use super::message::{Message, Reply, Requester, flag};
+use super::message::{Message, NetfilterSender, Reply, flag};
 use super::{chains, elements, number, objects, rules, tables};
-use crate::attributes::{Attribute, Failure};
+use crate::attributes::{Attribute, NetfilterError};
 use crate::engine::Netfilter;
-use crate::family::Family;
+use crate::family::TableFamily;
 use crate::ruleset::{Chain, Table};
 use crate::set;
 use belljar_base::SimTime;
@@ -18,7 +18,7 @@ const LIST_LEN: usize = 3_500;
 pub(super) struct Query<'a> {
     pub(super) netfilter: &'a Netfilter,
     pub(super) message: Message<'a>,
-    pub(super) requester: &'a Requester,
+    pub(super) requester: &'a NetfilterSender,
     pub(super) now: SimTime,
     /// True if counters are reset by the dump.
     pub(super) resets: bool,
@@ -26,7 +26,7 @@ pub(super) struct Query<'a> {
 
 impl Query<'_> {
     /// Answers the query; the messages of the answer.
-    pub(super) fn answer(&self) -> Result<Vec<Vec<u8>>, Failure> {
+    pub(super) fn answer(&self) -> Result<Vec<Vec<u8>>, NetfilterError> {
         match self.message.number() {
             number::GETTABLE => self.tables(),
             number::GETCHAIN => self.chains(),
@@ -57,16 +57,16 @@ impl Query<'_> {
         [0, table.family.number()].contains(&self.message.family())
     }
     /// The table that an attribute names.
-    fn table(&self, name: Attribute<'_>) -> Result<&Table, Failure> {
+    fn table(&self, name: Attribute<'_>) -> Result<&Table, NetfilterError> {
         let tables = &self.netfilter.tables;
-        let at = find_table(tables, Family::of_request(self.message.family())?, name.text()?);
+        let at = find_table(tables, TableFamily::of_request(self.message.family())?, name.text()?);
         at.map(|at| &*tables[at]).ok_or(name.failure(Errno::ENOENT))
     }
     fn names<'t>(&self, table: &'t Table) -> Names<'t> {
         Names { table, now: self.now }
     }
 
-    fn tables(&self) -> Result<Vec<Vec<u8>>, Failure> {
+    fn tables(&self) -> Result<Vec<Vec<u8>>, NetfilterError> {
         let one = |table: &Table| {
             self.reply().message(number::NEWTABLE, Some(table.family), |out| tables::dump(table, out))
         };
@@ -77,7 +77,7 @@ impl Query<'_> {
         Ok(vec![one(self.table(self.message.attributes().need(1)?)?)])
     }
 
-    fn chains(&self) -> Result<Vec<Vec<u8>>, Failure> {
+    fn chains(&self) -> Result<Vec<Vec<u8>>, NetfilterError> {
         let one = |table: &Table, chain: &Chain| {
             let contents = &self.netfilter.contents;
             self.reply().message(number::NEWCHAIN, Some(table.family), |out| {
@@ -96,7 +96,7 @@ impl Query<'_> {
         Ok(vec![one(table, &*chain_named(table, attributes.need(3)?)?)])
     }
 
-    fn rules(&self) -> Result<Vec<Vec<u8>>, Failure> {
+    fn rules(&self) -> Result<Vec<Vec<u8>>, NetfilterError> {
         let attributes = self.message.attributes();
         let one = |table: &Table, chain: &Chain, at: usize| {
             let before = at.checked_sub(1).map(|before| chain.rules[before].handle);
@@ -133,7 +133,7 @@ impl Query<'_> {
         Ok(vec![one(table, &chain, at.ok_or(handle.failure(Errno::ENOENT))?)])
     }
 
-    fn sets(&self) -> Result<Vec<Vec<u8>>, Failure> {
+    fn sets(&self) -> Result<Vec<Vec<u8>>, NetfilterError> {
         let attributes = self.message.attributes();
         let one = |table: &Table, set: &set::Set| {
             self.reply().message(number::NEWSET, Some(table.family), |out| {
@@ -163,7 +163,7 @@ impl Query<'_> {
         Ok(vec![one(table, found)])
     }
 
-    fn elements(&self) -> Result<Vec<Vec<u8>>, Failure> {
+    fn elements(&self) -> Result<Vec<Vec<u8>>, NetfilterError> {
         let attributes = self.message.attributes();
         let table = self.table(attributes.need(elements::LIST_TABLE)?)?;
         let name = attributes.need(elements::LIST_SET)?;
@@ -200,7 +200,7 @@ impl Query<'_> {
         Ok(found)
     }
 
-    fn objects(&self) -> Result<Vec<Vec<u8>>, Failure> {
+    fn objects(&self) -> Result<Vec<Vec<u8>>, NetfilterError> {
         let attributes = self.message.attributes();
         let one = |table: &Table, object: &crate::stateful::Object| {
             let message = self.reply().message(number::NEWOBJ, Some(table.family), |out| {
@@ -229,7 +229,7 @@ impl Query<'_> {
             return Ok(vec![one(table, by_handle(&table.objects, handle)?)]);
         }
         let name = attributes.need(objects::NAME)?;
-        let found = table.object(name.text()?, kind.ok_or(Failure::from(Errno::EINVAL))?);
+        let found = table.object(name.text()?, kind.ok_or(NetfilterError::from(Errno::EINVAL))?);
         Ok(vec![one(table, found.ok_or(name.failure(Errno::ENOENT))?)])
     }
 }

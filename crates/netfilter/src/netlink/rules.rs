@@ -3,7 +3,7 @@
 use super::draft::{Draft, chain_named, list};
 use super::message::{Message, flag};
 use super::number;
-use crate::attributes::{Attribute, Failure, Writer};
+use crate::attributes::{Attribute, NetfilterError, Writer};
 use crate::expression;
 use crate::operation::{DumpScope, Reference};
 use crate::ruleset::{CHAIN_BINDING, Chain, Rule, Table};
@@ -48,7 +48,7 @@ pub(super) fn dump(
 }
 
 /// The chain that a request names.
-fn chain_of(draft: &Draft<'_>, at: usize, message: &Message<'_>) -> Result<Arc<Chain>, Failure> {
+fn chain_of(draft: &Draft<'_>, at: usize, message: &Message<'_>) -> Result<Arc<Chain>, NetfilterError> {
     let (attributes, table) = (message.attributes(), &draft.tables[at]);
     if let Some(name) = attributes.get(CHAIN) {
         return chain_named(table, name);
@@ -61,14 +61,14 @@ fn chain_of(draft: &Draft<'_>, at: usize, message: &Message<'_>) -> Result<Arc<C
 }
 
 /// Position of a rule in a chain, by handle.
-fn position(chain: &Chain, handle: Attribute<'_>) -> Result<usize, Failure> {
+fn position(chain: &Chain, handle: Attribute<'_>) -> Result<usize, NetfilterError> {
     let wanted = handle.u64()?;
     let found = chain.rules.iter().position(|rule| rule.handle == wanted);
     found.ok_or(handle.failure(Errno::ENOENT))
 }
 
 /// Position of a rule of the same batch in a chain, by identifier.
-fn position_by_id(draft: &Draft<'_>, chain: &Chain, id: Attribute<'_>) -> Result<usize, Failure> {
+fn position_by_id(draft: &Draft<'_>, chain: &Chain, id: Attribute<'_>) -> Result<usize, NetfilterError> {
     let wanted = id.u32()?;
     let handle = draft.rule_ids.iter().rev().find(|(other, _)| *other == wanted).map(|(_, handle)| *handle);
     let found = chain.rules.iter().position(|rule| Some(rule.handle) == handle);
@@ -76,7 +76,7 @@ fn position_by_id(draft: &Draft<'_>, chain: &Chain, id: Attribute<'_>) -> Result
 }
 
 /// `NFT_MSG_NEWRULE`.
-pub(super) fn add(draft: &mut Draft<'_>, message: &Message<'_>) -> Result<(), Failure> {
+pub(super) fn add(draft: &mut Draft<'_>, message: &Message<'_>) -> Result<(), NetfilterError> {
     let attributes = message.attributes();
     let at = draft.table_of(message)?;
     let chain = chain_of(draft, at, message)?;
@@ -131,7 +131,7 @@ pub(super) fn add(draft: &mut Draft<'_>, message: &Message<'_>) -> Result<(), Fa
 }
 
 /// Reads a rule of a request.
-fn read(draft: &mut Draft<'_>, at: usize, message: &Message<'_>) -> Result<Rule, Failure> {
+fn read(draft: &mut Draft<'_>, at: usize, message: &Message<'_>) -> Result<Rule, NetfilterError> {
     let attributes = message.attributes();
     let handle = draft.table_mut(at).new_handle();
     let mut expressions = Vec::new();
@@ -149,7 +149,7 @@ fn read(draft: &mut Draft<'_>, at: usize, message: &Message<'_>) -> Result<Rule,
 }
 
 /// `NFT_MSG_DELRULE`: a rule, all of a chain, or all of a table.
-pub(super) fn remove(draft: &mut Draft<'_>, message: &Message<'_>) -> Result<(), Failure> {
+pub(super) fn remove(draft: &mut Draft<'_>, message: &Message<'_>) -> Result<(), NetfilterError> {
     let attributes = message.attributes();
     let at = draft.table_of(message)?;
     if attributes.get(CHAIN).is_none() {

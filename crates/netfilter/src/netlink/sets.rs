@@ -3,7 +3,7 @@
 use super::draft::{Draft, by_handle, list};
 use super::message::{Message, flag as message_flag};
 use super::number;
-use crate::attributes::{Attributes, Failure};
+use crate::attributes::{Attributes, NetfilterError};
 use crate::expression::read_stateful;
 use crate::operation::Reference;
 use crate::ruleset::Table;
@@ -17,7 +17,7 @@ const MAX_LEN: usize = 64;
 const MAX_EXPRESSIONS: usize = 2;
 
 /// `NFT_MSG_NEWSET`.
-pub(super) fn add(draft: &mut Draft<'_>, message: &Message<'_>) -> Result<(), Failure> {
+pub(super) fn add(draft: &mut Draft<'_>, message: &Message<'_>) -> Result<(), NetfilterError> {
     let attributes = message.attributes();
     for needed in [attribute::TABLE, attribute::NAME, attribute::KEY_LEN, attribute::ID] {
         attributes.need(needed)?;
@@ -55,7 +55,7 @@ pub(super) fn add(draft: &mut Draft<'_>, message: &Message<'_>) -> Result<(), Fa
     })?;
     draft.counters.set += 1;
     set.number = draft.counters.set;
-    set.name = own_name(&draft.tables[at], name.text()?).ok_or(Failure::from(Errno::ENFILE))?;
+    set.name = own_name(&draft.tables[at], name.text()?).ok_or(NetfilterError::from(Errno::ENFILE))?;
     let table = draft.table_mut(at);
     set.handle = table.new_handle();
     let (set, id) = (Arc::new(set), attributes.u32(attribute::ID)?.unwrap_or(0));
@@ -80,7 +80,7 @@ fn own_name(table: &Table, name: &str) -> Option<String> {
 }
 
 /// Reads the description of a set.
-fn describe(attributes: Attributes<'_>) -> Result<Set, Failure> {
+fn describe(attributes: Attributes<'_>) -> Result<Set, NetfilterError> {
     let key_len = attributes.need(attribute::KEY_LEN)?.u32()? as usize;
     if key_len == 0 || key_len > MAX_LEN {
         return Err(Errno::EINVAL.into());
@@ -151,7 +151,7 @@ fn describe(attributes: Attributes<'_>) -> Result<Set, Failure> {
 }
 
 /// Reads the lengths of the fields of a key.
-fn read_fields(attributes: Attributes<'_>, key_len: usize) -> Result<Vec<u8>, Failure> {
+fn read_fields(attributes: Attributes<'_>, key_len: usize) -> Result<Vec<u8>, NetfilterError> {
     let mut fields = Vec::new();
     for (kind, field) in attributes.iter() {
         let len = field.nested().need(attribute::FIELD_LEN)?.u32()?;
@@ -169,7 +169,7 @@ fn read_fields(attributes: Attributes<'_>, key_len: usize) -> Result<Vec<u8>, Fa
 }
 
 /// `NFT_MSG_DELSET`.
-pub(super) fn remove(draft: &mut Draft<'_>, message: &Message<'_>) -> Result<(), Failure> {
+pub(super) fn remove(draft: &mut Draft<'_>, message: &Message<'_>) -> Result<(), NetfilterError> {
     let attributes = message.attributes();
     let at = draft.table_of(message)?;
     let table = &draft.tables[at];

@@ -3,8 +3,8 @@
 use super::draft::{Draft, find_table};
 use super::message::{Message, flag};
 use super::number;
-use crate::attributes::{Failure, Writer};
-use crate::family::Family;
+use crate::attributes::{NetfilterError, Writer};
+use crate::family::TableFamily;
 use crate::ruleset::{DORMANT, OWNER, Table};
 use belljar_linux_abi::Errno;
 use std::sync::Arc;
@@ -36,8 +36,8 @@ pub(super) fn dump(table: &Table, out: &mut Writer) {
 }
 
 /// `NFT_MSG_NEWTABLE`.
-pub(super) fn add(draft: &mut Draft<'_>, message: &Message<'_>) -> Result<(), Failure> {
-    let (family, attributes) = (Family::of_request(message.family())?, message.attributes());
+pub(super) fn add(draft: &mut Draft<'_>, message: &Message<'_>) -> Result<(), NetfilterError> {
+    let (family, attributes) = (TableFamily::of_request(message.family())?, message.attributes());
     let name = attributes.need(NAME)?;
     let flags = attributes.u32(FLAGS)?;
     if flags.unwrap_or(0) & !(DORMANT | OWNER) != 0 {
@@ -79,13 +79,13 @@ pub(super) fn add(draft: &mut Draft<'_>, message: &Message<'_>) -> Result<(), Fa
 }
 
 /// `NFT_MSG_DELTABLE`; without a table named, all tables of the family, or all.
-pub(super) fn remove(draft: &mut Draft<'_>, message: &Message<'_>) -> Result<(), Failure> {
+pub(super) fn remove(draft: &mut Draft<'_>, message: &Message<'_>) -> Result<(), NetfilterError> {
     let attributes = message.attributes();
     let (name, handle) = (attributes.get(NAME), attributes.get(HANDLE));
     if message.family() == 0 || name.is_none() && handle.is_none() {
         let family = match message.family() {
             0 => None,
-            number => Some(Family::of_request(number)?),
+            number => Some(TableFamily::of_request(number)?),
         };
         let mut at = 0;
         while at < draft.tables.len() {
@@ -103,7 +103,7 @@ pub(super) fn remove(draft: &mut Draft<'_>, message: &Message<'_>) -> Result<(),
         }
         return Ok(());
     }
-    let family = Family::of_request(message.family())?;
+    let family = TableFamily::of_request(message.family())?;
     let at = match (handle, name) {
         (Some(handle), _) => {
             let wanted = handle.u64()?;

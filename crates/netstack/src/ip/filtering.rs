@@ -15,8 +15,8 @@ use belljar_linux_abi::c;
 use belljar_net::routes::RouteKind;
 use belljar_net::{Packet, forward, forward6};
 use belljar_netfilter::{
-    Answers, Environment, FibAnswer, FibQuestion, Hook, HookState, InterfaceFacts, Netfilter, Rejection,
-    Request, Requester, SocketOwner, reset_answer,
+    Answers, Environment, FibAnswer, FibQuestion, FilterHook, HookState, InterfaceFacts, Netfilter,
+    NetfilterSender, Rejection, RuleRequest, SocketOwner, reset_answer,
 };
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -92,9 +92,10 @@ fn pass_rules(
     let mut reroute = false;
     let mut requests = Vec::new();
     if accept && let Some(mut rules) = stack.hooks.take_rules() {
-        let state = HookState { hook: Hook::ALL[point as usize], input: incoming, output: outgoing };
+        let state = HookState { hook: FilterHook::ALL[point as usize], input: incoming, output: outgoing };
         let Rules { netfilter, random, .. } = &mut *rules;
-        let decision = netfilter.pass(&state, &mut packet, &mut Host { stack, random }, &mut requests);
+        let decision =
+            netfilter.pass(&state, &mut packet, &mut StackEnvironment { stack, random }, &mut requests);
         set_timer(stack, &mut rules);
         stack.hooks.put_rules(rules);
         (accept, reroute) = (decision.accept, decision.reroute);
@@ -111,12 +112,12 @@ fn pass_rules(
 }
 
 /// Carries out the requests of rules about a packet.
-fn carry_out(stack: &mut Stack, requests: Vec<Request>, packet: &Packet, passage: &Passage) {
+fn carry_out(stack: &mut Stack, requests: Vec<RuleRequest>, packet: &Packet, passage: &Passage) {
     for request in requests {
         match request {
-            Request::Log(level, line) => stack.effects.push(Effect::KernelLog(level, line.into())),
-            Request::Announce(group, message) => stack.effects.push(Effect::Netfilter(group, message)),
-            Request::Reject(rejection) => {
+            RuleRequest::Log(level, line) => stack.effects.push(Effect::KernelLog(level, line.into())),
+            RuleRequest::Announce(group, message) => stack.effects.push(Effect::Netfilter(group, message)),
+            RuleRequest::Reject(rejection) => {
                 // The answer belongs to the packet's connection.
                 let tracking =
                     stack.hooks.rules().map_or(0, |rules| rules.netfilter.reply_tracking(packet.tracking()));
@@ -200,10 +201,10 @@ pub(super) fn tracks(stack: &Stack) -> bool {
 }
 
 /// Answers the messages that a program has sent to a `NETLINK_NETFILTER` socket.
-pub fn answer(stack: &mut Stack, messages: &[u8], requester: &Requester) -> Answers {
+pub fn answer(stack: &mut Stack, messages: &[u8], requester: &NetfilterSender) -> Answers {
     let mut rules = take_or_make(stack);
     let Rules { netfilter, random, .. } = &mut *rules;
-    let answers = netfilter.answer(messages, requester, &mut Host { stack, random });
+    let answers = netfilter.answer(messages, requester, &mut StackEnvironment { stack, random });
     stack.hooks.put_rules(rules);
     answers
 }
@@ -226,12 +227,12 @@ fn take_or_make(stack: &mut Stack) -> Box<Rules> {
 }
 
 /// A stack as the environment of its rules.
-struct Host<'a> {
+struct StackEnvironment<'a> {
     stack: &'a mut Stack,
     random: &'a mut belljar_base::Stream,
 }
 
-impl Environment for Host<'_> {
+impl Environment for StackEnvironment<'_> {
     fn now(&self) -> SimTime {
         self.stack.clock.now()
     }
@@ -309,7 +310,7 @@ impl Environment for Host<'_> {
     }
 }
 
-impl Host<'_> {
+impl StackEnvironment<'_> {
     fn fib_v4(&self, to: Ipv4Addr, from: Option<Ipv4Addr>, question: &FibQuestion) -> FibAnswer {
         let stack = &*self.stack;
         let local = |kind: i32, interface| FibAnswer { kind: kind as u8, interface, gateway: None };

@@ -10,7 +10,7 @@ use crate::{Stack, address, interface_index};
 use belljar_base::SimDuration;
 use belljar_conntrack::proc;
 use belljar_linux_abi::{Errno, c};
-use belljar_netfilter::Requester;
+use belljar_netfilter::NetfilterSender;
 use std::net::{IpAddr, SocketAddr};
 
 /// The batches of a recording.
@@ -28,7 +28,7 @@ fn batches(text: &str) -> Vec<Vec<u8>> {
 
 /// Loads the rules of a recording.
 fn load(stack: &mut Stack, text: &str) {
-    let requester = Requester { port: 1, may_change: true, ..Requester::default() };
+    let requester = NetfilterSender { port: 1, may_change: true, ..NetfilterSender::default() };
     for batch in batches(text) {
         let answers = answer(stack, &batch, &requester);
         for reply in answers.replies {
