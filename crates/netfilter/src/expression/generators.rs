@@ -12,7 +12,7 @@ use std::net::IpAddr;
 
 /// Scales a 32-bit number to `0..range` (`reciprocal_scale`).
 fn scale(number: u32, range: u32) -> u32 {
-    (u64::from(number) * u64::from(range) >> 32) as u32
+    ((u64::from(number) * u64::from(range)) >> 32) as u32
 }
 
 /// Reads the modulus and the offset, whose sum must not overflow.

@@ -137,7 +137,7 @@ impl<'a> Draft<'a> {
             kept |= flag::APPEND;
         }
         // In deletions the bits have other meanings.
-        let flags = if number % 3 == 0 { message.flags & kept } else { 0 };
+        let flags = if number.is_multiple_of(3) { message.flags & kept } else { 0 };
         self.events.push(Event {
             number,
             flags,

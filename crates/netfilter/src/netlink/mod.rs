@@ -10,6 +10,8 @@ mod queries;
 mod rules;
 mod sets;
 mod tables;
+#[cfg(test)]
+mod tests;
 
 use crate::attributes::NetfilterError;
 use crate::engine::Netfilter;
