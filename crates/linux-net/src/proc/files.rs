@@ -122,6 +122,7 @@ const FILES: &[(&str, u32, NetworkFile)] = &[
     ("/proc/sys/net/ipv6/icmp/ratemask", 0o644, Tunable(Sysctl::Icmp6RateMask)),
     ("/proc/sys/net/ipv6/ip6frag_time", 0o644, Tunable(Sysctl::Ip6FragTime)),
     ("/proc/sys/net/ipv6/ip_nonlocal_bind", 0o644, Tunable(Sysctl::Ip6NonlocalBind)),
+    ("/proc/sys/net/nf_conntrack_max", 0o644, NetworkFile::Conntrack("nf_conntrack_max")),
     ("/proc/sys/net/unix/max_dgram_qlen", 0o644, Text("512\n")),
 ];
 
