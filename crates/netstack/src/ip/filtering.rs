@@ -249,7 +249,7 @@ impl Environment for StackEnvironment<'_> {
             kind: match interface.attachment {
                 Attachment::Veth { .. } => "veth",
                 Attachment::Vlan { .. } => "vlan",
-                Attachment::Dummy { .. } => "dummy",
+                Attachment::Dummy => "dummy",
                 Attachment::Tun { .. } => "tun",
                 _ => "",
             },
@@ -374,10 +374,10 @@ impl StackEnvironment<'_> {
 /// `RTN_*` of a route.
 fn kind_number(kind: RouteKind) -> u8 {
     match kind {
-        RouteKind::Unicast => c::RTN_UNICAST as u8,
-        RouteKind::Blackhole => c::RTN_BLACKHOLE as u8,
-        RouteKind::Prohibit => c::RTN_PROHIBIT as u8,
-        _ => c::RTN_UNREACHABLE as u8,
+        RouteKind::Unicast => c::RTN_UNICAST,
+        RouteKind::Blackhole => c::RTN_BLACKHOLE,
+        RouteKind::Prohibit => c::RTN_PROHIBIT,
+        _ => c::RTN_UNREACHABLE,
     }
 }
 
