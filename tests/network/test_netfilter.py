@@ -287,7 +287,7 @@ def test_as_on_linux(exec_guest, workdir, name):
 def test_same_bytes(run_experiment):
     """A run with translation is the same far and near, and with more workers."""
     runs = [run_experiment(EXAMPLES / "nat.yaml", args=args, pcap=True, name=f"nat{n}")
-            for n, args in enumerate((["-j", "1"], ["-j", "2"], ["--placement", "far"]))]
+            for n, args in enumerate((["--parallelism", "1"], ["--parallelism", "2"], ["--placement", "far"]))]
     hosts = [{name: text for name, text in contents_of(run.path).items() if str(name).startswith("hosts/")} for run in runs]
     assert hosts[0] and hosts[0] == hosts[1]
     assert hosts[0] == hosts[2]
