@@ -39,7 +39,7 @@ pub trait Backend {
 pub struct Job<'a> {
     /// The experiment.
     pub experiment: &'a Experiment,
-    /// Its results folder.
+    /// Results folder of the run.
     pub folder: &'a ResultsFolder,
     /// The log in Shadow's format.
     pub log: &'a Log,

@@ -17,7 +17,7 @@ use std::process::ExitCode;
 pub struct Arguments {
     /// A results folder
     a: PathBuf,
-    /// Another one
+    /// The results folder to compare with
     b: PathBuf,
     /// Print nothing: the exit status is the answer
     #[arg(short, long)]

@@ -35,11 +35,11 @@ pub mod absent {
     pub fn main(_: &Arguments) -> Result<ExitCode, Failure> {
         Err(hand_over())
     }
-    /// As [`main`].
+    /// Executes the command in a complete build, like [`main`].
     pub fn completions(arguments: &Arguments, _: clap::Command) -> Result<ExitCode, Failure> {
         main(arguments)
     }
-    /// As [`main`].
+    /// Executes the command in a complete build, like [`main`].
     pub fn man(arguments: &Arguments, _: clap::Command) -> Result<ExitCode, Failure> {
         main(arguments)
     }

@@ -11,7 +11,8 @@ const MOST_NODES: usize = 150;
 /// Upper bound on the edges of a drawing.
 const MOST_EDGES: usize = 1_000;
 
-/// Returns the nodes with hosts and the edges between them; all nodes of the graph if they are few.
+/// Network to draw: all nodes of the graph if they are at most `MOST_NODES`, otherwise the nodes with hosts; and the
+/// edges between the nodes drawn.
 pub fn topology(experiment: &Experiment) -> Topology {
     let graph = &experiment.network.graph;
     let used: Set<NodeIndex> = experiment.hosts.iter().filter_map(|host| host.node).collect();

@@ -67,7 +67,7 @@ impl Event {
         }
     }
 
-    /// Removes events that undo others of which there are none.
+    /// Removes events that undo others, such as `link_up`, if no event of the list is undone by them.
     pub fn remove_idle(events: &mut Vec<Event>) {
         let is_idle = |event: &Event| {
             events.iter().all(|other| event.undoes(other) == Some(false)) && !events.is_empty()
@@ -101,9 +101,9 @@ pub enum When {
 pub enum HostSet {
     /// All hosts.
     All,
-    /// These hosts, sorted.
+    /// Hosts of a list, sorted.
     Some(Vec<HostId>),
-    /// One of these hosts, drawn at each occurrence.
+    /// One host of a list, drawn at each occurrence.
     OneOf(Vec<HostId>),
 }
 
@@ -211,7 +211,7 @@ impl CrashFiles {
         }
     }
 
-    /// The same with other rules, where there are any.
+    /// Replaces the disk's rules of a crash that has some; other values are returned unchanged.
     pub(crate) fn on(self, profile: DiskProfile) -> CrashFiles {
         match self {
             CrashFiles::Unsynced { torn, .. } => CrashFiles::Unsynced { torn, disk: profile },

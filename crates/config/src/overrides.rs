@@ -18,9 +18,9 @@ pub struct Overrides {
     pub template_directory: Option<PathBuf>,
     pub progress: Option<bool>,
     pub model_unblocked_syscall_latency: Option<bool>,
-    /// For every host, regardless of its own options.
+    /// Capture setting of every host, regardless of its own options.
     pub pcap_enabled: Option<bool>,
-    /// For every host, switch and router, regardless of its own options.
+    /// Capture filter of every host, switch and router, regardless of its own options.
     pub pcap_filter: Option<String>,
     pub strace_logging_mode: Option<StraceMode>,
     /// For every process, regardless of its own setting.

@@ -60,7 +60,7 @@ impl Parameters {
         Parameters::of(&L::default(), peer, role, socket)
     }
 
-    /// The same for a layer without a default value.
+    /// Default parameters for an initialised layer, which [`new`](Self::new) creates itself.
     pub fn of(layer: &impl Layer, peer: &str, role: Role, socket: impl Into<PathBuf>) -> Parameters {
         let usual = SimDuration::from_nanos(500);
         Parameters {
@@ -106,7 +106,7 @@ impl<L: Layer> Setup<L> {
         Setup::with(parameters, L::default())
     }
 
-    /// The same with an initialised layer.
+    /// Begins the setup with an initialised layer.
     pub fn with(parameters: Parameters, layer: L) -> Result<Setup<L>, Error> {
         match Setup::<L>::begin(&parameters) {
             Ok((state, region)) => Ok(Setup { parameters, state, region, layer: Some(layer) }),

@@ -80,7 +80,7 @@ pub enum Operation<'a> {
     },
 }
 
-/// Operation that makes others durable. `sync_file_range(2)` is none.
+/// Operation that makes others durable. `sync_file_range(2)` does not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sync {
     /// `fsync(2)` of a file or directory, and a write with `O_SYNC`.
@@ -110,7 +110,7 @@ pub struct Disk {
     truncated: Set<InodeId>,
     /// Inodes that changed since the last commit.
     touched: Set<InodeId>,
-    /// Those of them for which `fdatasync` commits.
+    /// Inodes of `touched` with changes that `fdatasync` commits.
     touched_data: Set<InodeId>,
     /// Sizes of files that have a size.
     sizes: Map<InodeId, u64>,
@@ -141,7 +141,7 @@ impl Disk {
     pub fn profile(&self) -> Profile {
         self.profile
     }
-    /// Limits the memory of the log to about so many bytes.
+    /// Limits the memory of the log to about `bytes` bytes.
     pub fn set_limit(&mut self, bytes: usize) {
         self.limit = bytes;
     }

@@ -97,8 +97,8 @@ impl Page {
     pub(crate) fn last_deallocated(&self, last: usize) -> Option<usize> {
         (1..=last).rev().find(|version| self.is_deallocation(*version))
     }
-    /// True if the page was a hole before `position` and has been written since. `has_blocks` says that its
-    /// synced version is none.
+    /// True if the page was a hole before `position` and has been written since. `has_blocks` is true
+    /// if its synced version is not a hole.
     pub(crate) fn is_hole(&self, has_blocks: bool, position: u64) -> bool {
         let at = self.version_at(position);
         let hole = self.last_deallocated(at).or((!has_blocks).then_some(0));

@@ -7,7 +7,7 @@
 //!   processors. (Programs of hosts do not count: they may use every processor at every factor.) This
 //!   criterion preserves the rates of experiments whose flows adapt to the available capacity: TCP slows
 //!   down before any frame is late.
-//! - Lines deliver frames later than is harmless, in the mean or for too large a share of them.
+//! - Lines deliver frames late: their mean lateness, or the share of late frames, is more than is harmless.
 //! - A node waited for a processor that it would have had on a machine of its own.
 //!
 //! The latter two quantify the shortage, whether the experiment or another user of the machine causes the
@@ -85,7 +85,7 @@ impl Late {
         Late { frames: self.frames + frames, ns: self.ns.saturating_add(ns), harmed: self.harmed + harmed }
     }
 
-    /// Counts of frames that are late by `mean` nanoseconds in the mean, `harmed` of them by more than is
+    /// Counts of `frames` frames with a mean lateness of `mean` nanoseconds, `harmed` of them later than is
     /// harmless.
     #[cfg(test)]
     pub fn of(frames: u64, mean: f64, harmed: u64) -> Late {

@@ -94,7 +94,7 @@ impl<'a> Dilating<'a> {
         self.numbers.iter().map(|number| self.dilation.all[*number].clock.clone()).collect()
     }
 
-    /// Creates the controller of the clocks; none if the clocks run at a constant rate. `wakers` are those
+    /// Creates the controller of the clocks; `None` if the clocks run at a constant rate. `wakers` are those
     /// of each link, and that of the graph network.
     pub fn controller<'b>(
         &'b self,

@@ -61,7 +61,7 @@ fn network(found: &mut Facilities) -> Result<()> {
     Ok(())
 }
 
-/// Runs a program in dilated time, on the tmpfs that `overlay` has mounted.
+/// Runs a program in dilated time, on the tmpfs that `overlay` has mounted. Returns true on success.
 fn dilation() -> bool {
     let settings = Dilated { tdf_milli: 2_000, changes: false, apart: false, freezes: 0 };
     let Ok(dilation) = Dilation::prepare(Path::new("/tmp"), &[], &[], settings) else { return false };
@@ -69,7 +69,7 @@ fn dilation() -> bool {
     status.is_ok_and(|status| status.success())
 }
 
-/// Mounts an overlay of `/usr` on a tmpfs.
+/// Mounts an overlay of `/usr` on a tmpfs. Returns true on success.
 fn overlay() -> bool {
     let private = MsFlags::MS_REC | MsFlags::MS_PRIVATE;
     let base = Path::new("/tmp");

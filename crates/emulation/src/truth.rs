@@ -19,11 +19,11 @@ const HARMLESS_SHARE: f64 = 0.05;
 /// processor, of saturated processors while links are loaded, of processes that wait for memory.
 const DOUBTFUL_SHORTAGE: f64 = 0.10;
 const WRONG_SHORTAGE: f64 = 0.50;
-/// The same for the share of missed frames.
+/// Thresholds of the share of missed frames, as above: doubtful, wrong.
 const DOUBTFUL_MISSED: f64 = 0.0001;
 const WRONG_MISSED: f64 = 0.01;
-/// The same for the share of its rate that a link carries while it has a queue. Losses leave a link idle for
-/// moments.
+/// Thresholds of the share of its rate that a link carries while it has a queue: doubtful, wrong. Losses leave
+/// a link idle for moments.
 const DOUBTFUL_CARRIED: f64 = 0.80;
 const WRONG_CARRIED: f64 = 0.50;
 /// Lateness of events, in seconds.

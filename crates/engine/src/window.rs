@@ -23,7 +23,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::*};
 /// which one more is woken. A wake-up takes about 50 us.
 const WORTH_TELLING: usize = 8;
 const WORTH_WAKING: usize = 64;
-/// The same thresholds for due units, as their estimated duration in nanoseconds.
+/// Thresholds of notification and of each further wake-up, as the estimated duration of the due units in
+/// nanoseconds.
 const DUE_WORTH_TELLING: u64 = 8_000;
 const DUE_WORTH_WAKING: u64 = 64_000;
 

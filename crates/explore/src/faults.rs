@@ -12,11 +12,11 @@ use belljar_net::link::{LinkOverrides, PathChange};
 /// A fault, which shrinking removes as a whole.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Fault {
-    /// Name of its kind; that of the event for an event of the file.
+    /// Name of the fault's kind; the name of the event for an event of the file.
     pub kind: &'static str,
     /// True if it was drawn, false if it is an event of the file.
     pub is_drawn: bool,
-    /// Its events, each at a fixed time.
+    /// Events of the fault, each at a fixed time.
     pub events: Vec<Event>,
 }
 
@@ -279,7 +279,7 @@ fn paths(experiment: &Experiment, explore: &Exploration, hosts: &[HostId]) -> Ve
     paths
 }
 
-/// The same path or link in both directions.
+/// Target with both directions of its paths or links.
 fn both_ways(target: &Target) -> Target {
     match target.clone() {
         Target::Paths { from, to, .. } => Target::Paths { from, to, both: true },

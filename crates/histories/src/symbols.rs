@@ -1,4 +1,5 @@
-//! Numbers for values: calls, states, keys and elements are small and quick to compare.
+//! Interning of values: calls, states, keys and elements are represented by small integers, which are quick
+//! to compare.
 
 use crate::Value;
 use belljar_base::Map;

@@ -31,7 +31,7 @@ pub enum Answer {
 pub struct TestHost {
     /// Host under test.
     pub host: Host,
-    /// Its only process.
+    /// Only process of the host.
     pub process: ProcessKey,
     /// Threads of the process.
     pub threads: Vec<ThreadKey>,

@@ -6,7 +6,7 @@ use std::fmt::Write;
 /// UNIX socket as listed.
 #[derive(Clone, Debug)]
 pub struct UnixSocketInfo {
-    /// Its serial number.
+    /// Serial number of the socket.
     pub serial: u32,
     /// `SO_RCVBUF` and `SO_SNDBUF`.
     pub buffers: (u32, u32),

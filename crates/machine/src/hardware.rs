@@ -51,7 +51,7 @@ impl HardwareRead {
 pub struct NativeRead {
     /// The instruction.
     pub what: HardwareRead,
-    /// Its address.
+    /// Address of the instruction.
     pub addr: u64,
     /// False if the bytes may be data or a part of another instruction.
     pub is_proven: bool,

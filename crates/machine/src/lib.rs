@@ -341,7 +341,8 @@ pub trait Platform: GuestMemory + Send {
     fn set_xstate(&mut self, context: ContextId, state: &[u8]);
     /// Runs the context until an exit. The calling thread becomes a worker on first use.
     fn resume(&mut self, context: ContextId) -> Exit;
-    /// Same as [`resume`](Self::resume), but the guest may handle calls itself, as far as `clocks` allows.
+    /// Runs the context until an exit, like [`resume`](Self::resume); the guest may handle calls itself, as far as
+    /// `clocks` allows.
     fn resume_with_clocks(&mut self, context: ContextId, clocks: &mut VdsoData) -> Exit {
         let _ = clocks;
         self.resume(context)

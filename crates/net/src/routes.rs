@@ -207,8 +207,8 @@ impl<A: Ip> NextHop<A> {
     pub fn router(&self) -> Option<IpAddr> {
         self.gateway.map(Into::into).or(self.gateway6.map(IpAddr::V6))
     }
-    /// Gateway to which packets are sent. One that is not on a link is none: packets go to their destination
-    /// (`rt_set_nexthop` of Linux).
+    /// Gateway to which packets are sent; `None` if the gateway is not on a link, so that packets are sent directly
+    /// to their destination (`rt_set_nexthop` of Linux).
     #[inline]
     pub fn next(&self) -> Option<IpAddr> {
         if self.scope == LINK_SCOPE { self.router() } else { None }

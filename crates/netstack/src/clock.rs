@@ -55,7 +55,7 @@ pub enum CallKind {
     Kernel,
     /// A reading of the clock, which Linux serves in the vDSO.
     Reading,
-    /// Another call that Linux serves in the vDSO.
+    /// A call other than a reading of the clock that Linux serves in the vDSO.
     Vdso,
 }
 

@@ -12,9 +12,9 @@ use std::net::Ipv6Addr;
 /// A consequence of the stack's processing that its owner must carry out.
 #[derive(Debug)]
 pub enum Effect {
-    /// These `EPOLL*` bits have become set at a socket.
+    /// `EPOLL*` bits have become set at a socket.
     Ready(SocketKey, u32),
-    /// These bits have become set at the program's end of an interface.
+    /// `EPOLL*` bits have become set at the program's end of an interface (TUN, TAP).
     ProgramReady(usize, u32),
     /// Urgent data has arrived at a socket: its owner (`F_SETOWN`) is signalled.
     Urgent(SocketKey),

@@ -71,9 +71,9 @@ pub struct Mount {
     pub opens: u32,
     /// Number of files open for writing.
     pub writers: u32,
-    /// Marked by `MNT_EXPIRE` and not used since.
+    /// True if the mount is marked by `MNT_EXPIRE` and not used since.
     pub expiring: bool,
-    /// Copied from a more privileged namespace: it cannot be unmounted on its own.
+    /// True if the mount was copied from a more privileged namespace: it cannot be unmounted on its own.
     pub locked: bool,
     /// Flags inherited with such a copy, which cannot be cleared.
     pub locked_flags: MountFlags,

@@ -7,11 +7,11 @@ use belljar_machine::{HardwareRead, NativeRead};
 /// The process whose memory contains the instructions.
 #[derive(Clone, Copy, Debug)]
 pub struct ProcessMemory<'a> {
-    /// Name of its host.
+    /// Name of the process's host.
     pub host: &'a str,
-    /// Path of its program.
+    /// Path of the process's program.
     pub program: &'a [u8],
-    /// Its address space.
+    /// Address space of the process.
     pub space: &'a AddressSpace,
 }
 

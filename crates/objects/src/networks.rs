@@ -9,7 +9,7 @@ use belljar_netstack::{SocketKey, Stack, TimerId};
 pub struct Networks {
     /// Present network and index of interfaces that have moved, by their former network and index.
     pub moved: Map<(u32, usize), (u32, usize)>,
-    /// A reference to a network was dropped: an unused network may have to be removed.
+    /// True if a reference to a network was dropped: an unused network may have to be removed.
     pub left: bool,
     /// Stacks by namespace number.
     pub further: Map<u32, Box<Stack>>,

@@ -25,10 +25,10 @@ pub struct OpenFile {
     pub owner: Option<Box<FileOwner>>,
     /// Set once `splice(2)` has used it: a pipe then no longer supports `RWF_NOWAIT`.
     pub spliced: bool,
-    /// Accesses through this description generate no events (`FMODE_NONOTIFY`): it was opened for a reader of
+    /// True if accesses through this description generate no events (`FMODE_NONOTIFY`): it was opened for a reader of
     /// fanotify.
     pub silent: bool,
-    /// The call that opened it created the file, `F_CREATED_QUERY`.
+    /// True if the call that opened it created the file, `F_CREATED_QUERY`.
     pub created: bool,
     /// Mount through which it was opened; `None` if it was not opened by a path.
     pub mount: Option<MountKey>,

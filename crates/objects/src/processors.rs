@@ -198,7 +198,7 @@ impl Processors {
     pub fn count(self) -> u32 {
         self.count
     }
-    /// The processors of a mask that there are. Fails with `EINVAL` if there are none.
+    /// Existing processors of a mask. `EINVAL` if it has none.
     pub fn among(self, mask: &[u8]) -> Result<ProcessorSet, Errno> {
         let set = ProcessorSet::from_bytes(mask).and(self.all());
         set.lowest().map(|_| set).ok_or(Errno::EINVAL)

@@ -101,7 +101,7 @@ pub struct UnixSocket {
     pub file: Option<(u64, u64)>,
     /// Connection state.
     pub role: UnixRole,
-    /// The socket belongs to a connection that has not been accepted.
+    /// True if the socket belongs to a connection that has not been accepted.
     pub embryo: bool,
     /// Peer.
     pub peer: Option<PeerRef>,
@@ -116,9 +116,9 @@ pub struct UnixSocket {
     pub inbox: VecDeque<UnixMessage>,
     /// Total charge in bytes of messages sent and not yet read.
     pub charged: usize,
-    /// Shut for reading.
+    /// True if the socket is shut for reading.
     pub shut_read: bool,
-    /// Shut for writing.
+    /// True if the socket is shut for writing.
     pub shut_write: bool,
     /// Landlock domain of the process that called `bind(2)`.
     pub restrictions: Option<Arc<Domain>>,

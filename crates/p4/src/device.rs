@@ -39,7 +39,7 @@ pub struct SwitchDevice {
     known: Option<Arc<Program>>,
     /// Number of packets received without a program.
     without_program: u64,
-    /// Those received at the CPU port.
+    /// Number of packets received at the CPU port without a program.
     packet_out_without_program: u64,
     trace: bool,
 }

@@ -52,7 +52,7 @@ struct Flow<'a> {
     reported: Set<(Span, &'static str)>,
     /// Join of the states at `return`.
     returned: Option<State>,
-    /// Suppresses warnings while only the final state is wanted.
+    /// True if warnings are suppressed while only the final state is wanted.
     silent: bool,
 }
 

@@ -144,7 +144,7 @@ pub type Label = usize;
 /// Continuation after a table.
 #[derive(Clone, Debug)]
 pub enum Follow {
-    /// Same continuation for all results.
+    /// One continuation for all results.
     Any,
     /// Continuations after a hit and after a miss.
     Hit(Vec<Stmt>, Vec<Stmt>),
@@ -297,7 +297,7 @@ pub struct Entry {
 pub struct Key {
     /// Field to match; if `validity` is set, only the header of the reference is used.
     pub field: FieldRef,
-    /// Matches the validity of the header instead of a field.
+    /// True if the key matches the validity of the header instead of a field.
     pub validity: bool,
     /// Match kind.
     pub kind: String,

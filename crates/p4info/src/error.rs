@@ -13,7 +13,7 @@ impl Error {
         Self { message: message.into() }
     }
 
-    /// The same error, after the name of the object that it is about.
+    /// Puts the name of the object concerned before the message.
     pub(crate) fn at(self, object: &str) -> Self {
         Self { message: format!("{object}: {}", self.message) }
     }

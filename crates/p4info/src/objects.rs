@@ -24,17 +24,17 @@ pub struct Table {
     pub fields: Vec<Field>,
     /// Scopes of the actions, by the actions' ids.
     pub actions: Map<u32, Scope>,
-    /// The default action cannot be changed.
+    /// True if the default action cannot be changed.
     pub default_is_const: bool,
     /// Id of the action profile that implements the table.
     pub profile: Option<u32>,
-    /// Entries have counters.
+    /// True if entries have counters.
     pub has_counter: bool,
-    /// Entries have meters.
+    /// True if entries have meters.
     pub has_meter: bool,
-    /// Entries may have idle timeouts.
+    /// True if entries may have idle timeouts.
     pub has_idle_timeout: bool,
-    /// Entries cannot be changed.
+    /// True if entries cannot be changed.
     pub is_const: bool,
 }
 
@@ -85,17 +85,17 @@ pub struct ActionInfo {
 pub struct Profile {
     /// Full name.
     pub name: String,
-    /// Members form groups.
+    /// True if members form groups.
     pub has_selector: bool,
     /// Ids of the actions that members may have.
     pub actions: Set<u32>,
-    /// Most members, or the sum of their weights.
+    /// Maximum number of members, or of the sum of their weights.
     pub size: i64,
-    /// The same for a group; 0 for no limit of its own.
+    /// Maximum number of members of a group, or of the sum of their weights; 0 if only `size` limits groups.
     pub max_group_size: i32,
-    /// The sizes count members, with this greatest weight of each (0 for any), instead of weights.
+    /// Maximum weight of a member (0 for any), if the sizes count members; `None` if they count weights.
     pub max_member_weight: Option<i32>,
-    /// Members of groups have no weights.
+    /// True if members of groups have no weights.
     pub weights_disallowed: bool,
 }
 

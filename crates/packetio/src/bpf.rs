@@ -184,7 +184,7 @@ unsafe fn bpf<T>(command: libc::c_long, attributes: &T) -> Result<libc::c_long> 
 }
 
 /// # Safety
-/// As [`bpf`], and `command` makes a descriptor.
+/// `attributes` must be as for [`bpf`]; `command` must return a descriptor.
 unsafe fn bpf_fd<T>(command: libc::c_long, attributes: &T) -> Result<OwnedFd> {
     // SAFETY: by the caller.
     let fd = unsafe { bpf(command, attributes) }?;

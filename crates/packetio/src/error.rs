@@ -115,8 +115,8 @@ impl Error {
         Error::System { doing: doing.into(), source: source.into() }
     }
 
-    /// Same as [`Error::system`], but refused permission becomes an error that names `capability` and
-    /// `remedy`.
+    /// Error of a system call, like [`Error::system`]; refused permission becomes an error that names `capability`
+    /// and `remedy`.
     pub(crate) fn privileged(
         doing: impl Into<String>,
         capability: &'static str,

@@ -21,17 +21,17 @@ const MOST_UNMAPPED_READS: usize = 16;
 #[derive(Debug)]
 #[repr(C)] // Frequently read fields come first: see `belljar_base::Footprint`.
 pub struct Space {
-    /// The process that holds its memory.
+    /// Process that holds the memory of the space.
     pub native: Native,
-    /// Its slot.
+    /// Slot of the space.
     pub slot: Slot,
-    /// Counts of its system calls, trapped and rewritten.
+    /// Counts of system calls, trapped and rewritten.
     pub counts: CallWays,
     /// Claimed ranges outside the slot.
     claims: Vec<Range<u64>>,
-    /// Its mappings.
+    /// Mappings of the space.
     mappings: Mappings,
-    /// Its rewritten call sites.
+    /// Rewritten call sites of the space.
     pub rewriter: Rewriter,
     /// Instructions that read the machine, in executable memory that has been unmapped.
     unmapped_reads: Vec<NativeRead>,

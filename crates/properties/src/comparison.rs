@@ -1,6 +1,6 @@
 use std::cmp::Ordering;
 
-/// Comparison of what patterns have captured with numbers, texts and each other, such as `ms < 100` or `got != "none"`.
+/// Comparison of two operands, each a pattern's capture group, a number or a text: `ms < 100`, `got != "none"`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Comparison {
     text: String,
@@ -15,7 +15,7 @@ enum Operand {
     Number(String),
     /// Text in quotes.
     Text(String),
-    /// Group of a pattern.
+    /// Capture group of a pattern, by name.
     Group(String),
 }
 
@@ -43,7 +43,7 @@ impl Comparison {
     /// Parses a comparison.
     ///
     /// # Errors
-    /// Reason for which it is none, and the remedy.
+    /// Reason for which `text` is no comparison, and the remedy.
     pub fn parse(text: &str) -> Result<Comparison, (String, String)> {
         let example = "write a comparison such as ms < 100, got == want or state != \"down\"";
         let found = text.char_indices().find_map(|(at, _)| {
@@ -74,7 +74,7 @@ impl Comparison {
         &self.text
     }
 
-    /// Names of the groups that it compares.
+    /// Names of the capture groups among the operands.
     pub fn groups(&self) -> impl Iterator<Item = &str> {
         [&self.left, &self.right].into_iter().filter_map(|operand| match operand {
             Operand::Group(name) => Some(name.as_str()),
@@ -82,10 +82,11 @@ impl Comparison {
         })
     }
 
-    /// Compares, with the values that `group` has; false with the reason.
+    /// Evaluates the comparison with the captured text that `group` returns for a name. The inner error is the reason
+    /// for which the comparison is false.
     ///
     /// # Errors
-    /// Reason for which there is nothing to compare.
+    /// Reason for which an operand has no value.
     pub(crate) fn check<'a>(
         &self,
         group: impl Fn(&str) -> Option<&'a str>,

@@ -167,7 +167,7 @@ fn merged_text(files: &[HistoryFile], lines: &[Line<'_>]) -> Result<Vec<u8>, (us
     Ok(text)
 }
 
-/// Reason for which a report is no pass.
+/// Reason for which a report is not a pass.
 fn failure(report: &Report) -> Option<String> {
     let key = |finding: &Finding| finding.key.as_ref().map_or(String::new(), |key| format!(", key {key}"));
     match report.verdict {

@@ -49,7 +49,7 @@ impl<'a> LineJudge<'a> {
     /// Judges all lines of a file of a host.
     ///
     /// # Errors
-    /// Those of the reader.
+    /// Errors of the reader.
     pub fn take(
         &mut self,
         host: &str,

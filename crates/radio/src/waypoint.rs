@@ -13,8 +13,8 @@ pub struct RandomWaypoint {
     pub speed: [f64; 2],
     /// Pause at each waypoint.
     pub pause: SimDuration,
-    /// Draws the initial position, speed and pause from the stationary distribution of the model (Navidi and
-    /// Camp, 2004), so that no warm-up period need be discarded.
+    /// True if the initial position, speed and pause are drawn from the stationary distribution of the model
+    /// (Navidi and Camp, 2004), so that no warm-up period need be discarded.
     pub steady_state: bool,
 }
 

@@ -229,7 +229,7 @@ impl Summary<'_> {
     }
 }
 
-/// Last lines of a regular file of text, shortened and without terminal sequences; none if it cannot be read.
+/// Last lines of a regular file of text, shortened and without terminal sequences; empty if it cannot be read.
 fn last_lines(path: &Path) -> Vec<String> {
     // A program may have left something else there, which blocks its reader.
     if !fs::symlink_metadata(path).is_ok_and(|found| found.is_file()) {

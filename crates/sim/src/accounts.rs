@@ -163,9 +163,9 @@ pub fn stacks<'a>(stacks: impl Iterator<Item = &'a Stack>) -> PacketAccount {
 /// Packets dropped at a node and on its outgoing links and paths, by reason, as their accounts have them.
 #[derive(Debug, Default)]
 pub struct NodeDrops {
-    /// All of them.
+    /// Drops of the node and of its outgoing links and paths, by reason.
     pub all: Map<&'static str, u64>,
-    /// Those at each of the node's interfaces and on the outgoing direction of its link, by port.
+    /// Drops at each of the node's interfaces and on the outgoing direction of its link, by port.
     pub by_direction: Vec<Map<&'static str, u64>>,
 }
 

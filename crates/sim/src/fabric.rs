@@ -113,7 +113,7 @@ impl Fabric {
         let found = self.addresses.host_by_address(address);
         if self.owners.is_empty() { found } else { self.host_among_nodes(found, address) }
     }
-    /// The same, with addresses that are not on the graph: `found` is the host with the address.
+    /// Host with an address, which may not be on the graph. `found` is the host with the address on the graph.
     fn host_among_nodes(&self, found: Option<HostId>, address: Ipv4Addr) -> Option<HostId> {
         found.filter(|host| self.nodes[host.index()].is_some()).or_else(|| {
             let (_, hop) = self.behind.lookup(address, || 0, |_| true)?;

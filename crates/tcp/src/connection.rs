@@ -52,9 +52,9 @@ pub(crate) struct Pending {
     /// other ACKs.
     pub earlier_ack: Option<(u64, bool)>,
     pub probe: Option<Probe>,
-    /// The next data segment carries PSH, even if it does not end a write.
+    /// True if the next data segment carries PSH, even if it does not end a write.
     pub push: bool,
-    /// The program has filled a send buffer. Its data is sent as far as the windows allow, without waiting
+    /// True if the program has filled a send buffer. Its data is sent as far as the windows allow, without waiting
     /// for more.
     pub push_one: bool,
 }

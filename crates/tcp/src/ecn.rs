@@ -8,15 +8,15 @@ use crate::{Ecn, EcnPolicy, Flags, Repr, State};
 /// ECN state of a connection, in both directions.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct EcnState {
-    /// Both endpoints have agreed to use ECN.
+    /// True if both endpoints have agreed to use ECN.
     pub enabled: bool,
-    /// The peer has sent a packet with an ECN codepoint.
+    /// True if the peer has sent a packet with an ECN codepoint.
     pub seen: bool,
-    /// A mark was received. Every segment carries ECE until the peer answers with CWR.
+    /// True if a mark was received. Every segment carries ECE until the peer answers with CWR.
     echoing: bool,
-    /// The window was reduced. The next new data segment carries CWR.
+    /// True if the window was reduced. The next new data segment carries CWR.
     announce: bool,
-    /// The last data segment was marked (DCTCP.CE of RFC 8257).
+    /// True if the last data segment was marked (DCTCP.CE of RFC 8257).
     marked: bool,
 }
 

@@ -47,21 +47,21 @@ pub struct FastOpenAnswer {
 pub(crate) struct FastOpening {
     /// Option that our SYN or SYN-ACK carries.
     pub option: Option<FastOpen>,
-    /// The SYN is held back until there is data for it.
+    /// True if the SYN is held back until there is data for it.
     pub deferred: bool,
     /// `Some` if our SYN carried the option; true if in its experimental form.
     pub asked: Option<bool>,
-    /// Our SYN carried data.
+    /// True if our SYN carried data.
     pub sent_data: bool,
-    /// The receiver accepted the data in the SYN.
+    /// True if the receiver accepted the data in the SYN.
     pub data_taken: bool,
-    /// The connection was opened by a SYN with a cookie.
+    /// True if the connection was opened by a SYN with a cookie.
     pub child: bool,
-    /// The SYN-ACK of a Fast Open connection is not acknowledged yet.
+    /// True if the SYN-ACK of a Fast Open connection is not acknowledged yet.
     pub unconfirmed: bool,
     pub failure: FastOpenFailure,
     pub answer: Option<FastOpenAnswer>,
-    /// Timeouts indicate a middlebox that drops Fast Open connections.
+    /// True if timeouts indicate a middlebox that drops Fast Open connections.
     pub black_hole: bool,
 }
 

@@ -52,7 +52,7 @@ pub(crate) struct Recovery {
     pub new_data_only: bool,
     /// SND.NXT at the transmission of a tail loss probe, and whether the probe was a retransmission.
     pub tail_probe: Option<(u64, bool)>,
-    /// The retransmission of a timeout is still due. It is not counted as a slow-start retransmission.
+    /// True if the retransmission of a timeout is still due. It is not counted as a slow-start retransmission.
     pub head_due: bool,
 }
 
@@ -147,23 +147,23 @@ impl Recovery {
 /// Results of one ACK that loss recovery needs.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct AckSummary {
-    /// SND.UNA advanced.
+    /// True if SND.UNA advanced.
     pub advanced: bool,
     /// Number of segments newly delivered, by cumulative or selective acknowledgment.
     pub delivered: u32,
     /// Number of segments newly selectively acknowledged.
     pub newly_sacked: u32,
-    /// A segment below [`Recovery::high`] was delivered that was sent only once.
+    /// True if a segment below [`Recovery::high`] was delivered that was sent only once.
     pub original_delivered: bool,
-    /// SND.UNA advanced by less than a full segment.
+    /// True if SND.UNA advanced by less than a full segment.
     pub small_step: bool,
-    /// The ACK carried neither data, nor a window update, nor a new acknowledgment.
+    /// True if the ACK carried neither data, nor a window update, nor a new acknowledgment.
     pub duplicate: bool,
     /// End of the range that a DSACK reports as received twice.
     pub dsack: Option<u64>,
-    /// The ACK echoed a congestion mark.
+    /// True if the ACK echoed a congestion mark.
     pub mark_echoed: bool,
-    /// The echoed timestamp is older than the first retransmission (RFC 3522).
+    /// True if the echoed timestamp is older than the first retransmission (RFC 3522).
     pub echoes_original: bool,
 }
 

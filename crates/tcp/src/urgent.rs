@@ -22,7 +22,7 @@ pub(crate) enum Byte {
 pub(crate) struct Urgent {
     /// Sequence number and state of the peer's last urgent byte.
     pub mark: Option<(u64, Byte)>,
-    /// The urgent byte remains in the stream: `SO_OOBINLINE`.
+    /// True if the urgent byte remains in the stream: `SO_OOBINLINE`.
     pub inline: bool,
 }
 

@@ -31,7 +31,7 @@ pub struct Arguments {
     /// The results folders, in any order
     #[arg(required = true, num_args = 2.., value_name = "RESULTS")]
     results: Vec<PathBuf>,
-    /// Differences of medians up to so many percent do not matter
+    /// Largest difference of medians, in percent, that does not matter
     #[arg(long, value_name = "PERCENT", default_value_t = 5.0)]
     tolerance: f64,
     /// Write a page with the tables and the spread of all values

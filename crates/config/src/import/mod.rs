@@ -104,7 +104,7 @@ pub struct Options<'a> {
     pub folder: &'a Path,
     /// Program of the P4 switches without one in the file.
     pub program: Option<&'a Path>,
-    /// Imported commands may fail: their processes expect any final state, and notes list them.
+    /// True if imported commands may fail: their processes expect any final state, and notes list them.
     pub tolerate_failures: bool,
 }
 

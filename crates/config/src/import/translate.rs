@@ -164,7 +164,7 @@ fn is_forwarding((name, value): &(String, String)) -> bool {
     value == "1" && (name == "net.ipv4.ip_forward" || name.ends_with(".forwarding"))
 }
 
-/// Imports settings, all of them or none.
+/// Imports settings, all of them or none. Returns true if they were imported.
 fn set_all(member: &mut Member, line: usize, set: &[(String, String)]) -> bool {
     let mut trial = Member::new(member.kind);
     if !set.iter().all(|(name, value)| settings::sysctl(&mut trial, line, name, value)) {
@@ -175,7 +175,7 @@ fn set_all(member: &mut Member, line: usize, set: &[(String, String)]) -> bool {
     true
 }
 
-/// Adds an address, if an experiment can have it.
+/// Adds an address, if an experiment can have it. Returns true if it was added.
 fn add_address(member: &mut Member, taken: &mut Set<IpAddr>, dev: &str, address: &str) -> bool {
     let usable = match address.contains(':') {
         true => member.ipv6 == Some(true) && usable6(address),
@@ -216,7 +216,7 @@ fn networks<A: Ip>(addresses: &Map<String, Vec<String>>) -> Vec<(String, Interfa
     all.filter_map(|(dev, own)| Some((dev.clone(), own.parse().ok()?))).collect()
 }
 
-/// Adds a route, if an experiment can have it.
+/// Adds a route, if an experiment can have it. Returns true if it was added.
 fn add_route(member: &mut Member, route: RouteCommand) -> bool {
     let RouteCommand { to, via, dev, metric, .. } = route;
     let is_v6 = to.contains(':') || via.is_some_and(|via| via.is_ipv6());

@@ -27,7 +27,7 @@ pub(super) fn read(node: &Node, world: &World) -> Result<Vec<Event>, Problem> {
     Ok(events)
 }
 
-/// Refuses an event that undoes others of which there are none for its hosts or links.
+/// Refuses an event that undoes others, such as `link_up`, if no event on its hosts or links is undone by it.
 fn check_undoes(item: &Node, event: &Event, all: &[Event]) -> Result<(), Problem> {
     if all.iter().any(|other| event.undoes(other) != Some(false)) {
         return Ok(());

@@ -43,7 +43,7 @@ pub(crate) fn host_set(node: &Node, key: &str, world: &World) -> Result<HostSet,
     set(node, key, world, world.hosts.len())
 }
 
-/// As [`host_set`], including switches and routers.
+/// Set of hosts and devices, written like a [`host_set`].
 pub(crate) fn node_set(node: &Node, key: &str, world: &World) -> Result<HostSet, Problem> {
     set(node, key, world, world.node_count())
 }

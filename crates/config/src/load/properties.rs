@@ -155,7 +155,7 @@ fn check_hosts(node: &Node, s: &Section, property: &Property, world: &World) -> 
     }
 }
 
-/// The processes that there are, or the one that is meant.
+/// Help for an unknown process: a program with a similar name, or the names of all programs.
 fn known<'a>(property: &Property, hosts: impl IntoIterator<Item = &'a Host>) -> String {
     let mut programs: Vec<String> =
         hosts.into_iter().flat_map(|host| host.programs().iter().map(Process::program_name)).collect();

@@ -45,7 +45,7 @@ pub struct P4Source {
 pub struct LoadedProgram {
     /// The executable program.
     pub program: Arc<Program>,
-    /// Its P4Info, in text or binary format.
+    /// P4Info of the program, in text or binary format.
     pub p4info: Option<Vec<u8>>,
 }
 
@@ -79,7 +79,7 @@ pub struct P4Management {
 pub(crate) struct ManagementAddress {
     /// The name of the interface.
     pub interface: String,
-    /// Its address, if specified.
+    /// Address of the interface, if specified.
     pub address: Option<InterfaceAddress>,
 }
 

@@ -14,11 +14,11 @@ const NAME: &str = "crashes.jsonl";
 /// Loss of a crash at one path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Loss {
-    /// The name does not exist; the file had so many bytes.
+    /// Name that does not exist any more, with the size of its file in bytes.
     Name(String, u64),
-    /// The name stands for the file that it stood for before; the new one had so many bytes.
+    /// Name that refers to its former file again, with the size of the lost file in bytes.
     Replacement(String, u64),
-    /// The name exists again.
+    /// Removed name that exists again.
     Removal(String),
     /// The file has other content.
     Data { path: String, bytes: u64, before: u64, after: u64 },

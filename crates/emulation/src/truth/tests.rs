@@ -12,7 +12,7 @@ fn late(us: u64) -> Truthfulness {
 }
 
 /// Run of some seconds whose processors had these user and kernel ticks, of 20, in each window of a fifth
-/// of a second, while the network processed so many packets per second.
+/// of a second, while the network processed `packets` packets per second.
 fn run(seconds: usize, processors: &[(u64, u64)], packets: u64) -> Truthfulness {
     let idle = window(&vec![(0, 1); processors.len()], 20);
     let (cpu, load) =

@@ -20,7 +20,7 @@ impl HistoryError {
         HistoryError { file: None, line, problem: problem.into(), remedy: remedy.into() }
     }
 
-    /// Same error, in this file.
+    /// Adds the name of the file to the error.
     pub fn in_file(mut self, file: &Path) -> HistoryError {
         self.file = Some(file.to_path_buf());
         self

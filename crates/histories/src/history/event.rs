@@ -84,7 +84,7 @@ pub(super) fn parse(line: usize, text: &str) -> Result<Event, HistoryError> {
     Ok(Event { time, process, kind, function, key, value })
 }
 
-/// Problem of a member that is missing, or whose value is none that it can have.
+/// Problem of a member that is missing, or has an invalid value.
 fn problem(member: &str, value: Option<Value>) -> String {
     match value {
         Some(value) => format!("\"{member}\" is {value}"),

@@ -68,7 +68,7 @@ impl History {
     /// Reads a history from a text, as [`History::read`] does.
     ///
     /// # Errors
-    /// Those of [`History::read`].
+    /// Errors of [`History::read`].
     pub fn from_text(text: &str) -> Result<History, HistoryError> {
         History::read(text.as_bytes())
     }

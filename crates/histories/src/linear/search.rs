@@ -121,7 +121,7 @@ fn set_of((prefix, state, beyond): &Configuration) -> usize {
 struct Lifted {
     operation: usize,
     before: u32,
-    /// No alternative to it is tried.
+    /// True if no alternative to it is tried.
     is_forced: bool,
 }
 
@@ -163,7 +163,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Lifts an operation if the state accepts it and the configuration is new.
+    /// Lifts an operation if the state accepts it and the configuration is new. Returns true if it was lifted.
     fn enter(&mut self, operation: usize) -> bool {
         if self.twin[operation].is_some_and(|twin| !self.taken.contains(twin)) {
             return false;

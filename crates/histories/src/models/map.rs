@@ -10,10 +10,10 @@ pub(super) struct KeyMap {
     symbols: Symbols,
 }
 
-/// Keys with their values, in the order of keys. A missing key has none.
+/// Keys with their values, in the order of keys. A missing key is not listed.
 type Content = Vec<(u32, u32)>;
 
-/// Call on a map. A value is none if it is null: the key is missing.
+/// Call on a map. A value of `None` is null: the key is missing.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Call {
     /// Read of this value, or of any.

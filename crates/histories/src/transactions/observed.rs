@@ -9,7 +9,7 @@ pub(super) struct ExternalRead<'a> {
     pub transaction: u32,
     pub key: u32,
     pub version: &'a [u32],
-    /// The transaction writes the key, too.
+    /// True if the transaction writes the key, too.
     pub is_overwritten: bool,
 }
 

@@ -21,7 +21,7 @@ impl Kind {
         }
     }
 
-    /// Kind of the model with this name; none if its operations are no transactions.
+    /// Kind of the model with this name; `None` if its operations are no transactions.
     pub fn named(name: &str) -> Option<Kind> {
         [Kind::ListAppend, Kind::Register].into_iter().find(|kind| kind.name() == name)
     }
@@ -45,7 +45,7 @@ pub(super) struct Micro {
 pub(super) enum Action {
     /// Append of an element or write of a value.
     Write(u32),
-    /// Elements that were read, none if that is not known. A register's value is a list of one element, or of none for null.
+    /// Elements that were read; `None` if they are not known. A register's value is a list of one element, or of none for null.
     Read(Option<Vec<u32>>),
 }
 
@@ -54,7 +54,7 @@ pub(super) enum Action {
 pub(super) struct Writer {
     /// Index of the transaction.
     pub transaction: u32,
-    /// The transaction writes the key again after it.
+    /// True if the transaction writes the key again after it.
     pub is_intermediate: bool,
 }
 
@@ -72,7 +72,7 @@ pub(super) struct Key {
     pub name: Value,
     /// Elements by number.
     pub elements: Symbols,
-    /// Writer of each element, none if nothing has written it.
+    /// Writer of each element; `None` for an element without a write.
     pub writers: Vec<Option<Writer>>,
 }
 

@@ -129,7 +129,7 @@ impl Dependencies<'_> {
         }
     }
 
-    /// Adds `ww` and `rw` of a list.
+    /// Adds `ww` and `rw` edges of a list. Returns false if edges were left out for lack of room.
     fn add_list(&mut self, order: &Order) -> bool {
         // The next committed element at or after each position of the order.
         let mut next: Vec<Option<(u32, u32)>> = vec![None; order.elements.len() + 1];
@@ -172,7 +172,7 @@ impl Dependencies<'_> {
         self.join(&readers, &unseen)
     }
 
-    /// Adds `ww` and `rw` of a register.
+    /// Adds `ww` and `rw` edges of a register. Returns false if edges were left out for lack of room.
     fn add_register(&mut self) -> bool {
         let written: Map<u32, u32> = self.writes.iter().copied().collect();
         // Versions that are known to follow each version.
@@ -202,7 +202,8 @@ impl Dependencies<'_> {
         self.join(&readers, &followers)
     }
 
-    /// Adds `rw` from all readers of a version to all writers that overwrite it, if there is room for so many edges.
+    /// Adds `rw` edges from all readers of a version to all writers that overwrite it. Returns false, and adds none, if
+    /// there is no room for so many edges.
     fn join(&mut self, readers: &[&ExternalRead<'_>], writers: &[(u32, u32)]) -> bool {
         let edges = readers.len().saturating_mul(writers.len());
         if edges > *self.room {

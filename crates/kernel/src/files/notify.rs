@@ -23,7 +23,7 @@ use belljar_tasks::waits::WaitTable;
 type Reached = Option<Option<MountKey>>;
 
 impl Files {
-    /// Instance of fanotify or inotify of an open file. `EINVAL` if the file is none.
+    /// Instance of fanotify or inotify of an open file. `EINVAL` for any other file.
     pub(crate) fn notify_of(&self, file: FileKey, fanotify: bool) -> Result<usize, Errno> {
         match self.open[file.0].kind {
             FileKind::Notify(n) if self.notify.is_fanotify(n) == fanotify => Ok(n),

@@ -36,7 +36,7 @@ pub struct OutgoingMessage {
     pub name: Option<RawAddress>,
     /// Control messages.
     pub control: Vec<ControlMessage>,
-    /// A control message of invalid length follows `control`; families that parse control messages return
+    /// True if a control message of invalid length follows `control`; families that parse control messages return
     /// `EINVAL`.
     pub control_broken: bool,
 }

@@ -82,7 +82,7 @@ impl<'a> Request<'a> {
     pub(super) fn offset_of(&self, part: &[u8]) -> usize {
         part.as_ptr() as usize - self.whole.as_ptr() as usize
     }
-    /// The same request with an extended ack of its own, which is dropped.
+    /// Copy of the request whose extended ack is discarded.
     pub(super) fn silent(&self) -> Request<'a> {
         Request { notice: Cell::new(None), ..self.clone() }
     }

@@ -26,11 +26,11 @@ pub(super) enum Type {
     U32,
     U64,
     S32,
-    /// Bytes, at most so many.
+    /// Bytes, with their maximum number.
     Binary(usize),
-    /// Text of at most so many bytes besides its NUL; 0 is no limit.
+    /// Text, with its maximum length without NUL; 0 is no limit.
     Text(usize),
-    /// Text with a NUL, of at most so many bytes besides it.
+    /// Text that must end with a NUL, with its maximum length without NUL.
     NulText(usize),
     /// Attributes, of this policy if there is one.
     Nested(Option<&'static Policy>),
@@ -67,9 +67,9 @@ pub(super) struct Policy {
 /// Degree of validation, `NL_VALIDATE_*`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Degree {
-    /// Refuses unknown types and trailing bytes.
+    /// True if the policy refuses unknown types and trailing bytes.
     closed: bool,
-    /// Refuses wrong lengths, wrong nesting and attributes without a policy.
+    /// True if the policy refuses wrong lengths, wrong nesting and attributes without a policy.
     exact: bool,
 }
 

@@ -95,7 +95,7 @@ impl QueueActions {
     pub(super) fn new(framed: bool) -> QueueActions {
         QueueActions { framed, ..QueueActions::default() }
     }
-    /// Marks a packet, if it is ECN-capable.
+    /// Marks a packet, if it is ECN-capable. Returns true if it was marked.
     pub(super) fn mark(&mut self, packet: &mut Packet) -> bool {
         let marked = ecn::mark(packet.bytes_mut(), self.framed);
         self.marked += u64::from(marked);

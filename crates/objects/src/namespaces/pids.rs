@@ -95,7 +95,7 @@ impl PidNamespaces {
             at = found.parent;
         }
     }
-    /// Schedules the removal of the pids of an ended process or thread that is no group or session id.
+    /// Schedules the removal of the pids of an ended process or thread whose number is no group or session id.
     pub fn forget(&mut self, number: u32, pid: i32) {
         self.ended.push_back((number, pid));
         if self.ended.len() > REMEMBERED

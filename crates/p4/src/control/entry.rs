@@ -99,9 +99,9 @@ pub struct Member {
 pub struct Share {
     /// Identifier of the member.
     pub member: u32,
-    /// Its weight against the others'.
+    /// Weight of the member, relative to the weights of the other members.
     pub weight: u32,
-    /// The member is left out while this port has no carrier.
+    /// Port without whose carrier the member is not selected; `None` if the member is always eligible.
     pub watch_port: Option<u32>,
 }
 

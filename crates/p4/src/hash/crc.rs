@@ -9,9 +9,9 @@ pub struct CrcParameters {
     pub initial: u64,
     /// Final XOR value.
     pub xor_out: u64,
-    /// Processes each byte with its least significant bit first.
+    /// True if the CRC processes each byte with its least significant bit first.
     pub reflect_in: bool,
-    /// Reverses the register bits before the final XOR.
+    /// True if the CRC reverses the register bits before the final XOR.
     pub reflect_out: bool,
 }
 

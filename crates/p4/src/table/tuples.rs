@@ -39,7 +39,7 @@ struct Bucket {
 struct Item {
     rank: Rank,
     entry: u32,
-    /// The piece covers more keys than its entry, so that a match must be verified.
+    /// True if the piece covers more keys than its entry, so that a match must be verified.
     loose: bool,
 }
 

@@ -477,7 +477,7 @@ impl Checker {
         Expr { kind, ty, span }
     }
 
-    /// Reports an expression that is not an lvalue.
+    /// Reports an expression that is not an lvalue, and returns false for it.
     pub(super) fn check_lvalue(&mut self, expr: &Expr) -> bool {
         match &expr.kind {
             ExprKind::Poison => true,

@@ -87,7 +87,7 @@ impl Checker {
         }
     }
 
-    /// Unifies a control or parser with a control or parser type: same kind, same parameters.
+    /// Unifies a control or parser with a control or parser type. Returns true if both have the same kind and parameters.
     fn unify_block(&mut self, block: &Type, wanted: &Type) -> bool {
         let (Some((parser, have)), Some((wants_parser, want))) =
             (self.program.block_signature(block), self.program.block_signature(wanted))

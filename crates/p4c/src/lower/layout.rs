@@ -1,4 +1,5 @@
-//! The storage that a [`Layout`] describes: header fields, and which storage a place or an expression covers.
+//! Queries on a [`Layout`]: types and fields of headers, and the headers and fields that a place or an
+//! expression covers.
 
 use super::inline::fields_of;
 use super::types::Types;

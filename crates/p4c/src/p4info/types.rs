@@ -14,7 +14,7 @@ use std::rc::Rc;
 /// Types referenced so far.
 #[derive(Default)]
 pub struct Types {
-    /// Writes `type_info` even if empty.
+    /// True if `type_info` is written even if empty.
     pub present: bool,
     structs: Map<Rc<str>, DefId>,
     headers: Map<Rc<str>, DefId>,

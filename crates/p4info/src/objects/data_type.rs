@@ -25,7 +25,7 @@ pub enum DataType {
 const MAX_DEPTH: usize = 16;
 
 impl DataType {
-    /// The type of a specification; none if it is one that neither registers nor digests of this switch have.
+    /// Data type of a specification; `None` for a type that no register and no digest of this switch can have.
     pub fn new(spec: &P4DataTypeSpec, types: &P4TypeInfo) -> Option<Self> {
         Self::nested(spec, types, 0)
     }

@@ -28,7 +28,8 @@ pub(super) struct Header {
 }
 
 impl Delivery<'_> {
-    /// Passes on the frames of `buffer`, which starts with a virtio-net header. Returns their number.
+    /// Passes on the frames of `buffer`, which starts with a virtio-net header. Returns their number: 0 if the frame
+    /// cannot be finished, which is counted as dropped.
     #[inline]
     pub fn deliver(&mut self, buffer: &mut [u8], header: &Header) -> usize {
         let protocol = match header.status & libc::TP_STATUS_VLAN_TPID_VALID {

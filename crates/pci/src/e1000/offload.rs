@@ -110,9 +110,9 @@ impl Context {
 /// Checksum verification of a received frame; `None` for checksums that the controller does not verify.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Checked {
-    /// Checksum of the IPv4 header.
+    /// True if the checksum of the IPv4 header is correct.
     pub ip: Option<bool>,
-    /// TCP or UDP checksum of an unfragmented IPv4 packet.
+    /// True if the TCP or UDP checksum of an unfragmented IPv4 packet is correct.
     pub transport: Option<bool>,
 }
 

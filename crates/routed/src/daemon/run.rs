@@ -371,14 +371,14 @@ impl<'a, P: Status<Address = Ipv4Addr, Destination = Prefix>> Daemon<'a, P> {
     }
 }
 
-/// The descriptors that are ready.
+/// Sources with data to read, each true if its descriptor is ready.
 struct Ready {
     signal: bool,
     news: bool,
     control: bool,
     packets: bool,
-    /// Packets without a route.
+    /// Source of packets without a route.
     missed: bool,
-    /// Captured packets.
+    /// Source of captured packets.
     passing: bool,
 }

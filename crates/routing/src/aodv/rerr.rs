@@ -104,7 +104,7 @@ impl Aodv {
         }
     }
 
-    /// "A node SHOULD NOT originate more than RERR_RATELIMIT RERR messages per second."
+    /// True if an RERR may be sent now: "A node SHOULD NOT originate more than RERR_RATELIMIT RERR messages per second."
     fn may_report(&mut self, now: Time) -> bool {
         let may = self.rerr_limit.take(now, self.config.rerr_rate_limit).is_ok();
         self.counts.errors += u64::from(may);

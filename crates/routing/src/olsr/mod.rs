@@ -62,7 +62,7 @@ struct Dirty {
     neighborhood: bool,
     relays: bool,
     advertised: bool,
-    /// The routes of one and two hops.
+    /// True if the routes of one and two hops must be recomputed.
     near: bool,
     routes: bool,
     hello: bool,

@@ -213,8 +213,8 @@ impl Content {
         self.process != 0 && self.process == native(nr::GETPID, [0; 6]) as u32
     }
 
-    /// Makes this process the user of the table, unless another one that lives is: the parent of a `vfork`ed child. Returns true
-    /// on success.
+    /// Makes this process the user of the table, unless another live process is its user (the parent of a `vfork`ed child).
+    /// Returns true on success.
     pub fn claim(&mut self) -> bool {
         const ESRCH: i64 = -3;
         let is_free = |user: u32| user == 0 || native(nr::KILL, [u64::from(user), 0, 0, 0, 0, 0]) == ESRCH;

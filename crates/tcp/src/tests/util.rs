@@ -311,7 +311,7 @@ impl World {
         }
     }
 
-    /// Processes the next event, unless it is after `until`.
+    /// Processes the next event; returns false if there is none up to `until`.
     pub(crate) fn step(&mut self, until: SimTime) -> bool {
         let arrival = self.agenda.first_key_value().map(|(&(at, _), _)| at);
         let timers = self.ends.iter().filter_map(|end| end.tcp.next_timer()).min();

@@ -7,7 +7,7 @@ use crate::import::{hardware_address, interface_name, node_name};
 use crate::yaml::section::{self, mapping};
 use crate::yaml::{Entry, Node, Value};
 
-/// Names of endpoints that are no nodes: links to them lead out of the topology.
+/// Names of endpoints that are not nodes: links to them lead out of the topology.
 const OUTSIDE: [&str; 3] = ["host", "mgmt-net", "macvlan"];
 
 /// End of the note on a link that is not imported.

@@ -52,7 +52,7 @@ impl Importer for P4app {
     fn has_extension(&self, extension: &str) -> bool {
         extension == "json"
     }
-    /// Such a file has a section `topology`.
+    /// True if the file has a section `topology`.
     fn recognises(&self, text: &str) -> bool {
         let topology = || entry(mapping(&*crate::yaml::parse(text).ok()??, "").ok()?, "topology").map(|_| ());
         topology().is_some()
@@ -90,7 +90,7 @@ struct Host {
 /// A command of a host.
 #[derive(Debug)]
 struct Command {
-    /// Its line in the file; `None` if it follows from other settings.
+    /// Line of the command in the file; `None` if the command follows from other settings.
     at: Option<Span>,
     words: Vec<String>,
 }

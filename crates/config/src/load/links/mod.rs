@@ -63,7 +63,7 @@ pub(super) struct Station<'a> {
     pub(super) kind: Kind,
     /// Position of its name in the file.
     span: Span,
-    /// Its section in the file; optional for a switch.
+    /// Section of the station in the file; optional for a switch.
     pub(super) section: Option<Section<'a>>,
     /// Management interface of a P4 switch.
     management: Option<ManagementAddress>,

@@ -209,7 +209,7 @@ impl Host {
         }
     }
 
-    /// File `name` in a directory; `None` if it does not exist. `ENOTDIR` if `directory` is none.
+    /// File `name` in a directory; `None` if it does not exist. `ENOTDIR` if `directory` is not a directory.
     pub(crate) fn lookup(&mut self, directory: InodeKey, name: &[u8]) -> Result<Option<InodeKey>, Errno> {
         let Node::Directory(dir) = &self.files.inode(directory).node else { return Err(Errno::ENOTDIR) };
         if dir.shared

@@ -27,7 +27,7 @@ pub(super) struct TappedFrame<'a> {
     header: [u8; ethernet::HEADER_LEN],
     pub(super) payload: &'a [u8],
     pub(super) from: LinkAddress,
-    /// The interface's frames have no link-layer header (TUN).
+    /// True if the interface's frames have no link-layer header (TUN).
     bare: bool,
 }
 
