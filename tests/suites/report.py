@@ -23,12 +23,12 @@ has and which builds for an hour: on hosts it is untested. P4 programs for it ru
 
 {simulators}## P4 programs
 
-Belljar's compiler and switch are held against p4c and BMv2 by p4c's own test data (`BELLJAR_P4C=DIR cargo test -p belljar-p4c --test compiler`, with DIR a checkout of p4c): 469 of its
-487 samples for v1model compile (p4c's back end for BMv2 refuses the others too, or they have no `main`; one needs a module of simple_switch), all 203 packet tests pass, and of 583 wrong programs 581 are refused. 511
+Belljar's compiler and switch are compared with p4c and BMv2 by p4c's own test data: `BELLJAR_P4C=DIR cargo test -p belljar-p4c --test compiler`, with DIR a checkout of p4c. 469 of its
+487 samples for v1model compile. p4c's back end for BMv2 refuses the others too, or they have no `main`; one needs a module of simple_switch. All 203 packet tests pass, and of 583 wrong programs 581 are refused. 511
 of the 521 whose line p4c shows are refused with that line among those shown (98.1 %), 475 with it as the first (91.2 %). P4Info is the same for 452 of 453 programs; of the other, p4c leaves out a register. `samples.rs` there has the reason for each difference.
 
 Of 105 programs whose JSON by p4c is at hand, 103 did the same as p4c's JSON with 1,000 random packets and entries. The other two have `out` parameters that get no value, `gauntlet_short_circuit-bmv2` of a function and
-`gauntlet_uninitialized_bool_struct-bmv2` of an action, so that the language leaves open what the argument is afterwards: Belljar leaves it as it was, p4c copies a variable to it that is 0 on BMv2.
+`gauntlet_uninitialized_bool_struct-bmv2` of an action, so that the language leaves open what the argument is afterwards. Belljar leaves it as it was; p4c copies a variable to it that is 0 on BMv2.
 
 ## Programs' own test suites
 
