@@ -21,7 +21,7 @@ pub struct Arguments {
     /// The experiment file to write; standard output if left out
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Format of the file, if its name does not tell (.yml: Containerlab, .conf: Kathara, .json: P4)
+    /// Format of the file, if its name does not show it (.yml: Containerlab, .conf: Kathara, .json: P4)
     #[arg(long, value_parser = format_parser())]
     format: Option<Format>,
     /// P4 program of the switches for which the file names none

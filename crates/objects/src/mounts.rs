@@ -367,7 +367,7 @@ impl Mounts {
         self.hidden.insert(at, mount);
         self.touch(mount);
     }
-    /// Attaches a mount tree at the mount point of `over`, which then covers it.
+    /// Attaches a mount tree beneath `over`: at the mount point of `over`, which then covers the tree.
     pub fn attach_beneath(&mut self, mount: MountKey, over: MountKey) {
         let Some(at) = self.get(over).at else { return };
         let namespace = self.get(over).namespace;

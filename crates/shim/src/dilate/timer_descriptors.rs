@@ -34,7 +34,7 @@ const INTERVAL_BITS: u32 = 44;
 const MARK_BITS: u32 = 16;
 const SET_TICKS: u64 = 0x4008_5400;
 
-/// The mark of a timer with an interval; `number` tells apart the timers that are set one after the other.
+/// The mark of a timer with an interval; `number` distinguishes the timers that are set one after the other.
 fn mark(number: u64, interval: u64) -> u64 {
     let number = number & ((1 << MARK_BITS) - 1);
     MARKED_INTERVAL | number << INTERVAL_BITS | interval.min((1 << INTERVAL_BITS) - 1)

@@ -64,7 +64,7 @@ pub fn write_setting(at: u64, spans: Spans, unit: u64) -> Result<(), i64> {
 }
 
 /// The virtual `CLOCK_MONOTONIC` at which a timer expires first; 0 for a value that disarms it. Without a `clock` an absolute
-/// value tells whether it is one of a wall clock.
+/// value shows whether it is one of a wall clock.
 pub fn expiry(now: &Now, clock: Option<u64>, value: u64, is_absolute: bool) -> u64 {
     if value == 0 || !is_absolute {
         return if value == 0 { 0 } else { now.time.saturating_add(value) };
