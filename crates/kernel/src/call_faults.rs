@@ -53,6 +53,7 @@ pub fn log(host: &Host) -> &[LoggedResult] {
 
 /// Makes or continues a call whose result may change.
 #[cold]
+#[inline(never)]
 pub(crate) fn dispatch(
     host: &mut Host,
     thread: ThreadKey,

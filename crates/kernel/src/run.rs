@@ -56,6 +56,7 @@ impl Host {
 
     /// Runs the next thread's turn, or continues the turn that the last limit interrupted: limits must not
     /// affect the result.
+    #[inline]
     pub(crate) fn run_next_thread(&mut self, limit: SimTime) {
         let Some(thread) = self.scheduler.start_turn(&self.threads) else { return };
         if !self.debuggers.is_empty() && self.debug_keeps_waiting(thread) {
