@@ -49,6 +49,7 @@ pub mod event;
 pub mod expect;
 pub mod helper;
 mod icmp;
+pub mod jhash;
 pub mod nat;
 mod packed;
 mod parse;

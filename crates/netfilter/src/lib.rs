@@ -38,7 +38,6 @@ mod environment;
 mod evaluate;
 mod expression;
 mod family;
-mod jhash;
 mod log_line;
 mod netlink;
 mod operation;

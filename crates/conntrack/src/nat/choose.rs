@@ -4,6 +4,7 @@ use super::{Manip, NatFlags, NatRange};
 use crate::conn::{Conn, ConnKey, CtStatus, ProtocolState};
 use crate::conntrack::{Conntrack, allows_clash};
 use crate::event::Reporter;
+use crate::jhash::jhash;
 use crate::tcp::TcpState;
 use crate::tuple::{InetAddress, L3, Tuple, TupleDirection, protocol};
 use belljar_base::SimTime;
@@ -218,12 +219,11 @@ fn choose_address(tuple: &mut Tuple, range: &NatRange, manip: Manip, zone: u16) 
 /// Address of a range for the addresses of a tuple.
 fn spread(tuple: &Tuple, range: &NatRange, manip: Manip, zone: u16) -> InetAddress {
     // Linux hashes the words as the processor reads them from memory.
-    let swapped = |address: InetAddress| address.words().map(u32::swap_bytes);
     let persistent = range.flags.contains(NatFlags::PERSISTENT);
     let last = if tuple.l3 == L3::V4 { 0 } else { 3 };
-    let destination = swapped(tuple.destination);
+    let destination = tuple.destination.words().map(u32::swap_bytes);
     let seed = if persistent { 0 } else { destination[last] ^ u32::from(zone) };
-    let mut hash = jhash2(swapped(tuple.source), seed);
+    let mut hash = jhash(&tuple.source.0, seed);
     let (least, greatest) = (range.min_address.words(), range.max_address.words());
     let mut words = [0; 4];
     let mut below = false;
@@ -240,30 +240,6 @@ fn spread(tuple: &Tuple, range: &NatRange, manip: Manip, zone: u16) -> InetAddre
         }
     }
     InetAddress::from_words(words)
-}
-
-/// Hash of four words: lookup3 by Bob Jenkins (public domain), with Linux's initial value.
-fn jhash2(words: [u32; 4], seed: u32) -> u32 {
-    let initial = 0xdead_beef_u32.wrapping_add(4 << 2).wrapping_add(seed);
-    let (mut a, mut b, mut c) =
-        (initial.wrapping_add(words[0]), initial.wrapping_add(words[1]), initial.wrapping_add(words[2]));
-    // One round of mixing for the first three words, and the final one for the last.
-    for (shift_a, shift_b, shift_c) in [(4, 6, 8), (16, 19, 4)] {
-        a = a.wrapping_sub(c) ^ c.rotate_left(shift_a);
-        c = c.wrapping_add(b);
-        b = b.wrapping_sub(a) ^ a.rotate_left(shift_b);
-        a = a.wrapping_add(c);
-        c = c.wrapping_sub(b) ^ b.rotate_left(shift_c);
-        b = b.wrapping_add(a);
-    }
-    a = a.wrapping_add(words[3]);
-    c = (c ^ b).wrapping_sub(b.rotate_left(14));
-    a = (a ^ c).wrapping_sub(c.rotate_left(11));
-    b = (b ^ a).wrapping_sub(a.rotate_left(25));
-    c = (c ^ b).wrapping_sub(b.rotate_left(16));
-    a = (a ^ c).wrapping_sub(c.rotate_left(4));
-    b = (b ^ a).wrapping_sub(a.rotate_left(14));
-    (c ^ b).wrapping_sub(b.rotate_left(24))
 }
 
 #[cfg(test)]
@@ -311,7 +287,8 @@ mod tests {
     fn the_hash_is_lookup3() {
         for n in 0..100u32 {
             let words = [n, n.wrapping_mul(0x9e37_79b9), !n, n << 7];
-            assert_eq!(jhash2(words, n), reference(&words, n));
+            let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+            assert_eq!(jhash(&bytes, n), reference(&words, n));
         }
     }
 

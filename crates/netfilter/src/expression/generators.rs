@@ -2,11 +2,11 @@
 
 use super::arithmetic::byte_len;
 use crate::attributes::{Attributes, NetfilterError, Writer};
-use crate::jhash::jhash;
 use crate::operation::{DumpScope, Operation, Outcome, Passing, Scope};
 use crate::packet;
 use crate::registers::{Register, Registers};
 use crate::stateful::Number;
+use belljar_conntrack::jhash::jhash;
 use belljar_linux_abi::Errno;
 use std::net::IpAddr;
 

@@ -1,10 +1,11 @@
-//! The hash function of Linux's `jhash` (Bob Jenkins' lookup3), so that rules spread packets as Linux does.
+//! The hash function of Linux's `jhash` (Bob Jenkins' lookup3), so that ranges of addresses and rules
+//! spread connections and packets as Linux does. Words are hashed as their bytes, least significant first.
 
 /// Initial value of the state, `JHASH_INITVAL`.
 const INITIAL: u32 = 0xdead_beef;
 
 /// Hash of bytes with a seed.
-pub(crate) fn jhash(mut key: &[u8], seed: u32) -> u32 {
+pub fn jhash(mut key: &[u8], seed: u32) -> u32 {
     let start = INITIAL.wrapping_add(key.len() as u32).wrapping_add(seed);
     let mut state = [start; 3];
     let word = |bytes: &[u8], at: usize| {
