@@ -137,6 +137,13 @@ impl P4Setup {
         }
     }
 
+    /// Applies the files of an event to a switch, up to the first that fails. `None` is a switch without a
+    /// program. The error is a message for the user.
+    pub fn apply_event(files: &[P4Setup], switch: Option<&mut Switch>) -> Result<(), String> {
+        let switch = switch.ok_or("there is no program yet")?;
+        files.iter().try_for_each(|file| file.apply(switch)).map_err(|error| error.to_string())
+    }
+
     /// Applies the file to a switch.
     pub fn apply(&self, switch: &mut Switch) -> Result<(), LoadError> {
         let done = match self {

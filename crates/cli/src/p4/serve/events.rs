@@ -43,13 +43,7 @@ impl Events {
             let number: Option<usize> = line.parse().ok();
             self.rest = rest.to_owned();
             let Some((at, setups)) = number.and_then(|number| self.events.get(number)) else { continue };
-            let failed = match device.switch() {
-                None => Some("there is no program yet".to_owned()),
-                Some(switch) => {
-                    setups.iter().find_map(|setup| setup.apply(switch).err().map(|e| e.to_string()))
-                }
-            };
-            if let Some(failure) = failed {
+            if let Err(failure) = P4Setup::apply_event(setups, device.switch()) {
                 eprintln!("{EVENT_REFUSED}at {at:.6} s: {failure}");
             }
         }

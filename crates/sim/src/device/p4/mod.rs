@@ -228,12 +228,7 @@ impl Device for P4Switch {
     }
     fn set_up(&mut self, now: SimTime, setup: &[P4Setup]) {
         self.device.set_time(now);
-        let failed = match self.device.switch() {
-            None => Some("there is no program yet".to_owned()),
-            Some(switch) => {
-                setup.iter().find_map(|setup| setup.apply(switch).err()).map(|error| error.to_string())
-            }
-        };
+        let failed = P4Setup::apply_event(setup, self.device.switch()).err();
         if let Some((_, control)) = &mut self.control {
             control.import(&mut self.device);
         }
