@@ -96,9 +96,11 @@ pub trait Node: Send {
     fn next_event(&self) -> Option<SimTime>;
     /// Time at which the node finished permanently, so that the run need not wait for it; `None` before.
     fn finished_at(&self) -> Option<SimTime>;
-    /// Serves requests from outside the simulation, see [`Verdict::Attend`]. It must not change anything
-    /// visible to the simulation.
-    fn attend(&mut self) {}
+    /// Serves requests from outside the simulation, see [`Verdict::Attend`]. No node has run beyond `since`: the node
+    /// may add events at that time or later. Otherwise it must not change anything visible to the simulation.
+    fn attend(&mut self, since: SimTime) {
+        let _ = since;
+    }
     /// Reports the memory that the next run will read. Results do not depend on it.
     fn footprint(&self, footprint: &mut Footprint) {
         let _ = footprint;
@@ -112,7 +114,7 @@ pub enum Verdict {
     Continue,
     /// Run the next window and end it at this time at the latest. Ignored with several cells.
     Until(SimTime),
-    /// Let every node serve requests from outside, then ask again.
+    /// Let every node serve requests from outside, which may add events, then ask again.
     Attend,
     /// Stop here.
     Stop,

@@ -25,17 +25,19 @@ pub struct Mail<M> {
     pub messages: Vec<Outgoing<M>>,
     /// Units that were run, with their next event times.
     pub looked_at: Vec<(u32, SimTime)>,
+    /// Units that have events of requests from outside, with their times.
+    pub requested: Vec<(u32, SimTime)>,
 }
 
 impl<M> Default for Mail<M> {
     fn default() -> Mail<M> {
-        Mail { messages: Vec::new(), looked_at: Vec::new() }
+        Mail { messages: Vec::new(), looked_at: Vec::new(), requested: Vec::new() }
     }
 }
 
 impl<M> Mail<M> {
     fn is_empty(&self) -> bool {
-        self.messages.is_empty() && self.looked_at.is_empty()
+        self.messages.is_empty() && self.looked_at.is_empty() && self.requested.is_empty()
     }
 }
 
@@ -107,6 +109,7 @@ impl<M: Send> Partition<M> {
         } else {
             waiting.messages.append(&mut mail.messages);
             waiting.looked_at.append(&mut mail.looked_at);
+            waiting.requested.append(&mut mail.requested);
         }
         drop(waiting);
         target.full.store(true, Release);
@@ -200,6 +203,12 @@ impl<M: Send> Inner<M> {
         let mut messages = 0;
         for mail in incoming {
             messages += mail.messages.len();
+            for (unit, at) in mail.requested.drain(..) {
+                let class = plan.class_of(unit);
+                if agenda.happens(unit, class, at, limit(class)) {
+                    is_due(unit);
+                }
+            }
             for message in mail.messages.drain(..) {
                 let (place, at) = (plan.place(message.to), message.key.time);
                 lock(&units[place.unit as usize]).deliver(message);

@@ -22,6 +22,8 @@ pub struct Toy {
     now: SimTime,
     /// Number of messages seen at each call of `attend`.
     attended: Vec<usize>,
+    /// Number of hops of a message that the node adds when it attends.
+    request: Option<u64>,
 }
 
 impl Node for Toy {
@@ -57,8 +59,14 @@ impl Node for Toy {
     fn finished_at(&self) -> Option<SimTime> {
         self.rest.filter(|at| *at <= self.now)
     }
-    fn attend(&mut self) {
+    fn attend(&mut self, since: SimTime) {
         self.attended.push(self.seen.len());
+        assert!(since >= self.now, "nodes are never ahead of the time at which they may add events");
+        if let Some(hops) = self.request.take() {
+            self.sequence += 1;
+            let (class, source, sequence) = (EventClass::Arrival, self.id, self.sequence);
+            self.deliver(EventKey { time: since, class, source, sequence }, hops);
+        }
     }
 }
 
@@ -74,6 +82,7 @@ pub fn toys(count: u32, hops: u64) -> Vec<Toy> {
             rest: None,
             now: SimTime::ZERO,
             attended: Vec::new(),
+            request: None,
         })
         .collect();
     for toy in &mut toys {
@@ -126,6 +135,38 @@ fn messages_in_flight_at_the_end_are_delivered() {
             .fold((0, 0), |(seen, left), toy| (seen + toy.seen.len() as u64, left + toy.inbox.len() as u64));
         assert_eq!(seen + in_flight, sent);
         assert!(in_flight > 0 && seen > 0, "{seen} seen, {in_flight} in flight");
+    }
+}
+
+#[test]
+fn requests_from_outside_are_events_at_the_time_that_has_been_reached() {
+    let pause = SimTime::from_nanos(2_000_000);
+    for (plan, workers) in [(Plan::uniform(20, NEAR), 1), (clusters(20), 1), (clusters(20), 3)] {
+        // The only message of the beginning goes one hop; the others come from outside.
+        let mut toys = toys(20, 0);
+        toys[7].request = Some(30);
+        toys[7].inbox.insert(
+            EventKey {
+                time: SimTime::from_secs(1),
+                class: EventClass::Arrival,
+                source: HostId(7),
+                sequence: 2,
+            },
+            0,
+        );
+        let asked = AtomicUsize::new(0);
+        let mut engine = Engine::new(toys, plan);
+        engine.run(SimTime::from_secs(2), &options(workers, true), |committed| {
+            match committed >= pause && asked.fetch_add(1, Relaxed) == 0 {
+                true => Verdict::Attend,
+                false => Verdict::Until(pause.max(committed)),
+            }
+        });
+        let toys: Vec<Toy> = engine.into_nodes().into_iter().map(|(_, toy)| toy).collect();
+        let count: usize = toys.iter().map(|toy| toy.seen.len()).sum();
+        assert_eq!(count, 20 + 1 + 31, "the request and its 30 hops");
+        let first = toys[7].seen.iter().find(|(_, hops)| *hops == 30).unwrap();
+        assert!(first.0.time <= pause, "{:?}", first.0);
     }
 }
 

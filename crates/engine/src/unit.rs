@@ -86,10 +86,13 @@ impl<N: Node> Unit<N> {
         self.between = between;
     }
 
-    /// Lets every member serve requests from outside the simulation.
-    pub fn attend(&mut self) {
+    /// Lets every member serve requests from outside the simulation, and add events from `since` on.
+    pub fn attend(&mut self, since: SimTime) {
         self.hand_over();
-        self.nodes.iter_mut().for_each(Node::attend);
+        self.nodes.iter_mut().for_each(|node| node.attend(since));
+        for (node, next) in self.nodes.iter().zip(&mut self.next) {
+            *next = next_event(node);
+        }
     }
 
     /// Reports the memory that the next run reads; of several members, only that of the first.

@@ -139,6 +139,11 @@ impl<'a, N: Node> Shared<'a, N> {
         Some(cell.of_group[unit as usize]).filter(|of| *of != cell.me)
     }
 
+    /// Time that no unit has run beyond.
+    fn reached(&self) -> SimTime {
+        (0..self.limits.0.len()).map(|class| self.limit(class)).max().unwrap_or(SimTime::ZERO)
+    }
+
     /// Limit of a class's units in this window.
     pub fn limit(&self, class: usize) -> SimTime {
         SimTime::from_picos(self.limits.0[class].load(Relaxed))
@@ -173,17 +178,35 @@ impl<'a, N: Node> Shared<'a, N> {
         }
     }
 
-    /// Asks the observer, and lets nodes serve requests from outside. Returns the latest end of the next
-    /// window, or `None` to stop the run.
-    fn ask_observer(&self, committed: SimTime) -> Option<SimTime> {
+    /// Asks the observer, and lets nodes serve requests from outside, which may add events to `state`. Returns
+    /// the latest end of the next window, or `None` to stop the run.
+    fn ask_observer(&self, me: usize, state: &mut CellStatus) -> Option<SimTime> {
         loop {
-            match (self.observe)(committed) {
+            match (self.observe)(state.first) {
                 Verdict::Continue => return Some(SimTime::MAX),
                 // Otherwise this and all further windows would be empty.
-                Verdict::Until(at) => return Some(at.max(committed + SimDuration::from_picos(1))),
-                // All work of the last window is complete: no unit is locked.
-                Verdict::Attend => self.units.iter().for_each(|unit| lock(unit).attend()),
+                Verdict::Until(at) => return Some(at.max(state.first + SimDuration::from_picos(1))),
+                Verdict::Attend => self.attend(me, state),
                 Verdict::Stop => return None,
+            }
+        }
+    }
+
+    /// Lets all units serve requests from outside the simulation, as worker `me`. All work of the last window is
+    /// complete: no unit is locked.
+    fn attend(&self, me: usize, state: &mut CellStatus) {
+        let since = self.reached();
+        for (number, unit) in (0..).zip(self.units) {
+            let mut unit = lock(unit);
+            let before = unit.next_event();
+            unit.attend(since);
+            let next = unit.next_event();
+            if next < before {
+                let lookahead = self.plan.classes()[self.plan.class_of(number)];
+                state.first = state.first.min(next);
+                state.lbts = state.lbts.min(next + lookahead);
+                let mut mail = Mail { requested: vec![(number, next)], ..Mail::default() };
+                self.partitions[self.partition_of(number)].post(me, &mut mail);
             }
         }
     }
@@ -199,7 +222,8 @@ impl<'a, N: Node> Shared<'a, N> {
     /// exited.
     fn synchronize(&self, me: usize, cell: &Cell<'_, N::Message>, mine: CellStatus) -> Option<CellStatus> {
         let observed = SimTime::from_picos(self.observed.load(Relaxed));
-        let mine = CellStatus { stop: self.ask_observer(observed).is_none(), ..mine };
+        let mut seen = CellStatus { first: observed, ..mine };
+        let mine = CellStatus { stop: self.ask_observer(me, &mut seen).is_none(), ..mine };
         let mut received = Vec::new();
         let all = cell.exchange.synchronize(mine, &mut received).ok()?;
         let mut mail: Vec<Mail<N::Message>> = self.partitions.iter().map(|_| Mail::default()).collect();
@@ -222,19 +246,19 @@ impl<'a, N: Node> Shared<'a, N> {
                 None => return self.end(Ending::Stopped, SimTime::from_picos(self.observed.load(Relaxed))),
             }
         }
-        let CellStatus { first, lbts, .. } = all;
         let (end, ending) = match all.unfinished {
             0 => (self.stop.min(all.last_finish + LINGER), Ending::AllFinished),
             _ => (self.stop, Ending::StopTime),
         };
-        if first >= end {
+        if all.first >= end {
             return self.end(ending, end);
         }
         let until = match self.cell {
             Some(_) => (!all.stop).then_some(SimTime::MAX),
-            None => self.ask_observer(first),
+            None => self.ask_observer(me, &mut all),
         };
-        let Some(until) = until else { return self.end(Ending::Stopped, first) };
+        let CellStatus { first, lbts, .. } = all;
+        let Some(until) = until else { return self.end(Ending::Stopped, first.min(self.reached())) };
         let end = end.min(first + LINGER).min(until);
         for (limit, lookahead) in self.limits.0.iter().zip(self.plan.classes()) {
             limit.store(lbts.max(first + *lookahead).min(end).as_picos(), Relaxed);
