@@ -197,6 +197,7 @@ impl EventLoop for ModelHost {
                 | Effect::Neighbour(..)
                 | Effect::Neighbour6(..)
                 | Effect::AddressExpired(..)
+                | Effect::Device(_)
                 | Effect::AddressDeprecated(..) => {}
             }
         }

@@ -77,7 +77,8 @@ impl Flow {
         if jitter == 0 {
             return self.path.latency;
         }
-        let offset = stream.below(jitter.saturating_mul(2).saturating_add(1));
+        // The default is the latency itself.
+        let offset = stream.below_around(jitter.saturating_mul(2).saturating_add(1), jitter);
         let earliest = self.path.latency.as_picos().saturating_sub(jitter);
         SimDuration::from_picos(earliest.saturating_add(offset)).max(self.path.least_latency)
     }

@@ -46,6 +46,8 @@ pub struct RuleSelector<'a, A = Ipv4Addr> {
     pub ports: (u16, u16),
     /// User id of the socket's owner; 0 for packets without a socket.
     pub uid: u32,
+    /// Table of the VRF of the packet's interface.
+    pub l3mdev: Option<u32>,
 }
 
 /// Action of a rule, `FR_ACT_*`.
@@ -56,6 +58,8 @@ pub enum Action {
     /// Continue with the rules from this priority on; without a rule of this priority, continue with the
     /// next rule.
     Goto(u32),
+    /// Consult the table of the packet's VRF; without one, continue with the next rule.
+    L3mdev,
     /// Continue with the next rule.
     Nop,
     /// Drop the packet silently.
@@ -232,6 +236,10 @@ impl<A: Ip> Policy<A> {
             }
             let number = match rule.action {
                 Action::Table(number) => number,
+                Action::L3mdev => match flow.l3mdev {
+                    Some(number) => number,
+                    None => continue,
+                },
                 Action::Nop => continue,
                 Action::Goto(priority) => {
                     // Without a rule of exactly this priority the jump has no effect.
@@ -344,6 +352,7 @@ mod tests {
             protocol: 0,
             ports: (0, 0),
             uid: 0,
+            l3mdev: None,
         }
     }
     /// Interface and table for a packet from `source`, or the action of a rule that refuses it.

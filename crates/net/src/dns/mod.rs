@@ -1,12 +1,15 @@
 //! Name server of a simulated network: names and addresses of the hosts, and configured records.
 //! Authoritative for the root, and thus for all names (RFC 1035).
 
+mod faults;
 mod record;
 
 use belljar_base::{Map, Set};
 use simple_dns::rdata::{A, AAAA, CNAME, OPT, PTR, RData, SOA};
 use simple_dns::{CLASS, Name, OPCODE, Packet, PacketFlag, QCLASS, QTYPE, RCODE, ResourceRecord, TYPE};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+pub use faults::{DnsAnswer, DnsFault, DnsFaults};
 
 /// Default address of the name server, in a network reserved for documentation by RFC 5737, so that it
 /// conflicts with no host.
@@ -78,17 +81,22 @@ impl Zone {
 
     /// Answers a query received over UDP; `None` if the message is no query.
     pub fn answer(&self, query: &[u8]) -> Option<Vec<u8>> {
-        self.answer_within(query, None)
+        self.answer_within(query, None, &DnsFaults::default())
     }
 
     /// Answers a query received over TCP, without the length prefixes; `None` if the message is no query.
     pub fn answer_over_tcp(&self, query: &[u8]) -> Option<Vec<u8>> {
-        self.answer_within(query, Some(LONGEST))
+        self.answer_within(query, Some(LONGEST), &DnsFaults::default())
+    }
+
+    /// Answers a query as a name server with faults; `None` also if a fault takes the answer.
+    pub fn faulty_answer(&self, query: &[u8], over_tcp: bool, faults: &DnsFaults) -> Option<Vec<u8>> {
+        self.answer_within(query, over_tcp.then_some(LONGEST), faults)
     }
 
     /// Answers a query. The answer is truncated if it exceeds `limit`, or without one the query's UDP
     /// payload size.
-    fn answer_within(&self, bytes: &[u8], limit: Option<usize>) -> Option<Vec<u8>> {
+    fn answer_within(&self, bytes: &[u8], limit: Option<usize>, faults: &DnsFaults) -> Option<Vec<u8>> {
         let Ok(query) = Packet::parse(bytes) else { return unreadable(bytes) };
         if query.has_flags(PacketFlag::RESPONSE) {
             return None;
@@ -112,7 +120,20 @@ impl Zone {
                 *reply.rcode_mut() = RCODE::Refused;
             }
             [question] => {
-                let (answers, known) = self.find(&text(&question.qname), question.qtype);
+                let name = text(&question.qname);
+                let (answers, known) = match faults.of(&name) {
+                    Some(DnsAnswer::Timeout) => return None,
+                    Some(failure @ (DnsAnswer::ServerFailure | DnsAnswer::Refused)) => {
+                        let is_refused = *failure == DnsAnswer::Refused;
+                        *reply.rcode_mut() = if is_refused { RCODE::Refused } else { RCODE::ServerFailure };
+                        return reply.build_bytes_vec_compressed().ok();
+                    }
+                    Some(DnsAnswer::NoName) => (Vec::new(), false),
+                    Some(DnsAnswer::Addresses(addresses)) => {
+                        (of_addresses(&name, addresses, question.qtype), true)
+                    }
+                    None => self.find(&name, question.qtype),
+                };
                 // An alias that was requested itself, or leads to a requested record, is a positive answer.
                 let ends = answers.iter().any(|record| record.match_qtype(question.qtype));
                 reply.answers = answers;
@@ -187,6 +208,18 @@ impl Zone {
         }
         all
     }
+}
+
+/// Records of a name that has these addresses and nothing else.
+fn of_addresses(name: &str, addresses: &[IpAddr], wanted: QTYPE) -> Vec<ResourceRecord<'static>> {
+    let record = |address: &IpAddr| {
+        let data = match address {
+            IpAddr::V4(v4) => RData::A(A { address: (*v4).into() }),
+            IpAddr::V6(v6) => RData::AAAA(AAAA { address: (*v6).into() }),
+        };
+        ResourceRecord::new(Name::new_unchecked(name).into_owned(), CLASS::IN, TTL, data)
+    };
+    addresses.iter().map(record).filter(|record| record.match_qtype(wanted)).collect()
 }
 
 /// Normalises a name for lookups, which ignore case.

@@ -205,3 +205,24 @@ fn hosts_with_ipv6_are_found_both_ways() {
     assert_eq!(find(&reverse[2..], TYPE::PTR), (Vec::new(), true), "an empty name above others");
     assert!(!find("x.8.b.d.0.1.0.0.2.ip6.arpa", TYPE::PTR).1);
 }
+
+#[test]
+fn faults_change_the_answers_to_names_that_they_concern() {
+    let zone = zone();
+    let answered = |answer: DnsAnswer, kind: TYPE| {
+        let mut faults = DnsFaults::default();
+        faults.begin(0, DnsFault { names: vec!["ali*".to_owned()], answer });
+        let other = zone.faulty_answer(&query("bob", TYPE::A, None), false, &faults);
+        assert_eq!(other, zone.answer(&query("bob", TYPE::A, None)));
+        let bytes = zone.faulty_answer(&query("alice", kind, None), true, &faults)?;
+        let packet = Packet::parse(&bytes).unwrap();
+        Some((packet.rcode(), packet.answers.len()))
+    };
+    assert_eq!(answered(DnsAnswer::Timeout, TYPE::A), None);
+    assert_eq!(answered(DnsAnswer::ServerFailure, TYPE::A), Some((RCODE::ServerFailure, 0)));
+    assert_eq!(answered(DnsAnswer::Refused, TYPE::A), Some((RCODE::Refused, 0)));
+    assert_eq!(answered(DnsAnswer::NoName, TYPE::A), Some((RCODE::NameError, 0)));
+    let addresses = DnsAnswer::Addresses(vec!["192.0.2.1".parse().unwrap(), "192.0.2.2".parse().unwrap()]);
+    assert_eq!(answered(addresses.clone(), TYPE::A), Some((RCODE::NoError, 2)));
+    assert_eq!(answered(addresses, TYPE::AAAA), Some((RCODE::NoError, 0)));
+}

@@ -75,7 +75,7 @@ impl LinkDirection {
             properties: properties.clone(),
             current: CurrentPath::default(),
             impairments: Impairments::new(properties.loss, seed, owner),
-            jitter: seed.stream(&owner),
+            jitter: seed.stream_for(&owner, &["jitter"]),
             least_latency: least_latency(properties, set),
             changes,
             loss_free_until,

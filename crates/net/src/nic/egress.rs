@@ -190,6 +190,14 @@ impl Egress {
         self.settle(now, counters);
     }
 
+    /// Lets no packet start before a time.
+    pub(super) fn hold_until(&mut self, until: SimTime) {
+        self.free_at = self.free_at.max(until);
+        if let Some((start, _)) = &mut self.next {
+            *start = until.max(*start);
+        }
+    }
+
     /// Sets the carrier. Without one all queued and new packets are lost.
     pub(super) fn set_carrier(&mut self, now: SimTime, carrier: bool, counters: &mut Counters) {
         self.carrier = carrier;

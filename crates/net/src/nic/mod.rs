@@ -345,6 +345,11 @@ impl Nic {
         self.ingress.set_bandwidth(down);
     }
 
+    /// True if the sender takes a packet without another one waiting: it has no rate, or only transmits.
+    pub fn takes_packets(&self) -> bool {
+        self.egress.rate().is_none() || self.egress.queue_len() == 0
+    }
+
     /// Rate of the egress in bit/s: the bandwidth, or that of the token bucket if it is lower; `None` is
     /// infinite.
     pub fn rate(&self) -> Option<u64> {
@@ -365,6 +370,13 @@ impl Nic {
             NicChange::Queue(queue) => self.egress.set_queue(now, queue, &mut self.counters),
             NicChange::TokenBucket(bucket) => self.egress.set_token_bucket(now, *bucket),
         }
+    }
+
+    /// Lets no queued packet start before a time, since the interface's host has stood still until then. A packet whose first bit has been
+    /// sent keeps its time.
+    pub fn hold_until(&mut self, until: SimTime) {
+        self.idle_until = SimTime::ZERO;
+        self.egress.hold_until(until);
     }
 
     /// Sets the carrier. Without one all queued packets are lost.

@@ -62,6 +62,25 @@ fn packets_leave_one_after_another_at_exact_times() {
 }
 
 #[test]
+fn a_held_queue_goes_on_at_its_rate() {
+    let mut nic = nic(Some(100_000_000), None);
+    for cookie in 1..=3 {
+        nic.send(us(10), packet(MTU, cookie)).unwrap();
+    }
+    assert_eq!(drain(&mut nic, us(10)), [(us(130), "transmit", 1)]);
+    nic.hold_until(us(500));
+    // The first one was under way.
+    assert_eq!(nic.next_event(), Some(us(130)));
+    assert_eq!(drain(&mut nic, us(500)), [(us(130), "sent", 1), (us(620), "transmit", 2)]);
+    assert_eq!(drain(&mut nic, us(620)), [(us(620), "sent", 2), (us(740), "transmit", 3)]);
+    // An idle interface has nothing to hold.
+    drain(&mut nic, us(1_000));
+    nic.hold_until(us(1_100));
+    nic.send(us(1_200), packet(MTU, 0)).unwrap();
+    assert_eq!(drain(&mut nic, us(1_200)), [(us(1_320), "transmit", 0)]);
+}
+
+#[test]
 fn serialisation_is_counted_in_picoseconds() {
     let mut nic = nic(Some(100_000_000_000), None);
     nic.send(SimTime::ZERO, packet(1, 0)).unwrap();
