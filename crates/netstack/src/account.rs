@@ -23,6 +23,7 @@
 //! that arrive while the host or the interface is down, and packets in transit.
 
 use belljar_base::{Footprint, PacketAccount};
+use belljar_linux_abi::Errno;
 
 /// Origin of a packet made in the stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,6 +35,14 @@ pub enum Origin {
     LoopbackCopies,
     /// Responses of the name server of a host that is not attached to the graph, as received.
     Resolver,
+    /// Copies of frames that devices made inside the host send to several ports.
+    DeviceCopies,
+    /// BPDUs of bridges.
+    Stp,
+    /// Packets that leave a tunnel, and those that carry others through one.
+    Tunnel,
+    /// Duplicates of netem, and copies that actions of traffic control make.
+    TrafficControl,
     /// Packets and frames written to TUN and TAP interfaces by programs.
     Tun,
     /// Frames of packet sockets.
@@ -58,10 +67,14 @@ pub enum Origin {
 
 impl Origin {
     /// All origins, in the order of their values.
-    pub const ALL: [Origin; 13] = [
+    pub const ALL: [Origin; 17] = [
         Origin::Fragments,
         Origin::LoopbackCopies,
         Origin::Resolver,
+        Origin::DeviceCopies,
+        Origin::Stp,
+        Origin::Tunnel,
+        Origin::TrafficControl,
         Origin::Tun,
         Origin::PacketSocket,
         Origin::Ndp,
@@ -80,6 +93,10 @@ impl Origin {
             Origin::Fragments => "fragments",
             Origin::LoopbackCopies => "loopback_copies",
             Origin::Resolver => "resolver",
+            Origin::DeviceCopies => "device_copies",
+            Origin::Stp => "stp",
+            Origin::Tunnel => "tunnel",
+            Origin::TrafficControl => "traffic_control",
             Origin::Tun => "tun",
             Origin::PacketSocket => "packet_socket",
             Origin::Ndp => "ndp",
@@ -121,6 +138,12 @@ pub enum Receiver {
     Resolver,
     /// The queue of a program at a TUN or TAP interface.
     Tun,
+    /// STP of a bridge: BPDUs.
+    Stp,
+    /// A tunnel, which carries the packet in others or takes it out of them.
+    Tunnel,
+    /// An action of traffic control, which consumes the packet.
+    TrafficControl,
     /// A dummy interface, which discards the packets that it transmits.
     Dummy,
     /// None: the address filter of the interface rejected the packet. A frame to the hardware address of
@@ -132,7 +155,7 @@ pub enum Receiver {
 
 impl Receiver {
     /// All receivers, in the order of their values.
-    pub const ALL: [Receiver; 14] = [
+    pub const ALL: [Receiver; 17] = [
         Receiver::Udp,
         Receiver::Tcp,
         Receiver::Icmp,
@@ -144,6 +167,9 @@ impl Receiver {
         Receiver::PacketSocket,
         Receiver::Resolver,
         Receiver::Tun,
+        Receiver::Stp,
+        Receiver::Tunnel,
+        Receiver::TrafficControl,
         Receiver::Dummy,
         Receiver::OtherAddress,
         Receiver::Reassembly,
@@ -163,6 +189,9 @@ impl Receiver {
             Receiver::PacketSocket => "packet_socket",
             Receiver::Resolver => "resolver",
             Receiver::Tun => "tun",
+            Receiver::Stp => "stp",
+            Receiver::Tunnel => "tunnel",
+            Receiver::TrafficControl => "traffic_control",
             Receiver::Dummy => "dummy",
             Receiver::OtherAddress => "other_address",
             Receiver::Reassembly => "reassembly",
@@ -217,6 +246,33 @@ pub enum DropCause {
     NoCarrier,
     /// A packet hook dropped the packet ([`hooks`](crate::ip::hooks)).
     Hook,
+    /// A queueing discipline of traffic control dropped the packet: a full queue, a control of the delay, a rate.
+    Discipline,
+    /// The loss of netem.
+    NetemLoss,
+    /// An action of traffic control dropped the packet, or passed it to an interface that was down.
+    TrafficFilter,
+    /// A bridge does not forward the frame: by the states of its ports, its VLANs or flags, or for lack of another port.
+    Bridge,
+    /// A tunnel has no destination or no route for the packet, or does not take the one received.
+    Tunnel,
+    /// No peer of a WireGuard interface has the network of the destination.
+    WireguardNoPeer,
+    /// The address of the peer of a WireGuard interface is not known yet.
+    WireguardNoEndpoint,
+    /// The packet waited for a session with a WireGuard peer in vain: the peer does not answer, its queue was full,
+    /// or it was removed.
+    WireguardNoSession,
+    /// A handshake message of WireGuard that is not authentic, is replayed or has no cookie where one is due.
+    WireguardHandshake,
+    /// Data of WireGuard without a key, with one that has expired, or not authentic.
+    WireguardKey,
+    /// Data of WireGuard that were received before.
+    WireguardReplay,
+    /// A packet through WireGuard whose source is not one of its peer's networks.
+    WireguardSource,
+    /// Devices inside the host pass the packet on in a circle.
+    DeviceLoop,
     /// The queue of the program at a TUN or TAP interface was full.
     TunQueueFull,
     /// The power cut of the host found the packet in the stack.
@@ -228,7 +284,7 @@ pub enum DropCause {
 
 impl DropCause {
     /// All reasons, in the order of their values.
-    pub const ALL: [DropCause; 22] = [
+    pub const ALL: [DropCause; 35] = [
         DropCause::Malformed,
         DropCause::Checksum,
         DropCause::NoSocket,
@@ -248,6 +304,19 @@ impl DropCause {
         DropCause::InterfaceDown,
         DropCause::NoCarrier,
         DropCause::Hook,
+        DropCause::Discipline,
+        DropCause::NetemLoss,
+        DropCause::TrafficFilter,
+        DropCause::Bridge,
+        DropCause::Tunnel,
+        DropCause::WireguardNoPeer,
+        DropCause::WireguardNoEndpoint,
+        DropCause::WireguardNoSession,
+        DropCause::WireguardHandshake,
+        DropCause::WireguardKey,
+        DropCause::WireguardReplay,
+        DropCause::WireguardSource,
+        DropCause::DeviceLoop,
         DropCause::TunQueueFull,
         DropCause::HostDown,
         DropCause::Backlog,
@@ -275,6 +344,19 @@ impl DropCause {
             DropCause::InterfaceDown => "interface_down",
             DropCause::NoCarrier => "no_carrier",
             DropCause::Hook => "hook",
+            DropCause::Discipline => "qdisc",
+            DropCause::NetemLoss => "netem_loss",
+            DropCause::TrafficFilter => "tc_filter",
+            DropCause::Bridge => "bridge",
+            DropCause::Tunnel => "tunnel",
+            DropCause::WireguardNoPeer => "wireguard_no_peer",
+            DropCause::WireguardNoEndpoint => "wireguard_no_endpoint",
+            DropCause::WireguardNoSession => "wireguard_no_session",
+            DropCause::WireguardHandshake => "wireguard_handshake",
+            DropCause::WireguardKey => "wireguard_key",
+            DropCause::WireguardReplay => "wireguard_replay",
+            DropCause::WireguardSource => "wireguard_source",
+            DropCause::DeviceLoop => "device_loop",
             DropCause::TunQueueFull => "tun_queue_full",
             DropCause::HostDown => "host_down",
             DropCause::Backlog => "backlog",
@@ -321,6 +403,17 @@ impl PacketDisposition {
     #[inline(always)]
     pub const fn is_queued(self) -> bool {
         self.0 < REFUSED
+    }
+    /// Error that the sender of a dropped packet notices, if there is one.
+    #[cold]
+    pub(crate) fn errno(self) -> Option<Errno> {
+        let is = |cause| self == PacketDisposition::dropped(cause);
+        match self {
+            _ if is(DropCause::Hook) => Some(Errno::EPERM),
+            _ if is(DropCause::WireguardNoPeer) => Some(Errno::ENOKEY),
+            _ if is(DropCause::WireguardNoEndpoint) => Some(Errno::EDESTADDRREQ),
+            _ => None,
+        }
     }
     /// The disposition of a packet of which several sockets were offered a copy: that of a copy that was
     /// accepted, else that of the last copy.

@@ -2,6 +2,7 @@
 
 use crate::account::{DropCause, Origin, PacketDisposition, Receiver};
 use crate::conf::v4;
+use crate::devices::vrf;
 use crate::family::RouteQuery;
 use crate::{LO, Stack};
 use belljar_linux_abi::c;
@@ -33,7 +34,10 @@ impl Stack {
             return PacketDisposition::dropped(DropCause::Malformed);
         };
         let (ip, mac, target) = (heard.sender_protocol, heard.sender_hardware, heard.target_protocol);
-        let own = self.interfaces.with_address(target).is_some() || self.is_of_local_network(target);
+        let own = match self.interfaces.has_vrfs {
+            true => vrf::owns(self, target.into(), vrf::of_interface(self, interface)),
+            false => self.interfaces.with_address(target).is_some() || self.is_of_local_network(target),
+        };
         let for_us = own && !target.is_loopback();
         let reply = heard.operation == arp::Operation::Reply;
         let answers = !reply

@@ -292,11 +292,12 @@ impl Clock {
             self.clone_from(other);
         }
     }
-    /// Charges a full preemption tick to a program that makes no calls, since an unmodified clock would have
-    /// advanced.
-    pub fn charge_preemption(&mut self) -> SimDuration {
-        self.now += self.cpu.preemption;
-        self.cpu.preemption
+    /// Charges a full preemption tick, at least `least`, to a program that makes no calls, since an unmodified clock
+    /// would have advanced.
+    pub fn charge_preemption(&mut self, least: SimDuration) -> SimDuration {
+        let spent = self.cpu.preemption.max(least);
+        self.now += spent;
+        spent
     }
     /// Charges a system call, or its continuation.
     pub fn charge_call(&mut self, kind: impl FnOnce() -> CallKind) {

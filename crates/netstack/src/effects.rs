@@ -1,6 +1,7 @@
 //! Effects: requests of the stack to its owner, in the order in which they arose.
 
 use crate::SocketKey;
+use crate::devices::state::DeviceNews;
 use crate::interface::Interface;
 use crate::lifetimes::OwnAddress;
 use crate::timestamps::SentStamp;
@@ -34,6 +35,8 @@ pub enum Effect {
     Peer(u32, usize, Box<PeerNews>),
     /// An effect of the stack of another network namespace, by its number, whose turn is over.
     Further(u32, Box<Effect>),
+    /// A device made inside the host has changed.
+    Device(Box<DeviceNews>),
     /// A message for the log, such as a limitation that was met.
     Note(Box<str>),
     /// A line for the kernel's log, with its level.

@@ -2,6 +2,7 @@
 //! ip(7).
 
 use crate::address;
+use crate::{LO, interface_index};
 use belljar_base::Stream;
 use belljar_linux_abi::{Errno, c};
 use std::net::{IpAddr, SocketAddr};
@@ -63,6 +64,32 @@ impl Bound {
     pub fn shown(&self, domain: i32) -> SocketAddr {
         SocketAddr::new(self.reach.ip.unwrap_or(address::unspecified(domain)), self.port)
     }
+}
+
+/// Interface by which a packet arrived, as sockets bound to a device see it.
+#[derive(Clone, Copy, Debug)]
+pub struct Ingress {
+    /// Number of the interface.
+    pub interface: usize,
+    /// Number of its VRF, if it has one.
+    pub vrf: Option<usize>,
+}
+
+impl Ingress {
+    /// True if a socket bound to the device of this index, or to none, receives the packet (`inet_bound_dev_eq`). Packets
+    /// over `lo` reach the sockets of all devices, as on Linux those of a sender that is bound to the same one.
+    #[inline]
+    pub fn reaches(self, bound: Option<u32>) -> bool {
+        let is = |index, number| index == interface_index(number);
+        bound.is_none_or(|bound| {
+            self.interface == LO || is(bound, self.interface) || self.vrf.is_some_and(|vrf| is(bound, vrf))
+        })
+    }
+}
+
+/// True if sockets bound to these devices, or to none, may both receive a packet.
+pub fn devices_overlap(one: Option<u32>, other: Option<u32>) -> bool {
+    one.is_none() || other.is_none() || one == other
 }
 
 /// Allocates a port of the range `first..=last` for which `is_free` holds: a random one, or the next free one after

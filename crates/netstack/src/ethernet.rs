@@ -9,8 +9,10 @@ use crate::PacketDirection;
 use crate::StackTimer;
 use crate::account::{DropCause, Origin, PacketDisposition, Receiver};
 use crate::buffers;
+use crate::devices;
 use crate::stamping;
 use crate::timestamps::is_stamped;
+use crate::traffic;
 use crate::virtual_links::TAGGED;
 use belljar_base::SimTime;
 use belljar_net::forward::{self, ForwardError};
@@ -95,17 +97,10 @@ impl Stack {
         if is_stamped(frame.cookie()) && !matches!(attachment, Attachment::Vlan { .. }) {
             stamping::scheduled(self, interface, &frame);
         }
-        match attachment {
-            Attachment::Link(link) => {
-                self.clock.work_on_packet(frame.len());
-                PacketDisposition::of_card(self.links[link].nic.send(self.clock.now(), frame))
-            }
-            Attachment::Tap(n) => self.tun_output(n, frame),
-            Attachment::Vlan { below, id } => self.vlan_output(interface, below, id, frame),
-            Attachment::Dummy => self.dummy_output(interface, frame),
-            Attachment::Veth { network, peer } => self.veth_output(interface, (network, peer), frame),
-            _ => PacketDisposition::dropped(DropCause::InterfaceDown),
+        if self.traffic.is_some() {
+            return traffic::output(self, interface, None, frame, true);
         }
+        transmit_framed(self, interface, frame)
     }
 
     /// Processes the pending events of both neighbour caches, if there are any.
@@ -240,38 +235,13 @@ impl Stack {
     /// Processes a frame received by an interface that is up.
     pub(crate) fn frame_input(&mut self, interface: usize, mut packet: Packet) -> PacketDisposition {
         self.seen(self.clock.now(), interface, &mut packet, PacketDirection::In);
-        let Ok(frame) = Frame::new_checked(packet.bytes()) else {
-            self.counters.malformed += 1;
-            return PacketDisposition::dropped(DropCause::Malformed);
-        };
-        let to_many = frame.dst().is_multicast();
-        let tagged = frame.ethertype() == TAGGED;
-        if !to_many && !tagged && frame.dst().0 != self.interfaces[interface].mac {
-            buffers::recycle(packet.into_bytes());
-            return PacketDisposition::consumed(Receiver::OtherAddress);
-        }
-        match frame.ethertype() {
-            ethertype::ARP => {
-                let end = self.arp_input(interface, frame.payload());
-                buffers::recycle(packet.into_bytes());
-                end
-            }
-            ethertype::IPV4 | ethertype::IPV6 => {
-                let (checksum, mark) = (packet.checksum(), packet.mark());
-                let mut bytes = packet.into_bytes();
-                bytes.drain(..ethernet::HEADER_LEN);
-                self.arrived_as_one = !to_many;
-                self.ip_input(interface, Packet::new(bytes).with_checksum(checksum).with_mark(mark))
-            }
-            TAGGED => self.vlan_input(interface, packet),
-            _ => {
-                buffers::recycle(packet.into_bytes());
-                match self.watchers {
-                    0 => PacketDisposition::dropped(DropCause::UnknownProtocol),
-                    _ => PacketDisposition::consumed(Receiver::PacketSocket),
-                }
+        if self.traffic.is_some() {
+            match traffic::input(self, interface, packet, true) {
+                Some(passed) => packet = passed,
+                None => return PacketDisposition::HELD,
             }
         }
+        frame_classified(self, interface, packet)
     }
 
     /// Sets the carrier of a link. An interface that loses its carrier loses its neighbours. The caller then
@@ -293,6 +263,9 @@ impl Stack {
                 self.v6.neighbours.flush(number, false);
                 self.flush_nexthops(number);
             }
+        }
+        if self.devices.is_some() {
+            devices::state_changed(self, interface);
         }
         self.log_routes();
     }
@@ -321,6 +294,71 @@ impl Stack {
         if !self.is_down {
             self.v6.replace_computed(&self.interfaces, &self.config.routes6);
             self.log_routes();
+        }
+    }
+}
+
+/// Queues a complete Ethernet frame that has passed traffic control.
+#[inline]
+pub(crate) fn transmit_framed(stack: &mut Stack, interface: usize, frame: Packet) -> PacketDisposition {
+    match stack.interfaces[interface].attachment {
+        Attachment::Link(link) => {
+            stack.clock.work_on_packet(frame.len());
+            PacketDisposition::of_card(stack.links[link].nic.send(stack.clock.now(), frame))
+        }
+        Attachment::Tap(n) => stack.tun_output(n, frame),
+        Attachment::Vlan { below, id } => stack.vlan_output(interface, below, id, frame),
+        Attachment::Dummy => stack.dummy_output(interface, frame),
+        Attachment::Made(kind) => devices::output(stack, interface, kind, frame),
+        Attachment::Ifb => traffic::ifb_frame(stack, interface, frame),
+        Attachment::Veth { network, peer } => stack.veth_output(interface, (network, peer), frame),
+        _ => PacketDisposition::dropped(DropCause::InterfaceDown),
+    }
+}
+
+/// Processes a received frame that has passed captures and traffic control.
+#[inline]
+pub(crate) fn frame_classified(stack: &mut Stack, interface: usize, mut packet: Packet) -> PacketDisposition {
+    if stack.devices.is_some() {
+        match devices::receive(stack, interface, packet) {
+            Ok(kept) => packet = kept,
+            Err(end) => return end,
+        }
+    }
+    let Ok(frame) = Frame::new_checked(packet.bytes()) else {
+        stack.counters.malformed += 1;
+        return PacketDisposition::dropped(DropCause::Malformed);
+    };
+    let to_many = frame.dst().is_multicast();
+    let tagged = frame.ethertype() == TAGGED;
+    if !to_many
+        && !tagged
+        && frame.dst().0 != stack.interfaces[interface].mac
+        && !devices::accepts(stack, interface, frame.dst().0)
+    {
+        buffers::recycle(packet.into_bytes());
+        return PacketDisposition::consumed(Receiver::OtherAddress);
+    }
+    match frame.ethertype() {
+        ethertype::ARP => {
+            let end = stack.arp_input(interface, frame.payload());
+            buffers::recycle(packet.into_bytes());
+            end
+        }
+        ethertype::IPV4 | ethertype::IPV6 => {
+            let (checksum, mark) = (packet.checksum(), packet.mark());
+            let mut bytes = packet.into_bytes();
+            bytes.drain(..ethernet::HEADER_LEN);
+            stack.arrived_as_one = !to_many;
+            stack.ip_input(interface, Packet::new(bytes).with_checksum(checksum).with_mark(mark))
+        }
+        TAGGED => stack.vlan_input(interface, packet),
+        _ => {
+            buffers::recycle(packet.into_bytes());
+            match stack.watchers {
+                0 => PacketDisposition::dropped(DropCause::UnknownProtocol),
+                _ => PacketDisposition::consumed(Receiver::PacketSocket),
+            }
         }
     }
 }

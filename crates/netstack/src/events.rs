@@ -193,6 +193,8 @@ impl Stack {
             }
             StackTimer::Crossing => self.receive_crossed(),
             StackTimer::Conntrack => filtering::conntrack_timer(self),
+            StackTimer::Traffic => crate::traffic::on_timer(self),
+            StackTimer::Devices => crate::devices::on_timer(self),
             StackTimer::BootstrapEnd => self.limit_bandwidths(),
         }
     }

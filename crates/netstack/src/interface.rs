@@ -98,6 +98,10 @@ pub enum Attachment {
         /// The number of the peer there.
         peer: usize,
     },
+    /// A device that forwards frames or packets of others: see [`devices`](crate::devices).
+    Made(DeviceKind),
+    /// An intermediate functional block: it carries packets that actions of traffic control pass to it.
+    Ifb,
     /// A program that has detached and may return.
     Unplugged {
         /// True if the program exchanges Ethernet frames.
@@ -105,6 +109,97 @@ pub enum Attachment {
     },
     /// The interface is deleted. Its number is not reused.
     Gone,
+}
+
+/// Kind of a device whose state is in [`Devices`](crate::devices::Devices).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DeviceKind {
+    /// A bridge (IEEE 802.1D).
+    Bridge,
+    /// A VXLAN tunnel end point.
+    Vxlan,
+    /// A VRF: an interface of interfaces with a routing table of their own.
+    Vrf,
+    /// A GRE tunnel for IP packets.
+    Gre,
+    /// A GRE tunnel for Ethernet frames.
+    Gretap,
+    /// A tunnel for IPv4 over IPv4.
+    Ipip,
+    /// A tunnel for IPv6 over IPv4.
+    Sit,
+    /// A tunnel over IPv6.
+    Ip6tnl,
+    /// A Geneve tunnel.
+    Geneve,
+    /// An interface with a hardware address of its own on another one.
+    Macvlan,
+    /// A WireGuard tunnel.
+    Wireguard,
+}
+
+impl DeviceKind {
+    /// All kinds.
+    pub const ALL: [DeviceKind; 11] = [
+        DeviceKind::Bridge,
+        DeviceKind::Vxlan,
+        DeviceKind::Vrf,
+        DeviceKind::Gre,
+        DeviceKind::Gretap,
+        DeviceKind::Ipip,
+        DeviceKind::Sit,
+        DeviceKind::Ip6tnl,
+        DeviceKind::Geneve,
+        DeviceKind::Macvlan,
+        DeviceKind::Wireguard,
+    ];
+    /// Name of the kind in rtnetlink.
+    pub fn name(self) -> &'static str {
+        match self {
+            DeviceKind::Bridge => "bridge",
+            DeviceKind::Vxlan => "vxlan",
+            DeviceKind::Vrf => "vrf",
+            DeviceKind::Gre => "gre",
+            DeviceKind::Gretap => "gretap",
+            DeviceKind::Ipip => "ipip",
+            DeviceKind::Sit => "sit",
+            DeviceKind::Ip6tnl => "ip6tnl",
+            DeviceKind::Geneve => "geneve",
+            DeviceKind::Macvlan => "macvlan",
+            DeviceKind::Wireguard => "wireguard",
+        }
+    }
+    /// True if the device sends and receives Ethernet frames.
+    pub fn is_ethernet(self) -> bool {
+        match self {
+            DeviceKind::Bridge | DeviceKind::Vxlan | DeviceKind::Macvlan => true,
+            DeviceKind::Gretap | DeviceKind::Geneve => true,
+            DeviceKind::Vrf | DeviceKind::Wireguard => false,
+            DeviceKind::Gre | DeviceKind::Ipip | DeviceKind::Sit | DeviceKind::Ip6tnl => false,
+        }
+    }
+    /// True if the device has a carrier of its own, which may be lost.
+    pub fn has_carrier(self) -> bool {
+        matches!(self, DeviceKind::Bridge | DeviceKind::Vrf | DeviceKind::Macvlan)
+    }
+    fn hardware_type(self) -> u16 {
+        match self {
+            DeviceKind::Gre => 778,
+            DeviceKind::Ipip => 768,
+            DeviceKind::Sit => 776,
+            DeviceKind::Ip6tnl => 769,
+            DeviceKind::Wireguard => 0xfffe,
+            _ => 1,
+        }
+    }
+    fn flags(self) -> i32 {
+        match self {
+            DeviceKind::Gre | DeviceKind::Ipip | DeviceKind::Sit | DeviceKind::Ip6tnl => c::IFF_NOARP,
+            DeviceKind::Wireguard => c::IFF_POINTOPOINT | c::IFF_NOARP,
+            DeviceKind::Vrf => c::IFF_MASTER | c::IFF_NOARP,
+            _ => c::IFF_BROADCAST | c::IFF_MULTICAST,
+        }
+    }
 }
 
 impl Attachment {
@@ -157,6 +252,8 @@ pub struct Interface {
     pub attachment: Attachment,
     /// Further settings of the administrator.
     pub settings: LinkSettings,
+    /// Number of the device of which the interface is a port.
+    pub master: Option<usize>,
 }
 
 /// Sorts addresses as an interface stores them: primary ones first. An address in the network of an earlier
@@ -181,6 +278,7 @@ impl Interface {
             carrier_changes: (0, 0),
             attachment: Attachment::Loopback,
             settings: LinkSettings::default(),
+            master: None,
         }
     }
     /// The interface `eth0` of a host on the graph.
@@ -196,6 +294,7 @@ impl Interface {
             carrier_changes: (1, 1),
             attachment: Attachment::Graph,
             settings: LinkSettings::default(),
+            master: None,
         }
     }
     /// The interface at the end of a link, by the number of the link on the host.
@@ -211,6 +310,7 @@ impl Interface {
             carrier_changes: (1, 1),
             attachment: Attachment::Link(number),
             settings: LinkSettings::default(),
+            master: None,
         }
     }
     /// `ARPHRD_LOOPBACK`, `ARPHRD_NONE` or `ARPHRD_ETHER`.
@@ -218,6 +318,7 @@ impl Interface {
         match self.attachment {
             Attachment::Loopback => 772,
             Attachment::Tun(_) | Attachment::Unplugged { tap: false } => 0xfffe,
+            Attachment::Made(kind) => kind.hardware_type(),
             _ => 1,
         }
     }
@@ -226,7 +327,8 @@ impl Interface {
     pub fn lasting_flags(&self) -> u32 {
         let own = match self.attachment {
             Attachment::Loopback => c::IFF_LOOPBACK,
-            Attachment::Dummy => c::IFF_BROADCAST | c::IFF_NOARP,
+            Attachment::Dummy | Attachment::Ifb => c::IFF_BROADCAST | c::IFF_NOARP,
+            Attachment::Made(kind) => kind.flags(),
             Attachment::Tun(_) => c::IFF_POINTOPOINT | c::IFF_NOARP | c::IFF_MULTICAST,
             _ => c::IFF_BROADCAST | c::IFF_MULTICAST,
         };
@@ -239,8 +341,12 @@ impl Interface {
     }
     /// Queue capacity in packets, as reported to programs.
     pub fn queue_capacity(&self) -> u32 {
-        let program = matches!(self.attachment, Attachment::Tun(_) | Attachment::Tap(_));
-        self.settings.queue_len.unwrap_or(if program { 500 } else { 1_000 })
+        let usual = match self.attachment {
+            Attachment::Tun(_) | Attachment::Tap(_) => 500,
+            Attachment::Ifb => 32,
+            _ => 1_000,
+        };
+        self.settings.queue_len.unwrap_or(usual)
     }
     /// `IFF_LOWER_UP`: the interface is up and has a carrier.
     pub fn has_lower_up(&self) -> bool {
@@ -254,10 +360,11 @@ impl Interface {
     pub fn apply_link_mode(&mut self) {
         const IF_OPER_TESTING: u8 = 4;
         const IF_OPER_DORMANT: u8 = 5;
-        let has_carrier = matches!(
-            self.attachment,
-            Attachment::Link(_) | Attachment::Vlan { .. } | Attachment::Veth { .. }
-        );
+        let has_carrier = match self.attachment {
+            Attachment::Link(_) | Attachment::Vlan { .. } | Attachment::Veth { .. } => true,
+            Attachment::Made(kind) => kind.has_carrier(),
+            _ => false,
+        };
         self.settings.held_state = match self.settings.link_mode {
             1 if has_carrier && self.has_lower_up() => IF_OPER_DORMANT,
             2 if has_carrier && self.has_lower_up() => IF_OPER_TESTING,
@@ -266,17 +373,25 @@ impl Interface {
     }
     /// True if the interface is up without a carrier because of its lower interface or veth peer.
     pub fn waits_for_below(&self) -> bool {
-        let lies_upon = matches!(self.attachment, Attachment::Vlan { .. } | Attachment::Veth { .. });
+        let lies_upon = matches!(
+            self.attachment,
+            Attachment::Vlan { .. } | Attachment::Veth { .. } | Attachment::Made(DeviceKind::Macvlan)
+        );
         self.up && !self.carrier && lies_upon
     }
     /// True if the interface is at the end of a link with neighbours.
     pub fn is_link(&self) -> bool {
         match self.attachment {
             Attachment::Link(_) | Attachment::Tap(_) | Attachment::Dummy => true,
-            Attachment::Vlan { .. } | Attachment::Veth { .. } => true,
+            Attachment::Vlan { .. } | Attachment::Veth { .. } | Attachment::Ifb => true,
+            Attachment::Made(kind) => kind.is_ethernet(),
             Attachment::Loopback | Attachment::Graph | Attachment::Tun(_) => false,
             Attachment::Unplugged { .. } | Attachment::Gone => false,
         }
+    }
+    /// True if the networks of the interface's IPv6 addresses are routed over it.
+    pub fn routes_networks6(&self) -> bool {
+        self.is_link() || matches!(self.attachment, Attachment::Made(_))
     }
     /// Sets the carrier, and counts a change.
     pub fn set_carrier(&mut self, carrier: bool) {
@@ -316,6 +431,7 @@ impl Interface {
             carrier_changes: (0, 0),
             attachment,
             settings: LinkSettings::default(),
+            master: None,
         }
     }
 }

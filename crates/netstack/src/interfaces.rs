@@ -25,6 +25,8 @@ pub struct Interfaces {
     next: usize,
     /// True once there has been a veth interface.
     pub(crate) has_pairs: bool,
+    /// True once there has been a VRF.
+    pub(crate) has_vrfs: bool,
 }
 
 impl Deref for Interfaces {
@@ -53,6 +55,7 @@ impl Interfaces {
             first_link,
             next,
             has_pairs: false,
+            has_vrfs: false,
         }
     }
     /// Allocates the number of a new interface (`dev_index_reserve` of Linux).

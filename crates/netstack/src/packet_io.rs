@@ -5,12 +5,14 @@
 //! consequences of a packet are processed in the order in which the packets were queued.
 
 use crate::account::{DropCause, Origin, PacketDisposition, Receiver};
-use crate::interface::{Attachment, GRAPH, destination};
+use crate::devices;
+use crate::interface::{Attachment, DeviceKind, GRAPH, destination};
 use crate::readiness::{EPOLLERR, WRITABLE};
 use crate::resolver::SERVICE;
 use crate::socket::SocketKind;
 use crate::stamping;
 use crate::timestamps::is_stamped;
+use crate::traffic;
 use crate::{Departure, LO, PacketDirection, SocketKey, Stack, StackTimer, TimerId};
 use belljar_base::SimTime;
 use belljar_net::{NicEvent, Packet};
@@ -19,14 +21,17 @@ use std::net::IpAddr;
 impl Stack {
     /// Number of packets queued for transmission on an interface.
     pub fn queue_len(&self, interface: usize) -> usize {
-        match self.interfaces[interface].attachment {
-            Attachment::Loopback => 0,
-            Attachment::Graph => self.eth0.nic.egress_queue_len(),
-            Attachment::Vlan { below, .. } => self.queue_len(below),
-            Attachment::Tun(_) | Attachment::Tap(_) | Attachment::Dummy | Attachment::Veth { .. } => 0,
-            Attachment::Unplugged { .. } | Attachment::Gone => 0,
-            Attachment::Link(link) => self.links[link].nic.egress_queue_len(),
-        }
+        let traffic = self.traffic.as_ref().map_or(0, |traffic| traffic.queue_len(interface));
+        traffic
+            + match self.interfaces[interface].attachment {
+                Attachment::Loopback => 0,
+                Attachment::Graph => self.eth0.nic.egress_queue_len(),
+                Attachment::Vlan { below, .. } => self.queue_len(below),
+                Attachment::Tun(_) | Attachment::Tap(_) | Attachment::Dummy | Attachment::Veth { .. } => 0,
+                Attachment::Ifb | Attachment::Made(_) => 0,
+                Attachment::Unplugged { .. } | Attachment::Gone => 0,
+                Attachment::Link(link) => self.links[link].nic.egress_queue_len(),
+            }
     }
 
     /// Sends a packet of this origin on an interface, past the IP hooks. Returns false if the packet is
@@ -46,40 +51,11 @@ impl Stack {
         gateway: Option<IpAddr>,
         packet: Packet,
     ) -> PacketDisposition {
-        match self.interfaces[interface].attachment {
-            Attachment::Loopback => {
-                self.clock.work_on_packet(packet.len());
-                if is_stamped(packet.cookie()) {
-                    stamping::scheduled(self, interface, &packet);
-                    stamping::sent(self, self.clock.now(), interface, &packet);
-                }
-                self.lo.queue.push_back((packet, LO));
-                PacketDisposition::HELD
-            }
-            Attachment::Graph => {
-                self.clock.work_on_packet(packet.len());
-                if is_stamped(packet.cookie()) {
-                    stamping::scheduled(self, interface, &packet);
-                }
-                PacketDisposition::of_card(self.eth0.nic.send(self.clock.now(), packet))
-            }
-            Attachment::Link(_) | Attachment::Tap(_) | Attachment::Vlan { .. } | Attachment::Veth { .. } => {
-                match packet.open_bytes().first().map(|first| first >> 4) {
-                    Some(4) => self.link_output(interface, gateway, packet),
-                    Some(6) => {
-                        let gateway =
-                            gateway.and_then(|ip| if let IpAddr::V6(ip) = ip { Some(ip) } else { None });
-                        self.link_output6(interface, gateway, packet)
-                    }
-                    _ => PacketDisposition::dropped(DropCause::UnknownProtocol),
-                }
-            }
-            Attachment::Tun(n) => self.tun_output(n, packet),
-            Attachment::Dummy => self.dummy_output(interface, packet),
-            Attachment::Unplugged { .. } | Attachment::Gone => {
-                PacketDisposition::dropped(DropCause::InterfaceDown)
-            }
+        // Frames pass traffic control with their header.
+        if self.traffic.is_some() && !self.interfaces[interface].is_link() {
+            return traffic::output(self, interface, gateway, packet, false);
         }
+        send_packet_now(self, interface, gateway, packet)
     }
 
     /// Processes the packet queues of all interfaces.
@@ -102,7 +78,11 @@ impl Stack {
                 NicEvent::Sent { cookie, bytes } => self.packet_left(cookie, bytes),
             }
         }
-        if !self.links.is_empty() || !self.tuns.is_empty() || self.interfaces.has_pairs {
+        if !self.links.is_empty()
+            || !self.tuns.is_empty()
+            || self.interfaces.has_pairs
+            || self.devices.is_some()
+        {
             self.flush_links();
         }
         let next = self.eth0.nic.next_event();
@@ -115,6 +95,9 @@ impl Stack {
         if !self.lo.queue.is_empty() && !self.lo.scheduled {
             self.lo.scheduled = true;
             self.timers.add(now, StackTimer::Interface(LO));
+        }
+        if self.traffic.is_some() && traffic::run(self) {
+            self.flush_network();
         }
     }
 
@@ -176,7 +159,7 @@ impl Stack {
 
     /// Receives the packets queued on `lo` at the time of the call; answers are received at the next one.
     #[inline(never)]
-    fn receive_looped(&mut self) {
+    pub(crate) fn receive_looped(&mut self) {
         let now = self.clock.now();
         self.lo.scheduled = false;
         for _ in 0..self.lo.queue.len() {
@@ -208,6 +191,12 @@ impl Stack {
                     self.resolver_input(now, &packet);
                     self.account.release(PacketDisposition::consumed(Receiver::Resolver));
                     continue;
+                }
+            }
+            if self.traffic.is_some() {
+                match traffic::input(self, LO, packet, false) {
+                    Some(passed) => packet = passed,
+                    None => continue,
                 }
             }
             let end = self.ip_input(LO, packet);
@@ -292,6 +281,15 @@ impl Stack {
         }
         self.seen(at, GRAPH, &mut packet, PacketDirection::In);
         self.arrived_as_one = true;
+        if self.traffic.is_some() {
+            match traffic::input(self, GRAPH, packet, false) {
+                Some(passed) => packet = passed,
+                None => {
+                    self.account.receive(PacketDisposition::HELD);
+                    return self.flush_network();
+                }
+            }
+        }
         let end = self.ip_input(GRAPH, packet);
         self.account.receive(end);
         self.flush_network();
@@ -312,6 +310,68 @@ impl Stack {
     pub fn zero_copy_settle(&mut self, key: SocketKey) {
         if self.sockets[key.0].zero_copy_settle() {
             self.effects.notify_socket(key, EPOLLERR);
+        }
+    }
+}
+
+/// Queues a packet that has passed traffic control.
+#[inline]
+pub(crate) fn send_packet_now(
+    stack: &mut Stack,
+    interface: usize,
+    gateway: Option<IpAddr>,
+    packet: Packet,
+) -> PacketDisposition {
+    match stack.interfaces[interface].attachment {
+        Attachment::Loopback => {
+            stack.clock.work_on_packet(packet.len());
+            if is_stamped(packet.cookie()) {
+                stamping::scheduled(stack, interface, &packet);
+                stamping::sent(stack, stack.clock.now(), interface, &packet);
+            }
+            stack.lo.queue.push_back((packet, LO));
+            PacketDisposition::HELD
+        }
+        Attachment::Graph => {
+            stack.clock.work_on_packet(packet.len());
+            if is_stamped(packet.cookie()) {
+                stamping::scheduled(stack, interface, &packet);
+            }
+            PacketDisposition::of_card(stack.eth0.nic.send(stack.clock.now(), packet))
+        }
+        Attachment::Link(_)
+        | Attachment::Tap(_)
+        | Attachment::Vlan { .. }
+        | Attachment::Veth { .. }
+        | Attachment::Made(
+            DeviceKind::Bridge
+            | DeviceKind::Vxlan
+            | DeviceKind::Gretap
+            | DeviceKind::Geneve
+            | DeviceKind::Macvlan,
+        )
+        | Attachment::Ifb => match packet.open_bytes().first().map(|first| first >> 4) {
+            Some(4) => stack.link_output(interface, gateway, packet),
+            Some(6) => {
+                let gateway = gateway.and_then(|ip| if let IpAddr::V6(ip) = ip { Some(ip) } else { None });
+                stack.link_output6(interface, gateway, packet)
+            }
+            _ => PacketDisposition::dropped(DropCause::UnknownProtocol),
+        },
+        // A packet of a VRF to the host itself.
+        Attachment::Made(DeviceKind::Vrf) => {
+            stack.interfaces.count_virtual(interface, packet.len(), PacketDirection::Out);
+            stack.lo.queue.push_back((packet, interface));
+            PacketDisposition::HELD
+        }
+        Attachment::Made(DeviceKind::Gre | DeviceKind::Ipip | DeviceKind::Sit | DeviceKind::Ip6tnl) => {
+            devices::tunnel_output(stack, interface, gateway, packet)
+        }
+        Attachment::Made(DeviceKind::Wireguard) => devices::wireguard_output(stack, interface, packet),
+        Attachment::Tun(n) => stack.tun_output(n, packet),
+        Attachment::Dummy => stack.dummy_output(interface, packet),
+        Attachment::Unplugged { .. } | Attachment::Gone => {
+            PacketDisposition::dropped(DropCause::InterfaceDown)
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Routing tables, policy rules and route lookup of a host, generic in the address family.
 
+use crate::devices::vrf;
 use crate::family::{Family, RouteQuery};
 use crate::{Stack, conf};
 use belljar_linux_abi::{Errno, c};
@@ -81,12 +82,15 @@ impl Stack {
             protocol: asked.sender.protocol,
             ports: asked.sender.ports,
             uid: asked.sender.uid,
+            l3mdev: vrf::table(self, asked.device.unwrap_or(asked.arrived)),
         };
         let heeds_carrier = !self.interface_settings.is_plain();
         let usable = |hop: &NextHop<A>| {
             self.interfaces.get(hop.interface).is_some_and(|i| i.up)
                 && !(heeds_carrier && self.is_passed_over::<A>(hop.interface))
-                && asked.device.is_none_or(|device| device == hop.interface)
+                && asked.device.is_none_or(|device| {
+                    device == hop.interface || vrf::of_interface(self, device) == Some(device)
+                })
         };
         A::policy(self).lookup(A::routes(self), flow, asked.to, asked.tos, hash, usable)
     }

@@ -150,6 +150,10 @@ impl Stack {
             outbound.ident = self.sockets[key.0].next_ident(&mut self.idents, pieces);
         }
         let sent = self.ip_output(outbound);
+        if matches!(sent, Err(Errno::ENOKEY | Errno::EDESTADDRREQ)) {
+            // The ICMP error of a tunnel without a peer is there when the call fails.
+            self.receive_looped();
+        }
         if sent == Err(Errno::EMSGSIZE) {
             let most = self.sending_mtu(key, route);
             self.queue_too_long(key, SocketAddr::new(route.destination, port), most);

@@ -6,6 +6,7 @@ use crate::captured::{Captured, CapturedRun};
 use crate::clock::Clock;
 use crate::conf::InterfaceSettings;
 use crate::config::{Departure, InitialRoute, StackConfig};
+use crate::devices::state::Devices;
 use crate::effects::{Effect, Effects};
 use crate::interface::{Attachment, Ethernet, Interface, Loopback};
 use crate::interfaces::Interfaces;
@@ -26,6 +27,7 @@ use crate::sysctl::Sysctls;
 use crate::tcp::TcpTable;
 use crate::tcp::fast_open::Servers;
 use crate::timestamps::StampRequests;
+use crate::traffic_state::Traffic;
 use crate::tun::Tun;
 use crate::udp::UdpPorts;
 use crate::v6::Ipv6;
@@ -79,6 +81,10 @@ pub struct Stack {
     pub(crate) arrived_as_one: bool,
     /// The name server's address, on a host that is not attached to the graph.
     pub(crate) service: Option<Ipv4Addr>,
+    /// Traffic control, once a program has asked for it.
+    pub traffic: Option<Box<Traffic>>,
+    /// Devices made inside the host, once there is one.
+    pub devices: Option<Box<Devices>>,
     /// The packet hooks.
     pub hooks: Hooks,
     /// Number of raw sockets; 0 lets packets skip the search for them.
@@ -257,6 +263,8 @@ impl Stack {
             igmp_timer: None,
             filter_random: stream("socket-filter"),
             hooks: Hooks::default(),
+            traffic: None,
+            devices: None,
             raw_sockets: 0,
             watchers: 0,
             resolved: 0,
@@ -306,26 +314,6 @@ impl Stack {
             self.timers.add(self.config.bootstrap_end, StackTimer::BootstrapEnd);
         }
     }
-    /// Adds routes to the networks of an interface's addresses.
-    pub fn add_connected(&mut self, number: usize) {
-        for own in self.interfaces[number].addresses.clone() {
-            let route = Route { source: Some(own.ip), ..Route::by(number, None, protocol::KERNEL) };
-            let (network, given) = (
-                self.interfaces.address_network(number, &own),
-                self.interfaces.address_attributes(number, &own),
-            );
-            let usable = !own.ip.is_multicast() && !own.ip.is_broadcast() && own.ip.octets()[0] != 0;
-            let connected = usable
-                && network.address().octets()[0] != 0
-                && !given.no_prefix_route
-                && (own.len < 32 || given.peer.is_some())
-                && self.interfaces.primary_of(number, &own) == own;
-            // Other interfaces may have routes to the network.
-            if connected && self.routes.all_alike(network, given.metric.into()).all(|old| *old != route) {
-                self.routes.insert_beside(network, given.metric, route, true);
-            }
-        }
-    }
     /// Restores the routes of an interface that has come up.
     pub fn interface_is_up(&mut self, number: usize) {
         match self.interfaces[number].attachment {
@@ -353,7 +341,14 @@ impl Stack {
     /// were removed.
     pub fn packet_account(&self) -> PacketAccount {
         let neighbours = self.neighbours.queued_packets() + self.v6.neighbours.queued_packets();
-        let held = self.lo.queue.len() + self.crossing.len() + neighbours + self.reassembly.fragments();
+        let traffic = self.traffic.as_ref().map_or(0, |traffic| traffic.held());
+        let devices = self.devices.as_ref().map_or(0, |devices| devices.held());
+        let held = devices
+            + traffic
+            + self.lo.queue.len()
+            + self.crossing.len()
+            + neighbours
+            + self.reassembly.fragments();
         self.account.with_held(held as u64)
     }
 

@@ -25,6 +25,10 @@ pub enum StackTimer {
     Crossing,
     /// A tracked connection ends.
     Conntrack,
+    /// A discipline of traffic control has a packet, or a redirected packet is received.
+    Traffic,
+    /// A timer of a bridge, or of another device made inside the host, is due.
+    Devices,
     /// The bootstrap phase ends.
     BootstrapEnd,
 }

@@ -7,7 +7,7 @@
 
 use crate::account::{DropCause, PacketDisposition};
 pub use crate::effects::PeerNews;
-use crate::interface::Attachment;
+use crate::interface::{Attachment, DeviceKind};
 use crate::interfaces::Interfaces;
 use crate::stamping;
 use crate::timestamps::is_stamped;
@@ -69,7 +69,9 @@ impl Stack {
                 self.clock.charge();
             }
             let there = &self.interfaces[interface];
-            let end = if there.up && matches!(there.attachment, Attachment::Veth { .. }) {
+            let receives =
+                matches!(there.attachment, Attachment::Veth { .. } | Attachment::Made(DeviceKind::Macvlan));
+            let end = if there.up && receives {
                 self.clock.work_on_packet(frame.len());
                 self.interfaces.count_virtual(interface, frame.len(), PacketDirection::In);
                 self.frame_input(interface, frame)
@@ -80,6 +82,12 @@ impl Stack {
         }
         self.flush_network();
     }
+}
+
+/// Queues a frame for reception by an interface of this stack at this time.
+pub(crate) fn cross_now(stack: &mut Stack, interface: usize, frame: Packet) {
+    let timer = stack.timers.name(stack.clock.now());
+    stack.cross(interface, frame, timer);
 }
 
 impl Interfaces {

@@ -7,6 +7,7 @@ use crate::interfaces::Interfaces;
 use crate::readiness::READABLE;
 use crate::stamping;
 use crate::timestamps::is_stamped;
+use crate::traffic;
 use crate::tun::TunCounters;
 use crate::{Effect, PacketDirection, Stack, buffers};
 use belljar_base::Stream;
@@ -137,6 +138,15 @@ impl Stack {
             let mut packet = Packet::new(bytes);
             self.seen(self.clock.now(), interface, &mut packet, PacketDirection::In);
             self.arrived_as_one = true;
+            if self.traffic.is_some() {
+                match traffic::input(self, interface, packet, false) {
+                    Some(passed) => packet = passed,
+                    None => {
+                        self.account.originate(Origin::Tun, PacketDisposition::HELD);
+                        return Ok(());
+                    }
+                }
+            }
             self.ip_input(interface, packet)
         };
         self.account.originate(Origin::Tun, end);
@@ -185,6 +195,12 @@ impl Interfaces {
         )
         .map(|(number, _)| number)
         .collect()
+    }
+
+    /// The numbers of the ports of a device.
+    pub fn ports_of(&self, device: usize) -> Vec<usize> {
+        let all = self.iter().enumerate();
+        all.filter(|(_, other)| other.master == Some(device)).map(|(number, _)| number).collect()
     }
 
     /// The VLAN with this ID on an interface.

@@ -149,6 +149,8 @@ fn datagrams_and_segments() {
         let (server, _) = network.stacks[B].accept(listener).unwrap().unwrap();
         let mut data = vec![0; 10_000];
         assert_eq!(network.stacks[B].read(server, &mut data), Ok(Some(10_000)));
+        // An idle connection keeps no packet buffers.
+        assert_eq!(network.stacks[B].sockets.tcp(server).connection().unwrap().take_spent(), None);
         network.stacks[A].close(client);
         network.stacks[B].close(server);
         network.pass(secs(1));

@@ -251,6 +251,7 @@ impl Environment for StackEnvironment<'_> {
                 Attachment::Vlan { .. } => "vlan",
                 Attachment::Dummy => "dummy",
                 Attachment::Tun { .. } => "tun",
+                Attachment::Made(kind) => kind.name(),
                 _ => "",
             },
         }

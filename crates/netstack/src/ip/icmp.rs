@@ -5,10 +5,10 @@ use super::route::ResolvedRoute;
 use super::{IpHeader, Outbound};
 use crate::account::{DropCause, Origin, PacketDisposition, Receiver};
 use crate::conf::v4;
+use crate::devices::vrf;
 use crate::mib::version;
 use crate::raw::RawError;
 use crate::udp::Protocol;
-use crate::v6::device_for;
 use crate::{LO, Stack, buffers};
 use belljar_linux_abi::Errno;
 use belljar_net::forward::ForwardError;
@@ -130,7 +130,7 @@ impl Stack {
 
     /// Sends a message in response to a packet received on `interface`.
     fn send_icmp(&mut self, src: Option<IpAddr>, dst: IpAddr, interface: usize, tos: u8, message: &mut [u8]) {
-        let Ok(route) = self.route(dst, src, device_for(dst, interface)) else { return };
+        let Ok(route) = self.route(dst, src, vrf::answer_device(self, dst, interface)) else { return };
         self.send_icmp_by(route, interface == LO, tos, message);
     }
 
@@ -231,7 +231,7 @@ impl Stack {
             self.v6.learn_path_mtu(to, extra as usize, now);
         }
         if let (Errno::EMSGSIZE, IpAddr::V4(to)) = (errno, dst.ip())
-            && self.path_concerns(number, src, dst, Seq(seq))
+            && self.path_concerns((number, inbound.interface), src, dst, Seq(seq))
         {
             let now = self.clock.now();
             let Ok(route) = self.route(dst.ip(), Some(src.ip()), None) else { return };
@@ -251,7 +251,8 @@ impl Stack {
             protocol::UDP | protocol::UDP_LITE => {
                 let spoken = if number == protocol::UDP { Protocol::Udp } else { Protocol::Lite };
                 let quoted = &quoted[payload_start(quoted)..];
-                self.udp_error(spoken, (src, dst), errno, (kind, code, extra), inbound.header.src, quoted);
+                let offender = (inbound.header.src, vrf::ingress(self, inbound.interface));
+                self.udp_error(spoken, (src, dst), errno, (kind, code, extra), offender, quoted);
             }
             protocol::ICMP | protocol::ICMPV6 => {
                 let quoted = &quoted[payload_start(quoted)..];
@@ -275,17 +276,26 @@ impl Stack {
 impl Stack {
     /// True if the quoted packet of a Packet Too Big error belongs to a socket of this host, which guards
     /// against forged path MTUs.
-    fn path_concerns(&mut self, number: u8, local: SocketAddr, remote: SocketAddr, seq: Seq) -> bool {
+    fn path_concerns(
+        &mut self,
+        (number, interface): (u8, usize),
+        local: SocketAddr,
+        remote: SocketAddr,
+        seq: Seq,
+    ) -> bool {
+        let ingress = vrf::ingress(self, interface);
         match number {
             protocol::TCP => {
                 let key = self.tcp.connection(local, remote);
                 key.and_then(|key| self.sockets.tcp(key).connection()).is_some_and(|c| c.is_in_flight(seq))
             }
             protocol::UDP => {
-                self.udp_ports[Protocol::Udp.index()].receiver(&self.sockets, remote, local).is_some()
+                let ports = &self.udp_ports[Protocol::Udp.index()];
+                ports.receiver(&self.sockets, remote, local, ingress).is_some()
             }
             protocol::UDP_LITE => {
-                self.udp_ports[Protocol::Lite.index()].receiver(&self.sockets, remote, local).is_some()
+                let ports = &self.udp_ports[Protocol::Lite.index()];
+                ports.receiver(&self.sockets, remote, local, ingress).is_some()
             }
             _ => true,
         }

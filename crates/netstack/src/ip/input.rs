@@ -10,6 +10,7 @@ use crate::StackTimer;
 use crate::account::{DropCause, PacketDisposition, Receiver};
 use crate::buffers;
 use crate::conf::v4;
+use crate::devices::{self, vrf};
 use crate::family::RouteQuery;
 use crate::interfaces::is_multipoint;
 use crate::mib::{Cast, version};
@@ -233,6 +234,12 @@ impl Stack {
                 buffers::recycle(inbound.packet);
                 PacketDisposition::consumed(Receiver::Igmp)
             }
+            _ if self.devices.is_some()
+                && let Some(end) = devices::receive_ip(self, &inbound) =>
+            {
+                buffers::recycle(inbound.packet);
+                end
+            }
             _ if let Some(end) = taken => {
                 buffers::recycle(inbound.packet);
                 end
@@ -290,6 +297,7 @@ impl Stack {
                 let own = &self.interfaces[interface].addresses6;
                 (own.iter().any(|own| own.ip == v6), Cast::One)
             }
+            _ if self.interfaces.has_vrfs => (vrf::is_local_within(self, interface, dst), Cast::One),
             _ => (self.is_local(dst), Cast::One),
         };
         is_ours.then_some(cast)

@@ -81,8 +81,8 @@ pub enum SendOutcome {
     Queued,
     /// The packet was dropped, because the queue was full or its TTL was 0.
     Lost,
-    /// A hook dropped the packet.
-    Refused,
+    /// A hook or a device dropped the packet, which the sender notices.
+    Refused(Errno),
 }
 
 impl<'a> Outbound<'a> {
@@ -143,7 +143,7 @@ impl Stack {
         if outcome != SendOutcome::Queued {
             self.packet_lost(cookie, len);
         }
-        if outcome == SendOutcome::Refused { Err(Errno::EPERM) } else { Ok(()) }
+        if let SendOutcome::Refused(errno) = outcome { Err(errno) } else { Ok(()) }
     }
 
     /// Sends a local packet with a complete header to `dst`: `ip_local_out` of Linux.
@@ -166,8 +166,7 @@ impl Stack {
         self.account.originate(origin, end);
         match end {
             end if end.is_queued() => SendOutcome::Queued,
-            end if end == PacketDisposition::dropped(DropCause::Hook) => SendOutcome::Refused,
-            _ => SendOutcome::Lost,
+            end => end.errno().map_or(SendOutcome::Lost, SendOutcome::Refused),
         }
     }
 
@@ -310,7 +309,7 @@ impl Stack {
         if outcome != SendOutcome::Queued {
             self.packet_lost(cookie, len);
         }
-        if outcome == SendOutcome::Refused { Err(Errno::EPERM) } else { Ok(()) }
+        if let SendOutcome::Refused(errno) = outcome { Err(errno) } else { Ok(()) }
     }
 }
 

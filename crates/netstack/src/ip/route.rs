@@ -1,6 +1,7 @@
 //! Routing of one host: local addresses lead to `lo`, all others follow the routing tables.
 
 use crate::conf::v6;
+use crate::devices::vrf;
 use crate::family::{FlowKey, RouteQuery, refused};
 use crate::routing::Routed;
 use crate::socket::Socket;
@@ -160,14 +161,21 @@ impl Stack {
             IpAddr::V6(v6) if v6.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
             ip => ip,
         };
+        let domain = interface_named(through.device).and_then(|device| vrf::of_interface(self, device));
         let inside = |preferred: IpAddr| ResolvedRoute {
+            interface: domain.unwrap_or(LO),
             source: source.unwrap_or(preferred),
             ..ResolvedRoute::to_this_host(destination)
         };
         let route = match destination {
             IpAddr::V4(v4) if v4.is_loopback() && !self.interfaces[LO].up => return Err(Errno::ENETUNREACH),
             IpAddr::V4(v4) if v4.is_loopback() => inside(Ipv4Addr::LOCALHOST.into()),
-            IpAddr::V4(v4) if self.interfaces.with_address(v4).is_some() => inside(destination),
+            IpAddr::V4(_) if self.interfaces.has_vrfs && vrf::owns(self, destination, domain) => {
+                inside(destination)
+            }
+            IpAddr::V4(v4) if !self.interfaces.has_vrfs && self.interfaces.with_address(v4).is_some() => {
+                inside(destination)
+            }
             IpAddr::V4(v4) if self.service == Some(v4) => inside(
                 self.interfaces
                     .source_on(LO + 1, Some(v4), c::RT_SCOPE_UNIVERSE)
@@ -185,7 +193,13 @@ impl Stack {
                     None => self.route_out(v4, own, &through)?,
                 }
             }
-            IpAddr::V6(v6) if v6.is_loopback() || self.v6.interface_of(&self.interfaces, v6).is_some() => {
+            IpAddr::V6(v6) if v6.is_loopback() => inside(destination),
+            IpAddr::V6(_) if self.interfaces.has_vrfs && vrf::owns(self, destination, domain) => {
+                inside(destination)
+            }
+            IpAddr::V6(v6)
+                if !self.interfaces.has_vrfs && self.v6.interface_of(&self.interfaces, v6).is_some() =>
+            {
                 inside(destination)
             }
             IpAddr::V6(v6) if self.is_of_routed_here(v6) => inside(Ipv6Addr::LOCALHOST.into()),
@@ -245,6 +259,9 @@ impl Stack {
                         let hop = found.hop.ok_or_else(|| no_way(found.route))?;
                         let router = self.redirects.gateway(to, hop.interface, hop.next());
                         (hop.interface, router, found.route.source, found.table, found.route.metrics)
+                    }
+                    None if device.is_some_and(|device| vrf::of_interface(self, device).is_some()) => {
+                        return Err(Errno::ENETUNREACH);
                     }
                     // "Apparently, routing tables are wrong. Assume that the destination is on link."
                     None => directly(device.ok_or(Errno::ENETUNREACH)?),

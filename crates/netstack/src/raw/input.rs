@@ -5,6 +5,7 @@ use super::{RawError, RawSocket};
 use crate::SocketKey;
 use crate::Stack;
 use crate::account::{DropCause, PacketDisposition, Receiver};
+use crate::devices::vrf;
 use crate::error_queue::QueuedError;
 use crate::filter::Metadata;
 use crate::interface_index;
@@ -44,11 +45,11 @@ impl Stack {
         inbound.fill_checksum();
         let inbound = &*inbound;
         let v4 = inbound.header.dst.is_ipv4();
-        let index = interface_index(inbound.interface);
+        let ingress = vrf::ingress(self, inbound.interface);
         let wanted = |socket: &Socket| match &socket.kind {
             SocketKind::Raw(raw) => {
                 (socket.domain == c::AF_INET) == v4
-                    && socket.options.bound_device.is_none_or(|device| device == index)
+                    && ingress.reaches(socket.options.bound_device)
                     && raw.wants(inbound)
                     && raw.end.ip.takes_group(inbound.interface, inbound.header.dst, inbound.header.src)
             }

@@ -6,7 +6,7 @@ mod streams;
 
 use belljar_base::SimDuration;
 use belljar_net::Packet;
-use belljar_net::dns::{self, Zone};
+use belljar_net::dns::{self, DnsFaults, Zone};
 use belljar_wire::{ipv4, protocol, udp};
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -21,6 +21,8 @@ pub struct Resolver {
     pub latency: SimDuration,
     /// True while the name server does not respond to this host.
     pub down: bool,
+    /// Wrong answers to this host.
+    pub faults: DnsFaults,
 }
 
 impl Resolver {
@@ -44,7 +46,7 @@ impl Resolver {
         }
         let (server, client) = (query.dst(), query.src());
         let mut payload = Vec::new();
-        let reply = self.zone.answer(datagram.payload())?;
+        let reply = self.zone.faulty_answer(datagram.payload(), false, &self.faults)?;
         let ends = ((IpAddr::V4(server), dns::PORT), (IpAddr::V4(client), datagram.src_port()));
         udp::Repr::append(ends.0, ends.1, &reply, &mut payload);
         let header = ipv4::Repr::new(server, client, protocol::UDP, payload.len());

@@ -165,7 +165,7 @@ impl Answering {
             self.idle_until = now + PATIENCE;
         }
         while let Some((query, rest)) = split_query(&self.received) {
-            if let Some(answer) = resolver.zone.answer_over_tcp(query) {
+            if let Some(answer) = resolver.zone.faulty_answer(query, true, &resolver.faults) {
                 self.unsent.extend_from_slice(&(answer.len() as u16).to_be_bytes());
                 self.unsent.extend_from_slice(&answer);
             }

@@ -2,11 +2,11 @@
 
 use super::options::PathProperties;
 use super::{Role, TcpSocket, errno};
+use crate::devices::vrf;
 use crate::endpoint::{Bound, Reach, choose_port};
 use crate::ip::route::{ResolvedRoute, Through};
 use crate::socket::SocketKind;
 use crate::tcp::options::apply;
-use crate::v6::device_for;
 use crate::{SocketKey, Stack, address};
 use belljar_base::SimTime;
 use belljar_linux_abi::{Errno, c};
@@ -221,7 +221,8 @@ impl Stack {
         (local, remote): (SocketAddr, SocketAddr),
         now: SimTime,
     ) -> PathProperties {
-        let known = self.route(remote.ip(), Some(local.ip()), device_for(remote.ip(), interface));
+        let known =
+            self.route(remote.ip(), Some(local.ip()), vrf::answer_device(self, remote.ip(), interface));
         match known {
             Ok(route) => self.tcp_path(&route, now),
             Err(_) => PathProperties { mtu: self.mtu_to(interface, remote.ip(), now), advmss: None },

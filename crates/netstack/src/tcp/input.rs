@@ -6,10 +6,10 @@ use crate::SocketKey;
 use crate::Stack;
 use crate::account::{DropCause, Origin, PacketDisposition, Receiver};
 use crate::buffers;
+use crate::devices::vrf;
 use crate::ip::{Inbound, IpHeader, Outbound};
 use crate::path_mtu::heeds_routers;
 use crate::stamping;
-use crate::v6::device_for;
 use belljar_linux_abi::{Errno, c};
 use belljar_net::ChecksumState;
 use belljar_tcp::{Disposition, Ecn, Flags, Payload, Repr, Seq, State, TcpError, reset_for};
@@ -60,7 +60,8 @@ impl Stack {
         }
         let payload = inbound.packet.get(text).unwrap_or_default();
         let opens = segment.has(Flags::SYN) && !segment.flags.intersects(Flags::ACK | Flags::RST);
-        match self.tcp.listener(&self.sockets, local, remote) {
+        let ingress = vrf::ingress(self, interface);
+        match self.tcp.listener(&self.sockets, local, remote, ingress) {
             Some(_) if opens && segment.has(Flags::FIN) => PacketDisposition::dropped(DropCause::Malformed),
             Some(listener) if opens => {
                 self.tcp_admit(listener, interface, (local, remote), &segment, payload)
@@ -151,7 +152,7 @@ impl Stack {
         interface: usize,
     ) {
         let Some(reset) = reset_for(segment, payload_len) else { return };
-        let device = device_for(remote.ip(), interface);
+        let device = vrf::answer_device(self, remote.ip(), interface);
         let Ok(route) = self.route(remote.ip(), Some(local.ip()), device) else { return };
         self.counters.tcp_resets_sent += 1;
         let header =

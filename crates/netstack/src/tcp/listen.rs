@@ -4,11 +4,11 @@ use super::{Role, TcpSocket};
 use crate::SocketKey;
 use crate::Stack;
 use crate::account::{DropCause, PacketDisposition, Receiver};
+use crate::devices::vrf;
 use crate::endpoint::{Bound, Reach};
 use crate::ip::IpOptions;
 use crate::readiness::{EPOLLHUP, READABLE};
 use crate::socket::SocketKind;
-use crate::v6::device_for;
 use belljar_linux_abi::{Errno, c};
 use belljar_tcp::{Admission, Connection, Listener, Repr};
 use std::net::SocketAddr;
@@ -81,7 +81,7 @@ impl Stack {
         }
         let fast = self.tcp_try_fast_open(listener, (local, remote), syn, payload.len());
         let child = self.tcp_child(listener, local);
-        if let Some(device) = device_for(remote.ip(), interface) {
+        if let Some(device) = vrf::answer_device(self, remote.ip(), interface) {
             self.socket(child).options.bound_device = Some(device);
         }
         let (isn, offset) = (self.isns.next_u32(), self.isns.next_u32());

@@ -2,7 +2,7 @@
 
 use super::socket::Role;
 use crate::SocketKey;
-use crate::endpoint::Reach;
+use crate::endpoint::{Ingress, Reach, devices_overlap};
 use crate::flow_hash::flow_hash;
 use crate::keyed::Keyed;
 use crate::socket::{Socket, SocketKind};
@@ -71,17 +71,20 @@ impl TcpTable {
         sockets: &Keyed<Socket>,
         local: SocketAddr,
         remote: SocketAddr,
+        ingress: Ingress,
     ) -> Option<SocketKey> {
-        let mut best: Option<(bool, bool)> = None;
+        let mut best: Option<(bool, bool, bool)> = None;
         let mut found: SmallVec<[SocketKey; 4]> = SmallVec::new();
         for key in self.bound_at(local.port()) {
             let socket = &sockets[key.0];
             let SocketKind::Tcp(tcp) = &socket.kind else { continue };
             let (Role::Listening(_), Some(bound)) = (&tcp.role, &tcp.bound) else { continue };
-            if !bound.reach.takes(local.ip()) {
+            let device = socket.options.bound_device;
+            if !bound.reach.takes(local.ip()) || !ingress.reaches(device) {
                 continue;
             }
-            let score = (bound.reach.ip.is_some(), socket.domain == belljar_linux_abi::c::AF_INET);
+            let score =
+                (bound.reach.ip.is_some(), device.is_some(), socket.domain == belljar_linux_abi::c::AF_INET);
             if best.is_none_or(|best| score > best) {
                 best = Some(score);
                 found.clear();
@@ -118,7 +121,13 @@ impl TcpTable {
             let shared_listening =
                 options.reuse_address && socket.options.reuse_address && listens && !other_listens;
             let shared_port = options.reuse_port && socket.options.reuse_port;
-            other == key || shared_address || shared_listening || shared_port || !bound.reach.overlaps(reach)
+            let apart = !devices_overlap(options.bound_device, socket.options.bound_device);
+            apart
+                || other == key
+                || shared_address
+                || shared_listening
+                || shared_port
+                || !bound.reach.overlaps(reach)
         })
     }
 

@@ -3,6 +3,7 @@
 use super::errno;
 use crate::SocketKey;
 use crate::Stack;
+use crate::buffers;
 use crate::interface::Attachment;
 use crate::ip::route::Through;
 use belljar_base::SimTime;
@@ -59,6 +60,9 @@ impl Stack {
             return Ok(if connection.is_read_closed() { None } else { Some(0) });
         }
         let taken = take(connection, now);
+        while let Some(spent) = connection.take_spent() {
+            buffers::recycle(spent);
+        }
         self.tcp_was_read(key);
         Ok(Some(taken))
     }

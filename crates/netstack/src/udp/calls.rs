@@ -6,6 +6,7 @@ use crate::Stack;
 use crate::address;
 use crate::address::RawAddress;
 use crate::buffers;
+use crate::devices::wireguard;
 use crate::endpoint::{Bound, Reach, choose_port};
 use crate::ip::route::Through;
 use crate::readiness::{EPOLLHUP, EPOLLIN, EPOLLRDHUP, EPOLLRDNORM, READABLE, WRITABLE};
@@ -96,7 +97,11 @@ impl Stack {
         let reach = Reach::new(domain, self.sockets.udp(key).ip.v6_only, ip);
         let table = self.sockets.udp(key).protocol.index();
         let taken = &self.udp_ports[table];
-        let is_free = |port| taken.is_free(&self.sockets, key, &reach, port);
+        let is_free = |port| {
+            let devices = self.devices.as_ref().filter(|_| table == Protocol::Udp.index());
+            !devices.is_some_and(|devices| wireguard::listens(devices, port))
+                && taken.is_free(&self.sockets, key, &reach, port)
+        };
         let chosen = match port {
             0 => choose_port(&mut self.ports, self.sysctls.local_ports, is_free)?,
             port if is_free(port) => port,

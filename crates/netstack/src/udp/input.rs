@@ -7,6 +7,8 @@ use crate::SocketKey;
 use crate::Stack;
 use crate::account::{DropCause, PacketDisposition, Receiver};
 use crate::buffers;
+use crate::devices::{self, vrf};
+use crate::endpoint::Ingress;
 use crate::error_queue::{QueuedError, is_hard};
 use crate::filter::Metadata;
 use crate::ip::Inbound;
@@ -76,12 +78,20 @@ impl Stack {
             buffers::recycle(inbound.packet);
             return PacketDisposition::dropped(DropCause::Checksum);
         }
+        if self.devices.is_some()
+            && protocol == Protocol::Udp
+            && let Some(end) = devices::receive_udp(self, &inbound, dst_port)
+        {
+            buffers::recycle(inbound.packet);
+            return end;
+        }
         let (source, lengths) = (SocketAddr::new(src, src_port), (len, covered));
         if self.interfaces.is_multipoint(dst) {
             return self.udp_input_to_many(protocol, inbound, source, (dst_port, unsummed), lengths);
         }
+        let ingress = vrf::ingress(self, inbound.interface);
         let ports = &self.udp_ports[protocol.index()];
-        let receiver = ports.receiver(&self.sockets, source, SocketAddr::new(dst, dst_port));
+        let receiver = ports.receiver(&self.sockets, source, SocketAddr::new(dst, dst_port), ingress);
         if unsummed && dst.is_ipv6() && !receiver.is_some_and(|key| self.sockets.udp(key).no_check6.1) {
             // RFC 8200, section 8.1: dropped, unless the socket accepts datagrams without a checksum.
             let counters = &mut self.counters.udp[protocol.index()][version(&dst)];
@@ -112,12 +122,11 @@ impl Stack {
         let mut end = None;
         let keys: SmallVec<[SocketKey; 4]> =
             self.udp_ports[protocol.index()].0.get(&port).into_iter().flatten().copied().collect();
-        let index = interface_index(inbound.interface);
+        let ingress = vrf::ingress(self, inbound.interface);
         for key in keys {
             let device = self.socket(key).options.bound_device;
             let udp = self.sockets.udp(key);
-            let member = udp.ip.takes_group(inbound.interface, dst, source.ip())
-                && device.is_none_or(|device| device == index);
+            let member = udp.ip.takes_group(inbound.interface, dst, source.ip()) && ingress.reaches(device);
             let from_peer = udp.peer.is_none_or(|peer| comes_from(peer, source));
             let checked = !unsummed || dst.is_ipv4() || udp.no_check6.1;
             let takes = checked && udp.bound.is_some_and(|bound| bound.reach.takes(dst));
@@ -248,11 +257,12 @@ impl Stack {
         (local, remote): (SocketAddr, SocketAddr),
         errno: Errno,
         icmp: (u8, u8, u32),
-        offender: IpAddr,
+        (offender, ingress): (IpAddr, Ingress),
         quoted: &[u8],
     ) {
         let arrived = self.clock.now();
-        let Some(key) = self.udp_ports[protocol.index()].receiver(&self.sockets, remote, local) else {
+        let Some(key) = self.udp_ports[protocol.index()].receiver(&self.sockets, remote, local, ingress)
+        else {
             return;
         };
         // A smaller path MTU is reported unless the socket ignores path MTUs (`IP_PMTUDISC_DONT`).

@@ -1,7 +1,7 @@
 //! The UDP sockets of a host by local port, and the choice of the socket that receives a datagram.
 
 use crate::SocketKey;
-use crate::endpoint::Reach;
+use crate::endpoint::{Ingress, Reach, devices_overlap};
 use crate::flow_hash::flow_hash;
 use crate::keyed::Keyed;
 use crate::socket::{Socket, SocketKind};
@@ -39,6 +39,7 @@ impl UdpPorts {
                 *other == key
                     || (options.reuse_address && theirs.reuse_address)
                     || (options.reuse_port && theirs.reuse_port)
+                    || !devices_overlap(options.bound_device, theirs.bound_device)
                     || !udp.bound.is_some_and(|bound| bound.reach.overlaps(reach))
             })
         })
@@ -51,15 +52,16 @@ impl UdpPorts {
         sockets: &Keyed<Socket>,
         source: SocketAddr,
         destination: SocketAddr,
+        ingress: Ingress,
     ) -> Option<SocketKey> {
         let keys = self.0.get(&destination.port())?;
         if let [key] = keys[..] {
-            return score(sockets, key, source, destination.ip()).map(|_| key);
+            return score(sockets, key, source, destination.ip(), ingress).map(|_| key);
         }
         let mut best: Option<(u32, SocketKey)> = None;
         let mut group: SmallVec<[SocketKey; 4]> = SmallVec::new();
         for key in keys.iter().rev() {
-            let Some(score) = score(sockets, *key, source, destination.ip()) else { continue };
+            let Some(score) = score(sockets, *key, source, destination.ip(), ingress) else { continue };
             let grouped = sockets[key.0].options.reuse_port;
             match best {
                 Some((best, _)) if score < best => continue,
@@ -87,15 +89,25 @@ impl UdpPorts {
 }
 
 /// Rank of a socket among those that receive a datagram; `None` if it does not receive it.
-fn score(sockets: &Keyed<Socket>, key: SocketKey, source: SocketAddr, dst: IpAddr) -> Option<u32> {
+fn score(
+    sockets: &Keyed<Socket>,
+    key: SocketKey,
+    source: SocketAddr,
+    dst: IpAddr,
+    ingress: Ingress,
+) -> Option<u32> {
     let socket = &sockets[key.0];
     let SocketKind::Udp(udp) = &socket.kind else { return None };
     let bound = udp.bound.as_ref()?;
-    if !bound.reach.takes(dst) {
+    let device = socket.options.bound_device;
+    if !bound.reach.takes(dst) || !ingress.reaches(device) {
         return None;
     }
     let mut score = u32::from(socket.domain == belljar_linux_abi::c::AF_INET);
     if bound.reach.ip.is_some() {
+        score += 4;
+    }
+    if device.is_some() {
         score += 4;
     }
     if let Some(peer) = udp.peer {

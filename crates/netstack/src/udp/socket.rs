@@ -20,8 +20,7 @@ pub const UDP_SEGMENT: i32 = 103;
 pub const UDP_GRO: i32 = 104;
 /// `UDP_ENCAP_ESPINUDP`, a value of the option `UDP_ENCAP`.
 pub const UDP_ENCAP_ESPINUDP: i32 = 2;
-/// Length of a UDP header in bytes.
-pub const HEADER_LEN: usize = 8;
+pub use belljar_wire::udp::HEADER_LEN;
 
 /// The protocol of a socket. Each protocol has its own port numbers and counters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

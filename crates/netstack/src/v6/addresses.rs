@@ -46,7 +46,7 @@ pub fn modify_address(
     net.v6.set_attributes(interface, own.ip, AddressAttributes6 { peer, metric, ..given });
     net.set_lifetime(interface, own.ip, lifetime);
     let there = &net.interfaces[interface];
-    if there.up && (there.is_link() || interface == LO) {
+    if there.up && (there.routes_networks6() || interface == LO) {
         let kept = keeps_network(net, interface, own);
         net.v6.reconnect_address(interface, own, had_route, kept);
     }

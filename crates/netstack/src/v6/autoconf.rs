@@ -20,7 +20,12 @@ impl Stack {
     /// solicitations.
     pub fn interface_is_up6(&mut self, interface: usize) {
         let there = &self.interfaces[interface];
-        let without = matches!(there.attachment, Attachment::Veth { .. }) && !there.carrier;
+        let needs_carrier = match there.attachment {
+            Attachment::Veth { .. } => true,
+            Attachment::Made(kind) => kind.has_carrier(),
+            _ => false,
+        };
+        let without = needs_carrier && !there.carrier;
         let waits = without || there.settings.held_state != 0;
         // `lo` has IPv6 even where other interfaces have none.
         if !self.v6.on && interface != LO || !super::is_possible(self, interface) {

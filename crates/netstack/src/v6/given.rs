@@ -4,7 +4,7 @@
 use super::state::{ADDRCONF_METRIC, Ipv6};
 use crate::LO;
 use crate::interfaces::Interfaces;
-use belljar_net::routes::{InterfaceAddress, NextHop, Prefix, Route, RouteKind, protocol};
+use belljar_net::routes::{InterfaceAddress, NextHop, Prefix, Route, RouteKind, RouteTable, protocol};
 use std::net::Ipv6Addr;
 
 /// `IFAPROT_KERNEL_LO`: originator of the loopback address.
@@ -108,14 +108,16 @@ impl Ipv6 {
             let (over, is_direct) = hop.unwrap_or((LO, true));
             route.object.is_none() && over == interface && (is_direct || !direct)
         };
-        let mut all = self.routes.iter().filter(|(prefix, ..)| *prefix == network);
+        let mut all = self.table_of(interface).iter().filter(|(prefix, ..)| *prefix == network);
         all.find(|(.., route)| by_interface(route)).map(|(_, metric, route)| (metric, route.clone()))
     }
 
     /// Removes the first route to an on-link network by an interface. Returns false if there is none.
     fn remove_prefix_route(&mut self, interface: usize, network: Prefix<Ipv6Addr>, direct: bool) -> bool {
         let found = self.prefix_route(interface, network, direct);
-        found.is_some_and(|(metric, route)| self.routes.remove_this(network, metric, &route).is_some())
+        found.is_some_and(|(metric, route)| {
+            self.change_table(interface, |routes| routes.remove_this(network, metric, &route).is_some())
+        })
     }
 
     /// Gives the first route to an on-link network by an interface a metric (`modify_prefix_route`). Returns
@@ -123,7 +125,7 @@ impl Ipv6 {
     fn change_prefix_route(&mut self, interface: usize, network: Prefix<Ipv6Addr>, metric: u32) -> bool {
         let Some((before, route)) = self.prefix_route(interface, network, true) else { return false };
         if before != metric {
-            self.routes.remove_this(network, before, &route);
+            self.change_table(interface, |routes| routes.remove_this(network, before, &route));
             self.connect(interface, network, metric);
         }
         true
@@ -184,20 +186,40 @@ impl Ipv6 {
             let same = |hop: &NextHop<Ipv6Addr>| hop.interface == interface && hop.is_direct();
             old.object.is_none() && old.hops.first().is_some_and(same)
         };
-        if self.routes.all_alike(network, metric.into()).any(by_interface) {
+        if self.table_of(interface).all_alike(network, metric.into()).any(by_interface) {
             return false;
         }
-        self.routes.insert_beside(network, metric, route, true);
+        self.change_table(interface, |routes| routes.insert_beside(network, metric, route, true));
         true
     }
 
     /// Removes the kernel's route to a network by an interface.
     pub(crate) fn disconnect(&mut self, interface: usize, network: Prefix<Ipv6Addr>) {
-        self.routes.retain(|prefix, _, route| {
-            if prefix == network && route.protocol == protocol::KERNEL {
-                route.hops.retain(|hop| hop.interface != interface);
-            }
-            !route.hops.is_empty() || route.kind != RouteKind::Unicast
+        self.change_table(interface, |routes| {
+            routes.retain(|prefix, _, route| {
+                if prefix == network && route.protocol == protocol::KERNEL {
+                    route.hops.retain(|hop| hop.interface != interface);
+                }
+                !route.hops.is_empty() || route.kind != RouteKind::Unicast
+            });
         });
+    }
+
+    /// The table in which the connected routes of an interface are: the main one, or that of its VRF.
+    fn table_of(&self, interface: usize) -> &RouteTable<Ipv6Addr> {
+        match self.vrf_tables.get(&interface) {
+            Some(number) => self.policy.table(&self.routes, *number).unwrap_or(&self.no_routes),
+            None => &self.routes,
+        }
+    }
+    fn change_table<T>(
+        &mut self,
+        interface: usize,
+        change: impl FnOnce(&mut RouteTable<Ipv6Addr>) -> T,
+    ) -> T {
+        match self.vrf_tables.get(&interface) {
+            Some(number) => self.policy.change(*number, change),
+            None => change(&mut self.routes),
+        }
     }
 }

@@ -128,7 +128,7 @@ impl Ipv6 {
     ) -> bool {
         let link = matches!(
             interfaces[interface].attachment,
-            Attachment::Link(_) | Attachment::Vlan { .. } | Attachment::Veth { .. }
+            Attachment::Link(_) | Attachment::Vlan { .. } | Attachment::Veth { .. } | Attachment::Made(_)
         );
         // No reports for all-nodes and for groups of interface-local scope (RFC 3810, section 6).
         if !link || group == ipv6::ALL_NODES || group.octets()[1] & 0xf < 2 {

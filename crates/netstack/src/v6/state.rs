@@ -33,6 +33,10 @@ pub struct Ipv6 {
     pub routes: RouteTable<Ipv6Addr>,
     /// The policy rules and the other routing tables.
     pub policy: Policy<Ipv6Addr>,
+    /// Tables of the VRFs of interfaces, by interface.
+    pub vrf_tables: Map<usize, u32>,
+    /// A table without routes.
+    pub(super) no_routes: RouteTable<Ipv6Addr>,
     /// The neighbour cache.
     pub neighbours: Neighbours<Ipv6Addr>,
     /// Non-default attributes of addresses, by interface.
@@ -78,6 +82,8 @@ impl Ipv6 {
             on: config.ipv6,
             routes,
             policy: Policy::default(),
+            vrf_tables: Map::new(),
+            no_routes: RouteTable::default(),
             neighbours: Neighbours::new(&mut stream("neighbours6")),
             timer: None,
             path_mtus: Map::new(),

@@ -89,7 +89,12 @@ fn name_servers() {
     let server = Ipv4Addr::new(11, 9, 9, 9);
     for on_graph in [true, false] {
         let zone = Arc::new(Zone::new(server, std::iter::empty()));
-        let resolver = Some(Resolver { zone, latency: SimDuration::from_millis(1), down: false });
+        let resolver = Some(Resolver {
+            zone,
+            latency: SimDuration::from_millis(1),
+            down: false,
+            faults: Default::default(),
+        });
         let address = Ipv4Addr::new(11, 0, 0, 1);
         let links = if on_graph { Vec::new() } else { vec![link(A, "eth0", 1, 1)] };
         let config = StackConfig {

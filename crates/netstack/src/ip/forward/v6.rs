@@ -4,9 +4,9 @@ use crate::LO;
 use crate::Stack;
 use crate::account::{DropCause, PacketDisposition};
 use crate::buffers;
+use crate::devices::vrf;
 use crate::family::{FlowKey, RouteQuery};
 use crate::ip::{Onward, icmp};
-use crate::v6::device_for;
 use belljar_net::Packet;
 use belljar_net::forward::ForwardError;
 use belljar_net::forward6;
@@ -92,7 +92,7 @@ impl Stack {
     pub fn refuse6(&mut self, interface: usize, packet: &[u8], why: ForwardError) {
         let Some(mut message) = forward6::refusal_message(packet, why) else { return };
         let to: IpAddr = ipv6::source(packet).into();
-        let Ok(route) = self.route(to, None, device_for(to, interface)) else { return };
+        let Ok(route) = self.route(to, None, vrf::answer_device(self, to, interface)) else { return };
         self.send_icmp_by(route, interface == LO, icmp::ERROR_TOS_V6, &mut message);
     }
 }
