@@ -51,7 +51,11 @@ impl InterfaceCounters {
                     ..InterfaceCounters::default()
                 }
             }
-            Attachment::Dummy | Attachment::Vlan { .. } | Attachment::Veth { .. } => {
+            Attachment::Dummy
+            | Attachment::Vlan { .. }
+            | Attachment::Veth { .. }
+            | Attachment::Made(_)
+            | Attachment::Ifb => {
                 let number = net.interfaces.by_name(interface.name.as_bytes());
                 let counters =
                     number.map_or(TunCounters::default(), |number| net.interfaces.virtual_counters(number));

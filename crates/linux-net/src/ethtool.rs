@@ -260,6 +260,8 @@ fn driver_info(net: &Stack, interface: &Interface) -> Option<Vec<u8>> {
         Attachment::Veth { .. } => "veth",
         Attachment::Tun(_) | Attachment::Tap(_) | Attachment::Unplugged { .. } => "tun",
         Attachment::Dummy => "dummy",
+        Attachment::Ifb => "ifb",
+        Attachment::Made(kind) => kind.name(),
         Attachment::Vlan { .. } => "802.1Q VLAN Support",
     };
     let (bus, count) =

@@ -1,15 +1,20 @@
 //! Administrative changes of interfaces and addresses by rtnetlink or `ioctl`, with their notifications.
 
 use crate::Admin;
+use crate::netlink::bridge_links::leave_master;
+use crate::netlink::macvlan_links::{adapt_macvlans, check_macvlan_address, macvlan_mtu};
+use crate::netlink::vxlan_links::vxlan_mtu;
 use crate::netlink::{RT_SCOPE_NOWHERE, group};
 use belljar_linux_abi::{Errno, c};
 use belljar_net::InterfaceAddress;
 use belljar_net::routes::{Route, protocol};
 use belljar_netstack::conf;
-use belljar_netstack::interface::Attachment;
+use belljar_netstack::devices::{self, vrf, wireguard};
+use belljar_netstack::interface::{Attachment, DeviceKind};
 use belljar_netstack::ip::filtering;
 use belljar_netstack::lifetimes::Lifetime;
 use belljar_netstack::own_addresses::{AddressAttributes, AddressConflict};
+use belljar_netstack::traffic;
 use belljar_netstack::v6::{ORIGIN_LOOPBACK, insert_address};
 use belljar_netstack::veth::PeerNews;
 use belljar_netstack::{InitialRoute, LO};
@@ -97,6 +102,7 @@ impl Admin<'_> {
             self.net.neighbours.flush(number, true);
             self.net.redirects.forget(number);
             filtering::interface_down(self.net, number);
+            traffic::interface_down(self.net, number);
             self.net.interface_is_down6(number);
             self.listeners.interface_down(self.net, number);
             for vlan in self.net.interfaces.vlans_of(number) {
@@ -104,6 +110,7 @@ impl Admin<'_> {
                 self.link_changed(vlan);
             }
         }
+        devices::state_changed(self.net, number);
         self.tell_carrier(number);
     }
 
@@ -126,10 +133,7 @@ impl Admin<'_> {
     }
 
     fn routes_of(&self, number: usize) -> Vec<InitialRoute> {
-        let all = self.net.routes.iter();
-        all.filter(|(_, _, route)| route.hops.iter().any(|hop| hop.interface == number))
-            .map(|(prefix, metric, route)| (prefix, metric, route.clone()))
-            .collect()
+        vrf::routes_by(self.net, number)
     }
 
     /// Deletes an interface permanently, and for one end of a veth pair its peer.
@@ -147,6 +151,13 @@ impl Admin<'_> {
 
     /// Deletes an interface from the stack.
     pub fn withdraw_interface(&mut self, number: usize) {
+        leave_master(self, number);
+        for upper in devices::uppers_of(self.net, number) {
+            self.withdraw_interface(upper);
+        }
+        for port in self.net.interfaces.ports_of(number) {
+            leave_master(self, port);
+        }
         for own in self.net.interfaces[number].addresses.clone() {
             self.announce_address(number, &own, false);
         }
@@ -156,33 +167,49 @@ impl Admin<'_> {
         self.net.drop_hops::<Ipv4Addr>(|hop| hop.interface == number);
         self.net.neighbours.flush(number, true);
         self.net.interfaces[number].set_carrier(false);
+        traffic::interface_removed(self.net, number);
         self.link_gone(number);
         self.net.interfaces.forget_addresses(number);
         self.net.interface_settings.end(number);
         let interface = &mut self.net.interfaces[number];
         (interface.name, interface.attachment) = ("".into(), Attachment::Gone);
+        devices::delete(self.net, number);
         self.net.igmp.forget(number);
     }
 
     /// Changes the hardware address of an interface: `EADDRNOTAVAIL` for a multicast or zero address,
     /// `EINVAL` for a wrong length.
     pub(crate) fn set_mac(&mut self, number: usize, bytes: &[u8]) -> Result<(), Errno> {
+        if self.net.interfaces[number].attachment == Attachment::Made(DeviceKind::Wireguard) {
+            return Err(Errno::EOPNOTSUPP);
+        }
         let mac: [u8; 6] = bytes.try_into().map_err(|_| Errno::EINVAL)?;
         if mac[0] & 1 != 0 || mac == [0; 6] {
             return Err(Errno::EADDRNOTAVAIL);
         }
-        self.net.interfaces[number].mac = mac;
+        check_macvlan_address(self.net, number, mac)?;
+        let before = std::mem::replace(&mut self.net.interfaces[number].mac, mac);
+        devices::mac_changed(self.net, number, before);
         Ok(())
     }
 
     /// Sets the MTU of an interface in bytes: `EINVAL` if it is out of range.
     pub(crate) fn set_mtu(&mut self, number: usize, mtu: u32) -> Result<(), Errno> {
         let loopback = self.net.interfaces[number].attachment == Attachment::Loopback;
-        let allowed = if loopback { 0..=i32::MAX as u32 } else { LEAST_MTU..=65_535 };
-        if !allowed.contains(&mtu) {
+        let allowed = match self.net.interfaces[number].attachment {
+            _ if loopback => 0..=i32::MAX as u32,
+            Attachment::Made(DeviceKind::Wireguard) => 0..=wireguard::MOST_MTU,
+            _ => LEAST_MTU..=65_535,
+        };
+        let most = vxlan_mtu(self, number).or(macvlan_mtu(self.net, number)).unwrap_or(usize::MAX);
+        if !allowed.contains(&mtu) || mtu as usize > most {
             return Err(Errno::EINVAL);
         }
         self.net.interfaces[number].mtu = mtu as usize;
+        devices::mtu_changed(self.net, number);
+        for upper in adapt_macvlans(self.net, number) {
+            self.link_changed(upper);
+        }
         Ok(())
     }
 
@@ -235,7 +262,7 @@ impl Admin<'_> {
         });
         if let Some((prefix, at, route)) = old {
             self.announce_route(prefix, at, &route, false);
-            self.net.routes.remove_this(prefix, at, &route);
+            vrf::remove_route(self.net, number, (prefix, at, &route));
         }
     }
 
@@ -278,7 +305,7 @@ impl Admin<'_> {
             let is_own = route.protocol == protocol::KERNEL && route.source == Some(own.ip);
             if is_own && (!elsewhere || (prefix, at) == (network, metric)) {
                 self.announce_route(prefix, at, &route, false);
-                self.net.routes.remove_this(prefix, at, &route);
+                vrf::remove_route(self.net, number, (prefix, at, &route));
             }
         }
         if !elsewhere {

@@ -506,7 +506,7 @@ impl Admin<'_> {
         self.check_new_address6(number, ip, flags)?;
         self.warn_of_flags(flags);
         let interface = &self.net.interfaces[number];
-        let connected = (interface.is_link() || number == LO) && interface.up;
+        let connected = (interface.routes_networks6() || number == LO) && interface.up;
         let ask = flags & u32::from(IFA_F_NODAD) == 0;
         self.net.v6.set_attributes(number, ip, given);
         self.net.new_address6(number, own, ask, connected);

@@ -107,7 +107,7 @@ pub const LINK: RequestKind = RequestKind {
         ("IFLA_STATS", Ignored),
         ("IFLA_COST", Ignored),
         ("IFLA_PRIORITY", Ignored),
-        ("IFLA_MASTER", Refused),
+        ("IFLA_MASTER", Done),
         ("IFLA_WIRELESS", Ignored),
         ("IFLA_PROTINFO", Counted),
         ("IFLA_TXQLEN", Done),

@@ -3,7 +3,7 @@
 
 use super::message::{attribute, attributes};
 use super::refusal::{Refusal, refusal};
-use super::tree::{BitSet, nested, parse_bits, put, put_nested, text, word};
+use super::tree::{BitSet, GenericRequest, nested, parse_bits, put, put_nested, text, word};
 use crate::ethtool::{self, FEATURE_COUNT, StampingInfo};
 use belljar_linux_abi::Errno;
 use belljar_netstack::interface::Interface;
@@ -84,19 +84,8 @@ const RX_FILTERS: &str = "none all some ptpv1-l4-event ptpv1-l4-sync ptpv1-l4-de
 /// `__ETHTOOL_LINK_MODE_MASK_NBITS` of Linux 6.18; no mode is reported.
 const LINK_MODES: u32 = 121;
 
-/// A request.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct EthtoolRequest<'a> {
-    /// The command.
-    pub command: u8,
-    /// Attributes.
-    pub attributes: &'a [u8],
-    /// True if it asks for all interfaces.
-    pub is_dump: bool,
-}
-
 /// Answers a request; returns the command and the attributes of each message.
-pub(super) fn answer(net: &Stack, asked: &EthtoolRequest<'_>) -> Result<Vec<(u8, Vec<u8>)>, Refusal> {
+pub(super) fn answer(net: &Stack, asked: &GenericRequest<'_>) -> Result<Vec<(u8, Vec<u8>)>, Refusal> {
     let header = attribute(asked.attributes, HEADER);
     let flags = header.and_then(|header| attribute(header, FLAGS)).and_then(|flags| flags.try_into().ok());
     let flags = flags.map_or(0, u32::from_ne_bytes);
@@ -163,7 +152,7 @@ fn interface_of(net: &Stack, header: &[u8]) -> Result<usize, Refusal> {
 fn of_interface(
     net: &Stack,
     number: usize,
-    asked: &EthtoolRequest<'_>,
+    asked: &GenericRequest<'_>,
     flags: u32,
 ) -> Result<Vec<u8>, Refusal> {
     let interface = &net.interfaces[number];

@@ -8,6 +8,7 @@ use belljar_linux_abi::{Errno, c};
 use belljar_net::Prefix;
 use belljar_net::policy::{Action, RuleSelector, table};
 use belljar_net::routes::{Ip, Metrics, NextHop, Route, RouteTable};
+use belljar_netstack::devices::vrf;
 use belljar_netstack::ip::route::Through;
 use belljar_netstack::routing::Routed;
 use belljar_netstack::v6;
@@ -176,6 +177,7 @@ fn by_rules<A: Routed>(
         protocol: through.sender.protocol,
         ports: through.sender.ports,
         uid: through.sender.uid,
+        l3mdev: oif.and_then(|oif| vrf::table(net, oif)),
     };
     let policy = A::policy(net);
     if policy.is_plain() {
@@ -188,7 +190,11 @@ fn by_rules<A: Routed>(
             continue;
         }
         match rule.action {
-            Action::Table(number) => {
+            Action::Table(_) | Action::L3mdev => {
+                let number = match (rule.action, flow.l3mdev) {
+                    (Action::Table(number), _) | (_, Some(number)) => number,
+                    _ => continue,
+                };
                 let Some(routes) = policy.table(A::routes(net), number) else { continue };
                 let suppressed =
                     |found: &Found| rule.suppressed.is_some_and(|bits| u32::from(found.bits) <= bits);
@@ -343,7 +349,11 @@ pub(super) fn check_v6(
         _ => None,
     };
     // A route over `lo` would loop.
-    if of.rejects || device == Some(LO) && gateway.is_none() && !of.to.is_loopback() {
+    let loops = device == Some(LO) && gateway.is_none() && !of.to.is_loopback();
+    if loops && !of.rejects && !net.interfaces[LO].up {
+        return Err(refusal(Errno::ENETDOWN, "Nexthop device is not up"));
+    }
+    if of.rejects || loops {
         return Ok(NextHop { on_link, ..NextHop::new(LO, None) });
     }
     if let Some(gateway) = gateway {

@@ -1,10 +1,12 @@
-//! `NETLINK_GENERIC`: the control family, by which programs find families by name, and the family `ethtool`.
+//! `NETLINK_GENERIC`: the control family, by which programs find families by name, and the
+//! families `ethtool` and `wireguard`.
 
 use super::Requester;
-use super::ethtool_family::{self, EthtoolRequest};
+use super::ethtool_family;
 use super::message::{DUMP, MULTI, Message, Request, attribute};
 use super::refusal::Refusal;
-use super::tree::{nested, text, word};
+use super::tree::{GenericRequest, nested, text, word};
+use super::wireguard_family;
 use crate::Admin;
 use belljar_linux_abi::Errno;
 
@@ -12,7 +14,9 @@ use belljar_linux_abi::Errno;
 const CONTROL: u16 = 16;
 /// Number of the family `ethtool`, of those that Linux assigns at boot.
 const ETHTOOL: u16 = 21;
-/// Number of its multicast group `monitor`.
+/// Number of the family `wireguard`.
+const WIREGUARD: u16 = 34;
+/// Number of the multicast group `monitor` of `ethtool`.
 const MONITOR: u32 = 5;
 /// `struct genlmsghdr`: command, version, reserved.
 const HEADER: usize = 4;
@@ -39,7 +43,7 @@ struct Family {
     groups: &'static [(&'static str, u32)],
 }
 
-const FAMILIES: [Family; 2] = [
+const FAMILIES: [Family; 3] = [
     Family {
         id: CONTROL,
         name: "nlctrl",
@@ -55,6 +59,14 @@ const FAMILIES: [Family; 2] = [
         max_attribute: 0,
         operations: ethtool_family::OPERATIONS,
         groups: &[("monitor", MONITOR)],
+    },
+    Family {
+        id: WIREGUARD,
+        name: "wireguard",
+        version: 1,
+        max_attribute: 8,
+        operations: wireguard_family::OPERATIONS,
+        groups: &[],
     },
 ];
 
@@ -116,17 +128,20 @@ impl Admin<'_> {
             return Ok(vec![found.message(request, 0, asker.port)]);
         }
         let Some((_, flags)) = family.operations.iter().find(|(id, _)| *id == u32::from(command)) else {
-            self.warn(format!("command {command} of the netlink family ethtool is not supported"));
+            self.warn(format!("command {command} of the netlink family {} is not supported", family.name));
             return Err(Errno::EOPNOTSUPP.into());
         };
         if flags & ethtool_family::FOR_ADMINISTRATORS != 0 && !asker.may_change {
             return Err(Errno::EPERM.into());
         }
-        let asked = EthtoolRequest { command, attributes, is_dump };
-        let replies = ethtool_family::answer(self.net, &asked)?;
+        let asked = GenericRequest { command, attributes, is_dump };
+        let replies = match family.id {
+            WIREGUARD => wireguard_family::answer(self.net, request, &asked)?,
+            _ => ethtool_family::answer(self.net, &asked)?,
+        };
         let flags = if is_dump { MULTI } else { 0 };
         let message = |(command, body): (u8, Vec<u8>)| {
-            Message::new(ETHTOOL, flags, request.sequence, asker.port)
+            Message::new(family.id, flags, request.sequence, asker.port)
                 .put(&[command, 1, 0, 0])
                 .put(&body)
                 .finish()

@@ -2,9 +2,10 @@
 
 use super::addresses::LEAST_MTU;
 use super::attributes;
+use super::bridge_links::set_master;
 use super::group;
 use super::message::{MULTI, Message, Request, To, attribute};
-use super::new_links::{INFO_KIND, kind_of, link_info};
+use super::new_links::{INFO_DATA, INFO_KIND, INFO_SLAVE_DATA, KindWanted, kind_of, link_info};
 use super::policies;
 use super::policy::{CLOSED, LIBERAL};
 use super::refusal::{Refusal, invalid, refusal};
@@ -12,7 +13,8 @@ use crate::Admin;
 use crate::counters::InterfaceCounters;
 use crate::ioctl::interface_flags;
 use belljar_linux_abi::{Errno, c};
-use belljar_netstack::interface::Attachment;
+use belljar_netstack::devices::{ip_tunnel_state, wireguard};
+use belljar_netstack::interface::{Attachment, DeviceKind, Interface};
 use belljar_netstack::interface_index;
 use belljar_netstack::v6;
 
@@ -20,13 +22,13 @@ pub(super) const IFLA_LINK: u16 = 5;
 pub(super) const IFLA_LINKINFO: u16 = 18;
 const IFLA_STATS: u16 = 7;
 const IFLA_TXQLEN: u16 = 13;
-const IFLA_OPERSTATE: u16 = 16;
+pub(super) const IFLA_OPERSTATE: u16 = 16;
 const IFLA_LINKMODE: u16 = 17;
 const IFLA_IFALIAS: u16 = 20;
 pub(super) const IFLA_GROUP: u16 = 27;
 const IFLA_PROMISCUITY: u16 = 30;
 const IFLA_ALLMULTI: u16 = 61;
-const IFLA_MASTER: u16 = 10;
+pub(super) const IFLA_MASTER: u16 = 10;
 const IFLA_EXT_MASK: u16 = 29;
 const IFLA_CARRIER: u16 = 33;
 const IFLA_PROTO_DOWN: u16 = 39;
@@ -42,6 +44,25 @@ const IF_OPER_LOWERLAYERDOWN: u8 = 3;
 const IF_OPER_UP: u8 = 6;
 /// Length of `struct ifinfomsg` in bytes.
 pub(super) const IFINFOMSG: usize = 16;
+
+/// `IFLA_OPERSTATE` of an interface.
+pub(super) fn oper_state(interface: &Interface) -> u8 {
+    let unknown = match interface.attachment {
+        Attachment::Loopback | Attachment::Tun(_) | Attachment::Tap(_) => true,
+        Attachment::Dummy | Attachment::Ifb => true,
+        // A bridge gets the state of its ports once it has had one.
+        Attachment::Made(DeviceKind::Bridge) => interface.carrier_changes == (0, 0),
+        Attachment::Made(kind) => !kind.has_carrier(),
+        _ => false,
+    };
+    match (unknown, interface.is_running()) {
+        (true, true) => IF_OPER_UNKNOWN,
+        (false, true) => IF_OPER_UP,
+        (_, false) if interface.settings.held_state != 0 => interface.settings.held_state,
+        (_, false) if interface.waits_for_below() => IF_OPER_LOWERLAYERDOWN,
+        (_, false) => IF_OPER_DOWN,
+    }
+}
 
 /// Checks the lengths of hardware addresses in a request (`validate_linkmsg`).
 pub(super) fn check_addresses(request: &Request<'_>) -> Result<(), Errno> {
@@ -82,7 +103,7 @@ pub(super) fn check_namespaces(request: &Request<'_>, by_id_only: bool) -> Resul
 impl Admin<'_> {
     /// Handles a dump of the interfaces (`rtnl_dump_ifinfo`).
     pub(crate) fn dump_links(&self, request: &Request<'_>, port: u32) -> Result<Vec<Vec<u8>>, Refusal> {
-        let mut wanted_master = false;
+        let mut wanted_master = 0;
         let mut wanted_kind = None;
         if request.strict {
             let head = request.body.get(..IFINFOMSG);
@@ -105,7 +126,9 @@ impl Admin<'_> {
             Ok(()) => {
                 for (kind, value) in request.attributes(header.next_multiple_of(4)) {
                     match kind {
-                        IFLA_MASTER => wanted_master = value.iter().any(|byte| *byte != 0),
+                        IFLA_MASTER => {
+                            wanted_master = value.first_chunk().map_or(0, |index| u32::from_ne_bytes(*index))
+                        }
                         IFLA_LINKINFO => wanted_kind = attribute(value, INFO_KIND).map(bare),
                         IFLA_TARGET_NETNSID | IFLA_EXT_MASK => {}
                         0 => {}
@@ -120,11 +143,15 @@ impl Admin<'_> {
         }
         let shown = |number: &usize| {
             let interface = &self.net.interfaces[*number];
-            // Interfaces of kinds that do not exist are not filtered, and no interface has a master.
             let kind = kind_of(interface);
-            let known = |wanted: &[u8]| [&b"veth"[..], b"dummy", b"vlan", b"bridge"].contains(&wanted);
+            // Interfaces of kinds that do not exist are not filtered.
+            let known = |wanted: &[u8]| {
+                [&b"veth"[..], b"dummy", b"vlan", b"ifb"].contains(&wanted)
+                    || DeviceKind::ALL.iter().any(|kind| kind.name().as_bytes() == wanted)
+            };
+            let master = interface.master.map_or(0, interface_index);
             interface.exists()
-                && !wanted_master
+                && (wanted_master == 0 || wanted_master == master)
                 && wanted_kind.is_none_or(|wanted| !known(wanted) || kind.as_bytes() == wanted)
         };
         let all = (0..self.net.interfaces.len()).filter(shown);
@@ -171,19 +198,9 @@ impl Admin<'_> {
         let usual = if loopback { [0; 6] } else { [0xff; 6] };
         let broadcast = interface.settings.broadcast.unwrap_or(usual);
         let name = [interface.name.as_bytes(), &[0]].concat();
-        let unknown = matches!(
-            interface.attachment,
-            Attachment::Loopback | Attachment::Tun(_) | Attachment::Tap(_) | Attachment::Dummy
-        );
-        let state = match (unknown, interface.is_running()) {
-            (true, true) => IF_OPER_UNKNOWN,
-            (false, true) => IF_OPER_UP,
-            (_, false) if interface.settings.held_state != 0 => interface.settings.held_state,
-            (_, false) if interface.waits_for_below() => IF_OPER_LOWERLAYERDOWN,
-            (_, false) => IF_OPER_DOWN,
-        };
-        let info = link_info(interface, self.net.number);
-        let qdisc: &[u8] = if loopback || info.is_some() { b"noqueue\0" } else { b"pfifo\0" };
+        let state = oper_state(interface);
+        let info = link_info(self.net, number);
+        let qdisc = [self.qdisc(number).as_bytes(), &[0]].concat();
         let counters = InterfaceCounters::of(self.net, interface).link_stats64();
         let stats64: Vec<u8> = counters.iter().flat_map(|count| count.to_ne_bytes()).collect();
         let stats: Vec<u8> = counters.iter().flat_map(|count| (*count as u32).to_ne_bytes()).collect();
@@ -204,14 +221,26 @@ impl Admin<'_> {
             .attribute(IFLA_PROMISCUITY, &(promiscuous + given(c::IFF_PROMISC)).to_ne_bytes())
             .attribute(IFLA_ALLMULTI, &(all_groups + given(c::IFF_ALLMULTI)).to_ne_bytes());
         let (info, below) = info.unzip();
-        let message = message.attribute(c::IFLA_QDISC, qdisc);
+        let message = match interface.master {
+            Some(master) => message.attribute(IFLA_MASTER, &interface_index(master).to_ne_bytes()),
+            None => message,
+        };
+        let message = message.attribute(c::IFLA_QDISC, &qdisc);
         let message = match &interface.settings.alias {
             Some(alias) => message.attribute(IFLA_IFALIAS, &[alias, &[0][..]].concat()),
             None => message,
         };
         let message = message.attribute(IFLA_PROTO_DOWN, &[0]);
         let message = match interface.attachment {
-            Attachment::Tun(_) => message,
+            Attachment::Tun(_) | Attachment::Made(DeviceKind::Wireguard) => message,
+            Attachment::Made(DeviceKind::Gre | DeviceKind::Ipip | DeviceKind::Sit | DeviceKind::Ip6tnl) => {
+                let tunnel = self.net.devices.as_ref().and_then(|devices| devices.tunnels.get(&number));
+                let ends = tunnel.map(|tunnel| {
+                    [tunnel.local, tunnel.remote].map(|ip| ip_tunnel_state::address_bytes(tunnel, ip))
+                });
+                let [local, remote] = ends.unwrap_or_default();
+                message.attribute(c::IFLA_ADDRESS, &local).attribute(c::IFLA_BROADCAST, &remote)
+            }
             _ => message.attribute(c::IFLA_ADDRESS, &interface.mac).attribute(c::IFLA_BROADCAST, &broadcast),
         };
         let message = message.attribute(IFLA_STATS64, &stats64).attribute(IFLA_STATS, &stats);
@@ -236,9 +265,7 @@ impl Admin<'_> {
         match self.link_named(request) {
             Ok(_) if has(c::NLM_F_EXCL) => Err(Errno::EEXIST.into()),
             Ok(_) if has(c::NLM_F_REPLACE) => Err(Errno::EOPNOTSUPP.into()),
-            // No kind of interface that can be created here can be changed by its data.
-            Ok(_) if wanted.has_data => Err(Errno::EOPNOTSUPP.into()),
-            Ok(number) => self.change_one_link(request, number),
+            Ok(number) => self.change_existing(request, number, &wanted),
             Err(_) if has(c::NLM_F_CREATE) => self.new_link(request, wanted),
             Err(Errno::EINVAL) => match request.number(IFINFOMSG, IFLA_GROUP)? {
                 Some(group) => self.change_group(request, group),
@@ -246,6 +273,23 @@ impl Admin<'_> {
             },
             Err(errno) => Err(errno.into()),
         }
+    }
+
+    /// Applies a request with the data of a kind to an interface (`rtnl_changelink`).
+    fn change_existing(
+        &mut self,
+        request: &Request<'_>,
+        number: usize,
+        wanted: &KindWanted,
+    ) -> Result<(), Refusal> {
+        let data = request.attribute(IFINFOMSG, IFLA_LINKINFO);
+        if let Some(data) = data.and_then(|info| attribute(info, INFO_DATA)) {
+            self.change_device(number, (wanted, data))?;
+        }
+        if let Some(data) = data.and_then(|info| attribute(info, INFO_SLAVE_DATA)) {
+            self.change_port_data(request, number, data)?;
+        }
+        self.change_one_link(request, number)
     }
 
     /// Applies a request to the interfaces of a group.
@@ -274,9 +318,10 @@ impl Admin<'_> {
         self.look_through(request, &attributes::LINK)?;
         let network = self.network_asked(request)?;
         let attachment = self.net.interfaces[number].attachment;
-        let movable = matches!(attachment, Attachment::Dummy | Attachment::Veth { .. });
+        let movable = matches!(attachment, Attachment::Dummy | Attachment::Veth { .. } | Attachment::Ifb);
+        let renamable = movable || matches!(attachment, Attachment::Made(_));
         if network.is_some() && !movable {
-            if !matches!(attachment, Attachment::Loopback) {
+            if !matches!(attachment, Attachment::Loopback | Attachment::Made(_)) {
                 self.warn(
                     "rtnetlink: interfaces of the experiment and VLANs stay in their network namespace",
                 );
@@ -302,12 +347,15 @@ impl Admin<'_> {
             self.net.interfaces[number].settings.group = group;
         }
         if let Some(name) = renamed {
-            self.rename(number, name, movable)?;
+            self.rename(number, name, renamable)?;
         }
         self.set_alias(request, number);
         if let Some(broadcast) = request.attribute(IFINFOMSG, c::IFLA_BROADCAST) {
             self.net.interfaces[number].settings.broadcast = broadcast[..6].try_into().ok();
             self.forget_neighbours(number);
+        }
+        if let Some(master) = request.number(IFINFOMSG, IFLA_MASTER)? {
+            set_master(self, number, master)?;
         }
         self.set_flags_given(request, number)?;
         if request.attribute(IFINFOMSG, IFLA_CARRIER).is_some() {
@@ -335,6 +383,11 @@ impl Admin<'_> {
         if flags != 0 || change != 0 {
             let before = interface_flags(&self.net.interfaces[number]);
             let flags = if change == 0 { flags } else { flags & change | before & !change };
+            // A port that is taken keeps the interface down.
+            let starts = flags & c::IFF_UP as u32 != 0 && before & c::IFF_UP as u32 == 0;
+            if starts && let Some(port) = wireguard::device(self.net, number).map(|device| device.port) {
+                wireguard::claim_port(self.net, number, port, true)?;
+            }
             self.set_flags(number, flags);
         }
         Ok(())
@@ -347,7 +400,10 @@ impl Admin<'_> {
             false => "mtu less than device minimum",
         };
         let before = self.net.interfaces[number].mtu;
-        self.set_mtu(number, mtu).map_err(|errno| refusal(errno, words))?;
+        // A limit of the device itself has no words.
+        let of_kind = (LEAST_MTU..=65_535).contains(&(mtu as usize));
+        self.set_mtu(number, mtu)
+            .map_err(|errno| if of_kind { errno.into() } else { refusal(errno, words) })?;
         v6::mtu_changed(self.net, number, before);
         if (mtu as usize) < LEAST_MTU {
             for own in self.net.interfaces[number].addresses.clone().into_iter().rev() {

@@ -2,7 +2,8 @@
 
 use super::policy::{ATTRIBUTE, split};
 use belljar_linux_abi::Errno;
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
+use std::net::IpAddr;
 
 /// Length of `struct nlmsghdr` in bytes.
 pub const HEADER_LEN: usize = 16;
@@ -45,6 +46,8 @@ pub struct Request<'a> {
     pub strict: bool,
     /// Message of the extended ack unless an error has one of its own.
     notice: Cell<Option<&'static str>>,
+    /// Message of the extended ack that is not constant.
+    notice_text: RefCell<Option<String>>,
 }
 
 impl<'a> Request<'a> {
@@ -66,6 +69,7 @@ impl<'a> Request<'a> {
             whole: &bytes[..len],
             strict: false,
             notice: Cell::new(None),
+            notice_text: RefCell::new(None),
         };
         Some((request, &bytes[len.next_multiple_of(4).min(bytes.len())..]))
     }
@@ -77,6 +81,14 @@ impl<'a> Request<'a> {
     /// Sets the message of the extended ack.
     pub fn note(&self, words: &'static str) {
         self.notice.set(Some(words));
+    }
+    /// Sets the message of the extended ack of a success.
+    pub(super) fn note_text(&self, words: String) {
+        self.notice_text.replace(Some(words));
+    }
+    /// Message of the extended ack set by [`note_text`](Self::note_text).
+    pub(super) fn notice_text(&self) -> Option<String> {
+        self.notice_text.borrow().clone()
     }
     /// Offset of a part of the request.
     pub(super) fn offset_of(&self, part: &[u8]) -> usize {
@@ -158,5 +170,30 @@ impl Message {
         self.0[..4].copy_from_slice(&len.to_ne_bytes());
         self.0.resize(self.0.len().next_multiple_of(4), 0);
         self.0
+    }
+}
+
+/// Appends an attribute to a sequence.
+pub(super) fn put(out: &mut Vec<u8>, kind: u16, value: &[u8]) {
+    out.extend(((value.len() + 4) as u16).to_ne_bytes());
+    out.extend(kind.to_ne_bytes());
+    out.extend(value);
+    out.resize(out.len().next_multiple_of(4), 0);
+}
+
+/// Attribute value of an IP address.
+pub fn ip_bytes(ip: IpAddr) -> Vec<u8> {
+    match ip {
+        IpAddr::V4(v4) => v4.octets().to_vec(),
+        IpAddr::V6(v6) => v6.octets().to_vec(),
+    }
+}
+
+/// IP address in an attribute value.
+pub fn parse_ip(bytes: &[u8]) -> Result<IpAddr, Errno> {
+    match bytes.len() {
+        4 => Ok(<[u8; 4]>::try_from(bytes).expect("four bytes").into()),
+        16 => Ok(<[u8; 16]>::try_from(bytes).expect("16 bytes").into()),
+        _ => Err(Errno::EINVAL),
     }
 }

@@ -3,14 +3,17 @@
 
 mod addresses;
 mod attributes;
+pub(crate) mod bridge_links;
 mod bridges;
 mod diag;
 mod ethtool_family;
+mod fdb;
 mod gateways;
 mod generic;
 mod hops;
 mod links;
 mod local_table;
+pub(crate) mod macvlan_links;
 mod message;
 mod metrics;
 mod neighbours;
@@ -27,8 +30,12 @@ mod route_config;
 mod route_dumps;
 mod routes;
 mod rules;
+mod traffic;
 mod tree;
+mod tunnel_links;
 mod unix_diag;
+pub(crate) mod vxlan_links;
+mod wireguard_family;
 
 use belljar_linux_abi::c;
 use belljar_net::routes::{NextHop, RouteTable};

@@ -25,9 +25,6 @@ const NDA_DST: u16 = 1;
 pub(super) const NDA_LLADDR: u16 = 2;
 const NDA_IFINDEX: u16 = 8;
 const NDA_MASTER: u16 = 9;
-/// `NTF_USE` and `NTF_PROXY`.
-const NTF_USE: u8 = 0x01;
-const NTF_PROXY: u8 = 0x08;
 
 /// State as a `NUD_*` bit.
 pub fn nud(state: NeighbourState) -> u16 {
@@ -122,14 +119,14 @@ impl DumpFilter {
     /// Checks the header and attributes of a dump (`neigh_valid_dump_req`).
     fn read(request: &Request<'_>) -> Result<DumpFilter, Refusal> {
         let head = request.body.get(..NDMSG);
-        let proxies = head.is_some_and(|head| head[NDMSG - 2] == NTF_PROXY);
+        let proxies = head.is_some_and(|head| head[NDMSG - 2] == c::NTF_PROXY);
         let mut filter = DumpFilter { proxies, interface: None, enslaved: false };
         if request.strict {
             let Some(head) = head else { return invalid("Invalid header for neighbor dump request") };
             if head[1..10] != [0; 9] || head[11] != 0 {
                 return invalid("Invalid values in header for neighbor dump request");
             }
-            if head[10] & !NTF_PROXY != 0 {
+            if head[10] & !c::NTF_PROXY != 0 {
                 return invalid("Invalid flags in header for neighbor dump request");
             }
             request.validate(NDMSG, &policies::NEIGHBOUR, CLOSED)?;
@@ -187,10 +184,10 @@ impl Admin<'_> {
         if head[1..4] != [0; 3] || head[8..10] != [0; 2] || head[11] != 0 {
             return invalid("Invalid values in header for neighbor get request");
         }
-        if head[10] & !NTF_PROXY != 0 {
+        if head[10] & !c::NTF_PROXY != 0 {
             return invalid("Invalid flags in header for neighbor get request");
         }
-        if head[10] & NTF_PROXY == 0 && head[4..8] == [0; 4] {
+        if head[10] & c::NTF_PROXY == 0 && head[4..8] == [0; 4] {
             return invalid("No device specified");
         }
         request.validate(NDMSG, &policies::NEIGHBOUR, CLOSED)?;
@@ -223,7 +220,7 @@ impl Admin<'_> {
                     .ok_or(refusal(Errno::ENODEV, "Unknown device ifindex"))?,
             ),
         };
-        if head[10] & NTF_PROXY != 0 {
+        if head[10] & c::NTF_PROXY != 0 {
             return Err(refusal(Errno::ENOENT, "Proxy neighbour entry not found"));
         }
         let Some(interface) = interface else { return invalid("No device specified") };
@@ -262,7 +259,7 @@ impl Admin<'_> {
         let [.., low, high, ntf, _] = request.body.get(..NDMSG).ok_or(Errno::EINVAL)? else {
             return Err(Errno::EINVAL.into());
         };
-        if ntf & NTF_PROXY != 0 {
+        if ntf & c::NTF_PROXY != 0 {
             self.warn("netlink: answering for neighbours (ip neigh add proxy) is not supported");
             return Err(Errno::EOPNOTSUPP.into());
         }
@@ -275,7 +272,7 @@ impl Admin<'_> {
         let mut state = u16::from_ne_bytes([*low, *high]);
         let flags = i32::from(request.flags);
         let now = self.net.clock.now();
-        let use_it = ntf & NTF_USE != 0;
+        let use_it = ntf & c::NTF_USE != 0;
         let known = match ip {
             IpAddr::V4(ip) => self.net.neighbours.get(interface, ip).map(|n| n.address),
             IpAddr::V6(ip) => self.net.v6.neighbours.get(interface, ip).map(|n| n.address),
@@ -338,7 +335,7 @@ impl Admin<'_> {
         };
         let interface = self.neighbour_interface(request)?;
         let ip = neighbour_ip(request, destination)?;
-        if head[NDMSG - 2] & NTF_PROXY != 0 {
+        if head[NDMSG - 2] & c::NTF_PROXY != 0 {
             return Err(Errno::ENOENT.into());
         }
         let interface = interface.ok_or(Errno::EINVAL)?;

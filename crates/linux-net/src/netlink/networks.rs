@@ -9,6 +9,7 @@ use super::refusal::{Refusal, refusal};
 use crate::ioctl::interface_flags;
 use crate::{Admin, NetworkName};
 use belljar_linux_abi::{Errno, c};
+use belljar_netstack::devices;
 use belljar_netstack::interface::{Attachment, Interface};
 use belljar_netstack::v6;
 use belljar_netstack::veth::PeerNews;
@@ -138,6 +139,7 @@ impl Admin<'_> {
             self.net.interfaces[number].apply_link_mode();
             v6::carrier_changed(self.net, number);
             self.link_changed(number);
+            devices::state_changed(self.net, number);
         }
     }
 

@@ -1,21 +1,39 @@
 //! Creation and deletion of interfaces by rtnetlink: `RTM_NEWLINK` with a kind, and `RTM_DELLINK`.
 
 use super::attributes;
-use super::links::{IFINFOMSG, IFLA_GROUP, IFLA_LINK, IFLA_LINKINFO, NAME_MAX, bare, check_addresses};
-use super::message::{Request, attribute};
+use super::bridge_links::{bridge_data, port_data};
+use super::bridge_links::{change_bridge, change_port, check_bridge_data, set_master};
+use super::links::{
+    IFINFOMSG, IFLA_GROUP, IFLA_LINK, IFLA_LINKINFO, IFLA_MASTER, NAME_MAX, bare, check_addresses,
+};
+use super::macvlan_links::{below, macvlan_data};
+use super::macvlan_links::{change_macvlan, macvlan_wanted, make_macvlan};
+use super::message::{Request, attribute, put};
 use super::networks::PeerWanted;
 use super::policies;
 use super::policy::LIBERAL;
 use super::refusal::{Refusal, refusal};
+use super::tunnel_links::tunnel_data;
+use super::tunnel_links::{change_tunnel, check_tunnel_data, make_tunnel};
+use super::vxlan_links::vxlan_data;
+use super::vxlan_links::{change_vxlan, check_vxlan_data, make_vxlan};
 use crate::Admin;
 use crate::interfaces::LEAST_MTU;
 use belljar_linux_abi::{Errno, c};
-use belljar_netstack::interface::{Attachment, Interface};
+use belljar_netstack::Stack;
+use belljar_netstack::devices::{self, vrf, wireguard};
+use belljar_netstack::interface::{Attachment, DeviceKind, Interface};
 use belljar_netstack::virtual_links::{TAGGED, add_virtual_at};
 
 /// Nested attributes of `IFLA_LINKINFO`.
 pub(super) const INFO_KIND: u16 = 1;
-const INFO_DATA: u16 = 2;
+pub(super) const INFO_DATA: u16 = 2;
+const INFO_SLAVE_KIND: u16 = 4;
+/// `IFLA_VRF_TABLE`, and `IFLA_VRF_PORT_TABLE` of a port.
+const VRF_TABLE: u16 = 1;
+/// `IP6_MAX_MTU`, the MTU of a VRF.
+const VRF_MTU: usize = 65_575;
+pub(super) const INFO_SLAVE_DATA: u16 = 5;
 /// Nested attributes of a VLAN's `IFLA_INFO_DATA`.
 const VLAN_ID: u16 = 1;
 const VLAN_FLAGS: u16 = 2;
@@ -35,21 +53,32 @@ pub(super) fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(&bytes[..end]).into_owned()
 }
 
-fn put(out: &mut Vec<u8>, kind: u16, value: &[u8]) {
-    out.extend(((value.len() + 4) as u16).to_ne_bytes());
-    out.extend(kind.to_ne_bytes());
-    out.extend(value);
-    out.resize(out.len().next_multiple_of(4), 0);
+/// `IFLA_LINKINFO` of an interface, and the number of its underlying interface or peer.
+pub(super) fn link_info(net: &Stack, number: usize) -> Option<(Vec<u8>, Option<usize>)> {
+    let (mut info, below) = kind_info(net, number);
+    if let Some((_, port)) = devices::port_of(net, number) {
+        put(&mut info, INFO_SLAVE_KIND, b"bridge\0");
+        put(&mut info, INFO_SLAVE_DATA, &port_data(port, net.clock.now()));
+    }
+    if let Some(table) = net.interfaces[number].master.and_then(|master| vrf::table(net, master)) {
+        let mut data = Vec::new();
+        put(&mut data, VRF_TABLE, &table.to_ne_bytes());
+        put(&mut info, INFO_SLAVE_KIND, b"vrf\0");
+        put(&mut info, INFO_SLAVE_DATA, &data);
+    }
+    (!info.is_empty() || below.is_some()).then_some((info, below))
 }
 
-/// `IFLA_LINKINFO` of an interface of namespace `own`, and the number of its underlying interface or peer.
-pub(super) fn link_info(interface: &Interface, own: u32) -> Option<(Vec<u8>, Option<usize>)> {
+/// `IFLA_LINKINFO` about the kind of an interface.
+fn kind_info(net: &Stack, number: usize) -> (Vec<u8>, Option<usize>) {
+    let (interface, own) = (&net.interfaces[number], net.number);
     let mut info = Vec::new();
     match interface.attachment {
         Attachment::Dummy => put(&mut info, INFO_KIND, b"dummy\0"),
+        Attachment::Ifb => put(&mut info, INFO_KIND, b"ifb\0"),
         Attachment::Veth { network, peer } => {
             put(&mut info, INFO_KIND, b"veth\0");
-            return Some((info, Some(peer).filter(|_| network == own)));
+            return (info, Some(peer).filter(|_| network == own));
         }
         Attachment::Vlan { below, id } => {
             let mut data = Vec::new();
@@ -58,11 +87,42 @@ pub(super) fn link_info(interface: &Interface, own: u32) -> Option<(Vec<u8>, Opt
             put(&mut data, VLAN_FLAGS, &[REORDER_HDR.to_ne_bytes(), u32::MAX.to_ne_bytes()].concat());
             put(&mut info, INFO_KIND, b"vlan\0");
             put(&mut info, INFO_DATA, &data);
-            return Some((info, Some(below)));
+            return (info, Some(below));
         }
-        _ => return None,
+        Attachment::Made(kind) => {
+            put(&mut info, INFO_KIND, &[kind.name().as_bytes(), &[0]].concat());
+            let data = match kind {
+                DeviceKind::Bridge => {
+                    devices::bridge(net, number).map(|bridge| bridge_data(bridge, net.clock.now()))
+                }
+                DeviceKind::Macvlan => {
+                    net.devices.as_ref().and_then(|devices| devices.macvlans.get(&number)).map(macvlan_data)
+                }
+                DeviceKind::Vrf => vrf::table(net, number).map(|table| {
+                    let mut data = Vec::new();
+                    put(&mut data, VRF_TABLE, &table.to_ne_bytes());
+                    data
+                }),
+                DeviceKind::Gre
+                | DeviceKind::Gretap
+                | DeviceKind::Ipip
+                | DeviceKind::Sit
+                | DeviceKind::Ip6tnl
+                | DeviceKind::Geneve => {
+                    net.devices.as_ref().and_then(|devices| devices.tunnels.get(&number)).map(tunnel_data)
+                }
+                DeviceKind::Vxlan => {
+                    net.devices.as_ref().and_then(|devices| devices.vxlans.get(&number)).map(vxlan_data)
+                }
+                // Its settings are those of a family of generic netlink.
+                DeviceKind::Wireguard => None,
+            };
+            data.iter().for_each(|data| put(&mut info, INFO_DATA, data));
+            return (info, below(net, number));
+        }
+        _ => {}
     }
-    Some((info, None))
+    (info, None)
 }
 
 /// Checks a hardware address and MTU of an Ethernet interface (`veth_validate`).
@@ -97,10 +157,19 @@ pub(super) fn checked_name(name: &str) -> Result<(), Errno> {
     if valid && !name.chars().any(|c| c.is_ascii_whitespace()) { Ok(()) } else { Err(Errno::EINVAL) }
 }
 
+/// Kind of a tunnel with two ends, by its name in rtnetlink.
+fn tunnel_kind(name: &str) -> Option<DeviceKind> {
+    let kind = DeviceKind::ALL.into_iter().find(|kind| kind.name() == name)?;
+    use DeviceKind::{Bridge, Macvlan, Vrf, Vxlan, Wireguard};
+    (!matches!(kind, Bridge | Vxlan | Vrf | Macvlan | Wireguard)).then_some(kind)
+}
+
 /// Kind of an interface, as in `IFLA_INFO_KIND`; empty without one.
 pub(super) fn kind_of(interface: &Interface) -> &'static str {
     match interface.attachment {
         Attachment::Dummy => "dummy",
+        Attachment::Ifb => "ifb",
+        Attachment::Made(kind) => kind.name(),
         Attachment::Veth { .. } => "veth",
         Attachment::Vlan { .. } => "vlan",
         _ => "",
@@ -110,8 +179,6 @@ pub(super) fn kind_of(interface: &Interface) -> &'static str {
 /// Kind of interface in a request, with its data.
 pub(super) struct KindWanted {
     kind: Option<String>,
-    /// True if the request has data for the kind, of whichever kind.
-    pub(super) has_data: bool,
     /// Peer of a veth pair.
     peer: Option<PeerWanted>,
 }
@@ -137,14 +204,13 @@ impl Admin<'_> {
     }
 
     /// Decodes the kind of interface in a request, and validates its data.
-    pub(super) fn kind_wanted(&self, request: &Request<'_>) -> Result<KindWanted, Refusal> {
-        let mut wanted = KindWanted { kind: None, has_data: false, peer: None };
+    pub(super) fn kind_wanted(&mut self, request: &Request<'_>) -> Result<KindWanted, Refusal> {
+        let mut wanted = KindWanted { kind: None, peer: None };
         let Some(info) = request.attribute(IFINFOMSG, IFLA_LINKINFO) else { return Ok(wanted) };
         // Without an extended ack, as in Linux.
         policies::LINK_INFO.validate(&request.silent(), info, 0, LIBERAL).map_err(|r| r.errno)?;
         wanted.kind = attribute(info, INFO_KIND).map(text);
         let data = attribute(info, INFO_DATA);
-        wanted.has_data = data.is_some();
         match wanted.kind.as_deref() {
             Some("veth") => {
                 if let Some(data) = data {
@@ -154,8 +220,38 @@ impl Admin<'_> {
                 check_ethernet(mac, request.number(IFINFOMSG, c::IFLA_MTU)?)?;
                 wanted.peer = Some(self.peer_wanted(request, data)?);
             }
-            Some("dummy") => {
+            Some("dummy" | "ifb") => {
                 check_ethernet(request.attribute(IFINFOMSG, c::IFLA_ADDRESS), None)?;
+            }
+            Some(kind) if let Some(kind) = tunnel_kind(kind) => {
+                if kind.is_ethernet() {
+                    check_ethernet(request.attribute(IFINFOMSG, c::IFLA_ADDRESS), None)?;
+                }
+                check_tunnel_data(&mut |text| self.warn(text), request, kind, data)?;
+            }
+            Some("macvlan") => {
+                check_ethernet(request.attribute(IFINFOMSG, c::IFLA_ADDRESS), None)?;
+                macvlan_wanted(&mut |text| self.warn(text), data)?;
+            }
+            Some("vrf") => {
+                check_ethernet(request.attribute(IFINFOMSG, c::IFLA_ADDRESS), None)?;
+                let table = data.and_then(|data| attribute(data, VRF_TABLE));
+                match table.and_then(|table| table.first_chunk().copied()).map(u32::from_ne_bytes) {
+                    None => return Err(refusal(Errno::EINVAL, "VRF table id is missing")),
+                    Some(0) => return Err(refusal(Errno::EINVAL, "Invalid VRF table id")),
+                    _ => {}
+                }
+            }
+            Some("vxlan") => {
+                let mac = request.attribute(IFINFOMSG, c::IFLA_ADDRESS);
+                check_ethernet(mac, None)?;
+                check_vxlan_data(self, request, data)?;
+            }
+            Some("bridge") => {
+                check_ethernet(request.attribute(IFINFOMSG, c::IFLA_ADDRESS), None)?;
+                if let Some(data) = data {
+                    check_bridge_data(self, request, data)?;
+                }
             }
             _ => {}
         }
@@ -174,6 +270,13 @@ impl Admin<'_> {
         let data = request.attribute(IFINFOMSG, IFLA_LINKINFO).and_then(|info| attribute(info, INFO_DATA));
         let attachment = match &*kind {
             "dummy" | "veth" => Attachment::Dummy,
+            "ifb" => Attachment::Ifb,
+            "bridge" => Attachment::Made(DeviceKind::Bridge),
+            "vxlan" => Attachment::Made(DeviceKind::Vxlan),
+            "vrf" => Attachment::Made(DeviceKind::Vrf),
+            "macvlan" => Attachment::Made(DeviceKind::Macvlan),
+            "wireguard" => Attachment::Made(DeviceKind::Wireguard),
+            kind if let Some(kind) = tunnel_kind(kind) => Attachment::Made(kind),
             "vlan" => {
                 let (below, id) = self.vlan_wanted(request, data)?;
                 Attachment::Vlan { below, id }
@@ -229,7 +332,13 @@ impl Admin<'_> {
             self.net.interfaces.join_ends(self.net.number, number, peer);
             self.link_changed(peer);
         }
+        if let Attachment::Made(kind) = attachment {
+            self.make_device(request, (number, kind), (mac.is_some(), mtu.is_some()), data)?;
+        }
         self.set_link_settings(request, number)?;
+        if let Some(master) = request.number(IFINFOMSG, IFLA_MASTER)? {
+            set_master(self, number, master)?;
+        }
         self.set_flags_given(request, number)?;
         self.link_changed(number);
         if let (Some(peer), Some(network)) = (peer, peer_network) {
@@ -239,6 +348,86 @@ impl Admin<'_> {
             self.move_link(number, network);
         }
         Ok(())
+    }
+
+    /// Creates the state of a new device; `given` is true for a hardware address and an MTU in the request.
+    fn make_device(
+        &mut self,
+        request: &Request<'_>,
+        (number, kind): (usize, DeviceKind),
+        given: (bool, bool),
+        data: Option<&[u8]>,
+    ) -> Result<(), Refusal> {
+        devices::create(self.net, number, kind);
+        let made = match kind {
+            DeviceKind::Bridge => {
+                if let Some(bridge) = devices::bridge_mut(self.net, number) {
+                    (bridge.mac_is_set, bridge.mtu_is_set) = given;
+                }
+                data.map_or(Ok(()), |data| change_bridge(self, number, data))
+            }
+            DeviceKind::Vrf => {
+                let table = data.and_then(|data| attribute(data, VRF_TABLE));
+                let table =
+                    table.and_then(|table| table.first_chunk().copied()).map_or(0, u32::from_ne_bytes);
+                vrf::create(self.net, number, table);
+                if !given.1 {
+                    self.net.interfaces[number].mtu = VRF_MTU;
+                }
+                Ok(())
+            }
+            DeviceKind::Gre
+            | DeviceKind::Gretap
+            | DeviceKind::Ipip
+            | DeviceKind::Sit
+            | DeviceKind::Ip6tnl
+            | DeviceKind::Geneve => make_tunnel(self.net, number, kind, data.unwrap_or_default(), given.1),
+            DeviceKind::Macvlan => make_macvlan(self.net, request, number, data, given.1),
+            DeviceKind::Wireguard => {
+                let interface = &mut self.net.interfaces[number];
+                interface.mac = [0; 6];
+                if !given.1 {
+                    interface.mtu -= wireguard::OVERHEAD;
+                }
+                Ok(())
+            }
+            DeviceKind::Vxlan => make_vxlan(self, number, data.unwrap_or_default(), given.1),
+        };
+        if made.is_err() {
+            self.withdraw_interface(number);
+        }
+        made
+    }
+
+    /// Changes a device by the data of its kind.
+    pub(super) fn change_device(
+        &mut self,
+        number: usize,
+        (wanted, data): (&KindWanted, &[u8]),
+    ) -> Result<(), Refusal> {
+        match self.net.interfaces[number].attachment {
+            Attachment::Made(kind) if Some(kind.name()) == wanted.kind.as_deref() => match kind {
+                DeviceKind::Bridge => change_bridge(self, number, data),
+                DeviceKind::Vxlan => change_vxlan(self, number, data),
+                DeviceKind::Macvlan => change_macvlan(self.net, number, data),
+                DeviceKind::Vrf | DeviceKind::Wireguard => Err(Errno::EOPNOTSUPP.into()),
+                _ => change_tunnel(self.net, number, data),
+            },
+            _ => Err(Errno::EOPNOTSUPP.into()),
+        }
+    }
+
+    /// Changes a port by `IFLA_INFO_SLAVE_DATA`.
+    pub(super) fn change_port_data(
+        &mut self,
+        request: &Request<'_>,
+        number: usize,
+        data: &[u8],
+    ) -> Result<(), Refusal> {
+        match devices::port_of(self.net, number) {
+            Some(_) => change_port(self, request, number, data),
+            None => Err(Errno::EOPNOTSUPP.into()),
+        }
     }
 
     /// Number of a new interface: that of the index asked for, or an unused one.
@@ -322,7 +511,11 @@ impl Admin<'_> {
 
     fn remove_one_link(&mut self, number: usize) -> Result<(), Refusal> {
         match self.net.interfaces[number].attachment {
-            Attachment::Dummy | Attachment::Vlan { .. } | Attachment::Veth { .. } => {
+            Attachment::Dummy
+            | Attachment::Vlan { .. }
+            | Attachment::Veth { .. }
+            | Attachment::Made(_)
+            | Attachment::Ifb => {
                 let mut all = vec![number];
                 let mut next = 0;
                 while let Some(below) = all.get(next) {

@@ -1,6 +1,6 @@
 //! Policies of rtnetlink's attributes, of Linux 6.18.
 
-use super::policy::Type::{Any, Binary, Flag, Nested, Reject, S32, Text, U8, U16, U32, U64};
+use super::policy::Type::{Any, Binary, Flag, Nested, NulText, Reject, S32, Text, U8, U16, U32, U64};
 use super::policy::{Attribute, Limit, Policy, plain, within};
 
 /// Maximum length of an interface name in bytes, `IFNAMSIZ` without the NUL.
@@ -181,6 +181,193 @@ pub(super) const LINK_INFO: Policy = Policy {
 /// `VETH_INFO_*`, in `IFLA_INFO_DATA` of a veth pair.
 pub(super) const VETH: Policy = Policy { max: 1, strict_from: 0, attributes: &[(1, plain(Any(16)))] };
 
+/// `IFLA_BR_*`, in `IFLA_INFO_DATA` of a bridge.
+pub(super) const BRIDGE: Policy = Policy {
+    max: 49,
+    strict_from: 0,
+    attributes: &[
+        (1, plain(U32)),
+        (2, plain(U32)),
+        (3, plain(U32)),
+        (4, plain(U32)),
+        (5, plain(U32)),
+        (6, plain(U16)),
+        (7, plain(U8)),
+        (8, plain(U16)),
+        (9, plain(U16)),
+        (20, plain(Any(6))),
+        (22, plain(U8)),
+        (23, plain(U8)),
+        (24, plain(U8)),
+        (25, plain(U8)),
+        (26, plain(U32)),
+        (27, plain(U32)),
+        (28, plain(U32)),
+        (29, plain(U32)),
+        (30, plain(U64)),
+        (31, plain(U64)),
+        (32, plain(U64)),
+        (33, plain(U64)),
+        (34, plain(U64)),
+        (35, plain(U64)),
+        (36, plain(U8)),
+        (37, plain(U8)),
+        (38, plain(U8)),
+        (39, plain(U16)),
+        (41, plain(U8)),
+        (42, plain(U8)),
+        (43, plain(U8)),
+        (44, plain(U8)),
+        (45, plain(U8)),
+        (46, plain(Any(8))),
+        (48, plain(Reject)),
+        (49, plain(U32)),
+    ],
+};
+
+/// `IFLA_BRPORT_*`, in `IFLA_INFO_SLAVE_DATA` or `IFLA_PROTINFO` of a port.
+pub(super) const BRIDGE_PORT: Policy = Policy {
+    max: 44,
+    strict_from: 0,
+    attributes: &[
+        (1, plain(U8)),
+        (2, plain(U16)),
+        (3, plain(U32)),
+        (4, plain(U8)),
+        (5, plain(U8)),
+        (6, plain(U8)),
+        (7, plain(U8)),
+        (8, plain(U8)),
+        (9, plain(U8)),
+        (10, plain(U8)),
+        (11, plain(U8)),
+        (25, plain(U8)),
+        (27, plain(U8)),
+        (28, plain(U8)),
+        (30, plain(U8)),
+        (31, plain(U16)),
+        (32, plain(U8)),
+        (33, plain(U8)),
+        (34, plain(U32)),
+        (35, plain(U8)),
+        (37, plain(U32)),
+        (39, plain(U8)),
+        (40, plain(U8)),
+        (42, plain(U32)),
+        (43, plain(U8)),
+    ],
+};
+
+/// `IFLA_GRE_*`, in `IFLA_INFO_DATA` of a GRE tunnel.
+pub(super) const GRE: Policy = Policy {
+    max: 24,
+    strict_from: 0,
+    attributes: &[
+        (1, plain(U32)),
+        (2, plain(U16)),
+        (3, plain(U16)),
+        (4, plain(U32)),
+        (5, plain(U32)),
+        (6, plain(Any(4))),
+        (7, plain(Any(4))),
+        (8, plain(U8)),
+        (9, plain(U8)),
+        (10, plain(U8)),
+        (14, plain(U16)),
+        (15, plain(U16)),
+        (16, plain(U16)),
+        (17, plain(U16)),
+        (18, plain(Flag)),
+        (19, plain(U8)),
+        (20, plain(U32)),
+    ],
+};
+
+/// `IFLA_IPTUN_*`, in `IFLA_INFO_DATA` of an IP tunnel.
+pub(super) const IP_TUNNEL: Policy = Policy {
+    max: 20,
+    strict_from: 0,
+    attributes: &[
+        (1, plain(U32)),
+        (2, plain(Any(4))),
+        (3, plain(Any(4))),
+        (4, plain(U8)),
+        (5, plain(U8)),
+        (6, plain(U8)),
+        (7, plain(U32)),
+        (8, plain(Any(2))),
+        (9, plain(U8)),
+        (10, plain(U8)),
+        (15, plain(U16)),
+        (16, plain(U16)),
+        (17, plain(U16)),
+        (18, plain(U16)),
+        (19, plain(Flag)),
+        (20, plain(U32)),
+    ],
+};
+
+/// `IFLA_GENEVE_*`, in `IFLA_INFO_DATA` of a Geneve tunnel.
+pub(super) const GENEVE: Policy = Policy {
+    max: 15,
+    strict_from: 0,
+    attributes: &[
+        (1, plain(U32)),
+        (2, plain(Any(4))),
+        (3, plain(U8)),
+        (4, plain(U8)),
+        (5, plain(U16)),
+        (6, plain(Flag)),
+        (7, plain(Any(16))),
+        (8, plain(U8)),
+        (9, plain(U8)),
+        (10, plain(U8)),
+        (11, plain(U32)),
+        (12, plain(U8)),
+        (13, plain(U8)),
+        (14, plain(Flag)),
+    ],
+};
+
+/// `IFLA_VXLAN_*`, in `IFLA_INFO_DATA` of a VXLAN interface.
+pub(super) const VXLAN: Policy = Policy {
+    max: 33,
+    strict_from: 0,
+    attributes: &[
+        (1, plain(U32)),
+        (2, plain(Any(4))),
+        (3, plain(U32)),
+        (4, plain(Any(4))),
+        (5, plain(U8)),
+        (6, plain(U8)),
+        (7, plain(U8)),
+        (8, plain(U32)),
+        (9, plain(U32)),
+        (10, plain(Any(4))),
+        (11, plain(U8)),
+        (12, plain(U8)),
+        (13, plain(U8)),
+        (14, plain(U8)),
+        (15, plain(U16)),
+        (16, plain(Any(16))),
+        (17, plain(Any(16))),
+        (18, plain(U8)),
+        (19, plain(U8)),
+        (20, plain(U8)),
+        (21, plain(U8)),
+        (22, plain(U8)),
+        (23, plain(Flag)),
+        (24, plain(Flag)),
+        (25, plain(U8)),
+        (26, plain(U32)),
+        (27, plain(Flag)),
+        (28, plain(Flag)),
+        (29, plain(U8)),
+        (30, plain(U8)),
+        (31, plain(U8)),
+    ],
+};
+
 /// `NDA_*`.
 pub(super) const NEIGHBOUR: Policy = Policy {
     max: 17,
@@ -267,4 +454,43 @@ pub(super) const NEXTHOP_DUMP: Policy = Policy {
         (11, plain(Flag)),
         (14, mask(U32, 0x8000_0003)),
     ],
+};
+
+/// `WGDEVICE_A_*`.
+pub(super) const WIREGUARD: Policy = Policy {
+    max: 8,
+    strict_from: 0,
+    attributes: &[
+        (1, plain(U32)),
+        (2, plain(NulText(NAME))),
+        (3, within(Binary(0), 32, 32)),
+        (4, within(Binary(0), 32, 32)),
+        (5, plain(U32)),
+        (6, plain(U16)),
+        (7, plain(U32)),
+        (8, plain(Nested(None))),
+    ],
+};
+/// `WGPEER_A_*`.
+pub(super) const WIREGUARD_PEER: Policy = Policy {
+    max: 10,
+    strict_from: 0,
+    attributes: &[
+        (1, within(Binary(0), 32, 32)),
+        (2, within(Binary(0), 32, 32)),
+        (3, plain(U32)),
+        (4, within(Binary(0), 16, 65_535)),
+        (5, plain(U16)),
+        (6, within(Binary(0), 16, 16)),
+        (7, plain(U64)),
+        (8, plain(U64)),
+        (9, plain(Nested(None))),
+        (10, plain(U32)),
+    ],
+};
+/// `WGALLOWEDIP_A_*`.
+pub(super) const WIREGUARD_NETWORK: Policy = Policy {
+    max: 4,
+    strict_from: 0,
+    attributes: &[(1, plain(U16)), (2, within(Binary(0), 4, 65_535)), (3, plain(U8)), (4, mask(U32, 1))],
 };

@@ -1,10 +1,13 @@
 //! Dispatch of rtnetlink requests and their answers, rtnetlink(7).
 
 use super::Requester;
+use super::bridge_links::dump_bridges;
 use super::bridges;
+use super::bridges::{change_bridges, dump_fdb, flush_fdb, get_fdb};
 use super::generic::is_dump as is_generic_dump;
 use super::local_table::record_order;
 use super::message::{ACK, ACK_TLVS, CAPPED, DONE, ERROR, HEADER_LEN, MULTI, Message, Request};
+pub use super::message::{ip_bytes, parse_ip};
 use super::neighbours::record_types;
 use super::nexthops::{DELNEXTHOP, GETNEXTHOP, NEWNEXTHOP};
 use super::policy::Attribute;
@@ -12,7 +15,8 @@ use super::refusal::{Refusal, refusal};
 use super::rules::refuse_rule_family;
 use crate::Admin;
 use belljar_linux_abi::{Errno, c};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use belljar_tc::is_tc_request;
+use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// `RTM_GETNETCONF`.
 const GETNETCONF: u16 = 82;
@@ -57,8 +61,11 @@ impl Admin<'_> {
                         Ok(messages) => (messages, None),
                         Err(refusal) => (Vec::new(), Some(refusal)),
                     };
-                    if !messages.is_empty() {
-                        answers.push(messages.concat());
+                    match generic {
+                        // Each message of these dumps fills a buffer.
+                        true => answers.extend(messages),
+                        false if messages.is_empty() => {}
+                        false => answers.push(messages.concat()),
                     }
                     answers.push(done_message(&request, asker, refusal));
                 }
@@ -94,6 +101,8 @@ impl Admin<'_> {
     /// Answers a dump.
     fn dump(&mut self, request: &Request<'_>, family: i32, port: u32) -> Result<Answer, Refusal> {
         let result = match request.kind {
+            c::RTM_GETLINK if family == bridges::AF_BRIDGE => dump_bridges(self, request, port),
+            c::RTM_GETNEIGH if family == bridges::AF_BRIDGE => dump_fdb(self, request, port),
             c::RTM_GETLINK => self.dump_links(request, port),
             c::RTM_GETADDR => self.addresses(request, family, port),
             c::RTM_GETROUTE => self.routes(request, family, port),
@@ -101,8 +110,9 @@ impl Admin<'_> {
             c::RTM_GETRULE => self.rules(request, family, port),
             GETNETCONF => Ok(self.netconf(family, request.sequence, MULTI, port)),
             GETNEXTHOP => self.nexthops(request, port),
-            // There are no queueing disciplines or neighbour tables to report.
-            c::RTM_GETQDISC | c::RTM_GETNEIGHTBL => Ok(Vec::new()),
+            // There are no neighbour tables to report.
+            c::RTM_GETNEIGHTBL => Ok(Vec::new()),
+            kind if is_tc_request(kind) => self.traffic_control(request, true, port),
             kind => return Err(self.unsupported(kind)),
         };
         Ok(Answer::Dump(result))
@@ -122,12 +132,14 @@ impl Admin<'_> {
             c::RTM_GETLINK => Ok(vec![self.get_link(request, port)?]),
             c::RTM_GETADDR if v6 => Ok(vec![self.address6(request, port)?]),
             c::RTM_GETROUTE if v6 || family == c::AF_INET => Ok(vec![self.route_to(request, port)?]),
+            c::RTM_GETNEIGH if family == bridges::AF_BRIDGE => Ok(vec![get_fdb(self, request, port)?]),
             c::RTM_GETNEIGH => Ok(vec![self.neighbour(request, port)?]),
             GETNEXTHOP => Ok(vec![self.nexthop(request, port)?]),
             // Linux registers no handlers for these or their other families.
             c::RTM_GETRULE | c::RTM_GETADDR | c::RTM_GETROUTE => Err(Errno::EOPNOTSUPP.into()),
             GETNETCONF => Ok(self.netconf(family, request.sequence, 0, port)),
-            c::RTM_GETQDISC | c::RTM_GETNEIGHTBL => Ok(Vec::new()),
+            c::RTM_GETNEIGHTBL => Ok(Vec::new()),
+            kind if is_tc_request(kind) => self.traffic_control(request, false, port),
             _ => self.change(request, family, port).map(|()| Vec::new()),
         }
     }
@@ -136,7 +148,10 @@ impl Admin<'_> {
     fn change(&mut self, request: &Request<'_>, family: i32, port: u32) -> Result<(), Refusal> {
         let v4 = family == c::AF_INET;
         if bridges::are_meant(request.kind, family) {
-            return self.refuse_bridge(request);
+            if request.kind == c::RTM_DELNEIGH && request.flags & BULK != 0 {
+                return flush_fdb(self, request);
+            }
+            return change_bridges(self, request);
         }
         match (request.kind, family) {
             (c::RTM_NEWLINK, _) => self.change_link(request),
@@ -181,23 +196,6 @@ enum Answer {
     Dump(Result<Vec<Vec<u8>>, Refusal>),
 }
 
-/// Attribute value of an IP address.
-pub fn ip_bytes(ip: IpAddr) -> Vec<u8> {
-    match ip {
-        IpAddr::V4(v4) => v4.octets().to_vec(),
-        IpAddr::V6(v6) => v6.octets().to_vec(),
-    }
-}
-
-/// IP address in an attribute value.
-pub fn parse_ip(bytes: &[u8]) -> Result<IpAddr, Errno> {
-    match bytes.len() {
-        4 => Ok(<[u8; 4]>::try_from(bytes).expect("four bytes").into()),
-        16 => Ok(<[u8; 16]>::try_from(bytes).expect("16 bytes").into()),
-        _ => Err(Errno::EINVAL),
-    }
-}
-
 /// Attributes of the extended ack of an error, or of a success with a message.
 fn extended_ack(request: &Request<'_>, asker: Requester, refusal: Option<Refusal>) -> Vec<(u16, Vec<u8>)> {
     const MSG: u16 = 1;
@@ -208,8 +206,8 @@ fn extended_ack(request: &Request<'_>, asker: Requester, refusal: Option<Refusal
     if !asker.extended {
         return attributes;
     }
-    let words = refusal.and_then(|refusal| refusal.words).or(request.notice());
-    if let Some(words) = words {
+    let given = refusal.and_then(|refusal| refusal.words).or(request.notice()).map(str::to_owned);
+    if let Some(words) = given.or_else(|| request.notice_text()) {
         attributes.push((MSG, [words.as_bytes(), &[0]].concat()));
     }
     let Some(refusal) = refusal else { return attributes };

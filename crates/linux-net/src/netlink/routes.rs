@@ -16,7 +16,8 @@ use crate::Admin;
 use belljar_linux_abi::{Errno, c};
 use belljar_net::Prefix;
 use belljar_net::policy::table;
-use belljar_net::routes::{Ip, NextHop, Rank, Route, RouteKind, RouteTable};
+use belljar_net::routes::{Ip, NextHop, Rank, Route, RouteKind, RouteTable, protocol};
+use belljar_netstack::devices::vrf;
 use belljar_netstack::family::{Family, FlowKey, RouteQuery};
 use belljar_netstack::ip::route::{ResolvedRoute, Through};
 use belljar_netstack::{LO, Stack, interface_index};
@@ -396,7 +397,10 @@ impl Admin<'_> {
         new: bool,
     ) {
         let kind = if new { c::RTM_NEWROUTE } else { c::RTM_DELROUTE };
-        let entry = Entry { table: table::MAIN, prefix, metric, route: route.clone() };
+        let over = route.hops.first().and_then(|hop| vrf::table(self.net, hop.interface));
+        let of_kernel = route.protocol == protocol::KERNEL;
+        let table = over.filter(|_| of_kernel).unwrap_or(table::MAIN);
+        let entry = Entry { table, prefix, metric, route: route.clone() };
         let message = message(self.net, &entry, kind, (0, 0, 0));
         self.announce(A::ROUTE_GROUP, &message);
     }

@@ -37,6 +37,8 @@ const SPORT_MASK: u16 = 28;
 const DPORT_MASK: u16 = 29;
 /// `FRA_FLOW`: realms, for which there are no statistics here.
 const FLOW: u16 = 11;
+/// `FRA_L3MDEV`.
+const L3MDEV: u16 = 19;
 /// Unsupported selectors: tunnels, interface groups, VRFs, port masks, flow labels.
 const UNKNOWN: [(u16, &str); 7] = [
     (12, "tunnels"),
@@ -139,6 +141,9 @@ impl Admin<'_> {
         }
         if rule.mark != 0 || rule.mask != 0 {
             message = message.attribute(FWMASK, &rule.mask.to_ne_bytes());
+        }
+        if rule.action == Action::L3mdev {
+            message = message.attribute(L3MDEV, &[1]);
         }
         if let Action::Goto(target) = rule.action {
             message = message.attribute(GOTO, &target.to_ne_bytes());
@@ -437,7 +442,7 @@ fn table_of<A>(rule: &Rule<A>) -> u32 {
 /// `FR_ACT_*` of an action.
 fn action_number(action: Action) -> u8 {
     match action {
-        Action::Table(_) => TO_TABLE,
+        Action::Table(_) | Action::L3mdev => TO_TABLE,
         Action::Goto(_) => ACT_GOTO,
         Action::Nop => ACT_NOP,
         Action::Blackhole => ACT_BLACKHOLE,

@@ -3,6 +3,17 @@
 /// `NLA_F_NESTED`.
 const NESTED: u16 = 0x8000;
 
+/// Request for a family other than the control family.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct GenericRequest<'a> {
+    /// The command.
+    pub command: u8,
+    /// Attributes.
+    pub attributes: &'a [u8],
+    /// True if it is a dump.
+    pub is_dump: bool,
+}
+
 /// Appends an attribute.
 pub fn put(all: &mut Vec<u8>, kind: u16, value: &[u8]) {
     all.extend(((value.len() + 4) as u16).to_ne_bytes());

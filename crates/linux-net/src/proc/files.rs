@@ -47,6 +47,7 @@ const FILES: &[(&str, u32, NetworkFile)] = &[
     ("/proc/net/netstat", 0o444, Made(proc_net_netstat)),
     ("/proc/net/nf_conntrack", 0o440, Made(conntrack::connections)),
     ("/proc/net/nf_conntrack_expect", 0o440, Made(conntrack::expectations)),
+    ("/proc/net/psched", 0o444, Text("000003e8 00000040 000f4240 3b9aca00\n")),
     ("/proc/net/raw", 0o444, Made(proc_net_raw)),
     ("/proc/net/route", 0o444, Made(proc_net_route)),
     ("/proc/net/snmp", 0o444, Made(proc_net_snmp)),
