@@ -134,6 +134,9 @@ impl Platform for Observed {
     fn poke(&mut self, space: SpaceId, addr: u64, data: &[u8]) -> Result<(), Errno> {
         self.machine.poke(space, addr, data)
     }
+    fn can_step(&self, context: ContextId) -> bool {
+        self.machine.can_step(context)
+    }
     fn show_original_code(&mut self, space: SpaceId) {
         self.machine.show_original_code(space);
     }

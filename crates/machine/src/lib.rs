@@ -118,6 +118,11 @@ pub enum Placement {
     Linux,
 }
 
+/// Flag TF of RFLAGS: the CPU raises a [`DEBUG_EXCEPTION`] after one instruction.
+pub const TRAP_FLAG: u64 = 0x100;
+/// Vector of the exception that the trap flag and INT1 raise.
+pub const DEBUG_EXCEPTION: u64 = 1;
+
 /// CPU exception of guest code in the terms of `sigaction(2)`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fault {
@@ -312,6 +317,11 @@ pub trait Platform: GuestMemory + Send {
     /// the pages must be readable.
     fn poke(&mut self, space: SpaceId, addr: u64, data: &[u8]) -> Result<(), Errno> {
         self.write(space, addr, data)
+    }
+    /// False if the next instruction cannot be [stepped](Self::step) unnoticed.
+    fn can_step(&self, context: ContextId) -> bool {
+        let _ = context;
+        true
     }
     /// Permanently reverts all patches of the platform to the code of `space`, so that a debugger sees and
     /// changes the original code.

@@ -6,6 +6,10 @@
 use belljar_base::{Map, SimTime, Stream};
 use belljar_machine::{CallFault, CallResult, FAULTY_CALLS, ForcedResult};
 
+/// Purposes of the stream of a fault: whether a call has another result, and which.
+pub const PURPOSES: [&str; 2] = ["calls", "results"];
+/// Position of the result among the purposes.
+const RESULT: usize = 1;
 /// Most entries of the log.
 const MOST_LOGGED: usize = 100_000;
 
@@ -58,6 +62,10 @@ impl CallFaults {
     pub fn end(&mut self, event: u32) {
         self.active.retain(|active| active.event != event);
     }
+    /// True if no fault lasts.
+    pub fn is_idle(&self) -> bool {
+        self.active.is_empty()
+    }
     /// Counts a call of a process.
     pub fn count(&mut self, pid: i32, number: u32) {
         for active in &mut self.active {
@@ -80,7 +88,14 @@ impl CallFaults {
                 CallFault::Drawn { results, rate } => {
                     let possible: Vec<CallResult> = results.iter().copied().filter(|one| may(one)).collect();
                     match !possible.is_empty() && active.draw.chance(*rate) {
-                        true => Some(possible[active.draw.below(possible.len() as u64) as usize]),
+                        true => {
+                            let count = possible.len() as u64;
+                            let draw = &mut active.draw;
+                            Some(
+                                possible
+                                    [draw.choose(RESULT, 0, count, |random| random.below(count)) as usize],
+                            )
+                        }
                         false => None,
                     }
                 }
@@ -118,7 +133,7 @@ mod tests {
 
     fn given(fault: CallFault) -> Vec<LoggedResult> {
         let mut faults = CallFaults::default();
-        faults.begin(3, fault, SimTime::from_secs(1), Seed(7).stream(&["test"]));
+        faults.begin(3, fault, SimTime::from_secs(1), Seed(7).stream_for(&["test"], &PURPOSES));
         for n in 0..1_000 {
             for pid in [1_000, 1_001] {
                 faults.count(pid, READ);

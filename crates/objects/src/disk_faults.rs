@@ -1,7 +1,7 @@
 //! Faults of a host's disk that last: what they do to syncs and reads, drawn from a stream for each fault.
 
 use crate::ids::FileKey;
-use belljar_base::{SimDuration, Stream};
+use belljar_base::{SimDuration, Stream, matches_wildcard};
 use belljar_machine::DiskFault;
 
 /// Effect of the disk on a read.
@@ -166,17 +166,7 @@ pub enum SyncFate {
 
 /// True if a fault concerns the file at a path.
 fn concerns(fault: &DiskFault, path: &[u8]) -> bool {
-    fault.path.as_ref().is_none_or(|pattern| matches(pattern.as_bytes(), path))
-}
-
-/// True if a path matches a pattern, in which each `*` stands for any bytes.
-fn matches(pattern: &[u8], path: &[u8]) -> bool {
-    match pattern.iter().position(|byte| *byte == b'*') {
-        None => pattern == path,
-        Some(at) => path
-            .strip_prefix(&pattern[..at])
-            .is_some_and(|rest| (0..=rest.len()).any(|from| matches(&pattern[at + 1..], &rest[from..]))),
-    }
+    fault.path.as_ref().is_none_or(|pattern| matches_wildcard(pattern, path))
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@
 //! their pools by it. All processors are cores of one package, with one thread each, and belong to one NUMA
 //! node.
 
+use crate::system_files::{MEMINFO, node_memory};
 use belljar_linux_abi::Errno;
 use std::fmt::Write;
 
@@ -296,6 +297,10 @@ impl Processors {
             _ => return None,
         }))
     }
+    /// True for `node0/meminfo`.
+    pub fn is_node_memory(SystemDeviceFile(directory, name): SystemDeviceFile) -> bool {
+        directory == SystemDirectory::Node && name == "meminfo"
+    }
     /// Content of a file.
     pub fn content(self, SystemDeviceFile(directory, name): SystemDeviceFile) -> String {
         let all = self.all();
@@ -346,7 +351,7 @@ impl Processors {
                 "cpulist" => list(all),
                 "cpumap" => map(all),
                 "distance" => "10".to_owned(),
-                "meminfo" => return crate::system_files::node_memory(),
+                "meminfo" => return node_memory(MEMINFO),
                 _ => "numa_hit 0\nnuma_miss 0\nnuma_foreign 0\ninterleave_hit 0\nlocal_node 0\nother_node 0"
                     .to_owned(),
             },

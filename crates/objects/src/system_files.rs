@@ -10,15 +10,16 @@ pub enum SystemText {
     Text(&'static str),
     /// Setting stored as text: initially this one, replaced by writes.
     Setting(&'static str),
+    /// `/proc/sys/vm/overcommit_memory`, until it is written.
+    Overcommit,
 }
 
-use SystemText::{Setting, Text};
+use SystemText::{Overcommit, Setting, Text};
 
 /// The files, with their modes.
 pub const SYSTEM_TEXTS: &[(&str, u32, SystemText)] = &[
     ("/proc/cmdline", 0o444, Text("quiet\n")),
     ("/proc/devices", 0o444, Text("Character devices:\n  1 mem\n  5 /dev/tty\n\nBlock devices:\n  8 sd\n")),
-    ("/proc/meminfo", 0o444, Text(MEMINFO)),
     ("/proc/modules", 0o444, Text("")),
     ("/proc/partitions", 0o444, Text("major minor  #blocks  name\n\n   8        1   67108864 sda1\n")),
     ("/proc/swaps", 0o444, Text("Filename\t\t\t\tType\t\tSize\t\tUsed\t\tPriority\n")),
@@ -62,7 +63,7 @@ pub const SYSTEM_TEXTS: &[(&str, u32, SystemText)] = &[
     ("/proc/sys/kernel/yama/ptrace_scope", 0o644, Text("0\n")),
     ("/proc/sys/vm/max_map_count", 0o644, Setting("65530\n")),
     ("/proc/sys/vm/mmap_min_addr", 0o644, Text("65536\n")),
-    ("/proc/sys/vm/overcommit_memory", 0o644, Setting("1\n")),
+    ("/proc/sys/vm/overcommit_memory", 0o644, Overcommit),
     ("/proc/sys/vm/overcommit_ratio", 0o644, Setting("50\n")),
     ("/proc/sys/vm/swappiness", 0o644, Setting("60\n")),
     ("/proc/sys/vm/vfs_cache_pressure", 0o644, Setting("100\n")),
@@ -76,8 +77,8 @@ pub const SYSTEM_TEXTS: &[(&str, u32, SystemText)] = &[
     ("/sys/kernel/mm/transparent_hugepage/shmem_enabled", 0o644, Text("always within_size advise [never]\n")),
 ];
 
-/// Memory statistics of a machine with 4 GiB.
-const MEMINFO: &str = "MemTotal:        4194304 kB\nMemFree:         3670016 kB\nMemAvailable:    3932160 kB\n\
+/// `/proc/meminfo` of a host without a limit of its memory: statistics of a machine with 4 GiB.
+pub const MEMINFO: &str = "MemTotal:        4194304 kB\nMemFree:         3670016 kB\nMemAvailable:    3932160 kB\n\
     Buffers:               0 kB\nCached:           262144 kB\nSwapCached:            0 kB\n\
     Active:           131072 kB\nInactive:         131072 kB\nSwapTotal:             0 kB\n\
     SwapFree:              0 kB\nDirty:                 0 kB\nWriteback:             0 kB\n\
@@ -87,10 +88,39 @@ const MEMINFO: &str = "MemTotal:        4194304 kB\nMemFree:         3670016 kB\
     HugePages_Total:       0\nHugePages_Free:        0\nHugePages_Rsvd:        0\nHugePages_Surp:        0\n\
     Hugepagesize:       2048 kB\nHugetlb:               0 kB\n";
 
-/// `/sys/devices/system/node/node0/meminfo`: all memory is that of one node.
-pub fn node_memory() -> String {
+/// `/proc/meminfo` of a host with so many bytes of memory, of which programs use `used` bytes.
+pub fn memory_info(total: u64, used: u64) -> String {
+    let (total, used) = (total / 1_024, used.min(total) / 1_024);
+    let free = total - used;
+    let changed = [
+        ("MemTotal", total),
+        ("MemFree", free),
+        ("MemAvailable", free),
+        ("Cached", 0),
+        ("Active", used),
+        ("Inactive", 0),
+        ("AnonPages", used),
+        ("Mapped", 0),
+        ("CommitLimit", total / 2),
+        ("Committed_AS", used),
+    ];
+    let mut text = String::new();
+    for line in MEMINFO.lines() {
+        let name = line.split(':').next().unwrap_or_default();
+        match changed.iter().find(|(known, _)| *known == name) {
+            Some((_, kib)) => {
+                let _ = writeln!(text, "{:<15}{kib:>9} kB", format!("{name}:"));
+            }
+            None => text = text + line + "\n",
+        }
+    }
+    text
+}
+
+/// `/sys/devices/system/node/node0/meminfo`: all memory is that of one node. `info` is `/proc/meminfo`.
+pub fn node_memory(info: &str) -> String {
     let value = |name: &str| {
-        let line = MEMINFO.lines().find(|line| line.split(':').next() == Some(name)).unwrap_or_default();
+        let line = info.lines().find(|line| line.split(':').next() == Some(name)).unwrap_or_default();
         line.split_whitespace().nth(1).and_then(|number| number.parse::<u64>().ok()).unwrap_or_default()
     };
     let line = |name: &str, kib: u64| format!("Node 0 {:<15}{kib:>8} kB\n", format!("{name}:"));
@@ -114,4 +144,31 @@ pub fn uuid(mut bytes: [u8; 16]) -> String {
         let _ = write!(text, "{byte:02x}");
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_limited_memory_is_shown_in_the_lines_of_an_unlimited_one() {
+        let text = memory_info(512 << 20, 100 << 20);
+        let names = |text: &str| {
+            text.lines().map(|line| line.split(':').next().map(str::to_owned)).collect::<Vec<_>>()
+        };
+        assert_eq!(names(&text), names(MEMINFO));
+        assert!(
+            text.starts_with(
+                "MemTotal:         524288 kB\nMemFree:          421888 kB\nMemAvailable:     421888 kB\n"
+            ),
+            "{text}"
+        );
+        assert!(
+            text.lines()
+                .all(|line| line.len() == 27 || line.contains("Vmalloc") || line.contains("HugePages_")),
+            "{text}"
+        );
+        assert!(node_memory(&text).contains("Node 0 MemUsed:         102400 kB\n"), "{}", node_memory(&text));
+        assert!(memory_info(1 << 20, 9 << 20).contains("MemFree:               0 kB\n"));
+    }
 }

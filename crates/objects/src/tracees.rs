@@ -1,6 +1,7 @@
 //! Traced threads, `ptrace(2)`: their stops and how they are resumed.
 
 use crate::attributes::WaitStatus;
+use crate::debug_registers::DebugRegisters;
 use crate::ids::ProcessKey;
 use belljar_linux_abi::c;
 use belljar_linux_abi::ptrace::{TraceEvent, TraceOptions};
@@ -54,6 +55,8 @@ pub struct Tracee {
     pub passes_group_stop: bool,
     /// True if it stays in the group stop, `PTRACE_LISTEN`.
     pub listens: bool,
+    /// Debug registers that the tracer has set.
+    pub debug: Option<Box<DebugRegisters>>,
 }
 
 /// Ptrace stop.
@@ -93,6 +96,7 @@ impl Tracee {
             interrupt: false,
             passes_group_stop: false,
             listens: false,
+            debug: None,
         }
     }
 

@@ -23,6 +23,7 @@ pub mod namespaces;
 pub mod outcome;
 pub mod pending;
 pub mod pidfd;
+pub mod priorities;
 pub mod process;
 pub mod rights;
 pub mod scheduler;

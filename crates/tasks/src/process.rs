@@ -30,8 +30,6 @@ pub struct Process {
     pub watched: u32,
     /// Process id.
     pub pid: i32,
-    /// Preemption ticks for which a thread may compute without a system call, see `kernel/src/spin.rs`.
-    pub patience: u32,
     /// True if calls must translate ids or names because of the process's namespaces.
     pub parted: bool,
     /// Signal dispositions, process-wide pending signals and timers.

@@ -16,6 +16,8 @@
 //!   comes first then;
 //! * [`Scheduler::remove`] when a thread ends.
 
+use crate::priorities::PriorityStrategy;
+use crate::spin::Computing;
 use crate::strategy::{HostStrategy, Strategy};
 use crate::thread::Thread;
 use belljar_base::Footprint;
@@ -35,13 +37,25 @@ pub struct Scheduler<S = HostStrategy> {
     progress: u64,
     /// Calls left in the slice of the running thread.
     calls_left: u32,
+    /// True if threads may be preempted within their own code.
+    preempts: bool,
     strategy: S,
+    /// Computation without calls.
+    pub computing: Computing,
 }
 
 impl<S: Strategy> Scheduler<S> {
     /// Creates a scheduler with a strategy.
     pub fn new(strategy: S) -> Scheduler<S> {
-        Scheduler { run_queue: VecDeque::new(), paused: None, progress: 0, calls_left: 0, strategy }
+        Scheduler {
+            run_queue: VecDeque::new(),
+            paused: None,
+            progress: 0,
+            calls_left: 0,
+            preempts: false,
+            strategy,
+            computing: Computing::default(),
+        }
     }
 
     /// Appends a runnable thread to the run queue.
@@ -173,9 +187,11 @@ impl<S: Strategy> Scheduler<S> {
         if run_queue.len() == 1 && run_queue.front().is_some_and(|key| threads[key.0].spin.is_none()) {
             return run_queue.pop_front();
         }
-        let at = strategy
-            .choose_thread(due(run_queue, threads, *progress))
-            .or_else(|| strategy.choose_thread(with_something_new(run_queue, threads, *progress)))?;
+        let at =
+            strategy.choose_thread(due(run_queue, threads, *progress), |at| run_queue[at]).or_else(|| {
+                let new = with_something_new(run_queue, threads, *progress);
+                strategy.choose_thread(new, |at| run_queue[at])
+            })?;
         match at {
             0 => run_queue.pop_front(),
             at => run_queue.remove(at),
@@ -191,10 +207,65 @@ impl<S: Strategy> Scheduler<S> {
     }
 }
 
+/// Preemption within a thread's own code, by drawn priorities.
+impl Scheduler<HostStrategy> {
+    /// Creates the scheduler of a host.
+    pub fn of_host(mut strategy: HostStrategy) -> Scheduler<HostStrategy> {
+        let preempts = strategy.priorities().is_some_and(|priorities| priorities.has_points());
+        Scheduler { preempts, ..Scheduler::new(strategy) }
+    }
+
+    /// True if a thread may be preempted within its own code from now on: [`begin_run`](Self::begin_run) says where.
+    #[inline]
+    pub fn preempts(&self) -> bool {
+        self.preempts
+    }
+
+    /// Begins or continues the run of a thread, up to its next call; gives the number of instructions after which it is
+    /// preempted, if it is. Runs while no other thread is ready do not count.
+    pub fn begin_run(&mut self, thread: ThreadKey) -> Option<u32> {
+        let is_alone = self.run_queue.is_empty();
+        let priorities = self.strategy.priorities()?;
+        match is_alone {
+            true => priorities.skip_run(thread),
+            false => return priorities.begin_run(thread),
+        }
+        None
+    }
+
+    /// Preempts the running thread at the point that [`begin_run`](Self::begin_run) gave.
+    pub fn preempt(&mut self, thread: ThreadKey) {
+        // Others may wait in a loop for what it has written.
+        self.progress += 1;
+        self.with_priorities(|priorities| priorities.preempt(thread));
+    }
+
+    /// Ends a run of the running thread before its point.
+    pub fn end_run(&mut self, thread: ThreadKey) {
+        self.with_priorities(|priorities| priorities.end_run(thread));
+    }
+
+    /// Removes the priority of a thread that has ended.
+    pub fn forget(&mut self, thread: ThreadKey) {
+        self.with_priorities(|priorities| priorities.forget(thread));
+    }
+
+    fn with_priorities(&mut self, change: impl FnOnce(&mut PriorityStrategy)) {
+        if let Some(priorities) = self.strategy.priorities() {
+            change(priorities);
+            self.preempts = priorities.has_points();
+        }
+    }
+}
+
 /// Indices of the threads that are not in a busy loop or whose loop is due for a check.
 #[inline]
 fn due(queue: &VecDeque<ThreadKey>, threads: &Slab<Thread>, progress: u64) -> impl Iterator<Item = usize> {
-    let is_due = move |key: &ThreadKey| threads[key.0].spin.as_ref().is_none_or(|spin| spin.is_due(progress));
+    let is_due = move |key: &ThreadKey| {
+        let thread = &threads[key.0];
+        // A signal, or a tracer, may end the loop or the wait for an alarm.
+        thread.spin.as_ref().is_none_or(|spin| spin.is_due(progress)) || thread.signals.attention
+    };
     queue.iter().enumerate().filter(move |(_, key)| is_due(key)).map(|(at, _)| at)
 }
 

@@ -183,7 +183,11 @@ impl Observer {
             return None;
         }
         let path = self.kept_path(inode);
-        let _ = files.create_dir(path.parent()?, 0o755);
+        let folder = path.parent()?;
+        // A host whose programs wrote to their working directory only has no layer of its own yet.
+        for directory in [folder.parent()?, folder] {
+            let _ = files.create_dir(directory, 0o755);
+        }
         self.kept.insert(inode, ());
         Some(path)
     }

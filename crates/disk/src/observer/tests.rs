@@ -128,6 +128,9 @@ impl HostFiles for MemoryFiles {
         self.remove_file(path)
     }
     fn rename(&mut self, from: &Path, to: &Path) -> Result<(), Errno> {
+        if self.paths.get(to.parent().unwrap()) != Some(&Node::Directory) {
+            return Err(Errno::ENOENT);
+        }
         let node = self.paths.remove(from).ok_or(Errno::ENOENT)?;
         for inside in self.inside(from) {
             let node = self.paths.remove(&inside).unwrap();
@@ -465,6 +468,30 @@ fn writes_to_a_mapping_are_found_and_lost() {
         assert!(fixture.files.open.is_empty());
     }
     assert!((5..35).contains(&lost), "{lost}");
+}
+
+#[test]
+fn a_host_without_a_layer_keeps_replaced_and_removed_files() {
+    let mut seen = Vec::new();
+    for seed in 0..40 {
+        let mut fixture = Fixture::new(Profile::Any, seed);
+        fixture.files.paths.retain(|path, _| !path.starts_with("/h/fs"));
+        fixture.write("a", true, 0, b"old");
+        fixture.write("b", true, 0, b"removed");
+        fixture.event(DiskEvent::SyncedAll);
+        fixture.write("a.new", true, 0, b"new");
+        let [new, old, removed] = ["a.new", "a", "b"].map(|path| fixture.path(path));
+        fixture.event(DiskEvent::Replacing);
+        fixture.remove(&old);
+        fixture.rename(&new, &old);
+        fixture.remove(&removed);
+        fixture.event(DiskEvent::Crash { torn: false, at: SimTime::ZERO, realtime_ns: 0 });
+        let contents = fixture.contents();
+        seen.push((contents["a"].as_deref() == Some(b"old"), contents.contains_key("b")));
+    }
+    seen.sort();
+    seen.dedup();
+    assert_eq!(seen, [(false, false), (false, true), (true, false), (true, true)]);
 }
 
 #[test]

@@ -22,6 +22,8 @@ pub struct ProcessTimers {
     pub real_interval: u64,
     /// `ITIMER_VIRTUAL` and `ITIMER_PROF`.
     pub processor: [ProcessorAlarm; 2],
+    /// Number of alarms that the process computed for without calls (`kernel/src/spin.rs`).
+    pub computed_for: u32,
     /// Timers of `timer_create`, by id.
     pub posix: Map<i32, PosixTimer>,
     next_id: i32,
@@ -87,6 +89,11 @@ pub struct PosixTimer {
 }
 
 impl ProcessTimers {
+    /// Host timer of the first alarm in simulated time.
+    pub fn next_alarm(&self) -> Option<TimerId> {
+        let posix = self.posix.values().filter_map(|timer| timer.alarm.timer);
+        self.real.timer.into_iter().chain(posix).min()
+    }
     /// Text of `/proc/<pid>/timers`: the timers of `timer_create`.
     pub fn text(&self, pid: i32) -> String {
         let timer = |(id, timer): (&i32, &PosixTimer)| {

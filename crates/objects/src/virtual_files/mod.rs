@@ -29,6 +29,8 @@ pub enum VirtualFile {
     Device(SystemDeviceFile),
     /// Constant bytes.
     Bytes(fn() -> Vec<u8>),
+    /// `/etc/hosts`, which is the same on all hosts.
+    Hosts,
     /// Setting of a kernel subsystem.
     Kernel(KernelSetting),
     /// Setting of an interface.
@@ -71,8 +73,6 @@ pub enum MagicLink {
 pub enum Generated {
     /// `/etc/hostname`.
     Hostname,
-    /// `/etc/hosts`.
-    Hosts,
     /// `/etc/machine-id`.
     MachineId,
     /// `/etc/shadow` without passwords.
@@ -91,6 +91,8 @@ pub enum Generated {
     LoadAverage,
     /// `/proc/locks`.
     Locks,
+    /// `/proc/meminfo`.
+    MemoryInfo,
     /// `/proc/net/packet`.
     PacketSockets,
     /// `/proc/net/sockstat`.

@@ -14,7 +14,7 @@ use std::sync::LazyLock;
 /// Virtual files in `/etc`, among the machine's other files.
 pub const ETC_FILES: &[(&str, u32, VirtualFile)] = &[
     ("/etc/hostname", 0o644, Made(Generated::Hostname)),
-    ("/etc/hosts", 0o644, Made(Generated::Hosts)),
+    ("/etc/hosts", 0o644, VirtualFile::Hosts),
     ("/etc/machine-id", 0o444, Made(Generated::MachineId)),
     ("/etc/nsswitch.conf", 0o644, VirtualFile::System(SystemText::Text(NSSWITCH))),
     ("/etc/resolv.conf", 0o644, VirtualFile::Network(NetworkFile::Made(proc::resolv_conf))),
@@ -51,6 +51,7 @@ const FIXED_FILES: &[(&str, u32, VirtualFile)] = &[
     ("/proc/keys", 0o444, Made(Generated::Keys)),
     ("/proc/loadavg", 0o444, Made(Generated::LoadAverage)),
     ("/proc/locks", 0o444, Made(Generated::Locks)),
+    ("/proc/meminfo", 0o444, Made(Generated::MemoryInfo)),
     ("/proc/net/packet", 0o444, Made(Generated::PacketSockets)),
     ("/proc/net/sockstat", 0o444, Made(Generated::SocketCounts)),
     ("/proc/net/unix", 0o444, Made(Generated::UnixSockets)),
