@@ -1,5 +1,6 @@
 //! Submission queue entries and the system calls that perform them.
 
+use crate::buffers::SelectionLimits;
 use crate::instance::Submitter;
 use crate::memory::SQE_LEN;
 use crate::slots::ALLOC;
@@ -10,7 +11,7 @@ use std::sync::Arc;
 pub use belljar_linux_abi::io_uring::*;
 
 /// Operations that are not system calls.
-const OWN: [u8; 17] = [
+const OWN: [u8; 19] = [
     NOP,
     POLL_ADD,
     POLL_REMOVE,
@@ -28,6 +29,8 @@ const OWN: [u8; 17] = [
     FUTEX_WAKE,
     FUTEX_WAITV,
     FIXED_FD_INSTALL,
+    URING_CMD,
+    RECV_ZC,
 ];
 /// `IORING_ASYNC_CANCEL_*`.
 const CANCEL_FLAGS: u32 = 63;
@@ -38,6 +41,19 @@ const FIXED_BUFFER: u16 = 4;
 /// `IORING_ACCEPT_MULTISHOT`, `IORING_RECV_MULTISHOT`.
 const ACCEPT_MULTI: u16 = 1;
 const RECV_MULTI: u16 = 2;
+/// `IORING_RECVSEND_POLL_FIRST`, `IORING_SEND_ZC_REPORT_USAGE`, `IORING_RECVSEND_BUNDLE`,
+/// `IORING_SEND_VECTORIZED`.
+const POLL_FIRST: u16 = 1;
+const ZC_REPORT: u16 = 8;
+const BUNDLE: u16 = 16;
+const VECTORIZED: u16 = 32;
+/// `IORING_NOP_*` of Linux 6.18, and `IORING_NOP_FILE`, `IORING_NOP_FIXED_FILE`, `IORING_NOP_FIXED_BUFFER`.
+const NOP_FLAGS: u32 = 63;
+const NOP_FILE: u32 = 2;
+const NOP_FIXED_FILE: u32 = 4;
+const NOP_FIXED_BUFFER: u32 = 8;
+/// `IORING_NOP_CQE32`.
+pub const NOP_LARGE: u32 = 32;
 
 /// `IOSQE_FIXED_FILE`: `fd` is an index into the registered files.
 pub const FIXED_FILE: u8 = 1;
@@ -53,7 +69,8 @@ pub const IO_DRAIN: u8 = 2;
 pub const BUFFER_SELECT: u8 = 32;
 /// `IOSQE_ASYNC` has no effect: no request waits for a worker thread.
 const ASYNC: u8 = 16;
-const KNOWN_FLAGS: u8 = FIXED_FILE | IO_DRAIN | IO_LINK | IO_HARDLINK | ASYNC | BUFFER_SELECT | CQE_SKIP;
+/// All flags of an entry.
+pub const KNOWN_FLAGS: u8 = FIXED_FILE | IO_DRAIN | IO_LINK | IO_HARDLINK | ASYNC | BUFFER_SELECT | CQE_SKIP;
 
 /// `IORING_POLL_ADD_MULTI`.
 pub const POLL_MULTI: u32 = 1;
@@ -122,7 +139,8 @@ impl SubmissionEntry {
             user_data: long(32),
             buffer: half(40),
             file_index: word(44),
-            addr3: long(48),
+            // The kernel keeps the updated period of a timeout there.
+            addr3: if bytes[0] == TIMEOUT { 0 } else { long(48) },
             personality: half(42),
             by,
             refused: None,
@@ -136,7 +154,8 @@ impl SubmissionEntry {
     /// True if the call operates on `fd`, which is then held open until completion.
     pub fn holds_file(&self) -> bool {
         matches!(self.op, 1..=6 | 8..=10 | ACCEPT | 16 | 17 | READ..=24 | SEND | RECV | 29 | SPLICE | TEE | 34)
-            || matches!(self.op, MSG_RING | 41 | 43 | SEND_ZC..=READ_MULTISHOT | FIXED_FD_INSTALL..=57 | EPOLL_WAIT)
+            || matches!(self.op, MSG_RING | 41 | 43 | URING_CMD..=READ_MULTISHOT | FIXED_FD_INSTALL..=61)
+            || self.op == NOP && self.op_flags & NOP_FILE != 0
     }
     /// Second descriptor, and whether it is a registered file.
     pub fn second_file(&self) -> Option<(i32, bool)> {
@@ -145,7 +164,54 @@ impl SubmissionEntry {
     }
     /// True if the request uses a registered buffer.
     pub fn has_fixed_buffer(&self) -> bool {
-        matches!(self.op, READ_FIXED | WRITE_FIXED) || self.op == SEND_ZC && self.ioprio & FIXED_BUFFER != 0
+        match self.op {
+            READ_FIXED | WRITE_FIXED | READV_FIXED | WRITEV_FIXED => true,
+            SEND_ZC | SENDMSG_ZC => self.ioprio & FIXED_BUFFER != 0,
+            NOP => self.op_flags & NOP_FIXED_BUFFER != 0,
+            _ => false,
+        }
+    }
+    /// True if `fd` is an index into the registered files.
+    pub fn uses_fixed_file(&self) -> bool {
+        match self.op {
+            NOP => self.op_flags & (NOP_FILE | NOP_FIXED_FILE) == NOP_FILE | NOP_FIXED_FILE,
+            _ => self.flags & FIXED_FILE != 0,
+        }
+    }
+    /// True if the request moves several buffers of its group at once (`IORING_RECVSEND_BUNDLE`).
+    pub fn is_bundle(&self) -> bool {
+        matches!(self.op, SEND | RECV) && self.ioprio & BUNDLE != 0
+    }
+    /// True if `addr` is that of a vector of buffers (`IORING_SEND_VECTORIZED`).
+    pub fn sends_vector(&self) -> bool {
+        matches!(self.op, SEND | SEND_ZC) && self.ioprio & VECTORIZED != 0
+    }
+    /// Limits of the provided buffers that the request takes, with `queued` bytes at its socket.
+    pub fn wanted_buffers(&self, queued: u64) -> SelectionLimits {
+        /// Maximum number of buffers in a bundle.
+        const BUNDLE_BUFFERS: usize = 256;
+        let least = |a: u64, b: u64| if a == 0 || b == 0 { a.max(b) } else { a.min(b) };
+        let bytes = least(u64::from(self.len), u64::from(self.receive_limit()));
+        match self.op {
+            RECV if self.is_bundle() && queued > 1 => {
+                SelectionLimits { bytes: least(bytes, queued), buffers: BUNDLE_BUFFERS }
+            }
+            SEND if self.is_bundle() => SelectionLimits { bytes, buffers: BUNDLE_BUFFERS },
+            RECVMSG | READV | SENDMSG => SelectionLimits { bytes: 0, buffers: 1 },
+            _ => SelectionLimits { bytes, buffers: 1 },
+        }
+    }
+    /// Remaining bytes of a multishot receive that ends after a number of bytes; 0 for no limit.
+    pub fn receive_limit(&self) -> u32 {
+        if self.op == RECV && self.is_multishot() { self.file_index } else { 0 }
+    }
+    /// Counts received bytes; true if a limited receive has reached its limit.
+    pub fn count_received(&mut self, bytes: u32) -> bool {
+        let left = self.receive_limit();
+        if left > 0 {
+            self.file_index = left.saturating_sub(bytes);
+        }
+        left > 0 && self.file_index == 0
     }
     /// True if the request continues after a completion.
     pub fn is_multishot(&self) -> bool {
@@ -162,7 +228,7 @@ impl SubmissionEntry {
     }
     /// True if the operation supports provided buffers.
     pub fn can_select_buffer(&self) -> bool {
-        matches!(self.op, READV | READ | RECV | RECVMSG | READ_MULTISHOT)
+        matches!(self.op, READV | READ | SEND | SENDMSG | RECV | RECVMSG | READ_MULTISHOT)
     }
     /// True if a second completion reports that the buffers may be reused.
     pub fn is_zero_copy(&self) -> bool {
@@ -180,16 +246,12 @@ impl SubmissionEntry {
         if self.selects_buffer() && !self.can_select_buffer() {
             return Err(Errno::EOPNOTSUPP);
         }
-        let waits_for_all = matches!(self.op, RECV | RECVMSG) && self.op_flags & c::MSG_WAITALL as u32 != 0;
-        let receives = matches!(self.op, RECVMSG | RECV | READ_MULTISHOT);
-        if self.is_multishot() && receives && (!self.selects_buffer() || waits_for_all) {
-            return Err(Errno::EINVAL);
-        }
+        self.check_transfer()?;
         match self.op {
             READV | WRITEV | READ_FIXED | WRITE_FIXED | READ | 23 if self.ioprio >> 13 > 3 => {
                 return Err(Errno::EINVAL);
             }
-            READV | WRITEV | READ_FIXED | WRITE_FIXED | READ | 23 => {}
+            READV | WRITEV | READ_FIXED | WRITE_FIXED | READ | 23 | READV_FIXED | WRITEV_FIXED => {}
             SENDMSG | RECVMSG | ACCEPT | SEND | RECV | SEND_ZC | SENDMSG_ZC => {}
             _ if self.ioprio != 0 => return Err(Errno::EINVAL),
             _ => {}
@@ -206,21 +268,56 @@ impl SubmissionEntry {
             return Err(Errno::EINVAL);
         }
         match self.op {
-            NOP if self.op_flags & !1 != 0 => Err(Errno::EINVAL),
+            NOP if self.op_flags & !NOP_FLAGS != 0 => Err(Errno::EINVAL),
+            RECV_ZC => Err(Errno::EINVAL),
+            BIND | LISTEN if self.buffer != 0 || self.op_flags != 0 || self.file_index != 0 => {
+                Err(Errno::EINVAL)
+            }
+            BIND if self.len != 0 => Err(Errno::EINVAL),
+            LISTEN if self.addr != 0 || self.off != 0 => Err(Errno::EINVAL),
+            URING_CMD if self.off >> 32 != 0 || self.op_flags & !1 != 0 => Err(Errno::EINVAL),
+            FTRUNCATE
+                if self.op_flags != 0
+                    || self.addr != 0
+                    || self.len != 0
+                    || self.buffer != 0
+                    || self.file_index != 0 =>
+            {
+                Err(Errno::EINVAL)
+            }
+            FIXED_FD_INSTALL if self.flags & FIXED_FILE != 0 && self.personality != 0 => Err(Errno::EPERM),
             POLL_REMOVE => self.check_poll_remove(),
             TIMEOUT_REMOVE => self.check_timeout_remove(),
             TEE if self.addr != 0 || self.off != 0 => Err(Errno::EINVAL),
             EPOLL_WAIT if self.off != 0 || self.op_flags != 0 || self.buffer != 0 || self.file_index != 0 => {
                 Err(Errno::EINVAL)
             }
-            PIPE if self.fd != 0 || self.off != 0 || self.addr3 != 0 || self.file_index != 0 => {
-                Err(Errno::EINVAL)
-            }
+            PIPE if self.fd != 0 || self.off != 0 || self.addr3 != 0 => Err(Errno::EINVAL),
             FUTEX_WAIT | FUTEX_WAKE | FUTEX_WAITV => self.check_futex(),
             ASYNC_CANCEL if self.op_flags & !CANCEL_FLAGS != 0 => Err(Errno::EINVAL),
             FILES_UPDATE if self.op_flags != 0 || self.len == 0 => Err(Errno::EINVAL),
             _ => Ok(()),
         }
+    }
+    /// Validates the flags of requests that send or receive.
+    fn check_transfer(&self) -> Result<(), Errno> {
+        const ANY: u16 = u16::MAX;
+        let (known, multi) = match self.op {
+            SEND | SENDMSG => (POLL_FIRST | BUNDLE | VECTORIZED, false),
+            SEND_ZC | SENDMSG_ZC => (POLL_FIRST | FIXED_BUFFER | ZC_REPORT | VECTORIZED, false),
+            RECV | RECVMSG => (POLL_FIRST | RECV_MULTI | BUNDLE, self.ioprio & RECV_MULTI != 0),
+            READ_MULTISHOT => (ANY, true),
+            _ => return Ok(()),
+        };
+        let waits_for_all = matches!(self.op, RECV | RECVMSG) && self.op_flags & c::MSG_WAITALL as u32 != 0;
+        let is_message = matches!(self.op, SENDMSG | RECVMSG | SENDMSG_ZC);
+        let wrong = self.ioprio & !known != 0
+            || multi && (!self.selects_buffer() || waits_for_all)
+            || is_message && self.ioprio & BUNDLE != 0
+            || self.op == RECV && !multi && self.file_index != 0
+            || self.op == RECVMSG && self.file_index != 0
+            || self.op == SENDMSG && (self.off != 0 || self.file_index != 0);
+        if wrong { Err(Errno::EINVAL) } else { Ok(()) }
     }
     fn check_poll_remove(&self) -> Result<(), Errno> {
         let (events, data) = (self.len & POLL_UPDATE_EVENTS != 0, self.len & POLL_UPDATE_DATA != 0);
@@ -242,7 +339,7 @@ impl SubmissionEntry {
     }
     /// Slot for the new registered file, from 1; 0 for none.
     pub fn new_slot(&self) -> u32 {
-        if matches!(self.op, ACCEPT | OPENAT | OPENAT2 | SOCKET) { self.file_index } else { 0 }
+        if matches!(self.op, ACCEPT | OPENAT | OPENAT2 | SOCKET | PIPE) { self.file_index } else { 0 }
     }
     /// System call that performs the request; `None` if there is none. The descriptor is not looked up. With
     /// `streams`, the file has no position.
@@ -253,6 +350,10 @@ impl SubmissionEntry {
         // Requests never raise SIGPIPE.
         let quiet = flags | c::MSG_NOSIGNAL as u64;
         let call = match self.op {
+            READV_FIXED if here => (c::SYS_readv, [fd, addr, len, 0, 0, 0]),
+            READV_FIXED => (c::SYS_preadv, [fd, addr, len, off, 0, 0]),
+            WRITEV_FIXED if here => (c::SYS_writev, [fd, addr, len, 0, 0, 0]),
+            WRITEV_FIXED => (c::SYS_pwritev, [fd, addr, len, off, 0, 0]),
             1 if here => (c::SYS_readv, [fd, addr, len, 0, 0, 0]),
             1 => (c::SYS_preadv, [fd, addr, len, off, 0, 0]),
             2 if here => (c::SYS_writev, [fd, addr, len, 0, 0, 0]),
@@ -290,12 +391,12 @@ impl SubmissionEntry {
             43 => (c::SYS_fgetxattr, [fd, addr, off, len, 0, 0]),
             44 => (c::SYS_getxattr, [self.addr3, addr, off, len, 0, 0]),
             SOCKET => (c::SYS_socket, [fd, off, len, 0, 0, 0]),
-            50 => (c::SYS_waitid, [len, fd, off, u64::from(self.file_index), 0, 0]),
+            WAITID => (c::SYS_waitid, [len, fd, off, u64::from(self.file_index), 0, 0]),
             EPOLL_WAIT => (c::SYS_epoll_wait, [fd, addr, len, u64::MAX, 0, 0]),
             PIPE => (c::SYS_pipe2, [addr, flags, 0, 0, 0, 0]),
-            55 => (c::SYS_ftruncate, [fd, off, 0, 0, 0, 0]),
-            56 => (c::SYS_bind, [fd, addr, off, 0, 0, 0]),
-            57 => (c::SYS_listen, [fd, len, 0, 0, 0, 0]),
+            FTRUNCATE => (c::SYS_ftruncate, [fd, off, 0, 0, 0, 0]),
+            BIND => (c::SYS_bind, [fd, addr, off, 0, 0, 0]),
+            LISTEN => (c::SYS_listen, [fd, len, 0, 0, 0, 0]),
             _ => return None,
         };
         Some(call)

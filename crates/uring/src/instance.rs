@@ -1,13 +1,14 @@
 //! Instances of io_uring and their blocked requests.
 
-use crate::buffers::{BufferGroup, mapped};
+use crate::buffers::{BufferGroup, BufferPlace, mapped};
 use crate::entry::SubmissionEntry;
 use crate::memory::{Completion, OVERFLOWN, Ring};
 use crate::registered::{RingRestrictions, RingTable};
+use crate::resources::{FixedBuffer, Retired};
 use crate::setup::Setup;
 use crate::slots::Slots;
 use crate::snapshot::Snapshot;
-use belljar_base::{Map, Set};
+use belljar_base::{Map, Set, SimTime};
 use belljar_linux_abi::Errno;
 use belljar_machine::{HostFiles, NativeFile};
 use belljar_netstack::TimerId;
@@ -28,6 +29,53 @@ const COMPLETIONS_AT: u64 = 0x800_0000;
 const BUFFERS_AT: u64 = 0x8000_0000;
 const BUFFERS_SHIFT: u32 = 16;
 const PART: u64 = 0xf800_0000;
+/// `IORING_MAP_OFF_PARAM_REGION`.
+pub const REGION_AT: u64 = 0x2000_0000;
+
+/// Memory region of an instance.
+#[derive(Clone, Copy, Debug)]
+pub struct Region {
+    /// Memory of the region.
+    pub place: BufferPlace,
+    /// Length in bytes.
+    pub len: u64,
+    /// True if it holds arguments of waits (`IORING_MEM_REGION_REG_WAIT_ARG`).
+    pub has_waits: bool,
+}
+
+impl Region {
+    /// Offset of the mapping's offset in `struct io_uring_region_desc`.
+    pub const MMAP_OFFSET: u64 = 24;
+
+    /// Region of a `struct io_uring_mem_region_reg` and its `struct io_uring_region_desc`; the place is address 0
+    /// if the kernel is to allocate it.
+    pub fn parse(asked: [u64; 4], described: [u64; 8], disabled: bool) -> Result<Region, Errno> {
+        const WAITS: u64 = 1;
+        const USER: u64 = 1;
+        let [_, flags, resv @ ..] = asked;
+        let [addr, len, kind, offset, more @ ..] = described;
+        let (kind, id) = (kind & 0xffff_ffff, kind >> 32);
+        if resv != [0; 2] || flags & !WAITS != 0 || flags == WAITS && !disabled {
+            return Err(Errno::EINVAL);
+        }
+        if more != [0; 4] || kind & !USER != 0 {
+            return Err(Errno::EINVAL);
+        }
+        if (kind == USER) != (addr != 0) {
+            return Err(Errno::EFAULT);
+        }
+        if len == 0 || offset != 0 || id != 0 {
+            return Err(Errno::EINVAL);
+        }
+        if len >> 12 > i32::MAX as u64 {
+            return Err(Errno::E2BIG);
+        }
+        if !(addr | len).is_multiple_of(4_096) {
+            return Err(Errno::EINVAL);
+        }
+        Ok(Region { place: BufferPlace::Guest(addr), len, has_waits: flags == WAITS })
+    }
+}
 
 /// Submitter of an entry. The addresses and descriptors of the entry belong to the submitter.
 #[derive(Clone, Copy, Debug)]
@@ -120,8 +168,16 @@ pub struct Uring {
     pub slots: Slots,
     /// Provided buffers by group.
     pub groups: Map<u16, BufferGroup>,
-    /// Registered buffers, `IORING_REGISTER_BUFFERS`: address and length of each.
-    pub buffers: Vec<(u64, u64)>,
+    /// Registered buffers, `IORING_REGISTER_BUFFERS`.
+    pub buffers: Vec<FixedBuffer>,
+    /// Removed resources whose tags are to be posted.
+    pub retired: Retired,
+    /// Memory region, `IORING_REGISTER_MEM_REGION`.
+    pub region: Option<Region>,
+    /// Minimum waits in progress by thread id: end, and tail of the completion queue at the start.
+    pub least_waits: Map<i32, (SimTime, u32)>,
+    /// Limits of worker threads that a program set, `IORING_REGISTER_IOWQ_MAX_WORKERS`.
+    pub workers: Option<[u32; 2]>,
     /// Registered eventfd, `IORING_REGISTER_EVENTFD`.
     pub eventfd: Option<FileKey>,
     /// True while the instance signals its eventfd; prevents recursion.
@@ -157,6 +213,10 @@ impl Uring {
             slots: Slots::default(),
             groups: Map::new(),
             buffers: Vec::new(),
+            retired: Retired::default(),
+            region: None,
+            least_waits: Map::new(),
+            workers: None,
             eventfd: None,
             is_signalling: false,
             personalities: Map::new(),
@@ -173,6 +233,11 @@ impl Uring {
                 let (memory, room) = self.groups.get(&group).and_then(mapped).ok_or(Errno::EINVAL)?;
                 (memory, 0, room)
             }
+            REGION_AT => match self.region {
+                Some(Region { place: BufferPlace::Own(memory), len, .. }) => (memory, 0, len),
+                _ => return Err(Errno::EINVAL),
+            },
+            _ if self.setup.user_memory.is_some() => return Err(Errno::EINVAL),
             0 | COMPLETIONS_AT => (self.ring.memory, 0, self.ring.rings_len()),
             ENTRIES_AT => (self.ring.memory, self.ring.rings_len(), self.ring.entries_len()),
             _ => return Err(Errno::EINVAL),

@@ -40,6 +40,10 @@ pub const NEED_WAKEUP: u32 = 1;
 pub const OVERFLOWN: u32 = 2;
 /// `IORING_SQ_TASKRUN`.
 pub const TASK_RUN: u32 = 4;
+/// `IORING_CQE_F_SKIP`: fills the last place of the queue before a completion of 32 bytes.
+const SKIPPED: u32 = 1 << 5;
+/// `IORING_CQE_F_32`.
+const LARGE: u32 = 1 << 15;
 /// `IORING_CQ_EVENTFD_DISABLED`, set by the program.
 pub const EVENTFD_DISABLED: u32 = 1;
 
@@ -52,6 +56,25 @@ pub struct Completion {
     pub result: i32,
     /// `IORING_CQE_F_*`.
     pub flags: u32,
+    /// Second half of a completion of 32 bytes.
+    pub extra: Option<[u64; 2]>,
+}
+
+impl Completion {
+    /// Completion of 16 bytes.
+    pub fn new(user_data: u64, result: i32, flags: u32) -> Completion {
+        Completion { user_data, result, flags, extra: None }
+    }
+    fn bytes(&self) -> [u8; 2 * CQE_LEN as usize] {
+        let mut bytes = [0; 2 * CQE_LEN as usize];
+        let [first, second] = self.extra.unwrap_or_default();
+        bytes[..8].copy_from_slice(&self.user_data.to_ne_bytes());
+        bytes[8..12].copy_from_slice(&self.result.to_ne_bytes());
+        bytes[12..16].copy_from_slice(&self.flags.to_ne_bytes());
+        bytes[16..24].copy_from_slice(&first.to_ne_bytes());
+        bytes[24..].copy_from_slice(&second.to_ne_bytes());
+        bytes
+    }
 }
 
 /// Shared memory of one instance.
@@ -69,6 +92,8 @@ pub struct Ring {
     pub sqe_len: u64,
     /// Length of a completion queue entry in bytes.
     pub cqe_len: u64,
+    /// True if a completion can take two entries (`IORING_SETUP_CQE_MIXED`).
+    pub is_mixed: bool,
 }
 
 impl Ring {
@@ -80,7 +105,9 @@ impl Ring {
     ) -> Result<Ring, Errno> {
         let (sqe_len, cqe_len) = (SQE_LEN << u32::from(setup.large.0), CQE_LEN << u32::from(setup.large.1));
         let has_array = setup.has_array;
-        let mut ring = Ring { memory: NativeFile(-1), sq_entries, cq_entries, has_array, sqe_len, cqe_len };
+        let is_mixed = setup.mixes_completions;
+        let mut ring =
+            Ring { memory: NativeFile(-1), sq_entries, cq_entries, has_array, sqe_len, cqe_len, is_mixed };
         ring.memory = machine.shared_memory(ring.rings_len() + ring.entries_len())?;
         for (at, value) in [
             (SQ_MASK, sq_entries - 1),
@@ -150,18 +177,58 @@ impl Ring {
     }
     /// Posts a completion; false if the ring is full.
     pub fn put(&self, files: &mut (impl HostFiles + ?Sized), completion: &Completion) -> bool {
-        if self.unread(files) >= self.cq_entries {
+        let mut tail = self.word(files, CQ_TAIL);
+        let mut bytes = completion.bytes();
+        let (mut len, mut places, mut gap) = (self.cqe_len as usize, 1, 0);
+        if self.is_mixed && completion.extra.is_some() {
+            // A completion of two entries is contiguous: an entry that is skipped fills the last place.
+            gap = u32::from(tail & (self.cq_entries - 1) == self.cq_entries - 1);
+            (len, places) = (bytes.len(), 2);
+            bytes[12..16].copy_from_slice(&(completion.flags | LARGE).to_ne_bytes());
+        }
+        if self.unread(files) + places + gap > self.cq_entries {
             return false;
         }
-        let tail = self.word(files, CQ_TAIL);
-        let mut bytes = [0; 2 * CQE_LEN as usize];
-        bytes[..8].copy_from_slice(&completion.user_data.to_ne_bytes());
-        bytes[8..12].copy_from_slice(&completion.result.to_ne_bytes());
-        bytes[12..16].copy_from_slice(&completion.flags.to_ne_bytes());
-        let at = u64::from(CQES) + u64::from(tail & (self.cq_entries - 1)) * self.cqe_len;
-        let _ = files.write_at(self.memory, at, &bytes[..self.cqe_len as usize]);
-        self.set_word(files, CQ_TAIL, tail.wrapping_add(1));
+        if gap > 0 {
+            self.write_at(files, tail, &Completion::new(0, 0, SKIPPED).bytes()[..CQE_LEN as usize]);
+            tail = tail.wrapping_add(1);
+        }
+        self.write_at(files, tail, &bytes[..len]);
+        self.set_word(files, CQ_TAIL, tail.wrapping_add(places));
         true
+    }
+    fn write_at(&self, files: &mut (impl HostFiles + ?Sized), position: u32, bytes: &[u8]) {
+        let at = u64::from(CQES) + u64::from(position & (self.cq_entries - 1)) * self.cqe_len;
+        let _ = files.write_at(self.memory, at, bytes);
+    }
+    /// Copies the entries that are in this ring to another, whose lengths differ
+    /// (`IORING_REGISTER_RESIZE_RINGS`). `EOVERFLOW` if they do not fit.
+    pub fn move_to(&self, files: &mut (impl HostFiles + ?Sized), to: &Ring) -> Result<(), Errno> {
+        let (sq_head, sq_tail) = (self.word(files, SQ_HEAD), self.word(files, SQ_TAIL));
+        let (cq_head, cq_tail) = (self.word(files, CQ_HEAD), self.word(files, CQ_TAIL));
+        let (waiting, unread) = (sq_tail.wrapping_sub(sq_head), cq_tail.wrapping_sub(cq_head));
+        if waiting > to.sq_entries || unread > to.cq_entries {
+            return Err(Errno::EOVERFLOW);
+        }
+        let mut copy = |from: u64, at: u64, len: u64| {
+            let mut bytes = vec![0; len as usize];
+            let _ = files.peek_at(self.memory, from, &mut bytes);
+            let _ = files.write_at(to.memory, at, &bytes);
+        };
+        for position in (0..waiting).map(|n| sq_head.wrapping_add(n)) {
+            let at =
+                |ring: &Ring| ring.rings_len() + u64::from(position & (ring.sq_entries - 1)) * ring.sqe_len;
+            copy(at(self), at(to), self.sqe_len);
+        }
+        for position in (0..unread).map(|n| cq_head.wrapping_add(n)) {
+            let at =
+                |ring: &Ring| u64::from(CQES) + u64::from(position & (ring.cq_entries - 1)) * ring.cqe_len;
+            copy(at(self), at(to), self.cqe_len);
+        }
+        for word in [SQ_HEAD, SQ_TAIL, SQ_FLAGS, SQ_DROPPED, CQ_HEAD, CQ_TAIL, CQ_OVERFLOW, CQ_FLAGS] {
+            copy(u64::from(word), u64::from(word), 4);
+        }
+        Ok(())
     }
     /// Sets or clears an `IORING_SQ_*` flag.
     pub fn set_flag(&self, files: &mut (impl HostFiles + ?Sized), flag: u32, on: bool) {

@@ -26,7 +26,7 @@ pub struct RingRestrictions {
 impl RingRestrictions {
     /// Parses an array of `struct io_uring_restriction`.
     pub fn parse(bytes: &[u8]) -> Result<RingRestrictions, Errno> {
-        if bytes.is_empty() || bytes.len() / 16 > MOST_RESTRICTIONS {
+        if bytes.len() / 16 > MOST_RESTRICTIONS {
             return Err(Errno::EINVAL);
         }
         let mut restrictions = RingRestrictions::default();

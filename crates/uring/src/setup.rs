@@ -25,16 +25,23 @@ const SQE128: u32 = 1 << 10;
 const CQE32: u32 = 1 << 11;
 const SINGLE_ISSUER: u32 = 1 << 12;
 const DEFER_TASKRUN: u32 = 1 << 13;
+const NO_MMAP: u32 = 1 << 14;
+const REGISTERED_FD_ONLY: u32 = 1 << 15;
 const NO_SQARRAY: u32 = 1 << 16;
 const HYBRID_IOPOLL: u32 = 1 << 17;
-/// All known flags: the lowest fourteen and the last two above.
-const KNOWN: u32 = 0x3fff | NO_SQARRAY | HYBRID_IOPOLL;
+const CQE_MIXED: u32 = 1 << 18;
+/// All flags of Linux 6.18.
+pub const KNOWN: u32 = (1 << 19) - 1;
+/// Offsets in `struct io_uring_params` of the addresses of entries and rings in a program's memory.
+const SQ_USER_ADDR: usize = 72;
+const CQ_USER_ADDR: usize = 112;
 /// Number of processors of a host.
 const CPUS: u32 = 1;
 /// `IORING_FEAT_*`: one mapping for both rings, nothing dropped, stable submission, current positions, the
 /// submitter's personality, polling, 32-bit polling, polled submission of any file, extended arguments, native workers,
-/// tags, skipped completions, linked files, registering by a registered instance.
-const FEATURES: u32 = (1 << 14) - 1;
+/// tags, skipped completions, linked files, registering by a registered instance, bundles, minimum waits, attributes of
+/// reads and writes, waits that do not count as I/O.
+pub const FEATURES: u32 = (1 << 18) - 1;
 
 /// Properties requested by the flags of `io_uring_setup(2)`.
 #[derive(Clone, Copy, Debug)]
@@ -57,6 +64,28 @@ pub struct Setup {
     pub polls_io: bool,
     /// `IORING_SETUP_SQE128`, `IORING_SETUP_CQE32`.
     pub large: (bool, bool),
+    /// `IORING_SETUP_CQE_MIXED`.
+    pub mixes_completions: bool,
+    /// Addresses of rings and entries in the program's memory (`IORING_SETUP_NO_MMAP`).
+    pub user_memory: Option<[u64; 2]>,
+}
+
+impl Setup {
+    /// Flags that rings of another length inherit.
+    fn inherited(&self) -> u32 {
+        let flags = [
+            (!self.has_array, NO_SQARRAY),
+            (self.large.0, SQE128),
+            (self.large.1, CQE32),
+            (self.user_memory.is_some(), NO_MMAP),
+            (self.mixes_completions, CQE_MIXED),
+        ];
+        flags.into_iter().filter(|(has, _)| *has).map(|(_, flag)| flag).sum()
+    }
+    /// True if completions of 32 bytes can be posted.
+    pub fn has_large_completions(&self) -> bool {
+        self.large.1 || self.mixes_completions
+    }
 }
 
 /// Parsed `struct io_uring_params` of a program.
@@ -66,12 +95,19 @@ pub struct SetupRequest {
     completions: u32,
     /// Descriptor of the instance whose workers are shared (`IORING_SETUP_ATTACH_WQ`).
     pub attached_to: Option<i32>,
+    /// True if the instance is registered by the thread in place of a descriptor
+    /// (`IORING_SETUP_REGISTERED_FD_ONLY`).
+    pub registered_only: bool,
     /// Properties requested by the flags.
     pub setup: Setup,
 }
 
 fn word(params: &[u8], at: usize) -> u32 {
     u32::from_ne_bytes([params[at], params[at + 1], params[at + 2], params[at + 3]])
+}
+
+fn long(params: &[u8], at: usize) -> u64 {
+    u64::from(word(params, at)) | u64::from(word(params, at + 4)) << 32
 }
 
 impl SetupRequest {
@@ -85,6 +121,8 @@ impl SetupRequest {
             || has(SQPOLL) && has(COOP_TASKRUN | TASKRUN_FLAG | DEFER_TASKRUN)
             || has(TASKRUN_FLAG) && !has(COOP_TASKRUN | DEFER_TASKRUN)
             || has(DEFER_TASKRUN) && !has(SINGLE_ISSUER)
+            || has(REGISTERED_FD_ONLY) && !has(NO_MMAP)
+            || has(CQE32) && has(CQE_MIXED)
             || has(HYBRID_IOPOLL) && !has(IOPOLL);
         if wrong {
             return Err(Errno::EINVAL);
@@ -99,9 +137,25 @@ impl SetupRequest {
             tells_of_work: has(TASKRUN_FLAG),
             polls_io: has(IOPOLL),
             large: (has(SQE128), has(CQE32)),
+            mixes_completions: has(CQE_MIXED),
+            user_memory: has(NO_MMAP).then(|| [CQ_USER_ADDR, SQ_USER_ADDR].map(|at| long(params, at))),
         };
         let attached_to = has(ATTACH_WQ).then_some(word(params, 24) as i32);
-        Ok(SetupRequest { flags, completions, attached_to, setup })
+        Ok(SetupRequest { flags, completions, attached_to, registered_only: has(REGISTERED_FD_ONLY), setup })
+    }
+
+    /// Parses the parameters of `IORING_REGISTER_RESIZE_RINGS`, which keeps the other properties of an instance.
+    /// Returns the lengths of both rings, too.
+    pub fn resized(params: &mut [u8], setup: &Setup) -> Result<((u32, u32), Setup), Errno> {
+        let (entries, completions, flags) = (word(params, 0), word(params, 4), word(params, 8));
+        if !setup.defers || flags & !(CQSIZE | CLAMP) != 0 {
+            return Err(Errno::EINVAL);
+        }
+        let user_memory = setup.user_memory.map(|_| [CQ_USER_ADDR, SQ_USER_ADDR].map(|at| long(params, at)));
+        let setup = Setup { user_memory, ..*setup };
+        let asked = SetupRequest { flags, completions, attached_to: None, registered_only: false, setup };
+        params[8..12].copy_from_slice(&(flags | setup.inherited()).to_ne_bytes());
+        Ok((asked.sizes(entries)?, setup))
     }
 
     /// Lengths of both rings for `entries` requested submission queue entries.

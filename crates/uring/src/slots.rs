@@ -13,6 +13,8 @@ pub const ALLOC: u32 = u32::MAX;
 pub struct Slots {
     /// Files by slot.
     pub files: Vec<Option<FileKey>>,
+    /// Tags by slot, 0 for none; empty if no slot has one.
+    pub tags: Vec<u64>,
     /// Start of the search for a free slot: after the last allocated one, or at a freed one.
     hint: usize,
     /// Range in which slots are allocated (`IORING_REGISTER_FILE_ALLOC_RANGE`).
@@ -28,8 +30,8 @@ impl Slots {
     /// Slot for a new file: `index - 1`, or any free one ([`ALLOC`]).
     pub fn place_for(&self, index: u32) -> Result<usize, Errno> {
         match index {
-            _ if self.files.is_empty() => Err(Errno::ENXIO),
             ALLOC => self.free_place(),
+            _ if self.files.is_empty() => Err(Errno::ENXIO),
             _ if index as usize > self.files.len() => Err(Errno::EINVAL),
             _ => Ok(index as usize - 1),
         }
@@ -46,6 +48,13 @@ impl Slots {
         let file = self.files.get(place).ok_or(Errno::EINVAL)?.ok_or(Errno::EBADF)?;
         self.put(place, None);
         Ok(file)
+    }
+    /// Sets the tag of a slot; returns the previous one.
+    pub fn put_tag(&mut self, at: usize, tag: u64) -> u64 {
+        if tag != 0 && self.tags.is_empty() {
+            self.tags = vec![0; self.files.len()];
+        }
+        self.tags.get_mut(at).map_or(0, |old| std::mem::replace(old, tag))
     }
     /// Sets a slot; returns its previous file.
     pub fn put(&mut self, at: usize, file: Option<FileKey>) -> Option<FileKey> {
