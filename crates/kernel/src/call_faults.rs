@@ -14,6 +14,7 @@ use crate::files::disk_faults::stream;
 use crate::guest::total_len;
 use crate::host::Host;
 use crate::ids::{FileKey, ProcessKey, SocketKey, ThreadKey};
+use crate::memory;
 use crate::outcome::{Block, IfInterrupted, Outcome, Resumed, SysResult, done};
 use crate::run::interrupted_result;
 use belljar_linux_abi::signal::sig_bit;
@@ -23,7 +24,7 @@ use belljar_machine::{CallFault, CallResult, FAULTY_CALLS};
 use belljar_netstack::readiness::{READABLE, WRITABLE};
 use belljar_netstack::socket::SocketKind;
 use belljar_netstack::tcp::{ConnectionEnd, break_connection};
-use belljar_objects::call_faults::LoggedResult;
+use belljar_objects::call_faults::{LoggedResult, PURPOSES};
 use belljar_objects::file_kind::FileKind;
 
 /// `PIPE_BUF`: writes of so many bytes to a pipe are atomic.
@@ -37,7 +38,7 @@ const WRITES: [i64; 4] = [c::SYS_write, c::SYS_writev, c::SYS_sendto, c::SYS_sen
 /// Lets results of a host's calls change, from an event on.
 pub fn begin(host: &mut Host, event: u32, fault: CallFault) {
     let now = host.net.clock.now();
-    let draw = stream(host, "call fault", now);
+    let draw = stream(host, "call fault", now, &PURPOSES);
     host.call_faults.get_or_insert_default().begin(event, fault, now, draw);
 }
 
@@ -61,7 +62,14 @@ pub(crate) fn dispatch(
     resumed: Option<Resumed>,
 ) -> SysResult {
     let is_fresh = resumed.is_none();
-    if !is_fresh || !FAULTY_CALLS.iter().any(|(_, known)| *known == number) {
+    if is_fresh
+        && host.memory.is_some()
+        && let Some(result) = memory::enforce(host, thread, (number, args))
+    {
+        return result;
+    }
+    let is_idle = host.call_faults.as_ref().is_none_or(|faults| faults.is_idle());
+    if !is_fresh || is_idle || !FAULTY_CALLS.iter().any(|(_, known)| *known == number) {
         return host.dispatch(thread, number, args, resumed);
     }
     let mut call = Faulty { host, thread, number, args };

@@ -1,12 +1,14 @@
 //! Configuration of a host: its processes, files, processors and traffic models.
 
+use crate::host_names::HostNames;
 use belljar_base::SimTime;
 use belljar_base::activity::Board;
+use belljar_linux_abi::terminal::Winsize;
 use belljar_machine::Placement;
 use belljar_model_host::ModelSpec;
 use belljar_netstack::clock::CpuModel;
 use belljar_objects::processors::Processors;
-use std::net::Ipv4Addr;
+use belljar_tasks::strategy::Order;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -43,16 +45,16 @@ pub struct HostConfig {
     pub shared: Vec<PathBuf>,
     /// Native directory that serves as the host's root: `/`, unless the host has an image of its own.
     pub root: PathBuf,
-    /// IPv6 names and addresses of all hosts, shown in `/etc/hosts`.
-    pub names6: Arc<Vec<(String, std::net::Ipv6Addr)>>,
     /// Model of the simulated time that computation takes.
     pub cpu: CpuModel,
-    /// True if the seed decides which runnable thread runs next, for how many calls, and which waiter is woken.
-    pub random_scheduling: bool,
+    /// Order of runnable threads and of waiters.
+    pub scheduling: Order,
+    /// Memory in bytes; `None` for no limit.
+    pub memory: Option<u64>,
     /// Processors that programs see.
     pub processors: Processors,
-    /// Names and addresses of all hosts, shown in `/etc/hosts`.
-    pub names: Arc<Vec<(String, Ipv4Addr)>>,
+    /// Names of all hosts, shown in `/etc/hosts`.
+    pub names: Arc<HostNames>,
     /// Traffic models that run on the host.
     pub models: Vec<ModelSpec>,
 }
@@ -80,6 +82,8 @@ pub struct ProcessSpec {
     pub placement: Option<Placement>,
     /// True if the process stops before its first instruction until a debugger resumes it.
     pub wait_for_debugger: bool,
+    /// True for the host's setup: other processes, and traffic models, start once it has exited with status 0.
+    pub is_setup: bool,
 }
 
 /// Destination of a process's standard streams.
@@ -89,9 +93,27 @@ pub enum Output {
     Files,
     /// Standard streams of the simulator, as for `belljar exec`.
     PassedThrough,
+    /// Terminal whose other end is outside of the simulation, with its window size: see [`crate::attended`].
+    Terminal(Winsize),
+    /// Pipes whose other ends are outside of the simulation: see [`crate::attended`].
+    Pipes,
+}
+
+impl ProcessSpec {
+    /// Name of the files with its output, without pid: the file name of the program, or `setup`.
+    pub(crate) fn output_name(&self) -> &str {
+        match self.is_setup {
+            true => "setup",
+            false => self.path.rsplit('/').next().unwrap_or("process"),
+        }
+    }
 }
 
 impl HostConfig {
+    /// Index of the host's setup among its processes.
+    pub(crate) fn setup(&self) -> Option<usize> {
+        self.processes.iter().position(|spec| spec.is_setup)
+    }
     /// Number of processes that do not start by themselves.
     pub(crate) fn unscheduled(&self) -> usize {
         self.processes.iter().filter(|spec| spec.start == SimTime::MAX).count()

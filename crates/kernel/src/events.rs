@@ -152,6 +152,10 @@ impl Host {
                 self.administer(network, |admin| admin.announce_neighbour(*neighbour, there));
                 self.carry_out_effects();
             }
+            Effect::Device(news) => {
+                self.administer(network, |admin| admin.announce_device(&news));
+                self.carry_out_effects();
+            }
             Effect::AddressExpired(interface, own) => {
                 self.administer(network, |admin| admin.address_expired(interface, own));
                 self.carry_out_effects();
@@ -185,7 +189,7 @@ impl Host {
     fn fire_rarer(&mut self, action: TimerAction) {
         match action {
             TimerAction::Deadline(_) => unreachable!("it is done where it is due"),
-            TimerAction::StartProcess(n) => self.start_process(n),
+            TimerAction::StartProcess(n) => crate::start::due(self, n),
             TimerAction::ShutdownProcess(n) => self.shutdown_process(n),
             TimerAction::Uring { instance, request, serial } => self.request_due(instance, request, serial),
             TimerAction::TimerFd(n) => self.timerfd_expired(n),

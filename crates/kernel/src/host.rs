@@ -8,7 +8,7 @@ use crate::net::own::OwnSockets;
 use crate::process::{Process, Processes, WaitStatus};
 use crate::thread::Thread;
 use crate::timer::{TimerAction, TimerId, TimerQueue};
-use belljar_base::{Map, SimTime, Stream};
+use belljar_base::{Map, Setup, SimTime, Stream};
 use belljar_machine::Machine;
 use belljar_model_host::Models;
 use belljar_netstack::{Effect, Stack, StackConfig};
@@ -18,11 +18,14 @@ use belljar_objects::discipline::Discipline;
 use belljar_objects::disk_faults::DiskFaults;
 use belljar_objects::kernel_log::KernelLog;
 use belljar_objects::keys::KeyTable;
+use belljar_objects::memory_limit::MemoryLimit;
 use belljar_objects::namespaces::NamespaceKind;
 use belljar_objects::networks::Networks;
+use belljar_objects::outside::OutsideEnds;
 use belljar_objects::space::AddressSpace;
 use belljar_objects::sysv::SysvIpc;
 use belljar_objects::tracees::EndedTracee;
+use belljar_objects::upgrades::Upgrades;
 use belljar_objects::write_log::WriteLog;
 use belljar_strace::Strace;
 use belljar_tasks::debuggers::Debuggers;
@@ -130,6 +133,8 @@ pub struct Host {
     /// Time at which a process last ended.
     pub(crate) last_end: SimTime,
     pub(crate) specs_started: usize,
+    /// State of the commands that run before processes start.
+    pub(crate) setup: Setup,
     pub(crate) next_pid: i32,
     /// True if network namespaces other than the first exist.
     pub(crate) has_networks: bool,
@@ -184,6 +189,12 @@ pub struct Host {
     pub(crate) disk_faults: Option<Box<DiskFaults>>,
     /// Faults of system calls, if there were any.
     pub(crate) call_faults: Option<Box<CallFaults>>,
+    /// Streams of programs that users have added, by the index of the process.
+    pub(crate) attended: Map<usize, OutsideEnds>,
+    /// Processes that have replaced others; `None` if there was no upgrade.
+    pub(crate) upgrades: Option<Box<Upgrades>>,
+    /// Limits of the memory; hosts that have one have `call_faults` as well.
+    pub(crate) memory: Option<Box<MemoryLimit>>,
 }
 
 /// First process id of an experiment, as in Shadow.
@@ -195,10 +206,9 @@ impl Host {
         network.prefetch = machine.prefetcher();
         let unscheduled = config.unscheduled();
         let clock = Clock::with_error(config.epoch_secs, config.cpu, config.clock_error);
-        let strategy = match config.random_scheduling {
-            true => HostStrategy::random(network.seed.stream(&["host", &network.name, "scheduling"])),
-            false => HostStrategy::default(),
-        };
+        let owner = ["host", &network.name, "scheduling"];
+        let strategy =
+            HostStrategy::new(config.scheduling, |purposes| network.seed.stream_for(&owner, purposes));
         let mut host = Host {
             random: network.seed.stream(&["host", &network.name, "random"]),
             keys: KeyTable::new(network.seed.stream(&["host", &network.name, "keys"])),
@@ -218,7 +228,10 @@ impl Host {
             ended_tracees: Vec::new(),
             write_log: None,
             disk_faults: None,
-            call_faults: None,
+            // Calls of hosts with faults take the longer path, on which memory is counted.
+            call_faults: config.memory.map(|_| Box::default()),
+            memory: config.memory.map(|bytes| Box::new(MemoryLimit::of_host(bytes))),
+            upgrades: None,
             config,
             machine,
             timers: TimerQueue::default(),
@@ -228,7 +241,7 @@ impl Host {
             spaces: Slab::new(),
             next_pid: FIRST_PID,
             slots_in_use: Default::default(),
-            scheduler: Scheduler::new(strategy),
+            scheduler: Scheduler::of_host(strategy),
             caller: None,
             looked_up: RefCell::default(),
             windows: 0,
@@ -237,34 +250,21 @@ impl Host {
             ipc: Default::default(),
             reports: Vec::new(),
             specs_started: unscheduled,
+            setup: Setup::Done,
             warnings: Map::new(),
             spare_effects: Vec::new(),
             preempted: Map::new(),
             call_counts: CallCounts::default(),
+            attended: Map::new(),
         };
-        host.schedule_processes(SimTime::ZERO);
+        host.schedule_start(SimTime::ZERO);
         host.net.begin_bootstrap();
-        Models::schedule(&mut host, SimTime::ZERO);
         if let Err(errno) = host.restore_files() {
             host.warn(format!("the files of the host's folder could not be read: {errno:?}"));
         }
         host
     }
 
-    /// Sets the start and shutdown timers of the experiment's processes on a host that starts at `now`.
-    pub(crate) fn schedule_processes(&mut self, now: SimTime) {
-        for n in 0..self.config.processes.len() {
-            let spec = &self.config.processes[n];
-            let (start, shutdown) = (spec.start, spec.shutdown);
-            if start == SimTime::MAX {
-                continue;
-            }
-            self.set_timer(start.max(now), TimerAction::StartProcess(n));
-            if let Some(at) = shutdown.filter(|at| *at > now) {
-                self.set_timer(at, TimerAction::ShutdownProcess(n));
-            }
-        }
-    }
     /// Sets a timer, which is ordered among the timers of the stack.
     #[inline]
     pub(crate) fn set_timer(&mut self, at: SimTime, action: TimerAction) -> TimerId {

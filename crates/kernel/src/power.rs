@@ -5,6 +5,7 @@ use crate::host::{Host, ProcessReport};
 use crate::ids::{InodeKey, ProcessKey};
 use crate::net::own::OwnSockets;
 use crate::process::WaitStatus;
+use crate::upgrade;
 use belljar_base::SimTime;
 use belljar_linux_abi::c;
 use belljar_machine::{CrashFiles, DiskEvent, trees};
@@ -37,6 +38,8 @@ impl Host {
             return;
         }
         disk_faults::crashed(self);
+        upgrade::crashed(self);
+        self.memory.iter_mut().for_each(|memory| memory.crashed());
         let mut cut = self.net.cut_power();
         self.networks.stacks().for_each(|stack| cut.end_stack(stack));
         let (reports, at) = (self.reports.len(), self.net.clock.now());
@@ -48,6 +51,7 @@ impl Host {
                 self.end_process(process, WaitStatus::Signaled(c::SIGKILL));
             }
         }
+        crate::attended::crashed(self);
         // Reports caused by closing everything are discarded.
         self.reports.truncate(reports);
         self.reports.extend(running.into_iter().map(|spec| ProcessReport::Crashed { spec, at }));
@@ -95,8 +99,7 @@ impl Host {
         disk_faults::settle(self);
         self.unmount_all();
         VOLATILE.iter().for_each(|directory| self.empty_directory(directory));
-        self.schedule_processes(now);
-        Models::schedule(self, now);
+        self.schedule_start(now);
         self.specs_started = self.config.unscheduled();
         self.net.begin_bootstrap();
         self.net.plan_arrivals();
@@ -194,11 +197,10 @@ impl Host {
 fn lose_unsynced(host: &mut Host, torn: bool) {
     let (at, realtime_ns) = (host.net.clock.now(), host.net.clock.realtime_ns() as i64);
     let lost = sidecar::write(host)
-        .and_then(|()| host.machine.disk_event(DiskEvent::Crash { torn, at, realtime_ns }))
-        .and_then(|()| {
-            host.files = Files::new(&host.config, &host.net.config, &mut *host.machine);
-            host.restore_files()
-        });
+        .and_then(|()| host.machine.disk_event(DiskEvent::Crash { torn, at, realtime_ns }));
+    // Files that could not be brought to the drawn state may have been changed: what the kernel knows of them is read anew in any case.
+    host.files = Files::new(&host.config, &host.net.config, &mut *host.machine);
+    let lost = lost.and(host.restore_files());
     while let Some(warning) = host.machine.disk_warning() {
         host.warn(warning);
     }

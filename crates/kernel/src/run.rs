@@ -11,7 +11,7 @@ use crate::outcome::{IfInterrupted, Outcome, Resumed, SysResult, Wake};
 use crate::signal::delivery::Delivery;
 use crate::syscall::{seccomp, table};
 use crate::thread::Continuation;
-use crate::trace::end_step;
+use crate::trace::{breakpoints, end_step};
 use belljar_base::SimTime;
 use belljar_base::activity::Phase;
 use belljar_linux_abi::{Errno, c, compat};
@@ -130,7 +130,11 @@ impl Host {
             self.trace_arm_step(key);
         }
         self.doing_for(Phase::Guest, process, 0);
-        let ran = self.run_guest(key, context);
+        let ran = if traced && breakpoints::are_enabled(self, key) {
+            Some(breakpoints::run(self, key, context))
+        } else {
+            self.run_guest(key, context)
+        };
         self.doing_for(Phase::Kernel, process, 0);
         let Some(mut exit) = ran else {
             if debugged || traced {
@@ -214,7 +218,8 @@ impl Host {
                 self.kill_process(process, belljar_linux_abi::c::SIGKILL);
                 Step::Continue
             }
-            Exit::Stepped => unreachable!("it was resumed, not stepped"),
+            // It was preempted at a drawn point.
+            Exit::Stepped => Step::Yield,
         }
     }
 

@@ -22,6 +22,7 @@ impl Host {
     pub(crate) fn unschedule(&mut self, key: ThreadKey) {
         self.unblock(key);
         self.scheduler.remove(key);
+        self.scheduler.forget(key);
     }
 }
 

@@ -23,20 +23,31 @@
 //! steps through one more round. If the registers differ at its end the thread continues at full speed from
 //! there. A thread whose registers do not repeat computes, and keeps the processor.
 //!
+//! **Computation until an alarm.** A program that computes until a signal of its own timer (`alarm`, `setitimer`,
+//! `timer_create`) would never get there, as computation takes no simulated time. So at each tick the native time that
+//! the threads of the host have computed since simulated time last passed is compared with the time left to the
+//! alarm. Once it is as long, and half a second at least, the thread leaves the processor until the alarm
+//! ([`awaits_alarm`]); it goes on when the signal comes or the time has passed. The alarm comes at its exact time, and
+//! nothing before it: the run does not depend on the instruction at which the thread was left, unless the program
+//! shows it. A program whose computation would end before the alarm natively ends before it here. Cost: the native time
+//! of the first alarm; for later ones of the same process the half second is divided by four each time.
+//!
 //! **Limits.** A loop that counts in registers, has rounds of more than 40,000 instructions or polls a clock
-//! that is not simulated is taken for computation. After [`PATIENCE`] ticks without a call such a thread is
-//! preempted natively, the summary names its program and the run is not deterministic from there. Memory is
+//! that is not simulated is taken for computation. After 60 ticks without a call, and the 15 of a host
+//! that has had such a thread, such a thread is preempted natively, the summary names its program and the run is not deterministic from there. Memory is
 //! not compared: a counter in memory is noticed only as it passes through registers or flags, within the
 //! rounds that are checked. Clock readings through the vDSO count as calls, so a loop that polls the clock
 //! ends by the cost of its readings. A thread that waits for a timer of its own processor time is charged for
 //! each check and woken by that timer.
 
 use crate::host::Host;
-use crate::ids::ThreadKey;
+use crate::ids::{ProcessKey, ThreadKey};
+use crate::preemption::run_to_point;
 use crate::run::Step;
+use belljar_base::SimDuration;
 use belljar_machine::Machine;
 use belljar_machine::{ContextId, Exit, Regs};
-use belljar_tasks::spin::Spin;
+use belljar_tasks::spin::{Spin, TICK};
 use std::sync::atomic::Ordering::Relaxed;
 
 /// Longest period to search for, in instructions, by the number of the tick at which the thread is found
@@ -53,11 +64,6 @@ fn longest_round(tick: u32) -> Option<u32> {
 const REPEATS: u32 = 8;
 /// Minimum number of instructions that confirm a period.
 const LEAST_STEPS: u32 = 256;
-
-/// Preemption ticks without a call after which a thread is assumed to wait for other threads or for time.
-/// From then on the thread is preempted at each tick until its next call. The first such preemption divides
-/// the patience of the process by four: the run is no longer deterministic anyway.
-pub(crate) const PATIENCE: u32 = 60;
 
 /// Result of single-stepping a thread.
 enum Stepped {
@@ -88,7 +94,7 @@ fn add_to_hash(hash: u64, regs: &Regs) -> u64 {
 impl Host {
     /// Runs a thread until it leaves guest code; `None` if it only waits in a loop.
     ///
-    /// A thread that computes for longer than [`PATIENCE`] is preempted at its current instruction. The run
+    /// A thread that computes for longer than the patience of the host is preempted at its current instruction. The run
     /// is not deterministic from there on.
     #[inline(always)]
     pub(crate) fn run_guest(&mut self, key: ThreadKey, context: ContextId) -> Option<Exit> {
@@ -101,6 +107,11 @@ impl Host {
                 Some(Stepped::Left(exit)) => return Some(exit),
                 Some(Stepped::Computes) | None => {}
             }
+        }
+        if self.scheduler.preempts()
+            && let Some(exit) = run_to_point(self, key, context)
+        {
+            return Some(exit);
         }
         let (exit, has_read) = self.resume_with_clocks(key, context);
         if exit != Exit::Preempted {
@@ -122,10 +133,15 @@ impl Host {
             if has_read && !self.config.interrupt.load(Relaxed) {
                 tick = 0;
             } else {
-                let patience = &mut self.processes[process.0].patience;
-                if computes || tick == *patience {
+                tick += 1;
+                self.scheduler.computing.count(self.net.clock.now());
+                if let Some(spin) = awaits_alarm(self, process, context, tick) {
+                    self.threads[key.0].spin = Some(spin);
+                    return None;
+                }
+                if computes || tick > self.scheduler.computing.patience() {
                     if !computes {
-                        *patience /= 4;
+                        self.scheduler.computing.lose_patience();
                     }
                     self.threads[key.0].computes = true;
                     return Some(Exit::Preempted);
@@ -133,7 +149,6 @@ impl Host {
                 if self.config.interrupt.load(Relaxed) {
                     return None;
                 }
-                tick += 1;
                 match longest_round(tick).map(|longest| self.find_loop(context, longest)) {
                     Some(Stepped::Waits(spin)) => {
                         self.net.clock.charge();
@@ -165,7 +180,8 @@ impl Host {
     #[cold]
     pub(crate) fn spun(&mut self, key: ThreadKey) -> Step {
         let process = self.threads[key.0].process;
-        if !self.processes[process.0].signals.timers.count_processor_time {
+        let until_alarm = self.threads[key.0].spin.as_ref().is_some_and(|spin| spin.alarm().is_some());
+        if until_alarm || !self.processes[process.0].signals.timers.count_processor_time {
             return Step::Waits;
         }
         self.charge_preemption(key);
@@ -176,13 +192,24 @@ impl Host {
     /// Accounts for a tick of native time in a thread without a call.
     #[cold]
     pub(crate) fn charge_preemption(&mut self, key: ThreadKey) {
-        let spent = self.net.clock.charge_preemption();
+        // If an alarm is to come next, simulated time passes as natively.
+        let next = self.timers.next_id();
+        let is_alarm = next.is_some()
+            && self.processes.iter().any(|(_, process)| process.signals.timers.next_alarm() == next);
+        let spent = self.net.clock.charge_preemption(if is_alarm { TICK } else { SimDuration::ZERO });
         self.threads[key.0].calls += spent.as_nanos() / 1_000;
     }
 
     /// Steps a thread through one more round of its loop; `None` if it is not known to wait in one.
     fn go_round(&mut self, key: ThreadKey, context: ContextId) -> Option<Stepped> {
         let mut spin = self.threads[key.0].spin.take()?;
+        if let Some((left, alarm)) = spin.alarm()
+            && (self.net.clock.now() >= alarm || *self.machine.regs(context) != *spin.state())
+        {
+            let computed = self.net.clock.now().min(alarm).since(left);
+            self.threads[key.0].calls += computed.as_nanos() / 1_000;
+            return Some(Stepped::Computes);
+        }
         if let Err(left) = step_round(&mut *self.machine, context, spin.period(), |_| {}) {
             return Some(left);
         }
@@ -229,6 +256,19 @@ impl Host {
         step_round(&mut *self.machine, context, least_at, |_| {})?;
         Ok(Some(Box::new(Spin::new(least, period, self.scheduler.progress()))))
     }
+}
+
+/// Wait of a thread that computes until an alarm of its process, if it has computed for long enough.
+fn awaits_alarm(host: &mut Host, process: ProcessKey, context: ContextId, tick: u32) -> Option<Box<Spin>> {
+    let now = host.net.clock.now();
+    let timers = &host.processes[process.0].signals.timers;
+    let alarm = timers.next_alarm()?.at();
+    if alarm <= now || !host.scheduler.computing.reaches(alarm, tick, timers.computed_for) {
+        return None;
+    }
+    host.process(process).signals.timers.computed_for += 1;
+    let state = *host.machine.regs(context);
+    Some(Box::new(Spin::until(alarm, now, state, host.scheduler.progress())))
 }
 
 fn step_round(

@@ -9,6 +9,7 @@ use belljar_linux_abi::Errno;
 use belljar_machine::*;
 use belljar_netstack::{Stack, StackConfig};
 use belljar_objects::space::{AddressSpace, Marks, Vma, VmaKind};
+use belljar_tasks::strategy::Order;
 use std::net::Ipv4Addr;
 use std::ops::Range;
 use std::path::Path;
@@ -165,7 +166,7 @@ impl TestHost {
 /// Default host configuration for tests.
 pub fn config() -> HostConfig {
     HostConfig {
-        random_scheduling: false,
+        scheduling: Order::Fifo,
         epoch_secs: crate::clock::DEFAULT_EPOCH_SECS,
         clock_error: (0, 0),
         directory: "/results/hosts/test".into(),
@@ -174,8 +175,8 @@ pub fn config() -> HostConfig {
         root: "/".into(),
         shared: Vec::new(),
         interrupt: Default::default(),
-        names6: Arc::default(),
         cpu: Default::default(),
+        memory: None,
         processors: Default::default(),
         names: Arc::default(),
         processes: Vec::new(),

@@ -10,7 +10,7 @@ use crate::near::signals::{GENERAL_PROTECTION, tick_signal};
 use crate::near::worker::{self, Trap, Worker};
 use crate::rewrite::Read;
 use crate::space::Space;
-use belljar_machine::{Exit, Fault, HardwareRead, RandomRead};
+use belljar_machine::{DEBUG_EXCEPTION, Exit, Fault, HardwareRead, RandomRead, TRAP_FLAG};
 use belljar_shim::context::Regs;
 use belljar_shim::worker::Readings;
 use belljar_shim::xstate::SHOWN;
@@ -20,11 +20,8 @@ use belljar_shim::xstate::SHOWN;
 const GUEST_FLAGS: u64 = 0x5_0dd5;
 /// RF: never set after an instruction whose flags software can observe.
 const RF: u64 = 0x1_0000;
-const TRAP_FLAG: u64 = 0x100;
 /// `si_code` of a SIGTRAP by the trap flag.
 const TRAP_TRACE: i32 = 2;
-/// The vector of the exception that the trap flag and INT1 raise.
-const DEBUG_EXCEPTION: u64 = 1;
 /// INT1.
 const INT1: u8 = 0xf1;
 const AUDIT_ARCH_X86_64: u64 = 0xc000_003e;
@@ -46,7 +43,7 @@ pub fn resume(context: &mut Context, space: &mut Space, clocks: &mut Readings) -
 pub fn step(context: &mut Context, space: &mut Space) -> Exit {
     // A guest that single-steps itself would see an additional step, and one that stores the flags would see
     // TF.
-    if context.regs.rflags & TRAP_FLAG != 0 || shows_step(context.regs.rip, space) {
+    if !can_step(context, space) {
         return Exit::Preempted;
     }
     context.regs.rflags |= TRAP_FLAG;
@@ -63,6 +60,11 @@ pub fn step(context: &mut Context, space: &mut Space) -> Exit {
         }
         Some(other) => other,
     }
+}
+
+/// True if the next instruction can be stepped unnoticed.
+pub fn can_step(context: &Context, space: &Space) -> bool {
+    context.regs.rflags & TRAP_FLAG == 0 && !shows_step(context.regs.rip, space)
 }
 
 /// True if the instruction at `rip` is a `pushf`, which stores the trap flag, or INT1, which is

@@ -340,6 +340,10 @@ impl Platform for HostMachine {
         }
         self.space_mut(space).native.poke(addr, data)
     }
+    fn can_step(&self, id: ContextId) -> bool {
+        let context = &*self.contexts[id.0 as usize];
+        exits::can_step(context, &self.spaces[context.space as usize])
+    }
     fn show_original_code(&mut self, space: SpaceId) {
         let space = self.space_mut(space);
         space.rewriter.undo(&space.native);

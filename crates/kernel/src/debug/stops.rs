@@ -5,13 +5,10 @@ use crate::ids::{ProcessKey, ThreadKey};
 use crate::process::WaitStatus;
 use belljar_linux_abi::c;
 use belljar_linux_abi::signal::SigInfo;
-use belljar_machine::{ContextId, Exit, Fault};
+use belljar_machine::{ContextId, DEBUG_EXCEPTION, Exit, Fault, TRAP_FLAG};
 use belljar_tasks::debuggers::{BREAKPOINT, DebugStop, Debugger, StepEntry};
 
-/// The trap flag of RFLAGS: the CPU raises an exception after one instruction.
-const TRAP_FLAG: u64 = 0x100;
-/// Exception vectors raised by a single step and by `int3`.
-const DEBUG_EXCEPTION: u64 = 1;
+/// Exception vector raised by `int3`.
 const BREAKPOINT_EXCEPTION: u64 = 3;
 
 impl Host {

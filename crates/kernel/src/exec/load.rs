@@ -126,6 +126,7 @@ impl Host {
     pub(super) fn create_mm(&mut self, placement: Placement) -> Result<MmKey, Errno> {
         let slot = (0..).find(|slot| !self.slots_in_use.contains_key(slot)).ok_or(Errno::ENOMEM)?;
         let space = self.machine.create_space(slot, placement)?;
+        crate::preemption::keep_code(self, space);
         self.slots_in_use.insert(slot, 1);
         let mut mm = AddressSpace::new(space, slot, self.machine.space_range(space));
         mm.as_on_linux = placement == Placement::Linux;

@@ -41,6 +41,7 @@ impl Host {
                 let path = &self.config.processes[spec].path;
                 let reason = format!("cannot start {path}: {}", error.reason);
                 self.reports.push(ProcessReport::Failed { spec, reason, at });
+                crate::start::note_end(self, spec, None);
             }
         }
     }

@@ -13,7 +13,7 @@ use belljar_objects::inode::{DISK, Node, Store};
 
 /// Lets the disk of a host fail, from an event on.
 pub fn begin(host: &mut Host, event: u32, fault: DiskFault) {
-    let draw = stream(host, "disk fault", host.net.clock.now());
+    let draw = stream(host, "disk fault", host.net.clock.now(), &[]);
     host.disk_faults.get_or_insert_default().begin(event, fault, draw);
     settle(host);
 }
@@ -39,9 +39,9 @@ pub fn counts(host: &Host) -> DiskFaultCounts {
 }
 
 /// Stream of a fault, named after the host and the time at which it begins: other faults do not disturb it.
-pub(crate) fn stream(host: &Host, of: &str, at: SimTime) -> Stream {
+pub(crate) fn stream(host: &Host, of: &str, at: SimTime, purposes: &[&str]) -> Stream {
     let config = &host.net.config;
-    config.seed.stream(&["host", &config.name, of, &at.as_picos().to_string()])
+    config.seed.stream_for(&["host", &config.name, of, &at.as_picos().to_string()], purposes)
 }
 
 /// Makes the files know whether the disk is full, also after a crash.

@@ -201,8 +201,10 @@ impl Host {
                     self.install_fd(process, file, false, usize::from(stream))?;
                 }
             }
+            Output::Terminal(size) => crate::attended::open_terminal(self, process, spec, size)?,
+            Output::Pipes => crate::attended::open_pipes(self, process, spec)?,
             Output::Files => {
-                let program = self.config.processes[spec].path.rsplit('/').next().unwrap_or("process");
+                let program = self.config.processes[spec].output_name();
                 let stem = format!("{program}.{}", self.processes[process.0].pid);
                 let mut path = self.config.directory.as_os_str().as_bytes().to_vec();
                 path.push(b'/');

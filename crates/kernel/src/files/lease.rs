@@ -128,7 +128,9 @@ impl Host {
             at = self.lookup(at, name.as_bytes()).ok()??;
         }
         match self.files.inode(at).node {
-            Node::Virtual(_) => String::from_utf8(self.virtual_content(at).ok()?).ok()?.trim().parse().ok(),
+            Node::Virtual(_) => {
+                std::str::from_utf8(&self.virtual_content(at).ok()?).ok()?.trim().parse().ok()
+            }
             _ => None,
         }
     }

@@ -189,6 +189,7 @@ impl Host {
             return;
         }
         self.report_space(process, key);
+        self.memory.iter_mut().for_each(|memory| memory.released(key));
         let everything = page_down(0)..u64::MAX;
         self.forget_vmas(key, &everything);
         let mm = self.spaces.remove(key.0);

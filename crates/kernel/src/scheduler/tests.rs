@@ -15,7 +15,11 @@ use std::collections::VecDeque;
 struct Lifo;
 
 impl Strategy for Lifo {
-    fn choose_thread(&mut self, candidates: impl Iterator<Item = usize>) -> Option<usize> {
+    fn choose_thread(
+        &mut self,
+        candidates: impl Iterator<Item = usize>,
+        _: impl Fn(usize) -> ThreadKey,
+    ) -> Option<usize> {
         candidates.last()
     }
     fn slice(&mut self) -> u32 {

@@ -4,6 +4,7 @@ use crate::host::Host;
 use crate::ids::{ProcessKey, ThreadKey};
 use crate::outcome::Wake;
 use crate::thread::ThreadState;
+use crate::upgrade;
 use belljar_linux_abi::c;
 use belljar_linux_abi::signal::{SigInfo, sig_bit};
 use belljar_objects::signals::STOPPING;
@@ -119,6 +120,7 @@ impl Host {
     /// Sends the shutdown signal to the experiment's process with index `spec`, as from pid 1.
     #[cold]
     pub(crate) fn shutdown_process(&mut self, spec: usize) {
+        let spec = upgrade::current(self, spec);
         self.signal_program(spec, self.config.processes[spec].shutdown_signal);
     }
 

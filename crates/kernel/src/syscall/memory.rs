@@ -161,6 +161,7 @@ pub fn sys_remap_file_pages(call: &mut Call<'_>) -> SysResult {
 
 /// madvise(2). Only advice that changes memory contents is passed to the machine.
 pub fn sys_madvise(call: &mut Call<'_>) -> SysResult {
+    call.args[0].checked_add(call.args[1]).ok_or(Errno::EINVAL)?;
     let range = pages(call.args[0], call.args[1])?;
     let advice = call.int(2);
     const DISCARDS: [i32; 7] = [

@@ -2,6 +2,7 @@
 
 use crate::call::Call;
 use crate::credentials::capability;
+use crate::memory;
 use crate::outcome::{Outcome, SysResult, done};
 use crate::process::WaitStatus;
 use crate::rights::AccessIds;
@@ -63,10 +64,11 @@ fn set_name(call: &mut Call<'_>, which: usize) -> SysResult {
 
 /// sysinfo(2).
 pub fn sys_sysinfo(call: &mut Call<'_>) -> SysResult {
+    let (totalram, freeram) = memory::total_and_free(call.host).unwrap_or((MEMORY, FREE_MEMORY));
     let info = SysInfo {
         uptime: (call.host.boottime_ns() / 1_000_000_000) as i64,
-        totalram: MEMORY,
-        freeram: FREE_MEMORY,
+        totalram,
+        freeram,
         procs: call.host.threads.len() as u16,
         mem_unit: 1,
         ..SysInfo::default()

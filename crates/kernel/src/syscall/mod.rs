@@ -52,6 +52,7 @@ pub mod timeout;
 pub mod timers;
 pub mod transfer;
 pub mod uring;
+pub mod uring_register;
 pub mod vectors;
 pub mod wait;
 pub mod xattr;

@@ -6,9 +6,11 @@ use crate::ids::{ProcessKey, ThreadKey};
 use crate::outcome::{SysResult, done};
 use crate::rights::AccessIds;
 use crate::signal::UNBLOCKABLE;
+use crate::trace::breakpoints;
 use belljar_linux_abi::ptrace::*;
 use belljar_linux_abi::signal::{NSIG, SigInfo};
 use belljar_linux_abi::{Errno, c};
+use belljar_objects::debug_registers::DebugRegisters;
 use belljar_objects::space::PAGE;
 use belljar_objects::tracees::{Resume, Stop};
 use zerocopy::{FromBytes, IntoBytes};
@@ -33,7 +35,11 @@ pub fn sys_ptrace(call: &mut Call<'_>) -> SysResult {
             return done(0);
         }
         ATTACH | SEIZE => {
-            let target = *call.host.threads.by_tid.get(&pid).ok_or(Errno::ESRCH)?;
+            let Some(&target) = call.host.threads.by_tid.get(&pid) else {
+                // A process that has ended is there until its parent has waited for it.
+                let is_zombie = call.host.processes.by_pid.get(&pid).is_some();
+                return Err(if is_zombie { Errno::EPERM } else { Errno::ESRCH });
+            };
             if request == SEIZE && addr != 0 {
                 return Err(Errno::EIO);
             }
@@ -189,6 +195,14 @@ fn word(call: &mut Call<'_>, tracee: ThreadKey, request: u32, addr: u64, data: u
             let mut regs = call.host.trace_regs(tracee);
             let place = regs.as_mut_bytes().get_mut(addr as usize..addr as usize + 8);
             match (request, place) {
+                (PEEKUSER, None) if DEBUG_REGISTERS.contains(&addr) => {
+                    let number = (addr - DEBUG_REGISTERS.start) as usize / 8;
+                    let trace = call.host.thread(tracee).trace.as_ref();
+                    let debug = trace.and_then(|trace| trace.debug.as_deref());
+                    let value =
+                        debug.map_or_else(|| DebugRegisters::default().get(number), |d| d.get(number));
+                    call.write(data, &value)
+                }
                 (PEEKUSER, place) => {
                     let value = place.map_or([0; 8], |bytes| (*bytes).try_into().expect("eight bytes"));
                     call.write_bytes(data, &value)
@@ -197,7 +211,14 @@ fn word(call: &mut Call<'_>, tracee: ThreadKey, request: u32, addr: u64, data: u
                     place.copy_from_slice(&data.to_le_bytes());
                     call.host.set_trace_regs(tracee, &regs)
                 }
-                (_, None) if DEBUG_REGISTERS.contains(&addr) && data == 0 => Ok(()),
+                (_, None) if DEBUG_REGISTERS.contains(&addr) => {
+                    let trace = call.host.thread(tracee).trace.as_mut().ok_or(Errno::ESRCH)?;
+                    let number = (addr - DEBUG_REGISTERS.start) as usize / 8;
+                    trace.debug.get_or_insert_default().set(number, data)?;
+                    // Changes count from now on.
+                    breakpoints::compare_at_first(call.host, tracee);
+                    Ok(())
+                }
                 (_, None) => Err(Errno::EIO),
             }
         }

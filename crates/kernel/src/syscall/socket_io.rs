@@ -473,6 +473,29 @@ pub(crate) fn receive_chosen(call: &mut Call<'_>, chosen: &Chosen) -> SysResult 
     }
 }
 
+/// `send(2)` or `recv(2)` with buffers that io_uring has selected.
+pub(crate) fn move_buffers(call: &mut Call<'_>, buffers: GuestBuffers, sends: bool) -> SysResult {
+    let target = Target::of(call)?;
+    let (len, flags) = (total_len(&buffers) as usize, call.int(3));
+    if !sends {
+        let room = Incoming { buffers, len, flags, ..Incoming::default() };
+        return match receive_message(call, target.key, target.nonblocking, &room)? {
+            Receipt::Message(received) => done(received.value as u64),
+            Receipt::Ended(outcome) => Ok(outcome),
+        };
+    }
+    let name = match call.args[4] {
+        0 => None,
+        addr => Some(read_address(call, addr, call.int(5))?),
+    };
+    let flags = flags_of_call(flags, target.nonblocking);
+    send_message(
+        call,
+        target.key,
+        &OutgoingMessage { buffers, len, flags, name, ..OutgoingMessage::default() },
+    )
+}
+
 /// Progress of a call on a vector of messages: messages completed, and bytes of the current one.
 fn messages_of(state: &CallState) -> (u32, usize) {
     match state {

@@ -202,7 +202,7 @@ table! {
     98 getrusage = Partial, limits::sys_getrusage, "processor time counts calls, a microsecond each; all that is mapped counts as in memory";
     99 sysinfo = Full, misc::sys_sysinfo, "";
     100 times = Partial, limits::sys_times, "processor time counts calls, a microsecond each";
-    101 ptrace = Partial, ptrace::sys_ptrace, "no debug registers, SYSEMU or seccomp stops; a tracer is a process";
+    101 ptrace = Partial, ptrace::sys_ptrace, "no SYSEMU or seccomp stops, no watchpoints of reads; hardware breakpoints and watchpoints single-step; a tracer is a process";
     102 getuid = Full, identity::sys_getuid, "";
     103 syslog = Partial, misc::sys_syslog, "lines of netfilter rules; SYSLOG_ACTION_READ returns none";
     104 getgid = Full, identity::sys_getgid, "";
@@ -437,9 +437,9 @@ table! {
     333 io_pgetevents = Full, aio::sys_io_pgetevents, "";
     334 rseq = Unsupported, misc::sys_rseq, "ENOSYS, silently";
     424 pidfd_send_signal = Full, pidfd::sys_pidfd_send_signal, "";
-    425 io_uring_setup = Partial, uring::sys_io_uring_setup, "rings are memory of the kernel's (no NO_MMAP), completions of one size; the thread of SQPOLL always sleeps, so submitting is a call";
-    426 io_uring_enter = Partial, uring::sys_io_uring_enter, "IORING_REGISTER_PROBE names the operations: no commands of drivers, no receiving without copies";
-    427 io_uring_register = Partial, uring::sys_io_uring_register, "no tags, no buffers cloned from another instance, no rings of another size, no clock but the monotonic one";
+    425 io_uring_setup = Partial, uring::sys_io_uring_setup, "the thread of SQPOLL always sleeps, so submitting is a call; rings in a program's memory (NO_MMAP) replace the memory there by shared memory";
+    426 io_uring_enter = Partial, uring::sys_io_uring_enter, "IORING_REGISTER_PROBE names the operations: commands of sockets alone, and of these no timestamps; no receiving without copies";
+    427 io_uring_register = Partial, uring_register::sys_io_uring_register, "no zero-copy receive, no busy polling of interfaces; no tags of files that a message brings";
     428 open_tree = Full, mount_contexts::sys_open_tree, "";
     429 move_mount = Partial, mount_contexts::sys_move_mount, "no MOVE_MOUNT_SET_GROUP, nor MOVE_MOUNT_BENEATH in a shared mount";
     430 fsopen = Partial, mount_contexts::sys_fsopen, "the file systems of mount";

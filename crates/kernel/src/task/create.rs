@@ -5,7 +5,6 @@ use crate::host::Host;
 use crate::ids::{FdTableKey, MmKey, ProcessKey, ThreadKey};
 use crate::process::{Process, ProcessAttributes};
 use crate::signal::{ProcessSignals, ThreadSignals};
-use crate::spin::PATIENCE;
 use crate::thread::{Thread, ThreadState};
 use belljar_linux_abi::c;
 use belljar_machine::ContextId;
@@ -52,7 +51,6 @@ impl Host {
             placement: self.config.processes.get(spec).and_then(|spec| spec.placement),
             has_executed: false,
             started: self.net.clock.now(),
-            patience: PATIENCE,
             parted: false,
             shared_fds: None,
             attributes: ProcessAttributes::default(),
@@ -107,7 +105,6 @@ impl Host {
             placement: from.placement,
             has_executed: false,
             started,
-            patience: PATIENCE,
             parted: attributes.namespaces.is_parted(),
             shared_fds: None,
             attributes,

@@ -65,6 +65,7 @@ impl Host {
         self.hang_up_if_orphaned(process, self.processes[process.0].parent);
         if let Some(spec) = self.processes[process.0].spec {
             self.reports.push(ProcessReport::Ended { spec, status, at: self.net.clock.now() });
+            crate::start::note_end(self, spec, Some(status));
         }
         self.announce_end(process, status);
     }

@@ -3,6 +3,7 @@
 use super::CloneRequest;
 use crate::host::Host;
 use crate::ids::{MmKey, ThreadKey};
+use crate::memory;
 use belljar_linux_abi::{Errno, c};
 use belljar_objects::space::{Marks, VmaKind};
 
@@ -61,6 +62,8 @@ impl Host {
             }
         }
         *self.slots_in_use.entry(copy.slot).or_default() += 1;
-        Ok(MmKey(self.spaces.insert(copy)))
+        let child = MmKey(self.spaces.insert(copy));
+        memory::forked(self, mm, child);
+        Ok(child)
     }
 }

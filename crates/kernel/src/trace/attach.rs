@@ -24,6 +24,10 @@ impl Host {
         self.processes.may_access(tracer, process, AccessIds::Real)?;
         let tracee = Tracee::new(tracer, seize.is_some(), seize.unwrap_or_default());
         self.thread(target).trace = Some(Box::new(tracee));
+        if seize.is_some() && self.processes[process.0].signals.job.stopped_by.is_some() {
+            // A thread that is already stopped reports that stop to its tracer.
+            self.trace_interrupt(target);
+        }
         if seize.is_none() {
             let info = SigInfo::user(c::SIGSTOP, c::SI_USER, self.processes[tracer.0].pid, 0);
             self.send_signal_to_thread(target, info);

@@ -7,6 +7,7 @@
 //! Unlike on Linux, a tracer is a process, not one of its threads.
 
 mod attach;
+pub(crate) mod breakpoints;
 mod registers;
 mod resume;
 mod stops;

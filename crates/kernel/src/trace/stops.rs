@@ -1,5 +1,6 @@
 //! Stops of traced threads.
 
+use super::breakpoints;
 use crate::host::Host;
 use crate::ids::{ProcessKey, ThreadKey};
 use crate::outcome::{Block, CallState, IfInterrupted};
@@ -7,12 +8,10 @@ use crate::thread::{Continuation, ThreadState};
 use belljar_linux_abi::ptrace::{TraceEvent, TraceOptions};
 use belljar_linux_abi::signal::SigInfo;
 use belljar_linux_abi::{Errno, c};
-use belljar_machine::{ContextId, Exit, Fault, Machine};
+use belljar_machine::{ContextId, DEBUG_EXCEPTION, Exit, Fault, Machine, TRAP_FLAG};
 use belljar_objects::tracees::{Resume, Stop};
 
-/// Trap flag of RFLAGS, vector of the exception that it raises, and `TRAP_TRACE`.
-const TRAP_FLAG: u64 = 0x100;
-const DEBUG_EXCEPTION: u64 = 1;
+/// `TRAP_TRACE`.
 const TRAP_TRACE: i32 = 2;
 
 impl Host {
@@ -204,6 +203,7 @@ impl Host {
         if steps {
             let process = self.threads[thread.0].process;
             self.show_code(process);
+            breakpoints::compare(self, thread);
             let context = self.threads[thread.0].context;
             self.machine.regs_mut(context).rflags |= TRAP_FLAG;
         }
@@ -214,6 +214,7 @@ impl Host {
     pub(crate) fn trace_disarm_step(&mut self, thread: ThreadKey, exit: &Exit) {
         let steps = self.threads[thread.0].trace.as_ref().is_some_and(|t| t.resume == Resume::Step);
         if steps {
+            breakpoints::compare(self, thread);
             let regs = self.machine.regs_mut(self.threads[thread.0].context);
             regs.rflags &= !TRAP_FLAG;
             if *exit == Exit::Syscall {

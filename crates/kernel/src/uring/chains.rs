@@ -2,8 +2,10 @@
 //! succeeded.
 
 use super::Step;
+use super::waiting::yielded;
 use crate::host::Host;
 use crate::ids::ThreadKey;
+use crate::outcome::Block;
 use belljar_linux_abi::Errno;
 use belljar_uring::entry::{self, CQE_SKIP, IO_DRAIN, LINK_TIMEOUT, MORE, SubmissionEntry, failure};
 use belljar_uring::memory::Completion;
@@ -108,7 +110,7 @@ impl Host {
 
     /// Starts entries one after another until one waits or fails.
     pub(super) fn start_chain(&mut self, n: usize, mut chain: VecDeque<SubmissionEntry>) {
-        while let Some(entry) = chain.pop_front() {
+        while let Some(mut entry) = chain.pop_front() {
             let limit = match chain.front() {
                 Some(next) if next.op == LINK_TIMEOUT => chain.pop_front(),
                 _ => None,
@@ -120,11 +122,17 @@ impl Host {
                     return;
                 }
             };
-            match self.advance_request(n, &entry, held, None) {
-                Step::Waits(block) => {
+            let step = self.advance_request(n, &mut entry, held, None);
+            let yields = matches!(step, Step::Yields);
+            match step {
+                Step::Waits(_) | Step::Yields => {
+                    let block = if let Step::Waits(block) = step { block } else { Block::until(None) };
                     let partner = limit.and_then(|limit| self.start_limit(n, limit));
                     let serial = self.wait_for(n, (entry, held), block, chain, partner, None);
                     self.urings.set_partner(n, partner, serial);
+                    if yields {
+                        yielded(self, n, serial);
+                    }
                     return;
                 }
                 Step::Ended(result, flags) => {
@@ -153,7 +161,7 @@ impl Host {
         self.tell_end(n, entry, (result, flags), failed);
         if let Some(limit) = limit.filter(|limit| limit.flags & CQE_SKIP == 0) {
             let result = failure(Errno::ECANCELED);
-            self.tell_late(n, Completion { user_data: limit.user_data, result, flags: 0 });
+            self.tell_late(n, Completion::new(limit.user_data, result, 0));
         }
         self.tell_cancelled(n, rest, entry.flags & CQE_SKIP != 0);
     }
@@ -161,24 +169,28 @@ impl Host {
     fn tell_end(&mut self, n: usize, entry: &SubmissionEntry, (result, flags): (i32, u32), failed: bool) {
         let user_data = entry.user_data;
         if entry.flags & CQE_SKIP == 0 || failed {
-            let completion = Completion { user_data, result, flags };
+            let is_large = entry.op == entry::NOP && entry.op_flags & entry::NOP_LARGE != 0;
+            let extra = (is_large && result >= 0).then_some([entry.off, entry.addr]);
+            let completion = Completion { user_data, result, flags, extra };
             match entry.op {
                 entry::TIMEOUT if result == 0 || result == failure(Errno::ETIME) => {
                     self.put_completion(n, completion);
                 }
+                // A cancelled timeout completes after the request that cancels it.
+                entry::TIMEOUT if result == failure(Errno::ECANCELED) => self.tell_late(n, completion),
                 _ => self.tell_completion(n, completion),
             }
         }
         if flags & MORE != 0 && entry.is_zero_copy() {
             // Sent data has been copied.
             let result = if entry.ioprio & REPORT_USAGE != 0 { COPIED } else { 0 };
-            self.tell_completion(n, Completion { user_data, result, flags: NOTIFICATION });
+            self.tell_completion(n, Completion::new(user_data, result, NOTIFICATION));
         }
     }
     fn tell_cancelled(&mut self, n: usize, entries: VecDeque<SubmissionEntry>, silently: bool) {
         for entry in entries.into_iter().filter(|_| !silently) {
             let result = failure(entry.refused.unwrap_or(Errno::ECANCELED));
-            self.tell_late(n, Completion { user_data: entry.user_data, result, flags: 0 });
+            self.tell_late(n, Completion::new(entry.user_data, result, 0));
         }
     }
 }

@@ -9,23 +9,29 @@
 
 mod calls;
 mod chains;
+mod commands;
 mod futexes;
 mod provided;
+pub(crate) mod regions;
 mod registered;
 mod requests;
+pub(crate) mod resources;
 mod slots;
 mod snapshot;
 mod timeouts;
 mod waiting;
 
+use crate::call::Call;
 use crate::process::Processes;
 use belljar_tasks::threads::Threads;
+pub(crate) use provided::PlaceMemory;
 use requests::Step;
 
 use crate::host::Host;
 use crate::ids::{FileKey, ThreadKey};
 use crate::mm::map::MapSource;
 use belljar_linux_abi::{Errno, c};
+use belljar_machine::NativeFile;
 use belljar_netstack::readiness::READABLE;
 use belljar_objects::file_kind::FileKind;
 use belljar_uring::buffers::BufferGroup;
@@ -39,8 +45,24 @@ const DEVICE: u64 = 0x0f;
 /// Source of an `mmap(2)` of an instance.
 pub(crate) fn map_source(urings: &Urings, n: usize, len: u64, offset: u64) -> Result<MapSource, Errno> {
     let (native, offset) = urings.instances[n].mapped(len, offset)?;
+    Ok(source(native, offset, n))
+}
+fn source(native: NativeFile, offset: u64, n: usize) -> MapSource {
     let path = b"anon_inode:[io_uring]".as_slice().into();
-    Ok(MapSource { native, offset, path, identity: (DEVICE, n as u64), file: None, may_write: true })
+    MapSource { native, offset, path, identity: (DEVICE, n as u64), file: None, may_write: true }
+}
+
+/// Instance of a descriptor, or with `is_registered` of an index that the thread has registered: `EOPNOTSUPP`
+/// if the file is not an io_uring instance.
+pub(crate) fn registered_ring(call: &Call<'_>, fd: i32, is_registered: bool) -> Result<usize, Errno> {
+    let file = match is_registered {
+        true => call.host.urings.registered_ring(call.host.threads[call.thread.0].tid, fd)?,
+        false => call.host.file_of(call.process, fd)?,
+    };
+    match call.host.files.open[file.0].kind {
+        FileKind::Uring(n) => Ok(n),
+        _ => Err(Errno::EOPNOTSUPP),
+    }
 }
 
 impl Host {
@@ -52,6 +74,13 @@ impl Host {
         setup: Setup,
     ) -> Result<FileKey, Errno> {
         let ring = Ring::make(&mut *self.machine, sizes, &setup)?;
+        let process = self.threads[thread.0].process;
+        if let Some(addrs) = setup.user_memory
+            && let Err(errno) = regions::map_rings(self, process, &ring, addrs)
+        {
+            self.machine.close(ring.memory);
+            return Err(errno);
+        }
         let maker = (self.threads[thread.0].process, self.threads[thread.0].tid);
         let uring = Uring::new(self.waits.create(), ring, maker, setup);
         let n = self.urings.instances.insert(uring);
@@ -70,9 +99,12 @@ impl Host {
             self.release_file(file);
         }
         for group in uring.groups.into_values() {
-            if let BufferGroup::Ring { place, .. } = group {
-                provided::forget_place(&mut *self.machine, place);
+            if let BufferGroup::Ring(ring) = group {
+                provided::forget_place(&mut *self.machine, ring.place);
             }
+        }
+        if let Some(region) = uring.region {
+            provided::forget_place(&mut *self.machine, region.place);
         }
         self.machine.close(uring.ring.memory);
     }

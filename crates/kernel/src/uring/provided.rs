@@ -2,40 +2,91 @@
 //! (`IORING_OP_PROVIDE_BUFFERS`) or through a ring in memory (`IORING_REGISTER_PBUF_RING`).
 
 use crate::host::Host;
+use crate::ids::ProcessKey;
 use belljar_linux_abi::Errno;
 use belljar_machine::Machine;
 use belljar_objects::space::Access;
-use belljar_uring::buffers::{BufferGroup, BufferPlace, ENTRY_LEN, MOST, Provided, TAIL_AT};
+use belljar_uring::buffers::{
+    BufferGroup, BufferPlace, BufferRing, ENTRY_LEN, MOST, RingMemory, Selection, SelectionLimits,
+};
+use smallvec::SmallVec;
 
-impl Host {
-    fn ring_bytes(&self, n: usize, place: BufferPlace, at: u64, out: &mut [u8]) -> Result<(), Errno> {
-        match place {
-            BufferPlace::Guest(addr) => {
-                let process = self.urings.instances[n].process;
-                self.read_guest(process, addr + at, out)
-            }
-            BufferPlace::Own(memory) => self.machine.peek_at(memory, at, out).map(|_| ()),
+/// `IORING_CQE_F_BUFFER`, the shift of the buffer id in the completion flags, and `IORING_CQE_F_BUF_MORE`.
+const BUFFER: u32 = 1;
+const BUFFER_SHIFT: u32 = 16;
+const BUFFER_MORE: u32 = 16;
+
+/// Memory of a buffer ring, or with [`BufferPlace::Guest`] of 0 that of a process.
+pub(crate) struct PlaceMemory<'a> {
+    pub host: &'a mut Host,
+    pub process: ProcessKey,
+    pub place: BufferPlace,
+}
+
+impl<'a> PlaceMemory<'a> {
+    /// Memory of a process.
+    pub(crate) fn of(host: &'a mut Host, process: ProcessKey) -> PlaceMemory<'a> {
+        PlaceMemory { host, process, place: BufferPlace::Guest(0) }
+    }
+}
+
+impl RingMemory for PlaceMemory<'_> {
+    fn read(&self, at: u64, out: &mut [u8]) -> Result<(), Errno> {
+        match self.place {
+            BufferPlace::Guest(addr) => self.host.read_guest(self.process, addr.wrapping_add(at), out),
+            BufferPlace::Own(memory) => self.host.machine.peek_at(memory, at, out).map(|_| ()),
         }
     }
+    fn write(&mut self, at: u64, bytes: &[u8]) -> Result<(), Errno> {
+        match self.place {
+            BufferPlace::Guest(addr) => self.host.write_guest(self.process, addr.wrapping_add(at), bytes),
+            BufferPlace::Own(memory) => self.host.machine.write_at(memory, at, bytes).map(|_| ()),
+        }
+    }
+}
 
-    /// Next buffer of a group, which is not consumed yet. `ENOBUFS` if there is none.
-    pub(super) fn first_buffer(&self, n: usize, group: u16) -> Result<Provided, Errno> {
+impl Host {
+    /// Next buffers of a group, which are not consumed yet. `ENOBUFS` if there are none.
+    pub(super) fn select_buffers(
+        &mut self,
+        n: usize,
+        group: u16,
+        wanted: SelectionLimits,
+    ) -> Result<Selection, Errno> {
+        let process = self.urings.instances[n].process;
         match self.urings.instances[n].groups.get(&group) {
-            Some(BufferGroup::List(list)) => list.front().copied().ok_or(Errno::ENOBUFS),
-            Some(&BufferGroup::Ring { place, entries, head }) => {
-                let mut tail = [0; 2];
-                self.ring_bytes(n, place, TAIL_AT, &mut tail)?;
-                if u16::from_ne_bytes(tail) == head {
-                    return Err(Errno::ENOBUFS);
+            Some(BufferGroup::List(list)) => {
+                let mut buffer = list.front().copied().ok_or(Errno::ENOBUFS)?;
+                if wanted.bytes > 0 {
+                    buffer.len = buffer.len.min(wanted.bytes as u32);
                 }
-                let mut entry = [0; ENTRY_LEN as usize];
-                self.ring_bytes(n, place, u64::from(head & (entries - 1)) * ENTRY_LEN, &mut entry)?;
-                let word = |at: usize| u32::from_ne_bytes(entry[at..at + 4].try_into().expect("four bytes"));
-                let addr = u64::from(word(0)) | u64::from(word(4)) << 32;
-                Ok(Provided { addr, len: word(8), id: word(12) as u16 })
+                Ok(Selection { buffers: SmallVec::from_slice(&[buffer]), empties: list.len() == 1 })
+            }
+            Some(&BufferGroup::Ring(ring)) => {
+                ring.select(wanted, &mut PlaceMemory { host: self, process, place: ring.place })
             }
             None => Err(Errno::ENOBUFS),
         }
+    }
+    /// Consumes the first `bytes` bytes of selected buffers; returns the flags of the completion.
+    pub(super) fn commit_buffers(&mut self, n: usize, group: u16, selection: &Selection, bytes: u64) -> u32 {
+        let process = self.urings.instances[n].process;
+        let flags = BUFFER | u32::from(selection.buffers[0].id) << BUFFER_SHIFT;
+        match self.urings.instances[n].groups.get_mut(&group) {
+            Some(BufferGroup::List(list)) => {
+                list.pop_front();
+            }
+            Some(&mut BufferGroup::Ring(mut ring)) => {
+                let place = ring.place;
+                let whole = ring.commit(selection, bytes, &mut PlaceMemory { host: self, process, place });
+                self.urings.instances[n].groups.insert(group, BufferGroup::Ring(ring));
+                if whole == Ok(false) {
+                    return flags | BUFFER_MORE;
+                }
+            }
+            None => {}
+        }
+        flags
     }
 
     /// `IORING_REGISTER_PBUF_RING`: registers a group of `entries` at `addr`, or in memory that the program
@@ -45,7 +96,7 @@ impl Host {
         n: usize,
         group: u16,
         (addr, entries): (u64, u32),
-        mapped_later: bool,
+        (mapped_later, incremental): (bool, bool),
     ) -> Result<(), Errno> {
         if !entries.is_power_of_two() || entries >= MOST {
             return Err(Errno::EINVAL);
@@ -72,7 +123,7 @@ impl Host {
                 BufferPlace::Guest(addr)
             }
         };
-        let ring = BufferGroup::Ring { place, entries: entries as u16, head: 0 };
+        let ring = BufferGroup::Ring(BufferRing { place, entries: entries as u16, head: 0, incremental });
         self.urings.instances[n].groups.insert(group, ring);
         Ok(())
     }
@@ -82,8 +133,8 @@ impl Host {
         match groups.get(&group) {
             None => Err(Errno::ENOENT),
             Some(BufferGroup::List(_)) => Err(Errno::EINVAL),
-            Some(BufferGroup::Ring { place, .. }) => {
-                let place = *place;
+            Some(BufferGroup::Ring(ring)) => {
+                let place = ring.place;
                 groups.remove(&group);
                 forget_place(&mut *self.machine, place);
                 Ok(())

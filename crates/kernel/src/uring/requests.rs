@@ -8,11 +8,11 @@ use belljar_linux_abi::Errno;
 use belljar_netstack::readiness::{EPOLLERR, EPOLLHUP};
 use belljar_objects::file_kind::FileKind;
 use belljar_uring::entry::{
-    ASYNC_CANCEL, FILES_UPDATE, FIXED_FD_INSTALL, FIXED_FILE, FUTEX_WAIT, FUTEX_WAITV, FUTEX_WAKE, MORE,
-    MSG_RING, NOP, POLL_ADD, POLL_MULTI, POLL_REMOVE, POLL_UPDATE_DATA, POLL_UPDATE_EVENTS, PROVIDE_BUFFERS,
+    ASYNC_CANCEL, FILES_UPDATE, FIXED_FD_INSTALL, FUTEX_WAIT, FUTEX_WAITV, FUTEX_WAKE, MORE, MSG_RING, NOP,
+    NOP_LARGE, POLL_ADD, POLL_MULTI, POLL_REMOVE, POLL_UPDATE_DATA, POLL_UPDATE_EVENTS, PROVIDE_BUFFERS,
     REMOVE_BUFFERS, SubmissionEntry, TIMEOUT, TIMEOUT_REMOVE, failure,
 };
-use belljar_uring::instance::{Held, Submitter, WaitingRequest};
+use belljar_uring::instance::{Held, Submitter, Uring, WaitingRequest};
 use belljar_uring::memory::Completion;
 use belljar_uring::timeouts::{LINK_UPDATE, UPDATE};
 
@@ -35,6 +35,8 @@ pub(super) enum Step {
     /// Result and flags of the completion.
     Ended(i32, u32),
     Waits(Block),
+    /// The request can go on, after others that can.
+    Yields,
 }
 
 impl Step {
@@ -48,12 +50,31 @@ impl From<Result<i32, Errno>> for Step {
     }
 }
 
+fn nop(uring: &Uring, entry: &SubmissionEntry) -> Step {
+    if entry.op_flags & NOP_LARGE != 0 && !uring.setup.has_large_completions() {
+        return Step::failed(Errno::EINVAL);
+    }
+    let buffer = uring.buffers.get(usize::from(entry.buffer));
+    if entry.has_fixed_buffer() && buffer.is_none_or(|buffer| buffer.len == 0) {
+        return Step::failed(Errno::EFAULT);
+    }
+    Step::Ended(if entry.op_flags & NOP_RESULT != 0 { entry.len as i32 } else { 0 }, 0)
+}
+
+/// True if the events of a multishot poll are reported only once the task runs its work.
+fn defers_poll(host: &mut Host, n: usize, entry: &SubmissionEntry, file: Option<FileKey>) -> bool {
+    let wanted = entry.op_flags | EPOLLERR | EPOLLHUP;
+    host.urings.instances[n].setup.defers
+        && entry.len & POLL_MULTI != 0
+        && file.is_some_and(|file| host.polled(file) & wanted != 0)
+}
+
 impl Host {
     /// Open files of a request, with an additional reference each.
     pub(super) fn files_for(&mut self, n: usize, entry: &SubmissionEntry) -> Result<Held, Errno> {
         let mut held = Held::default();
         if entry.holds_file() {
-            held.first = Some(self.file_named(n, entry.by, entry.fd, entry.flags & FIXED_FILE != 0)?);
+            held.first = Some(self.file_named(n, entry.by, entry.fd, entry.uses_fixed_file())?);
         }
         if let Some((fd, fixed)) = entry.second_file() {
             held.second = Some(self.file_named(n, entry.by, fd, fixed)?);
@@ -76,16 +97,16 @@ impl Host {
     pub(super) fn advance_request(
         &mut self,
         n: usize,
-        entry: &SubmissionEntry,
+        entry: &mut SubmissionEntry,
         held: Held,
         resumed: Option<Resumed>,
     ) -> Step {
         match entry.op {
-            NOP if entry.op_flags & NOP_RESULT != 0 => Step::Ended(entry.len as i32, 0),
-            NOP => Step::Ended(0, 0),
+            NOP => nop(&self.urings.instances[n], entry),
+            POLL_ADD if resumed.is_none() && defers_poll(self, n, entry, held.first) => Step::Yields,
             POLL_ADD => self.advance_poll(n, entry, held.first),
             POLL_REMOVE => self.change_poll(n, entry).into(),
-            TIMEOUT => self.advance_timeout(n, &mut entry.clone(), None),
+            TIMEOUT => self.advance_timeout(n, entry, None),
             TIMEOUT_REMOVE if entry.op_flags & (UPDATE | LINK_UPDATE) != 0 => {
                 self.update_timeout(n, entry).into()
             }
@@ -162,12 +183,13 @@ impl Host {
                 let WaitingRequest { entry, held, links, partner, serial, .. } = poll;
                 self.wait_for(n, (entry, held), block, links, partner, Some(serial));
             }
+            Step::Yields => {}
         }
         Ok(0)
     }
 
     /// `IORING_OP_MSG_RING`: posts a completion, or a registered file, to another instance.
-    fn send_to_ring(
+    pub(crate) fn send_to_ring(
         &mut self,
         n: usize,
         entry: &SubmissionEntry,
@@ -191,7 +213,7 @@ impl Host {
             self.files.retain_file(sent);
             let place = self.put_in_slot(target, sent, entry.file_index)?;
             if entry.op_flags & MSG_SKIP == 0 {
-                self.tell_completion(target, Completion { user_data, result: place, flags: 0 });
+                self.tell_completion(target, Completion::new(user_data, place, 0));
             }
             return Ok(place);
         }
@@ -199,7 +221,7 @@ impl Host {
             return Err(Errno::EINVAL);
         }
         let (result, flags) = (entry.len as i32, entry.file_index);
-        self.tell_completion(target, Completion { user_data, result, flags });
+        self.tell_completion(target, Completion::new(user_data, result, flags));
         Ok(0)
     }
 
@@ -210,7 +232,7 @@ impl Host {
         if ready != 0 && entry.len & POLL_MULTI == 0 {
             return Step::Ended(ready, 0);
         }
-        let completion = Completion { user_data: entry.user_data, result: ready, flags: MORE };
+        let completion = Completion::new(entry.user_data, ready, MORE);
         if ready != 0 && !self.tell_more(n, completion) {
             return Step::Ended(ready, 0);
         }

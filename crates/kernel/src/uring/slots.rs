@@ -1,5 +1,6 @@
 //! Registered files: descriptors of an instance, which requests use instead of the process's.
 
+use super::resources;
 use crate::host::Host;
 use crate::ids::{FileKey, ProcessKey};
 use belljar_linux_abi::Errno;
@@ -10,9 +11,38 @@ use belljar_uring::slots::ALLOC;
 /// `IORING_FIXED_FD_NO_CLOEXEC`.
 const NO_CLOEXEC: u32 = 1;
 
+fn set_slot(host: &mut Host, n: usize, at: usize, file: Option<FileKey>) {
+    resources::retire_file(host, n, at);
+    if let Some(old) = host.urings.instances[n].slots.put(at, file) {
+        host.release_file(old);
+    }
+}
+
+/// Moves both ends of a pipe that `IORING_OP_PIPE` has created to the registered files.
+pub(super) fn move_pipe(host: &mut Host, n: usize, entry: &SubmissionEntry) -> Result<i32, Errno> {
+    let process = entry.by.process;
+    let mut fds = [0; 8];
+    host.read_guest(process, entry.addr, &mut fds)?;
+    let mut slot = entry.file_index;
+    for at in [0, 4] {
+        let fd = i32::from_ne_bytes(fds[at..at + 4].try_into().expect("four bytes"));
+        let place = match host.move_to_slot(n, process, fd, slot)? {
+            place if slot == ALLOC => place,
+            _ => slot as i32 - 1,
+        };
+        fds[at..at + 4].copy_from_slice(&place.to_ne_bytes());
+        slot = if slot == ALLOC { ALLOC } else { slot + 1 };
+    }
+    host.write_guest(process, entry.addr, &fds)?;
+    Ok(0)
+}
+
 impl Host {
     /// Drops the table of registered files.
     pub(crate) fn drop_slots(&mut self, n: usize) {
+        for at in 0..self.urings.instances[n].slots.tags.len() {
+            resources::retire_file(self, n, at);
+        }
         for file in std::mem::take(&mut self.urings.instances[n].slots).files.into_iter().flatten() {
             self.release_file(file);
         }
@@ -39,10 +69,7 @@ impl Host {
                 -1 => None,
                 fd => Some(self.registrable(process, fd)).transpose()?,
             };
-            let old = self.urings.instances[n].slots.put(from as usize + at, file);
-            if let Some(old) = old {
-                self.release_file(old);
-            }
+            set_slot(self, n, from as usize + at, file);
         }
         Ok(fds.len() as u64)
     }
@@ -60,17 +87,14 @@ impl Host {
     /// Stores a file, taking over the caller's reference, at index `index - 1` or at any free one (`ALLOC`);
     /// returns 0, or the chosen index.
     pub(super) fn put_in_slot(&mut self, n: usize, file: FileKey, index: u32) -> Result<i32, Errno> {
-        let slots = &mut self.urings.instances[n].slots;
-        let place = match slots.place_for(index) {
+        let place = match self.urings.instances[n].slots.place_for(index) {
             Ok(place) => place,
             Err(errno) => {
                 self.release_file(file);
                 return Err(errno);
             }
         };
-        if let Some(old) = slots.put(place, Some(file)) {
-            self.release_file(old);
-        }
+        set_slot(self, n, place, Some(file));
         Ok(if index == ALLOC { place as i32 } else { 0 })
     }
     /// Moves the descriptor that a call has created to the registered files.
@@ -89,6 +113,7 @@ impl Host {
     /// `IORING_OP_CLOSE` of a registered file.
     pub(super) fn close_slot(&mut self, n: usize, entry: &SubmissionEntry) -> Result<i32, Errno> {
         let file = self.urings.instances[n].slots.close(entry)?;
+        resources::retire_file(self, n, entry.file_index as usize - 1);
         self.release_file(file);
         Ok(0)
     }

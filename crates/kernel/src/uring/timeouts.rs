@@ -45,7 +45,7 @@ impl Host {
             if !self.urings.instances[n].has_room(&*self.machine) {
                 return Step::failed(Errno::ETIME);
             }
-            self.put_completion(n, Completion { user_data, result, flags: MORE });
+            self.put_completion(n, Completion::new(user_data, result, MORE));
         }
         match self.point_in_time(entry, entry.addr) {
             Ok(at) => Step::Waits(Block::until(Some(at))),
@@ -54,7 +54,10 @@ impl Host {
     }
 
     fn point_in_time(&mut self, entry: &SubmissionEntry, addr: u64) -> Result<SimTime, Errno> {
-        let nanos = self.nanoseconds_at(entry, addr)?;
+        let nanos = match entry.addr3 {
+            period if entry.repeats() && period != 0 => period,
+            _ => self.nanoseconds_at(entry, addr)?,
+        };
         Ok(match entry.op_flags & (ABSOLUTE | REALTIME) {
             0 | REALTIME => self.net.clock.after(SimDuration::from_nanos(nanos)),
             ABSOLUTE => self.net.clock.at_monotonic(nanos),
@@ -71,7 +74,12 @@ impl Host {
         let request = &self.urings.instances[n].requests[number];
         let action = TimerAction::Uring { instance: n, request: number, serial: request.serial };
         let timer = self.set_timer(at, action);
-        if let Some(old) = self.urings.instances[n].requests[number].deadline.replace(timer) {
+        let period = self.nanoseconds_at(entry, entry.off)?;
+        let request = &mut self.urings.instances[n].requests[number];
+        if request.entry.repeats() {
+            request.entry.addr3 = period;
+        }
+        if let Some(old) = request.deadline.replace(timer) {
             self.timers.cancel(old);
         }
         Ok(0)

@@ -9,10 +9,19 @@ use belljar_linux_abi::Errno;
 use belljar_netstack::readiness::READABLE;
 use belljar_objects::file_kind::FileKind;
 use belljar_tasks::waits::Waiter;
-use belljar_uring::entry::{FUTEX_WAIT, FUTEX_WAITV, LINK_TIMEOUT, SubmissionEntry, TIMEOUT, failure};
+use belljar_uring::entry::{
+    FUTEX_WAIT, FUTEX_WAITV, LINK_TIMEOUT, SubmissionEntry, TIMEOUT, WAITID, failure,
+};
 use belljar_uring::instance::{Held, WaitingRequest};
-use belljar_uring::memory::TASK_RUN;
+use belljar_uring::memory::{Completion, TASK_RUN};
 use std::collections::VecDeque;
+
+/// Queues a request that lets others go on first.
+pub(super) fn yielded(host: &mut Host, n: usize, serial: u64) {
+    if let Some(at) = host.urings.instances[n].by_serial(serial) {
+        host.request_changed(n, at);
+    }
+}
 
 impl Host {
     /// Keeps a request until one of its queues is notified or its deadline passes; returns its serial number.
@@ -78,6 +87,7 @@ impl Host {
     /// Ends a request with `result`, together with its link timeout; then starts or cancels the rest of its
     /// chain.
     pub(super) fn finish(&mut self, n: usize, request: WaitingRequest, result: i32, flags: u32) {
+        let tags = self.urings.instances[n].retired.end_use(request.serial);
         self.release(request.held);
         let limit = request.partner.filter(|_| request.entry.op != LINK_TIMEOUT);
         let limit = limit.and_then(|serial| self.urings.instances[n].by_serial(serial));
@@ -87,6 +97,9 @@ impl Host {
         } else {
             self.end(n, &request.entry, (result, flags), VecDeque::new(), limit);
             self.start_chain(n, request.links);
+        }
+        for tag in tags {
+            self.tell_completion(n, Completion::new(tag, 0, 0));
         }
         self.start_deferred(n);
     }
@@ -106,14 +119,14 @@ impl Host {
         for serial in &found {
             if let Some(number) = self.urings.instances[n].by_serial(*serial) {
                 let request = self.take_request(n, number);
-                of_futex = matches!(request.entry.op, FUTEX_WAIT | FUTEX_WAITV);
+                of_futex = matches!(request.entry.op, WAITID | FUTEX_WAIT | FUTEX_WAITV);
                 self.finish(n, request, failure(Errno::ECANCELED), 0);
             }
         }
         match (found.len(), all) {
             (0, false) => Err(Errno::ENOENT),
             (count, true) => Ok(count as i32),
-            // Linux counts futex requests in any case.
+            // Linux counts requests for futexes and children in any case.
             _ => Ok(i32::from(of_futex)),
         }
     }
@@ -200,11 +213,16 @@ impl Host {
         let mut request = self.take_request(n, number);
         if request.entry.op == LINK_TIMEOUT {
             let target = request.partner.and_then(|serial| self.urings.instances[n].by_serial(serial));
+            let mut result = failure(Errno::ETIME);
             if let Some(target) = target {
                 let target = self.take_request(n, target);
+                // For these, the result is the number of cancelled requests.
+                if matches!(target.entry.op, WAITID | FUTEX_WAIT | FUTEX_WAITV) {
+                    result = 1;
+                }
                 self.finish(n, WaitingRequest { partner: None, ..target }, failure(Errno::ECANCELED), 0);
             }
-            self.finish(n, request, failure(Errno::ETIME), 0);
+            self.finish(n, request, result, 0);
             return;
         }
         let by = request.entry.by;
@@ -223,6 +241,11 @@ impl Host {
             Step::Waits(block) => {
                 let WaitingRequest { entry, held, links, partner, .. } = request;
                 self.wait_for(n, (entry, held), block, links, partner, Some(serial));
+            }
+            Step::Yields => {
+                let WaitingRequest { entry, held, links, partner, .. } = request;
+                self.wait_for(n, (entry, held), Block::until(None), links, partner, Some(serial));
+                yielded(self, n, serial);
             }
         }
     }

@@ -157,7 +157,7 @@ impl Host {
     }
 
     /// Passes input from the master through the line discipline while there is space.
-    fn pump_typed(&mut self, key: usize) {
+    pub(crate) fn pump_typed(&mut self, key: usize) {
         while let Some(event) = self.files.ptys[key].pair.pump() {
             if event.stopped_or_started {
                 let queue = self.files.ptys[key].queue;

@@ -117,12 +117,12 @@ impl Host {
     }
 
     /// Sends a signal to the foreground process group of a terminal.
-    pub(super) fn signal_foreground(&mut self, pty: usize, signal: i32) {
+    pub(crate) fn signal_foreground(&mut self, pty: usize, signal: i32) {
         let foreground = self.files.ptys[pty].foreground;
         self.signal_group(foreground, signal);
     }
 
-    fn signal_group(&mut self, pgid: i32, signal: i32) {
+    pub(crate) fn signal_group(&mut self, pgid: i32, signal: i32) {
         if pgid <= 0 {
             return;
         }

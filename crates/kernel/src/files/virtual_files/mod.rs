@@ -6,7 +6,6 @@ mod kernel_settings;
 mod memory;
 mod mounts;
 mod namespaces;
-mod network;
 mod processes;
 mod status;
 mod system;
@@ -16,6 +15,7 @@ use crate::credentials::capability;
 use crate::guest::{GuestBuffers, total_len};
 use crate::host::Host;
 use crate::ids::{FileKey, InodeKey};
+use crate::memory as limits;
 use crate::outcome::{SysResult, done};
 use belljar_linux_abi::Errno;
 use belljar_linux_net::proc::{NetworkFile, set_conntrack};
@@ -23,47 +23,71 @@ use belljar_objects::file_kind::FileKind;
 use belljar_objects::inode::Node;
 use belljar_objects::namespaces::NamespaceKind;
 use belljar_objects::process_files::ProcessFile;
-use belljar_objects::system_files::SystemText;
+use belljar_objects::processors::Processors;
+use belljar_objects::system_files::{SystemText, node_memory};
 use belljar_objects::virtual_files::VirtualFile;
 use std::sync::Arc;
 
 impl Host {
     /// Content of a virtual file. `ESRCH` if its process has exited.
-    pub(crate) fn virtual_content(&mut self, inode: InodeKey) -> Result<Vec<u8>, Errno> {
-        let Node::Virtual(file) = &self.files.inode(inode).node else { return Err(Errno::EINVAL) };
-        match file.clone() {
-            VirtualFile::System(SystemText::Text(text) | SystemText::Setting(text)) => {
-                Ok(text.as_bytes().to_vec())
-            }
-            VirtualFile::Bytes(make) => Ok(make()),
-            VirtualFile::Generated(which) => Ok(self.generated(which).into_bytes()),
-            VirtualFile::Network(file) => {
-                let network = self.network_of_caller();
-                Ok(file.content(self.stack_mut(network)).into_bytes())
-            }
-            VirtualFile::Device(file) => Ok(self.config.processors.content(file).into_bytes()),
-            VirtualFile::Kernel(setting) => Ok(self.kernel_setting(setting).into_bytes()),
-            VirtualFile::InterfaceSetting(setting) => {
-                Ok(self.stack(self.network_of_caller()).interface_setting_text(setting).into_bytes())
-            }
-            VirtualFile::Interface(number, file) => Ok(belljar_linux_net::proc::interface_file(
-                self.stack(self.network_of_caller()),
-                number,
-                file,
-            )?
-            .into_bytes()),
-            VirtualFile::Written(bytes) => Ok(bytes),
-            VirtualFile::Process(pid, file) => {
-                self.process_file(self.files.shown_namespace(inode), pid, None, file)
-            }
-            VirtualFile::Thread(pid, tid, file) => {
-                self.process_file(self.files.shown_namespace(inode), pid, Some(tid), file)
-            }
-            VirtualFile::DescriptorInfo(pid, fd) => {
-                self.files.descriptor_info(&self.processes, self.files.shown_namespace(inode), pid, fd)
-            }
-            VirtualFile::Namespace(..) => Err(Errno::EINVAL),
+    pub(crate) fn virtual_content(&mut self, inode: InodeKey) -> Result<Arc<[u8]>, Errno> {
+        match self.files.inode(inode).node {
+            Node::Virtual(VirtualFile::Hosts) => Ok(hosts_file(self)),
+            _ => Ok(made_content(self, inode)?.into()),
         }
+    }
+}
+
+/// `/etc/hosts`: names that a fault of the name server concerns are left out, so that it is asked for them.
+fn hosts_file(host: &Host) -> Arc<[u8]> {
+    let config = &host.net.config;
+    match &config.resolver {
+        Some(resolver) if !resolver.faults.is_empty() => {
+            let is_concerned = |name: &str| resolver.faults.of(name).is_some();
+            host.config.names.file_without(config.ipv6, &config.name, &is_concerned)
+        }
+        _ => host.config.names.file(config.ipv6),
+    }
+}
+
+/// Content of a virtual file that is made anew each time. Empty for `/etc/hosts`, which is shared.
+fn made_content(host: &mut Host, inode: InodeKey) -> Result<Vec<u8>, Errno> {
+    let Node::Virtual(file) = &host.files.inode(inode).node else { return Err(Errno::EINVAL) };
+    match file.clone() {
+        VirtualFile::System(SystemText::Text(text) | SystemText::Setting(text)) => {
+            Ok(text.as_bytes().to_vec())
+        }
+        VirtualFile::System(SystemText::Overcommit) => Ok(limits::default_overcommit(host).to_vec()),
+        VirtualFile::Bytes(make) => Ok(make()),
+        VirtualFile::Hosts => Ok(Vec::new()),
+        VirtualFile::Generated(which) => Ok(host.generated(which).into_bytes()),
+        VirtualFile::Network(file) => {
+            let network = host.network_of_caller();
+            Ok(file.content(host.stack_mut(network)).into_bytes())
+        }
+        VirtualFile::Device(file) if Processors::is_node_memory(file) => {
+            Ok(node_memory(&limits::info(host)).into_bytes())
+        }
+        VirtualFile::Device(file) => Ok(host.config.processors.content(file).into_bytes()),
+        VirtualFile::Kernel(setting) => Ok(host.kernel_setting(setting).into_bytes()),
+        VirtualFile::InterfaceSetting(setting) => {
+            Ok(host.stack(host.network_of_caller()).interface_setting_text(setting).into_bytes())
+        }
+        VirtualFile::Interface(number, file) => {
+            Ok(belljar_linux_net::proc::interface_file(host.stack(host.network_of_caller()), number, file)?
+                .into_bytes())
+        }
+        VirtualFile::Written(bytes) => Ok(bytes),
+        VirtualFile::Process(pid, file) => {
+            host.process_file(host.files.shown_namespace(inode), pid, None, file)
+        }
+        VirtualFile::Thread(pid, tid, file) => {
+            host.process_file(host.files.shown_namespace(inode), pid, Some(tid), file)
+        }
+        VirtualFile::DescriptorInfo(pid, fd) => {
+            host.files.descriptor_info(&host.processes, host.files.shown_namespace(inode), pid, fd)
+        }
+        VirtualFile::Namespace(..) => Err(Errno::EINVAL),
     }
 }
 
@@ -88,7 +112,7 @@ impl Call<'_> {
         let content = match content {
             Some(content) if start > 0 => content,
             _ => {
-                let made: Arc<[u8]> = self.virtual_content_here(inode)?.into();
+                let made = self.host.virtual_content(inode)?;
                 if let FileKind::Virtual { content, .. } = &mut self.host.files.open(file).kind {
                     *content = Some(made.clone());
                 }
@@ -102,9 +126,6 @@ impl Call<'_> {
             self.host.files.open(file).offset = start + len as u64;
         }
         done(len as u64)
-    }
-    fn virtual_content_here(&mut self, inode: InodeKey) -> Result<Vec<u8>, Errno> {
-        self.host.virtual_content(inode)
     }
     /// `write(2)` of a virtual file: settings and writable process files parse the text, `EACCES` for other
     /// files.
@@ -126,7 +147,8 @@ impl Call<'_> {
         let data = self.gather(buffers, 0, 4_096)?;
         let Node::Virtual(file) = &mut self.host.files.inode(inode).node else { return Err(Errno::EINVAL) };
         match file {
-            VirtualFile::System(SystemText::Setting(_)) | VirtualFile::Written(_) => {
+            VirtualFile::System(SystemText::Setting(_) | SystemText::Overcommit)
+            | VirtualFile::Written(_) => {
                 *file = VirtualFile::Written(data);
             }
             VirtualFile::Network(NetworkFile::Tunable(setting)) => {

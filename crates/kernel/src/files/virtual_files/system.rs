@@ -1,9 +1,9 @@
 //! Content of the virtual files that concern the whole host.
 
-use super::network;
 use crate::host::Host;
 use crate::ids::ProcessKey;
 use crate::ipc::attachments;
+use crate::memory;
 use belljar_linux_net::proc;
 use belljar_linux_net::unix::proc_net_unix;
 use belljar_objects::keys::KeyCaller;
@@ -22,7 +22,6 @@ impl Host {
     pub(super) fn generated(&mut self, which: Generated) -> String {
         match which {
             Generated::Hostname => format!("{}\n", self.net.config.name),
-            Generated::Hosts => network::hosts(&self.config, self.net.config.ipv6),
             Generated::MachineId => uuid(seeded(self, "machine-id")).replace('-', "") + "\n",
             Generated::Shadow => self.names_as(b"passwd", ":*:::::::\n"),
             Generated::GroupShadow => self.names_as(b"group", ":*::\n"),
@@ -32,6 +31,7 @@ impl Host {
             Generated::Keys => of_caller(self, |keys| keys.list()),
             Generated::LoadAverage => load_average(self),
             Generated::Locks => locks(self),
+            Generated::MemoryInfo => memory::info(self),
             Generated::PacketSockets => self.own.proc_net_packet(&self.net, self.network_of_caller()),
             Generated::SocketCounts => {
                 let network = self.network_of_caller();

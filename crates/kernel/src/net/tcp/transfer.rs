@@ -177,6 +177,9 @@ pub fn receive(
     let n = readable.min(wanted);
     if room.flags & c::MSG_TRUNC != 0 && room.flags & c::MSG_PEEK == 0 {
         let n = connection.discard(n, now);
+        while let Some(spent) = connection.take_spent() {
+            recycle(spent);
+        }
         stamping::stream_read(net, key, n, false);
         net.tcp_was_read(key);
         return Ok(Attempt::Done(ReceivedMessage { value: n, ..ReceivedMessage::default() }));
