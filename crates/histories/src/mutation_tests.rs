@@ -3,7 +3,7 @@
 use crate::{History, Level, Limits, MODELS, check};
 use belljar_base::{Seed, Stream};
 
-const SEEDS: [&str; 5] = [
+const SEEDS: [&str; 7] = [
     r#"{"time": 1, "process": 0, "type": "invoke", "f": "write", "value": 1}
 {"time": "2 us", "process": 1, "type": "invoke", "f": "read", "key": "x"}
 {"time": 2000, "process": 0, "type": "ok", "f": "write", "value": 1}
@@ -31,6 +31,16 @@ const SEEDS: [&str; 5] = [
 {"process": "b", "type": "invoke", "f": "txn", "value": [["w", 2, 1], ["r", 1, null]]}
 {"process": "a", "type": "fail", "f": "txn", "value": [["w", 1, 1], ["r", 2, 1], ["w", 1, 2]]}
 {"process": "b", "type": "ok", "f": "txn", "value": [["w", 2, 1], ["r", 1, 1]]}
+"#,
+    r#"{"process": 0, "type": "invoke", "f": "send", "value": ["a", 1]}
+{"process": 0, "type": "ok", "f": "send", "value": ["a", [0, 1]]}
+{"process": 1, "type": "invoke", "f": "poll", "value": {"a": 0, "b": 3}}
+{"process": 1, "type": "ok", "f": "poll", "value": {"a": [[0, 1], [2, 3]], "b": []}}
+"#,
+    r#"{"process": 0, "type": "invoke", "f": "broadcast", "value": 1}
+{"process": 1, "type": "invoke", "f": "read", "final": true}
+{"process": 0, "type": "ok", "f": "broadcast", "value": 1}
+{"process": 1, "type": "ok", "f": "read", "value": [1, 2]}
 "#,
 ];
 const PIECES: [&str; 16] = [

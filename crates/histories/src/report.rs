@@ -34,6 +34,8 @@ pub struct Report {
     pub excluded: Vec<String>,
     /// Reasons for which the search is not complete.
     pub doubts: Vec<String>,
+    /// Measurements that do not affect the verdict, such as latencies.
+    pub notes: Vec<String>,
 }
 
 /// Violation of a consistency model.
@@ -47,10 +49,13 @@ pub struct Finding {
     pub sections: Vec<Section>,
 }
 
+/// Name of a section about something that has not happened by the end of the history.
+pub const ABSENCE: &str = "absence";
+
 /// Part of an explanation: a sentence and the operations that belong to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Section {
-    /// Name of the part: `prefix`, `refused`, `window`, `cycle` or `evidence`.
+    /// Name of the part: `prefix`, `refused`, `window`, `cycle`, `evidence` or [`ABSENCE`].
     pub name: &'static str,
     /// Sentence.
     pub title: String,
@@ -100,6 +105,7 @@ impl Report {
             "objects": self.objects,
             "excluded": self.excluded,
             "doubts": self.doubts,
+            "notes": self.notes,
             "findings": self.findings.iter().map(Finding::to_json).collect::<Vec<_>>(),
         })
     }
@@ -150,7 +156,10 @@ impl fmt::Display for Report {
             write!(f, "\n\nexcluded: {}", self.excluded.join(", "))?;
         }
         for doubt in &self.doubts {
-            write!(f, "\nnot searched to the end: {doubt}")?;
+            write!(f, "\nnot decided: {doubt}")?;
+        }
+        for note in &self.notes {
+            write!(f, "\n{note}")?;
         }
         Ok(())
     }

@@ -2,7 +2,9 @@
 
 use crate::{HistoryClaim, Location, Verdict, WriteTimes};
 use belljar_base::SimTime;
-use belljar_histories::{Finding, History, HistoryError, Limits, Report, Verdict as Judgement, check};
+use belljar_histories::{
+    ABSENCE, Finding, History, HistoryError, Limits, Report, Verdict as Judgement, check,
+};
 use serde_json::{Value, json};
 
 /// File of a history.
@@ -179,7 +181,10 @@ fn failure(report: &Report) -> Option<String> {
                     1 => String::new(),
                     count => format!(" ({} more)", count - 1),
                 };
-                format!("{}: {}{}{more}", report.model, finding.kind, key(finding))
+                let first = finding.sections.first().filter(|section| section.name == ABSENCE);
+                let first = first.and_then(|section| section.steps.first());
+                let first = first.map_or(String::new(), |step| format!(": {}", step.text));
+                format!("{}: {}{}{first}{more}", report.model, finding.kind, key(finding))
             }
             None => format!("{}: not {}", report.model, report.consistency),
         }),
@@ -187,10 +192,10 @@ fn failure(report: &Report) -> Option<String> {
 }
 
 /// Line of the operation that cannot be: the completion that no order continues with, or the last line of the first part of an
-/// explanation.
+/// explanation. None decides that something has not happened.
 fn decisive_line(finding: &Finding) -> Option<usize> {
     let refused = finding.sections.iter().find(|section| section.name == "refused");
-    let section = refused.or(finding.sections.first())?;
+    let section = refused.or(finding.sections.first()).filter(|section| section.name != ABSENCE)?;
     section.steps.iter().flat_map(|step| &step.lines).copied().max()
 }
 
@@ -262,6 +267,20 @@ mod tests {
             file("a", &[(1, WRITE[0]), (2, WRITE[1]), (3, READ[0].replace("\"time\": 7, ", "").as_str())]);
         untimed.times = None;
         assert_eq!(judge_history(&claim("register"), &[untimed]).verdict.failure, None);
+    }
+
+    #[test]
+    fn no_line_decides_that_something_is_missing() {
+        let [invoke, ok] =
+            ["invoke", "ok"].map(|kind| WRITE[0].replace("invoke", kind).replace("write", "add"));
+        let read = [
+            READ[0].replace("\"time\": 7, ", ""),
+            READ[1].replace("\"time\": 5, ", "").replace("null", "[]"),
+        ];
+        let history = file("a", &[(1, &invoke), (2, &ok), (3, &read[0]), (4, &read[1])]);
+        let verdict = judge_history(&claim("g-set"), &[history]).verdict;
+        let failure = "g-set: lost element: 1, known from lines 1-2, is missing in the read of lines 3-4";
+        assert_eq!((verdict.failure.as_deref(), verdict.at), (Some(failure), None));
     }
 
     #[test]

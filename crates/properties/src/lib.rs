@@ -3,12 +3,13 @@
 //! A [`LineClaim`] is about lines of text: a [`Pattern`] that each line, no line or some line matches, or one that a line matches
 //! within a bound of simulated time; a [`Comparison`] restricts what the pattern has captured. [`LineJudge`] takes the files one
 //! by one. A [`HistoryClaim`] is about a history of operations, which [`judge_history`] merges by [`WriteTimes`] and gives to the
-//! checkers of `belljar_histories`.
+//! checkers of `belljar_histories`. [`AssertionJudge`] takes files in which programs report assertions of their own.
 //!
 //! A verdict doubts rather than flatters: without a line to judge, a number to compare or the time of a line, the claim fails
 //! with that reason. Nothing here knows files, hosts or clocks; callers name their sources.
 #![forbid(unsafe_code)]
 
+mod assertions;
 mod claim;
 mod comparison;
 mod history;
@@ -17,6 +18,7 @@ mod pattern;
 mod times;
 mod verdict;
 
+pub use assertions::{AssertionJudge, AssertionVerdict, SETUP};
 pub use belljar_histories::{Level, MODELS, TransactionKind};
 pub use claim::{After, HistoryClaim, LineClaim, Quantifier};
 pub use comparison::Comparison;

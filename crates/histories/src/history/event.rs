@@ -16,6 +16,8 @@ pub(super) struct Event {
     pub key: Option<Value>,
     /// Argument or result.
     pub value: Value,
+    /// True for an invocation after which nothing changes any more.
+    pub is_final: bool,
 }
 
 /// Step of an operation that an event reports.
@@ -81,7 +83,12 @@ pub(super) fn parse(line: usize, text: &str) -> Result<Event, HistoryError> {
     };
     let key = take("key");
     let value = take("value").unwrap_or_default();
-    Ok(Event { time, process, kind, function, key, value })
+    let is_final = match take("final") {
+        None => false,
+        Some(Value::Bool(is_final)) => is_final,
+        other => return Err(HistoryError::new(line, problem("final", other), "write true or false")),
+    };
+    Ok(Event { time, process, kind, function, key, value, is_final })
 }
 
 /// Problem of a member that is missing, or has an invalid value.

@@ -43,6 +43,8 @@ pub struct Operation {
     pub invoked_ns: Option<i64>,
     /// Time of the completion in nanoseconds, if there is one.
     pub completed_ns: Option<i64>,
+    /// True for an operation after which nothing changes any more, and whose result must be up to date.
+    pub is_final: bool,
 }
 
 /// Outcome of an operation, as far as its client knows it.

@@ -127,6 +127,7 @@ impl Reader {
             completed: None,
             invoked_ns: event.time,
             completed_ns: None,
+            is_final: event.is_final,
         });
         Ok(())
     }

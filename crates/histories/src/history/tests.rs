@@ -51,6 +51,10 @@ fn errors_name_the_line_and_the_remedy() {
         (r#"{"process": 1, "type": "ok", "f": 3}"#, "line 2: \"f\" is 3; name the function"),
         (r#"{"process": 1, "type": "ok"}"#, "line 2: \"f\" is missing; name the function"),
         (
+            r#"{"process": 1, "type": "ok", "f": "read", "final": 1}"#,
+            "line 2: \"final\" is 1; write true or false",
+        ),
+        (
             r#"{"process": 1, "type": "ok", "f": "write"}"#,
             "line 2: completes \"write\", but line 1 has invoked \"read\"; ",
         ),

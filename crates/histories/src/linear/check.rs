@@ -68,6 +68,7 @@ fn check_machines(
         findings: Vec::new(),
         excluded: Vec::new(),
         doubts: Vec::new(),
+        notes: Vec::new(),
     };
     let mut machines = Vec::new();
     for (key, mut operations) in objects {

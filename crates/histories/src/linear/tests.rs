@@ -350,7 +350,7 @@ fn a_limit_leaves_a_doubt() {
         check(&history, "counter", Level::default(), limits).unwrap()
     };
     assert_eq!(check(100).verdict, Verdict::Unknown);
-    assert!(check(100).to_string().contains("not searched to the end: 13 operations: the limit of 100"));
+    assert!(check(100).to_string().contains("not decided: 13 operations: the limit of 100"));
     assert_eq!(check(100_000).verdict, Verdict::Invalid);
     let limits = Limits { bytes: 10_000, ..Limits::default() };
     assert_eq!(

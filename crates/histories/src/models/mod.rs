@@ -10,6 +10,7 @@ mod set;
 mod tests;
 
 use crate::linear::{check_linearizable, check_objects};
+use crate::services::check_service;
 use crate::transactions::{Kind, check_transactions};
 use crate::{History, HistoryError, Level, Limits, Operation, Report};
 use belljar_base::Map;
@@ -29,16 +30,25 @@ pub const MODELS: &[(&str, &str)] = &[
     ("map", "get, put, delete, cas [OLD, NEW] with \"key\"; snapshot"),
     ("list-append", "transactions of [\"append\", KEY, ELEMENT] and [\"r\", KEY, LIST]"),
     ("rw-register", "transactions of [\"w\", KEY, VALUE] and [\"r\", KEY, VALUE]"),
+    ("echo", "echo VALUE -> VALUE"),
+    ("unique-ids", "generate -> ID"),
+    ("broadcast", "broadcast X, read -> [X, ...]"),
+    ("g-set", "add X, read -> [X, ...]"),
+    ("pn-counter", "add N, read -> N, with \"final\""),
+    ("kafka", "send, poll, assign, commit"),
 ];
 
 /// Judges a history by the model of this name. Transactions are held to the consistency model `level`, other
-/// operations to linearizability.
+/// operations to linearizability or to the promise of their service.
 ///
 /// # Errors
 /// The first operation that the model does not have, or an unknown name.
 pub fn check(history: &History, model: &str, level: Level, limits: Limits) -> Result<Report, HistoryError> {
     if let Some(kind) = Kind::named(model) {
         return check_transactions(history, kind, level, limits);
+    }
+    if let Some(report) = check_service(history, model) {
+        return report;
     }
     match model {
         "register" => check_linearizable(history, model, || register::Register::new(false), limits),

@@ -58,5 +58,6 @@ pub fn check_transactions(
             .collect(),
         findings: found.into_iter().map(|(_, finding)| finding).collect(),
         doubts,
+        notes: Vec::new(),
     })
 }
