@@ -40,6 +40,18 @@ impl Env<'_> {
             Size::Wide => self.int::<BigInt>(expr.root).index(),
         }
     }
+    /// Value as the index of an element: a negative one is beyond every array.
+    #[inline]
+    pub fn element(&self, expr: Expr) -> u64 {
+        fn of<N: Number>(value: &N) -> u64 {
+            if value.is_negative() { u64::MAX } else { value.index() }
+        }
+        match expr.size {
+            Size::Narrow => of(&self.int::<i128>(expr.root)),
+            Size::Middle => of(&self.int::<I256>(expr.root)),
+            Size::Wide => of(&self.int::<BigInt>(expr.root)),
+        }
+    }
     /// Writes the value to `out`, truncated or sign-extended to its length.
     pub fn bytes(&self, expr: Expr, out: &mut [u8]) {
         match expr.size {
@@ -103,7 +115,7 @@ impl Env<'_> {
             Int::Parameter { offset, width } => self.place(self.arguments, offset, width, false),
             Int::Register { array, index, index_size } => {
                 let registers = &self.registers[array as usize];
-                let index = self.index(Expr { root: index, size: index_size });
+                let index = self.element(Expr { root: index, size: index_size });
                 match registers.place(index) {
                     Some(offset) => self.place(&registers.bytes, offset, registers.width, false),
                     None => N::from_i128(0),
@@ -218,7 +230,7 @@ impl Env<'_> {
             Href::Static(header) => Some(header),
             Href::Stack { stack, index } => {
                 let headers = &self.program.stacks[stack as usize].headers;
-                headers.get(usize::try_from(self.index(index)).ok()?).copied()
+                headers.get(usize::try_from(self.element(index)).ok()?).copied()
             }
             Href::Last(stack) => {
                 let last = self.phv.stacks[stack as usize].checked_sub(1)?;
@@ -236,7 +248,7 @@ impl Env<'_> {
             Uref::Static(union) => Some(union),
             Uref::Stack { stack, index } => {
                 let unions = &self.program.union_stacks[stack as usize].unions;
-                unions.get(usize::try_from(self.index(index)).ok()?).copied()
+                unions.get(usize::try_from(self.element(index)).ok()?).copied()
             }
             Uref::Last(stack) => {
                 let last = self.phv.union_stacks[stack as usize].checked_sub(1)?;

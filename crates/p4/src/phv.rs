@@ -159,6 +159,15 @@ impl Phv {
         }
     }
 
+    /// Copies the variable-width field of a header from another packet's state.
+    pub fn copy_variable(&mut self, program: &Program, header: u32, from: &Phv) {
+        let Some(place) = program.kind_of(header).variable else { return };
+        let at = program.headers[header as usize].at * 8 + place.offset;
+        let bits = from.variable[header as usize];
+        self.variable[header as usize] = bits;
+        bits::copy(&mut self.bytes, at, &from.bytes, at, bits);
+    }
+
     /// Serializes a header; `out` has room for it and the padding.
     pub fn emit(&self, program: &Program, header: u32, out: &mut [u8]) {
         let kind = program.kind_of(header);

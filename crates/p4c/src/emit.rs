@@ -19,7 +19,7 @@ const VERSION: [u32; 2] = [2, 23];
 
 /// Emits the JSON of a program.
 pub fn emit(program: &mut Program, name: &str, sources: &Sources) -> Result<Value> {
-    let states = parser::states(program)?;
+    let states = parser::states(program, sources)?;
     let mut emitter = control::Emitter::new(program, sources);
     let pipelines = emitter.pipelines()?;
     let synthesized = emitter.into_actions();

@@ -77,6 +77,11 @@ impl<'a> Lexer<'a> {
         Lexer { text, file, at: 0, starts_line: true, spaced: false, end_in_c: 0 }
     }
 
+    /// Creates a lexer at the byte `at` of `text`, as if a line began there.
+    pub fn at(text: &'a str, file: u32, at: usize) -> Lexer<'a> {
+        Lexer { at, ..Lexer::new(text, file) }
+    }
+
     fn rest(&self) -> &'a str {
         &self.text[self.at..]
     }

@@ -107,6 +107,8 @@ pub(super) struct Lower<'a> {
     direct_uses: Vec<(String, Span)>,
     /// Direct meters that each lowered action executes.
     action_uses: Map<usize, Vec<(String, Span)>>,
+    /// Headers that the deparser emits under a condition.
+    conditional_emissions: Vec<usize>,
     inline_depth: usize,
     /// Number of calls inlined.
     inlined: usize,
@@ -168,6 +170,7 @@ pub fn lower(
         warnings: Vec::new(),
         direct_uses: Vec::new(),
         action_uses: Map::new(),
+        conditional_emissions: Vec::new(),
         inline_depth: 0,
         inlined: 0,
         applied: Map::new(),

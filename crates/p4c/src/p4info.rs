@@ -3,11 +3,11 @@
 use super::ast::{Annotation, Annotations, Constant};
 use super::ir::{self, Array, Profile};
 use super::lower::{annotation_text, find_annotation, has_annotation, join, key_text};
-use super::source::{Sources, Span};
+use super::source::{Diagnostic, Sources, Span};
 use super::typed::{DeclKind, Program, Stmt};
 use super::types::{DeclId, DefId, DefKind, FieldDef, Type};
 use belljar_base::{Map, Set};
-use ids::{Ids, Kind};
+use ids::{Ids, Kind, field_ids};
 use num_traits::ToPrimitive;
 use text::Text;
 use types::{Types, bytes, spec, type_name, width};
@@ -78,8 +78,8 @@ struct Writer<'a> {
 }
 
 /// Id in `@id(...)`.
-fn given_id(annotations: &[Annotation]) -> Option<u32> {
-    number(annotations, "id")
+fn given_id(annotations: &[Annotation]) -> Option<(u32, Span)> {
+    Some((number(annotations, "id")?, find_annotation(annotations, "id")?.name.span))
 }
 
 fn number(annotations: &[Annotation], name: &str) -> Option<u32> {
@@ -105,23 +105,6 @@ fn pair(annotations: &[Annotation], name: &str, key: &str) -> Option<String> {
     })
 }
 
-/// Field ids of a list: from `@id`, otherwise the smallest unused number.
-fn field_ids<'a>(list: impl Iterator<Item = &'a [Annotation]>) -> Vec<u32> {
-    let given = list.map(given_id).collect::<Vec<_>>();
-    let taken = given.iter().flatten().copied().collect::<Set<_>>();
-    let mut next = 1;
-    let assign = |id: Option<u32>| {
-        id.unwrap_or_else(|| {
-            while taken.contains(&next) {
-                next += 1;
-            }
-            next += 1;
-            next - 1
-        })
-    };
-    given.into_iter().map(assign).collect()
-}
-
 /// Fields of a controller header with their names, those of structs in it too, except hidden ones.
 fn flat_fields<'p>(
     program: &'p Program,
@@ -144,7 +127,12 @@ fn flat_fields<'p>(
 }
 
 /// Generates the P4Info of a program.
-pub fn p4info(program: &Program, sources: &Sources, lowered: &ir::Program, info: &Info) -> String {
+pub fn p4info(
+    program: &Program,
+    sources: &Sources,
+    lowered: &ir::Program,
+    info: &Info,
+) -> Result<String, Diagnostic> {
     let mut writer = Writer {
         program,
         sources,
@@ -159,7 +147,10 @@ pub fn p4info(program: &Program, sources: &Sources, lowered: &ir::Program, info:
         profiles: info.profiles.iter().collect(),
     };
     writer.collect();
-    writer.write()
+    match writer.ids.refused.take() {
+        Some(error) => Err(error),
+        None => Ok(writer.write()),
+    }
 }
 
 impl Writer<'_> {
@@ -277,6 +268,7 @@ impl Writer<'_> {
             text.string("name", name);
             text.string("alias", &self.ids.alias(name));
             types::annotations(annotations, text);
+            types::documentation(annotations, text);
             types::structured_annotations(annotations, text);
         });
     }
@@ -286,28 +278,7 @@ impl Writer<'_> {
         self.types.present =
             self.info.extern_functions || !self.arrays.is_empty() || !self.profiles.is_empty();
         let mut text = Text::default();
-        text.block("pkg_info", |text| {
-            let main = self.program.main.map(|main| &self.program.decls[main]);
-            let annotations = main.map(|main| main.annotations.clone());
-            let annotations = annotations.as_deref().unwrap_or_default();
-            let value = |field| pair(annotations, "pkginfo", field);
-            for field in ["name", "version"] {
-                value(field).iter().for_each(|value| text.string(field, value));
-            }
-            text.string("arch", "v1model");
-            for field in ["organization", "contact", "url"] {
-                value(field).iter().for_each(|value| text.string(field, value));
-            }
-            if has_annotation(annotations, "platform_property") {
-                text.block("platform_properties", |text| {
-                    for field in PLATFORM_PROPERTIES {
-                        pair(annotations, "platform_property", field)
-                            .iter()
-                            .for_each(|value| text.plain(field, value));
-                    }
-                });
-            }
-        });
+        text.block("pkg_info", |text| self.package(text));
         for (name, decl) in self.tables.clone() {
             text.block("tables", |text| self.table(&name, decl, text));
         }
@@ -339,6 +310,34 @@ impl Writer<'_> {
         text.finish()
     }
 
+    fn package(&self, text: &mut Text) {
+        let main = self.program.main.map(|main| &self.program.decls[main]);
+        let annotations = main.map(|main| main.annotations.clone());
+        let annotations = annotations.as_deref().unwrap_or_default();
+        let value = |field| pair(annotations, "pkginfo", field);
+        let others = annotations.iter();
+        let others = others.filter(|own| !["pkginfo", "platform_property"].contains(&&*own.name.name));
+        let others = others.cloned().collect::<Vec<_>>();
+        for field in ["name", "version"] {
+            value(field).iter().for_each(|value| text.string(field, value));
+        }
+        types::documentation(&others, text);
+        types::annotations(&others, text);
+        text.string("arch", "v1model");
+        for field in ["organization", "contact", "url"] {
+            value(field).iter().for_each(|value| text.string(field, value));
+        }
+        types::structured_annotations(&others, text);
+        if has_annotation(annotations, "platform_property") {
+            text.block("platform_properties", |text| {
+                for field in PLATFORM_PROPERTIES {
+                    let value = pair(annotations, "platform_property", field);
+                    value.iter().for_each(|value| text.plain(field, value));
+                }
+            });
+        }
+    }
+
     fn table(&mut self, name: &str, id: DeclId, text: &mut Text) {
         let decl = &self.program.decls[id];
         let (DeclKind::Table(table), Some((_, index))) = (&decl.kind, self.info.tables.get(name)) else {
@@ -363,6 +362,7 @@ impl Writer<'_> {
                     text.plain("bitwidth", bits);
                 }
                 text.plain("match_type", kind.to_uppercase());
+                types::documentation(annotations, text);
                 if let Some(name) = type_name(self.program, &ty) {
                     text.block("type_name", |text| text.string("name", &name));
                 }
@@ -448,9 +448,11 @@ impl Writer<'_> {
                 text.string("name", &name);
                 types::annotations(&param.annotations, text);
                 let is_enum = matches!(&param.ty, Type::Named(id, _) if matches!(self.program.defs[*id].kind, DefKind::Enum(_)));
-                if !is_enum {
-                    text.plain("bitwidth", width(self.program, &param.ty));
+                let bits = width(self.program, &param.ty);
+                if !is_enum && bits > 0 {
+                    text.plain("bitwidth", bits);
                 }
+                types::documentation(&param.annotations, text);
                 let named = type_name(self.program, &param.ty);
                 let named = match (&param.ty, named) {
                     (Type::Named(id, _), None) if is_enum => Some(self.program.defs[*id].name.name.clone()),
@@ -538,6 +540,7 @@ impl Writer<'_> {
             text.string("name", &shown);
             text.string("alias", &shown);
             types::annotations(&def.annotations, text);
+            types::documentation(&def.annotations, text);
             types::structured_annotations(&def.annotations, text);
         });
         let mut list = Vec::new();
@@ -549,7 +552,10 @@ impl Writer<'_> {
                 text.plain("id", number);
                 text.string("name", &name);
                 types::annotations(&field.annotations, text);
-                text.plain("bitwidth", width(self.program, &field.ty));
+                let bits = width(self.program, &field.ty);
+                if bits > 0 {
+                    text.plain("bitwidth", bits);
+                }
                 if let Some(name) = type_name(self.program, &field.ty) {
                     text.block("type_name", |text| text.string("name", &name));
                 }
@@ -574,7 +580,18 @@ impl Writer<'_> {
                         types::annotations(&field.annotations, text);
                         text.plain("bitwidth", width(self.program, &field.ty));
                         text.plain("match_type", kind_of(&field.annotations));
+                        types::documentation(&field.annotations, text);
                         types::structured_annotations(&field.annotations, text);
+                    });
+                }
+            }
+            // Fields of tuples have no names; p4c writes no P4Info for them.
+            Type::Tuple(fields) => {
+                for (number, field) in (1..).zip(fields.iter()) {
+                    text.block("match", |text| {
+                        text.plain("id", number);
+                        text.plain("bitwidth", width(self.program, field));
+                        text.plain("match_type", "EXACT");
                     });
                 }
             }

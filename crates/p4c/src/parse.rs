@@ -15,6 +15,8 @@ mod table;
 
 /// Maximum nesting of statements, types and brackets, and maximum height of expressions.
 const MAX_NESTING: u32 = 300;
+/// Maximum number of branches of an `if` with `else if`.
+const MAX_CHAIN: usize = 5_000;
 
 /// Reserved words.
 const RESERVED: &[&str] = &[

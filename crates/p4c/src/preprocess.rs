@@ -29,6 +29,9 @@ const PREDEFINED: [&str; 4] = ["__TARGET_BMV2__", "__ASSEMBLER__", "__STDC__", "
 const DIRECTIVES: [&str; 8] =
     ["define", "error", "import", "include", "include_next", "pragma", "undef", "warning"];
 
+/// Directives of conditional groups.
+const CONDITIONAL: [&str; 6] = ["if", "ifdef", "ifndef", "elif", "else", "endif"];
+
 /// Operator of conditions that is true if a file can be included.
 const HAS_INCLUDE: &str = "__has_include";
 
@@ -140,7 +143,7 @@ impl Preprocessor<'_> {
             if groups.last().is_some_and(|group| !group.active) {
                 lexer.skip_line();
             } else {
-                pending.push(token);
+                pending.push(self.without_directives(token, &text, index)?);
             }
             token = lexer.next()?;
         }
@@ -150,6 +153,39 @@ impl Preprocessor<'_> {
             Some(group) => Err(Diagnostic::error(group.span, "this conditional group is not closed")
                 .help("end it with a line '#endif'")),
         }
+    }
+
+    /// A string without the conditional groups between its lines, which are cpp's: it knows no strings of several
+    /// lines. Directives and lines that are left out become empty lines.
+    fn without_directives(&mut self, token: Token, text: &str, file: u32) -> Result<Token, Diagnostic> {
+        let raw = &text[token.span.start as usize..token.span.end as usize];
+        let is_string = matches!(token.kind, Kind::Str(_));
+        if !is_string || !raw.lines().skip(1).any(|line| line.trim_start().starts_with('#')) {
+            return Ok(token);
+        }
+        let (mut kept, mut groups) = (String::new(), Vec::new());
+        let mut start = token.span.start as usize;
+        for (number, line) in raw.split('\n').enumerate() {
+            if number > 0 {
+                kept.push('\n');
+            }
+            let end = start + line.len();
+            let directive = line.trim_start().strip_prefix('#').unwrap_or_default().trim_start();
+            let word = directive.split(|c: char| !c.is_ascii_alphabetic()).next().unwrap_or_default();
+            if number > 0 && CONDITIONAL.contains(&word) {
+                let mut lexer = Lexer::at(&text[..end], file, start);
+                let hash = lexer.next()?.span;
+                self.directive(&mut lexer, hash, &mut groups, file, None)?;
+            } else if groups.last().is_none_or(|group| group.active) {
+                kept.push_str(line);
+            }
+            start = end + 1;
+        }
+        if let Some(group) = groups.last() {
+            return Err(Diagnostic::error(group.span, "this conditional group is not closed in the string"));
+        }
+        let kind = Lexer::new(&kept, file).next()?.kind;
+        Ok(Token { kind, ..token })
     }
 
     /// Number of tokens before a call of a macro whose arguments are not closed.
@@ -209,7 +245,7 @@ impl Preprocessor<'_> {
             lexer.skip_line();
             return lexer.next();
         };
-        let conditional = matches!(&*word, "if" | "ifdef" | "ifndef" | "elif" | "else" | "endif");
+        let conditional = CONDITIONAL.contains(&&*word);
         if !active && !conditional || matches!(&*word, "line" | "ident") {
             lexer.skip_line();
             return lexer.next();

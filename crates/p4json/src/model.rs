@@ -226,6 +226,9 @@ pub struct ParseState {
     /// Transitions, in order.
     #[serde(default)]
     pub transitions: Vec<Transition>,
+    /// Condition of the branch that ends the state.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source_info: Option<SourceInfo>,
 }
 
 /// Call of a primitive or of a parser operation.
@@ -281,7 +284,7 @@ pub struct Deparser {
     pub id: u64,
     /// Names of headers in emission order.
     pub order: Vec<String>,
-    /// Extern calls of the deparser.
+    /// Statements that run before the headers are emitted.
     #[serde(default)]
     pub primitives: Vec<Call>,
 }

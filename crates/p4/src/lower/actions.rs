@@ -29,31 +29,31 @@ impl Lower<'_> {
             if self.actions.insert(action.id, n as u32).is_some() {
                 return Err(self.error(format!("another action has the id {}", action.id)));
             }
-            let start = self.program.code.len() as u32;
             let bytes = offset / 8;
-            self.program.actions.push(Action {
-                name: action.name.clone(),
-                parameters,
-                bytes,
-                code: start..start,
-            });
+            self.program.actions.push(Action { name: action.name.clone(), parameters, bytes, code: 0..0 });
             self.locals = Locals::Action(n as u32);
-            let end = start + action.primitives.len() as u32;
-            for (m, call) in action.primitives.iter().enumerate() {
-                let instruction =
-                    self.within(item("primitives", m, &call.op), |lower| lower.primitive(call, start..end))?;
-                if let (Instruction::JumpIfZero { .. }, Some(source)) =
-                    (instruction, line_of(call.source_info.as_ref()))
-                {
-                    self.program.branches.insert(start + m as u32, source);
-                }
-                self.program.code.push(instruction);
-            }
+            self.program.actions[n].code = self.instructions(&action.primitives)?;
             self.locals = Locals::None;
-            self.program.actions[n].code = start..end;
             self.place.pop();
         }
         Ok(())
+    }
+
+    /// Lowers the primitives of an action or of the deparser; returns the range of their instructions.
+    pub(super) fn instructions(&mut self, primitives: &[Call]) -> Result<std::ops::Range<u32>> {
+        let start = self.program.code.len() as u32;
+        let end = start + primitives.len() as u32;
+        for (n, call) in primitives.iter().enumerate() {
+            let instruction =
+                self.within(item("primitives", n, &call.op), |lower| lower.primitive(call, start..end))?;
+            if let (Instruction::JumpIfZero { .. }, Some(source)) =
+                (instruction, line_of(call.source_info.as_ref()))
+            {
+                self.program.branches.insert(start + n as u32, source);
+            }
+            self.program.code.push(instruction);
+        }
+        Ok(start..end)
     }
 
     /// Lowers a primitive; `code` is the valid range of jump targets.
@@ -165,7 +165,8 @@ impl Lower<'_> {
                 Instruction::AddHeader { href: self.href(p(0))?, clear: call.op == "add_header" }
             }
             "remove_header" => Instruction::RemoveHeader(self.href(p(0))?),
-            "drop" | "mark_to_drop" => Instruction::Drop,
+            "drop" => Instruction::Drop,
+            "mark_to_drop" => self.mark_to_drop(parameters)?,
             "generate_digest" => Instruction::Digest { list: self.value(p(1))? },
             "clone_ingress_pkt_to_egress" | "clone_egress_pkt_to_egress" => {
                 Instruction::Clone { session: self.value(p(0))?, list: self.value(p(1))? }
@@ -301,5 +302,22 @@ impl Lower<'_> {
         let source = line_of(call.source_info.as_ref());
         self.program.logs.push(LogMessage { format, arguments, source });
         Ok(Instruction::Log(self.program.logs.len() as u32 - 1))
+    }
+
+    /// Marks the standard metadata, or a variable of its type.
+    fn mark_to_drop(&mut self, parameters: &[Value]) -> Result<Instruction> {
+        let Some(parameter) = parameters.first() else { return Ok(Instruction::Drop) };
+        let name = self.named(parameter, "header")?;
+        let header = self.find("header", &self.headers, name)?;
+        if self.program.standard.egress_spec.is_some_and(|field| field.header == header) {
+            return Ok(Instruction::Drop);
+        }
+        match self.fixed_field(header, "egress_spec") {
+            Some(egress_spec) => {
+                let mcast_grp = self.fixed_field(header, "mcast_grp");
+                Ok(Instruction::DropIn { egress_spec, mcast_grp })
+            }
+            None => Err(self.error(format!("header '{name}' has no field 'egress_spec'"))),
+        }
     }
 }

@@ -4,7 +4,7 @@ use super::expressions::{Typed, short};
 use super::{Lower, Result, item};
 use crate::hash::Algorithm;
 use crate::number::{Number, parse_hex};
-use crate::program::{Calculation, Checksum, Field, Input, LearnList, Source};
+use crate::program::{Calculation, Checksum, Field, FieldList, Input, LearnList, Source};
 use serde_json::Value;
 
 impl Lower<'_> {
@@ -113,6 +113,17 @@ impl Lower<'_> {
         };
         self.source_field(value)
     }
+    /// Header of a field of variable width, if the value denotes one.
+    fn variable_field(&self, value: &Value) -> Result<Option<u32>> {
+        let (Some(name), Some(field)) = (value[0].as_str(), value[1].as_str()) else { return Ok(None) };
+        if field == "$valid$" {
+            return Ok(None);
+        }
+        let header = self.find("header", &self.headers, name)?;
+        let kind = self.program.kind_of(header);
+        let named = kind.variable.and_then(|variable| kind.fields.get(variable.index as usize));
+        Ok(named.is_some_and(|named| named.name == field).then_some(header))
+    }
     pub(super) fn source_field(&self, value: &Value) -> Result<(Source, u32)> {
         let (Some(name), Some(field)) = (value[0].as_str(), value[1].as_str()) else {
             return Err(self.error(format!("{} is not written as [header, field]", short(value))));
@@ -137,16 +148,22 @@ impl Lower<'_> {
         let root = self.root;
         for (n, list) in root.field_lists.iter().enumerate() {
             self.place.push(item("field_lists", n, &list.name));
-            let mut fields: Vec<Field> = Vec::new();
+            let (mut fields, mut variable) = (Vec::new(), Vec::new());
             for element in &list.elements {
-                if let Typed::Value { kind: "hexstr", .. } = self.typed(element)? {
-                    continue; // A constant has no field to preserve.
-                }
-                if let (Source::Field(field), _) = self.source(element)? {
-                    fields.push(field);
+                match self.typed(element)? {
+                    Typed::Value { kind: "hexstr", .. } => {} // A constant has no field to preserve.
+                    Typed::Value { kind: "field", value } => match self.variable_field(value)? {
+                        Some(header) => variable.push(header),
+                        None => {
+                            if let (Source::Field(field), _) = self.source_field(value)? {
+                                fields.push(field);
+                            }
+                        }
+                    },
+                    _ => return Err(self.error(format!("{} is not a field", short(element)))),
                 }
             }
-            self.program.field_lists.push((list.id, fields));
+            self.program.field_lists.push(FieldList { id: list.id, fields, variable });
             self.place.pop();
         }
         for (n, list) in root.learn_lists.iter().enumerate() {

@@ -137,6 +137,7 @@ impl<'a> Lower<'a> {
             verify: Vec::new(),
             update: Vec::new(),
             emit: Vec::new(),
+            deparser: 0..0,
             nodes: Vec::new(),
             ingress: NONE,
             egress: NONE,

@@ -101,7 +101,8 @@ impl Lower<'_> {
             }
             self.place.pop();
         }
-        Ok(State { name: state.name.clone(), operations, key, key_bytes, transitions, otherwise })
+        let (name, branch) = (state.name.clone(), state.source_info.clone());
+        Ok(State { name, operations, key, key_bytes, transitions, otherwise, branch })
     }
 
     fn key_bytes(&self, text: &str, bytes: u32) -> Result<Vec<u8>> {
@@ -208,6 +209,7 @@ impl Lower<'_> {
             let header = self.find("header", &self.headers, name)?;
             self.program.emit.push(header);
         }
+        self.program.deparser = self.instructions(&deparser.primitives)?;
         self.place.pop();
         Ok(())
     }

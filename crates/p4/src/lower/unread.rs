@@ -73,7 +73,7 @@ fn read(program: &Program) -> Read {
     for checksum in program.verify.iter().chain(&program.update) {
         read.field(&checksum.target);
     }
-    program.field_lists.iter().flat_map(|(_, fields)| fields).for_each(|field| read.field(field));
+    program.field_lists.iter().flat_map(|list| &list.fields).for_each(|field| read.field(field));
     program.learn_lists.iter().flat_map(|list| &list.elements).for_each(|source| read.source(source));
     read
 }

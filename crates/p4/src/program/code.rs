@@ -246,6 +246,11 @@ pub(crate) enum Instruction {
     },
     RemoveHeader(u32),
     Drop,
+    /// Marks a copy of the standard metadata.
+    DropIn {
+        egress_spec: Field,
+        mcast_grp: Option<Field>,
+    },
     Digest {
         list: Expr,
     },

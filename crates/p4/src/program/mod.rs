@@ -50,6 +50,8 @@ pub struct Program {
     pub(crate) verify: Vec<Checksum>,
     pub(crate) update: Vec<Checksum>,
     pub(crate) emit: Vec<u32>,
+    /// Code that runs before the headers are emitted.
+    pub(crate) deparser: Range<u32>,
     pub(crate) nodes: Vec<Node>,
     pub(crate) ingress: u32,
     pub(crate) egress: u32,
@@ -58,7 +60,7 @@ pub struct Program {
     pub(crate) counters: Vec<Counters>,
     pub(crate) meters: Vec<Meters>,
     pub(crate) registers: Vec<Registers>,
-    pub(crate) field_lists: Vec<(u64, Vec<Field>)>,
+    pub(crate) field_lists: Vec<FieldList>,
     pub(crate) learn_lists: Vec<LearnList>,
     pub(crate) standard: Standard,
 }
@@ -177,6 +179,8 @@ pub(crate) struct State {
     pub transitions: Vec<Transition>,
     /// Next state if no transition matches; [`NONE`] accepts.
     pub otherwise: u32,
+    /// Condition of a branch: it is true if a transition matches.
+    pub branch: Option<SourceInfo>,
 }
 
 #[derive(Debug)]
@@ -367,6 +371,14 @@ pub(crate) struct Registers {
     pub name: String,
     pub size: u64,
     pub width: u32,
+}
+
+#[derive(Debug)]
+pub(crate) struct FieldList {
+    pub id: u64,
+    pub fields: Vec<Field>,
+    /// Headers whose variable-width field is preserved.
+    pub variable: Vec<u32>,
 }
 
 #[derive(Debug)]

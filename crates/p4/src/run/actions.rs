@@ -150,6 +150,10 @@ impl Run<'_> {
                 self.packet.phv.put(standard.egress_spec, crate::switch::DROP_PORT);
                 self.packet.phv.put(standard.mcast_grp, 0);
             }
+            Instruction::DropIn { egress_spec, mcast_grp } => {
+                self.packet.phv.put(Some(egress_spec), crate::switch::DROP_PORT);
+                self.packet.phv.put(mcast_grp, 0);
+            }
             Instruction::Digest { list } => self.packet.digest = self.env().low(list) as u16,
             Instruction::Clone { session, list } => {
                 let env = self.env();
@@ -172,7 +176,7 @@ impl Run<'_> {
                 }
             }
             Instruction::Meter { array, index, to } => {
-                let index = self.env().index(index);
+                let index = self.env().element(index);
                 let described = &self.program.meters[array as usize];
                 let units = if described.bytes { u64::from(self.packet.ingress_len) } else { 1 };
                 let meters = &mut self.state.meters[array as usize];
@@ -182,7 +186,7 @@ impl Run<'_> {
                 }
             }
             Instruction::Count { array, index } => {
-                let index = self.env().index(index);
+                let index = self.env().element(index);
                 let counters = &mut self.state.counters[array as usize];
                 if let Some(counter) = usize::try_from(index).ok().and_then(|index| counters.get_mut(index)) {
                     counter.packets += 1;
@@ -191,7 +195,7 @@ impl Run<'_> {
             }
             Instruction::ReadRegister { to, array, index } => self.read_register(to, array, index),
             Instruction::WriteRegister { array, index, value } => {
-                let index = self.env().index(index);
+                let index = self.env().element(index);
                 self.write_register(array, index, value);
             }
             Instruction::Truncate(longest) => {
@@ -201,7 +205,7 @@ impl Run<'_> {
     }
 
     fn read_register(&mut self, to: Target, array: u32, index: crate::program::Expr) {
-        let index = self.env().index(index);
+        let index = self.env().element(index);
         let registers = &self.state.registers[array as usize];
         let Some(place) = registers.place(index) else { return };
         if registers.width <= 128 {

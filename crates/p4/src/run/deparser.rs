@@ -2,10 +2,13 @@ use super::Run;
 use crate::bits::PADDING;
 
 impl Run<'_> {
-    /// Updates checksums and reassembles the packet: valid headers, then payload.
+    /// Updates checksums, runs the deparser's statements, and reassembles the packet: valid headers, then payload.
     pub fn deparse(&mut self) {
         self.update_checksums();
         let program = self.program;
+        if !program.deparser.is_empty() {
+            self.code(program.deparser.start, program.deparser.end);
+        }
         let packet = &mut *self.packet;
         let valid = || program.emit.iter().filter(|header| packet.phv.valid[**header as usize]);
         let len = valid().map(|header| packet.phv.len(program, *header) as usize).sum::<usize>();

@@ -88,7 +88,7 @@ impl Run<'_> {
                 crate::bits::set_bytes(&mut self.packet.phv.bytes, offset, width, &bytes);
             }
             Target::Register { array, index } => {
-                let index = self.env().index(index);
+                let index = self.env().element(index);
                 self.write_register(array, index, value);
             }
         }
@@ -137,7 +137,7 @@ impl Run<'_> {
                 crate::bits::set_bytes(&mut self.packet.phv.bytes, offset, width, &bytes(width));
             }
             Target::Register { array, index } => {
-                let index = self.env().index(index);
+                let index = self.env().element(index);
                 let width = self.state.registers[array as usize].width;
                 self.state.registers[array as usize].write(index, &bytes(width));
             }

@@ -40,6 +40,14 @@ impl Run<'_> {
                 self.operation(operation)?;
             }
             next = if state.transitions.is_empty() { state.otherwise } else { self.transition(next)? };
+            if self.trace.is_some()
+                && let Some(condition) = &state.branch
+            {
+                // The preceding line covers the statements before the branch.
+                self.trace_effect();
+                let truth = next != state.otherwise;
+                self.trace(|_| format!("    if {} is {truth}", crate::trace::condition(condition)));
+            }
         }
         Ok(())
     }

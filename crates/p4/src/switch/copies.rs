@@ -10,9 +10,12 @@ use belljar_base::SimTime;
 
 /// Copies the fields of a field list between packet states.
 fn copy_list(program: &Program, list: u16, from: &Phv, to: &mut Phv) {
-    let found = program.field_lists.iter().find(|(id, _)| *id == u64::from(list));
-    for field in found.iter().flat_map(|(_, fields)| fields) {
+    let Some(list) = program.field_lists.iter().find(|other| other.id == u64::from(list)) else { return };
+    for field in &list.fields {
         bits::copy(&mut to.bytes, field.offset, &from.bytes, field.offset, field.width);
+    }
+    for header in &list.variable {
+        to.copy_variable(program, *header, from);
     }
 }
 

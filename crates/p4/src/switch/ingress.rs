@@ -172,6 +172,12 @@ impl Switch {
             return self.drop_packet(Drop::Egress, packet);
         }
         self.run(at, &mut packet).deparse();
+        if !self.program.deparser.is_empty() {
+            self.tell_logs();
+            if packet.failed {
+                return self.drop_packet(Drop::Assertion, packet);
+            }
+        }
         if packet.recirculate != 0 {
             return self.recirculate(at, packet);
         }

@@ -128,9 +128,7 @@ impl Checker {
             error.help = near.map(|near| format!("did you mean '{near}'?"));
         }
         let fits = match &ty {
-            Type::Bool | Type::Error | Type::Bit(_) | Type::Signed(_) | Type::Varbit(_) | Type::Poison => {
-                true
-            }
+            Type::Bool | Type::Error | Type::Bit(_) | Type::Signed(_) | Type::Poison => true,
             Type::Int => value.int().is_some(),
             Type::Named(id, _) => {
                 matches!(
@@ -239,6 +237,11 @@ impl Checker {
                 _ => self.coerce(value, &param.ty),
             };
             values.push(value);
+        }
+        let marked = |name| Self::annotation(annotations, name).is_some();
+        if marked("tableonly") && marked("defaultonly") {
+            self.error(action.span, "this action is marked @tableonly and @defaultonly").help =
+                Some("remove both".into());
         }
         Some(ActionRef { decl, args: values, annotations: annotations.clone(), span: action.span })
     }

@@ -1,7 +1,8 @@
 //! Parser states. A state with branching statements is split into several.
 
-use super::{Result, action, expression, field, hex_bits, is_zero, parameter, unsupported};
+use super::{Result, action, expression, field, hex_bits, is_zero, parameter, shown_info, unsupported};
 use crate::ir::*;
+use crate::source::Sources;
 use belljar_base::Map;
 use num_bigint::BigInt;
 use num_traits::{One, ToPrimitive, Zero};
@@ -18,15 +19,16 @@ struct Open {
 
 struct Writer<'a> {
     program: &'a mut Program,
+    sources: &'a Sources,
     states: Vec<Value>,
     labels: Map<Label, String>,
     names: usize,
 }
 
 /// The JSON of all states.
-pub fn states(program: &mut Program) -> Result<Vec<Value>> {
+pub fn states(program: &mut Program, sources: &Sources) -> Result<Vec<Value>> {
     let list = std::mem::take(&mut program.states);
-    let mut writer = Writer { program, states: Vec::new(), labels: Map::new(), names: 0 };
+    let mut writer = Writer { program, sources, states: Vec::new(), labels: Map::new(), names: 0 };
     for state in &list {
         let open = Open { name: state.name.clone(), ops: Vec::new() };
         if let Some(open) = writer.body(&state.body, Some(open))? {
@@ -140,9 +142,9 @@ impl Writer<'_> {
     }
 
     fn branch(&mut self, condition: &Ex, yes: &[Stmt], no: &[Stmt], mut open: Open) -> Result<Open> {
-        let condition = match condition {
-            Ex::At(_, inner) => inner,
-            other => other,
+        let (info, condition) = match condition {
+            Ex::At(shown, inner) => (shown_info(self.sources, shown), &**inner),
+            other => (None, other),
         };
         let test = match condition {
             Ex::Op("d2b", None, inner) if matches!(&**inner, Ex::Field(f) if matches!(f.header, HeaderRef::Instance(_))) => {
@@ -167,6 +169,10 @@ impl Writer<'_> {
         let key = expression(self.program, &test);
         let first = json!({"type": "hexstr", "value": "0x01", "mask": null, "next_state": then});
         self.close(open, vec![key], vec![first, default(Some(&otherwise))]);
+        // The position of the condition, for traces.
+        if let (Some(info), Some(state)) = (info, self.states.last_mut()) {
+            state["source_info"] = info;
+        }
         for (name, body) in [(then, yes), (otherwise, no)] {
             if let Some(open) = self.body(body, Some(Open { name, ops: Vec::new() }))? {
                 self.go(open, &join);

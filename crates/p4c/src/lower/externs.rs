@@ -79,16 +79,17 @@ impl Lower<'_> {
     ) -> Result<Option<Val>> {
         let span = expr.span;
         self.info.extern_functions |= !self.allowed(Where::Parser);
+        let anywhere = matches!(name, "verify" | "assert" | "assume" | "log_msg" | "static_assert");
+        if self.allowed(Where::Parser) && !anywhere {
+            return self.error(span, format!("{name} cannot be called in a parser of this target"));
+        }
         match name {
             "verify" => {
                 let condition = self.ex(self.arg(call, 0, span)?, out)?;
                 let error = self.ex(self.arg(call, 1, span)?, out)?;
                 out.push(Stmt::Verify(condition, error));
             }
-            "mark_to_drop" => {
-                let header = self.standard_metadata();
-                out.push(Stmt::Primitive("mark_to_drop", vec![Arg::Header(header)]));
-            }
+            "mark_to_drop" => self.mark_to_drop(call, span, out)?,
             "random" => {
                 let (low, high) = (self.arg_ex(call, 1, span, out)?, self.arg_ex(call, 2, span, out)?);
                 let (field, target) = self.result(call, 0, span, out)?;
@@ -126,6 +127,10 @@ impl Lower<'_> {
                 if let Some(Some(data)) = call.args.get(1) {
                     let value = self.val(data, out)?;
                     let ty = self.types.ty(&data.ty);
+                    if self.types.scalar(&ty).is_some() {
+                        let error = Diagnostic::error(data.span, "log_msg needs a list of values");
+                        return Err(error.help("write it in braces: { x }"));
+                    }
                     values = self.inputs(&value, &ty, span)?.into_iter().map(|(ex, _)| ex).collect();
                 }
                 out.push(Stmt::Primitive("log_msg", vec![Arg::Text(text.to_string()), Arg::List(values)]));
@@ -216,13 +221,39 @@ impl Lower<'_> {
         Ok(())
     }
 
+    /// A copy of the standard metadata is marked by its fields, so that the packet is dropped where the copy is
+    /// assigned back.
+    fn mark_to_drop(&mut self, call: &Call, span: Span, out: &mut Vec<Stmt>) -> Result<()> {
+        let standard = self.standard_metadata();
+        let Some(Some(arg)) = call.args.first() else {
+            out.push(Stmt::Primitive("mark_to_drop", vec![Arg::Header(standard)]));
+            return Ok(());
+        };
+        let place = self.place_of(arg, true, out)?;
+        let mut marks = Vec::new();
+        if let Place::Struct(fields) = &place {
+            for (name, value) in [("egress_spec", 511), ("mcast_grp", 0)] {
+                match fields.iter().find(|(field, _)| &**field == name) {
+                    Some((_, Place::Scalar(field))) => marks.push((field.clone(), value)),
+                    _ => return self.error(span, "this is not the standard metadata"),
+                }
+            }
+        }
+        if marks.iter().all(|(field, _)| field.header == standard) {
+            out.push(Stmt::Primitive("mark_to_drop", vec![Arg::Header(standard)]));
+        } else {
+            out.extend(marks.into_iter().map(|(field, value)| Stmt::Assign(field, build::int(value))));
+        }
+        Ok(())
+    }
+
     fn hash(&mut self, call: &Call, span: Span, out: &mut Vec<Stmt>) -> Result<()> {
         let algorithm = self.val(self.arg(call, 1, span)?, out)?;
         let algorithm = self.algorithm(Some(&algorithm), span)?;
         let base = self.arg_ex(call, 2, span, out)?;
         let data = self.arg(call, 3, span)?;
         let value = self.val(data, out)?;
-        let ty = data.ty.clone();
+        let ty = self.types.ty(&data.ty);
         let max = self.arg_ex(call, 4, span, out)?;
         let input = self.calculation_input(&value, &ty, span, out)?;
         let name = self.unique("calc");
@@ -262,7 +293,11 @@ impl Lower<'_> {
         let ty = self.types.ty(&data.ty);
         let mut elements = Vec::new();
         for (ex, scalar) in self.inputs(&value, &ty, span)? {
-            let ex = self.as_input(ex, scalar, out);
+            // A learn list of the target has fields only.
+            let ex = match ex {
+                Ex::Int(_) => self.saved(ex, scalar, out),
+                ex => self.as_input(ex, scalar, out),
+            };
             elements.push((ex, scalar));
         }
         let name = match &ty {
@@ -372,6 +407,11 @@ impl Lower<'_> {
         let span = expr.span;
         let object = self.program.defs[instance.def].name.name.clone();
         let name = instance.path.clone();
+        if self.allowed(Where::Parser) || self.allowed(Where::Deparser) {
+            let block = if self.allowed(Where::Parser) { "parser" } else { "deparser" };
+            return self
+                .error(span, format!("{object}.{method} cannot be called in a {block} of this target"));
+        }
         match (&*object, method) {
             ("counter", "count") => {
                 let index = self.arg_ex(call, 0, span, out)?;

@@ -400,6 +400,9 @@ impl Lower<'_> {
                 let op = if builtin == Builtin::SetValid { "add_header" } else { "remove_header" };
                 out.push(Stmt::Primitive(op, vec![Arg::Header(header.clone())]));
             }
+            (Builtin::PushFront | Builtin::PopFront, _) if self.allowed(Where::Parser) => {
+                return self.error(span, "a stack cannot be shifted in a parser");
+            }
             (Builtin::PushFront | Builtin::PopFront, Place::Stack(_) | Place::UnionStack(_)) => {
                 let count = match call.args.first() {
                     Some(Some(count)) => self.ex(count, out)?,

@@ -258,6 +258,7 @@ impl Lower<'_> {
         });
         let number = value.and_then(constant).and_then(|number| number.to_usize());
         match number.and_then(|number| members?.get(number).map(ToString::to_string)) {
+            Some(name) if name == "random" => self.error(span, "the target has no hash algorithm 'random'"),
             Some(name) => Ok(name),
             None => Err(Diagnostic::error(span, "the algorithm must be known at compile time")
                 .help("write a member of HashAlgorithm")),

@@ -84,7 +84,7 @@ impl Lower<'_> {
         let mut body = Vec::new();
         self.control_body(deparser, &mut body)?;
         self.deparser(body, deparser.span)?;
-        self.warn_unattached();
+        self.warn_unattached()?;
         self.out.errors = self.program.errors.clone();
         for id in &self.program.top_defs {
             if let DefKind::Enum(members) = &self.program.defs[*id].kind {
@@ -194,7 +194,15 @@ impl Lower<'_> {
     }
 
     /// Warns of direct counters and meters that no table attaches.
-    fn warn_unattached(&mut self) {
+    fn warn_unattached(&mut self) -> Result<()> {
+        for uses in self.action_uses.values() {
+            for (name, span) in uses {
+                if self.out.meters.iter().any(|meter| meter.name == *name && meter.table.is_none()) {
+                    let error = Diagnostic::error(*span, format!("no table has the meter '{name}'"));
+                    return Err(error.help("name it in the 'meters' of a table"));
+                }
+            }
+        }
         let arrays = self.out.counters.iter().chain(&self.out.meters);
         for array in arrays.filter(|array| array.direct && array.table.is_none()) {
             let found = self.info.arrays.iter().find(|(_, other, ..)| other.name == array.name);
@@ -205,12 +213,14 @@ impl Lower<'_> {
             let warning = Diagnostic::warning("unused", span, text);
             self.warnings.push(warning.help(format!("name it in the '{property}' of a table")));
         }
+        Ok(())
     }
 
     fn checksum_block(&mut self, block: &Rc<Instance>) -> Result<Vec<Stmt>> {
         self.block = self.program.defs[block.def].name.span;
         let mut body = Vec::new();
         self.control_body(block, &mut body)?;
+        let mut body = self.beside_checksums(body, self.block)?;
         body.retain(|stmt| !empty(stmt));
         Ok(body)
     }
@@ -219,6 +229,11 @@ impl Lower<'_> {
     fn deparser(&mut self, body: Vec<Stmt>, span: Span) -> Result<()> {
         let mut statements = Vec::new();
         self.emissions(body, &Ex::Bool(true), span, &mut statements)?;
+        for header in std::mem::take(&mut self.conditional_emissions) {
+            if self.out.emitted.iter().filter(|other| **other == header).count() > 1 {
+                return self.error(span, "a header that is emitted by a condition can only be emitted once");
+            }
+        }
         self.out.deparser = statements;
         Ok(())
     }
@@ -232,6 +247,7 @@ impl Lower<'_> {
                     };
                     // A header that must not be emitted is invalidated: no code runs after the deparser.
                     if *condition != Ex::Bool(true) {
+                        self.conditional_emissions.push(*header);
                         let remove =
                             Stmt::Primitive("remove_header", vec![Arg::Header(HeaderRef::Instance(*header))]);
                         out.push(Stmt::If(build::not(condition.clone()), vec![remove], Vec::new()));
@@ -239,7 +255,19 @@ impl Lower<'_> {
                     self.out.emitted.push(*header);
                 }
                 Stmt::If(test, yes, no) if emits(&yes) || emits(&no) => {
+                    let shown = match &test {
+                        Ex::At(shown, _) => Some(shown.clone()),
+                        _ => None,
+                    };
                     let saved = self.saved(test, Scalar::Bool, out);
+                    // The branch in traces: its effects come later.
+                    if let Some(shown) = shown {
+                        let branch = Stmt::If(Ex::At(shown, Box::new(saved.clone())), Vec::new(), Vec::new());
+                        out.push(match condition {
+                            Ex::Bool(true) => branch,
+                            outer => Stmt::If(outer.clone(), vec![branch], Vec::new()),
+                        });
+                    }
                     let both = build::and(condition.clone(), saved.clone());
                     self.emissions(yes, &both, span, out)?;
                     let neither = build::and(condition.clone(), build::not(saved));

@@ -32,6 +32,9 @@ impl Lower<'_> {
                 selectors.push(field);
                 continue;
             }
+            if &**kind == "lpm" && keys.iter().any(|key: &Key| key.kind == "lpm") {
+                return self.error(key.span, "a table of this target has at most one lpm key");
+            }
             keys.push(Key { field, validity, kind: kind.to_string(), name });
         }
         if let Some(known) = known {
@@ -217,6 +220,9 @@ impl Lower<'_> {
                                 profile.pipeline = self.pipeline;
                                 if profile.input.is_empty() {
                                     profile.input = selectors.clone();
+                                } else if profile.input != selectors {
+                                    let text = "another table has this selector with other selector keys";
+                                    return self.error(span, text);
                                 }
                             }
                         }
@@ -309,6 +315,9 @@ impl Lower<'_> {
             let Some(scalar) = self.types.scalar(&self.types.ty(&param.ty)) else {
                 return self.error(param.name.span, "the control plane of this target only gives numbers");
             };
+            if matches!(scalar, Scalar::Varbit(_)) {
+                return self.error(param.name.span, "the control plane of this target gives no varbit");
+            }
             // BMv2 delivers a signed argument as unsigned bits.
             let data = build::wrap(Ex::Data(params.len(), scalar), scalar);
             let data = if scalar == Scalar::Bool { build::to_bool(data) } else { data };

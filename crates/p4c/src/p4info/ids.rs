@@ -3,6 +3,9 @@
 //! An id consists of the kind in the top byte and a 24-bit hash of the name (Jenkins' one-at-a-time). Names
 //! are processed in order; on a collision the next free id is taken.
 
+use super::number;
+use crate::ast::Annotation;
+use crate::source::{Diagnostic, Span};
 use belljar_base::{Map, Set};
 
 /// Kinds of object, by the top byte of their ids.
@@ -26,14 +29,34 @@ pub enum Kind {
 pub struct Ids {
     /// Id by kind and name; 0 until assigned, unless `@id` sets it.
     ids: Map<Kind, Map<String, u32>>,
+    /// First `@id` that no object can have.
+    pub refused: Option<Diagnostic>,
 }
 
 impl Ids {
     /// Adds a name, with the id of its `@id` annotation if any.
-    pub fn add(&mut self, kind: Kind, name: &str, given: Option<u32>) {
+    pub fn add(&mut self, kind: Kind, name: &str, given: Option<(u32, Span)>) {
         let prefix = (kind as u32) << 24;
-        let given = given.map_or(0, |id| (id & 0x00ff_ffff) | prefix);
-        self.ids.entry(kind).or_default().entry(name.to_string()).or_insert(given);
+        let names = self.ids.entry(kind).or_default();
+        let Some((id, span)) = given else {
+            names.entry(name.to_string()).or_insert(0);
+            return;
+        };
+        let full = (id & 0x00ff_ffff) | prefix;
+        let problem = if id >> 24 != 0 && id >> 24 != kind as u32 {
+            Some(format!(
+                "the prefix of this @id is {:#04x}, not {:#04x} as of such objects",
+                id >> 24,
+                kind as u32
+            ))
+        } else {
+            let taken = names.iter().find(|(other, id)| **id == full && *other != name);
+            taken.map(|(other, _)| format!("'{other}' has this @id too"))
+        };
+        if let Some(problem) = problem {
+            self.refused.get_or_insert(Diagnostic::error(span, problem));
+        }
+        names.entry(name.to_string()).or_insert(full);
     }
 
     /// Assigns ids to all names without one.
@@ -71,6 +94,23 @@ impl Ids {
         }
         name.to_string()
     }
+}
+
+/// Field ids of a list: from `@id`, otherwise the smallest unused number.
+pub(super) fn field_ids<'a>(list: impl Iterator<Item = &'a [Annotation]>) -> Vec<u32> {
+    let given = list.map(|annotations| number(annotations, "id")).collect::<Vec<_>>();
+    let taken = given.iter().flatten().copied().collect::<Set<_>>();
+    let mut next = 1;
+    let assign = |id: Option<u32>| {
+        id.unwrap_or_else(|| {
+            while taken.contains(&next) {
+                next += 1;
+            }
+            next += 1;
+            next - 1
+        })
+    };
+    given.into_iter().map(assign).collect()
 }
 
 fn identifier(kind: Kind, hash: u32) -> u32 {

@@ -290,6 +290,19 @@ pub fn annotations(list: &[Annotation], text: &mut Text) {
     }
 }
 
+/// Writes the `doc` of a message, from `@brief` and `@description`.
+pub fn documentation(list: &[Annotation], text: &mut Text) {
+    let parts = ["brief", "description"].map(|name| (name, annotation_text(list, name)));
+    if parts.iter().all(|(_, value)| value.is_none()) {
+        return;
+    }
+    text.block("doc", |text| {
+        for (name, value) in parts {
+            value.iter().for_each(|value| text.string(name, value));
+        }
+    });
+}
+
 /// Writes structured annotations, which are the last fields of a message.
 pub fn structured_annotations(list: &[Annotation], text: &mut Text) {
     for annotation in list.iter().filter(|annotation| annotation.structured) {

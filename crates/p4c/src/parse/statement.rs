@@ -1,9 +1,9 @@
 //! Statements.
 
-use super::{Parser, Result};
+use super::{MAX_CHAIN, Parser, Result};
 use crate::ast::*;
 use crate::lex::Kind;
-use crate::source::Diagnostic;
+use crate::source::{Diagnostic, Span};
 use std::rc::Rc;
 
 const ASSIGNMENTS: &[(&str, &str)] = &[
@@ -167,14 +167,38 @@ impl Parser {
         }
     }
 
+    /// A chain of `else if` is read in a loop, so that it may be much longer than statements are deep.
     fn conditional(&mut self) -> Result<StmtKind> {
-        self.expect_word("if")?;
-        self.expect("(")?;
-        let condition = self.expression()?;
-        self.expect(")")?;
-        let yes = Box::new(self.scoped(Parser::statement)?);
-        let no = if self.eat_word("else") { Some(Box::new(self.scoped(Parser::statement)?)) } else { None };
-        Ok(StmtKind::If(condition, yes, no))
+        let mut chain: Vec<(Span, Expr, Stmt)> = Vec::new();
+        let mut last = loop {
+            let start = self.expect_word("if")?;
+            self.expect("(")?;
+            let condition = self.expression()?;
+            self.expect(")")?;
+            let yes = self.scoped(Parser::statement)?;
+            chain.push((start, condition, yes));
+            if chain.len() > MAX_CHAIN {
+                let message = format!("a chain of more than {MAX_CHAIN} 'else if'");
+                return Err(Diagnostic::error(start, message).help("use a table with constant entries"));
+            }
+            if !self.eat_word("else") {
+                break None;
+            }
+            if !self.is_word("if") {
+                break Some(Box::new(self.scoped(Parser::statement)?));
+            }
+        };
+        let end = self.previous();
+        while chain.len() > 1
+            && let Some((start, condition, yes)) = chain.pop()
+        {
+            let kind = StmtKind::If(condition, Box::new(yes), last);
+            last = Some(Box::new(Stmt { kind, span: start.to(end) }));
+        }
+        match chain.pop() {
+            Some((_, condition, yes)) => Ok(StmtKind::If(condition, Box::new(yes), last)),
+            None => Err(self.unexpected("'if'")),
+        }
     }
 
     fn switch(&mut self) -> Result<StmtKind> {

@@ -63,7 +63,15 @@ impl<'a> Expander<'a> {
         let outer = std::mem::replace(&mut self.base, self.stack.len());
         let limit = if self.base == 0 { MAX_TOKENS } else { MAX_BODY };
         self.stack.push(Context { tokens, at: 0, of: None });
+        // p4c skips the lines of cpp's output that begin with '#', also where a macro put it there.
+        let (is_output, mut skipped) = (self.base == 0 && !self.condition, false);
         while let Some(token) = self.next()? {
+            if is_output && token.starts_line {
+                skipped = token.is("#");
+            }
+            if skipped {
+                continue;
+            }
             if output.len() >= limit {
                 return Err(self.too_much(token.span));
             }
@@ -152,9 +160,13 @@ impl<'a> Expander<'a> {
                 Some(_) if !self.call_follows() => return Ok(Some(self.finished(token))),
                 Some(parameters) => self.arguments(&name, found, parameters.len())?,
             };
-            let mut body = self.substitute(found, &arguments)?;
+            let (mut body, begins_empty) = self.substitute(found, &arguments)?;
             match body.first_mut() {
-                Some(first) => (first.spaced, first.starts_line) = (token.spaced, token.starts_line),
+                Some(first) => {
+                    // White space in the body counts only behind an empty argument.
+                    first.spaced = token.spaced || begins_empty && first.spaced;
+                    first.starts_line = token.starts_line;
+                }
                 None => {
                     self.spaced |= token.spaced;
                     self.starts_line |= token.starts_line;
@@ -256,12 +268,12 @@ impl<'a> Expander<'a> {
         Ok(list)
     }
 
-    /// Body of a macro with its arguments.
+    /// Body of a macro with its arguments; true if it begins with an empty argument.
     fn substitute(
         &mut self,
         found: &Macro,
         arguments: &[Option<Vec<Token>>],
-    ) -> Result<Vec<Token>, Diagnostic> {
+    ) -> Result<(Vec<Token>, bool), Diagnostic> {
         let mut expanded: Vec<Option<Vec<Token>>> = vec![None; arguments.len()];
         // As in cpp, arguments are expanded in the order of the body, also those in `__VA_OPT__` that is left
         // out.
@@ -278,10 +290,12 @@ impl<'a> Expander<'a> {
         }
         let with_optional = with_optional.unwrap_or(true);
         let mut result: Vec<Token> = Vec::new();
+        // White space before empty arguments, which the next token has.
+        let (mut begins_empty, mut spaced) = (false, false);
         let pieces = found.body.iter().filter(|piece| with_optional || !piece.optional).collect::<Vec<_>>();
         for (at, piece) in pieces.iter().enumerate() {
             let pasted_next = pieces.get(at + 1).is_some_and(|next| next.pasted);
-            let tokens = match piece.meaning {
+            let mut tokens = match piece.meaning {
                 Meaning::Token => vec![piece.token.clone()],
                 Meaning::Text(index) => vec![self.text_of(arguments[index].as_deref(), &piece.token)],
                 Meaning::Parameter(index) if piece.pasted || pasted_next => {
@@ -300,6 +314,14 @@ impl<'a> Expander<'a> {
                     spaced_as(&piece.token, self.argument(index, arguments, &mut expanded)?)
                 }
             };
+            match tokens.first_mut() {
+                Some(first) if !piece.pasted => first.spaced |= std::mem::take(&mut spaced),
+                None if !piece.pasted && !pasted_next => match at {
+                    0 => begins_empty = true,
+                    _ => spaced |= piece.token.spaced,
+                },
+                _ => {}
+            }
             self.append(&mut result, tokens, piece, pasted_next);
             if result.len() > MAX_BODY {
                 return Err(self.too_much(piece.token.span));
@@ -307,7 +329,7 @@ impl<'a> Expander<'a> {
         }
         result.retain(|token| !token.is_word(""));
         result.iter_mut().for_each(|token| token.starts_line = false);
-        Ok(result)
+        Ok((result, begins_empty))
     }
 
     /// Appends the tokens of a piece; `##` before it joins the first of them to the last token.

@@ -48,7 +48,7 @@ fn every_construct_does_what_the_specification_says() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// A program whose branches apply no tables: in an action, in the control, by `switch` and in a loop.
+/// A program whose branches apply no tables: in an action, in controls, in the parser, by `switch` and in a loop.
 const BRANCHES: &str = include_str!("../constructs/traced.p4");
 
 #[test]
@@ -69,10 +69,14 @@ fn traces_show_every_branch_and_its_line() {
     let trace = switch.take_trace();
     let line = |text: &str| BRANCHES.lines().position(|line| line.contains(text)).map_or(0, |at| at + 1);
     for (condition, results) in [
-        ("hdr.h.a == 1", &[true][..]),
+        ("hdr.h.a > 3", &[false][..]),
+        ("hdr.h.r == 0", &[true]),
+        ("hdr.h.a == 1", &[true]),
         ("hdr.h.b > 9", &[false]),
         ("hdr.h.b == 7", &[true]),
         ("round < 2", &[true, true, false]),
+        ("hdr.h.b == 6", &[true]),
+        ("hdr.h.r != 0", &[true]),
     ] {
         let start = format!("if {condition} (traced.p4:{}) is ", line(condition));
         let shown = trace.lines().filter_map(|line| line.trim().strip_prefix(&start)).collect::<Vec<_>>();
@@ -90,4 +94,68 @@ fn traces_show_every_branch_and_its_line() {
     ] {
         assert!(trace.lines().any(|line| line.trim() == case), "no {case:?} in\n{trace}");
     }
+}
+
+#[test]
+fn digests_have_fields_constants_and_expressions() {
+    let text = "#include <core.p4>
+#include <v1model.p4>
+header h_t { bit<8> a; bit<16> c; }
+struct headers_t { h_t h; }
+struct meta_t {}
+struct seen_t { bit<3> kind; bit<16> c; bool set; bit<8> sum; }
+parser Parse(packet_in packet, out headers_t hdr, inout meta_t meta, inout standard_metadata_t std) {
+    state start { packet.extract(hdr.h); transition accept; }
+}
+control MyIngress(inout headers_t hdr, inout meta_t meta, inout standard_metadata_t std) {
+    apply { digest<seen_t>(1, { 3w6, hdr.h.c, true, hdr.h.a + 1 }); }
+}
+#include \"rest.inc\"
+";
+    let include_dirs = vec![Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/constructs")];
+    let compiled = compile("digests.p4", text, &Options { include_dirs, ..Options::default() });
+    let json = compiled.unwrap_or_else(|errors| panic!("{errors}")).json;
+    // BMv2 reads fields in learn lists, and nothing else.
+    for element in json["learn_lists"][0]["elements"].as_array().expect("the digest has elements") {
+        assert_eq!(element["type"], "field", "{element}");
+    }
+    let program = Program::from_text(&json.to_string()).unwrap_or_else(|error| panic!("{error}"));
+    let mut switch = belljar_p4::Switch::new(Arc::new(program), belljar_p4::SwitchConfig::default());
+    switch.receive(belljar_base::SimTime::ZERO, 0, vec![8, 0x12, 0x34]);
+    let mut found = Vec::new();
+    while let Some(notification) = switch.notification() {
+        if let belljar_p4::switch::Notification::Digest { samples, .. } = notification {
+            found.extend(samples);
+        }
+    }
+    assert_eq!(found, [vec![vec![6], vec![0x12, 0x34], vec![1], vec![9]]]);
+}
+
+#[test]
+fn long_chains_of_conditions_run() {
+    let branch = |n: u32| format!("if (hdr.h.c == {n}) {{ hdr.h.d = {}; }} else ", n * 7 % 65_536);
+    let text = format!(
+        "#include <core.p4>
+#include <v1model.p4>
+header h_t {{ bit<16> c; bit<16> d; }}
+struct headers_t {{ h_t h; }}
+struct meta_t {{}}
+parser Parse(packet_in packet, out headers_t hdr, inout meta_t meta, inout standard_metadata_t std) {{
+    state start {{ packet.extract(hdr.h); transition accept; }}
+}}
+control MyIngress(inout headers_t hdr, inout meta_t meta, inout standard_metadata_t std) {{
+    apply {{ std.egress_spec = 1; {} hdr.h.d = 0xFFFF; }}
+}}
+#include \"rest.inc\"
+",
+        (0..3_000).map(branch).collect::<String>()
+    );
+    let include_dirs = vec![Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/constructs")];
+    let compiled = compile("chain.p4", &text, &Options { include_dirs, ..Options::default() });
+    let json = compiled.unwrap_or_else(|errors| panic!("{errors}")).json.to_string();
+    let program = Arc::new(Program::from_text(&json).unwrap_or_else(|error| panic!("{error}")));
+    let script = "packet 0 0000 0000\nexpect 1 0000 0000 $\npacket 0 0BB7 0000\nexpect 1 0BB7 5201 $\n\
+                  packet 0 0BB8 0000\nexpect 1 0BB8 FFFF $\n";
+    let outcome = stf::run(&program, script, false);
+    assert!(outcome.failures.is_empty() && outcome.sent == 3, "{:?}", outcome.failures);
 }

@@ -7,6 +7,7 @@ use belljar_p4::control::{ActionSpec, Entry, KeyMatch, MatchKind};
 use belljar_p4::switch::{CloneSession, Replica};
 use belljar_p4::{Program, Switch, SwitchConfig};
 use belljar_p4c::{Options, compile};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 /// Packets per program.
@@ -241,4 +242,45 @@ fn random_packets_leave_as_from_the_reference() {
     eprintln!("{} programs, {left} packets left both", names.len());
     assert!(names.len() > 100 && left > PACKETS * names.len() / 4, "too little was compared");
     assert!(wrong.is_empty(), "{} differ:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+/// Pairs of programs that should do the same, in the file that `BELLJAR_P4_PAIRS` names: a line has a source, its
+/// JSON by p4c or another source, and optionally a packet test whose packets are mutated, separated by tabs.
+#[test]
+fn pairs_of_a_list_do_the_same() {
+    let Some(list) = std::env::var_os("BELLJAR_P4_PAIRS") else { return };
+    let list = std::fs::read_to_string(list).expect("the list is readable");
+    let (mut wrong, mut left, mut pairs) = (Vec::new(), 0, 0);
+    for line in list.lines() {
+        let mut columns = line.split('\t').map(std::path::Path::new);
+        let (Some(source), Some(reference)) = (columns.next(), columns.next()) else { continue };
+        let script = columns.next().and_then(|path| std::fs::read_to_string(path).ok()).unwrap_or_default();
+        pairs += 1;
+        let result = match (loaded(reference), loaded(source)) {
+            (Ok(reference), Ok(own)) => {
+                let name = source.display().to_string();
+                let run = || compare(&name, reference, own, &script);
+                catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|_| Err("a panic".into()))
+            }
+            (Err(error), _) | (_, Err(error)) => Err(error),
+        };
+        match result {
+            Ok(count) => left += count,
+            Err(difference) => wrong.push(format!("{line}: {difference}")),
+        }
+    }
+    eprintln!("{} of {pairs} pairs do the same, {left} packets left both", pairs - wrong.len());
+    assert!(wrong.is_empty(), "{} differ:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+/// Program of a source (`.p4`) or of JSON.
+fn loaded(path: &std::path::Path) -> Result<Program, String> {
+    let text = String::from_utf8_lossy(&std::fs::read(path).map_err(|error| error.to_string())?).into_owned();
+    let json = if path.extension().is_some_and(|end| end == "p4") {
+        let compiled = compile(&path.display().to_string(), &text, &Options::default());
+        compiled.map_err(|errors| errors.to_string())?.json.to_string()
+    } else {
+        text
+    };
+    Program::from_text(&json).map_err(|error| error.to_string())
 }

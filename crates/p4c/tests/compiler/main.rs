@@ -5,6 +5,7 @@ mod constructs;
 mod equivalence;
 mod messages;
 mod p4info;
+mod refusals;
 mod robustness;
 mod samples;
 mod warnings;

@@ -58,6 +58,9 @@ fn deep_nesting_is_refused_not_overflowing() {
     assert!(refused(&unary).contains("nested more than"));
     let types = format!("const {} x = 1;\n", "tuple<".repeat(100_000));
     assert!(refused(&types).contains("nested more than"));
+    let branches =
+        format!("control C(in bit<32> x) {{ apply {{ {} }} }}\n", "if (x == 1) {} else ".repeat(20_000));
+    assert!(refused(&branches).contains("a chain of more than"));
 }
 
 #[test]
@@ -233,7 +236,9 @@ fn declarations_without_effect_are_warned_of() {
         (
             "direct_meter<bit<2>>(MeterType.bytes) one; direct_meter<bit<2>>(MeterType.bytes) two; bit<2> color;
              action a() { one.read(color); }
-             table t { key = { s.packet_length: exact; } actions = { a; } meters = two; } apply { t.apply(); }",
+             table t { key = { s.packet_length: exact; } actions = { a; } meters = two; }
+             table u { key = { s.packet_length: exact; } actions = { a; } meters = one; }
+             apply { t.apply(); u.apply(); }",
             "'I.one' is not the meter of the table 'I.t': the result stays as it was",
         ),
     ];

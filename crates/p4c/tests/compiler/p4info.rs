@@ -153,3 +153,103 @@ fn objects_are_in_the_order_of_their_declarations_with_unique_aliases() {
     // An action that is called after an exit.
     has(&text, &["name: \"late\"", "alias: \"late\""]);
 }
+
+#[test]
+fn briefs_and_descriptions_are_documentation() {
+    let text = info(
+        "struct pair_t { @brief(\"low byte\") bit<8> low; bit<16> high; }",
+        "@brief(\"sends\") @description(\"to a port\") @other action a(@description(\"number\") bit<9> port) {}
+         @description(\"all\")
+         table t {
+             key = { h.h.b: exact @brief(\"second\") @name(\"b\"); }
+             actions = { a; }
+         }
+         apply { t.apply(); }",
+        "@brief(\"demo\") @seen(1) @pkginfo(name = \"p\") @made[by = \"us\"]",
+    );
+    has(
+        &text,
+        &["name: \"p\"", "doc {", "brief: \"demo\"", "}", "annotations: \"@seen(1)\"", "arch: \"v1model\""],
+    );
+    has(&text, &["arch: \"v1model\"", "structured_annotations {", "name: \"made\""]);
+    has(
+        &text,
+        &[
+            "annotations: \"@other\"",
+            "doc {",
+            "brief: \"sends\"",
+            "description: \"to a port\"",
+            "}",
+            "}",
+            "params {",
+        ],
+    );
+    has(&text, &["bitwidth: 9", "doc {", "description: \"number\"", "}", "}"]);
+    has(&text, &["alias: \"t\"", "doc {", "description: \"all\"", "}"]);
+    has(&text, &["match_type: EXACT", "doc {", "brief: \"second\"", "}"]);
+}
+
+#[test]
+fn conditional_groups_in_strings_are_those_of_the_preprocessor() {
+    let table = "@entry_restriction(\"
+#ifdef WIDE
+            // Wide
+            b != 0;
+  #if 1 > 2
+            never;
+  #endif
+#else
+            b == 1;
+#endif
+            # note
+        \") table t { key = { h.h.b: exact @name(\"b\"); } actions = { NoAction; } } apply { t.apply(); }";
+    let text = info("", table, "");
+    let wanted = "@entry_restriction(\\\"\\n\\n\\n\\n\\n\\n\\n\\n            b == 1;\\n\\n            # note\\n        \\\")";
+    assert!(text.contains(wanted), "{text}");
+    let text = info("#define WIDE", table, "");
+    let wanted =
+        "\\n\\n            // Wide\\n            b != 0;\\n\\n\\n\\n\\n\\n\\n            # note\\n        ";
+    assert!(text.contains(wanted), "{text}");
+    let open = table.replace("#endif\n            # note", "");
+    let error = compile("program.p4", &program("", &open, ""), &Options::default());
+    let error = error.err().unwrap_or_else(|| panic!("this was compiled")).to_string();
+    assert!(error.contains("this conditional group is not closed in the string"), "{error}");
+}
+
+#[test]
+fn value_sets_have_a_match_for_each_field() {
+    let before = "@p4runtime_translation(\"x/port\", string) type bit<9> port_t;
+        struct pair_t { @brief(\"low byte\") bit<8> low; @match(ternary) bit<16> high; }
+        @controller_header(\"packet_in\") header in_t { port_t port; bit<7> pad; }";
+    let text =
+        program(before, "action a(port_t port) {} table t { actions = { a; } } apply { t.apply(); }", "");
+    let text = text.replace(
+        "state start { transition accept; }",
+        "value_set<pair_t>(2) pairs; value_set<tuple<bit<8>, bit<32>>>(3) tuples;
+         state start { p.extract(h.h); transition select(h.h.a, (bit<16>)h.h.b) { pairs: next; default: accept; } }
+         state next { transition select(h.h.a, h.h.b) { tuples: accept; default: reject; } }",
+    );
+    let compiled = compile("program.p4", &text, &Options::default());
+    let text = compiled.unwrap_or_else(|error| panic!("{error}")).p4info;
+    has(
+        &text,
+        &["name: \"low\"", "bitwidth: 8", "match_type: EXACT", "doc {", "brief: \"low byte\"", "}", "}"],
+    );
+    has(&text, &["id: 2", "name: \"high\"", "bitwidth: 16", "match_type: TERNARY"]);
+    has(
+        &text,
+        &[
+            "id: 1",
+            "bitwidth: 8",
+            "match_type: EXACT",
+            "}",
+            "match {",
+            "id: 2",
+            "bitwidth: 32",
+            "match_type: EXACT",
+        ],
+    );
+    // A translation to strings leaves no width.
+    assert!(!text.contains("bitwidth: 0"), "{text}");
+    has(&text, &["name: \"port\"", "type_name {", "name: \"port_t\""]);
+}

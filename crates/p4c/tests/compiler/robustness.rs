@@ -128,7 +128,11 @@ fn damaged_programs_never_panic() {
         let done = std::panic::catch_unwind(|| compile(name, &text, &Options::default()));
         assert!(start.elapsed() < LONGEST, "this takes {:?}:\n{text}", start.elapsed());
         match done.unwrap_or_else(|_| panic!("this ends the compiler:\n{text}")) {
-            Ok(_) => compiled += 1,
+            Ok(program) => {
+                compiled += 1;
+                let loaded = Program::from_text(&program.json.to_string());
+                assert!(loaded.is_ok(), "the switch refuses it: {:?}:\n{text}", loaded.err());
+            }
             Err(error) => {
                 assert!(!error.list.is_empty(), "refused without a message:\n{text}");
                 assert!(!error.to_string().is_empty());

@@ -211,14 +211,13 @@ fn samples_for_v1model_compile_and_pass() {
         let (mut packets, mut info) = (None, None);
         if let Outcome::Compiled(compiled) = &outcome {
             info = p4info_difference(&data, path, &compiled.p4info);
-            if script.is_file() {
-                packets = Some(match Program::from_text(&compiled.json.to_string()) {
-                    Ok(program) => {
-                        let run = stf::run(&Arc::new(program), &read(&script), false);
-                        run.failures.first().map(ToString::to_string)
-                    }
-                    Err(error) => Some(error.to_string()),
-                });
+            match Program::from_text(&compiled.json.to_string()) {
+                Ok(program) if script.is_file() => {
+                    let run = stf::run(&Arc::new(program), &read(&script), false);
+                    packets = Some(run.failures.first().map(ToString::to_string));
+                }
+                Ok(_) => {}
+                Err(error) => packets = Some(Some(error.to_string())),
             }
         }
         (outcome, time, packets, info)

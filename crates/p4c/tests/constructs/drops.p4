@@ -1,4 +1,4 @@
-// Dropping, truncation, random numbers in a range, messages, assertions, digests.
+// Dropping, also by copies of the metadata, truncation, random numbers in a range, messages, assertions, digests.
 #include <core.p4>
 #include <v1model.p4>
 
@@ -12,6 +12,10 @@ parser Parse(packet_in packet, out headers_t hdr, inout meta_t meta, inout stand
         packet.extract(hdr.h);
         transition accept;
     }
+}
+
+action discard(inout standard_metadata_t std) {
+    mark_to_drop(std);
 }
 
 control MyIngress(inout headers_t hdr, inout meta_t meta, inout standard_metadata_t std) {
@@ -36,6 +40,18 @@ control MyIngress(inout headers_t hdr, inout meta_t meta, inout standard_metadat
             truncate(6);
         } else if (hdr.h.a == 4) {
             std.egress_spec = 511;
+        } else if (hdr.h.a == 5) {
+            standard_metadata_t copy = std;
+            copy.mcast_grp = 9;
+            mark_to_drop(copy);
+            hdr.h.c = (bit<16>)copy.egress_spec;
+            hdr.h.r = (bit<8>)copy.mcast_grp;
+        } else if (hdr.h.a == 6) {
+            standard_metadata_t copy = std;
+            mark_to_drop(copy);
+            std = copy;
+        } else if (hdr.h.a == 7) {
+            discard(std);
         }
     }
 }

@@ -2,6 +2,8 @@
 #include <core.p4>
 #include <v1model.p4>
 
+#define HAS_DEPARSER
+
 header h_t { bit<8> a; bit<8> b; bit<8> r; }
 struct headers_t { h_t h; }
 struct meta_t {}
@@ -9,6 +11,11 @@ struct meta_t {}
 parser Parse(packet_in packet, out headers_t hdr, inout meta_t meta, inout standard_metadata_t std) {
     state start {
         packet.extract(hdr.h);
+        if (hdr.h.a > 3) {
+            hdr.h.b = 3;
+        } else if (hdr.h.r == 0) {
+            hdr.h.r = 0;
+        }
         transition accept;
     }
 }
@@ -47,6 +54,16 @@ control MyIngress(inout headers_t hdr, inout meta_t meta, inout standard_metadat
         }
         for (bit<8> round = 0; round < 2; round = round + 1) {
             hdr.h.r = hdr.h.r + 0x10;
+        }
+    }
+}
+
+control Deparse(packet_out packet, in headers_t hdr) {
+    apply {
+        if (hdr.h.b == 6) {
+            if (hdr.h.r != 0) {
+                packet.emit(hdr.h);
+            }
         }
     }
 }

@@ -34,7 +34,9 @@ fn broken_messages_are_refused_and_the_server_goes_on() {
         ("Read", write.encode_to_vec()),
         ("StreamChannel", stream.encode_to_vec()),
     ];
-    for round in 0..2_000 {
+    let rounds =
+        std::env::var("BELLJAR_FUZZ_ROUNDS").map_or(2_000, |rounds| rounds.parse().expect("a number"));
+    for round in 0..rounds {
         let (method, sample) = &samples[round % samples.len()];
         let mut message = sample.clone();
         for _ in 0..draw.next(6) {

@@ -3,6 +3,7 @@
 use super::arrays::{counter_value, meter_rates, rates_value};
 use super::call::{Answer, Call, Failure, bytes, code_of, fields, flag, int, table_error as code};
 use super::value::{Struct, Value, types};
+use crate::bytestring::shortest;
 use belljar_base::SimDuration;
 use belljar_p4::control::{
     ActionSpec, ControlError, CounterData, Entry, ErrorKind, KeyInfo, KeyMatch, MatchKind, TableInfo,
@@ -280,13 +281,11 @@ impl Call<'_> {
             ActionSpec::Group(id) => Value::of([(1, Value::I32(GROUP)), (5, Value::I32(*id as i32))]),
         }
     }
-    /// Name of an action and its arguments at full length.
+    /// Name of an action and its arguments, without leading zeros as in BMv2.
     pub(super) fn action_data(&self, action: u32, arguments: &[Vec<u8>]) -> (Value, Value) {
-        let info = self.program().action_info(action);
-        let data = info.parameters.iter().zip(arguments);
-        let data = data.map(|(parameter, value)| Value::Bytes(padded(value, parameter.width)));
+        let data = arguments.iter().map(|value| Value::Bytes(shortest(value).to_vec()));
         let data = Value::list(types::STRING, data);
-        (Value::text(info.name), data)
+        (Value::text(self.program().action_info(action).name), data)
     }
 }
 
