@@ -38,6 +38,9 @@ impl Experiment {
         out.plain(1, "placement", self.belljar.placement.name());
         out.plain(1, "ipv6", self.belljar.ipv6);
         out.plain(1, "route_log", self.belljar.route_log);
+        if let Some(pool) = self.belljar.address_pool {
+            out.plain(1, "address_pool", pool);
+        }
         out.section(1, "dns");
         out.plain(2, "address", self.belljar.dns_address);
         let records: Vec<String> = self.belljar.dns_records.iter().map(|line| quoted(line)).collect();
@@ -68,7 +71,9 @@ impl Experiment {
         out.plain(1, "bootstrap_end_time", time(g.bootstrap_end_time));
         out.plain(1, "log_level", g.log_level.name());
         out.plain(1, "heartbeat_interval", g.heartbeat_interval.map_or("null".to_owned(), format_duration));
-        out.path(1, "data_directory", &g.data_directory);
+        if let Some(results) = &g.data_directory {
+            out.path(1, "data_directory", results);
+        }
         match &g.template_directory {
             Some(path) => out.path(1, "template_directory", path),
             None => out.plain(1, "template_directory", "null"),
@@ -160,6 +165,9 @@ impl Experiment {
         if host.cpu_count != 1 {
             out.plain(2, "cpu_count", host.cpu_count);
         }
+        if let Some(bytes) = host.memory {
+            out.plain(2, "memory", format_args!("{bytes} B"));
+        }
         if let Some(root) = &host.root {
             out.path(2, "root", &root.source);
         }
@@ -167,6 +175,10 @@ impl Experiment {
             machine(out, own);
         }
         let processes = host.machine.as_ref().map_or(&host.processes, |machine| &machine.programs);
+        let (setup, processes): (Vec<_>, Vec<_>) = processes.iter().partition(|process| process.is_setup);
+        for commands in setup.iter().filter_map(|process| process.setup_commands()) {
+            out.plain(2, "setup", format_args!("[{}]", words(commands)));
+        }
         match processes.is_empty() && host.models.is_empty() {
             true => out.plain(2, "processes", "[]"),
             false => out.section(2, "processes"),
@@ -180,8 +192,12 @@ impl Experiment {
     }
 }
 
+/// Words of a list, quoted and separated.
+fn words(words: &[String]) -> String {
+    words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(", ")
+}
+
 fn machine(out: &mut Writer, machine: &WholeMachine) {
-    let list = |words: &[String]| words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(", ");
     out.section(2, "machine");
     out.plain(3, "type", "qemu");
     for (key, path) in [
@@ -192,8 +208,8 @@ fn machine(out: &mut Writer, machine: &WholeMachine) {
     ] {
         out.path(3, key, path);
     }
-    out.plain(3, "args", format_args!("[{}]", list(&machine.args)));
-    out.plain(3, "kernel_args", format_args!("[{}]", list(&machine.kernel_args)));
+    out.plain(3, "args", format_args!("[{}]", words(&machine.args)));
+    out.plain(3, "kernel_args", format_args!("[{}]", words(&machine.kernel_args)));
     out.plain(3, "memory", format_args!("{} B", machine.memory));
     out.plain(3, "nic", machine.nic.name());
     out.plain(3, "shift", machine.shift);
@@ -201,7 +217,7 @@ fn machine(out: &mut Writer, machine: &WholeMachine) {
     if !machine.files.is_empty() {
         let files: Vec<String> =
             machine.files.iter().map(|path| path.to_string_lossy().into_owned()).collect();
-        out.plain(3, "files", format_args!("[{}]", list(&files)));
+        out.plain(3, "files", format_args!("[{}]", words(&files)));
     }
 }
 
@@ -223,7 +239,7 @@ fn options(out: &mut Writer, options: &HostOptions) {
         out.plain(3, "queue", line::queue(&options.queue));
     }
     if options.scheduling != HostOptions::default().scheduling {
-        out.plain(3, "scheduling", options.scheduling.name());
+        out.plain(3, "scheduling", options.scheduling);
     }
 }
 
@@ -248,8 +264,7 @@ fn process(out: &mut Writer, process: &Process) {
     if process.path.as_os_str() != process.arg0.as_str() {
         out.text(3, "arg0", &process.arg0);
     }
-    let args: Vec<String> = process.args.iter().map(|arg| quoted(arg)).collect();
-    out.plain(3, "args", format_args!("[{}]", args.join(", ")));
+    out.plain(3, "args", format_args!("[{}]", words(&process.args)));
     if !process.environment.is_empty() {
         out.section(3, "environment");
         for (name, value) in &process.environment {

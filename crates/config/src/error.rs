@@ -14,6 +14,8 @@ pub struct ConfigError {
     pub help: Option<String>,
     /// The offending line, and the number of underlined characters.
     shown: Option<Box<(String, usize)>>,
+    /// Further errors of the same file, in the order in which they were found.
+    pub more: Vec<ConfigError>,
 }
 
 impl std::error::Error for ConfigError {}
@@ -32,10 +34,10 @@ impl fmt::Display for ConfigError {
             let mark = "^".repeat(line.1.clamp(1, shown.chars().count().saturating_sub(offset).max(1)));
             write!(f, "\n{pad} |\n{number} | {shown}\n{pad} | {}{mark}", " ".repeat(offset))?;
         }
-        match &self.help {
-            Some(help) => write!(f, "\n{pad} = help: {}", printable(help)),
-            None => Ok(()),
+        if let Some(help) = &self.help {
+            write!(f, "\n{pad} = help: {}", printable(help))?;
         }
+        self.more.iter().try_for_each(|error| write!(f, "\n{error}"))
     }
 }
 
@@ -74,14 +76,16 @@ pub(crate) struct Problem {
     pub(crate) message: String,
     pub(crate) help: Option<String>,
     pub(crate) elsewhere: Option<Box<Source>>,
+    /// Further problems of the same file.
+    pub(crate) more: Vec<Problem>,
 }
 
 impl Problem {
     pub(crate) fn at(span: Span, message: impl Into<String>) -> Problem {
-        Problem { at: Some(span), message: message.into(), help: None, elsewhere: None }
+        Problem { at: Some(span), message: message.into(), help: None, elsewhere: None, more: Vec::new() }
     }
     pub(crate) fn whole_file(message: impl Into<String>) -> Problem {
-        Problem { at: None, message: message.into(), help: None, elsewhere: None }
+        Problem { at: None, message: message.into(), help: None, elsewhere: None, more: Vec::new() }
     }
     pub(crate) fn help(self, help: impl Into<String>) -> Problem {
         Problem { help: Some(help.into()), ..self }
@@ -94,6 +98,18 @@ impl Problem {
     }
 
     pub(crate) fn into_error(self, source: &Source) -> ConfigError {
+        let mut more = self.more;
+        let beyond = more.len().saturating_sub(Problems::MOST - 1);
+        if beyond > 0 {
+            more.truncate(Problems::MOST - 1);
+            let words = if beyond == 1 {
+                "is 1 further error".to_owned()
+            } else {
+                format!("are {beyond} further errors")
+            };
+            more.push(Problem::whole_file(format!("there {words}")));
+        }
+        let more = more.into_iter().map(|problem| problem.into_error(source)).collect();
         let source = self.elsewhere.as_deref().unwrap_or(source);
         let shown = self.at.and_then(|at| {
             let line = source.text.lines().nth(at.line.checked_sub(1)?)?;
@@ -105,7 +121,54 @@ impl Problem {
             message: self.message,
             help: self.help,
             shown,
+            more,
         }
+    }
+}
+
+/// Collector of the problems of a file: reading goes on behind a part that is wrong, so that one run reports all.
+#[derive(Debug, Default)]
+pub(crate) struct Problems {
+    found: Vec<Problem>,
+}
+
+impl Problems {
+    /// Number of problems that are reported at most. Further ones are counted.
+    const MOST: usize = 20;
+
+    /// The value, or `None` where the part has a problem, which is kept.
+    pub(crate) fn take<T>(&mut self, read: Result<T, Problem>) -> Option<T> {
+        read.map_err(|problem| self.add(problem)).ok()
+    }
+
+    /// Keeps a problem. One that was found before, in a part that is read twice, is kept once.
+    pub(crate) fn add(&mut self, mut problem: Problem) {
+        let more = std::mem::take(&mut problem.more);
+        for own in std::iter::once(problem).chain(more) {
+            let is_known = self.found.iter().any(|known| known.at == own.at && known.message == own.message);
+            if !is_known {
+                self.found.push(own);
+            }
+        }
+    }
+
+    /// The values of all parts, or all their problems.
+    pub(crate) fn all<T>(parts: impl IntoIterator<Item = Result<T, Problem>>) -> Result<Vec<T>, Problem> {
+        let mut problems = Problems::default();
+        let values = parts.into_iter().filter_map(|part| problems.take(part)).collect();
+        problems.check()?;
+        Ok(values)
+    }
+
+    /// Fails with all problems, if there are any.
+    pub(crate) fn check(&mut self) -> Result<(), Problem> {
+        if self.found.is_empty() {
+            return Ok(());
+        }
+        let mut all = std::mem::take(&mut self.found);
+        let mut first = all.remove(0);
+        first.more = all;
+        Err(first)
     }
 }
 

@@ -4,6 +4,7 @@ use crate::Signal;
 use crate::topology::P4Setup;
 use belljar_base::{HostId, SimDuration, SimTime};
 use belljar_machine::{CallFault, DiskFault};
+use belljar_net::dns::DnsFault;
 use belljar_net::link::PathChange;
 use belljar_radio::Point;
 use std::sync::Arc;
@@ -329,6 +330,13 @@ pub enum Action {
         /// The fault.
         fault: CallFault,
     },
+    /// Limits the memory of hosts.
+    Memory {
+        /// The affected hosts.
+        hosts: HostSet,
+        /// Limit in bytes.
+        limit: u64,
+    },
     /// Makes the name server unavailable to hosts, or available again.
     NameServer {
         /// The affected hosts.
@@ -336,12 +344,32 @@ pub enum Action {
         /// True if the name server is unavailable.
         down: bool,
     },
+    /// Gives hosts wrong answers to their queries for names, or none.
+    DnsAnswers {
+        /// The hosts that ask.
+        hosts: HostSet,
+        /// The names and the answer.
+        fault: DnsFault,
+    },
     /// Starts processes of the host's list, and models with that name, possibly again.
     Start(HostSet, ProcessRef),
     /// Stops the models with this name.
     Stop(HostSet, String),
     /// Sends a signal to processes.
     Signal(HostSet, ProcessRef, Signal),
+    /// Ends a process of the host's list, and starts its replacement.
+    Upgrade {
+        /// The affected hosts.
+        hosts: HostSet,
+        /// The process that ends.
+        process: ProcessRef,
+        /// The process that starts.
+        to: ProcessRef,
+        /// Time after which a process that has not ended by its shutdown signal is killed.
+        grace: SimDuration,
+    },
+    /// Kills processes: one of the host's list, or all that have a name, in which `*` stands for any characters.
+    Kill(HostSet, ProcessRef),
     /// Changes the clock of hosts.
     Clock {
         /// The affected hosts.

@@ -4,6 +4,7 @@ use crate::events::{CrashFiles, DiskProfile};
 use crate::scheduling::Scheduling;
 use belljar_base::{HostId, SimDuration, SimTime};
 use belljar_machine::CallResult;
+use belljar_net::dns::DnsAnswer;
 
 /// Distribution of the faults of a run.
 #[derive(Clone, Debug, PartialEq)]
@@ -80,10 +81,27 @@ pub enum FaultKind {
         /// Least and largest time of a sync.
         sync_time: (SimDuration, SimDuration),
     },
+    /// Lookups of names fail at a host.
+    Dns {
+        /// Names, in which `*` stands for any characters.
+        names: Vec<String>,
+        /// Answers, of which each fault has one; not empty.
+        answers: Vec<DnsAnswer>,
+    },
+    /// A process is killed, and started again if it is of the host's list.
+    Kill {
+        /// Names of processes, in which `*` stands for any characters; if empty, a process of the host's list is drawn.
+        names: Vec<String>,
+    },
     /// A path or link loses packets.
     Lossy {
         /// Least and largest probability.
         loss: (f64, f64),
+    },
+    /// The memory of a host is limited.
+    Memory {
+        /// Least and largest limit in bytes.
+        limit: (u64, u64),
     },
     /// A path or link is down in one direction.
     OneWay,
@@ -110,7 +128,10 @@ impl FaultKind {
             FaultKind::Clock { .. } => "clock",
             FaultKind::Crash { .. } => "crash",
             FaultKind::Disk { .. } => "disk",
+            FaultKind::Dns { .. } => "dns",
+            FaultKind::Kill { .. } => "kill",
             FaultKind::Lossy { .. } => "lossy",
+            FaultKind::Memory { .. } => "memory",
             FaultKind::OneWay => "one_way",
             FaultKind::Partition => "partition",
             FaultKind::Pause => "pause",
@@ -130,6 +151,12 @@ impl FaultKind {
                 faults: vec![DiskFaultKind::SyncTime],
                 sync_time: (SimDuration::from_millis(50), SimDuration::from_secs(2)),
             },
+            FaultKind::Dns {
+                names: vec!["*".to_owned()],
+                answers: vec![DnsAnswer::ServerFailure, DnsAnswer::NoName, DnsAnswer::Timeout],
+            },
+            FaultKind::Kill { names: Vec::new() },
+            FaultKind::Memory { limit: (16 << 20, 256 << 20) },
             FaultKind::Reset,
         ]);
         all.sort_by_key(FaultKind::name);

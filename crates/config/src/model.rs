@@ -6,11 +6,12 @@ use crate::exploration::Exploration;
 use crate::properties::Property;
 use crate::scheduling::Scheduling;
 use crate::topology::{Interface, Routing, Topology};
-use belljar_base::{HostId, Map, SimDuration, SimTime};
+use belljar_base::choices::Choices;
+use belljar_base::{HostId, Map, Seed, SimDuration, SimTime};
 use belljar_net::dns::Zone;
-use belljar_net::{Addresses, Graph, NodeIndex, QueueConfig};
+use belljar_net::{Addresses, Graph, NodeIndex, Prefix, QueueConfig};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// An experiment with all names resolved, ready to be built and run.
@@ -34,11 +35,18 @@ pub struct Experiment {
     pub properties: Vec<Property>,
     /// Section `explore`, which `belljar explore` alone reads.
     pub explore: Option<Exploration>,
+    /// Choices that a run records or forces; not part of the file.
+    pub choices: Choices,
     /// Notes for the user about the interpretation of the file, one sentence each.
     pub notes: Vec<String>,
 }
 
 impl Experiment {
+    /// Random seed of a run, with its recorded or forced choices.
+    pub fn seed(&self) -> Seed {
+        Seed(self.general.seed).observed(self.choices)
+    }
+
     /// The zone of the network's name server.
     pub fn zone(&self) -> Zone {
         let mut zone = Zone::new(self.belljar.dns_address, self.names());
@@ -113,14 +121,21 @@ pub struct General {
     pub log_level: LogLevel,
     /// Interval of progress messages in the log, in simulated time.
     pub heartbeat_interval: Option<SimDuration>,
-    /// Path of the results folder.
-    pub data_directory: PathBuf,
+    /// Results folder; `None` if neither the file nor an option names one.
+    pub data_directory: Option<PathBuf>,
     /// Folder whose content is copied to the results folder at the start.
     pub template_directory: Option<PathBuf>,
     /// True to show progress on standard error.
     pub progress: bool,
     /// True if system calls that do not block take simulated time.
     pub model_unblocked_syscall_latency: bool,
+}
+
+impl General {
+    /// Path of the results folder.
+    pub fn results(&self) -> &Path {
+        self.data_directory.as_deref().unwrap_or(Path::new("experiment.data"))
+    }
 }
 
 /// Level of the least severe messages that are logged.
@@ -201,6 +216,8 @@ pub struct Host {
     pub cpu: Option<CpuSettings>,
     /// Number of processors that programs see; one thread runs at a time.
     pub cpu_count: u32,
+    /// Memory in bytes; `None` for no limit.
+    pub memory: Option<u64>,
     /// Processes in the order of the file.
     pub processes: Vec<Process>,
     /// Traffic models in the order of the file, where they are listed among the processes.
@@ -421,11 +438,16 @@ pub struct Process {
     pub expected_final_state: FinalState,
     /// Placement of its code.
     pub placement: PlacementSetting,
+    /// True for the process of the host's `setup`: the others start once it has exited with status 0.
+    pub is_setup: bool,
 }
 
 impl Process {
-    /// The file name of its program.
+    /// The file name of its program, or `setup`.
     pub fn program_name(&self) -> String {
+        if self.is_setup {
+            return "setup".to_owned();
+        }
         let name = self.path.file_name().unwrap_or(self.path.as_os_str());
         name.to_string_lossy().into_owned()
     }
@@ -555,6 +577,8 @@ pub struct Extensions {
     pub ipv6: bool,
     /// True to log the changes of hosts' routes.
     pub route_log: bool,
+    /// Network of the addresses that hosts on the graph are assigned; `None` for Shadow's, 11.0.0.0/8.
+    pub address_pool: Option<Prefix>,
 }
 
 impl Default for Extensions {
@@ -568,6 +592,7 @@ impl Default for Extensions {
             metrics_interval: None,
             ipv6: false,
             route_log: false,
+            address_pool: None,
         }
     }
 }

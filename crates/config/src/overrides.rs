@@ -47,7 +47,7 @@ impl Experiment {
         }
         let general = &mut self.general;
         set(&mut general.seed, &overrides.seed);
-        set(&mut general.data_directory, &overrides.data_directory);
+        set(&mut general.data_directory, &overrides.data_directory.clone().map(Some));
         set(&mut general.log_level, &overrides.log_level);
         set(&mut general.parallelism, &overrides.parallelism);
         set(&mut general.bootstrap_end_time, &overrides.bootstrap_end_time);

@@ -38,6 +38,8 @@ pub enum Claim {
     Lines(LineClaim),
     /// A claim about the history in all files together.
     History(HistoryClaim),
+    /// The assertions that programs report in the file hold, each for itself.
+    Assertions,
 }
 
 impl Claim {
@@ -46,6 +48,7 @@ impl Claim {
         match self {
             Claim::Lines(claim) => claim.quantifier.key(),
             Claim::History(_) => "history",
+            Claim::Assertions => "assertions",
         }
     }
 }

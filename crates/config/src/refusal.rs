@@ -39,6 +39,7 @@ impl Refusal {
                 message: refusal.message.clone(),
                 help: Some(refusal.help.clone()),
                 elsewhere: None,
+                more: Vec::new(),
             })
             .collect();
         problems.sort_by_key(|problem| problem.at.map(|at| (at.line, at.column)));

@@ -29,13 +29,13 @@ pub use network::{
     partitions,
 };
 pub use occurrences::{Occurrence, all as occurrences, drawn_events, with_fixed_events};
-pub use process::{ProcessPlan, program_name};
+pub use process::{CLEAN_ENVIRONMENT, ProcessPlan};
 pub use properties::judge_properties;
 pub use routing::{PlannedRoute, RoutingState};
 pub use schedule::{DeviceChange, HostChange, LinkChange, Schedule};
 pub use tracks::tracks;
 
-use belljar_base::{HostId, Seed};
+use belljar_base::HostId;
 use belljar_config::Experiment;
 use belljar_config::topology::Interface;
 
@@ -66,7 +66,7 @@ impl Plan {
 pub fn mac(experiment: &Experiment, node: &str, interface: &Interface) -> [u8; 6] {
     interface.mac.unwrap_or_else(|| {
         let mut mac = [0; 6];
-        Seed(experiment.general.seed).stream(&["interface", node, &interface.name, "mac"]).fill(&mut mac);
+        experiment.seed().stream(&["interface", node, &interface.name, "mac"]).fill(&mut mac);
         mac[0] = mac[0] & 0xfc | 0x02;
         mac
     })

@@ -1,6 +1,6 @@
 //! Changes of the network, and the resulting state of one path or direction of a link.
 
-use belljar_base::{HostId, Seed, SimDuration, SimTime};
+use belljar_base::{HostId, SimDuration, SimTime};
 use belljar_config::topology::Interface;
 use belljar_config::{Experiment, HostSet, Target};
 use belljar_net::NicConfig;
@@ -94,7 +94,7 @@ pub fn link_direction(
     let settings = &experiment.topology.links[link];
     LinkDirection::new(
         &settings.ends[end].properties,
-        Seed(experiment.general.seed),
+        experiment.seed(),
         &settings.name,
         experiment.node_name(settings.ends[end].node),
         Direction::of(experiment, link, end).changes(network),
@@ -107,7 +107,7 @@ pub fn link_direction(
 pub fn link_nic(experiment: &Experiment, interface: &Interface) -> NicConfig {
     let settings = &experiment.topology.links[interface.link];
     let end = &settings.ends[interface.end];
-    let seed = Seed(experiment.general.seed);
+    let seed = experiment.seed();
     let from = experiment.node_name(end.node);
     let nic = end.properties.nic(settings.mtu + HEADER_LEN, seed, &settings.name, from);
     match experiment.general.bootstrap_end_time {

@@ -3,7 +3,7 @@
 //! Each event has a random stream of its own, named after the event, so that an additional event does not
 //! affect the others.
 
-use belljar_base::{HostId, Seed, SimTime, Stream};
+use belljar_base::{HostId, SimTime, Stream};
 use belljar_config::{Action, Event, Experiment, HostSet, When};
 
 /// An occurrence of an event, or the end of a lasting event, with all choices made.
@@ -85,7 +85,7 @@ fn fixed(experiment: &Experiment, number: u32, event: &Event) -> Vec<Event> {
 /// Draws the times and hosts of an event.
 fn draw(experiment: &Experiment, number: u32, event: &Event, occurrences: &mut Vec<Occurrence>) {
     let owner = event.name.clone().unwrap_or_else(|| event.number.to_string());
-    let mut stream = Seed(experiment.general.seed).stream(&["event", &owner]);
+    let mut stream = experiment.seed().stream(&["event", &owner]);
     let mut add = |at: SimTime, stream: &mut Stream| {
         let action = drawn(&event.action, experiment.hosts.len() as u32, stream);
         let end = event.lasting.map(|lasting| (at + lasting, action.ending()));

@@ -1,7 +1,6 @@
 //! Comparison of the end of each process with the experiment's expectation. The module is independent of the
 //! backend: simulation and real kernel both report [`Observation`]s.
 
-use crate::program_name;
 use belljar_base::SimTime;
 use belljar_config::{FinalState, Process, Signal};
 use belljar_results::ProcessStatistics;
@@ -54,7 +53,7 @@ pub fn judge(
     now: SimTime,
 ) -> ProcessStatistics {
     let mut result = ProcessStatistics {
-        program: program_name(&settings.path),
+        program: settings.program_name(),
         pid: None,
         started: None,
         ended: None,

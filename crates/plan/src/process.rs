@@ -2,10 +2,9 @@
 
 use belljar_base::{Map, SimTime};
 use belljar_config::{GUEST_PATH, PlacementSetting, Process, Signal};
-use std::path::Path;
 
 /// Environment of every process, in addition to the experiment's variables.
-const CLEAN_ENVIRONMENT: [(&str, &str); 4] =
+pub const CLEAN_ENVIRONMENT: [(&str, &str); 4] =
     [("PATH", GUEST_PATH), ("HOME", "/root"), ("LANG", "C.UTF-8"), ("TZ", "UTC")];
 
 /// Start parameters of a process.
@@ -30,6 +29,8 @@ pub struct ProcessPlan {
     pub shutdown_signal: Signal,
     /// Placement of its memory; for the simulation only.
     pub placement: PlacementSetting,
+    /// True for the process of the host's setup: the others start once it has exited with status 0.
+    pub is_setup: bool,
 }
 
 impl ProcessPlan {
@@ -42,7 +43,7 @@ impl ProcessPlan {
         }
         environment.extend(settings.environment.clone());
         ProcessPlan {
-            program: program_name(&settings.path),
+            program: settings.program_name(),
             path: settings.path.to_string_lossy().into_owned(),
             args: std::iter::once(settings.arg0.clone()).chain(settings.args.iter().cloned()).collect(),
             environment: environment.into_iter().collect(),
@@ -51,11 +52,7 @@ impl ProcessPlan {
             shutdown: settings.shutdown_time,
             shutdown_signal: settings.shutdown_signal,
             placement: settings.placement,
+            is_setup: settings.is_setup,
         }
     }
-}
-
-/// File name of a program.
-pub fn program_name(path: &Path) -> String {
-    path.file_name().map_or_else(|| path.display().to_string(), |name| name.to_string_lossy().into_owned())
 }

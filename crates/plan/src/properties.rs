@@ -1,11 +1,11 @@
 //! Verdicts on an experiment's properties, from the files of its results. The module is independent of the backend: simulations
 //! leave the times of writes beside the files, and where there are none no line has a time.
 
-use belljar_base::{HostId, Map, SimTime};
+use belljar_base::{HostId, Map, SimTime, matches_wildcard};
 use belljar_config::{Claim, Experiment, FileSet, Host, Property};
 use belljar_properties::{
-    After, HistoryFile, HistoryVerdict, LineClaim, LineJudge, Quantifier, Verdict, Window, WriteTimes,
-    judge_history,
+    After, AssertionJudge, AssertionVerdict, HistoryFile, HistoryVerdict, LineClaim, LineJudge, Quantifier,
+    Verdict, Window, WriteTimes, judge_history,
 };
 use belljar_results::{PropertyStatistics, ResultsError, ResultsFolder, Statistics, names};
 use serde_json::Value;
@@ -31,22 +31,40 @@ pub fn judge_properties(
     let mut records = Map::new();
     let mut all = Vec::new();
     for property in &experiment.properties {
-        let verdict = judge(experiment, folder, statistics, property, &mut records)?;
-        let at = verdict.at;
-        all.push(PropertyStatistics {
-            name: property.name.clone(),
-            kind: property.claim.key().to_owned(),
-            holds: verdict.failure.is_none(),
-            reason: verdict.failure,
-            host: at.as_ref().map(|at| at.host.clone()),
-            file: at.as_ref().map(|at| at.file.clone()),
-            line: at.as_ref().map(|at| at.line as u64),
-            time: at.as_ref().and_then(|at| at.time).map(SimTime::as_secs_f64),
-            text: verdict.text,
-            judged: verdict.judged,
-        });
+        let (name, kind) = (&property.name, property.claim.key());
+        match judge(experiment, folder, statistics, property, &mut records)? {
+            Judged::One(verdict) => all.push(entry(name.clone(), kind, verdict)),
+            Judged::Assertions(verdicts) if verdicts.is_empty() => {
+                all.push(entry(name.clone(), kind, Verdict::failed("no program has declared an assertion")));
+            }
+            Judged::Assertions(verdicts) => all.extend(
+                verdicts.into_iter().map(|one| entry(format!("{name}: {}", one.name), one.kind, one.verdict)),
+            ),
+        }
     }
     Ok(all)
+}
+
+/// Verdict on a property: one, or one for each assertion of programs.
+enum Judged {
+    One(Verdict),
+    Assertions(Vec<AssertionVerdict>),
+}
+
+fn entry(name: String, kind: &str, verdict: Verdict) -> PropertyStatistics {
+    let at = verdict.at;
+    PropertyStatistics {
+        name,
+        kind: kind.to_owned(),
+        holds: verdict.failure.is_none(),
+        reason: verdict.failure,
+        host: at.as_ref().map(|at| at.host.clone()),
+        file: at.as_ref().map(|at| at.file.clone()),
+        line: at.as_ref().map(|at| at.line as u64),
+        time: at.as_ref().and_then(|at| at.time).map(SimTime::as_secs_f64),
+        text: verdict.text,
+        judged: verdict.judged,
+    }
 }
 
 /// Record of a host's run that a simulation has left.
@@ -72,7 +90,8 @@ fn judge(
     statistics: &Statistics,
     property: &Property,
     records: &mut Map<HostId, Record>,
-) -> Result<Verdict, ResultsError> {
+) -> Result<Judged, ResultsError> {
+    let failed = |reason: String| Judged::One(Verdict::failed(reason));
     let mut found = Vec::new();
     let ids = (0..experiment.hosts.len() as u32).map(HostId);
     let concerned = ids.filter(|id| property.concerns(*id, &experiment.hosts[id.index()]));
@@ -84,26 +103,23 @@ fn judge(
             let of_host = match files_of(folder, statistics, property, host, files, record) {
                 Ok(of_host) => of_host,
                 Err(error) => {
-                    return Ok(Verdict::failed(format!(
-                        "the files of host '{}' cannot be read: {error}",
-                        host.name
-                    )));
+                    return Ok(failed(format!("the files of host '{}' cannot be read: {error}", host.name)));
                 }
             };
             if of_host.is_empty() && property.hosts.is_some() {
-                return Ok(Verdict::failed(format!("host '{}' has no {}", host.name, described(files))));
+                return Ok(failed(format!("host '{}' has no {}", host.name, described(files))));
             }
             missing[number] &= of_host.is_empty();
             found.extend(of_host.into_iter().map(|(name, path)| Found { host: id, name, path }));
         }
     }
     if let Some((files, _)) = property.files.iter().zip(&missing).find(|(_, missing)| **missing) {
-        return Ok(Verdict::failed(format!("no host has {}", described(files))));
+        return Ok(failed(format!("no host has {}", described(files))));
     }
     let name = |id: HostId| experiment.hosts[id.index()].name.as_str();
     let times = |found: &Found| records.get(&found.host).and_then(|record| record.times.get(&found.name));
     let unreadable = |found: &Found, error: &io::Error| {
-        Verdict::failed(format!("{} of host '{}' cannot be judged: {error}", found.name, name(found.host)))
+        failed(format!("{} of host '{}' cannot be judged: {error}", found.name, name(found.host)))
     };
     match &property.claim {
         Claim::Lines(claim) => {
@@ -116,7 +132,19 @@ fn judge(
                     return Ok(unreadable(found, &error));
                 }
             }
-            Ok(judge.finish())
+            Ok(Judged::One(judge.finish()))
+        }
+        Claim::Assertions => {
+            let mut judge = AssertionJudge::default();
+            for found in &found {
+                let taken = File::open(&found.path).and_then(|file| {
+                    judge.take(name(found.host), &found.name, times(found), BufReader::new(file))
+                });
+                if let Err(error) = taken {
+                    return Ok(unreadable(found, &error));
+                }
+            }
+            Ok(Judged::Assertions(judge.finish()))
         }
         Claim::History(claim) => {
             let mut files = Vec::new();
@@ -136,7 +164,7 @@ fn judge(
             if let Some(explanation) = explanation {
                 folder.write(&format!("{stem}.txt"), explanation.as_bytes())?;
             }
-            Ok(verdict)
+            Ok(Judged::One(verdict))
         }
     }
 }
@@ -250,7 +278,7 @@ fn matching(
         entries => entries?.collect::<io::Result<Vec<_>>>()?,
     };
     let names = entries.iter().filter_map(|entry| entry.file_name().into_string().ok());
-    let mut names: Vec<String> = names.filter(|name| is_like(part, name)).collect();
+    let mut names: Vec<String> = names.filter(|name| matches_wildcard(part, name)).collect();
     names.sort();
     for name in names {
         let path = directory.join(&name);
@@ -264,16 +292,6 @@ fn matching(
         }
     }
     Ok(())
-}
-
-/// True if a name matches a pattern, in which `*` stands for any characters.
-fn is_like(pattern: &str, name: &str) -> bool {
-    match pattern.split_once('*') {
-        None => pattern == name,
-        Some((start, rest)) => name.strip_prefix(start).is_some_and(|tail| {
-            (0..=tail.len()).filter(|at| tail.is_char_boundary(*at)).any(|at| is_like(rest, &tail[at..]))
-        }),
-    }
 }
 
 #[cfg(test)]

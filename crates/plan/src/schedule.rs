@@ -10,6 +10,7 @@ use belljar_config::topology::{LinkEnd, P4Setup};
 use belljar_config::{
     Action, CallFault, CrashFiles, DiskFault, Experiment, HostSet, ProcessRef, ResetEnds, Target,
 };
+use belljar_net::dns::DnsFault;
 use belljar_net::link::{LinkOverrides, PathChange};
 use belljar_net::{EdgeState, Graph, NicChange, NodeIndex};
 use std::net::Ipv6Addr;
@@ -64,11 +65,29 @@ pub enum HostChange {
     },
     /// Ends the change of an event.
     CallHeal(u32),
+    /// Limits the memory.
+    Memory {
+        /// Number of the event.
+        event: u32,
+        /// Limit in bytes.
+        limit: u64,
+    },
+    /// Ends the limit of an event.
+    MemoryHeal(u32),
     /// Makes the name server unavailable to the host, or available again.
     NameServer {
         /// True if the name server is unavailable.
         down: bool,
     },
+    /// Gives the host wrong answers to its queries for names, or none.
+    DnsFault {
+        /// Number of the event.
+        event: u32,
+        /// The names and the answer.
+        fault: DnsFault,
+    },
+    /// Ends the wrong answers of an event.
+    DnsHeal(u32),
     /// Starts the process with this index.
     Start(usize),
     /// Starts the model with this index.
@@ -77,6 +96,24 @@ pub enum HostChange {
     StopModel(u32),
     /// Sends a signal to the process with this index.
     Signal(usize, i32),
+    /// Ends a process of the list, and starts another one once it has ended.
+    Upgrade {
+        /// Index of the process that ends.
+        from: usize,
+        /// Index of the process that starts.
+        to: usize,
+    },
+    /// Kills a process that an upgrade is to end, if it has not ended.
+    UpgradeEnd(usize),
+    /// Kills processes of the host.
+    Kill {
+        /// Number of the event.
+        event: u32,
+        /// The processes.
+        process: ProcessRef,
+    },
+    /// Starts the processes of the host's list again that an event has killed.
+    Revive(u32),
     /// Steps the wall clock by this number of nanoseconds.
     Step(i64),
     /// Sets the clock's drift in parts per billion.
@@ -216,10 +253,14 @@ impl Schedule {
             | Action::DiskFault { hosts, .. }
             | Action::DiskHeal(hosts)
             | Action::CallFault { hosts, .. }
+            | Action::Memory { hosts, .. }
             | Action::NameServer { hosts, .. }
+            | Action::DnsAnswers { hosts, .. }
             | Action::Start(hosts, _)
             | Action::Stop(hosts, _)
             | Action::Signal(hosts, ..)
+            | Action::Kill(hosts, _)
+            | Action::Upgrade { hosts, .. }
             | Action::Clock { hosts, .. } => return self.add_to_hosts(experiment, occurrence, hosts),
             Action::ConnectionReset { between: [one, other], ends } => {
                 let sides = [(one, other, ResetEnds::Second), (other, one, ResetEnds::First)];
@@ -362,7 +403,15 @@ impl Schedule {
                 Action::CallFault { fault, .. } => {
                     add(HostChange::CallFault { event: occurrence.event, fault: fault.clone() });
                 }
+                Action::Memory { .. } if occurrence.ends => add(HostChange::MemoryHeal(occurrence.event)),
+                Action::Memory { limit, .. } => {
+                    add(HostChange::Memory { event: occurrence.event, limit: *limit });
+                }
                 Action::NameServer { down, .. } => add(HostChange::NameServer { down: *down }),
+                Action::DnsAnswers { .. } if occurrence.ends => add(HostChange::DnsHeal(occurrence.event)),
+                Action::DnsAnswers { fault, .. } => {
+                    add(HostChange::DnsFault { event: occurrence.event, fault: fault.clone() });
+                }
                 Action::Start(_, process) => {
                     // The end of a stop affects models only.
                     if !occurrence.ends {
@@ -378,6 +427,17 @@ impl Schedule {
                 Action::Signal(_, process, signal) => {
                     let number = signal.number();
                     settings.processes_like(process).map(|n| HostChange::Signal(n, number)).for_each(add)
+                }
+                Action::Upgrade { process, to, grace, .. } => {
+                    let ends = settings.processes_like(process).zip(settings.processes_like(to));
+                    for (from, to) in ends {
+                        changes.push((occurrence.at, HostChange::Upgrade { from, to }));
+                        changes.push((occurrence.at + *grace, HostChange::UpgradeEnd(from)));
+                    }
+                }
+                Action::Kill(..) if occurrence.ends => add(HostChange::Revive(occurrence.event)),
+                Action::Kill(_, process) => {
+                    add(HostChange::Kill { event: occurrence.event, process: process.clone() });
                 }
                 Action::Bandwidth { up, down, .. } if occurrence.ends => add(HostChange::Bandwidth {
                     up: up.map(|_| settings.bandwidth_up),
@@ -451,6 +511,31 @@ mod tests {
         let expected = [(40, CRASH), (65, HostChange::Restart), (65, step), (80, CRASH)];
         assert_eq!(times(&schedule, 1), expected);
         assert_eq!(times(&schedule, 0), []);
+    }
+
+    #[test]
+    fn killed_processes_start_again_after_the_time_of_their_event() {
+        let schedule = schedule(1, "- { every: 40 s, kill: 'work*', hosts: all, for: 25 s }\n");
+        let process = ProcessRef::Program("work*".to_owned());
+        let kill = HostChange::Kill { event: 0, process };
+        let revive = HostChange::Revive(0);
+        assert_eq!(times(&schedule, 1), [(40, kill.clone()), (65, revive), (80, kill)]);
+    }
+
+    #[test]
+    fn an_upgrade_is_undone_after_its_time_and_kills_what_does_not_end() {
+        let text = "general: { stop_time: 100 }\nnetwork: { graph: { type: 1_gbit_switch } }\nhosts: { a: { network_node_id: 0, processes: \
+            [ { path: /bin/sh }, { path: /bin/ls, start_time: never } ] } }\nevents:\n\
+            - { at: 10 s, upgrade: sh, hosts: a, to: 1, grace: 30 s, for: 20 s }\n";
+        let experiment = Experiment::parse_in("test.yaml", text, &PathContext::default());
+        let schedule = Schedule::new(&experiment.unwrap_or_else(|e| panic!("{e}")));
+        let expected = [
+            (10, HostChange::Upgrade { from: 0, to: 1 }),
+            (30, HostChange::Upgrade { from: 1, to: 0 }),
+            (40, HostChange::UpgradeEnd(0)),
+            (60, HostChange::UpgradeEnd(1)),
+        ];
+        assert_eq!(times(&schedule, 0), expected);
     }
 
     #[test]

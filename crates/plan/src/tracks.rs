@@ -1,7 +1,7 @@
 //! Tracks of radio stations: specified in the file, drawn from the seed, and changed by events.
 
 use crate::occurrences;
-use belljar_base::{HostId, Seed};
+use belljar_base::HostId;
 use belljar_config::topology::{DeviceKind, Interface, Radio};
 use belljar_config::{Action, Experiment};
 use belljar_radio::Track;
@@ -36,7 +36,7 @@ fn usual(experiment: &Experiment, name: &str, radio: &Radio, interfaces: &[Inter
                 let end = &experiment.topology.links[interface.link].ends[1 - interface.end];
                 let own = &experiment.node_interfaces(end.node)[end.port].name;
                 let owner = ["radio", name, experiment.node_name(end.node), own, "mobility"];
-                let mut stream = Seed(experiment.general.seed).stream(&owner);
+                let mut stream = experiment.seed().stream(&owner);
                 movement.track(&mut stream, experiment.general.stop_time)
             }
             (None, None) => Track::default(),

@@ -1,6 +1,7 @@
 //! Section `explore` as YAML.
 
 use super::{Writer, quoted, time};
+use crate::event_kinds::dns_answer_text;
 use crate::events::CrashFiles;
 use crate::exploration::FaultKind;
 use crate::model::Experiment;
@@ -45,7 +46,18 @@ fn bounds(kind: &FaultKind) -> String {
             });
             format!("{{ files: [{}]{} }}", words.join(", "), profile.unwrap_or_default())
         }
+        FaultKind::Dns { names, answers } => {
+            let names: Vec<String> = names.iter().map(|name| quoted(name)).collect();
+            let answers: Vec<String> = answers.iter().map(dns_answer_text).collect();
+            format!("{{ names: [{}], answers: [{}] }}", names.join(", "), answers.join(", "))
+        }
+        FaultKind::Kill { names } if names.is_empty() => "{}".to_owned(),
+        FaultKind::Kill { names } => {
+            let names: Vec<String> = names.iter().map(|name| quoted(name)).collect();
+            format!("{{ names: [{}] }}", names.join(", "))
+        }
         FaultKind::Lossy { loss: (least, most) } => format!("{{ packet_loss: [{least}, {most}] }}"),
+        FaultKind::Memory { limit: (least, most) } => format!("{{ limit: [{least} B, {most} B] }}"),
         FaultKind::Slow { latency: (least, most) } => {
             format!("{{ latency: [{}, {}] }}", format_duration(*least), format_duration(*most))
         }

@@ -22,6 +22,9 @@ impl Experiment {
         match &property.claim {
             Claim::Lines(claim) => lines(out, property, claim),
             Claim::History(claim) => history(out, property, claim),
+            Claim::Assertions => {
+                property.files.iter().for_each(|files| out.plain(1, "assertions", file(files)))
+            }
         }
         if let Some(hosts) = &property.hosts {
             let names: Vec<String> = hosts.iter().map(|id| quoted(self.node_name(*id))).collect();

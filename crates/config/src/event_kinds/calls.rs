@@ -6,7 +6,7 @@ use crate::error::Problem;
 use crate::events::{Action, HostSet};
 use crate::load::events_values::{World, host_set, probability, with_programs};
 use crate::model::Experiment;
-use crate::yaml::{Node, Section, Value, section};
+use crate::yaml::{Node, Section, section};
 use belljar_machine::{CallFault, CallResult, FAULTY_CALLS, ForcedResult};
 
 /// Keys that name one call.
@@ -86,15 +86,9 @@ impl Kind for Calls {
 
 /// One result of calls, or several.
 pub(crate) fn results(node: &Node, key: &str) -> Result<Vec<CallResult>, Problem> {
-    let Value::Sequence(items) = &node.value else {
-        return Ok(vec![section::choice(node, key, CallResult::NAMES)?]);
-    };
-    let mut results: Vec<CallResult> =
-        items.iter().map(|item| section::choice(item, key, CallResult::NAMES)).collect::<Result<_, _>>()?;
+    let result = |node: &Node, key: &str| section::choice(node, key, CallResult::NAMES);
+    let mut results = section::one_or_several(node, key, "write results: [short, EINTR]", result)?;
     results.sort();
     results.dedup();
-    match results.is_empty() {
-        true => Err(node.problem(format!("'{key}' is empty")).help("write results: [short, EINTR]")),
-        false => Ok(results),
-    }
+    Ok(results)
 }

@@ -8,20 +8,25 @@ mod calls;
 mod clock;
 mod crash;
 mod disk;
+mod dns_answers;
 mod kind;
 mod link;
+mod memory;
 mod movement;
 mod name_server;
 mod p4;
 mod partition;
 mod programs;
 mod reset;
+mod upgrade;
 
 pub(crate) use calls::results as call_results;
 pub(crate) use crash::check as check_disks;
+pub(crate) use dns_answers::{answer as dns_answer, answer_text as dns_answer_text, names as dns_names};
 pub(crate) use kind::Kind;
 pub(crate) use p4::check as check_p4;
 pub(crate) use partition::check_heal;
+pub(crate) use programs::check_process_name;
 
 use crate::events::{Action, HostSet};
 
@@ -42,11 +47,15 @@ pub(crate) const KINDS: &[&dyn Kind] = &[
     &disk::Heal,
     &reset::Reset,
     &calls::Calls,
+    &memory::Memory,
     &name_server::NameServer { down: true },
     &name_server::NameServer { down: false },
+    &dns_answers::DnsAnswers,
     &programs::Start,
     &programs::Stop,
     &programs::Signal,
+    &programs::Kill,
+    &upgrade::Upgrade,
     &clock::Clock,
     &p4::P4,
     &movement::Move,
@@ -71,11 +80,15 @@ impl Action {
             Action::DiskHeal(_) => &disk::Heal,
             Action::ConnectionReset { .. } => &reset::Reset,
             Action::CallFault { .. } => &calls::Calls,
+            Action::Memory { .. } => &memory::Memory,
             Action::NameServer { down: true, .. } => &name_server::NameServer { down: true },
             Action::NameServer { down: false, .. } => &name_server::NameServer { down: false },
+            Action::DnsAnswers { .. } => &dns_answers::DnsAnswers,
             Action::Start(..) => &programs::Start,
             Action::Stop(..) => &programs::Stop,
             Action::Signal(..) => &programs::Signal,
+            Action::Kill(..) => &programs::Kill,
+            Action::Upgrade { .. } => &upgrade::Upgrade,
             Action::Clock { .. } => &clock::Clock,
             Action::P4 { .. } => &p4::P4,
             Action::Move { .. } => &movement::Move,

@@ -4,12 +4,12 @@ use super::kind::Kind;
 use crate::emit::Writer;
 use crate::error::Problem;
 use crate::events::{Action, Event, HostSet, When};
-use crate::load::events_values::{World, matches};
+use crate::load::events_values::World;
 use crate::load::links::p4_setups;
 use crate::model::Experiment;
 use crate::topology::{DeviceKind, P4Setup, P4Switch};
 use crate::yaml::{Node, Section, Value, section};
-use belljar_base::{HostId, Map, SimTime};
+use belljar_base::{HostId, Map, SimTime, matches_wildcard};
 use belljar_net::suggest::nearest;
 use belljar_p4::Switch;
 use std::rc::Rc;
@@ -36,7 +36,7 @@ impl Kind for P4 {
         };
         for item in items {
             let text = section::string(item, "p4")?;
-            let found = switches(world).filter(|(_, name, _)| matches(text, name));
+            let found = switches(world).filter(|(_, name, _)| matches_wildcard(text, name));
             let found: Vec<HostId> = found.map(|(id, ..)| id).collect();
             if found.is_empty() {
                 let help = match (nearest(text, all()), all().next()) {

@@ -1,11 +1,13 @@
-//! Events `start`, `stop` and `signal`.
+//! Events `start`, `stop`, `signal` and `kill`.
 
 use super::kind::Kind;
 use crate::emit::Writer;
 use crate::emit::quoted;
 use crate::error::Problem;
 use crate::events::{Action, HostSet, ProcessRef};
-use crate::load::events_values::{World, host_set, model_ref, process_ref, runs_programs, startable};
+use crate::load::events_values::{
+    World, host_set, model_ref, place_or_name, process_ref, runs_programs, startable, with_programs,
+};
 use crate::load::process::signal;
 use crate::model::Experiment;
 use crate::yaml::{Node, Section};
@@ -116,12 +118,63 @@ impl Kind for Signal {
     }
 }
 
+/// Kills processes.
+pub(super) struct Kill;
+
+impl Kind for Kill {
+    fn key(&self) -> &'static str {
+        "kill"
+    }
+    fn parameters(&self) -> &'static [&'static str] {
+        &["hosts"]
+    }
+    fn read(&self, value: &Node, s: &Section, world: &World) -> Result<Action, Problem> {
+        let hosts = on_hosts_with_programs(s, "kill", world)?;
+        // A name may be that of a process which programs start, so only numbers are known to be right.
+        let process = match place_or_name(value, "kill")? {
+            ProcessRef::Number(_) => process_ref(value, "kill", &hosts, world)?,
+            ProcessRef::Program(name) => {
+                check_process_name(value, &name, "kill: redis-server")?;
+                ProcessRef::Program(name)
+            }
+        };
+        Ok(Action::Kill(hosts, process))
+    }
+    fn write(&self, action: &Action, experiment: &Experiment, out: &mut Writer) {
+        let Action::Kill(hosts, process) = action else { return };
+        out.plain(1, "kill", process_text(process));
+        out.plain(1, "hosts", experiment.host_set(hosts));
+    }
+    fn hosts<'a>(&self, action: &'a mut Action) -> Vec<&'a mut HostSet> {
+        let Action::Kill(hosts, _) = action else { return Vec::new() };
+        vec![hosts]
+    }
+}
+
 /// The required key `hosts`.
-fn on_hosts(s: &Section, world: &World) -> Result<HostSet, Problem> {
+pub(super) fn on_hosts(s: &Section, world: &World) -> Result<HostSet, Problem> {
     host_set(s.required("hosts", "hosts: alice")?, "hosts", world)
 }
 
-fn process_text(process: &ProcessRef) -> String {
+/// The required key `hosts` of an event `key`, which has an effect on hosts with programs alone.
+pub(super) fn on_hosts_with_programs(s: &Section, key: &str, world: &World) -> Result<HostSet, Problem> {
+    let node = s.required("hosts", "hosts: alice")?;
+    let hosts = host_set(node, "hosts", world)?;
+    with_programs(node, key, &hosts, world)?;
+    Ok(hosts)
+}
+
+/// Refuses a name that no process has; `example` shows how to write one.
+pub(crate) fn check_process_name(node: &Node, name: &str, example: &str) -> Result<(), Problem> {
+    match name.is_empty() || name.contains('/') {
+        true => Err(node
+            .problem(format!("'{name}' is no name of a process"))
+            .help(format!("write the program's file name, such as {example}"))),
+        false => Ok(()),
+    }
+}
+
+pub(super) fn process_text(process: &ProcessRef) -> String {
     match process {
         ProcessRef::Number(number) => number.to_string(),
         // In quotes, so that a program whose name is a number is not taken for an index.

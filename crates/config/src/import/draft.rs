@@ -109,6 +109,15 @@ pub(super) struct Cable {
     pub(super) name: Option<String>,
     pub(super) ends: [String; 2],
     pub(super) mtu: Option<u64>,
+    /// Other keys of the link with their values, as YAML has them.
+    pub(super) settings: Vec<(&'static str, String)>,
+}
+
+impl Cable {
+    /// A link between two ends, with the default of every property.
+    pub(super) fn between(first: impl Into<String>, second: impl Into<String>) -> Cable {
+        Cable { name: None, ends: [first.into(), second.into()], mtu: None, settings: Vec::new() }
+    }
 }
 
 #[derive(Debug, Default)]
@@ -120,6 +129,10 @@ pub(super) struct Draft {
     /// Hardware addresses by node and interface.
     pub(super) macs: Map<(String, String), String>,
     pub(super) notes: Set<(At, String)>,
+    /// End of the simulated time in seconds, if it is not the default of imports.
+    pub(super) stop_time: Option<u64>,
+    /// Events, as YAML has them.
+    pub(super) events: Vec<String>,
 }
 
 impl Draft {
@@ -160,11 +173,32 @@ impl Draft {
     pub(super) fn remove_unlinked(&mut self) {
         let all: Vec<String> = self.members.keys().cloned().collect();
         for name in all {
-            if self.interfaces(&name).is_empty() {
+            let ends = self.cables.iter().flat_map(|cable| &cable.ends);
+            let is_linked = ends.map(|end| end.split(':').next()).any(|end| end == Some(&*name));
+            if !is_linked {
                 self.members.remove(&name);
                 self.note(format!("'{name}' is left out: it has no links"));
             }
         }
+    }
+
+    /// Adds a host to each router where the topology has none, since routers run no programs.
+    pub(super) fn add_hosts(&mut self) {
+        if self.members.values().any(|member| member.kind == Kind::Host) {
+            return;
+        }
+        let routers = self.members.iter().filter(|(_, member)| member.kind == Kind::Router);
+        let routers: Vec<String> = routers.map(|(name, _)| name.clone()).collect();
+        if routers.is_empty() {
+            return;
+        }
+        for router in routers {
+            let host = format!("h-{router}");
+            self.members.insert(host.clone(), Member::new(Kind::Host));
+            // Their addresses are assigned, which is no surprise.
+            self.cables.push(Cable::between(host, router));
+        }
+        self.note("no node is a host: each router has been given one, h-ROUTER, for programs");
     }
 
     /// Notes the settings of nodes that have no use for them.

@@ -302,8 +302,8 @@ fn join(draft: &mut Draft, domains: Map<String, Vec<String>>) {
         if let [first, second] = &ends[..]
             && first.split(':').next() != second.split(':').next()
         {
-            let ends = [first.clone(), second.clone()];
-            draft.cables.push(Cable { name: Some(domain), ends, mtu: None });
+            let cable = Cable::between(first.clone(), second.clone());
+            draft.cables.push(Cable { name: Some(domain), ..cable });
             continue;
         }
         let base = node_name(&domain);
@@ -312,8 +312,7 @@ fn join(draft: &mut Draft, domains: Map<String, Vec<String>>) {
         let name = names.find(|name| !name.is_empty() && !taken(name)).expect("numbers don't end");
         draft.members.insert(name.clone(), Member::new(Kind::Switch));
         for (n, end) in ends.into_iter().enumerate() {
-            let ends = [end, format!("{name}:p{}", n + 1)];
-            draft.cables.push(Cable { name: None, ends, mtu: None });
+            draft.cables.push(Cable::between(end, format!("{name}:p{}", n + 1)));
         }
     }
 }

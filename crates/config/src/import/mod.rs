@@ -3,11 +3,16 @@
 
 mod beside;
 mod commands;
+mod compose;
 mod containerlab;
 mod draft;
+mod graph;
 mod kathara;
+mod mininet;
 mod mounts;
+mod netlab;
 mod p4;
+mod relationships;
 mod script;
 mod settings;
 mod translate;
@@ -15,6 +20,8 @@ mod write;
 
 use crate::error::{ConfigError, Problem, Source};
 use beside::Beside;
+use draft::At;
+pub use relationships::Daemon;
 use std::path::Path;
 
 /// A file to be imported.
@@ -48,8 +55,18 @@ trait Importer: Sync {
 }
 
 /// All importers.
-const IMPORTERS: [&dyn Importer; 4] =
-    [&containerlab::Containerlab, &kathara::Kathara, &p4::Tutorial, &p4::P4app];
+const IMPORTERS: [&dyn Importer; 10] = [
+    &containerlab::Containerlab,
+    &netlab::Netlab,
+    &kathara::Kathara,
+    &mininet::Mininet,
+    &p4::Tutorial,
+    &p4::P4app,
+    &graph::GraphMl,
+    &graph::Gml,
+    &relationships::Relationships,
+    &compose::Compose,
+];
 
 /// Format of a topology file.
 #[derive(Clone, Copy)]
@@ -61,13 +78,13 @@ impl Format {
         IMPORTERS.into_iter().map(Format)
     }
 
-    /// The format of a file, by its extension and, where several have that, its text.
+    /// The format of a file, by its extension and its text.
     pub fn of(path: &Path) -> Result<Option<Format>, ConfigError> {
         let extension = path.extension().and_then(|extension| extension.to_str()).unwrap_or_default();
         let candidates: Vec<Format> =
             Format::all().filter(|format| format.0.has_extension(extension)).collect();
-        if candidates.len() < 2 {
-            return Ok(candidates.first().copied());
+        if candidates.is_empty() {
+            return Ok(None);
         }
         let text = text_of(path)?;
         Ok(candidates.into_iter().rev().find(|format| format.0.recognises(&text)))
@@ -106,6 +123,29 @@ pub struct Options<'a> {
     pub program: Option<&'a Path>,
     /// True if imported commands may fail: their processes expect any final state, and notes list them.
     pub tolerate_failures: bool,
+    /// Number of autonomous systems that are drawn from AS relationships; all if `None`.
+    pub sample: Option<usize>,
+    /// Seed of the sample.
+    pub seed: u64,
+    /// Routing daemon of autonomous systems.
+    pub daemon: Daemon,
+    /// True if a file that is a program may be run, with the rights of the user.
+    pub run_script: bool,
+}
+
+impl<'a> Options<'a> {
+    /// The defaults, for an experiment file in a folder.
+    pub fn new(folder: &'a Path) -> Options<'a> {
+        Options {
+            folder,
+            program: None,
+            tolerate_failures: false,
+            sample: None,
+            seed: 1,
+            daemon: Daemon::default(),
+            run_script: false,
+        }
+    }
 }
 
 /// An experiment converted from another tool's topology.

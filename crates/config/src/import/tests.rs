@@ -27,7 +27,14 @@ impl Drop for Folder {
 }
 
 fn file_of(format: &'static dyn Importer) -> &'static str {
-    if format.name() == "kathara" { "lab.conf" } else { "lab.clab.yml" }
+    match format.name() {
+        "kathara" => "lab.conf",
+        "netlab" => "topology.yml",
+        "graphml" => "net.graphml",
+        "gml" => "net.gml",
+        "as-relationships" => "as-rel.txt",
+        _ => "lab.clab.yml",
+    }
 }
 
 fn import(
@@ -38,7 +45,7 @@ fn import(
 ) -> Result<Imported, ConfigError> {
     let files: Vec<_> = files.iter().copied().chain([(file_of(format), text)]).collect();
     let folder = Folder::new(&files);
-    let options = Options { folder: Path::new(""), program: None, tolerate_failures };
+    let options = Options { tolerate_failures, ..Options::new(Path::new("")) };
     let mut imported = Format(format).import(&folder.0.join(file_of(format)), &options)?;
     let prefix = format!("{}/", folder.0.display());
     let lab = format!("{}: ", file_of(format));
@@ -271,9 +278,9 @@ fn what_is_no_topology_is_refused_where_it_goes_wrong() {
     );
     assert_eq!(
         lab(
-            "topology: { nodes: { a: { kind: srl }, b: { kind: srl } }, links: [ { endpoints: [\"a:e1\", \"b:e1\"] } ] }"
+            "topology: { nodes: { a: { kind: bridge }, b: { kind: bridge } }, links: [ { endpoints: [\"a:e1\", \"b:e1\"] } ] }"
         ),
-        "- this topology has routers and bridges only"
+        "- this topology has bridges only"
     );
     assert_eq!(error(&kathara::Kathara, "pc1\n"), "1:1 this is not a line of lab.conf");
     assert_eq!(error(&kathara::Kathara, "pc1[image]=x\n"), "- no machine of this lab has an interface");
@@ -477,3 +484,20 @@ fn failures_are_tolerated_on_request() {
     let imported = import(&kathara::Kathara, lab, &files, false).unwrap();
     assert_eq!(loaded(&imported).hosts[0].processes[0].expected_final_state, FinalState::Exited(0));
 }
+
+#[test]
+fn a_lab_of_routers_gets_hosts() {
+    let text = "topology: { nodes: { a: { kind: srl }, b: { kind: srl } }, links: [ { endpoints: [\"a:e1\", \"b:e1\"] } ] }";
+    let (e, notes) = take(&containerlab::Containerlab, text, &[]);
+    let names: Vec<&str> = e.hosts.iter().map(|host| &*host.name).collect();
+    assert_eq!(names, ["h-a", "h-b"]);
+    assert!(
+        notes.contains(
+            &"no node is a host: each router has been given one, h-ROUTER, for programs".to_owned()
+        ),
+        "{notes:?}"
+    );
+}
+
+#[path = "tests_graphs.rs"]
+mod graphs;

@@ -8,10 +8,14 @@ use crate::emit::quoted;
 use belljar_base::{Map, Set};
 use std::fmt::Write;
 
+/// End of the simulated time of imported experiments, in seconds.
+const STOP_TIME: u64 = 60;
+
 impl Draft {
     /// Converts the commands and writes the experiment.
     pub(super) fn finish(mut self, name: &str, options: &Options) -> Imported {
         self.translate();
+        self.add_hosts();
         self.note_unused();
         if options.tolerate_failures {
             self.note_tolerated();
@@ -20,7 +24,7 @@ impl Draft {
         for comment in &self.comments {
             let _ = writeln!(out, "# {}", comment.replace(char::is_control, " "));
         }
-        out.push_str("general: {stop_time: 60 s}\n");
+        let _ = writeln!(out, "general: {{stop_time: {} s}}", self.stop_time.unwrap_or(STOP_TIME));
         let has_ipv6 = self.members.values().any(|member| member.ipv6 == Some(true));
         if has_ipv6 {
             out.push_str("belljar: {ipv6: true}\n");
@@ -44,8 +48,16 @@ impl Draft {
         for cable in &self.cables {
             let named = cable.name.as_ref().map_or(String::new(), |name| format!("name: {}, ", quoted(name)));
             let mtu = cable.mtu.map_or(String::new(), |mtu| format!(", mtu: {mtu}"));
+            let settings: String =
+                cable.settings.iter().map(|(key, value)| format!(", {key}: {value}")).collect();
             let [a, b] = &cable.ends;
-            let _ = writeln!(out, "- {{{named}between: [{}, {}]{mtu}}}", quoted(a), quoted(b));
+            let _ = writeln!(out, "- {{{named}between: [{}, {}]{mtu}{settings}}}", quoted(a), quoted(b));
+        }
+        if !self.events.is_empty() {
+            out.push_str("events:\n");
+        }
+        for event in &self.events {
+            let _ = writeln!(out, "- {event}");
         }
         let notes = self.notes.into_iter().map(|(at, text)| {
             let file = match (&at.file, std::path::Path::new(name).parent()) {

@@ -45,3 +45,16 @@ pub(super) fn cpu(node: &Node, key: &str) -> Result<CpuSettings, Problem> {
     }
     Ok(cpu)
 }
+
+/// Least memory of a host: a program with its C library takes some of it.
+const LEAST_MEMORY: u64 = 1 << 20;
+
+/// Loads a size of memory.
+pub(crate) fn memory(node: &Node, key: &str) -> Result<u64, Problem> {
+    match section::bytes(node, key)? {
+        bytes if bytes < LEAST_MEMORY => Err(node
+            .problem(format!("'{key}' must be at least 1 MiB: no program runs in less"))
+            .help(format!("write a size such as {key}: 512 MiB"))),
+        bytes => Ok(bytes),
+    }
+}

@@ -1,7 +1,7 @@
 //! Section `events`.
 
 use super::events_values::{World, probability};
-use crate::error::Problem;
+use crate::error::{Problem, Problems};
 use crate::event_kinds::{self, KINDS, Kind};
 use crate::events::{Action, Event, When};
 use crate::yaml::{Node, Section, section};
@@ -14,8 +14,7 @@ const WHEN: &[&str] = &["at", "every", "between", "probability", "for", "name"];
 pub(super) fn read(node: &Node, world: &World) -> Result<Vec<Event>, Problem> {
     let items = section::list(node, "events")?;
     let events = items.iter().enumerate();
-    let events =
-        events.map(|(number, item)| event(number as u32, item, world)).collect::<Result<Vec<_>, _>>()?;
+    let events = Problems::all(events.map(|(number, item)| event(number as u32, item, world)))?;
     for (item, event) in items.iter().zip(&events) {
         event_kinds::check_heal(item, event, &events)?;
     }

@@ -6,7 +6,7 @@ use crate::events::{ClockSettings, CrashFiles, DiskProfile, HostSet, ProcessRef,
 use crate::model::{Host, Network};
 use crate::topology::Topology;
 use crate::yaml::{Node, Section, Style, Value, section};
-use belljar_base::{HostId, SimDuration, SimTime};
+use belljar_base::{HostId, SimDuration, SimTime, matches_wildcard};
 use belljar_net::suggest::nearest;
 use belljar_net::units;
 
@@ -79,8 +79,7 @@ fn set(node: &Node, key: &str, world: &World, count: usize) -> Result<HostSet, P
 /// The hosts that match one name or pattern.
 fn named(node: &Node, key: &str, world: &World, count: usize) -> Result<Vec<HostId>, Problem> {
     let text = section::string(node, key)?;
-    let matches = |name: &str| if text.contains('*') { matches(text, name) } else { text == name };
-    let hosts = world.names().take(count).enumerate().filter(|(_, name)| matches(name));
+    let hosts = world.names().take(count).enumerate().filter(|(_, name)| matches_wildcard(text, name));
     let found: Vec<HostId> = hosts.map(|(index, _)| HostId(index as u32)).collect();
     if !found.is_empty() {
         return Ok(found);
@@ -99,16 +98,6 @@ fn named(node: &Node, key: &str, world: &World, count: usize) -> Result<Vec<Host
         }
     };
     Err(node.problem(format!("there is no host '{text}'")).help(help))
-}
-
-/// True if `name` matches `pattern`, in which each `*` matches any characters.
-pub(crate) fn matches(pattern: &str, name: &str) -> bool {
-    match pattern.split_once('*') {
-        None => pattern == name,
-        Some((start, rest)) => name.strip_prefix(start).is_some_and(|tail| {
-            (0..=tail.len()).filter(|at| tail.is_char_boundary(*at)).any(|at| matches(rest, &tail[at..]))
-        }),
-    }
 }
 
 /// Fails unless all of these hosts are on the graph.
@@ -151,8 +140,9 @@ fn links(node: &Node, world: &World) -> Result<Vec<usize>, Problem> {
                 ))
                 .help("name the link of the device"));
         }
-        let found: Vec<usize> =
-            (0..links.len()).filter(|n| links[*n].pci.is_none() && matches(text, &links[*n].name)).collect();
+        let found: Vec<usize> = (0..links.len())
+            .filter(|n| links[*n].pci.is_none() && matches_wildcard(text, &links[*n].name))
+            .collect();
         if let Some(channel) =
             found.iter().map(|n| &links[*n]).find(|link| world.topology.is_channel(link, world.hosts.len()))
         {

@@ -1,13 +1,15 @@
 //! Section `explore`.
 
+use super::cpu;
 use super::events_values::{World, host_set, probability, range, set_disk};
 use crate::error::{Problem, Span};
-use crate::event_kinds::call_results;
+use crate::event_kinds::{call_results, check_process_name, dns_answer, dns_names};
 use crate::events::{CrashFiles, HostSet};
 use crate::exploration::{DiskFaultKind, Exploration, FaultKind};
 use crate::scheduling::Scheduling;
 use crate::yaml::{Entry, Node, Section, Value, section};
 use belljar_base::{HostId, SimDuration, SimTime};
+use belljar_net::dns::DnsAnswer;
 use belljar_net::suggest::nearest;
 use belljar_net::units::format_duration;
 
@@ -79,15 +81,8 @@ fn hosts(node: &Node, key: &str, world: &World) -> Result<Vec<HostId>, Problem> 
 
 /// One order of threads, or several.
 fn orders(node: &Node, key: &str) -> Result<Vec<Scheduling>, Problem> {
-    let Value::Sequence(items) = &node.value else {
-        return Ok(vec![section::choice(node, key, Scheduling::NAMES)?]);
-    };
-    let orders: Vec<Scheduling> =
-        items.iter().map(|item| section::choice(item, key, Scheduling::NAMES)).collect::<Result<_, _>>()?;
-    match orders.is_empty() {
-        true => Err(node.problem("'scheduling' is empty").help("write scheduling: [fifo, random]")),
-        false => Ok(orders),
-    }
+    let order = |node: &Node, key: &str| section::choice(node, key, Scheduling::NAMES);
+    section::one_or_several(node, key, "write scheduling: [fifo, random]", order)
 }
 
 /// A list of names, or a mapping from names to bounds.
@@ -130,17 +125,25 @@ fn named(span: Span, name: &str) -> Result<FaultKind, Problem> {
 
 /// One fault of disks, or several.
 fn disk_faults(node: &Node, key: &str) -> Result<Vec<DiskFaultKind>, Problem> {
-    let Value::Sequence(items) = &node.value else {
-        return Ok(vec![section::choice(node, key, DiskFaultKind::NAMES)?]);
-    };
-    let choose = |item: &std::rc::Rc<Node>| section::choice(item, key, DiskFaultKind::NAMES);
-    let mut faults: Vec<DiskFaultKind> = items.iter().map(choose).collect::<Result<_, _>>()?;
+    let fault = |node: &Node, key: &str| section::choice(node, key, DiskFaultKind::NAMES);
+    let mut faults = section::one_or_several(node, key, "write faults: [sync_time, sync_errors]", fault)?;
     faults.sort();
     faults.dedup();
-    match faults.is_empty() {
-        true => Err(node.problem("'faults' is empty").help("write faults: [sync_time, sync_errors]")),
-        false => Ok(faults),
-    }
+    Ok(faults)
+}
+
+/// One answer of the name server, or several.
+fn dns_answers(node: &Node, key: &str) -> Result<Vec<DnsAnswer>, Problem> {
+    section::one_or_several(node, key, "write answers: [SERVFAIL, timeout]", dns_answer)
+}
+
+/// One name of processes, or several.
+fn process_names(node: &Node, key: &str) -> Result<Vec<String>, Problem> {
+    let name = |node: &Node, key: &str| {
+        let name = section::string(node, key)?;
+        check_process_name(node, name, "names: [redis-server]").map(|()| name.to_owned())
+    };
+    section::one_or_several(node, key, "leave it out for the host's own processes", name)
 }
 
 /// A kind with bounds of its own.
@@ -155,7 +158,10 @@ fn bounded(entry: &Entry) -> Result<FaultKind, Problem> {
         FaultKind::Clock { .. } => &["step"],
         FaultKind::Crash { .. } => &["files", "disk"],
         FaultKind::Disk { .. } => &["faults", "sync_time"],
+        FaultKind::Dns { .. } => &["names", "answers"],
+        FaultKind::Kill { .. } => &["names"],
         FaultKind::Lossy { .. } => &["packet_loss"],
+        FaultKind::Memory { .. } => &["limit"],
         FaultKind::Slow { .. } => &["latency"],
         FaultKind::OneWay | FaultKind::Partition | FaultKind::Pause | FaultKind::Reset | FaultKind::Stop => {
             &[]
@@ -168,6 +174,10 @@ fn bounded(entry: &Entry) -> Result<FaultKind, Problem> {
     let files = s.read("files", files)?;
     let results = s.read("results", call_results)?;
     let share = s.read("share", |node, key| range(node, key, probability))?;
+    let is_dns = matches!(kind, FaultKind::Dns { .. });
+    let names = s.read("names", if is_dns { dns_names } else { process_names })?;
+    let answers = s.read("answers", dns_answers)?;
+    let limit = s.read("limit", |node, key| range(node, key, cpu::memory))?;
     let disk_faults = s.read("faults", disk_faults)?;
     let sync_time = s.read("sync_time", |node, key| range(node, key, section::duration))?;
     if let Some(node) = s.get("sync_time").filter(|_| sync_time.is_some_and(|(least, _)| least.is_zero())) {
@@ -189,7 +199,12 @@ fn bounded(entry: &Entry) -> Result<FaultKind, Problem> {
             set_disk(&s, &mut files)?;
             FaultKind::Crash { files }
         }
+        FaultKind::Dns { names: default, answers: usual } => {
+            FaultKind::Dns { names: names.unwrap_or(default), answers: answers.unwrap_or(usual) }
+        }
+        FaultKind::Kill { names: default } => FaultKind::Kill { names: names.unwrap_or(default) },
         FaultKind::Lossy { loss: default } => FaultKind::Lossy { loss: loss.unwrap_or(default) },
+        FaultKind::Memory { limit: default } => FaultKind::Memory { limit: limit.unwrap_or(default) },
         FaultKind::Slow { latency: default } => FaultKind::Slow { latency: latency.unwrap_or(default) },
         FaultKind::OneWay | FaultKind::Partition | FaultKind::Pause | FaultKind::Reset | FaultKind::Stop => {
             kind
@@ -199,13 +214,6 @@ fn bounded(entry: &Entry) -> Result<FaultKind, Problem> {
 
 /// One fate of files in a crash, or several.
 fn files(node: &Node, key: &str) -> Result<Vec<CrashFiles>, Problem> {
-    let Value::Sequence(items) = &node.value else {
-        return Ok(vec![section::choice(node, key, CrashFiles::NAMES)?]);
-    };
-    let all: Vec<CrashFiles> =
-        items.iter().map(|item| section::choice(item, key, CrashFiles::NAMES)).collect::<Result<_, _>>()?;
-    match all.is_empty() {
-        true => Err(node.problem("'files' is empty").help("write files: [kept, unsynced]")),
-        false => Ok(all),
-    }
+    let fate = |node: &Node, key: &str| section::choice(node, key, CrashFiles::NAMES);
+    section::one_or_several(node, key, "write files: [kept, unsynced]", fate)
 }

@@ -5,13 +5,14 @@ use crate::error::Problem;
 use crate::model::{Extensions, PlacementSetting};
 use crate::yaml::{Node, Section, section};
 use belljar_base::SimDuration;
-use belljar_net::addresses;
 use belljar_net::dns::Zone;
+use belljar_net::{InterfaceAddress, Prefix, addresses};
 use jiff::Timestamp;
 use jiff::civil::{Date, DateTime};
 use jiff::tz::TimeZone;
+use std::net::Ipv4Addr;
 
-const KEYS: &[&str] = &["start_date", "placement", "dns", "metrics", "ipv6", "route_log"];
+const KEYS: &[&str] = &["start_date", "placement", "dns", "metrics", "ipv6", "route_log", "address_pool"];
 const DNS_KEYS: &[&str] = &["address", "records"];
 const METRICS_KEYS: &[&str] = &["interval"];
 
@@ -26,6 +27,7 @@ pub(super) fn read(node: &Node) -> Result<Extensions, Problem> {
         .inspect(|v| result.placement = *v);
     s.read("ipv6", section::boolean)?.inspect(|v| result.ipv6 = *v);
     s.read("route_log", section::boolean)?.inspect(|v| result.route_log = *v);
+    result.address_pool = s.read("address_pool", address_pool)?;
     if let Some(node) = s.get("dns") {
         dns(node, &mut result)?;
     }
@@ -40,6 +42,25 @@ pub(super) fn read(node: &Node) -> Result<Extensions, Problem> {
         result.metrics_interval = Some(every);
     }
     Ok(result)
+}
+
+/// The network from which hosts on the graph are assigned addresses.
+fn address_pool(node: &Node, key: &str) -> Result<Prefix, Problem> {
+    let text = section::string(node, key)?;
+    let own = text
+        .parse::<InterfaceAddress>()
+        .ok()
+        .filter(|own| own.network().address() == own.ip && own.len <= 30);
+    let pool = own.map(|own| own.network()).ok_or_else(|| {
+        node.problem(format!("'{text}' is not a network of IPv4 addresses"))
+            .help("write such as address_pool: 10.0.0.0/8")
+    })?;
+    let first = Ipv4Addr::from(u32::from(pool.address()) + 1);
+    addresses::check_usable("", first).map_err(|_| {
+        node.problem(format!("hosts cannot have the addresses of {text}"))
+            .help("write such as address_pool: 10.0.0.0/8")
+    })?;
+    Ok(pool)
 }
 
 /// Loads the name server's address and its additional records.

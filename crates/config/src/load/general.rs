@@ -28,7 +28,7 @@ pub(super) fn defaults(stop_time: SimTime) -> General {
         bootstrap_end_time: SimTime::ZERO,
         log_level: LogLevel::Info,
         heartbeat_interval: Some(SimDuration::from_secs(1)),
-        data_directory: PathBuf::from("shadow.data"),
+        data_directory: None,
         template_directory: None,
         progress: false,
         model_unblocked_syscall_latency: false,
@@ -53,7 +53,7 @@ pub(super) fn read(node: &Node, around: &PathContext) -> Result<General, Problem
     s.read("model_unblocked_syscall_latency", section::boolean)?
         .inspect(|v| set.model_unblocked_syscall_latency = *v);
     if let Some(node) = s.get("data_directory") {
-        general.data_directory = path(node, "data_directory", around)?;
+        general.data_directory = Some(path(node, "data_directory", around)?);
     }
     if let Some(node) = s.get("template_directory") {
         let places = around.candidates(&path(node, "template_directory", around)?);

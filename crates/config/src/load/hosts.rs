@@ -1,8 +1,8 @@
 //! Section `hosts` and the options of hosts.
 
-use super::{captures, cpu, events_values, links, machine, models, process, root};
+use super::{captures, cpu, events_values, links, machine, models, process, root, scheduling};
 use crate::PathContext;
-use crate::error::{Problem, Span};
+use crate::error::{Problem, Problems, Span};
 use crate::events::ClockSettings;
 use crate::model::{
     CpuSettings, Host, HostOptions, LogLevel, Model, Network, PlacementSetting, Process, Root, WholeMachine,
@@ -13,7 +13,7 @@ use crate::yaml::{Entry, Node, Section};
 use belljar_base::{Map, Set, SimDuration};
 use belljar_linux_abi::sysctl;
 use belljar_net::suggest::nearest;
-use belljar_net::{AddressError, Addresses, Graph, NodeIndex};
+use belljar_net::{AddressError, Addresses, Graph, NodeIndex, Prefix};
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::path::{Component, PathBuf};
 
@@ -28,9 +28,11 @@ pub(super) const HOST_KEYS: &[&str] = &[
     "clock",
     "cpu",
     "cpu_count",
+    "memory",
     "root",
     "machine",
     "processes",
+    "setup",
 ];
 const OPTION_KEYS: &[&str] = &[
     "log_level",
@@ -57,6 +59,7 @@ pub(super) struct Context<'a> {
     pub(super) reading: SimDuration,
     pub(super) placement: PlacementSetting,
     pub(super) ipv6: bool,
+    pub(super) address_pool: Option<Prefix>,
     pub(super) name_server: Ipv4Addr,
     /// True if the file has other simulators, which need no host.
     pub(super) simulators: bool,
@@ -76,6 +79,7 @@ struct Draft<'a> {
     clock: ClockSettings,
     cpu: Option<CpuSettings>,
     cpu_count: u32,
+    memory: Option<u64>,
     processes: Vec<Process>,
     models: Vec<Model>,
     root: Option<Root>,
@@ -93,13 +97,17 @@ pub(super) fn read(node: &Node, context: &Context) -> Result<Vec<Host>, Problem>
         names: &|| by_name.iter().copied().collect(),
         name_server: context.name_server,
     };
-    let drafts = entries.iter().map(|entry| draft(entry, context, &named));
-    let mut drafts = drafts.collect::<Result<Vec<_>, _>>()?;
+    let mut drafts = Problems::all(entries.iter().map(|entry| draft(entry, context, &named)))?;
     if let Some(network) = context.network {
         check_self_loops(&drafts, &network.graph)?;
     }
     drafts.sort_by(|a, b| a.entry.key.cmp(&b.entry.key));
-    let wanted = drafts.iter().map(|d| (d.entry.key.as_str(), d.address.map(|(_, address)| address)));
+    let of_pool =
+        context.address_pool.map(|pool| from_pool(pool, &drafts, context)).transpose()?.unwrap_or_default();
+    let wanted = drafts.iter().map(|d| {
+        let name = d.entry.key.as_str();
+        (name, d.address.map(|(_, address)| address).or(of_pool.get(name).copied()))
+    });
     let addresses = Addresses::assign(wanted).map_err(|error| address_problem(&drafts, error))?;
     let addresses6 = assign6(&drafts, &addresses)?;
     let hosts: Vec<Host> = drafts
@@ -118,6 +126,7 @@ pub(super) fn read(node: &Node, context: &Context) -> Result<Vec<Host>, Problem>
             clock: draft.clock,
             cpu: draft.cpu,
             cpu_count: draft.cpu_count,
+            memory: draft.memory,
             processes: draft.processes,
             models: draft.models,
             interfaces: Vec::new(),
@@ -131,11 +140,24 @@ pub(super) fn read(node: &Node, context: &Context) -> Result<Vec<Host>, Problem>
 }
 
 fn draft<'a>(entry: &'a Entry, context: &Context, named: &models::Hosts) -> Result<Draft<'a>, Problem> {
+    let mut problems = Problems::default();
+    let draft = draft_of(entry, context, named, &mut problems);
+    let draft = problems.take(draft);
+    problems.check()?;
+    Ok(draft.expect("a host without a problem has a value"))
+}
+
+fn draft_of<'a>(
+    entry: &'a Entry,
+    context: &Context,
+    named: &models::Hosts,
+    problems: &mut Problems,
+) -> Result<Draft<'a>, Problem> {
     check_name(&entry.key, entry.key_span, "host")?;
     let place = format!("host '{}'", entry.key);
     let linked = context.linked.contains(&entry.key);
     let keys: Vec<&str> = HOST_KEYS.iter().chain(links::HOST_KEYS).copied().collect();
-    let mut s = Section::new(&entry.value, &place, &keys, false)?;
+    let mut s = Section::collecting(&entry.value, &place, &keys, false, problems)?;
     s.span = entry.key_span;
     let in_graph = match (s.entry("network_node_id"), context.network) {
         (None, _) if linked => None,
@@ -213,9 +235,14 @@ fn draft<'a>(entry: &'a Entry, context: &Context, named: &models::Hosts) -> Resu
     let (mut processes, mut models) = (Vec::new(), Vec::new());
     for item in list {
         match models::is_model(item) {
-            true => models.push(models::read(item, &entry.key, named)?),
-            false => processes.push(process::read(item, &within)?),
+            true => models.extend(problems.take(models::read(item, &entry.key, named))),
+            false => processes.extend(problems.take(process::read(item, &within))),
         }
+    }
+    problems.check()?;
+    if let Some(node) = s.get("setup").filter(|_| s.get("machine").is_none()) {
+        // Last, so that the numbers of the others are those of the list.
+        processes.extend(process::setup(node, &within)?);
     }
     let clock = match s.get("clock") {
         Some(node) => events_values::clock(node, "clock", context.reading)?,
@@ -225,6 +252,7 @@ fn draft<'a>(entry: &'a Entry, context: &Context, named: &models::Hosts) -> Resu
     };
     let cpu = s.read("cpu", cpu::cpu)?;
     let cpu_count = s.read("cpu_count", cpu::count)?.unwrap_or(1);
+    let memory = s.read("memory", cpu::memory)?;
     let root = files.map(|files| files.model);
     let machine = match s.get("machine") {
         Some(node) => {
@@ -259,6 +287,7 @@ fn draft<'a>(entry: &'a Entry, context: &Context, named: &models::Hosts) -> Resu
         clock,
         cpu,
         cpu_count,
+        memory,
         processes,
         models,
         root,
@@ -343,6 +372,34 @@ fn address6(node: &Node, key: &str, place: &str) -> Result<Ipv6Addr, Problem> {
     }
 }
 
+/// Addresses of a pool for the hosts on the graph without one of their own, in the order of names: the lowest free ones.
+fn from_pool<'a>(
+    pool: Prefix,
+    drafts: &[Draft<'a>],
+    context: &Context,
+) -> Result<Map<&'a str, Ipv4Addr>, Problem> {
+    let mut taken: Set<Ipv4Addr> = drafts.iter().filter_map(|draft| Some(draft.address?.1)).collect();
+    taken.insert(context.name_server);
+    let (first, last) = (u32::from(pool.address()), u32::from(pool.broadcast().unwrap_or(pool.address())));
+    // As without a pool, no address ends in .0 or .255.
+    let mut free = (first + 1..last)
+        .map(Ipv4Addr::from)
+        .filter(|own| !matches!(own.octets()[3], 0 | 255) && !taken.contains(own));
+    let mut assigned = Map::new();
+    for draft in drafts.iter().filter(|draft| draft.node.is_some() && draft.address.is_none()) {
+        let name = draft.entry.key.as_str();
+        let address = free.next().ok_or_else(|| {
+            Problem::at(
+                draft.entry.key_span,
+                format!("no address of the pool {pool} is left for host '{name}'"),
+            )
+            .help("write a larger network, such as address_pool: 10.0.0.0/8")
+        })?;
+        assigned.insert(name, address);
+    }
+    Ok(assigned)
+}
+
 /// The IPv6 addresses of hosts on the graph: specified, or derived from their IPv4 addresses.
 fn assign6(drafts: &[Draft], addresses: &Addresses) -> Result<Vec<Option<Ipv6Addr>>, Problem> {
     let mut owners: Map<Ipv6Addr, &str> = Map::new();
@@ -399,7 +456,7 @@ fn options(s: &Section, defaults: &HostOptions) -> Result<HostOptions, Problem> 
         options.shared = paths.collect::<Result<_, _>>()?;
     }
     s.read("queue", |node, _| links::queue(node))?.inspect(|v| options.queue = v.clone());
-    s.read(SCHEDULING, |n, k| section::choice(n, k, Scheduling::NAMES))?.inspect(|v| options.scheduling = *v);
+    s.read(SCHEDULING, scheduling::read)?.inspect(|v| options.scheduling = *v);
     if let Some(node) = s.get("sysctls") {
         for entry in mapping(node, "sysctls")? {
             options.sysctls.insert(entry.key.clone(), sysctl(entry)?);

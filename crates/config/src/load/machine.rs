@@ -39,9 +39,11 @@ const KERNEL_PREFIX: &str = "vmlinuz-";
 const EXCLUDED: &[(&str, &str)] = &[
     ("network_node_id", "a machine sends Ethernet frames: put it at the end of a link"),
     ("cpu_count", "its processors are QEMU's: args: [-smp, \"2\"]"),
+    ("memory", "its memory is QEMU's: machine: {type: qemu, memory: 512 MiB}"),
     ("cpu", "its processor takes the time that its instructions take"),
     ("clock", "its clock is its own: set it in the machine"),
     ("devices", "its controllers are QEMU's"),
+    ("setup", "its processes start one after the other: put the commands first"),
 ];
 
 /// Loads a machine. The host's `programs` run in it; the host's own process is QEMU.
@@ -209,6 +211,7 @@ fn process(qemu: &Path, programs: &[Process]) -> Process {
             FinalState::Exited(WholeMachine::DONE)
         },
         placement: PlacementSetting::Auto,
+        is_setup: false,
     }
 }
 

@@ -1,7 +1,8 @@
 //! Loads an [`Experiment`] from the tree of its file, with one module per section.
 
+mod args;
 mod captures;
-mod cpu;
+pub(crate) mod cpu;
 mod effects;
 mod events;
 pub(crate) mod events_values;
@@ -18,21 +19,23 @@ mod network;
 pub(crate) mod process;
 mod properties;
 mod root;
+mod scheduling;
 #[cfg(test)]
 mod tests;
 
-use crate::error::{ConfigError, Problem, Source, plain};
+use crate::error::{ConfigError, Problem, Problems, Source, plain};
 use crate::exploration::Exploration;
 use crate::model::{Experiment, Experimental, Extensions, FinalState, Host, HostOptions, Network, Process};
 use crate::yaml::section::mapping;
 use crate::yaml::{self, Section, Setting};
 use crate::{GUEST_PATH, PathContext, Signal};
+use belljar_base::choices::Choices;
 use belljar_base::{Map, SimTime};
 use belljar_net::NodeIndex;
 use std::io::Read;
 use std::net::Ipv4Addr;
 use std::os::unix::fs::FileTypeExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 pub use inventory::{Inventory, Machine};
 
@@ -74,6 +77,16 @@ impl Experiment {
 
     /// [`load`](Self::load) with values that replace those in the file.
     pub fn load_with(path: &Path, settings: &[Setting]) -> Result<Experiment, ConfigError> {
+        Experiment::load_into(path, settings, None)
+    }
+
+    /// [`load_with`](Self::load_with) with the results folder of an experiment that names none, in place of the file's
+    /// name with `.data` in the current folder.
+    pub fn load_into(
+        path: &Path,
+        settings: &[Setting],
+        results: Option<&Path>,
+    ) -> Result<Experiment, ConfigError> {
         let stdin = path == Path::new("-");
         let name = if stdin { "standard input".to_owned() } else { path.display().to_string() };
         let text = read_file(path).map_err(|message| {
@@ -81,7 +94,15 @@ impl Experiment {
             Problem::whole_file(message).into_error(&source)
         })?;
         let base_dir = if stdin { Path::new("") } else { path.parent().unwrap_or(Path::new("")) };
-        Experiment::parse_with(&name, &text, base_dir, settings)
+        let mut experiment = Experiment::parse_with(&name, &text, base_dir, settings)?;
+        let of_file = path.file_stem().filter(|_| !stdin).map(|stem| {
+            let mut name = stem.to_owned();
+            name.push(".data");
+            PathBuf::from(name)
+        });
+        let results = results.map(Path::to_owned).or(of_file);
+        experiment.general.data_directory = experiment.general.data_directory.or(results);
+        Ok(experiment)
     }
 
     /// Loads an experiment from `text`, which the user knows as `name`. Relative paths in it are resolved
@@ -131,6 +152,7 @@ impl Experiment {
             shutdown_signal: Signal::TERM,
             expected_final_state: FinalState::Any,
             placement: belljar.placement,
+            is_setup: false,
         };
         let host = Host {
             name: "host".to_owned(),
@@ -144,6 +166,7 @@ impl Experiment {
             clock: Default::default(),
             cpu: None,
             cpu_count: 1,
+            memory: None,
             processes: vec![process],
             models: Vec::new(),
             interfaces: Vec::new(),
@@ -162,6 +185,7 @@ impl Experiment {
             events: Vec::new(),
             properties: Vec::new(),
             explore: None,
+            choices: Choices::NONE,
             notes: Vec::new(),
         })
     }
@@ -201,25 +225,37 @@ fn experiment(source: &Source, around: &PathContext, settings: &[Setting]) -> Re
             .help("an experiment has at least the sections general, network and hosts")
     })?;
     let tree = yaml::set::apply(tree, settings)?;
-    let file = Section::new(&tree, "an experiment", KEYS, true)?;
+    let mut problems = Problems::default();
+    // Sections with other keys are reported, and the rest is read.
+    let file = Section::collecting(&tree, "an experiment", KEYS, true, &mut problems)?;
     let mut notes = Vec::new();
-    let general = general::read(file.required("general", "general: { stop_time: 10s }")?, around)?;
+    let general = file.required("general", "general: { stop_time: 10s }");
+    let general = problems.take(general.and_then(|node| general::read(node, around)));
     let graph_help = "network: { graph: { type: 1_gbit_switch } }";
     let linked = links::linked_names(&file);
     let has_links = file.get("links").is_some() || file.get("radios").is_some();
     let has_graph = !has_links || file.entry("network").is_some();
     let network = match has_graph {
-        true => network::read(file.required("network", graph_help)?, source, around)?,
-        false => network::one_gbit_switch(true),
+        true => {
+            let node = file.required("network", graph_help);
+            problems.take(node.and_then(|node| network::read(node, source, around)))
+        }
+        false => Some(network::one_gbit_switch(true)),
     };
-    notes.extend(network.graph.notes().iter().cloned());
+    notes.extend(network.iter().flat_map(|network| network.graph.notes().iter().cloned()));
     let experimental = match file.get("experimental") {
-        Some(node) => experimental::read(node, &mut notes)?,
+        Some(node) => problems.take(experimental::read(node, &mut notes)).unwrap_or_default(),
         None => Experimental::default(),
     };
-    let belljar = file.get("belljar").map(extensions::read).transpose()?.unwrap_or_default();
-    let (defaults, reading) =
-        file.get("host_option_defaults").map(hosts::defaults).transpose()?.unwrap_or_default();
+    let belljar = file.get("belljar").map(extensions::read).transpose();
+    let belljar = problems.take(belljar).flatten().unwrap_or_default();
+    let defaults = file.get("host_option_defaults").map(hosts::defaults).transpose();
+    let (defaults, reading) = problems.take(defaults).flatten().unwrap_or_default();
+    // Hosts are read without a graph only if the file has none.
+    if network.is_none() {
+        problems.check()?;
+    }
+    let network = network.expect("a section without a problem has a value");
     let name_server = belljar.dns_address;
     let context = hosts::Context {
         network: has_graph.then_some(&network),
@@ -227,6 +263,7 @@ fn experiment(source: &Source, around: &PathContext, settings: &[Setting]) -> Re
         defaults,
         reading,
         ipv6: belljar.ipv6,
+        address_pool: belljar.address_pool,
         placement: belljar.placement,
         name_server,
         simulators: file
@@ -238,8 +275,13 @@ fn experiment(source: &Source, around: &PathContext, settings: &[Setting]) -> Re
     // A run of simulators alone needs no host.
     let mut hosts = match file.entry("hosts") {
         None if context.simulators => Vec::new(),
-        _ => hosts::read(file.required("hosts", example)?, &context)?,
+        _ => {
+            let node = file.required("hosts", example);
+            problems.take(node.and_then(|node| hosts::read(node, &context))).unwrap_or_default()
+        }
     };
+    problems.check()?;
+    let general = general.expect("a section without a problem has a value");
     let topology = links::read(&file, &mut hosts, &context, belljar.ipv6)?;
     // The addresses of all hosts are known only now.
     models::resolve(&mut hosts);
@@ -262,6 +304,7 @@ fn experiment(source: &Source, around: &PathContext, settings: &[Setting]) -> Re
     let timeline = properties::Timeline { events: &events, is_explored, stop: general.stop_time };
     let properties = file.get("properties").map(|node| properties::read(node, &world, timeline));
     let properties = properties.transpose()?.unwrap_or_default();
+    properties::name_assertion_files(&mut hosts, &properties);
     for host in &hosts {
         for (key, rate) in [("bandwidth_up", host.bandwidth_up), ("bandwidth_down", host.bandwidth_down)] {
             if let Some(bits) = rate.filter(|bits| *bits < SLOW) {
@@ -285,6 +328,7 @@ fn experiment(source: &Source, around: &PathContext, settings: &[Setting]) -> Re
         events,
         properties,
         explore,
+        choices: Choices::NONE,
         notes,
     };
     effects::check(&file, &experiment)?;
@@ -298,6 +342,8 @@ fn experiment(source: &Source, around: &PathContext, settings: &[Setting]) -> Re
     captures::check(&file, &experiment)?;
     let late = effects::late_times(&experiment);
     experiment.notes.extend(late);
+    let of_arguments = args::notes(&experiment, around);
+    experiment.notes.extend(of_arguments);
     Ok(experiment)
 }
 

@@ -1,7 +1,7 @@
 //! A process of a host.
 
 use super::root::Files;
-use crate::error::Problem;
+use crate::error::{Problem, Problems};
 use crate::model::{FinalState, PlacementSetting, Process};
 use crate::yaml::section::{self, mapping};
 use crate::yaml::{Node, Section, Value};
@@ -47,7 +47,15 @@ pub(super) struct Surroundings<'a> {
 }
 
 pub(super) fn read(node: &Node, host: &Surroundings<'_>) -> Result<Process, Problem> {
-    let s = Section::new(node, &format!("a process of host '{}'", host.host), KEYS, false)?;
+    let mut problems = Problems::default();
+    let place = format!("a process of host '{}'", host.host);
+    let section = Section::collecting(node, &place, KEYS, false, &mut problems);
+    let process = problems.take(section.and_then(|section| process(node, &section, host)));
+    problems.check()?;
+    Ok(process.expect("a process without a problem has a value"))
+}
+
+fn process(node: &Node, s: &Section<'_>, host: &Surroundings<'_>) -> Result<Process, Problem> {
     let mut args = s.read("args", args)?;
     let own: Map<String, String> = s.read("environment", environment)?.unwrap_or_default();
     let mut variables = host.root.map(Files::environment).unwrap_or_default();
@@ -74,7 +82,7 @@ pub(super) fn read(node: &Node, host: &Surroundings<'_>) -> Result<Process, Prob
     };
     let path = found.map_err(|(message, help)| path_node.problem(message).maybe_help(help))?;
     let start_time = s.read("start_time", start_time)?.unwrap_or(SimTime::ZERO);
-    let shutdown_time = shutdown_time(&s, start_time)?;
+    let shutdown_time = shutdown_time(s, start_time)?;
     let arg0 = match (s.read("arg0", text)?, host.root) {
         (Some(own), _) => own,
         (None, Some(_)) => written.to_owned(),
@@ -94,7 +102,35 @@ pub(super) fn read(node: &Node, host: &Surroundings<'_>) -> Result<Process, Prob
         placement: s
             .read("placement", |n, k| section::choice(n, k, PlacementSetting::NAMES))?
             .unwrap_or(host.placement),
+        is_setup: false,
     })
+}
+
+/// The process of a host's setup, if it has commands.
+pub(super) fn setup(node: &Node, host: &Surroundings<'_>) -> Result<Option<Process>, Problem> {
+    let mut commands = Vec::new();
+    for command in section::list(node, "setup")? {
+        let text = section::string(command, "an item of 'setup'")?;
+        if text.trim().is_empty() {
+            return Err(command
+                .problem("a command of 'setup' is empty")
+                .help("write a command, or leave it out"));
+        }
+        commands.push(text.to_owned());
+    }
+    if commands.is_empty() {
+        return Ok(None);
+    }
+    let variables = host.root.map(Files::environment).unwrap_or_default();
+    let guest_path = variables.get("PATH").map_or(GUEST_PATH, String::as_str);
+    let found = match host.root {
+        Some(root) => root.program(host, "sh", guest_path),
+        None => host.around.program("sh"),
+    };
+    let path = found.map_err(|(message, help)| {
+        node.problem(format!("'setup' needs a shell: {message}")).maybe_help(help)
+    })?;
+    Ok(Some(Process::of_setup(path, commands, variables, host.placement)))
 }
 
 /// A time, or `never` for a process that only an event starts.
@@ -134,6 +170,15 @@ fn text(node: &Node, name: &str) -> Result<String, Problem> {
 }
 
 pub(super) fn environment(node: &Node, key: &str) -> Result<Map<String, String>, Problem> {
+    // Shadow once took a string of assignments.
+    if let Value::Scalar(scalar) = &node.value
+        && scalar.text.contains('=')
+    {
+        let assigned = scalar.text.split(';').filter_map(|part| part.split_once('='));
+        let all: Vec<String> = assigned.map(|(name, value)| format!("{name}: \"{value}\"")).collect();
+        let problem = node.problem(format!("'{key}' must be a mapping, but is a string"));
+        return Err(problem.help(format!("write {key}: {{ {} }}", all.join(", "))));
+    }
     let mut variables = Map::new();
     for entry in mapping(node, key)? {
         if entry.key.is_empty() || entry.key.contains(['=', '\0']) {

@@ -13,7 +13,7 @@ use belljar_properties::{
     After, Comparison, HistoryClaim, Level, LineClaim, MODELS, Pattern, Quantifier, TransactionKind,
 };
 
-const CLAIMS: [&str; 5] = ["always", "never", "sometimes", "eventually", "history"];
+const CLAIMS: [&str; 6] = ["always", "never", "sometimes", "eventually", "history", "assertions"];
 const KEYS: &[&str] = &[
     "name",
     "always",
@@ -21,6 +21,7 @@ const KEYS: &[&str] = &[
     "sometimes",
     "eventually",
     "history",
+    "assertions",
     "hosts",
     "process",
     "files",
@@ -61,7 +62,7 @@ fn property(node: &Node, world: &World, timeline: Timeline) -> Result<Property, 
     let name = name(s.required("name", "name: no-panic")?)?;
     let mut claims = CLAIMS.iter().filter_map(|key| s.entry(key));
     let example = "write one of always: REGEX, never: REGEX, sometimes: REGEX, eventually: { matches: REGEX, within: 30 s }, \
-                   history: FILE";
+                   history: FILE, assertions: FILE";
     let Some(entry) = claims.next() else {
         return Err(Problem::at(s.span, format!("property '{name}' claims nothing")).help(example));
     };
@@ -70,19 +71,23 @@ fn property(node: &Node, world: &World, timeline: Timeline) -> Result<Property, 
         return Err(Problem::at(other.key_span, message).help("make two properties of them"));
     }
     let value = s.required(&entry.key, &format!("{}: panicked", entry.key))?;
-    let is_history = entry.key == "history";
-    let foreign: &[&str] =
-        if is_history { &["files", "process", "lines", "where"] } else { &["model", "consistency"] };
+    let foreign: &[&str] = match entry.key.as_str() {
+        "history" => &["files", "process", "lines", "where"],
+        "assertions" => &["files", "process", "lines", "where", "model", "consistency"],
+        _ => &["model", "consistency"],
+    };
     if let Some(other) = foreign.iter().find_map(|key| s.entry(key)) {
         let message = format!("'{}' is not valid with '{}'", other.key, entry.key);
-        return Err(Problem::at(other.key_span, message).help(match is_history {
-            true => "a history has 'model', 'consistency' and 'hosts'",
-            false => "leave it out: it is for 'history'",
+        return Err(Problem::at(other.key_span, message).help(match entry.key.as_str() {
+            "history" => "a history has 'model', 'consistency' and 'hosts'",
+            "assertions" => "assertions have 'hosts' only",
+            _ => "leave it out: it is for 'history'",
         }));
     }
-    let (files, claim) = match is_history {
-        true => (vec![file(value, "history")?], Claim::History(history(&s)?)),
-        false => (
+    let (files, claim) = match entry.key.as_str() {
+        "history" => (vec![file(value, "history")?], Claim::History(history(&s)?)),
+        "assertions" => (vec![assertion_file(value)?], Claim::Assertions),
+        _ => (
             s.read("files", files)?.unwrap_or_else(outputs),
             Claim::Lines(lines(&s, &entry.key, value, timeline)?),
         ),
@@ -203,6 +208,45 @@ fn file(node: &Node, key: &str) -> Result<FileSet, Problem> {
     Ok(FileSet::Matching(text.to_owned()))
 }
 
+/// A path without `*`, at which programs write their assertions.
+fn assertion_file(node: &Node) -> Result<FileSet, Problem> {
+    let path = file(node, "assertions")?;
+    match &path {
+        FileSet::Matching(text) if text.contains('*') => Err(node
+            .problem(format!("'{text}' is a pattern, and programs are given the path of one file"))
+            .help("write a path such as assertions: /var/log/sdk.jsonl")),
+        _ => Ok(path),
+    }
+}
+
+/// Gives the processes of the hosts that a property `assertions` is about the path of its file, as the variables that SDKs read.
+pub(super) fn name_assertion_files(hosts: &mut [Host], properties: &[Property]) {
+    for property in properties.iter().filter(|property| property.claim == Claim::Assertions) {
+        let Some(FileSet::Matching(path)) = property.files.first() else { continue };
+        let concerned = hosts
+            .iter_mut()
+            .enumerate()
+            .filter(|(number, host)| property.concerns(HostId(*number as u32), host));
+        let programs = concerned.flat_map(|(_, host)| match &mut host.machine {
+            Some(machine) => machine.programs.iter_mut(),
+            None => host.processes.iter_mut(),
+        });
+        for process in programs {
+            let mut offer = |name: &str, value: &str| {
+                process.environment.entry(name.to_owned()).or_insert(value.to_owned());
+            };
+            offer("ANTITHESIS_SDK_LOCAL_OUTPUT", path);
+            match path.rsplit_once('/') {
+                Some((folder, "sdk.jsonl")) => {
+                    offer("ANTITHESIS_OUTPUT_DIR", if folder.is_empty() { "/" } else { folder })
+                }
+                None if path == "sdk.jsonl" => offer("ANTITHESIS_OUTPUT_DIR", "."),
+                _ => {}
+            }
+        }
+    }
+}
+
 fn pattern(node: &Node, key: &str) -> Result<Pattern, Problem> {
     let text = section::string(node, key)?;
     let help = "see https://docs.rs/regex-lite for the syntax; in YAML, quote it: '[0-9]+ ms'";
@@ -290,7 +334,7 @@ fn history(s: &Section) -> Result<HistoryClaim, Problem> {
         match TransactionKind::named(model) {
             Some(_) => Ok(level),
             None => Err(node
-                .problem(format!("a {model} is held to linearizability"))
+                .problem(format!("the model {model} has no isolation levels"))
                 .help("leave 'consistency' out: it is for list-append and rw-register")),
         }
     })?;

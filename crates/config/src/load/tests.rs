@@ -95,7 +95,7 @@ fn a_whole_experiment() {
     assert_eq!(e.general.stop_time, SimTime::from_secs(600));
     assert_eq!((e.general.seed, e.general.heartbeat_interval), (7, None));
     assert_eq!(e.general.log_level, LogLevel::Debug);
-    assert_eq!(e.general.data_directory, Path::new("shadow.data"));
+    assert_eq!(e.general.results(), Path::new("experiment.data"));
     let path = e.network.graph.path(NodeIndex(0), NodeIndex(0)).unwrap();
     assert_eq!(
         (path.latency, path.least_latency),

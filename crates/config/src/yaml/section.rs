@@ -2,7 +2,7 @@
 //! error in the same words.
 
 use super::{Entry, Node, Scalar, Style, Value};
-use crate::error::{Problem, Span};
+use crate::error::{Problem, Problems, Span};
 use belljar_base::{SimDuration, SimTime};
 use belljar_net::suggest::nearest;
 use belljar_net::units::{self, UnitError};
@@ -14,6 +14,8 @@ pub(crate) struct Section<'a> {
     pub(crate) place: String,
     pub(crate) span: Span,
     entries: &'a [Entry],
+    /// Problems of keys that are not valid, by the valid key that is most similar.
+    misspelt: Vec<(String, Problem)>,
 }
 
 impl<'a> Section<'a> {
@@ -24,20 +26,38 @@ impl<'a> Section<'a> {
         keys: &[&str],
         allow_x: bool,
     ) -> Result<Section<'a>, Problem> {
+        let mut problems = Problems::default();
+        let section = Section::collecting(node, place, keys, allow_x, &mut problems)?;
+        problems.check()?;
+        Ok(section)
+    }
+
+    /// [`new`](Self::new) that goes on where a key is not one of `keys`: the problem is collected.
+    pub(crate) fn collecting(
+        node: &'a Node,
+        place: &str,
+        keys: &[&str],
+        allow_x: bool,
+        problems: &mut Problems,
+    ) -> Result<Section<'a>, Problem> {
         let entries = mapping(node, place)?;
+        let mut misspelt = Vec::new();
         for entry in entries {
             if keys.contains(&entry.key.as_str()) || (allow_x && entry.key.starts_with("x-")) {
                 continue;
             }
-            let help = match nearest(&entry.key, keys.iter().copied()) {
-                Some(near) => format!("did you mean '{near}'?"),
-                None => format!("valid keys are {}", keys.join(", ")),
+            let near = nearest(&entry.key, keys.iter().copied());
+            let help = match (of_shadow(&entry.key), near) {
+                (Some(help), _) => help.to_owned(),
+                (None, Some(near)) => format!("did you mean '{near}'?"),
+                (None, None) => format!("valid keys are {}", keys.join(", ")),
             };
-            return Err(
-                Problem::at(entry.key_span, format!("'{}' is not a key of {place}", entry.key)).help(help)
-            );
+            let message = format!("'{}' is not a key of {place}", entry.key);
+            let problem = Problem::at(entry.key_span, message).help(help);
+            misspelt.extend(near.map(|near| (near.to_owned(), problem.clone())));
+            problems.add(problem);
         }
-        Ok(Section { place: place.to_owned(), span: node.span, entries })
+        Ok(Section { place: place.to_owned(), span: node.span, entries, misspelt })
     }
 
     /// The value of a key, unless it is missing or null.
@@ -58,8 +78,12 @@ impl<'a> Section<'a> {
                     .help(format!("write {example}")))
             }
             Some(entry) => Ok(&entry.value),
-            None => Err(Problem::at(self.span, format!("{} has no '{key}'", self.place))
-                .help(format!("add {example}"))),
+            None => Err(match self.misspelt.iter().find(|(near, _)| near == key) {
+                // It is there under another name, which is reported already.
+                Some((_, problem)) => problem.clone(),
+                None => Problem::at(self.span, format!("{} has no '{key}'", self.place))
+                    .help(format!("add {example}")),
+            }),
         }
     }
 
@@ -83,6 +107,30 @@ impl<'a> Section<'a> {
             _ => Ok(self.read(key, read)?.map(Some)),
         }
     }
+}
+
+/// Remedy for keys of other versions of Shadow.
+fn of_shadow(key: &str) -> Option<&'static str> {
+    Some(match key {
+        "quantity" => {
+            "write each host with a name of its own, or make them in a loop with the Python package"
+        }
+        "interpose_method" | "preload_spin_max" | "use_shim_syscall_handler" | "use_seccomp" => {
+            "leave it out: programs run unmodified, and how their system calls are intercepted is no setting"
+        }
+        "options" => "it is called host_options",
+        "apply_cpu_delay" => "write for a host, such as cpu: { syscall: 1 us }",
+        "use_legacy_working_dir" => "leave it out: programs run in the folder hosts/HOST of the results",
+        "host_defaults" => "it is called host_option_defaults",
+        "start_time_unix" => "write belljar: { start_date: 2026-01-01 }",
+        "country_code_hint" | "city_code_hint" | "ip_address_hint" => "write network_node_id or ip_addr",
+        "pcap_directory" => "write pcap_enabled: true: captures are in the host's folder of the results",
+        "stdout_to_file" | "log_file" => {
+            "leave it out: each program's output is in the host's folder of the results"
+        }
+        "topology" => "it is called network",
+        _ => return None,
+    })
 }
 
 /// The entries of a mapping.
@@ -228,6 +276,22 @@ pub(crate) fn choice<T: Copy>(node: &Node, key: &str, choices: &[(&str, T)]) -> 
         None => format!("use one of {}", names.join(", ")),
     };
     Err(node.problem(format!("'{}' is not a value of '{key}'", scalar.text)).help(help))
+}
+
+/// One value, or a list of several. The problem of an empty list has the remedy `help`.
+pub(crate) fn one_or_several<T>(
+    node: &Node,
+    key: &str,
+    help: &str,
+    read: impl Fn(&Node, &str) -> Result<T, Problem>,
+) -> Result<Vec<T>, Problem> {
+    match &node.value {
+        Value::Sequence(items) if items.is_empty() => {
+            Err(node.problem(format!("'{key}' is empty")).help(help))
+        }
+        Value::Sequence(items) => items.iter().map(|item| read(item, key)).collect(),
+        _ => Ok(vec![read(node, key)?]),
+    }
 }
 
 /// The items of a list.

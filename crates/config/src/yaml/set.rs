@@ -47,7 +47,8 @@ pub(crate) fn apply(tree: Rc<Node>, settings: &[Setting]) -> Result<Rc<Node>, Pr
 }
 
 /// Converts a problem behind the end of the file to one of the setting.
-pub(crate) fn located(problem: Problem, settings: &[Setting]) -> Problem {
+pub(crate) fn located(mut problem: Problem, settings: &[Setting]) -> Problem {
+    problem.more = problem.more.into_iter().map(|other| located(other, settings)).collect();
     let Some(at) = problem.at.filter(|at| at.line > FIRST_LINE && problem.elsewhere.is_none()) else {
         return problem;
     };

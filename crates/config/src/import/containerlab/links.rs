@@ -68,7 +68,7 @@ pub(super) fn add(draft: &mut Draft, link: &Node) -> Result<(), Problem> {
         }
         settings(draft, end);
     }
-    draft.cables.push(Cable { name: None, ends: [first.written(), second.written()], mtu });
+    draft.cables.push(Cable { mtu, ..Cable::between(first.written(), second.written()) });
     Ok(())
 }
 

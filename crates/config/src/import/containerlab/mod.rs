@@ -68,8 +68,8 @@ fn draft(input: &Input) -> Result<Draft, Problem> {
         }
     }
     draft.remove_unlinked();
-    if !draft.members.values().any(|member| member.kind == Kind::Host) {
-        return Err(Problem::whole_file("this topology has routers and bridges only")
+    if draft.members.values().all(|member| member.kind == Kind::Switch) {
+        return Err(Problem::whole_file("this topology has bridges only")
             .help("add a node of kind linux, which becomes a host with processes"));
     }
     Ok(draft)

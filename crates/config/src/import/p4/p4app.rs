@@ -1,5 +1,5 @@
 //! `p4app.json` of p4-utils: addresses and ARP entries follow from an assignment strategy, ports are numbered
-//! in the order of the links.
+//! in the order of the sorted links.
 
 use super::{Link, Network, Options, Switch, bandwidth, delay, entry, number, part};
 use crate::error::{Problem, Source};
@@ -7,6 +7,7 @@ use crate::yaml::section::{self, mapping};
 use crate::yaml::{self, Entry, Node, Value};
 use belljar_base::{Map, Set};
 use std::net::Ipv4Addr;
+use std::rc::Rc;
 
 const HELP: &str = "a p4app.json of p4-utils has a 'topology' with hosts, switches and links";
 /// Keys of a link that are not taken over where a strategy assigns the addresses.
@@ -106,10 +107,10 @@ pub(super) fn read(source: &Source, network: &mut Network, options: &Options) ->
             &[("l2", Strategy::L2), ("mixed", Strategy::Mixed), ("l3", Strategy::L3)],
         )?),
     };
-    let mut ports = Ports::default();
+    let links = section::list(&links.value, "links")?;
     let mut places = Vec::new();
-    for link in section::list(&links.value, "links")? {
-        add_link(network, link, defaults, &mut ports, &mut places)?;
+    for (link, ports) in links.iter().zip(number_ports(network, links)?) {
+        add_link(network, link, defaults, ports, &mut places)?;
         note_addresses(network, link, strategy.is_some());
     }
     assign(network, places, strategy, &ids.finish(), &arp);
@@ -152,10 +153,18 @@ impl Ids {
     }
 }
 
-/// Sort key for names in which s2 comes before s10.
-fn natural(name: &str) -> (String, u64, String) {
-    let stem = name.trim_end_matches(|letter: char| letter.is_ascii_digit());
-    (stem.to_owned(), name[stem.len()..].parse().unwrap_or_default(), name.to_owned())
+/// Sort key of a name, in which s2 comes before s10: its text and numbers by turns, as in Mininet.
+fn natural(name: &str) -> Vec<(String, u64)> {
+    let mut pieces = Vec::new();
+    let mut rest = name;
+    while !rest.is_empty() {
+        let digits = rest.find(|letter: char| letter.is_ascii_digit()).unwrap_or(rest.len());
+        let (text, after) = rest.split_at(digits);
+        let end = after.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(after.len());
+        pieces.push((text.to_owned(), after[..end].parse().unwrap_or_default()));
+        rest = &after[end..];
+    }
+    pieces
 }
 
 fn add_switch(
@@ -201,25 +210,44 @@ fn add_switch(
     Ok(())
 }
 
-/// Occupied ports by node.
-#[derive(Default)]
-struct Ports(Map<String, Set<u64>>);
-
-impl Ports {
-    /// Allocates the given port, or the lowest free one: from 1 on switches, from 0 on hosts.
-    fn take(&mut self, node: &str, given: Option<u64>, first: u64) -> u64 {
-        let taken = self.0.entry(node.to_owned()).or_default();
-        let port = given.or_else(|| (first..).find(|port| !taken.contains(port))).unwrap_or(first);
-        taken.insert(port);
-        port
+/// Ports of both ends of each link. The ends without one get the lowest free ones, from 1 on switches and from 0 on hosts, in the
+/// order of the links by the names of their ends.
+fn number_ports(network: &Network, links: &[Rc<Node>]) -> Result<Vec<[u64; 2]>, Problem> {
+    let mut taken: Map<String, Set<u64>> = Map::new();
+    let mut numbered = Vec::new();
+    for link in links {
+        let mut ends = [(String::new(), None), (String::new(), None)];
+        let parts = section::list(link, "a link")?;
+        let own = parts.get(2).and_then(|node| mapping(node, "").ok()).unwrap_or_default();
+        for ((name, port), (node, key)) in ends.iter_mut().zip(parts.iter().zip(["port1", "port2"])) {
+            section::string(node, "an end of a link")?.clone_into(name);
+            *port = entry(own, key).map(|e| number(&e.value, key)).transpose()?.map(|port| port as u64);
+            taken.entry(super::node_name(name)).or_default().extend(*port);
+        }
+        numbered.push(ends);
     }
+    let mut order: Vec<usize> = (0..links.len()).collect();
+    order.sort_by_cached_key(|index| numbered[*index].each_ref().map(|(name, _)| natural(name)));
+    for index in order {
+        for (name, port) in &mut numbered[index] {
+            let node = super::node_name(name);
+            let first = u64::from(!network.hosts.contains_key(&node));
+            let taken = taken.entry(node).or_default();
+            let port = port.get_or_insert_with(|| {
+                (first..).find(|port| !taken.contains(port)).expect("a number is free")
+            });
+            taken.insert(*port);
+        }
+    }
+    let port = |port: Option<u64>| port.expect("all ends have a port");
+    Ok(numbered.into_iter().map(|[(_, first), (_, second)]| [port(first), port(second)]).collect())
 }
 
 fn add_link(
     network: &mut Network,
     link: &Node,
     defaults: &[Entry],
-    ports: &mut Ports,
+    ports: [u64; 2],
     places: &mut Vec<Place>,
 ) -> Result<(), Problem> {
     let parts = section::list(link, "a link")?;
@@ -237,15 +265,12 @@ fn add_link(
     let find = |key: &str| entry(own, key).or_else(|| entry(defaults, key));
     let mut made = Link::default();
     let mut ends = Vec::new();
-    for (node, n) in [(first, "1"), (second, "2")] {
+    for (node, port) in [first, second].into_iter().zip(ports) {
         let name = super::node_name(section::string(node, "an end of a link")?);
         let is_host = network.hosts.contains_key(&name);
         if !is_host && !network.switches.contains_key(&name) {
             return Err(node.problem(format!("there is no host or switch '{name}'")));
         }
-        let key = format!("port{n}");
-        let given = entry(own, &key).map(|e| number(&e.value, &key)).transpose()?.map(|port| port as u64);
-        let port = ports.take(&name, given, u64::from(!is_host));
         ends.push((name, is_host, if is_host { format!("eth{port}") } else { format!("p{port}") }));
     }
     for (n, (name, is_host, interface)) in ends.iter().enumerate() {

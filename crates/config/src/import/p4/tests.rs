@@ -34,7 +34,7 @@ impl Folder {
         program: Option<&Path>,
         tolerate_failures: bool,
     ) -> Result<(Experiment, Imported), String> {
-        let options = Options { folder: &self.0, program, tolerate_failures };
+        let options = Options { program, tolerate_failures, ..Options::new(&self.0) };
         let path = self.0.join(file);
         let format = Format::of(&path).unwrap().expect("JSON is a format");
         let imported = format.import(&path, &options).map_err(|error| {
@@ -171,6 +171,32 @@ fn a_p4app_of_p4_utils() {
         "line 8: 'cpu_port' of switch 's2' is not taken over",
     ];
     assert_eq!(imported.notes, expected);
+}
+
+#[test]
+fn ports_of_p4_utils_are_numbered_by_the_names_of_the_ends() {
+    let app = r#"{
+  "p4_src": "basic.p4",
+  "topology": {
+    "assignment_strategy": "l2",
+    "links": [["s1", "s2"], ["h10", "s2"], ["s2", "s1"], ["h2", "s2"], ["h1", "s1", {"port2": 2}], ["h3", "s2"]],
+    "hosts": {"h1": {}, "h2": {}, "h3": {}, "h10": {}},
+    "switches": {"s1": {}, "s2": {}}
+  }
+}"#;
+    let program = PROGRAM.replace("../headers.p4", "headers.p4");
+    let files = [("p4app.json", app), ("basic.p4", &program), ("headers.p4", HEADERS)];
+    let folder = Folder::new("sorted", &files);
+    let (e, _) = folder.import("p4app.json", None).unwrap();
+    let expected = [
+        "s1:p1 = s2:p4",
+        "h10:eth0 = s2:p3",
+        "s2:p5 = s1:p3",
+        "h2:eth0 = s2:p1",
+        "h1:eth0 = s1:p2",
+        "h3:eth0 = s2:p2",
+    ];
+    assert_eq!(ends(&e), expected);
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Section `links`: the ends and properties of each link.
 
 use super::{Kind, Station, impairments, queues, values};
-use crate::error::{Problem, Span};
+use crate::error::{Problem, Problems, Span};
 use crate::topology::{PCI_PORT, PciConnection};
 use crate::yaml::{Node, Section, Value, section};
 use belljar_base::{Map, Set};
@@ -61,7 +61,8 @@ pub(super) fn read(items: &[Rc<Node>], stations: &[Station]) -> Result<Vec<Draft
     let mut sections = Vec::new();
     let numbers: Map<&str, usize> = stations.iter().enumerate().map(|(n, s)| (s.name.as_str(), n)).collect();
     let mut named: Vec<Set<String>> = vec![Set::new(); stations.len()];
-    for item in items {
+    let mut problems = Problems::default();
+    let mut ends_of = |item| -> Result<(), Problem> {
         let s = Section::new(item, "a link", &keys, false)?;
         let between = s.required("between", EXAMPLE)?;
         let [first, second] = section::list(between, "between")? else {
@@ -72,10 +73,14 @@ pub(super) fn read(items: &[Rc<Node>], stations: &[Station]) -> Result<Vec<Draft
             named[*station].extend(interface.clone());
         }
         sections.push((s, ends));
+        Ok(())
+    };
+    for item in items {
+        problems.take(ends_of(item));
     }
     let mut names = Set::new();
     let mut drafts = Vec::new();
-    for (s, ends) in sections {
+    let mut read = |s: Section, ends: [(usize, Option<String>, Span); 2]| -> Result<(), Problem> {
         let ends = ends.map(|(station, interface, span)| {
             let interface = interface.unwrap_or_else(|| free_name(&stations[station], &mut named[station]));
             End { station, interface, span }
@@ -139,7 +144,12 @@ pub(super) fn read(items: &[Rc<Node>], stations: &[Station]) -> Result<Vec<Draft
         let cost = cost.unwrap_or(1);
         let mtu_span = s.get("mtu").map(|node| node.span);
         drafts.push(Draft { name, ends, lines, queues, beyond_channel, mtu, mtu_span, cost, pci: None });
+        Ok(())
+    };
+    for (s, ends) in sections {
+        problems.take(read(s, ends));
     }
+    problems.check()?;
     Ok(drafts)
 }
 

@@ -5,11 +5,11 @@ use super::tracks;
 use super::{Kind, Station};
 use crate::PathContext;
 use crate::error::{Problem, Span};
-use crate::load::events_values::{matches, probability};
+use crate::load::events_values::probability;
 use crate::topology::{Interface, Radio};
 use crate::yaml::section::{self, mapping};
 use crate::yaml::{Node, Section, Value};
-use belljar_base::{Set, SimDuration};
+use belljar_base::{Set, SimDuration, matches_wildcard};
 use belljar_net::link::LinkProperties;
 use belljar_net::suggest::nearest;
 use belljar_radio::{LogDistance, Propagation, Settings, Track};
@@ -57,7 +57,7 @@ impl Member<'_> {
         }
     }
     fn means(&self, name: &str) -> bool {
-        matches(self.split().0, name)
+        matches_wildcard(self.split().0, name)
     }
 }
 

@@ -1,6 +1,7 @@
 use super::*;
 use crate::events::{Action, CrashFiles, Event, HostSet, ProcessRef, ResetEnds, Target, When};
 use belljar_machine::{CallFault, CallResult, DiskFault, ForcedResult};
+use belljar_net::dns::{DnsAnswer, DnsFault};
 use belljar_net::link::PathChange;
 
 const WORLD: &str = r#"
@@ -58,6 +59,13 @@ const ALL: &str = r#"
 - { at: 24 s, connection_reset: [a, [b1, b2]], ends: second }
 - { at: 25 s, call_faults: a, results: [EINTR, short], share: 0.125, for: 1 s }
 - { at: 26 s, call_faults: a, results: EAGAIN, pid: 1001, call: accept4, number: 7 }
+- { at: 27 s, kill: 'work*', hosts: a, for: 1 s }
+- { at: 28 s, kill: 1, hosts: a }
+- { at: 29 s, memory: a, limit: 64 MiB, for: 1 s }
+- { at: 30 s, dns_answers: a, names: ['*.Example.org.', db], answer: SERVFAIL, for: 1 s }
+- { at: 31 s, dns_answers: all, answer: [192.0.2.1, '2001:db8::1'] }
+- { at: 32 s, dns_answers: all, answer: 192.0.2.1 }
+- { at: 33 s, upgrade: sh, hosts: a, to: 1, for: 10 s }
 "#;
 
 #[test]
@@ -119,6 +127,18 @@ fn everything_that_can_happen() {
     assert_eq!(*actions[23], Action::CallFault { hosts: a_set(), fault: drawn });
     let one = ForcedResult { pid: 1_001, call: "accept4", number: 7, result: CallResult::Again };
     assert_eq!(*actions[24], Action::CallFault { hosts: a_set(), fault: CallFault::One(one) });
+    assert_eq!(*actions[25], Action::Kill(a_set(), ProcessRef::Program("work*".to_owned())));
+    assert_eq!(*actions[26], Action::Kill(a_set(), ProcessRef::Number(1)));
+    assert_eq!(*actions[27], Action::Memory { hosts: a_set(), limit: 64 << 20 });
+    let names = vec!["*.example.org".to_owned(), "db".to_owned()];
+    let fault = DnsFault { names, answer: DnsAnswer::ServerFailure };
+    assert_eq!(*actions[28], Action::DnsAnswers { hosts: a_set(), fault });
+    let addresses = vec!["192.0.2.1".parse().unwrap(), "2001:db8::1".parse().unwrap()];
+    let fault = DnsFault { names: vec!["*".to_owned()], answer: DnsAnswer::Addresses(addresses) };
+    assert_eq!(*actions[29], Action::DnsAnswers { hosts: HostSet::All, fault });
+    let (process, to) = (ProcessRef::Program("sh".to_owned()), ProcessRef::Number(1));
+    let grace = SimDuration::from_secs(10);
+    assert_eq!(*actions[31], Action::Upgrade { hosts: a_set(), process, to, grace });
     assert_eq!((e.hosts[1].clock.offset_ns, e.hosts[1].clock.drift_ppb), (-1_500_000_000, 12_500));
     assert_eq!(e.hosts[1].clock.reading, SimDuration::from_nanos(1_500));
     assert_eq!(e.hosts[0].processes[1].start_time, SimTime::MAX);
@@ -144,7 +164,7 @@ fn what_and_when() {
         "begin each item with '- '",
     );
     const NAMES: &str = "link_down, link_up, link_change, link_reset, partition, heal, bandwidth, crash, \
-        restart, pause, resume, disk_fault, disk_heal, connection_reset, call_faults, dns_down, dns_up, start, stop, signal, clock, p4, move";
+        restart, pause, resume, disk_fault, disk_heal, connection_reset, call_faults, memory, dns_down, dns_up, dns_answers, start, stop, signal, kill, upgrade, clock, p4, move";
     bad("at: 1 s", "19:3 this event does not say what happens", &format!("add one of {NAMES}"));
     bad("at: 1 s, crsh: a", "19:14 'crsh' is not a key of an event", "did you mean 'crash'?");
     bad(

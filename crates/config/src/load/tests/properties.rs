@@ -27,6 +27,7 @@ properties:
 - { name: start, eventually: { matches: served, within: 1 min }, hosts: all }
 - { name: register, history: history.jsonl, model: cas-register, hosts: '*' }
 - { name: bank, history: '*.jsonl', model: list-append, consistency: serializable }
+- { name: sdk, assertions: /var/log/sdk.jsonl, hosts: a }
 "#;
 
 fn world(properties: &str) -> String {
@@ -42,8 +43,10 @@ fn valid() -> String {
 fn properties_are_read() {
     let experiment = parse(&valid());
     let names: Vec<&str> = experiment.properties.iter().map(|property| property.name.as_str()).collect();
-    assert_eq!(names, ["all", "none", "some", "soon", "later", "start", "register", "bank"]);
-    let [all, none, some, soon, later, start, register, bank] = &experiment.properties[..] else { panic!() };
+    assert_eq!(names, ["all", "none", "some", "soon", "later", "start", "register", "bank", "sdk"]);
+    let [all, none, some, soon, later, start, register, bank, sdk] = &experiment.properties[..] else {
+        panic!()
+    };
     assert_eq!((&all.hosts, &all.process), (&None, &None));
     assert_eq!(all.files, [FileSet::Stdout, FileSet::Stderr]);
     let Claim::Lines(claim) = &all.claim else { panic!() };
@@ -60,7 +63,7 @@ fn properties_are_read() {
             Quantifier::Eventually { after, .. } => after,
             _ => panic!(),
         },
-        Claim::History(_) => panic!(),
+        _ => panic!(),
     };
     assert_eq!(after(soon), After::Faults);
     assert_eq!(
@@ -69,10 +72,12 @@ fn properties_are_read() {
     );
     let history = |property: &crate::Property| match &property.claim {
         Claim::History(claim) => (claim.model.clone(), claim.consistency),
-        Claim::Lines(_) => panic!(),
+        _ => panic!(),
     };
     assert_eq!(history(register), ("cas-register".to_owned(), None));
     assert_eq!(history(bank), ("list-append".to_owned(), Some(Level::Serializable)));
+    let file = [FileSet::Matching("/var/log/sdk.jsonl".into())];
+    assert_eq!((&sdk.claim, &sdk.files[..]), (&Claim::Assertions, &file[..]));
     // Hosts without programs are none of a property's.
     let concerned = |property: &crate::Property| {
         let hosts = experiment.hosts.iter().enumerate();
@@ -97,6 +102,32 @@ fn a_run_that_the_command_line_ends_before_all_faults_counts_from_the_start() {
     let Claim::Lines(claim) = &experiment.properties[3].claim else { panic!() };
     let within = SimDuration::from_secs(30);
     assert_eq!(claim.quantifier, Quantifier::Eventually { within, after: After::Time(SimTime::ZERO) });
+}
+
+#[test]
+fn programs_are_given_the_file_of_their_assertions() {
+    let variables = |file: &str, environment: &str| {
+        let text = world(&format!("properties: [ {{ name: sdk, assertions: {file}, hosts: a }} ]"));
+        let text = text.replacen("path: sh", &format!("path: sh, environment: {environment}"), 1);
+        let hosts = parse(&text).hosts;
+        let of = |host: &crate::Host| {
+            let all = host
+                .processes
+                .iter()
+                .map(|process| process.environment.clone().into_iter().collect::<Vec<_>>());
+            all.collect::<Vec<_>>()
+        };
+        (of(&hosts[0]).remove(0), of(&hosts[1]))
+    };
+    let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+    let (own, others) = variables("/var/log/sdk.jsonl", "{}");
+    let output = pair("ANTITHESIS_SDK_LOCAL_OUTPUT", "/var/log/sdk.jsonl");
+    assert_eq!(own, [pair("ANTITHESIS_OUTPUT_DIR", "/var/log"), output]);
+    assert!(others.iter().all(Vec::is_empty));
+    let (own, _) = variables("sdk.jsonl", "{ ANTITHESIS_OUTPUT_DIR: /x }");
+    assert_eq!(own, [pair("ANTITHESIS_OUTPUT_DIR", "/x"), pair("ANTITHESIS_SDK_LOCAL_OUTPUT", "sdk.jsonl")]);
+    let (own, _) = variables("/out.jsonl", "{}");
+    assert_eq!(own, [pair("ANTITHESIS_SDK_LOCAL_OUTPUT", "/out.jsonl")]);
 }
 
 #[test]

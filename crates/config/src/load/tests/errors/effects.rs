@@ -243,6 +243,39 @@ fn faults_of_disks_connections_and_calls() {
         "27 host 'b' runs no program, so 'call_faults' has no effect on it",
         "",
     );
+    bad("upgrade: 0, hosts: a", "3 an event has no 'to'", "add to: 1");
+    bad(
+        "upgrade: 0, hosts: a, to: 0",
+        "40 on host 'a' that is the process which ends",
+        "add the new program to the host's list, with start_time: never",
+    );
+    bad("dns_answers: a", "3 an event has no 'answer'", "add answer: SERVFAIL");
+    bad(
+        "dns_answers: a, answer: FORMERR",
+        "38 'FORMERR' is no answer of a name server",
+        "use one of timeout, SERVFAIL, REFUSED, NXDOMAIN, or addresses such as 192.0.2.1",
+    );
+    bad("dns_answers: a, answer: []", "38 'answer' is empty", "write NXDOMAIN for a name without addresses");
+    bad("dns_answers: a, names: [], answer: timeout", "37 'names' is empty", "leave it out for all names");
+    bad(
+        "dns_answers: a, names: a b, answer: timeout",
+        "37 'a b' is no name that programs look up",
+        "write names such as www.example.org, or '*.example.org'",
+    );
+    bad("memory: b, limit: 64 MiB", "22 host 'b' runs no program, so 'memory' has no effect on it", "");
+    bad("memory: a", "3 an event has no 'limit'", "add limit: 64 MiB");
+    bad(
+        "memory: a, limit: 64 KiB",
+        "32 'limit' must be at least 1 MiB: no program runs in less",
+        "write a size such as limit: 512 MiB",
+    );
+    bad("kill: b, hosts: b", "30 host 'b' runs no program, so 'kill' has no effect on it", "");
+    bad("kill: sh", "3 an event has no 'hosts'", "add hosts: alice");
+    bad(
+        "kill: /bin/sh, hosts: a",
+        "20 '/bin/sh' is no name of a process",
+        "write the program's file name, such as kill: redis-server",
+    );
     let sides = "'connection_reset' needs the hosts at the two ends of the connections";
     let help = "write connection_reset: [alice, bob], or [alice, all]";
     bad("connection_reset: a", &format!("32 {sides}"), help);
@@ -375,4 +408,27 @@ fn a_shutdown_after_the_end_has_a_note() {
     );
     let experiment = Experiment::parse_in("test.yaml", &text, &around()).unwrap();
     assert_eq!(experiment.notes, ["host 'a': '/bin/sh' is not shut down, since the simulation stops at 9 s"]);
+}
+
+#[test]
+fn upgrades_of_processes_that_are_not_alone_or_start_by_themselves() {
+    let bad = |second: &str, event: &str, expected: &str, help: &str| {
+        let text = format!(
+            "general: {{ stop_time: 9 s }}\nnetwork: {{ graph: {{ type: 1_gbit_switch }} }}\nhosts: {{ a: {{ network_node_id: 0, processes: \
+             [ {{ path: /bin/sh }}, {second} ] }} }}\nevents:\n- {{ at: 1 s, {event}, hosts: a, to: 1 }}\n"
+        );
+        check(&text, expected, help);
+    };
+    bad(
+        "{ path: /bin/cat }",
+        "upgrade: 0",
+        "5:40 on host 'a' that process starts by itself",
+        "write start_time: never",
+    );
+    bad(
+        "{ path: /bin/sh, start_time: never }",
+        "upgrade: sh",
+        "5:41 on host 'a' several processes have that name",
+        "name them by their numbers in the list",
+    );
 }

@@ -45,7 +45,7 @@ fn kinds_and_orders() {
     explore(
         "{ kinds: fire }",
         "19 'fire' is no kind of fault",
-        "the kinds are calls, clock, crash, disk, lossy, one_way, partition, pause, reset, slow, stop",
+        "the kinds are calls, clock, crash, disk, dns, kill, lossy, memory, one_way, partition, pause, reset, slow, stop",
     );
     explore("{ kinds: [] }", "19 'kinds' names no kind of fault", "write kinds: [crash, partition]");
     explore(
@@ -65,6 +65,21 @@ fn kinds_and_orders() {
         "write faults: [sync_time, sync_errors]",
     );
     explore("{ kinds: { disk: { sync_time: 0 s } } }", "40 a sync that takes no time is no fault", "");
+    explore(
+        "{ kinds: { kill: { names: [] } } }",
+        "36 'names' is empty",
+        "leave it out for the host's own processes",
+    );
+    explore(
+        "{ kinds: { kill: { names: bin/sh } } }",
+        "36 'bin/sh' is no name of a process",
+        "write the program's file name, such as names: [redis-server]",
+    );
+    explore(
+        "{ kinds: { dns: { answers: [] } } }",
+        "37 'answers' is empty",
+        "write answers: [SERVFAIL, timeout]",
+    );
     explore("{ kinds: { calls: { share: [0, 1] } } }", "37 'share' is 0: no call would fail", "");
     explore(
         "{ kinds: { calls: { results: fast } } }",
@@ -72,5 +87,9 @@ fn kinds_and_orders() {
         "use one of short, EINTR, EAGAIN, ENOMEM, EMFILE, ENFILE, ECONNRESET, ETIMEDOUT",
     );
     explore("{ scheduling: [] }", "24 'scheduling' is empty", "write scheduling: [fifo, random]");
-    explore("{ scheduling: drawn }", "24 'drawn' is not a value of 'scheduling'", "use one of fifo, random");
+    explore(
+        "{ scheduling: drawn }",
+        "24 'drawn' is not a value of 'scheduling'",
+        "use one of fifo, random, priorities",
+    );
 }

@@ -48,6 +48,21 @@ fn values_of_a_host() {
         "valid keys are log_level, pcap_enabled, pcap_capture_size, pcap_filter, shared, sysctls, queue, scheduling",
     );
     host(
+        "network_node_id: 0\n    host_options: { scheduling: {} }",
+        "7:33 'scheduling' is empty",
+        "write fifo, random or priorities",
+    );
+    host(
+        "network_node_id: 0\n    host_options: { scheduling: { priorities: { calls: 0 } } }",
+        "7:56 'calls' is 0: there is no such point",
+        "write at least 1, or points: 0 for priorities alone",
+    );
+    host(
+        "network_node_id: 0\n    host_options: { scheduling: { priorities: { instructions: 2000000 } } }",
+        "7:63 'instructions' must be at most 1000000, not 2000000",
+        "",
+    );
+    host(
         "network_node_id: 0\n    host_options: { pcap_capture_size: 1 kb }",
         "7:40 'pcap_capture_size': \"kb\" is not a unit of size",
         "did you mean \"1 KB\"? Units are case-sensitive",
@@ -65,7 +80,25 @@ fn the_number_of_processors_of_a_host() {
         host(&format!("network_node_id: 0\n    cpu_count: {count}"), &format!("7:{expected}"), help);
     };
     count("0", "16 'cpu_count' must not be 0", "leave it out for one processor");
+    let memory = |keys: &str, expected: &str, help: &str| {
+        host(&format!("network_node_id: 0\n    memory: {keys}"), &format!("7:{expected}"), help);
+    };
+    memory(
+        "1 KiB",
+        "13 'memory' must be at least 1 MiB: no program runs in less",
+        "write a size such as memory: 512 MiB",
+    );
     count("1025", "16 'cpu_count' must be at most 1024, not 1025", "");
+}
+
+#[test]
+fn the_commands_of_a_setup() {
+    let setup = |keys: &str, expected: &str, help: &str| {
+        host(&format!("network_node_id: 0\n    setup: {keys}"), &format!("7:{expected}"), help);
+    };
+    setup("[ip link, '']", "22 a command of 'setup' is empty", "write a command, or leave it out");
+    setup("[[ip, link]]", "13 an item of 'setup' must be a string, but is a list", "");
+    setup("{ ip: link }", "12 'setup' must be a list, but is a mapping", "begin each item with '- '");
 }
 
 #[test]

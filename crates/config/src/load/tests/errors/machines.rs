@@ -164,6 +164,8 @@ fn what_a_machine_cannot_have() {
     for event in [
         "connection_reset: [a, all]",
         "disk_fault: a, full: true",
+        "kill: sh, hosts: a",
+        "memory: a, limit: 64 MiB",
         "call_faults: all, results: short, share: 1",
     ] {
         told(
@@ -176,8 +178,10 @@ fn what_a_machine_cannot_have() {
     for (key, value, help) in [
         ("network_node_id", "0", "a machine sends Ethernet frames: put it at the end of a link"),
         ("cpu", "{ syscall: 1 us }", "its processor takes the time that its instructions take"),
+        ("memory", "512 MiB", "its memory is QEMU's: machine: {type: qemu, memory: 512 MiB}"),
         ("cpu_count", "2", "its processors are QEMU's: args: [-smp, \"2\"]"),
         ("clock", "{ offset: 1 s }", "its clock is its own: set it in the machine"),
+        ("setup", "[true]", "its processes start one after the other: put the commands first"),
     ] {
         told(&format!("{key}: {value}"), &format!("'{key}' {place}"), help);
     }

@@ -28,7 +28,7 @@ fn a_property_has_a_name_and_one_claim() {
         "- { name: x }",
         "5:3 property 'x' claims nothing",
         "write one of always: REGEX, never: REGEX, sometimes: REGEX, eventually: { matches: REGEX, within: 30 s }, \
-         history: FILE",
+         history: FILE, assertions: FILE",
     );
     property(
         "- { name: x, never: y, always: z }",
@@ -183,7 +183,21 @@ fn histories() {
     );
     property(
         "- { name: x, history: h, model: queue, consistency: serializable }",
-        "5:53 a queue is held to linearizability",
+        "5:53 the model queue has no isolation levels",
         "leave 'consistency' out: it is for list-append and rw-register",
+    );
+}
+
+#[test]
+fn assertions() {
+    property(
+        "- { name: x, assertions: 'sdk*.jsonl' }",
+        "5:26 'sdk*.jsonl' is a pattern, and programs are given the path of one file",
+        "write a path such as assertions: /var/log/sdk.jsonl",
+    );
+    property(
+        "- { name: x, assertions: sdk.jsonl, model: queue }",
+        "5:37 'model' is not valid with 'assertions'",
+        "assertions have 'hosts' only",
     );
 }

@@ -263,3 +263,89 @@ fn time_series_and_buffers() {
         "",
     );
 }
+
+#[test]
+fn address_pools() {
+    let text = |pool: &str| format!("{GENERAL}\n{NETWORK}\nbelljar: {{ address_pool: {pool} }}\n{HOSTS}");
+    let help = "write such as address_pool: 10.0.0.0/8";
+    check(&text("10.0.0.1/8"), "3:26 '10.0.0.1/8' is not a network of IPv4 addresses", help);
+    check(&text("127.0.0.0/8"), "3:26 hosts cannot have the addresses of 127.0.0.0/8", help);
+    let many =
+        "hosts: { a: { processes: [] }, b: { processes: [] }, c: { network_node_id: 0, processes: [] } }"
+            .replace("{ processes", "{ network_node_id: 0, processes");
+    check(
+        &format!("{GENERAL}\n{NETWORK}\nbelljar: {{ address_pool: 10.0.0.4/30 }}\n{many}"),
+        "4:94 no address of the pool 10.0.0.4/30 is left for host 'c'",
+        "write a larger network, such as address_pool: 10.0.0.0/8",
+    );
+}
+
+#[test]
+fn all_errors_at_once() {
+    let text = "general: { stop_time: 9, sed: 1 }\nnetwork: { graph: { type: 1_gbit_switch } }\nexperimental: { interpose_method: preload, use_legacy_working_dir: true }\nhosts:\n  a: { network_node_id: 0, quantity: 3, processes: [{ path: /bin/sh, quantity: 2, start_time: y }] }\n  b: { network_node_id: 0, processes: [{ path: /bin/sh, start_time: x }, { path: /bin/sh, environment: \"A=1;B=2\" }] }\n";
+    let error = Experiment::parse_in("test.yaml", text, &around()).unwrap_err();
+    let all: Vec<_> = std::iter::once(&error)
+        .chain(&error.more)
+        .map(|error| (error.position.unwrap().0, &*error.message, error.help.as_deref().unwrap_or_default()))
+        .collect();
+    assert_eq!(
+        all,
+        [
+            (1, "'sed' is not a key of section 'general'", "did you mean 'seed'?"),
+            (
+                3,
+                "'interpose_method' is not a key of section 'experimental'",
+                "leave it out: programs run unmodified, and how their system calls are intercepted is no setting"
+            ),
+            (
+                3,
+                "'use_legacy_working_dir' is not a key of section 'experimental'",
+                "leave it out: programs run in the folder hosts/HOST of the results"
+            ),
+            (
+                5,
+                "'quantity' is not a key of host 'a'",
+                "write each host with a name of its own, or make them in a loop with the Python package"
+            ),
+            (
+                5,
+                "'quantity' is not a key of a process of host 'a'",
+                "write each host with a name of its own, or make them in a loop with the Python package"
+            ),
+            (5, "'start_time': \"y\" is not a time", "write a number and a unit, such as \"10 ms\""),
+            (6, "'start_time': \"x\" is not a time", "write a number and a unit, such as \"10 ms\""),
+            (
+                6,
+                "'environment' must be a mapping, but is a string",
+                "write environment: { A: \"1\", B: \"2\" }"
+            ),
+        ]
+    );
+}
+
+#[test]
+fn keys_of_other_versions_of_shadow() {
+    let helps = [
+        ("host_defaults", "it is called host_option_defaults"),
+        ("topology", "it is called network"),
+        ("options", "it is called host_options"),
+        ("apply_cpu_delay", "write for a host, such as cpu: { syscall: 1 us }"),
+        ("start_time_unix", "write belljar: { start_date: 2026-01-01 }"),
+        ("ip_address_hint", "write network_node_id or ip_addr"),
+        ("pcap_directory", "write pcap_enabled: true: captures are in the host's folder of the results"),
+        ("log_file", "leave it out: each program's output is in the host's folder of the results"),
+    ];
+    for (key, help) in helps {
+        let text = format!("{GENERAL}\n{NETWORK}\n{HOSTS}\n{key}: 1");
+        check(&text, &format!("4:1 '{key}' is not a key of an experiment"), help);
+    }
+}
+
+#[test]
+fn many_errors_are_counted() {
+    let keys: Vec<String> = (0..25).map(|number| format!("k{number}: 1")).collect();
+    let text = format!("general: {{ stop_time: 9, {} }}\n{NETWORK}\n{HOSTS}", keys.join(", "));
+    let error = Experiment::parse_in("test.yaml", &text, &around()).unwrap_err();
+    assert_eq!(error.more.len(), 20);
+    assert_eq!(error.more[19].message, "there are 5 further errors");
+}

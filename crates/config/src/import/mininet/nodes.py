@@ -1,0 +1,392 @@
+"""The modules of Mininet as far as scripts use them, without a network: nodes, links and commands are recorded.
+
+Read by Belljar's importer from standard input of Python, with the script and its arguments as arguments. The last line of
+standard output is the record, in JSON. What the script itself prints goes to standard error.
+"""
+
+import builtins
+import io
+import ipaddress
+import json
+import os
+import runpy
+import sys
+import time
+import types
+
+SCRIPT = os.path.abspath(sys.argv[1])
+# Seconds between two commands of the script, so that commands of different hosts start in their order.
+STEP = 0.1
+record = {"nodes": [], "links": [], "events": [], "notes": []}
+clock = [0.0]
+networks = []
+
+
+def line():
+    """The line of the script that is being run."""
+    frame = sys._getframe(1)
+    while frame is not None:
+        if os.path.abspath(frame.f_code.co_filename) == SCRIPT:
+            return frame.f_lineno
+        frame = frame.f_back
+    return 0
+
+
+def note(text):
+    own = {"line": line(), "text": text}
+    if own not in record["notes"]:
+        record["notes"].append(own)
+
+
+class Quiet:
+    """An object of which every attribute is a function that does nothing."""
+
+    def __init__(self, *args, **options):
+        pass
+
+    def __getattr__(self, name):
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return lambda *args, **options: None
+
+
+class Intf:
+    def __init__(self, name, node=None, port=None, link=None, mac=None, ip=None, **options):
+        self.name, self.node, self.port, self.link, self.mac = name, node, port, link, mac
+        self.ip, self.prefixLen = None, None
+        self.params = options
+        if node is not None:
+            node.interfaces.append(self)
+        if ip:
+            self.setIP(ip)
+
+    def setIP(self, ip, prefixLen=None):
+        if prefixLen is None and "/" in str(ip):
+            ip, prefixLen = str(ip).split("/")
+        self.ip, self.prefixLen = str(ip), prefixLen or self.prefixLen or 8
+
+    def setMAC(self, mac):
+        self.mac = mac
+
+    def IP(self):
+        return self.ip
+
+    def MAC(self):
+        return self.mac
+
+    def rename(self, name):
+        self.name = name
+
+    def config(self, mac=None, ip=None, **options):
+        if mac:
+            self.mac = mac
+        if ip:
+            self.setIP(ip)
+        if not (networks and networks[-1].started):
+            self.params.update(options)
+        elif options and self.link in networks[-1].links:
+            given = {key: value for key, value in options.items() if isinstance(value, (str, int, float))}
+            record["events"].append({"line": line(), "at": round(clock[0], 3), "status": "change", "options": given,
+                                     "link": networks[-1].links.index(self.link), "from": self.node.name})
+
+    def ifconfig(self, *words):
+        self.node.cmd("ifconfig", self.name, *words)
+
+    def isUp(self, setUp=False):
+        return True
+
+    def delete(self):
+        note(f"interface {self.name} is not deleted: write a link_down event")
+
+    def __str__(self):
+        return self.name
+
+
+class TCIntf(Intf):
+    pass
+
+
+class Process(Quiet):
+    """A process that Mininet would have started with popen."""
+
+    pid, returncode = 1, 0
+
+    def __init__(self):
+        self.stdout, self.stderr, self.stdin = io.StringIO(""), io.StringIO(""), io.StringIO("")
+
+    def communicate(self, *args, **options):
+        return "", ""
+
+    def poll(self):
+        return 0
+
+    def wait(self, *args, **options):
+        return 0
+
+
+class Node:
+    kind = "host"
+
+    def __init__(self, name, inNamespace=True, **params):
+        self.name, self.params, self.interfaces, self.commands = name, params, [], []
+        self.line, self.waiting, self.shell, self.pid = line(), False, True, 1
+        self.lastCmd, self.inNamespace, self.is_configured = None, inNamespace, False
+        self.routes = []
+
+    @classmethod
+    def setup(cls):
+        pass
+
+    def config(self, mac=None, ip=None, defaultRoute=None, lo="up", **_params):
+        if mac:
+            self.setMAC(mac)
+        if ip:
+            self.setIP(ip)
+        if defaultRoute:
+            self.setDefaultRoute(defaultRoute)
+        return {}
+
+    def configDefault(self, **more):
+        self.params.update(more)
+        self.config(**self.params)
+
+    def add_command(self, words):
+        if len(words) == 1 and isinstance(words[0], (list, tuple)):
+            words = words[0]
+        text = " ".join(str(word) for word in words)
+        if self.kind == "switch":
+            note(f"'{self.name}' does not run '{text}': it is no host")
+        else:
+            self.commands.append({"line": line(), "at": round(clock[0], 3), "text": text})
+        if networks and networks[-1].started:
+            clock[0] += STEP
+
+    def cmd(self, *words, **options):
+        self.add_command(words)
+        return ""
+
+    cmdPrint = cmd
+
+    def sendCmd(self, *words, **options):
+        self.add_command(words)
+
+    def pexec(self, *words, **options):
+        self.add_command(words)
+        return "", "", 0
+
+    def popen(self, *words, **options):
+        if len(words) == 1 and isinstance(words[0], (list, tuple)):
+            words = words[0]
+        self.add_command([*words, "&"])
+        return Process()
+
+    def waitOutput(self, *args, **options):
+        return ""
+
+    def monitor(self, *args, **options):
+        return ""
+
+    def read(self, *args):
+        return ""
+
+    readline = read
+
+    def write(self, *args):
+        pass
+
+    def sendInt(self, *args):
+        note("a signal to the last command is not sent")
+
+    def intf(self, which=None):
+        if isinstance(which, Intf):
+            return which
+        if which is None:
+            return self.interfaces[0] if self.interfaces else None
+        return next((own for own in self.interfaces if own.name == str(which)), None)
+
+    def defaultIntf(self):
+        return self.intf()
+
+    def intfNames(self):
+        return [own.name for own in self.interfaces]
+
+    def intfList(self):
+        return list(self.interfaces)
+
+    @property
+    def intfs(self):
+        return dict(enumerate(self.interfaces))
+
+    @property
+    def nameToIntf(self):
+        return {own.name: own for own in self.interfaces}
+
+    @property
+    def ports(self):
+        return {own: own.port for own in self.interfaces}
+
+    stdout = stderr = stdin = property(lambda self: io.StringIO(""))
+
+    def newPort(self):
+        return len(self.interfaces) + (1 if self.kind == "switch" else 0)
+
+    def addIntf(self, intf, port=None, **options):
+        note(f"interface {intf} of '{self.name}' is left out: it leads out of the network")
+
+    def connectionsTo(self, node):
+        links = (own.link for own in self.interfaces if own.link)
+        return [(l.intf1, l.intf2) if l.intf1.node is self else (l.intf2, l.intf1)
+                for l in links if node in (l.intf1.node, l.intf2.node)]
+
+    def IP(self, intf=None):
+        own = self.intf(intf)
+        if own is not None and own.ip:
+            return own.ip
+        return str(self.params.get("ip") or "").split("/")[0] or None
+
+    def MAC(self, intf=None):
+        own = self.intf(intf)
+        return own.mac if own is not None else self.params.get("mac")
+
+    def setIP(self, ip, prefixLen=None, intf=None, **options):
+        own = self.intf(intf)
+        if own is not None:
+            own.setIP(ip, prefixLen)
+        else:
+            self.params["ip"] = f"{ip}/{prefixLen}" if prefixLen else ip
+
+    def setMAC(self, mac, intf=None):
+        own = self.intf(intf)
+        if own is not None:
+            own.setMAC(mac)
+        else:
+            self.params["mac"] = mac
+
+    def setDefaultRoute(self, route=None):
+        self.routes.append({"line": line(), "to": str(route)})
+
+    def setHostRoute(self, ip, intf):
+        self.cmd(f"ip route add {ip}/32 dev {intf}")
+
+    def setARP(self, ip, mac):
+        pass
+
+    def setParam(self, results, method, **params):
+        for value in params.values():
+            if value is not None:
+                getattr(self, method)(value)
+
+    def terminate(self):
+        pass
+
+    def stop(self, deleteIntfs=False):
+        pass
+
+    def cleanup(self):
+        pass
+
+    def __str__(self):
+        return self.name
+
+    def __repr__(self):
+        return self.name
+
+    def __getattr__(self, name):
+        if name.startswith("__"):
+            raise AttributeError(name)
+        note(f"{type(self).__name__}.{name} of '{self.__dict__.get('name')}' has no effect")
+        return lambda *args, **options: None
+
+
+class Host(Node):
+    pass
+
+
+class CPULimitedHost(Host):
+    def setCPUFrac(self, *args, **options):
+        note("a share of the processor is not taken over: computation takes no simulated time")
+
+    setCPUs = setCPUFrac
+
+
+class Switch(Node):
+    kind = "switch"
+    dpid = "0"
+
+    def start(self, controllers):
+        pass
+
+    def dpctl(self, *words):
+        note(f"'{self.name}' learns addresses: the flow entry '{' '.join(map(str, words))}' is not taken over")
+        return ""
+
+    def attach(self, intf):
+        self.addIntf(intf)
+
+    detach = attach
+
+    def connected(self):
+        return True
+
+
+class Controller(Node):
+    kind = "controller"
+
+    def start(self):
+        pass
+
+    def checkListening(self):
+        pass
+
+
+class RemoteController(Controller):
+    pass
+
+
+class OVSController(Controller):
+    pass
+
+
+class NAT(Node):
+    def __init__(self, name, subnet="10.0/8", localIntf=None, **params):
+        super().__init__(name, **params)
+
+    def config(self, **params):
+        super().config(**params)
+        self.cmd("sysctl net.ipv4.ip_forward=1")
+        note(f"NAT '{self.name}' leads nowhere: see 'gateways' for links out of an experiment")
+
+
+class Link:
+    def __init__(self, node1, node2, port1=None, port2=None, intfName1=None, intfName2=None, addr1=None, addr2=None,
+                 intf=Intf, cls1=None, cls2=None, params1=None, params2=None, fast=True, **params):
+        self.line = line()
+        params1, params2 = dict(params, **(params1 or {})), dict(params, **(params2 or {}))
+
+        def end(node, port, name, mac, options):
+            port = node.newPort() if port is None else port
+            options = {key: value for key, value in options.items() if key not in ("mac", "ip", "cls")}
+            return Intf(name or f"{node.name}-eth{port}", node, port, self, mac, None, **options)
+
+        self.intf1 = end(node1, port1, intfName1, addr1 or params1.get("mac"), params1)
+        self.intf2 = end(node2, port2, intfName2, addr2 or params2.get("mac"), params2)
+        for own, options in ((self.intf1, params1), (self.intf2, params2)):
+            if options.get("ip"):
+                own.setIP(options["ip"])
+        networks[-1].links.append(self) if networks else None
+
+    def delete(self):
+        note("a link is not deleted: write a link_down event")
+
+    def stop(self):
+        pass
+
+    def status(self):
+        return "OK"
+
+    def __str__(self):
+        return f"{self.intf1}<->{self.intf2}"
+
+
+class TCLink(Link):
+    pass

@@ -1,0 +1,300 @@
+//! netlab: `topology.yml` with `nodes` and `links` (netlab.tools). Devices become routers with the routes of
+//! shortest paths, nodes of device `linux` hosts, bridges switches. Addresses are those of netlab's pools.
+
+mod addresses;
+mod links;
+
+use super::draft::{Draft, Kind, Member};
+use super::{Imported, Importer, Input, node_name};
+use crate::error::{Problem, Problems};
+use crate::yaml::section::{self, mapping};
+use crate::yaml::{self, Entry, Node, Value};
+use belljar_base::Map;
+use std::rc::Rc;
+
+/// A topology file of netlab.
+pub(super) struct Netlab;
+
+impl Importer for Netlab {
+    fn name(&self) -> &'static str {
+        "netlab"
+    }
+    fn has_extension(&self, extension: &str) -> bool {
+        matches!(extension, "yml" | "yaml")
+    }
+    /// True if the file has keys of netlab at its top, where files of Containerlab have `topology`.
+    fn recognises(&self, text: &str) -> bool {
+        let mut keys = text.lines().filter_map(|line| line.split([':', '.']).next());
+        let mut own = keys.clone();
+        own.any(|key| matches!(key, "nodes" | "links" | "defaults" | "plugin"))
+            && !keys.any(|key| key == "topology")
+    }
+    fn read(&self, input: &Input) -> Result<Imported, Problem> {
+        Ok(draft(&input.source.text)?.finish(&input.source.name, input.options))
+    }
+}
+
+/// Keys of the topology that are read, or that have no effect on the network.
+const KNOWN: [&str; 11] = [
+    "nodes",
+    "links",
+    "defaults",
+    "groups",
+    "addressing",
+    "name",
+    "provider",
+    "message",
+    "module",
+    "version",
+    "plugin",
+];
+/// Devices of netlab that are hosts and bridges.
+const HOSTS: [&str; 2] = ["linux", "dnsmasq"];
+const BRIDGES: [&str; 2] = ["bridge", "ovs"];
+
+/// The topology while it is being read.
+struct Lab {
+    draft: Draft,
+    /// Nodes by their names in the file.
+    nodes: Map<String, Device>,
+    pools: addresses::Pools,
+}
+
+/// A node of the file.
+struct Device {
+    name: String,
+    kind: Kind,
+    /// Number of the node, from 1, which is part of its addresses.
+    number: u32,
+    interfaces: u32,
+}
+
+fn draft(text: &str) -> Result<Draft, Problem> {
+    let tree = yaml::parse(text)?.ok_or_else(|| Problem::whole_file("this file is empty"))?;
+    let top = mapping(&tree, "a topology")?;
+    let mut problems = Problems::default();
+    let mut lab = Lab {
+        draft: Draft::default(),
+        nodes: Map::new(),
+        pools: problems.take(addresses::Pools::read(top)).unwrap_or_default(),
+    };
+    let first = |key: &str| key.split('.').next().unwrap_or_default().to_owned();
+    for other in top.iter().filter(|entry| !KNOWN.contains(&&*first(&entry.key))) {
+        let text = format!("'{}' of a topology is not taken over", other.key);
+        lab.draft.note_at(other.key_span.line, text);
+    }
+    let none = Rc::new(Node { span: tree.span, value: Value::Sequence(Vec::new()) });
+    let nodes = match (find(top, "nodes"), created_by_groups(top).is_empty()) {
+        (Some(nodes), _) => nodes,
+        (None, false) => none,
+        (None, true) => return Err(without_nodes(&tree, top)),
+    };
+    lab.note_modules(top);
+    problems.take(lab.nodes(&nodes, top));
+    let Some(links) = find(top, "links") else {
+        return Err(Problem::at(tree.span, "this topology has no 'links'"));
+    };
+    for link in section::list(&links, "links")? {
+        problems.take(links::add(&mut lab, link));
+    }
+    problems.check()?;
+    lab.finish()
+}
+
+impl Lab {
+    /// Notes the protocols that the devices would run.
+    fn note_modules(&mut self, top: &[Entry]) {
+        for entry in top.iter().filter(|entry| entry.key == "module") {
+            let names: Vec<String> = scalars(&entry.value);
+            let text =
+                format!("routers have the routes of shortest paths, not those of {}", names.join(", "));
+            self.draft.note_at(entry.key_span.line, text);
+        }
+    }
+
+    fn nodes(&mut self, nodes: &Node, top: &[Entry]) -> Result<(), Problem> {
+        let empty = Rc::new(Node { span: nodes.span, value: Value::Mapping(Vec::new()) });
+        let mut all: Vec<(String, Rc<Node>, &Node)> = Vec::new();
+        match &nodes.value {
+            Value::Sequence(items) => {
+                for item in items {
+                    let name = match &item.value {
+                        Value::Mapping(entries) => match find(entries, "name") {
+                            Some(name) => section::string(&name, "name")?.to_owned(),
+                            None => return Err(item.problem("this node has no 'name'")),
+                        },
+                        _ => section::string(item, "a node")?.to_owned(),
+                    };
+                    let is_map = matches!(item.value, Value::Mapping(_));
+                    all.push((name, if is_map { item.clone() } else { empty.clone() }, item));
+                }
+            }
+            _ => {
+                for entry in mapping(nodes, "'nodes'")? {
+                    let value = if entry.value.is_null() { empty.clone() } else { entry.value.clone() };
+                    all.push((entry.key.clone(), value, &entry.value));
+                }
+            }
+        }
+        for name in created_by_groups(top) {
+            if !all.iter().any(|(own, ..)| *own == name) {
+                all.push((name, empty.clone(), nodes));
+            }
+        }
+        let mut problems = Problems::default();
+        let number = |node: &Node| match &node.value {
+            Value::Mapping(entries) => {
+                find(entries, "id").map(|id| section::whole(&id, "id", 250).map(|id| id as u32)).transpose()
+            }
+            _ => Ok(None),
+        };
+        let mut taken: Vec<u32> = all.iter().filter_map(|(_, node, _)| number(node).ok().flatten()).collect();
+        for (name, settings, node) in &all {
+            let given = problems.take(number(settings)).flatten();
+            let own = given.or_else(|| (1..).find(|number| !taken.contains(number))).unwrap_or_default();
+            taken.push(own);
+            problems.take(self.node(name, settings, node, own, top));
+        }
+        problems.check()
+    }
+
+    fn node(
+        &mut self,
+        written: &str,
+        settings: &Node,
+        at: &Node,
+        number: u32,
+        top: &[Entry],
+    ) -> Result<(), Problem> {
+        let own = mapping(settings, &format!("node '{written}'"))?;
+        let text = |entries: &[Entry], key: &str| -> Result<Option<String>, Problem> {
+            find(entries, key).map(|node| section::string(&node, key).map(str::to_owned)).transpose()
+        };
+        let device = match text(own, "device")? {
+            Some(device) => Some(device),
+            None => match device_of_group(written, top) {
+                Some(device) => Some(device),
+                None => text(top, "defaults.device")?,
+            },
+        };
+        let role = text(own, "role")?;
+        let kind = match (role.as_deref(), device.as_deref()) {
+            (Some("host"), _) => Kind::Host,
+            (Some("bridge"), _) => Kind::Switch,
+            (None, Some(device)) if HOSTS.contains(&device) => Kind::Host,
+            (None, Some(device)) if BRIDGES.contains(&device) => Kind::Switch,
+            _ => Kind::Router,
+        };
+        let name = node_name(written);
+        if name.is_empty() || self.draft.members.contains_key(&name) {
+            return Err(at
+                .problem(format!("there are two nodes that would be called '{name}'"))
+                .help("rename one of them"));
+        }
+        if name != written {
+            self.draft.note_at(at.span.line, format!("'{written}' is called '{name}' here"));
+        }
+        if let (Kind::Router, Some(device)) = (kind, &device) {
+            let text = format!("devices '{device}' are routers with routes of shortest paths");
+            self.draft.note(text);
+        }
+        for entry in own {
+            let key = entry.key.split('.').next().unwrap_or_default();
+            if !matches!(
+                key,
+                "name"
+                    | "device"
+                    | "id"
+                    | "role"
+                    | "module"
+                    | "provider"
+                    | "license"
+                    | "box"
+                    | "image"
+                    | "memory"
+                    | "cpu"
+            ) {
+                let text = format!("'{}' of node '{written}' is not taken over", entry.key);
+                self.draft.note_at(entry.key_span.line, text);
+            }
+        }
+        self.draft.members.insert(name.clone(), Member::new(kind));
+        self.nodes.insert(written.to_owned(), Device { name, kind, number, interfaces: 0 });
+        Ok(())
+    }
+
+    /// Completes the draft.
+    fn finish(mut self) -> Result<Draft, Problem> {
+        if self.draft.cables.is_empty() {
+            return Err(Problem::whole_file("this topology has no links that could be taken over"));
+        }
+        self.draft.remove_unlinked();
+        Ok(self.draft)
+    }
+}
+
+/// Members of the groups that create their members: all with `_auto_create`, or those with it.
+fn created_by_groups(top: &[Entry]) -> Vec<String> {
+    let Some(groups) = find(top, "groups") else { return Vec::new() };
+    let Value::Mapping(groups) = &groups.value else { return Vec::new() };
+    let creates = |entries: &[Entry]| {
+        let own = find(entries, "_auto_create");
+        own.is_some_and(|own| section::boolean(&own, "_auto_create").unwrap_or(false))
+    };
+    let all = creates(groups);
+    let mut names = Vec::new();
+    for group in groups {
+        let Value::Mapping(own) = &group.value.value else { continue };
+        if all || creates(own) {
+            names.extend(find(own, "members").map(|members| scalars(&members)).unwrap_or_default());
+        }
+    }
+    names
+}
+
+/// The problem of a topology without nodes of its own.
+fn without_nodes(tree: &Node, top: &[Entry]) -> Problem {
+    let problem = Problem::at(tree.span, "this topology has no 'nodes'");
+    match find(top, "plugin") {
+        Some(plugins) => problem.help(format!(
+            "a plugin ({}) makes them: let netlab write the topology with 'netlab create -o yaml'",
+            scalars(&plugins).join(", ")
+        )),
+        None => problem,
+    }
+}
+
+/// The device of the groups to which a node belongs.
+fn device_of_group(node: &str, top: &[Entry]) -> Option<String> {
+    let groups = find(top, "groups")?;
+    let Value::Mapping(groups) = &groups.value else { return None };
+    groups.iter().find_map(|group| {
+        let Value::Mapping(own) = &group.value.value else { return None };
+        let members = find(own, "members").map(|members| scalars(&members)).unwrap_or_default();
+        let device = find(own, "device").map(|device| scalars(&device)).unwrap_or_default();
+        members.iter().any(|member| member == node).then(|| device.into_iter().next()).flatten()
+    })
+}
+
+/// The value of a key, whose parts may be joined by dots or be keys of nested mappings.
+fn find(entries: &[Entry], key: &str) -> Option<Rc<Node>> {
+    entries.iter().find_map(|entry| {
+        if entry.key == key {
+            return (!entry.value.is_null()).then(|| entry.value.clone());
+        }
+        let rest = key.strip_prefix(&*entry.key)?.strip_prefix('.')?;
+        match &entry.value.value {
+            Value::Mapping(own) => find(own, rest),
+            _ => None,
+        }
+    })
+}
+
+/// The texts of a scalar or of the scalars of a list.
+fn scalars(node: &Node) -> Vec<String> {
+    match &node.value {
+        Value::Scalar(scalar) => vec![scalar.text.clone()],
+        Value::Sequence(items) => items.iter().flat_map(|item| scalars(item)).collect(),
+        Value::Mapping(_) => Vec::new(),
+    }
+}
