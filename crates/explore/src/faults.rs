@@ -3,10 +3,11 @@
 use belljar_base::{HostId, Seed, SimDuration, SimTime, Stream};
 use belljar_config::topology::DeviceKind;
 use belljar_config::{
-    Action, CallFault, DiskFault, DiskFaultKind, Event, Experiment, Exploration, FaultKind, HostSet,
-    ProcessRef, ResetEnds, Signal, Target, When,
+    Action, CallFault, DiskFault, DiskFaultKind, Event, Experiment, Exploration, FaultKind, FinalState, Host,
+    HostSet, ProcessRef, ResetEnds, Signal, Target, When,
 };
 use belljar_net::Loss;
+use belljar_net::dns::DnsFault;
 use belljar_net::link::{LinkOverrides, PathChange};
 
 /// A fault, which shrinking removes as a whole.
@@ -61,10 +62,14 @@ impl<'a> Explored<'a> {
         let mut stream = Seed(self.experiment.general.seed).stream(&["explore", &run.to_string()]);
         let has_kernel = |id: &HostId| self.experiment.hosts[id.index()].machine.is_none();
         let applies = |kind: &&FaultKind| match kind {
+            FaultKind::Dns { .. } => true,
             FaultKind::Partition => explore.hosts.len() > 1,
             FaultKind::Lossy { .. } | FaultKind::OneWay | FaultKind::Slow { .. } => !self.paths.is_empty(),
             FaultKind::Reset => !self.pairs.is_empty(),
-            FaultKind::Calls { .. } | FaultKind::Disk { .. } => explore.hosts.iter().any(has_kernel),
+            FaultKind::Calls { .. }
+            | FaultKind::Disk { .. }
+            | FaultKind::Kill { .. }
+            | FaultKind::Memory { .. } => explore.hosts.iter().any(has_kernel),
             FaultKind::Clock { .. } | FaultKind::Crash { .. } | FaultKind::Pause | FaultKind::Stop => true,
         };
         let all: Vec<&FaultKind> = explore.kinds.iter().filter(applies).collect();
@@ -134,6 +139,11 @@ impl<'a> Explored<'a> {
                 }
                 once(Action::DiskFault { hosts, fault: Box::new(fault) })
             }
+            FaultKind::Dns { names, answers } => {
+                let hosts = one(*pick(&explore.hosts, stream));
+                let fault = DnsFault { names: names.clone(), answer: pick(answers, stream).clone() };
+                once(Action::DnsAnswers { hosts, fault })
+            }
             FaultKind::Reset => {
                 let (first, second) = *pick(pairs, stream);
                 let between = [one(first), one(second)];
@@ -150,6 +160,14 @@ impl<'a> Explored<'a> {
                 let host = *pick(&explore.hosts, stream);
                 once(Action::Crash { hosts: one(host), files: *pick(files, stream) })
             }
+            FaultKind::Kill { names } => {
+                let host = self.with_kernel(stream);
+                let process = match names.is_empty() {
+                    true => ProcessRef::Number(*pick(&killable(&experiment.hosts[host.index()]), stream)),
+                    false => ProcessRef::Program(pick(names, stream).clone()),
+                };
+                once(Action::Kill(one(host), process))
+            }
             &FaultKind::Lossy { loss: (least, most) } => {
                 let target = both_ways(pick(paths, stream));
                 let loss = ((least + stream.unit() * (most - least)) * 1_000.0).round() / 1_000.0;
@@ -164,6 +182,12 @@ impl<'a> Explored<'a> {
                     target,
                     PathChange { loss: path, link: Box::new(link), ..Default::default() },
                 ))
+            }
+            &FaultKind::Memory { limit: (least, most) } => {
+                let hosts = one(self.with_kernel(stream));
+                let bytes = octaves(least, most, stream);
+                let whole = bytes >> 20 << 20;
+                once(Action::Memory { hosts, limit: if whole < least { bytes } else { whole } })
             }
             FaultKind::OneWay => once(Action::LinkDown(pick(paths, stream).clone())),
             FaultKind::Partition => {
@@ -200,6 +224,14 @@ impl<'a> Explored<'a> {
     }
 }
 
+/// Processes of a host that may be killed: those that are expected to run at the end, or all if there are none.
+fn killable(host: &Host) -> Vec<usize> {
+    let all = 0..host.programs().len();
+    let serves = |n: &usize| host.programs()[*n].expected_final_state == FinalState::Running;
+    let servers: Vec<usize> = all.clone().filter(serves).collect();
+    if servers.is_empty() { all.collect() } else { servers }
+}
+
 fn pick<'a, T>(among: &'a [T], stream: &mut Stream) -> &'a T {
     &among[stream.below(among.len() as u64) as usize]
 }
@@ -223,7 +255,7 @@ fn times(explore: &Exploration, stream: &mut Stream) -> (SimTime, SimDuration) {
 }
 
 /// Number from `least` to `most`, with the same probability for each doubling.
-fn octaves(least: u64, most: u64, stream: &mut Stream) -> u64 {
+pub(crate) fn octaves(least: u64, most: u64, stream: &mut Stream) -> u64 {
     let doublings = (most / least.max(1)).checked_ilog2().unwrap_or(0);
     let low = least.max(1) << stream.below(u64::from(doublings) + 1);
     within(low, low.saturating_mul(2).min(most).max(low), stream)

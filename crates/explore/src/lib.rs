@@ -9,6 +9,7 @@
 //! trials, whatever executes them.
 #![forbid(unsafe_code)]
 
+mod choices;
 mod faults;
 mod shrink;
 mod tally;
@@ -17,8 +18,9 @@ mod tests;
 mod trial;
 mod verdict;
 
+pub use choices::ForcedChoice;
 pub use faults::{Explored, Fault};
-pub use shrink::{FirstThatShows, Shrunk, shrink};
+pub use shrink::{Executor, Shrunk, shrink};
 pub use tally::{Finding, Tally, failure_bound};
 pub use trial::Trial;
 pub use verdict::{ForcedCall, Observed, Symptom, Verdict};

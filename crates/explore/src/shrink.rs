@@ -1,5 +1,6 @@
 //! Shrinking: the smallest trial that shows a symptom.
 
+use crate::choices::ForcedChoice;
 use crate::trial::Trial;
 use crate::verdict::{ForcedCall, Symptom};
 use belljar_base::{HostId, SimDuration, SimTime};
@@ -18,31 +19,46 @@ pub struct Shrunk {
     pub is_minimal: bool,
 }
 
-/// Execution of trials: gives the index of the first that shows the symptom.
-pub type FirstThatShows<'a, E> = dyn FnMut(&[Trial]) -> Result<Option<usize>, E> + 'a;
-
-/// Search for a smaller trial.
-struct Search<'a, E> {
-    trial: Trial,
-    /// Number of trials that may still be executed.
-    left: usize,
-    first: &'a mut FirstThatShows<'a, E>,
+/// Execution of trials for the search.
+pub trait Executor {
+    /// Reason for which a trial cannot be executed.
+    type Error;
+    /// Index of the first trial that shows the symptom.
+    ///
+    /// # Errors
+    /// Those of the execution.
+    fn first_that_shows(&mut self, trials: &[Trial]) -> Result<Option<usize>, Self::Error>;
+    /// Choices of a trial's run other than their defaults, by stream and number.
+    ///
+    /// # Errors
+    /// Those of the execution.
+    fn unusual_choices(&mut self, trial: &Trial) -> Result<Vec<ForcedChoice>, Self::Error>;
 }
 
-/// Removes faults and the random order of threads, then (for a [safety](Symptom::is_safety) symptom) hosts and the end of the run, then shortens what is left, until
-/// nothing more can go alone. `forced` are the calls of the trial's run that faults gave results. `first` executes trials, and gives the index of the first that shows the symptom. At most `limit`
-/// trials are given to it.
+/// Search for a smaller trial.
+pub(crate) struct Search<'a, E: Executor + ?Sized> {
+    pub(crate) trial: Trial,
+    /// Number of trials that may still be executed.
+    pub(crate) left: usize,
+    /// True if the choices of the run have been recorded.
+    pub(crate) knows_choices: bool,
+    pub(crate) executor: &'a mut E,
+}
+
+/// Removes faults and the random order of threads, then (for a [safety](Symptom::is_safety) symptom) hosts and the end of the run, then shortens what is left, then
+/// gives choices their defaults, until nothing more can go alone. `forced` are the calls of the trial's run that faults gave results. At most `limit` trials are
+/// executed.
 ///
 /// # Errors
-/// Those of `first`.
-pub fn shrink<E>(
+/// Those of `executor`.
+pub fn shrink<E: Executor + ?Sized>(
     trial: Trial,
     symptom: &Symptom,
     forced: &[ForcedCall],
     limit: usize,
-    first: &mut FirstThatShows<E>,
-) -> Result<Shrunk, E> {
-    let mut search = Search { trial, left: limit, first };
+    executor: &mut E,
+) -> Result<Shrunk, E::Error> {
+    let mut search = Search { trial, left: limit, knows_choices: false, executor };
     search.adopt(search.trial.with_forced_calls(forced).into_iter().collect())?;
     loop {
         let mut has_changed = search.remove_faults()?;
@@ -52,30 +68,37 @@ pub fn shrink<E>(
             has_changed |= search.idle_hosts()?;
         }
         has_changed |= search.adopt_all(simpler_faults)?;
+        // Choices come last: fewer are left of a smaller run.
+        has_changed = has_changed || search.remove_choices()?;
         if !has_changed || search.left == 0 {
             return Ok(Shrunk { is_minimal: search.left > 0, trial: search.trial });
         }
     }
 }
 
-impl<E> Search<'_, E> {
+impl<E: Executor + ?Sized> Search<'_, E> {
     /// Adopts the first of these trials that shows the symptom, if one does.
-    fn adopt(&mut self, mut trials: Vec<Trial>) -> Result<bool, E> {
+    pub(crate) fn adopt(&mut self, trials: Vec<Trial>) -> Result<bool, E::Error> {
+        Ok(self.adopt_at(trials)?.is_some())
+    }
+
+    /// The same; gives the index of that trial.
+    pub(crate) fn adopt_at(&mut self, mut trials: Vec<Trial>) -> Result<Option<usize>, E::Error> {
         trials.truncate(self.left);
         if trials.is_empty() {
-            return Ok(false);
+            return Ok(None);
         }
-        let found = (self.first)(&trials)?;
+        let found = self.executor.first_that_shows(&trials)?;
         // What comes after the one found has not counted, so that the count does not depend on how many are executed at once.
         self.left -= found.map_or(trials.len(), |index| index + 1);
         if let Some(index) = found {
             self.trial = trials.swap_remove(index);
         }
-        Ok(found.is_some())
+        Ok(found)
     }
 
     /// Adopts trials that `smaller` derives from the current one, as long as there are some.
-    fn adopt_all(&mut self, smaller: fn(&Trial) -> Vec<Trial>) -> Result<bool, E> {
+    fn adopt_all(&mut self, smaller: fn(&Trial) -> Vec<Trial>) -> Result<bool, E::Error> {
         let mut has_changed = false;
         while self.adopt(smaller(&self.trial))? {
             has_changed = true;
@@ -85,7 +108,7 @@ impl<E> Search<'_, E> {
 
     /// Leaves hosts without their programs, one more as long as the faults are still what brings the symptom about: a server that is
     /// missing altogether would show it as well.
-    fn idle_hosts(&mut self) -> Result<bool, E> {
+    fn idle_hosts(&mut self) -> Result<bool, E::Error> {
         let mut has_changed = false;
         let mut needed: Vec<HostId> = Vec::new();
         loop {
@@ -98,8 +121,8 @@ impl<E> Search<'_, E> {
                 return Ok(has_changed);
             }
             let control = self.trial.without_drawn_faults();
-            // A trial that needs no fault needs no control.
-            let is_trivial = control.faults.len() < self.trial.faults.len() && self.shows(control)?;
+            // A trial that needs no fault, order or choice needs no control.
+            let is_trivial = !control.has_same_causes(&self.trial) && self.shows(control)?;
             if is_trivial {
                 needed.extend(self.trial.idle.last());
                 self.trial = before;
@@ -110,16 +133,16 @@ impl<E> Search<'_, E> {
     }
 
     /// True if a trial shows the symptom; also if it may no longer be executed.
-    fn shows(&mut self, trial: Trial) -> Result<bool, E> {
+    pub(crate) fn shows(&mut self, trial: Trial) -> Result<bool, E::Error> {
         if self.left == 0 {
             return Ok(true);
         }
         self.left -= 1;
-        Ok((self.first)(&[trial])?.is_some())
+        Ok(self.executor.first_that_shows(&[trial])?.is_some())
     }
 
     /// Removes faults: halves first, then quarters, down to single ones (delta debugging).
-    fn remove_faults(&mut self) -> Result<bool, E> {
+    fn remove_faults(&mut self) -> Result<bool, E::Error> {
         let mut has_changed = false;
         let mut size = self.trial.faults.len();
         while size > 0 {

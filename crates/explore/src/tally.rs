@@ -26,6 +26,8 @@ pub struct Tally {
     /// Findings in the order of their first runs.
     pub findings: Vec<Finding>,
     reached: Set<String>,
+    /// Goals that some run has missed: those of the experiment, and those that programs declare.
+    missed: Set<String>,
     /// For each kind of fault the number of runs that have one, and of those in which it had an effect.
     kinds: Map<&'static str, (u64, u64)>,
 }
@@ -36,7 +38,9 @@ fn reasons(kind: &str) -> &'static [&'static str] {
         "calls" => &["calls_"],
         "crash" => &["host_down"],
         "disk" => &["slow_syncs", "failed_", "rotten_bits", "no_room"],
+        "kill" => &["processes_killed"],
         "lossy" => &["path_loss"],
+        "memory" => &["out_of_memory_kills"],
         "one_way" => &["link_down"],
         "partition" => &["partition"],
         "reset" => &["connection_resets"],
@@ -59,6 +63,7 @@ impl Tally {
             }
         }
         self.reached.extend(verdict.reached.iter().cloned());
+        self.missed.extend(verdict.missed.iter().cloned());
         let drawn = faults.iter().filter(|fault| fault.is_drawn);
         let kinds: Set<&'static str> = drawn.map(|fault| fault.kind).collect();
         for kind in kinds {
@@ -72,18 +77,26 @@ impl Tally {
         self.runs += 1;
     }
 
-    /// Properties `sometimes` that no run has reached.
-    pub fn unreached<'a>(&self, experiment: &'a Experiment) -> Vec<&'a str> {
+    /// Properties `sometimes` that no run has reached, and assertions of this kind that programs declare.
+    pub fn unreached<'a>(&'a self, experiment: &'a Experiment) -> Vec<&'a str> {
         let goals = experiment.properties.iter().filter(|property| property.claim.key() == "sometimes");
-        goals.map(|property| property.name.as_str()).filter(|name| !self.reached.contains(*name)).collect()
+        let mut goals: Vec<&str> = goals.map(|property| property.name.as_str()).collect();
+        let declared: Vec<&str> =
+            self.missed.iter().map(String::as_str).filter(|name| !goals.contains(name)).collect();
+        goals.extend(declared);
+        goals.retain(|name| !self.reached.contains(*name));
+        goals
     }
 
     /// Properties that held in every run.
     pub fn held<'a>(&self, experiment: &'a Experiment) -> Vec<&'a str> {
         let claims = experiment.properties.iter().filter(|property| property.claim.key() != "sometimes");
         let failed = |name: &str, claim: &Claim| {
-            let text = format!("property {name} ({})", claim.key());
-            self.findings.iter().any(|finding| finding.symptom.text == text)
+            let (own, of_program) =
+                (format!("property {name} ({})", claim.key()), format!("property {name}: "));
+            let is_it =
+                |text: &String| *text == own || *claim == Claim::Assertions && text.starts_with(&of_program);
+            self.findings.iter().any(|finding| is_it(&finding.symptom.text))
         };
         claims
             .filter(|property| !failed(&property.name, &property.claim))

@@ -1,6 +1,8 @@
-use crate::{Explored, Fault, ForcedCall, Symptom, Trial, shrink};
+use crate::{Executor, Explored, Fault, ForcedCall, ForcedChoice, Symptom, Trial, shrink};
 use belljar_base::{SimDuration, SimTime};
-use belljar_config::{Action, CallFault, CrashFiles, Experiment, HostSet, PathContext, When};
+use belljar_config::{
+    Action, CallFault, CrashFiles, Experiment, HostSet, PathContext, ProcessRef, Scheduling, When,
+};
 use std::convert::Infallible;
 
 fn experiment(more: &str) -> Experiment {
@@ -43,7 +45,7 @@ fn run_0_has_no_faults_and_others_are_drawn_by_seed_and_number() {
 fn every_kind_is_drawn_within_its_bounds() {
     let bounds = "explore: { hosts: [a, b, c], between: [20 s, 50 s], faults: [2, 4], for: [1 s, 10 s], kinds: \
         { clock: { step: 3 s }, crash: { files: [kept, lost] }, lossy: { packet_loss: [0.1, 0.2] }, slow: { latency: [10 ms, 80 ms] }, \
-        one_way: , partition: , pause: , stop: , reset: , calls: { share: [0.01, 0.1] }, disk: { faults: [sync_time, full, bit_rot], sync_time: [5 ms, 80 ms] } } }";
+        one_way: , partition: , pause: , stop: , reset: , kill: , dns: { names: db, answers: timeout }, memory: { limit: [8 MiB, 60 MiB] }, calls: { share: [0.01, 0.1] }, disk: { faults: [sync_time, full, bit_rot], sync_time: [5 ms, 80 ms] } } }";
     let all = faults(bounds, 500);
     let mut kinds: Vec<&str> = all.iter().map(|fault| fault.kind).collect();
     kinds.sort_unstable();
@@ -55,7 +57,10 @@ fn every_kind_is_drawn_within_its_bounds() {
             "clock",
             "crash",
             "disk",
+            "dns",
+            "kill",
             "lossy",
+            "memory",
             "one_way",
             "partition",
             "pause",
@@ -91,6 +96,10 @@ fn every_kind_is_drawn_within_its_bounds() {
                 assert!(times.is_none_or(|(is_one, time)| is_one && (5..=80).contains(&time)), "{fault:?}");
                 assert!(fault.sync_time.is_some() || fault.full || (0.001..=0.1).contains(&fault.bit_rot));
             }
+            Action::Kill(HostSet::Some(hosts), ProcessRef::Number(0)) => assert_eq!(hosts.len(), 1),
+            Action::DnsAnswers { fault, .. } => assert_eq!(fault.names, ["db"]),
+            Action::Memory { limit, .. } => assert!((8 << 20..=60 << 20).contains(limit), "{limit}"),
+            Action::Kill(..) => panic!("{event:?}"),
             Action::ConnectionReset { between, .. } => assert_ne!(between[0], between[1]),
             Action::Crash { files, .. } => losing += usize::from(*files == CrashFiles::Lost),
             Action::Change(_, change) => {
@@ -103,6 +112,19 @@ fn every_kind_is_drawn_within_its_bounds() {
     }
     let crashes = all.iter().filter(|fault| fault.kind == "crash").count();
     assert!(losing > crashes / 4 && losing < crashes * 3 / 4, "{losing} of {crashes}");
+}
+
+#[test]
+fn kills_name_the_processes_that_are_to_run_or_those_of_the_section() {
+    let named = faults("explore: { kinds: { kill: { names: [worker*, 'postgres: checkpointer'] } } }", 100);
+    let names = named.iter().flat_map(|fault| &fault.events).map(|event| match &event.action {
+        Action::Kill(_, ProcessRef::Program(name)) => name.clone(),
+        other => panic!("{other:?}"),
+    });
+    let mut names: Vec<String> = names.collect();
+    names.sort();
+    names.dedup();
+    assert_eq!(names, ["postgres: checkpointer", "worker*"]);
 }
 
 #[test]
@@ -138,16 +160,32 @@ fn a_trial_is_an_experiment_that_loads_again() {
     }
 }
 
+/// Executor that looks at trials.
+struct Oracle<'a> {
+    shows: &'a dyn Fn(&Trial) -> bool,
+    unusual: Vec<ForcedChoice>,
+    executed: usize,
+}
+
+impl Executor for Oracle<'_> {
+    type Error = Infallible;
+    fn first_that_shows(&mut self, trials: &[Trial]) -> Result<Option<usize>, Infallible> {
+        self.executed += trials.len();
+        Ok(trials.iter().position(|trial| (self.shows)(trial)))
+    }
+    fn unusual_choices(&mut self, _: &Trial) -> Result<Vec<ForcedChoice>, Infallible> {
+        Ok(self.unusual.clone())
+    }
+}
+
 /// Shrinks a run by an oracle that looks at the experiment.
 fn shrunk(experiment: &Experiment, is_safety: bool, shows: &dyn Fn(&Experiment) -> bool) -> Trial {
     let runs = 1..1_000;
     let trials = runs.map(|run| trial(experiment, run));
     let trial = trials.into_iter().find(|trial| shows(&trial.experiment())).expect("a run that shows it");
     let symptom = Symptom { text: "s".to_owned(), is_safety };
-    let mut first = |trials: &[Trial]| -> Result<Option<usize>, Infallible> {
-        Ok(trials.iter().position(|trial| shows(&trial.experiment())))
-    };
-    let Ok(shrunk) = shrink(trial, &symptom, &[], 2_000, &mut first);
+    let mut oracle = Oracle { shows: &|trial| shows(&trial.experiment()), unusual: Vec::new(), executed: 0 };
+    let Ok(shrunk) = shrink(trial, &symptom, &[], 2_000, &mut oracle);
     assert!(shrunk.is_minimal && shows(&shrunk.trial.experiment()));
     shrunk.trial
 }
@@ -210,15 +248,11 @@ fn what_did_not_happen_in_time_is_not_looked_for_in_shorter_runs() {
 fn the_limit_of_executed_trials_holds() {
     let experiment = experiment("explore: { faults: [8, 8] }");
     let trial = trial(&experiment, 1);
-    let mut executed = 0;
-    let mut none = |trials: &[Trial]| -> Result<Option<usize>, Infallible> {
-        executed += trials.len();
-        Ok(None)
-    };
+    let mut none = Oracle { shows: &|_| false, unusual: Vec::new(), executed: 0 };
     let symptom = Symptom { text: "s".to_owned(), is_safety: true };
     let Ok(shrunk) = shrink(trial, &symptom, &[], 5, &mut none);
     assert!(!shrunk.is_minimal);
-    assert_eq!((executed, shrunk.trial.faults.len()), (5, 8));
+    assert_eq!((none.executed, shrunk.trial.faults.len()), (5, 8));
 }
 
 #[test]
@@ -253,10 +287,8 @@ fn drawn_results_of_calls_become_single_calls() {
         numbers.contains(&7) && numbers.contains(&31) || experiment.events.iter().any(is_drawn)
     };
     let symptom = Symptom { text: "s".to_owned(), is_safety: false };
-    let mut first = |trials: &[Trial]| -> Result<Option<usize>, Infallible> {
-        Ok(trials.iter().position(|trial| shows(&trial.experiment())))
-    };
-    let Ok(shrunk) = shrink(trial, &symptom, &forced, 500, &mut first);
+    let mut oracle = Oracle { shows: &|trial| shows(&trial.experiment()), unusual: Vec::new(), executed: 0 };
+    let Ok(shrunk) = shrink(trial, &symptom, &forced, 500, &mut oracle);
     assert!(shrunk.is_minimal);
     let lines = shrunk.trial.event_lines();
     assert_eq!(lines.len(), 2, "{lines:?}");
@@ -264,4 +296,36 @@ fn drawn_results_of_calls_become_single_calls() {
     let text = shrunk.trial.experiment().to_yaml();
     let again = Experiment::parse_in("again.yaml", &text, &PathContext::default());
     assert_eq!(again.unwrap_or_else(|error| panic!("{error}\n{text}")).to_yaml(), text);
+}
+
+#[test]
+fn choices_that_the_symptom_does_not_need_take_their_default() {
+    let experiment = experiment("explore: { scheduling: random, kinds: [pause] }");
+    let trial = trial(&experiment, 1);
+    let choice = |number: u64| ForcedChoice {
+        stream: format!("host/{}/scheduling/slices", if number < 400 { "a" } else { "b" }),
+        index: number % 400,
+        value: 1 + number % 7,
+    };
+    let unusual: Vec<ForcedChoice> = (0..900).map(choice).collect();
+    // The symptom needs random order and the choices 17, 18 and 777, as long as choices are forced at all.
+    let needed = [17, 18, 777].map(choice);
+    let shows = |trial: &Trial| {
+        let holds = |choices: &Vec<ForcedChoice>| needed.iter().all(|one| choices.contains(one));
+        trial.scheduling == Scheduling::Random && trial.choices.as_ref().is_none_or(holds)
+    };
+    let symptom = Symptom { text: "s".to_owned(), is_safety: false };
+    let mut oracle = Oracle { shows: &shows, unusual, executed: 0 };
+    let Ok(shrunk) = shrink(trial.clone(), &symptom, &[], 300, &mut oracle);
+    assert!(shrunk.is_minimal && oracle.executed < 120, "{}", oracle.executed);
+    assert_eq!(shrunk.trial.choices.as_deref(), Some(&needed[..]));
+    assert_eq!(
+        shrunk.trial.choice_file().expect("a file").text(),
+        "belljar choices 1\n* * default\nhost/a/scheduling/slices 17 4\nhost/a/scheduling/slices 18 5\nhost/b/scheduling/slices 377 1\n"
+    );
+    // Choices that make no difference stay as drawn.
+    let unusual = (0..5).map(choice).collect();
+    let mut oracle = Oracle { shows: &|trial| trial.scheduling == Scheduling::Random, unusual, executed: 0 };
+    let Ok(shrunk) = shrink(trial, &symptom, &[], 300, &mut oracle);
+    assert_eq!((shrunk.is_minimal, shrunk.trial.choices), (true, None));
 }

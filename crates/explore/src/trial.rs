@@ -1,12 +1,21 @@
 //! Trials: runs that are described by a seed and a list of faults.
 
-use crate::faults::{Explored, Fault};
+use crate::choices::ForcedChoice;
+use crate::faults::{Explored, Fault, octaves};
 use crate::verdict::ForcedCall;
+use belljar_base::choices::ChoiceFile;
 use belljar_base::{HostId, Seed, SimTime};
-use belljar_config::{Action, CallFault, Event, Experiment, Exploration, HostSet, Scheduling};
+use belljar_config::{Action, CallFault, Event, Experiment, Exploration, HostSet, Preemption, Scheduling};
 use belljar_net::units::format_duration;
 use belljar_plan::with_fixed_events;
 use std::sync::Arc;
+
+/// Bounds of points of preemption.
+const MOST_POINTS: u32 = 4;
+const LEAST_CALLS: u64 = 8;
+const MOST_CALLS: u64 = 1_024;
+const LEAST_INSTRUCTIONS: u64 = 16;
+const MOST_INSTRUCTIONS: u64 = 8_192;
 
 /// A run to be executed.
 #[derive(Clone, Debug)]
@@ -21,6 +30,8 @@ pub struct Trial {
     pub stop: SimTime,
     /// Order of the threads of all hosts.
     pub scheduling: Scheduling,
+    /// Choices that are forced while all others take their default; `None` if all are drawn.
+    pub choices: Option<Vec<ForcedChoice>>,
 }
 
 impl Trial {
@@ -42,7 +53,7 @@ impl Trial {
         faults.sort_by_key(|fault| fault.events[0].first());
         let stop = base.general.stop_time;
         let scheduling = scheduling(experiment, explore, run);
-        Trial { base: Arc::new(base), faults, idle: Vec::new(), stop, scheduling }
+        Trial { base: Arc::new(base), faults, idle: Vec::new(), stop, scheduling, choices: None }
     }
 
     /// The experiment of the trial.
@@ -57,9 +68,14 @@ impl Trial {
             event.number = number as u32;
         }
         experiment.settle_properties();
-        if self.scheduling == Scheduling::Random {
+        if self.scheduling != Scheduling::Fifo {
             for host in experiment.hosts.iter_mut().filter(|host| host.machine.is_none()) {
-                host.options.scheduling = Scheduling::Random;
+                let own = &mut host.options.scheduling;
+                // The file may have numbers that suit the host.
+                if !matches!((*own, self.scheduling), (Scheduling::Priorities(_), Scheduling::Priorities(_)))
+                {
+                    *own = self.scheduling;
+                }
             }
         }
         for id in &self.idle {
@@ -107,7 +123,27 @@ impl Trial {
     /// The same trial without its drawn faults, and with threads in the order of their arrival.
     pub fn without_drawn_faults(&self) -> Trial {
         let faults = self.faults.iter().filter(|fault| !fault.is_drawn).cloned().collect();
-        Trial { faults, scheduling: Scheduling::Fifo, ..self.clone() }
+        let choices = self.choices.as_ref().map(|_| Vec::new());
+        Trial { faults, scheduling: Scheduling::Fifo, choices, ..self.clone() }
+    }
+
+    /// True if both trials have as many faults and choices, and the same order of threads.
+    pub(crate) fn has_same_causes(&self, other: &Trial) -> bool {
+        let causes = |trial: &Trial| {
+            (trial.faults.len(), trial.scheduling, trial.choices.as_ref().map_or(0, Vec::len))
+        };
+        causes(self) == causes(other)
+    }
+
+    /// The file of its forced choices, if choices are not drawn.
+    pub fn choice_file(&self) -> Option<ChoiceFile> {
+        self.choices.as_deref().map(ForcedChoice::file)
+    }
+
+    /// Each forced choice on one line.
+    pub fn choice_lines(&self) -> Vec<String> {
+        let choices = self.choices.iter().flatten();
+        choices.map(|ForcedChoice { stream, index, value }| format!("{stream} {index} {value}")).collect()
     }
 
     /// The seed.
@@ -142,5 +178,12 @@ fn scheduling(experiment: &Experiment, explore: &Exploration, run: u64) -> Sched
         return Scheduling::Fifo;
     }
     let mut stream = Seed(experiment.general.seed).stream(&["explore", &run.to_string(), "scheduling"]);
-    explore.scheduling[stream.below(explore.scheduling.len() as u64) as usize]
+    let order = explore.scheduling[stream.below(explore.scheduling.len() as u64) as usize];
+    let Scheduling::Priorities(_) = order else { return order };
+    // The number of points and their range decide which races are likely to show: each octave is as likely as the others.
+    Scheduling::Priorities(Preemption {
+        points: 1 + stream.below(u64::from(MOST_POINTS)) as u32,
+        calls: octaves(LEAST_CALLS, MOST_CALLS, &mut stream) as u32,
+        instructions: octaves(LEAST_INSTRUCTIONS, MOST_INSTRUCTIONS, &mut stream) as u32,
+    })
 }

@@ -77,6 +77,12 @@ pub struct Verdict {
     pub observed: Vec<Observed>,
     /// Properties `sometimes` that were reached.
     pub reached: Vec<String>,
+    /// Those that were not.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub missed: Vec<String>,
+    /// Time in seconds at which programs report their setup as complete.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub setup: Option<f64>,
     /// Reasons for which packets were dropped.
     pub drops: Vec<String>,
     /// Effects of faults other than drops.
@@ -93,8 +99,13 @@ impl Verdict {
         let mut verdict = Verdict::default();
         for property in &statistics.properties {
             match (property.kind.as_str(), property.holds) {
+                ("setup", _) => {
+                    let times = [verdict.setup, property.time];
+                    verdict.setup = times.into_iter().flatten().reduce(f64::max);
+                }
                 ("sometimes", true) => verdict.reached.push(property.name.clone()),
-                ("sometimes", false) | (_, true) => {}
+                ("sometimes", false) => verdict.missed.push(property.name.clone()),
+                (_, true) => {}
                 (kind, false) => {
                     let is_safety = property.line.is_some() && matches!(kind, "always" | "never" | "history");
                     let text = format!("property {} ({kind})", property.name);
