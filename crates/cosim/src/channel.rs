@@ -269,6 +269,12 @@ impl<L: Layer> Channel<L> {
         sent
     }
 
+    /// Promises that no message is sent before `now` any more, whether a SYNC is due or not: the peer then knows
+    /// exactly when this end has ended. False if the queue is full.
+    pub fn finish(&mut self, now: SimTime) -> bool {
+        !self.sync || self.last_sent.is_some_and(|last| last >= now) || self.put(now, SYNC, &[0; HEADER], &[])
+    }
+
     /// Sends TERMINATE: no further message follows. Not all simulators tolerate it: SimBricks' switch, wire
     /// and packet generator abort. False if the queue is full.
     pub fn terminate(&mut self) -> bool {

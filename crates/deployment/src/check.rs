@@ -25,6 +25,10 @@ pub fn refusals(experiment: &Experiment) -> Vec<Refusal> {
         if host.root.is_some() {
             refuse("root", "machines have their own files".to_owned(), "leave 'root' out");
         }
+        if host.processes.iter().any(|process| process.is_setup) {
+            let message = "'setup' would change the machine for good".to_owned();
+            refuse("setup", message, "leave 'setup' out, and set the machine up yourself");
+        }
         if let Some(process) = host.processes.iter().find(|process| process.user.is_some()) {
             let program = process.program_name();
             let message = format!("'{program}' is to run as a user, and runs as the one that ssh logs in as");
@@ -74,6 +78,9 @@ pub fn differences(experiment: &Experiment) -> Vec<String> {
     }
     if experiment.hosts.iter().any(|host| host.cpu.is_some()) {
         all.push("the 'cpu' of hosts has no effect: work takes the time that it takes".into());
+    }
+    if experiment.hosts.iter().any(|host| host.memory.is_some()) {
+        all.push("'memory' has no effect: memory is the machines'".into());
     }
     if experiment.hosts.iter().any(|host| host.cpu_count != 1) {
         all.push("'cpu_count' has no effect: processors are the machines'".into());

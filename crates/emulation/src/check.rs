@@ -141,6 +141,26 @@ fn of_event(experiment: &Experiment, occurrence: &Occurrence) -> Option<Refusal>
             "the system calls of an emulated host are the kernel's",
             "leave the event out, or run a simulation",
         )),
+        Action::DnsAnswers { .. } => Some(Refusal::new(
+            path("dns_answers"),
+            "the name server of an emulation answers all hosts alike",
+            "write dns_down for no answers at all, or run a simulation",
+        )),
+        Action::Memory { .. } => Some(Refusal::new(
+            path("memory"),
+            "the memory of an emulated host is this machine's",
+            "leave the event out, or run a simulation",
+        )),
+        Action::Upgrade { .. } => Some(Refusal::new(
+            path("upgrade"),
+            "an emulation does not wait for the end of a process to start another one",
+            "write signal: SIGTERM, and later start: PROGRAM, or run a simulation",
+        )),
+        Action::Kill(..) => Some(Refusal::new(
+            path("kill"),
+            "the processes of an emulated host are the kernel's, and those that programs start have no names here",
+            "write signal: SIGKILL and process: PROGRAM, and later start: PROGRAM, or run a simulation",
+        )),
         Action::Partition(groups) => {
             let [one, other] = connected_apart(experiment, groups)?.map(|node| experiment.node_name(node));
             Some(Refusal::new(
@@ -210,6 +230,9 @@ pub fn differences(experiment: &Experiment, tdf: Option<f64>, is_auto: bool) -> 
     }
     if experiment.hosts.iter().any(|host| host.cpu.is_some()) {
         all.push("the 'cpu' of hosts has no effect: work takes the time that it takes".into());
+    }
+    if experiment.hosts.iter().any(|host| host.memory.is_some()) {
+        all.push("'memory' has no effect: memory is this machine's".into());
     }
     if experiment.hosts.iter().any(|host| host.cpu_count != 1) {
         all.push("'cpu_count' has no effect: processors are this machine's".into());

@@ -1,11 +1,14 @@
 //! First process of a host (init): it makes the host's root, and starts and reaps its processes. The host
 //! ends with it.
 
+use crate::attach::{self, Answer, Order, Streams};
 use crate::clock::monotonic_ns;
 use crate::error::{Doing, Error, Result};
 use crate::files::Files;
 use crate::freeze;
 use crate::protocol::{self, Freezing, HostSetup, News, ProcessStart, Request};
+use belljar_base::Map;
+use belljar_plan::CLEAN_ENVIRONMENT;
 use belljar_platform::dilate::places;
 use nix::errno::Errno;
 use nix::sys::resource::{UsageWho, getrusage};
@@ -15,13 +18,15 @@ use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid, waitpid};
 use nix::unistd::{AccessFlags, Pid, User, access};
 use std::fs::{self, File};
 use std::io::BufReader;
-use std::os::fd::AsFd;
-use std::os::unix::net::UnixStream;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
+/// Shell of every host, which finds attached programs.
+const SHELL: &str = "/bin/sh";
 /// Last process id to be skipped, so that the first process has the same id as in a simulation.
 const LAST_PID: &str = "999";
 
@@ -32,11 +37,16 @@ struct Shared {
     started: Condvar,
     /// Signalled when no process is left.
     idle: Condvar,
+    /// Clients that wait for the end of a program that they have attached, by its process id.
+    attached: Mutex<Map<i32, UnixStream>>,
 }
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, UnixStream> {
         self.socket.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+    fn attached(&self) -> MutexGuard<'_, Map<i32, UnixStream>> {
+        self.attached.lock().unwrap_or_else(PoisonError::into_inner)
     }
     fn tell(&self, news: &News) {
         // Sending fails once the emulation is over, and this process is killed with it.
@@ -49,11 +59,17 @@ pub fn main() -> Result<()> {
     let socket = std::io::stdin().as_fd().try_clone_to_owned().doing("taking the connection")?;
     let socket = UnixStream::from(socket);
     let mut requests = BufReader::new(socket.try_clone().doing("sharing the connection")?);
-    let shared =
-        Arc::new(Shared { socket: Mutex::new(socket), started: Condvar::new(), idle: Condvar::new() });
+    let shared = Arc::new(Shared {
+        socket: Mutex::new(socket),
+        started: Condvar::new(),
+        idle: Condvar::new(),
+        attached: Mutex::default(),
+    });
     let Some(setup) = protocol::receive::<HostSetup>(&mut requests) else {
         return Err(Error::new("a host was told nothing"));
     };
+    // No thread has been started, and the path is invisible after the change of the root.
+    let clients = attach::listen(&setup.scratch);
     let mut group = None;
     match setup.dilated.as_ref().map(|dilated| &dilated.freezing) {
         Some(Freezing::Signals) => {
@@ -75,12 +91,22 @@ pub fn main() -> Result<()> {
     };
     let of_reaper = shared.clone();
     std::thread::spawn(move || reap(&of_reaper));
+    let group = Arc::new(group);
+    match clients {
+        Ok(clients) => {
+            let host = (Arc::new(setup.clone()), group.clone(), shared.clone());
+            std::thread::spawn(move || serve_clients(&clients, &host));
+        }
+        Err(error) => {
+            shared.tell(&News::Warning(format!("host '{}': nothing can be attached: {error}", setup.name)));
+        }
+    }
     // A kernel without support for it assigns a low id to the first process.
     let _ = fs::write("/proc/sys/kernel/ns_last_pid", LAST_PID);
     shared.tell(&News::Ready);
     while let Some(request) = protocol::receive::<Request>(&mut requests) {
         match request {
-            Request::Start(process) => start(&setup, &process, group.as_ref(), &shared),
+            Request::Start(process) => start(&setup, &process, (*group).as_ref(), &shared),
             Request::Signal { pid, signal } => {
                 if let Ok(signal) = Signal::try_from(signal) {
                     let _ = kill(Pid::from_raw(pid), signal);
@@ -157,6 +183,9 @@ fn reap(shared: &Shared) {
             _ => continue,
         };
         let _ = protocol::send(&*held, &News::Ended { pid: pid.as_raw(), exited, signaled, at });
+        if let Some(client) = shared.attached().remove(&pid.as_raw()) {
+            let _ = attach::send(&client, &Answer::Ended { exited, signaled }, &[]);
+        }
     }
 }
 
@@ -240,6 +269,67 @@ fn spawn(
             Err(format!("'{}' cannot be started: {error}", process.path))
         }
     }
+}
+
+/// What every client's program needs: setup of the host, its control group, if any, and the shared state.
+type HostOf = (Arc<HostSetup>, Arc<Option<File>>, Arc<Shared>);
+
+/// Serves the clients that attach programs, each on a thread of its own.
+fn serve_clients(clients: &UnixListener, host: &HostOf) {
+    for client in clients.incoming().map_while(std::result::Result::ok) {
+        let host = host.clone();
+        std::thread::spawn(move || serve_client(client, &host));
+    }
+}
+
+fn serve_client(client: UnixStream, host: &HostOf) {
+    let shared = &host.2;
+    // A client that sends something else, or nothing, has no claim to an answer.
+    let Ok(Some((order, fds))) = attach::receive::<Order>(&client) else { return };
+    match start_attached(&client, &order, fds, host) {
+        Ok(pid) => attach::end_with(client, pid, || shared.attached().contains_key(&pid)),
+        Err(reason) => drop(attach::send(&client, &Answer::Failed(reason), &[])),
+    }
+}
+
+/// Starts a client's program, and answers that it has started.
+fn start_attached(
+    client: &UnixStream,
+    order: &Order,
+    fds: Vec<OwnedFd>,
+    (setup, group, shared): &HostOf,
+) -> std::result::Result<i32, String> {
+    let streams = Streams::new(order, fds).map_err(|error| error.to_string())?;
+    let waiter = client.try_clone().map_err(|error| error.to_string())?;
+    let mut command = Command::new("/proc/self/exe");
+    command.arg(attach::ENTER_COMMAND);
+    command.args(streams.master.iter().map(|_| "--terminal"));
+    command.args((**group).iter().map(|_| "--group")).arg("--");
+    if setup.dilated.is_some() {
+        // The shim takes the path of the program before its arguments.
+        command.arg(Path::new(places::FOLDER).join(places::PROGRAM)).arg(SHELL);
+    }
+    command.args([SHELL, "-c", "exec \"$@\"", "sh"]).args(&order.command);
+    command.env_clear().envs(CLEAN_ENVIRONMENT).envs(order.environment.iter().map(|(k, v)| (k, v)));
+    command.current_dir(&setup.working_directory);
+    let Streams { standard: [input, output, error], master } = streams;
+    command.stdin(input).stdout(output).stderr(error);
+    let held = shared.lock();
+    let at = monotonic_ns();
+    let child = command.spawn().map_err(|error| format!("the program cannot be started: {error}"))?;
+    let pid = child.id() as i32;
+    if let Some(Err(error)) = (**group).as_ref().map(|group| attach::move_to(group, child.id())) {
+        let _ = kill(Pid::from_raw(pid), Signal::SIGKILL);
+        return Err(format!("the control group of the host cannot be entered: {error}"));
+    }
+    let masters: Vec<_> = master.iter().map(AsFd::as_fd).collect();
+    let started = attach::send(client, &Answer::Started, &masters);
+    // The end of the program is reported after its start, since the reaper needs the lock.
+    shared.attached().insert(pid, waiter);
+    let _ = protocol::send(&*held, &News::Attended { pid, title: order.title.clone(), at });
+    shared.started.notify_all();
+    drop(started);
+    Ok(pid)
 }
 
 fn find_user(name: &str) -> std::result::Result<User, String> {

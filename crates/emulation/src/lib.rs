@@ -11,6 +11,7 @@
 //!   links; `graph` is the graph network.
 //! * `netlink`, `nodes`, `network`: namespaces and their interfaces, addresses, routes and rates.
 //! * `files`, `init`, `protocol`: root and first process of a host, and the protocol to that process.
+//! * [`attach`]: programs that users add to a running host.
 //! * `ids`: users and groups without root.
 //! * `gateways`: links that end at interfaces of the machine.
 //! * `captures`, `resolver`, `advertise`, `p4`: packet captures, name server, router advertisements, P4
@@ -30,6 +31,7 @@
 mod account;
 mod adapt;
 mod advertise;
+pub mod attach;
 mod captures;
 pub mod check;
 pub mod clock;

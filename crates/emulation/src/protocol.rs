@@ -119,6 +119,15 @@ pub enum News {
         /// Time of the failure.
         at: u64,
     },
+    /// A user has added a program to the host.
+    Attended {
+        /// Process id.
+        pid: i32,
+        /// Program and arguments, for the results.
+        title: String,
+        /// Time of the start.
+        at: u64,
+    },
     /// A process ended.
     Ended {
         /// Process id.

@@ -8,10 +8,11 @@ use crate::nodes::{HostNews, Node, apply_settings, slow_settings};
 use crate::protocol::{News, ProcessStart, Request};
 use crate::timeline::{Action, timeline};
 use crate::world::{Report, report};
-use belljar_base::{Map, SimTime};
+use belljar_base::{Map, Setup, SimTime, Start};
 use belljar_config::{Experiment, FinalState};
 use belljar_plan::outcome::{End, Observation};
-use belljar_plan::{HostChange, LinkChange, Plan};
+use belljar_plan::{HostChange, LinkChange, Plan, ProcessPlan};
+use belljar_results::AttendedProgram;
 use std::fs::File;
 use std::io::Write;
 use std::sync::Arc;
@@ -30,6 +31,7 @@ struct HostState {
     observed: Vec<Vec<Observation>>,
     /// Running processes of the experiment, by their ids.
     running: Map<i32, usize>,
+    setup: Setup,
     is_down: bool,
     cpu_seconds: f64,
     finished: bool,
@@ -60,6 +62,8 @@ pub struct Run<'a> {
     warnings: Map<String, u64>,
     /// Settings of the kernel that follow the time dilation factor, where it changes.
     pub kernel: Option<KernelTimes<'a>>,
+    /// Programs that users have attached, in order of time: host, process id, and the program.
+    attended: Vec<(usize, i32, AttendedProgram)>,
     /// Pipes by which P4 switches with events are ordered to apply them, by node.
     pub p4_orders: Map<usize, File>,
 }
@@ -84,8 +88,11 @@ impl<'a> Run<'a> {
         resolver_down: Vec<Arc<AtomicBool>>,
         until_done: bool,
     ) -> Run<'a> {
-        let state =
-            |processes: usize| HostState { observed: vec![Vec::new(); processes], ..HostState::default() };
+        let state = |processes: &Vec<ProcessPlan>| HostState {
+            observed: vec![Vec::new(); processes.len()],
+            setup: setup_of(processes),
+            ..HostState::default()
+        };
         Run {
             experiment,
             plan,
@@ -94,11 +101,12 @@ impl<'a> Run<'a> {
             hub_ends: Vec::new(),
             resolver_down,
             until_done,
-            hosts: experiment.hosts.iter().map(|host| state(host.processes.len())).collect(),
+            hosts: plan.processes.iter().map(state).collect(),
             timeline: timeline(experiment, plan),
             lateness: Lateness::default(),
             warnings: Map::new(),
             kernel: None,
+            attended: Vec::new(),
             p4_orders: Map::new(),
         }
     }
@@ -119,6 +127,10 @@ impl<'a> Run<'a> {
     pub fn cpu_seconds(&self) -> Map<String, f64> {
         let hosts = self.experiment.hosts.iter().zip(&self.hosts);
         hosts.map(|(host, state)| (host.name.clone(), state.cpu_seconds)).collect()
+    }
+    /// Takes the programs that users have attached, in order of time.
+    pub fn take_attended(&mut self) -> Vec<AttendedProgram> {
+        std::mem::take(&mut self.attended).into_iter().map(|(_, _, program)| program).collect()
     }
     /// Returns the observations of the processes of each host, and the warnings.
     pub fn take(self) -> (Vec<Vec<Vec<Observation>>>, Map<String, u64>) {
@@ -205,12 +217,14 @@ impl<'a> Run<'a> {
             && states.all(|(host, state)| !state.running.values().any(|number| waits(host, *number)))
             // Processes that were requested to start have been reported as started.
             && self.hosts.iter().zip(&self.plan.processes).all(|(state, processes)| {
-                let started = |n: usize| !state.observed[n].is_empty() || processes[n].start == SimTime::MAX;
+                let never = |n: usize| processes[n].start == SimTime::MAX || state.setup == Setup::Failed;
+                let started = |n: usize| !state.observed[n].is_empty() || never(n);
                 (0..processes.len()).all(started)
             })
     }
 
-    fn hear(&mut self, host: usize, news: News, clock: &ExperimentClock) -> Result<()> {
+    /// Takes news of a host into account.
+    pub fn hear(&mut self, host: usize, news: News, clock: &ExperimentClock) -> Result<()> {
         let state = &mut self.hosts[host];
         match news {
             News::Started { number, pid, at } => {
@@ -219,15 +233,30 @@ impl<'a> Run<'a> {
             }
             News::Failed { number, reason, at } => {
                 state.observed[number].push(Observation::Failed { reason, at: clock.at(at) });
+                self.note_setup(host, number, false)?;
             }
             News::Ended { pid, exited, signaled, at } => {
-                // Other processes are orphaned descendants.
-                let Some(number) = state.running.remove(&pid) else { return Ok(()) };
+                // Other processes are attached programs and orphaned descendants.
+                let Some(number) = state.running.remove(&pid) else {
+                    let of_host = |(owner, id, program): &&mut (usize, i32, AttendedProgram)| {
+                        (*owner, *id) == (host, pid) && program.ended.is_none()
+                    };
+                    if let Some((.., program)) = self.attended.iter_mut().find(of_host) {
+                        program.ended = Some(clock.at(at).as_secs_f64());
+                    }
+                    return Ok(());
+                };
                 let how = match (exited, signaled) {
                     (_, Some(signal)) => End::Signaled(signal),
                     (code, None) => End::Exited(code.unwrap_or(0) as u8),
                 };
                 state.observed[number].push(Observation::Ended { how, at: clock.at(at) });
+                self.note_setup(host, number, matches!(how, End::Exited(0)))?;
+            }
+            News::Attended { pid, title, at } => {
+                let name = self.experiment.hosts[host].name.clone();
+                let program = AttendedProgram::new(name, title, clock.at(at).as_secs_f64());
+                self.attended.push((host, pid, program));
             }
             News::Finished { cpu_seconds } => (state.cpu_seconds, state.finished) = (cpu_seconds, true),
             News::Warning(text) => self.warn_of(host, text),
@@ -272,6 +301,14 @@ impl<'a> Run<'a> {
                 | HostChange::ConnectionReset(_)
                 | HostChange::CallFault { .. }
                 | HostChange::CallHeal(_)
+                | HostChange::DnsFault { .. }
+                | HostChange::DnsHeal(_)
+                | HostChange::Memory { .. }
+                | HostChange::MemoryHeal(_)
+                | HostChange::Kill { .. }
+                | HostChange::Revive(_)
+                | HostChange::Upgrade { .. }
+                | HostChange::UpgradeEnd(_)
                 | HostChange::Bandwidth { .. }
                 | HostChange::StartModel(_)
                 | HostChange::StopModel(_)
@@ -291,6 +328,9 @@ impl<'a> Run<'a> {
             return Ok(());
         }
         let process = &self.plan.processes[host][number];
+        if !process.is_setup && self.hosts[host].setup.start_of(number) != Start::Now {
+            return Ok(());
+        }
         self.nodes[host].tell(&Request::Start(ProcessStart {
             number,
             program: process.program.clone(),
@@ -299,6 +339,18 @@ impl<'a> Run<'a> {
             environment: process.environment.clone(),
             user: process.user.clone(),
         }))
+    }
+
+    /// Notes the end of a process. If it is the host's setup and has succeeded, the processes that waited for it start.
+    fn note_setup(&mut self, host: usize, number: usize, succeeded: bool) -> Result<()> {
+        if !self.plan.processes[host][number].is_setup {
+            return Ok(());
+        }
+        let held = self.hosts[host].setup.end(succeeded);
+        match succeeded {
+            true => held.into_iter().try_for_each(|number| self.start(host, number)),
+            false => Ok(()),
+        }
     }
 
     fn signal(&mut self, host: usize, number: usize, signal: i32) -> Result<()> {
@@ -329,6 +381,7 @@ impl<'a> Run<'a> {
             return Ok(());
         }
         self.hosts[host].is_down = false;
+        self.hosts[host].setup = setup_of(&self.plan.processes[host]);
         self.nodes[host].tell(&Request::Boot)?;
         let node = &mut self.nodes[host];
         node.configure(self.experiment)?;
@@ -401,6 +454,11 @@ impl<'a> Run<'a> {
         }
         Ok(())
     }
+}
+
+/// State of the setup of a host with these processes, at its start.
+fn setup_of(processes: &[ProcessPlan]) -> Setup {
+    Setup::begun(processes.iter().any(|process| process.is_setup))
 }
 
 /// Stores routes of one family until the host restarts.

@@ -161,7 +161,7 @@ fn emulate(order: &Order, machine: &Machine, stop: &AtomicBool) -> Result<bool> 
     let mut notes = std::mem::take(&mut network.notes);
     let counted: Vec<(String, Counted)> =
         control::counted(&nodes, &switches).into_iter().map(|(_, counted)| counted).collect();
-    wait_until_ready(&news, &mut notes, experiment.hosts.len())?;
+    let early = wait_until_ready(&news, &mut notes, experiment.hosts.len())?;
 
     let begin = monotonic_ns() + LEAD_NS;
     let clock = dilating
@@ -196,6 +196,9 @@ fn emulate(order: &Order, machine: &Machine, stop: &AtomicBool) -> Result<bool> 
     let senders = Senders::open(hosts, experiment.belljar.ipv6)?;
     let sampled = (Links::open(&experiment, &nodes, &network.hub_ends)?, senders);
     let mut run = Run::new(&experiment, &plan, &mut nodes, &mut hub, resolver_down, order.until_done);
+    for (host, news) in early {
+        run.hear(host, news, clock)?;
+    }
     run.hub_ends = std::mem::take(&mut network.hub_ends);
     run.p4_orders = p4::take_orders(&mut switches);
     for note in notes {
@@ -313,10 +316,12 @@ fn emulate(order: &Order, machine: &Machine, stop: &AtomicBool) -> Result<bool> 
         run.warn(format!("captures missed {capture_missed} packets"));
     }
     truth.cpu.hosts = run.cpu_seconds();
+    let attended = run.take_attended();
     let (observed, warnings) = run.take();
     let backlog_dropped = truth.load.dropped;
     let outcome = Outcome { experiment: &experiment, observed, links, graph, backlog_dropped, warnings, now };
-    let (statistics, accounts) = outcome.statistics(&mut nodes);
+    let (mut statistics, accounts) = outcome.statistics(&mut nodes);
+    statistics.attended = attended;
     truth.unaccounted = accounts.unaccounted;
     truth.judge(network.least_latency, needed_factor(&outcome.directions(&statistics), truth.cpu.processors));
     set_epoch(&folder, clock.wall_at_beginning() / 1_000_000_000)?;
@@ -416,15 +421,19 @@ fn hosts_file(experiment: &Experiment) -> String {
     text
 }
 
-/// Waits until all hosts are ready to start processes.
-fn wait_until_ready(news: &Receiver<HostNews>, notes: &mut Vec<String>, hosts: usize) -> Result<()> {
-    let mut ready = 0;
+/// Waits until all hosts are ready to start processes. Returns the news of programs that users have attached meanwhile.
+fn wait_until_ready(
+    news: &Receiver<HostNews>,
+    notes: &mut Vec<String>,
+    hosts: usize,
+) -> Result<Vec<HostNews>> {
+    let (mut ready, mut early) = (0, Vec::new());
     while ready < hosts {
         match news.recv_timeout(PATIENCE) {
             Ok((_, News::Ready)) => ready += 1,
             Ok((_, News::Unfit(error))) => return Err(Error::new(error)),
             Ok((_, News::Warning(text))) => notes.push(text),
-            Ok(_) => {}
+            Ok(other) => early.push(other),
             Err(_) => {
                 return Err(Error::new(
                     "the hosts did not become ready: the machine is too slow for so many",
@@ -432,7 +441,7 @@ fn wait_until_ready(news: &Receiver<HostNews>, notes: &mut Vec<String>, hosts: u
             }
         }
     }
-    Ok(())
+    Ok(early)
 }
 
 #[cfg(test)]

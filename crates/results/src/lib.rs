@@ -36,11 +36,11 @@ pub use packets::{Dropped, LocationAccount};
 pub use report::report;
 pub use scratch::{Scratch, lock_new};
 pub use statistics::{
-    CpuStatistics, DirectionStatistics, GatewayStatistics, HostStatistics, ModelStatistics, P4PortStatistics,
-    P4Statistics, P4TableStatistics, ProcessStatistics, PropertyStatistics, Quantiles, RadioStatistics,
-    RouterStatistics, StationStatistics, Statistics, add_counts,
+    AttendedProgram, CpuStatistics, DirectionStatistics, GatewayStatistics, HostStatistics, ModelStatistics,
+    P4PortStatistics, P4Statistics, P4TableStatistics, ProcessStatistics, PropertyStatistics, Quantiles,
+    RadioStatistics, RouterStatistics, StationStatistics, Statistics, add_counts,
 };
-pub use summary::Summary;
+pub use summary::{Summary, UNFORCED};
 pub use tables::{Section, table};
 pub use topology::{Topology, TopologyEdge, TopologyHost, TopologyNode, TopologyRadio, TopologyStation};
 pub use trace::{TraceError, trace};

@@ -15,6 +15,10 @@ pub struct Statistics {
     /// which they are not left to the seed.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub drawn_events: String,
+    /// Programs that users have run by hand during the run, in order of time. With one, the run cannot be
+    /// reproduced.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub attended: Vec<AttendedProgram>,
     /// Hosts by name.
     pub hosts: Map<String, HostStatistics>,
     /// Properties of the experiment with their verdicts, in the order of the file.
@@ -48,6 +52,27 @@ pub struct Statistics {
     pub warnings: Map<String, u64>,
     /// Programs that were preempted by real time: from then on the run is not deterministic.
     pub preempted: Map<String, u64>,
+}
+
+/// Program that a user has run by hand during the run, by `belljar attach` or `belljar prompt`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct AttendedProgram {
+    /// Name of the host.
+    pub host: String,
+    /// Program and arguments, or the change that the user has made.
+    pub command: String,
+    /// Seconds of the experiment at the start.
+    pub started: f64,
+    /// Seconds of the experiment at the end; `None` if it still ran at the end of the run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended: Option<f64>,
+}
+
+impl AttendedProgram {
+    /// Program that has started and not ended.
+    pub fn new(host: String, command: String, started: f64) -> AttendedProgram {
+        AttendedProgram { host, command, started, ended: None }
+    }
 }
 
 /// Verdict on one property.
@@ -376,6 +401,7 @@ impl Statistics {
 
     /// Adds the statistics of another part of the same run.
     pub fn add(&mut self, other: Statistics) {
+        self.attended.extend(other.attended);
         self.hosts.extend(other.hosts);
         self.routers.extend(other.routers);
         self.radios.extend(other.radios);

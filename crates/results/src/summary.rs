@@ -35,8 +35,10 @@ const STDERR_WIDTH: usize = 200;
 /// Number of warnings listed; further ones are only counted. The statistics contain all of them.
 const LIST_WARNINGS: usize = 12;
 
+/// Beginning of warnings about forced choices that a run did not make.
+pub const UNFORCED: &str = "choices: ";
 /// Parts of warnings that question the results: see `native_reads` of `belljar-objects` for the second one.
-const DOUBTS: [&str; 2] = [UNBALANCED, "not deterministic"];
+const DOUBTS: [&str; 3] = [UNBALANCED, "not deterministic", UNFORCED];
 
 impl fmt::Display for Summary<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -208,6 +210,16 @@ impl Summary<'_> {
     }
 
     fn shortfalls(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let attended = &self.statistics.attended;
+        if let [first, rest @ ..] = &attended[..] {
+            let more = if rest.is_empty() { String::new() } else { format!(" and {} more", rest.len()) };
+            writeln!(
+                f,
+                "attended: '{}' on {}{more}, by hand: this run cannot be reproduced",
+                plain_text(&first.command),
+                first.host
+            )?;
+        }
         let warnings = &self.statistics.warnings;
         // Those that question the results come first.
         let (doubts, others): (Vec<_>, Vec<_>) =
