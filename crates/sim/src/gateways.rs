@@ -9,7 +9,6 @@ use belljar_config::Experiment;
 use belljar_config::topology::{self, DeviceKind};
 use belljar_packetio::{Attachment, Namespace, Port};
 use belljar_plan::link_nic;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::Duration;
@@ -32,11 +31,11 @@ impl PacedClock {
     pub fn new(read: RealClock) -> PacedClock {
         PacedClock { read, epoch: Arc::default() }
     }
-    /// Waits until the clock shows `time`, or `interrupt` is set.
-    pub fn wait_for(&self, time: SimTime, interrupt: &AtomicBool) {
+    /// Waits until the clock shows `time`, or `is_called` returns true.
+    pub fn wait_for(&self, time: SimTime, is_called: impl Fn() -> bool) {
         while let Some(ahead) = time.as_nanos().checked_sub(self.now().as_nanos()).filter(|ahead| *ahead > 0)
         {
-            if interrupt.load(Relaxed) {
+            if is_called() {
                 return;
             }
             thread::park_timeout(Duration::from_nanos(ahead).min(LONGEST_WAIT));

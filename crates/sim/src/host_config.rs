@@ -2,10 +2,10 @@
 
 use crate::fabric::Fabric;
 use crate::options::RunOptions;
-use belljar_base::{HostId, Seed};
+use belljar_base::HostId;
 use belljar_config::topology::{Interface, has_hardware_clock};
 use belljar_config::{Experiment, Host as HostSettings, Model, PlacementSetting, Scheduling, StraceMode};
-use belljar_kernel::{HostConfig, ProcessSpec, Processors, tunable};
+use belljar_kernel::{HostConfig, HostNames, Order, Preemption, ProcessSpec, Processors, tunable};
 use belljar_model_host::{ModelHostConfig, ModelSpec};
 use belljar_net::NicConfig;
 use belljar_net::dns::Zone;
@@ -18,14 +18,12 @@ use belljar_netstack::sysctl::Sysctl;
 use belljar_netstack::{LinkConfig, Resolver, StackConfig, TcpBufferSizes};
 use belljar_plan::{HostChange, LinkChange, PlannedRoute, ProcessPlan, link_nic};
 use belljar_results::ResultsFolder;
-use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 /// Host names of the network, shared by all hosts.
 pub struct Names {
-    v4: Arc<Vec<(String, Ipv4Addr)>>,
-    v6: Arc<Vec<(String, Ipv6Addr)>>,
+    hosts: Arc<HostNames>,
     zone: Arc<Zone>,
 }
 
@@ -33,7 +31,8 @@ impl Names {
     /// Collects the names of an experiment.
     pub fn new(experiment: &Experiment, fabric: &Fabric) -> Names {
         let v6 = experiment.names6().map(|(name, address)| (name.to_owned(), address));
-        Names { v4: Arc::new(fabric.names()), v6: Arc::new(v6.collect()), zone: Arc::new(experiment.zone()) }
+        let hosts = HostNames::new(fabric.names(), v6.collect());
+        Names { hosts: Arc::new(hosts), zone: Arc::new(experiment.zone()) }
     }
 }
 
@@ -80,6 +79,17 @@ pub fn number_interfaces(settings: &HostSettings, change: &mut HostChange) {
     }
 }
 
+fn order(scheduling: Scheduling) -> Order {
+    match scheduling {
+        Scheduling::Fifo => Order::Fifo,
+        Scheduling::Random => Order::Random,
+        Scheduling::Priorities(preemption) => {
+            let belljar_config::Preemption { points, calls, instructions } = preemption;
+            Order::Priorities(Preemption { points, calls, instructions })
+        }
+    }
+}
+
 /// Configuration of a host without its network.
 pub fn host_config(
     context: &Context<'_>,
@@ -96,7 +106,8 @@ pub fn host_config(
     HostConfig {
         epoch_secs: experiment.belljar.start_date,
         processors: Processors::new(settings.cpu_count),
-        random_scheduling: settings.options.scheduling == Scheduling::Random,
+        memory: settings.memory,
+        scheduling: order(settings.options.scheduling),
         clock_error: clock_error(settings),
         working_directory: working_directory.unwrap_or_else(|| directory.clone()),
         directory,
@@ -104,9 +115,8 @@ pub fn host_config(
         root: root.map_or("/".into(), |root| root.directory.clone()),
         shared: settings.options.shared.clone(),
         interrupt: options.interrupt.clone(),
-        names6: names.v6.clone(),
         cpu: cpu_model(experiment, settings),
-        names: names.v4.clone(),
+        names: names.hosts.clone(),
         processes: processes.iter().map(|process| process_spec(process, &settings.name, options)).collect(),
         models: settings.models.iter().map(model_spec).collect(),
         strace: experiment.experimental.strace_logging_mode != StraceMode::Off,
@@ -139,7 +149,7 @@ fn clock_error(settings: &HostSettings) -> (i64, i64) {
 /// Configuration of a host's network stack.
 pub fn stack_config(context: &Context<'_>, settings: &HostSettings, id: HostId) -> StackConfig {
     let Context { experiment, fabric, names, .. } = context;
-    let (seed, first) = (Seed(experiment.general.seed), fabric.first());
+    let (seed, first) = (experiment.seed(), fabric.first());
     let latency = fabric.latency_to_services(id);
     StackConfig {
         address: settings.address,
@@ -148,7 +158,12 @@ pub fn stack_config(context: &Context<'_>, settings: &HostSettings, id: HostId) 
         address6: settings.address6.filter(|_| settings.node.is_some()),
         routes: own_routes(settings, &first.routes[id.index()]),
         routes6: own_routes(settings, &first.routes6[id.index()]),
-        resolver: Some(Resolver { zone: names.zone.clone(), latency, down: false }),
+        resolver: Some(Resolver {
+            zone: names.zone.clone(),
+            latency,
+            down: false,
+            faults: Default::default(),
+        }),
         links: settings
             .interfaces
             .iter()
@@ -258,6 +273,7 @@ fn process_spec(process: &ProcessPlan, host: &str, options: &RunOptions) -> Proc
         shutdown: process.shutdown,
         shutdown_signal: process.shutdown_signal.number(),
         output: options.output,
+        is_setup: process.is_setup,
         placement: match process.placement {
             PlacementSetting::Near => Some(belljar_machine::Placement::Near),
             PlacementSetting::Far => Some(belljar_machine::Placement::Far),

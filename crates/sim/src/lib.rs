@@ -11,10 +11,12 @@
 //! - Execution: `grouping` forms the groups that workers run, `run` runs them; `cells` connects the
 //!   processes, on one or several machines, that run a simulation together.
 //! - Results: `outcome` compiles the statistics, `accounts` the accounts of packets, `times` the times of writes.
+//! - Intervention: `attach` adds programs of users to hosts.
 //! - Observation: `debug` lets gdb attach to processes of hosts, `live` shows and pauses a run.
 #![forbid(unsafe_code)]
 
 mod accounts;
+mod attach;
 mod captures;
 mod cells;
 mod debug;
@@ -42,8 +44,9 @@ mod times;
 mod world;
 mod world_node;
 
+pub use attach::{AttachError, AttachHub, AttachedProgram, Course, Frame, host_names};
 pub use belljar_cosim::turns::Places;
-pub use belljar_kernel::{DebugProcess, Output};
+pub use belljar_kernel::{DebugProcess, Output, Winsize};
 pub use cells::{CellExchange, Way};
 pub use debug::{DebugError, DebugHub, Debuggee, ELSEWHERE};
 pub use gateways::RealClock;

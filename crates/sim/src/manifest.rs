@@ -4,7 +4,7 @@
 use crate::node::HostNode;
 use belljar_base::{Map, Set, hex};
 use belljar_kernel::Host;
-use belljar_results::names;
+use belljar_results::{AttendedProgram, names};
 use belljar_results::{ResultsError, ResultsFolder};
 use sha2::{Digest, Sha256};
 use std::ffi::OsString;
@@ -18,11 +18,21 @@ pub fn files_read(nodes: &[HostNode], folder: &ResultsFolder) -> Set<OsString> {
     files.filter(|path| !path.starts_with(folder.path())).map(PathBuf::into_os_string).collect()
 }
 
-/// Writes the manifest of these files.
-pub fn write(files: &Set<OsString>, folder: &ResultsFolder) -> Result<(), ResultsError> {
+/// Writes the manifest of these files, after a comment for each program that a user has added: with the same files such a
+/// run is not the same.
+pub fn write(
+    files: &Set<OsString>,
+    attended: &[AttendedProgram],
+    folder: &ResultsFolder,
+) -> Result<(), ResultsError> {
     // A file that has been removed since cannot be hashed.
     let lines = files.iter().map(Path::new).filter_map(|path| Some(line(path, &hash(path).ok()?)));
-    folder.write(names::MANIFEST, lines.collect::<String>().as_bytes())
+    let comments = attended.iter().map(|program| {
+        // A line break would end the comment.
+        let command = program.command.replace(['\n', '\r'], " ");
+        format!("# attended, cannot be reproduced: {command} on {} at {} s\n", program.host, program.started)
+    });
+    folder.write(names::MANIFEST, comments.chain(lines).collect::<String>().as_bytes())
 }
 
 /// Hashes of those of the files that exist on this machine.

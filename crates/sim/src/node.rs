@@ -1,6 +1,7 @@
 //! Host as a node of the engine: the simulated host, its outgoing paths, its captures.
 
 use crate::accounts::NodeDrops;
+use crate::attach::Attached;
 use crate::debug::DebugState;
 use crate::fabric::Fabric;
 use crate::live::Live;
@@ -14,8 +15,9 @@ use crate::simulated_host::SimulatedHost;
 use crate::times;
 use belljar_base::activity::Phase;
 use belljar_base::{EventClass, EventKey, Footprint, HostId, Map, Seed, SimDuration, SimTime};
+use belljar_config::ProcessRef;
 use belljar_engine::Outgoing;
-use belljar_kernel::{Host, ProcessReport, call_faults};
+use belljar_kernel::{Host, ProcessReport, call_faults, kill};
 use belljar_net::{DropReason, Packet, Path};
 use belljar_netstack::Departure;
 use belljar_plan::HostChange;
@@ -38,6 +40,14 @@ pub(crate) struct GraphTraffic {
     pub delivered: u64,
 }
 
+/// Event of a host that is neither an arrival nor a timer.
+pub(crate) enum Due {
+    /// Change of the experiment.
+    Change(HostChange),
+    /// Exchange with the clients of added programs.
+    Exchange,
+}
+
 /// Simulated host with its connections to the rest of the simulation.
 #[repr(C)] // Frequently read fields come first: see `belljar_base::Footprint`.
 pub struct HostNode {
@@ -45,8 +55,8 @@ pub struct HostNode {
     fabric: Arc<Fabric>,
     sequence: u64,
     loss_free_until: SimTime,
-    /// Future changes of this host, the next one last.
-    changes: Vec<(SimTime, HostChange)>,
+    /// Future changes of this host and exchanges with clients, the next one last.
+    pub(crate) changes: Vec<(SimTime, Due)>,
     pub(crate) reports: Vec<ProcessReport>,
     departures: Vec<Departure>,
     /// Packets to and from the graph.
@@ -72,6 +82,12 @@ pub struct HostNode {
     paused: Option<Vec<HostChange>>,
     /// Number of connections that events have reset at this host.
     pub(crate) connection_resets: u64,
+    /// Programs that users have added.
+    pub(crate) attached: Attached,
+    /// Number of processes that events have killed.
+    pub(crate) kills: u64,
+    /// Processes that events have killed and will start again, by event.
+    killed: Map<u32, Vec<usize>>,
 }
 
 impl HostNode {
@@ -82,14 +98,15 @@ impl HostNode {
         seed: Seed,
         mut host: SimulatedHost,
         fabric: Arc<Fabric>,
-        mut changes: Vec<(SimTime, HostChange)>,
+        changes: Vec<(SimTime, HostChange)>,
         loss_free_until: SimTime,
         links: Vec<OutboundLink>,
         devices: Vec<HostDevice>,
         output: Output,
         debug: DebugState,
+        attached: Attached,
     ) -> HostNode {
-        changes.reverse();
+        let changes = changes.into_iter().rev().map(|(at, change)| (at, Due::Change(change))).collect();
         for (number, device) in devices.iter().enumerate() {
             host.stack_mut().links[device.link].set_adapter(device.adapter(number));
         }
@@ -116,6 +133,9 @@ impl HostNode {
             live: None,
             paused: None,
             connection_resets: 0,
+            attached,
+            kills: 0,
+            killed: Map::new(),
         }
     }
 
@@ -206,8 +226,7 @@ impl HostNode {
                 device.delay(self.host.stack_mut().clock.interrupt(at));
             }
             if stood_still && !self.stands_still() {
-                // Overdue events of the host are processed now.
-                self.host.advance(at);
+                self.go_on(at);
             }
             self.exchange_with_devices(out);
         }
@@ -251,13 +270,34 @@ impl HostNode {
     /// Applies a change to this host.
     fn change(&mut self, at: SimTime, change: HostChange) {
         self.last_change = at;
-        if let HostChange::ConnectionReset(peers) = change {
-            let fabric = self.fabric.clone();
-            let is_peer = |remote| fabric.owner(remote).is_some_and(|host| peers.may_hold(host));
-            self.connection_resets += self.host.reset_connections(at, &is_peer);
-            return;
+        match change {
+            HostChange::ConnectionReset(peers) => {
+                let fabric = self.fabric.clone();
+                let is_peer = |remote| fabric.owner(remote).is_some_and(|host| peers.may_hold(host));
+                self.connection_resets += self.host.reset_connections(at, &is_peer);
+            }
+            HostChange::Kill { event, process } => {
+                self.host.advance(at);
+                let Some(host) = self.host.linux_mut() else { return };
+                let killed = match process {
+                    ProcessRef::Number(spec) => kill::kill_program(host, spec),
+                    ProcessRef::Program(name) => kill::kill_named(host, &name),
+                };
+                self.kills += killed.count;
+                self.killed.entry(event).or_default().extend(killed.specs);
+            }
+            HostChange::Revive(event) => {
+                let killed = self.killed.remove(&event).unwrap_or_default();
+                killed.into_iter().for_each(|spec| self.host.change(at, HostChange::Start(spec)));
+            }
+            change => {
+                if matches!(change, HostChange::Crash { .. }) {
+                    // At the restart all processes start.
+                    self.killed.clear();
+                }
+                self.host.change(at, change);
+            }
         }
-        self.host.change(at, change);
     }
 
     /// Applies a change to this host while it is paused. All but the ends of the pause take effect later.
@@ -266,8 +306,7 @@ impl HostNode {
         if let Some(deferred) = self.paused.as_mut().filter(|_| !ends) {
             return deferred.push(change);
         }
-        // What was due meanwhile happens now.
-        self.host.advance(at);
+        self.go_on(at);
         let deferred = self.paused.take().unwrap_or_default();
         for earlier in deferred.into_iter().filter(|earlier| *earlier != HostChange::Pause) {
             self.change(at, earlier);
@@ -275,6 +314,14 @@ impl HostNode {
         if change != HostChange::Resume {
             self.change(at, change);
         }
+    }
+
+    /// Lets the host, which has stood still, go on: what was due meanwhile happens now, and queued packets leave from now on.
+    fn go_on(&mut self, at: SimTime) {
+        self.host.advance(at);
+        let stack = self.host.stack_mut();
+        stack.eth0.nic.hold_until(at);
+        stack.links.iter_mut().for_each(|link| link.nic.hold_until(at));
     }
 
     /// Runs the kernel up to `limit`, and takes the samples that are due.
@@ -379,29 +426,43 @@ impl HostNode {
 
     pub fn run_until(&mut self, limit: SimTime, out: &mut Vec<Outgoing<Message>>) {
         self.host.doing(Phase::Kernel);
-        while let Some((at, change)) = self.changes.pop_if(|(at, _)| *at < limit) {
-            if self.paused.is_some() {
-                self.change_paused(at, change);
-                continue;
-            }
+        while let Some((at, due)) = self.changes.pop_if(|(at, _)| *at < limit) {
+            let due = match due {
+                Due::Change(change) if self.paused.is_some() => {
+                    self.change_paused(at, change);
+                    continue;
+                }
+                Due::Exchange if self.paused.is_some() => {
+                    self.defer_exchange(at);
+                    continue;
+                }
+                due => due,
+            };
             // Packets that left before a crash are in flight. While a driver waits for a register read the
             // host is stalled, and the change waits as well.
             let mut until = at;
             while !self.advance(until, out) {
                 let Some(next) = self.next_of_devices().filter(|next| *next < limit) else {
-                    self.changes.push((at, change));
+                    self.changes.push((at, due));
                     return self.collect();
                 };
                 until = next + SimDuration::from_picos(1);
             }
-            match change {
-                HostChange::Pause => self.paused = Some(Vec::new()),
-                HostChange::Resume => {}
-                change => self.change(until, change),
+            match due {
+                Due::Change(HostChange::Pause) => self.paused = Some(Vec::new()),
+                Due::Change(HostChange::Resume) => {}
+                Due::Change(change) => self.change(until, change),
+                Due::Exchange => {
+                    self.host.advance(until);
+                    self.exchange(until);
+                }
             }
         }
         if self.paused.is_none() {
             self.advance(limit, out);
+        }
+        if self.attached.has_sessions() {
+            self.look_at_sessions(limit);
         }
         self.collect();
     }
@@ -417,13 +478,16 @@ impl HostNode {
         [self.next_arrival_or_timer(), change, devices].into_iter().flatten().min()
     }
     pub fn finished_at(&self) -> Option<SimTime> {
-        let revives = |change: &HostChange| {
+        let revives = |due: &Due| {
+            use HostChange::{MemoryHeal, Restart, Resume, Revive, Start, StartModel, Upgrade};
             matches!(
-                change,
-                HostChange::Restart | HostChange::Resume | HostChange::Start(_) | HostChange::StartModel(_)
+                due,
+                Due::Change(
+                    Restart | Resume | Start(_) | StartModel(_) | Revive(_) | Upgrade { .. } | MemoryHeal(_)
+                )
             )
         };
-        if self.changes.iter().any(|(_, change)| revives(change)) {
+        if self.attached.is_open() || self.changes.iter().any(|(_, due)| revives(due)) {
             return None;
         }
         self.host.finished_at().map(|at| at.max(self.last_change))
@@ -478,8 +542,9 @@ impl HostNode {
     pub fn links(&self) -> &[OutboundLink] {
         &self.links
     }
-    pub fn attend(&mut self) {
+    pub fn attend(&mut self, since: SimTime) {
         self.serve_between_windows();
+        self.take_requests(since);
         self.live.iter().for_each(|live| self.be_looked_at(live));
     }
 }

@@ -1,5 +1,6 @@
 //! Options of a run, beyond the experiment.
 
+use crate::attach::AttachHub;
 use crate::debug::DebugHub;
 use crate::gateways::RealClock;
 use crate::live::Live;
@@ -9,6 +10,7 @@ use belljar_base::activity::Board;
 use belljar_engine::Verdict;
 use belljar_kernel::Output;
 use belljar_p4::servers::CreateServers;
+use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -28,6 +30,10 @@ pub struct RunOptions {
     pub interrupt: Arc<AtomicBool>,
     /// Hub for the connections of debuggers to hosts.
     pub debug: Arc<DebugHub>,
+    /// Hub through which users add programs to hosts.
+    pub attach: Arc<AttachHub>,
+    /// Client of the terminal of the first host's first process, and its command, if its output is one.
+    pub console: Option<Arc<(UnixStream, String)>>,
     /// Board on which workers publish their activity for an observer.
     pub watched: Option<Arc<Board>>,
     /// Options of external simulators.

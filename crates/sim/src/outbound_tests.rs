@@ -119,7 +119,7 @@ fn carried(experiment: &Experiment, end: usize) -> [(Arrivals, Map<DropReason, u
     let direction = link_direction(experiment, &schedule.network, 0, end);
     let mut line = Line::new(&nic, direction);
     let mut emulated = Vec::new();
-    let draw = &mut Seed(experiment.general.seed).stream(&["frames"]);
+    let draw = &mut experiment.seed().stream(&["frames"]);
     let mut now = SimTime::ZERO;
     for number in 0..FRAMES {
         now += SimDuration::from_nanos(draw.below(8_000));

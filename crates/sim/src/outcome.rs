@@ -6,7 +6,7 @@ use crate::node::HostNode;
 use belljar_base::{Map, SimTime};
 use belljar_config::{Experiment, Host as HostSettings};
 use belljar_kernel::syscall::table;
-use belljar_kernel::{ProcessReport, WaitStatus, call_faults, disk_faults};
+use belljar_kernel::{ProcessReport, WaitStatus, call_faults, disk_faults, memory};
 use belljar_netstack::cpu::{CpuUse, Work};
 use belljar_plan::outcome::{self, End, Observation};
 use belljar_results::{CpuStatistics, DirectionStatistics, HostStatistics, Statistics, add_counts, names};
@@ -33,6 +33,8 @@ pub fn statistics(
         }
         add_counts(&mut statistics.preempted, linux.preempted());
     }
+    statistics.attended = nodes.iter().flat_map(|node| node.attached.log.iter().cloned()).collect();
+    statistics.attended.sort_by(|a, b| a.started.total_cmp(&b.started));
     links(experiment, (nodes, &of_hosts), devices, &mut statistics);
     statistics
 }
@@ -134,8 +136,14 @@ fn faults(node: &HostNode) -> Map<String, u64> {
     if node.connection_resets > 0 {
         faults.insert("connection_resets".to_owned(), node.connection_resets);
     }
+    if node.kills > 0 {
+        faults.insert("processes_killed".to_owned(), node.kills);
+    }
     let Some(linux) = node.host.linux() else { return faults };
     faults.extend(disk_faults::counts(linux).by_name().map(|(name, count)| (name.to_owned(), count)));
+    if memory::kills(linux) > 0 {
+        faults.insert("out_of_memory_kills".to_owned(), memory::kills(linux));
+    }
     for logged in call_faults::log(linux) {
         *faults.entry(format!("calls_{}", logged.forced.result.name())).or_default() += 1;
     }

@@ -4,20 +4,23 @@ use crate::cells::{self, CellExchange};
 use crate::fabric::Fabric;
 use crate::flows;
 use crate::gateways::{Gateways, PacedClock};
+use crate::live::BUSY_STEP;
 use crate::manifest;
 use crate::metrics;
+use crate::node::HostNode;
 use crate::options::RunOptions;
 use crate::outcome;
 use crate::simulators::Simulators;
 use crate::world;
 use crate::world_node::WorldNode;
 use belljar_base::activity::{Activity, Phase};
+use belljar_base::choices::ChoiceReport;
 use belljar_base::{HostId, Set, SimTime};
 use belljar_config::Experiment;
 use belljar_engine::{Cell, Ending, Engine, Options, Profile, Verdict};
 use belljar_plan::Plan;
 use belljar_results::names;
-use belljar_results::{ResultsError, ResultsFolder, Statistics, Writer};
+use belljar_results::{ResultsError, ResultsFolder, Statistics, UNFORCED, Writer};
 use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -43,6 +46,7 @@ pub struct Part {
     written: Vec<PathBuf>,
     metrics: metrics::Metrics,
     flows: flows::Flows,
+    choices: ChoiceReport,
     failure: Option<String>,
     /// Reason of the end; the same in all cells, so that only the first cell's is used.
     #[serde(skip, default = "stopped")]
@@ -81,6 +85,8 @@ pub struct Finished {
     pub ending: Ending,
     /// Profile of the engine, if measured.
     pub profile: Option<Profile>,
+    /// Recorded choices.
+    pub choices: ChoiceReport,
 }
 
 /// Runs the part of `experiment` assigned to one cell, or all of it without an exchange, with workers as
@@ -128,6 +134,10 @@ pub fn run_part(
     metrics::begin(&mut nodes, &mut devices, experiment.belljar.metrics_interval);
     nodes.iter_mut().for_each(|node| node.live.clone_from(&options.live));
     devices.iter_mut().for_each(|device| device.live.clone_from(&options.live));
+    if let Some(first) = nodes.first_mut().filter(|node| node.id() == HostId(0)) {
+        begin_attended(first, options, experiment.general.stop_time);
+    }
+    options.attach.complete();
     let hosts = nodes.into_iter().map(|node| (node.id(), WorldNode::Host(Box::new(node))));
     let devices = devices.into_iter().map(|device| (device.id(), WorldNode::Device(Box::new(device))));
     let mut world = Engine::of_cell(hosts.chain(devices), grouping);
@@ -136,19 +146,28 @@ pub fn run_part(
     let pace = clock.filter(|_| options.paced);
     let observe = |committed| {
         if let Some(clock) = &pace {
-            clock.wait_for(committed, &options.interrupt);
+            clock.wait_for(committed, || options.interrupt.load(Relaxed) || options.attach.is_wanted());
         }
         let is_failing = || writer.has_failed() || foreign_failure.get().is_some();
         let verdict = match (observe(committed), &options.live) {
-            (Verdict::Continue, Some(live)) => live.pass(committed, || {
-                options.interrupt.load(Relaxed) || options.debug.is_wanted() || is_failing()
-            }),
+            (Verdict::Continue, Some(live)) => {
+                let is_called = || {
+                    let is_wanted = options.debug.is_wanted() || options.attach.is_wanted();
+                    options.interrupt.load(Relaxed) || is_wanted || is_failing()
+                };
+                live.pass(committed, is_called, || options.attach.is_busy_at(committed))
+            }
+            // Input and output do not wait for the end of a long window.
+            (Verdict::Continue, None) if options.attach.is_busy() => Verdict::Until(committed + BUSY_STEP),
             (verdict, _) => verdict,
         };
         match verdict {
             _ if is_failing() => Verdict::Stop,
             _ if options.interrupt.load(Relaxed) => Verdict::Stop,
             Verdict::Continue | Verdict::Until(_) if options.debug.take_wanted() => Verdict::Attend,
+            Verdict::Continue | Verdict::Until(_) if options.attach.take_wanted(committed, pace.as_ref()) => {
+                Verdict::Attend
+            }
             verdict => verdict,
         }
     };
@@ -167,7 +186,7 @@ pub fn run_part(
     writer.close();
     let mut failure = None;
     for device in &mut devices {
-        device.finish_output();
+        device.finish_output(committed);
         failure = failure.or(device.output.error.take());
     }
     for node in &mut nodes {
@@ -180,6 +199,7 @@ pub fn run_part(
         written: outcome::written(experiment, &nodes, &devices),
         metrics: metrics::collect(experiment, &mut nodes, &mut devices, committed),
         flows: flows::collect(experiment, &nodes),
+        choices: experiment.choices.report(),
         statistics: outcome::statistics(experiment, &nodes, &devices, committed),
         failure: foreign_failure.get().cloned().or(failure.map(|error| error.to_string())),
         ending,
@@ -197,6 +217,23 @@ pub fn run_part(
     }
     doing(Phase::Waiting);
     part
+}
+
+/// Prepares the first host of a run that stands, or whose process has a terminal.
+fn begin_attended(first: &mut HostNode, options: &RunOptions, stop: SimTime) {
+    if !options.attach.stands() {
+        return;
+    }
+    let last = SimTime::from_picos(stop.as_picos().saturating_sub(1));
+    first.keep_running(last);
+    if options.console.is_none() {
+        options.attach.keep_until(last);
+    }
+    if let Some((stream, command)) = options.console.as_deref()
+        && let Ok(stream) = stream.try_clone()
+    {
+        first.begin_console(stream, command.clone());
+    }
 }
 
 /// Writes the files of the virtual machines that are `mine`. The error is one sentence.
@@ -228,6 +265,7 @@ pub fn conclude(
         all.files_read.extend(part.files_read);
         all.metrics.add(part.metrics);
         all.flows.add(part.flows);
+        all.choices.merge(part.choices);
         all.failure = all.failure.or(part.failure);
     }
     match &all.failure {
@@ -235,7 +273,11 @@ pub fn conclude(
         Some(failure) => all.statistics.interrupted = Some(failure.clone()),
         None => all.statistics.check_accounts(),
     }
-    manifest::write(&all.files_read, folder)?;
+    for problem in experiment.choices.forced().map(|forced| all.choices.problems(forced)).unwrap_or_default()
+    {
+        all.statistics.warnings.insert(format!("{UNFORCED}{problem}"), 1);
+    }
+    manifest::write(&all.files_read, &all.statistics.attended, folder)?;
     if experiment.belljar.metrics_interval.is_some() {
         metrics::write(all.metrics, experiment, folder)?;
     }
@@ -243,6 +285,11 @@ pub fn conclude(
     folder.write(names::STATISTICS, all.statistics.to_json().as_bytes())?;
     match all.failure {
         Some(error) => Err(SimError::Output(error)),
-        None => Ok(Finished { statistics: all.statistics, ending: all.ending, profile: all.profile }),
+        None => Ok(Finished {
+            statistics: all.statistics,
+            ending: all.ending,
+            profile: all.profile,
+            choices: all.choices,
+        }),
     }
 }

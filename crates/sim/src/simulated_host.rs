@@ -2,7 +2,7 @@
 
 use belljar_base::activity::Phase;
 use belljar_base::{Footprint, Map, SimTime};
-use belljar_kernel::{Host, call_faults, disk_faults};
+use belljar_kernel::{Host, call_faults, disk_faults, memory, upgrade};
 use belljar_machine::CrashFiles;
 use belljar_model_host::{ModelHost, Models, Owner};
 use belljar_netstack::Stack;
@@ -141,6 +141,7 @@ impl SimulatedHost {
             },
             HostChange::Pause | HostChange::Resume => unreachable!("the node holds the host"),
             HostChange::ConnectionReset(_) => unreachable!("the node knows the peers"),
+            HostChange::Kill { .. } | HostChange::Revive(_) => unreachable!("the node knows what was killed"),
             HostChange::DiskFault { event, fault } => {
                 self.linux_mut().into_iter().for_each(|host| disk_faults::begin(host, event, *fault.clone()));
             }
@@ -153,14 +154,36 @@ impl SimulatedHost {
             HostChange::CallHeal(event) => {
                 self.linux_mut().into_iter().for_each(|host| call_faults::end(host, event));
             }
+            HostChange::Memory { event, limit } => {
+                self.linux_mut().into_iter().for_each(|host| memory::begin(host, event, limit));
+            }
+            HostChange::MemoryHeal(event) => {
+                self.linux_mut().into_iter().for_each(|host| memory::end(host, event));
+            }
             HostChange::Restart => both!(self, host => host.restart()),
             HostChange::NameServer { down } => {
                 if let Some(resolver) = &mut self.stack_mut().config.resolver {
                     resolver.down = down;
                 }
             }
+            HostChange::DnsFault { event, fault } => {
+                if let Some(resolver) = &mut self.stack_mut().config.resolver {
+                    resolver.faults.begin(event, fault);
+                }
+            }
+            HostChange::DnsHeal(event) => {
+                if let Some(resolver) = &mut self.stack_mut().config.resolver {
+                    resolver.faults.end(event);
+                }
+            }
             HostChange::Start(process) => {
                 self.linux_mut().into_iter().for_each(|host| host.start_again(process))
+            }
+            HostChange::Upgrade { from, to } => {
+                self.linux_mut().into_iter().for_each(|host| upgrade::begin(host, from, to));
+            }
+            HostChange::UpgradeEnd(from) => {
+                self.linux_mut().into_iter().for_each(|host| upgrade::end(host, from));
             }
             HostChange::Signal(process, signal) => {
                 self.linux_mut().into_iter().for_each(|host| host.signal_program(process, signal));

@@ -1,5 +1,6 @@
 //! Construction of the engine's nodes from an experiment.
 
+use crate::attach::Attached;
 use crate::captures::Captures;
 use crate::debug::DebugState;
 use crate::device::{self, DeviceNode};
@@ -14,7 +15,7 @@ use crate::pci::HostDevice;
 use crate::simulated_host::SimulatedHost;
 use crate::simulators::Simulators;
 use crate::times;
-use belljar_base::{HostId, Map, Seed, SimTime};
+use belljar_base::{HostId, Map, SimTime};
 use belljar_config::topology::Interface;
 use belljar_config::{CaptureFilter, CrashFiles, DiskProfile, Experiment, Host as HostSettings};
 use belljar_disk::{Observed, Profile};
@@ -71,6 +72,9 @@ pub fn hosts(
             SimulatedHost::Models(Box::new(ModelHost::new(config, network, clock)))
         };
         let debug = DebugState::new(port, options.interrupt.clone());
+        let runs_programs = has_programs(settings);
+        let attached =
+            Attached::new(&options.attach, &settings.name, runs_programs, options.interrupt.clone());
         let interfaces = settings.interfaces.iter().map(|interface| interface.name.as_str());
         let wanted =
             Captures::new(experiment, &settings.options.pcap_filter, interfaces.chain(["lo", "eth0"]));
@@ -84,10 +88,22 @@ pub fn hosts(
         }
         let links = outbound_links(experiment, &settings.interfaces, fabric.changes());
         let devices = HostDevice::all(experiment, &settings.name, &settings.interfaces);
-        let seed = Seed(experiment.general.seed);
+        let seed = experiment.seed();
         let loss_free_until = experiment.general.bootstrap_end_time;
         let fabric = fabric.clone();
-        HostNode::new(id, seed, host, fabric, changes, loss_free_until, links, devices, output, debug)
+        HostNode::new(
+            id,
+            seed,
+            host,
+            fabric,
+            changes,
+            loss_free_until,
+            links,
+            devices,
+            output,
+            debug,
+            attached,
+        )
     });
     nodes.collect()
 }
@@ -150,7 +166,7 @@ fn observed(
         Some(DiskProfile::Ordered) => Profile::Ordered,
         Some(DiskProfile::Any) => Profile::Any,
     };
-    let draw = Seed(experiment.general.seed).stream(&["host", &settings.name, "disk"]);
+    let draw = experiment.seed().stream(&["host", &settings.name, "disk"]);
     Box::new(Observed::new(machine, folder.to_owned(), profile, draw))
 }
 

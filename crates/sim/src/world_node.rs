@@ -32,12 +32,12 @@ impl Node for WorldNode {
     fn next_event(&self) -> Option<SimTime> {
         match self {
             WorldNode::Host(host) => host.next_event(),
-            WorldNode::Device(device) => device.next_event(),
+            WorldNode::Device(device) => device.next_run(),
         }
     }
-    fn attend(&mut self) {
+    fn attend(&mut self, since: SimTime) {
         match self {
-            WorldNode::Host(host) => host.attend(),
+            WorldNode::Host(host) => host.attend(since),
             WorldNode::Device(device) => device.attend(),
         }
     }

@@ -298,7 +298,7 @@ impl Device for Gateway {
         account.drop_for("missed", self.missed);
         vec![DeviceAccount::interface(0, &self.nic), DeviceAccount::inside(None, account)]
     }
-    fn finish(&mut self) {
+    fn finish(&mut self, _: SimTime) {
         let counters = self.port.counters();
         self.missed = counters.dropped_kernel + counters.dropped_port;
         self.failed = counters.failed;

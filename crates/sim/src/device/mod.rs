@@ -57,12 +57,17 @@ pub trait Device: Send {
     fn poll(&mut self, now: SimTime) -> Option<EgressFrame>;
     /// Time of the next timer or departure, if no frame arrives before.
     fn next_event(&self) -> Option<SimTime>;
+    /// Time by which the device must exchange messages with the outside, even if it has no event by then.
+    fn next_exchange(&self) -> Option<SimTime> {
+        None
+    }
     /// Counters of the frames and bytes that a port has carried and dropped.
     fn counters(&self, port: usize) -> Counters;
     /// Number of frames queued at a port.
     fn queue_len(&self, port: usize) -> usize;
-    /// Reads the final values of counters that are not the device's own.
-    fn finish(&mut self) {}
+    /// Ends the exchange with the outside at the end of the run, and reads the final values of counters that are not the
+    /// device's own.
+    fn finish(&mut self, _end: SimTime) {}
     /// Accounts of the packets of the device and of its interfaces.
     fn packet_accounts(&self) -> Vec<DeviceAccount>;
     /// Interface to a network outside of the simulation, if the device has one.

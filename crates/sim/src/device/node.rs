@@ -98,7 +98,12 @@ impl DeviceNode {
         self.inbox.push(key, (port, message.packet));
     }
 
-    pub fn next_event(&self) -> Option<SimTime> {
+    /// Time at which the node must run: that of its next event, or of the next exchange with the outside.
+    pub fn next_run(&self) -> Option<SimTime> {
+        [self.next_event(), self.device.next_exchange()].into_iter().flatten().min()
+    }
+
+    fn next_event(&self) -> Option<SimTime> {
         let change = self.changes.last().map(|(at, _)| *at);
         [change, self.next_arrival(), self.device.next_event()].into_iter().flatten().min()
     }
@@ -191,9 +196,9 @@ impl DeviceNode {
         }
     }
 
-    /// Writes the device's final state and all buffered output.
-    pub fn finish_output(&mut self) {
-        self.device.finish();
+    /// Writes the device's final state and all buffered output, of a run that ended at `end`.
+    pub fn finish_output(&mut self, end: SimTime) {
+        self.device.finish(end);
         for (name, text) in self.device.state_files() {
             let name = self.folder.join(name);
             let path = self.output.folder.path().join(&name);

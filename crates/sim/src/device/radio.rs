@@ -1,7 +1,7 @@
 //! Radio channel.
 
 use super::{Device, DeviceAccount};
-use belljar_base::{HostId, Seed, SimTime};
+use belljar_base::{HostId, SimTime};
 use belljar_config::Experiment;
 use belljar_config::topology::{self, Interface};
 use belljar_net::switch::EgressFrame;
@@ -36,7 +36,7 @@ pub fn new(
     };
     let stations: Vec<(String, Address)> = device.interfaces.iter().map(station).collect();
     let tracks = belljar_plan::tracks(experiment, id);
-    let seed = Seed(experiment.general.seed);
+    let seed = experiment.seed();
     let medium = Medium::new(settings.settings.clone(), tracks, &stations, seed, &device.name);
     let counters = vec![Counters::default(); stations.len()];
     let queues: Vec<NicConfig> = device.interfaces.iter().map(|port| link_nic(experiment, port)).collect();

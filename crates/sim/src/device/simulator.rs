@@ -321,6 +321,11 @@ impl Device for ForeignSimulator {
         let all = [horizon, arrived, self.queues.next_event()];
         all.into_iter().flatten().min().filter(|at| *at < SimTime::MAX)
     }
+    /// Earliest time by which a peer needs a SYNC. The horizon may be later, since the peer is ahead. The peer then
+    /// still waits for the SYNC, and another simulator, joined to it by a channel of their own, for the peer.
+    fn next_exchange(&self) -> Option<SimTime> {
+        self.ports().map(|port| port.channel.sync_due()).min().filter(|at| *at < SimTime::MAX)
+    }
     fn counters(&self, port: usize) -> Counters {
         let mut counters = *self.queues.counters(port);
         self.ports[port].iter().for_each(|port| counters.add(&port.counters));
@@ -344,6 +349,15 @@ impl Device for ForeignSimulator {
             account.include(&self.queues.nic(number).packet_account());
         }
         vec![DeviceAccount::whole(account)]
+    }
+    /// Sends a last SYNC, so that the simulator's clock ends at a time that does not depend on the machine.
+    fn finish(&mut self, end: SimTime) {
+        for port in self.ports_mut() {
+            // A peer that does not read ends where it is.
+            if matches!(port.flush(), Ok(true)) {
+                port.channel.finish(end);
+            }
+        }
     }
     fn outside(&mut self) -> Option<&mut dyn Outside> {
         Some(self)

@@ -27,6 +27,8 @@ use std::time::Duration;
 const PATIENCE: Duration = Duration::from_millis(100);
 /// Time limit for a picture, after which a viewer goes without it.
 const LOOK: Duration = Duration::from_secs(2);
+/// Longest window of a paused run in which added programs do something.
+pub(crate) const BUSY_STEP: SimDuration = SimDuration::from_millis(1);
 
 /// Goal of a run: the point up to which it proceeds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,6 +41,8 @@ pub enum Goal {
     Before(SimTime),
     /// Pause after the next time at which an event occurs.
     Instant,
+    /// End the run before the next window.
+    Finish,
 }
 
 /// Progress of a run.
@@ -148,6 +152,8 @@ pub struct Live {
 struct State {
     goal: Goal,
     position: Position,
+    /// Latest end of the last window, if it had a limit: no event has occurred from there to the next event.
+    bound: Option<SimTime>,
     /// Requested picture that has not been started.
     wanted: Option<TablesOf>,
     /// Picture being taken: requested tables, and views added so far.
@@ -163,12 +169,20 @@ impl Live {
         let state = State {
             goal,
             position: Position::default(),
+            bound: None,
             wanted: None,
             taking: None,
             taken: None,
             notes: Vec::new(),
         };
         Arc::new(Live { state: Mutex::new(state), changed: Condvar::new(), asking: Mutex::new(()) })
+    }
+
+    /// Creates the live view of a run that is paused at its beginning.
+    pub(crate) fn standing() -> Arc<Live> {
+        let live = Live::new(Goal::Here);
+        live.state().bound = Some(SimTime::ZERO);
+        live
     }
 
     /// Sets the goal of the run.
@@ -217,13 +231,50 @@ impl Live {
         state.taken.take().filter(|(of, _)| *of == tables).map(|(_, picture)| picture)
     }
 
-    /// Decides how a run whose events before `committed` have been processed proceeds. Blocks while the run
-    /// is paused, until `is_called` returns true because the run must attend to something else.
-    pub(crate) fn pass(&self, committed: SimTime, is_called: impl Fn() -> bool) -> Verdict {
+    /// Waits until the run has reached its goal and is paused, or has ended.
+    pub(crate) fn wait_until_paused(&self) {
         let mut state = self.state();
-        // No event occurs between the goal and the next event.
-        state.position.committed = match state.goal {
-            Goal::Before(at) => committed.min(at.max(state.position.committed)),
+        loop {
+            let Position { committed, is_paused, is_over } = state.position;
+            let is_there = !matches!(state.goal, Goal::Before(at) if committed < at);
+            if is_over || is_paused && is_there {
+                return;
+            }
+            state = self.changed.wait_timeout(state, PATIENCE).unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
+    /// Returns the position of the run once it is paused or has ended, or after a moment.
+    pub(crate) fn settled(&self) -> Position {
+        let (state, _) = self
+            .changed
+            .wait_timeout_while(self.state(), 2 * PATIENCE, |state| {
+                !state.position.is_paused && !state.position.is_over
+            })
+            .unwrap_or_else(PoisonError::into_inner);
+        state.position
+    }
+
+    /// Wakes a paused run, which looks if it is called.
+    pub(crate) fn wake(&self) {
+        self.changed.notify_all();
+    }
+
+    /// Decides how a run whose events before `committed` have been processed proceeds. Blocks while the run
+    /// is paused, until `is_called` returns true because the run must attend to something else. A paused run goes on
+    /// by small steps while `is_busy` returns true.
+    pub(crate) fn pass(
+        &self,
+        committed: SimTime,
+        is_called: impl Fn() -> bool,
+        is_busy: impl Fn() -> bool,
+    ) -> Verdict {
+        let mut state = self.state();
+        // No event occurs between the goal and the next event, nor after the end of the last window.
+        let bound = state.bound;
+        state.position.committed = match (state.goal, bound) {
+            (Goal::Before(at), _) => committed.min(at.max(state.position.committed)),
+            (_, Some(bound)) => committed.min(bound.max(state.position.committed)),
             _ => committed,
         };
         if let Some((tables, mut nodes)) = state.taking.take() {
@@ -236,17 +287,37 @@ impl Live {
                 state.taking = Some((tables, Vec::new()));
                 return Verdict::Attend;
             }
+            if let Goal::Before(at) = state.goal {
+                // A goal that has been set meanwhile, and is reached before the next event.
+                state.position.committed = committed.min(at.max(state.position.committed));
+            }
             let verdict = match state.goal {
+                Goal::End if is_busy() => Some(Verdict::Until(committed + BUSY_STEP)),
                 Goal::End => Some(Verdict::Continue),
+                Goal::Before(at) if committed < at && is_busy() => {
+                    Some(Verdict::Until(at.min(committed + BUSY_STEP)))
+                }
                 Goal::Before(at) if committed < at => Some(Verdict::Until(at)),
                 Goal::Instant => {
                     state.goal = Goal::Here;
                     Some(Verdict::Until(committed + SimDuration::from_picos(1)))
                 }
+                Goal::Finish => Some(Verdict::Stop),
+                Goal::Here | Goal::Before(_) if is_busy() => {
+                    // The time that the run was to reach is over.
+                    state.goal = Goal::Here;
+                    Some(Verdict::Until(committed + BUSY_STEP))
+                }
                 Goal::Here | Goal::Before(_) => None,
             };
-            state.position.is_paused = verdict.is_none();
+            if std::mem::replace(&mut state.position.is_paused, verdict.is_none()) != verdict.is_none() {
+                self.changed.notify_all();
+            }
             if let Some(verdict) = verdict {
+                state.bound = match verdict {
+                    Verdict::Until(at) if is_busy() || matches!(state.goal, Goal::Before(_)) => Some(at),
+                    _ => None,
+                };
                 return verdict;
             }
             // The observer is called again after the run has attended.
@@ -354,7 +425,7 @@ mod tests {
     fn a_run_goes_as_far_as_it_is_to() {
         let live = Live::new(Goal::Before(ms(5)));
         // A paused run returns instead of blocking, because `is_called` returns true.
-        let pass = |at| live.pass(at, || true);
+        let pass = |at| live.pass(at, || true, || false);
         assert_eq!(pass(ms(1)), Verdict::Until(ms(5)));
         assert_eq!(pass(ms(7)), Verdict::Continue);
         let (position, _) = live.position();
@@ -373,13 +444,34 @@ mod tests {
     }
 
     #[test]
+    fn a_paused_run_goes_on_by_small_steps_while_programs_are_busy() {
+        let live = Live::standing();
+        let step = |at: SimTime| at + BUSY_STEP;
+        // The next event is far away, and the run has not begun.
+        assert_eq!(live.pass(ms(900), || true, || false), Verdict::Continue);
+        assert_eq!(live.position().0, Position { committed: ms(0), is_paused: true, is_over: false });
+        assert_eq!(live.pass(ms(3), || true, || true), Verdict::Until(step(ms(3))));
+        assert!(!live.position().0.is_paused);
+        live.pass(ms(900), || true, || false);
+        let position = live.position().0;
+        assert_eq!((position.committed, position.is_paused), (step(ms(3)), true), "not at the next event");
+        live.set_goal(Goal::Before(ms(500)));
+        assert_eq!(live.pass(ms(6), || true, || true), Verdict::Until(step(ms(6))), "input does not wait");
+        assert_eq!(live.pass(ms(8), || true, || false), Verdict::Until(ms(500)));
+        live.pass(ms(900), || true, || false);
+        assert_eq!(live.position().0.committed, ms(500));
+        live.set_goal(Goal::Finish);
+        assert_eq!(live.pass(ms(900), || true, || false), Verdict::Stop);
+    }
+
+    #[test]
     fn a_look_is_taken_between_two_windows_and_none_after_the_end() {
         let live = Live::new(Goal::Here);
         let looking = {
             let live = live.clone();
             std::thread::spawn(move || live.look(TablesOf::One(HostId(1))))
         };
-        while live.pass(ms(3), || true) != Verdict::Attend {}
+        while live.pass(ms(3), || true, || false) != Verdict::Attend {}
         for id in [HostId(1), HostId(0)] {
             live.add(|tables| {
                 let name = format!("{}", tables.has(id));
@@ -387,7 +479,7 @@ mod tests {
                 NodeView { id, host: None, dropped: 0, links: Vec::new(), warnings: Map::new(), tables }
             });
         }
-        live.pass(ms(3), || true);
+        live.pass(ms(3), || true, || false);
         let picture = looking.join().unwrap().unwrap();
         assert_eq!(picture.at, ms(3));
         assert_eq!(picture.nodes.iter().map(|node| node.id).collect::<Vec<_>>(), [HostId(0), HostId(1)]);

@@ -4,7 +4,7 @@ use crate::accounts;
 use crate::device::DeviceAccount;
 use crate::fabric::Fabric;
 use crate::host_config::link_of_node;
-use belljar_base::{EventClass, EventKey, HostId, Map, Seed, SimTime};
+use belljar_base::{EventClass, EventKey, HostId, Map, SimTime};
 use belljar_config::Experiment;
 use belljar_config::topology::{self, P4Management, P4Source};
 use belljar_net::routes::Ip;
@@ -91,7 +91,7 @@ impl Control {
             routes: numbered(first.routes[id.index()].clone()),
             routes6: numbered(first.routes6[id.index()].clone()),
             bootstrap_end: experiment.general.bootstrap_end_time,
-            ..StackConfig::new(id, &device.name, Seed(experiment.general.seed))
+            ..StackConfig::new(id, &device.name, experiment.seed())
         };
         let mut stack = Stack::new(config, Clock::new(experiment.belljar.start_date, CpuModel::default()));
         let any = if experiment.belljar.ipv6 {

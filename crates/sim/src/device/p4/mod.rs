@@ -6,7 +6,7 @@ mod statistics;
 
 use super::{Device, DeviceAccount};
 use crate::fabric::Fabric;
-use belljar_base::{HostId, Seed, SimTime};
+use belljar_base::{HostId, SimTime};
 use belljar_config::topology::P4Setup;
 use belljar_config::{Experiment, topology};
 use belljar_net::nic::Limit;
@@ -81,11 +81,8 @@ pub fn new(
     for (interface, port) in ports.iter().enumerate().filter_map(|(n, port)| Some((n, (*port)?))) {
         by_port[usize::from(port)] = Some(interface);
     }
-    let config = SwitchConfig {
-        name: device.name.clone(),
-        seed: Seed(experiment.general.seed),
-        ..settings.config.clone()
-    };
+    let config =
+        SwitchConfig { name: device.name.clone(), seed: experiment.seed(), ..settings.config.clone() };
     let mut made = SwitchDevice::new(config.clone());
     for attachment in &interfaces {
         if let Attachment::Port(port, settings) = attachment {

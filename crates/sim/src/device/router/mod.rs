@@ -11,7 +11,7 @@ use crate::fabric::Fabric;
 use crate::host_config::link_of_node;
 use crate::live::{ROUTE_COLUMNS, Rows, Table, add_routes};
 use advertise::Advertiser;
-use belljar_base::{HostId, Seed, SimTime};
+use belljar_base::{HostId, SimTime};
 use belljar_config::Experiment;
 use belljar_config::topology;
 use belljar_net::neighbour::Neighbours;
@@ -68,7 +68,7 @@ pub fn new(
         links: links.collect(),
         bootstrap_end: experiment.general.bootstrap_end_time,
         clamp_mss: settings.clamp_mss,
-        ..StackConfig::new(id, &device.name, Seed(experiment.general.seed))
+        ..StackConfig::new(id, &device.name, experiment.seed())
     };
     let mut router = Router::new(RouterConfig {
         stack,
