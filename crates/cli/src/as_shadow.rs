@@ -48,20 +48,27 @@ const HOST_DEFAULTS: &[(&str, &str)] = &[
 const SHORT: &[(&str, &str)] =
     &[("-d", "--output"), ("-e", "--template-directory"), ("-l", "--log-level"), ("-p", "--parallelism")];
 
+/// Shadow's name of the results folder.
+const DEFAULT_OUTPUT: &str = "--default-output=shadow.data";
+
 /// Translates Shadow's options in the arguments of `shadow` and of `belljar run`. Other commands' arguments
 /// are returned unchanged.
 pub fn translated(mut arguments: Vec<OsString>) -> Vec<OsString> {
     let name = arguments.first().map_or(OsStr::new(""), |path| Path::new(path).file_name().unwrap_or(path));
+    let mut is_shadow = true;
     if name == "shadow" {
         arguments.insert(1, "run".into());
     } else {
         match arguments.get(1).and_then(|command| command.to_str()) {
             Some("shadow") => arguments[1] = "run".into(),
-            Some("run") => {}
+            Some("run") => is_shadow = false,
             _ => return arguments,
         }
     }
     let rest = arguments.split_off(2);
+    if is_shadow {
+        arguments.push(DEFAULT_OUTPUT.into());
+    }
     let mut given = rest.into_iter();
     while let Some(argument) = given.next() {
         // An argument that is not UTF-8 is a file name.
@@ -115,8 +122,8 @@ mod tests {
 
     #[test]
     fn shadow_runs_experiments() {
-        assert_eq!(run(&["/usr/bin/shadow", "a.yaml"]), ["/usr/bin/shadow", "run", "a.yaml"]);
-        assert_eq!(run(&["belljar", "shadow", "a.yaml"]), ["belljar", "run", "a.yaml"]);
+        assert_eq!(run(&["/usr/bin/shadow", "a.yaml"]), ["/usr/bin/shadow", "run", DEFAULT_OUTPUT, "a.yaml"]);
+        assert_eq!(run(&["belljar", "shadow", "a.yaml"]), ["belljar", "run", DEFAULT_OUTPUT, "a.yaml"]);
         assert_eq!(run(&["belljar", "doctor", "-d"]), ["belljar", "doctor", "-d"]);
         assert_eq!(run(&["belljar"]), ["belljar"]);
     }
@@ -134,7 +141,7 @@ mod tests {
                 "--strace-logging-mode",
                 "standard",
                 "-"
-            ])[2..],
+            ])[3..],
             [
                 "--output",
                 "out",
@@ -148,9 +155,9 @@ mod tests {
             ]
         );
         assert_eq!(
-            run(&["shadow", "--pcap-enabled", "true"])[2..],
+            run(&["shadow", "--pcap-enabled", "true"])[3..],
             ["--set", "host_option_defaults.pcap_enabled=true"]
         );
-        assert_eq!(run(&["shadow", "--runahead"])[2..], ["--runahead"]);
+        assert_eq!(run(&["shadow", "--runahead"])[3..], ["--runahead"]);
     }
 }

@@ -90,10 +90,10 @@ pub fn conduct(backend: &impl Backend, began: Instant) -> Result<u8, Failure> {
     let options = backend.options();
     if backend.reports() {
         for note in &experiment.notes {
-            eprintln!("note: {note}");
+            note_on(options, note);
         }
         if let Some(note) = backend.note(&experiment, &settings) {
-            eprintln!("note: {note}");
+            note_on(options, &note);
         }
     }
     let log = if backend.reports() { options.log(&experiment) } else { Log::new(false, &experiment) };
@@ -119,10 +119,19 @@ pub fn conduct(backend: &impl Backend, began: Instant) -> Result<u8, Failure> {
         emulated: complete.emulated,
     };
     log.finished(&complete.statistics);
-    println!("{summary}");
-    print!("{}", complete.appendix);
+    if !options.is_quiet() {
+        println!("{summary}");
+        print!("{}", complete.appendix);
+    }
     let good = complete.statistics.as_expected() && complete.interrupted.is_none();
     Ok(u8::from(!good))
+}
+
+/// Prints a note, unless the run is quiet.
+fn note_on(options: &experiment_options::Arguments, note: &str) {
+    if !options.is_quiet() {
+        eprintln!("{}", crate::paint::message(&format!("note: {note}")));
+    }
 }
 
 /// Refuses an experiment for all the reasons that a backend has, each at its position in the file, or in the settings of the command line.

@@ -10,7 +10,8 @@ use std::process::ExitCode;
 /// Exit status for an undecided history: neither valid nor invalid.
 const UNKNOWN: u8 = 3;
 
-/// Judges a history of operations: whether it is linearizable, or which isolation levels its transactions exclude.
+/// Judges a history of operations: whether it is linearizable, which isolation levels its transactions exclude, or whether a service
+/// kept a weaker promise.
 ///
 /// A history has one JSON object a line, as Jepsen's: {"time": 12, "process": 0, "type": "invoke", "f": "write", "key": "x",
 /// "value": 3}. "type" is invoke, ok, fail (it did not take effect) or info (it may have taken effect).
@@ -28,7 +29,7 @@ pub struct Arguments {
     model: Option<String>,
     /// Isolation level that transactions are held to: strict-serializable, strong-session-serializable, serializable,
     /// strong-snapshot-isolation, strong-session-snapshot-isolation, snapshot-isolation, repeatable-read, read-committed
-    /// or read-uncommitted; other operations are always held to linearizability
+    /// or read-uncommitted; other models have no levels
     #[arg(short, long, value_name = "LEVEL")]
     consistency: Option<Level>,
     /// Print the report as JSON
@@ -58,7 +59,7 @@ pub fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
     };
     if arguments.consistency.is_some() && TransactionKind::named(model).is_none() {
         return Err(Failure::usage(format!(
-            "--consistency is only valid with --model list-append and rw-register: a {model} is held to linearizability"
+            "--consistency is only valid with --model list-append and rw-register: the model {model} has no isolation levels"
         )));
     }
     let limits = Limits { configurations: arguments.limit, bytes: arguments.memory.saturating_mul(1 << 20) };

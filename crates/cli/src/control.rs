@@ -1,18 +1,25 @@
 //! The control socket of a run, in its results folder. `belljar gdb` attaches to processes by it, and other
 //! tools query the progress.
 //!
-//! A client sends one line: `list`, `find HOST PROCESS`, `attach HOST PROCESS` or `progress`. The answer is
-//! `ok` and the result, or `error` and the reason. After `attach` both sides speak gdb's remote protocol.
-//! Progress is the committed simulated time and the stop time, both in nanoseconds.
+//! A client sends one line: `list`, `find HOST PROCESS`, `attach HOST PROCESS`, `progress`, or `open HOST PROGRAM`. The
+//! answer is `ok` and the result, or `error` and the reason. After `attach` both sides speak gdb's remote protocol,
+//! after `open` they exchange the frames of a program that is added to the host. Progress is the committed simulated
+//! time and the stop time, both in nanoseconds. In a run for `belljar prompt` there are `advance NANOSECONDS`, which is
+//! answered when so much simulated time has passed, and `finish`, which ends the run.
+//!
+//! The socket has mode 0600: its user and root can connect.
 
 use crate::failure::Failure;
-use belljar_base::SimTime;
+use belljar_base::{SimDuration, SimTime};
 use belljar_channel::with_socket_path;
 use belljar_config::Experiment;
 use belljar_results::ResultsFolder;
-use belljar_sim::{DebugError, DebugHub};
+use belljar_sim::{AttachHub, AttachedProgram, DebugError, DebugHub, RunOptions};
+use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
 use std::fmt::Write as _;
-use std::io::{self, BufRead, BufReader, Write};
+use std::fs::Permissions;
+use std::io::{self, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -26,7 +33,7 @@ fn socket_name(cell: usize) -> String {
     }
 }
 /// Upper bound on the length of a client's request, in bytes.
-const LINE_MAX: u64 = 4_096;
+const LINE_MAX: u64 = 1 << 18;
 
 /// Creates the hub by which debuggers attach to hosts of the run in `folder`.
 pub fn hub(folder: &ResultsFolder, experiment: &Experiment) -> Arc<DebugHub> {
@@ -65,6 +72,14 @@ pub fn check_debuggees(wanted: &[(String, String)], experiment: &Experiment) -> 
     Ok(())
 }
 
+/// Hubs of a run.
+#[derive(Clone)]
+struct Hubs {
+    debug: Arc<DebugHub>,
+    attach: Arc<AttachHub>,
+    reached: Reached,
+}
+
 /// Function that returns the committed simulated time and the stop time.
 pub type Reached = Arc<dyn Fn() -> (SimTime, SimTime) + Send + Sync>;
 
@@ -79,18 +94,19 @@ impl Control {
     pub fn open(
         folder: &ResultsFolder,
         cell: usize,
-        hub: Arc<DebugHub>,
+        options: &RunOptions,
         reached: Reached,
     ) -> Option<Control> {
+        let hubs = Hubs { debug: options.debug.clone(), attach: options.attach.clone(), reached };
         let path = folder.path().join(socket_name(cell));
         let listener = with_socket_path(&path, |path| UnixListener::bind(path)).ok()?;
+        // Nothing is answered before.
+        std::fs::set_permissions(&path, Permissions::from_mode(0o600)).ok()?;
         let serve = move || {
             for client in listener.incoming().map_while(Result::ok) {
-                let (hub, reached) = (hub.clone(), reached.clone());
+                let hubs = hubs.clone();
                 // If no thread can be started, the client's connection is closed without an answer.
-                let _ = thread::Builder::new()
-                    .name("debugger".into())
-                    .spawn(move || serve(client, &hub, &reached));
+                let _ = thread::Builder::new().name("debugger".into()).spawn(move || serve(client, &hubs));
             }
         };
         thread::Builder::new().name("control".into()).spawn(serve).ok()?;
@@ -109,19 +125,26 @@ pub fn connect(folder: &Path, cell: usize) -> io::Result<UnixStream> {
     with_socket_path(&folder.join(socket_name(cell)), |path| UnixStream::connect(path))
 }
 
-fn serve(mut client: UnixStream, hub: &DebugHub, reached: &Reached) {
+/// True if the process `pid` serves a control socket in `folder`. Another run, which is ending, may still serve one.
+pub fn is_served_by(folder: &Path, pid: u32) -> bool {
+    let peer = connect(folder, 0).ok().and_then(|stream| getsockopt(&stream, PeerCredentials).ok());
+    peer.is_some_and(|peer| peer.pid() as u32 == pid)
+}
+
+fn serve(mut client: UnixStream, hubs: &Hubs) {
+    let hub = &*hubs.debug;
     let mut line = String::new();
     {
-        let mut reader = BufReader::new(io::Read::take(&client, LINE_MAX));
-        if reader.read_line(&mut line).is_err() {
-            return;
-        }
+        // Frames may follow at once: no byte beyond the line is read.
+        let mut bytes = io::Read::bytes(io::Read::take(&client, LINE_MAX)).map_while(Result::ok);
+        let taken: Vec<u8> = bytes.by_ref().take_while(|byte| *byte != b'\n').collect();
+        line.push_str(&String::from_utf8_lossy(&taken));
     }
     let words: Vec<&str> = line.trim_end().splitn(3, ' ').collect();
     let answer = match words[..] {
         ["list"] => Ok(list(hub)),
         ["progress"] => {
-            let (committed, stop) = reached();
+            let (committed, stop) = (hubs.reached)();
             Ok(format!("ok {} {}\n", committed.as_nanos(), stop.as_nanos()))
         }
         ["find", host, who] => hub.find(host, who).map(|found| {
@@ -137,10 +160,31 @@ fn serve(mut client: UnixStream, hub: &DebugHub, reached: &Reached) {
                 Err(error) => Err(error),
             }
         }
+        ["open", host, program] => return open(client, host, program, hubs),
+        ["advance", nanoseconds] => {
+            let duration = SimDuration::from_nanos(nanoseconds.parse().unwrap_or(0));
+            Ok(match hubs.attach.advance(duration) {
+                Ok(at) => format!("ok {}\n", at.as_nanos()),
+                Err(error) => format!("error {error}\n"),
+            })
+        }
+        ["finish"] => {
+            hubs.attach.finish();
+            Ok("ok\n".to_owned())
+        }
         _ => return,
     };
     let text = answer.unwrap_or_else(|error| format!("error {error}\n"));
     let _ = client.write_all(text.as_bytes());
+}
+
+/// Adds a program to a host.
+fn open(mut client: UnixStream, host: &str, program: &str, hubs: &Hubs) {
+    let Ok(program) = serde_json::from_str::<AttachedProgram>(program) else { return };
+    let Ok(stream) = client.try_clone() else { return };
+    if let Err(error) = hubs.attach.serve(host, program, stream, |stream| stream.write_all(b"ok\n")) {
+        let _ = client.write_all(format!("error {error}\n").as_bytes());
+    }
 }
 
 fn list(hub: &DebugHub) -> String {

@@ -4,15 +4,17 @@ use crate::backend::{self, Backend, Job, Outcome};
 use crate::compare::truthfulness;
 use crate::failure::Failure;
 use crate::progress::{self, Progress};
-use crate::{experiment_options, log, p4, run, tdf};
+use crate::prompt::READY;
+use crate::{experiment_options, launch, log, p4, run, tdf};
 use belljar_base::SimTime;
 use belljar_config::Experiment;
 use belljar_emulation::p4::SwitchPlan;
 use belljar_emulation::world::{Order, Report, SCRATCH, WORLD_COMMAND};
-use belljar_emulation::{check, clock, freeze, init, stage, world as emulation};
+use belljar_emulation::{attach, check, clock, freeze, init, stage, world as emulation};
 use belljar_results::ResultsFolder;
 use belljar_results::read::Results;
 use clap::builder::FalseyValueParser;
+use rustix::process::Signal;
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::CommandExt;
@@ -48,6 +50,9 @@ pub struct Arguments {
     /// own time and is frozen until the others have; "auto" is the shortest latency. Implies --tdf 1 unless that is given
     #[arg(long, value_name = "TIME", env = "BELLJAR_QUANTUM", value_parser = tdf::parse_quantum)]
     quantum: Option<tdf::Quantum>,
+    /// End with the prompt that has started this, and report the beginning to it
+    #[arg(long, hide = true)]
+    with_prompt: Option<i32>,
     /// Remove what emulations that were killed left in these results folders, and do nothing else
     #[arg(long, value_name = "DIR", num_args = 1.., conflicts_with = "file")]
     clean: Vec<PathBuf>,
@@ -71,6 +76,9 @@ pub enum ProcessCommand {
     /// Become a process of an emulated host that is frozen in turn
     #[command(name = "emulate-join", hide = true)]
     Join(JoinArguments),
+    /// Become a program that a user attaches to an emulated host
+    #[command(name = "emulate-enter", hide = true)]
+    Enter(EnterArguments),
     /// Become a P4 switch of an emulation
     #[command(name = "emulate-switch", hide = true)]
     Switch(SwitchArguments),
@@ -84,6 +92,7 @@ pub fn process(command: ProcessCommand) -> Result<ExitCode, Failure> {
         ProcessCommand::Probe => Ok(probe()),
         ProcessCommand::Host => host(),
         ProcessCommand::Join(arguments) => join(&arguments),
+        ProcessCommand::Enter(arguments) => enter(&arguments),
         ProcessCommand::Switch(arguments) => switch(&arguments),
     }
 }
@@ -133,6 +142,25 @@ fn join(arguments: &JoinArguments) -> Result<ExitCode, Failure> {
     Err(Failure::run(freeze::join(&arguments.command)))
 }
 
+/// A program that is attached to a host.
+#[derive(clap::Args)]
+pub struct EnterArguments {
+    /// Take the terminal on standard input as the controlling one.
+    #[arg(long)]
+    terminal: bool,
+    /// Wait until the process is in the host's control group.
+    #[arg(long)]
+    group: bool,
+    /// The program and its arguments.
+    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+    command: Vec<std::ffi::OsString>,
+}
+
+/// Leads a session in a host and executes a program in it.
+fn enter(arguments: &EnterArguments) -> Result<ExitCode, Failure> {
+    Err(Failure::run(attach::enter(arguments.terminal, arguments.group, &arguments.command)))
+}
+
 /// The plan of an emulated P4 switch.
 #[derive(clap::Args)]
 pub struct SwitchArguments {
@@ -155,6 +183,9 @@ fn probe() -> ExitCode {
 pub fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
     if !arguments.clean.is_empty() {
         return clean(&arguments.clean);
+    }
+    if let Some(prompt) = arguments.with_prompt {
+        launch::end_with(prompt, Signal::TERM)?;
     }
     backend::conduct(arguments, progress::now()).map(ExitCode::from)
 }
@@ -206,7 +237,7 @@ impl Backend for Arguments {
             began_ns,
         };
         let progress = Progress::new(self.experiment.display(), experiment.general.stop_time);
-        let ended = conduct(&order, &progress, log);
+        let ended = conduct(&order, &progress, log, self.with_prompt.is_some());
         progress.finish();
         let remains = remove_scratch(folder.path());
         for host in &experiment.hosts {
@@ -217,7 +248,7 @@ impl Backend for Arguments {
         let results = Results::open(folder.path()).map_err(Failure::run)?;
         let truth = truthfulness(&results);
         let appendix = truth.map_or_else(String::new, |truth| format!("{}\n", truth.summary()));
-        Ok(Outcome::of_real(job, results.statistics, interrupted, appendix))
+        Ok(Outcome::of_real(job, results.statistics, interrupted && self.with_prompt.is_none(), appendix))
     }
 }
 
@@ -231,7 +262,7 @@ fn make_writable(experiment: &Experiment, folder: &ResultsFolder) {
 
 /// Starts the world and follows its reports until its end. The first Ctrl-C (or SIGTERM, SIGHUP) ends it in
 /// order, the second one at once. Returns true if it was interrupted.
-fn conduct(order: &Order, progress: &Progress, log: &log::Log) -> Result<bool, Failure> {
+fn conduct(order: &Order, progress: &Progress, log: &log::Log, with_prompt: bool) -> Result<bool, Failure> {
     let program = std::env::current_exe().map_err(Failure::run)?;
     let mut command = Command::new(program);
     command.arg("emulate-stage").arg(std::process::id().to_string());
@@ -254,7 +285,7 @@ fn conduct(order: &Order, progress: &Progress, log: &log::Log) -> Result<bool, F
         let _ = writeln!(of_handler.lock().unwrap_or_else(PoisonError::into_inner), "stop");
     })
     .map_err(Failure::run)?;
-    let outcome = follow(BufReader::new(reports), progress, log);
+    let outcome = follow(BufReader::new(reports), progress, log, with_prompt);
     end(&mut child);
     freeze::remove(&order.group);
     drop(orders);
@@ -262,11 +293,20 @@ fn conduct(order: &Order, progress: &Progress, log: &log::Log) -> Result<bool, F
 }
 
 /// Displays the world's reports until its last one. Returns true if the run was interrupted.
-fn follow(reports: impl BufRead, progress: &Progress, log: &log::Log) -> Result<bool, Failure> {
+fn follow(
+    reports: impl BufRead,
+    progress: &Progress,
+    log: &log::Log,
+    with_prompt: bool,
+) -> Result<bool, Failure> {
+    let mut has_begun = false;
     for line in reports.lines().map_while(Result::ok) {
         match serde_json::from_str(&line) {
             Ok(Report::Now(seconds)) => {
                 let now = SimTime::from_nanos((seconds * 1e9) as u64);
+                if with_prompt && !std::mem::replace(&mut has_begun, true) {
+                    println!("{READY}");
+                }
                 progress.show(now, None);
                 log.heartbeat(now);
             }

@@ -7,15 +7,20 @@ use crate::log::Log;
 use crate::placement::PlacementOption;
 use crate::progress::Display;
 use crate::session;
+use crate::tty;
 use crate::workers::{Workers, leave_one_idle};
 use belljar_config::Experiment;
 use belljar_engine::Ending;
 use belljar_results::{ResultsFolder, Scratch};
-use belljar_sim::{Output, RunOptions};
+use belljar_sim::{AttachHub, Course, Output, RunOptions, Winsize};
 use clap::builder::FalseyValueParser;
 use std::io::Write;
+use std::net::Shutdown;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
+use std::thread;
 
 /// Runs a command on a simulated host of its own. It reads this machine's files, what it writes is
 /// discarded unless -o keeps it. The exit status is the command's, 128 + the signal's number if a
@@ -69,6 +74,53 @@ fn show_calls(results: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
+/// The user's terminal, joined to that of the command.
+struct Terminal {
+    ours: UnixStream,
+    /// The simulation's end, and the command.
+    theirs: Arc<(UnixStream, String)>,
+}
+
+impl Terminal {
+    /// Makes the connection, if there is a terminal.
+    fn open(command: &[String]) -> std::io::Result<Option<Terminal>> {
+        if !tty::is_here() {
+            return Ok(None);
+        }
+        let (ours, theirs) = UnixStream::pair()?;
+        Ok(Some(Terminal { ours, theirs: Arc::new((theirs, command.join(" "))) }))
+    }
+
+    /// Runs the simulation while the terminals are joined.
+    fn join<T>(&self, attach: &AttachHub, host: &str, run: impl FnOnce() -> T) -> Result<T, Failure> {
+        let raw = tty::Raw::enter().map_err(Failure::run)?;
+        let theirs = self.theirs.0.try_clone().map_err(Failure::run)?;
+        let (ended, remark) = thread::scope(|scope| {
+            scope.spawn(|| attach.serve_console(host, &theirs));
+            let relay = scope.spawn(|| {
+                let ended = tty::relay(&self.ours, tty::Input::Terminal);
+                // The command hangs up if it has not ended.
+                let _ = self.ours.shutdown(Shutdown::Both);
+                ended
+            });
+            let ended = run();
+            let _ = self.ours.shutdown(Shutdown::Both);
+            (ended, relay.join().ok().flatten().map(|(_, remark)| remark))
+        });
+        drop(raw);
+        if let Some(remark) = remark.filter(|remark| !remark.is_empty()) {
+            eprintln!("belljar: {remark}");
+        }
+        Ok(ended)
+    }
+}
+
+/// Window size of the user's terminal.
+fn window_size() -> Winsize {
+    let (rows, columns) = tty::size();
+    Winsize { rows, columns, ..Winsize::default() }
+}
+
 /// Runs the command and exits with its status.
 pub fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let mut experiment = Experiment::single_host(&arguments.command).map_err(Failure::input)?;
@@ -86,9 +138,20 @@ pub fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let folder = ResultsFolder::create(&path, hosts).map_err(Failure::usage)?;
     let working_directory = std::env::current_dir().map_err(Failure::run)?;
     let here = working_directory.clone();
+    let terminal = Terminal::open(&arguments.command).map_err(Failure::run)?;
+    let names = belljar_sim::host_names(&experiment);
+    let (attach, live) = match &terminal {
+        Some(_) => {
+            let (attach, live) = AttachHub::standing(names);
+            (attach, Some(live))
+        }
+        None => (AttachHub::new(names, Course::Free), None),
+    };
     let options = RunOptions {
+        attach: attach.clone(),
+        console: terminal.as_ref().map(|terminal| terminal.theirs.clone()),
         watched: None,
-        output: Output::PassedThrough,
+        output: terminal.as_ref().map_or(Output::PassedThrough, |_| Output::Terminal(window_size())),
         working_directory: Some(working_directory),
         exposed: Vec::new(),
         interrupt: Default::default(),
@@ -98,12 +161,15 @@ pub fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
         paced: false,
         idle_processor: leave_one_idle(1),
         debug: control::hub(&folder, &experiment),
-        live: None,
+        live,
         wait_for_debugger: Vec::new(),
     };
     let log = Log::new(false, &experiment);
-    let (part, _) =
-        session::run(&experiment, &folder, &options, &Workers::one(), &log, Display::Notes, None)?;
+    let run = || session::run(&experiment, &folder, &options, &Workers::one(), &log, Display::Notes, None);
+    let (part, _) = match &terminal {
+        Some(terminal) => terminal.join(&attach, &experiment.hosts[0].name, run)?,
+        None => run(),
+    }?;
     let finished = belljar_sim::conclude(&experiment, &folder, part, []).map_err(Failure::run)?;
     if arguments.output.is_none() {
         show_calls(folder.path())?;

@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 #[derive(clap::Args)]
 #[group(skip)]
 pub struct Arguments {
-    /// The results folder; without --force it must not exist yet [default: general.data_directory]
+    /// The results folder; without --force it must not exist yet [default: general.data_directory, or the file's name with .data in the current folder]
     #[arg(
         short,
         long = "output",
@@ -43,6 +43,9 @@ pub struct Arguments {
     /// Show no progress line
     #[arg(long, env = "BELLJAR_NO_PROGRESS", value_parser = FalseyValueParser::new())]
     no_progress: bool,
+    /// Print errors only: no notes, no progress, no summary. The exit status says whether all went as expected
+    #[arg(short, long, env = "BELLJAR_QUIET", value_parser = FalseyValueParser::new(), conflicts_with = "log")]
+    quiet: bool,
     /// Set a value of the experiment, whatever the file says: keys joined by dots, items of lists by
     /// their number from 0. The value is YAML
     #[arg(long, value_name = "KEY=VALUE", env = "BELLJAR_SET", value_parser = Setting::parse)]
@@ -51,6 +54,9 @@ pub struct Arguments {
     /// general.progress says]
     #[arg(long, env = "BELLJAR_LOG", value_parser = FalseyValueParser::new())]
     log: bool,
+    /// Name of the results folder where neither an option nor the experiment gives one
+    #[arg(long, hide = true)]
+    default_output: Option<PathBuf>,
     #[command(flatten)]
     general: shadow_options::Arguments,
 }
@@ -58,7 +64,8 @@ pub struct Arguments {
 impl Arguments {
     /// Loads the experiment and applies the overrides of these options.
     pub fn load(&self, file: &Path) -> Result<Experiment, Failure> {
-        let mut experiment = Experiment::load_with(file, &self.settings()).map_err(Failure::input)?;
+        let experiment = Experiment::load_into(file, &self.settings(), self.default_output.as_deref());
+        let mut experiment = experiment.map_err(Failure::input)?;
         if let Some(filter) = &self.pcap_filter {
             Filter::parse(filter, &|name| experiment.addresses_of(name))
                 .map_err(|why| Failure::usage(format!("--pcap-filter '{filter}': {why}")))?;
@@ -88,9 +95,14 @@ impl Arguments {
         self.output.as_deref()
     }
 
+    /// True if only errors are printed.
+    pub fn is_quiet(&self) -> bool {
+        self.quiet
+    }
+
     /// Results folder as named by the user.
     pub fn results<'a>(&'a self, experiment: &'a Experiment) -> &'a Path {
-        self.output().unwrap_or(&experiment.general.data_directory)
+        self.output().unwrap_or(experiment.general.results())
     }
 
     /// Creates the results folder with a folder for each of the `hosts`, the template's content, the drawing of
@@ -100,7 +112,7 @@ impl Arguments {
         experiment: &Experiment,
         hosts: impl Iterator<Item = &'a str>,
     ) -> Result<ResultsFolder, Failure> {
-        let path = &experiment.general.data_directory;
+        let path = experiment.general.results();
         if self.force {
             ResultsFolder::remove_earlier(path).map_err(Failure::usage)?;
         }
@@ -125,6 +137,9 @@ impl Arguments {
 
     /// Mode of the progress display: a progress line on a terminal, notes otherwise.
     pub fn display(&self) -> Display {
+        if self.quiet {
+            return Display::Elsewhere;
+        }
         if !self.no_progress && std::io::stderr().is_terminal() { Display::Line } else { Display::Notes }
     }
 }

@@ -18,6 +18,16 @@ pub struct Arguments {
     command: Vec<OsString>,
 }
 
+/// Makes the kernel send this process a signal when its parent ends.
+pub fn end_with(parent: i32, signal: Signal) -> Result<(), Failure> {
+    set_parent_process_death_signal(Some(signal)).map_err(Failure::run)?;
+    // The parent may have ended before the signal was set.
+    match getppid().is_some_and(|now| now.as_raw_nonzero().get() == parent) {
+        true => Ok(()),
+        false => Err(Failure::quiet(1)),
+    }
+}
+
 /// Command prefix that starts simulators: [`belljar_sim::SimulatorOptions::launcher`].
 pub fn launcher() -> Vec<OsString> {
     let own = std::env::current_exe().map(OsString::from);
@@ -26,11 +36,7 @@ pub fn launcher() -> Vec<OsString> {
 
 /// Executes the simulator in this process, and has the kernel kill it when the parent ends.
 pub fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
-    set_parent_process_death_signal(Some(Signal::KILL)).map_err(Failure::run)?;
-    // The parent may have ended before the signal was set.
-    if getppid().is_none_or(|parent| parent.as_raw_nonzero().get() != arguments.parent) {
-        return Ok(ExitCode::FAILURE);
-    }
+    end_with(arguments.parent, Signal::KILL)?;
     let (program, rest) = arguments.command.split_first().ok_or_else(|| Failure::usage("no command"))?;
     Err(Failure::run(Command::new(program).args(rest).exec()))
 }

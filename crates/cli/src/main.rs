@@ -4,6 +4,8 @@
 #![cfg_attr(not(feature = "all-commands"), allow(dead_code, unused_imports))]
 
 mod as_shadow;
+#[cfg(feature = "all-commands")]
+mod attach;
 mod backend;
 mod bug;
 mod capture;
@@ -11,6 +13,7 @@ mod cells;
 mod channel_proxy;
 #[cfg(feature = "all-commands")]
 mod check;
+mod choices;
 #[cfg(feature = "all-commands")]
 mod compare;
 mod connectivity;
@@ -20,6 +23,8 @@ mod deploy;
 mod diff;
 #[cfg(feature = "all-commands")]
 mod doctor;
+#[cfg(feature = "all-commands")]
+mod draw;
 #[cfg(feature = "all-commands")]
 mod emulate;
 mod exec;
@@ -34,16 +39,22 @@ mod launch;
 mod live;
 mod log;
 #[cfg(feature = "all-commands")]
+mod maelstrom;
+#[cfg(feature = "all-commands")]
 mod manual;
 #[cfg(feature = "all-commands")]
 mod p4;
+mod paint;
 mod parts;
 mod placement;
 mod plan;
 mod profile;
 mod progress;
+#[cfg(feature = "all-commands")]
+mod prompt;
 mod ranks;
 mod report;
+mod reproduce;
 mod run;
 mod schema;
 mod secret;
@@ -55,17 +66,19 @@ mod sweep;
 mod tdf;
 mod topology;
 mod trace;
+mod tty;
 mod validate;
 mod vectors;
 mod waits;
+mod watch;
 mod workers;
 
 use clap::{CommandFactory, Parser, Subcommand};
 use mimalloc::MiMalloc;
 #[cfg(not(feature = "all-commands"))]
 use parts::absent::{
-    self as check, self as compare, self as deploy, self as doctor, self as emulate, self as explore,
-    self as manual, self as p4,
+    self as attach, self as check, self as compare, self as deploy, self as doctor, self as draw,
+    self as emulate, self as explore, self as maelstrom, self as manual, self as p4, self as prompt,
 };
 use std::process::ExitCode;
 
@@ -100,10 +113,16 @@ enum Command {
     Deploy(deploy::Arguments),
     /// Put runs of an experiment side by side, simulated and emulated, and say where they differ
     Compare(compare::Arguments),
+    /// Run a shell or command on a host of a running experiment
+    Attach(attach::Arguments),
+    /// Run an experiment from a prompt: commands on its hosts, pingall, iperf, links up and down
+    Prompt(prompt::Arguments),
     /// Attach gdb to a process of a running experiment
     Gdb(gdb::Arguments),
     /// Run an experiment under many seeds and settings, here or on a cluster
     Sweep(sweep::Arguments),
+    /// Repeat an experiment of the papers that Belljar follows
+    Reproduce(reproduce::Arguments),
     /// Find failures: run an experiment under drawn faults, and shrink what fails
     Explore(explore::Arguments),
     /// Check an experiment file without running it
@@ -116,6 +135,8 @@ enum Command {
     Diff(diff::Arguments),
     /// Judge a history of operations: linearizability, or anomalies of transactions
     Check(check::Arguments),
+    /// Test a node of Maelstrom: a workload, its faults, its checker
+    Maelstrom(maelstrom::Arguments),
     /// Show a results folder as tables
     Inspect(inspect::Arguments),
     /// Write one HTML page about a results folder
@@ -130,6 +151,8 @@ enum Command {
     ChannelProxy(channel_proxy::Arguments),
     /// Make an experiment of a topology file of another tool
     Import(import::Arguments),
+    /// Draw the network of an experiment: SVG, PNG, Graphviz or GraphML
+    Draw(draw::Arguments),
     /// Print the JSON Schema of experiment files
     Schema(schema::Arguments),
     /// Print the completions of a shell
@@ -166,6 +189,8 @@ fn main() -> ExitCode {
         #[cfg(feature = "all-commands")]
         Command::EmulationProcess(command) => emulate::process(command),
         Command::Compare(arguments) => compare::main(&arguments),
+        Command::Attach(arguments) => attach::main(&arguments),
+        Command::Prompt(arguments) => prompt::main(&arguments),
         Command::Gdb(arguments) => gdb::main(&arguments),
         Command::LaunchSimulator(arguments) => launch::main(&arguments),
         Command::Explore(arguments) => explore::main(&arguments),
@@ -174,6 +199,7 @@ fn main() -> ExitCode {
         Command::Doctor(arguments) => doctor::main(&arguments),
         Command::Diff(arguments) => diff::main(&arguments),
         Command::Check(arguments) => check::main(&arguments),
+        Command::Maelstrom(arguments) => maelstrom::main(&arguments),
         Command::Inspect(arguments) => inspect::main(&arguments),
         Command::Report(arguments) => report::main(&arguments),
         Command::Capture(arguments) => capture::main(&arguments),
@@ -181,14 +207,16 @@ fn main() -> ExitCode {
         Command::ChannelProxy(arguments) => channel_proxy::main(&arguments),
         Command::Import(arguments) => import::main(&arguments),
         Command::P4(arguments) => p4::main(&arguments),
+        Command::Draw(arguments) => draw::main(&arguments),
         Command::Schema(arguments) => Ok(schema::main(&arguments)),
         Command::Sweep(arguments) => sweep::main(&arguments),
+        Command::Reproduce(arguments) => reproduce::main(&arguments),
         Command::Completions(arguments) => manual::completions(&arguments, Arguments::command()),
         Command::Man(arguments) => manual::man(&arguments, Arguments::command()),
     };
     result.unwrap_or_else(|failure| {
         if !failure.is_quiet() {
-            eprintln!("{failure}");
+            eprintln!("{}", paint::message(&failure.to_string()));
         }
         ExitCode::from(failure.status())
     })

@@ -47,8 +47,8 @@ impl Progress {
     /// Prints a note above the line.
     pub fn note(&self, text: &str) {
         match &self.bar {
-            Some(bar) => bar.suspend(|| eprintln!("note: {text}")),
-            None if self.has_notes => eprintln!("note: {text}"),
+            Some(bar) => bar.suspend(|| eprintln!("{}", crate::paint::message(&format!("note: {text}")))),
+            None if self.has_notes => eprintln!("{}", crate::paint::message(&format!("note: {text}"))),
             None => {}
         }
     }

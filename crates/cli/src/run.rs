@@ -7,12 +7,13 @@ use crate::placement::PlacementOption;
 use crate::progress::Display;
 use crate::ranks::{self, Ranks};
 use crate::workers::{self, Workers};
-use crate::{control, experiment_options, launch, live, parts, profile, progress, session};
+use crate::{choices, control, experiment_options, launch, live, parts, profile, progress, session, watch};
 use belljar_base::activity::Board;
 use belljar_config::{Experiment, Host, Overrides};
 use belljar_results::{ResultsFolder, names};
-use belljar_sim::{CellExchange, Output, RunOptions, SimulatorOptions};
+use belljar_sim::{AttachHub, CellExchange, Course, Output, RunOptions, SimulatorOptions};
 use clap::builder::FalseyValueParser;
+use rustix::process::Signal;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -28,6 +29,8 @@ pub struct Arguments {
     file: PathBuf,
     #[command(flatten)]
     experiment: experiment_options::Arguments,
+    #[command(flatten)]
+    choices: choices::Arguments,
     /// Log every process's system calls (<program>.<pid>.strace)
     #[arg(long, env = "BELLJAR_STRACE", value_parser = FalseyValueParser::new())]
     strace: bool,
@@ -54,6 +57,13 @@ pub struct Arguments {
     real_time: bool,
     #[command(flatten)]
     live: live::Arguments,
+    /// Run again whenever the experiment file or a file below its folder that the run has read changes. Only its own
+    /// results are replaced
+    #[arg(long, env = "BELLJAR_WATCH", value_parser = FalseyValueParser::new(), conflicts_with_all = ["show_config", "quiet"])]
+    watch: bool,
+    /// Let simulated time pass only while programs do something that a prompt has added, or while it asks for it
+    #[arg(long, hide = true, conflicts_with_all = ["live", "real_time", "watch"])]
+    with_prompt: Option<i32>,
     /// Print the experiment with everything resolved, and don't run it
     #[arg(long, env = "BELLJAR_SHOW_CONFIG", value_parser = FalseyValueParser::new())]
     show_config: bool,
@@ -70,9 +80,19 @@ fn parse_debuggee(text: &str) -> Result<(String, String), String> {
 /// Runs the experiment, alone or as one of several ranks.
 pub fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let began = progress::now();
+    if let Some(prompt) = arguments.with_prompt {
+        launch::end_with(prompt, Signal::TERM)?;
+    }
     if arguments.show_config {
         print!("{}", load(arguments, None)?.to_yaml());
         return Ok(ExitCode::SUCCESS);
+    }
+    if arguments.watch {
+        let results = || {
+            let experiment = arguments.experiment.load(&arguments.file).ok()?;
+            Some(arguments.experiment.results(&experiment).to_owned())
+        };
+        return watch::main(&arguments.file, results);
     }
     let status = match arguments.ranks.meet(&arguments.file, arguments.experiment.output())? {
         None => backend::conduct(&Simulation { arguments, ranks: None }, began)?,
@@ -108,6 +128,7 @@ fn load(arguments: &Arguments, ranks: Option<&Ranks>) -> Result<Experiment, Fail
     control::check_debuggees(&arguments.gdb, &experiment)?;
     let writes_log = arguments.experiment.log(&experiment).is_wanted();
     arguments.live.check(together, in_real_time(arguments, &experiment), writes_log)?;
+    arguments.choices.apply(&mut experiment, ranks.is_some())?;
     Ok(experiment)
 }
 
@@ -174,7 +195,7 @@ impl Backend for Simulation<'_> {
         let create = || arguments.experiment.create_folder(experiment, hosts);
         match ranks {
             None => create(),
-            Some(ranks) => ranks.folder(&experiment.general.data_directory, create),
+            Some(ranks) => ranks.folder(experiment.general.results(), create),
         }
     }
 
@@ -186,9 +207,22 @@ impl Backend for Simulation<'_> {
         let cells = self.cells(experiment);
         let watched = workers.profile.then(|| Arc::new(Board::new(workers.count)));
         let mut clock = profile::Clock::loaded(began);
-        let live = arguments.live.live();
+        let mut live = arguments.live.live();
         let in_real_time = in_real_time(arguments, experiment);
+        let names = belljar_sim::host_names(experiment);
+        let attach = match (arguments.with_prompt.is_some(), &live) {
+            (true, _) => {
+                let (attach, standing) = AttachHub::standing(names);
+                live = Some(standing);
+                attach
+            }
+            _ if in_real_time => AttachHub::new(names, Course::Paced),
+            (_, Some(live)) => AttachHub::new(names, Course::Live(live.clone())),
+            _ => AttachHub::new(names, Course::Free),
+        };
         let run_options = RunOptions {
+            attach: attach.clone(),
+            console: None,
             live: live.clone(),
             watched: watched.clone(),
             output: Output::Files,
@@ -235,6 +269,7 @@ impl Backend for Simulation<'_> {
             (None, None) => (Vec::new(), None),
         };
         let finished = belljar_sim::conclude(experiment, folder, part, parts).map_err(Failure::run)?;
+        arguments.choices.write(experiment, &finished.choices)?;
         if let Some(failure) = failure {
             return Err(failure);
         }
@@ -248,7 +283,7 @@ impl Backend for Simulation<'_> {
             appendix = text;
         }
         Ok(Outcome::Complete(Box::new(Complete {
-            interrupted: session::interruption(finished.ending),
+            interrupted: session::interruption(finished.ending).filter(|_| !attach.is_finished()),
             statistics: finished.statistics,
             real_time,
             emulated: false,

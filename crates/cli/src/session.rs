@@ -7,6 +7,7 @@ use crate::live;
 use crate::log::Log;
 use crate::profile::WorkerTimes;
 use crate::progress::{self, Display, Progress};
+use crate::tty;
 use crate::waits::Lookout;
 use crate::workers::{Workers, thread_time_ns};
 use belljar_base::SimTime;
@@ -57,6 +58,7 @@ pub fn run(
     ctrlc::set_handler(move || {
         if signalled.swap(true, Relaxed) {
             live::restore_terminal();
+            tty::restore();
             std::process::exit(INTERRUPTED);
         }
         of_handler.stop.store(true, Relaxed);
@@ -80,12 +82,7 @@ pub fn run(
     let options = RunOptions { interrupt: shared.stop.clone(), ..options.clone() };
     let (of_control, stop) = (shared.clone(), experiment.general.stop_time);
     let reached = Arc::new(move || (of_control.committed(), stop));
-    let _control = control::Control::open(
-        folder,
-        exchange.map_or(0, |m| m.me() as usize),
-        options.debug.clone(),
-        reached,
-    );
+    let _control = control::Control::open(folder, exchange.map_or(0, |m| m.me() as usize), &options, reached);
     let watcher = thread::current();
     let over = &AtomicBool::new(false);
     thread::scope(|scope| {

@@ -30,12 +30,8 @@ pub struct Arguments {
 /// Executes the Python package's command.
 pub fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let own = std::env::current_exe().map_err(Failure::run)?;
-    let python = interpreter(&own);
-    let mut command = Command::new(&python);
+    let mut command = Command::new(interpreter(&own));
     command.arg("-c").arg(START).args(&arguments.arguments);
-    if std::env::var_os("BELLJAR_BIN").is_none() {
-        command.env("BELLJAR_BIN", &own);
-    }
     if let Some(sources) = sources(&own) {
         let before = std::env::var_os("PYTHONPATH").unwrap_or_default();
         // An empty entry would stand for the current directory.
@@ -43,12 +39,21 @@ pub fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
         let path = std::env::join_paths(std::iter::once(sources).chain(others));
         command.env("PYTHONPATH", path.map_err(Failure::run)?);
     }
-    Err(Failure::run(format!("{} cannot be started: {}", python.display(), command.exec())))
+    Err(become_python(command, &own))
+}
+
+/// Replaces this process by a Python command, which finds this program in `BELLJAR_BIN`. Returns only if that fails.
+pub fn become_python(mut command: Command, own: &Path) -> Failure {
+    if std::env::var_os("BELLJAR_BIN").is_none() {
+        command.env("BELLJAR_BIN", own);
+    }
+    let error = command.exec();
+    Failure::run(format!("{} cannot be started: {error}", Path::new(command.get_program()).display()))
 }
 
 /// Returns the Python interpreter: the one in `BELLJAR_PYTHON`, that of the environment in which this program
 /// is installed, or the machine's.
-fn interpreter(own: &Path) -> PathBuf {
+pub fn interpreter(own: &Path) -> PathBuf {
     if let Some(named) = std::env::var_os("BELLJAR_PYTHON") {
         return named.into();
     }

@@ -14,6 +14,11 @@ const MOST_EDGES: usize = 1_000;
 /// Network to draw: all nodes of the graph if they are at most `MOST_NODES`, otherwise the nodes with hosts; and the
 /// edges between the nodes drawn.
 pub fn topology(experiment: &Experiment) -> Topology {
+    topology_of(experiment, MOST_NODES, MOST_EDGES)
+}
+
+/// [`topology`] with other bounds on nodes and edges.
+pub fn topology_of(experiment: &Experiment, most_nodes: usize, most_edges: usize) -> Topology {
     let graph = &experiment.network.graph;
     let used: Set<NodeIndex> = experiment.hosts.iter().filter_map(|host| host.node).collect();
     // An experiment with links alone has a placeholder graph.
@@ -21,9 +26,9 @@ pub fn topology(experiment: &Experiment) -> Topology {
     let count = if stand_in { 0 } else { graph.nodes().len() as u32 };
     let all = 0..count;
     let mut shown: Vec<NodeIndex> = all.map(NodeIndex).collect();
-    if shown.len() > MOST_NODES {
+    if shown.len() > most_nodes {
         shown.retain(|node| used.contains(node));
-        shown.truncate(MOST_NODES);
+        shown.truncate(most_nodes);
     }
     let nodes = shown.iter().map(|index| {
         let node = graph.node(*index);
@@ -48,8 +53,8 @@ pub fn topology(experiment: &Experiment) -> Topology {
     }
     let mut nodes: Vec<TopologyNode> = nodes.collect();
     let first = nodes.iter().map(|node| node.id + 1).max().unwrap_or(0);
-    add_links(experiment, first, &mut nodes, &mut edges);
-    edges.truncate(MOST_EDGES);
+    add_links(experiment, first, most_nodes, &mut nodes, &mut edges);
+    edges.truncate(most_edges);
     Topology {
         epoch_secs: experiment.belljar.start_date,
         seed: experiment.general.seed,
@@ -80,12 +85,13 @@ pub fn topology(experiment: &Experiment) -> Topology {
 fn add_links(
     experiment: &Experiment,
     first: u32,
+    most_nodes: usize,
     nodes: &mut Vec<TopologyNode>,
     edges: &mut Vec<TopologyEdge>,
 ) {
     let graph = &experiment.network.graph;
     for n in 0..experiment.node_count() as u32 {
-        if experiment.node_interfaces(HostId(n)).is_empty() || nodes.len() >= MOST_NODES {
+        if experiment.node_interfaces(HostId(n)).is_empty() || nodes.len() >= most_nodes {
             continue;
         }
         let host = experiment.hosts.get(n as usize);

@@ -1,9 +1,11 @@
 //! Execution of trials: each in a process of this program.
 
-use super::store::Store;
+use super::store::{CHOICES, Store};
+use crate::choices;
 use crate::failure::Failure;
 use crate::launch;
-use belljar_explore::{Finding, ForcedCall, Observed, Symptom, Trial, Verdict};
+use belljar_base::choices::{ChoiceFile, ChoiceReport};
+use belljar_explore::{Finding, ForcedCall, ForcedChoice, Observed, Symptom, Trial, Verdict};
 use belljar_results::{Statistics, names};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
@@ -32,6 +34,16 @@ pub enum Outcome {
     Interrupted,
     /// The run was refused, or failed to run. The text is its message.
     Refused(String),
+}
+
+/// Files of a run beside its results.
+struct Files {
+    experiment: PathBuf,
+    messages: PathBuf,
+    /// Forced choices, if there are any.
+    choices: Option<PathBuf>,
+    /// File for the choices of the run, if they are to be recorded.
+    record: Option<PathBuf>,
 }
 
 /// Executor of trials.
@@ -76,17 +88,21 @@ impl Executor {
         self.store.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Verdict of a trial that was executed before.
+    pub fn known(&self, trial: &Trial) -> Option<Verdict> {
+        self.store().known(&Store::digest(&described(trial))).cloned()
+    }
+
     /// Executes a trial, unless its verdict is known.
     pub fn execute(&self, trial: &Trial) -> Result<Outcome, Failure> {
-        let text = trial.experiment().to_yaml();
-        let digest = Store::digest(&text);
+        let digest = Store::digest(&described(trial));
         if let Some(verdict) = self.store().known(&digest) {
             return Ok(Outcome::Complete(verdict.clone()));
         }
         // Two equal trials may be executed at once.
         let number = self.executed.fetch_add(1, Relaxed);
         let results = self.running.join(format!("{number}.data"));
-        let outcome = self.run(&text, &results)?;
+        let outcome = self.run(trial, &results, None)?;
         let _ = fs::remove_dir_all(&results);
         if let Outcome::Complete(verdict) = &outcome {
             self.store().keep(&digest, verdict)?;
@@ -94,31 +110,64 @@ impl Executor {
         Ok(outcome)
     }
 
-    /// Runs an experiment in a process of its own.
-    fn run(&self, experiment: &str, results: &Path) -> Result<Outcome, Failure> {
-        let file = results.with_extension("yaml");
+    /// Choices of a trial's run other than their defaults. The trial is executed for them, whatever is known of it.
+    pub fn unusual_choices(&self, trial: &Trial) -> Result<Vec<ForcedChoice>, Failure> {
+        let number = self.executed.fetch_add(1, Relaxed);
+        let results = self.running.join(format!("{number}.data"));
+        let record = results.with_extension("recorded");
+        let outcome = self.run(trial, &results, Some(&record))?;
+        let _ = fs::remove_dir_all(&results);
+        let text = fs::read_to_string(&record).unwrap_or_default();
+        let _ = fs::remove_file(&record);
+        let read = |(stream, index, value)| ForcedChoice { stream, index, value };
+        match outcome {
+            Outcome::Complete(_) => Ok(ChoiceReport::unusual(&text).into_iter().map(read).collect()),
+            Outcome::Interrupted | Outcome::Refused(_) => Ok(Vec::new()),
+        }
+    }
+
+    /// Runs a trial in a process of its own. The choices of the run are written to `record`.
+    fn run(&self, trial: &Trial, results: &Path, record: Option<&Path>) -> Result<Outcome, Failure> {
+        let experiment = results.with_extension("yaml");
         let messages = results.with_extension("messages");
-        fs::write(&file, experiment).map_err(Failure::run)?;
+        fs::write(&experiment, trial.experiment().to_yaml()).map_err(Failure::run)?;
+        let choices = choice_text(trial).map(|text| (results.with_extension("choices"), text));
+        if let Some((path, text)) = &choices {
+            fs::write(path, text).map_err(Failure::run)?;
+        }
+        let choices = choices.map(|(path, _)| path);
+        let files = Files { experiment, messages, choices, record: record.map(Path::to_owned) };
+        let outcome = self.run_files(&files, results);
+        for path in [Some(files.experiment), Some(files.messages), files.choices].into_iter().flatten() {
+            let _ = fs::remove_file(path);
+        }
+        outcome
+    }
+
+    /// Runs the experiment of these files.
+    fn run_files(&self, files: &Files, results: &Path) -> Result<Outcome, Failure> {
         let [own, launch] = &self.launcher[..] else {
             return Err(Failure::run("the path of this program is unknown"));
         };
         let mut command = Command::new(own);
         command.arg(launch).arg(std::process::id().to_string()).arg("--").arg(own);
-        command.args(["run", "--no-progress", "-o"]).arg(results).arg(&file);
-        let errors = File::create(&messages).map_err(Failure::run)?;
+        command.args(["run", "--no-progress", "-o"]).arg(results).arg(&files.experiment);
+        for (option, path) in [("--choices", &files.choices), ("--record-choices", &files.record)] {
+            if let Some(path) = path {
+                command.arg(option).arg(path);
+            }
+        }
+        let errors = File::create(&files.messages).map_err(Failure::run)?;
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(errors);
         // Ctrl-C reaches this process alone, which then ends its runs.
         command.process_group(0);
         let child = command.spawn().map_err(Failure::run)?;
         let end = self.wait(child)?;
-        let outcome = match end {
+        Ok(match end {
             End::Interrupted => Outcome::Interrupted,
             End::Late => Outcome::Complete(late(self.timeout)),
-            End::Exited(status) => outcome(status, results, &messages),
-        };
-        let _ = fs::remove_file(&file);
-        let _ = fs::remove_file(&messages);
-        Ok(outcome)
+            End::Exited(status) => outcome(status, results, &files.messages),
+        })
     }
 
     /// Waits for the end of a run, and ends it at its timeout or when the campaign is interrupted.
@@ -152,7 +201,7 @@ impl Executor {
         Ok(ended.unwrap_or(End::Exited(status.code())))
     }
 
-    /// Writes a finding: its experiment, a test that runs it, and its results.
+    /// Writes a finding: its experiment, its forced choices, a test that runs it, and its results.
     pub fn write_finding(&self, finding: &Finding, trial: &Trial) -> Result<(), Failure> {
         let name = slug(&finding.symptom.text);
         let folder = self.store().finding(&name).map_err(Failure::run)?;
@@ -161,21 +210,41 @@ impl Executor {
         let experiment =
             format!("# {}: {}\n{text}", finding.symptom.text, finding.evidence.replace('\n', " "));
         fs::write(folder.join("experiment.yaml"), experiment).map_err(Failure::run)?;
-        let test = format!(
-            "import pathlib\n\n\ndef test_{}(belljar):\n    belljar.run(pathlib.Path(__file__).with_name(\"experiment.yaml\"), seed={})\n",
-            name.replace('-', "_"),
-            trial.seed()
-        );
+        let choices = choice_text(trial);
+        if let Some(text) = &choices {
+            fs::write(folder.join(CHOICES), text).map_err(Failure::run)?;
+        }
+        let test = test(&name.replace('-', "_"), trial.seed(), choices.is_some());
         fs::write(folder.join(format!("test_{}.py", name.replace('-', "_"))), test).map_err(Failure::run)?;
         if !self.stop.load(Relaxed) {
             let results = self.running.join("finding.data");
-            self.run(&text, &results)?;
+            self.run(trial, &results, None)?;
             if results.is_dir() {
                 fs::rename(&results, folder.join("results")).map_err(Failure::run)?;
             }
         }
         Ok(())
     }
+}
+
+/// What distinguishes a trial from others: its experiment, and its forced choices.
+fn described(trial: &Trial) -> String {
+    trial.experiment().to_yaml() + &choice_text(trial).unwrap_or_default()
+}
+
+/// Text of a trial's file of choices, if choices are not drawn.
+fn choice_text(trial: &Trial) -> Option<String> {
+    let experiment = Some(choices::digest(&trial.experiment()));
+    Some(ChoiceFile { experiment, ..trial.choice_file()? }.text())
+}
+
+/// A test that runs a finding.
+fn test(name: &str, seed: u64, has_choices: bool) -> String {
+    let choices = if has_choices { format!(", choices=folder / \"{CHOICES}\"") } else { String::new() };
+    format!(
+        "import pathlib\n\n\ndef test_{name}(belljar):\n    folder = pathlib.Path(__file__).parent\n    \
+         belljar.run(folder / \"experiment.yaml\", seed={seed}{choices})\n"
+    )
 }
 
 /// Name of a finding's folder.

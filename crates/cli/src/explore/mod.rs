@@ -8,8 +8,10 @@ mod store;
 
 use crate::failure::Failure;
 use crate::progress;
-use belljar_config::{Experiment, Overrides, Setting};
-use belljar_explore::{Explored, Finding, Shrunk, Tally, Trial, Verdict, shrink};
+use belljar_base::SimTime;
+use belljar_config::{Claim, Experiment, Exploration, Overrides, Setting};
+use belljar_explore::{Explored, Finding, ForcedChoice, Shrunk, Tally, Trial, Verdict, shrink};
+use belljar_net::units::format_duration;
 use executor::{Executor, Outcome};
 use indicatif::{ProgressBar, ProgressStyle};
 use order::InOrder;
@@ -122,7 +124,7 @@ struct Campaign<'a> {
 pub fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let began = progress::now();
     let experiment = load(arguments)?;
-    let explore = experiment.exploration();
+    let mut explore = experiment.exploration();
     let folder = arguments.output.clone().unwrap_or_else(|| default_folder(&arguments.file));
     let store = Store::open(&folder, &experiment, arguments.force)?;
     let stop = Arc::new(AtomicBool::new(false));
@@ -137,6 +139,9 @@ pub fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
     bar.set_style(
         ProgressStyle::with_template("{spinner} {msg}").unwrap_or_else(|_| ProgressStyle::default_spinner()),
     );
+    if experiment.properties.iter().any(|property| property.claim == Claim::Assertions) {
+        begin_after_setup(&experiment, &mut explore, &executor)?;
+    }
     let explored = Explored::new(&experiment, &explore);
     let campaign = Campaign { arguments, experiment: &experiment, explored, executor, jobs, stop, bar };
     let tally = campaign.explore(began)?;
@@ -187,6 +192,28 @@ fn default_folder(file: &Path) -> PathBuf {
     let mut name = stem.to_owned();
     name.push(".explore");
     name.into()
+}
+
+/// Lets faults begin once the programs of run 0 have reported their setup as complete, if they do.
+fn begin_after_setup(
+    experiment: &Experiment,
+    explore: &mut Exploration,
+    executor: &Executor,
+) -> Result<(), Failure> {
+    let trial = Trial::of_run(&Explored::new(experiment, explore), 0);
+    let Outcome::Complete(Verdict { setup: Some(setup), .. }) = executor.execute(&trial)? else {
+        return Ok(());
+    };
+    let setup = SimTime::from_nanos((setup * 1e9).ceil() as u64);
+    if setup + explore.lasting.0 > explore.between.1 {
+        return Err(Failure::usage(format!(
+            "the setup is complete at {}, after which no fault fits before the end of 'between', {}",
+            format_duration(setup.since(SimTime::ZERO)),
+            format_duration(explore.between.1.since(SimTime::ZERO))
+        )));
+    }
+    explore.between.0 = explore.between.0.max(setup);
+    Ok(())
 }
 
 impl Campaign<'_> {
@@ -291,18 +318,8 @@ impl Campaign<'_> {
             Outcome::Complete(verdict) => verdict.forced,
             Outcome::Interrupted | Outcome::Refused(_) => Vec::new(),
         };
-        let before = trial.faults.len();
-        let mut tried = 0;
-        let mut first = |trials: &[Trial]| {
-            tried += trials.len();
-            self.bar.set_message(format!(
-                "shrinking {} ({before} faults at first, {tried} runs)",
-                finding.symptom.text
-            ));
-            self.bar.tick();
-            self.first_that_shows(finding, trials)
-        };
-        let shrunk = shrink(trial, &finding.symptom, &forced, self.arguments.shrink, &mut first)?;
+        let mut shrinking = Shrinking { campaign: self, finding, before: trial.faults.len(), tried: 0 };
+        let shrunk = shrink(trial, &finding.symptom, &forced, self.arguments.shrink, &mut shrinking)?;
         self.executor.write_finding(finding, &shrunk.trial)?;
         Ok(shrunk)
     }
@@ -310,7 +327,10 @@ impl Campaign<'_> {
     /// Index of the first of these trials that shows the symptom of a finding.
     fn first_that_shows(&self, finding: &Finding, trials: &[Trial]) -> Result<Option<usize>, Failure> {
         let next = AtomicU64::new(0);
-        let best = AtomicU64::new(u64::MAX);
+        // A trial behind one that is known to show the symptom is not executed.
+        let shows =
+            |trial: &Trial| self.executor.known(trial).is_some_and(|verdict| verdict.shows(&finding.symptom));
+        let best = AtomicU64::new(trials.iter().position(shows).map_or(u64::MAX, |index| index as u64));
         let results: Vec<Result<(), Failure>> = thread::scope(|scope| {
             let work = || -> Result<(), Failure> {
                 loop {
@@ -334,6 +354,38 @@ impl Campaign<'_> {
         let best = best.into_inner();
         // After an interruption, an earlier trial may not have been tried.
         Ok((best != u64::MAX && !self.stop.load(Relaxed)).then_some(best as usize))
+    }
+}
+
+/// Execution of the trials of one finding's shrinking.
+struct Shrinking<'a> {
+    campaign: &'a Campaign<'a>,
+    finding: &'a Finding,
+    /// Number of faults at first.
+    before: usize,
+    /// Number of trials so far.
+    tried: usize,
+}
+
+impl Shrinking<'_> {
+    fn show(&mut self, trials: usize) {
+        self.tried += trials;
+        let Shrinking { campaign, finding, before, tried } = self;
+        let symptom = &finding.symptom.text;
+        campaign.bar.set_message(format!("shrinking {symptom} ({before} faults at first, {tried} runs)"));
+        campaign.bar.tick();
+    }
+}
+
+impl belljar_explore::Executor for Shrinking<'_> {
+    type Error = Failure;
+    fn first_that_shows(&mut self, trials: &[Trial]) -> Result<Option<usize>, Failure> {
+        self.show(trials.len());
+        self.campaign.first_that_shows(self.finding, trials)
+    }
+    fn unusual_choices(&mut self, trial: &Trial) -> Result<Vec<ForcedChoice>, Failure> {
+        self.show(1);
+        self.campaign.executor.unusual_choices(trial)
     }
 }
 

@@ -1,7 +1,7 @@
 //! The report of a campaign.
 
 use super::executor::slug;
-use super::store::{FINDINGS, REPORT};
+use super::store::{CHOICES, FINDINGS, REPORT};
 use crate::failure::Failure;
 use belljar_config::{Experiment, Scheduling};
 use belljar_explore::{Shrunk, Tally, failure_bound};
@@ -44,22 +44,37 @@ impl Report<'_> {
             );
             let _ = writeln!(out, "    {}", finding.evidence);
             let mut events = shrunk.trial.event_lines();
-            if shrunk.trial.scheduling == Scheduling::Random {
-                events.push("threads in random order (host_options.scheduling)".to_owned());
+            match shrunk.trial.scheduling {
+                Scheduling::Fifo => {}
+                Scheduling::Random => {
+                    events.push("threads in random order (host_options.scheduling)".to_owned());
+                }
+                Scheduling::Priorities(_) => {
+                    events.push("threads by priorities, preempted (host_options.scheduling)".to_owned());
+                }
+            }
+            if shrunk.trial.choices.is_some() {
+                events.push("these choices, with all others at their default:".to_owned());
+                events.extend(shrunk.trial.choice_lines().iter().map(|line| format!("  {line}")));
             }
             match (finding.run, events.is_empty()) {
-                (0, _) => out.push_str("    without any drawn fault\n"),
+                (0, true) => out.push_str("    without any drawn fault\n"),
                 (_, true) => out.push_str("    no fault is needed, but another seed than that of run 0\n"),
-                (_, false) => {
+                (run, false) => {
                     let note =
                         if shrunk.is_minimal { "" } else { " (there may be a smaller run: more --shrink)" };
-                    let _ = writeln!(out, "    needs{note}:");
+                    let head = if run == 0 { "without any drawn fault, needs" } else { "needs" };
+                    let _ = writeln!(out, "    {head}{note}:");
                     for line in events {
                         let _ = writeln!(out, "      {line}");
                     }
                 }
             }
-            let _ = writeln!(out, "    replay: belljar run {}", folder.join("experiment.yaml").display());
+            let _ = write!(out, "    replay: belljar run {}", folder.join("experiment.yaml").display());
+            if shrunk.trial.choices.is_some() {
+                let _ = write!(out, " --choices {}", folder.join(CHOICES).display());
+            }
+            out.push('\n');
         }
         if findings.is_empty() {
             let _ = writeln!(out, "no failure in {runs} runs");
@@ -82,6 +97,8 @@ impl Report<'_> {
                 let what = match kind {
                     "calls" => "no call had another result",
                     "disk" => "no sync, read or write met it",
+                    "kill" => "no such process ran",
+                    "memory" => "no host used more than its limit",
                     "reset" => "there was no connection to reset",
                     _ => "no packet was dropped by it",
                 };
@@ -117,6 +134,7 @@ impl Report<'_> {
                 "stop_time": shrunk.trial.stop.as_secs_f64(),
                 "idle": shrunk.trial.idle.iter().map(|id| self.experiment.node_name(*id)).collect::<Vec<_>>(),
                 "events": shrunk.trial.event_lines(),
+                "choices": shrunk.trial.choices.as_ref().map(|_| shrunk.trial.choice_lines()),
                 "folder": Path::new(FINDINGS).join(slug(&finding.symptom.text)),
             })
         }).collect();

@@ -25,6 +25,8 @@ pub const REPORT: &str = "report.json";
 const RUNNING: &str = "running";
 /// Shrunk failures.
 pub const FINDINGS: &str = "findings";
+/// Forced choices of a finding, in its folder.
+pub const CHOICES: &str = "choices.txt";
 /// Lock of the campaign that uses the folder.
 const LOCK: &str = "lock";
 

@@ -95,16 +95,18 @@ fn place(node: &serde_json::Value) -> String {
     }
 }
 
-/// Branches within an action, a line each.
-fn branches(json: &serde_json::Value, id: &serde_json::Value) -> String {
-    let mut actions = json["actions"].as_array().into_iter().flatten();
-    let Some(action) = actions.find(|action| action["id"] == *id) else { return String::new() };
-    let calls = action["primitives"].as_array().into_iter().flatten();
-    let branches = calls.filter(|call| call["op"] == "_jump_if_zero").filter_map(|call| {
-        let condition = call["source_info"]["source_fragment"].as_str()?;
-        Some(format!("    if ({condition}){}\n", place(call)))
-    });
-    branches.collect()
+/// Branches within an action or the deparser, a line each.
+fn branches(code: &serde_json::Value) -> String {
+    let calls = code["primitives"].as_array().into_iter().flatten();
+    calls.filter(|call| call["op"] == "_jump_if_zero").map(branch).collect()
+}
+
+/// Line of a branch; empty if its condition is not known.
+fn branch(node: &serde_json::Value) -> String {
+    match node["source_info"]["source_fragment"].as_str() {
+        Some(condition) => format!("    if ({condition}){}\n", place(node)),
+        None => String::new(),
+    }
 }
 
 /// Summarizes the compiled program.
@@ -113,7 +115,9 @@ fn explain(compiled: &Compiled) -> String {
     let list = |value: &serde_json::Value| value.as_array().cloned().unwrap_or_default();
     let mut text = String::new();
     for parser in list(&json["parsers"]) {
-        text += &format!("parser: {} states\n", list(&parser["parse_states"]).len());
+        let states = list(&parser["parse_states"]);
+        text += &format!("parser: {} states\n", states.len());
+        text.extend(states.iter().map(branch));
     }
     for pipeline in list(&json["pipelines"]) {
         let name = pipeline["name"].as_str().unwrap_or_default();
@@ -131,7 +135,7 @@ fn explain(compiled: &Compiled) -> String {
             let name = table["name"].as_str().unwrap_or_default();
             text += &format!("  {name}{} [{keys}] -> {actions}\n", place(&table));
             for id in list(&table["action_ids"]) {
-                text += &branches(json, &id);
+                text.extend(list(&json["actions"]).iter().filter(|action| action["id"] == id).map(branches));
             }
         }
         for conditional in conditionals {
@@ -139,6 +143,12 @@ fn explain(compiled: &Compiled) -> String {
             if let Some(condition) = condition {
                 text += &format!("  if ({condition}){}\n", place(&conditional));
             }
+        }
+    }
+    for deparser in list(&json["deparsers"]) {
+        let branches = branches(&deparser);
+        if !branches.is_empty() {
+            text += &format!("deparser\n{branches}");
         }
     }
     let scalars = list(&json["header_types"][0]["fields"]);

@@ -141,7 +141,7 @@ fn introduction(file: &Path, experiment: &Experiment, workers: usize) -> io::Res
         version: env!("CARGO_PKG_VERSION").to_owned(),
         file: digest(File::open(file)?)?,
         resolved: digest(experiment.to_yaml().as_bytes())?,
-        results: std::path::absolute(&experiment.general.data_directory)?,
+        results: std::path::absolute(experiment.general.results())?,
         workers,
     })
 }
