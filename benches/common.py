@@ -51,9 +51,10 @@ def belljar():
 
 
 def compile_c(source, name, *flags):
-    """A C program of the benches, compiled when its source, or a header beside it, is newer."""
+    """A C or C++ program of the benches, compiled when its source, or a header beside it, is newer."""
     out = BUILT / name
-    compile_newer(out, ["gcc", "-std=gnu11", "-O2", "-Wall", "-Wextra", *flags], source, reads=source.parent.glob("*.h"), libraries=["-lm"])
+    compiler = ["g++"] if source.suffix == ".cc" else ["gcc", "-std=gnu11"]
+    compile_newer(out, [*compiler, "-O2", "-Wall", "-Wextra", *flags], source, reads=source.parent.glob("*.h"), libraries=["-lm"])
     return out
 
 

@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
 """Campaigns of `belljar explore` on programs with known mistakes, and on their controls, which must not be blamed.
 
+Programs of others are installed or built from the registries when their campaign starts (explore_programs.py).
+
 Each is an experiment in `explore/`. A row of the table has the runs and the processor time until the first finding, and the events of the shrunk failure. With `--csv` rows are
 added to a file; a campaign that was interrupted goes on, as `belljar explore` does."""
 
@@ -11,43 +13,176 @@ import pathlib
 import resource
 import subprocess
 import sys
+import typing
 
 from common import BUILT, ROOT, belljar, compile_c, save
+from explore_programs import cargo, go, java, npm, pypi
 
 FOLDER = ROOT / "benches" / "explore"
-PACKAGES = "hosts.client.processes.0.environment.PYTHONPATH="
-# Bug: its experiment, what mends it (a setting, or a package from PyPI with its faulty and its mended version), and what it is.
+JAVA = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xmx128m"
+
+
+class Bug(typing.NamedTuple):
+    """A known mistake: its experiment, what it is, and the settings of the experiment with it and, for the control, without it."""
+
+    experiment: str
+    what: str
+    settings: typing.Callable[[bool], list]
+
+
+def mended(*settings):
+    """Settings of the experiment that mend it."""
+    return lambda control: list(settings) if control else []
+
+
+def arguments(host, text, process=0):
+    """The arguments of a process that mend it."""
+    return mended(f"hosts.{host}.processes.{process}.args={text}")
+
+
+def with_packages(hosts, name, faulty, other, *more):
+    """A package of PyPI for processes of hosts, in a faulty and in a mended version."""
+    return lambda control: [f"hosts.{host}.processes.0.environment.PYTHONPATH={pypi(name, other if control else faulty, *more)}" for host in hosts]
+
+
+def both(*parts):
+    """Settings of several parts."""
+    return lambda control: [setting for part in parts for setting in part(control)]
+
+
 BUGS = {
-    "G10": ("redis_client", ("redis", "4.5.1", "4.5.5", "async-timeout"), "redis-py leaves the answer of a cancelled command in its connection"),
-    "G16": ("mqtt_client", ("paho-mqtt", "1.6.1", "2.1.0"), "paho-mqtt never ends a wait for a message that a lost connection took"),
-    "O3": ("ledger", "hosts.server.processes.0.args=serve", "a rename without a sync of its folder"),
-    "O4": ("log", "hosts.server.processes.0.args=--checksums", "a record without a checksum, torn at a crash"),
-    "O7": ("payments", "hosts.server.processes.0.args=serve --keys", "a request repeated after a lost answer, no idempotency key"),
-    "O8": ("leases", "hosts.server.processes.0.args=serve --monotonic", "a lease measured by the wall clock"),
-    "O9": ("echo", "hosts.server.processes.0.args=--careful", "a short write taken for a whole one, an interrupted read for the end"),
-    "O10": ("retries", "hosts.front.processes.0.args=front back --limit", "retries without limit"),
-    "G5": ("etcd_lock", "hosts.store.processes.0.args=store --fencing", "a lock of etcd 3.4 whose lease ends while its holder stands still"),
+    "G1": Bug(
+        "etcd_members",
+        "members of etcd hold different data after kills under load",
+        lambda control: [
+            f"hosts.etcd{number}.processes.0.path={go('etcd', 'go.etcd.io/etcd/server/v3', '3.5.5' if control else '3.5.0')}" for number in (1, 2, 3)
+        ],
+    ),
+    "G2": Bug(
+        "etcd_put",
+        "a lone etcd acknowledges a write before it is on disk",
+        lambda control: [f"hosts.etcd.processes.0.path={go('etcd', 'go.etcd.io/etcd/server/v3', '3.5.5' if control else '3.5.0')}"],
+    ),
+    "G3": Bug(
+        "etcd_watch",
+        "a watcher of etcd does not see a delete at whose revision the store is compacted",
+        lambda control: [f"hosts.etcd.processes.0.path={go('etcd', 'go.etcd.io/etcd/server/v3', '3.5.16' if control else '3.5.12')}"],
+    ),
+    "G4": Bug(
+        "etcd_lease",
+        "a leader of etcd whose disk stood still ends leases by its old view",
+        lambda control: [f"hosts.etcd{number}.processes.0.path={go('etcd', 'go.etcd.io/etcd/server/v3', '3.5.15')}" for number in (1, 2, 3) if control],
+    ),
+    "G5": Bug("etcd_lock", "a lock of etcd 3.4 whose lease ends while its holder stands still", arguments("store", "store --fencing")),
+    "G7": Bug(
+        "raft_transfer",
+        "a transfer of leadership of hashicorp/raft ends without an error and without another leader",
+        lambda control: [
+            f"hosts.node{number}.processes.0.path="
+            f"{go('raft_transfer', 'github.com/hashicorp/raft', '1.7.2' if control else '1.6.0', FOLDER / 'raft_transfer' / 'main.go')}"
+            for number in (1, 2, 3)
+        ],
+    ),
+    "G8": Bug(
+        "nats_stream",
+        "NATS JetStream acknowledges messages that are on no disk",
+        lambda control: [
+            f"hosts.nats{number}.processes.0.environment.{setting}"
+            for number in (1, 2, 3)
+            for setting in [f"NATS={go('nats-server', 'github.com/nats-io/nats-server/v2', '2.12.1')}", *(["SYNC=', sync_interval: always'"] if control else [])]
+        ],
+    ),
+    "G9": Bug(
+        "nats_kills",
+        "NATS JetStream forgets a stream after kills and restarts",
+        both(
+            lambda _: [f"hosts.nats{number}.processes.0.environment.NATS={go('nats-server', 'github.com/nats-io/nats-server/v2', '2.10.20')}" for number in (1, 2, 3)],
+            mended("explore.kinds={pause: }"),
+        ),
+    ),
+    "G10": Bug("redis_client", "redis-py leaves the answer of a cancelled command in its connection", with_packages(["client"], "redis", "4.5.1", "4.5.5", "async-timeout")),
+    "G11": Bug(
+        "tasks",
+        "a worker of celery consumes nothing after its broker's restart",
+        lambda control: [
+            f"hosts.{host}.processes.0.environment.PYTHONPATH={pypi('celery', *(('5.3.6', 'kombu==5.4.0') if control else ('5.3.1', 'kombu==5.3.1')), 'redis==4.6.0', 'async-timeout')}"
+            for host in ("worker", "producer")
+        ],
+    ),
+    "G12": Bug(
+        "object_cache",
+        "a client of ZEO keeps an object that was changed while it was loaded",
+        with_packages(["server", "writer", "reader1", "reader2"], "ZEO", "5.2.2", "5.2.3", "ZODB==5.6.0"),
+    ),
+    "G13": Bug(
+        "raft_list",
+        "PySyncObj forgets its term and its vote at a restart",
+        both(
+            with_packages(["node1", "node2", "node3"], "pysyncobj", "0.3.14", "0.3.14"),
+            mended(
+                "hosts.node1.processes.0.args=node --persist node1 node2 node3",
+                "hosts.node2.processes.0.args=node --persist node2 node1 node3",
+                "hosts.node3.processes.0.args=node --persist node3 node1 node2",
+            ),
+        ),
+    ),
+    "G14": Bug(
+        "raft_restart",
+        "PySyncObj has a commit index on disk, and not its entries",
+        both(with_packages(["node1", "node2", "node3"], "pysyncobj", "0.3.14", "0.3.14"), mended("explore.kinds={crash: {files: [kept]}}")),
+    ),
+    "G15": Bug(
+        "mqtt_store",
+        "MQTT.js drops messages that are published while it sends its store anew",
+        both(
+            lambda _: [f"hosts.{host}.processes.0.environment.NODE_PATH={npm('mqtt', '5.13.2')}" for host in ("publisher", "subscriber")],
+            arguments("publisher", "publish broker --repeat"),
+        ),
+    ),
+    "G16": Bug("mqtt_client", "paho-mqtt never ends a wait for a message that a lost connection took", with_packages(["client"], "paho-mqtt", "1.6.1", "2.1.0")),
+    "G17": Bug(
+        "lockfile",
+        "two processes take over the same stale lock of proper-lockfile",
+        lambda control: [
+            f"hosts.server.processes.{number}.{setting}"
+            for number, name in enumerate(("one", "two", "three"))
+            for setting in [f"environment.NODE_PATH={npm('proper-lockfile', '4.1.2')}", *([f"args={name} --release"] if control else [])]
+        ],
+    ),
+    "G18": Bug("longpoll", "asyncio.Condition loses a notification whose receiver is cancelled", arguments("server", "serve --mended")),
+    "G20": Bug("sentinel", "Redis Sentinel discards what a replaced master has acknowledged", arguments("client", "--wait node1 node2 node3")),
+    "G21": Bug(
+        "hazelcast_lock",
+        "both sides of a partition of Hazelcast have a lock",
+        both(
+            lambda _: [
+                f"hosts.member{number}.processes.0.environment.CLASSPATH={java(FOLDER / 'HazelcastLock.java', 'com.hazelcast', 'hazelcast', '3.8.3')}" for number in (1, 2, 3)
+            ],
+            mended(*(f"hosts.member{number}.processes.0.args={JAVA} HazelcastLock member{number} --lite 10.0.0.1 10.0.0.2 10.0.0.3" for number in (2, 3))),
+        ),
+    ),
+    "G22": Bug(
+        "sled_store",
+        "sled cannot open a store after an abrupt stop",
+        both(lambda _: [f"hosts.server.processes.0.path={cargo(FOLDER / 'sled_store')}"], arguments("server", "--sync")),
+    ),
+    "O3": Bug("ledger", "a rename without a sync of its folder", arguments("server", "serve")),
+    "O4": Bug("log", "a record without a checksum, torn at a crash", arguments("server", "--checksums")),
+    "O5": Bug("pool", "a pool of threads that looks for work outside its lock: a lost wake-up", arguments("server", "--locked")),
+    "O6": Bug("lazy", "a pointer that is published before its object is filled", arguments("server", "--filled")),
+    "O7": Bug("payments", "a request repeated after a lost answer, no idempotency key", arguments("server", "serve --keys")),
+    "O8": Bug("leases", "a lease measured by the wall clock", arguments("server", "serve --monotonic")),
+    "O9": Bug("echo", "a short write taken for a whole one, an interrupted read for the end", arguments("server", "--careful")),
+    "O10": Bug("retries", "retries without limit", arguments("front", "front back --limit")),
 }
-
-
-def package(name, version, *more):
-    """A folder with this version of a package, installed once."""
-    folder = BUILT / "explore-packages" / f"{name}-{version}"
-    if not folder.is_dir():
-        part = folder.with_name(f"{folder.name}.part")
-        subprocess.run([sys.executable, "-m", "pip", "install", "-q", "--target", part, f"{name}=={version}", *more], check=True)
-        part.rename(folder)
-    return folder
 
 
 def campaign(bug, control, budget, seed, jobs, folder):
     """One campaign, which ends at its first finding; a control has no end but its budget."""
-    name, mended, _ = BUGS[bug]
-    settings = [mended] if control else []
-    if isinstance(mended, tuple):
-        settings = [PACKAGES + str(package(mended[0], mended[2 if control else 1], *mended[3:]))]
-    if (FOLDER / f"{name}.c").is_file():
-        settings.append(f"hosts.server.processes.0.path={compile_c(FOLDER / f'{name}.c', f'explore/{name}')}")
+    name, _, settings_of = BUGS[bug]
+    settings = settings_of(control)
+    for source in FOLDER.glob(f"{name}.c*"):
+        settings.append(f"hosts.server.processes.0.path={compile_c(source, f'explore-programs/{name}', '-pthread')}")
     out = folder / f"{bug}{'-control' if control else ''}-{seed}"
     command = [belljar(), "explore", FOLDER / f"{name}.yaml", "--budget", budget, "--seed", str(seed), "-j", str(jobs), "-o", out, "--no-progress", "--first"]
     before = resource.getrusage(resource.RUSAGE_CHILDREN)

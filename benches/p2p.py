@@ -7,8 +7,10 @@ machine does meanwhile meets both.
 """
 
 import argparse
+import contextlib
 import os
 import re
+import socket
 import subprocess
 import threading
 import time
@@ -20,11 +22,17 @@ NATIVE_MESSAGES = 20  # in flight per peer at most: as many as sockets hold
 COUNT = re.compile(r"sent (\d+) received (\d+)")
 
 
+def aes(a):
+    """The last argument of the program: how often each message is encrypted and decrypted."""
+    return [a.aes] if getattr(a, "aes", 0) else []
+
+
 def experiment(program, a, seconds, general=""):
     """Every pair of peers is 50 ms apart. `general` has more settings of the experiment as a whole."""
+    load = "".join(f" {times}" for times in aes(a))
     hosts = "\n".join(
         f"  peer{i:06}: {{network_node_id: 0, processes: [{{path: {program}, "
-        f"args: {i} {a.peers} {a.messages} {seconds} {a.weights} {a.seed}, start_time: 1 s}}]}}"
+        f"args: {i} {a.peers} {a.messages} {seconds} {a.weights} {a.seed}{load}, start_time: 1 s}}]}}"
         for i in range(a.peers)
     )
     return (
@@ -49,8 +57,31 @@ def simulated(program, a, seconds):
     return sum(int(c[2]) for c in counts), usage.cpu, usage.wall
 
 
+@contextlib.contextmanager
+def ports(peers):
+    """The first of consecutive UDP ports that are free. The TCP port of its number keeps other benchmarks off them meanwhile."""
+    for first in range(20_000, 32_000, peers):
+        with contextlib.ExitStack() as sockets:
+            kept = sockets.enter_context(socket.socket())
+            try:
+                kept.bind(("127.0.0.1", first))
+                for port in range(first, first + peers):
+                    with socket.socket(type=socket.SOCK_DGRAM) as free:
+                        free.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            yield first
+            return
+    raise AssertionError(f"there are no {peers} consecutive UDP ports that are free")
+
+
 def native(program, a, seconds):
     """The same over loopback: as fast as it goes, because nothing delays a message."""
+    with ports(a.peers) as first:
+        return native_at(first, program, a, seconds)
+
+
+def native_at(first, program, a, seconds):
     begin = int(time.time()) + 2 + a.peers // 500
     children = []
     # One whose alarm rang just before it began to wait for a message that was lost would wait for ever.
@@ -58,7 +89,7 @@ def native(program, a, seconds):
     timer.start()
     try:
         for i in range(a.peers):
-            arguments = [i, a.peers, a.messages, seconds, a.weights, a.seed, a.port, begin]
+            arguments = [i, a.peers, a.messages, seconds, a.weights, a.seed, first, begin, *aes(a)]
             children.append(
                 subprocess.Popen([str(program), *map(str, arguments)], stdout=subprocess.PIPE, text=True)
             )
@@ -99,13 +130,13 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--peers", type=int, default=100)
     parser.add_argument("--messages", type=int, default=100, help="in flight per peer at the start")
-    parser.add_argument("--weights", choices=["uniform", "exp", "ring"], default="exp")
+    parser.add_argument("--weights", choices=["uniform", "exp", "ring", "pareto"], default="exp")
+    parser.add_argument("--aes", type=int, default=0, metavar="TIMES", help="encrypt and decrypt each message so many times")
     parser.add_argument("--times", type=int, nargs=2, default=[2, 10], help="simulated seconds of the two runs")
     parser.add_argument("--native-times", type=int, nargs=2, default=[1, 3], help="seconds of the two native runs")
     parser.add_argument("--native-messages", type=int, help=f"in flight natively (default: at most {NATIVE_MESSAGES}, or sockets overflow)")
     parser.add_argument("--repeat", type=int, default=5)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--port", type=int, default=20000, help="the first of the native peers' ports")
     parser.add_argument("--cells", type=int, default=1, help="processes that the hosts are spread over")
     parser.add_argument("--placement", choices=["near", "far"])
     parser.add_argument("--logging", action="store_true", help="with captures and logs of system calls")

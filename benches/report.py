@@ -88,7 +88,7 @@ def p2p_native(a):
     @functools.cache
     def cost(peers, messages, weights, turn):
         program = compile_c(p2p.SOURCE, "p2p")
-        n = Settings(peers=peers, messages=messages, weights=weights, seed=1, port=20000)
+        n = Settings(peers=peers, messages=messages, weights=weights, seed=1)
         return p2p.slope(*p2p.native_pair(program, n, (1, 1 + max(1, round(2 * a.scale)))))
 
     return cost

@@ -1,10 +1,12 @@
-/* The peer-to-peer program of the Phantom paper (USENIX ATC 2022), section 5.2.1, without its AES load.
+/* The peer-to-peer program of the Phantom paper (USENIX ATC 2022), section 5.2.1.
  *
- *     p2p INDEX PEERS MESSAGES SECONDS uniform|exp|ring SEED [PORT START]
+ *     p2p INDEX PEERS MESSAGES SECONDS uniform|exp|ring|pareto SEED [PORT START] [AES]
  *
  * Each peer sends MESSAGES messages at the start, waits with poll, and for each message that it receives with
- * recvfrom sends a new one with sendto: 1 KiB over UDP, to a peer chosen by weight. After SECONDS it prints how
- * many it has sent and received.
+ * recvfrom sends a new one with sendto: 1 KiB over UDP, to a peer chosen by weight. With AES it encrypts and
+ * decrypts each message so many times before. After SECONDS it prints how many it has sent and received.
+ *
+ * The weights `pareto` are those of the PHOLD variant of Shadow's authors (CSET 2018, section 5).
  *
  * A peer needs constant memory: nothing is kept per peer, targets and their addresses are computed. Peer i has
  * the address that Shadow and Belljar give to the i-th host, 11.0.0.1 and up without those that end in .0 or
@@ -26,6 +28,7 @@
 #include <unistd.h>
 
 #include "../instructions/unit.h"
+#include "aes.h"
 
 enum { PAYLOAD = 1024, SIMULATED_PORT = 7000 };
 
@@ -41,12 +44,14 @@ static uint64_t draw(void) { /* xorshift64*, Vigna 2016 */
 static uint32_t self, peers, base_port;
 static char weights;
 
-/* Peer i of n has weight 1, or exp(-3x) with x = i/n: the inverse of the summed weights in closed form. */
+/* Peer i of n has weight 1, or exp(-3x) with x = i/n, or the x-quantile of the Pareto distribution of shape 1.5:
+ * the inverse of the summed weights in closed form. Of the last, the 1 % of peers with the most weight get 22 % of
+ * all messages. */
 static uint32_t target(void) {
     if (weights == 'r')
         return (self + 1) % peers;
     double u = (double)(draw() >> 11) / 9007199254740992.0;
-    double x = weights == 'u' ? u : -log1p(-u * (1 - exp(-3.0))) / 3;
+    double x = weights == 'u' ? u : weights == 'p' ? 1 - (1 - u) * (1 - u) * (1 - u) : -log1p(-u * (1 - exp(-3.0))) / 3;
     uint32_t i = (uint32_t)(x * peers);
     i = i < peers ? i : peers - 1;
     return i == self ? (i + 1) % peers : i; /* what one sends to oneself would not cross the network */
@@ -70,16 +75,40 @@ static int send_one(int s) {
     return sendto(s, payload, sizeof payload, 0, (struct sockaddr *)&to, sizeof to) == PAYLOAD;
 }
 
+/* Encrypts and decrypts a message `times` times; exits if it is not the same afterwards. */
+static void work(const struct aes *a, uint8_t message[PAYLOAD], int times) {
+    uint8_t before[PAYLOAD];
+    memcpy(before, message, PAYLOAD);
+    for (int i = 0; i < times; i++) {
+        for (int at = 0; at < PAYLOAD; at += AES_BLOCK)
+            aes_encrypt(a, message + at);
+        for (int at = 0; at < PAYLOAD; at += AES_BLOCK)
+            aes_decrypt(a, message + at);
+    }
+    if (memcmp(before, message, PAYLOAD) != 0)
+        exit(1);
+}
+
 int main(int argc, char **argv) {
-    if (argc != 7 && argc != 9) {
-        fprintf(stderr, "usage: %s INDEX PEERS MESSAGES SECONDS uniform|exp|ring SEED [PORT START]\n", argv[0]);
+    if (argc < 7 || argc > 10) {
+        fprintf(stderr, "usage: %s INDEX PEERS MESSAGES SECONDS uniform|exp|ring|pareto SEED [PORT START] [AES]\n", argv[0]);
         return 2;
     }
     self = (uint32_t)atoi(argv[1]), peers = (uint32_t)atoi(argv[2]);
     int messages = atoi(argv[3]), seconds = atoi(argv[4]);
     weights = argv[5][0];
     state = (strtoull(argv[6], NULL, 10) + 1) * 0x9e3779b97f4a7c15u + (uint64_t)self * 0xbf58476d1ce4e5b9u + 1;
-    base_port = argc == 9 ? (uint32_t)atoi(argv[7]) : 0;
+    base_port = argc >= 9 ? (uint32_t)atoi(argv[7]) : 0;
+    int encryptions = argc % 2 == 0 ? atoi(argv[argc - 1]) : 0;
+    struct aes aes;
+    if (encryptions > 0) {
+        if (!aes_check()) {
+            fprintf(stderr, "AES differs from FIPS 197\n");
+            return 1;
+        }
+        uint8_t key[AES_BLOCK] = {(uint8_t)self, (uint8_t)(self >> 8)};
+        aes_expand(&aes, key);
+    }
     for (int i = 0; i < 8; i++)
         draw();
 
@@ -94,7 +123,7 @@ int main(int argc, char **argv) {
     }
     struct sigaction sa = {.sa_handler = on_alarm};
     sigaction(SIGALRM, &sa, NULL);
-    if (argc == 9) {
+    if (argc >= 9) {
         struct timespec start = {atol(argv[8]), 0};
         clock_nanosleep(CLOCK_REALTIME, TIMER_ABSTIME, &start, NULL);
     }
@@ -115,6 +144,8 @@ int main(int argc, char **argv) {
         if (recvfrom(s, buffer, sizeof buffer, 0, (struct sockaddr *)&from, &n) != PAYLOAD)
             continue;
         received++;
+        if (encryptions > 0)
+            work(&aes, (uint8_t *)buffer, encryptions);
         unit(1);
         sent += send_one(s);
     }
