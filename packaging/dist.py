@@ -186,6 +186,8 @@ def main() -> None:
         name = f"belljar-{version}-linux-x86_64"
         tarball(out / f"{name}.tar.gz", version, scripts, epoch)
         write_tar(out / f"{name}-debug.tar.gz", debug, f"belljar-{version}", epoch)
+        if shutil.which("dpkg-deb"):
+            subprocess.run([sys.executable, ROOT / "packaging/debian.py", out / f"{name}.tar.gz", out], env=env, check=True)
     subprocess.run([programs / "maturin", "sdist", "--out", out], cwd=ROOT, env=env, check=True)
     print(*sorted(str(path) for path in out.iterdir()), sep="\n")
 

@@ -2,8 +2,8 @@
 """Makes the profile by which wheels and `BELLJAR_BUILD=dist ./belljar` are optimised (profile-guided optimisation): which branches are
 taken, which functions are worth inlining, what belongs together in memory.
 
-Builds an instrumented Belljar in a folder of its own below the target directory, runs what its speed is judged by
-(benches/report.py --quick, lines of P4 switches of benches/p4_chain.py), the examples and whatever is named with it, and writes packaging/pgo/rustc-VERSION-llvm-VERSION.profdata. A wheel or `dist` build takes the
+Builds an instrumented Belljar in a folder of its own below the target directory, runs the benchmarks in BENCHES, the examples and the
+experiments among the arguments, and writes packaging/pgo/rustc-VERSION-llvm-VERSION.profdata. A wheel or `dist` build takes the
 one of the compiler that it builds with, if there is one: names and formats differ from compiler to compiler. A function that has
 changed since is compiled as without a profile, so a profile need not be made anew with each change.
 
@@ -20,6 +20,14 @@ import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 TARGET = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")).resolve() / "pgo"
+# What speed is judged by: messages, calls, flows, requests, and lines of P4 switches.
+BENCHES = [
+    ["p2p.py", "--only", "belljar", "--repeat", "1"],
+    ["calls.py", "--repeat", "1"],
+    ["report.py", "--quick", "--cases", "TCP*"],
+    ["report.py", "--quick", "--cases", "HTTP*nginx*"],
+    ["p4_chain.py", "--switches", "4", "16", "--rates", "100", "--ring", "--seconds", "2"],
+]
 # Longest that one experiment may take; an instrumented Belljar takes two to four times as long as another.
 PATIENCE = 300
 
@@ -87,9 +95,8 @@ def main():
     for experiment in [*sorted((ROOT / "examples").glob("*.yaml")), *a.experiments]:
         with tempfile.TemporaryDirectory(dir=TARGET) as folder:
             run([belljar, "run", experiment, "-o", f"{folder}/data", "--no-progress"], timeout=PATIENCE)
-    run([sys.executable, ROOT / "benches" / "report.py", "--quick", "--json", TARGET / "report.json"], env=environment)
-    run([sys.executable, ROOT / "benches" / "p4_chain.py", "--switches", "4", "16", "--rates", "100", "--ring", "--seconds", "3", "--json",
-         TARGET / "p4_chain.json"], env=environment)
+    for number, (bench, *arguments) in enumerate(BENCHES):
+        run([sys.executable, ROOT / "benches" / bench, *arguments, "--json", TARGET / f"{number}.json"], env=environment)
     out = ROOT / "packaging" / "pgo" / f"rustc-{release}-llvm-{llvm}.profdata"
     # Functions that were never run are not listed, so that they are compiled as without a profile, not as if nobody called them.
     subprocess.run([merge, "merge", "--sparse", "-o", out, *raw.glob("*.profraw")], check=True)

@@ -15,7 +15,7 @@ Data frames, statistics and figures need `pip install numpy pandas scipy matplot
 
 import pathlib
 
-from . import models
+from . import models, plots
 from .binary import BelljarError, find_binary
 from .events import link_from, one_of, one_way
 from .experiment import Experiment, Host, Network, Process
@@ -26,11 +26,13 @@ from .sweep import Point, Sweep, sweep
 from .topology import Gateway, Interface, Management, P4Switch, Route, Router, Simulator, Switch, codel, drop_tail, fq_codel, gilbert_elliott, priority, red
 from .until import half_width
 
+#: Version of the package and of the program that it belongs to.
+__version__ = "0.2.0"
 #: JSON Schema of experiment files, for editors.
 SCHEMA = pathlib.Path(__file__).with_name("experiment.schema.json")
 
 __all__ = [
-    "SCHEMA", "BelljarError", "Experiment", "Gateway", "Host", "Interface", "Management", "Model", "Network", "P4Switch", "Point", "Process", "Results", "Route", "Router", "RunFailed", "Simulator", "Sweep",
+    "SCHEMA", "__version__", "BelljarError", "Experiment", "Gateway", "Host", "Interface", "Management", "Model", "Network", "P4Switch", "Point", "Process", "Results", "Route", "Router", "RunFailed", "Simulator", "Sweep",
     "Switch", "codel", "drop_tail", "exponential", "find_binary", "fq_codel", "gilbert_elliott", "half_width", "link_from", "models", "one_of", "one_way",
-    "pareto", "priority", "red", "run", "sweep", "uniform",
+    "pareto", "plots", "priority", "red", "run", "sweep", "uniform",
 ]

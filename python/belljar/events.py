@@ -149,6 +149,11 @@ class Events:
         """Gives a share of system calls one of these results ("short", "EINTR", "EAGAIN", ...), or a single call, by process, name and number."""
         return self._add("call_faults", hosts, when, results=results, share=share, pid=pid, call=call, number=number)
 
+    def limit_memory(self, hosts: Hosts, limit: int | str, **when: Unpack[When]) -> Self:
+        """Limits the memory of hosts ("64 MiB"): beyond it the process with the largest badness is killed. Those of the hosts' lists that were
+        killed start again after `lasting`."""
+        return self._add("memory", hosts, when, limit=limit)
+
     def dns_down(self, hosts: Hosts = "all", **when: Unpack[When]) -> Self:
         """Stops the name server's answers to these hosts."""
         return self._add("dns_down", hosts, when)
@@ -156,6 +161,11 @@ class Events:
     def dns_up(self, hosts: Hosts = "all", **when: Unpack[When]) -> Self:
         """Resumes the name server's answers."""
         return self._add("dns_up", hosts, when)
+
+    def dns_answers(self, hosts: Hosts, answer: str | Sequence[str], *, names: str | Sequence[str] | None = None, **when: Unpack[When]) -> Self:
+        """Answers the queries of hosts for these names (all, unless given; * stands for any characters) by "timeout", "SERVFAIL", "REFUSED", "NXDOMAIN" or other
+        addresses."""
+        return self._add("dns_answers", hosts, when, names=names, answer=answer)
 
     def start(self, process: int | str, *, on: Hosts, **when: Unpack[When]) -> Self:
         """Starts a process of the hosts' lists (by index or program name), or a model by name, unless it is running.
@@ -169,6 +179,16 @@ class Events:
     def signal(self, signal: str, *, on: Hosts, process: int | str | None = None, **when: Unpack[When]) -> Self:
         """Sends a signal to a process of the hosts, by default the first."""
         return self._add("signal", signal, when, hosts=on, process=process)
+
+    def kill(self, process: int | str, *, on: Hosts, **when: Unpack[When]) -> Self:
+        """Kills processes: one of the hosts' lists by index, or all with a name, in which * stands for any characters. Those of the lists
+        start again after `lasting`."""
+        return self._add("kill", process, when, hosts=on)
+
+    def upgrade(self, process: int | str, *, to: int | str, on: Hosts, grace: Time | None = None, **when: Unpack[When]) -> Self:
+        """Ends a process of the hosts' lists by its shutdown signal, or after `grace` by SIGKILL, and starts the process `to` instead, also after crashes. After
+        `lasting` the old process replaces the new one."""
+        return self._add("upgrade", process, when, hosts=on, to=to, grace=grace)
 
     def clock(
         self, hosts: Hosts, *, step: str | None = None, drift_ppm: float | None = None, **when: Unpack[When]

@@ -7,12 +7,14 @@ import dataclasses
 import fnmatch
 import os
 import pathlib
+import subprocess
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, overload
 
 import yaml
 
 from . import drawing
+from .binary import BelljarError, find_binary
 from .events import Events
 from .keywords import check_keywords
 from .models import Model
@@ -25,6 +27,50 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from .results import Results
+
+
+class General(TypedDict, total=False):
+    """Keys of section `general` besides the stop time and the seed."""
+
+    parallelism: int
+    bootstrap_end_time: str | float
+    log_level: str
+    heartbeat_interval: str | None
+    data_directory: str
+    template_directory: str | None
+    progress: bool
+    model_unblocked_syscall_latency: bool
+
+
+class Settings(General, total=False):
+    """Arguments of Experiment besides the stop time."""
+
+    seed: int
+    metrics_interval: str | None
+    route_log: bool
+
+
+class Changes(General, total=False):
+    """Keys of section `general`."""
+
+    stop_time: str | float
+    seed: int
+
+
+class RunOptions(TypedDict, total=False):
+    """Options of `belljar.run`."""
+
+    seed: int | None
+    settings: Mapping[str, Any] | None
+    strace: bool
+    pcap: bool
+    parallelism: int | None
+    check: bool
+    overwrite: bool
+    timeout: float | None
+    progress: bool | None
+    binary: str | os.PathLike[str] | None
+    arguments: Sequence[str]
 
 
 @dataclasses.dataclass
@@ -113,6 +159,9 @@ class HostOptions(TypedDict, total=False):
     clock: Clock
     cpu: Cpu
     cpu_count: int
+    #: Memory, such as "512 MiB"; no limit unless given.
+    memory: int | str
+    setup: Sequence[str]
     pcap: bool
     pcap_filter: str | Mapping[str, str | bool]
     pcap_size: str | int
@@ -122,7 +171,7 @@ class HostOptions(TypedDict, total=False):
     machine: str | Mapping[str, Any]
     sysctls: Mapping[str, object]
     queue: Mapping[str, Any]
-    scheduling: str
+    scheduling: str | Mapping[str, Any]
     devices: Sequence[Mapping[str, Any]]
     extra: Mapping[str, Any]
 
@@ -147,6 +196,9 @@ class Host(Station):
     cpu: Cpu | None = None
     #: Number of processors that programs see; 1.
     cpu_count: int | None = None
+    memory: int | str | None = None
+    #: Commands of a shell that run before the processes start, such as "nft -f rules.nft".
+    setup: Sequence[str] = ()
     #: Packet capture: whether, of which packets, and how many bytes of each.
     pcap: bool | None = None
     pcap_filter: str | Mapping[str, str | bool] | None = None
@@ -163,7 +215,7 @@ class Host(Station):
     #: Queueing discipline of the interface to the graph: `fq_codel()` and others.
     queue: Mapping[str, Any] | None = None
     #: "random": the seed decides the order of the host's threads; "fifo".
-    scheduling: str | None = None
+    scheduling: str | Mapping[str, Any] | None = None
     #: PCI devices, such as [{"pci": "nic0", "driver": "e1000"}].
     devices: Sequence[Mapping[str, Any]] = ()
     extra: Mapping[str, Any] = dataclasses.field(default_factory=dict)
@@ -207,7 +259,7 @@ class Host(Station):
     def to_dict(self) -> dict[str, Any]:
         """Representation in the experiment file, without the graph node."""
         entry: dict[str, Any] = dict(self.extra)
-        for key in ("ip_addr", "ip6_addr", "ipv6", "bandwidth_up", "bandwidth_down", "forwarding", "clock", "cpu", "cpu_count", "root", "machine"):
+        for key in ("ip_addr", "ip6_addr", "ipv6", "bandwidth_up", "bandwidth_down", "forwarding", "clock", "cpu", "cpu_count", "memory", "root", "machine"):
             if getattr(self, key) is not None:
                 entry[key] = getattr(self, key)
         options = {"pcap_enabled": self.pcap, "pcap_filter": self.pcap_filter, "pcap_capture_size": self.pcap_size,
@@ -215,6 +267,8 @@ class Host(Station):
         options = {key: value for key, value in options.items() if value is not None}
         if options:
             entry["host_options"] = {**entry.get("host_options", {}), **options}
+        if self.setup:
+            entry["setup"] = list(self.setup)
         if self.devices:
             entry["devices"] = [dict(device) for device in self.devices]
         entry |= self.station_dict()
@@ -361,7 +415,7 @@ class Experiment(Events, Links, Properties):
         seed: int = 1,
         network: Network | None = None,
         metrics_interval: str | None = None, route_log: bool = False,
-        **general: Any,
+        **general: Unpack[General],
     ) -> None:
         """`general` are further keys of that section; `metrics_interval` enables time series, `route_log` the log of
         route changes."""
@@ -392,7 +446,7 @@ class Experiment(Events, Links, Properties):
     @classmethod
     def from_networkx(
         cls, graph: networkx.Graph[Any], *, stop_time: str | float, latency: str | None = None, rate: str | None = None,
-        **settings: Any,
+        **settings: Unpack[Settings],
     ) -> Experiment:
         """Builds an experiment whose network consists of links from a NetworkX graph. A node's `kind` is "host",
         "router" or "switch"; without it, nodes with one edge are hosts and others routers. Edges may have `latency`
@@ -403,7 +457,7 @@ class Experiment(Events, Links, Properties):
         experiment._add_graph(graph, latency, rate)
         return experiment
 
-    def with_(self, **changes: Any) -> Experiment:
+    def with_(self, **changes: Unpack[Changes]) -> Experiment:
         """Copy with changed keys of section `general`, such as seed=2."""
         changed = copy.deepcopy(self)
         changed.general.update(changes)
@@ -468,11 +522,44 @@ class Experiment(Events, Links, Properties):
         rows = [(host.name, host.ip_addr or "", _programs(host)) for host in self.hosts.values()]
         return drawing.block(repr(self), self.draw().svg(), drawing.table(["host", "address", "runs"], rows) if rows else "")
 
-    def run(self, output: str | os.PathLike[str] | None = None, **options: Any) -> Results:
+    def to_networkx(self) -> networkx.Graph[Any]:
+        """The network as a NetworkX graph, as `belljar draw` sees it: nodes are hosts, devices and nodes of the graph, by
+        name, with `kind` and `addresses`; edges have `link`, `latency`, `jitter`, `packet_loss` and `rate` (in bits per
+        second), as far as they have them."""
+        import networkx
+
+        read = networkx.parse_graphml(self._drawn("graphml").decode())
+        made: networkx.Graph[Any] = networkx.MultiGraph() if read.is_multigraph() else networkx.Graph()
+        # Names may occur twice: a node of the graph may be called like a host.
+        names: dict[Any, str] = {}
+        for key, data in read.nodes(data=True):
+            name = data.pop("label")
+            names[key] = name if name not in made else f"{name} ({data['kind']})"
+            made.add_node(names[key], **data)
+        for source, target, data in read.edges(data=True):
+            rate = data.pop("LinkSpeedRaw", None)
+            made.add_edge(names[source], names[target], **data, **({} if rate is None else {"rate": rate}))
+        return made
+
+    def save_drawing(self, path: str | os.PathLike[str]) -> pathlib.Path:
+        """Writes a drawing of the network: .svg, .png, .dot or .graphml, by `belljar draw`."""
+        file = pathlib.Path(path)
+        file.write_bytes(self._drawn(file.suffix.removeprefix(".")))
+        return file
+
+    def _drawn(self, format: str) -> bytes:
+        command = [str(find_binary()), "draw", "-", "--format", format]
+        done = subprocess.run(command, input=self.to_yaml().encode(), capture_output=True)
+        if done.returncode:
+            raise BelljarError(done.stderr.decode().strip())
+        return done.stdout
+
+    def run(self, output: str | os.PathLike[str] | None = None, **options: Unpack[RunOptions]) -> Results:
         """Runs the experiment; results are in the folder `output`, or in a new one in `belljar.data`: see
         `belljar.run`."""
         from .run import run
 
+        check_keywords("run", options, RunOptions.__annotations__)
         return run(self, output, **options)
 
 

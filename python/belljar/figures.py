@@ -7,7 +7,7 @@ import io
 import os
 import pathlib
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from .statistics import group_band, quantile_band
 
@@ -15,12 +15,23 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from typing_extensions import Required, Unpack
 
 #: Colours distinguishable with colour vision deficiency.
 COLOURS = ("#2f6fde", "#e8833a", "#2a9d6f", "#c94f7c", "#8259d6", "#b59b1f")
 STYLES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (8, 2)))
 
 Runs = Sequence[Iterable[float]]
+
+
+class CdfOptions(TypedDict, total=False):
+    """Options of `cdf` without `tail`."""
+
+    xlabel: Required[str]
+    path: str | os.PathLike[str] | None
+    confidence: float
+    resolution: float
+    log_x: bool
 
 
 def _axes(x: str, y: str) -> tuple[Figure, Axes]:
@@ -101,7 +112,7 @@ def cdf(
     return figure, table
 
 
-def tail_cdf(variants: Mapping[str, Runs], **options: Any) -> tuple[Figure, pd.DataFrame]:
+def tail_cdf(variants: Mapping[str, Runs], **options: Unpack[CdfOptions]) -> tuple[Figure, pd.DataFrame]:
     """`cdf` with the axis of tail latencies."""
     return cdf(variants, tail=True, **options)
 

@@ -68,3 +68,7 @@ class Properties:
     def history(self, name: str, files: str, *, model: str, consistency: str | None = None, hosts: Names | None = None) -> Self:
         """The history in these files, of all hosts together, satisfies a model: see `belljar check`."""
         return self.property(name, history=files, model=model, consistency=consistency, hosts=hosts)
+
+    def assertions(self, name: str, file: str = "/var/log/sdk.jsonl", *, hosts: Names | None = None) -> Self:
+        """The assertions hold that programs report in this file by an SDK of Antithesis, whose path they are given."""
+        return self.property(name, assertions=file, hosts=hosts)

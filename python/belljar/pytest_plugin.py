@@ -15,15 +15,18 @@ import pathlib
 import re
 import shutil
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from . import showing
-from .experiment import Experiment
+from .experiment import Experiment, RunOptions
 from .results import Results
 from .run import RunFailed, run
 from .statistics import failure_rate
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 _RUNNER = pytest.StashKey["Runner"]()
 
@@ -39,7 +42,7 @@ class Runner:
         #: Results so far, in order.
         self.results: list[pathlib.Path] = []
 
-    def run(self, experiment: Experiment | str | pathlib.Path, **options: Any) -> Results:
+    def run(self, experiment: Experiment | str | pathlib.Path, **options: Unpack[RunOptions]) -> Results:
         """Runs an experiment (see `belljar.run`) under the test's seed unless a seed is given."""
         self.folder.mkdir(parents=True, exist_ok=True)
         path = self.folder / f"run{len(self.results) + 1}"

@@ -18,6 +18,7 @@ from .binary import BelljarError, find_binary
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.figure import Figure
 
 _CALL = re.compile(r"(\d+\.\d{9}) \[(\d+)\] (?:--- (\w+)|(\w+)\((.*)\) = (.*))")
 
@@ -347,6 +348,27 @@ class Results:
     def tcp(self) -> pd.DataFrame:
         """Time series of TCP connections: cwnd, rtt_us, unacked, unsent and so on."""
         return self._metrics("tcp.csv")
+
+    def plot_tcp(self, host: str | None = None, path: str | os.PathLike[str] | None = None) -> tuple[Figure, pd.DataFrame]:
+        """Congestion windows, thresholds, rates and queues of the TCP connections: see `plots.plot_tcp`."""
+        from .plots import plot_tcp
+
+        return plot_tcp(self, host, path)
+
+    def plot_faults(self, path: str | os.PathLike[str] | None = None) -> tuple[Figure, pd.DataFrame]:
+        """Gantt chart of the events: see `plots.plot_faults`."""
+        from .plots import plot_faults
+
+        return plot_faults(self, path)
+
+    def plot_sequence(
+        self, first: str, second: str, *, start: float = 0.0, end: float | None = None, most: int = 40,
+        interfaces: tuple[str, str] = ("eth0", "eth0"), path: str | os.PathLike[str] | None = None,
+    ) -> tuple[Figure, pd.DataFrame]:
+        """Sequence diagram of the packets between two hosts, from their captures: see `plots.plot_sequence`."""
+        from .plots import plot_sequence
+
+        return plot_sequence(self, first, second, start=start, end=end, most=most, interfaces=interfaces, path=path)
 
     def _metrics(self, name: str) -> pd.DataFrame:
         import pandas as pd

@@ -40,6 +40,8 @@ class Options:
     settings: Mapping[str, Any] | None = None
     strace: bool = False
     pcap: bool = False
+    choices: str | os.PathLike[str] | None = None
+    record_choices: str | os.PathLike[str] | None = None
     parallelism: int | None = None
     check: bool = True
     overwrite: bool = False
@@ -57,6 +59,8 @@ def run(
     settings: Mapping[str, Any] | None = None,
     strace: bool = False,
     pcap: bool = False,
+    choices: str | os.PathLike[str] | None = None,
+    record_choices: str | os.PathLike[str] | None = None,
     parallelism: int | None = None,
     check: bool = True,
     overwrite: bool = False,
@@ -70,10 +74,11 @@ def run(
     run is replaced.
 
     `settings` maps dotted paths to values (`{"general.stop_time": "5 s"}`). With `check`, RunFailed is raised if a
-    process did not end as the experiment expects. `timeout` is in seconds of real time. `progress` shows a bar (by
+    process did not end as the experiment expects. `choices` is a file of choices that are forced, `record_choices` one that all
+    choices of the run are written to. `timeout` is in seconds of real time. `progress` shows a bar (by
     tqdm, if installed); the default is to show it in notebooks and terminals."""
-    options = Options(seed=seed, settings=settings, strace=strace, pcap=pcap, parallelism=parallelism, check=check, overwrite=overwrite,
-                      timeout=timeout, progress=progress, binary=binary, arguments=arguments)
+    options = Options(seed=seed, settings=settings, strace=strace, pcap=pcap, choices=choices, record_choices=record_choices,
+                      parallelism=parallelism, check=check, overwrite=overwrite, timeout=timeout, progress=progress, binary=binary, arguments=arguments)
     data = new_folder() if output is None else pathlib.Path(output)
     if isinstance(experiment, Experiment):
         return run_text(experiment.to_yaml(), data, options)
@@ -96,6 +101,9 @@ def _run(
     command += ["--seed", str(options.seed)] if options.seed is not None else []
     command += ["--strace"] if options.strace else []
     command += ["--pcap"] if options.pcap else []
+    # A run may have another current directory.
+    command += ["--choices", os.path.abspath(options.choices)] if options.choices is not None else []
+    command += ["--record-choices", os.path.abspath(options.record_choices)] if options.record_choices is not None else []
     command += ["--parallelism", str(options.parallelism)] if options.parallelism is not None else []
     for key, value in (options.settings or {}).items():
         # JSON is valid YAML; unquoted text could be parsed as another type.
