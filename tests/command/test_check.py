@@ -57,7 +57,7 @@ def test_a_doubt_has_a_status_of_its_own(belljar, workdir):
     text = "".join(event(p, "invoke", "add", 2 << p) for p in range(10)) + both("reader", "read", result=1)
     done = check(belljar, workdir, text, "--model", "counter", "--limit", "50")
     assert done.status == 3 and done.out.startswith("unknown: counter"), done
-    assert "not searched to the end: 11 operations: the limit of 50 configurations" in done.out, done
+    assert "not decided: 11 operations: the limit of 50 configurations" in done.out, done
     assert check(belljar, workdir, text, "--model", "counter").status == 1
 
 

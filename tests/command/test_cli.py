@@ -15,7 +15,7 @@ TWO = experiment(
     {"alice": (0, [("/bin/sh", "-c", "echo hello; sleep 1; date +%s.%N; head -c 8 /dev/urandom | od -An -tx1")]),
      "bob": (1, [("/bin/sleep", "2")])},
     graph((0, 1, "10 ms")), stop="5 s")
-COMMANDS = ["run", "exec", "validate", "doctor", "diff", "check", "inspect", "report", "capture", "trace", "import", "schema"]
+COMMANDS = ["run", "exec", "validate", "doctor", "diff", "check", "inspect", "report", "capture", "trace", "import", "draw", "schema"]
 
 
 def write(workdir, content, name="exp.yaml"):
@@ -419,3 +419,19 @@ def test_a_reader_may_leave(belljar):
 def test_every_help_has_an_example(belljar, command):
     done = subprocess.run([belljar, *command.split(), "--help"], capture_output=True, text=True, timeout=600)
     assert done.returncode == 0 and "Example" in done.stdout and f"belljar {command}".strip() in done.stdout.split("Example")[1]
+
+
+def test_notes_on_files_in_arguments(belljar, workdir):
+    certificate = workdir / "web.pem"
+    # Its times alone: from 2026-01-31 12:00 on.
+    certificate.write_text("-----BEGIN CERTIFICATE-----\nMB4XDTI2MDEzMTEyMDAwMFoXDTM2MDEyOTEyMDAwMFo=\n-----END CERTIFICATE-----\n")
+    (workdir / "in.txt").write_text("input\n")
+    content = experiment({"alice": (0, [("/bin/cat", "in.txt"), ("/bin/cat", str(certificate))])}, graph((0, 0, "1 ms")), stop="2 s")
+    done = execute([belljar, "run", write(workdir, content), "-o", workdir / "out"])
+    assert f"programs look for 'in.txt' in their working directory hosts/alice: write {workdir}/in.txt for the file beside the experiment" in done.err, done
+    assert f"the certificate {certificate} is valid from 2026-01-31T12:00:00Z" in done.err
+    assert " on, after the start of its clock: write belljar: { start_date: ... }" in done.err
+    content["belljar"] = {"start_date": "2026-02-01"}
+    content["hosts"]["alice"]["processes"][0]["args"] = [str(workdir / "in.txt")]
+    done = execute([belljar, "run", write(workdir, content), "-o", workdir / "again"])
+    assert done.status == 0 and "note:" not in done.err, done

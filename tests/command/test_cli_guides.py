@@ -60,7 +60,11 @@ def test_the_first_experiment(belljar, workdir):
 def test_coming_from_mininet(belljar, workdir):
     guide = GUIDES / "coming-from-mininet.md"
     (workdir / "office.yaml").write_text(blocks("yaml", guide)[0])
+    # The script as the guide shows it, with what every script imports.
+    imports = "from mininet.topo import Topo\nfrom mininet.net import Mininet\nfrom mininet.link import TCLink\n"
+    (workdir / "office.py").write_text(imports + blocks("python", guide)[0])
     follow(belljar, workdir, commands(guide))
+    assert (workdir / "imported.data/hosts/h1/page").stat().st_size > 100
     said = (workdir / "office.data/hosts/h2/ping.1000.stdout").read_text()
     assert "3 packets transmitted, 3 received" in said or "2 received" in said, said
     assert (workdir / "office.data/hosts/h1/page").stat().st_size > 100

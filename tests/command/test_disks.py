@@ -78,6 +78,43 @@ def test_what_is_synced_is_there_and_the_rest_may_not_be(run_experiment, files, 
     assert len(set(found)) > 2, found
 
 
+def test_files_of_the_working_directory_alone_are_replaced_and_lost(run_experiment):
+    """A host whose programs write to no absolute path has no layer of its own, in which replaced files would be kept for a crash."""
+    program = """
+import os, time
+if os.path.exists("state"):
+    print(open("state").read(), os.path.getsize("log") if os.path.exists("log") else None)
+    time.sleep(1000)
+for number in range(20):
+    with open("state.new", "w") as file:
+        file.write(f"state {number}")
+    os.rename("state.new", "state")
+    with open("log", "a") as file:
+        file.write("x" * 5000)
+os.sync()
+with open("state.new", "w") as file:
+    file.write("state 20")
+os.rename("state.new", "state")
+open("log", "a").write("x" * 5000)
+print("written")
+time.sleep(1000)
+"""
+    found = set()
+    for seed in range(1, 9):
+        text = experiment({"a": (0, [{"path": "/usr/bin/python3", "args": ["-u", "-B", "-c", program], "expected_final_state": "running"}])}, graph((0, 0, "10 ms")), stop="20 s")
+        text["general"]["seed"] = seed
+        text["events"] = [{"at": "10 s", "crash": "a", "files": "unsynced", "for": "1 s"}]
+        done = run_experiment(text, name=f"run{seed}")
+        assert "drawn state" not in done.out + done.err
+        first, second = (stream.read_text().splitlines() for stream in done.streams("a", "python3"))
+        assert first == ["written"]
+        found.update(second)
+        assert (done.path / "hosts/a/crashes.jsonl").exists()
+    # `state` was synced as 19; what came after it may be there.
+    assert {"state 19 100000"} < found, found
+    assert all(line.startswith(("state 19 ", "state 20 ")) for line in found), found
+
+
 def test_the_same_seed_loses_the_same(run_experiment):
     assert crashed(run_experiment, "torn", "any", 5, "one") == crashed(run_experiment, "torn", "any", 5, "two")
 

@@ -138,6 +138,12 @@ def unstarted(seen):
     assert len(seen.said("c")) == 1
 
 
+def killed(seen):
+    assert seen.missing("b") == (10, 19) and seen.missing("c") is None
+    # The host stays: its files in memory do too, and its clock goes on.
+    assert seen.said("b") == ["starts at 0.0 False False", "starts at 2.0 True True"], seen.said("b")
+
+
 def signalled(seen):
     assert seen.said("b")[1:] == ["signalled"] and len(seen.said("c")) == 1
 
@@ -197,6 +203,10 @@ EACH = {
                 lambda e: e.crash(["b", "c"], at="1 s").restart("all", at="1.5 s"), restarted),
     "start": ("- {at: 1 s, start: 1, hosts: c}", lambda e: e.start(1, on="c", at="1 s"), started),
     "start of what runs": ("- {at: 1 s, start: 0, hosts: c}", lambda e: e.start(0, on="c", at="1 s"), unstarted),
+    "memory": ("- {at: 1 s, memory: b, limit: 1 MiB, for: 1 s}",
+               lambda e: e.limit_memory("b", "1 MiB", at="1 s", lasting="1 s"), killed),
+    "kill": ("- {at: 1 s, kill: 'python*', hosts: b, for: 1 s}",
+             lambda e: e.kill("python*", on="b", at="1 s", lasting="1 s"), killed),
     "signal": ("- {at: 1 s, signal: SIGUSR1, hosts: b, process: python3}",
                lambda e: e.signal("SIGUSR1", on="b", process="python3", at="1 s"), signalled),
     "clock step": ("- {at: 1 s, clock: b, step: -5 s}", lambda e: e.clock("b", step="-5 s", at="1 s"), stepped),
@@ -204,6 +214,8 @@ EACH = {
                     lambda e: e.clock("b", drift_ppm=100000, at="1 s", lasting="1 s"), drifting),
     "dns_down": ("- {at: 1 s, dns_down: c}\n- {at: 1 s, start: 1, hosts: c}",
                  lambda e: e.dns_down("c", at="1 s").start(1, on="c", at="1 s"), nameless),
+    "dns_answers": ("- {at: 1 s, dns_answers: c, names: only.*, answer: NXDOMAIN}\n- {at: 1 s, start: 1, hosts: c}",
+                    lambda e: e.dns_answers("c", "NXDOMAIN", names="only.*", at="1 s").start(1, on="c", at="1 s"), nameless),
     "dns_up": ("- {at: 0.5 s, dns_down: all}\n- {at: 0.9 s, dns_up: all}\n- {at: 1 s, start: 1, hosts: c}",
                lambda e: e.dns_down(at="0.5 s").dns_up(at="0.9 s").start(1, on="c", at="1 s"), started),
 }

@@ -347,3 +347,226 @@ def test_emulation_refuses(belljar, workdir):
         file.write_text(yaml.safe_dump({**text, "events": [{"at": "1 s", **event}]}))
         done = execute([belljar, "emulate", file, "-o", workdir / "refused", "--no-progress"])
         assert done.status == 2 and f"{key}:" in done.err and "or run a simulation" in done.err, done
+
+
+PARENT = r"""
+import os, pathlib, signal, sys, time
+def clock():
+    return round(time.time() - 946684800, 1)
+if os.path.exists("started"):
+    print(clock(), "again", flush=True)
+    time.sleep(1000)
+open("started", "w")
+while True:
+    child = os.fork()
+    if child == 0:
+        pathlib.Path("/proc/self/comm").write_text("worker one")
+        time.sleep(1000)
+    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    print(clock(), "worker", status, flush=True)
+"""
+
+
+def test_kills_by_name_reach_children_and_those_of_the_list_start_again(run_experiment):
+    events = [{"at": "2 s", "kill": "worker*", "hosts": "a"}, {"at": "4 s", "kill": "python3*", "hosts": "a", "for": "3 s"}, {"at": "5 s", "kill": 0, "hosts": "a"}]
+    said, done = alone(run_experiment, PARENT, events)
+    assert said == [["2.0 worker -9"], ["7.0 again"]] and effects(done) == {"processes_killed": 3}, said
+    assert "event 'kill' that found no process '0'" in done.out + done.err + (done.path / "sim-stats.json").read_text()
+    for placement in ("near", "far"):
+        said, _ = alone(run_experiment, PARENT, events[:2], name=placement)
+        assert said == [["2.0 worker -9"], ["7.0 again"]], said
+
+
+def test_a_killed_process_has_ended_as_expected_and_stays_away(run_experiment):
+    said, done = alone(run_experiment, PARENT, [{"at": "3 s", "kill": 0, "hosts": "a"}])
+    [process] = json.loads((done.path / "sim-stats.json").read_text())["hosts"]["a"]["processes"]
+    assert said == [[]] and process["state"] == "signaled SIGKILL" and process["as_expected"], process
+
+
+EATER = r"""
+import ctypes, mmap, os, sys, time
+def clock():
+    return round(time.time() - 946684800, 1)
+def shown(name):
+    return int(next(line for line in open("/proc/meminfo") if line.startswith(name)).split()[1])
+libc = ctypes.CDLL(None, use_errno=True)
+libc.mmap.restype = ctypes.c_void_p
+print("total", shown("MemTotal"), os.sysconf("SC_PHYS_PAGES") * 4, open("/proc/sys/vm/overcommit_memory").read().strip(), flush=True)
+failed = libc.mmap(None, ctypes.c_size_t(80 << 20), 3, 0x22, -1, ctypes.c_size_t(0))
+print("80 MiB", "refused" if failed == 2**64 - 1 else "given", ctypes.get_errno(), flush=True)
+free = shown("MemFree")
+if os.fork() == 0:
+    open("/proc/self/oom_score_adj", "w").write(sys.argv[1])
+    own = []
+    for n in range(100):
+        own.append(bytes([n + 1]) * (1 << 20))
+        print("child", n + 1, flush=True)
+        if n == 19:
+            print("less by", round((free - shown("MemFree")) / 1024), flush=True)
+    os._exit(0)
+print("child", os.waitstatus_to_exitcode(os.wait()[1]), flush=True)
+buffer = ctypes.create_string_buffer(4000)
+length = libc.syscall(103, 3, buffer, 4000)
+print("".join(line.partition("] ")[2] + "\n" for line in buffer.raw[:length].decode().splitlines()), end="", flush=True)
+"""
+
+
+def eaten(run_experiment, score, memory="64 MiB", name="eaten"):
+    host = {"network_node_id": 0, "processes": [{"path": PYTHON, "args": ["-u", "-c", EATER, score], "expected_final_state": "any"}], "memory": memory}
+    text = experiment({"a": (0, [])}, graph((0, 0, "10 ms")), stop="20 s")
+    done = run_experiment({**text, "hosts": {"a": host}}, name=name)
+    return done.text("a", "python3").splitlines(), done
+
+
+def test_the_process_with_the_most_memory_is_killed_and_the_kernel_says_so(run_experiment):
+    lines, done = eaten(run_experiment, "0")
+    assert lines[:2] == ["total 65536 65536 0", "80 MiB refused 12"], lines
+    # What the child shares with its parent counts once.
+    assert any(19 <= int(line.split()[2]) <= 22 for line in lines if line.startswith("less by")), lines
+    last = max(int(line.split()[1]) for line in lines if line.startswith("child "))
+    assert 40 <= last < 64 and "child -9" in lines, lines
+    invoked, killed = lines[-2:]
+    assert invoked == "python3 invoked oom-killer: gfp_mask=0x140cca(GFP_HIGHUSER_MOVABLE|__GFP_COMP), order=0, oom_score_adj=0"
+    assert killed.startswith("Out of memory: Killed process 1001 (python3) total-vm:") and killed.endswith("oom_score_adj:0"), killed
+    assert effects(done) == {"out_of_memory_kills": 1}
+    assert "process 'python3' killed: out of memory, the limit being 67108864 bytes" in done.out + done.err + (done.path / "sim-stats.json").read_text()
+
+
+def test_oom_score_adj_moves_the_choice(run_experiment):
+    # The child may not be killed: its parent, which has less, is.
+    lines, done = eaten(run_experiment, "-1000")
+    assert not any(line.startswith("child -") for line in lines), lines
+    [process] = json.loads((done.path / "sim-stats.json").read_text())["hosts"]["a"]["processes"]
+    assert process["state"] == "signaled SIGKILL", process
+
+
+def test_a_host_without_a_limit_shows_what_it_ever_did(run_experiment):
+    lines, done = eaten(run_experiment, "0", memory="4 GiB", name="large")
+    assert lines[:2] == ["total 4194304 4194304 0", "80 MiB given 0"] and "child 0" in lines, lines
+    [lines], done = alone(run_experiment, EATER.replace("sys.argv[1]", "'0'"), [], state="any", name="none")
+    assert lines[:2] == ["total 4194304 4194304 1", "80 MiB given 0"] and "child 0" in lines and effects(done) == {}, lines
+
+
+GROWS = r"""
+import time
+def clock():
+    return round(time.time() - 946684800, 1)
+print(clock(), "starts", flush=True)
+own = [bytes([n + 1]) * (1 << 20) for n in range(30)]
+while True:
+    time.sleep(0.5)
+    own.append(b"x" * (1 << 20))
+"""
+
+
+@pytest.mark.parametrize("placement", ["near", "far"])
+def test_a_limit_for_a_time_kills_and_revives(run_experiment, placement):
+    event = {"at": "5 s", "memory": "a", "limit": "48 MiB", "for": "10 s"}
+    host = {"network_node_id": 0, "processes": [{"path": PYTHON, "args": ["-u", "-c", GROWS], "expected_final_state": "running", "placement": placement}]}
+    text = experiment({"a": (0, [])}, graph((0, 0, "10 ms")), stop="20 s")
+    done = run_experiment({**text, "hosts": {"a": host}, "events": [event]}, name=placement)
+    assert [stream.read_text().split() for stream in done.streams("a", "python3")] == [["0.0", "starts"], ["15.0", "starts"]]
+    stats = json.loads((done.path / "sim-stats.json").read_text())["hosts"]["a"]
+    assert stats["faults"] == {"out_of_memory_kills": 1}
+
+
+def test_strict_accounting_refuses_early(run_experiment):
+    code = """
+import mmap
+open("/proc/sys/vm/overcommit_memory", "w").write("2")
+for mebibytes in (200, 20):
+    try:
+        mmap.mmap(-1, mebibytes << 20, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        print(mebibytes, "given")
+    except OSError as error:
+        print(mebibytes, error.strerror)
+"""
+    host = {"network_node_id": 0, "memory": "256 MiB", "processes": [{"path": PYTHON, "args": ["-u", "-c", code]}]}
+    text = experiment({"a": (0, [])}, graph((0, 0, "10 ms")), stop="20 s")
+    done = run_experiment({**text, "hosts": {"a": host}})
+    assert done.text("a", "python3").splitlines() == ["200 Cannot allocate memory", "20 given"]
+
+
+LOOKS_UP = r"""
+import socket, time
+for second in range(8):
+    time.sleep(max(0, second + 0.5 - (time.time() - 946684800)))
+    said = []
+    for name in ("a", "b", "www.example.org"):
+        start = time.time()
+        try:
+            said.append(socket.getaddrinfo(name, 1, socket.AF_INET, socket.SOCK_STREAM)[0][4][0])
+        except socket.gaierror as error:
+            said.append(f"{error.strerror} {time.time() - start:.0f}")
+    print(second, *said, sep="; ", flush=True)
+    if second == 6:
+        time.sleep(40)
+"""
+
+
+def test_lookups_of_names_fail_as_the_event_says(run_experiment):
+    events = [
+        {"at": "1 s", "dns_answers": "all", "answer": "NXDOMAIN", "for": "1 s"},
+        {"at": "2 s", "dns_answers": "a", "names": ["*.example.org"], "answer": "SERVFAIL", "for": "1 s"},
+        {"at": "3 s", "dns_answers": "a", "names": "b", "answer": "192.0.2.9", "for": "1 s"},
+        {"at": "4 s", "dns_answers": "b", "answer": "REFUSED", "for": "1 s"},
+        {"at": "5 s", "dns_answers": "a", "names": "B", "answer": ["2001:db8::1"], "for": "1 s"},
+        {"at": "6 s", "dns_answers": "a", "names": "www.*", "answer": "timeout", "for": "40 s"},
+    ]
+    program = [{"path": PYTHON, "args": ["-u", "-c", LOOKS_UP]}]
+    text = experiment({"a": (0, program), "b": (0, [])}, graph((0, 0, "10 ms")), stop="60 s")
+    text["belljar"] = {"dns": {"records": ["www.example.org. A 192.0.2.7"]}}
+    done = run_experiment({**text, "events": events})
+    none, failure = "Name or service not known 0", "Temporary failure in name resolution"
+    plain = "11.0.0.1; 11.0.0.2; 192.0.2.7"
+    lines = done.text("a", "python3").splitlines()
+    assert lines[:6] == [
+        f"0; {plain}", f"1; 11.0.0.1; {none}; {none}", f"2; 11.0.0.1; 11.0.0.2; {failure} 0", "3; 11.0.0.1; 192.0.2.9; 192.0.2.7", f"4; {plain}",
+        "5; 11.0.0.1; No address associated with hostname 0; 192.0.2.7",
+    ], lines
+    # Two attempts of five seconds each.
+    assert lines[6] == f"6; 11.0.0.1; 11.0.0.2; {failure} 10" and lines[7] == f"7; {plain}", lines
+
+
+VERSION = r"""
+import pathlib, signal, sys, time
+def clock():
+    return round(time.time() - 946684800, 1)
+def end(*_):
+    print(clock(), "ends", flush=True)
+    sys.exit(0)
+if sys.argv[1] != "stubborn":
+    signal.signal(signal.SIGTERM, end)
+else:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+seen = pathlib.Path("versions")
+print(clock(), "starts after", seen.read_text().split() if seen.exists() else [], flush=True)
+with seen.open("a") as file:
+    file.write(sys.argv[1] + "\n")
+time.sleep(1000)
+"""
+
+
+def versions(run_experiment, events, old="old", **options):
+    def version(name, **more):
+        return {"path": PYTHON, "args": ["-u", "-c", VERSION, name], "expected_final_state": "running", **more}
+
+    text = experiment({"a": (0, [version(old), version("new", start_time="never")])}, graph((0, 0, "10 ms")), stop="40 s")
+    done = run_experiment({**text, "events": events}, **options)
+    return [stream.read_text().splitlines() for stream in done.streams("a", "python3")]
+
+
+@pytest.mark.parametrize("placement", ["near", "far"])
+def test_upgrades_keep_files_and_last_through_crashes(run_experiment, placement):
+    events = [{"at": "5 s", "upgrade": 0, "hosts": "a", "to": 1}, {"at": "10 s", "crash": "a", "for": "2 s"}]
+    said = versions(run_experiment, events, name=placement)
+    assert said == [["0.0 starts after []", "5.0 ends"], ["5.0 starts after ['old']"], ["12.0 starts after ['old', 'new']"]], said
+
+
+def test_an_upgrade_is_undone_and_kills_what_does_not_end(run_experiment):
+    said = versions(run_experiment, [{"at": "5 s", "upgrade": 0, "hosts": "a", "to": 1, "grace": "3 s", "for": "10 s"}], old="stubborn")
+    assert said == [["0.0 starts after []"], ["8.0 starts after ['stubborn']", "15.0 ends"], ["15.0 starts after ['stubborn', 'new']"]], said
+    # While the host is down, the restart takes the other program.
+    down = [{"at": "5 s", "crash": "a", "for": "2 s"}, {"at": "6 s", "upgrade": 0, "hosts": "a", "to": 1}]
+    said = versions(run_experiment, down, name="down")
+    assert said == [["0.0 starts after []"], ["7.0 starts after ['old']"]], said

@@ -1,4 +1,4 @@
-"""`belljar import` of labs of Containerlab and Kathara: their commands run, and what is not imported is noted with its line."""
+"""`belljar import`: commands of labs run, and what is not imported is noted with its line."""
 
 import textwrap
 
@@ -212,3 +212,116 @@ def test_a_p4_tutorials_command_that_fails(take, workdir):
         process = yaml.safe_load(output.read_text())["hosts"]["h1"]["processes"][0]
         assert process.get("expected_final_state") == state, process
         assert [note for note in notes if note.startswith("topology.json: line")] == expected, notes
+
+
+OFFICE = """\
+    import os, time
+    from mininet.topo import Topo
+    from mininet.net import Mininet
+    from mininet.node import Node
+    from mininet.link import TCLink
+    from mininet.cli import CLI
+
+    class Router(Node):
+        def config(self, **params):
+            super().config(**params)
+            self.cmd("sysctl net.ipv4.ip_forward=1")
+
+    class Office(Topo):
+        def build(self, far=20):
+            r = self.addNode("R0", cls=Router, ip="10.1.0.1/24")
+            s1 = self.addSwitch("s1")
+            self.addLink(s1, r, intfName2="r0-eth1", params2={"ip": "10.1.0.1/24"})
+            self.addLink(self.addHost("h1", ip="10.1.0.2/24", defaultRoute="via 10.1.0.1"), s1, bw=100, delay="1ms", max_queue_size=50)
+            self.addLink(self.addHost("h2", ip="10.2.0.2/24", defaultRoute="via 10.2.0.1"), r, params2={"ip": "10.2.0.1/24"},
+                         bw=10, delay=f"{far}ms", loss=0, speedup=1, colour="red")
+
+    net = Mininet(topo=Office(), link=TCLink)
+    net.addController("c0")
+    net.start()
+    print("not for the record")
+    net["h1"].cmd("ping -c 2", net["h2"].IP())
+    time.sleep(4)
+    net.configLinkStatus("R0", "h2", "down")
+    time.sleep(1)
+    net["h1"].cmd("ping -c 1 -W 1 10.2.0.2")
+    CLI(net)
+    net.stop()
+    int(net["h1"].cmd("hostname"))
+    """
+
+
+def test_a_script_of_mininet(take, run_experiment, belljar, workdir):
+    (workdir / "office.py").write_text(textwrap.dedent(OFFICE))
+    refused = execute([belljar, "import", workdir / "office.py"])
+    assert refused.status == 2 and "its code runs with your rights" in refused.err, refused
+    output, notes = take("office.py", {"office.py": OFFICE}, "--run-script", "--tolerate-failures")
+    assert "not for the record" in notes
+    said = "\n".join(note for note in notes if note.startswith("office.py") and "may fail at" not in note)
+    assert "links without 'bw' have the default rate, 1 Gbit" in said
+    assert "'R0' is called 'r0' here" in said and "option 'colour' of this link is not taken over" in said
+    assert "controller 'c0' is left out" in said and "the script failed here: ValueError" in said, said
+    ran = run_experiment(output)
+    first, second = ran.text("h1", "bash").split("PING")[1:]
+    # Two links of 1 ms and 20 ms each way, and the processing of none.
+    assert "2 received" in first and "time=42." in first, first
+    assert "0 received" in second, second
+
+
+def test_scripts_of_mininet_without_a_network(belljar, workdir):
+    for name, text, said in (
+        ("empty.py", "x = 1\n", "the script makes no network"),
+        ("old.py", "print 'two'\n", "it is written for Python 2"),
+        ("broken.py", "from mininet.topo import Topo\nraise KeyError('k')\n", "--> broken.py:2:1"),
+    ):
+        (workdir / name).write_text(text)
+        done = execute([belljar, "import", "--run-script", name], cwd=workdir)
+        assert done.status == 2 and said in done.err, done
+
+
+def test_a_topology_for_mn_custom(take):
+    """A script that leaves the network to `mn --custom`."""
+    output, _ = take("custom.py", {"custom.py": """\
+        from mininet.topo import Topo
+        class Mine(Topo):
+            def build(self, n=3):
+                s = self.addSwitch("s1")
+                for k in range(n):
+                    self.addLink(self.addHost(f"h{k + 1}"), s)
+        topos = {"mine": lambda: Mine(2)}
+        """}, "--run-script")
+    content = yaml.safe_load(output.read_text())
+    assert list(content["hosts"]) == ["h1", "h2"] and len(content["links"]) == 2
+    assert content["hosts"]["h2"]["interfaces"] == {"h2-eth0": {"addresses": ["10.0.0.2/8"]}}
+
+
+RELATIONSHIPS = "1|2|0\n1|3|-1\n2|4|-1\n3|5|-1\n4|6|-1\n3|6|-1\n5|6|0\n"
+
+
+@pytest.mark.needs("bird", "traceroute")
+def test_an_internet_of_bird(take, run_experiment):
+    output, _ = take("as-rel.txt", {"as-rel.txt": RELATIONSHIPS})
+    ran = run_experiment(output)
+    assert "3 received" in ran.text("as1", "ping")
+    # Six systems have a network each, of which all have a route in one of the routing tables.
+    counts = {name: ran.text(name, "birdc") for name in ("as1", "as5", "as6")}
+    assert all("6 networks" in text for text in counts.values()), counts
+
+
+@pytest.mark.needs("vtysh", "traceroute")
+def test_an_internet_of_frr(take, run_experiment):
+    output, _ = take("as-rel.txt", {"as-rel.txt": RELATIONSHIPS}, "--daemon", "frr", "--sample", "4", "--seed", "3")
+    ran = run_experiment(output)
+    first = sorted(yaml.safe_load(output.read_text())["hosts"], key=lambda name: int(name[2:]))[0]
+    assert "3 received" in ran.text(first, "ping")
+
+
+def test_a_graph_is_simulated_with_its_hosts(take, run_experiment):
+    graph = "graph [ node [ id 0 label \"Paris\" Latitude 48.85 Longitude 2.35 ] node [ id 1 label \"Rome\" Latitude 41.9 Longitude 12.5 ] edge [ source 0 target 1 ] ]"
+    output, _ = take("net.gml", {"net.gml": graph})
+    content = yaml.safe_load(output.read_text())
+    content["hosts"]["h-paris"]["processes"] = [{"path": "ping", "args": ["-c", "1", "h-rome"], "start_time": "1 s"}]
+    output.write_text(yaml.safe_dump(content))
+    ran = run_experiment(output)
+    # 1,107 km of fibre each way, by the great circle.
+    assert "time=21.7 ms" in ran.text("h-paris", "ping"), ran.text("h-paris", "ping")

@@ -48,6 +48,8 @@ EVENTS = [
     {"at": "4 s", "disk_fault": "b", "full": True, "for": "2 s"},
     {"every": "2 s", "connection_reset": ["a", {"one_of": ["b", "c"]}]},
     {"at": "2 s", "call_faults": "all", "results": ["short", "EINTR", "EAGAIN", "EMFILE", "ECONNRESET", "ETIMEDOUT"], "share": 0.1, "for": "10 s"},
+    {"every": "4 s", "memory": {"one_of": ["a", "c"]}, "limit": "3 MiB", "for": "500 ms"},
+    {"every": "5 s", "kill": "python*", "hosts": {"one_of": ["a", "c"]}, "for": "700 ms"},
     {"at": "13 s", "crash": "c", "files": "torn", "disk": "any", "for": "1 s"},
 ]
 
@@ -71,9 +73,11 @@ def test_faults_do_not_depend_on_how_the_run_is_computed(belljar, workdir):
 def test_faults_do_not_depend_on_placement(belljar, workdir, seed):
     found = []
     for placement in ("near", "far"):
-        data = workdir / f"{placement}.data"
+        # In a folder of the same name, which programs see.
+        data = workdir / "same.data"
         done = execute([belljar, "run", written(workdir), "-o", data, "--no-progress", "--placement", placement, "--seed", str(seed)])
         assert done.status == 0, done
+        data = data.rename(workdir / f"{placement}.data")
         every = contents_of(data)
         found.append({name: content for name, content in every.items() if str(name).startswith("hosts/")})
     assert found[0] == found[1]

@@ -75,6 +75,35 @@ def test_nothing_happens_in_a_pause_and_everything_after_it(belljar, workdir, li
     assert len(late) in (9, 10) and late == sorted(late, reverse=True) and 900 < late[0] <= 1003, answers
 
 
+@WAYS
+@pytest.mark.parametrize("events", [
+    [{"at": "1 s", "pause": "a", "for": "1 s"}],
+    # One pause after the other, without an instant between.
+    [{"at": "1 s", "pause": "a", "for": "500 ms"}, {"at": "1500 ms", "pause": "a", "for": "500 ms"}],
+], ids=["once", "twice"])
+def test_queued_frames_leave_at_the_rate_after_a_pause(belljar, workdir, links, events):
+    """A host whose slow interface always transmits: the frame under way leaves, the others when the host goes on, and none is lost."""
+    experiment = network(links)
+    if links:
+        experiment["links"][0]["rate"] = "1 Mbit"
+    else:
+        experiment["hosts"]["a"]["bandwidth_up"] = "1 Mbit"
+    flood = "import socket, time\ns = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)\nfor n in range(400):\n s.sendto(bytes(1200), ('b', 9)); time.sleep(.005)"
+    watch = ("import socket, time\ns = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)\ns.bind(('', 9)); s.settimeout(2)\n"
+             "for n in range(400): s.recv(2000); print(time.time() % 100)")
+    experiment["hosts"]["a"]["processes"] = [{"path": "python3", "args": ["-c", flood], "expected_final_state": "any"}]
+    experiment["hosts"]["b"]["processes"] = [{"path": "python3", "args": ["-c", watch], "expected_final_state": "any"}]
+    experiment["general"]["stop_time"] = "8 s"
+    experiment["events"] = events
+    done = run(belljar, workdir, experiment)
+    assert done.status == 0, done
+    arrived = [time for (time,) in lines(workdir, "b", "python3")]
+    # At a rate of 1 Mbit a frame takes 10 ms, and 2 ms on the links. Between two pauses the host starts to transmit one.
+    pauses = [(1, 2)] if len(events) == 1 else [(1, 1.5), (1.5, 2)]
+    assert len(arrived) == 400 and not [time for time in arrived if any(start + 0.013 < time < end for start, end in pauses)], arrived[80:120]
+    assert all(later - earlier > 0.0095 for earlier, later in zip(arrived, arrived[1:])), arrived
+
+
 def test_a_crash_ends_a_pause(belljar, workdir):
     events = [{"at": "1 s", "pause": "a"}, {"at": "1500 ms", "crash": "a", "for": "500 ms"}, {"at": "3 s", "resume": "a"}]
     done = run(belljar, workdir, paused(False, events))

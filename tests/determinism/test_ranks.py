@@ -254,7 +254,7 @@ def test_ranks_must_run_the_same_experiment(belljar, folder):
     done = Ranks(belljar, folder, 3, *common, "-o", folder / "data", folders=folders).wait()
     assert_one_message(done, 2, "rank 2 (", "has another exp.yaml than rank 0 (", "--no-ranks")
     # A file that it cannot even load there.
-    (folder / "there/exp.yaml").write_text("general: 1\n")
+    (folder / "there/exp.yaml").write_text(yaml.safe_dump({**SLEEPERS, "general": 1}))
     done = Ranks(belljar, folder, 3, *common, "-o", folder / "data", folders=folders).wait()
     assert_one_message(done, 2, "rank 2 (", "general")
     shutil.copy(folder / "here/exp.yaml", folder / "there/exp.yaml")

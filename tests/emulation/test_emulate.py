@@ -242,8 +242,8 @@ BLAST = """
 import os, socket, sys, time
 if sys.argv[1] == "take":
     listener = socket.create_server(("", 5000))
-    takers = [listener.accept()[0] for _ in range(2)]
-    taker = takers[os.fork() == 0]
+    takers = [listener.accept()[0] for _ in range(4)]
+    taker = takers[2 * (os.fork() == 0) + (os.fork() == 0)]
     while taker.recv(1 << 20):
         pass
 else:
@@ -254,7 +254,7 @@ else:
 
 
 def test_processors_that_set_the_rate_are_named_and_every_packet_is_accounted_for(tmp_path):
-    """Two flows as fast as the machine over 40 Gbit/s, which keep both of two processors busy, beside packets that a lossy link and the graph drop."""
+    """Four flows as fast as the machine over 40 Gbit/s, which keep both of two processors busy, beside packets that a lossy link and the graph drop."""
     (tmp_path / "blast.py").write_text(BLAST)
     blast = str(tmp_path / "blast.py")
     done, results = emulate(tmp_path, f"""
@@ -262,7 +262,7 @@ general: {{stop_time: 9 s}}
 {GRAPH}
 hosts:
   fast:
-    processes: [{{path: python3, args: [{blast}, 10.0.0.2], start_time: 2 s}}, {{path: python3, args: [{blast}, 10.0.0.2], start_time: 2 s}}]
+    processes: [{", ".join([f"{{path: python3, args: [{blast}, 10.0.0.2], start_time: 2 s}}"] * 4)}]
     interfaces: {{eth0: 10.0.0.1/24}}
   taker:
     processes: [{{path: python3, args: [{blast}, take], start_time: 1 s}}]

@@ -61,7 +61,7 @@ def group(*arguments, **options):
 
 
 # Shell commands that show what the experiment gives their host: network, clocks, files, user, environment.
-SHOW = """cat /proc/net/if_inet6 /proc/net/fib_trie /proc/sys/net/ipv4/ip_forward; ip route; nproc; date +%s.%N; sleep 0.2; date +%s.%N; id
+SHOW = """head -1 /proc/meminfo; cat /proc/net/if_inet6 /proc/net/fib_trie /proc/sys/net/ipv4/ip_forward; ip route; nproc; date +%s.%N; sleep 0.2; date +%s.%N; id
 echo $0; printenv LEVEL; ping -c 1 -W 0.2 b; nslookup -timeout=1 -retry=0 www.example.com; echo written > /tmp/acting.shared"""
 SINK = {"model": {"type": "sink", "port": 9, "protocol": "udp"}}
 QUIET = {"path": "sh", "args": ["-c", SHOW], "expected_final_state": "any"}
@@ -143,7 +143,7 @@ group("network", "", SWITCHED, ["network"], {"graph": ({"type": "1_gbit_switch"}
 group("network", "", changed(GRAPHED, network={"graph": {"type": "gml", "file": {"path": "one.gml"}}}), ["network"], {
     "graph.file": ({"path": "one.gml"}, {"path": "packed", "compression": "xz"})}, name="graph.file.compression")
 group("belljar", "", changed(GRAPHED, belljar__dns={"records": ["www.example.com. 300 IN CNAME b"]}), ["belljar"], {
-    "start_date": "2026-01-31T12:00:00Z", "ipv6": (True, False), "metrics": {"interval": "100 ms"}, "metrics.interval": ("100 ms", "50 ms"),
+    "address_pool": "10.7.0.0/16", "start_date": "2026-01-31T12:00:00Z", "ipv6": (True, False), "metrics": {"interval": "100 ms"}, "metrics.interval": ("100 ms", "50 ms"),
     "dns.address": "11.255.255.53", "dns.records": (["www.example.com. 300 IN CNAME b"], ["www.example.com. 300 IN CNAME a"]),
 }, whole="dns")
 
@@ -164,7 +164,8 @@ group("experimental", "", changed(BULK, experimental={"socket_send_autotune": Fa
 OF_HOST = {
     "host_options.pcap_enabled": (True, False), "host_options.pcap_capture_size": "60 B", "host_options.pcap_filter": "tcp",
     "host_options.shared": ["/tmp"], "host_options.sysctls": {"net.ipv4.ip_default_ttl": 33}, "ipv6": False,
-    "clock.offset": "1 h", "clock.drift_ppm": 400, "clock.reading": "5 us", "cpu_count": 4, "forwarding": True,
+    "clock.offset": "1 h", "clock.drift_ppm": 400, "clock.reading": "5 us", "cpu_count": 4, "memory": "64 MiB", "forwarding": True,
+    "setup": ["ip addr add 192.0.2.1/32 dev lo"],
 }
 group("hosts", keys.GRAPH, GRAPHED, ["hosts", "a"], {
     **OF_HOST, "network_node_id": (0, 2), "ip_addr": "11.0.0.9", "ip6_addr": "fd00::9", "bandwidth_up": "1 Mbit", "bandwidth_down": "1 Mbit",
@@ -459,6 +460,11 @@ RACING = [{"path": "sh", "args": ["-c", f"n=0; while [ $n -lt 300 ]; do echo {na
 for experiment, thing in ((GRAPHED, keys.GRAPH), (LINKED, keys.LINKS)):
     group("hosts", thing, changed(experiment, hosts__a__processes=RACING), ["hosts", "a"], {"host_options.scheduling": ("fifo", "random")})
 group("host_option_defaults", "", changed(GRAPHED, hosts__a__processes=RACING), ["host_option_defaults"], {"scheduling": ("fifo", "random")})
+PREEMPTED = {"points": 40, "calls": 400, "instructions": 200}
+BY_PRIORITIES = changed(GRAPHED, hosts__a__processes=RACING, hosts__a__host_options={"scheduling": {"priorities": PREEMPTED}})
+group("scheduling", "", BY_PRIORITIES, ["hosts", "a", "host_options", "scheduling"], {"priorities": (PREEMPTED, {"points": 1})})
+group("scheduling", "", BY_PRIORITIES, ["hosts", "a", "host_options", "scheduling", "priorities"],
+      {"points": (40, 1), "calls": (400, 40), "instructions": (200, 1_000_000)}, prefix="priorities.")
 DISTANT = {"exponent": 3, "reception_threshold": -88, "carrier_sense_threshold": -96}
 SPREAD = changed(AIR, radios__air={"stations": {"a": [0, 0], "b": [100, 0], "c": [180, 0]}, "log_distance": DISTANT})
 group("radios", "", SPREAD, ["radios", "air", "log_distance"], {
@@ -587,6 +593,10 @@ group("properties", "", claims({"name": "p", "sometimes": "took (?<ms>[0-9]+)"})
 SOON = claims({"name": "p", "eventually": {"matches": "served", "within": "1 s", "after": "faults"}})
 group("properties", "", SOON, [*PROPERTY, "eventually"], {"matches": ("served", "took"), "within": ("1 s", "5 s"), "after": ("faults", "2500 ms")}, prefix="eventually.")
 group("properties", "", SOON, ["properties"], {0: (SOON["properties"][0], {"name": "p", "eventually": {"matches": "x", "within": "1 s"}})}, name="eventually")
+REPORTED = '{"antithesis_assert": {"hit": true, "must_hit": true, "assert_type": "always", "message": "m", "condition": true}}'
+ASSERTED = claims({"name": "p", "assertions": "sdk.jsonl"},
+                  hosts={**WRITES["hosts"], "a": {"network_node_id": 0, "processes": [{"path": "sh", "args": ["-c", f"echo '{REPORTED}' > sdk.jsonl; echo > g.jsonl"]}]}})
+group("properties", "", ASSERTED, PROPERTY, {"assertions": ("sdk.jsonl", "g.jsonl")})
 NOTES = "\n".join([event("invoke", 1), event("ok", 1)])
 NOTED = claims({"name": "p", "history": "h.jsonl", "model": "register", "hosts": "a"},
                hosts={**WRITES["hosts"], "a": {"network_node_id": 0, "processes": [{"path": "sh", "args": ["-c", f"echo '{NOTES}' > h.jsonl; echo > g.jsonl"]}]}})
@@ -607,6 +617,7 @@ HELD = [
     ("events", "host", "disk", "command/test_disks.py"),
     ("events", "host", "disk_fault disk_heal sync_time sync_errors full read_errors bit_rot path connection_reset ends call_faults results share pid call number",
      "command/test_faults.py"),
+    ("events", "host", "kill upgrade grace memory limit dns_answers names answer", "command/test_faults.py"),
     ("gateways", "", "interface address hard_limit namespace", "emulation/test_gateways.py"),
     ("hosts", keys.GRAPH, "devices.driver", "simulators/test_devices.py"),
     ("hosts", keys.LINKS, "devices.driver", "simulators/test_devices.py"),
@@ -622,7 +633,7 @@ ARGUED = [
     ("", "", "general network hosts host_option_defaults links events properties belljar experimental switches routers simulators radios nics memories gateways",
      "a section acts by its keys"),
     ("", "", "explore", "command/test_explore.py"),
-    ("explore", "", "hosts between faults for scheduling kinds kinds.calls kinds.calls.results kinds.calls.share kinds.disk kinds.disk.faults kinds.disk.sync_time kinds.reset kinds.clock kinds.clock.step kinds.crash kinds.crash.files kinds.crash.disk kinds.lossy kinds.lossy.packet_loss kinds.one_way "
+    ("explore", "", "hosts between faults for scheduling kinds kinds.calls kinds.calls.results kinds.calls.share kinds.disk kinds.disk.faults kinds.disk.sync_time kinds.reset kinds.kill kinds.kill.names kinds.memory kinds.memory.limit kinds.dns kinds.dns.names kinds.dns.answers kinds.clock kinds.clock.step kinds.crash kinds.crash.files kinds.crash.disk kinds.lossy kinds.lossy.packet_loss kinds.one_way "
      "kinds.partition kinds.pause kinds.slow kinds.slow.latency kinds.stop", "crates/explore/src/tests.rs draws faults within their bounds"),
     ("links", "gateway", f"name between cost {BOTH_SIDES}", "runs with gateways are in real time; a host's side of the link is that of a link to a simulator"),
     ("hosts", keys.MACHINE, "routing", "its routes are computed as those of a host on links"),

@@ -77,6 +77,7 @@ row("network", "graph use_shortest_path graph.type graph.inline graph.file graph
 row("belljar", "start_date", emulate=CLOCKS, deploy="clocks are the machines'")
 row("belljar", "placement", run=RESULTS, emulate=NATIVE, deploy=NATIVE)
 row("belljar", "ipv6", deploy=MACHINES)
+row("belljar", "address_pool", deploy=NETWORK)
 row("belljar", "metrics metrics.interval route_log", emulate="nothing is sampled", deploy="nothing is sampled")
 row("belljar", "dns dns.address dns.records", deploy="the machines have a name server of their own")
 row("experimental", "strace_logging_mode", emulate="system calls are not logged", deploy="system calls are not logged")
@@ -112,10 +113,13 @@ row("hosts", "clock.hardware_offset clock.hardware_drift_ppm", LINKS, emulate=CL
 row("hosts", "clock.hardware_offset clock.hardware_drift_ppm", GRAPH, run="refused: it has no PTP hardware clock", deploy="refused: it has no PTP hardware clock")
 row("hosts", "cpu cpu.syscall cpu.packet cpu.byte cpu.interrupt cpu.backlog", GRAPH, LINKS,
     emulate="work takes the time that it takes", deploy="work takes the time that it takes")
+row("hosts", "memory", GRAPH, LINKS, emulate="memory is this machine's", deploy="memory is the machines'")
 row("hosts", "cpu_count", GRAPH, LINKS, emulate="processors are this machine's", deploy="processors are the machines'")
-row("hosts", "cpu_count clock clock.offset clock.drift_ppm clock.reading clock.hardware_offset clock.hardware_drift_ppm cpu cpu.syscall cpu.packet cpu.byte cpu.interrupt cpu.backlog devices devices.pci devices.driver "
+row("hosts", "memory cpu_count clock clock.offset clock.drift_ppm clock.reading clock.hardware_offset clock.hardware_drift_ppm cpu cpu.syscall cpu.packet cpu.byte cpu.interrupt cpu.backlog devices devices.pci devices.driver "
     "devices.interface devices.latency devices.mtu devices.interrupts devices.interrupt_interval devices.ring", MACHINE,
     run="refused: it has its own", deploy="refused: it has its own")
+row("hosts", "setup", GRAPH, LINKS, deploy="refused: the machines would keep what it changes")
+row("hosts", "setup", MACHINE, run="refused: its processes start one after the other", deploy="refused: its processes start one after the other")
 row("hosts", "root", *HOSTS, deploy="refused: machines have their own files")
 row("hosts", "machine machine.type machine.qemu machine.args machine.kernel machine.modules machine.kernel_args machine.busybox machine.memory "
     "machine.nic machine.shift machine.quantum machine.files", LINKS, MACHINE, emulate=NO_MACHINE, deploy=NO_MACHINE)
@@ -228,6 +232,13 @@ SIMULATED_FAULT = "refused: the disk, connections and calls of an emulated host 
 row("events", "disk_fault disk_heal sync_time sync_errors full read_errors bit_rot path connection_reset ends call_faults results share pid call number",
     "host", emulate=SIMULATED_FAULT, deploy=NO_EVENTS)
 row("events", "disk_fault disk_heal connection_reset call_faults", "machine", run="refused: its kernel is its own", deploy=NO_EVENTS)
+row("events", "memory limit", "host", emulate="refused: memory is this machine's", deploy=NO_EVENTS)
+row("events", "memory", "machine", run="refused: its kernel is its own", deploy=NO_EVENTS)
+row("events", "upgrade grace", "host", emulate="refused: an emulation does not wait for the end of a process", deploy=NO_EVENTS)
+row("events", "upgrade", "machine", run="refused: its kernel is its own", deploy=NO_EVENTS)
+row("events", "dns_answers names answer", "host", emulate="refused: its name server answers all hosts alike", deploy=NO_EVENTS)
+row("events", "kill", "host", emulate="refused: processes that programs start have no names there", deploy=NO_EVENTS)
+row("events", "kill", "machine", run="refused: its kernel is its own", deploy=NO_EVENTS)
 row("events", "stop", "host", emulate=NO_MODELS, deploy=NO_EVENTS)
 row("events", "clock step drift_ppm", "host", emulate=CLOCKS, deploy=NO_EVENTS)
 row("events", "clock step drift_ppm", "machine", run="refused: its clock is its own", deploy=NO_EVENTS)
@@ -237,7 +248,7 @@ row("events", "p4 runtime commands", "P4 switch", deploy=NO_EVENTS)
 
 # --- properties
 NO_TIMES = "refused: the times of lines are recorded in simulations alone"
-row("properties", "name always never sometimes hosts process files lines where model consistency", deploy=ACTS)
+row("properties", "name always never sometimes assertions hosts process files lines where model consistency", deploy=ACTS)
 row("properties", "history", "of one host", deploy=ACTS)
 row("properties", "history", "of several hosts", emulate="refused: the order of their lines is known in simulations alone",
     deploy="refused: the order of their lines is known in simulations alone")
@@ -245,10 +256,11 @@ row("properties", "eventually eventually.matches eventually.within eventually.af
 
 EXPLORES = "`belljar explore` alone draws faults"
 row("", "explore", run=EXPLORES, deploy=EXPLORES)
-row("explore", "hosts between faults for scheduling kinds kinds.calls kinds.calls.results kinds.calls.share kinds.disk kinds.disk.faults kinds.disk.sync_time kinds.reset kinds.clock kinds.clock.step kinds.crash kinds.crash.files kinds.crash.disk kinds.lossy kinds.lossy.packet_loss "
+row("explore", "hosts between faults for scheduling kinds kinds.calls kinds.calls.results kinds.calls.share kinds.disk kinds.disk.faults kinds.disk.sync_time kinds.reset kinds.kill kinds.kill.names kinds.memory kinds.memory.limit kinds.dns kinds.dns.names kinds.dns.answers kinds.clock kinds.clock.step kinds.crash kinds.crash.files kinds.crash.disk kinds.lossy kinds.lossy.packet_loss "
     "kinds.one_way kinds.partition kinds.pause kinds.slow kinds.slow.latency kinds.stop", run=EXPLORES, deploy=EXPLORES)
 
 # --- values with keys of their own, wherever the key that has them acts
+row("scheduling", "priorities priorities.points priorities.calls priorities.instructions", emulate="the kernel schedules", deploy="the machines' kernels schedule")
 row("queue", "packets ecn_threshold ecn_threshold.packets ecn_threshold.bytes bytes codel codel.packets codel.target codel.interval codel.ecn "
     "codel.ce_threshold fq_codel fq_codel.packets fq_codel.bytes fq_codel.flows fq_codel.quantum fq_codel.target fq_codel.interval fq_codel.ecn "
     "fq_codel.ce_threshold red red.min red.max red.limit red.probability red.weight red.average_packet red.ecn priority priority.bands "
@@ -267,7 +279,7 @@ row("draw_size", "exponential uniform pareto pareto.mean pareto.shape pareto.max
 row("hosts", "one_of", "set of hosts in an event", deploy=NO_EVENTS)
 
 # Definitions of the schema whose keys have rows of their own.
-DEFINITIONS = {"queue", "loss", "reordering", "token_bucket", "interfaces", "route", "draw_time", "draw_size", "hosts"}
+DEFINITIONS = {"queue", "scheduling", "loss", "reordering", "token_bucket", "interfaces", "route", "draw_time", "draw_size", "hosts"}
 SECTIONS = {"host": "hosts", "process": "hosts.processes", "model": "hosts.processes.model", "event": "events", "link": "links", "property": "properties", "explore": "explore"}
 
 

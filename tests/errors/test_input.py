@@ -218,3 +218,13 @@ def test_what_is_no_file_of_an_experiment_is_refused_at_once(belljar, workdir):
     (workdir / "good.yaml").write_text(GOOD)
     script = f"{belljar} validate <(cat {workdir}/good.yaml)"
     assert execute(["bash", "-c", script]).status == 0, "process substitution"
+
+
+def test_a_setup_needs_a_shell(belljar, workdir):
+    (workdir / "root").mkdir()
+    file = workdir / "setup.yaml"
+    file.write_text(GOOD.replace("    - path: /bin/true\n  bob:", "    - path: /bin/true\n  bob:\n    root: root\n    setup: [ip link]").replace(
+        "    network_node_id: 1\n    processes:\n    - path: /bin/true\n", "    network_node_id: 1\n    processes: []\n"))
+    done = execute([belljar, "run", file])
+    line = file.read_text().splitlines().index("    setup: [ip link]") + 1
+    assert done.status == 2 and "'setup' needs a shell: " in done.err and f"setup.yaml:{line}:" in done.err, done

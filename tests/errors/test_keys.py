@@ -58,7 +58,7 @@ OF_HOSTS = {
     "network_node_id": 0, "ip_addr": "11.0.0.9", "ip6_addr": "fd00::9", "bandwidth_up": "1 Mbit", "bandwidth_down": "1 Mbit",
     "host_options.queue": {"packets": 9}, "host_options.scheduling": "random", "routing": "static", "routes": [{"to": "default", "via": "10.0.0.1"}], "machine": "qemu",
     "clock.hardware_offset": {"hardware_offset": "1 s"}, "clock.hardware_drift_ppm": {"hardware_drift_ppm": 5},
-    "clock": {"offset": "1 s"}, "cpu": {"syscall": "1 us"}, "cpu_count": 2, "devices": [NIC],
+    "clock": {"offset": "1 s"}, "cpu": {"syscall": "1 us"}, "cpu_count": 2, "memory": "64 MiB", "devices": [NIC], "setup": ["true"],
     "processes.user": [{"path": "true", "user": "daemon"}], "processes.arg0": [{"path": "true", "arg0": "other"}], "host_options.shared": ["/tmp"], "processes.model": [{"model": {"type": "sink", "port": 9}}],
 }
 OF_P4 = {

@@ -107,6 +107,7 @@ static void advice(void) {
     CHECK(madvise(m + P, 2 * P, MADV_DONTNEED) == 0);
     CHECK(m[0] == 9 && m[P] == 0 && m[3 * P - 1] == 0 && m[3 * P] == 9);
     CHECK(madvise(m, 4 * P, MADV_WILLNEED) == 0 && madvise(m, 4 * P, MADV_NORMAL) == 0);
+    FAILS(madvise(m, -(size_t)P, MADV_DONTNEED), EINVAL);
     FAILS(madvise(m + 1, P, MADV_DONTNEED), EINVAL);
     FAILS(madvise(m, P, 12345), EINVAL);
     munmap(m, 4 * P);

@@ -412,6 +412,90 @@ static void what_is_refused(void) {
     CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
 }
 
+/* Debug registers. */
+#define DR(n) (offsetof(struct user, u_debugreg) + 8 * (n))
+static volatile uint64_t watched[2];
+__attribute__((noinline)) static void watched_target(void) { __asm__ volatile("" ::: "memory"); }
+static void changes_what_is_watched(void) {
+    traced();
+    watched[1] = 7;
+    watched_target();
+    watched[0] = 5;
+    watched[1] = 8;
+    _exit(3);
+}
+static void hardware_breakpoints_and_watchpoints(void) {
+    pid_t pid = child(changes_what_is_watched);
+    siginfo_t info;
+    struct user_regs_struct regs;
+    SAME(stop_of(pid), SIGSTOP);
+    errno = 0;
+    SAME(P(PTRACE_PEEKUSER, pid, DR(6), 0), 0xffff0ff0);
+    SAME(P(PTRACE_PEEKUSER, pid, DR(7), 0), 0);
+    FAILS(P(PTRACE_POKEUSER, pid, DR(0), 1ul << 63), EINVAL);
+    FAILS(P(PTRACE_POKEUSER, pid, DR(4), 1), EIO);
+    CHECK(P(PTRACE_POKEUSER, pid, DR(0), watched_target) == 0);
+    CHECK(P(PTRACE_POKEUSER, pid, DR(1), &watched[0]) == 0);
+    SAME(P(PTRACE_PEEKUSER, pid, DR(1), 0), (long)&watched[0]);
+    /* An execution, and a write of eight bytes. */
+    FAILS(P(PTRACE_POKEUSER, pid, DR(7), 1 | 4 << 16), EINVAL);
+    CHECK(P(PTRACE_POKEUSER, pid, DR(7), 1 | 1 << 2 | 9ul << 20) == 0);
+    CHECK(P(PTRACE_CONT, pid, 0, 0) == 0);
+    SAME(stop_of(pid), SIGTRAP);
+    CHECK(P(PTRACE_GETREGS, pid, 0, &regs) == 0 && P(PTRACE_GETSIGINFO, pid, 0, &info) == 0);
+    SAME(regs.rip, (long)watched_target);
+    SAME(info.si_code, 4 /* TRAP_HWBKPT */);
+    SAME(P(PTRACE_PEEKUSER, pid, DR(6), 0) & 15, 1);
+    SAME(P(PTRACE_PEEKDATA, pid, &watched[1], 0), 7);
+    CHECK(P(PTRACE_POKEUSER, pid, DR(6), 0) == 0);
+    CHECK(P(PTRACE_CONT, pid, 0, 0) == 0);
+    SAME(stop_of(pid), SIGTRAP);
+    SAME(P(PTRACE_PEEKUSER, pid, DR(6), 0) & 15, 2);
+    SAME(P(PTRACE_PEEKDATA, pid, &watched[0], 0), 5);
+    SAME(P(PTRACE_PEEKDATA, pid, &watched[1], 0), 7);
+    CHECK(P(PTRACE_POKEUSER, pid, DR(7), 0) == 0);
+    CHECK(P(PTRACE_CONT, pid, 0, 0) == 0);
+    SAME(stop_of(pid), -1);
+    CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 3);
+}
+static void waits_for_ever(void) {
+    for (;;)
+        pause();
+}
+static void ends(void) {}
+static volatile unsigned spun;
+static void spins(void) {
+    for (;;)
+        spun++;
+}
+static void who_is_stopped_spins_or_has_ended_is_attached_to(void) {
+    pid_t pid = child(waits_for_ever);
+    kill(pid, SIGSTOP);
+    CHECK(waitpid(pid, &status, WUNTRACED) == pid && WIFSTOPPED(status));
+    CHECK(P(PTRACE_SEIZE, pid, 0, 0) == 0);
+    SAME(stop_of(pid), SIGSTOP | PTRACE_EVENT_STOP << 8);
+    finish(pid);
+    pid = child(waits_for_ever);
+    kill(pid, SIGSTOP);
+    CHECK(waitpid(pid, &status, WUNTRACED) == pid && WIFSTOPPED(status));
+    CHECK(P(PTRACE_ATTACH, pid, 0, 0) == 0);
+    SAME(stop_of(pid), SIGSTOP);
+    finish(pid);
+    pid = child(spins);
+    sleep_ms(20);
+    CHECK(P(PTRACE_ATTACH, pid, 0, 0) == 0);
+    SAME(stop_of(pid), SIGSTOP);
+    finish(pid);
+    pid = child(ends);
+    siginfo_t info;
+    CHECK(waitid(P_PID, (id_t)pid, &info, WEXITED | WNOWAIT) == 0);
+    FAILS(P(PTRACE_ATTACH, pid, 0, 0), EPERM);
+    FAILS(P(PTRACE_SEIZE, pid, 0, 0), EPERM);
+    finish(pid);
+    FAILS(P(PTRACE_ATTACH, pid, 0, 0), ESRCH);
+}
+
 GUEST(T(calls_are_shown_before_and_after), T(a_tracer_decides_about_signals), T(seizing_interrupting_and_listening),
       T(memory_is_read_and_written), T(events_of_fork_and_exec), T(without_options_exec_is_a_sigtrap),
-      T(threads_are_attached_to_one_by_one), T(single_steps), T(a_breakpoint_is_an_int3), T(bases_of_segments), T(what_is_refused))
+      T(threads_are_attached_to_one_by_one), T(single_steps), T(a_breakpoint_is_an_int3), T(bases_of_segments), T(what_is_refused),
+      T(hardware_breakpoints_and_watchpoints), T(who_is_stopped_spins_or_has_ended_is_attached_to))

@@ -24,9 +24,9 @@ LINKAGES = {
 GO = {"exe": [], "pie": ["-buildmode=pie"]}
 # A static glibc loads its name services at run time, which is not a static program any more.
 # paths.c speaks of calls that musl does not wrap; its compiler finds no headers of the kernel, which offloads.c, zerocopies.c, packets.c,
-# tuns.c, aios.c, rights.c, netlinks.c, mounts.c, mountspaces.c, fileflags.c, fanotifies.c, timespaces.c, userspaces.c, pidspaces.c, netspaces.c and all of urings.c to uringudp.c need.
+# tuns.c, aios.c, rights.c, netlinks.c, mounts.c, mountspaces.c, fileflags.c, fanotifies.c, timespaces.c, userspaces.c, pidspaces.c, netspaces.c and all of urings.c to uringnew.c need.
 NOT = {("names", "static"), ("names", "static-pie"), ("paths", "musl"), ("mounts", "musl"), ("mountspaces", "musl"), ("fileflags", "musl"), ("fanotifies", "musl"), ("timespaces", "musl"), ("userspaces", "musl"), ("pidspaces", "musl"), ("netspaces", "musl"), ("offloads", "musl"), ("zerocopies", "musl"), ("packets", "musl"), ("tuns", "musl"), ("urings", "musl"), ("aios", "musl"),
-       ("rights", "musl"), ("netlinks", "musl"), ("uringflow", "musl"), ("uringtask", "musl"), ("uringudp", "musl")}
+       ("rights", "musl"), ("netlinks", "musl"), ("uringflow", "musl"), ("uringtask", "musl"), ("uringudp", "musl"), ("uringnew", "musl")}
 # These need a network of their own, and privileges in it.
 PRIVILEGED = {"checksums", "netlinks", "offloads", "packets", "raws", "sixes", "timestamps", "tuns", "udplites"}
 CASES = [(s, k) for s in SOURCES for k in LINKAGES if (s.stem, k) not in NOT]
@@ -95,7 +95,7 @@ def test_belljar(source, linkage, exec_guest):
     judge(exec_guest([build(source, linkage)]))
 
 
-@pytest.mark.parametrize("name", ["buffers", "checksums", "frames", "messages", "mounts", "mountspaces", "offloads", "pidspaces", "udp", "uringudp", "netspaces", "userspaces", "zerocopies"])
+@pytest.mark.parametrize("name", ["buffers", "checksums", "frames", "messages", "mounts", "mountspaces", "offloads", "pidspaces", "udp", "uringnew", "uringudp", "netspaces", "userspaces", "zerocopies"])
 def test_far(name, exec_guest):
     """A process of its own has its memory read and written by other means; tests/determinism compares all of them."""
     program = build(GUESTS / f"{name}.c", "dynamic")

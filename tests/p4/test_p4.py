@@ -110,11 +110,13 @@ def test_lines_without_a_command_are_skipped_and_named(belljar, workdir):
         assert said in done.out + done.err, done
 
 
-def test_explain_shows_branches_in_actions(belljar, workdir):
+def test_explain_shows_branches(belljar, workdir):
     program = ROOT / "crates/p4c/tests/constructs/traced.p4"
     done = execute([belljar, "p4", "build", program, "--explain", "-o", workdir / "traced.json"])
-    line = next(n for n, text in enumerate(program.read_text().splitlines(), 1) if "hdr.h.b == 7" in text)
-    assert f"    if (hdr.h.b == 7) (traced.p4:{line})\n" in done.out, done
+    # An action's, the parser's, the deparser's.
+    for condition in ("hdr.h.b == 7", "hdr.h.a > 3", "hdr.h.r != 0"):
+        line = next(n for n, text in enumerate(program.read_text().splitlines(), 1) if condition in text)
+        assert f"    if ({condition}) (traced.p4:{line})\n" in done.out, done
 
 
 def test_packets_of_a_script(belljar, workdir):

@@ -5,6 +5,7 @@ import re
 import sys
 
 import pytest
+import yaml
 from conftest import EXAMPLES, contents_of, execute
 
 P4 = EXAMPLES / "p4"
@@ -62,6 +63,52 @@ def test_l2_and_l3(example):
     assert "3 received" in bridged and "ttl=64" in bridged, bridged
     # The first packet to an unknown host is what the controller asks for.
     assert "4 received" in routed and routed.count("ttl=63") == 4, routed
+
+
+def test_the_device_config_of_the_tutorials(belljar, workdir):
+    """`P4DeviceConfig`, in which the tutorials' controllers wrap the JSON: of this file, and accepted by the server."""
+    script = workdir / "wrapped.py"
+    script.write_text(
+        "import sys\n"
+        f"sys.path[:0] = [{str(P4)!r}]\n"
+        "import queue, grpc, p4config_pb2\n"
+        "from p4.v1 import p4runtime_pb2, p4runtime_pb2_grpc\n"
+        "from p4.config.v1 import p4info_pb2\n"
+        "from google.protobuf import text_format\n"
+        "config = p4config_pb2.P4DeviceConfig(reassign=True, device_data=open(sys.argv[1], 'rb').read())\n"
+        "info = text_format.Parse(open(sys.argv[2]).read(), p4info_pb2.P4Info())\n"
+        "stub = p4runtime_pb2_grpc.P4RuntimeStub(grpc.insecure_channel('s1:9559'))\n"
+        "request = p4runtime_pb2.StreamMessageRequest()\n"
+        "request.arbitration.device_id = 1\n"
+        "request.arbitration.election_id.low = 1\n"
+        "requests = queue.Queue()\n"
+        "requests.put(request)\n"
+        "answers = stub.StreamChannel(iter(requests.get, None))\n"
+        "assert next(answers).arbitration.status.code == 0\n"
+        "request = p4runtime_pb2.SetForwardingPipelineConfigRequest(device_id=1, action=3)\n"
+        "request.election_id.low = 1\n"
+        "request.config.p4info.CopyFrom(info)\n"
+        "request.config.p4_device_config = config.SerializeToString()\n"
+        "stub.SetForwardingPipelineConfig(request)\n"
+        "print('installed', len(info.tables))\n"
+        "requests.put(None)\n")
+    json, info = workdir / "basic.json", workdir / "basic.p4info.txtpb"
+    done = execute([belljar, "p4", "build", P4 / "basic/basic.p4", "-o", json, "--p4info", info])
+    assert done.status == 0, done
+    experiment = {
+        "general": {"stop_time": "5 s"},
+        "switches": {"s1": {"management": {}}, "net": {}},
+        "hosts": {"controller": {
+            "host_options": {"shared": [str(workdir)]},
+            "processes": [{"path": sys.executable, "args": [str(script), str(json), str(info)], "start_time": "1 s"}]}},
+        "links": [{"between": ["controller", "net"]}, {"between": ["s1:mgmt", "net"]}],
+    }
+    file, data = workdir / "wrapped.yaml", workdir / "wrapped.data"
+    file.write_text(yaml.safe_dump(experiment))
+    done = execute([belljar, "run", file, "-o", data])
+    assert done.status == 0, done
+    said = [path.read_text() for path in data.glob("hosts/controller/*.stdout")]
+    assert said == ["installed 1\n"], (said, done)
 
 
 def test_runs_are_alike(belljar, workdir):

@@ -98,7 +98,8 @@ def test_the_tutorials_themselves(belljar, run_experiment, workdir):
         for program in (exercises / name).glob("*.p4"):
             if (P4 / name / program.name).exists():
                 shutil.copy(P4 / name / program.name, program)
-        world, done = take(belljar, topology, workdir / f"{name}.yaml")
+        # Mininet ignores the results of commands, of which one adds a route that its interface has made.
+        world, done = take(belljar, topology, workdir / f"{name}.yaml", "--tolerate-failures")
         assert "does not run yet" not in done.err, done
         if name in ("basic", "basic_tunnel", "ecn", "mri", "qos", "firewall", "link_monitor", "multicast"):
             others = [host["interfaces"]["eth0"]["addresses"][0].split("/")[0] for other, host in world["hosts"].items() if other != "h1"]

@@ -48,7 +48,7 @@ def by_word(lines):
 
 def check(answers):
     assert ast.literal_eval(answers["tables"]) == ["I.exact_", "I.lpm_", "I.selected", "I.ternary_"]
-    entry, action = ast.literal_eval(answers["entry"]), {1: 1, 2: b"I.forward", 3: [b"\0\2"]}
+    entry, action = ast.literal_eval(answers["entry"]), {1: 1, 2: b"I.forward", 3: [b"\2"]}
     assert entry[1] == [{1: 0, 2: {1: bytes.fromhex(STATIONS[1])}}] and entry[4] == action and entry[2] == {1: -1}
     assert ast.literal_eval(answers["registers"]) == [0, 0xFFFFFFFF]
     ternary = ast.literal_eval(answers["ternary"])

@@ -9,7 +9,7 @@ import subprocess
 import sys
 
 import pytest
-from conftest import EXAMPLES
+from conftest import EXAMPLES, execute
 
 LICENSES = pathlib.Path("/usr/share/common-licenses")
 LIBC = pathlib.Path("/usr/lib/x86_64-linux-gnu/libc.so.6")
@@ -160,3 +160,12 @@ def test_nat(run_experiment):
     assert re.search(r'ct status dnat counter packets 1 bytes 60 accept', rules), rules
     refused = done.text("box", "dmesg").splitlines()
     assert refused and all("refused: IN=eth1 OUT=eth0 MAC= SRC=203.0.113.2 DST=192.168.1.2" in line for line in refused)
+
+
+def test_maelstrom(belljar, workdir):
+    """The node of the guide to Maelstrom passes under partitions, and with --once it does not."""
+    command = [belljar, "maelstrom", "-w", "broadcast", "--bin", EXAMPLES / "programs/broadcast.py", "--nemesis", "partition", "--time-limit", "20", "--latency", "20"]
+    done = execute([*command, "-o", "good.data"], cwd=workdir)
+    assert done.status == 0 and "valid: broadcast, eventual" in done.out, done
+    done = execute([*command, "-o", "once.data", "--", "--once"], cwd=workdir)
+    assert done.status == 1 and "\nlost element\n" in done.out, done

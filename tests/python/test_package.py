@@ -43,6 +43,9 @@ from belljar import Experiment, models
 exp = Experiment(stop_time="10 s")
 exp.crash("alice", att="1 s")
 exp.run(3.5)
+exp.run(sed=2)
+exp.with_(sead=2)
+Experiment(stop_time="1 s", parallelizm=2)
 exp.host("bob", bandwith_up="1 Mbit").model(models.Http(too="web"))
 exp.link("alice", "bob", latancy="1 ms")
 """
@@ -68,8 +71,8 @@ def test_types(mypy, workdir):
     assert done.returncode == 0, done.stdout
     (workdir / "wrong.py").write_text(WRONG)
     said = mypy("wrong.py").stdout
-    assert all(f'Unexpected keyword argument "{name}"' in said for name in ("att", "bandwith_up", "too", "latancy")), said
-    assert 'incompatible type "float"' in said and "Found 5 errors" in said, said
+    assert all(f'Unexpected keyword argument "{name}"' in said for name in ("att", "sed", "sead", "parallelizm", "bandwith_up", "too", "latancy")), said
+    assert 'incompatible type "float"' in said and "Found 8 errors" in said, said
 
 
 @pytest.fixture
@@ -97,8 +100,8 @@ def test_types_by_pyright(pyright, workdir):
     assert not said, "\n".join(said)
     (workdir / "wrong.py").write_text(WRONG)
     found = pyright(workdir / "wrong.py")
-    assert all(any(f'"{name}"' in line for line in found) for name in ("att", "bandwith_up", "too", "latancy")), found
-    assert {int(line.split(":")[1]) for line in found} == {4, 5, 6, 7}, found
+    assert all(any(f'"{name}"' in line for line in found) for name in ("att", "sed", "sead", "parallelizm", "bandwith_up", "too", "latancy")), found
+    assert {int(line.split(":")[1]) for line in found} == {4, 5, 6, 7, 8, 9, 10}, found
 
 
 @pytest.mark.slow

@@ -28,6 +28,11 @@ def noisy():
     return e
 
 
+def test_assertions_have_a_file():
+    e = Experiment(stop_time="20 s").assertions("sdk").assertions("others", "sdk.jsonl", hosts="a")
+    assert e.properties == [{"name": "sdk", "assertions": "/var/log/sdk.jsonl"}, {"name": "others", "assertions": "sdk.jsonl", "hosts": "a"}]
+
+
 def test_properties_are_written_with_their_keys():
     written = yaml.safe_load(noisy().to_yaml())["properties"]
     assert written == [

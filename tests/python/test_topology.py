@@ -121,6 +121,8 @@ def test_experiments_in_python_are_those_of_files(belljar, workdir):
         done = execute([belljar, "run", workdir / name, "--show-config"])
         assert done.status == 0, done
         shown.append(yaml.safe_load(done.out))
+        # The results folder has the name of the file.
+        assert shown[-1]["general"].pop("data_directory") == f"{name}.data"
     graphs = [one["network"]["graph"].pop("inline") for one in shown]
     assert "cloud" in graphs[0] and "cloud" in graphs[1]
     assert shown[0] == shown[1]

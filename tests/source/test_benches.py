@@ -32,6 +32,19 @@ def test_explore(belljar, workdir):
     assert [(row["control"], row["found"]) for row in rows] == [(False, "property once (always)"), (True, "")], rows
 
 
+@pytest.mark.needs("redis-server")
+def test_crashes(belljar, workdir):
+    (row,) = bench(belljar, workdir, "crashes", "redis", "--crashes", 8)["rows"]
+    assert row["crashes"] == 8 and row["acknowledged"] > 1000 and row["missing"] == row["broken"] == 0, row
+    (row,) = bench(belljar, workdir, "crashes", "redis", "--crashes", 8, "--unsafe", file="unsafe.json")["rows"]
+    assert row["missing"] + row["broken"] > 0, row
+
+
+def test_pct(belljar, workdir):
+    rows = bench(belljar, workdir, "pct", "--runs", 30)["rows"]
+    assert [row["depth"] for row in rows] == [1, 2, 3] and rows[0]["hits"] > 2, rows
+
+
 def test_pcie(belljar, workdir):
     rows = bench(belljar, workdir, "pcie", "--bytes", 300_000, "--latencies", 500, 1000)["rows"]
     # The controller fetches ahead: a longer way over PCI costs no throughput at 1 Gbit/s.
@@ -158,12 +171,19 @@ def test_costs(belljar, workdir):
     assert set(result["us"]["fork 20 MiB"]) == {"near", "far", "native"} and set(result["us"]["handoff"]) == {"native"}
 
 
-@pytest.mark.parametrize("weights", ["uniform", "exp", "ring"])
+@pytest.mark.parametrize("weights", ["uniform", "exp", "ring", "pareto"])
 def test_p2p(belljar, workdir, weights):
     size = ["--peers", 5, "--messages", 10, "--times", 2, 22, "--native-times", 1, 2, "--repeat", 1, "--weights", weights]
     result = bench(belljar, workdir, "p2p", *size)
     # p2p.py itself holds the longer run to more messages; of so few, the cost may come out as anything.
     assert set(result["cost_us"]) == {"belljar", "native"} and all(math.isfinite(c["median"]) for c in result["cost_us"].values())
+
+
+def test_p2p_with_aes(belljar, workdir):
+    """The load changes no message: as many are sent as without. The program checks its AES itself."""
+    size = ["--peers", 5, "--messages", 10, "--times", 2, 12, "--repeat", 1, "--only", "belljar"]
+    result = bench(belljar, workdir, "p2p", *size, "--aes", 2)
+    assert math.isfinite(result["cost_us"]["belljar"]["median"])
 
 
 def test_scaling(belljar, workdir):

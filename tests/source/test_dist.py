@@ -189,7 +189,7 @@ def test_two_builds_are_the_same(dist):
 def test_tarball_and_source(dist, workdir):
     with tarfile.open(next(dist.glob("*-linux-x86_64.tar.gz"))) as archive:
         names = {"/".join(name.split("/")[1:]) for name in archive.getnames()}
-    assert {"bin/belljar", "bin/belljar-routed", "share/man/man1/belljar.1", "share/man/man1/belljar-run.1", "share/bash-completion/completions/belljar",
+    assert {"bin/belljar", "bin/belljar-composer", "bin/belljar-maelstrom", "bin/belljar-routed", "share/man/man1/belljar.1", "share/man/man1/belljar-run.1", "share/bash-completion/completions/belljar",
             "share/doc/belljar/examples/first.yaml", "share/doc/belljar/LICENSE-MIT"} <= names
     with tarfile.open(next(path for path in dist.glob("belljar-*.tar.gz") if "linux" not in path.name)) as archive:
         names = {"/".join(name.split("/")[1:]) for name in archive.getnames()}

@@ -9,10 +9,10 @@ import yaml
 from conftest import ROOT
 
 CRATES = ROOT / "crates"
-LAYERS = ["base", "engine", "wire", "linux-abi", "tcp", "conntrack", "routing", "net", "netfilter", "radio", "netstack", "linux-net", "strace", "terminal", "machine", "objects", "disk", "tasks", "uring", "p4c", "p4json", "p4", "p4files", "p4info", "p4runtime", "models", "model-host", "kernel", "channel", "shim", "platform", "packetio", "routed", "image", "histories", "properties", "config", "qemu",
+LAYERS = ["base", "engine", "wire", "linux-abi", "tcp", "conntrack", "routing", "net", "netfilter", "tc", "radio", "wireguard", "netstack", "linux-net", "strace", "terminal", "machine", "objects", "disk", "tasks", "uring", "p4c", "p4json", "p4", "p4files", "p4info", "p4runtime", "models", "model-host", "kernel", "channel", "shim", "platform", "packetio", "routed", "maelstrom", "composer", "image", "histories", "properties", "config", "qemu",
           "pci", "cosim", "results", "plan", "explore", "emulation", "deployment", "sim", "cli"]
-SIMULATION = {"base", "engine", "wire", "linux-abi", "tcp", "conntrack", "routing", "net", "netfilter", "radio", "netstack", "linux-net", "strace", "terminal", "machine", "objects", "disk", "tasks", "uring", "p4c", "p4json", "p4", "p4files", "p4info", "p4runtime", "models", "model-host", "kernel", "config", "pci", "results", "histories", "properties", "plan", "explore", "sim"}
-SANS_IO = {"base", "engine", "wire", "linux-abi", "tcp", "conntrack", "routing", "net", "netfilter", "radio", "netstack", "linux-net", "strace", "terminal", "machine", "objects", "disk", "tasks", "uring", "p4info", "p4runtime", "models", "model-host", "kernel", "pci", "histories", "properties"}
+SIMULATION = {"base", "engine", "wire", "linux-abi", "tcp", "conntrack", "routing", "net", "netfilter", "tc", "radio", "wireguard", "netstack", "linux-net", "strace", "terminal", "machine", "objects", "disk", "tasks", "uring", "p4c", "p4json", "p4", "p4files", "p4info", "p4runtime", "models", "model-host", "kernel", "config", "pci", "results", "histories", "properties", "plan", "explore", "sim"}
+SANS_IO = {"base", "engine", "wire", "linux-abi", "tcp", "conntrack", "routing", "net", "netfilter", "tc", "radio", "wireguard", "netstack", "linux-net", "strace", "terminal", "machine", "objects", "disk", "tasks", "uring", "p4info", "p4runtime", "models", "model-host", "kernel", "pci", "histories", "properties"}
 UNSAFE = {"channel", "shim", "platform", "packetio"}
 
 # name: (crates, what is banned, what to use instead, a line that is caught)
@@ -147,8 +147,10 @@ def test_layers():
 ALONE = {
     "conntrack": {"base", "wire", "linux-abi"},
     "netfilter": {"base", "wire", "linux-abi", "conntrack", "net"},
-    "netstack": {"base", "wire", "linux-abi", "tcp", "conntrack", "net", "netfilter"},
-    "linux-net": {"base", "wire", "linux-abi", "tcp", "conntrack", "net", "netfilter", "netstack"},
+    "tc": {"base", "wire", "linux-abi", "net"},
+    "wireguard": {"base"},
+    "netstack": {"base", "wire", "linux-abi", "tcp", "conntrack", "net", "netfilter", "tc", "wireguard"},
+    "linux-net": {"base", "wire", "linux-abi", "tcp", "conntrack", "net", "netfilter", "tc", "wireguard", "netstack"},
     "strace": {"base", "linux-abi"},
     "terminal": {"linux-abi"},
     "machine": {"base", "linux-abi"},
@@ -178,8 +180,8 @@ def test_parts_of_the_kernel_stand_alone(crate):
 
 
 # Crates that a host is made of.
-HOST_CRATES = ["tcp", "conntrack", "net", "netfilter", "netstack", "linux-net", "strace", "terminal", "machine", "objects", "tasks", "uring", "models", "model-host", "kernel"]
-KERNEL_LINES = 36_000  # of code
+HOST_CRATES = ["tcp", "conntrack", "net", "netfilter", "tc", "wireguard", "netstack", "linux-net", "strace", "terminal", "machine", "objects", "tasks", "uring", "models", "model-host", "kernel"]
+KERNEL_LINES = 37_000  # of code
 
 
 def test_the_kernel_stays_within_its_lines():

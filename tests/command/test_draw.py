@@ -1,0 +1,53 @@
+"""`belljar draw`: pictures, Graphviz and GraphML of an experiment's network, and what Python makes of them."""
+
+import xml.etree.ElementTree
+
+import pytest
+import yaml
+from conftest import EXAMPLES, execute
+
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+@pytest.mark.parametrize("example", ["routers", "first", "nat"])
+def test_pictures_have_all_nodes(belljar, workdir, example):
+    picture = workdir / f"{example}.svg"
+    done = execute([belljar, "draw", EXAMPLES / f"{example}.yaml", "-o", picture])
+    assert done.status == 0, done
+    tree = xml.etree.ElementTree.parse(picture).getroot()
+    names = {text.text for text in tree.iter(f"{SVG}text")}
+    hosts = {"routers": {"alice", "bob", "r1", "r2", "r3"}, "first": {"server", "berlin", "Tokyo"}, "nat": {"laptop", "box", "server"}}[example]
+    assert hosts <= names, names
+    _, _, width, height = map(float, tree.get("viewBox").split())
+    assert all(0 <= float(circle.get("cx")) <= width and 0 <= float(circle.get("cy")) <= height for circle in tree.iter(f"{SVG}circle"))
+    # The drawing depends on the experiment alone.
+    assert execute([belljar, "draw", EXAMPLES / f"{example}.yaml"]).out == picture.read_text()
+
+
+def test_labels_of_links(belljar):
+    with_labels = execute([belljar, "draw", EXAMPLES / "routers.yaml"]).out
+    without = execute([belljar, "draw", EXAMPLES / "routers.yaml", "--no-labels"]).out
+    assert ">5 ms, 1 Gbit<" in with_labels and ">5 ms, 1 Gbit</text>" not in without
+
+
+def test_graphviz_and_graphml(belljar, workdir):
+    dot = execute([belljar, "draw", EXAMPLES / "routers.yaml", "--format", "dot"]).out
+    assert dot.startswith("graph experiment {") and '[label="5 ms, 1 Gbit"]' in dot
+    assert execute([belljar, "draw", EXAMPLES / "routers.yaml", "-o", workdir / "x.graphml"]).status == 0
+    # What is drawn can be imported again.
+    again = execute([belljar, "import", workdir / "x.graphml", "-o", workdir / "again.yaml"])
+    assert again.status == 0, again
+    content = yaml.safe_load((workdir / "again.yaml").read_text())
+    assert set(content["hosts"]) == {"alice", "bob"} and set(content["routers"]) == {"r1", "r2", "r3"}
+    assert [link.get("latency") for link in content["links"]] == ["1 ms", "1 ms", "5 ms", "10 ms", "10 ms"]
+
+
+def test_formats_that_are_none(belljar, workdir):
+    done = execute([belljar, "draw", EXAMPLES / "first.yaml", "-o", workdir / "x.jpeg"])
+    assert done.status == 2 and "end it in .svg, .png, .dot or .graphml" in done.err
+
+
+def test_a_png_needs_a_program(belljar, workdir):
+    command = [belljar, "draw", EXAMPLES / "first.yaml", "-o", workdir / "x.png"]
+    done = execute(command, env={"PATH": "/nonexistent"})
+    assert done.status == 2 and "rsvg-convert" in done.err, done
