@@ -57,11 +57,15 @@ def postgres(unsafe):
     return [{"path": "/bin/sh", "args": ["-ec", POSTGRES.replace("OPTIONS", options)]}], {}
 
 
-#: Processes, environment, and seconds between two crashes of each.
+#: Most crashes of one run.
+AT_ONCE = 100
+#: Processes, environment, and seconds between two crashes of each. SQLite is the machine's Python's: with a rollback journal, and with a write-ahead log.
 DATABASES = {
     "redis": (redis, 1.0),
     "etcd": (etcd, 3.0),
     "postgres": (postgres, 4.0),
+    "sqlite": (lambda unsafe: ([], {}), 0.5),
+    "sqlite-wal": (lambda unsafe: ([], {}), 0.5),
     "lmdb": (lambda unsafe: ([], {"PYTHONPATH": str(pypi("lmdb", "1.6.2"))}), 0.5),
     "rocksdb": (lambda unsafe: ([], {"PYTHONPATH": str(pypi("rocksdict", "0.3.29"))}), 0.5),
 }
@@ -119,18 +123,21 @@ def measure(name, unsafe, crashes, seed, files):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("databases", nargs="*", default=list(DATABASES), metavar="DATABASE", help="of " + ", ".join(DATABASES))
-    parser.add_argument("--crashes", type=int, default=1000, help="crashes of each, in runs of 100 [default: 1000]")
+    parser.add_argument("--crashes", type=int, default=1000, help=f"crashes of each, in runs of at most {AT_ONCE} [default: 1000]")
     parser.add_argument("--unsafe", action="store_true", help="the controls alone: one run of each with syncs off")
     parser.add_argument("--disk", default="any", choices=["any", "ordered"], help="profile of the disk")
     parser.add_argument("--json", metavar="FILE", help="result [default: target/benches/crashes.json]")
     options = parser.parse_args()
     if unknown := [name for name in options.databases if name not in DATABASES]:
         parser.error(f"there is no database {unknown[0]}: they are {', '.join(DATABASES)}")
+    if options.crashes < 1:
+        parser.error("--crashes must be at least 1")
     rows = []
     for name in options.databases:
-        each = min(100, options.crashes)
-        runs = 1 if options.unsafe else max(1, options.crashes // each)
-        sums = [sum(parts) for parts in zip(*(measure(name, options.unsafe, each, seed, ("torn", options.disk)) for seed in range(1, runs + 1)))]
+        runs = [min(AT_ONCE, options.crashes - done) for done in range(0, options.crashes, AT_ONCE)]
+        if options.unsafe:
+            del runs[1:]
+        sums = [sum(parts) for parts in zip(*(measure(name, options.unsafe, each, seed, ("torn", options.disk)) for seed, each in enumerate(runs, 1)))]
         crashes, missing, broken, late, writes = sums
         rows.append({"database": name, "syncs": "off" if options.unsafe else "on", "crashes": crashes, "missing": missing, "broken": broken, "late": late, "acknowledged": writes})
         print("  ".join(f"{key} {value}" for key, value in rows[-1].items()), flush=True)

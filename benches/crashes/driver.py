@@ -107,6 +107,25 @@ class Postgres:
         self.ask(f"insert into t values ({number}, '{PADDING}')")
 
 
+class Sqlite:
+    """With the journal's safe setting: without EXTRA, the removal of a rollback journal, which commits, is not synced."""
+
+    def __init__(self, journal, safe):
+        import sqlite3
+        self.base = sqlite3.connect("/var/lib/base/base.db", isolation_level=None)
+        for setting in (f"journal_mode = {journal}", f"synchronous = {'off' if UNSAFE else safe}", "wal_autocheckpoint = 50"):
+            self.base.execute(f"pragma {setting}").fetchall()
+        self.base.execute("create table if not exists t (n integer primary key, x text)")
+
+    def numbers(self):
+        is_sound = self.base.execute("pragma integrity_check").fetchall() == [("ok",)]
+        count, most = self.base.execute("select count(*), coalesce(max(n), 0) from t").fetchone()
+        return most, is_sound and count == most
+
+    def write(self, number):
+        self.base.execute("insert into t values (?, ?)", (number, PADDING))
+
+
 class Lmdb:
     def __init__(self):
         import lmdb
@@ -150,7 +169,10 @@ def connected(port):
 
 def main():
     os.makedirs("/var/lib/base", exist_ok=True)
-    base = {"redis": Redis, "etcd": Etcd, "postgres": Postgres, "lmdb": Lmdb, "rocksdb": Rocksdb}[DATABASE]()
+    base = {
+        "redis": Redis, "etcd": Etcd, "postgres": Postgres, "lmdb": Lmdb, "rocksdb": Rocksdb,
+        "sqlite": lambda: Sqlite("delete", "extra"), "sqlite-wal": lambda: Sqlite("wal", "full"),
+    }[DATABASE]()
     number, is_whole = base.numbers()
     print("ok" if is_whole else "broken", "holds", number, flush=True)
     log = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
