@@ -3,7 +3,14 @@
 import contextlib
 import fcntl
 import os
+import re
+import shutil
 import subprocess
+
+import pytest
+
+#: Messages of Go and Cargo where there is no network.
+OFFLINE = "dial tcp|Could not resolve|failed to download|lookup "
 
 
 @contextlib.contextmanager
@@ -32,3 +39,15 @@ def compile_newer(out, command, *sources, reads=(), libraries=(), **options):
     with locked(out.with_name(f".{out.name}.lock")):
         if not out.exists() or out.stat().st_mtime < max(source.stat().st_mtime for source in [*sources, *reads]):
             compile_to(out, command, *sources, *libraries, **options)
+
+
+def go_module(folder, out):
+    """The program of a Go module whose dependencies are in Go's proxy, or a reason to skip."""
+    if shutil.which("go") is None:
+        pytest.skip("go is not installed")
+    with locked(out.with_name(f".{out.name}.lock")):
+        done = subprocess.run(["go", "build", "-buildvcs=false", "-o", out, "."], cwd=folder, capture_output=True, text=True)
+    if done.returncode != 0 and re.search(OFFLINE, done.stderr):
+        pytest.skip(f"the modules that {folder.name} uses cannot be downloaded")
+    assert done.returncode == 0, done.stderr
+    return out

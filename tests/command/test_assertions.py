@@ -11,6 +11,7 @@ import sys
 
 import pytest
 import yaml
+from compiling import OFFLINE, go_module
 from conftest import ROOT, execute
 
 PROGRAMS = ROOT / "tests/programs/antithesis"
@@ -47,16 +48,14 @@ def built(language):
     folder = ROOT / "target/antithesis" / language
     folder.mkdir(parents=True, exist_ok=True)
     if language == "go":
-        command = ["go", "build", "-buildvcs=false", "-o", str(folder / "program"), "."]
-    else:
-        command = ["cargo", "build", "--quiet", "--locked"]
-    if shutil.which(command[0]) is None:
-        pytest.skip(f"{command[0]} is not installed")
-    done = subprocess.run(command, cwd=PROGRAMS / language, capture_output=True, text=True, env={**os.environ, "CARGO_TARGET_DIR": str(folder)})
-    if done.returncode != 0 and re.search("dial tcp|Could not resolve|failed to download|lookup ", done.stderr):
+        return go_module(PROGRAMS / "go", folder / "program")
+    if shutil.which("cargo") is None:
+        pytest.skip("cargo is not installed")
+    done = subprocess.run(["cargo", "build", "--quiet", "--locked"], cwd=PROGRAMS / language, capture_output=True, text=True, env={**os.environ, "CARGO_TARGET_DIR": str(folder)})
+    if done.returncode != 0 and re.search(OFFLINE, done.stderr):
         pytest.skip(f"the SDK for {language} cannot be downloaded")
     assert done.returncode == 0, done.stderr
-    return folder / ("program" if language == "go" else "debug/antithesis")
+    return folder / "debug/antithesis"
 
 
 def command_of(language):
