@@ -1,33 +1,15 @@
 """One simulation in several processes: the same bytes as in one, one end for all of them, whoever ends it."""
 
 import os
-import shutil
 import signal
 import subprocess
 
 import pytest
 import yaml
-from conftest import EXAMPLES, contents_of, execute, experiment, until
+from conftest import EXAMPLES, execute, experiment, until
+from sameness import assert_same
 
 from .test_workers import draw_experiment, program  # noqa: F401 (a fixture)
-
-
-def run(belljar, workdir, file, *args, statuses=(0, 1)):
-    """Every file of the results. The folder's name is where guests start: the same for all."""
-    data = workdir / "data"
-    done = execute([belljar, "run", file, "-o", data, "--no-progress", *args])
-    assert done.status in statuses and "processes" in done.out, done
-    found = contents_of(data)
-    shutil.rmtree(data)
-    return found
-
-
-def assert_same(belljar, workdir, file, *ways):
-    expected = run(belljar, workdir, file, *ways[0])
-    for way in ways[1:]:
-        found = run(belljar, workdir, file, *way)
-        differing = [name for name in sorted(expected | found) if expected.get(name) != found.get(name)]
-        assert not differing, f"{way}: {differing}"
 
 
 @pytest.mark.parametrize("seed", [101, 102, 103, *(pytest.param(n, marks=pytest.mark.slow) for n in range(104, 140))])

@@ -4,8 +4,7 @@ import shutil
 
 import pytest
 from conftest import EXAMPLES, contents_of, execute
-
-from .test_cells import assert_same
+from sameness import assert_same
 
 FORGETFUL = ("--set", "hosts.server.processes.0.args=serve --forget folder")
 

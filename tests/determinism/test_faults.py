@@ -1,10 +1,11 @@
-"""Faults of disks, connections and calls: the same for any workers, cells and placement, and others for another seed."""
+"""Faults of disks, connections, calls, names, links, clocks and processes: the same for any workers, cells and placement, and others for another seed."""
+
+import json
 
 import pytest
 import yaml
 from conftest import contents_of, execute, experiment, graph
-
-from .test_cells import assert_same
+from sameness import assert_same
 
 PYTHON = "/usr/bin/python3"
 # Writes, syncs and reads back, and speaks over connections that break; prints all that it meets.
@@ -92,3 +93,47 @@ def test_another_seed_brings_other_faults(belljar, workdir):
         execute([belljar, "run", written(workdir), "-o", workdir / f"{seed}.data", "--no-progress", "--seed", str(seed)])
         found.add((workdir / f"{seed}.data/hosts/a/call_faults.jsonl").read_bytes())
     assert len(found) == 2
+
+
+# Looks up names, asks the next host and shows its clock again and again; the second program takes the first one's place.
+ROUNDS = "trap 'echo signalled' USR1; while :; do date +%s.%N; getent hosts b www.example.org || echo none; ping -c 1 -W 1 NEXT | grep time=; sleep .3; done"
+SECOND = "while :; do echo second; date +%s.%N; ping -c 1 -W 1 NEXT | grep time=; sleep .2; done"
+WORLD_EVENTS = [
+    {"at": "2 s", "upgrade": 0, "hosts": {"one_of": "all"}, "to": 1, "grace": "500 ms", "for": "4 s"},
+    {"at": "7 s", "upgrade": "sh", "hosts": {"one_of": ["a", "b"]}, "to": "bash", "grace": "1 s"},
+    {"every": "1 s", "dns_answers": {"one_of": "all"}, "names": "*", "answer": "NXDOMAIN", "for": "500 ms"},
+    {"every": "1500 ms", "dns_answers": {"one_of": "all"}, "names": "b", "answer": "192.0.2.9", "for": "700 ms"},
+    {"at": "3 s", "dns_down": "c", "for": "1 s"},
+    {"every": "2 s", "clock": {"one_of": "all"}, "step": "3 s"},
+    {"every": "2 s", "probability": 0.5, "clock": {"one_of": "all"}, "drift_ppm": 20000, "for": "1 s"},
+    {"every": "1500 ms", "link_down": {"from": "a", "to": "b"}, "for": "700 ms"},
+    {"at": "5 s", "partition": [["a"], ["b", "c"]], "for": "1200 ms"},
+    {"every": "2 s", "probability": 0.7, "signal": "SIGUSR1", "hosts": "all", "process": 0},
+    {"every": "5 s", "crash": {"one_of": "all"}, "for": "500 ms"},
+]
+
+
+def world(workdir):
+    def host(node, following):
+        programs = [{"path": f"/bin/{shell}", "args": ["-c", text.replace("NEXT", following)], "expected_final_state": "any", **more}
+                    for shell, text, more in (("sh", ROUNDS, {}), ("bash", SECOND, {"start_time": "never"}))]
+        return node, programs
+
+    text = experiment({"a": host(0, "b"), "b": host(1, "c"), "c": host(2, "a")}, graph((0, 1, "5 ms"), (1, 2, "7 ms"), (0, 2, "9 ms")), stop="12 s")
+    text["belljar"] = {"dns": {"records": ["www.example.org. A 192.0.2.7"]}}
+    file = workdir / "world.yaml"
+    file.write_text(yaml.safe_dump({**text, "events": WORLD_EVENTS}, sort_keys=False))
+    return file
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_faults_of_the_world_do_not_depend_on_how_the_run_is_computed(belljar, workdir, seed):
+    modes = [("--parallelism", "1"), ("--parallelism", "2"), ("--cells", "2"), ("--placement", "near"), ("--placement", "far")]
+    found = assert_same(belljar, workdir, world(workdir), *((*mode, "--seed", str(seed)) for mode in modes))
+    said = b"".join(content for name, content in found.items() if name.endswith(".stdout")).decode()
+    for seen in ("signalled", "second", "none", "192.0.2.9 ", "192.0.2.7 ", "time="):
+        assert seen in said, seen
+    # The clock of some host is ahead of the run's end.
+    assert max(float(line) for line in said.splitlines() if line.startswith("9466848")) > 946684812
+    statistics = json.loads(found["sim-stats.json"])["packets"]
+    assert {"link_down", "partition"} <= {reason for element in statistics.values() for reason in element.get("drops", {})}, statistics

@@ -5,8 +5,7 @@ import json
 import pytest
 import yaml
 from conftest import contents_of, execute
-
-from .test_cells import assert_same
+from sameness import assert_same
 
 # Prints the time of each turn, in tenths of a second.
 TICKS = "while :; do date +%s.%1N | cut -c 6-; sleep .1; done"

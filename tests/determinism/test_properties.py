@@ -4,9 +4,9 @@ import shutil
 
 import pytest
 from conftest import EXAMPLES, contents_of, execute
+from sameness import assert_same
 
 from . import test_ranks
-from .test_cells import assert_same
 from .test_ranks import folder, needs_namespaces  # noqa: F401 (folder is a fixture)
 
 FORGETFUL = ("--set", "hosts.server.processes.0.args=serve --forgetful")
