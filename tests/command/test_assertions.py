@@ -235,6 +235,133 @@ def test_failures_of_templates(belljar, workdir, commands, options, problem):
     assert re.fullmatch(f"(belljar-composer: {problem}\n)+", errors.read_text()), errors.read_text()
 
 
+#: Commands that note, by the one clock of the simulation, when they run on which host.
+NOTED = "echo $(hostname) {name} $(date +%s.%N) >> log; trap 'exit 1' TERM\n{script}\necho $(hostname) {name} ends $(date +%s.%N) >> log"
+
+
+def together(belljar, workdir, hosts, *options, events=(), modes=((),), seed=1, status=0, **more):
+    """Composers of several hosts, each with its own template: what they have noted, as (time, host, command, whether it ends), and the results."""
+    composer = os.path.join(os.path.dirname(belljar), "belljar-composer")
+    experiment = {"general": {"stop_time": "100 s", "seed": seed}, "network": {"graph": {"type": "1_gbit_switch"}}, "hosts": {}, "events": list(events)}
+    for name, commands in hosts.items():
+        folder = workdir / name
+        for command, script in commands.items():
+            file = folder / "basic" / command
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text("#!/bin/bash\n" + NOTED.format(name=command, script=script))
+            file.chmod(0o755)
+        arguments = ["--tests", str(folder), "--time", "8", "--pause", "0.4", "--hosts", ",".join(hosts), *options]
+        process = {"path": composer, "args": arguments, "start_time": f"{len(experiment['hosts'])} s", **more}
+        experiment["hosts"][name] = {"network_node_id": 0, "processes": [process]}
+    (workdir / "together.yaml").write_text(yaml.safe_dump(experiment, sort_keys=False))
+    found = assert_same(belljar, workdir, workdir / "together.yaml", *modes)
+    text = b"".join(content for name, content in found.items() if name.endswith("/log")).decode()
+    noted = [(float(at), host, command, bool(ends)) for host, command, ends, at in re.findall(r"^(\S+) (\S+) (ends )?(\S+)$", text, re.M)]
+    states = json.loads(found["sim-stats.json"])["hosts"]
+    assert all(process["as_expected"] for host in states.values() for process in host["processes"]) == (status == 0), states
+    return sorted(noted), found
+
+
+def errors_of(found, host):
+    (text,) = (content for name, content in found.items() if re.fullmatch(f"hosts/{host}/belljar-composer.*stderr", name))
+    return text.decode()
+
+
+ALL = {"first_a": "sleep 0.5", "parallel_driver_a": "sleep 0.7", "parallel_driver_b": "sleep 0.3", "serial_driver_a": "sleep 0.3", "anytime_a": "sleep 1"}
+
+
+def assert_one_course(noted, last):
+    """One first command, no driver beside a serial one, and one last command after all drivers."""
+    spans = []
+    for at, host, command, ends in noted:
+        if not ends:
+            end = min((until for until, *other in noted if other == [host, command, True] and until >= at), default=float("inf"))
+            spans.append((at, end, host, command))
+    firsts = [span for span in spans if span[3].startswith("first_")]
+    lasts = [span for span in spans if span[3].startswith(last)]
+    drivers = [span for span in spans if "_driver_" in span[3]]
+    assert len(firsts) == len(lasts) == 1, spans
+    assert all(start >= firsts[0][1] for start, _, _, command in spans if not command.startswith("first_")), spans
+    for start, end, host, command in drivers:
+        if command.startswith("serial_"):
+            assert not [other for other in drivers if other[:3] != (start, end, host) and other[0] < end and other[1] > start], (spans, start)
+    if last == "finally_":
+        assert all(end <= lasts[0][0] for _, end, _, _ in drivers), spans
+    assert all(start <= lasts[0][0] for start, *_ in spans), spans
+    return spans
+
+
+@pytest.mark.parametrize("last", ["finally_", "eventually_"])
+def test_hosts_run_one_template_together(belljar, workdir, last):
+    hosts = {name: {**ALL, f"{last}a": "sleep 0.2"} for name in "abc"}
+    modes = [("--parallelism", "1"), ("--parallelism", "3"), ("--cells", "2"), ("--placement", "far")]
+    noted, found = together(belljar, workdir, hosts, modes=modes)
+    spans = assert_one_course(noted, last)
+    assert {host for _, _, host, command in spans if "_driver_" in command} == set("abc")
+    assert {command for *_, command in spans} == {*hosts["a"]}
+    # Drivers of several hosts run beside each other.
+    assert any(one[2] != other[2] and one[0] < other[1] and other[0] < one[1] for one in spans for other in spans if "parallel" in one[3] and "parallel" in other[3])
+    _, other = together(belljar, workdir, hosts, seed=2)
+    assert other != found
+
+
+def test_faults_delay_a_course_of_several_hosts_and_do_not_split_it(belljar, workdir):
+    hosts = {"a": {"parallel_driver_a": "sleep 0.4", "first_a": ""}, "b": {"parallel_driver_b": "sleep 0.7", "serial_driver_b": "sleep 0.2"}, "c": {"parallel_driver_c": "sleep 0.2", "finally_c": ""}}
+    events = [
+        {"at": "3 s", "partition": [["a"], ["b", "c"]], "for": "3 s"},
+        {"at": "7 s", "link_change": ["a", "b"], "packet_loss": 0.5, "latency": "80 ms", "for": "3 s"},
+        {"at": "7 s", "connection_reset": ["a", "b"]},
+        {"at": "8 s", "pause": "c", "for": "1500 ms"},
+    ]
+    noted, _ = together(belljar, workdir, hosts, events=events, modes=[("--parallelism", "1"), ("--parallelism", "2")])
+    spans = assert_one_course(noted, "finally_")
+    assert {host for _, _, host, _ in spans} == set("abc")
+
+
+def test_a_host_of_several_crashes(belljar, workdir):
+    hosts = {name: {"first_a": "", "parallel_driver_a": "sleep 0.7", "finally_a": ""} for name in "ab"}
+    noted, found = together(belljar, workdir, hosts, "--parallel", "8", events=[{"at": "6 s", "crash": "b", "for": "500 ms"}])
+    (text,) = (content.decode() for name, content in found.items() if re.fullmatch("hosts/a/belljar-composer.*stdout", name))
+    assert "b/parallel_driver_a is lost with its host" in text, text
+    assert_one_course([each for each in noted if each[2] != "parallel_driver_a"], "finally_")
+    assert any(host == "b" and at > 946684806.5 for at, host, *_ in noted), noted
+    # The first one begins a new course, which the other follows.
+    noted, found = together(belljar, workdir, hosts, events=[{"at": "6 s", "crash": "a", "for": "500 ms"}])
+    firsts = [at for at, _, command, ends in noted if command == "first_a" and not ends]
+    assert len(firsts) == 2 and firsts[1] > 946684806.5, noted
+    assert len([each for each in noted if each[2] == "finally_a" and each[3]]) == 1, noted
+
+
+def test_failures_of_several_hosts(belljar, workdir):
+    driver = {"parallel_driver_a": "sleep 0.1"}
+    _, found = together(belljar, workdir, {"a": driver, "b": {"parallel_driver_b": "exit 3"}}, status=1)
+    assert errors_of(found, "a") == "" and set(errors_of(found, "b").splitlines()) == {"belljar-composer: parallel_driver_b failed: exit status: 3"}
+    _, found = together(belljar, workdir, {"a": driver, "c": {"driver_x": ""}}, status=1)
+    assert re.fullmatch("belljar-composer: c: .*/c/basic/driver_x: the name begins with none of first_, .*\n", errors_of(found, "a"))
+    assert re.fullmatch("belljar-composer: .*/c/basic/driver_x: the name begins with none of first_, .*\n", errors_of(found, "c"))
+
+
+def test_hosts_that_do_not_meet(belljar, workdir):
+    """Each end says that it has waited for the other, or that it was started wrongly."""
+    composer = os.path.join(os.path.dirname(belljar), "belljar-composer")
+    folder = template(workdir, parallel_driver_a="")
+
+    def said(hosts):
+        process = {"path": composer, "args": ["--tests", str(folder), "--hosts", hosts]}
+        experiment = {"general": {"stop_time": "100 s"}, "network": {"graph": {"type": "1_gbit_switch"}}, "hosts": {name: {"network_node_id": 0, "processes": []} for name in "ab"}}
+        experiment["hosts"]["b"]["processes"] = [process]
+        run(belljar, workdir, experiment, "--force", status=1)
+        (errors,) = (workdir / "data/hosts/b").glob("belljar-composer.*.stderr")
+        return errors.read_text()
+
+    more = "start belljar-composer there too, with the same --hosts and --port"
+    assert said("b,a") == f"belljar-composer: a has not answered within 60 s: {more}\n"
+    assert said("a,b") == f"belljar-composer: a, the first of --hosts, has not asked within 60 s: {more}\n"
+    assert said("b,x") == "belljar-composer: there is no host x with an IPv4 address\n"
+    assert said("a,c") == "belljar-composer: --hosts names a, c, but not this host, b\n"
+    assert said("a,b,a") == "belljar-composer: --hosts names a twice\n"
+
+
 @pytest.mark.skipif(importlib.util.find_spec("antithesis") is None, reason="the SDK for Python is not installed")
 def test_the_example_finds_the_money_that_a_crash_loses(belljar, workdir):
     folder = os.path.dirname(next(iter(importlib.util.find_spec("antithesis").submodule_search_locations)))

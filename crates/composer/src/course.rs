@@ -4,11 +4,9 @@
 //! all others are killed, and one `finally_`, which waits for them. A command that ends with another status than 0 is a failure,
 //! unless it was killed.
 
-use crate::clock::Clock;
-use crate::template::{Kind, Template};
+use crate::fleet::Fleet;
+use crate::template::{Command, Kind, Template};
 use belljar_base::Stream;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command};
 use std::time::Duration;
 
 /// Interval at which the ends of commands are noticed.
@@ -28,38 +26,31 @@ pub struct Course<'a> {
     template: &'a Template,
     pace: Pace,
     random: Stream,
-    clock: Clock,
-    running: Vec<Running>,
-    failed: usize,
-}
-
-/// Command that has started.
-struct Running {
-    name: String,
-    is_driver: bool,
-    child: Child,
+    fleet: &'a mut Fleet,
+    /// Time at which drivers are no longer started
+    end: Duration,
 }
 
 impl<'a> Course<'a> {
-    pub fn new(template: &'a Template, pace: Pace, random: Stream) -> Course<'a> {
-        Course { template, pace, random, clock: Clock::start(), running: Vec::new(), failed: 0 }
+    pub fn new(template: &'a Template, pace: Pace, random: Stream, fleet: &'a mut Fleet) -> Course<'a> {
+        let end = fleet.now() + pace.time;
+        Course { template, pace, random, fleet, end }
     }
 
-    /// Runs the course; gives the number of commands that failed.
+    /// Runs the course.
     ///
     /// # Errors
-    /// A command cannot be started.
-    pub fn run(mut self) -> Result<usize, String> {
+    /// A command cannot be started, or a host cannot go on.
+    pub fn run(mut self) -> Result<(), String> {
         if let Some(first) = self.draw(Kind::First) {
             self.alone(&first)?;
         }
         self.drive()?;
-        self.end()?;
-        Ok(self.failed)
+        self.end()
     }
 
     /// Command of a kind, drawn.
-    fn draw(&mut self, kind: Kind) -> Option<PathBuf> {
+    fn draw(&mut self, kind: Kind) -> Option<Command> {
         let commands = self.template.of(kind);
         let index = self.random.below(commands.len() as u64) as usize;
         commands.get(index).cloned()
@@ -72,23 +63,22 @@ impl<'a> Course<'a> {
             [Kind::ParallelDriver, Kind::SerialDriver].iter().any(|kind| !self.template.of(*kind).is_empty());
         let is_single = singletons > 0 && (!has_others || self.random.below(singletons + 1) < singletons);
         if is_single && let Some(command) = self.draw(Kind::SingletonDriver) {
-            self.start(&command, true)?;
+            self.fleet.start(&command, true)?;
         }
         let (mut driver_due, mut other_due) = (Duration::ZERO, self.gap());
-        while self.clock.now() < self.pace.time {
-            let now = self.clock.now();
+        while self.fleet.now() < self.end {
+            let now = self.fleet.now();
             if !is_single && has_others && now >= driver_due {
                 self.next_driver()?;
-                driver_due = self.clock.now() + self.gap();
+                driver_due = self.fleet.now() + self.gap();
             }
             if now >= other_due {
                 if let Some(command) = self.draw(Kind::Anytime) {
-                    self.start(&command, false)?;
+                    self.fleet.start(&command, false)?;
                 }
                 other_due = now + self.gap();
             }
-            self.clock.until((self.clock.now() + NOTICE).min(self.pace.time));
-            self.notice()?;
+            self.fleet.wait((self.fleet.now() + NOTICE).min(self.end))?;
         }
         Ok(())
     }
@@ -104,8 +94,8 @@ impl<'a> Course<'a> {
             self.wait_for_drivers()?;
             return self.alone(&command);
         }
-        match self.running.iter().filter(|running| running.is_driver).count() < self.pace.parallel {
-            true => self.start(&command, true),
+        match self.fleet.drivers() < self.pace.parallel {
+            true => self.fleet.start(&command, true),
             false => Ok(()),
         }
     }
@@ -114,13 +104,12 @@ impl<'a> Course<'a> {
     fn end(&mut self) -> Result<(), String> {
         let both = [Kind::Eventually, Kind::Finally].map(|kind| self.template.of(kind).len() as u64);
         if both[0] > 0 && self.random.below(both[0] + both[1]) < both[0] {
-            self.kill();
+            self.fleet.kill()?;
             return self.draw(Kind::Eventually).map_or(Ok(()), |command| self.alone(&command));
         }
         self.wait_for_drivers()?;
-        let done = self.draw(Kind::Finally).map_or(Ok(()), |command| self.alone(&command));
-        self.kill();
-        done
+        self.draw(Kind::Finally).map_or(Ok(()), |command| self.alone(&command))?;
+        self.fleet.kill()
     }
 
     /// Time until the next start: uniform, twice the mean at most.
@@ -128,60 +117,16 @@ impl<'a> Course<'a> {
         Duration::from_secs_f64(2.0 * self.random.unit() * self.pace.pause)
     }
 
-    fn log(&self, text: &str) {
-        println!("{:.3} s: {text}", self.clock.now().as_secs_f64());
-    }
-
-    fn start(&mut self, command: &Path, is_driver: bool) -> Result<(), String> {
-        let name = command.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        self.log(&format!("{name} starts"));
-        let child = Command::new(command)
-            .spawn()
-            .map_err(|error| format!("{} cannot be started: {error}", command.display()))?;
-        self.running.push(Running { name, is_driver, child });
-        Ok(())
-    }
-
     /// Runs a command to its end, drivers having ended before.
-    fn alone(&mut self, command: &Path) -> Result<(), String> {
-        self.start(command, true)?;
+    fn alone(&mut self, command: &Command) -> Result<(), String> {
+        self.fleet.start(command, true)?;
         self.wait_for_drivers()
     }
 
     fn wait_for_drivers(&mut self) -> Result<(), String> {
-        while self.running.iter().any(|running| running.is_driver) {
-            self.clock.until(self.clock.now() + NOTICE);
-            self.notice()?;
+        while self.fleet.drivers() > 0 {
+            self.fleet.wait(self.fleet.now() + NOTICE)?;
         }
         Ok(())
-    }
-
-    /// Notices commands that have ended.
-    fn notice(&mut self) -> Result<(), String> {
-        let mut at = 0;
-        while let Some(running) = self.running.get_mut(at) {
-            let status =
-                running.child.try_wait().map_err(|error| format!("{} is lost: {error}", running.name))?;
-            let Some(status) = status else {
-                at += 1;
-                continue;
-            };
-            let running = self.running.remove(at);
-            self.log(&format!("{} ends: {status}", running.name));
-            if !status.success() {
-                self.failed += 1;
-                eprintln!("belljar-composer: {} failed: {status}", running.name);
-            }
-        }
-        Ok(())
-    }
-
-    /// Ends all commands by force.
-    fn kill(&mut self) {
-        for mut running in std::mem::take(&mut self.running) {
-            self.log(&format!("{} is killed", running.name));
-            let _ = running.child.kill();
-            let _ = running.child.wait();
-        }
     }
 }

@@ -43,9 +43,18 @@ impl Kind {
 /// Beginning of the names of files that commands use.
 const HELPER: &str = "helper_";
 
-/// Commands of a template, by kind, each kind sorted by name.
+/// Command of a template.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Command {
+    /// Its host: 0 is this one, others follow in the order of `--hosts`.
+    pub host: usize,
+    /// Name of its file
+    pub name: String,
+}
+
+/// Commands of a template, by kind, each kind sorted by host and name.
 #[derive(Debug, Default, PartialEq)]
-pub struct Template(Map<Kind, Vec<PathBuf>>);
+pub struct Template(Map<Kind, Vec<Command>>);
 
 /// Names of the templates in a folder, sorted.
 ///
@@ -74,44 +83,55 @@ fn sorted(folder: &Path) -> Result<Vec<PathBuf>, String> {
     Ok(paths)
 }
 
-impl Template {
-    /// Reads the commands of a folder.
-    ///
-    /// # Errors
-    /// The folder cannot be read, a file has a name of no kind or is not executable, or there is no driver.
-    pub fn read(folder: &Path) -> Result<Template, String> {
-        let mut template = Template::default();
-        for path in sorted(folder)?.into_iter().filter(|path| path.is_file()) {
-            let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-            if name.starts_with(HELPER) || name.starts_with('.') {
-                continue;
-            }
-            let kind = Kind::of(name).ok_or_else(|| {
-                let prefixes: Vec<&str> = Kind::ALL.iter().map(|(prefix, _)| *prefix).collect();
-                format!(
-                    "{}: the name begins with none of {} and {HELPER}",
-                    path.display(),
-                    prefixes.join(", ")
-                )
-            })?;
-            let is_executable = fs::metadata(&path).is_ok_and(|data| data.permissions().mode() & 0o111 != 0);
-            if !is_executable {
-                return Err(format!("{} is not executable: chmod +x", path.display()));
-            }
-            template.0.entry(kind).or_default().push(path);
+/// File names of the commands in a folder, sorted.
+///
+/// # Errors
+/// The folder cannot be read, a file has a name of no kind or is not executable.
+pub fn commands(folder: &Path) -> Result<Vec<String>, String> {
+    let mut commands = Vec::new();
+    for path in sorted(folder)?.into_iter().filter(|path| path.is_file()) {
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        if name.starts_with(HELPER) || name.starts_with('.') {
+            continue;
         }
-        let has_work = [Kind::ParallelDriver, Kind::SerialDriver, Kind::SingletonDriver, Kind::Anytime];
-        if has_work.iter().all(|kind| template.of(*kind).is_empty()) {
+        if Kind::of(name).is_none() {
+            let prefixes: Vec<&str> = Kind::ALL.iter().map(|(prefix, _)| *prefix).collect();
             return Err(format!(
-                "{} has no driver: a name such as parallel_driver_write makes one",
-                folder.display()
+                "{}: the name begins with none of {} and {HELPER}",
+                path.display(),
+                prefixes.join(", ")
             ));
         }
-        Ok(template)
+        if name.contains('\n') {
+            return Err(format!("{name:?} in {}: a name has no line break", folder.display()));
+        }
+        let is_executable = fs::metadata(&path).is_ok_and(|data| data.permissions().mode() & 0o111 != 0);
+        if !is_executable {
+            return Err(format!("{} is not executable: chmod +x", path.display()));
+        }
+        commands.push(name.to_owned());
+    }
+    Ok(commands)
+}
+
+impl Template {
+    /// Adds the commands of a host.
+    pub fn add(&mut self, host: usize, names: &[String]) {
+        for name in names {
+            if let Some(kind) = Kind::of(name) {
+                self.0.entry(kind).or_default().push(Command { host, name: name.clone() });
+            }
+        }
+    }
+
+    /// Whether there is anything to do.
+    pub fn has_work(&self) -> bool {
+        let kinds = [Kind::ParallelDriver, Kind::SerialDriver, Kind::SingletonDriver, Kind::Anytime];
+        kinds.iter().any(|kind| !self.of(*kind).is_empty())
     }
 
     /// Commands of a kind.
-    pub fn of(&self, kind: Kind) -> &[PathBuf] {
+    pub fn of(&self, kind: Kind) -> &[Command] {
         self.0.get(&kind).map_or(&[], Vec::as_slice)
     }
 }
@@ -145,10 +165,12 @@ mod tests {
         let files: Vec<(&str, u32)> =
             names.iter().map(|name| (*name, 0o755)).chain([("helper_x", 0o644)]).collect();
         let folder = folder(&files);
-        let template = Template::read(folder.path()).unwrap();
-        let name = |path: &PathBuf| path.file_name().unwrap().to_str().unwrap().to_owned();
-        let parallel: Vec<String> = template.of(Kind::ParallelDriver).iter().map(name).collect();
+        let mut template = Template::default();
+        template.add(0, &commands(folder.path()).unwrap());
+        let parallel: Vec<&str> =
+            template.of(Kind::ParallelDriver).iter().map(|command| command.name.as_str()).collect();
         assert_eq!(parallel, ["parallel_driver_a", "parallel_driver_b.py"]);
+        assert!(template.has_work());
         for kind in [
             Kind::First,
             Kind::SerialDriver,
@@ -163,13 +185,13 @@ mod tests {
 
     #[test]
     fn other_files_are_refused() {
-        let refused = |files: &[(&str, u32)]| Template::read(folder(files).path()).unwrap_err();
+        let refused = |files: &[(&str, u32)]| commands(folder(files).path()).unwrap_err();
         assert!(
             refused(&[("driver_a", 0o755)])
                 .contains("driver_a: the name begins with none of first_, parallel_driver_,")
         );
         assert!(refused(&[("anytime_a", 0o644)]).ends_with("anytime_a is not executable: chmod +x"));
-        assert!(refused(&[("finally_a", 0o755)]).contains("has no driver"));
+        assert!(refused(&[("anytime_a\nb", 0o755)]).contains("a name has no line break"));
         assert!(names(folder(&[]).path()).unwrap_err().contains("has no templates"));
         assert!(names(Path::new("/no/such/folder")).unwrap_err().contains("/no/such/folder cannot be read"));
     }
