@@ -162,6 +162,43 @@ def test_a_right_program_has_no_failure_and_the_report_says_what_that_is_worth(b
     assert report["unreached"] == [] and report["held"] == ["no-traceback"], report
 
 
+OLD = """import pathlib, time
+stored = pathlib.Path('stored')
+assert not stored.exists() or stored.read_text() == '1', stored.read_text()
+stored.write_text('1')
+time.sleep(1000)
+"""
+
+
+def test_upgrades_are_drawn_and_shrunk_to_the_hosts_that_fail(belljar, workdir):
+    """A new version writes what the old one cannot read: the upgrade of one host and its way back are left."""
+    new = OLD.replace("assert", "#").replace("write_text('1')", "write_text('2')")
+    program = {"path": "python3", "expected_final_state": "running"}
+    host = {"network_node_id": 0, "processes": [{**program, "args": ["-c", OLD]}, {**program, "args": ["-c", new], "start_time": "never"}]}
+    experiment = small(hosts={"node1": host, "node2": host, "node3": host}, properties=[])
+    experiment["explore"] = {"between": ["2 s", "20 s"], "faults": 2, "kinds": {"pause": None, "upgrade": {"upgrades": {"upgrade": 0, "to": 1, "hosts": "node*"}}}}
+    done, report, folder = explore(belljar, workdir, experiment, "--budget", "12runs", "-j", "2")
+    assert done.status == 1 and found(report) == ["python3 exited 1"], done
+    (finding,) = report["findings"]
+    (event,) = finding["events"]
+    assert re.search(r'upgrade: 0, hosts: \[node[123]\], to: 1, grace: 10 s, for: ', event) and finding["minimal"], finding
+    replayed = execute([belljar, "run", folder / finding["folder"] / "experiment.yaml", "-d", workdir / "replayed"])
+    assert replayed.status == 1, replayed
+    again, other, _ = explore(belljar, workdir, experiment, "--budget", "12runs", "-j", "1", output="again")
+    assert same(other) == same(report), again
+
+
+@pytest.mark.parametrize("asks", [True, False])
+def test_wrong_answers_for_names_without_effect_are_reported(belljar, workdir, asks):
+    lookup = "import socket, time\nfor n in range(20):\n    try:\n        socket.getaddrinfo('elsewhere.example', 1)\n    except OSError:\n        pass\n    time.sleep(1)\n"
+    program = {"path": "python3", "args": ["-c", lookup if asks else "import time; time.sleep(20)"]}
+    experiment = small(hosts={"client": {"network_node_id": 0, "processes": [program]}}, properties=[])
+    experiment["explore"] = {"between": ["1 s", "15 s"], "for": ["3 s", "8 s"], "faults": 1, "kinds": {"dns": {"answers": "SERVFAIL"}}}
+    done, report, _ = explore(belljar, workdir, experiment, "--budget", "4runs")
+    assert done.status == 0 and report["runs"] == 4, done
+    assert ("no effect: dns was drawn in 3 runs, and no host asked for such a name" in done.out) != asks, done.out
+
+
 def test_a_finding_is_a_test_of_pytest(belljar, campaign, workdir):
     _, report, folder = campaign
     kept = workdir / "finding"

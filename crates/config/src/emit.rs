@@ -307,6 +307,10 @@ impl Writer {
     pub(crate) fn plain(&mut self, level: usize, key: &str, value: impl std::fmt::Display) {
         let _ = writeln!(self.0, "{:width$}{key}: {value}", "", width = level * 2);
     }
+    /// All keys on one line.
+    fn one_line(&self) -> String {
+        self.0.lines().map(str::trim).collect::<Vec<_>>().join(", ")
+    }
     fn section(&mut self, level: usize, key: &str) {
         let _ = writeln!(self.0, "{:width$}{key}:", "", width = level * 2);
     }

@@ -1,6 +1,6 @@
 //! Exploration: section `explore`, the faults that `belljar explore` draws.
 
-use crate::events::{CrashFiles, DiskProfile};
+use crate::events::{Action, CrashFiles, DiskProfile, ResetEnds};
 use crate::scheduling::Scheduling;
 use belljar_base::{HostId, SimDuration, SimTime};
 use belljar_machine::CallResult;
@@ -110,7 +110,10 @@ pub enum FaultKind {
     /// A host stands still.
     Pause,
     /// The TCP connections between two hosts are reset.
-    Reset,
+    Reset {
+        /// Ends that notice, of which each reset has one value; not empty.
+        ends: Vec<ResetEnds>,
+    },
     /// A path or link has a larger latency.
     Slow {
         /// Least and largest latency.
@@ -118,6 +121,11 @@ pub enum FaultKind {
     },
     /// The processes of a host are stopped by SIGSTOP and continued.
     Stop,
+    /// Hosts are upgraded one after the other, for good or for a time.
+    Upgrade {
+        /// Actions of events `upgrade`, of which each fault has one. There is no default.
+        upgrades: Vec<Action>,
+    },
 }
 
 impl FaultKind {
@@ -135,9 +143,10 @@ impl FaultKind {
             FaultKind::OneWay => "one_way",
             FaultKind::Partition => "partition",
             FaultKind::Pause => "pause",
-            FaultKind::Reset => "reset",
+            FaultKind::Reset { .. } => "reset",
             FaultKind::Slow { .. } => "slow",
             FaultKind::Stop => "stop",
+            FaultKind::Upgrade { .. } => "upgrade",
         }
     }
 
@@ -157,7 +166,8 @@ impl FaultKind {
             },
             FaultKind::Kill { names: Vec::new() },
             FaultKind::Memory { limit: (16 << 20, 256 << 20) },
-            FaultKind::Reset,
+            FaultKind::Reset { ends: vec![ResetEnds::Both, ResetEnds::First, ResetEnds::Second] },
+            FaultKind::Upgrade { upgrades: Vec::new() },
         ]);
         all.sort_by_key(FaultKind::name);
         all

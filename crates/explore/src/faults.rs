@@ -1,10 +1,11 @@
 //! Faults: what is drawn for a run.
 
+use crate::upgrades;
 use belljar_base::{HostId, Seed, SimDuration, SimTime, Stream};
 use belljar_config::topology::DeviceKind;
 use belljar_config::{
     Action, CallFault, DiskFault, DiskFaultKind, Event, Experiment, Exploration, FaultKind, FinalState, Host,
-    HostSet, ProcessRef, ResetEnds, Signal, Target, When,
+    HostSet, ProcessRef, Signal, Target, When,
 };
 use belljar_net::Loss;
 use belljar_net::dns::DnsFault;
@@ -65,12 +66,13 @@ impl<'a> Explored<'a> {
             FaultKind::Dns { .. } => true,
             FaultKind::Partition => explore.hosts.len() > 1,
             FaultKind::Lossy { .. } | FaultKind::OneWay | FaultKind::Slow { .. } => !self.paths.is_empty(),
-            FaultKind::Reset => !self.pairs.is_empty(),
+            FaultKind::Reset { .. } => !self.pairs.is_empty(),
             FaultKind::Calls { .. }
             | FaultKind::Disk { .. }
             | FaultKind::Kill { .. }
             | FaultKind::Memory { .. } => explore.hosts.iter().any(has_kernel),
             FaultKind::Clock { .. } | FaultKind::Crash { .. } | FaultKind::Pause | FaultKind::Stop => true,
+            FaultKind::Upgrade { upgrades } => !upgrades.is_empty(),
         };
         let all: Vec<&FaultKind> = explore.kinds.iter().filter(applies).collect();
         if all.is_empty() {
@@ -86,6 +88,10 @@ impl<'a> Explored<'a> {
         for _ in 0..count {
             let kind = *pick(&kinds, &mut stream);
             let (at, lasting) = times(explore, &mut stream);
+            if let FaultKind::Upgrade { upgrades } = kind {
+                faults.extend(upgrades::draw(self.experiment, upgrades, (at, lasting), &mut stream));
+                continue;
+            }
             let events = self.events(kind, (at, lasting), &mut stream);
             faults.push(Fault { kind: kind.name(), is_drawn: true, events });
         }
@@ -144,10 +150,11 @@ impl<'a> Explored<'a> {
                 let fault = DnsFault { names: names.clone(), answer: pick(answers, stream).clone() };
                 once(Action::DnsAnswers { hosts, fault })
             }
-            FaultKind::Reset => {
+            FaultKind::Reset { ends } => {
                 let (first, second) = *pick(pairs, stream);
+                let ends = *pick(ends, stream);
                 let between = [one(first), one(second)];
-                vec![event(at, None, Action::ConnectionReset { between, ends: ResetEnds::Both })]
+                vec![event(at, None, Action::ConnectionReset { between, ends })]
             }
             &FaultKind::Clock { step } => {
                 let host = *pick(&explore.hosts, stream);
@@ -220,6 +227,7 @@ impl<'a> Explored<'a> {
                 };
                 [signals(at, "SIGSTOP"), signals(at + lasting, "SIGCONT")].concat()
             }
+            FaultKind::Upgrade { .. } => unreachable!("an upgrade is several faults"),
         }
     }
 }
@@ -232,12 +240,12 @@ fn killable(host: &Host) -> Vec<usize> {
     if servers.is_empty() { all.collect() } else { servers }
 }
 
-fn pick<'a, T>(among: &'a [T], stream: &mut Stream) -> &'a T {
+pub(crate) fn pick<'a, T>(among: &'a [T], stream: &mut Stream) -> &'a T {
     &among[stream.below(among.len() as u64) as usize]
 }
 
 /// Number from `least` to `most`.
-fn within(least: u64, most: u64, stream: &mut Stream) -> u64 {
+pub(crate) fn within(least: u64, most: u64, stream: &mut Stream) -> u64 {
     least + stream.below(most.saturating_sub(least).saturating_add(1))
 }
 
@@ -270,7 +278,7 @@ fn octave_of(least: f64, most: f64, stream: &mut Stream) -> f64 {
 }
 
 /// Rounds down to whole milliseconds, unless that is below `least`.
-fn rounded(nanos: u64, least: u64) -> u64 {
+pub(crate) fn rounded(nanos: u64, least: u64) -> u64 {
     const MILLISECOND: u64 = 1_000_000;
     let whole = nanos / MILLISECOND * MILLISECOND;
     if whole < least.max(1) { nanos } else { whole }

@@ -16,6 +16,7 @@ mod tally;
 #[cfg(test)]
 mod tests;
 mod trial;
+mod upgrades;
 mod verdict;
 
 pub use choices::ForcedChoice;

@@ -4,7 +4,7 @@ use crate::choices::ForcedChoice;
 use crate::trial::Trial;
 use crate::verdict::{ForcedCall, Symptom};
 use belljar_base::{HostId, SimDuration, SimTime};
-use belljar_config::{Action, CrashFiles, Scheduling, When};
+use belljar_config::{Action, CrashFiles, ResetEnds, Scheduling, When};
 
 /// Shortest duration that halving leads to.
 const SHORTEST: u64 = 1_000_000;
@@ -213,7 +213,7 @@ fn simpler_crashes(action: &Action) -> Vec<CrashFiles> {
     }
 }
 
-/// Trials in which one fault is shorter, keeps files, or begins at a rounder time.
+/// Trials in which one fault is shorter, keeps files, is seen by both ends, or begins at a rounder time.
 fn simpler_faults(trial: &Trial) -> Vec<Trial> {
     let mut trials = Vec::new();
     for (index, fault) in trial.faults.iter().enumerate() {
@@ -223,6 +223,14 @@ fn simpler_faults(trial: &Trial) -> Vec<Trial> {
             change(&mut trial.faults[index].events[0]);
             trials.push(trial);
         };
+        if matches!(event.action, Action::ConnectionReset { ends: ResetEnds::First | ResetEnds::Second, .. })
+        {
+            add(&|event| {
+                if let Action::ConnectionReset { ends, .. } = &mut event.action {
+                    *ends = ResetEnds::Both;
+                }
+            });
+        }
         for simpler in simpler_crashes(&event.action) {
             add(&|event| {
                 if let Action::Crash { files, .. } = &mut event.action {

@@ -37,6 +37,7 @@ fn reasons(kind: &str) -> &'static [&'static str] {
     match kind {
         "calls" => &["calls_"],
         "crash" => &["host_down"],
+        "dns" => &["wrong_dns_answers"],
         "disk" => &["slow_syncs", "failed_", "rotten_bits", "no_room"],
         "kill" => &["processes_killed"],
         "lossy" => &["path_loss"],

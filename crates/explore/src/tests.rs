@@ -1,7 +1,7 @@
 use crate::{Executor, Explored, Fault, ForcedCall, ForcedChoice, Symptom, Trial, shrink};
 use belljar_base::{SimDuration, SimTime};
 use belljar_config::{
-    Action, CallFault, CrashFiles, Experiment, HostSet, PathContext, ProcessRef, Scheduling, When,
+    Action, CallFault, CrashFiles, Experiment, HostSet, PathContext, ProcessRef, ResetEnds, Scheduling, When,
 };
 use std::convert::Infallible;
 
@@ -45,7 +45,7 @@ fn run_0_has_no_faults_and_others_are_drawn_by_seed_and_number() {
 fn every_kind_is_drawn_within_its_bounds() {
     let bounds = "explore: { hosts: [a, b, c], between: [20 s, 50 s], faults: [2, 4], for: [1 s, 10 s], kinds: \
         { clock: { step: 3 s }, crash: { files: [kept, lost] }, lossy: { packet_loss: [0.1, 0.2] }, slow: { latency: [10 ms, 80 ms] }, \
-        one_way: , partition: , pause: , stop: , reset: , kill: , dns: { names: db, answers: timeout }, memory: { limit: [8 MiB, 60 MiB] }, calls: { share: [0.01, 0.1] }, disk: { faults: [sync_time, full, bit_rot], sync_time: [5 ms, 80 ms] } } }";
+        one_way: , partition: , pause: , stop: , reset: { ends: [first, second] }, kill: , dns: { names: db, answers: timeout }, memory: { limit: [8 MiB, 60 MiB] }, calls: { share: [0.01, 0.1] }, disk: { faults: [sync_time, full, bit_rot], sync_time: [5 ms, 80 ms] } } }";
     let all = faults(bounds, 500);
     let mut kinds: Vec<&str> = all.iter().map(|fault| fault.kind).collect();
     kinds.sort_unstable();
@@ -100,7 +100,9 @@ fn every_kind_is_drawn_within_its_bounds() {
             Action::DnsAnswers { fault, .. } => assert_eq!(fault.names, ["db"]),
             Action::Memory { limit, .. } => assert!((8 << 20..=60 << 20).contains(limit), "{limit}"),
             Action::Kill(..) => panic!("{event:?}"),
-            Action::ConnectionReset { between, .. } => assert_ne!(between[0], between[1]),
+            Action::ConnectionReset { between, ends } => {
+                assert!(between[0] != between[1] && *ends != ResetEnds::Both, "{event:?}");
+            }
             Action::Crash { files, .. } => losing += usize::from(*files == CrashFiles::Lost),
             Action::Change(_, change) => {
                 assert!(change.loss.is_none_or(|loss| (0.1..=0.2).contains(&loss)), "{change:?}");
@@ -125,6 +127,81 @@ fn kills_name_the_processes_that_are_to_run_or_those_of_the_section() {
     names.sort();
     names.dedup();
     assert_eq!(names, ["postgres: checkpointer", "worker*"]);
+}
+
+/// Three hosts with three versions of a program.
+fn rolling(upgrades: &str) -> Experiment {
+    let text = format!(
+        "general: {{ stop_time: 100 s, seed: 7 }}\nnetwork: {{ graph: {{ type: 1_gbit_switch }} }}\n\
+        hosts:\n  a: &h {{ network_node_id: 0, processes: [ &p {{ path: /bin/sh, args: '-c true', expected_final_state: running }}, \
+        {{ <<: *p, start_time: never }}, {{ <<: *p, start_time: never }} ] }}\n  b: *h\n  c: *h\n\
+        explore: {{ between: [10 s, 60 s], kinds: {{ upgrade: {{ upgrades: {upgrades} }} }} }}\n"
+    );
+    let loaded = Experiment::parse_in("test.yaml", &text, &PathContext::default());
+    loaded.unwrap_or_else(|error| panic!("{error}\n{text}"))
+}
+
+#[test]
+fn upgrades_of_several_hosts_are_drawn_in_any_order_and_back() {
+    let experiment = rolling("{ upgrade: 0, to: 1, hosts: all }");
+    let (mut orders, mut back) = (Vec::new(), 0);
+    for run in 1..200 {
+        let faults = trial(&experiment, run).faults;
+        let mut order = Vec::new();
+        for event in faults.iter().flat_map(|fault| &fault.events) {
+            let Action::Upgrade { hosts: HostSet::Some(hosts), .. } = &event.action else {
+                panic!("{event:?}")
+            };
+            let end = event.first() + event.lasting.unwrap_or(SimDuration::ZERO);
+            assert!(event.first() >= SimTime::from_secs(10) && end <= SimTime::from_secs(60), "{event:?}");
+            back += usize::from(event.lasting.is_some());
+            order.push(hosts[0].0);
+        }
+        orders.push(order);
+    }
+    let first: Vec<&[u32]> = orders.iter().filter_map(|order| order.get(..3)).collect();
+    for order in [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]] {
+        assert!(first.contains(&&order[..]), "{order:?} of {first:?}");
+    }
+    assert!(back > 100, "{back}");
+    assert_eq!(
+        Experiment::parse_in("again.yaml", &experiment.to_yaml(), &PathContext::default()).unwrap().explore,
+        experiment.explore
+    );
+}
+
+#[test]
+fn upgrades_follow_each_other_whatever_is_removed() {
+    let experiment =
+        rolling("[{ upgrade: 0, to: 1, hosts: all }, { upgrade: 1, to: 2, hosts: { one_of: [a, b] } }]");
+    let mut thirds = 0;
+    for run in 1..300 {
+        let whole = trial(&experiment, run);
+        for left_out in 0..=whole.faults.len() {
+            let mut trial = whole.clone();
+            if left_out < trial.faults.len() {
+                trial.faults.remove(left_out);
+            }
+            let mut current = [0; 3];
+            let mut changes = Vec::new();
+            for event in trial.experiment().events {
+                let Action::Upgrade { hosts: HostSet::Some(hosts), process, to, .. } = &event.action else {
+                    panic!()
+                };
+                let (ProcessRef::Number(from), ProcessRef::Number(to)) = (process, to) else { panic!() };
+                changes.push((event.first(), hosts[0].index(), *from, *to));
+                changes
+                    .extend(event.lasting.map(|time| (event.first() + time, hosts[0].index(), *to, *from)));
+            }
+            changes.sort();
+            for (at, host, from, to) in changes {
+                assert_eq!(current[host], from, "run {run} without {left_out} at {at:?}");
+                current[host] = to;
+                thirds += usize::from(to == 2);
+            }
+        }
+    }
+    assert!(thirds > 50, "{thirds}");
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use crate::choices::ForcedChoice;
 use crate::faults::{Explored, Fault, octaves};
+use crate::upgrades;
 use crate::verdict::ForcedCall;
 use belljar_base::choices::ChoiceFile;
 use belljar_base::{HostId, Seed, SimTime};
@@ -51,6 +52,7 @@ impl Trial {
         let own = own.map(|event| Fault { kind: "event", is_drawn: false, events: vec![event] });
         let mut faults: Vec<Fault> = own.chain(explored.draw(run)).collect();
         faults.sort_by_key(|fault| fault.events[0].first());
+        upgrades::remove_impossible(experiment, &mut faults);
         let stop = base.general.stop_time;
         let scheduling = scheduling(experiment, explore, run);
         Trial { base: Arc::new(base), faults, idle: Vec::new(), stop, scheduling, choices: None }
@@ -60,7 +62,11 @@ impl Trial {
     pub fn experiment(&self) -> Experiment {
         let mut experiment = Experiment::clone(&self.base);
         experiment.general.stop_time = self.stop;
-        let events = self.faults.iter().flat_map(|fault| &fault.events);
+        let mut faults = self.faults.clone();
+        // An upgrade may follow from one that shrinking has removed or moved.
+        faults.sort_by_key(|fault| fault.events[0].first());
+        upgrades::remove_impossible(&self.base, &mut faults);
+        let events = faults.iter().flat_map(|fault| &fault.events);
         experiment.events = events.filter(|event| event.first() < self.stop).cloned().collect();
         experiment.events.sort_by_key(Event::first);
         Event::remove_idle(&mut experiment.events);

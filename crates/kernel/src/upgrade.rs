@@ -8,8 +8,10 @@ use belljar_linux_abi::c;
 /// Lets a process end by its shutdown signal, and the other one start once it has ended, or at once if it does not run. From then on the
 /// host starts the other one.
 pub fn begin(host: &mut Host, from: usize, to: usize) {
-    host.upgrades.get_or_insert_default().replace(from, to);
-    if host.net.is_down {
+    let upgrades = host.upgrades.get_or_insert_default();
+    upgrades.replace(from, to);
+    // The one to be replaced may still wait for the end of its own predecessor.
+    if upgrades.redirect(from, to) || host.net.is_down {
         return;
     }
     let (start, at) = (host.config.processes[from].start, host.net.clock.now());

@@ -36,6 +36,11 @@ impl Upgrades {
     pub fn wait(&mut self, from: usize, to: usize) {
         self.waiting.push((from, to));
     }
+    /// Lets `to` start in place of `from`, if that still waits for the end of another one. False if it does not.
+    pub fn redirect(&mut self, from: usize, to: usize) -> bool {
+        let waiting = self.waiting.iter_mut().find(|(_, next)| *next == from);
+        waiting.map(|(_, next)| *next = to).is_some()
+    }
     /// True if a process is to end.
     pub fn is_to_end(&self, spec: usize) -> bool {
         self.waiting.iter().any(|(from, _)| *from == spec)
@@ -67,6 +72,7 @@ mod tests {
         assert_eq!(upgrades.current(0), 0);
         upgrades.wait(0, 1);
         assert!(upgrades.is_to_end(0) && !upgrades.is_to_end(1));
-        assert_eq!((upgrades.ended(0), upgrades.ended(0)), (Some(1), None));
+        assert_eq!((upgrades.redirect(1, 0), upgrades.redirect(1, 2)), (true, false));
+        assert_eq!((upgrades.ended(0), upgrades.ended(0)), (Some(0), None));
     }
 }

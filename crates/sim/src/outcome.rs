@@ -139,6 +139,11 @@ fn faults(node: &HostNode) -> Map<String, u64> {
     if node.kills > 0 {
         faults.insert("processes_killed".to_owned(), node.kills);
     }
+    let wrong_answers =
+        node.host.stack().config.resolver.as_ref().map_or(0, |resolver| resolver.faults.met());
+    if wrong_answers > 0 {
+        faults.insert("wrong_dns_answers".to_owned(), wrong_answers);
+    }
     let Some(linux) = node.host.linux() else { return faults };
     faults.extend(disk_faults::counts(linux).by_name().map(|(name, count)| (name.to_owned(), count)));
     if memory::kills(linux) > 0 {

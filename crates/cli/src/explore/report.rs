@@ -97,6 +97,7 @@ impl Report<'_> {
                 let what = match kind {
                     "calls" => "no call had another result",
                     "disk" => "no sync, read or write met it",
+                    "dns" => "no host asked for such a name",
                     "kill" => "no such process ran",
                     "memory" => "no host used more than its limit",
                     "reset" => "there was no connection to reset",

@@ -1,7 +1,7 @@
 //! Section `events` as YAML.
 
 use super::{Writer, quoted, time};
-use crate::events::{Event, HostSet, Target, When};
+use crate::events::{Action, Event, HostSet, Target, When};
 use crate::model::Experiment;
 use belljar_base::{HostId, SimDuration, SimTime};
 use belljar_net::units::format_duration;
@@ -34,7 +34,14 @@ impl Experiment {
         if let Some(lasting) = event.lasting {
             out.plain(1, "for", format_duration(lasting));
         }
-        out.0.lines().map(str::trim).collect::<Vec<_>>().join(", ")
+        out.one_line()
+    }
+
+    /// The keys of an action on one line.
+    pub(super) fn action_text(&self, action: &Action) -> String {
+        let mut out = Writer::default();
+        action.kind().write(action, self, &mut out);
+        out.one_line()
     }
 
     fn event(&self, out: &mut Writer, event: &Event) {

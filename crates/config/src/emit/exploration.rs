@@ -21,12 +21,12 @@ impl Experiment {
         out.plain(1, "scheduling", format_args!("[{}]", orders.join(", ")));
         out.section(1, "kinds");
         for kind in &explore.kinds {
-            out.plain(2, kind.name(), bounds(kind));
+            out.plain(2, kind.name(), bounds(self, kind));
         }
     }
 }
 
-fn bounds(kind: &FaultKind) -> String {
+fn bounds(experiment: &Experiment, kind: &FaultKind) -> String {
     match kind {
         FaultKind::Calls { results, share: (least, most) } => {
             let names: Vec<&str> = results.iter().map(|result| result.name()).collect();
@@ -61,8 +61,15 @@ fn bounds(kind: &FaultKind) -> String {
         FaultKind::Slow { latency: (least, most) } => {
             format!("{{ latency: [{}, {}] }}", format_duration(*least), format_duration(*most))
         }
-        FaultKind::OneWay | FaultKind::Partition | FaultKind::Pause | FaultKind::Reset | FaultKind::Stop => {
-            "{}".to_owned()
+        FaultKind::Reset { ends } => {
+            let ends: Vec<&str> = ends.iter().map(|ends| ends.name()).collect();
+            format!("{{ ends: [{}] }}", ends.join(", "))
+        }
+        FaultKind::OneWay | FaultKind::Partition | FaultKind::Pause | FaultKind::Stop => "{}".to_owned(),
+        FaultKind::Upgrade { upgrades } => {
+            let texts: Vec<String> =
+                upgrades.iter().map(|action| format!("{{ {} }}", experiment.action_text(action))).collect();
+            format!("{{ upgrades: [{}] }}", texts.join(", "))
         }
     }
 }

@@ -30,6 +30,9 @@ pub(crate) use programs::check_process_name;
 
 use crate::events::{Action, HostSet};
 
+/// Kinds that replace programs.
+pub(crate) const UPGRADES: &[&dyn Kind] = &[&upgrade::Upgrade];
+
 /// All kinds, in the order in which messages list them.
 pub(crate) const KINDS: &[&dyn Kind] = &[
     &link::Down,

@@ -46,15 +46,28 @@ fn check_undoes(item: &Node, event: &Event, all: &[Event]) -> Result<(), Problem
         .help(format!("leave it out, or add an event '{key}' for the same hosts or links")))
 }
 
-fn event(number: u32, node: &Rc<Node>, world: &World) -> Result<Event, Problem> {
-    let mut keys: Vec<&str> = WHEN.to_vec();
-    for kind in KINDS {
+/// Action of an event of one of these kinds, without a time.
+pub(super) fn undated(node: &Node, kinds: &[&'static dyn Kind], world: &World) -> Result<Action, Problem> {
+    let keys = keys_of(kinds, &[]);
+    let s = Section::new(node, "an event without a time", &keys, false)?;
+    let kind = one_kind(&s, kinds)?;
+    check_parameters(&s, kind, &keys)?;
+    kind.read(s.required(kind.key(), &format!("{}: ...", kind.key()))?, &s, world)
+}
+
+/// Keys of events of these kinds, after those of `more`.
+fn keys_of(kinds: &[&'static dyn Kind], more: &[&'static str]) -> Vec<&'static str> {
+    let mut keys: Vec<&str> = more.to_vec();
+    for kind in kinds {
         keys.push(kind.key());
         let more = kind.parameters().iter().filter(|key| !keys.contains(key));
         keys.extend(more.copied().collect::<Vec<_>>());
     }
-    let s = Section::new(node, "an event", &keys, false)?;
-    let kind = one_kind(&s)?;
+    keys
+}
+
+/// Refuses keys that are not those of a kind.
+fn check_parameters(s: &Section, kind: &dyn Kind, keys: &[&str]) -> Result<(), Problem> {
     let (name, params) = (kind.key(), kind.parameters());
     for key in keys.iter().filter(|key| !WHEN.contains(key) && **key != name && !params.contains(key)) {
         if let Some(entry) = s.entry(key) {
@@ -67,6 +80,15 @@ fn event(number: u32, node: &Rc<Node>, world: &World) -> Result<Event, Problem> 
             );
         }
     }
+    Ok(())
+}
+
+fn event(number: u32, node: &Rc<Node>, world: &World) -> Result<Event, Problem> {
+    let keys = keys_of(KINDS, WHEN);
+    let s = Section::new(node, "an event", &keys, false)?;
+    let kind = one_kind(&s, KINDS)?;
+    check_parameters(&s, kind, &keys)?;
+    let name = kind.key();
     let when = when(&s)?;
     let lasting = s.read("for", section::duration)?;
     if let Some(node) = s.get("for") {
@@ -93,9 +115,9 @@ fn event(number: u32, node: &Rc<Node>, world: &World) -> Result<Event, Problem> 
 }
 
 /// The kind, which a single key names.
-fn one_kind(s: &Section) -> Result<&'static dyn Kind, Problem> {
-    let mut found = KINDS.iter().filter(|kind| s.entry(kind.key()).is_some());
-    let names = || KINDS.iter().map(|kind| kind.key()).collect::<Vec<_>>().join(", ");
+fn one_kind(s: &Section, kinds: &[&'static dyn Kind]) -> Result<&'static dyn Kind, Problem> {
+    let mut found = kinds.iter().filter(|kind| s.entry(kind.key()).is_some());
+    let names = || kinds.iter().map(|kind| kind.key()).collect::<Vec<_>>().join(", ");
     let Some(kind) = found.next() else {
         return Err(Problem::at(s.span, "this event does not say what happens")
             .help(format!("add one of {}", names())));

@@ -1,10 +1,10 @@
 //! Section `explore`.
 
-use super::cpu;
 use super::events_values::{World, host_set, probability, range, set_disk};
+use super::{cpu, events};
 use crate::error::{Problem, Span};
-use crate::event_kinds::{call_results, check_process_name, dns_answer, dns_names};
-use crate::events::{CrashFiles, HostSet};
+use crate::event_kinds::{UPGRADES, call_results, check_process_name, dns_answer, dns_names};
+use crate::events::{Action, CrashFiles, HostSet, ResetEnds};
 use crate::exploration::{DiskFaultKind, Exploration, FaultKind};
 use crate::scheduling::Scheduling;
 use crate::yaml::{Entry, Node, Section, Value, section};
@@ -28,7 +28,7 @@ pub(super) fn read(node: &Node, world: &World, stop: SimTime) -> Result<Explorat
     s.read("for", |node, key| range(node, key, section::duration))?.inspect(|times| set.lasting = *times);
     s.read("scheduling", orders)?.into_iter().for_each(|orders| set.scheduling = orders);
     if let Some(node) = s.get("kinds") {
-        set.kinds = kinds(node)?;
+        set.kinds = kinds(node, world)?;
     }
     let (from, until) = explore.between;
     let at = |key: &str| s.get(key).unwrap_or(node);
@@ -86,26 +86,49 @@ fn orders(node: &Node, key: &str) -> Result<Vec<Scheduling>, Problem> {
 }
 
 /// A list of names, or a mapping from names to bounds.
-fn kinds(node: &Node) -> Result<Vec<FaultKind>, Problem> {
+fn kinds(node: &Node, world: &World) -> Result<Vec<FaultKind>, Problem> {
     let mut kinds = Vec::new();
     match &node.value {
         Value::Sequence(items) => {
             for item in items {
-                kinds.push(named(item.span, section::string(item, "kinds")?)?);
+                kinds.push(unbounded(item)?);
             }
         }
         Value::Mapping(entries) => {
             for entry in entries {
-                kinds.push(bounded(entry)?);
+                kinds.push(bounded(entry, world)?);
             }
         }
-        Value::Scalar(_) => kinds.push(named(node.span, section::string(node, "kinds")?)?),
+        Value::Scalar(_) => kinds.push(unbounded(node)?),
     }
     kinds.sort_by_key(FaultKind::name);
     kinds.dedup_by_key(|kind| kind.name());
     match kinds.is_empty() {
         true => Err(node.problem("'kinds' names no kind of fault").help("write kinds: [crash, partition]")),
         false => Ok(kinds),
+    }
+}
+
+/// A kind that is named without bounds.
+fn unbounded(node: &Node) -> Result<FaultKind, Problem> {
+    let kind = named(node.span, section::string(node, "kinds")?)?;
+    with_bounds(&kind).map_err(|message| node.problem(message).help(UPGRADES_HELP))?;
+    Ok(kind)
+}
+
+/// Example of the bound that has no default.
+const UPGRADES_EXAMPLE: &str = "upgrades: [{ upgrade: server, to: server-2, hosts: node* }]";
+/// The same in the section.
+const UPGRADES_HELP: &str =
+    "write kinds: { upgrade: { upgrades: [{ upgrade: server, to: server-2, hosts: node* }] } }";
+
+/// Fails for a kind that lacks a bound which has no default.
+fn with_bounds(kind: &FaultKind) -> Result<(), &'static str> {
+    match kind {
+        FaultKind::Upgrade { upgrades } if upgrades.is_empty() => {
+            Err("kind 'upgrade' needs the programs which replace others")
+        }
+        _ => Ok(()),
     }
 }
 
@@ -132,6 +155,22 @@ fn disk_faults(node: &Node, key: &str) -> Result<Vec<DiskFaultKind>, Problem> {
     Ok(faults)
 }
 
+/// One set of ends that notice a reset, or several.
+fn reset_ends(node: &Node, key: &str) -> Result<Vec<ResetEnds>, Problem> {
+    let ends = |node: &Node, key: &str| section::choice(node, key, ResetEnds::NAMES);
+    section::one_or_several(node, key, "write ends: [both, first, second]", ends)
+}
+
+/// One event that replaces programs, or several, each without its time.
+fn upgrades(node: &Node, key: &str, world: &World) -> Result<Vec<Action>, Problem> {
+    let action = |node: &Node, _: &str| events::undated(node, UPGRADES, world);
+    let all = section::one_or_several(node, key, UPGRADES_HELP, action)?;
+    match (1..all.len()).any(|n| all[..n].contains(&all[n])) {
+        true => Err(node.problem("one of these upgrades is there twice").help("leave one out")),
+        false => Ok(all),
+    }
+}
+
 /// One answer of the name server, or several.
 fn dns_answers(node: &Node, key: &str) -> Result<Vec<DnsAnswer>, Problem> {
     section::one_or_several(node, key, "write answers: [SERVFAIL, timeout]", dns_answer)
@@ -147,9 +186,10 @@ fn process_names(node: &Node, key: &str) -> Result<Vec<String>, Problem> {
 }
 
 /// A kind with bounds of its own.
-fn bounded(entry: &Entry) -> Result<FaultKind, Problem> {
+fn bounded(entry: &Entry, world: &World) -> Result<FaultKind, Problem> {
     let kind = named(entry.key_span, &entry.key)?;
     if entry.value.is_null() {
+        with_bounds(&kind).map_err(|message| Problem::at(entry.key_span, message).help(UPGRADES_HELP))?;
         return Ok(kind);
     }
     let place = format!("kind '{}'", entry.key);
@@ -163,9 +203,9 @@ fn bounded(entry: &Entry) -> Result<FaultKind, Problem> {
         FaultKind::Lossy { .. } => &["packet_loss"],
         FaultKind::Memory { .. } => &["limit"],
         FaultKind::Slow { .. } => &["latency"],
-        FaultKind::OneWay | FaultKind::Partition | FaultKind::Pause | FaultKind::Reset | FaultKind::Stop => {
-            &[]
-        }
+        FaultKind::Reset { .. } => &["ends"],
+        FaultKind::Upgrade { .. } => &["upgrades"],
+        FaultKind::OneWay | FaultKind::Partition | FaultKind::Pause | FaultKind::Stop => &[],
     };
     let s = Section::new(&entry.value, &place, keys, false)?;
     let latency = s.read("latency", |node, key| range(node, key, section::duration))?;
@@ -179,6 +219,7 @@ fn bounded(entry: &Entry) -> Result<FaultKind, Problem> {
     let answers = s.read("answers", dns_answers)?;
     let limit = s.read("limit", |node, key| range(node, key, cpu::memory))?;
     let disk_faults = s.read("faults", disk_faults)?;
+    let ends = s.read("ends", reset_ends)?;
     let sync_time = s.read("sync_time", |node, key| range(node, key, section::duration))?;
     if let Some(node) = s.get("sync_time").filter(|_| sync_time.is_some_and(|(least, _)| least.is_zero())) {
         return Err(node.problem("a sync that takes no time is no fault"));
@@ -206,9 +247,12 @@ fn bounded(entry: &Entry) -> Result<FaultKind, Problem> {
         FaultKind::Lossy { loss: default } => FaultKind::Lossy { loss: loss.unwrap_or(default) },
         FaultKind::Memory { limit: default } => FaultKind::Memory { limit: limit.unwrap_or(default) },
         FaultKind::Slow { latency: default } => FaultKind::Slow { latency: latency.unwrap_or(default) },
-        FaultKind::OneWay | FaultKind::Partition | FaultKind::Pause | FaultKind::Reset | FaultKind::Stop => {
-            kind
+        FaultKind::Reset { ends: default } => FaultKind::Reset { ends: ends.unwrap_or(default) },
+        FaultKind::Upgrade { .. } => {
+            let node = s.required("upgrades", UPGRADES_EXAMPLE)?;
+            FaultKind::Upgrade { upgrades: upgrades(node, "upgrades", world)? }
         }
+        FaultKind::OneWay | FaultKind::Partition | FaultKind::Pause | FaultKind::Stop => kind,
     })
 }
 

@@ -1,6 +1,7 @@
 //! Faults of a name server: wrong answers, or none, to queries for some names.
 
 use belljar_base::matches_wildcard;
+use std::cell::Cell;
 use std::net::IpAddr;
 
 /// Answer to a query that a fault concerns.
@@ -39,27 +40,38 @@ pub struct DnsFault {
 
 /// Faults that last, by the numbers of their events, the latest last.
 #[derive(Clone, Debug, Default)]
-pub struct DnsFaults(Vec<(u32, DnsFault)>);
+pub struct DnsFaults {
+    /// Faults with the numbers of their events.
+    lasting: Vec<(u32, DnsFault)>,
+    /// Number of queries that faults have concerned.
+    met: Cell<u64>,
+}
 
 impl DnsFaults {
     /// Adds the fault of an event; an earlier one of the same event ends.
     pub fn begin(&mut self, event: u32, fault: DnsFault) {
         self.end(event);
-        self.0.push((event, fault));
+        self.lasting.push((event, fault));
     }
     /// Ends the fault of an event.
     pub fn end(&mut self, event: u32) {
-        self.0.retain(|(other, _)| *other != event);
+        self.lasting.retain(|(other, _)| *other != event);
     }
     /// True if there is none.
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.lasting.is_empty()
     }
-    /// Answer of the latest fault that concerns a name.
+    /// Number of queries that faults have concerned.
+    pub fn met(&self) -> u64 {
+        self.met.get()
+    }
+    /// Answer of the latest fault that concerns a queried name; the query is counted.
     pub fn of(&self, name: &str) -> Option<&DnsAnswer> {
         let name = name.to_ascii_lowercase();
         let concerns = |fault: &DnsFault| fault.names.iter().any(|pattern| matches_wildcard(pattern, &name));
-        self.0.iter().rev().find(|(_, fault)| concerns(fault)).map(|(_, fault)| &fault.answer)
+        let found = self.lasting.iter().rev().find(|(_, fault)| concerns(fault))?;
+        self.met.set(self.met.get() + 1);
+        Some(&found.1.answer)
     }
 }
 
@@ -80,7 +92,7 @@ mod tests {
         assert_eq!(faults.of("WEB"), Some(&DnsAnswer::NoName));
         assert_eq!(faults.of("db7.example.org"), Some(&DnsAnswer::ServerFailure));
         faults.end(1);
-        assert_eq!((faults.of("web2"), faults.is_empty()), (None, false));
+        assert_eq!((faults.of("web2"), faults.is_empty(), faults.met()), (None, false, 3));
         faults.end(2);
         assert!(faults.is_empty());
     }

@@ -45,8 +45,36 @@ fn kinds_and_orders() {
     explore(
         "{ kinds: fire }",
         "19 'fire' is no kind of fault",
-        "the kinds are calls, clock, crash, disk, dns, kill, lossy, memory, one_way, partition, pause, reset, slow, stop",
+        "the kinds are calls, clock, crash, disk, dns, kill, lossy, memory, one_way, partition, pause, reset, slow, stop, upgrade",
     );
+    let example = "write kinds: { upgrade: { upgrades: [{ upgrade: server, to: server-2, hosts: node* }] } }";
+    let lacks = "kind 'upgrade' needs the programs which replace others";
+    explore("{ kinds: [upgrade] }", &format!("20 {lacks}"), example);
+    explore("{ kinds: { upgrade: } }", &format!("21 {lacks}"), example);
+    explore(
+        "{ kinds: { upgrade: { } } }",
+        "30 kind 'upgrade' has no 'upgrades'",
+        "add upgrades: [{ upgrade: server, to: server-2, hosts: node* }]",
+    );
+    explore("{ kinds: { upgrade: { upgrades: [] } } }", "42 'upgrades' is empty", example);
+    explore(
+        "{ kinds: { upgrade: { upgrades: { crash: a } } } }",
+        "44 'crash' is not a key of an event without a time",
+        "valid keys are upgrade, hosts, to, grace",
+    );
+    explore(
+        "{ kinds: { upgrade: { upgrades: { upgrade: 0, to: 0, hosts: a } } } }",
+        "60 on host 'a' that is the process which ends",
+        "add the new program to the host's list, with start_time: never",
+    );
+    let two = WORLD.replace("{ path: sh }", "{ path: sh }, { path: sh, start_time: never }");
+    let twice = "upgrades: [&u { upgrade: 0, to: 1, hosts: a }, *u]";
+    check(
+        &format!("{two}explore: {{ kinds: {{ upgrade: {{ {twice} }} }} }}\n"),
+        "4:42 one of these upgrades is there twice",
+        "leave one out",
+    );
+    explore("{ kinds: { reset: { ends: [] } } }", "36 'ends' is empty", "write ends: [both, first, second]");
     explore("{ kinds: [] }", "19 'kinds' names no kind of fault", "write kinds: [crash, partition]");
     explore(
         "{ kinds: { slow: { step: 1 s } } }",
