@@ -169,6 +169,8 @@ fn command_text_sets_a_switch_up() {
         "set_queue_depth 1 9999",
         "register_read",
         "meter_set_rates m 0 x",
+        "meter_set_rates m 0 0.1:10",
+        "meter_array_set_rates m 0.1:10",
     ] {
         refuse(&mut switch, wrong);
     }

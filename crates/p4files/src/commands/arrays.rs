@@ -2,8 +2,8 @@ use super::{Call, Result, number, values};
 use belljar_p4::CrcParameters;
 use belljar_p4::control::{CounterData, MeterRates};
 
-/// Parses meter rates, `RATE:BURST` each; rates are per microsecond.
-fn rates(words: &[&str]) -> Result<MeterRates> {
+/// Parses the two rates of a meter, `RATE:BURST` each; rates are per microsecond.
+fn rates(committed: &str, peak: &str) -> Result<MeterRates> {
     let one = |word: &str| -> Result<(u64, u64)> {
         let (rate, burst) =
             word.split_once(':').ok_or_else(|| format!("'{word}' is not written as RATE:BURST"))?;
@@ -13,8 +13,8 @@ fn rates(words: &[&str]) -> Result<MeterRates> {
         }
         Ok(((per_microsecond * 1e6).round() as u64, number(burst)?))
     };
-    let (committed, committed_burst) = one(words[0])?;
-    let (peak, peak_burst) = words.get(1).map_or(Ok((committed, committed_burst)), |word| one(word))?;
+    let (committed, committed_burst) = one(committed)?;
+    let (peak, peak_burst) = one(peak)?;
     Ok(MeterRates { committed, committed_burst, peak, peak_burst })
 }
 
@@ -92,7 +92,8 @@ impl Call<'_> {
         let table = self.switch.program().table_of_meter(meter);
         match self.name {
             "meter_array_set_rates" => {
-                let rates = rates(&self.take(2, 3)?[1..])?;
+                let words = self.take(3, 3)?;
+                let rates = rates(words[1], words[2])?;
                 match table {
                     Some(table) => {
                         for entry in self.switch.entries(table)? {
@@ -108,8 +109,8 @@ impl Call<'_> {
                 Ok(String::new())
             }
             "meter_set_rates" => {
-                let words = self.take(3, 4)?;
-                let (index, rates) = (number::<u64>(words[1])?, rates(&words[2..])?);
+                let words = self.take(4, 4)?;
+                let (index, rates) = (number::<u64>(words[1])?, rates(words[2], words[3])?);
                 match table {
                     Some(table) => self.switch.set_entry_meter(table, index as u32, Some(rates))?,
                     None => self.switch.set_meter(meter, index, Some(rates))?,
