@@ -3,6 +3,7 @@
 
 use super::{Command, Host};
 use crate::error::Span;
+use std::net::Ipv4Addr;
 
 impl Host {
     /// Imports a command.
@@ -38,6 +39,22 @@ impl Host {
     pub(super) fn neighbour(&mut self, at: Option<Span>, interface: &str, ip: &str, mac: &str) {
         let words = ["ip", "neigh", "replace", ip, "lladdr", mac, "dev", interface, "nud", "permanent"];
         self.commands.push(Command { at, words: words.map(str::to_owned).to_vec() });
+    }
+}
+
+/// True for `ip route add PREFIX dev INTERFACE` of the network of the interface's address.
+pub(super) fn is_connected_route<'a>(command: &str, address: impl Fn(&str) -> Option<&'a str>) -> bool {
+    let words: Vec<&str> = command.split_whitespace().collect();
+    let ["ip", "route", "add", prefix, "dev", interface] = words[..] else { return false };
+    let parse = |text: &str| -> Option<(u32, u32)> {
+        let (address, length) = text.split_once('/')?;
+        let length: u32 = length.parse().ok().filter(|length| *length <= 32)?;
+        let mask = u32::MAX.checked_shl(32 - length).unwrap_or(0);
+        Some((u32::from(address.parse::<Ipv4Addr>().ok()?), mask))
+    };
+    match (parse(prefix), address(interface).and_then(parse)) {
+        (Some((network, mask)), Some((own, own_mask))) => mask == own_mask && network == own & own_mask,
+        _ => false,
     }
 }
 

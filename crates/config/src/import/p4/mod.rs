@@ -149,6 +149,25 @@ impl Network {
         Ok(name)
     }
 
+    /// Leaves out commands that add the route of the host's own address, which the kernel has made: they
+    /// fail, and Mininet goes on.
+    fn leave_out_connected_routes(&mut self) {
+        for (name, host) in &mut self.hosts {
+            let interfaces = &host.interfaces;
+            host.commands.retain(|Command { at, words }| {
+                let (Some(at), [_, _, command]) = (at, &words[..]) else { return true };
+                let is_own = commands::is_connected_route(command, |interface| {
+                    interfaces.get(interface).and_then(|(address, _)| address.as_deref())
+                });
+                if is_own {
+                    let text = format!("'{name}' has the route of '{command}' by its address: left out");
+                    self.notes.insert((at.line, text));
+                }
+                !is_own
+            });
+        }
+    }
+
     /// Notes the commands that may fail.
     fn note_tolerated(&mut self) {
         for (name, host) in &self.hosts {
@@ -167,6 +186,7 @@ impl Network {
         if self.links.is_empty() {
             return Err(Problem::whole_file("this network has no links"));
         }
+        self.leave_out_connected_routes();
         if options.tolerate_failures {
             self.note_tolerated();
         }

@@ -279,6 +279,21 @@ fn failures_of_commands_are_tolerated_on_request() {
 }
 
 #[test]
+fn the_route_of_an_own_address_is_left_out() {
+    let topology = r#"{"hosts": {"h1": {"ip": "10.0.1.1/24",
+ "commands": ["ip route add 10.0.1.0/24 dev eth0", "ip route add 10.0.2.0/24 dev eth0",
+ "ip route add 10.0.1.0/25 dev eth0", "ip route add 10.0.1.0/24 dev eth1"]}},
+ "switches": {"s1": {}}, "links": [["h1", "s1-p1"]]}"#;
+    let program = PROGRAM.replace("../headers.p4", "headers.p4");
+    let files = [("topology.json", topology), ("basic.p4", &*program), ("headers.p4", HEADERS)];
+    let (e, imported) = Folder::new("connected", &files).import("topology.json", None).unwrap();
+    assert_eq!(e.hosts[0].processes.len(), 3);
+    let expected =
+        "line 2: 'h1' has the route of 'ip route add 10.0.1.0/24 dev eth0' by its address: left out";
+    assert_eq!(imported.notes, [expected]);
+}
+
+#[test]
 fn what_is_no_network_is_refused_where_it_goes_wrong() {
     let program = PROGRAM.replace("../headers.p4", "headers.p4");
     let error = |name: &str, text: &str| {
