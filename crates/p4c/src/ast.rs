@@ -1,6 +1,6 @@
 //! Syntax tree built by the parser: names are unresolved, every node keeps its source range.
 
-use super::lex::Token;
+use super::lex::{Base, Token};
 use super::source::Span;
 use num_bigint::BigInt;
 use std::cell::OnceCell;
@@ -150,8 +150,8 @@ pub struct Arg {
 /// Kinds of expression.
 #[derive(Clone, Debug)]
 pub enum ExprKind {
-    /// An integer literal; width and signedness if the literal has a prefix.
-    Int(BigInt, Option<(u32, bool)>),
+    /// An integer literal; width and signedness if the literal has a prefix; the base.
+    Int(BigInt, Option<(u32, bool)>, Base),
     /// `true` or `false`.
     Bool(bool),
     /// A string.

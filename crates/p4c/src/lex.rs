@@ -1,7 +1,7 @@
 //! Tokens of P4 and its preprocessor.
 
 use super::source::{Diagnostic, Span};
-use num_bigint::BigInt;
+use num_bigint::{BigInt, Sign};
 use std::rc::Rc;
 
 /// Kinds of token. Keywords are identifiers. `>>` is lexed as two adjacent `>`, because it can close two
@@ -10,14 +10,83 @@ use std::rc::Rc;
 pub enum Kind {
     /// An identifier, a keyword, or what begins like a number and is none (`0x` of `0x##digits`).
     Ident(Rc<str>),
-    /// A number; width and signedness if it has a prefix such as `8w` or `4s`.
-    Int(BigInt, Option<(u32, bool)>),
-    /// A string literal with escapes resolved.
+    /// A number; width and signedness if it has a prefix such as `8w` or `4s`; the spelling.
+    Int(BigInt, Option<(u32, bool)>, Rc<str>),
+    /// A string literal: the text between its quotes, with its backslashes ([`unescape`]).
     Str(Rc<str>),
+    /// A character constant of C with its quotes, which the conditions of the preprocessor have.
+    Char(Rc<str>),
     /// An operator or bracket.
     Punct(&'static str),
     /// The end of the input.
     End,
+}
+
+impl Kind {
+    /// A decimal number without a width.
+    pub fn number(value: impl Into<BigInt>) -> Kind {
+        let value = value.into();
+        let spelling = value.to_string().into();
+        Kind::Int(value, None, spelling)
+    }
+}
+
+/// Base in which a number is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Base {
+    Binary,
+    Octal,
+    Decimal,
+    Hexadecimal,
+}
+
+impl Base {
+    /// Base of a literal such as `0x1F` or `8w0b1`.
+    pub fn of(spelling: &str) -> Base {
+        let digits = spelling.find(['w', 's']).map_or(spelling, |at| &spelling[at + 1..]);
+        match digits.get(..2) {
+            Some("0x" | "0X") => Base::Hexadecimal,
+            Some("0b" | "0B") => Base::Binary,
+            Some("0o" | "0O") => Base::Octal,
+            _ => Base::Decimal,
+        }
+    }
+
+    /// A number in this base, with the prefix of the base.
+    pub fn show(self, value: &BigInt) -> String {
+        let (prefix, radix) = match self {
+            Base::Binary => ("0b", 2),
+            Base::Octal => ("0o", 8),
+            Base::Decimal => ("", 10),
+            Base::Hexadecimal => ("0x", 16),
+        };
+        let sign = if value.sign() == Sign::Minus { "-" } else { "" };
+        format!("{sign}{prefix}{}", value.magnitude().to_str_radix(radix))
+    }
+}
+
+/// Text of a string literal with its escapes resolved.
+pub fn unescape(raw: &str) -> String {
+    let mut text = String::with_capacity(raw.len());
+    let mut chars = raw.chars();
+    while let Some(c) = chars.next() {
+        match c {
+            '\\' => match chars.next() {
+                Some('n') => text.push('\n'),
+                Some('t') => text.push('\t'),
+                Some('r') => text.push('\r'),
+                Some(c) => text.push(c),
+                None => {}
+            },
+            c => text.push(c),
+        }
+    }
+    text
+}
+
+/// Text of a string literal for `text`: quotes and backslashes are escaped.
+pub fn escape(text: &str) -> String {
+    text.replace('\\', "\\\\").replace('"', "\\\"")
 }
 
 /// A token.
@@ -32,6 +101,8 @@ pub struct Token {
     /// True for a name that is not a macro's: one inside its own expansion, or part of a number of C such as
     /// `1..MAX`.
     pub fixed: bool,
+    /// True for the first part of a number of C such as `1..MAX`.
+    pub open: bool,
 }
 
 impl Token {
@@ -44,6 +115,17 @@ impl Token {
         match &self.kind {
             Kind::Ident(name) if !name.starts_with(|c: char| c.is_ascii_digit()) => Some(name),
             _ => None,
+        }
+    }
+    /// The token as written: `00` and `0x0F` keep their digits.
+    pub fn spelling(&self) -> String {
+        match &self.kind {
+            Kind::Ident(name) => name.to_string(),
+            Kind::Int(_, _, spelling) => spelling.to_string(),
+            Kind::Punct(text) => text.to_string(),
+            Kind::Str(text) => format!("\"{text}\""),
+            Kind::Char(text) => text.to_string(),
+            Kind::End => String::new(),
         }
     }
     /// True if the token is this word.
@@ -67,7 +149,7 @@ pub struct Lexer<'a> {
     at: usize,
     starts_line: bool,
     spaced: bool,
-    /// End of the token of C of which the last token is a part.
+    /// End of the number of C of which the last token is a part.
     end_in_c: usize,
 }
 
@@ -158,10 +240,11 @@ impl<'a> Lexer<'a> {
         let start = self.at;
         let fixed = start < self.end_in_c;
         if !fixed {
-            self.end_in_c = start + length_in_c(self.rest());
+            self.end_in_c = start + number_in_c(self.rest());
         }
         let kind = self.kind()?;
-        Ok(Token { kind, span: self.span(start), starts_line, spaced, fixed })
+        let open = !fixed && self.at < self.end_in_c;
+        Ok(Token { kind, span: self.span(start), starts_line, spaced, fixed, open })
     }
 
     fn kind(&mut self) -> Result<Kind, Diagnostic> {
@@ -175,6 +258,11 @@ impl<'a> Lexer<'a> {
         }
         if c == '"' {
             return self.string();
+        }
+        let quoted = if c == '\'' { quoted_end(rest) } else { 0 };
+        if quoted > 1 && rest.as_bytes()[quoted - 1] == b'\'' {
+            self.at += quoted;
+            return Ok(Kind::Char(rest[..quoted].into()));
         }
         if let Some(punct) = PUNCTS.iter().find(|punct| rest.starts_with(**punct)) {
             self.at += punct.len();
@@ -213,11 +301,9 @@ impl<'a> Lexer<'a> {
                     return Ok(Kind::Str(value.into()));
                 }
                 '\\' => match chars.next() {
-                    Some((_, 'n')) => value.push('\n'),
-                    Some((_, 't')) => value.push('\t'),
-                    Some((_, 'r')) => value.push('\r'),
+                    // A backslash joins the line with the next one.
                     Some((_, '\n')) => {}
-                    Some((_, c)) => value.push(c),
+                    Some((_, c)) => value.extend(['\\', c]),
                     None => break,
                 },
                 c => value.push(c),
@@ -268,9 +354,12 @@ impl<'a> Lexer<'a> {
             // An operand of `##` such as the first one of `0x##digits`, or a number of C such as `1UL`.
             return Ok(Kind::Ident(rest[..body + skip + end].into()));
         };
-        let Some((text, signed)) = width else { return Ok(Kind::Int(value, None)) };
+        let spelling = rest[..body + skip + end].into();
+        let Some((text, signed)) = width else { return Ok(Kind::Int(value, None, spelling)) };
         match text.parse::<u32>() {
-            Ok(width) if width <= super::types::MAX_WIDTH => Ok(Kind::Int(value, Some((width, signed)))),
+            Ok(width) if width <= super::types::MAX_WIDTH => {
+                Ok(Kind::Int(value, Some((width, signed)), spelling))
+            }
             _ => Err(Diagnostic::error(
                 span,
                 format!("{text} is too wide: the limit is {} bits", super::types::MAX_WIDTH),
@@ -312,15 +401,10 @@ fn quoted_end(text: &str) -> usize {
     (at..=text.len()).find(|at| text.is_char_boundary(*at)).unwrap_or(text.len())
 }
 
-/// Length of the token of C at the start of `text`, if P4 splits it: a number such as `0x1e+X` or `1..MAX`, or
-/// characters in quotes.
-fn length_in_c(text: &str) -> usize {
+/// Length of the number of C at the start of `text`, which P4 splits if it is one such as `0x1e+X` or `1..MAX`.
+fn number_in_c(text: &str) -> usize {
     let bytes = text.as_bytes();
     let digit = |at: usize| bytes.get(at).is_some_and(u8::is_ascii_digit);
-    if bytes.first() == Some(&b'\'') {
-        let end = quoted_end(text);
-        return if end > 1 && bytes.get(end - 1) == Some(&b'\'') { end } else { 0 };
-    }
     if !(digit(0) || bytes.first() == Some(&b'.') && digit(1)) {
         return 0;
     }

@@ -138,6 +138,6 @@ fn stages(
     let (mut lowered, info, warnings) = lower::lower(&program, sources)?;
     list.extend(warnings.into_iter().filter(|diagnostic| !silenced(diagnostic)));
     let json = emit::emit(&mut lowered, name, sources)?;
-    let info = p4info::p4info(&program, sources, &lowered, &info)?;
+    let info = p4info::p4info(&program, &lowered, &info)?;
     Ok((json, info))
 }

@@ -3,7 +3,7 @@
 use super::ast::{Annotation, Annotations, Constant};
 use super::ir::{self, Array, Profile};
 use super::lower::{annotation_text, find_annotation, has_annotation, join, key_text};
-use super::source::{Diagnostic, Sources, Span};
+use super::source::{Diagnostic, Span};
 use super::typed::{DeclKind, Program, Stmt};
 use super::types::{DeclId, DefId, DefKind, FieldDef, Type};
 use belljar_base::{Map, Set};
@@ -40,6 +40,8 @@ pub struct Info {
     pub instances: Map<(String, DeclId), (String, DefId)>,
     /// Instances created by direct application: enclosing path, path, definition.
     pub direct: Vec<(String, String, DefId)>,
+    /// Names of counters, profiles and other instances by kind, with their declarations.
+    pub names: Map<(String, String), Span>,
     /// True if a control calls an extern function.
     pub extern_functions: bool,
     /// Top-level actions, with the name of the block that uses them.
@@ -64,7 +66,6 @@ impl Info {
 
 struct Writer<'a> {
     program: &'a Program,
-    sources: &'a Sources,
     lowered: &'a ir::Program,
     info: &'a Info,
     ids: Ids,
@@ -86,8 +87,14 @@ fn number(annotations: &[Annotation], name: &str) -> Option<u32> {
     find_annotation(annotations, name)?.numbers().next()?.to_u32()
 }
 
-/// Package properties that P4Info defines.
-const PLATFORM_PROPERTIES: [&str; 3] = [
+/// Annotations of an action selector that have fields of their own.
+const GROUP_SIZES: [&str; 3] = ["max_group_size", "max_member_weight", "selector_size_semantics"];
+
+/// Properties of the package that P4Info defines; all are strings.
+pub const PACKAGE_PROPERTIES: [&str; 5] = ["name", "version", "organization", "contact", "url"];
+
+/// Properties of the platform that P4Info defines; all are numbers.
+pub const PLATFORM_PROPERTIES: [&str; 3] = [
     "multicast_group_table_size",
     "multicast_group_table_total_replicas",
     "multicast_group_table_max_replicas_per_entry",
@@ -127,15 +134,9 @@ fn flat_fields<'p>(
 }
 
 /// Generates the P4Info of a program.
-pub fn p4info(
-    program: &Program,
-    sources: &Sources,
-    lowered: &ir::Program,
-    info: &Info,
-) -> Result<String, Diagnostic> {
+pub fn p4info(program: &Program, lowered: &ir::Program, info: &Info) -> Result<String, Diagnostic> {
     let mut writer = Writer {
         program,
-        sources,
         lowered,
         info,
         ids: Ids::default(),
@@ -195,9 +196,17 @@ impl Writer<'_> {
         for (name, _) in &self.info.digests {
             self.ids.add(Kind::Digest, name, None);
         }
+        let mut headers = Map::new();
         for id in self.controller_headers() {
             let annotations = &self.program.defs[id].annotations;
             self.ids.add(Kind::ControllerHeader, &types::def_name(self.program, id), given_id(annotations));
+            let shown = annotation_text(annotations, "controller_header").unwrap_or_default();
+            let span = self.program.defs[id].name.span;
+            if let Some(first) = headers.insert(shown.clone(), span) {
+                let text = format!("another controller header has the name '{shown}'");
+                let error = Diagnostic::error(span, text).note(first, "the other");
+                self.ids.refused.get_or_insert(error);
+            }
         }
         self.ids.assign();
     }
@@ -263,11 +272,12 @@ impl Writer<'_> {
     }
 
     fn preamble(&self, kind: Kind, name: &str, annotations: &[Annotation], text: &mut Text) {
+        let own: &[&str] = if kind == Kind::ActionProfile { &GROUP_SIZES } else { &[] };
         text.block("preamble", |text| {
             text.plain("id", self.ids.id(kind, name));
             text.string("name", name);
             text.string("alias", &self.ids.alias(name));
-            types::annotations(annotations, text);
+            types::annotations(annotations, own, text);
             types::documentation(annotations, text);
             types::structured_annotations(annotations, text);
         });
@@ -322,8 +332,8 @@ impl Writer<'_> {
             value(field).iter().for_each(|value| text.string(field, value));
         }
         types::documentation(&others, text);
-        types::annotations(&others, text);
-        text.string("arch", "v1model");
+        types::annotations(&others, &[], text);
+        text.string("arch", &value("arch").unwrap_or_else(|| "v1model".into()));
         for field in ["organization", "contact", "url"] {
             value(field).iter().for_each(|value| text.string(field, value));
         }
@@ -353,10 +363,10 @@ impl Writer<'_> {
             self.types.note(self.program, &ty);
             text.block("match_fields", |text| {
                 text.plain("id", number);
-                let name = annotation_text(annotations, "name")
-                    .unwrap_or_else(|| key_text(self.program, self.sources, key));
+                let name =
+                    annotation_text(annotations, "name").unwrap_or_else(|| key_text(self.program, key));
                 text.string("name", &name);
-                types::annotations(annotations, text);
+                types::annotations(annotations, &[], text);
                 let bits = width(self.program, &ty);
                 if bits > 0 {
                     text.plain("bitwidth", bits);
@@ -376,7 +386,7 @@ impl Writer<'_> {
         for (position, action) in table.actions.iter().enumerate() {
             text.block("action_refs", |text| {
                 text.plain("id", action_id(position));
-                types::annotations(&action.annotations, text);
+                types::annotations(&action.annotations, &[], text);
                 if has_annotation(&action.annotations, "tableonly") {
                     text.plain("scope", "TABLE_ONLY");
                 } else if has_annotation(&action.annotations, "defaultonly") {
@@ -446,7 +456,7 @@ impl Writer<'_> {
                 text.plain("id", number);
                 let name = annotation_text(&param.annotations, "name").unwrap_or_else(|| param.name.name.to_string());
                 text.string("name", &name);
-                types::annotations(&param.annotations, text);
+                types::annotations(&param.annotations, &[], text);
                 let is_enum = matches!(&param.ty, Type::Named(id, _) if matches!(self.program.defs[*id].kind, DefKind::Enum(_)));
                 let bits = width(self.program, &param.ty);
                 if !is_enum && bits > 0 {
@@ -539,7 +549,7 @@ impl Writer<'_> {
             text.plain("id", self.ids.id(Kind::ControllerHeader, &types::def_name(self.program, id)));
             text.string("name", &shown);
             text.string("alias", &shown);
-            types::annotations(&def.annotations, text);
+            types::annotations(&def.annotations, &[], text);
             types::documentation(&def.annotations, text);
             types::structured_annotations(&def.annotations, text);
         });
@@ -551,7 +561,7 @@ impl Writer<'_> {
             text.block("metadata", |text| {
                 text.plain("id", number);
                 text.string("name", &name);
-                types::annotations(&field.annotations, text);
+                types::annotations(&field.annotations, &[], text);
                 let bits = width(self.program, &field.ty);
                 if bits > 0 {
                     text.plain("bitwidth", bits);
@@ -577,7 +587,7 @@ impl Writer<'_> {
                     text.block("match", |text| {
                         text.plain("id", number);
                         text.string("name", &field.name.name);
-                        types::annotations(&field.annotations, text);
+                        types::annotations(&field.annotations, &["match"], text);
                         text.plain("bitwidth", width(self.program, &field.ty));
                         text.plain("match_type", kind_of(&field.annotations));
                         types::documentation(&field.annotations, text);

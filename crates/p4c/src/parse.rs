@@ -156,8 +156,9 @@ impl Parser {
         let token = self.peek();
         let found = match &token.kind {
             Kind::Ident(name) => format!("'{name}'"),
-            Kind::Int(value, _) => format!("the number {value}"),
+            Kind::Int(value, ..) => format!("the number {value}"),
             Kind::Str(_) => "a string".to_string(),
+            Kind::Char(text) => format!("the character {text}"),
             Kind::Punct(punct) => format!("'{punct}'"),
             Kind::End => "the end of the file".to_string(),
         };

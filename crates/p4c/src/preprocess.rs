@@ -14,6 +14,7 @@ use std::rc::Rc;
 mod condition;
 mod expand;
 mod macros;
+mod pragma;
 #[cfg(test)]
 mod tests;
 
@@ -30,10 +31,10 @@ const DIRECTIVES: [&str; 8] =
     ["define", "error", "import", "include", "include_next", "pragma", "undef", "warning"];
 
 /// Directives of conditional groups.
-const CONDITIONAL: [&str; 6] = ["if", "ifdef", "ifndef", "elif", "else", "endif"];
+const CONDITIONAL: [&str; 8] = ["if", "ifdef", "ifndef", "elif", "elifdef", "elifndef", "else", "endif"];
 
-/// Operator of conditions that is true if a file can be included.
-const HAS_INCLUDE: &str = "__has_include";
+/// Operators of conditions that are true if a file can be included, by `#include` and by `#include_next`.
+const HAS_INCLUDE: [&str; 2] = ["__has_include", "__has_include_next"];
 
 const CORE: &str = include_str!("include/core.p4");
 const V1MODEL: &str = include_str!("include/v1model.p4");
@@ -61,6 +62,10 @@ pub struct Preprocessor<'a> {
     sources: &'a mut Sources,
     include_dirs: &'a [PathBuf],
     macros: Map<Rc<str>, Macro>,
+    /// Definitions that `push_macro` has saved, `None` for a name that was not defined.
+    saved: Map<Rc<str>, Vec<Option<Macro>>>,
+    /// Names that may not be used any more (`#pragma GCC poison`).
+    poisoned: Set<Rc<str>>,
     output: Vec<Token>,
     warnings: &'a mut Vec<Diagnostic>,
     /// Files that are included only once (`#pragma once`, `#import`).
@@ -84,6 +89,8 @@ pub fn preprocess(
         sources,
         include_dirs,
         macros: Map::new(),
+        saved: Map::new(),
+        poisoned: Set::new(),
         output: Vec::new(),
         warnings,
         once: Set::new(),
@@ -100,7 +107,8 @@ pub fn preprocess(
     state.file(0)?;
     let length = state.sources.files[0].text.len() as u32;
     let span = Span { file: 0, start: length, end: length };
-    state.output.push(Token { kind: Kind::End, span, starts_line: true, spaced: true, fixed: false });
+    let (kind, starts_line, spaced) = (Kind::End, true, true);
+    state.output.push(Token { kind, span, starts_line, spaced, fixed: false, open: false });
     Ok(state.output)
 }
 
@@ -143,7 +151,14 @@ impl Preprocessor<'_> {
             if groups.last().is_some_and(|group| !group.active) {
                 lexer.skip_line();
             } else {
+                self.check_poisoned(&token)?;
                 pending.push(self.without_directives(token, &text, index)?);
+                let operator = pending.len().checked_sub(4).map(|at| &pending[at]);
+                if operator.is_some_and(|token| token.is_word("_Pragma"))
+                    && self.complete(&pending) == pending.len()
+                {
+                    self.flush(std::mem::take(&mut pending))?;
+                }
             }
             token = lexer.next()?;
         }
@@ -222,9 +237,11 @@ impl Preprocessor<'_> {
 
     fn flush(&mut self, pending: Vec<Token>) -> Result<(), Diagnostic> {
         let mut output = std::mem::take(&mut self.output);
+        let start = output.len();
         let result = Expander::new(self, false).run(pending, &mut output);
         self.output = output;
-        result
+        result?;
+        self.pragma_operators(start)
     }
 
     /// Processes a directive; returns the first token of the next line. `open` is a call around it.
@@ -262,10 +279,8 @@ impl Preprocessor<'_> {
             return Err(Diagnostic::error(hash.to(name.span), format!("#error {text}")));
         }
         if &*word == "pragma" {
-            if lexer.skip_line().split_whitespace().next() == Some("once") {
-                let path = PathBuf::from(&self.sources.files[file as usize].name);
-                self.once.insert(std::fs::canonicalize(&path).unwrap_or(path));
-            }
+            let text = lexer.skip_line();
+            self.pragma(text, hash.to(name.span), file)?;
             return lexer.next();
         }
         if &*word == "warning" {
@@ -283,6 +298,9 @@ impl Preprocessor<'_> {
             };
             if token.starts_line || token.kind == Kind::End {
                 break token;
+            }
+            if active {
+                self.check_poisoned(&token)?;
             }
             line.push(token);
         };
@@ -309,7 +327,7 @@ impl Preprocessor<'_> {
                     else_seen: false,
                 });
             }
-            "elif" | "else" => {
+            "elif" | "elifdef" | "elifndef" | "else" => {
                 let (outer, taken, seen) = match groups.last() {
                     Some(group) => (group.outer_active, group.taken, group.else_seen),
                     None => return Err(Diagnostic::error(name.span, format!("#{word} without #if"))),
@@ -319,7 +337,7 @@ impl Preprocessor<'_> {
                 }
                 let active = outer
                     && !taken
-                    && (&*word == "else" || self.group_condition("if", &line, name.span, file)?);
+                    && (&*word == "else" || self.group_condition(&word, &line, name.span, file)?);
                 if let Some(group) = groups.last_mut() {
                     group.active = active;
                     group.taken |= active;
@@ -341,14 +359,14 @@ impl Preprocessor<'_> {
         span: Span,
         file: u32,
     ) -> Result<bool, Diagnostic> {
-        if word == "if" {
+        if matches!(word, "if" | "elif") {
             let line = self.resolve_includes(line, file)?;
             let mut expanded = Vec::new();
             Expander::new(self, true).run(line, &mut expanded)?;
-            return condition::evaluate(&expanded, span, |token| self.spelling(token));
+            return condition::evaluate(&expanded, span);
         }
         match line.first().map(|token| &token.kind) {
-            Some(Kind::Ident(name)) => Ok(self.is_defined(name) == (word == "ifdef")),
+            Some(Kind::Ident(name)) => Ok(self.is_defined(name) == word.ends_with("ifdef")),
             _ => Err(Diagnostic::error(span, format!("#{word} needs the name of a macro"))),
         }
     }
@@ -411,7 +429,7 @@ impl Preprocessor<'_> {
             [Token { kind: Kind::Str(name), .. }, ..] => Some((name.to_string(), true)),
             [first, inner @ .., last] if first.is("<") && last.is(">") => {
                 let name = if expanded {
-                    inner.iter().map(|token| self.spelling(token)).collect::<String>()
+                    inner.iter().map(Token::spelling).collect::<String>()
                 } else {
                     let span = Span { file: first.span.file, start: first.span.end, end: last.span.start };
                     self.sources.text(span).trim().to_string()
@@ -427,7 +445,8 @@ impl Preprocessor<'_> {
         let own = PathBuf::from(&self.sources.files[file as usize].name);
         let own = own.parent().unwrap_or(Path::new("")).to_path_buf();
         let mut dirs = self.include_dirs.iter().collect::<Vec<_>>();
-        if next {
+        // The program itself was found in no folder.
+        if next && self.depth > 0 {
             let passed = dirs.iter().position(|dir| **dir == own).map_or(0, |own| own + 1);
             dirs.drain(..passed);
         } else if quoted {
@@ -436,25 +455,33 @@ impl Preprocessor<'_> {
         dirs.into_iter().map(|dir| dir.join(name)).collect()
     }
 
-    /// Replaces `__has_include(<file>)` by 1 or 0.
+    /// Replaces `__has_include(<file>)` and `__has_include_next(<file>)` by 1 or 0.
     fn resolve_includes(&self, line: &[Token], file: u32) -> Result<Vec<Token>, Diagnostic> {
         let (mut output, mut at) = (Vec::new(), 0);
         while at < line.len() {
             let token = &line[at];
             at += 1;
-            if !token.is_word(HAS_INCLUDE) || !line.get(at).is_some_and(|next| next.is("(")) {
+            let Some(word) = HAS_INCLUDE.iter().find(|word| token.is_word(word)) else {
+                output.push(token.clone());
+                continue;
+            };
+            if !line.get(at).is_some_and(|next| next.is("(")) {
+                // The operand of `defined`.
                 output.push(token.clone());
                 continue;
             }
             let Some(length) = line[at..].iter().position(|token| token.is(")")) else {
-                return Err(Diagnostic::error(token.span, "')' is missing after __has_include"));
+                return Err(Diagnostic::error(token.span, format!("')' is missing after {word}")));
             };
             let Some((name, quoted)) = self.file_name(&line[at + 1..at + length])? else {
-                return Err(Diagnostic::error(token.span, "__has_include needs a file"));
+                return Err(Diagnostic::error(token.span, format!("{word} needs a file")));
             };
             let found = built_in(&name).is_some()
-                || self.candidates(&name, quoted, file, false).iter().any(|path| path.is_file());
-            output.push(Token { kind: Kind::Int(u8::from(found).into(), None), ..token.clone() });
+                || self
+                    .candidates(&name, quoted, file, *word == HAS_INCLUDE[1])
+                    .iter()
+                    .any(|path| path.is_file());
+            output.push(Token { kind: Kind::number(u8::from(found)), ..token.clone() });
             at += length + 1;
         }
         Ok(output)

@@ -1,6 +1,7 @@
 //! Checked program: names are resolved, types known, constants folded, conversions explicit.
 
 use super::ast::{Annotations, Ident};
+use super::lex::Base;
 use super::source::Span;
 use super::types::{DeclId, Def, DefId, Signature, Type};
 use belljar_base::{Map, Set};
@@ -195,8 +196,8 @@ pub enum Callee {
 /// Kinds of expression.
 #[derive(Clone, Debug)]
 pub enum ExprKind {
-    /// A number.
-    Int(BigInt),
+    /// A number, and the base in which its first literal is written.
+    Int(BigInt, Base),
     /// A Boolean.
     Bool(bool),
     /// A string.
@@ -213,8 +214,8 @@ pub enum ExprKind {
     ApplyMember(Box<Expr>, Rc<str>),
     /// `a[b]`.
     Index(Box<Expr>, Box<Expr>),
-    /// `a[high:low]`.
-    Slice(Box<Expr>, u32, u32),
+    /// `a[high:low]`, and the bases in which `high` and `low` are written.
+    Slice(Box<Expr>, u32, u32, [Base; 2]),
     /// A unary operator.
     Unary(&'static str, Box<Expr>),
     /// A binary operator.
@@ -296,8 +297,16 @@ impl Expr {
     /// Number, if the expression is a constant.
     pub fn int(&self) -> Option<&BigInt> {
         match &self.kind {
-            ExprKind::Int(value) => Some(value),
+            ExprKind::Int(value, _) => Some(value),
             _ => None,
+        }
+    }
+
+    /// Base in which a constant is written.
+    pub fn base(&self) -> Base {
+        match &self.kind {
+            ExprKind::Int(_, base) => *base,
+            _ => Base::Decimal,
         }
     }
 

@@ -3,6 +3,7 @@
 use super::Checker;
 use crate::ast::{self, Annotation, Annotations, Constant};
 use crate::lex::{Kind, Token};
+use crate::p4info::{PACKAGE_PROPERTIES, PLATFORM_PROPERTIES};
 use crate::parse::{Arguments, arguments};
 use crate::source::Span;
 use crate::typed::ExprKind;
@@ -109,7 +110,9 @@ impl Checker {
                     Constant::Text(text.clone())
                 }
                 (ExprKind::Bool(truth), Arguments::Pairs | Arguments::Any) => Constant::Truth(*truth),
-                (ExprKind::Int(number), Arguments::Pairs | Arguments::Any) if number.to_i64().is_some() => {
+                (ExprKind::Int(number, _), Arguments::Pairs | Arguments::Any)
+                    if number.to_i64().is_some() =>
+                {
                     Constant::Number(number.clone())
                 }
                 (_, Arguments::Pairs | Arguments::Any) => {
@@ -118,7 +121,7 @@ impl Checker {
                     self.error(arg.span, text).help = Some("numbers have at most 64 bits".into());
                     return;
                 }
-                (ExprKind::Int(number), Arguments::Number | Arguments::Numbers) => {
+                (ExprKind::Int(number, _), Arguments::Number | Arguments::Numbers) => {
                     if number.to_u32().is_none() {
                         self.error(arg.span, format!("{number} is not a number for @{name}")).help =
                             Some(format!("the numbers are 0 to {}", u32::MAX));
@@ -139,8 +142,36 @@ impl Checker {
                 }
             });
         }
+        if form == Arguments::Pairs {
+            self.check_properties(annotation, &values);
+        }
         // The annotations of a declaration are evaluated once.
         let _ = annotation.values.set(values);
+    }
+
+    /// Refuses values of `@pkginfo` and `@platform_property` that P4Info cannot hold; warns of unknown keys.
+    fn check_properties(&mut self, annotation: &Annotation, values: &[Constant]) {
+        let name = annotation.name.name.clone();
+        let known: &[&str] = if &*name == "pkginfo" { &PACKAGE_PROPERTIES } else { &PLATFORM_PROPERTIES };
+        for ((key, value), arg) in annotation.keys.iter().zip(values).zip(&annotation.args) {
+            let is_arch = &*name == "pkginfo" && &**key == "arch";
+            if !known.contains(&&**key) && !is_arch {
+                let help = format!("it has: {}", known.join(", "));
+                self.warn("invalid", arg.span, format!("@{name} has no key '{key}'")).help = Some(help);
+                continue;
+            }
+            let fits = match value {
+                Constant::Text(_) => &*name == "pkginfo",
+                Constant::Number(number) => &*name != "pkginfo" && number.to_i32().is_some(),
+                Constant::Truth(_) => false,
+            };
+            if !fits {
+                let kind = if &*name == "pkginfo" { "a string" } else { "a number of 32 bits" };
+                self.error(arg.span, format!("'{key}' of @{name} must be {kind}"));
+            } else if is_arch {
+                self.warn("invalid", arg.span, "'arch' of @pkginfo is known to the compiler".to_string());
+            }
+        }
     }
 
     /// Warns of an unknown warning name that resembles a known one. Other unknown names may be warnings of

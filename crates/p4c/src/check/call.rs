@@ -3,6 +3,7 @@
 use super::definitions::{poison, substituted};
 use super::{Checker, Place, Symbol, closest};
 use crate::ast::{self, Arg, Direction, Ident};
+use crate::lex::Base;
 use crate::source::Span;
 use crate::typed::*;
 use crate::types::{DeclId, DefId, DefKind, ParamDef, Signature, Type};
@@ -412,7 +413,7 @@ impl Checker {
                 return poison(span);
             }
             return match size {
-                Some(bits) => Expr { kind: ExprKind::Int(bits), ty: Type::Int, span },
+                Some(bits) => Expr { kind: ExprKind::Int(bits, Base::Decimal), ty: Type::Int, span },
                 None => {
                     let shown = self.show(&ty);
                     self.error(span, format!("{shown} has no size in bits"));

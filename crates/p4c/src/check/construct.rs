@@ -68,7 +68,7 @@ impl Checker {
     /// True if the value is known at compile time: a constant, an instance or a constructor parameter.
     pub(super) fn is_constant(&self, expr: &Expr) -> bool {
         match &expr.kind {
-            ExprKind::Int(_)
+            ExprKind::Int(..)
             | ExprKind::Bool(_)
             | ExprKind::Str(_)
             | ExprKind::Member(_)

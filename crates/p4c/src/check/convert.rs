@@ -2,6 +2,7 @@
 
 use super::definitions::poison;
 use super::{Checker, fold};
+use crate::lex::Base;
 use crate::source::Span;
 use crate::typed::{Expr, ExprKind};
 use crate::types::*;
@@ -104,7 +105,7 @@ impl Checker {
             let text = format!("{value} {reason}: as {shown} it becomes {wrapped}");
             self.warn("overflow", expr.span, text);
         }
-        Expr { kind: ExprKind::Int(wrapped), ty: to.clone(), span: expr.span }
+        Expr { kind: ExprKind::Int(wrapped, expr.base()), ty: to.clone(), span: expr.span }
     }
 
     /// Converts a member of a serializable enum to its underlying number.
@@ -113,7 +114,7 @@ impl Checker {
             && let DefKind::SerEnum(_, members) = &self.program.def(*id).kind
             && let Some((_, value)) = members.iter().find(|(member, _)| member == name)
         {
-            return Expr { kind: ExprKind::Int(value.clone()), ty: to, span: expr.span };
+            return Expr { kind: ExprKind::Int(value.clone(), Base::Decimal), ty: to, span: expr.span };
         }
         let span = expr.span;
         Expr { kind: ExprKind::Cast(Box::new(expr)), ty: to, span }
@@ -223,22 +224,24 @@ impl Checker {
         };
         if let (ExprKind::Member(_), Type::Named(..)) = (&expr.kind, from) {
             let number = self.underlying_value(expr.clone(), to.clone());
-            return number.int().map(|value| ExprKind::Int(fold::wrap(value, &to)));
+            return number.int().map(|value| ExprKind::Int(fold::wrap(value, &to), Base::Decimal));
         }
         match (&expr.kind, &to) {
-            (ExprKind::Int(value), Type::Bit(_) | Type::Signed(_) | Type::Int) => {
+            (ExprKind::Int(value, base), Type::Bit(_) | Type::Signed(_) | Type::Int) => {
                 let wrapped = fold::wrap(value, &to);
                 if *from == Type::Int && wrapped != *value && fold::wrap(value, &as_unsigned(&to)) != *value {
                     self.warn("overflow", span, format!("{value} does not fit: it becomes {wrapped}"));
                 }
-                Some(ExprKind::Int(wrapped))
+                Some(ExprKind::Int(wrapped, *base))
             }
-            (ExprKind::Int(value), Type::Bool) if !value.is_zero() && !value.is_one() => {
+            (ExprKind::Int(value, _), Type::Bool) if !value.is_zero() && !value.is_one() => {
                 self.error(span, format!("{value} cannot be cast to bool: only 0 and 1 can"));
                 Some(ExprKind::Poison)
             }
-            (ExprKind::Int(value), Type::Bool) => Some(ExprKind::Bool(value.is_one())),
-            (ExprKind::Bool(value), Type::Bit(_)) => Some(ExprKind::Int((*value as u8).into())),
+            (ExprKind::Int(value, _), Type::Bool) => Some(ExprKind::Bool(value.is_one())),
+            (ExprKind::Bool(value), Type::Bit(_)) => {
+                Some(ExprKind::Int((*value as u8).into(), Base::Decimal))
+            }
             (ExprKind::Bool(value), Type::Bool) => Some(ExprKind::Bool(*value)),
             _ => None,
         }

@@ -3,9 +3,11 @@
 use super::definitions::poison;
 use super::{Checker, Place, Symbol, closest, fold};
 use crate::ast::{self, Ident};
+use crate::lex::Base;
 use crate::source::Span;
 use crate::typed::{DeclKind, Expr, ExprKind};
 use crate::types::*;
+use num_bigint::BigInt;
 use std::rc::Rc;
 
 impl Checker {
@@ -13,9 +15,10 @@ impl Checker {
     pub(super) fn expr(&mut self, expr: &ast::Expr) -> Expr {
         let span = expr.span;
         let (kind, ty) = match &expr.kind {
-            ast::ExprKind::Int(value, None) => (ExprKind::Int(value.clone()), Type::Int),
-            ast::ExprKind::Int(value, Some((width, signed))) => {
-                return self.sized_literal(value, *width, *signed, span);
+            ast::ExprKind::Int(value, None, base) => (ExprKind::Int(value.clone(), *base), Type::Int),
+            ast::ExprKind::Int(value, Some((width, signed)), base) => {
+                let (value, ty) = self.sized_literal(value, *width, *signed, span);
+                (ExprKind::Int(value, *base), ty)
             }
             ast::ExprKind::Bool(value) => (ExprKind::Bool(*value), Type::Bool),
             ast::ExprKind::Str(text) => (ExprKind::Str(text.clone()), Type::Str),
@@ -85,11 +88,12 @@ impl Checker {
         self.coerce(value, ty)
     }
 
-    fn sized_literal(&mut self, value: &num_bigint::BigInt, width: u32, signed: bool, span: Span) -> Expr {
+    /// Value and type of a literal with a width.
+    fn sized_literal(&mut self, value: &BigInt, width: u32, signed: bool, span: Span) -> (BigInt, Type) {
         let ty = if signed { Type::Signed(width) } else { Type::Bit(width) };
         if signed && width == 0 {
             self.error(span, "int<0> is not a type");
-            return poison(span);
+            return (BigInt::default(), Type::Poison);
         }
         let wrapped = fold::wrap(value, &ty);
         if wrapped != *value {
@@ -99,7 +103,7 @@ impl Checker {
                 self.warn("overflow", span, format!("{value} does not fit: as {shown} it becomes {wrapped}"));
             }
         }
-        Expr { kind: ExprKind::Int(wrapped), ty, span }
+        (wrapped, ty)
     }
 
     fn record(&mut self, fields: &[(Ident, ast::Expr)], dots: bool, span: Span) -> Expr {
@@ -150,7 +154,7 @@ impl Checker {
         if let DeclKind::Const(value) = &found.kind {
             let scalar = matches!(
                 value.kind,
-                ExprKind::Int(_)
+                ExprKind::Int(..)
                     | ExprKind::Bool(_)
                     | ExprKind::Str(_)
                     | ExprKind::Member(_)
@@ -199,7 +203,11 @@ impl Checker {
                 if &*name.name == "size"
                     && let Type::Stack(_, size) = &ty
                 {
-                    return Expr { kind: ExprKind::Int((*size).into()), ty: Type::Bit(32), span };
+                    return Expr {
+                        kind: ExprKind::Int((*size).into(), Base::Decimal),
+                        ty: Type::Bit(32),
+                        span,
+                    };
                 }
                 if &*name.name != "size" && self.context.place != Place::Parser {
                     self.error(name.span, format!("'{}' of a stack can only be used in a parser", name.name));
@@ -335,17 +343,21 @@ impl Checker {
     fn slice(&mut self, base: &ast::Expr, high: &ast::Expr, low: &ast::Expr, span: Span) -> Expr {
         let base = self.value(base);
         let (h, l) = (self.slice_bound(high), self.slice_bound(low));
-        let (Some(h), Some(l)) = (h, l) else { return poison(span) };
+        let (Some((h, high_base)), Some((l, low_base))) = (h, l) else { return poison(span) };
         if h < l {
             self.error(span, format!("the high bit {h} of this slice is below its low bit {l}")).help =
                 Some(format!("write [{l}:{h}]"));
             return poison(span);
         }
-        self.sliced(base, h, l, high.span, span)
+        let mut sliced = self.sliced(base, h, l, high.span, span);
+        if let ExprKind::Slice(.., bases) = &mut sliced.kind {
+            *bases = [high_base, low_base];
+        }
+        sliced
     }
 
-    fn slice_bound(&mut self, bound: &ast::Expr) -> Option<u32> {
-        self.constant_u32(bound, MAX_WIDTH, "a bound of a slice")
+    fn slice_bound(&mut self, bound: &ast::Expr) -> Option<(u32, Base)> {
+        self.based_u32(bound, MAX_WIDTH, "a bound of a slice")
     }
 
     fn plus_slice(&mut self, base: &ast::Expr, start: &ast::Expr, width: &ast::Expr, span: Span) -> Expr {
@@ -400,9 +412,13 @@ impl Checker {
         }
         let result = Type::Bit(high - low + 1);
         if let Some(value) = base.int() {
-            return Expr { kind: ExprKind::Int(fold::slice(value, high, low)), ty: result, span };
+            return Expr {
+                kind: ExprKind::Int(fold::slice(value, high, low), base.base()),
+                ty: result,
+                span,
+            };
         }
-        Expr { kind: ExprKind::Slice(Box::new(base), high, low), ty: result, span }
+        Expr { kind: ExprKind::Slice(Box::new(base), high, low, [Base::Decimal; 2]), ty: result, span }
     }
 
     fn conditional(&mut self, condition: &ast::Expr, yes: &ast::Expr, no: &ast::Expr, span: Span) -> Expr {

@@ -27,9 +27,9 @@ impl Checker {
         }
         let kind = match (&operand.kind, op) {
             (ExprKind::Bool(value), _) => ExprKind::Bool(!value),
-            (ExprKind::Int(value), "-") => ExprKind::Int(fold::wrap(&-value, &ty)),
-            (ExprKind::Int(value), "~") => ExprKind::Int(fold::wrap(&!value, &ty)),
-            (ExprKind::Int(value), _) => ExprKind::Int(value.clone()),
+            (ExprKind::Int(value, base), "-") => ExprKind::Int(fold::wrap(&-value, &ty), *base),
+            (ExprKind::Int(value, base), "~") => ExprKind::Int(fold::wrap(&!value, &ty), *base),
+            (ExprKind::Int(value, base), _) => ExprKind::Int(value.clone(), *base),
             (_, "+") => return operand,
             _ => ExprKind::Unary(op, Box::new(operand)),
         };
@@ -122,7 +122,7 @@ impl Checker {
             return poison(span);
         }
         let kind = match (&left.kind, &right.kind) {
-            (ExprKind::Int(a), ExprKind::Int(b)) => ExprKind::Bool((a == b) == (op == "==")),
+            (ExprKind::Int(a, _), ExprKind::Int(b, _)) => ExprKind::Bool((a == b) == (op == "==")),
             (ExprKind::Bool(a), ExprKind::Bool(b)) => ExprKind::Bool((a == b) == (op == "==")),
             (ExprKind::Member(a), ExprKind::Member(b)) => ExprKind::Bool((a == b) == (op == "==")),
             (ExprKind::Str(a), ExprKind::Str(b)) => ExprKind::Bool((a == b) == (op == "==")),
@@ -185,7 +185,7 @@ impl Checker {
         let ty = if matches!(lt, Type::Bit(_)) { Type::Bit(a + b) } else { Type::Signed(a + b) };
         if let (Some(x), Some(y)) = (left.int(), right.int()) {
             let value = (x << b) | fold::wrap(y, &Type::Bit(b));
-            return Expr { kind: ExprKind::Int(fold::wrap(&value, &ty)), ty, span };
+            return Expr { kind: ExprKind::Int(fold::wrap(&value, &ty), left.base()), ty, span };
         }
         Expr { kind: ExprKind::Binary("++", Box::new(left), Box::new(right)), ty, span }
     }
@@ -258,7 +258,7 @@ impl Checker {
     fn fold(&mut self, op: &'static str, left: Expr, right: Expr, ty: Type, span: Span) -> Expr {
         if let (Some(a), Some(b)) = (left.int(), right.int()) {
             match fold::arithmetic(op, a, b, &ty) {
-                Ok(Some(value)) => return Expr { kind: ExprKind::Int(value), ty, span },
+                Ok(Some(value)) => return Expr { kind: ExprKind::Int(value, left.base()), ty, span },
                 Ok(None) => {}
                 Err(reason) => {
                     self.error(span, reason);

@@ -2,6 +2,7 @@
 
 use super::{Checker, Symbol};
 use crate::ast::{Expr, Ident, TypeExpr, TypeKind};
+use crate::lex::Base;
 use crate::source::Span;
 use crate::types::*;
 use num_traits::{Signed, ToPrimitive};
@@ -75,6 +76,11 @@ impl Checker {
 
     /// Compile-time number that must not exceed `limit`.
     pub(super) fn constant_u32(&mut self, expr: &Expr, limit: u32, what: &str) -> Option<u32> {
+        self.based_u32(expr, limit, what).map(|(value, _)| value)
+    }
+
+    /// Like [`Checker::constant_u32`], with the base in which the number is written.
+    pub(super) fn based_u32(&mut self, expr: &Expr, limit: u32, what: &str) -> Option<(u32, Base)> {
         let checked = self.expr(expr);
         if checked.ty == Type::Poison {
             return None;
@@ -88,7 +94,7 @@ impl Checker {
             return None;
         }
         match value.to_u32() {
-            Some(value) if value <= limit => Some(value),
+            Some(value) if value <= limit => Some((value, checked.base())),
             _ => {
                 self.error(expr.span, format!("{value} is too large: the limit is {limit}"));
                 None

@@ -253,7 +253,7 @@ impl Checker {
                         self.error(case.span, "a label must be known at compile time");
                     }
                     let same = |other: &&Expr| match (&other.kind, &label.kind) {
-                        (ExprKind::Int(a), ExprKind::Int(b)) => a == b,
+                        (ExprKind::Int(a, _), ExprKind::Int(b, _)) => a == b,
                         (ExprKind::Member(a), ExprKind::Member(b)) => a == b,
                         _ => false,
                     };

@@ -113,12 +113,7 @@ impl Checker {
         self.check_annotations(annotations);
         let value = self.value(value);
         let ty = self.inferred.resolved(&value.ty);
-        let complex = match &value.kind {
-            ExprKind::Binary(op, ..) => *op != "&",
-            ExprKind::Unary(..) | ExprKind::Cond(..) => true,
-            _ => false,
-        };
-        if complex && Self::annotation(annotations, "name").is_none() {
+        if !has_name(&value) && Self::annotation(annotations, "name").is_none() {
             self.error(value.span, "the control plane has no name for this key").help =
                 Some("write @name(\"...\") after the match kind".into());
         }
@@ -508,18 +503,36 @@ impl Checker {
     }
 }
 
+/// True for a key that has a name in the control plane by itself: fields, elements, slices, masks and tests of
+/// validity, as in p4c.
+fn has_name(key: &Expr) -> bool {
+    match &key.kind {
+        ExprKind::Decl(_) | ExprKind::Int(..) | ExprKind::Poison => true,
+        ExprKind::Field(base, _) | ExprKind::StackMember(base, _) | ExprKind::Slice(base, ..) => {
+            has_name(base)
+        }
+        ExprKind::Index(base, index) | ExprKind::Binary("&", base, index) => {
+            has_name(base) && has_name(index)
+        }
+        ExprKind::Call(call) => {
+            matches!(&call.callee, Callee::Builtin(Builtin::IsValid, object) if has_name(object))
+        }
+        _ => false,
+    }
+}
+
 /// Structural equality of expressions; source ranges are ignored.
 fn same(a: &Expr, b: &Expr) -> bool {
     let all = |x: &[Expr], y: &[Expr]| x.len() == y.len() && x.iter().zip(y).all(|(x, y)| same(x, y));
     match (&a.kind, &b.kind) {
-        (ExprKind::Int(x), ExprKind::Int(y)) => x == y,
+        (ExprKind::Int(x, _), ExprKind::Int(y, _)) => x == y,
         (ExprKind::Bool(x), ExprKind::Bool(y)) => x == y,
         (ExprKind::Member(x), ExprKind::Member(y)) => x == y,
         (ExprKind::Decl(x), ExprKind::Decl(y)) => x == y,
         (ExprKind::Field(x, n), ExprKind::Field(y, m)) => n == m && same(x, y),
         (ExprKind::StackMember(x, n), ExprKind::StackMember(y, m)) => n == m && same(x, y),
         (ExprKind::Index(x, i), ExprKind::Index(y, j)) => same(x, y) && same(i, j),
-        (ExprKind::Slice(x, h, l), ExprKind::Slice(y, i, m)) => h == i && l == m && same(x, y),
+        (ExprKind::Slice(x, h, l, _), ExprKind::Slice(y, i, m, _)) => h == i && l == m && same(x, y),
         (ExprKind::Unary(o, x), ExprKind::Unary(p, y)) => o == p && same(x, y),
         (ExprKind::Cast(x), ExprKind::Cast(y)) => same(x, y),
         (ExprKind::Binary(o, x, z), ExprKind::Binary(p, y, w)) => o == p && same(x, y) && same(z, w),

@@ -27,9 +27,11 @@ pub fn table(program: &Program, index: usize, after: &After) -> Result<Value> {
     };
     let (base, next) = next_tables(&names, after, table);
     let counters = table.counter;
+    // p4c takes the number of entries for the size of a table that has some.
+    let size = if table.entries.is_empty() { table.size } else { table.entries.len() as u64 };
     let mut value = json!({
         "name": table.name, "id": 0, "key": keys.collect::<Vec<_>>(), "match_type": match_type(table), "type": kind,
-        "max_size": table.size.max(table.entries.len() as u64), "with_counters": counters,
+        "max_size": size, "with_counters": counters,
         "support_timeout": table.timeout, "direct_meters": table.meter, "action_ids": table.actions, "actions": names,
         "base_default_next": base, "next_tables": next,
     });

@@ -3,7 +3,7 @@
 use super::{Bound, Lower, Result, Val, Where};
 use crate::ast::{Annotation, Annotations};
 use crate::ir::*;
-use crate::lex::Kind;
+use crate::lex::{Kind, unescape};
 use crate::source::{Diagnostic, Span};
 use crate::typed::{Call, DeclKind, Stmt as TypedStmt};
 use crate::types::{DeclId, DefId, DefKind, Type};
@@ -55,7 +55,7 @@ pub fn annotation_text(annotations: &[Annotation], name: &str) -> Option<String>
     let mut text = String::new();
     for token in &annotation.body {
         match &token.kind {
-            Kind::Str(part) => text.push_str(part),
+            Kind::Str(part) => text.push_str(&unescape(part)),
             Kind::Ident(part) => text.push_str(part),
             _ => return None,
         }
@@ -100,6 +100,7 @@ impl Lower<'_> {
             }
             DeclKind::ValueSet(size) => {
                 let name = self.full_name(id);
+                self.claim("value set", &name, self.decl(id).name.span)?;
                 let Type::Set(element) = self.types.ty(&self.decl(id).ty) else { return Ok(()) };
                 let width = self.types.width_of(&element);
                 let span = size.span;
@@ -176,6 +177,10 @@ impl Lower<'_> {
             return Ok(());
         }
         let source = (instance.annotations.clone(), self.decl(id).name.span);
+        let kind = &*def.name.name;
+        if matches!(kind, "counter" | "meter" | "register" | "direct_counter" | "direct_meter") {
+            self.claim(kind, &instance.path, source.1)?;
+        }
         let mut array = Array {
             name: instance.path.clone(),
             size: instance.number(0),
@@ -227,10 +232,24 @@ impl Lower<'_> {
         Ok(())
     }
 
+    /// Refuses a second instance of a kind with one name.
+    pub(super) fn claim(&mut self, kind: &str, name: &str, span: Span) -> Result<()> {
+        let Some(first) = self.info.names.insert((kind.to_string(), name.to_string()), span) else {
+            return Ok(());
+        };
+        let kind = kind.replace('_', " ");
+        let text = format!("another {kind} has the name '{name}' in the control plane");
+        Err(Diagnostic::error(span, text)
+            .note(first, "the other")
+            .help("write @name(\"...\") before one of them"))
+    }
+
     /// Adds an action profile or selector.
     pub(super) fn profile(&mut self, instance: &Rc<Instance>) -> Result<()> {
-        if self.out.profiles.iter().any(|profile| profile.name == instance.path) {
-            return Ok(());
+        let kind = "action profile";
+        match self.info.names.get(&(kind.to_string(), instance.path.clone())) {
+            Some(first) if *first == instance.span => return Ok(()),
+            _ => self.claim(kind, &instance.path, instance.span)?,
         }
         let selector = &*self.program.defs[instance.def].name.name == "action_selector";
         let (size, algorithm) = if selector {

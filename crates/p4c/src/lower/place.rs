@@ -18,7 +18,7 @@ pub(super) enum Target {
 impl Lower<'_> {
     /// Target that an expression denotes. With `freeze`, run-time indices are evaluated now and saved.
     pub(super) fn target(&mut self, expr: &Expr, freeze: bool, out: &mut Vec<Stmt>) -> Result<Target> {
-        if let ExprKind::Slice(base, high, low) = &expr.kind {
+        if let ExprKind::Slice(base, high, low, _) = &expr.kind {
             return match self.target(base, freeze, out)? {
                 Target::Place(Place::Scalar(field)) => Ok(Target::Slice(field, *high, *low)),
                 Target::Slice(field, _, start) => Ok(Target::Slice(field, high + start, low + start)),

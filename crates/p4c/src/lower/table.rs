@@ -4,13 +4,13 @@ use super::instance::constant;
 use super::{Bound, DeclKind, Instance, Lower, Result, Val, Where, build};
 use crate::ast::Direction;
 use crate::ir::*;
-use crate::source::{Diagnostic, Sources, Span};
+use crate::source::{Diagnostic, Span};
 use crate::typed::{self, Builtin, Callee, Expr, ExprKind};
 use crate::types::{DeclId, DefKind, Type};
 use num_bigint::BigInt;
 use num_traits::ToPrimitive;
 
-/// Size of a table that declares none.
+/// Size of a table that declares none, or 0.
 const DEFAULT_SIZE: u64 = 1024;
 
 impl Lower<'_> {
@@ -58,6 +58,7 @@ impl Lower<'_> {
             entries: Vec::new(),
             size: match &table.size {
                 Some(size) => match size.to_u64() {
+                    Some(0) => DEFAULT_SIZE,
                     Some(size) => size,
                     None => {
                         return self.error(self.decl(id).name.span, format!("a size of {size} is too large"));
@@ -183,7 +184,7 @@ impl Lower<'_> {
 
     /// Text of a key, its default control-plane name.
     pub(super) fn text(&self, key: &Expr) -> String {
-        key_text(self.program, self.sources, key)
+        key_text(self.program, key)
     }
 
     fn properties(
@@ -255,7 +256,7 @@ impl Lower<'_> {
                         return self
                             .error(span, "the size of a table must be a number known at compile time");
                     };
-                    self.out.tables[index].size = size;
+                    self.out.tables[index].size = if size == 0 { DEFAULT_SIZE } else { size };
                 }
                 _ => {
                     let text = format!("the target has no table property '{property}': it has no effect");
@@ -275,6 +276,8 @@ impl Lower<'_> {
             }
             Some(_) => return self.error(span, "this is already attached to another table"),
             None => {
+                let kind = if meter { "direct_meter" } else { "direct_counter" };
+                self.claim(kind, &instance.path, span)?;
                 let array = Array {
                     name: instance.path.clone(),
                     size: 0,
@@ -284,8 +287,8 @@ impl Lower<'_> {
                     target: None,
                     direct: true,
                 };
+                let arrays = if meter { &mut self.out.meters } else { &mut self.out.counters };
                 arrays.push(array.clone());
-                let kind = if meter { "direct_meter" } else { "direct_counter" };
                 self.info.array(kind, &array, (instance.annotations.clone(), span), None);
             }
         }
@@ -422,8 +425,8 @@ fn unsigned(value: BigInt, scalar: Option<Scalar>) -> BigInt {
 }
 
 /// Text of a key, its default control-plane name. `@name` of a field replaces the field name.
-pub fn key_text(program: &typed::Program, sources: &Sources, key: &Expr) -> String {
-    let text = |key: &Expr| key_text(program, sources, key);
+pub fn key_text(program: &typed::Program, key: &Expr) -> String {
+    let text = |key: &Expr| key_text(program, key);
     match &key.kind {
         ExprKind::Decl(id) => program.decls[*id].name.name.to_string(),
         ExprKind::Field(base, name) => {
@@ -443,8 +446,11 @@ pub fn key_text(program: &typed::Program, sources: &Sources, key: &Expr) -> Stri
         }
         ExprKind::StackMember(base, name) => format!("{}.{name}", text(base)),
         ExprKind::Index(base, index) => format!("{}[{}]", text(base), text(index)),
-        ExprKind::Slice(base, high, low) => format!("{}[{high}:{low}]", text(base)),
-        ExprKind::Int(value) => spelled(value, sources.text(key.span)),
+        ExprKind::Slice(base, high, low, bases) => {
+            let [high, low] = [(*high, bases[0]), (*low, bases[1])].map(|(at, base)| base.show(&at.into()));
+            format!("{}[{high}:{low}]", text(base))
+        }
+        ExprKind::Int(value, base) => base.show(value),
         ExprKind::Binary(op, left, right) => format!("{} {op} {}", text(left), text(right)),
         ExprKind::Call(call) => match &call.callee {
             Callee::Builtin(Builtin::IsValid, object) => format!("{}.$valid$", text(object)),
@@ -452,16 +458,5 @@ pub fn key_text(program: &typed::Program, sources: &Sources, key: &Expr) -> Stri
         },
         ExprKind::Cast(inner) => text(inner),
         _ => "key".into(),
-    }
-}
-
-/// A number in the base used in the source.
-fn spelled(value: &BigInt, source: &str) -> String {
-    let prefix = source.find(['w', 's']).map_or(source, |at| &source[at + 1..]);
-    match prefix.get(..2) {
-        Some("0x" | "0X") => format!("0x{value:x}"),
-        Some("0b" | "0B") => format!("0b{value:b}"),
-        Some("0o" | "0O") => format!("0o{value:o}"),
-        _ => value.to_string(),
     }
 }

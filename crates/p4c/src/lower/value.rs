@@ -22,7 +22,7 @@ impl Lower<'_> {
     /// Lowers an expression; appends its side effects to `out`.
     pub(super) fn val(&mut self, expr: &Expr, out: &mut Vec<Stmt>) -> Result<Val> {
         Ok(match &expr.kind {
-            ExprKind::Int(value) => Val::Ex(Ex::Int(value.clone())),
+            ExprKind::Int(value, _) => Val::Ex(Ex::Int(value.clone())),
             ExprKind::Bool(value) => Val::Ex(Ex::Bool(*value)),
             ExprKind::Str(text) => Val::Text(text.clone()),
             ExprKind::Member(name) => {
@@ -37,7 +37,7 @@ impl Lower<'_> {
             ExprKind::Index(base, index) => self.index_val(base, index, expr, out)?,
             ExprKind::StackMember(base, name) => self.stack_member(base, name, expr, out)?,
             ExprKind::ApplyMember(apply, name) => self.apply_member(apply, name, out)?,
-            ExprKind::Slice(base, high, low) => {
+            ExprKind::Slice(base, high, low, _) => {
                 let value = self.ex(base, out)?;
                 Val::Ex(build::slice(value, *high, *low))
             }

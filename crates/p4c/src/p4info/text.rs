@@ -23,17 +23,27 @@ impl Text {
         self.line("}");
     }
 
-    /// Writes a number, Boolean or enum member.
+    /// Writes a number, Boolean or enum member. Protobuf omits 0 and false.
     pub fn plain(&mut self, name: &str, value: impl std::fmt::Display) {
+        let value = value.to_string();
+        if !matches!(&*value, "0" | "false") {
+            self.choice(name, value);
+        }
+    }
+
+    /// Writes a number or Boolean that is a member of a `oneof`, also 0 and false.
+    pub fn choice(&mut self, name: &str, value: impl std::fmt::Display) {
         self.line(&format!("{name}: {value}"));
     }
 
-    /// Writes a string field.
+    /// Writes a string field. Protobuf omits an empty one.
     pub fn string(&mut self, name: &str, value: &str) {
-        self.bytes(name, value.as_bytes());
+        if !value.is_empty() {
+            self.bytes(name, value.as_bytes());
+        }
     }
 
-    /// Writes a bytes field.
+    /// Writes a bytes field, or a string that is a member of a `oneof`, also if it is empty.
     pub fn bytes(&mut self, name: &str, value: &[u8]) {
         let mut text = String::new();
         for byte in value {

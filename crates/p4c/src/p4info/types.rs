@@ -1,8 +1,8 @@
 //! Types in P4Info: their names and descriptions.
 
 use super::text::Text;
-use crate::ast::{Annotation, Constant};
-use crate::lex::Kind;
+use crate::ast::{Annotation, Constant, Expr, ExprKind};
+use crate::lex::{Kind, Token, escape};
 use crate::lower::{annotation_text, find_annotation};
 use crate::typed::Program;
 use crate::types::{DefId, DefKind, FieldsKind, Type};
@@ -68,7 +68,7 @@ fn translated(program: &Program, id: DefId) -> Option<(String, u32)> {
         _ => None,
     })?;
     let bits = annotation.body.iter().find_map(|token| match &token.kind {
-        Kind::Int(value, _) => value.to_u32(),
+        Kind::Int(value, ..) => value.to_u32(),
         _ => None,
     });
     Some((uri, bits.unwrap_or(0)))
@@ -167,14 +167,14 @@ impl Types {
                         if bits == 0 {
                             text.block("sdn_string", |_| {});
                         } else {
-                            text.plain("sdn_bitwidth", bits);
+                            text.choice("sdn_bitwidth", bits);
                         }
                     }),
                     None => text.block("original_type", |text| spec(program, original(program, inner), text)),
                 };
                 entry(text, "new_types", name, |text| {
                     origin(text);
-                    annotations(&own, text);
+                    annotations(&own, &[], text);
                     structured_annotations(&own, text);
                 });
             }
@@ -251,43 +251,61 @@ pub fn spec(program: &Program, ty: &Type, text: &mut Text) {
     }
 }
 
-/// Writes annotations that are not structured.
-pub fn annotations(list: &[Annotation], text: &mut Text) {
+/// Annotations that p4c has evaluated when it writes P4Info, apart from those of [`ELSEWHERE`].
+const EVALUATED: [&str; 8] = [
+    "controller_header",
+    "deprecated",
+    "field_list",
+    "match",
+    "max_group_size",
+    "max_member_weight",
+    "noWarn",
+    "selector_size_semantics",
+];
+
+/// Annotations that have fields of their own in P4Info.
+const ELSEWHERE: [&str; 4] = ["brief", "description", "id", "name"];
+
+/// Writes annotations that are not structured, except those with a field of their own: [`ELSEWHERE`] and
+/// `own`.
+pub fn annotations(list: &[Annotation], own: &[&str], text: &mut Text) {
     for annotation in list {
         let name = &*annotation.name.name;
-        if annotation.structured {
+        if annotation.structured || ELSEWHERE.contains(&name) || own.contains(&name) {
             continue;
         }
-        if matches!(
-            name,
-            "name"
-                | "id"
-                | "brief"
-                | "description"
-                | "match"
-                | "max_group_size"
-                | "selector_max_group_size"
-                | "selector_size_semantics"
-                | "max_member_weight"
-        ) {
-            continue;
-        }
-        let mut body = String::new();
-        for (index, token) in annotation.body.iter().enumerate() {
-            if index > 0 && token.spaced {
-                body.push(' ');
-            }
-            match &token.kind {
-                Kind::Str(value) => body.push_str(&format!("\"{value}\"")),
-                Kind::Ident(value) => body.push_str(value),
-                Kind::Int(value, _) => body.push_str(&value.to_string()),
-                Kind::Punct(value) => body.push_str(value),
-                Kind::End => {}
-            }
-        }
-        let shown = if annotation.body.is_empty() { format!("@{name}") } else { format!("@{name}({body})") };
+        let parts = if EVALUATED.contains(&name) { evaluated(annotation) } else { None };
+        // p4c writes the tokens of an annotation that it does not know with one space between them.
+        let body = parts.map_or_else(|| spelled(annotation).join(" "), |parts| parts.join(", "));
+        let shown = if body.is_empty() { format!("@{name}") } else { format!("@{name}({body})") };
         text.string("annotations", &shown);
     }
+}
+
+/// Tokens in the brackets of an annotation, as written.
+fn spelled(annotation: &Annotation) -> Vec<String> {
+    let spelling = |token: &Token| match &token.kind {
+        // Tokens of C, of which p4c takes each character for one.
+        Kind::Punct("##") => "# #".to_string(),
+        Kind::Char(text) => format!("' {} '", text.trim_matches('\'')),
+        _ => token.spelling(),
+    };
+    annotation.body.iter().map(spelling).collect()
+}
+
+/// Arguments of an annotation after evaluation: literals keep their base, strings are escaped once more.
+fn evaluated(annotation: &Annotation) -> Option<Vec<String>> {
+    let values = annotation.values.get()?;
+    let show = |(value, arg): (&Constant, &Expr)| match (value, &arg.kind) {
+        (Constant::Text(value), _) => format!("\"{}\"", escape(&escape(value))),
+        (Constant::Number(value), ExprKind::Int(_, Some((width, signed)), base)) => {
+            format!("{width}{}{}", if *signed { 's' } else { 'w' }, base.show(value))
+        }
+        (Constant::Number(value), ExprKind::Int(_, None, base)) => base.show(value),
+        (Constant::Number(value), _) => value.to_string(),
+        (Constant::Truth(value), _) => value.to_string(),
+    };
+    Some(values.iter().zip(&annotation.args).map(show).collect())
 }
 
 /// Writes the `doc` of a message, from `@brief` and `@description`.
@@ -298,7 +316,8 @@ pub fn documentation(list: &[Annotation], text: &mut Text) {
     }
     text.block("doc", |text| {
         for (name, value) in parts {
-            value.iter().for_each(|value| text.string(name, value));
+            // p4c keeps the backslashes of the source.
+            value.iter().for_each(|value| text.string(name, &escape(value)));
         }
     });
 }
@@ -314,9 +333,9 @@ fn structured(annotation: &Annotation, text: &mut Text) {
     text.string("name", &annotation.name.name);
     let values = || annotation.values.get().into_iter().flatten();
     let one = |value: &Constant, text: &mut Text| match value {
-        Constant::Text(value) => text.string("string_value", value),
-        Constant::Number(value) => text.plain("int64_value", value),
-        Constant::Truth(value) => text.plain("bool_value", value),
+        Constant::Text(value) => text.bytes("string_value", escape(value).as_bytes()),
+        Constant::Number(value) => text.choice("int64_value", value),
+        Constant::Truth(value) => text.choice("bool_value", value),
     };
     if !annotation.keys.is_empty() {
         text.block("kv_pair_list", |text| {

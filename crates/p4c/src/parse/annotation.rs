@@ -109,7 +109,7 @@ impl Parser {
             return Err(Diagnostic::error(annotation.name.span, text).help("remove what is in the brackets"));
         }
         let mut tokens = annotation.body.clone();
-        let end = Token { kind: Kind::End, span: last.span, starts_line: false, spaced: false, fixed: false };
+        let end = Token { kind: Kind::End, starts_line: false, spaced: false, ..last.clone() };
         tokens.push(end);
         let (outer, at) = (std::mem::replace(&mut self.tokens, tokens), std::mem::take(&mut self.at));
         let parsed = self.argument_list(annotation, form);

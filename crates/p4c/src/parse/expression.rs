@@ -2,7 +2,7 @@
 
 use super::{MAX_NESTING, Parser, Result};
 use crate::ast::*;
-use crate::lex::Kind;
+use crate::lex::{Base, Kind, unescape};
 use crate::source::{Diagnostic, Span};
 
 /// Binary operators by increasing precedence.
@@ -126,7 +126,7 @@ impl Parser {
             Kind::Ident(word) => &**word != "in",
             Kind::Int(..) | Kind::Str(_) => true,
             Kind::Punct(punct) => matches!(*punct, "(" | "{" | "!" | "~" | "-" | "+" | "." | "..."),
-            Kind::End => false,
+            Kind::Char(_) | Kind::End => false,
         }
     }
 
@@ -135,13 +135,13 @@ impl Parser {
         let token = self.peek().clone();
         let span = token.span;
         match &token.kind {
-            Kind::Int(value, width) => {
+            Kind::Int(value, width, spelling) => {
                 self.bump();
-                self.node(ExprKind::Int(value.clone(), *width), span)
+                self.node(ExprKind::Int(value.clone(), *width, Base::of(spelling)), span)
             }
             Kind::Str(text) => {
                 self.bump();
-                self.node(ExprKind::Str(text.clone()), span)
+                self.node(ExprKind::Str(unescape(text).into()), span)
             }
             Kind::Punct("(") => {
                 self.bump();

@@ -44,13 +44,9 @@ impl Number {
     }
 }
 
-/// Evaluates a condition. `defined` and macros have been replaced; `spelling` is that of a token in the source.
-pub fn evaluate(
-    tokens: &[Token],
-    span: Span,
-    spelling: impl Fn(&Token) -> String,
-) -> Result<bool, Diagnostic> {
-    let mut reader = Reader { tokens, at: 0, span, depth: 0, decided: 0, spelling: &spelling };
+/// Evaluates a condition. `defined` and macros have been replaced.
+pub fn evaluate(tokens: &[Token], span: Span) -> Result<bool, Diagnostic> {
+    let mut reader = Reader { tokens, at: 0, span, depth: 0, decided: 0 };
     let value = reader.comma()?;
     match tokens.get(reader.at) {
         None => Ok(value.is_true()),
@@ -65,7 +61,6 @@ struct Reader<'a> {
     depth: usize,
     /// Number of enclosing operands that are not evaluated, since another one decides.
     decided: usize,
-    spelling: &'a dyn Fn(&Token) -> String,
 }
 
 /// Binary operators by increasing precedence.
@@ -137,25 +132,6 @@ impl Reader<'_> {
         Ok(Number { value, unsigned: yes.unsigned || no.unsigned })
     }
 
-    /// Rest of a character constant such as `'A'` after the opening quote.
-    fn character(&mut self, span: Span) -> Result<Number, Diagnostic> {
-        let wrong = || Diagnostic::error(span, "this is not a character constant").help("write one as 'A'");
-        let value = match self.tokens.get(self.at).map(|token| &token.kind) {
-            Some(Kind::Ident(name)) if name.len() == 1 => i64::from(name.as_bytes()[0]),
-            Some(Kind::Int(..)) if (self.spelling)(&self.tokens[self.at]).len() == 1 => {
-                i64::from((self.spelling)(&self.tokens[self.at]).as_bytes()[0])
-            }
-            Some(Kind::Punct(text)) if text.len() == 1 && *text != "\\" => i64::from(text.as_bytes()[0]),
-            _ => return Err(wrong()),
-        };
-        self.at += 1;
-        if !self.tokens.get(self.at).is_some_and(|token| token.is("'")) {
-            return Err(wrong());
-        }
-        self.at += 1;
-        Ok(Number::new(value))
-    }
-
     fn binary(&mut self, level: usize) -> Result<Number, Diagnostic> {
         if level == LEVELS.len() {
             return self.unary();
@@ -188,14 +164,24 @@ impl Reader<'_> {
         }
         let value = match &token.kind {
             Kind::Ident(_) if token.name().is_some() => Number::new(0),
+            Kind::Int(..) | Kind::Ident(_) if token.open => {
+                let end = self.tokens[self.at..].iter().take_while(|part| part.fixed && !part.spaced);
+                let text = end.fold(token.spelling(), |text, part| text + &part.spelling());
+                let message =
+                    format!("'{text}' is one number for the C preprocessor, and none that it knows");
+                return Err(Diagnostic::error(token.span, message).help("write spaces around operators"));
+            }
             Kind::Int(..) | Kind::Ident(_) => {
-                let text = (self.spelling)(token);
+                let text = token.spelling();
                 Number::parse(&text).ok_or_else(|| {
                     let message = format!("'{text}' is not a number of the C preprocessor");
                     Diagnostic::error(token.span, message).help("write 10 or 0x0A, without a width")
                 })?
             }
-            Kind::Punct("'") => self.character(token.span)?,
+            Kind::Char(text) => character(text).map(Number::new).ok_or_else(|| {
+                let message = format!("{text} is not a character constant");
+                Diagnostic::error(token.span, message).help("write one as 'A' or '\\n'")
+            })?,
             Kind::Punct("!") => Number::truth(!self.unary()?.is_true()),
             Kind::Punct(sign @ ("-" | "~")) => {
                 let operand = self.unary()?;
@@ -218,6 +204,56 @@ impl Reader<'_> {
         };
         self.depth -= 1;
         Ok(value)
+    }
+}
+
+/// Value of a character constant with its quotes. Several characters form a number of 32 bits, one of them a
+/// signed number of eight.
+fn character(text: &str) -> Option<i64> {
+    let mut rest = text.strip_prefix('\'')?.strip_suffix('\'')?.as_bytes();
+    let mut bytes = Vec::new();
+    while let [first, tail @ ..] = rest {
+        rest = tail;
+        if *first != b'\\' {
+            bytes.push(*first);
+            continue;
+        }
+        let (kind, tail) = rest.split_first()?;
+        let (digits, radix, limit) = match kind {
+            b'x' => (tail, 16, usize::MAX),
+            b'0'..=b'7' => (rest, 8, 3),
+            _ => {
+                rest = tail;
+                bytes.push(match kind {
+                    b'a' => 7,
+                    b'b' => 8,
+                    b't' => b'\t',
+                    b'n' => b'\n',
+                    b'v' => 11,
+                    b'f' => 12,
+                    b'r' => b'\r',
+                    b'e' | b'E' => 27,
+                    // Characters by their number in Unicode, which an assembler's sources do not have.
+                    b'u' | b'U' => return None,
+                    other => *other,
+                });
+                continue;
+            }
+        };
+        let is_digit = |byte: &&u8| char::from(**byte).is_digit(radix);
+        let length = digits.iter().take(limit).take_while(is_digit).count();
+        let (number, tail) = digits.split_at(length);
+        let value = |value: u8, byte: &u8| {
+            let digit = char::from(*byte).to_digit(radix).unwrap_or(0);
+            value.wrapping_mul(radix as u8).wrapping_add(digit as u8)
+        };
+        bytes.push(number.iter().fold(0, value));
+        rest = if length > 0 { tail } else { return None };
+    }
+    match bytes.as_slice() {
+        [] => None,
+        [byte] => Some(i64::from(*byte as i8)),
+        _ => Some(i64::from(bytes.iter().fold(0, |value: i32, byte| value << 8 | i32::from(*byte)))),
     }
 }
 

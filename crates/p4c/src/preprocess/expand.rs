@@ -8,7 +8,7 @@
 
 use super::macros::{Macro, Meaning, Piece};
 use super::{HAS_INCLUDE, MAX_TOKENS, Preprocessor};
-use crate::lex::{Kind, Lexer, Token};
+use crate::lex::{Kind, Lexer, Token, escape};
 use crate::source::{Diagnostic, Span};
 use std::rc::Rc;
 
@@ -148,7 +148,7 @@ impl<'a> Expander<'a> {
             };
             if self.condition && &*name == "defined" {
                 let value = self.defined();
-                let kind = Kind::Int(u8::from(value).into(), None);
+                let kind = Kind::number(u8::from(value));
                 return Ok(Some(self.finished(Token { kind, ..token })));
             }
             let Some(found) = self.state.macros.get(&name) else {
@@ -203,12 +203,12 @@ impl<'a> Expander<'a> {
     }
 
     fn computed(&self, name: &str) -> Option<Kind> {
-        let number = |value: usize| Some(Kind::Int(value.into(), None));
+        let number = |value: usize| Some(Kind::number(value));
         let files = &self.state.sources.files;
         match name {
             "__LINE__" => number(self.state.sources.position(self.place).0),
-            "__FILE__" => Some(Kind::Str(files.get(self.place.file as usize)?.name.as_str().into())),
-            "__BASE_FILE__" => Some(Kind::Str(files.first()?.name.as_str().into())),
+            "__FILE__" => Some(Kind::Str(escape(&files.get(self.place.file as usize)?.name).into())),
+            "__BASE_FILE__" => Some(Kind::Str(escape(&files.first()?.name).into())),
             "__COUNTER__" => {
                 let count = self.state.counter.get();
                 self.state.counter.set(count + 1);
@@ -296,6 +296,7 @@ impl<'a> Expander<'a> {
         for (at, piece) in pieces.iter().enumerate() {
             let pasted_next = pieces.get(at + 1).is_some_and(|next| next.pasted);
             let mut tokens = match piece.meaning {
+                Meaning::Token if piece.token.is_word("") => Vec::new(),
                 Meaning::Token => vec![piece.token.clone()],
                 Meaning::Text(index) => vec![self.text_of(arguments[index].as_deref(), &piece.token)],
                 Meaning::Parameter(index) if piece.pasted || pasted_next => {
@@ -374,9 +375,9 @@ impl<'a> Expander<'a> {
             if index > 0 && token.spaced {
                 text.push(' ');
             }
-            let spelling = self.state.spelling(token);
+            let spelling = token.spelling();
             match token.kind {
-                Kind::Str(_) => text.push_str(&spelling.replace('\\', "\\\\").replace('"', "\\\"")),
+                Kind::Str(_) | Kind::Char(_) => text.push_str(&escape(&spelling)),
                 _ => text.push_str(&spelling),
             }
         }
@@ -397,11 +398,16 @@ impl<'a> Expander<'a> {
             (_, true) => return vec![left],
             _ => {}
         }
-        let text = format!("{}{}", self.state.spelling(&left), self.state.spelling(&right));
+        // A number of C is one token: it is pasted whole, so to another number only.
+        let numeric = left.spelling().starts_with(|c: char| c.is_ascii_digit());
+        if right.open && !numeric {
+            return vec![left, right];
+        }
+        let text = format!("{}{}", left.spelling(), right.spelling());
         let mut lexer = Lexer::new(&text, left.span.file);
         match (lexer.next(), lexer.next()) {
             (Ok(Token { kind, .. }), Ok(Token { kind: Kind::End, .. })) => {
-                vec![Token { kind, fixed: false, ..left }]
+                vec![Token { kind, fixed: false, open: right.open, ..left }]
             }
             _ => vec![left, right],
         }
@@ -419,23 +425,9 @@ fn spaced_as(parameter: &Token, mut tokens: Vec<Token>) -> Vec<Token> {
 impl Preprocessor<'_> {
     /// True if `#ifdef` finds a macro of this name.
     pub(super) fn is_defined(&self, name: &str) -> bool {
-        self.macros.contains_key(name) || name == HAS_INCLUDE || COMPUTED.contains(&name)
-    }
-
-    /// A token as spelt in the source: `00` and `0x0F` keep their digits.
-    pub(super) fn spelling(&self, token: &Token) -> String {
-        let text = self.sources.text(token.span);
-        let own =
-            |text: &str| Lexer::new(text, token.span.file).next().is_ok_and(|own| own.kind == token.kind);
-        match &token.kind {
-            Kind::Int(..) | Kind::Str(_) if own(text) => text.to_string(),
-            Kind::Ident(name) => name.to_string(),
-            Kind::Int(value, None) => value.to_string(),
-            Kind::Int(value, Some((width, true))) => format!("{width}s{value}"),
-            Kind::Int(value, Some((width, false))) => format!("{width}w{value}"),
-            Kind::Punct(text) => text.to_string(),
-            Kind::Str(text) => format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\"")),
-            Kind::End => String::new(),
-        }
+        self.macros.contains_key(name)
+            || HAS_INCLUDE.contains(&name)
+            || name == "_Pragma"
+            || COMPUTED.contains(&name)
     }
 }

@@ -111,6 +111,8 @@ fn pieces(
     let mut list: Vec<Piece> = Vec::new();
     // True after `##`; nesting of parentheses inside `__VA_OPT__`, from 1.
     let (mut pasted, mut optional) = (false, 0);
+    // The `__VA_OPT__` whose first token has not been met.
+    let mut opening: Option<&Token> = None;
     let mut at = 0;
     while let Some(token) = tokens.get(at) {
         at += 1;
@@ -126,6 +128,7 @@ fn pieces(
                 return Err(Diagnostic::error(token.span, "write __VA_OPT__(...), not inside another"));
             }
             optional = 1;
+            opening = Some(token);
             at += 1;
             continue;
         }
@@ -136,6 +139,12 @@ fn pieces(
                 _ => {}
             }
             if optional == 0 {
+                if let Some(empty) = opening.take() {
+                    // Nothing, whose variadic argument cpp expands nevertheless.
+                    let token = Token { kind: Kind::Ident("".into()), ..empty.clone() };
+                    let pasted = std::mem::take(&mut pasted);
+                    list.push(Piece { token, meaning: Meaning::Token, pasted, optional: true });
+                }
                 continue;
             }
         }
@@ -148,6 +157,7 @@ fn pieces(
             at += 1;
             meaning = Meaning::Text(found);
         }
+        token.spaced |= opening.take().is_some_and(|optional| optional.spaced);
         token.spaced &= !list.is_empty();
         list.push(Piece { token, meaning, pasted: std::mem::take(&mut pasted), optional: optional > 0 });
     }

@@ -80,7 +80,7 @@ fn difference(own: Option<Vec<Kind>>, theirs: Option<Vec<Kind>>) -> Option<Strin
 
 /// Names of macros, the last three function-like.
 const NAMES: [&str; 7] = ["A", "B", "C", "D", "F", "G", "H"];
-const WORDS: [&str; 16] = [
+const WORDS: [&str; 18] = [
     "x",
     "y",
     "0",
@@ -97,13 +97,19 @@ const WORDS: [&str; 16] = [
     "==",
     "\"s\\\"t\"",
     "__COUNTER__",
+    "'\\n'",
+    "'\"'",
 ];
 
 /// Lines without effect.
-const NOTES: [&str; 5] = [
+const NOTES: [&str; 9] = [
     "# a note",
     "#",
     "#pragma x",
+    "#pragma push_macro(\"A\")",
+    "#pragma pop_macro(\"A\")",
+    "x _Pragma(\"pop_macro(\\\"F\\\")\") A F(1)",
+    "_Pragma(\"push_macro(\\\"F\\\")\") y",
     "// don't \\\n go on",
     "#if 0\ndon't /* stop\n// see /* there\nx \"/*\" // y\n#endif",
 ];
@@ -183,7 +189,29 @@ impl Draw {
         let operand = self.random.below(if depth > 3 { 5 } else { 9 });
         match operand {
             0 => self
-                .one(&["0", "1", "2u", "0x10", "010", "-3", "'A'", "63", "70", "18446744073709551615"])
+                .one(&[
+                    "0",
+                    "1",
+                    "2u",
+                    "0x10",
+                    "010",
+                    "-3",
+                    "63",
+                    "70",
+                    "18446744073709551615",
+                    "'A'",
+                    "'\\n'",
+                    "'\\x41'",
+                    "'\\101'",
+                    "'\\xff'",
+                    "'\\''",
+                    "'\"'",
+                    "' '",
+                    "'ab'",
+                    "defined __has_include_next",
+                    "__has_include_next(\"none.p4\")",
+                    "__has_include(\"none.p4\")",
+                ])
                 .into(),
             1 => format!("defined {}", self.one(&NAMES)),
             2 => format!("defined({})", self.one(&NAMES)),
@@ -225,7 +253,11 @@ impl Draw {
                     open -= 1;
                     "#endif".into()
                 }
-                8 if open > 0 => format!("#elif {}", self.condition(0)),
+                8 if open > 0 => match self.random.below(3) {
+                    0 => format!("#elifdef {}", self.one(&NAMES)),
+                    1 => format!("#elifndef {}", self.one(&NAMES)),
+                    _ => format!("#elif {}", self.condition(0)),
+                },
                 9 => self.one(&NOTES).into(),
                 _ => self.tokens(&[], 0),
             };
@@ -233,6 +265,71 @@ impl Draw {
         }
         text + &"#endif\n".repeat(open)
     }
+}
+
+/// Text of our tokens with spaces between them, or the error.
+fn text_of(text: &str) -> String {
+    let mut sources = Sources::default();
+    sources.files.push(SourceFile { name: "input.p4".into(), text: text.into(), built_in: false });
+    match preprocess(&mut sources, &[], &[], &mut Vec::new()) {
+        Ok(tokens) => {
+            tokens.iter().map(|token| token.spelling() + " ").collect::<String>().trim_end().to_string()
+        }
+        Err(error) => error.message,
+    }
+}
+
+#[test]
+fn directives_of_later_standards_and_pragmas_act() {
+    for (text, wanted) in [
+        ("#ifdef X\n1\n#elifdef Y\n2\n#else\n3\n#endif", "3"),
+        ("#define Y\n#ifdef X\n1\n#elifdef Y\n2\n#else\n3\n#endif", "2"),
+        ("#ifdef X\n1\n#elifndef Y\n2\n#else\n3\n#endif", "2"),
+        ("#if 1\n1\n#elifdef 3\n2\n#endif", "1"),
+        ("#if 0\n#elifdef 3\n2\n#endif", "#elifdef needs the name of a macro"),
+        ("#elifndef A\n#endif", "#elifndef without #if"),
+        ("a _Pragma(\"x\") b", "a b"),
+        ("#define P(x) _Pragma(#x) q\nP(foo) z", "q z"),
+        ("_Pragma x", "_Pragma takes a string in parentheses"),
+        (
+            "#define A 1\n#pragma push_macro(\"A\")\n#undef A\n#define A 2\nA\n#pragma pop_macro(\"A\")\nA",
+            "2 1",
+        ),
+        ("_Pragma(\"push_macro(\\\"A\\\")\")\n#define A 2\nA _Pragma(\"pop_macro(\\\"A\\\")\") A", "2 A"),
+        ("#pragma pop_macro(\"B\")\nB", "B"),
+        ("#pragma push_macro(A)", "#pragma push_macro needs the name of a macro"),
+        ("#pragma GCC poison old\nold", "'old' was poisoned by #pragma GCC poison"),
+        ("#pragma GCC error \"no\"", "#pragma GCC error: no"),
+    ] {
+        assert_eq!(text_of(text), wanted, "{text}");
+    }
+}
+
+#[test]
+fn conditions_have_character_constants() {
+    let holds = |condition: &str| text_of(&format!("#if {condition}\nyes\n#else\nno\n#endif"));
+    for condition in [
+        r"'\n' == 10",
+        r"'\x41' == 65",
+        r"'\101' == 'A'",
+        r"'\0' == 0 && '\a' == 7 && '\e' == 27",
+        r"'\'' == 39",
+        "'\"' == 34",
+        "' ' == 32",
+        r"'\\' == 92",
+        "'ab' == 24930",
+        r"'\xff' < 0",
+        "'/*' && '//'",
+        "! defined __has_include_none",
+        "defined __has_include_next && !__has_include_next(\"none.p4\")",
+        "__has_include_next(<core.p4>)",
+    ] {
+        assert_eq!(holds(condition), "yes", "{condition}");
+    }
+    assert_eq!(holds("''"), "'' is not a character constant");
+    assert_eq!(holds("1/0"), "division by zero in a preprocessor condition");
+    let error = holds("0x1e+A");
+    assert_eq!(error, "'0x1e+A' is one number for the C preprocessor, and none that it knows");
 }
 
 #[test]

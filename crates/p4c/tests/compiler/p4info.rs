@@ -102,6 +102,107 @@ fn keys_are_spelled_as_in_the_source() {
 }
 
 #[test]
+fn numbers_in_key_names_keep_their_base() {
+    let text = info(
+        "#define MASK 0x3C
+         #define HEX(digits) 0x##digits
+         #define BITS 0b11
+         const bit<32> M = 0x3D; const int TOP = 0xF;",
+        "table t {
+             key = {
+                 h.h.b & MASK: ternary; h.h.b & M: ternary; h.h.b & HEX(3E): ternary; h.h.b & 32w0o17: ternary;
+                 h.h.b & (bit<32>)0x0E: ternary; h.h.b & (0x1 << 3): ternary; h.h.b & (1 << 0x5): ternary;
+                 h.h.b[0xF:0x8]: exact; h.h.b[TOP:0]: exact; h.h.b[TOP - 1:BITS]: exact;
+             }
+             actions = { NoAction; }
+         }
+         apply { t.apply(); }",
+        "",
+    );
+    let keys = [
+        "h.h.b & 0x3c",
+        "h.h.b & 0x3d",
+        "h.h.b & 0x3e",
+        "h.h.b & 0o17",
+        "h.h.b & 0xe",
+        "h.h.b & 0x8",
+        "h.h.b & 32",
+        "h.h.b[0xf:0x8]",
+        "h.h.b[0xf:0]",
+        "h.h.b[0xe:0b11]",
+    ];
+    for name in keys {
+        has(&text, &[&format!("name: \"{name}\"")]);
+    }
+}
+
+#[test]
+fn annotations_are_written_token_by_token() {
+    let text = info(
+        "#define NUMBER 0x1F
+         @controller_header(\"to\" ++ \"me\") header in_t { @keep(8w0xF,4s1) bit<8> x; }",
+        "@restriction(\"a \\\"b\\\" \\n\") @refers_to(other,b) @field(A/B) @at(c::d) @n(NUMBER,00) @inner(@x(y),z>>1)
+         @empty() @max_group_size(0x10) @noWarn(\"unused\")
+         table t { actions = { NoAction; } }
+         apply { t.apply(); }",
+        "",
+    );
+    let wanted = [
+        r#"annotations: "@restriction(\"a \\\"b\\\" \\n\")""#,
+        "annotations: \"@refers_to(other , b)\"",
+        "annotations: \"@field(A / B)\"",
+        "annotations: \"@at(c : : d)\"",
+        "annotations: \"@n(0x1F , 00)\"",
+        "annotations: \"@inner(@ x ( y ) , z > > 1)\"",
+        "annotations: \"@empty\"",
+        "annotations: \"@max_group_size(0x10)\"",
+        r#"annotations: "@noWarn(\"unused\")""#,
+    ];
+    has(&text, &wanted);
+    has(&text, &[r#"annotations: "@controller_header(\"tome\")""#]);
+    has(&text, &["annotations: \"@keep(8w0xF , 4s1)\""]);
+}
+
+#[test]
+fn fields_with_default_values_are_left_out() {
+    let before = "@p4runtime_translation(\"\", 32) type bit<8> port_t;";
+    let ingress = "
+        action a(port_t port) {}
+        counter(0, CounterType.bytes) none;
+        @list[0, false, \"\"]
+        table t { key = { h.h.b: exact; } actions = { a; } size = 0; }
+        apply { t.apply(); none.count(0); }";
+    let text = info(before, ingress, "@platform_property(multicast_group_table_size = 0)");
+    assert!(!text.contains("uri:") && !text.contains("size: 0"), "{text}");
+    has(&text, &["unit: BYTES", "}", "}"]);
+    has(&text, &["platform_properties {", "}"]);
+    has(&text, &["int64_value: 0", "}", "expressions {", "bool_value: false", "}", "expressions {"]);
+    has(&text, &["string_value: \"\""]);
+    has(&text, &["size: 1024"]);
+}
+
+#[test]
+fn the_size_of_a_table_with_entries_is_their_number() {
+    let ingress = "
+        action a() {}
+        table t {
+            key = { h.h.b: exact; } actions = { a; } size = 10;
+            const entries = { 1: a(); 2: a(); }
+        }
+        table u { key = { h.h.b: exact; } actions = { a; } size = 0; }
+        apply { t.apply(); u.apply(); }";
+    let compiled = compile("program.p4", &program("", ingress, ""), &Options::default());
+    let compiled = compiled.unwrap_or_else(|error| panic!("{error}"));
+    has(&compiled.p4info, &["size: 10", "is_const_table: true"]);
+    let size = |table: &str| {
+        let tables = &compiled.json["pipelines"][0]["tables"];
+        let found = tables.as_array().into_iter().flatten().find(|one| one["name"] == table);
+        found.map(|found| found["max_size"].clone())
+    };
+    assert_eq!((size("I.t"), size("I.u")), (Some(2.into()), Some(1024.into())));
+}
+
+#[test]
 fn a_type_of_a_translated_type_has_the_width_of_the_original() {
     let text = info(
         "@p4runtime_translation(\"lab/port\", 12) type bit<8> port_t; @mark type port_t inner_t;",
@@ -120,6 +221,67 @@ fn two_tables_with_one_name_are_refused() {
     let error = compile("program.p4", &program("", tables, ""), &Options::default());
     let error = error.err().unwrap_or_else(|| panic!("this was compiled")).to_string();
     assert!(error.contains("another table has the name 'I.t'"), "{error}");
+}
+
+#[test]
+fn two_instances_of_a_kind_with_one_name_are_refused() {
+    let table = |name: &str, property: &str| {
+        format!("table {name} {{ key = {{ h.h.b: exact; }} actions = {{ NoAction; }} {property} }}")
+    };
+    let tables = |first: &str, second: &str| format!("{} {}", table("t", first), table("u", second));
+    let applied = "apply { t.apply(); u.apply(); }";
+    let profiles = tables("implementation = p;", "implementation = q;");
+    let direct = tables("counters = p;", "counters = q;");
+    let rates = tables("meters = p;", "meters = q;");
+    let inline = |property: &str| tables(property, property);
+    let cases = [
+        ("counter", "counter(1, CounterType.bytes) p; @name(\"p\") counter(2, CounterType.bytes) q; apply { p.count(0); q.count(0); }".to_string()),
+        ("meter", "meter(1, MeterType.bytes) p; @name(\".I.p\") meter(2, MeterType.bytes) q; apply {}".to_string()),
+        ("register", "@name(\"r\") register<bit<8>>(1) p; @name(\"r\") register<bit<8>>(1) q; apply { p.write(0, 1); q.write(0, 1); }".to_string()),
+        ("action profile", format!("@name(\"r\") action_profile(1) p; @name(\"r\") action_profile(2) q; {profiles} {applied}")),
+        ("direct counter", format!("@name(\"r\") direct_counter(CounterType.bytes) p; @name(\"r\") direct_counter(CounterType.bytes) q; {direct} {applied}")),
+        ("direct meter", format!("@name(\"r\") direct_meter<bit<2>>(MeterType.bytes) p; @name(\"r\") direct_meter<bit<2>>(MeterType.bytes) q; {rates} {applied}")),
+        ("action profile", format!("{} {applied}", inline("@name(\"r\") implementation = action_profile(4);"))),
+    ];
+    for (kind, ingress) in cases {
+        let error = compile("program.p4", &program("", &ingress, ""), &Options::default());
+        let error = error.err().unwrap_or_else(|| panic!("{kind}: this was compiled")).to_string();
+        assert!(error.contains(&format!("another {kind} has the name")), "{kind}: {error}");
+    }
+    let headers = "@controller_header(\"packet_in\") header in_t { bit<8> x; }
+                   @controller_header(\"packet_in\") header out_t { bit<8> x; }";
+    let error = compile("program.p4", &program(headers, "apply {}", ""), &Options::default());
+    let error = error.err().unwrap_or_else(|| panic!("this was compiled")).to_string();
+    assert!(error.contains("another controller header has the name 'packet_in'"), "{error}");
+    // One name may be that of objects of several kinds, and one profile may have several tables.
+    let shared = tables("implementation = p;", "implementation = p;");
+    info(
+        "",
+        &format!(
+            "@name(\"r\") action_profile(4) p; @name(\"r\") register<bit<8>>(1) q; {shared} apply {{ t.apply(); u.apply(); q.write(0, 1); }}"
+        ),
+        "",
+    );
+}
+
+#[test]
+fn properties_of_the_package_have_their_types() {
+    let refused = |package: &str| {
+        let error = compile("program.p4", &program("", "apply {}", package), &Options::default());
+        error.err().unwrap_or_else(|| panic!("{package}: this was compiled")).to_string()
+    };
+    assert!(refused("@pkginfo(name = 1)").contains("'name' of @pkginfo must be a string"));
+    let error = refused("@platform_property(multicast_group_table_size = \"x\")");
+    assert!(error.contains("'multicast_group_table_size' of @platform_property must be a number"), "{error}");
+    let package = "@pkginfo(nane = \"x\", arch = \"mine\") @platform_property(size = 4)";
+    let compiled = compile("program.p4", &program("", "apply {}", package), &Options::default());
+    let compiled = compiled.unwrap_or_else(|error| panic!("{error}"));
+    has(&compiled.p4info, &["pkg_info {", "arch: \"mine\""]);
+    let warnings = compiled.warnings.to_string();
+    for wanted in ["@pkginfo has no key 'nane'", "@platform_property has no key 'size'", "'arch' of @pkginfo"]
+    {
+        assert!(warnings.contains(wanted), "no {wanted} in\n{warnings}");
+    }
 }
 
 #[test]
@@ -252,4 +414,55 @@ fn value_sets_have_a_match_for_each_field() {
     // A translation to strings leaves no width.
     assert!(!text.contains("bitwidth: 0"), "{text}");
     has(&text, &["name: \"port\"", "type_name {", "name: \"port_t\""]);
+}
+
+/// P4Info that others have committed, in the file that `BELLJAR_P4INFO_PAIRS` names: a line has a source, its
+/// P4Info and macros (`NAME=VALUE`), separated by tabs. `initial_default_action`, which older versions of p4c do
+/// not write, is not compared if the P4Info has none.
+#[test]
+#[allow(clippy::disallowed_methods)] // The files are named by the environment.
+fn pairs_of_a_list_have_the_same_p4info() {
+    let Some(list) = std::env::var_os("BELLJAR_P4INFO_PAIRS") else { return };
+    let read = |path: &str| std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{path}: {error}"));
+    let list = read(list.to_str().expect("a path"));
+    let (mut wrong, mut pairs) = (Vec::new(), 0);
+    for line in list.lines() {
+        let mut columns = line.split('\t');
+        let (Some(source), Some(wanted)) = (columns.next(), columns.next()) else { continue };
+        pairs += 1;
+        let define = |text: &str| match text.split_once('=') {
+            Some((name, value)) => (name.to_string(), value.to_string()),
+            None => (text.to_string(), "1".to_string()),
+        };
+        let options = Options { defines: columns.map(define).collect(), ..Options::default() };
+        let wanted = read(wanted);
+        let compiled = match compile(source, &read(source), &options) {
+            Ok(compiled) => compiled.p4info,
+            Err(error) => {
+                wrong.push(format!("{source}: {error}"));
+                continue;
+            }
+        };
+        let with_default = wanted.contains("initial_default_action");
+        let (own, wanted) = (fields(&compiled, with_default), fields(&wanted, with_default));
+        if own != wanted {
+            let at = (0..).find(|at| own.get(*at) != wanted.get(*at)).unwrap_or(0);
+            wrong.push(format!("{source}: field {at}: {:?}, not {:?}", own.get(at), wanted.get(at)));
+        }
+    }
+    eprintln!("{} of {pairs} programs have the same P4Info", pairs - wrong.len());
+    assert!(wrong.is_empty(), "{} differ:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+/// Lines of P4Info without comments, and without `initial_default_action` unless `with_default`.
+fn fields(text: &str, with_default: bool) -> Vec<&str> {
+    let (mut list, mut inside) = (Vec::new(), false);
+    for line in text.lines().filter(|line| !line.trim().is_empty() && !line.starts_with('#')) {
+        inside |= !with_default && line == "  initial_default_action {";
+        if !inside {
+            list.push(line.trim());
+        }
+        inside &= line != "  }";
+    }
+    list
 }
