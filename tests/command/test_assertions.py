@@ -59,13 +59,26 @@ def built(language):
     return folder / "debug/antithesis"
 
 
+@functools.cache
+def sdk_of_python():
+    """Folder with the SDK for Python: that of the tests' own environment or, without one, of a wheel from its registry."""
+    found = importlib.util.find_spec("antithesis")
+    if found is not None:
+        # A namespace package has no file of its own.
+        return os.path.dirname(next(iter(found.submodule_search_locations)))
+    folder = ROOT / "target/antithesis/python"
+    if not (folder / "antithesis").is_dir():
+        command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(folder), "antithesis"]
+        done = subprocess.run(command, capture_output=True, text=True)
+        if done.returncode != 0 and re.search("No matching distribution|Could not fetch|No module named pip", done.stderr):
+            pytest.skip("the SDK for Python cannot be downloaded")
+        assert done.returncode == 0, done.stderr
+    return str(folder)
+
+
 def command_of(language):
     if language == "python":
-        # A namespace package has no file of its own.
-        sdk = importlib.util.find_spec("antithesis.assertions") if importlib.util.find_spec("antithesis") else None
-        if sdk is None:
-            pytest.skip("the SDK for Python is not installed")
-        return [sys.executable, PROGRAMS / "program.py"], {"PYTHONPATH": os.path.dirname(os.path.dirname(sdk.origin))}
+        return [sys.executable, PROGRAMS / "program.py"], {"PYTHONPATH": sdk_of_python()}
     return [built(language)], {}
 
 
@@ -362,10 +375,8 @@ def test_hosts_that_do_not_meet(belljar, workdir):
     assert said("a,b,a") == "belljar-composer: --hosts names a twice\n"
 
 
-@pytest.mark.skipif(importlib.util.find_spec("antithesis") is None, reason="the SDK for Python is not installed")
 def test_the_example_finds_the_money_that_a_crash_loses(belljar, workdir):
-    folder = os.path.dirname(next(iter(importlib.util.find_spec("antithesis").submodule_search_locations)))
-    where = [option for host in ("bank", "teller") for option in ("--set", f"hosts.{host}.processes.0.environment={json.dumps({'PYTHONPATH': folder})}")]
+    where = [option for host in ("bank", "teller") for option in ("--set", f"hosts.{host}.processes.0.environment={json.dumps({'PYTHONPATH': sdk_of_python()})}")]
     example = ROOT / "examples" / "antithesis.yaml"
     done = execute([belljar, "run", example, "-o", "data", *where], cwd=workdir)
     assert done.status == 0, done
