@@ -16,7 +16,7 @@ import sys
 import typing
 
 from common import BUILT, ROOT, belljar, compile_c, save
-from explore_programs import cargo, go, java, npm, pypi
+from explore_programs import cargo, go, java, mariadb, npm, pypi
 
 FOLDER = ROOT / "benches" / "explore"
 JAVA = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xmx128m"
@@ -43,6 +43,13 @@ def arguments(host, text, process=0):
 def with_packages(hosts, name, faulty, other, *more):
     """A package of PyPI for processes of hosts, in a faulty and in a mended version."""
     return lambda control: [f"hosts.{host}.processes.0.environment.PYTHONPATH={pypi(name, other if control else faulty, *more)}" for host in hosts]
+
+
+def raft(name, faulty, other):
+    """A program of ours with hashicorp/raft for three nodes, in a faulty and in a mended version."""
+    return lambda control: [
+        f"hosts.node{number}.processes.0.path={go(name, 'github.com/hashicorp/raft', other if control else faulty, FOLDER / name / 'main.go')}" for number in (1, 2, 3)
+    ]
 
 
 def both(*parts):
@@ -74,14 +81,11 @@ BUGS = {
         lambda control: [f"hosts.etcd{number}.processes.0.path={go('etcd', 'go.etcd.io/etcd/server/v3', '3.5.15')}" for number in (1, 2, 3) if control],
     ),
     "G5": Bug("etcd_lock", "a lock of etcd 3.4 whose lease ends while its holder stands still", arguments("store", "store --fencing")),
+    "G6": Bug("raft_prevote", "a follower of hashicorp/raft refuses the pre-vote of its own leader", raft("raft_prevote", "1.7.0", "1.7.2")),
     "G7": Bug(
         "raft_transfer",
         "a transfer of leadership of hashicorp/raft ends without an error and without another leader",
-        lambda control: [
-            f"hosts.node{number}.processes.0.path="
-            f"{go('raft_transfer', 'github.com/hashicorp/raft', '1.7.2' if control else '1.6.0', FOLDER / 'raft_transfer' / 'main.go')}"
-            for number in (1, 2, 3)
-        ],
+        raft("raft_transfer", "1.6.0", "1.7.2"),
     ),
     "G8": Bug(
         "nats_stream",
@@ -150,6 +154,15 @@ BUGS = {
         ],
     ),
     "G18": Bug("longpoll", "asyncio.Condition loses a notification whose receiver is cancelled", arguments("server", "serve --mended")),
+    "G19": Bug(
+        "galera",
+        "a cluster of MariaDB with Galera loses updates",
+        both(
+            lambda _: [f"hosts.node{number}.processes.0.environment.MARIADB={mariadb()}" for number in (1, 2, 3)],
+            lambda _: [f"hosts.client.processes.0.environment.PYTHONPATH={pypi('pymysql', '1.1.1')}"],
+            arguments("client", "10.0.0.1 10.0.0.1 10.0.0.1"),
+        ),
+    ),
     "G20": Bug("sentinel", "Redis Sentinel discards what a replaced master has acknowledged", arguments("client", "--wait node1 node2 node3")),
     "G21": Bug(
         "hazelcast_lock",
@@ -165,6 +178,24 @@ BUGS = {
         "sled_store",
         "sled cannot open a store after an abrupt stop",
         both(lambda _: [f"hosts.server.processes.0.path={cargo(FOLDER / 'sled_store')}"], arguments("server", "--sync")),
+    ),
+    "G23": Bug(
+        "raft_log",
+        "a follower of async-raft deletes entries that agree before it writes them again",
+        both(
+            lambda _: [f"hosts.node{number}.processes.0.path={cargo(FOLDER / 'raft_log')}" for number in (1, 2, 3)],
+            mended(*(f"hosts.node{number}.processes.0.args={number} node1 node2 node3 --together" for number in (1, 2, 3))),
+        ),
+    ),
+    "O1": Bug(
+        "raft_count",
+        "a leader commits entries of earlier terms by counting",
+        mended(*(f"hosts.node{n}.processes.0.args=node{n} node1 node2 node3 --own" for n in (1, 2, 3))),
+    ),
+    "O2": Bug(
+        "raft_members",
+        "a leader uses new members before an entry of its own term is committed",
+        mended(*(f"hosts.node{n}.processes.0.args=node{n} node1 node2 node3 node4 node5 --own" for n in range(1, 6))),
     ),
     "O3": Bug("ledger", "a rename without a sync of its folder", arguments("server", "serve")),
     "O4": Bug("log", "a record without a checksum, torn at a crash", arguments("server", "--checksums")),

@@ -1,4 +1,4 @@
-"""Programs that the bench of exploration takes from PyPI, npm, the Go module proxy, crates.io and Maven, by these registries' own clients: each is installed or built once."""
+"""Programs that the bench of exploration takes from PyPI, npm, the Go module proxy, crates.io, Maven and Debian, by these registries' own clients: each is installed or built once."""
 
 import contextlib
 import os
@@ -72,3 +72,19 @@ def java(source, group, name, version):
             subprocess.run(["mvn", "-q", "-B", "dependency:copy", f"-Dartifact={group}:{name}:{version}", f"-DoutputDirectory={part}"], check=True)
     subprocess.run(["javac", "-cp", archive, "-d", folder, source], check=True)
     return f"{folder}:{archive}"
+
+
+def mariadb():
+    """A folder with Debian's MariaDB and Galera, which are not installed for it, and the files of a new database."""
+    folder = PACKAGES / "mariadb"
+    if not folder.is_dir():
+        with made_once(folder) as part:
+            part.mkdir()
+            packages = ["mariadb-server", "mariadb-server-core", "mariadb-common", "mariadb-client-core", "galera-4"]
+            subprocess.run(["apt-get", "-qq", "download", *packages], cwd=part, check=True)
+            for archive in part.glob("*.deb"):
+                subprocess.run(["dpkg-deb", "-x", archive, part], check=True)
+            options = ["--no-defaults", f"--basedir={part}/usr", f"--datadir={part}/data", "--auth-root-authentication-method=normal", "--user=root", "--skip-test-db",
+                       "--innodb-log-file-size=4M", "--innodb-data-file-path=ibdata1:4M:autoextend"]
+            subprocess.run([part / "usr/bin/mariadb-install-db", *options], check=True, stdout=subprocess.DEVNULL)
+    return folder
