@@ -66,7 +66,8 @@ class Properties:
         return self._claim(name, "eventually", claim, lines)
 
     def history(self, name: str, files: str, *, model: str, consistency: str | None = None, hosts: Names | None = None) -> Self:
-        """The history in these files, of all hosts together, satisfies a model: see `belljar check`."""
+        """The history in these files, of all hosts together, satisfies a model: a name, or the path of a program such as "./bank.py". See
+        `belljar check`."""
         return self.property(name, history=files, model=model, consistency=consistency, hosts=hosts)
 
     def assertions(self, name: str, file: str = "/var/log/sdk.jsonl", *, hosts: Names | None = None) -> Self:

@@ -1,7 +1,10 @@
 //! `belljar check`.
 
 use crate::failure::Failure;
-use belljar_histories::{History, Level, Limits, MODELS, TransactionKind, Verdict, check};
+use belljar_histories::{
+    History, HistoryError, Level, Limits, MODELS, Report, TransactionKind, Verdict, check, check_steps,
+};
+use belljar_model_program::{ModelProgram, is_program};
 use std::fs::File;
 use std::io::{BufReader, Write};
 use std::path::{Path, PathBuf};
@@ -19,13 +22,12 @@ const UNKNOWN: u8 = 3;
 /// The exit status is 0 if the history is valid, 1 if it is invalid, 2 if it cannot be read, 3 if a limit ended the search.
 #[derive(clap::Args)]
 #[command(
-    after_help = "Examples:\n  belljar check history.jsonl --model cas-register\n  belljar check history.jsonl --model list-append --consistency snapshot-isolation\n  belljar check history.jsonl --edn > history.edn     for Elle and Knossos"
+    after_help = "Examples:\n  belljar check history.jsonl --model cas-register\n  belljar check history.jsonl --model ./bank.py\n  belljar check history.jsonl --model list-append --consistency snapshot-isolation\n  belljar check history.jsonl --edn > history.edn     for Elle and Knossos"
 )]
 pub struct Arguments {
     /// The history (`-` reads standard input)
     file: PathBuf,
-    /// Model of the objects
-    #[arg(short, long, value_parser = model_names(), required_unless_present = "edn")]
+    #[arg(short, long, help = model_help(), value_parser = model, required_unless_present = "edn")]
     model: Option<String>,
     /// Isolation level that transactions are held to: strict-serializable, strong-session-serializable, serializable,
     /// strong-snapshot-isolation, strong-session-snapshot-isolation, snapshot-isolation, repeatable-read, read-committed
@@ -46,8 +48,23 @@ pub struct Arguments {
     memory: usize,
 }
 
-fn model_names() -> Vec<&'static str> {
-    MODELS.iter().map(|model| model.0).collect()
+fn model_names() -> String {
+    MODELS.iter().map(|model| model.0).collect::<Vec<_>>().join(", ")
+}
+
+fn model_help() -> String {
+    format!(
+        "Model of the objects: {}, or the path of a program whose step function it is, such as ./bank.py",
+        model_names()
+    )
+}
+
+/// Name of a model, or file of a program.
+fn model(text: &str) -> Result<String, String> {
+    if is_program(text) || MODELS.iter().any(|model| model.0 == text) {
+        return Ok(text.to_owned());
+    }
+    Err(format!("name a file such as ./{text}.py, or one of {}", model_names()))
 }
 
 /// Reads a history, checks it and prints the verdict.
@@ -63,8 +80,11 @@ pub fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
         )));
     }
     let limits = Limits { configurations: arguments.limit, bytes: arguments.memory.saturating_mul(1 << 20) };
-    let report = check(&history, model, arguments.consistency.unwrap_or_default(), limits)
-        .map_err(|error| Failure::usage(error.in_file(&arguments.file)))?;
+    let report = match is_program(model) {
+        true => check_program(&history, Path::new(model), limits),
+        false => check(&history, model, arguments.consistency.unwrap_or_default(), limits),
+    };
+    let report = report.map_err(|error| Failure::usage(error.in_file(&arguments.file)))?;
     if arguments.json {
         println!("{}", report.to_json());
     } else {
@@ -75,6 +95,12 @@ pub fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
         Verdict::Invalid => ExitCode::FAILURE,
         Verdict::Unknown => ExitCode::from(UNKNOWN),
     })
+}
+
+/// Judges a history by the step function of a program.
+fn check_program(history: &History, program: &Path, limits: Limits) -> Result<Report, HistoryError> {
+    let name = program.file_name().unwrap_or(program.as_os_str()).to_string_lossy();
+    check_steps(history, &name, Box::new(ModelProgram::new(program)), limits)
 }
 
 fn read(path: &Path) -> Result<History, Failure> {

@@ -3,6 +3,7 @@
 
 use belljar_base::{HostId, Map, SimTime, matches_wildcard};
 use belljar_config::{Claim, Experiment, FileSet, Host, Property};
+use belljar_model_program::ModelProgram;
 use belljar_properties::{
     After, AssertionJudge, AssertionVerdict, HistoryFile, HistoryVerdict, LineClaim, LineJudge, Quantifier,
     Verdict, Window, WriteTimes, judge_history,
@@ -156,7 +157,8 @@ fn judge(
                 let (host, file) = (name(found.host).to_owned(), found.name.clone());
                 files.push(HistoryFile { host, file, content, times: times(found).cloned() });
             }
-            let HistoryVerdict { verdict, merged, explanation } = judge_history(claim, &files);
+            let HistoryVerdict { verdict, merged, explanation } =
+                judge_history(claim, &files, |path| Box::new(ModelProgram::new(Path::new(path))));
             let stem = format!("{}/{}", names::PROPERTIES, property.name);
             if let Some(merged) = merged {
                 folder.write(&format!("{stem}.jsonl"), &merged)?;

@@ -54,11 +54,20 @@ impl Quantifier {
     }
 }
 
+/// Model that a history is judged by.
+#[derive(Clone, Debug, PartialEq)]
+pub enum HistoryModel {
+    /// One of [`MODELS`](crate::MODELS).
+    Named(String),
+    /// Step function of a program, with its path.
+    Program(String),
+}
+
 /// Claim that a history of operations satisfies a consistency model.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HistoryClaim {
-    /// Name of the model, one of [`MODELS`](crate::MODELS).
-    pub model: String,
+    /// Model of the objects.
+    pub model: HistoryModel,
     /// Isolation level that transactions are held to; `None` for the strongest.
     pub consistency: Option<Level>,
 }

@@ -1,9 +1,9 @@
 //! Histories: files of one or several clients, merged by the simulated times of their lines and judged by a model.
 
-use crate::{HistoryClaim, Location, Verdict, WriteTimes};
+use crate::{HistoryClaim, HistoryModel, Location, Verdict, WriteTimes};
 use belljar_base::SimTime;
 use belljar_histories::{
-    ABSENCE, Finding, History, HistoryError, Limits, Report, Verdict as Judgement, check,
+    ABSENCE, Finding, History, HistoryError, Limits, Report, Steps, Verdict as Judgement, check, check_steps,
 };
 use serde_json::{Value, json};
 
@@ -41,8 +41,13 @@ struct Line<'a> {
 
 /// Judges the history that one or several files make up. Several are merged by the times of their lines, which are those of the
 /// simulation: clocks of clients may differ. Of lines of the same time, invocations come first, which is the order that excludes
-/// least. Processes of several files are different clients, and get the names `host:process`.
-pub fn judge_history(claim: &HistoryClaim, files: &[HistoryFile]) -> HistoryVerdict {
+/// least. Processes of several files are different clients, and get the names `host:process`. `program` is the step function of the
+/// program at a path.
+pub fn judge_history(
+    claim: &HistoryClaim,
+    files: &[HistoryFile],
+    program: impl FnOnce(&str) -> Box<dyn Steps>,
+) -> HistoryVerdict {
     let lines: Vec<Vec<Line>> = files.iter().enumerate().map(|(of, file)| lines_of(of, file)).collect();
     let refused = |failure: String, at: Option<Location>, merged| {
         let verdict = Verdict { failure: Some(failure), at, ..Verdict::default() };
@@ -76,7 +81,9 @@ pub fn judge_history(claim: &HistoryClaim, files: &[HistoryFile]) -> HistoryVerd
     };
     let merged = || (files.len() > 1).then(|| content.clone());
     let refuse = |error: HistoryError| {
-        refused(format!("{}; {}", error.problem, error.remedy), locate(error.line), merged())
+        // An error with a file is about the model.
+        let file = error.file.map_or(String::new(), |file| format!("{}: ", file.display()));
+        refused(format!("{file}{}; {}", error.problem, error.remedy), locate(error.line), merged())
     };
     let history = match History::read(&content[..]) {
         Ok(history) if history.operations.is_empty() => {
@@ -85,8 +92,15 @@ pub fn judge_history(claim: &HistoryClaim, files: &[HistoryFile]) -> HistoryVerd
         Ok(history) => history,
         Err(error) => return refuse(error),
     };
-    let report = match check(&history, &claim.model, claim.consistency.unwrap_or_default(), Limits::default())
-    {
+    let limits = Limits::default();
+    let report = match &claim.model {
+        HistoryModel::Named(model) => check(&history, model, claim.consistency.unwrap_or_default(), limits),
+        HistoryModel::Program(path) => {
+            let name = path.rsplit('/').next().unwrap_or(path);
+            check_steps(&history, name, program(path), limits)
+        }
+    };
+    let report = match report {
         Ok(report) => report,
         Err(error) => return refuse(error),
     };
@@ -204,7 +218,11 @@ mod tests {
     use super::*;
 
     fn claim(model: &str) -> HistoryClaim {
-        HistoryClaim { model: model.to_owned(), consistency: None }
+        HistoryClaim { model: HistoryModel::Named(model.to_owned()), consistency: None }
+    }
+
+    fn judge_history(claim: &HistoryClaim, files: &[HistoryFile]) -> HistoryVerdict {
+        super::judge_history(claim, files, |path| panic!("{path} is no model here"))
     }
 
     /// File whose lines are written at these times, in milliseconds.

@@ -19,8 +19,8 @@ mod times;
 mod verdict;
 
 pub use assertions::{AssertionJudge, AssertionVerdict, SETUP};
-pub use belljar_histories::{Level, MODELS, TransactionKind};
-pub use claim::{After, HistoryClaim, LineClaim, Quantifier};
+pub use belljar_histories::{Level, MODELS, Steps, TransactionKind};
+pub use claim::{After, HistoryClaim, HistoryModel, LineClaim, Quantifier};
 pub use comparison::Comparison;
 pub use history::{HistoryFile, HistoryVerdict, judge_history};
 pub use judge::{LineJudge, Window};

@@ -5,7 +5,7 @@ use crate::events::ProcessRef;
 use crate::model::Experiment;
 use crate::properties::{Claim, FileSet, Property};
 use belljar_net::units::format_duration;
-use belljar_properties::{After, HistoryClaim, LineClaim, Pattern, Quantifier};
+use belljar_properties::{After, HistoryClaim, HistoryModel, LineClaim, Pattern, Quantifier};
 
 impl Experiment {
     pub(super) fn properties(&self, out: &mut Writer) {
@@ -70,7 +70,8 @@ fn history(out: &mut Writer, property: &Property, claim: &HistoryClaim) {
     for files in &property.files {
         out.plain(1, "history", file(files));
     }
-    out.text(1, "model", &claim.model);
+    let (HistoryModel::Named(model) | HistoryModel::Program(model)) = &claim.model;
+    out.text(1, "model", model);
     if let Some(level) = claim.consistency {
         out.plain(1, "consistency", level.name());
     }

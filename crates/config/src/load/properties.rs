@@ -10,8 +10,10 @@ use belljar_base::{HostId, SimTime};
 use belljar_net::suggest::nearest;
 use belljar_net::units::format_duration;
 use belljar_properties::{
-    After, Comparison, HistoryClaim, Level, LineClaim, MODELS, Pattern, Quantifier, TransactionKind,
+    After, Comparison, HistoryClaim, HistoryModel, Level, LineClaim, MODELS, Pattern, Quantifier,
+    TransactionKind,
 };
+use std::path::PathBuf;
 
 const CLAIMS: [&str; 6] = ["always", "never", "sometimes", "eventually", "history", "assertions"];
 const KEYS: &[&str] = &[
@@ -85,7 +87,7 @@ fn property(node: &Node, world: &World, timeline: Timeline) -> Result<Property, 
         }));
     }
     let (files, claim) = match entry.key.as_str() {
-        "history" => (vec![file(value, "history")?], Claim::History(history(&s)?)),
+        "history" => (vec![file(value, "history")?], Claim::History(history(&s, world)?)),
         "assertions" => (vec![assertion_file(value)?], Claim::Assertions),
         _ => (
             s.read("files", files)?.unwrap_or_else(outputs),
@@ -325,18 +327,48 @@ fn eventually(node: &Node, timeline: Timeline) -> Result<(Quantifier, Pattern), 
 }
 
 /// The model of a history.
-fn history(s: &Section) -> Result<HistoryClaim, Problem> {
-    let models: Vec<(&str, &str)> = MODELS.iter().map(|(name, _)| (*name, *name)).collect();
-    let model = section::choice(s.required("model", "model: register")?, "model", &models)?;
+fn history(s: &Section, world: &World) -> Result<HistoryClaim, Problem> {
+    let model = model(s.required("model", "model: register")?, world)?;
     let levels = Level::ALL.map(|level| (level.name(), level));
     let consistency = s.read("consistency", |node, key| {
         let level = section::choice(node, key, &levels)?;
-        match TransactionKind::named(model) {
+        let (HistoryModel::Named(name) | HistoryModel::Program(name)) = &model;
+        match TransactionKind::named(name) {
             Some(_) => Ok(level),
             None => Err(node
-                .problem(format!("the model {model} has no isolation levels"))
+                .problem(format!("the model {name} has no isolation levels"))
                 .help("leave 'consistency' out: it is for list-append and rw-register")),
         }
     })?;
-    Ok(HistoryClaim { model: model.to_owned(), consistency })
+    Ok(HistoryClaim { model, consistency })
+}
+
+/// Name of a model, or path of a program that is one.
+fn model(node: &Node, world: &World) -> Result<HistoryModel, Problem> {
+    let text = section::string(node, "model")?;
+    if !belljar_model_program::is_program(text) {
+        let models: Vec<(&str, &str)> = MODELS.iter().map(|(name, _)| (*name, *name)).collect();
+        return Ok(HistoryModel::Named(section::choice(node, "model", &models)?.to_owned()));
+    }
+    let found = match belljar_model_program::is_python(text) {
+        true => python(text, world),
+        false => world.around.program(text),
+    };
+    let path = found.map_err(|(message, help)| node.problem(message).maybe_help(help))?;
+    // An experiment that is written elsewhere names the same file.
+    let path = std::path::absolute(&path).unwrap_or(path);
+    Ok(HistoryModel::Program(path.to_string_lossy().into_owned()))
+}
+
+/// File of Python, which need not be executable. The error is the pair of the problem and the remedy.
+fn python(text: &str, world: &World) -> Result<PathBuf, (String, Option<String>)> {
+    let path = world.around.expand(text).map_err(|message| (message, None))?;
+    let places = world.around.candidates(&path);
+    match places.iter().find(|place| place.is_file()) {
+        Some(found) => Ok(found.clone()),
+        None => {
+            let looked: Vec<_> = places.iter().map(|place| place.display().to_string()).collect();
+            Err((format!("there is no file '{text}'"), Some(format!("looked for {}", looked.join(" and ")))))
+        }
+    }
 }

@@ -20,9 +20,9 @@ impl HistoryError {
         HistoryError { file: None, line, problem: problem.into(), remedy: remedy.into() }
     }
 
-    /// Adds the name of the file to the error.
+    /// Adds the name of the file to the error, unless it has one.
     pub fn in_file(mut self, file: &Path) -> HistoryError {
-        self.file = Some(file.to_path_buf());
+        self.file.get_or_insert_with(|| file.to_path_buf());
         self
     }
 }

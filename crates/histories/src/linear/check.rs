@@ -103,6 +103,7 @@ fn check_object(
     machine: &mut dyn Machine,
     limits: Limits,
 ) {
+    machine.forget();
     let intervals = intervals_of(machine, operations);
     match search(machine, &intervals, limits, &mut 0) {
         Found::Order => {}

@@ -38,7 +38,7 @@ pub(super) fn sections(
         sections[0].title = format!("no operation can be the first{then}");
     }
     let (window, complete) = shrink::window(machine, &prefix);
-    let complete = if complete { "" } else { ", perhaps not the smallest" };
+    let complete = if complete && !machine.is_guess() { "" } else { ", perhaps not the smallest" };
     sections.push(Section {
         name: "window",
         title: format!("smallest part that is impossible, of {} operations{complete}:", window.len()),

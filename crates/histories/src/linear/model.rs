@@ -8,6 +8,69 @@ use std::rc::Rc;
 ///
 /// [`Model::call`] is called once for each operation, in the order of their invocations. The checker then explores orders of the calls by
 /// [`Model::initial`] and [`Model::step`], and drops and removes operations by [`Model::is_read`] and [`Model::supports`].
+///
+/// ```
+/// use belljar_histories::{History, Limits, Model, Operation, Outcome, Verdict, check_linearizable};
+///
+/// /// Counter that is never above 2.
+/// struct Bounded;
+///
+/// #[derive(PartialEq, Eq, PartialOrd, Ord)]
+/// enum Call {
+///     Increment,
+///     Decrement,
+///     /// Read of this value, or of any.
+///     Read(Option<i64>),
+/// }
+///
+/// impl Model for Bounded {
+///     type Call = Call;
+///     type State = i64;
+///
+///     fn call(&mut self, operation: &Operation) -> Result<Call, String> {
+///         match operation.function.as_str() {
+///             "increment" => Ok(Call::Increment),
+///             "decrement" => Ok(Call::Decrement),
+///             "read" if operation.outcome == Outcome::Ok => {
+///                 let value = operation.result.to_string().parse();
+///                 Ok(Call::Read(Some(value.map_err(|_| "a read is of a whole number")?)))
+///             }
+///             "read" => Ok(Call::Read(None)),
+///             other => Err(format!("a counter has no {other}")),
+///         }
+///     }
+///
+///     fn initial(&self) -> i64 {
+///         0
+///     }
+///
+///     fn step(&self, state: &i64, call: &Call) -> Option<i64> {
+///         match call {
+///             Call::Increment => (*state < 2).then_some(state + 1),
+///             Call::Decrement => Some(state - 1),
+///             Call::Read(value) => value.is_none_or(|value| value == *state).then_some(*state),
+///         }
+///     }
+///
+///     fn is_read(&self, call: &Call) -> bool {
+///         matches!(call, Call::Read(_))
+///     }
+/// }
+///
+/// let text = r#"
+///     {"process": 0, "type": "invoke", "f": "increment"}
+///     {"process": 0, "type": "ok", "f": "increment"}
+///     {"process": 1, "type": "invoke", "f": "read"}
+///     {"process": 1, "type": "ok", "f": "read", "value": 1}
+/// "#;
+/// let check = |text: &str| {
+///     let history = History::read(text.as_bytes())?;
+///     check_linearizable(&history, "bounded", || Bounded, Limits::default())
+/// };
+/// assert_eq!(check(text)?.verdict, Verdict::Valid);
+/// assert_eq!(check(&text.replace("\"value\": 1", "\"value\": 2"))?.verdict, Verdict::Invalid);
+/// # Ok::<(), belljar_histories::HistoryError>(())
+/// ```
 pub trait Model {
     /// Operation with its argument and its result as far as it is known.
     type Call: Ord;
@@ -37,6 +100,11 @@ pub trait Model {
         !self.is_read(provider)
     }
 
+    /// True if [`Model::supports`] is true of too many operations for an explanation to be the smallest.
+    fn is_guess(&self) -> bool {
+        false
+    }
+
     /// Memory that a state occupies, in bytes.
     fn bytes(&self, _state: &Self::State) -> usize {
         size_of::<Self::State>()
@@ -56,6 +124,8 @@ pub(super) trait Machine {
     fn is_read(&self, call: u32) -> bool;
     /// [`Model::supports`].
     fn supports(&self, provider: u32, observer: u32) -> bool;
+    /// [`Model::is_guess`].
+    fn is_guess(&self) -> bool;
     /// Number that equal calls share.
     fn class(&self, call: u32) -> u32;
     /// Memory of all states that were met, in bytes.
@@ -124,6 +194,10 @@ impl<M: Model> Machine for Numbered<M> {
 
     fn supports(&self, provider: u32, observer: u32) -> bool {
         self.model.supports(&self.calls[provider as usize], &self.calls[observer as usize])
+    }
+
+    fn is_guess(&self) -> bool {
+        self.model.is_guess()
     }
 
     fn class(&self, call: u32) -> u32 {

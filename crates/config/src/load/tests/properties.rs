@@ -3,7 +3,7 @@ use super::*;
 use crate::events::ProcessRef;
 use crate::properties::{Claim, FileSet};
 use crate::yaml::Setting;
-use belljar_properties::{After, Level, Quantifier};
+use belljar_properties::{After, HistoryClaim, HistoryModel, Level, Quantifier};
 use std::path::Path;
 
 const WORLD: &str = "\
@@ -71,7 +71,9 @@ fn properties_are_read() {
         [After::Time(SimTime::from_secs(59)), After::Time(SimTime::ZERO)]
     );
     let history = |property: &crate::Property| match &property.claim {
-        Claim::History(claim) => (claim.model.clone(), claim.consistency),
+        Claim::History(HistoryClaim { model: HistoryModel::Named(model), consistency }) => {
+            (model.clone(), *consistency)
+        }
         _ => panic!(),
     };
     assert_eq!(history(register), ("cas-register".to_owned(), None));

@@ -189,6 +189,25 @@ fn histories() {
 }
 
 #[test]
+fn models_that_are_programs() {
+    let model = |model: &str| format!("- {{ name: x, history: h, model: {model} }}");
+    let looked = |name: &str| format!("looked for /nowhere/experiment/{name} and /nowhere/{name}");
+    property(&model("bank.py"), "5:33 there is no file 'bank.py'", &looked("bank.py"));
+    property(&model("./bank"), "5:33 there is no program './bank'", &looked("bank"));
+    property(
+        &model("/etc/passwd"),
+        "5:33 '/etc/passwd' is not executable",
+        "chmod +x '/etc/passwd', or run its interpreter",
+    );
+    property(&model("/etc"), "5:33 '/etc' is a directory, not a program", "");
+    property(
+        "- { name: x, history: h, model: /bin/sh, consistency: serializable }",
+        "5:55 the model /bin/sh has no isolation levels",
+        "leave 'consistency' out: it is for list-append and rw-register",
+    );
+}
+
+#[test]
 fn assertions() {
     property(
         "- { name: x, assertions: 'sdk*.jsonl' }",
