@@ -76,8 +76,16 @@ impl Admin<'_> {
         if self.net.interfaces[number].up == up {
             return;
         }
-        self.net.interfaces[number].up = up;
-        self.net.interfaces[number].apply_link_mode();
+        let now = self.net.clock.now();
+        let interface = &mut self.net.interfaces[number];
+        let was_running = interface.is_running();
+        interface.up = up;
+        // Linux looks at the carrier a moment later, and applies the mode if the state has changed by then
+        // (`linkwatch_do_dev`, `rfc2863_policy`): an interface that is taken down and up at once stays in use.
+        if !up || interface.settings.taken_down != Some(now) {
+            interface.apply_link_mode();
+        }
+        interface.settings.taken_down = (!up && was_running).then_some(now);
         if up {
             self.net.interface_is_up6(number);
             if number == LO {
@@ -249,7 +257,7 @@ impl Admin<'_> {
         let metric = given.metric;
         let before = self.net.interfaces.set_address_metric(number, own, metric, given.origin);
         let kept = self.net.interfaces.address_attributes(number, &own);
-        let has_route = !kept.no_prefix_route && self.net.interfaces.primary_of(number, &own) == own;
+        let has_route = kept.is_routed() && self.net.interfaces.primary_of(number, &own) == own;
         if before == metric || !has_route || !self.net.interfaces[number].up {
             return;
         }

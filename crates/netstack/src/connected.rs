@@ -16,7 +16,7 @@ impl Stack {
             let usable = !own.ip.is_multicast() && !own.ip.is_broadcast() && own.ip.octets()[0] != 0;
             let connected = usable
                 && network.address().octets()[0] != 0
-                && !given.no_prefix_route
+                && given.is_routed()
                 && (own.len < 32 || given.peer.is_some())
                 && self.interfaces.primary_of(number, &own) == own;
             if connected {

@@ -227,6 +227,8 @@ pub struct LinkSettings {
     pub link_mode: u8,
     /// `IFLA_OPERSTATE` of an interface with a carrier whose link mode keeps it from being up; 0 for others.
     pub held_state: u8,
+    /// Time at which the interface was taken down, if it was in use.
+    pub taken_down: Option<SimTime>,
 }
 
 /// An interface as visible to programs.

@@ -11,6 +11,9 @@ use belljar_linux_abi::c;
 use belljar_net::{InterfaceAddress, Prefix};
 use std::net::Ipv4Addr;
 
+/// `IFA_F_NOPREFIXROUTE`.
+pub(crate) const NO_PREFIX_ROUTE: u32 = 0x200;
+
 /// Attributes of an address other than its network, as set by the administrator.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AddressAttributes {
@@ -22,12 +25,19 @@ pub struct AddressAttributes {
     pub label: Option<Box<str>>,
     /// `IFA_ADDRESS` of a point-to-point link: the peer's address, with the prefix length.
     pub peer: Option<InterfaceAddress>,
-    /// `IFA_F_NOPREFIXROUTE`: no route to the network is added.
-    pub no_prefix_route: bool,
+    /// The `IFA_F_*` flags that are reported as set.
+    pub flags: u32,
     /// `IFA_RT_PRIORITY`: the metric of the route to the network.
     pub metric: u32,
     /// `IFA_PROTO`: the originator of the address.
     pub origin: u8,
+}
+
+impl AddressAttributes {
+    /// True if the address has a route to its network.
+    pub fn is_routed(&self) -> bool {
+        self.flags & NO_PREFIX_ROUTE == 0
+    }
 }
 
 /// Reason for which an address cannot be added to an interface.
@@ -218,7 +228,7 @@ impl Interfaces {
 
 #[cfg(test)]
 mod tests {
-    use super::AddressAttributes;
+    use super::{AddressAttributes, NO_PREFIX_ROUTE};
     use crate::ETH0;
     use crate::testing::stack;
     use belljar_net::InterfaceAddress;
@@ -255,7 +265,7 @@ mod tests {
     fn secondary_addresses_have_no_route_of_their_own() {
         let mut stack = stack();
         let given = AddressAttributes {
-            no_prefix_route: true,
+            flags: NO_PREFIX_ROUTE,
             ..stack.interfaces.address_attributes(ETH0, &own("10.9.0.1/24"))
         };
         stack.interfaces.add_address(ETH0, own("10.9.0.1/24"), Some(given)).unwrap();

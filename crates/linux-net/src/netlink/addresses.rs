@@ -55,6 +55,17 @@ const IFA_TARGET_NETNSID: u16 = 10;
 const IFA_PROTO: u16 = 11;
 const IFA_F_MCAUTOJOIN: u32 = 0x400;
 const IFA_F_OPTIMISTIC: u32 = 0x04;
+const IFA_F_STABLE_PRIVACY: u32 = 0x800;
+/// Flags that IPv4 addresses do not have, whatever a request says (`IPV6ONLY_FLAGS` of Linux).
+const FLAGS6_ONLY: u32 = IFA_F_NODAD as u32
+    | IFA_F_OPTIMISTIC
+    | IFA_F_DADFAILED as u32
+    | IFA_F_HOMEADDRESS
+    | IFA_F_TENTATIVE as u32
+    | IFA_F_MANAGETEMPADDR
+    | IFA_F_STABLE_PRIVACY;
+/// Flags that follow from the state of an address.
+const FOLLOWING_FLAGS: u32 = IFA_F_SECONDARY as u32 | IFA_F_DEPRECATED as u32 | IFA_F_PERMANENT as u32;
 /// Flags of IPv6 addresses that a request can set.
 const FLAGS6: u32 = LASTING_FLAGS6 | IFA_F_MCAUTOJOIN | IFA_F_OPTIMISTIC;
 
@@ -181,9 +192,7 @@ impl Admin<'_> {
         if self.net.interfaces.primary_of(number, own) != *own {
             state |= u32::from(IFA_F_SECONDARY);
         }
-        if given.no_prefix_route {
-            state |= IFA_F_NOPREFIXROUTE;
-        }
+        state |= given.flags;
         let far = given.peer.unwrap_or(*own);
         let mut message = Message::new(kind, flags, sequence, port)
             .put(&[c::AF_INET as u8, far.len, state as u8, given.scope])
@@ -253,7 +262,11 @@ impl Admin<'_> {
             self.announce_address(number, &existing, true);
             return Ok(());
         }
-        self.warn_of_flags(flags_given(request)?);
+        let flags = flags_given(request)?;
+        if flags & IFA_F_MCAUTOJOIN != 0 && !far.ip.is_multicast() {
+            return Err(refusal(Errno::EINVAL, "ipv4: Multicast auto join failed"));
+        }
+        self.warn_of_flags(flags);
         self.insert_address(number, own, Some(given), lifetime).map_err(|conflict| match conflict {
             AddressConflict::Present => refusal(Errno::EEXIST, "ipv4: Address already assigned"),
             AddressConflict::Scope => refusal(Errno::EINVAL, "ipv4: Invalid scope value"),
@@ -301,7 +314,7 @@ impl Admin<'_> {
             broadcast: v4(c::IFA_BROADCAST).filter(|ip| !ip.is_unspecified()),
             label: named.then(|| String::from_utf8_lossy(label).into()),
             peer,
-            no_prefix_route: flags & IFA_F_NOPREFIXROUTE != 0,
+            flags: flags & !(FLAGS6_ONLY | FOLLOWING_FLAGS),
             metric: request.number(IFADDRMSG, IFA_RT_PRIORITY)?.unwrap_or(0),
             origin: origin_given(request),
         };

@@ -52,7 +52,7 @@ pub(super) fn local_entries(net: &Stack) -> Vec<LocalEntry<Ipv4Addr>> {
             // Routes of this type stay while the interface is down.
             let network = net.interfaces.address_network(number, own);
             let zero = network.address().is_unspecified();
-            let routed = !net.interfaces.address_attributes(number, own).no_prefix_route;
+            let routed = net.interfaces.address_attributes(number, own).is_routed();
             let is_primary = net.interfaces.primary_of(number, own) == *own;
             let wide = network.bits() < 32 || network.address() != own.ip;
             if usable && routed && !zero && is_primary && number == LO && wide {

@@ -130,7 +130,7 @@ impl Stack {
             let is_routed = || {
                 let wide = network.bits() < 32 || network.address() != own.ip;
                 wide && !network.address().is_unspecified()
-                    && !self.interfaces.address_attributes(LO, own).no_prefix_route
+                    && self.interfaces.address_attributes(LO, own).is_routed()
             };
             lo.up && network.contains(ip) && is_routed()
         };

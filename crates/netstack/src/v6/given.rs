@@ -4,6 +4,7 @@
 use super::state::{ADDRCONF_METRIC, Ipv6};
 use crate::LO;
 use crate::interfaces::Interfaces;
+use crate::own_addresses::NO_PREFIX_ROUTE;
 use belljar_net::routes::{InterfaceAddress, NextHop, Prefix, Route, RouteKind, RouteTable, protocol};
 use std::net::Ipv6Addr;
 
@@ -11,8 +12,6 @@ use std::net::Ipv6Addr;
 pub const ORIGIN_LOOPBACK: u8 = 1;
 /// `IFAPROT_KERNEL_LL`: originator of link-local addresses.
 pub(super) const ORIGIN_LINK_LOCAL: u8 = 3;
-/// `IFA_F_NOPREFIXROUTE`.
-const NO_PREFIX_ROUTE: u32 = 0x200;
 
 /// Attributes of an IPv6 address other than its network, as set by the administrator.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
