@@ -342,7 +342,7 @@ impl Checker {
 
     fn slice(&mut self, base: &ast::Expr, high: &ast::Expr, low: &ast::Expr, span: Span) -> Expr {
         let base = self.value(base);
-        let (h, l) = (self.slice_bound(high), self.slice_bound(low));
+        let [h, l] = [high, low].map(|bound| self.based_u32(bound, MAX_WIDTH, "a bound of a slice"));
         let (Some((h, high_base)), Some((l, low_base))) = (h, l) else { return poison(span) };
         if h < l {
             self.error(span, format!("the high bit {h} of this slice is below its low bit {l}")).help =
@@ -354,10 +354,6 @@ impl Checker {
             *bases = [high_base, low_base];
         }
         sliced
-    }
-
-    fn slice_bound(&mut self, bound: &ast::Expr) -> Option<(u32, Base)> {
-        self.based_u32(bound, MAX_WIDTH, "a bound of a slice")
     }
 
     fn plus_slice(&mut self, base: &ast::Expr, start: &ast::Expr, width: &ast::Expr, span: Span) -> Expr {

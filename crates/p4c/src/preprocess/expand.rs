@@ -340,7 +340,10 @@ impl<'a> Expander<'a> {
             && let Some(left) = result.pop()
         {
             match tokens.next() {
-                Some(right) => result.extend(self.paste(left, right)),
+                Some(right) => {
+                    let in_number = ends_number(result, &left);
+                    result.extend(self.paste(left, right, in_number));
+                }
                 None => result.push(left),
             }
         } else if tokens.len() == 0 && pasted_next {
@@ -392,26 +395,43 @@ impl<'a> Expander<'a> {
 
     /// Pastes two tokens to one, or keeps both if they do not form one: p4c runs the preprocessor for
     /// assembler, which accepts this.
-    fn paste(&self, left: Token, right: Token) -> Vec<Token> {
+    fn paste(&self, left: Token, right: Token, in_number: bool) -> Vec<Token> {
         match (left.is_word(""), right.is_word("")) {
             (true, _) => return vec![Token { spaced: left.spaced, ..right }],
             (_, true) => return vec![left],
             _ => {}
         }
         // A number of C is one token: it is pasted whole, so to another number only.
-        let numeric = left.spelling().starts_with(|c: char| c.is_ascii_digit());
-        if right.open && !numeric {
+        if right.open && !in_number {
             return vec![left, right];
         }
         let text = format!("{}{}", left.spelling(), right.spelling());
         let mut lexer = Lexer::new(&text, left.span.file);
         match (lexer.next(), lexer.next()) {
             (Ok(Token { kind, .. }), Ok(Token { kind: Kind::End, .. })) => {
-                vec![Token { kind, fixed: false, open: right.open, ..left }]
+                vec![Token { kind, fixed: left.fixed && in_number, open: left.open || right.open, ..left }]
             }
             _ => vec![left, right],
         }
     }
+}
+
+/// True if `last`, which follows `tokens`, is a number or the last part of one of C such as `1..MAX`.
+fn ends_number(tokens: &[Token], last: &Token) -> bool {
+    if last.spelling().starts_with(|c: char| c.is_ascii_digit()) {
+        return true;
+    }
+    let mut part = last;
+    for before in tokens.iter().rev() {
+        if !part.fixed || part.spaced {
+            return false;
+        }
+        if before.open {
+            return true;
+        }
+        part = before;
+    }
+    false
 }
 
 /// Tokens of an argument with the white space of its parameter before them.
