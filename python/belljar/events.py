@@ -118,13 +118,14 @@ class Events:
         """Restarts crashed hosts."""
         return self._add("restart", hosts, when)
 
-    def pause(self, hosts: Hosts, **when: Unpack[When]) -> Self:
-        """Lets the hosts stand still: no instruction is executed, no timer fires, and packets wait. After `lasting` they go on."""
-        return self._add("pause", hosts, when)
+    def pause(self, hosts: Hosts, *, process: int | str | None = None, **when: Unpack[When]) -> Self:
+        """Lets the hosts stand still: no instruction is executed, no timer fires, and packets wait. With `process` one of the hosts' lists
+        stands still (by index), or all with a name, in which * stands for any characters, while the hosts go on. After `lasting` they go on."""
+        return self._add("pause", hosts, when, process=process)
 
-    def resume(self, hosts: Hosts, **when: Unpack[When]) -> Self:
-        """Lets paused hosts go on."""
-        return self._add("resume", hosts, when)
+    def resume(self, hosts: Hosts, *, process: int | str | None = None, **when: Unpack[When]) -> Self:
+        """Lets paused hosts, or a `process` of them, go on."""
+        return self._add("resume", hosts, when, process=process)
 
     def disk_fault(
         self, hosts: Hosts, *, sync_time: Time | Sequence[Time] | None = None, sync_errors: int | None = None, full: bool | None = None,
@@ -153,6 +154,10 @@ class Events:
         """Limits the memory of hosts ("64 MiB"): beyond it the process with the largest badness is killed. Those of the hosts' lists that were
         killed start again after `lasting`."""
         return self._add("memory", hosts, when, limit=limit)
+
+    def slow_cpu(self, hosts: Hosts, share: float, *, period: Time | None = None, **when: Unpack[When]) -> Self:
+        """Lets the programs of hosts run for a share of each period ("100 ms") only: what takes them processor time takes 1 / share as long."""
+        return self._add("cpu", hosts, when, share=share, period=period)
 
     def dns_down(self, hosts: Hosts = "all", **when: Unpack[When]) -> Self:
         """Stops the name server's answers to these hosts."""

@@ -58,6 +58,9 @@ impl Event {
             Action::Resume(own) => {
                 Some(matches!(&other.action, Action::Pause(hosts) if own.may_share(hosts)))
             }
+            Action::ResumeProcess(own, process) => Some(matches!(
+                &other.action, Action::PauseProcess(hosts, other) if own.may_share(hosts) && process.may_share(other)
+            )),
             Action::DiskHeal(own) => {
                 Some(matches!(&other.action, Action::DiskFault { hosts, .. } if own.may_share(hosts)))
             }
@@ -175,6 +178,41 @@ pub enum ProcessRef {
     Number(usize),
     /// File name of the program; all processes that run it.
     Program(String),
+}
+
+impl ProcessRef {
+    /// False if one process cannot be meant by both.
+    fn may_share(&self, other: &ProcessRef) -> bool {
+        match (self, other) {
+            (ProcessRef::Number(own), ProcessRef::Number(other)) => own == other,
+            // Processes of the list have names too, and patterns may overlap.
+            _ => true,
+        }
+    }
+}
+
+/// Share of a processor: of each period, programs run for its beginning.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CpuShare {
+    /// Time between the beginnings of two periods.
+    pub period: SimDuration,
+    /// Processor time of a period, less than the period and not 0.
+    pub slice: SimDuration,
+}
+
+impl CpuShare {
+    /// Period unless another one is given: that of Linux's bandwidth control.
+    pub const PERIOD: SimDuration = SimDuration::from_millis(100);
+
+    /// The share of each period, in whole nanoseconds.
+    pub fn new(share: f64, period: SimDuration) -> CpuShare {
+        let nanos = (period.as_nanos() as f64 * share).round() as u64;
+        CpuShare { period, slice: SimDuration::from_nanos(nanos) }
+    }
+    /// The share, from 0 to 1.
+    pub fn share(self) -> f64 {
+        self.slice.as_nanos() as f64 / self.period.as_nanos() as f64
+    }
 }
 
 /// Fate of a host's files in a crash.
@@ -307,6 +345,17 @@ pub enum Action {
     Pause(HostSet),
     /// Lets paused hosts go on.
     Resume(HostSet),
+    /// Lets processes stand still: one of the host's list, or all that have a name, in which `*` stands for any characters.
+    PauseProcess(HostSet, ProcessRef),
+    /// Lets paused processes go on.
+    ResumeProcess(HostSet, ProcessRef),
+    /// Lets the programs of hosts run for a share of the time only.
+    Cpu {
+        /// The affected hosts.
+        hosts: HostSet,
+        /// The share.
+        share: CpuShare,
+    },
     /// Lets disks fail.
     DiskFault {
         /// The affected hosts.

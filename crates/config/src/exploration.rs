@@ -69,6 +69,13 @@ pub enum FaultKind {
         /// Largest step.
         step: SimDuration,
     },
+    /// The programs of a host run for a share of the time.
+    Cpu {
+        /// Least and largest share.
+        share: (f64, f64),
+        /// Shortest and longest period.
+        period: (SimDuration, SimDuration),
+    },
     /// A host crashes and restarts.
     Crash {
         /// Fates of its files, of which each crash has one; not empty.
@@ -109,6 +116,11 @@ pub enum FaultKind {
     Partition,
     /// A host stands still.
     Pause,
+    /// A process stands still.
+    PauseProcess {
+        /// Names of processes, in which `*` stands for any characters; if empty, a process of the host's list is drawn.
+        names: Vec<String>,
+    },
     /// The TCP connections between two hosts are reset.
     Reset {
         /// Ends that notice, of which each reset has one value; not empty.
@@ -134,6 +146,7 @@ impl FaultKind {
         match self {
             FaultKind::Calls { .. } => "calls",
             FaultKind::Clock { .. } => "clock",
+            FaultKind::Cpu { .. } => "cpu",
             FaultKind::Crash { .. } => "crash",
             FaultKind::Disk { .. } => "disk",
             FaultKind::Dns { .. } => "dns",
@@ -143,6 +156,7 @@ impl FaultKind {
             FaultKind::OneWay => "one_way",
             FaultKind::Partition => "partition",
             FaultKind::Pause => "pause",
+            FaultKind::PauseProcess { .. } => "pause_process",
             FaultKind::Reset { .. } => "reset",
             FaultKind::Slow { .. } => "slow",
             FaultKind::Stop => "stop",
@@ -166,6 +180,11 @@ impl FaultKind {
             },
             FaultKind::Kill { names: Vec::new() },
             FaultKind::Memory { limit: (16 << 20, 256 << 20) },
+            FaultKind::Cpu {
+                share: (0.01, 0.5),
+                period: (SimDuration::from_millis(10), SimDuration::from_secs(1)),
+            },
+            FaultKind::PauseProcess { names: Vec::new() },
             FaultKind::Reset { ends: vec![ResetEnds::Both, ResetEnds::First, ResetEnds::Second] },
             FaultKind::Upgrade { upgrades: Vec::new() },
         ]);

@@ -116,6 +116,16 @@ fn of_event(experiment: &Experiment, occurrence: &Occurrence) -> Option<Refusal>
             "the crash is to lose files, which the kernel's overlay keeps",
             "leave 'files' out",
         )),
+        Action::Cpu { .. } => Some(Refusal::new(
+            path("cpu"),
+            "the processors of emulated hosts are this machine's, which runs their programs as it sees fit",
+            "leave the event out, or run a simulation",
+        )),
+        Action::PauseProcess(..) => Some(Refusal::new(
+            path("process"),
+            "the processes of an emulated host are the kernel's, which stops them by signals that their parents see",
+            "write signal: SIGSTOP, and later SIGCONT, or run a simulation",
+        )),
         Action::Pause(_) => Some(Refusal::new(
             path("pause"),
             "the network of an emulated host is the kernel's, which goes on while its programs stand still",

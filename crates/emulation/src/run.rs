@@ -296,6 +296,11 @@ impl<'a> Run<'a> {
                 HostChange::Start(_)
                 | HostChange::Pause
                 | HostChange::Resume
+                | HostChange::PauseProcess { .. }
+                | HostChange::ResumeEvent(_)
+                | HostChange::ResumeProcess(_)
+                | HostChange::Cpu { .. }
+                | HostChange::CpuHeal(_)
                 | HostChange::DiskFault { .. }
                 | HostChange::DiskHeal(_)
                 | HostChange::ConnectionReset(_)

@@ -4,8 +4,8 @@ use crate::upgrades;
 use belljar_base::{HostId, Seed, SimDuration, SimTime, Stream};
 use belljar_config::topology::DeviceKind;
 use belljar_config::{
-    Action, CallFault, DiskFault, DiskFaultKind, Event, Experiment, Exploration, FaultKind, FinalState, Host,
-    HostSet, ProcessRef, Signal, Target, When,
+    Action, CallFault, CpuShare, DiskFault, DiskFaultKind, Event, Experiment, Exploration, FaultKind,
+    FinalState, Host, HostSet, ProcessRef, Signal, Target, When,
 };
 use belljar_net::Loss;
 use belljar_net::dns::DnsFault;
@@ -70,7 +70,9 @@ impl<'a> Explored<'a> {
             FaultKind::Calls { .. }
             | FaultKind::Disk { .. }
             | FaultKind::Kill { .. }
-            | FaultKind::Memory { .. } => explore.hosts.iter().any(has_kernel),
+            | FaultKind::Memory { .. }
+            | FaultKind::Cpu { .. }
+            | FaultKind::PauseProcess { .. } => explore.hosts.iter().any(has_kernel),
             FaultKind::Clock { .. } | FaultKind::Crash { .. } | FaultKind::Pause | FaultKind::Stop => true,
             FaultKind::Upgrade { upgrades } => !upgrades.is_empty(),
         };
@@ -104,6 +106,16 @@ impl<'a> Explored<'a> {
         let has_kernel = |id: &&HostId| self.experiment.hosts[id.index()].machine.is_none();
         let hosts: Vec<HostId> = self.explore.hosts.iter().filter(has_kernel).copied().collect();
         *pick(&hosts, stream)
+    }
+
+    /// Explored host and a process of it: one of its list, or all that have one of the names.
+    fn process(&self, names: &[String], stream: &mut Stream) -> (HostId, ProcessRef) {
+        let host = self.with_kernel(stream);
+        let process = match names.is_empty() {
+            true => ProcessRef::Number(*pick(&killable(&self.experiment.hosts[host.index()]), stream)),
+            false => ProcessRef::Program(pick(names, stream).clone()),
+        };
+        (host, process)
     }
 
     /// Events of a fault.
@@ -168,12 +180,19 @@ impl<'a> Explored<'a> {
                 once(Action::Crash { hosts: one(host), files: *pick(files, stream) })
             }
             FaultKind::Kill { names } => {
-                let host = self.with_kernel(stream);
-                let process = match names.is_empty() {
-                    true => ProcessRef::Number(*pick(&killable(&experiment.hosts[host.index()]), stream)),
-                    false => ProcessRef::Program(pick(names, stream).clone()),
-                };
+                let (host, process) = self.process(names, stream);
                 once(Action::Kill(one(host), process))
+            }
+            FaultKind::PauseProcess { names } => {
+                let (host, process) = self.process(names, stream);
+                once(Action::PauseProcess(one(host), process))
+            }
+            FaultKind::Cpu { share: (least, most), period: (shortest, longest) } => {
+                let hosts = one(self.with_kernel(stream));
+                let share = octave_of(*least, *most, stream);
+                let period = octaves(shortest.as_nanos(), longest.as_nanos(), stream);
+                let period = SimDuration::from_nanos(rounded(period, shortest.as_nanos()));
+                once(Action::Cpu { hosts, share: CpuShare::new(share, period) })
             }
             &FaultKind::Lossy { loss: (least, most) } => {
                 let target = both_ways(pick(paths, stream));

@@ -4,7 +4,7 @@ use crate::choices::ForcedChoice;
 use crate::trial::Trial;
 use crate::verdict::{ForcedCall, Symptom};
 use belljar_base::{HostId, SimDuration, SimTime};
-use belljar_config::{Action, CrashFiles, ResetEnds, Scheduling, When};
+use belljar_config::{Action, CpuShare, CrashFiles, ResetEnds, Scheduling, When};
 
 /// Shortest duration that halving leads to.
 const SHORTEST: u64 = 1_000_000;
@@ -213,7 +213,19 @@ fn simpler_crashes(action: &Action) -> Vec<CrashFiles> {
     }
 }
 
-/// Trials in which one fault is shorter, keeps files, is seen by both ends, or begins at a rounder time.
+/// Shares of a processor that slow less than that of a fault: more of each period, or a shorter one.
+fn faster(action: &Action) -> Vec<CpuShare> {
+    let Action::Cpu { share, .. } = action else { return Vec::new() };
+    let CpuShare { period, slice } = *share;
+    let longer = [8, 2].map(|times| CpuShare { period, slice: slice.saturating_mul(times) });
+    let shorter = SimDuration::from_nanos(period.as_nanos() / 2 / SHORTEST * SHORTEST);
+    let shorter = (shorter.as_nanos() >= SHORTEST).then(|| CpuShare::new(share.share(), shorter));
+    let less =
+        longer.into_iter().filter(|share| share.slice.saturating_mul(10) <= share.period.saturating_mul(9));
+    less.chain(shorter).filter(|share| !share.slice.is_zero()).collect()
+}
+
+/// Trials in which one fault is shorter, weaker, keeps files, is seen by both ends, or begins at a rounder time.
 fn simpler_faults(trial: &Trial) -> Vec<Trial> {
     let mut trials = Vec::new();
     for (index, fault) in trial.faults.iter().enumerate() {
@@ -235,6 +247,13 @@ fn simpler_faults(trial: &Trial) -> Vec<Trial> {
             add(&|event| {
                 if let Action::Crash { files, .. } = &mut event.action {
                     *files = simpler;
+                }
+            });
+        }
+        for faster in faster(&event.action) {
+            add(&|event| {
+                if let Action::Cpu { share, .. } = &mut event.action {
+                    *share = faster;
                 }
             });
         }

@@ -44,6 +44,7 @@ fn reasons(kind: &str) -> &'static [&'static str] {
         "memory" => &["out_of_memory_kills"],
         "one_way" => &["link_down"],
         "partition" => &["partition"],
+        "pause_process" => &["processes_paused"],
         "reset" => &["connection_resets"],
         _ => &[],
     }

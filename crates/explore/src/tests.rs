@@ -45,7 +45,7 @@ fn run_0_has_no_faults_and_others_are_drawn_by_seed_and_number() {
 fn every_kind_is_drawn_within_its_bounds() {
     let bounds = "explore: { hosts: [a, b, c], between: [20 s, 50 s], faults: [2, 4], for: [1 s, 10 s], kinds: \
         { clock: { step: 3 s }, crash: { files: [kept, lost] }, lossy: { packet_loss: [0.1, 0.2] }, slow: { latency: [10 ms, 80 ms] }, \
-        one_way: , partition: , pause: , stop: , reset: { ends: [first, second] }, kill: , dns: { names: db, answers: timeout }, memory: { limit: [8 MiB, 60 MiB] }, calls: { share: [0.01, 0.1] }, disk: { faults: [sync_time, full, bit_rot], sync_time: [5 ms, 80 ms] } } }";
+        one_way: , partition: , pause: , stop: , reset: { ends: [first, second] }, kill: , dns: { names: db, answers: timeout }, memory: { limit: [8 MiB, 60 MiB] }, calls: { share: [0.01, 0.1] }, cpu: { share: [0.05, 0.2], period: [20 ms, 60 ms] }, pause_process: , disk: { faults: [sync_time, full, bit_rot], sync_time: [5 ms, 80 ms] } } }";
     let all = faults(bounds, 500);
     let mut kinds: Vec<&str> = all.iter().map(|fault| fault.kind).collect();
     kinds.sort_unstable();
@@ -55,6 +55,7 @@ fn every_kind_is_drawn_within_its_bounds() {
         [
             "calls",
             "clock",
+            "cpu",
             "crash",
             "disk",
             "dns",
@@ -64,6 +65,7 @@ fn every_kind_is_drawn_within_its_bounds() {
             "one_way",
             "partition",
             "pause",
+            "pause_process",
             "reset",
             "slow",
             "stop"
@@ -99,7 +101,12 @@ fn every_kind_is_drawn_within_its_bounds() {
             Action::Kill(HostSet::Some(hosts), ProcessRef::Number(0)) => assert_eq!(hosts.len(), 1),
             Action::DnsAnswers { fault, .. } => assert_eq!(fault.names, ["db"]),
             Action::Memory { limit, .. } => assert!((8 << 20..=60 << 20).contains(limit), "{limit}"),
-            Action::Kill(..) => panic!("{event:?}"),
+            Action::PauseProcess(HostSet::Some(hosts), ProcessRef::Number(0)) => assert_eq!(hosts.len(), 1),
+            Action::Cpu { share, .. } => {
+                assert!((0.049..=0.201).contains(&share.share()), "{share:?}");
+                assert!((20..=60).contains(&(share.period.as_nanos() / 1_000_000)), "{share:?}");
+            }
+            Action::PauseProcess(..) | Action::Kill(..) => panic!("{event:?}"),
             Action::ConnectionReset { between, ends } => {
                 assert!(between[0] != between[1] && *ends != ResetEnds::Both, "{event:?}");
             }
@@ -319,6 +326,19 @@ fn what_did_not_happen_in_time_is_not_looked_for_in_shorter_runs() {
     let experiment = experiment("explore: { faults: [4, 6] }");
     let trial = shrunk(&experiment, false, &|experiment| crashes(experiment, "a") >= 1);
     assert_eq!((trial.faults.len(), trial.stop, trial.idle.len()), (1, SimTime::from_secs(100), 0));
+}
+
+#[test]
+fn slow_processors_become_as_fast_as_the_symptom_allows() {
+    let experiment = experiment("explore: { faults: [2, 3], kinds: { cpu: { share: [0.01, 0.1] } } }");
+    let shows = |experiment: &Experiment| {
+        let is_slow = |action: &Action| matches!(action, Action::Cpu { share, .. } if share.share() < 0.3 && share.period > SimDuration::from_millis(4));
+        experiment.events.iter().any(|event| is_slow(&event.action))
+    };
+    let trial = shrunk(&experiment, false, &shows);
+    let [fault] = &trial.faults[..] else { panic!("{:?}", trial.faults) };
+    let Action::Cpu { share, .. } = &fault.events[0].action else { panic!("{fault:?}") };
+    assert!((0.15..0.3).contains(&share.share()) && share.period < SimDuration::from_millis(10), "{share:?}");
 }
 
 #[test]

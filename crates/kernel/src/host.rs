@@ -32,6 +32,7 @@ use belljar_tasks::debuggers::Debuggers;
 use belljar_tasks::futexes::FutexTable;
 use belljar_tasks::scheduler::Scheduler;
 use belljar_tasks::strategy::HostStrategy;
+use belljar_tasks::suspension::Suspension;
 use belljar_tasks::threads::Threads;
 use belljar_tasks::waits::WaitTable;
 use belljar_uring::instance::Urings;
@@ -195,6 +196,8 @@ pub struct Host {
     pub(crate) upgrades: Option<Box<Upgrades>>,
     /// Limits of the memory; hosts that have one have `call_faults` as well.
     pub(crate) memory: Option<Box<MemoryLimit>>,
+    /// Suspended processes; `None` if there were none.
+    pub(crate) suspension: Option<Box<Suspension>>,
 }
 
 /// First process id of an experiment, as in Shadow.
@@ -232,6 +235,7 @@ impl Host {
             call_faults: config.memory.map(|_| Box::default()),
             memory: config.memory.map(|bytes| Box::new(MemoryLimit::of_host(bytes))),
             upgrades: None,
+            suspension: None,
             config,
             machine,
             timers: TimerQueue::default(),

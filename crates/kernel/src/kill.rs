@@ -2,6 +2,7 @@
 
 use crate::host::{Host, ProcessReport};
 use crate::ids::ProcessKey;
+use crate::process::Process;
 use belljar_base::matches_wildcard;
 use belljar_linux_abi::c;
 use belljar_linux_abi::signal::SigInfo;
@@ -15,29 +16,41 @@ pub struct Killed {
     pub specs: Vec<usize>,
 }
 
-/// Kills the experiment's process with index `spec`, as SIGKILL does.
-pub fn kill_program(host: &mut Host, spec: usize) -> Killed {
-    kill(host, &|_, own| own == Some(spec), &spec.to_string())
+/// Processes that an event means.
+#[derive(Clone, Copy, Debug)]
+pub enum Meant<'a> {
+    /// The experiment's process with this index.
+    Listed(usize),
+    /// All processes with a name, in which `*` stands for any characters: that of the program's file, or that of the first thread.
+    Named(&'a str),
 }
 
-/// Kills all processes with a name, in which `*` stands for any characters: that of the program's file, or that of the first thread.
-pub fn kill_named(host: &mut Host, name: &str) -> Killed {
-    kill(host, &|known, _| matches_wildcard(name, known), name)
-}
-
-/// Kills the processes that `is_meant` accepts by one of their names and their index in the experiment.
-fn kill(host: &mut Host, is_meant: &dyn Fn(&[u8], Option<usize>) -> bool, called: &str) -> Killed {
-    let mut meant: Vec<ProcessKey> = Vec::new();
-    for (key, process) in host.processes.iter().filter(|(_, process)| process.ended.is_none()) {
-        let comm = process.threads.first().map_or(&[][..], |thread| &host.threads[thread.0].comm[..]);
-        let file = process.exe.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
-        if is_meant(file, process.spec) || is_meant(comm, process.spec) {
-            meant.push(ProcessKey(key));
+/// Living processes that `event` means, a word for the warning if there is none.
+pub(crate) fn find(host: &mut Host, meant: &Meant<'_>, event: &str) -> Vec<ProcessKey> {
+    let is_meant = |process: &Process| match meant {
+        Meant::Listed(spec) => process.spec == Some(*spec),
+        Meant::Named(name) => {
+            let comm = process.threads.first().map_or(&[][..], |thread| &host.threads[thread.0].comm[..]);
+            let file = process.exe.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
+            matches_wildcard(name, file) || matches_wildcard(name, comm)
         }
+    };
+    let living = host.processes.iter().filter(|(_, process)| process.ended.is_none());
+    let found: Vec<ProcessKey> =
+        living.filter(|(_, process)| is_meant(process)).map(|(key, _)| ProcessKey(key)).collect();
+    if found.is_empty() && !host.net.is_down {
+        let called = match meant {
+            Meant::Listed(spec) => spec.to_string(),
+            Meant::Named(name) => (*name).to_owned(),
+        };
+        host.warn(format!("event '{event}' that found no process '{called}'"));
     }
-    if meant.is_empty() && !host.net.is_down {
-        host.warn(format!("event 'kill' that found no process '{called}'"));
-    }
+    found
+}
+
+/// Kills processes, as SIGKILL does.
+pub fn kill(host: &mut Host, meant: &Meant<'_>) -> Killed {
+    let meant = find(host, meant, "kill");
     let at = host.net.clock.now();
     let mut killed = Killed { count: meant.len() as u64, specs: Vec::new() };
     for process in meant {

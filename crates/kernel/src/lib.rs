@@ -48,6 +48,7 @@ mod signal;
 pub mod spin;
 mod start;
 mod strace;
+pub mod suspension;
 pub mod syscall;
 mod task;
 #[cfg(any(test, feature = "testing"))]

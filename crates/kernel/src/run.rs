@@ -9,6 +9,7 @@ use crate::host::Host;
 use crate::ids::{ProcessKey, ThreadKey};
 use crate::outcome::{IfInterrupted, Outcome, Resumed, SysResult, Wake};
 use crate::signal::delivery::Delivery;
+use crate::suspension;
 use crate::syscall::{seccomp, table};
 use crate::thread::Continuation;
 use crate::trace::{breakpoints, end_step};
@@ -59,7 +60,7 @@ impl Host {
     #[inline]
     pub(crate) fn run_next_thread(&mut self, limit: SimTime) {
         let Some(thread) = self.scheduler.start_turn(&self.threads) else { return };
-        if !self.debuggers.is_empty() && self.debug_keeps_waiting(thread) {
+        if self.scheduler.selects && suspension::keeps_waiting(self, thread) {
             return;
         }
         while self.scheduler.take_call() {

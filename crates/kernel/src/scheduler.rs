@@ -3,6 +3,7 @@
 
 use crate::host::Host;
 use crate::ids::ThreadKey;
+use crate::suspension;
 use crate::thread::ThreadState;
 
 impl Host {
@@ -20,6 +21,7 @@ impl Host {
 
     /// Removes a thread that has ended from its wait queues and the scheduler.
     pub(crate) fn unschedule(&mut self, key: ThreadKey) {
+        suspension::forget(self, key);
         self.unblock(key);
         self.scheduler.remove(key);
         self.scheduler.forget(key);

@@ -8,7 +8,7 @@ use crate::routing::{self, PlannedRoute, RoutingState};
 use belljar_base::{HostId, Map, Set, SimTime};
 use belljar_config::topology::{LinkEnd, P4Setup};
 use belljar_config::{
-    Action, CallFault, CrashFiles, DiskFault, Experiment, HostSet, ProcessRef, ResetEnds, Target,
+    Action, CallFault, CpuShare, CrashFiles, DiskFault, Experiment, HostSet, ProcessRef, ResetEnds, Target,
 };
 use belljar_net::dns::DnsFault;
 use belljar_net::link::{LinkOverrides, PathChange};
@@ -45,6 +45,26 @@ pub enum HostChange {
     Pause,
     /// Lets the host go on after a pause.
     Resume,
+    /// Lets processes stand still.
+    PauseProcess {
+        /// Number of the event.
+        event: u32,
+        /// The processes.
+        process: ProcessRef,
+    },
+    /// Lets the processes go on that an occurrence of an event has paused.
+    ResumeEvent(u32),
+    /// Lets paused processes go on.
+    ResumeProcess(ProcessRef),
+    /// Lets programs run for a share of the time only.
+    Cpu {
+        /// Number of the event.
+        event: u32,
+        /// The share.
+        share: CpuShare,
+    },
+    /// Ends the share of an event.
+    CpuHeal(u32),
     /// Lets the disk fail.
     DiskFault {
         /// Number of the event.
@@ -250,6 +270,9 @@ impl Schedule {
             | Action::Restart(hosts)
             | Action::Pause(hosts)
             | Action::Resume(hosts)
+            | Action::PauseProcess(hosts, _)
+            | Action::ResumeProcess(hosts, _)
+            | Action::Cpu { hosts, .. }
             | Action::DiskFault { hosts, .. }
             | Action::DiskHeal(hosts)
             | Action::CallFault { hosts, .. }
@@ -392,6 +415,17 @@ impl Schedule {
                 Action::Restart(_) => add(HostChange::Restart),
                 Action::Pause(_) => add(HostChange::Pause),
                 Action::Resume(_) => add(HostChange::Resume),
+                Action::PauseProcess(_, process) => {
+                    add(HostChange::PauseProcess { event: occurrence.event, process: process.clone() });
+                }
+                Action::ResumeProcess(..) if occurrence.ends => {
+                    add(HostChange::ResumeEvent(occurrence.event));
+                }
+                Action::ResumeProcess(_, process) => add(HostChange::ResumeProcess(process.clone())),
+                Action::Cpu { .. } if occurrence.ends => add(HostChange::CpuHeal(occurrence.event)),
+                Action::Cpu { share, .. } => {
+                    add(HostChange::Cpu { event: occurrence.event, share: *share });
+                }
                 Action::DiskFault { .. } if occurrence.ends => {
                     add(HostChange::DiskHeal(Some(occurrence.event)));
                 }
@@ -520,6 +554,28 @@ mod tests {
         let kill = HostChange::Kill { event: 0, process };
         let revive = HostChange::Revive(0);
         assert_eq!(times(&schedule, 1), [(40, kill.clone()), (65, revive), (80, kill)]);
+    }
+
+    #[test]
+    fn paused_processes_go_on_after_the_time_of_their_event_or_when_they_are_named() {
+        let events = "- { at: 1 s, pause: b, process: 'work*', for: 3 s }\n- { at: 2 s, resume: b, process: sh }\n\
+            - { at: 5 s, cpu: all, share: 0.25, for: 4 s }\n";
+        let (named, share) =
+            (|name: &str| ProcessRef::Program(name.to_owned()), CpuShare::new(0.25, CpuShare::PERIOD));
+        let expected = [
+            (1, HostChange::PauseProcess { event: 0, process: named("work*") }),
+            (2, HostChange::ResumeProcess(named("sh"))),
+            (4, HostChange::ResumeEvent(0)),
+            (5, HostChange::Cpu { event: 2, share }),
+            (9, HostChange::CpuHeal(2)),
+        ];
+        let text = format!(
+            "general: {{ stop_time: 100 }}\nnetwork: {{ graph: {{ type: 1_gbit_switch }} }}\nhosts:\n  b: {{ network_node_id: 0, \
+            processes: [ {{ path: /bin/sh }} ] }}\nevents:\n{events}"
+        );
+        let experiment = Experiment::parse_in("test.yaml", &text, &PathContext::default());
+        let schedule = Schedule::new(&experiment.unwrap_or_else(|e| panic!("{e}")));
+        assert_eq!(times(&schedule, 0), expected);
     }
 
     #[test]

@@ -11,13 +11,13 @@ use crate::outbound::{OutboundLink, OutboundPath};
 use crate::output::Output;
 use crate::partition::KeptAway;
 use crate::pci::HostDevice;
-use crate::simulated_host::SimulatedHost;
+use crate::shares::Shares;
+use crate::simulated_host::{SimulatedHost, meant};
 use crate::times;
 use belljar_base::activity::Phase;
 use belljar_base::{EventClass, EventKey, Footprint, HostId, Map, Seed, SimDuration, SimTime};
-use belljar_config::ProcessRef;
 use belljar_engine::Outgoing;
-use belljar_kernel::{Host, ProcessReport, call_faults, kill};
+use belljar_kernel::{Host, ProcessReport, call_faults, kill, suspension};
 use belljar_net::{DropReason, Packet, Path};
 use belljar_netstack::Departure;
 use belljar_plan::HostChange;
@@ -46,6 +46,8 @@ pub(crate) enum Due {
     Change(HostChange),
     /// Exchange with the clients of added programs.
     Exchange,
+    /// Beginning or end of the programs' time in a period: see [`Shares`].
+    Slice,
 }
 
 /// Simulated host with its connections to the rest of the simulation.
@@ -88,6 +90,10 @@ pub struct HostNode {
     pub(crate) kills: u64,
     /// Processes that events have killed and will start again, by event.
     killed: Map<u32, Vec<usize>>,
+    /// Number of processes that events have paused.
+    pub(crate) paused_processes: u64,
+    /// Share of the processor that programs have, while an event limits it.
+    pub(crate) shares: Shares,
 }
 
 impl HostNode {
@@ -136,6 +142,8 @@ impl HostNode {
             attached,
             kills: 0,
             killed: Map::new(),
+            paused_processes: 0,
+            shares: Shares::default(),
         }
     }
 
@@ -279,13 +287,17 @@ impl HostNode {
             HostChange::Kill { event, process } => {
                 self.host.advance(at);
                 let Some(host) = self.host.linux_mut() else { return };
-                let killed = match process {
-                    ProcessRef::Number(spec) => kill::kill_program(host, spec),
-                    ProcessRef::Program(name) => kill::kill_named(host, &name),
-                };
+                let killed = kill::kill(host, &meant(&process));
                 self.kills += killed.count;
                 self.killed.entry(event).or_default().extend(killed.specs);
             }
+            HostChange::PauseProcess { event, process } => {
+                self.host.advance(at);
+                let Some(host) = self.host.linux_mut() else { return };
+                self.paused_processes += suspension::begin(host, event, &meant(&process));
+            }
+            HostChange::Cpu { event, share } => self.begin_share(at, event, share),
+            HostChange::CpuHeal(event) => self.end_share(at, event),
             HostChange::Revive(event) => {
                 let killed = self.killed.remove(&event).unwrap_or_default();
                 killed.into_iter().for_each(|spec| self.host.change(at, HostChange::Start(spec)));
@@ -436,6 +448,10 @@ impl HostNode {
                     self.defer_exchange(at);
                     continue;
                 }
+                Due::Slice if self.paused.is_some() => {
+                    self.defer_slice(at);
+                    continue;
+                }
                 due => due,
             };
             // Packets that left before a crash are in flight. While a driver waits for a register read the
@@ -456,6 +472,7 @@ impl HostNode {
                     self.host.advance(until);
                     self.exchange(until);
                 }
+                Due::Slice => self.turn_slice(at, until),
             }
         }
         if self.paused.is_none() {

@@ -139,6 +139,9 @@ fn faults(node: &HostNode) -> Map<String, u64> {
     if node.kills > 0 {
         faults.insert("processes_killed".to_owned(), node.kills);
     }
+    if node.paused_processes > 0 {
+        faults.insert("processes_paused".to_owned(), node.paused_processes);
+    }
     let wrong_answers =
         node.host.stack().config.resolver.as_ref().map_or(0, |resolver| resolver.faults.met());
     if wrong_answers > 0 {

@@ -2,7 +2,9 @@
 
 use belljar_base::activity::Phase;
 use belljar_base::{Footprint, Map, SimTime};
-use belljar_kernel::{Host, call_faults, disk_faults, memory, upgrade};
+use belljar_config::ProcessRef;
+use belljar_kernel::kill::Meant;
+use belljar_kernel::{Host, call_faults, disk_faults, memory, suspension, upgrade};
 use belljar_machine::CrashFiles;
 use belljar_model_host::{ModelHost, Models, Owner};
 use belljar_netstack::Stack;
@@ -140,6 +142,14 @@ impl SimulatedHost {
                 OfModels(host) => host.crash(),
             },
             HostChange::Pause | HostChange::Resume => unreachable!("the node holds the host"),
+            HostChange::Cpu { .. } | HostChange::CpuHeal(_) => unreachable!("the node measures the share"),
+            HostChange::PauseProcess { .. } => unreachable!("the node counts the processes"),
+            HostChange::ResumeEvent(event) => {
+                self.linux_mut().into_iter().for_each(|host| suspension::end_event(host, event));
+            }
+            HostChange::ResumeProcess(process) => {
+                self.linux_mut().into_iter().for_each(|host| suspension::end(host, &meant(&process)));
+            }
             HostChange::ConnectionReset(_) => unreachable!("the node knows the peers"),
             HostChange::Kill { .. } | HostChange::Revive(_) => unreachable!("the node knows what was killed"),
             HostChange::DiskFault { event, fault } => {
@@ -214,5 +224,13 @@ impl SimulatedHost {
             }
             OfModels(host) => Models::finish(&mut **host),
         }
+    }
+}
+
+/// Processes that an event means, as the kernel names them.
+pub fn meant(process: &ProcessRef) -> Meant<'_> {
+    match process {
+        ProcessRef::Number(spec) => Meant::Listed(*spec),
+        ProcessRef::Program(name) => Meant::Named(name),
     }
 }

@@ -5,7 +5,7 @@
 //!   [`namespaces`], process descriptors ([`pidfd`]).
 //! - Debuggers outside the simulation: [`debuggers`].
 //! - Threads: [`threads`], pending signals ([`pending`]), signal descriptors ([`signalfd`]), busy-wait loops
-//!   ([`spin`]), the run queue ([`scheduler`]).
+//!   ([`spin`]), the run queue ([`scheduler`]), [`suspension`] by the experiment.
 //! - System calls: results and continuations ([`outcome`]), wait queues ([`waits`]), [`futexes`], deadlines
 //!   and clock changes ([`clock_shift`]).
 //!
@@ -32,6 +32,7 @@ pub mod signalfd;
 pub mod spin;
 pub mod status;
 pub mod strategy;
+pub mod suspension;
 pub mod thread;
 pub mod threads;
 pub mod waits;

@@ -39,6 +39,8 @@ pub struct Scheduler<S = HostStrategy> {
     calls_left: u32,
     /// True if threads may be preempted within their own code.
     preempts: bool,
+    /// True if a thread whose turn has come may have to wait: see [`suspension`](crate::suspension).
+    pub selects: bool,
     strategy: S,
     /// Computation without calls.
     pub computing: Computing,
@@ -53,6 +55,7 @@ impl<S: Strategy> Scheduler<S> {
             progress: 0,
             calls_left: 0,
             preempts: false,
+            selects: false,
             strategy,
             computing: Computing::default(),
         }

@@ -98,7 +98,7 @@ impl Report<'_> {
                     "calls" => "no call had another result",
                     "disk" => "no sync, read or write met it",
                     "dns" => "no host asked for such a name",
-                    "kill" => "no such process ran",
+                    "kill" | "pause_process" => "no such process ran",
                     "memory" => "no host used more than its limit",
                     "reset" => "there was no connection to reset",
                     _ => "no packet was dropped by it",

@@ -51,8 +51,12 @@ fn bounds(experiment: &Experiment, kind: &FaultKind) -> String {
             let answers: Vec<String> = answers.iter().map(dns_answer_text).collect();
             format!("{{ names: [{}], answers: [{}] }}", names.join(", "), answers.join(", "))
         }
-        FaultKind::Kill { names } if names.is_empty() => "{}".to_owned(),
-        FaultKind::Kill { names } => {
+        FaultKind::Cpu { share: (least, most), period: (shortest, longest) } => {
+            let periods = format!("[{}, {}]", format_duration(*shortest), format_duration(*longest));
+            format!("{{ share: [{least}, {most}], period: {periods} }}")
+        }
+        FaultKind::Kill { names } | FaultKind::PauseProcess { names } if names.is_empty() => "{}".to_owned(),
+        FaultKind::Kill { names } | FaultKind::PauseProcess { names } => {
             let names: Vec<String> = names.iter().map(|name| quoted(name)).collect();
             format!("{{ names: [{}] }}", names.join(", "))
         }

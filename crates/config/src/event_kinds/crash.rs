@@ -1,10 +1,11 @@
-//! Events `crash`, `restart`, `pause` and `resume`: hosts that do not run.
+//! Events `crash`, `restart`, `pause` and `resume`: hosts, or processes, that do not run.
 
 use super::kind::Kind;
+use super::programs::{process_text, processes};
 use crate::emit::Writer;
 use crate::error::Problem;
-use crate::events::{Action, CrashFiles, DiskProfile, Event, HostSet};
-use crate::load::events_values::{World, host_set, set_disk};
+use crate::events::{Action, CrashFiles, DiskProfile, Event, HostSet, ProcessRef};
+use crate::load::events_values::{World, host_set, set_disk, with_programs};
 use crate::model::{Experiment, Host};
 use crate::topology::Interface;
 use crate::yaml::{Node, Section, section};
@@ -88,15 +89,21 @@ impl Kind for Restart {
     }
 }
 
-/// Lets hosts stand still.
+/// Lets hosts or processes stand still.
 pub(super) struct Pause;
 
 impl Kind for Pause {
     fn key(&self) -> &'static str {
         "pause"
     }
-    fn read(&self, value: &Node, _: &Section, world: &World) -> Result<Action, Problem> {
+    fn parameters(&self) -> &'static [&'static str] {
+        &["process"]
+    }
+    fn read(&self, value: &Node, s: &Section, world: &World) -> Result<Action, Problem> {
         let hosts = host_set(value, "pause", world)?;
+        if let Some(process) = running(value, "pause", &hosts, s, world)? {
+            return Ok(Action::PauseProcess(hosts, process));
+        }
         let drives = |host: &Host| {
             let has_device = |interface: &Interface| world.topology.links[interface.link].pci.is_some();
             host.machine.is_some() || host.interfaces.iter().any(has_device)
@@ -117,40 +124,77 @@ impl Kind for Pause {
         }
     }
     fn write(&self, action: &Action, experiment: &Experiment, out: &mut Writer) {
-        let Action::Pause(hosts) = action else { return };
-        out.plain(1, "pause", experiment.host_set(hosts));
+        match action {
+            Action::Pause(hosts) => out.plain(1, "pause", experiment.host_set(hosts)),
+            Action::PauseProcess(hosts, process) => {
+                out.plain(1, "pause", experiment.host_set(hosts));
+                out.plain(1, "process", process_text(process));
+            }
+            _ => {}
+        }
     }
     fn hosts<'a>(&self, action: &'a mut Action) -> Vec<&'a mut HostSet> {
-        let Action::Pause(hosts) = action else { return Vec::new() };
-        vec![hosts]
+        match action {
+            Action::Pause(hosts) | Action::PauseProcess(hosts, _) => vec![hosts],
+            _ => Vec::new(),
+        }
     }
     fn ending(&self, action: &Action) -> Action {
         match action {
             Action::Pause(hosts) => Action::Resume(hosts.clone()),
+            Action::PauseProcess(hosts, process) => Action::ResumeProcess(hosts.clone(), process.clone()),
             other => other.clone(),
         }
     }
 }
 
-/// Lets paused hosts go on.
+/// Lets paused hosts or processes go on.
 pub(super) struct Resume;
 
 impl Kind for Resume {
     fn key(&self) -> &'static str {
         "resume"
     }
+    fn parameters(&self) -> &'static [&'static str] {
+        &["process"]
+    }
     fn may_last(&self) -> bool {
         false
     }
-    fn read(&self, value: &Node, _: &Section, world: &World) -> Result<Action, Problem> {
-        Ok(Action::Resume(host_set(value, "resume", world)?))
+    fn read(&self, value: &Node, s: &Section, world: &World) -> Result<Action, Problem> {
+        let hosts = host_set(value, "resume", world)?;
+        Ok(match running(value, "resume", &hosts, s, world)? {
+            Some(process) => Action::ResumeProcess(hosts, process),
+            None => Action::Resume(hosts),
+        })
     }
     fn write(&self, action: &Action, experiment: &Experiment, out: &mut Writer) {
-        let Action::Resume(hosts) = action else { return };
-        out.plain(1, "resume", experiment.host_set(hosts));
+        match action {
+            Action::Resume(hosts) => out.plain(1, "resume", experiment.host_set(hosts)),
+            Action::ResumeProcess(hosts, process) => {
+                out.plain(1, "resume", experiment.host_set(hosts));
+                out.plain(1, "process", process_text(process));
+            }
+            _ => {}
+        }
     }
     fn hosts<'a>(&self, action: &'a mut Action) -> Vec<&'a mut HostSet> {
-        let Action::Resume(hosts) = action else { return Vec::new() };
-        vec![hosts]
+        match action {
+            Action::Resume(hosts) | Action::ResumeProcess(hosts, _) => vec![hosts],
+            _ => Vec::new(),
+        }
     }
+}
+
+/// The key `process`: an index of the hosts' lists, or a name.
+fn running(
+    value: &Node,
+    key: &str,
+    hosts: &HostSet,
+    s: &Section,
+    world: &World,
+) -> Result<Option<ProcessRef>, Problem> {
+    let Some(node) = s.get("process") else { return Ok(None) };
+    with_programs(value, key, hosts, world)?;
+    processes(node, "process", hosts, world, "process: redis-server").map(Some)
 }

@@ -6,6 +6,7 @@
 mod bandwidth;
 mod calls;
 mod clock;
+mod cpu;
 mod crash;
 mod disk;
 mod dns_answers;
@@ -21,6 +22,7 @@ mod reset;
 mod upgrade;
 
 pub(crate) use calls::results as call_results;
+pub(crate) use cpu::{period as cpu_period, share as cpu_share};
 pub(crate) use crash::check as check_disks;
 pub(crate) use dns_answers::{answer as dns_answer, answer_text as dns_answer_text, names as dns_names};
 pub(crate) use kind::Kind;
@@ -51,6 +53,7 @@ pub(crate) const KINDS: &[&dyn Kind] = &[
     &reset::Reset,
     &calls::Calls,
     &memory::Memory,
+    &cpu::Cpu,
     &name_server::NameServer { down: true },
     &name_server::NameServer { down: false },
     &dns_answers::DnsAnswers,
@@ -77,8 +80,9 @@ impl Action {
             Action::Bandwidth { .. } => &bandwidth::Bandwidth,
             Action::Crash { .. } => &crash::Crash,
             Action::Restart(_) => &crash::Restart,
-            Action::Pause(_) => &crash::Pause,
-            Action::Resume(_) => &crash::Resume,
+            Action::Pause(_) | Action::PauseProcess(..) => &crash::Pause,
+            Action::Resume(_) | Action::ResumeProcess(..) => &crash::Resume,
+            Action::Cpu { .. } => &cpu::Cpu,
             Action::DiskFault { .. } => &disk::Fault,
             Action::DiskHeal(_) => &disk::Heal,
             Action::ConnectionReset { .. } => &reset::Reset,

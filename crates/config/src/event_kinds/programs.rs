@@ -130,14 +130,7 @@ impl Kind for Kill {
     }
     fn read(&self, value: &Node, s: &Section, world: &World) -> Result<Action, Problem> {
         let hosts = on_hosts_with_programs(s, "kill", world)?;
-        // A name may be that of a process which programs start, so only numbers are known to be right.
-        let process = match place_or_name(value, "kill")? {
-            ProcessRef::Number(_) => process_ref(value, "kill", &hosts, world)?,
-            ProcessRef::Program(name) => {
-                check_process_name(value, &name, "kill: redis-server")?;
-                ProcessRef::Program(name)
-            }
-        };
+        let process = processes(value, "kill", &hosts, world, "kill: redis-server")?;
         Ok(Action::Kill(hosts, process))
     }
     fn write(&self, action: &Action, experiment: &Experiment, out: &mut Writer) {
@@ -162,6 +155,24 @@ pub(super) fn on_hosts_with_programs(s: &Section, key: &str, world: &World) -> R
     let hosts = host_set(node, "hosts", world)?;
     with_programs(node, key, &hosts, world)?;
     Ok(hosts)
+}
+
+/// An index of the hosts' lists, or a name of processes, in which `*` stands for any characters.
+pub(super) fn processes(
+    node: &Node,
+    key: &str,
+    hosts: &HostSet,
+    world: &World,
+    example: &str,
+) -> Result<ProcessRef, Problem> {
+    // A name may be that of a process which programs start, so only numbers are known to be right.
+    match place_or_name(node, key)? {
+        ProcessRef::Number(_) => process_ref(node, key, hosts, world),
+        ProcessRef::Program(name) => {
+            check_process_name(node, &name, example)?;
+            Ok(ProcessRef::Program(name))
+        }
+    }
 }
 
 /// Refuses a name that no process has; `example` shows how to write one.

@@ -3,7 +3,9 @@
 use super::events_values::{World, host_set, probability, range, set_disk};
 use super::{cpu, events};
 use crate::error::{Problem, Span};
-use crate::event_kinds::{UPGRADES, call_results, check_process_name, dns_answer, dns_names};
+use crate::event_kinds::{
+    UPGRADES, call_results, check_process_name, cpu_period, cpu_share, dns_answer, dns_names,
+};
 use crate::events::{Action, CrashFiles, HostSet, ResetEnds};
 use crate::exploration::{DiskFaultKind, Exploration, FaultKind};
 use crate::scheduling::Scheduling;
@@ -199,7 +201,8 @@ fn bounded(entry: &Entry, world: &World) -> Result<FaultKind, Problem> {
         FaultKind::Crash { .. } => &["files", "disk"],
         FaultKind::Disk { .. } => &["faults", "sync_time"],
         FaultKind::Dns { .. } => &["names", "answers"],
-        FaultKind::Kill { .. } => &["names"],
+        FaultKind::Cpu { .. } => &["share", "period"],
+        FaultKind::Kill { .. } | FaultKind::PauseProcess { .. } => &["names"],
         FaultKind::Lossy { .. } => &["packet_loss"],
         FaultKind::Memory { .. } => &["limit"],
         FaultKind::Slow { .. } => &["latency"],
@@ -213,7 +216,10 @@ fn bounded(entry: &Entry, world: &World) -> Result<FaultKind, Problem> {
     let step = s.read("step", section::duration)?;
     let files = s.read("files", files)?;
     let results = s.read("results", call_results)?;
-    let share = s.read("share", |node, key| range(node, key, probability))?;
+    let is_cpu = matches!(kind, FaultKind::Cpu { .. });
+    let one_share = if is_cpu { cpu_share } else { probability };
+    let share = s.read("share", |node, key| range(node, key, one_share))?;
+    let period = s.read("period", |node, key| range(node, key, cpu_period))?;
     let is_dns = matches!(kind, FaultKind::Dns { .. });
     let names = s.read("names", if is_dns { dns_names } else { process_names })?;
     let answers = s.read("answers", dns_answers)?;
@@ -244,6 +250,12 @@ fn bounded(entry: &Entry, world: &World) -> Result<FaultKind, Problem> {
             FaultKind::Dns { names: names.unwrap_or(default), answers: answers.unwrap_or(usual) }
         }
         FaultKind::Kill { names: default } => FaultKind::Kill { names: names.unwrap_or(default) },
+        FaultKind::PauseProcess { names: default } => {
+            FaultKind::PauseProcess { names: names.unwrap_or(default) }
+        }
+        FaultKind::Cpu { share: default, period: usual } => {
+            FaultKind::Cpu { share: share.unwrap_or(default), period: period.unwrap_or(usual) }
+        }
         FaultKind::Lossy { loss: default } => FaultKind::Lossy { loss: loss.unwrap_or(default) },
         FaultKind::Memory { limit: default } => FaultKind::Memory { limit: limit.unwrap_or(default) },
         FaultKind::Slow { latency: default } => FaultKind::Slow { latency: latency.unwrap_or(default) },

@@ -15,6 +15,7 @@ pub use access::DebugThread;
 
 use crate::host::Host;
 use crate::ids::ProcessKey;
+use crate::suspension;
 use belljar_linux_abi::c;
 use belljar_tasks::debuggers::{DebugResume, Debugger};
 
@@ -57,6 +58,7 @@ impl Host {
         }
         self.machine.show_original_code(self.spaces[mm.0].space);
         self.debuggers.attach(pid, process);
+        suspension::settle(self);
         true
     }
 
@@ -68,6 +70,7 @@ impl Host {
         }
         self.debug_resume(pid, DebugResume::default());
         self.debuggers.detach(pid);
+        suspension::settle(self);
     }
 
     /// Kills a process like `SIGKILL`.

@@ -3,6 +3,7 @@
 use crate::host::Host;
 use crate::ids::{ProcessKey, ThreadKey};
 use crate::outcome::Wake;
+use crate::suspension;
 use crate::thread::ThreadState;
 use crate::upgrade;
 use belljar_linux_abi::c;
@@ -88,6 +89,9 @@ impl Host {
     /// Marks the process to be killed by a signal as soon as one of its threads runs; stopped threads are
     /// resumed for it.
     pub(crate) fn condemn(&mut self, process: ProcessKey, info: SigInfo) {
+        if info.signo == c::SIGKILL {
+            suspension::killed(self, self.processes[process.0].pid);
+        }
         let target = self.process(process);
         if target.signals.fatal.is_some() {
             return;

@@ -1,5 +1,5 @@
 use super::*;
-use crate::events::{Action, CrashFiles, Event, HostSet, ProcessRef, ResetEnds, Target, When};
+use crate::events::{Action, CpuShare, CrashFiles, Event, HostSet, ProcessRef, ResetEnds, Target, When};
 use belljar_machine::{CallFault, CallResult, DiskFault, ForcedResult};
 use belljar_net::dns::{DnsAnswer, DnsFault};
 use belljar_net::link::PathChange;
@@ -66,6 +66,11 @@ const ALL: &str = r#"
 - { at: 31 s, dns_answers: all, answer: [192.0.2.1, '2001:db8::1'] }
 - { at: 32 s, dns_answers: all, answer: 192.0.2.1 }
 - { at: 33 s, upgrade: sh, hosts: a, to: 1, for: 10 s }
+- { at: 34 s, pause: a, process: 'work*', for: 1 s }
+- { at: 35 s, pause: a, process: 1 }
+- { at: 36 s, resume: a, process: 1 }
+- { at: 37 s, cpu: a, share: 0.125, for: 1 s }
+- { at: 38 s, cpu: all, share: 0.3, period: 7 ms }
 "#;
 
 #[test]
@@ -139,6 +144,12 @@ fn everything_that_can_happen() {
     let (process, to) = (ProcessRef::Program("sh".to_owned()), ProcessRef::Number(1));
     let grace = SimDuration::from_secs(10);
     assert_eq!(*actions[31], Action::Upgrade { hosts: a_set(), process, to, grace });
+    assert_eq!(*actions[32], Action::PauseProcess(a_set(), ProcessRef::Program("work*".to_owned())));
+    assert_eq!(*actions[34], Action::ResumeProcess(a_set(), ProcessRef::Number(1)));
+    let share = CpuShare { period: SimDuration::from_millis(100), slice: SimDuration::from_micros(12_500) };
+    assert_eq!(*actions[35], Action::Cpu { hosts: a_set(), share });
+    let share = CpuShare { period: SimDuration::from_millis(7), slice: SimDuration::from_micros(2_100) };
+    assert_eq!(*actions[36], Action::Cpu { hosts: HostSet::All, share });
     assert_eq!((e.hosts[1].clock.offset_ns, e.hosts[1].clock.drift_ppb), (-1_500_000_000, 12_500));
     assert_eq!(e.hosts[1].clock.reading, SimDuration::from_nanos(1_500));
     assert_eq!(e.hosts[0].processes[1].start_time, SimTime::MAX);
@@ -164,7 +175,7 @@ fn what_and_when() {
         "begin each item with '- '",
     );
     const NAMES: &str = "link_down, link_up, link_change, link_reset, partition, heal, bandwidth, crash, \
-        restart, pause, resume, disk_fault, disk_heal, connection_reset, call_faults, memory, dns_down, dns_up, dns_answers, start, stop, signal, kill, upgrade, clock, p4, move";
+        restart, pause, resume, disk_fault, disk_heal, connection_reset, call_faults, memory, cpu, dns_down, dns_up, dns_answers, start, stop, signal, kill, upgrade, clock, p4, move";
     bad("at: 1 s", "19:3 this event does not say what happens", &format!("add one of {NAMES}"));
     bad("at: 1 s, crsh: a", "19:14 'crsh' is not a key of an event", "did you mean 'crash'?");
     bad(

@@ -276,6 +276,35 @@ fn faults_of_disks_connections_and_calls() {
         "20 '/bin/sh' is no name of a process",
         "write the program's file name, such as kill: redis-server",
     );
+    bad("pause: b, process: sh", "21 host 'b' runs no program, so 'pause' has no effect on it", "");
+    bad("pause: a, process: 1", "33 host 'a' has no process 1", "it runs true; numbers count from 0");
+    bad(
+        "pause: a, process: /bin/sh, for: 1 s",
+        "33 '/bin/sh' is no name of a process",
+        "write the program's file name, such as process: redis-server",
+    );
+    bad("cpu: b, share: 0.1", "19 host 'b' runs no program, so 'cpu' has no effect on it", "");
+    bad("cpu: a", "3 an event has no 'share'", "add share: 0.1");
+    bad(
+        "cpu: a, share: 0",
+        "29 'share' must be a number between 0 and 1, not '0'",
+        "a host that does not run at all is paused: write pause: HOST",
+    );
+    bad(
+        "cpu: a, share: 1.0",
+        "29 'share' must be a number between 0 and 1, not '1.0'",
+        "write 0.1 for programs that run for a tenth of the time",
+    );
+    bad(
+        "cpu: a, share: 0.5, period: 99 us",
+        "42 'period' must lie between 100 us and 1 h",
+        "leave it out for 100 ms, that of Linux's bandwidth control",
+    );
+    bad(
+        "cpu: a, share: 0.0000000001",
+        "29 'share' is too close to a limit for a period of 100 ms",
+        "write a longer period, or a share such as 0.1",
+    );
     let sides = "'connection_reset' needs the hosts at the two ends of the connections";
     let help = "write connection_reset: [alice, bob], or [alice, all]";
     bad("connection_reset: a", &format!("32 {sides}"), help);

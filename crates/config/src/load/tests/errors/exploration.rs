@@ -45,7 +45,7 @@ fn kinds_and_orders() {
     explore(
         "{ kinds: fire }",
         "19 'fire' is no kind of fault",
-        "the kinds are calls, clock, crash, disk, dns, kill, lossy, memory, one_way, partition, pause, reset, slow, stop, upgrade",
+        "the kinds are calls, clock, cpu, crash, disk, dns, kill, lossy, memory, one_way, partition, pause, pause_process, reset, slow, stop, upgrade",
     );
     let example = "write kinds: { upgrade: { upgrades: [{ upgrade: server, to: server-2, hosts: node* }] } }";
     let lacks = "kind 'upgrade' needs the programs which replace others";
@@ -113,6 +113,11 @@ fn kinds_and_orders() {
         "{ kinds: { calls: { results: fast } } }",
         "39 'fast' is not a value of 'results'",
         "use one of short, EINTR, EAGAIN, ENOMEM, EMFILE, ENFILE, ECONNRESET, ETIMEDOUT",
+    );
+    explore(
+        "{ kinds: { cpu: { share: 2 } } }",
+        "35 'share' must be a number between 0 and 1, not '2'",
+        "write 0.1 for programs that run for a tenth of the time",
     );
     explore("{ scheduling: [] }", "24 'scheduling' is empty", "write scheduling: [fifo, random]");
     explore(
