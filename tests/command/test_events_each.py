@@ -144,6 +144,19 @@ def killed(seen):
     assert seen.said("b") == ["starts at 0.0 False False", "starts at 2.0 True True"], seen.said("b")
 
 
+def stood(seen):
+    assert seen.missing("b") is None and seen.missing("c") is None
+    # Questions arrive meanwhile; all are answered at 1.45 s.
+    late = {k: trip for k, trip in seen.trips["b"].items() if trip > 21}
+    assert late and max(late.values()) - min(late.values()) == pytest.approx(100 * (len(late) - 1), abs=2), late
+
+
+def slowed(seen):
+    assert seen.missing("b") is None and seen.missing("c") is None
+    late = {k: trip for k, trip in seen.trips["b"].items() if trip > 21}
+    assert len(late) >= 8 and max(late.values()) > 800, late
+
+
 def signalled(seen):
     assert seen.said("b")[1:] == ["signalled"] and len(seen.said("c")) == 1
 
@@ -203,6 +216,12 @@ EACH = {
                 lambda e: e.crash(["b", "c"], at="1 s").restart("all", at="1.5 s"), restarted),
     "start": ("- {at: 1 s, start: 1, hosts: c}", lambda e: e.start(1, on="c", at="1 s"), started),
     "start of what runs": ("- {at: 1 s, start: 0, hosts: c}", lambda e: e.start(0, on="c", at="1 s"), unstarted),
+    "pause of a process": ("- {at: 0.95 s, pause: b, process: python3, for: 500 ms}",
+                           lambda e: e.pause("b", process="python3", at="0.95 s", lasting="500 ms"), stood),
+    "resume of a process": ("- {at: 0.95 s, pause: b, process: 0}\n- {at: 1.45 s, resume: b, process: '*'}",
+                            lambda e: e.pause("b", process=0, at="0.95 s").resume("b", process="*", at="1.45 s"), stood),
+    "cpu": ("- {at: 1 s, cpu: b, share: 0.05, period: 1 s, for: 1 s}",
+            lambda e: e.slow_cpu("b", 0.05, period="1 s", at="1 s", lasting="1 s"), slowed),
     "memory": ("- {at: 1 s, memory: b, limit: 1 MiB, for: 1 s}",
                lambda e: e.limit_memory("b", "1 MiB", at="1 s", lasting="1 s"), killed),
     "kill": ("- {at: 1 s, kill: 'python*', hosts: b, for: 1 s}",

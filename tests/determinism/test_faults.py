@@ -51,6 +51,8 @@ EVENTS = [
     {"at": "2 s", "call_faults": "all", "results": ["short", "EINTR", "EAGAIN", "EMFILE", "ECONNRESET", "ETIMEDOUT"], "share": 0.1, "for": "10 s"},
     {"every": "4 s", "memory": {"one_of": ["a", "c"]}, "limit": "3 MiB", "for": "500 ms"},
     {"every": "5 s", "kill": "python*", "hosts": {"one_of": ["a", "c"]}, "for": "700 ms"},
+    {"every": "3 s", "pause": {"one_of": "all"}, "process": "python*", "for": "400 ms"},
+    {"at": "7 s", "cpu": "b", "share": 0.1, "period": "60 ms", "for": "3 s"},
     {"at": "13 s", "crash": "c", "files": "torn", "disk": "any", "for": "1 s"},
 ]
 

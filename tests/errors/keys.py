@@ -225,6 +225,8 @@ row("events", "bandwidth up down", GRAPH, deploy=NO_EVENTS)
 row("events", "bandwidth up down", LINKS, run="refused: it is not on the graph", deploy=NO_EVENTS)
 row("events", "crash restart dns_down dns_up start signal hosts process", "host", deploy=NO_EVENTS)
 row("events", "pause resume", "host", emulate="refused: the kernel goes on while programs stand still", deploy=NO_EVENTS)
+row("events", "cpu period", "host", emulate="refused: the processors are this machine's", deploy=NO_EVENTS)
+row("events", "cpu", "machine", run="refused: its kernel is its own", deploy=NO_EVENTS)
 row("events", "pause", "machine", run="refused: its clock is its own", deploy=NO_EVENTS)
 row("events", "files", "host", emulate="refused: the kernel's overlay keeps files", deploy=NO_EVENTS)
 row("events", "disk", "host", emulate="refused: the page cache keeps what is not synced", deploy=NO_EVENTS)
@@ -256,7 +258,7 @@ row("properties", "eventually eventually.matches eventually.within eventually.af
 
 EXPLORES = "`belljar explore` alone draws faults"
 row("", "explore", run=EXPLORES, deploy=EXPLORES)
-row("explore", "hosts between faults for scheduling kinds kinds.calls kinds.calls.results kinds.calls.share kinds.disk kinds.disk.faults kinds.disk.sync_time kinds.reset kinds.reset.ends kinds.kill kinds.kill.names kinds.memory kinds.memory.limit kinds.dns kinds.dns.names kinds.dns.answers kinds.clock kinds.clock.step kinds.crash kinds.crash.files kinds.crash.disk kinds.lossy kinds.lossy.packet_loss "
+row("explore", "hosts between faults for scheduling kinds kinds.calls kinds.calls.results kinds.calls.share kinds.disk kinds.disk.faults kinds.disk.sync_time kinds.reset kinds.reset.ends kinds.kill kinds.kill.names kinds.pause_process kinds.pause_process.names kinds.cpu kinds.cpu.share kinds.cpu.period kinds.memory kinds.memory.limit kinds.dns kinds.dns.names kinds.dns.answers kinds.clock kinds.clock.step kinds.crash kinds.crash.files kinds.crash.disk kinds.lossy kinds.lossy.packet_loss "
     "kinds.one_way kinds.partition kinds.pause kinds.slow kinds.slow.latency kinds.stop kinds.upgrade kinds.upgrade.upgrades kinds.upgrade.upgrades.upgrade kinds.upgrade.upgrades.hosts kinds.upgrade.upgrades.to kinds.upgrade.upgrades.grace", run=EXPLORES, deploy=EXPLORES)
 
 # --- values with keys of their own, wherever the key that has them acts
