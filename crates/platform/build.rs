@@ -1,6 +1,6 @@
 //! Compiles the programs that far guests and dilated processes run, from the crate `belljar-shim`: static
-//! binaries without a standard library, linked to a fixed address above the guests. The Rust toolchain
-//! suffices; if it comes without a linker, the C compiler links.
+//! binaries without a standard library, linked to a fixed address above the guests; and the library that Antithesis' SDKs load.
+//! The Rust toolchain suffices; if it comes without a linker, the C compiler links.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -25,6 +25,29 @@ fn main() {
     for (source, name) in [("main.rs", "far"), ("dilate.rs", "dilate")] {
         link(&shim, source, &library, &base, &out.join(name));
     }
+    link_sdk_library(&shim, &out.join("voidstar.so"));
+}
+
+/// Compiles the library that Antithesis' SDKs load, which depends on no other.
+fn link_sdk_library(shim: &Path, to: &Path) {
+    let name = "-soname=libvoidstar.so";
+    let with_lld = (
+        ["-Clinker=rust-lld", "-Clinker-flavor=ld.lld"],
+        format!("-Clink-args={name} -z now -z noexecstack"),
+    );
+    let of_cc = format!("-Clink-args=-nostartfiles -nostdlib -Wl,{name} -Wl,-z,now -Wl,-z,noexecstack");
+    let with_cc = (["-Clinker=cc", "-Clinker-flavor=gcc"], of_cc);
+    let attempts = [with_lld, with_cc];
+    let errors: Vec<String> = attempts
+        .iter()
+        .map_while(|(linker, arguments)| {
+            let mut link = rustc(shim);
+            link.args(["--crate-type", "cdylib", "--crate-name", "voidstar", "-Cstrip=symbols"]);
+            link.args(linker).arg(arguments);
+            run(link.arg(shim.join("program/voidstar.rs")).arg("-o").arg(to)).err()
+        })
+        .collect();
+    assert!(errors.len() < attempts.len(), "libvoidstar.so cannot be linked:\n{}", errors.join("\n"));
 }
 
 /// Links a program at the address given by `base`, a linker option.

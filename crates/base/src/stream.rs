@@ -85,6 +85,11 @@ impl Stream {
         let drawn = self.random.next_u64();
         self.settle(drawn, 0, None)
     }
+    /// 64 random bits. The default is 0.
+    pub fn next_word(&mut self) -> u64 {
+        let drawn = self.random.next_u64();
+        self.settle(drawn, 0, Some(0))
+    }
     /// 32 random bits.
     pub fn next_u32(&mut self) -> u32 {
         let drawn = self.random.next_u64() >> 32;

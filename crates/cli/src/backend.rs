@@ -4,7 +4,7 @@ use crate::experiment_options;
 use crate::failure::Failure;
 use crate::log::Log;
 use belljar_config::{Experiment, Refusal, Setting};
-use belljar_plan::{drawn_events, judge_properties};
+use belljar_plan::{collect_coverage, drawn_events, judge_properties};
 use belljar_results::{ResultsFolder, Scratch, Statistics, Summary, names};
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -107,6 +107,7 @@ pub fn conduct(backend: &impl Backend, began: Instant) -> Result<u8, Failure> {
     complete.statistics.drawn_events = experiment.events_yaml(&drawn_events(&experiment));
     complete.statistics.properties =
         judge_properties(&experiment, &folder, &complete.statistics).map_err(Failure::run)?;
+    complete.statistics.coverage = collect_coverage(&experiment, &folder).map_err(Failure::run)?;
     let Statistics { drawn_events, properties, .. } = &complete.statistics;
     if complete.interrupted.is_some() || !drawn_events.is_empty() || !properties.is_empty() {
         folder.write(names::STATISTICS, complete.statistics.to_json().as_bytes()).map_err(Failure::run)?;

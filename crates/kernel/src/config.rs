@@ -8,6 +8,7 @@ use belljar_machine::Placement;
 use belljar_model_host::ModelSpec;
 use belljar_netstack::clock::CpuModel;
 use belljar_objects::processors::Processors;
+use belljar_objects::sdk::SdkFiles;
 use belljar_tasks::strategy::Order;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -57,6 +58,8 @@ pub struct HostConfig {
     pub names: Arc<HostNames>,
     /// Traffic models that run on the host.
     pub models: Vec<ModelSpec>,
+    /// Files for Antithesis' SDKs, if the host has them.
+    pub sdk: Option<SdkFiles>,
 }
 
 /// Process started by the experiment.

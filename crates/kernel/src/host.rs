@@ -178,6 +178,8 @@ pub struct Host {
     pub(crate) discipline: Discipline,
     /// Random stream of `getrandom`, `/dev/random`, `AT_RANDOM` and `rdrand`.
     pub(crate) random: Stream,
+    /// Random stream of Antithesis' SDKs, if the host has their library.
+    pub(crate) sdk: Option<Stream>,
     /// Spare buffer for the stack's effects.
     pub(crate) spare_effects: Vec<Effect>,
     pub(crate) warnings: Map<String, u64>,
@@ -214,6 +216,7 @@ impl Host {
             HostStrategy::new(config.scheduling, |purposes| network.seed.stream_for(&owner, purposes));
         let mut host = Host {
             random: network.seed.stream(&["host", &network.name, "random"]),
+            sdk: config.sdk.as_ref().map(|_| network.seed.stream(&["host", &network.name, "sdk"])),
             keys: KeyTable::new(network.seed.stream(&["host", &network.name, "keys"])),
             files: Files::new(&config, &network, &mut *machine),
             net: Stack::new(network, clock),

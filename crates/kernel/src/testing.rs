@@ -181,6 +181,7 @@ pub fn config() -> HostConfig {
         names: Arc::default(),
         processes: Vec::new(),
         models: Vec::new(),
+        sdk: None,
         strace: false,
         watched: None,
         attention: Default::default(),

@@ -61,6 +61,7 @@ pub mod pipe;
 pub mod process_files;
 pub mod processors;
 pub mod protected;
+pub mod sdk;
 pub mod seccomp;
 pub mod signals;
 pub mod space;

@@ -13,6 +13,7 @@
 //! This crate does not depend on the engine, the kernel or the platform.
 #![forbid(unsafe_code)]
 
+mod coverage;
 mod machine;
 mod network;
 mod occurrences;
@@ -23,6 +24,7 @@ pub mod routing;
 mod schedule;
 mod tracks;
 
+pub use coverage::collect_coverage;
 pub use machine::{machine, machine_names};
 pub use network::{
     Direction, NetChange, Partition, concerns_host, least_latency, link_direction, link_loss, link_nic,

@@ -69,6 +69,7 @@ mod near;
 mod priority;
 mod registry;
 mod rewrite;
+pub mod sdk;
 mod space;
 mod trail;
 mod vdso;

@@ -7,6 +7,7 @@
 
 mod capture;
 mod connectivity;
+mod coverage;
 mod diff;
 mod flow_monitor;
 mod folder;
@@ -28,6 +29,7 @@ pub use capture::CaptureWriter;
 pub use connectivity::{
     Connectivity, ConnectivityLink, ConnectivityNode, ConnectivityPartition, ConnectivityRadio,
 };
+pub use coverage::Coverage;
 pub use diff::{Comparison, Difference, compare};
 pub use flow_monitor::flow_monitor;
 pub use folder::{ResultsError, ResultsFolder};
@@ -36,9 +38,10 @@ pub use packets::{Dropped, LocationAccount};
 pub use report::report;
 pub use scratch::{Scratch, lock_new};
 pub use statistics::{
-    AttendedProgram, CpuStatistics, DirectionStatistics, GatewayStatistics, HostStatistics, ModelStatistics,
-    P4PortStatistics, P4Statistics, P4TableStatistics, ProcessStatistics, PropertyStatistics, Quantiles,
-    RadioStatistics, RouterStatistics, StationStatistics, Statistics, add_counts,
+    AttendedProgram, CoverageStatistics, CpuStatistics, DirectionStatistics, GatewayStatistics,
+    HostStatistics, ModelStatistics, P4PortStatistics, P4Statistics, P4TableStatistics, ProcessStatistics,
+    PropertyStatistics, Quantiles, RadioStatistics, RouterStatistics, StationStatistics, Statistics,
+    add_counts,
 };
 pub use summary::{Summary, UNFORCED};
 pub use tables::{Section, table};

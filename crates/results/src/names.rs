@@ -40,5 +40,9 @@ pub const ALL_CAPTURES: &str = "all.pcapng";
 pub const EMULATION_SCRATCH: &str = ".emulation";
 /// Results that faults gave to system calls, in the folder of a host.
 pub const CALL_FAULTS: &str = "call_faults.jsonl";
+/// Counts of edges of programs instrumented for Antithesis, of all hosts and in a host's folder.
+pub const SDK_COVERAGE: &str = "sdk_coverage.json";
+/// Files of hosts for Antithesis' SDKs during the run.
+pub const SDK_SCRATCH: &str = ".sdk";
 /// Messages of a simulator's channels, in its folder.
 pub const CHANNELS: &str = "channels.csv";

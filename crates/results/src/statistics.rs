@@ -24,6 +24,9 @@ pub struct Statistics {
     /// Properties of the experiment with their verdicts, in the order of the file.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub properties: Vec<PropertyStatistics>,
+    /// Modules of instrumented code, of all hosts together.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub coverage: Vec<CoverageStatistics>,
     /// Traffic models by the name in the experiment, summed over all hosts.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub models: Map<String, ModelStatistics>,
@@ -73,6 +76,17 @@ impl AttendedProgram {
     pub fn new(host: String, command: String, started: f64) -> AttendedProgram {
         AttendedProgram { host, command, started, ended: None }
     }
+}
+
+/// Coverage of a module of code that is instrumented for Antithesis.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct CoverageStatistics {
+    /// Name of the module: that of its table of symbols, or the path of an executable or library.
+    pub module: String,
+    /// Number of edges.
+    pub edges: u64,
+    /// Number of edges that were reached.
+    pub reached: u64,
 }
 
 /// Verdict on one property.

@@ -45,6 +45,7 @@ impl fmt::Display for Summary<'_> {
         let stats = self.statistics;
         self.processes(f)?;
         self.properties(f)?;
+        self.coverage(f)?;
         self.models(f)?;
         let (packets, bytes) =
             stats.hosts.values().fold((0, 0), |(p, b), h| (p + h.packets_out, b + h.bytes_out));
@@ -172,6 +173,18 @@ impl Summary<'_> {
             (0, 1) => writeln!(f, "the property holds"),
             (0, count) => writeln!(f, "all {count} properties hold"),
             (failed, count) => writeln!(f, "{failed} of {count} properties do not hold"),
+        }
+    }
+
+    /// A line for the edges of instrumented code.
+    fn coverage(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let all = &self.statistics.coverage;
+        let (edges, reached) =
+            all.iter().fold((0, 0), |(edges, reached), one| (edges + one.edges, reached + one.reached));
+        match all.len() {
+            0 => Ok(()),
+            1 => writeln!(f, "coverage: {reached} of {edges} edges reached"),
+            modules => writeln!(f, "coverage: {reached} of {edges} edges reached, in {modules} modules"),
         }
     }
 

@@ -2,6 +2,7 @@
 
 use crate::fabric::Fabric;
 use crate::options::RunOptions;
+use crate::sdk;
 use belljar_base::HostId;
 use belljar_config::topology::{Interface, has_hardware_clock};
 use belljar_config::{Experiment, Host as HostSettings, Model, PlacementSetting, Scheduling, StraceMode};
@@ -119,6 +120,7 @@ pub fn host_config(
         names: names.hosts.clone(),
         processes: processes.iter().map(|process| process_spec(process, &settings.name, options)).collect(),
         models: settings.models.iter().map(model_spec).collect(),
+        sdk: sdk::files(experiment, settings, folder),
         strace: experiment.experimental.strace_logging_mode != StraceMode::Off,
         watched: options.watched.clone(),
         attention,

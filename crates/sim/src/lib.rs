@@ -38,6 +38,7 @@ mod output;
 mod partition;
 mod pci;
 mod run;
+mod sdk;
 mod shares;
 mod simulated_host;
 mod simulators;

@@ -10,6 +10,7 @@ use crate::metrics;
 use crate::node::HostNode;
 use crate::options::RunOptions;
 use crate::outcome;
+use crate::sdk;
 use crate::simulators::Simulators;
 use crate::world;
 use crate::world_node::WorldNode;
@@ -111,10 +112,14 @@ pub fn run_part(
     let cell =
         dealt.as_ref().map(|(exchange, of_group)| Cell { me: exchange.me(), of_group, exchange: *exchange });
     let mine = |id: HostId| cell.is_none_or(|cell| cell.of_group[grouping.group_of(id)] == cell.me);
+    let installed = sdk::install(experiment, mine, folder);
     let mut nodes =
         world::hosts(experiment, processes, schedule.hosts, &fabric, mine, folder, options, &writer);
     let mut simulators = Simulators::start(experiment, mine, folder, options);
     let foreign_failure = simulators.failure();
+    if let Err(error) = installed {
+        let _ = foreign_failure.set(error.to_string());
+    }
     if let Err(error) = machines(experiment, &fabric, mine, folder) {
         let _ = foreign_failure.set(error);
     }
@@ -192,6 +197,9 @@ pub fn run_part(
     for node in &mut nodes {
         node.finish_output();
         failure = failure.or(node.output_error());
+    }
+    if let Err(error) = sdk::finish(experiment, nodes.iter().map(HostNode::id), folder) {
+        let _ = foreign_failure.set(error.to_string());
     }
     simulators.judge_apart();
     let mut part = Part {

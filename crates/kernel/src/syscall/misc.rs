@@ -11,6 +11,7 @@ use belljar_linux_abi::process::SysInfo;
 use belljar_linux_abi::{Errno, c};
 use belljar_objects::kernel_log::BUFFER;
 use belljar_objects::namespaces::NamespaceKind;
+use belljar_objects::sdk;
 
 /// Length of each field of `struct new_utsname` in bytes.
 const NAME_LEN: usize = 65;
@@ -83,7 +84,10 @@ pub fn sys_getrandom(call: &mut Call<'_>) -> SysResult {
     let flags = flags as u32;
     let both = c::GRND_RANDOM | c::GRND_INSECURE;
     if flags & !(both | c::GRND_NONBLOCK) != 0 || flags & both == both {
-        return Err(Errno::EINVAL);
+        let choices = call.host.sdk.as_mut().filter(|_| flags == sdk::CHOICE && len == 8);
+        let value = choices.ok_or(Errno::EINVAL)?.next_word();
+        call.write(addr, &value)?;
+        return done(len);
     }
     let len = len.min(RANDOM_MAX);
     let mut chunk = [0u8; 256];

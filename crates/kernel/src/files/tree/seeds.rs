@@ -8,9 +8,11 @@ use belljar_machine::Machine;
 use belljar_netstack::StackConfig;
 use belljar_objects::devices::{DEVICES, Device};
 use belljar_objects::inode::{
-    Child, DEV, DISK, Directory, DirectorySource, Meta, Node, PROC, PTS, ROOT, RUN, SHM, SYS, Times,
+    Child, Content, DEV, DISK, Directory, DirectorySource, Meta, Node, PROC, PTS, ROOT, RUN, SHM, SYS, Store,
+    Times,
 };
 use belljar_objects::loops::{LOOP_MODE, LOOPS_AT_START, MAJOR};
+use belljar_objects::sdk::{LIBRARY, SdkFiles};
 use belljar_objects::system_files::SystemText;
 use belljar_objects::virtual_files::table::{ETC_FILES, LINKS};
 use belljar_objects::virtual_files::{InterfaceFile, VirtualFile};
@@ -121,6 +123,9 @@ pub fn new_tree(files: &mut Files, config: &HostConfig, network: &StackConfig, m
     let mode = if config.processes.iter().any(|process| process.user.is_some()) { 0o1777 } else { 0o755 };
     tree.mount(&config.directory, DISK, mode, directory);
     tree.hiding = false;
+    if let Some(sdk) = &config.sdk {
+        tree.add_sdk(sdk);
+    }
     for path in &config.shared {
         let directory = Directory {
             source: DirectorySource::Own,
@@ -217,6 +222,22 @@ impl Seeds<'_> {
         let inode = self.add(device, mode, node);
         let name = path.file_name().map_or(&b""[..], |name| name.as_bytes());
         self.name(parent, name, inode);
+    }
+    /// Files for Antithesis' SDKs.
+    fn add_sdk(&mut self, sdk: &SdkFiles) {
+        let library = Content::new(Store::Lower(sdk.library.clone()), sdk.size);
+        self.leaf(LIBRARY, 0o755, Node::Regular(library));
+        let directory = Directory {
+            source: DirectorySource::Own,
+            own: true,
+            shared: true,
+            hidden: true,
+            own_root: Some(sdk.counts.clone()),
+            ..Directory::default()
+        };
+        self.hiding = true;
+        self.mount(&sdk.counts, DISK, 0o1777, directory);
+        self.hiding = false;
     }
     /// Exposes a file of the machine below a directory that otherwise starts empty.
     fn expose(&mut self, path: &Path) {
