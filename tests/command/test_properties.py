@@ -53,8 +53,12 @@ def test_a_line_appears_within_a_time_after_the_last_fault(belljar, workdir):
     late = {**claim, "eventually": {**claim["eventually"], "after": "13 s"}}
     done, found = run(belljar, workdir, {"a": [script]}, [late], "--force", events=crash, stop_time="60 s")
     assert done.status == 1 and found["recovers"]["reason"] == "no line matches 'served' from 13.000000 s to 18.000000 s", found
-    done, found = run(belljar, workdir, {"a": [script]}, [late], "--force", events=crash, stop_time="15 s")
-    assert found["recovers"]["reason"].endswith("from 13.000000 s to 18.000000 s; the run ended at 15.000000 s"), found
+    # A window that is cut: refused where that is known, and a note where it depends on the faults.
+    done, _ = run(belljar, workdir, {"a": [script]}, [late], "--force", events=crash, stop_time="15 s")
+    assert done.status == 2 and "the window ends at 18 s or later, and the simulation stops at 15 s" in done.err, done
+    done, found = run(belljar, workdir, {"a": [script]}, [claim], "--force", events=crash, stop_time="14 s")
+    assert "note: property 'recovers': its window from 12 s to 17 s is cut, since the simulation stops at 14 s\n" in done.err, done
+    assert done.status == 0 and found["recovers"]["time"] == 12.0, found
 
 
 def test_times_are_those_of_the_last_byte_by_whatever_call(belljar, workdir):
@@ -92,8 +96,8 @@ def test_files_elsewhere_and_files_that_are_missing(belljar, workdir):
         {"name": "none", "never": "z", "files": "log/*.log"},
         {"name": "silent", "always": "x", "files": "stderr"}])
     assert {name for name, one in found.items() if one["holds"]} == {"relative", "absolute"}, done
-    assert found["relative"]["time"] is None and found["each"]["reason"] == "host 'b' has no file 'log/*.txt'", found
-    assert found["none"]["reason"] == "no host has file 'log/*.log'" and found["silent"]["reason"] == "there is no line to judge", found
+    assert found["relative"]["time"] is None and found["each"]["reason"] == "in doubt: host 'b' has no file 'log/*.txt'", found
+    assert found["none"]["reason"] == "in doubt: no host has file 'log/*.log'" and found["silent"]["reason"] == "in doubt: there is no line to judge", found
 
 
 def test_a_malformed_history_is_named_with_its_line(belljar, workdir):
@@ -110,6 +114,23 @@ def test_a_malformed_history_is_named_with_its_line(belljar, workdir):
 def test_what_can_never_hold_is_refused_with_its_line(belljar, workdir, claim, message):
     done, _ = run(belljar, workdir, {"a": ["true"]}, [{"name": "p", **claim}])
     assert done.status == 2 and message in done.err and "--> exp.yaml:" in done.err and not (workdir / "data").exists(), done
+
+
+def test_properties_that_nothing_can_violate_do_not_pass(belljar, workdir):
+    """Each was reported as `ok` once: what cannot match is refused, and what has judged no line is in doubt."""
+    ticks = {"a": ["echo tick 1; echo tick 4; echo tick x"]}
+    for claim, message in (
+            ({"never": "a^b"}, "the regular expression 'a^b' matches in no line"), ({"never": "$a"}, "the regular expression '$a' matches in no line"),
+            ({"never": "tick (?<n>[0-9])", "where": ["n < 3", "n > 5"]}, "'n < 3' and 'n > 5' are never true together"),
+            ({"never": "tick (?<n>[a-z]+)", "where": "n < 3"}, "'n < 3' is never true: the group 'n' captures no number"),
+            ({"eventually": {"matches": "tick", "within": "0 s"}}, "'within' is a window without length")):
+        done, _ = run(belljar, workdir, ticks, [{"name": "p", **claim}])
+        assert done.status == 2 and f"error: {message}" in done.err and "--> exp.yaml:" in done.err and "help: " in done.err, done
+    none = "in doubt: there is no line to judge: none matches 'zzz' of 'lines'"
+    done, found = run(belljar, workdir, ticks, [{"name": "never", "never": "tick", "lines": "zzz"}, {"name": "always", "always": "tick", "lines": "zzz"},
+                                                {"name": "number", "never": "tick (?<n>.)", "where": "n < 0"}])
+    assert done.status == 1 and f"FAIL property never never: {none}\n" in done.out and f"FAIL property always always: {none}\n" in done.out, done
+    assert found["number"]["reason"] == "in doubt: 'n < 0' compares 'x', which is no number" and found["number"]["line"] == 3, found
 
 
 def test_a_run_without_properties_leaves_no_times(belljar, workdir):

@@ -4,7 +4,7 @@ use crate::experiment_options;
 use crate::failure::Failure;
 use crate::log::Log;
 use belljar_config::{Experiment, Refusal, Setting};
-use belljar_plan::{collect_coverage, drawn_events, judge_properties};
+use belljar_plan::{collect_coverage, cut_windows, drawn_events, judge_properties};
 use belljar_results::{ResultsFolder, Scratch, Statistics, Summary, names};
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -89,7 +89,7 @@ pub fn conduct(backend: &impl Backend, began: Instant) -> Result<u8, Failure> {
     let (experiment, settings) = backend.prepare()?;
     let options = backend.options();
     if backend.reports() {
-        for note in &experiment.notes {
+        for note in experiment.notes.iter().chain(&cut_windows(&experiment)) {
             note_on(options, note);
         }
         if let Some(note) = backend.note(&experiment, &settings) {

@@ -32,7 +32,7 @@ pub use network::{
 };
 pub use occurrences::{Occurrence, all as occurrences, drawn_events, with_fixed_events};
 pub use process::{CLEAN_ENVIRONMENT, ProcessPlan};
-pub use properties::judge_properties;
+pub use properties::{cut_windows, judge_properties};
 pub use routing::{PlannedRoute, RoutingState};
 pub use schedule::{DeviceChange, HostChange, LinkChange, Schedule};
 pub use tracks::tracks;

@@ -4,6 +4,7 @@
 use belljar_base::{HostId, Map, SimTime, matches_wildcard};
 use belljar_config::{Claim, Experiment, FileSet, Host, Property};
 use belljar_model_program::ModelProgram;
+use belljar_net::units::format_duration;
 use belljar_properties::{
     After, AssertionJudge, AssertionVerdict, HistoryFile, HistoryVerdict, LineClaim, LineJudge, Quantifier,
     Verdict, Window, WriteTimes, judge_history,
@@ -108,23 +109,24 @@ fn judge(
                 }
             };
             if of_host.is_empty() && property.hosts.is_some() {
-                return Ok(failed(format!("host '{}' has no {}", host.name, described(files))));
+                return Ok(failed(format!("in doubt: host '{}' has no {}", host.name, described(files))));
             }
             missing[number] &= of_host.is_empty();
             found.extend(of_host.into_iter().map(|(name, path)| Found { host: id, name, path }));
         }
     }
     if let Some((files, _)) = property.files.iter().zip(&missing).find(|(_, missing)| **missing) {
-        return Ok(failed(format!("no host has {}", described(files))));
+        return Ok(failed(format!("in doubt: no host has {}", described(files))));
     }
     let name = |id: HostId| experiment.hosts[id.index()].name.as_str();
     let times = |found: &Found| records.get(&found.host).and_then(|record| record.times.get(&found.name));
     let unreadable = |found: &Found, error: &io::Error| {
         failed(format!("{} of host '{}' cannot be judged: {error}", found.name, name(found.host)))
     };
+    let reached = SimTime::from_nanos((statistics.simulated_seconds * 1e9).round() as u64);
     match &property.claim {
         Claim::Lines(claim) => {
-            let mut judge = LineJudge::new(claim, window(experiment, statistics, claim));
+            let mut judge = LineJudge::new(claim, window(experiment, reached, claim));
             for found in &found {
                 let taken = File::open(&found.path).and_then(|file| {
                     judge.take(name(found.host), &found.name, times(found), BufReader::new(file))
@@ -181,9 +183,8 @@ fn described(files: &FileSet) -> String {
 }
 
 /// Window in which a line must appear.
-fn window(experiment: &Experiment, statistics: &Statistics, claim: &LineClaim) -> Option<Window> {
+fn window(experiment: &Experiment, reached: SimTime, claim: &LineClaim) -> Option<Window> {
     let Quantifier::Eventually { within, after } = claim.quantifier else { return None };
-    let reached = SimTime::from_nanos((statistics.simulated_seconds * 1e9).round() as u64);
     let from = match after {
         After::Time(at) => at,
         After::Faults => {
@@ -194,6 +195,21 @@ fn window(experiment: &Experiment, statistics: &Statistics, claim: &LineClaim) -
         }
     };
     Some(Window { from, to: from.saturating_add(within), reached })
+}
+
+/// Notes about properties whose window ends after the simulation does.
+pub fn cut_windows(experiment: &Experiment) -> Vec<String> {
+    let stop = experiment.general.stop_time;
+    let notes = experiment.properties.iter().filter_map(|property| {
+        let Claim::Lines(claim) = &property.claim else { return None };
+        let Window { from, to, .. } = window(experiment, stop, claim)?;
+        let time = |at: SimTime| format_duration(at.since(SimTime::ZERO));
+        (to > stop).then(|| {
+            let (name, from, to, stop) = (&property.name, time(from), time(to), time(stop));
+            format!("property '{name}': its window from {from} to {to} is cut, since the simulation stops at {stop}")
+        })
+    });
+    notes.collect()
 }
 
 impl Record {

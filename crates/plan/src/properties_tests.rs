@@ -103,17 +103,17 @@ fn a_file_that_is_not_there_is_no_pass() {
     let missing = |property: &str| run.one(property).0.unwrap();
     assert_eq!(
         missing("never: z, files: 'log/*.txt', hosts: all-like*".replace("all-like*", "'*'").as_str()),
-        "host 'b' has no file 'log/*.txt'"
+        "in doubt: host 'b' has no file 'log/*.txt'"
     );
-    assert_eq!(missing("never: z, files: 'log/*.log'"), "no host has file 'log/*.log'");
-    assert_eq!(missing("never: z, files: ['log/*.txt', other]"), "no host has file 'other'");
+    assert_eq!(missing("never: z, files: 'log/*.log'"), "in doubt: no host has file 'log/*.log'");
+    assert_eq!(missing("never: z, files: ['log/*.txt', other]"), "in doubt: no host has file 'other'");
     assert_eq!(
         missing("never: z, files: stderr"),
-        "no host has standard error of a process that has started"
+        "in doubt: no host has standard error of a process that has started"
     );
-    assert_eq!(missing("history: h.jsonl, model: register"), "no host has file 'h.jsonl'");
+    assert_eq!(missing("history: h.jsonl, model: register"), "in doubt: no host has file 'h.jsonl'");
     std::os::unix::fs::symlink("/dev/zero", run.folder.host("a").join("endless")).unwrap();
-    assert_eq!(missing("never: z, files: endless"), "no host has file 'endless'");
+    assert_eq!(missing("never: z, files: endless"), "in doubt: no host has file 'endless'");
 }
 
 #[test]

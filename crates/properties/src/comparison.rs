@@ -4,13 +4,13 @@ use std::cmp::Ordering;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Comparison {
     text: String,
-    left: Operand,
-    operator: Operator,
-    right: Operand,
+    pub(crate) left: Operand,
+    pub(crate) operator: Operator,
+    pub(crate) right: Operand,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Operand {
+pub(crate) enum Operand {
     /// Number, as written.
     Number(String),
     /// Text in quotes.
@@ -20,7 +20,7 @@ enum Operand {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Operator {
+pub(crate) enum Operator {
     Less,
     LessOrEqual,
     Greater,
@@ -61,12 +61,16 @@ impl Comparison {
                 )
             })
         };
-        Ok(Comparison {
-            text: text.trim().to_owned(),
-            left: operand(left)?,
-            operator,
-            right: operand(right)?,
-        })
+        let (left, right) = (operand(left)?, operand(right)?);
+        let text = text.trim().to_owned();
+        let has_text = [&left, &right].into_iter().any(|operand| matches!(operand, Operand::Text(_)));
+        match has_text && operator.is_order() {
+            true => Err((
+                format!("'{text}' orders texts, and only numbers have an order"),
+                "write the number without quotes, or compare by == or !=".to_owned(),
+            )),
+            false => Ok(Comparison { text, left, operator, right }),
+        }
     }
 
     /// Text of the comparison.
@@ -80,6 +84,13 @@ impl Comparison {
             Operand::Group(name) => Some(name.as_str()),
             _ => None,
         })
+    }
+
+    /// Groups whose text must be a number for the comparison to be true.
+    pub fn numeric_groups(&self) -> impl Iterator<Item = &str> {
+        let with_number = [&self.left, &self.right].into_iter().any(|o| matches!(o, Operand::Number(_)));
+        let needs = self.operator.is_order() || with_number && self.operator == Operator::Equal;
+        self.groups().filter(move |_| needs)
     }
 
     /// Evaluates the comparison with the captured text that `group` returns for a name. The inner error is the reason
@@ -125,6 +136,13 @@ impl Comparison {
             true => Ok(Ok(())),
             false => Ok(Err(format!("'{}' is false: {}", self.text, values.collect::<Vec<_>>().join(", ")))),
         }
+    }
+}
+
+impl Operator {
+    /// True if it compares numbers only.
+    fn is_order(self) -> bool {
+        !matches!(self, Operator::Equal | Operator::Unequal)
     }
 }
 
@@ -210,6 +228,7 @@ mod tests {
             ("ms < ", "'' in 'ms < ' is no group, number or quoted text"),
             ("a b < 3", "'a b' in 'a b < 3' is no group, number or quoted text"),
             ("a < 3 s", "'3 s' in 'a < 3 s' is no group, number or quoted text"),
+            ("a < '3'", "'a < '3'' orders texts, and only numbers have an order"),
         ] {
             assert_eq!(Comparison::parse(text).unwrap_err().0, message);
         }

@@ -112,7 +112,7 @@ impl<'a> LineJudge<'a> {
             match comparison.check(group) {
                 Ok(Ok(())) => {}
                 Ok(Err(why)) => return Some(Outcome::Unsatisfied(why)),
-                Err(doubt) => return Some(Outcome::Doubtful(doubt)),
+                Err(why) => return Some(Outcome::Doubtful(doubt(&why))),
             }
         }
         Some(Outcome::Satisfied)
@@ -135,8 +135,8 @@ impl<'a> LineJudge<'a> {
     fn weigh(&mut self, outcome: Outcome, location: impl Fn() -> Location, text: &str) {
         match (self.claim.quantifier, outcome) {
             (Quantifier::Always, Outcome::Unsatisfied(why)) => self.decide(why, location(), text),
-            (Quantifier::Always | Quantifier::Never, Outcome::Doubtful(doubt)) => {
-                self.decide(doubt, location(), text);
+            (Quantifier::Always | Quantifier::Never, Outcome::Doubtful(why)) => {
+                self.decide(why, location(), text);
             }
             (Quantifier::Never, Outcome::Satisfied) => {
                 self.decide(format!("a line {}", self.satisfying()), location(), text);
@@ -177,12 +177,16 @@ impl<'a> LineJudge<'a> {
                 1 => reason.clone(),
                 count => format!("{reason} ({count} such lines)"),
             }),
-            (Quantifier::Always, None) if self.judged == 0 => Some(match &self.claim.lines {
-                Some(lines) => {
-                    format!("there is no line to judge: none matches '{}' of 'lines'", lines.text())
+            (Quantifier::Always | Quantifier::Never, None) if self.judged == 0 => {
+                match (&self.claim.lines, self.claim.quantifier) {
+                    (Some(lines), _) => Some(doubt(&format!(
+                        "there is no line to judge: none matches '{}' of 'lines'",
+                        lines.text()
+                    ))),
+                    (None, Quantifier::Always) => Some(doubt("there is no line to judge")),
+                    (None, _) => None,
                 }
-                None => "there is no line to judge".to_owned(),
-            }),
+            }
             (Quantifier::Always | Quantifier::Never, None) => None,
             (_, Some(_)) => None,
             (Quantifier::Sometimes, None) => {
@@ -217,6 +221,11 @@ impl<'a> LineJudge<'a> {
         }
         reason
     }
+}
+
+/// Reason of a claim that cannot be judged.
+fn doubt(why: &str) -> String {
+    format!("in doubt: {why}")
 }
 
 /// Time in seconds.

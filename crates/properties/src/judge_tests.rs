@@ -45,7 +45,10 @@ fn always_names_the_earliest_line_that_does_not_match() {
     assert_eq!(decisive(&verdict), Some(("b".into(), 3, 7)));
     assert_eq!((verdict.text.as_deref(), verdict.judged), (Some("worse [0m"), 5));
     assert_eq!(judge(&claim, None, &[(0, "ok\nokay")]).failure, None);
-    assert_eq!(judge(&claim, None, &[(0, "")]).failure.as_deref(), Some("there is no line to judge"));
+    assert_eq!(
+        judge(&claim, None, &[(0, "")]).failure.as_deref(),
+        Some("in doubt: there is no line to judge")
+    );
 }
 
 #[test]
@@ -56,9 +59,9 @@ fn always_judges_the_lines_that_are_selected() {
     let verdict = judge(&claim, None, &[(0, "start\nget took 100\n")]);
     assert_eq!(verdict.failure.as_deref(), Some("'ms < 100' is false: ms is 100"));
     let verdict = judge(&claim, None, &[(0, "get took long\n")]);
-    assert_eq!(verdict.failure.as_deref(), Some("'ms < 100' compares 'long', which is no number"));
+    assert_eq!(verdict.failure.as_deref(), Some("in doubt: 'ms < 100' compares 'long', which is no number"));
     let verdict = judge(&claim, None, &[(0, "start\n")]);
-    let why = "there is no line to judge: none matches '^(?<who>[a-z]+) took' of 'lines'";
+    let why = "in doubt: there is no line to judge: none matches '^(?<who>[a-z]+) took' of 'lines'";
     assert_eq!(verdict.failure.as_deref(), Some(why));
 }
 
@@ -83,7 +86,21 @@ fn never_fails_at_a_match_and_where_a_comparison_is_in_doubt() {
     let failure = judge(&late, None, &[(0, "took 101\n")]).failure;
     assert_eq!(failure.as_deref(), Some("a line matches 'took (?<ms>.*)' with ms >= 100"));
     let failure = judge(&late, None, &[(0, "took ages\n")]).failure;
-    assert_eq!(failure.as_deref(), Some("'ms >= 100' compares 'ages', which is no number"));
+    assert_eq!(failure.as_deref(), Some("in doubt: 'ms >= 100' compares 'ages', which is no number"));
+}
+
+#[test]
+fn never_is_in_doubt_if_no_line_is_selected() {
+    let lines = Some(Pattern::new("zzz").unwrap());
+    let claim = LineClaim { lines, ..claim(Quantifier::Never, "tick") };
+    let failure = judge(&claim, None, &[(0, "tick\n"), (0, "")]).failure;
+    assert_eq!(
+        failure.as_deref(),
+        Some("in doubt: there is no line to judge: none matches 'zzz' of 'lines'")
+    );
+    assert_eq!(judge(&claim, None, &[(0, "zzz\n")]).failure, None);
+    let failure = judge(&claim, None, &[(0, "zzz tick\n")]).failure;
+    assert_eq!(failure.as_deref(), Some("a line matches 'tick'"));
 }
 
 #[test]

@@ -12,8 +12,10 @@
 mod assertions;
 mod claim;
 mod comparison;
+mod contradiction;
 mod history;
 mod judge;
+mod language;
 mod pattern;
 mod times;
 mod verdict;
@@ -22,6 +24,7 @@ pub use assertions::{AssertionJudge, AssertionVerdict, SETUP};
 pub use belljar_histories::{Level, MODELS, Steps, TransactionKind};
 pub use claim::{After, HistoryClaim, HistoryModel, LineClaim, Quantifier};
 pub use comparison::Comparison;
+pub use contradiction::contradiction;
 pub use history::{HistoryFile, HistoryVerdict, judge_history};
 pub use judge::{LineJudge, Window};
 pub use pattern::Pattern;

@@ -1,3 +1,4 @@
+use crate::language;
 use regex_lite::{Captures, Regex};
 
 /// Regular expression with its text. Two patterns are equal if their texts are.
@@ -29,6 +30,16 @@ impl Pattern {
     /// Names of its groups, in order.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.regex.capture_names().flatten()
+    }
+
+    /// True if it is proven that it matches in no line.
+    pub fn matches_nothing(&self) -> bool {
+        language::parse(self.text()).is_some_and(|node| language::is_empty(&node))
+    }
+
+    /// True if it is proven that the text of the group `name` is no number.
+    pub fn captures_no_number(&self, name: &str) -> bool {
+        language::parse(self.text()).is_some_and(|node| language::captures_no_number(&node, name))
     }
 
     /// True if it matches in the line.

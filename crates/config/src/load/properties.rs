@@ -6,12 +6,12 @@ use crate::events::{Event, HostSet, ProcessRef};
 use crate::model::{Host, Process};
 use crate::properties::{Claim, FileSet, Property};
 use crate::yaml::{Node, Section, Value, section};
-use belljar_base::{HostId, SimTime};
+use belljar_base::{HostId, SimDuration, SimTime};
 use belljar_net::suggest::nearest;
 use belljar_net::units::format_duration;
 use belljar_properties::{
     After, Comparison, HistoryClaim, HistoryModel, Level, LineClaim, MODELS, Pattern, Quantifier,
-    TransactionKind,
+    TransactionKind, contradiction,
 };
 use std::path::PathBuf;
 
@@ -254,9 +254,30 @@ fn pattern(node: &Node, key: &str) -> Result<Pattern, Problem> {
     let help = "see https://docs.rs/regex-lite for the syntax; in YAML, quote it: '[0-9]+ ms'";
     match text {
         "" => Err(node.problem(format!("'{key}' is an empty regular expression, which matches every line"))),
-        _ => Pattern::new(text).map_err(|why| {
-            node.problem(format!("the regular expression '{text}' cannot be compiled: {why}")).help(help)
-        }),
+        _ => {
+            let pattern = Pattern::new(text).map_err(|why| {
+                node.problem(format!("the regular expression '{text}' cannot be compiled: {why}")).help(help)
+            })?;
+            match pattern.matches_nothing() {
+                true => Err(node
+                    .problem(format!("the regular expression '{text}' matches in no line"))
+                    .help(why_nothing(text))),
+                false => Ok(pattern),
+            }
+        }
+    }
+}
+
+/// Remedy for a regular expression that matches in no line.
+fn why_nothing(text: &str) -> &'static str {
+    match text {
+        _ if text.contains(['^', '$']) => {
+            r"'^' and '$' are the ends of a line: put them there, or write '\^' and '\$' for the characters"
+        }
+        _ if text.contains('\n') || text.contains(r"\n") => {
+            "it is searched in one line at a time, without its line feed: write a property for each line"
+        }
+        _ => "parts of it exclude each other: leave one out",
     }
 }
 
@@ -275,8 +296,11 @@ fn lines(s: &Section, key: &str, value: &Node, timeline: Timeline) -> Result<Lin
             Value::Sequence(items) => items.iter().map(|item| &**item).collect(),
             _ => vec![node],
         };
-        for item in items {
+        for item in &items {
             comparisons.push(comparison(item, &pattern, lines.as_ref())?);
+        }
+        if let Some((last, other)) = contradiction(&comparisons) {
+            return Err(contradictory(items[last], &comparisons[last], other.map(|other| &comparisons[other])));
         }
     }
     Ok(LineClaim { quantifier, pattern, lines, comparisons })
@@ -296,14 +320,41 @@ fn comparison(node: &Node, pattern: &Pattern, lines: Option<&Pattern>) -> Result
     if comparison.groups().next().is_none() {
         return Err(node.problem(format!("'{text}' compares no group of the regular expression")));
     }
+    // A group of the property's own expression hides one of 'lines'.
+    let captures_no_number = |name: &str| match (pattern.names().any(|own| own == name), lines) {
+        (true, _) => pattern.captures_no_number(name),
+        (false, Some(lines)) => lines.captures_no_number(name),
+        (false, None) => false,
+    };
+    if let Some(name) = comparison.numeric_groups().find(|name| captures_no_number(name)) {
+        let message = format!("'{text}' is never true: the group '{name}' captures no number");
+        return Err(node
+            .problem(message)
+            .help(format!("let it capture one, as in (?<{name}>[0-9]+), or compare with a text in quotes")));
+    }
     Ok(comparison)
+}
+
+/// Problem of a comparison that cannot be true together with the others before it.
+fn contradictory(node: &Node, last: &Comparison, other: Option<&Comparison>) -> Problem {
+    let message = match other {
+        Some(other) => format!("'{}' and '{}' are never true together", other.text(), last.text()),
+        None => format!("'{}' is never true together with the other comparisons", last.text()),
+    };
+    node.problem(message).help("all comparisons of a property hold for one line: make two properties of them")
 }
 
 /// `{ matches: REGEX, within: 30 s, after: faults }`.
 fn eventually(node: &Node, timeline: Timeline) -> Result<(Quantifier, Pattern), Problem> {
     let s = Section::new(node, "'eventually'", &["matches", "within", "after"], false)?;
     let pattern = pattern(s.required("matches", "matches: elected")?, "matches")?;
-    let within = section::duration(s.required("within", "within: 30 s")?, "within")?;
+    let window = s.required("within", "within: 30 s")?;
+    let within = section::duration(window, "within")?;
+    if within == SimDuration::ZERO {
+        return Err(window
+            .problem("'within' is a window without length, in which no line is written")
+            .help("write a time such as within: 30 s"));
+    }
     let after = match s.get("after") {
         None => After::Time(SimTime::ZERO),
         Some(node) if matches!(section::string(node, "after"), Ok("faults")) => {
@@ -323,6 +374,21 @@ fn eventually(node: &Node, timeline: Timeline) -> Result<(Quantifier, Pattern), 
             After::Time(time)
         }
     };
+    // Times of faults may be drawn: a window that counts from them begins at the start or later.
+    let from = if let After::Time(at) = after { at } else { SimTime::ZERO };
+    let end = from.saturating_add(within);
+    if end > timeline.stop {
+        let time = |at: SimTime| format_duration(at.since(SimTime::ZERO));
+        let message = format!(
+            "the window ends at {} or later, and the simulation stops at {}",
+            time(end),
+            time(timeline.stop)
+        );
+        let longest = format_duration(timeline.stop.since(from));
+        return Err(window
+            .problem(message)
+            .help(format!("write at most within: {longest}, or a later general.stop_time")));
+    }
     Ok((Quantifier::Eventually { within, after }, pattern))
 }
 

@@ -99,10 +99,10 @@ fn a_run_that_the_command_line_ends_before_all_faults_counts_from_the_start() {
     let late = load(&valid()).unwrap_err();
     assert_eq!(late.message, "no line can follow: the simulation stops at 9 s");
     let experiment =
-        load(&valid().replace("after: 59 s", "after: 5 s")).unwrap_or_else(|error| panic!("{error}"));
+        load(&valid().replace("after: 59 s", "after: 5 s").replace("within: 1 min", "within: 9 s").replace("within: 30 s", "within: 8 s")).unwrap_or_else(|error| panic!("{error}"));
     assert!(experiment.events.is_empty());
     let Claim::Lines(claim) = &experiment.properties[3].claim else { panic!() };
-    let within = SimDuration::from_secs(30);
+    let within = SimDuration::from_secs(8);
     assert_eq!(claim.quantifier, Quantifier::Eventually { within, after: After::Time(SimTime::ZERO) });
 }
 

@@ -83,6 +83,59 @@ fn regular_expressions_and_comparisons() {
 }
 
 #[test]
+fn what_no_line_can_satisfy() {
+    let ends = "'^' and '$' are the ends of a line: put them there, or write '\\^' and '\\$' for the characters";
+    property("- { name: x, never: 'a^b' }", "5:21 the regular expression 'a^b' matches in no line", ends);
+    property(
+        "- { name: x, never: y, lines: '$a' }",
+        "5:31 the regular expression '$a' matches in no line",
+        ends,
+    );
+    property(
+        r"- { name: x, always: 'a\nb' }",
+        r"5:22 the regular expression 'a\nb' matches in no line",
+        "it is searched in one line at a time, without its line feed: write a property for each line",
+    );
+    property(
+        r"- { name: x, sometimes: 'a\bb' }",
+        r"5:25 the regular expression 'a\bb' matches in no line",
+        "parts of it exclude each other: leave one out",
+    );
+    property(
+        "- { name: x, eventually: { matches: 'a^', within: 1 s } }",
+        "5:37 the regular expression 'a^' matches in no line",
+        ends,
+    );
+    let two = "all comparisons of a property hold for one line: make two properties of them";
+    property(
+        "- { name: x, never: 'y (?<n>[0-9]+)', where: ['n < 3', 'n > 5'] }",
+        "5:56 'n < 3' and 'n > 5' are never true together",
+        two,
+    );
+    property(
+        "- { name: x, never: '(?<a>.) (?<b>.) (?<c>.)', where: [a < b, b < c, c < a] }",
+        "5:71 'c < a' is never true together with the other comparisons",
+        two,
+    );
+    let number = "let it capture one, as in (?<n>[0-9]+), or compare with a text in quotes";
+    property(
+        "- { name: x, never: 'tick (?<n>[a-z]+)', where: 'n < 3' }",
+        "5:49 'n < 3' is never true: the group 'n' captures no number",
+        number,
+    );
+    property(
+        "- { name: x, never: y, lines: 'tick (?<n>[a-z]+)', where: 'n == 3' }",
+        "5:59 'n == 3' is never true: the group 'n' captures no number",
+        number,
+    );
+    property(
+        "- { name: x, never: '(?<n>.+)', where: n < '3' }",
+        "5:40 'n < '3'' orders texts, and only numbers have an order",
+        "write the number without quotes, or compare by == or !=",
+    );
+}
+
+#[test]
 fn files() {
     property(
         "- { name: x, never: y, files: [] }",
@@ -165,6 +218,21 @@ fn times() {
         "- { name: x, eventually: { matches: y, within: 1 s, after: 1 min } }",
         "5:60 no line can follow: the simulation stops at 60 s",
         "",
+    );
+    property(
+        "- { name: x, eventually: { matches: y, within: 0 s } }",
+        "5:48 'within' is a window without length, in which no line is written",
+        "write a time such as within: 30 s",
+    );
+    property(
+        "- { name: x, eventually: { matches: y, within: 10 s, after: 50001 ms } }",
+        "5:48 the window ends at 60001 ms or later, and the simulation stops at 60 s",
+        "write at most within: 9999 ms, or a later general.stop_time",
+    );
+    property(
+        "- { name: x, eventually: { matches: y, within: 61 s } }",
+        "5:48 the window ends at 61 s or later, and the simulation stops at 60 s",
+        "write at most within: 60 s, or a later general.stop_time",
     );
 }
 
