@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypedDict, Union
 
 from .keywords import check_keywords
@@ -12,12 +12,14 @@ if TYPE_CHECKING:
 
     from .events import Time
 
+#: A regular expression or, for packets, a filter in tcpdump's syntax: {"filter": "tcp port 23"}.
+Condition = Union[str, Mapping[str, str]]
 #: Host names and patterns such as "replica*", or "all".
 Names = Union[str, Sequence[str]]
 
 
 class Lines(TypedDict, total=False):
-    """Lines that a property judges."""
+    """Lines or packets that a property judges."""
 
     #: Hosts, of which each must have such a file; without it all hosts, of which one must have it.
     hosts: Names
@@ -25,6 +27,10 @@ class Lines(TypedDict, total=False):
     process: int | str
     #: "stdout", "stderr", paths such as "log/*.txt" or "/var/log/app.log", or several; both outputs unless given.
     files: str | Sequence[str]
+    #: Interfaces such as "eth0" or "*", whose packets are judged instead of files.
+    packets: str | Sequence[str]
+    #: Filter of the packets that are judged, in tcpdump's syntax.
+    filter: str
     #: Regular expression of the lines that are judged; all lines unless given.
     lines: str
     #: Comparisons of named groups, such as "ms < 100".
@@ -48,21 +54,22 @@ class Properties:
         check_keywords(kind, lines, Lines.__annotations__)
         return self.property(name, **{kind: value}, **lines)
 
-    def always(self, name: str, regex: str, **lines: Unpack[Lines]) -> Self:
-        """Each judged line matches, and there is one."""
+    def always(self, name: str, regex: Condition, **lines: Unpack[Lines]) -> Self:
+        """Each judged line matches, or each packet passes the filter, and there is one."""
         return self._claim(name, "always", regex, lines)
 
-    def never(self, name: str, regex: str, **lines: Unpack[Lines]) -> Self:
-        """No judged line matches."""
+    def never(self, name: str, regex: Condition, **lines: Unpack[Lines]) -> Self:
+        """No judged line matches, or no packet passes the filter."""
         return self._claim(name, "never", regex, lines)
 
-    def sometimes(self, name: str, regex: str, **lines: Unpack[Lines]) -> Self:
-        """At least one judged line matches."""
+    def sometimes(self, name: str, regex: Condition, **lines: Unpack[Lines]) -> Self:
+        """At least one judged line matches, or one packet passes the filter."""
         return self._claim(name, "sometimes", regex, lines)
 
-    def eventually(self, name: str, regex: str, *, within: Time, after: Time | None = None, **lines: Unpack[Lines]) -> Self:
+    def eventually(self, name: str, regex: Condition, *, within: Time, after: Time | None = None, **lines: Unpack[Lines]) -> Self:
         """A line that matches is written within a time, after a time or the last fault (`after="faults"`)."""
-        claim = {"matches": regex, "within": within, **({} if after is None else {"after": after})}
+        condition = {"matches": regex} if isinstance(regex, str) else dict(regex)
+        claim = {**condition, "within": within, **({} if after is None else {"after": after})}
         return self._claim(name, "eventually", claim, lines)
 
     def history(self, name: str, files: str, *, model: str, consistency: str | None = None, hosts: Names | None = None) -> Self:

@@ -1,10 +1,12 @@
 """Properties of an experiment: the verdicts in the summary, the statistics and `inspect`, for right and for wrong programs."""
 
 import json
+import re
+import struct
 
 import pytest
 import yaml
-from conftest import EXAMPLES, execute, experiment, typed
+from conftest import EXAMPLES, ROOT, execute, experiment, typed
 
 
 def run(belljar, workdir, processes, properties, *arguments, events=(), **general):
@@ -131,6 +133,87 @@ def test_properties_that_nothing_can_violate_do_not_pass(belljar, workdir):
                                                 {"name": "number", "never": "tick (?<n>.)", "where": "n < 0"}])
     assert done.status == 1 and f"FAIL property never never: {none}\n" in done.out and f"FAIL property always always: {none}\n" in done.out, done
     assert found["number"]["reason"] == "in doubt: 'n < 0' compares 'x', which is no number" and found["number"]["line"] == 3, found
+
+
+CONNECTS = """
+import socket, time
+time.sleep(1)
+web = socket.create_connection(("b", 80)); web.sendall(b"hello"); web.recv(9); web.close()
+try: socket.create_connection(("b", 81))
+except OSError: print("refused", flush=True)
+socket.create_connection(("localhost", 7)).close()
+"""
+ANSWERS = 'import socket; web = socket.create_server(("", 80)).accept()[0]; web.recv(9); web.sendall(b"world"); web.recv(9)'
+LOCAL = 'import socket; socket.create_server(("", 7)).accept()'
+
+
+def test_packets_are_judged(belljar, workdir):
+    properties = [
+        {"name": "reset", "never": "TCP .*RST", "packets": "eth0", "hosts": "a"},
+        {"name": "web", "never": "RST", "packets": "eth0", "filter": "tcp port 80"},
+        {"name": "telnet", "never": {"filter": "tcp port 23"}, "packets": "*"},
+        {"name": "refused", "sometimes": {"filter": "src host b and port 81"}, "packets": ["eth0", "lo"]},
+        {"name": "small", "always": r"len (?<len>\d+)$", "where": "len <= 5", "packets": "eth*", "filter": "tcp"},
+        {"name": "smaller", "always": r"len (?<len>\d+)$", "where": "len < 5", "packets": "eth*", "filter": "tcp"},
+        {"name": "local", "sometimes": "127.0.0.1:7 TCP", "packets": "lo", "hosts": "a"},
+        {"name": "soon", "eventually": {"filter": "src host b and port 80", "within": "500 ms", "after": "1 s"}, "packets": "eth0", "hosts": "a"},
+        {"name": "late", "eventually": {"matches": "SYN", "within": "400 ms", "after": "1500 ms"}, "packets": "eth0", "hosts": "a"},
+        {"name": "empty", "never": "RST", "packets": "eth0", "filter": "udp port 9"},
+        {"name": "absent", "never": "x", "packets": "wg*"},
+        {"name": "idle", "always": "x", "packets": "eth0", "hosts": "c"},
+    ]
+    hosts = {"a": [("python3", CONNECTS), ("python3", LOCAL)], "b": [("python3", ANSWERS)]}
+    hosts = {host: (0, [{"path": path, "args": ["-c", script]} for path, script in all]) for host, all in hosts.items()}
+    made = experiment({**hosts, "c": (0, [])}, stop="9 s") | {"properties": properties}
+    (workdir / "exp.yaml").write_text(yaml.safe_dump(made, sort_keys=False))
+    done = execute([belljar, "run", "exp.yaml", "-o", "data", "--no-progress"], cwd=workdir)
+    found = {one["name"]: one for one in json.loads((workdir / "data/sim-stats.json").read_text())["properties"]}
+    wrong = {name: one["reason"] for name, one in found.items() if not one["holds"]}
+    assert wrong == {
+        "reset": "a packet matches 'TCP .*RST'",
+        "smaller": wrong["smaller"], "late": "no packet matches 'SYN' from 1.500000 s to 1.900000 s",
+        "empty": "in doubt: there is no packet to judge: none passes 'udp port 9' of 'filter'",
+        "absent": "in doubt: no host has interface 'wg*'", "idle": "in doubt: there is no packet to judge"}, (wrong, done)
+    assert wrong["smaller"].startswith("'len < 5' is false: len is 5 ("), wrong
+    # The packet that a verdict names is that of the capture.
+    reset = found["reset"]
+    assert (reset["host"], reset["file"]) == ("a", "packets/a/eth0.pcap") and re.fullmatch(r"1\.\d{9} 11\.0\.0\.2:81 > 11\.0\.0\.1:\d+ TCP RST\+ACK seq 0 .* len 0", reset["text"]), reset
+    assert f"; a: packets/a/eth0.pcap:{reset['line']} at {reset['time']:.6f} s: 1.0" in done.out, done.out
+    capture = (workdir / "data/packets/a/eth0.pcap").read_bytes()
+    at, number = 24, 0
+    while at < len(capture):
+        seconds, nanoseconds, kept, whole = struct.unpack_from("<4I", capture, at)
+        number, packet, at = number + 1, capture[at + 16:at + 16 + kept], at + 16 + kept
+        if number == reset["line"]:
+            assert kept == whole == 40 and packet[33] & 4 and abs(seconds - 946_684_800 + nanoseconds / 1e9 - reset["time"]) < 1e-9, (reset, packet)
+            break
+    else:
+        raise AssertionError(f"the capture has {number} packets")
+    # Captures of the hosts are not made.
+    assert not list((workdir / "data/hosts").rglob("*.pcap"))
+    again = execute([belljar, "run", "data/processed-config.yaml", "-o", "again", "--no-progress"], cwd=workdir)
+    assert json.loads((workdir / "again/sim-stats.json").read_text())["properties"] == list(found.values()), again
+
+
+@pytest.mark.parametrize("claim, message", [
+    ({"never": "x", "packets": "eth1"}, "no host has an interface 'eth1'"), ({"never": "x", "packets": ["lo", "eth0"], "filter": "prt 80"}, "this filter cannot be read"),
+    ({"never": {"filter": "host nobody"}, "packets": "eth0"}, "this filter cannot be read"), ({"never": {"filter": "tcp"}}, "a filter is for packets, and there is no 'packets'"),
+    ({"never": "x", "filter": "tcp"}, "'filter' selects packets, and there is no 'packets'"), ({"never": "x", "packets": "eth0", "files": "stdout"}, "'files' is not valid with 'packets'"),
+])
+def test_packets_that_cannot_be_judged_are_refused(belljar, workdir, claim, message):
+    done, _ = run(belljar, workdir, {"a": ["true"]}, [{"name": "p", **claim}])
+    assert done.status == 2 and message in done.err and "--> exp.yaml:" in done.err and "help: " in done.err, done
+
+
+@pytest.mark.parametrize("arguments", ["client", "client --direct"])
+def test_the_example_of_packets_tells_the_two_versions_apart(belljar, workdir, arguments):
+    """And says what the guide shows."""
+    done = execute([belljar, "run", EXAMPLES / "packets.yaml", "-o", "data", "--no-progress", "--set", f"hosts.client.processes.0.args={arguments}"], cwd=workdir)
+    (shown,) = re.findall(r"^```text\n(\$ ./belljar run examples/packets.*?)^```", (ROOT / "docs/guide/properties.md").read_text(), re.M | re.S)
+    _, right, wrong = re.split(r"^\$ .*\n", shown, flags=re.M)
+    assert done.status == (1 if "--direct" in arguments else 0), done
+    for line in (wrong if "--direct" in arguments else right).splitlines():
+        assert line in done.out, (line, done.out)
 
 
 def test_a_run_without_properties_leaves_no_times(belljar, workdir):

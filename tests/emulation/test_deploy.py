@@ -246,7 +246,7 @@ def test_what_a_machine_lacks_is_one_error(machines, start, tmp_path):
 
 def test_what_cannot_be_deployed_is_refused_before_anything(start):
     run = start({"alpha": [{"path": "true", "user": "daemon"}], "beta": [{"model": {"type": "sink", "port": 5001}}]},
-                events=[{"at": "1 s", "crash": "alpha"}])
+                events=[{"at": "1 s", "crash": "alpha"}], properties=[{"name": "quiet", "never": "RST", "packets": "eth0"}])
     _, err = finish(run, 2)
-    for words in ("'true' is to run as a user", "traffic models such as 'sink'", "events change simulated"):
+    for words in ("property 'quiet': a deployment captures no packets", "'true' is to run as a user", "traffic models such as 'sink'", "events change simulated"):
         assert words in err, err

@@ -352,10 +352,23 @@ def test_properties_are_judged_and_those_that_need_times_refused(tmp_path):
     assert done.returncode == 1 and re.search(r"FAIL property never calm: a line matches 'panic'; alice: sh\.\d+\.stderr:1: a panic\n", done.stdout), done.stdout
     found = {one["name"]: one for one in statistics(results)["properties"]}
     assert [found[name]["holds"] for name in ("calm", "saved", "register")] == [False, True, True] and found["register"]["judged"] == 1, found
-    claims = [{"name": "soon", "eventually": {"matches": "x", "within": "1 s"}}, {"name": "both", "history": "h.jsonl", "model": "register"}]
+    claims = [{"name": "soon", "eventually": {"matches": "x", "within": "1 s"}}, {"name": "sent", "eventually": {"filter": "udp", "within": "1 s"}, "packets": "eth0"},
+              {"name": "both", "history": "h.jsonl", "model": "register"}]
     refused, results = emulate(tmp_path, json.dumps({**world, "properties": claims}, indent=1), check=False, name="refused")
     assert refused.returncode == 2 and not results.exists(), refused
     assert re.findall(r"^error: property '(\w+)': the (times|order) of lines", refused.stderr, re.M) == [("soon", "times"), ("both", "order")], refused.stderr
+
+
+def test_packets_are_judged(tmp_path):
+    hosts = {"alice": {"network_node_id": 0, "processes": [{"path": "bash", "args": ["-c", "echo hello > /dev/udp/bob/9"], "start_time": "1 s"}]},
+             "bob": {"network_node_id": 0, "processes": []}}
+    claims = [{"name": "sent", "sometimes": r"UDP len 6$", "packets": "eth0", "hosts": "bob"}, {"name": "quiet", "never": {"filter": "udp port 9"}, "packets": "*"},
+              {"name": "local", "never": "x", "packets": "lo"}, {"name": "in-time", "eventually": {"filter": "udp", "within": "60 s", "after": "500 ms"}, "packets": "eth0"}]
+    world = {"general": {"stop_time": "100 s"}, "network": {"graph": {"type": "1_gbit_switch"}}, "hosts": hosts, "properties": claims}
+    done, results = emulate(tmp_path, json.dumps(world), "--until-done", check=False)
+    found = {one["name"]: one for one in statistics(results)["properties"]}
+    assert done.returncode == 1 and [name for name, one in found.items() if not one["holds"]] == ["quiet"], (done, found)
+    assert found["sent"]["file"] == "packets/bob/eth0.pcap" and found["quiet"]["reason"] == "a packet passes 'udp port 9' (2 such packets)", found
 
 
 def test_all_that_cannot_be_emulated_is_refused_at_once_with_its_lines(tmp_path):

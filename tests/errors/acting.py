@@ -611,6 +611,15 @@ WRITE_SKEW = "\n".join(f'{{"process": {n}, "type": "{kind}", "f": "txn", "value"
 SKEWED = changed(NOTED, hosts__a__processes__0__args=["-c", f"echo '{WRITE_SKEW}' > h.jsonl"], properties__0__model="rw-register")
 group("properties", "", SKEWED, PROPERTY, {"consistency": ("serializable", "read-committed")})
 
+SENDS = claims({"name": "p", "never": "UDP", "packets": "eth0", "filter": "udp"},
+               hosts={**WRITES["hosts"], "a": {"network_node_id": 0, "processes": [{"path": "bash", "args": ["-c", "echo x > /dev/udp/b/9; sleep 3; echo x > /dev/udp/b/9"]}]}})
+group("properties", "", SENDS, PROPERTY, {"packets": ("eth0", "lo"), "filter": ("udp", "icmp")})
+for claimed in ("always", "never", "sometimes"):
+    group("properties", "", changed(SENDS, properties__0={"name": "p", claimed: {"filter": "udp"}, "packets": "eth0"}), [*PROPERTY, claimed],
+          {"filter": ("ip", "port 99")}, prefix=f"{claimed}.")
+group("properties", "", changed(SENDS, properties__0={"name": "p", "eventually": {"filter": "udp", "within": "1 s", "after": "2500 ms"}, "packets": "eth0"}),
+      [*PROPERTY, "eventually"], {"filter": ("udp", "port 99")}, prefix="eventually.")
+
 # Cells that runs here do not try, with the test or the reason. Files are those below tests/, and have the keys in their text.
 SIDES = ["rate", "latency", "jitter", "packet_loss", "reordering", "duplication", "corruption", "queue", "token_bucket", "overhead"]
 BOTH_SIDES = " ".join(["reverse", "mtu", *SIDES, *(f"reverse.{key}" for key in SIDES)])

@@ -254,6 +254,7 @@ row("properties", "name always never sometimes assertions hosts process files li
 row("properties", "history", "of one host", deploy=ACTS)
 row("properties", "history", "of several hosts", emulate="refused: the order of their lines is known in simulations alone",
     deploy="refused: the order of their lines is known in simulations alone")
+row("properties", "packets filter always.filter never.filter sometimes.filter eventually.filter", deploy="refused: no packets are captured")
 row("properties", "eventually eventually.matches eventually.within eventually.after", emulate=NO_TIMES, deploy=NO_TIMES)
 
 EXPLORES = "`belljar explore` alone draws faults"

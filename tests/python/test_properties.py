@@ -42,6 +42,11 @@ def test_properties_are_written_with_their_keys():
         {"name": "recovers", "eventually": {"matches": "served", "within": "5.5 s", "after": "faults"}},
         {"name": "register", "history": "h.jsonl", "model": "register"},
     ]
+    packets = Experiment(stop_time="1 s").never("telnet", {"filter": "tcp port 23"}, packets="*").never("reset", "RST", packets=["lo", "eth0"], filter="tcp port 80")
+    packets.eventually("back", {"filter": "src host a"}, within="2 s", packets="eth0", hosts="b")
+    assert packets.to_dict()["properties"] == [
+        {"name": "telnet", "never": {"filter": "tcp port 23"}, "packets": "*"}, {"name": "reset", "never": "RST", "packets": ["lo", "eth0"], "filter": "tcp port 80"},
+        {"name": "back", "eventually": {"filter": "src host a", "within": "2 s"}, "packets": "eth0", "hosts": "b"}]
     assert "5 properties" in repr(noisy()) and "properties" not in Experiment(stop_time="1 s").to_dict()
     with pytest.raises(ValueError, match="there is a property 'seen' already"):
         noisy().property("seen", never="x")

@@ -42,7 +42,7 @@ pub use model::{
 };
 pub use overrides::{Overrides, parse_time};
 pub use programs::{GUEST_PATH, PathContext};
-pub use properties::{Claim, FileSet, Property};
+pub use properties::{Claim, FileSet, PacketSet, Property};
 pub use refusal::Refusal;
 pub use scheduling::{Preemption, Scheduling};
 pub use signals::Signal;

@@ -1,7 +1,7 @@
-//! Properties: section `properties`, claims about what programs write.
+//! Properties: section `properties`, claims about what programs write and about packets.
 
 use crate::events::ProcessRef;
-use belljar_base::HostId;
+use belljar_base::{HostId, matches_wildcard};
 use belljar_properties::{HistoryClaim, LineClaim};
 
 /// A named claim about files of hosts.
@@ -29,6 +29,34 @@ pub enum FileSet {
     /// Files whose path matches this pattern, in which `*` stands for any characters but slashes: a path in the host's folder, or
     /// with a leading slash a path that programs see.
     Matching(String),
+    /// Packets at interfaces; it is the only set of its property.
+    Packets(PacketSet),
+}
+
+/// Packets that a host sends and receives at interfaces.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PacketSet {
+    /// Names of interfaces, in which `*` stands for any characters.
+    pub interfaces: Vec<String>,
+    /// Filter in tcpdump's syntax; empty for all packets.
+    pub filter: String,
+}
+
+impl PacketSet {
+    /// True if packets at the interface of this name belong to it.
+    pub fn is_at(&self, interface: &str) -> bool {
+        self.interfaces.iter().any(|pattern| matches_wildcard(pattern, interface))
+    }
+}
+
+impl Property {
+    /// Packets that are judged, if the property is about packets.
+    pub fn packets(&self) -> Option<&PacketSet> {
+        self.files.iter().find_map(|files| match files {
+            FileSet::Packets(packets) => Some(packets),
+            _ => None,
+        })
+    }
 }
 
 /// What a property claims.

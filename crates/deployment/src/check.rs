@@ -54,6 +54,7 @@ pub fn refusals(experiment: &Experiment) -> Vec<Refusal> {
         refused.push(Refusal::new("events", message, "leave 'events' out"));
     }
     refused.extend(experiment.timed_properties());
+    refused.extend(experiment.refuse_packet_properties());
     if experiment.general.stop_time == SimTime::MAX {
         refused.push(Refusal::new("general", "the experiment has no end", "set 'general.stop_time'"));
     }

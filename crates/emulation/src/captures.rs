@@ -4,11 +4,12 @@
 use crate::clock::ExperimentClock;
 use crate::error::{Error, Result};
 use crate::nodes::Node;
+use belljar_base::HostId;
 use belljar_config::topology::DeviceKind;
 use belljar_config::{CaptureFilter, Experiment};
 use belljar_net::Filter;
 use belljar_packetio::{Namespace, PacketOptions, PacketRing, Port, Timestamps};
-use belljar_results::{CaptureWriter, Growing, ResultsFolder, Writer};
+use belljar_results::{CaptureWriter, Growing, ResultsFolder, Writer, names};
 use belljar_wire::ethernet::HEADER_LEN;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::path::{Path, PathBuf};
@@ -17,6 +18,8 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 /// Maximum number of packets taken from an interface at a time.
 const BATCH: usize = 256;
+/// Bytes kept of each packet that properties are about.
+const JUDGED_BYTES: usize = 65_535;
 
 /// Captured interface.
 struct Captured {
@@ -55,6 +58,17 @@ impl Captures {
                     (keep, ethernet),
                     &host.options.pcap_filter,
                 )?;
+            }
+        }
+        for (id, node) in (0..experiment.hosts.len() as u32).map(HostId).zip(nodes) {
+            let host = &experiment.hosts[id.index()];
+            let place = Path::new(names::PACKETS).join(&host.name);
+            for name in host.interface_names() {
+                // Packets that properties are about are apart from other captures.
+                let Some(filter) = experiment.judged_packets(id, name) else { continue };
+                let ethernet = host.interfaces.iter().any(|interface| interface.name == name);
+                let filter = CaptureFilter::Packets(filter);
+                captures.add(experiment, folder, node, (&place, name), (JUDGED_BYTES, ethernet), &filter)?;
             }
         }
         if experiment.topology.pcap_enabled {

@@ -14,6 +14,7 @@
 #![forbid(unsafe_code)]
 
 mod coverage;
+mod judged_packets;
 mod machine;
 mod network;
 mod occurrences;

@@ -1,6 +1,7 @@
 //! Verdicts on an experiment's properties, from the files of its results. The module is independent of the backend: simulations
 //! leave the times of writes beside the files, and where there are none no line has a time.
 
+use crate::judged_packets;
 use belljar_base::{HostId, Map, SimTime, matches_wildcard};
 use belljar_config::{Claim, Experiment, FileSet, Host, Property};
 use belljar_model_program::ModelProgram;
@@ -94,6 +95,11 @@ fn judge(
     records: &mut Map<HostId, Record>,
 ) -> Result<Judged, ResultsError> {
     let failed = |reason: String| Judged::One(Verdict::failed(reason));
+    let reached = SimTime::from_nanos((statistics.simulated_seconds * 1e9).round() as u64);
+    if let (Some(packets), Claim::Lines(claim)) = (property.packets(), &property.claim) {
+        let window = window(experiment, reached, claim);
+        return Ok(Judged::One(judged_packets::judge(experiment, folder, property, packets, claim, window)));
+    }
     let mut found = Vec::new();
     let ids = (0..experiment.hosts.len() as u32).map(HostId);
     let concerned = ids.filter(|id| property.concerns(*id, &experiment.hosts[id.index()]));
@@ -123,7 +129,6 @@ fn judge(
     let unreadable = |found: &Found, error: &io::Error| {
         failed(format!("{} of host '{}' cannot be judged: {error}", found.name, name(found.host)))
     };
-    let reached = SimTime::from_nanos((statistics.simulated_seconds * 1e9).round() as u64);
     match &property.claim {
         Claim::Lines(claim) => {
             let mut judge = LineJudge::new(claim, window(experiment, reached, claim));
@@ -174,11 +179,12 @@ fn judge(
 }
 
 /// Files in words, for a message.
-fn described(files: &FileSet) -> String {
+pub(crate) fn described(files: &FileSet) -> String {
     match files {
         FileSet::Stdout => "standard output of a process that has started".to_owned(),
         FileSet::Stderr => "standard error of a process that has started".to_owned(),
         FileSet::Matching(pattern) => format!("file '{pattern}'"),
+        FileSet::Packets(packets) => judged_packets::described(packets),
     }
 }
 
@@ -261,6 +267,7 @@ fn files_of(
             matching(&directory, "", &parts, &mut found)?;
             return Ok(found);
         }
+        FileSet::Packets(_) => return Ok(Vec::new()),
     };
     let mut outputs = Vec::new();
     matching(&directory, "", &[&format!("*.{kind}")], &mut outputs)?;

@@ -2,17 +2,37 @@ use crate::{Comparison, Pattern};
 use belljar_base::{SimDuration, SimTime};
 use belljar_histories::Level;
 
-/// Claim about lines of text. A line *satisfies* it if the pattern matches and all comparisons are true.
+/// Claim about lines of text. A line *satisfies* it if the condition holds and all comparisons are true.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LineClaim {
     /// Lines that must satisfy it.
     pub quantifier: Quantifier,
-    /// Pattern of a satisfying line.
-    pub pattern: Pattern,
+    /// Condition of a satisfying line.
+    pub condition: Condition,
     /// Pattern of the lines that are judged; `None` for all lines.
     pub lines: Option<Pattern>,
     /// Comparisons of what both patterns have captured.
     pub comparisons: Vec<Comparison>,
+}
+
+/// Condition of a line.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Condition {
+    /// The pattern matches in it.
+    Matches(Pattern),
+    /// It describes a packet that passes this filter, which callers evaluate.
+    Passes(String),
+}
+
+impl Condition {
+    /// Names of the pattern's groups.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        let pattern = match self {
+            Condition::Matches(pattern) => Some(pattern),
+            Condition::Passes(_) => None,
+        };
+        pattern.into_iter().flat_map(Pattern::names)
+    }
 }
 
 /// Lines that must satisfy a claim.

@@ -1,4 +1,4 @@
-use crate::{LineClaim, Location, Quantifier, Verdict, WriteTimes};
+use crate::{Condition, LineClaim, Location, Quantifier, Verdict, WriteTimes};
 use belljar_base::SimTime;
 use std::io::{self, BufRead, Read};
 
@@ -18,12 +18,17 @@ pub struct Window {
     pub reached: SimTime,
 }
 
-/// Judge of a claim about lines: [`take`](Self::take) reads the files one by one, [`finish`](Self::finish) gives the verdict.
+/// Judge of a claim about lines: [`take`](Self::take) reads the files one by one, [`take_packet`](Self::take_packet) judges the
+/// packets if the claim is about these, and [`finish`](Self::finish) gives the verdict.
 pub struct LineJudge<'a> {
     claim: &'a LineClaim,
+    /// Filter of the packets that are taken, if the claim is about packets; it may be empty.
+    filter: Option<&'a str>,
     /// Window of [`Quantifier::Eventually`].
     window: Option<Window>,
-    /// Number of lines judged.
+    /// Number of lines taken.
+    taken: u64,
+    /// Number of lines judged, which `lines` of the claim selects.
     judged: u64,
     /// Number of violations, or of satisfying lines where one is to appear.
     decisive: u64,
@@ -43,7 +48,30 @@ enum Outcome {
 impl<'a> LineJudge<'a> {
     /// Judge of a claim; `window` is that of [`Quantifier::Eventually`].
     pub fn new(claim: &'a LineClaim, window: Option<Window>) -> LineJudge<'a> {
-        LineJudge { claim, window, judged: 0, decisive: 0, found: None, outside: None }
+        LineJudge {
+            claim,
+            filter: None,
+            window,
+            taken: 0,
+            judged: 0,
+            decisive: 0,
+            found: None,
+            outside: None,
+        }
+    }
+
+    /// Judge of a claim about the packets that pass a filter.
+    pub fn of_packets(claim: &'a LineClaim, window: Option<Window>, filter: &'a str) -> LineJudge<'a> {
+        LineJudge { filter: Some(filter), ..LineJudge::new(claim, window) }
+    }
+
+    /// Judges a packet by its description; `passes` is true if it passes the filter of [`Condition::Passes`].
+    pub fn take_packet(&mut self, location: impl Fn() -> Location, description: &str, passes: bool) {
+        self.taken += 1;
+        if let Some(outcome) = self.outcome(description, passes) {
+            self.judged += 1;
+            self.weigh(outcome, location, description);
+        }
     }
 
     /// Judges all lines of a file of a host.
@@ -72,7 +100,8 @@ impl<'a> LineJudge<'a> {
             let text = String::from_utf8_lossy(&buffer);
             let text = text.strip_suffix('\n').unwrap_or(&text);
             let text = text.strip_suffix('\r').unwrap_or(text);
-            if let Some(outcome) = self.outcome(text) {
+            self.taken += 1;
+            if let Some(outcome) = self.outcome(text, false) {
                 self.judged += 1;
                 let location = || Location {
                     host: host.to_owned(),
@@ -88,13 +117,17 @@ impl<'a> LineJudge<'a> {
     }
 
     /// Outcome of a line; `None` if it is not judged.
-    fn outcome(&self, line: &str) -> Option<Outcome> {
-        let LineClaim { pattern, lines, comparisons, .. } = self.claim;
+    fn outcome(&self, line: &str, passes: bool) -> Option<Outcome> {
+        let LineClaim { condition, lines, comparisons, .. } = self.claim;
         if comparisons.is_empty() {
             if lines.as_ref().is_some_and(|lines| !lines.is_match(line)) {
                 return None;
             }
-            return Some(match pattern.is_match(line) {
+            let holds = match condition {
+                Condition::Matches(pattern) => pattern.is_match(line),
+                Condition::Passes(_) => passes,
+            };
+            return Some(match holds {
                 true => Outcome::Satisfied,
                 false => Outcome::Unsatisfied(self.unmatched()),
             });
@@ -103,9 +136,22 @@ impl<'a> LineJudge<'a> {
             Some(lines) => Some(lines.captures(line)?),
             None => None,
         };
-        let Some(own) = pattern.captures(line) else { return Some(Outcome::Unsatisfied(self.unmatched())) };
+        let own = match condition {
+            Condition::Matches(pattern) => pattern.captures(line),
+            Condition::Passes(_) => None,
+        };
+        let holds = match condition {
+            Condition::Matches(_) => own.is_some(),
+            Condition::Passes(_) => passes,
+        };
+        if !holds {
+            return Some(Outcome::Unsatisfied(self.unmatched()));
+        }
         let group = |name: &str| {
-            let found = own.name(name).or_else(|| of_lines.as_ref().and_then(|of_lines| of_lines.name(name)));
+            let found = own
+                .as_ref()
+                .and_then(|own| own.name(name))
+                .or_else(|| of_lines.as_ref().and_then(|of_lines| of_lines.name(name)));
             found.map(|found| found.as_str())
         };
         for comparison in comparisons {
@@ -118,13 +164,24 @@ impl<'a> LineJudge<'a> {
         Some(Outcome::Satisfied)
     }
 
+    /// Noun of a line.
+    fn noun(&self) -> &'static str {
+        if self.filter.is_some() { "packet" } else { "line" }
+    }
+
     fn unmatched(&self) -> String {
-        format!("a line does not match '{}'", self.claim.pattern.text())
+        match &self.claim.condition {
+            Condition::Matches(pattern) => format!("a {} does not match '{}'", self.noun(), pattern.text()),
+            Condition::Passes(filter) => format!("a packet does not pass '{filter}'"),
+        }
     }
 
     /// Lines that satisfy the claim, in words.
     fn satisfying(&self) -> String {
-        let mut text = format!("matches '{}'", self.claim.pattern.text());
+        let mut text = match &self.claim.condition {
+            Condition::Matches(pattern) => format!("matches '{}'", pattern.text()),
+            Condition::Passes(filter) => format!("passes '{filter}'"),
+        };
         for comparison in &self.claim.comparisons {
             text.push_str(&format!(" with {}", comparison.text()));
         }
@@ -139,7 +196,7 @@ impl<'a> LineJudge<'a> {
                 self.decide(why, location(), text);
             }
             (Quantifier::Never, Outcome::Satisfied) => {
-                self.decide(format!("a line {}", self.satisfying()), location(), text);
+                self.decide(format!("a {} {}", self.noun(), self.satisfying()), location(), text);
             }
             (Quantifier::Sometimes, Outcome::Satisfied) => self.decide(String::new(), location(), text),
             (Quantifier::Eventually { .. }, Outcome::Satisfied) => {
@@ -175,22 +232,13 @@ impl<'a> LineJudge<'a> {
         let failure = match (self.claim.quantifier, &self.found) {
             (Quantifier::Always | Quantifier::Never, Some((reason, ..))) => Some(match self.decisive {
                 1 => reason.clone(),
-                count => format!("{reason} ({count} such lines)"),
+                count => format!("{reason} ({count} such {}s)", self.noun()),
             }),
-            (Quantifier::Always | Quantifier::Never, None) if self.judged == 0 => {
-                match (&self.claim.lines, self.claim.quantifier) {
-                    (Some(lines), _) => Some(doubt(&format!(
-                        "there is no line to judge: none matches '{}' of 'lines'",
-                        lines.text()
-                    ))),
-                    (None, Quantifier::Always) => Some(doubt("there is no line to judge")),
-                    (None, _) => None,
-                }
-            }
+            (Quantifier::Always | Quantifier::Never, None) if self.judged == 0 => self.nothing_judged(),
             (Quantifier::Always | Quantifier::Never, None) => None,
             (_, Some(_)) => None,
             (Quantifier::Sometimes, None) => {
-                Some(format!("no line of {} {}", self.judged, self.satisfying()))
+                Some(format!("no {} of {} {}", self.noun(), self.judged, self.satisfying()))
             }
             (Quantifier::Eventually { .. }, None) => Some(self.missed()),
         };
@@ -198,9 +246,26 @@ impl<'a> LineJudge<'a> {
         Verdict { failure, at, text, judged: self.judged }
     }
 
+    /// Doubt of a claim about all lines where none was judged; `never` needs one only if some were to be selected.
+    fn nothing_judged(&self) -> Option<String> {
+        let why = format!("there is no {} to judge", self.noun());
+        let selected_by = match (self.filter, &self.claim.lines) {
+            (Some(filter), _) if self.taken == 0 && !filter.is_empty() => {
+                Some(format!("none passes '{filter}' of 'filter'"))
+            }
+            (_, Some(lines)) => Some(format!("none matches '{}' of 'lines'", lines.text())),
+            (_, None) => None,
+        };
+        match (selected_by, self.claim.quantifier) {
+            (Some(by), _) => Some(doubt(&format!("{why}: {by}"))),
+            (None, Quantifier::Always) => Some(doubt(&why)),
+            (None, _) => None,
+        }
+    }
+
     /// Reason for which no line appeared in the window.
     fn missed(&self) -> String {
-        let mut reason = format!("no line {}", self.satisfying());
+        let mut reason = format!("no {} {}", self.noun(), self.satisfying());
         if let Some(Window { from, to, reached }) = self.window {
             reason.push_str(&format!(" from {} to {}", seconds(from), seconds(to)));
             if reached < to {

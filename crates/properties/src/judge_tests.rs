@@ -3,7 +3,8 @@ use crate::{After, Comparison, Pattern};
 use belljar_base::SimDuration;
 
 fn claim(quantifier: Quantifier, pattern: &str) -> LineClaim {
-    LineClaim { quantifier, pattern: Pattern::new(pattern).unwrap(), lines: None, comparisons: Vec::new() }
+    let condition = Condition::Matches(Pattern::new(pattern).unwrap());
+    LineClaim { quantifier, condition, lines: None, comparisons: Vec::new() }
 }
 
 fn with(claim: LineClaim, lines: Option<&str>, comparison: &str) -> LineClaim {
@@ -148,4 +149,44 @@ fn a_line_that_is_too_long_is_an_error() {
     let mut judge = LineJudge::new(&claim, None);
     let error = judge.take("a", "log", None, &vec![b'a'; 2 << 20][..]).unwrap_err();
     assert_eq!(error.to_string(), "line 1 of log at a has more than 1048576 bytes");
+}
+
+/// Failure of a claim about packets of a host `a`, one a second: their descriptions, and whether they pass the filter of the claim.
+fn packets(claim: &LineClaim, filter: &str, packets: &[(&str, bool)]) -> Option<String> {
+    let mut judge = LineJudge::of_packets(claim, None, filter);
+    for (number, (text, passes)) in packets.iter().enumerate() {
+        let at = Some(SimTime::from_secs(number as u64));
+        let location = || Location { host: "a".into(), file: "eth0.pcap".into(), line: number + 1, time: at };
+        judge.take_packet(location, text, *passes);
+    }
+    judge.finish().failure
+}
+
+#[test]
+fn packets_are_judged_by_patterns_and_filters() {
+    let reset = claim(Quantifier::Never, "RST");
+    assert_eq!(packets(&reset, "", &[("SYN", false), ("ACK", false)]), None);
+    assert_eq!(packets(&reset, "", &[]), None);
+    let failure = packets(&reset, "", &[("SYN", false), ("RST", false), ("RST+ACK", false)]);
+    assert_eq!(failure.as_deref(), Some("a packet matches 'RST' (2 such packets)"));
+    let none = "in doubt: there is no packet to judge: none passes 'tcp' of 'filter'";
+    assert_eq!(packets(&reset, "tcp", &[]).as_deref(), Some(none));
+
+    let passes =
+        |quantifier| LineClaim { condition: Condition::Passes("port 23".into()), ..claim(quantifier, "x") };
+    let sent = [("x len 7", true), ("x len 5", false)];
+    assert_eq!(packets(&passes(Quantifier::Never), "", &sent).as_deref(), Some("a packet passes 'port 23'"));
+    assert_eq!(packets(&passes(Quantifier::Never), "", &sent[1..]), None);
+    let failure = packets(&passes(Quantifier::Always), "", &sent);
+    assert_eq!(failure.as_deref(), Some("a packet does not pass 'port 23'"));
+    assert_eq!(packets(&passes(Quantifier::Sometimes), "", &sent), None);
+    let failure = packets(&passes(Quantifier::Sometimes), "", &sent[1..]);
+    assert_eq!(failure.as_deref(), Some("no packet of 1 passes 'port 23'"));
+    // Groups of `lines` are compared.
+    let short = with(passes(Quantifier::Never), Some("len (?<len>[0-9]+)"), "len > 6");
+    let failure = packets(&short, "", &sent);
+    assert_eq!(failure.as_deref(), Some("a packet passes 'port 23' with len > 6"));
+    assert_eq!(packets(&short, "", &sent[1..]), None);
+    let none = "in doubt: there is no packet to judge: none matches 'len (?<len>[0-9]+)' of 'lines'";
+    assert_eq!(packets(&short, "", &[("x", true)]).as_deref(), Some(none));
 }

@@ -115,7 +115,8 @@ fn draw(draws: &mut impl FnMut(usize) -> usize, depth: usize) -> String {
 fn lines(length: usize) -> Vec<String> {
     let (mut all, mut last) = (vec![String::new()], vec![String::new()]);
     for _ in 0..length {
-        last = last.iter().flat_map(|line| ["a", " ", "1", "-", "\r"].map(|c| format!("{line}{c}"))).collect();
+        last =
+            last.iter().flat_map(|line| ["a", " ", "1", "-", "\r"].map(|c| format!("{line}{c}"))).collect();
         all.extend(last.iter().cloned());
     }
     all
@@ -130,7 +131,7 @@ fn the_proof_agrees_with_a_search_in_all_short_lines() {
     };
     let lines = lines(5);
     let (mut of_none, mut of_some) = (0, 0);
-    for round in 0..6_000 {
+    for round in 0..1_200 {
         // A large expression may match in longer lines only: of these, only what is proven is checked.
         let is_small = round % 2 == 0;
         let text = draw(&mut draws, if is_small { 2 } else { 3 });
@@ -147,7 +148,7 @@ fn the_proof_agrees_with_a_search_in_all_short_lines() {
             }
         }
     }
-    assert!(of_none > 500 && of_some > 1_500, "{of_none} {of_some}");
+    assert!(of_none > 100 && of_some > 300, "{of_none} {of_some}");
 }
 
 #[test]

@@ -21,6 +21,7 @@ use std::sync::Arc;
 /// topology.json             the network as drawn by `belljar report`
 /// times/<name>.jsonl        times of writes to the files that properties are about
 /// sdk_coverage.json         edges of instrumented programs, also in the folders of hosts
+/// packets/<name>/<interface>.pcap  packets that properties are about
 /// properties/               histories, and the reports on them
 /// manifest.sha256           hashes of the machine's files that the run has read, in the format of sha256sum(1)
 /// ```

@@ -18,6 +18,8 @@ pub const FLOWS: &str = "flows.csv";
 pub const ROUTES: &str = "routes";
 /// Folder of the times of watched files: one file for each host, with the extension `jsonl`.
 pub const TIMES: &str = "times";
+/// Folder of the captures that properties are about: a folder for each host.
+pub const PACKETS: &str = "packets";
 /// Folder of histories and of the reports on them, by property.
 pub const PROPERTIES: &str = "properties";
 /// Connectivity of the nodes over time, beside the route logs.

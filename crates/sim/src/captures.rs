@@ -3,6 +3,8 @@
 use belljar_base::Map;
 use belljar_config::{CaptureFilter, Experiment};
 use belljar_net::Filter;
+use belljar_results::{CaptureWriter, ResultsError, ResultsFolder, Writer};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Capture filter of each interface of a node.
@@ -36,4 +38,20 @@ impl Captures {
             Some(Some(filter)) => filter.matches(packet),
         }
     }
+}
+
+/// Capture file with its path.
+pub type Capture = (PathBuf, CaptureWriter);
+
+/// Creates a capture file, with its path relative to the results, that keeps so many bytes of each packet; the flag is true for
+/// Ethernet frames.
+pub fn create(
+    folder: &ResultsFolder,
+    writer: &Arc<Writer>,
+    name: &Path,
+    epoch_secs: u64,
+    (kept, ethernet): (usize, bool),
+) -> Result<Capture, ResultsError> {
+    let file = writer.file(folder.create_file(name)?);
+    Ok((folder.path().join(name), CaptureWriter::new(file, epoch_secs, kept, ethernet)))
 }

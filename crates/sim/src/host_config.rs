@@ -181,7 +181,7 @@ pub fn stack_config(context: &Context<'_>, settings: &HostSettings, id: HostId) 
         },
         bootstrap_end: experiment.general.bootstrap_end_time,
         buffers: buffers(experiment),
-        capture: settings.options.pcap_enabled,
+        capture: settings.options.pcap_enabled || experiment.packet_properties(id).next().is_some(),
         sysctls: sysctls(settings),
         interface_settings: interface_settings(settings),
         log_routes: experiment.belljar.route_log,

@@ -26,6 +26,7 @@ mod flows;
 mod gateways;
 mod grouping;
 mod host_config;
+mod judged;
 mod live;
 mod manifest;
 mod message;

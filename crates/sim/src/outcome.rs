@@ -44,7 +44,12 @@ pub fn written(experiment: &Experiment, nodes: &[HostNode], devices: &[DeviceNod
     let hosts = nodes.iter().flat_map(|node| {
         let name = &experiment.hosts[node.id().index()].name;
         let log = |folder: &str| Path::new(folder).join(format!("{name}.jsonl"));
-        [Path::new("hosts").join(name), log(names::ROUTES), log(names::TIMES)]
+        [
+            Path::new("hosts").join(name),
+            log(names::ROUTES),
+            log(names::TIMES),
+            Path::new(names::PACKETS).join(name),
+        ]
     });
     let devices = devices.iter().filter_map(|device| {
         let device = experiment.device(device.id())?;

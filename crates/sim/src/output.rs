@@ -1,6 +1,7 @@
 //! Output of a node: captures and logs.
 
-use crate::captures::Captures;
+use crate::captures::{self, Capture, Captures};
+use crate::judged::{self, JudgedPackets};
 use belljar_base::{Map, SimTime};
 use belljar_netstack::{CAPTURE_ROOM, CapturedRun};
 use belljar_results::{CaptureWriter, Growing, ResultsError, ResultsFolder, Writer};
@@ -19,10 +20,14 @@ pub struct Output {
     pub epoch_secs: u64,
     /// Filters of the captures.
     pub wanted: Captures,
+    /// False if a host's packets are captured for [`judged`](Self::judged) alone.
+    pub is_captured: bool,
+    /// Captures of the packets that properties are about.
+    pub judged: Option<Box<JudgedPackets>>,
     /// Bytes kept of each captured packet.
     pub capture_len: usize,
     /// Captures by interface, with the paths of their files.
-    pub captures: Map<Arc<str>, (PathBuf, CaptureWriter)>,
+    pub captures: Map<Arc<str>, Capture>,
     /// Interfaces whose capture is created even without packets, and their folder relative to the results;
     /// the flag is true for Ethernet frames.
     pub expected: (PathBuf, Vec<(Arc<str>, bool)>),
@@ -43,6 +48,15 @@ impl Output {
     }
     /// Writes those packets of a host that pass the filter.
     pub fn capture_run(&mut self, folder: &Path, run: CapturedRun) {
+        if let Some(judged) = &mut self.judged {
+            let created = judged.take(&run, |name, ethernet| {
+                captures::create(&self.folder, &self.writer, name, self.epoch_secs, (judged::KEPT, ethernet))
+            });
+            self.note(created);
+        }
+        if !self.is_captured {
+            return;
+        }
         let (interface, ethernet) = (run.interface, run.ethernet);
         // The file is created for the first packet.
         if self.captures.contains_key(interface)
@@ -62,11 +76,10 @@ impl Output {
     ) {
         if !self.captures.contains_key(interface) {
             let name = folder.join(format!("{interface}.pcap"));
-            match self.folder.create_file(&name) {
-                Ok(file) => {
-                    let file = self.writer.file(file);
-                    let writer = CaptureWriter::new(file, self.epoch_secs, self.capture_len, ethernet);
-                    self.captures.insert(interface.clone(), (self.folder.path().join(name), writer));
+            let kept = (self.capture_len, ethernet);
+            match captures::create(&self.folder, &self.writer, &name, self.epoch_secs, kept) {
+                Ok(capture) => {
+                    self.captures.insert(interface.clone(), capture);
                 }
                 Err(error) => return self.note(Err(error)),
             }
@@ -108,7 +121,16 @@ impl Output {
         for (interface, ethernet) in interfaces {
             self.write_captured(&folder, &interface, ethernet, |_, _| ());
         }
-        let captures = mem::take(&mut self.captures).into_values();
+        let judged = self.judged.take().map(|judged| {
+            judged.finish(|name, ethernet| {
+                captures::create(&self.folder, &self.writer, name, self.epoch_secs, (judged::KEPT, ethernet))
+            })
+        });
+        let judged = match judged.transpose() {
+            Ok(judged) => judged.unwrap_or_default(),
+            Err(error) => return self.note(Err(error)),
+        };
+        let captures = mem::take(&mut self.captures).into_values().chain(judged);
         let captures = captures.map(|(path, capture)| (path, capture.finish()));
         let logs = mem::take(&mut self.logs).into_values().map(|(path, log)| (path, log.finish()));
         for (path, finished) in captures.chain(logs) {

@@ -12,7 +12,8 @@ use std::path::Path;
 pub fn log(experiment: &Experiment, settings: &HostSettings) -> Option<Box<WriteLog>> {
     let id = experiment.host_by_name(&settings.name)?;
     let properties = experiment.properties.iter().filter(|property| property.concerns(id, settings));
-    let files: Vec<&FileSet> = properties.flat_map(|property| &property.files).collect();
+    let files = properties.flat_map(|property| &property.files);
+    let files: Vec<&FileSet> = files.filter(|files| !matches!(files, FileSet::Packets(_))).collect();
     let all = files.iter().any(|files| matches!(files, FileSet::Matching(_)));
     let timed = if all { TimedFiles::All } else { TimedFiles::Outputs };
     (!files.is_empty()).then(|| Box::new(WriteLog::new(timed)))

@@ -7,6 +7,7 @@ use crate::device::{self, DeviceNode};
 use crate::fabric::Fabric;
 use crate::gateways::Gateways;
 use crate::host_config::{Context, Names, host_config, model_host_config, number_interfaces, stack_config};
+use crate::judged::JudgedPackets;
 use crate::node::HostNode;
 use crate::options::RunOptions;
 use crate::outbound::OutboundLink;
@@ -80,6 +81,8 @@ pub fn hosts(
             Captures::new(experiment, &settings.options.pcap_filter, interfaces.chain(["lo", "eth0"]));
         let mut output = output(experiment, folder, settings.options.pcap_capture_size, wanted, writer);
         // Every interface has a capture file, even without packets, as in Shadow.
+        output.is_captured = settings.options.pcap_enabled;
+        output.judged = JudgedPackets::new(experiment, id);
         if settings.options.pcap_enabled && settings.options.pcap_filter == CaptureFilter::All {
             let links = settings.interfaces.iter().map(|interface| (Arc::from(&*interface.name), true));
             let graph = settings.node.is_some().then(|| (Arc::from("eth0"), false));
@@ -180,6 +183,8 @@ fn output(
     Output {
         folder: folder.clone(),
         wanted,
+        is_captured: true,
+        judged: None,
         epoch_secs: experiment.belljar.start_date,
         capture_len: keep as usize,
         captures: Map::new(),

@@ -5,7 +5,7 @@ use crate::events::ProcessRef;
 use crate::model::Experiment;
 use crate::properties::{Claim, FileSet, Property};
 use belljar_net::units::format_duration;
-use belljar_properties::{After, HistoryClaim, HistoryModel, LineClaim, Pattern, Quantifier};
+use belljar_properties::{After, Condition, HistoryClaim, HistoryModel, LineClaim, Pattern, Quantifier};
 
 impl Experiment {
     pub(super) fn properties(&self, out: &mut Writer) {
@@ -23,7 +23,7 @@ impl Experiment {
             Claim::Lines(claim) => lines(out, property, claim),
             Claim::History(claim) => history(out, property, claim),
             Claim::Assertions => {
-                property.files.iter().for_each(|files| out.plain(1, "assertions", file(files)))
+                property.files.iter().filter_map(file).for_each(|path| out.plain(1, "assertions", path))
             }
         }
         if let Some(hosts) = &property.hosts {
@@ -46,17 +46,37 @@ fn lines(out: &mut Writer, property: &Property, claim: &LineClaim) {
     match claim.quantifier {
         Quantifier::Eventually { within, after } => {
             out.section(1, key);
-            out.text(2, "matches", claim.pattern.text());
+            match &claim.condition {
+                Condition::Matches(pattern) => out.text(2, "matches", pattern.text()),
+                Condition::Passes(filter) => out.text(2, "filter", filter),
+            }
             out.plain(2, "within", format_duration(within));
             match after {
                 After::Faults => out.plain(2, "after", "faults"),
                 After::Time(at) => out.plain(2, "after", time(at)),
             }
         }
-        _ => out.text(1, key, claim.pattern.text()),
+        _ => match &claim.condition {
+            Condition::Matches(pattern) => out.text(1, key, pattern.text()),
+            Condition::Passes(filter) => {
+                out.section(1, key);
+                out.text(2, "filter", filter);
+            }
+        },
     }
-    let files: Vec<String> = property.files.iter().map(file).collect();
-    out.plain(1, "files", format_args!("[{}]", files.join(", ")));
+    match property.packets() {
+        Some(packets) => {
+            let interfaces: Vec<String> = packets.interfaces.iter().map(|name| quoted(name)).collect();
+            out.plain(1, "packets", format_args!("[{}]", interfaces.join(", ")));
+            if !packets.filter.is_empty() {
+                out.text(1, "filter", &packets.filter);
+            }
+        }
+        None => {
+            let files: Vec<String> = property.files.iter().filter_map(file).collect();
+            out.plain(1, "files", format_args!("[{}]", files.join(", ")));
+        }
+    }
     if let Some(lines) = &claim.lines {
         out.text(1, "lines", Pattern::text(lines));
     }
@@ -67,8 +87,8 @@ fn lines(out: &mut Writer, property: &Property, claim: &LineClaim) {
 }
 
 fn history(out: &mut Writer, property: &Property, claim: &HistoryClaim) {
-    for files in &property.files {
-        out.plain(1, "history", file(files));
+    for path in property.files.iter().filter_map(file) {
+        out.plain(1, "history", path);
     }
     let (HistoryModel::Named(model) | HistoryModel::Program(model)) = &claim.model;
     out.text(1, "model", model);
@@ -77,10 +97,11 @@ fn history(out: &mut Writer, property: &Property, claim: &HistoryClaim) {
     }
 }
 
-fn file(files: &FileSet) -> String {
+fn file(files: &FileSet) -> Option<String> {
     match files {
-        FileSet::Stdout => "stdout".to_owned(),
-        FileSet::Stderr => "stderr".to_owned(),
-        FileSet::Matching(path) => quoted(path),
+        FileSet::Stdout => Some("stdout".to_owned()),
+        FileSet::Stderr => Some("stderr".to_owned()),
+        FileSet::Matching(path) => Some(quoted(path)),
+        FileSet::Packets(_) => None,
     }
 }

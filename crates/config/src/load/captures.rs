@@ -86,8 +86,15 @@ fn check_one(
 }
 
 fn check_text(node: &Node, experiment: &Experiment) -> Result<(), Problem> {
-    let Some(text) = one(node, KEY)? else { return Ok(()) };
-    match Filter::parse(&text, &|name| experiment.addresses_of(name)) {
+    match one(node, KEY)? {
+        Some(text) => check_filter(node, &text, experiment),
+        None => Ok(()),
+    }
+}
+
+/// Checks a filter in tcpdump's syntax.
+pub(super) fn check_filter(node: &Node, text: &str, experiment: &Experiment) -> Result<(), Problem> {
+    match Filter::parse(text, &|name| experiment.addresses_of(name)) {
         Ok(_) => Ok(()),
         Err(why) => Err(node
             .problem(format!("this filter cannot be read: {why}"))

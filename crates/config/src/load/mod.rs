@@ -12,6 +12,7 @@ mod extensions;
 mod general;
 mod hosts;
 mod inventory;
+mod judged_packets;
 pub(crate) mod links;
 mod machine;
 mod models;
@@ -340,6 +341,7 @@ fn experiment(source: &Source, around: &PathContext, settings: &[Setting]) -> Re
         effects::reset_idle_queues(&mut experiment);
     }
     captures::check(&file, &experiment)?;
+    judged_packets::check(&file, &experiment)?;
     let late = effects::late_times(&experiment);
     experiment.notes.extend(late);
     let of_arguments = args::notes(&experiment, around);

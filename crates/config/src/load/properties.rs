@@ -1,6 +1,7 @@
 //! Section `properties`.
 
 use super::events_values::{World, host_set, place_or_name};
+use super::judged_packets::{packets, passes};
 use crate::error::Problem;
 use crate::events::{Event, HostSet, ProcessRef};
 use crate::model::{Host, Process};
@@ -10,7 +11,7 @@ use belljar_base::{HostId, SimDuration, SimTime};
 use belljar_net::suggest::nearest;
 use belljar_net::units::format_duration;
 use belljar_properties::{
-    After, Comparison, HistoryClaim, HistoryModel, Level, LineClaim, MODELS, Pattern, Quantifier,
+    After, Comparison, Condition, HistoryClaim, HistoryModel, Level, LineClaim, MODELS, Pattern, Quantifier,
     TransactionKind, contradiction,
 };
 use std::path::PathBuf;
@@ -27,6 +28,8 @@ const KEYS: &[&str] = &[
     "hosts",
     "process",
     "files",
+    "packets",
+    "filter",
     "lines",
     "where",
     "model",
@@ -74,8 +77,8 @@ fn property(node: &Node, world: &World, timeline: Timeline) -> Result<Property, 
     }
     let value = s.required(&entry.key, &format!("{}: panicked", entry.key))?;
     let foreign: &[&str] = match entry.key.as_str() {
-        "history" => &["files", "process", "lines", "where"],
-        "assertions" => &["files", "process", "lines", "where", "model", "consistency"],
+        "history" => &["files", "process", "packets", "filter", "lines", "where"],
+        "assertions" => &["files", "process", "packets", "filter", "lines", "where", "model", "consistency"],
         _ => &["model", "consistency"],
     };
     if let Some(other) = foreign.iter().find_map(|key| s.entry(key)) {
@@ -89,10 +92,13 @@ fn property(node: &Node, world: &World, timeline: Timeline) -> Result<Property, 
     let (files, claim) = match entry.key.as_str() {
         "history" => (vec![file(value, "history")?], Claim::History(history(&s, world)?)),
         "assertions" => (vec![assertion_file(value)?], Claim::Assertions),
-        _ => (
-            s.read("files", files)?.unwrap_or_else(outputs),
-            Claim::Lines(lines(&s, &entry.key, value, timeline)?),
-        ),
+        _ => {
+            let files = match packets(&s)? {
+                Some(packets) => vec![FileSet::Packets(packets)],
+                None => s.read("files", files)?.unwrap_or_else(outputs),
+            };
+            (files, Claim::Lines(lines(&s, &entry.key, value, timeline)?))
+        }
     };
     let hosts = s.read("hosts", |node, key| hosts(node, key, world))?.flatten();
     let process = s.read("process", place_or_name)?;
@@ -132,6 +138,9 @@ fn hosts(node: &Node, key: &str, world: &World) -> Result<Option<Vec<HostId>>, P
 
 /// Refuses a property without a process that could write its files.
 fn check_hosts(node: &Node, s: &Section, property: &Property, world: &World) -> Result<(), Problem> {
+    if property.packets().is_some() {
+        return Ok(());
+    }
     let reads_outputs = property.files.iter().any(|files| !matches!(files, FileSet::Matching(_)));
     if let (Some(entry), false) = (s.entry("process"), reads_outputs) {
         return Err(Problem::at(entry.key_span, "'process' selects outputs, and 'files' has none")
@@ -283,11 +292,11 @@ fn why_nothing(text: &str) -> &'static str {
 
 /// A claim about lines, whose `key` has this value.
 fn lines(s: &Section, key: &str, value: &Node, timeline: Timeline) -> Result<LineClaim, Problem> {
-    let (quantifier, pattern) = match key {
-        "always" => (Quantifier::Always, pattern(value, key)?),
-        "never" => (Quantifier::Never, pattern(value, key)?),
-        "sometimes" => (Quantifier::Sometimes, pattern(value, key)?),
-        _ => eventually(value, timeline)?,
+    let (quantifier, condition) = match key {
+        "always" => (Quantifier::Always, condition(value, key, s)?),
+        "never" => (Quantifier::Never, condition(value, key, s)?),
+        "sometimes" => (Quantifier::Sometimes, condition(value, key, s)?),
+        _ => eventually(value, s, timeline)?,
     };
     let lines = s.read("lines", self::pattern)?;
     let mut comparisons = Vec::new();
@@ -297,19 +306,34 @@ fn lines(s: &Section, key: &str, value: &Node, timeline: Timeline) -> Result<Lin
             _ => vec![node],
         };
         for item in &items {
-            comparisons.push(comparison(item, &pattern, lines.as_ref())?);
+            comparisons.push(comparison(item, &condition, lines.as_ref())?);
         }
         if let Some((last, other)) = contradiction(&comparisons) {
-            return Err(contradictory(items[last], &comparisons[last], other.map(|other| &comparisons[other])));
+            return Err(contradictory(
+                items[last],
+                &comparisons[last],
+                other.map(|other| &comparisons[other]),
+            ));
         }
     }
-    Ok(LineClaim { quantifier, pattern, lines, comparisons })
+    Ok(LineClaim { quantifier, condition, lines, comparisons })
 }
 
-fn comparison(node: &Node, pattern: &Pattern, lines: Option<&Pattern>) -> Result<Comparison, Problem> {
+/// A regular expression, or for packets `{ filter: FILTER }`.
+fn condition(value: &Node, key: &str, of: &Section) -> Result<Condition, Problem> {
+    match &value.value {
+        Value::Mapping(_) => {
+            let s = Section::new(value, &format!("'{key}'"), &["filter"], false)?;
+            passes(s.required("filter", "filter: tcp port 80")?, of)
+        }
+        _ => pattern(value, key).map(Condition::Matches),
+    }
+}
+
+fn comparison(node: &Node, condition: &Condition, lines: Option<&Pattern>) -> Result<Comparison, Problem> {
     let text = section::string(node, "where")?;
     let comparison = Comparison::parse(text).map_err(|(message, help)| node.problem(message).help(help))?;
-    let known: Vec<&str> = pattern.names().chain(lines.into_iter().flat_map(Pattern::names)).collect();
+    let known: Vec<&str> = condition.names().chain(lines.into_iter().flat_map(Pattern::names)).collect();
     if let Some(unknown) = comparison.groups().find(|group| !known.contains(group)) {
         let help = match known.is_empty() {
             true => format!("name a group: (?<{unknown}>[0-9]+)"),
@@ -321,10 +345,10 @@ fn comparison(node: &Node, pattern: &Pattern, lines: Option<&Pattern>) -> Result
         return Err(node.problem(format!("'{text}' compares no group of the regular expression")));
     }
     // A group of the property's own expression hides one of 'lines'.
-    let captures_no_number = |name: &str| match (pattern.names().any(|own| own == name), lines) {
-        (true, _) => pattern.captures_no_number(name),
-        (false, Some(lines)) => lines.captures_no_number(name),
-        (false, None) => false,
+    let captures_no_number = |name: &str| match (condition, lines) {
+        (Condition::Matches(own), _) if own.names().any(|own| own == name) => own.captures_no_number(name),
+        (_, Some(lines)) => lines.captures_no_number(name),
+        (_, None) => false,
     };
     if let Some(name) = comparison.numeric_groups().find(|name| captures_no_number(name)) {
         let message = format!("'{text}' is never true: the group '{name}' captures no number");
@@ -344,10 +368,17 @@ fn contradictory(node: &Node, last: &Comparison, other: Option<&Comparison>) -> 
     node.problem(message).help("all comparisons of a property hold for one line: make two properties of them")
 }
 
-/// `{ matches: REGEX, within: 30 s, after: faults }`.
-fn eventually(node: &Node, timeline: Timeline) -> Result<(Quantifier, Pattern), Problem> {
-    let s = Section::new(node, "'eventually'", &["matches", "within", "after"], false)?;
-    let pattern = pattern(s.required("matches", "matches: elected")?, "matches")?;
+/// `{ matches: REGEX, within: 30 s, after: faults }`, or for packets with `filter` instead of `matches`.
+fn eventually(node: &Node, of: &Section, timeline: Timeline) -> Result<(Quantifier, Condition), Problem> {
+    let s = Section::new(node, "'eventually'", &["matches", "filter", "within", "after"], false)?;
+    let condition = match (s.entry("matches"), s.entry("filter")) {
+        (Some(_), Some(filter)) => {
+            return Err(Problem::at(filter.key_span, "'eventually' has both 'matches' and 'filter'")
+                .help("select the packets by 'filter' of the property, and write 'matches' here"));
+        }
+        (None, Some(_)) => passes(s.required("filter", "filter: tcp port 80")?, of)?,
+        _ => Condition::Matches(pattern(s.required("matches", "matches: elected")?, "matches")?),
+    };
     let window = s.required("within", "within: 30 s")?;
     let within = section::duration(window, "within")?;
     if within == SimDuration::ZERO {
@@ -389,7 +420,7 @@ fn eventually(node: &Node, timeline: Timeline) -> Result<(Quantifier, Pattern), 
             .problem(message)
             .help(format!("write at most within: {longest}, or a later general.stop_time")));
     }
-    Ok((Quantifier::Eventually { within, after }, pattern))
+    Ok((Quantifier::Eventually { within, after }, condition))
 }
 
 /// The model of a history.

@@ -25,22 +25,32 @@ pub struct CapturedPacket {
 
 /// The packets of a capture file of a run whose simulated time 0 is `epoch_secs` after 1970.
 pub fn packets(path: &Path, epoch_secs: u64) -> Result<Vec<CapturedPacket>, ReadError> {
+    let mut packets = Vec::new();
+    each_packet(path, epoch_secs, |packet| packets.push(packet))?;
+    Ok(packets)
+}
+
+/// Passes the packets of a capture file, as those of [`packets`], to `sink` one by one.
+pub fn each_packet(
+    path: &Path,
+    epoch_secs: u64,
+    mut sink: impl FnMut(CapturedPacket),
+) -> Result<(), ReadError> {
     let bad =
         |error: pcap_file::PcapError| ReadError::File { path: path.to_owned(), reason: error.to_string() };
     let file = File::open(path).map_err(|error| ReadError::io(path, &error))?;
     if file.metadata().is_ok_and(|meta| meta.len() == 0) {
-        return Ok(Vec::new());
+        return Ok(());
     }
     let mut reader = PcapReader::new(BufReader::new(file)).map_err(bad)?;
     let ethernet = reader.header().datalink == pcap_file::DataLink::ETHERNET;
-    let mut packets = Vec::new();
     while let Some(packet) = reader.next_packet() {
         let packet = packet.map_err(bad)?;
         let since = packet.timestamp.saturating_sub(Duration::from_secs(epoch_secs));
         let at = SimTime::from_nanos(u64::try_from(since.as_nanos()).unwrap_or(u64::MAX));
-        packets.push(CapturedPacket { at, len: packet.orig_len, bytes: packet.data.into_owned(), ethernet });
+        sink(CapturedPacket { at, len: packet.orig_len, bytes: packet.data.into_owned(), ethernet });
     }
-    Ok(packets)
+    Ok(())
 }
 
 impl CapturedPacket {
@@ -81,7 +91,10 @@ impl CapturedPacket {
                 None => format!("empty packet of {} bytes", self.len),
             };
         };
-        self.describe_payload(ip.src().into(), ip.dst().into(), ip.protocol(), ip.payload())
+        match ip.fragment_offset() {
+            0 => self.describe_payload(ip.src().into(), ip.dst().into(), ip.protocol(), ip.payload()),
+            offset => format!("{} > {} fragment at {offset}, {} bytes", ip.src(), ip.dst(), self.len),
+        }
     }
 
     fn describe_payload(&self, src: IpAddr, dst: IpAddr, protocol: u8, payload: &[u8]) -> String {
@@ -148,6 +161,11 @@ mod tests {
         assert_eq!((read[0].at, &read[0].bytes), (SimTime::from_nanos(1_500), &datagram));
         assert_eq!(read[0].describe(), "11.0.0.1:1000 > 11.0.0.2:53 UDP len 5");
         assert_eq!(read[1].describe(), "IP version 6, 4 bytes");
+        // The payload of a later fragment has no header.
+        let mut later = datagram.clone();
+        later[6..8].copy_from_slice(&[0, 3]);
+        let later = CapturedPacket { bytes: later, ..read[0].clone() };
+        assert_eq!(later.describe(), "11.0.0.1 > 11.0.0.2 fragment at 24, 33 bytes");
         let mut six = vec![0; 40];
         let (src, dst) = ("2001:db8::1".parse().unwrap(), "2001:db8::2".parse().unwrap());
         udp::Repr::append((IpAddr::V6(src), 1000), (IpAddr::V6(dst), 53), b"query", &mut six);

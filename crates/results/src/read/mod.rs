@@ -7,7 +7,7 @@ mod strace;
 use crate::Statistics;
 use crate::folder::plain;
 use crate::names;
-pub use capture::{CapturedPacket, packets};
+pub use capture::{CapturedPacket, each_packet, packets};
 pub use series::{Series, series};
 use std::fs;
 use std::io;

@@ -3,7 +3,7 @@ use super::*;
 use crate::events::ProcessRef;
 use crate::properties::{Claim, FileSet};
 use crate::yaml::Setting;
-use belljar_properties::{After, HistoryClaim, HistoryModel, Level, Quantifier};
+use belljar_properties::{After, Condition, HistoryClaim, HistoryModel, Level, Quantifier};
 use std::path::Path;
 
 const WORLD: &str = "\
@@ -28,6 +28,9 @@ properties:
 - { name: register, history: history.jsonl, model: cas-register, hosts: '*' }
 - { name: bank, history: '*.jsonl', model: list-append, consistency: serializable }
 - { name: sdk, assertions: /var/log/sdk.jsonl, hosts: a }
+- { name: reset, never: RST, packets: eth0, filter: "tcp port 80 and not host a", lines: TCP }
+- { name: telnet, never: { filter: tcp port 23 }, packets: [lo, 'eth*'], hosts: idle }
+- { name: back, eventually: { filter: src host a, within: 2 s, after: 5 s }, packets: '*' }
 "#;
 
 fn world(properties: &str) -> String {
@@ -43,8 +46,16 @@ fn valid() -> String {
 fn properties_are_read() {
     let experiment = parse(&valid());
     let names: Vec<&str> = experiment.properties.iter().map(|property| property.name.as_str()).collect();
-    assert_eq!(names, ["all", "none", "some", "soon", "later", "start", "register", "bank", "sdk"]);
-    let [all, none, some, soon, later, start, register, bank, sdk] = &experiment.properties[..] else {
+    assert_eq!(
+        names,
+        [
+            "all", "none", "some", "soon", "later", "start", "register", "bank", "sdk", "reset", "telnet",
+            "back"
+        ]
+    );
+    let [all, none, some, soon, later, start, register, bank, sdk, reset, telnet, back] =
+        &experiment.properties[..]
+    else {
         panic!()
     };
     assert_eq!((&all.hosts, &all.process), (&None, &None));
@@ -80,7 +91,19 @@ fn properties_are_read() {
     assert_eq!(history(bank), ("list-append".to_owned(), Some(Level::Serializable)));
     let file = [FileSet::Matching("/var/log/sdk.jsonl".into())];
     assert_eq!((&sdk.claim, &sdk.files[..]), (&Claim::Assertions, &file[..]));
-    // Hosts without programs are none of a property's.
+    let set = |interfaces: &[&str], filter: &str| {
+        let interfaces = interfaces.iter().map(|name| (*name).to_owned()).collect();
+        [FileSet::Packets(crate::PacketSet { interfaces, filter: filter.into() })]
+    };
+    assert_eq!(reset.files, set(&["eth0"], "tcp port 80 and not host a"));
+    assert_eq!(telnet.files, set(&["lo", "eth*"], ""));
+    let Claim::Lines(claim) = &telnet.claim else { panic!() };
+    assert_eq!(claim.condition, Condition::Passes("tcp port 23".into()));
+    let filters = |host, interface| experiment.judged_packets(HostId(host), interface);
+    assert_eq!(filters(0, "lo").as_deref(), Some(""));
+    assert_eq!(filters(2, "wg0").as_deref(), Some(""));
+    assert_eq!((back.packets().is_some(), soon.packets()), (true, None));
+    // Hosts without programs are none of a property's, but for one about packets.
     let concerned = |property: &crate::Property| {
         let hosts = experiment.hosts.iter().enumerate();
         hosts
@@ -89,6 +112,7 @@ fn properties_are_read() {
             .collect::<Vec<_>>()
     };
     assert_eq!([concerned(all), concerned(none), concerned(some)], [vec![0, 1], vec![0, 1], vec![0]]);
+    assert_eq!([concerned(reset), concerned(telnet)], [vec![0, 1, 2], vec![2]]);
     round_trip(&valid());
 }
 
@@ -96,10 +120,12 @@ fn properties_are_read() {
 fn a_run_that_the_command_line_ends_before_all_faults_counts_from_the_start() {
     let stop = [Setting::parse("general.stop_time=\"9 s\"").unwrap()];
     let load = |text: &str| Experiment::parse_with("test.yaml", text, Path::new("/nowhere"), &stop);
-    let late = load(&valid()).unwrap_err();
-    assert_eq!(late.message, "no line can follow: the simulation stops at 9 s");
-    let experiment =
-        load(&valid().replace("after: 59 s", "after: 5 s").replace("within: 1 min", "within: 9 s").replace("within: 30 s", "within: 8 s")).unwrap_or_else(|error| panic!("{error}"));
+    let error = |text: &str| load(text).unwrap_err().message;
+    assert_eq!(error(&valid()), "the window ends at 30 s or later, and the simulation stops at 9 s");
+    let short = valid().replace("within: 30 s", "within: 8 s").replace("within: 1 min", "within: 9 s");
+    assert_eq!(error(&short), "no line can follow: the simulation stops at 9 s");
+    let experiment = load(&short.replace("after: 59 s", "after: 5 s"));
+    let experiment = experiment.unwrap_or_else(|error| panic!("{error}"));
     assert!(experiment.events.is_empty());
     let Claim::Lines(claim) = &experiment.properties[3].claim else { panic!() };
     let within = SimDuration::from_secs(8);
@@ -133,6 +159,17 @@ fn programs_are_given_the_file_of_their_assertions() {
 }
 
 #[test]
+fn filters_of_several_properties_are_joined() {
+    let text = "properties:\n- { name: x, never: y, packets: eth0, filter: tcp }\n\
+                - { name: z, never: y, packets: '*', filter: udp or icmp }\n";
+    let experiment = parse(&world(text));
+    let filters = |interface| experiment.judged_packets(HostId(0), interface);
+    assert_eq!(filters("eth0").as_deref(), Some("(tcp) or (udp or icmp)"));
+    assert_eq!(filters("lo").as_deref(), Some("udp or icmp"));
+    assert_eq!(parse(&world("properties: []")).judged_packets(HostId(0), "eth0"), None);
+}
+
+#[test]
 fn other_backends_refuse_what_needs_times() {
     let refused = parse(&valid()).timed_properties();
     let paths: Vec<&str> = refused.iter().map(|refusal| refusal.path.as_str()).collect();
@@ -141,6 +178,10 @@ fn other_backends_refuse_what_needs_times() {
     assert_eq!(refused[0].message, "property 'soon': the times of lines are recorded in simulations alone");
     let hosts = "property 'register': the order of lines in files of 2 hosts is known in simulations alone";
     assert_eq!(refused[3].message, hosts);
+    let packets = parse(&valid()).refuse_packet_properties();
+    let paths: Vec<&str> = packets.iter().map(|refusal| refusal.path.as_str()).collect();
+    assert_eq!(paths, ["properties.9.packets", "properties.10.packets", "properties.11.packets"]);
+    assert_eq!(packets[0].message, "property 'reset': a deployment captures no packets");
     let one = world("properties: [ { name: r, history: h.jsonl, model: register, hosts: a } ]");
     assert_eq!(parse(&one).timed_properties(), []);
 }

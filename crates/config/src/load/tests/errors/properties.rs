@@ -71,7 +71,7 @@ fn regular_expressions_and_comparisons() {
         "name a group: (?<ms>[0-9]+)",
     );
     property(
-        "- { name: x, never: '(?<s>y)', where: [s < 5, ms < 100] }",
+        "- { name: x, never: '(?<s>.)', where: [s < 5, ms < 100] }",
         "5:47 'ms' is no group of the regular expression",
         "the groups are s; a text is written in quotes",
     );
@@ -84,7 +84,8 @@ fn regular_expressions_and_comparisons() {
 
 #[test]
 fn what_no_line_can_satisfy() {
-    let ends = "'^' and '$' are the ends of a line: put them there, or write '\\^' and '\\$' for the characters";
+    let ends =
+        "'^' and '$' are the ends of a line: put them there, or write '\\^' and '\\$' for the characters";
     property("- { name: x, never: 'a^b' }", "5:21 the regular expression 'a^b' matches in no line", ends);
     property(
         "- { name: x, never: y, lines: '$a' }",
@@ -114,7 +115,7 @@ fn what_no_line_can_satisfy() {
     );
     property(
         "- { name: x, never: '(?<a>.) (?<b>.) (?<c>.)', where: [a < b, b < c, c < a] }",
-        "5:71 'c < a' is never true together with the other comparisons",
+        "5:70 'c < a' is never true together with the other comparisons",
         two,
     );
     let number = "let it capture one, as in (?<n>[0-9]+), or compare with a text in quotes";
@@ -149,6 +150,93 @@ fn files() {
         "- { name: x, never: y, files: /proc/self/maps }",
         "5:31 '/proc/self/maps' is no file that programs leave in the results",
         "name a file that they write, such as /var/log/app.log",
+    );
+}
+
+#[test]
+fn packets() {
+    let apart = "make two properties of them";
+    property(
+        "- { name: x, never: y, packets: eth0, files: stdout }",
+        "5:39 'files' is not valid with 'packets'",
+        apart,
+    );
+    property(
+        "- { name: x, never: y, packets: eth0, process: 0 }",
+        "5:39 'process' is not valid with 'packets'",
+        apart,
+    );
+    property(
+        "- { name: x, history: h, model: register, packets: eth0 }",
+        "5:43 'packets' is not valid with 'history'",
+        "a history has 'model', 'consistency' and 'hosts'",
+    );
+    property(
+        "- { name: x, never: y, filter: tcp }",
+        "5:24 'filter' selects packets, and there is no 'packets'",
+        "name interfaces, as in packets: eth0, or select lines by 'lines'",
+    );
+    property(
+        "- { name: x, never: { filter: tcp } }",
+        "5:31 a filter is for packets, and there is no 'packets'",
+        "name interfaces, as in packets: eth0, or write a regular expression",
+    );
+    property(
+        "- { name: x, never: { fliter: tcp }, packets: lo }",
+        "5:23 'fliter' is not a key of 'never'",
+        "did you mean 'filter'?",
+    );
+    property(
+        "- { name: x, never: { filter: }, packets: lo }",
+        "5:23 'filter' has no value",
+        "write filter: tcp port 80",
+    );
+    let as_tcpdump = "write it as for tcpdump: tcp port 80 and not host alice";
+    property(
+        "- { name: x, never: y, packets: lo, filter: ' ' }",
+        "5:45 this filter is empty, and every packet passes it",
+        "leave 'filter' out, or write it as for tcpdump: tcp port 80 and not host alice",
+    );
+    property(
+        "- { name: x, never: y, packets: lo, filter: prt 80 }",
+        "5:45 this filter cannot be read: 'prt' is not known: use ip, ip6, arp, tcp, udp, icmp, icmp6, host, net, port, \
+         portrange, src, dst, and, or, not",
+        as_tcpdump,
+    );
+    property(
+        "- { name: x, eventually: { filter: host nobody, within: 1 s }, packets: lo }",
+        "5:36 this filter cannot be read: 'nobody' is neither a host nor an IP address",
+        as_tcpdump,
+    );
+    property(
+        "- { name: x, eventually: { matches: x, filter: tcp, within: 1 s }, packets: lo }",
+        "5:40 'eventually' has both 'matches' and 'filter'",
+        "select the packets by 'filter' of the property, and write 'matches' here",
+    );
+    property(
+        "- { name: x, never: y, packets: [] }",
+        "5:24 'packets' names no interface",
+        "write packets: eth0, or packets: [lo, 'eth*']",
+    );
+    property(
+        "- { name: x, never: y, packets: '' }",
+        "5:33 'packets' names no interface",
+        "write packets: eth0, or packets: '*'",
+    );
+    property(
+        "- { name: x, never: y, packets: [lo, eth1], hosts: a }",
+        "5:38 host 'a' has no interface 'eth1'",
+        "did you mean 'eth0'?",
+    );
+    property(
+        "- { name: x, never: y, packets: wireguard }",
+        "5:33 no host has an interface 'wireguard'",
+        "there are eth0, lo; one that programs make is selected by '*', as in wg*",
+    );
+    property(
+        "- { name: x, never: { filter: tcp }, packets: lo, where: n < 3 }",
+        "5:58 'n' is no group of the regular expression",
+        "name a group: (?<n>[0-9]+)",
     );
 }
 
