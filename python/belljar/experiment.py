@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict, overload
 
 import yaml
 
-from . import drawing
+from . import drawing, models
 from .binary import BelljarError, find_binary
 from .events import Events
 from .keywords import check_keywords
@@ -64,6 +64,8 @@ class RunOptions(TypedDict, total=False):
     settings: Mapping[str, Any] | None
     strace: bool
     pcap: bool
+    choices: str | os.PathLike[str] | None
+    record_choices: str | os.PathLike[str] | None
     parallelism: int | None
     check: bool
     overwrite: bool
@@ -249,6 +251,10 @@ class Host(Station):
         """Adds a modelled endpoint: model(Http(to="server", count=10)), by a class in `belljar.models`, or with the
         keys of the experiment file, model("http", to="server", count=10). With start="never" it is started by an
         event. Returns the host."""
+        if isinstance(model, str):
+            check_keywords("model", settings, [*models.keys(model), "start", "stop"])
+        elif settings:
+            raise TypeError(f"model() takes settings {', '.join(settings)} with the name of a type, and not with a model: give them to {type(model).__name__}()")
         self.processes.append(ModelItem({"type": model, **settings} if isinstance(model, str) else model, start, stop))
         return self
 
@@ -419,6 +425,7 @@ class Experiment(Events, Links, Properties):
     ) -> None:
         """`general` are further keys of that section; `metrics_interval` enables time series, `route_log` the log of
         route changes."""
+        check_keywords("Experiment", general, [*General.__annotations__, "stop_time", "seed", "network", "metrics_interval", "route_log"])
         Events.__init__(self)
         Links.__init__(self)
         Properties.__init__(self)
@@ -440,6 +447,9 @@ class Experiment(Events, Links, Properties):
             raise ValueError(f"the network has no place {at!r}: make it with network.node() or network.edge()")
         node = None if at is None else self.network.node(at)
         check_keywords("host", options, [*HostOptions.__annotations__, "at"])
+        check_keywords("clock", options.get("clock") or {}, Clock.__annotations__)
+        if isinstance(cpu := options.get("cpu"), Mapping):
+            check_keywords("cpu", cpu, Cpu.__annotations__)
         self.hosts[name] = host = Host(name, node, **options)
         return host
 
@@ -459,6 +469,7 @@ class Experiment(Events, Links, Properties):
 
     def with_(self, **changes: Unpack[Changes]) -> Experiment:
         """Copy with changed keys of section `general`, such as seed=2."""
+        check_keywords("with_", changes, Changes.__annotations__)
         changed = copy.deepcopy(self)
         changed.general.update(changes)
         return changed

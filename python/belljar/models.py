@@ -52,6 +52,19 @@ class Model:
         return {"type": self.type, **{key: value for key, value in keys if value is not None}}
 
 
+def keys(type: str) -> list[str]:
+    """Keys of the models of a type."""
+    for model in _models(Model):
+        if model.type == type:
+            return [field.name for field in dataclasses.fields(model)]
+    known = sorted(model.type for model in _models(Model) if model.type)
+    raise ValueError(f"there is no model '{type}': there are {', '.join(known)}")
+
+
+def _models(base: type[Model]) -> list[type[Model]]:
+    return [inner for own in base.__subclasses__() for inner in (own, *_models(own))]
+
+
 @dataclasses.dataclass(kw_only=True)
 class Client(Model):
     """Base class of clients that act `count` times, with a `pause` (from the end of one action to the start of the

@@ -107,6 +107,17 @@ def _seeds(test: str, marker: pytest.Mark) -> list[int]:
     return list(several)
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Checks the markers of all tests, also of those that run no experiment by the fixture."""
+    for item in items:
+        for marker in item.iter_markers("belljar"):
+            _seeds(item.nodeid, marker)
+        # The marker of a class or module may be meant for its other tests.
+        is_own = any(marker.name == "belljar" for marker in item.own_markers)
+        if is_own and "belljar_seed" not in getattr(item, "fixturenames", ()):
+            raise pytest.UsageError(f"{item.nodeid}: the marker belljar has no effect on a test without the fixture belljar: it would run once")
+
+
 def _up_to(count: int) -> list[int]:
     return list(range(1, count + 1))
 

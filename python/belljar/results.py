@@ -100,6 +100,12 @@ class Results:
         text: str = self.statistics.get("drawn_events", "")
         return text
 
+    @property
+    def unreached(self) -> list[dict[str, Any]]:
+        """Events and settings that the run ended before: `time` and `what`."""
+        found: list[dict[str, Any]] = self.statistics.get("unreached", [])
+        return found
+
     def host(self, name: str) -> pathlib.Path:
         """Folder of a host, the initial working directory of its processes."""
         path = self.path / "hosts" / name

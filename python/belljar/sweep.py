@@ -5,6 +5,7 @@ from __future__ import annotations
 import concurrent.futures
 import dataclasses
 import hashlib
+import inspect
 import itertools
 import json
 import os
@@ -17,7 +18,8 @@ from typing import TYPE_CHECKING, Any, Union
 from . import backends, progress as bars, showing
 from .backends import On
 from .binary import BelljarError
-from .experiment import Experiment
+from .experiment import Experiment, RunOptions
+from .keywords import check_keywords
 from .results import Results
 from .run import RunFailed
 from .statistics import FailureRate, failure_rate
@@ -148,6 +150,9 @@ def sweep(
     program, and the files that runs read must be identical everywhere (`same_inputs`). At the end the folder contains
     `report.html` and `table.csv` (see `Sweep.save`), with the results of `measure` for each run. `until` adds seeds:
     see `half_width`. `options` are those of `belljar.run`."""
+    # Of a run's options, a sweep has two of its own.
+    known = set(RunOptions.__annotations__) - {"seed"} | set(inspect.signature(sweep).parameters)
+    check_keywords("sweep", options, known - {"options"})
     options.setdefault("parallelism", 1)
     wanted = list(range(1, seeds + 1) if isinstance(seeds, int) else seeds)
     wave = [(values, seed) for values in grid(parameters) for seed in wanted]
@@ -156,6 +161,9 @@ def sweep(
         if (_name(values), seed) in folders:
             raise BelljarError(f"{_name(values)} with seed {seed} is asked for twice, and a run has a folder of its own: leave one out")
         folders.add((_name(values), seed))
+    if isinstance(make, (str, os.PathLike)):
+        # An unreadable file is an error before workers start.
+        _source(make, {})
     campaign = _Campaign(pathlib.Path(folder), on, workers, dict(slurm or {}), retries, same_inputs, options, on_done)
     if until is not None and measure is None:
         raise BelljarError("until= needs measure=: what is to be known that narrowly?")
@@ -185,6 +193,9 @@ def _source(make: Any, values: Parameters) -> tuple[str, str, dict[str, Any]]:
     """Experiment as text, the base directory of its paths, and its parameters as settings."""
     if isinstance(make, (str, os.PathLike)):
         file = pathlib.Path(make)
+        if file.exists() and not (file.is_file() or file.is_dir()):
+            # Opening a FIFO without a writer does not return, and reading a device does not end.
+            raise BelljarError(f"{file} cannot be read: it is not a regular file")
         try:
             return file.read_text(), str(file.resolve().parent), values
         except OSError as error:

@@ -462,6 +462,7 @@ class Links:
         """Adds a link between two interfaces of hosts, switches, routers, simulators or gateways. Returns the
         experiment."""
         check_keywords("link", what, LinkOptions.__annotations__)
+        check_keywords("reverse", what.get("reverse") or {}, Line.__annotations__)
         ends = [end if isinstance(end, str) else getattr(end, "name") for end in (first, second)]
         self.links.append({"between": ends, **what})
         return self

@@ -1,5 +1,6 @@
 """`belljar import`: commands of labs run, and what is not imported is noted with its line."""
 
+import re
 import textwrap
 
 import pytest
@@ -325,3 +326,110 @@ def test_a_graph_is_simulated_with_its_hosts(take, run_experiment):
     ran = run_experiment(output)
     # 1,107 km of fibre each way, by the great circle.
     assert "time=21.7 ms" in ran.text("h-paris", "ping"), ran.text("h-paris", "ping")
+
+
+def said_at(notes, name):
+    """Notes about lines of a file: {line: texts}."""
+    found = {}
+    for note in notes:
+        match = re.match(rf"{re.escape(name)}: line (\d+): (.*)", note)
+        if match:
+            found.setdefault(int(match[1]), []).append(match[2])
+    return found
+
+
+def test_keys_of_netlab_that_are_not_read_are_noted(take):
+    _, notes = take("topology.yml", {"topology.yml": """\
+        name: lab
+        module: [ospf]
+        plugin: [fabric]
+        defaults.device: frr
+        defaults:
+          mtu: 1500
+          links.bandwidth: 1000
+          devices: {frr: {mtu: 1400}}
+          provider: clab
+        addressing:
+          lan: {ipv4: 10.8.0.0/16, prefix: 24, start: 5}
+          loopback: {ipv4: 10.9.0.0/24}
+          own: {ipv4: 10.7.0.0/24}
+        groups:
+          g: {members: [r1], device: frr, node_data: {mtu: 1500}, config: [x], vars: {a: 1}}
+        nodes:
+          r1: {id: 1, image: "frr:9", module: [bgp], cpu: 2}
+          r2: {memory: 512, bgp.as: 65000}
+        links:
+        - {r1: , r2: {ipv4: 2, vrf: red}, bandwidth: 1000, ospf: {cost: 3, area: 1}, role: external}
+        - group: core
+          mtu: 1400
+          gateway: true
+          members: [r1-r2]
+        """})
+    assert said_at(notes, "topology.yml") == {
+        2: ["routers have the routes of shortest paths, not those of ospf"], 3: ["'plugin' of a topology is not taken over"],
+        6: ["'defaults.mtu' of a topology is not taken over"], 7: ["'defaults.links.bandwidth' of a topology is not taken over"],
+        8: ["'defaults.devices' of a topology is not taken over"], 11: ["'addressing.lan.start' of a topology is not taken over"],
+        12: ["'addressing.loopback' of a topology is not taken over"], 13: ["'addressing.own' of a topology is not taken over"],
+        15: [f"'groups.g.{key}' of a topology is not taken over" for key in ("config", "node_data", "vars")],
+        17: ["'cpu' of node 'r1' is not taken over", "'module' of node 'r1' is not taken over"],
+        18: ["'bgp.as' of node 'r2' is not taken over", "'memory' of node 'r2' is not taken over"],
+        20: ["'ospf.area' of links is not taken over", "'role' of links is not taken over", "'vrf' of 'r2' at this link is not taken over"],
+        23: ["'gateway' of links is not taken over"],
+    }
+
+
+def test_options_of_mininet_that_are_not_read_are_noted(take):
+    _, notes = take("lab.py", {"lab.py": """\
+        from functools import partial
+        from mininet.net import Mininet
+        from mininet.node import Host, OVSSwitch, RemoteController
+        from mininet.topo import Topo
+        class Router(Host):
+            def config(self, table=0, **params):
+                return super().config(**params)
+        class Mine(Topo):
+            def build(self):
+                a = self.addHost("h1", cpu=.1, cores=2, privateDirs=["/x"], inNamespace=False, foo=3)
+                b = self.addHost("h2", cls=Router, table=7, ip="10.0.0.2/8", bar=1)
+                s = self.addSwitch("s1", stp=True, failMode="standalone", dpid="1", zz=1)
+                self.addLink(a, s, bw=10, weird=[1])
+                self.addLink(b, s)
+        net = Mininet(Mine(), switch=partial(OVSSwitch, protocols="OpenFlow13"), controller=RemoteController,
+                      autoStaticArp=True, autoSetMacs=True, waitConnected=True)
+        net["h1"].setIP("10.0.0.9/8")
+        net.start()
+        net.pingAll()
+        net["h2"].setIP("10.0.0.99", 8)
+        net["h2"].setDefaultRoute("via 10.0.0.9")
+        net["h2"].popen("ls", cwd="/tmp")
+        net.staticArp()
+        net.stop()
+        """}, "--run-script", "--tolerate-failures")
+    said = {line: [text for text in texts if "may fail" not in text] for line, texts in said_at(notes, "lab.py").items()}
+    assert {line: texts for line, texts in said.items() if texts} == {
+        10: [f"option '{key}' of 'h1' is not taken over" for key in ("cores", "cpu", "foo", "inNamespace", "privateDirs")],
+        11: ["option 'bar' of 'h2' is not taken over"],
+        12: [f"option '{key}' of 's1' is not taken over" for key in ("failMode", "protocols", "stp", "zz")],
+        13: ["option 'weird' of this link is not taken over"],
+        15: ["controller 'RemoteController' is left out: switches learn addresses by themselves", "option 'autoStaticArp' of Mininet is not taken over"],
+        20: ["address 10.0.0.99 of h2-eth0 is there from the start: commands before this line see it too"],
+        21: ["the default route of 'h2' is there from the start: commands before this line see it too"],
+        22: ["option 'cwd' of popen is not taken over"], 23: ["static ARP entries are not taken over: hosts ask for addresses"],
+    }
+
+
+def test_speeds_of_graphs_that_are_not_understood(take):
+    _, notes = take("net.gml", {"net.gml": """\
+        graph [
+          node [ id 0 label "A" ]
+          node [ id 1 label "B" graphics [ x 1 y 2 ] vendor [ name "x" ] ]
+          edge [ source 0 target 1 LinkSpeed "zz" LinkSpeedUnits "G" ]
+          edge [ source 0 target 1 LinkSpeed "10" ]
+          edge [ source 1 target 0 LinkSpeed "10" LinkSpeedUnits "G" ]
+        ]
+        """})
+    said = said_at(notes, "net.gml")
+    assert "the speed 'zz G' of this link is not understood: 1 Gbit, the default" in said[4], notes
+    assert "the speed '10' of this link is not understood: 1 Gbit, the default" in said[5], notes
+    assert 6 not in said and not any("no speed" in note for note in notes), notes
+    assert said[3] == ["attribute 'vendor' of 1 nodes is not taken over, the first here"], notes

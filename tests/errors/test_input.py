@@ -211,8 +211,8 @@ def test_what_is_no_file_of_an_experiment_is_refused_at_once(belljar, workdir):
     os.mkfifo(fifo)
     with open(large, "w") as file:
         file.truncate(1 << 40)
-    irregular = "it is not a regular file; `-` reads standard input"
-    for path, why in (("/dev/zero", irregular), (fifo, irregular), (large, "it has more than 256 MiB")):
+    irregular = "it is a {}, not a regular file; `-` reads standard input"
+    for path, why in (("/dev/zero", irregular.format("device")), (fifo, irregular.format("FIFO")), (large, "it has more than 256 MiB")):
         done = execute([belljar, "validate", path], timeout=20)
         assert done.status == 2 and why in done.err and str(path) in done.err, done
     (workdir / "good.yaml").write_text(GOOD)

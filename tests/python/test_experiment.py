@@ -4,7 +4,7 @@ import pytest
 import yaml
 from conftest import execute
 
-from belljar import BelljarError, Experiment, Network, Results, RunFailed, exponential, find_binary, run
+from belljar import BelljarError, Experiment, Network, Results, RunFailed, exponential, find_binary, models, run
 
 
 def small(**general):
@@ -107,6 +107,19 @@ def test_a_keyword_that_is_not_known_is_an_error():
     e = small()
     with pytest.raises(TypeError, match=r"host\(\) got an unexpected keyword argument 'att': did you mean 'at'\?"):
         e.host("x", att="here")
+    for call, said in (
+        (lambda: Experiment(stop_time=1, sede=5), r"Experiment\(\) got an unexpected keyword argument 'sede': did you mean 'seed'\?"),
+        (lambda: e.with_(sede=4), r"with_\(\) .* 'sede': did you mean 'seed'\?"),
+        (lambda: e.host("m").model("http", too="a"), r"model\(\) .* 'too': did you mean 'to'\?"),
+        (lambda: e.host("n").model(models.Sink(port=5), prto="udp"), "with the name of a type, and not with a model"),
+        (lambda: e.link("a", "b", reverse={"latncy": 1}), r"reverse\(\) .* 'latncy': did you mean 'latency'\?"),
+        (lambda: e.host("o", clock={"ofset": "1 s"}), r"clock\(\) .* 'ofset': did you mean 'offset'\?"),
+        (lambda: e.host("p", cpu={"sycall": "1 us"}), r"cpu\(\) .* 'sycall': did you mean 'syscall'\?"),
+    ):
+        with pytest.raises(TypeError, match=said):
+            call()
+    with pytest.raises(ValueError, match="there is no model 'htp': there are bulk"):
+        e.host("q").model("htp")
     with pytest.raises(TypeError, match="'lattency': did you mean 'latency'"):
         e.link("client", "server", lattency="1 ms")
     with pytest.raises(TypeError, match="link_down.*'unil'"):

@@ -86,6 +86,28 @@ def test_a_marker_that_would_be_ignored_is_an_error(run_pytest, workdir, marker,
     assert done.returncode != 0 and message in said and "test_it" in said, said
 
 
+@pytest.mark.parametrize(("marker", "message"), [
+    ("seds=50", "takes seeds=, a number or a list, not seds=50"),
+    ("seeds=50", "the marker belljar has no effect on a test without the fixture belljar"),
+    ("seeds=0", "a test runs under one seed at least"),
+])
+def test_a_marker_on_a_test_without_the_fixture_is_an_error(run_pytest, workdir, marker, message):
+    (workdir / "test_them.py").write_text(f"import pytest\n\n@pytest.mark.belljar({marker})\ndef test_it():\n    pass\n")
+    done = run_pytest()
+    said = done.stdout + done.stderr
+    assert done.returncode == 4 and message in said and "test_it" in said and "INTERNALERROR" not in said, said
+
+
+def test_a_marker_of_a_module_is_for_the_tests_that_it_can_act_on(run_pytest, workdir):
+    text = "import pytest\n\npytestmark = pytest.mark.belljar({})\n\ndef test_it(belljar):\n    pass\n\ndef test_without():\n    pass\n"
+    (workdir / "test_them.py").write_text(text.format("seeds=2"))
+    done = run_pytest()
+    assert done.returncode == 0 and "3 passed" in done.stdout, done.stdout
+    (workdir / "test_them.py").write_text(text.format("seds=2").replace("(belljar)", "()"))
+    done = run_pytest()
+    assert done.returncode == 4 and "not seds=2" in done.stdout + done.stderr, done.stdout
+
+
 def test_installed_and_named_it_is_there_once(workdir):
     """An installed package registers the plugin by its entry point; naming it as well changes nothing."""
     declared = re.search(r"\[project.entry-points.pytest11\]\n(?:#.*\n)*(.*)", (ROOT / "python/pyproject.toml").read_text())[1]

@@ -1,10 +1,11 @@
 """Sweeps: resumption, failures, tables."""
 
 import json
+import os
 
 import pytest
 
-from belljar import Experiment, RunFailed, sweep
+from belljar import BelljarError, Experiment, RunFailed, sweep
 
 
 def lossy(loss=0.0, sleep="1"):
@@ -68,3 +69,19 @@ def test_records_say_what_was_run(workdir):
     point = sweep(lossy, workdir / "sweep", seeds=[7], parameters={"loss": [0.5]}).points[0]
     record = json.loads(point.path.with_name("7.json").read_text())
     assert record["parameters"] == {"loss": 0.5} and record["seed"] == 7 and record["ok"] == point.ok
+
+
+def test_options_that_are_not_known_end_a_sweep_at_once(workdir):
+    e = Experiment(stop_time="1 s")
+    with pytest.raises(TypeError, match=r"sweep\(\) got an unexpected keyword argument 'progres': did you mean 'progress'\?"):
+        sweep(e, workdir / "sweep", seeds=1, progres=False)
+    with pytest.raises(TypeError, match=r"'seed': did you mean 'seeds'\?"):
+        sweep(e, workdir / "sweep", seeds=1, seed=3)
+    assert not (workdir / "sweep").exists()
+
+
+def test_a_file_without_end_ends_a_sweep_at_once(workdir):
+    os.mkfifo(workdir / "fifo")
+    for path in (workdir / "fifo", "/dev/zero"):
+        with pytest.raises(BelljarError, match=f"{path} cannot be read: it is not a regular file"):
+            sweep(path, workdir / "sweep", seeds=1)

@@ -3,9 +3,10 @@
 use crate::experiment_options;
 use crate::failure::Failure;
 use crate::log::Log;
+use belljar_base::SimTime;
 use belljar_config::{Experiment, Refusal, Setting};
 use belljar_plan::{collect_coverage, cut_windows, drawn_events, judge_properties};
-use belljar_results::{ResultsFolder, Scratch, Statistics, Summary, names};
+use belljar_results::{ResultsFolder, Scratch, Statistics, Summary, Unreached, names};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -89,7 +90,8 @@ pub fn conduct(backend: &impl Backend, began: Instant) -> Result<u8, Failure> {
     let (experiment, settings) = backend.prepare()?;
     let options = backend.options();
     if backend.reports() {
-        for note in experiment.notes.iter().chain(&cut_windows(&experiment)) {
+        let notes = [cut_windows(&experiment), experiment.idle_notes()].concat();
+        for note in experiment.notes.iter().chain(&notes) {
             note_on(options, note);
         }
         if let Some(note) = backend.note(&experiment, &settings) {
@@ -108,8 +110,10 @@ pub fn conduct(backend: &impl Backend, began: Instant) -> Result<u8, Failure> {
     complete.statistics.properties =
         judge_properties(&experiment, &folder, &complete.statistics).map_err(Failure::run)?;
     complete.statistics.coverage = collect_coverage(&experiment, &folder).map_err(Failure::run)?;
-    let Statistics { drawn_events, properties, .. } = &complete.statistics;
-    if complete.interrupted.is_some() || !drawn_events.is_empty() || !properties.is_empty() {
+    complete.statistics.unreached = unreached(&experiment, complete.statistics.simulated_seconds);
+    let Statistics { drawn_events, properties, unreached, .. } = &complete.statistics;
+    let is_added = !drawn_events.is_empty() || !properties.is_empty() || !unreached.is_empty();
+    if complete.interrupted.is_some() || is_added {
         folder.write(names::STATISTICS, complete.statistics.to_json().as_bytes()).map_err(Failure::run)?;
     }
     let summary = Summary {
@@ -126,6 +130,27 @@ pub fn conduct(backend: &impl Backend, began: Instant) -> Result<u8, Failure> {
     }
     let good = complete.statistics.as_expected() && complete.interrupted.is_none();
     Ok(u8::from(!good))
+}
+
+/// Events and settings of an experiment that act only after the end of its run.
+fn unreached(experiment: &Experiment, end: f64) -> Vec<Unreached> {
+    let end = SimTime::from_nanos((end * 1e9).round() as u64);
+    let stop = experiment.general.stop_time;
+    let events = belljar_plan::unreached(experiment, end).into_iter();
+    let mut all: Vec<(SimTime, String)> =
+        events.map(|(at, event)| (at, format!("event {{ {} }}", experiment.event_text(event)))).collect();
+    let bootstrap = experiment.general.bootstrap_end_time;
+    let sample = experiment.belljar.metrics_interval.map(|interval| SimTime::ZERO + interval);
+    let settings = [
+        (Some(bootstrap), "bootstrap_end_time, before which no rate and no loss of the network applies"),
+        (sample, "the first sample of the metrics"),
+    ];
+    for (at, what) in settings {
+        // Times that no run reaches are in the notes of the experiment.
+        all.extend(at.filter(|at| *at > end && *at < stop).map(|at| (at, what.to_owned())));
+    }
+    all.sort_by_key(|(at, _)| *at);
+    all.into_iter().map(|(at, what)| Unreached { time: at.as_secs_f64(), what }).collect()
 }
 
 /// Prints a note, unless the run is quiet.

@@ -5,7 +5,6 @@ use belljar_histories::{
     History, HistoryError, Level, Limits, MODELS, Report, TransactionKind, Verdict, check, check_steps,
 };
 use belljar_model_program::{ModelProgram, is_program};
-use std::fs::File;
 use std::io::{BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -107,7 +106,7 @@ fn read(path: &Path) -> Result<History, Failure> {
     let history = if path == Path::new("-") {
         History::read(std::io::stdin().lock())
     } else {
-        let file = File::open(path)
+        let file = belljar_inputs::open(path)
             .map_err(|error| Failure::usage(format!("{} cannot be read: {error}", path.display())))?;
         History::read(BufReader::new(file))
     };

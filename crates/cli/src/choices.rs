@@ -66,7 +66,7 @@ impl Arguments {
 
 fn read(path: &Path) -> Result<ChoiceFile, Failure> {
     let shown = path.display();
-    let text = fs::read_to_string(path)
+    let text = belljar_inputs::read_text(path)
         .map_err(|error| Failure::usage(format!("the choices in {shown} cannot be read: {error}")))?;
     ChoiceFile::parse(&text)
         .map_err(|problem| Failure::usage(format!("{shown} is no file of choices: {problem}")))

@@ -62,7 +62,7 @@ fn show_calls(results: &Path) -> Result<(), Failure> {
         }
     }
     logs.sort();
-    let texts = logs.iter().map(|log| std::fs::read_to_string(log).map_err(Failure::run));
+    let texts = logs.iter().map(|log| belljar_inputs::read_text(log).map_err(Failure::run));
     let texts = texts.collect::<Result<Vec<String>, Failure>>()?;
     let mut lines: Vec<&str> = texts.iter().flat_map(|text| text.lines()).collect();
     // Lines begin with the time, in nine decimals. Those of a process stay in their order.

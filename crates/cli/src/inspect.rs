@@ -111,6 +111,9 @@ pub fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
         let end = results.statistics.simulated_seconds;
         println!("this run ended early, at {end:.6} s: {why}\n");
     }
+    if let Some(note) = results.statistics.unreached_note() {
+        println!("note: {note}\n");
+    }
     print!("{}", tables.join("\n"));
     let events = &results.statistics.drawn_events;
     if arguments.tables.is_empty() && !events.is_empty() {

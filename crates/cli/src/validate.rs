@@ -60,7 +60,7 @@ pub fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let experiment = Experiment::load(&arguments.file).map_err(Failure::input)?;
     let refusals = arguments.backend.refusals(&experiment)?;
     backend::refuse(&arguments.file, &[], &refusals)?;
-    for note in &experiment.notes {
+    for note in experiment.notes.iter().chain(&experiment.idle_notes()) {
         println!("note: {note}");
     }
     let processes: usize = experiment.hosts.iter().map(|host| host.processes.len()).sum();

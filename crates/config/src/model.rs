@@ -215,7 +215,7 @@ pub struct Host {
     /// Simulated time that its work takes; `None` for no time.
     pub cpu: Option<CpuSettings>,
     /// Number of processors that programs see; one thread runs at a time.
-    pub cpu_count: u32,
+    pub cpu_count: Option<u32>,
     /// Memory in bytes; `None` for no limit.
     pub memory: Option<u64>,
     /// Processes in the order of the file.
@@ -436,6 +436,9 @@ pub struct Process {
     pub shutdown_signal: Signal,
     /// Expected final state.
     pub expected_final_state: FinalState,
+    /// True if the experiment writes the expected final state: a process that never starts then does not end as
+    /// expected.
+    pub is_end_written: bool,
     /// Placement of its code.
     pub placement: PlacementSetting,
     /// True for the process of the host's `setup`: the others start once it has exited with status 0.
@@ -443,6 +446,12 @@ pub struct Process {
 }
 
 impl Process {
+    /// True if the process does not end as expected unless it starts: the experiment gives it a start time and a final
+    /// state.
+    pub fn must_start(&self) -> bool {
+        self.is_end_written && self.expected_final_state != FinalState::Any && self.start_time != SimTime::MAX
+    }
+
     /// The file name of its program, or `setup`.
     pub fn program_name(&self) -> String {
         if self.is_setup {

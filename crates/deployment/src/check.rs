@@ -83,7 +83,7 @@ pub fn differences(experiment: &Experiment) -> Vec<String> {
     if experiment.hosts.iter().any(|host| host.memory.is_some()) {
         all.push("'memory' has no effect: memory is the machines'".into());
     }
-    if experiment.hosts.iter().any(|host| host.cpu_count != 1) {
+    if experiment.hosts.iter().any(|host| host.cpu_count.is_some()) {
         all.push("'cpu_count' has no effect: processors are the machines'".into());
     }
     if experiment.experimental.strace_logging_mode != StraceMode::Off {

@@ -244,7 +244,7 @@ pub fn differences(experiment: &Experiment, tdf: Option<f64>, is_auto: bool) -> 
     if experiment.hosts.iter().any(|host| host.memory.is_some()) {
         all.push("'memory' has no effect: memory is this machine's".into());
     }
-    if experiment.hosts.iter().any(|host| host.cpu_count != 1) {
+    if experiment.hosts.iter().any(|host| host.cpu_count.is_some()) {
         all.push("'cpu_count' has no effect: processors are this machine's".into());
     }
     if experiment.experimental.strace_logging_mode != StraceMode::Off {
@@ -313,10 +313,11 @@ mod tests {
     #[test]
     fn what_has_no_effect_is_said() {
         let text = "general: { stop_time: 10 }\nnetwork: { graph: { type: 1_gbit_switch } }\n\
-            hosts: { a: { network_node_id: 0, clock: { offset: 1 s }, processes: [] } }\n";
+            hosts: { a: { network_node_id: 0, clock: { offset: 1 s }, cpu_count: 1, processes: [] } }\n";
         let experiment = Experiment::parse_in("test.yaml", text, &PathContext::default()).unwrap();
         let all = differences(&experiment, None, false);
-        assert_eq!(all.len(), 3, "{all:?}");
+        assert_eq!(all.len(), 4, "{all:?}");
         assert!(all[2].contains("clocks have no effect"), "{all:?}");
+        assert!(all[3].contains("'cpu_count' has no effect"), "{all:?}");
     }
 }

@@ -37,7 +37,7 @@ impl Source {
         if path.is_dir() {
             return Ok(Source::Directory(path.to_owned()));
         }
-        let mut file = File::open(path).doing("it cannot be opened")?;
+        let mut file = belljar_inputs::open(path).doing("it cannot be opened")?;
         let mut magic = Vec::new();
         (&mut file).take(6).read_to_end(&mut magic).doing("it cannot be read")?;
         let packer = match magic.get(..4) {
@@ -72,8 +72,8 @@ impl Source {
         }
         match self {
             Source::Directory(folder) => {
-                let file =
-                    File::open(folder.join(name)).doing(format!("its part '{name}' cannot be opened"))?;
+                let file = belljar_inputs::open(&folder.join(name))
+                    .doing(format!("its part '{name}' cannot be opened"))?;
                 let len = file.metadata().doing(format!("its part '{name}' cannot be looked at"))?.len();
                 Ok(file.take(len))
             }

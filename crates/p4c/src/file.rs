@@ -36,7 +36,7 @@ impl ProgramFile {
     /// Reads a file. A file with the suffix `.p4` is compiled; `#include "..."` is searched in the file's
     /// folder.
     pub fn read(path: &Path) -> Result<ProgramFile, FileError> {
-        let text = std::fs::read_to_string(path)
+        let text = belljar_inputs::read_text(path)
             .map_err(|error| FileError::Read { path: path.to_path_buf(), problem: error.to_string() })?;
         ProgramFile::of_text(path, text)
     }

@@ -8,6 +8,7 @@ use belljar_base::{Map, Set};
 use expand::Expander;
 use macros::Macro;
 use std::cell::Cell;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
@@ -385,7 +386,16 @@ impl Preprocessor<'_> {
             ));
         }
         for path in self.candidates(&name, quoted, file, word == "include_next") {
-            if let Ok(bytes) = std::fs::read(&path) {
+            let read = match belljar_inputs::read_at_most(&path, super::MAX_SOURCE as u64) {
+                Err(error)
+                    if belljar_inputs::is_irregular(&error) || error.kind() == ErrorKind::FileTooLarge =>
+                {
+                    let message = format!("{} cannot be read: {error}", path.display());
+                    return Err(Diagnostic::error(place, message));
+                }
+                read => read,
+            };
+            if let Ok(bytes) = read {
                 let real = std::fs::canonicalize(&path).unwrap_or_else(|_| path.clone());
                 if self.once.contains(&real) {
                     return Ok(());
@@ -394,9 +404,6 @@ impl Preprocessor<'_> {
                     self.once.insert(real);
                 }
                 let text = String::from_utf8_lossy(&bytes).into_owned();
-                if text.len() > super::MAX_SOURCE {
-                    return Err(Diagnostic::error(place, format!("{} is too long", path.display())));
-                }
                 let index = self.add_file(path.display().to_string(), text, false);
                 return self.included(index);
             }

@@ -71,7 +71,7 @@ struct CloneEntry {
 
 /// Configures a switch from a file.
 pub fn apply_file(switch: &mut Switch, path: &Path) -> Result<(), LoadError> {
-    let text = std::fs::read_to_string(path).map_err(|error| {
+    let text = belljar_inputs::read_text(path).map_err(|error| {
         LoadError::new("", format!("cannot be read: {error}"), "name a runtime file such as s1-runtime.json")
             .in_file(path)
     })?;

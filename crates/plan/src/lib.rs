@@ -31,7 +31,7 @@ pub use network::{
     Direction, NetChange, Partition, concerns_host, least_latency, link_direction, link_loss, link_nic,
     partitions,
 };
-pub use occurrences::{Occurrence, all as occurrences, drawn_events, with_fixed_events};
+pub use occurrences::{Occurrence, all as occurrences, drawn_events, unreached, with_fixed_events};
 pub use process::{CLEAN_ENVIRONMENT, ProcessPlan};
 pub use properties::{cut_windows, judge_properties};
 pub use routing::{PlannedRoute, RoutingState};

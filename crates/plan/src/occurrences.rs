@@ -59,6 +59,19 @@ pub fn drawn_events(experiment: &Experiment) -> Vec<Event> {
     events
 }
 
+/// Events of which the seed has drawn occurrences, all of them after `end`, with the first times.
+pub fn unreached(experiment: &Experiment, end: SimTime) -> Vec<(SimTime, &Event)> {
+    let mut found = Vec::new();
+    for (number, event) in experiment.events.iter().enumerate() {
+        let mut drawn = Vec::new();
+        draw(experiment, number as u32, event, &mut drawn);
+        let first = drawn.iter().map(|occurrence| occurrence.at).min();
+        found.extend(first.filter(|at| *at > end).map(|at| (at, event)));
+    }
+    found.sort_by_key(|(at, _)| *at);
+    found
+}
+
 /// Gives events their positions in a list of their own.
 fn renumber(events: &mut [Event]) {
     for (number, event) in events.iter_mut().enumerate() {

@@ -95,7 +95,7 @@ pub fn judge(
     let expected = settings.expected_final_state;
     result.as_expected = match (expected, status, result.pid) {
         // A process whose start time had not come by the end of the run is as expected.
-        (_, _, None) => settings.start_time >= now,
+        (_, _, None) => settings.start_time >= now && !settings.must_start(),
         // The experiment itself stopped its host.
         _ if crashed => true,
         (FinalState::Any, ..) | (FinalState::Running, None, _) => true,
@@ -104,7 +104,12 @@ pub fn judge(
         _ => false,
     };
     if !result.as_expected {
-        result.problem = Some(format!("expected: {}", expected_name(expected)));
+        let mut problem = format!("expected: {}", expected_name(expected));
+        if result.pid.is_none() && settings.start_time >= now {
+            let (start, end) = (settings.start_time.as_secs_f64(), now.as_secs_f64());
+            problem += &format!("; it starts at {start} s, and the run ended at {end} s");
+        }
+        result.problem = Some(problem);
     }
     result
 }

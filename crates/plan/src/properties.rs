@@ -12,7 +12,7 @@ use belljar_properties::{
 };
 use belljar_results::{PropertyStatistics, ResultsError, ResultsFolder, Statistics, names};
 use serde_json::Value;
-use std::fs::{self, File};
+use std::fs;
 use std::io::{self, BufReader};
 use std::path::{Path, PathBuf};
 
@@ -133,7 +133,7 @@ fn judge(
         Claim::Lines(claim) => {
             let mut judge = LineJudge::new(claim, window(experiment, reached, claim));
             for found in &found {
-                let taken = File::open(&found.path).and_then(|file| {
+                let taken = belljar_inputs::open(&found.path).and_then(|file| {
                     judge.take(name(found.host), &found.name, times(found), BufReader::new(file))
                 });
                 if let Err(error) = taken {
@@ -145,7 +145,7 @@ fn judge(
         Claim::Assertions => {
             let mut judge = AssertionJudge::default();
             for found in &found {
-                let taken = File::open(&found.path).and_then(|file| {
+                let taken = belljar_inputs::open(&found.path).and_then(|file| {
                     judge.take(name(found.host), &found.name, times(found), BufReader::new(file))
                 });
                 if let Err(error) = taken {
@@ -157,7 +157,7 @@ fn judge(
         Claim::History(claim) => {
             let mut files = Vec::new();
             for found in &found {
-                let content = match fs::read(&found.path) {
+                let content = match belljar_inputs::read(&found.path) {
                     Ok(content) => content,
                     Err(error) => return Ok(unreadable(found, &error)),
                 };

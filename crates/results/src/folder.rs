@@ -211,6 +211,9 @@ fn copy_tree(from: &Path, to: &Path) -> Result<(), ResultsError> {
             let leads = fs::read_link(&source).map_err(failed)?;
             std::os::unix::fs::symlink(leads, &target).map_err(failed)?;
         } else {
+            // Copying a FIFO would not end.
+            let unreadable = |error| ResultsError::Write { path: source.clone(), error };
+            belljar_inputs::open(&source).map_err(unreadable)?;
             fs::copy(&source, &target).and_then(|_| copy_time(&source, &target)).map_err(failed)?;
         }
     }

@@ -41,7 +41,7 @@ pub use statistics::{
     AttendedProgram, CoverageStatistics, CpuStatistics, DirectionStatistics, GatewayStatistics,
     HostStatistics, ModelStatistics, P4PortStatistics, P4Statistics, P4TableStatistics, ProcessStatistics,
     PropertyStatistics, Quantiles, RadioStatistics, RouterStatistics, StationStatistics, Statistics,
-    add_counts,
+    Unreached, add_counts,
 };
 pub use summary::{Summary, UNFORCED};
 pub use tables::{Section, table};

@@ -12,7 +12,6 @@ use pcap_file::pcapng::blocks::interface_description::{
 };
 use pcap_file::{DataLink, PcapError};
 use std::borrow::Cow;
-use std::fs::File;
 use std::io::{BufReader, Write};
 use std::path::Path;
 use std::time::Duration;
@@ -95,7 +94,7 @@ fn read(
     packets: &mut Vec<Wanted>,
 ) -> Result<DataLink, ReadError> {
     let bad = |error: PcapError| ReadError::File { path: path.to_owned(), reason: error.to_string() };
-    let file = File::open(path).map_err(|error| ReadError::io(path, &error))?;
+    let file = belljar_inputs::open(path).map_err(|error| ReadError::io(path, &error))?;
     let mut reader = PcapReader::new(BufReader::new(file)).map_err(bad)?;
     let link = reader.header().datalink;
     while let Some(packet) = reader.next_packet() {

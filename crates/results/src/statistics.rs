@@ -15,6 +15,9 @@ pub struct Statistics {
     /// which they are not left to the seed.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub drawn_events: String,
+    /// Effects of the experiment for which the run was too short, by time.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unreached: Vec<Unreached>,
     /// Programs that users have run by hand during the run, in order of time. With one, the run cannot be
     /// reproduced.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -55,6 +58,15 @@ pub struct Statistics {
     pub warnings: Map<String, u64>,
     /// Programs that were preempted by real time: from then on the run is not deterministic.
     pub preempted: Map<String, u64>,
+}
+
+/// Effect of the experiment after the end of the run.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Unreached {
+    /// Seconds of the experiment at which it would have begun.
+    pub time: f64,
+    /// The event, or the setting.
+    pub what: String,
 }
 
 /// Program that a user has run by hand during the run, by `belljar attach` or `belljar prompt`.
@@ -405,7 +417,33 @@ impl PropertyStatistics {
     }
 }
 
+/// Number of unreached effects that a note lists.
+const LIST_UNREACHED: usize = 4;
+
 impl Statistics {
+    /// Note on the effects that the run did not reach, if there are any.
+    pub fn unreached_note(&self) -> Option<String> {
+        let all = &self.unreached;
+        let listed: Vec<String> = all
+            .iter()
+            .take(LIST_UNREACHED)
+            .map(|one| format!("{} at {} s", crate::summary::plain_text(&one.what), one.time))
+            .collect();
+        let more = match all.len().saturating_sub(LIST_UNREACHED) {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        let end = self.simulated_seconds;
+        let not_reached =
+            if all.len() == 1 { "1 effect was" } else { &format!("{} effects were", all.len()) };
+        (!all.is_empty()).then(|| {
+            format!(
+                "{not_reached} not reached, since the run ended at {end:.6} s: {}{more}",
+                listed.join(", ")
+            )
+        })
+    }
+
     /// True if every process ended as the experiment expects, every property holds and every traffic model ran.
     pub fn as_expected(&self) -> bool {
         self.hosts.values().flat_map(|host| &host.processes).all(|process| process.as_expected)

@@ -69,6 +69,9 @@ impl fmt::Display for Summary<'_> {
             )?,
         }
         self.drops(f)?;
+        if let Some(note) = stats.unreached_note() {
+            writeln!(f, "note: {note}")?;
+        }
         for (name, gateway) in &stats.gateways {
             write!(
                 f,
@@ -145,7 +148,12 @@ impl Summary<'_> {
         if bad > 0 {
             writeln!(f, "{bad} of {} processes did not end as expected", all.len())
         } else {
-            writeln!(f, "all {} processes ended as expected", all.len())
+            match all.iter().filter(|(_, p)| p.pid.is_none()).count() {
+                0 => writeln!(f, "all {} processes ended as expected", all.len()),
+                idle => {
+                    writeln!(f, "all {} processes ended as expected, {idle} of them never started", all.len())
+                }
+            }
         }
     }
 
@@ -215,6 +223,13 @@ impl Summary<'_> {
                 time(|times| times.p99),
             )?;
         }
+        for (name, m) in models.iter().filter(|(_, m)| !m.failed.is_empty()) {
+            let failed: u64 = m.failed.values().sum();
+            let reasons: Vec<String> =
+                m.failed.iter().map(|(why, count)| format!("{why} {count}x")).collect();
+            let all = m.done + m.cut + failed;
+            writeln!(f, "warning: {failed} of {all} flows of model '{name}' failed: {}", reasons.join(", "))?;
+        }
         let problems = models.values().flat_map(|m| &m.problems);
         for problem in problems.take(LIST_WARNINGS) {
             writeln!(f, "FAIL {problem}")?;
@@ -276,7 +291,7 @@ fn last_lines(path: &Path) -> Vec<String> {
 }
 
 /// A line without control characters, sequences of terminals (ECMA-48) and marks of text direction.
-fn plain_text(line: &str) -> String {
+pub(crate) fn plain_text(line: &str) -> String {
     let mut plain = String::new();
     let mut characters = line.chars().peekable();
     while let Some(character) = characters.next() {

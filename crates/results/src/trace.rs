@@ -43,7 +43,7 @@ pub fn trace(results: &Results, all: bool, out: impl Write) -> Result<(), TraceE
             out.span((group, pid), &process.program, "process", (started, ended), more)?;
         }
         for (stem, path) in results.files(name, "strace") {
-            let bytes = std::fs::read(&path).map_err(|error| ReadError::io(&path, &error))?;
+            let bytes = belljar_inputs::read(&path).map_err(|error| ReadError::io(&path, &error))?;
             system_calls(&mut out, group, &stem, &String::from_utf8_lossy(&bytes), all)?;
         }
         for (interface, path) in results.files(name, "pcap") {

@@ -38,7 +38,7 @@ struct Entry {
 impl Settings {
     /// Parses a file.
     pub fn read(path: &Path) -> Result<Settings, Error> {
-        let text = std::fs::read_to_string(path)
+        let text = belljar_inputs::read_text(path)
             .map_err(|source| Error::Io { doing: format!("read {}", path.display()), source })?;
         let at = |line, text: String| Error::Settings { path: path.to_owned(), line, text };
         let mut entries = entries(&text).map_err(|(line, text)| at(line, text))?;

@@ -106,7 +106,7 @@ pub fn host_config(
     let working_directory = options.working_directory.clone().or_else(of_root);
     HostConfig {
         epoch_secs: experiment.belljar.start_date,
-        processors: Processors::new(settings.cpu_count),
+        processors: Processors::new(settings.cpu_count.unwrap_or(1)),
         memory: settings.memory,
         scheduling: order(settings.options.scheduling),
         clock_error: clock_error(settings),

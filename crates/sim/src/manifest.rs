@@ -8,7 +8,6 @@ use belljar_results::{AttendedProgram, names};
 use belljar_results::{ResultsError, ResultsFolder};
 use sha2::{Digest, Sha256};
 use std::ffi::OsString;
-use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -63,7 +62,7 @@ pub fn differences(here: &Map<OsString, String>, there: &Map<OsString, String>) 
 
 fn hash(path: &Path) -> io::Result<String> {
     let mut hasher = Sha256::new();
-    io::copy(&mut File::open(path)?, &mut hasher)?;
+    io::copy(&mut belljar_inputs::open(path)?, &mut hasher)?;
     Ok(hex(&hasher.finalize()))
 }
 

@@ -5,7 +5,6 @@ use belljar_emulation::truth::Truthfulness;
 use belljar_results::Statistics;
 use belljar_results::names;
 use belljar_results::read::{ReadError, Results, packets};
-use std::fs;
 use std::net::IpAddr;
 
 /// Kind of a measure. Tables appear in the order of the variants.
@@ -74,7 +73,7 @@ pub fn measure(results: &Results) -> Result<Measures, ReadError> {
             }
             if let Some(pid) = process.pid {
                 let path = results.host(name).join(format!("{}.{pid}.stdout", process.program));
-                printed(&label, &fs::read_to_string(path).unwrap_or_default(), &mut all);
+                printed(&label, &belljar_inputs::read_text(&path).unwrap_or_default(), &mut all);
             }
         }
         // A host with processes that still run at the end has no span, hence no throughput.

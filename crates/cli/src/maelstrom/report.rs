@@ -18,10 +18,10 @@ pub fn print(results: &Path, workload: Workload) {
 fn messages(results: &Path) -> Option<String> {
     let mut between = 0u64;
     for host in std::fs::read_dir(results.join("hosts")).ok()?.flatten() {
-        let Ok(text) = std::fs::read_to_string(host.path().join("messages.jsonl")) else { continue };
+        let Ok(text) = belljar_inputs::read_text(&host.path().join("messages.jsonl")) else { continue };
         between += text.lines().filter(|line| is_internal(line)).count() as u64;
     }
-    let history = std::fs::read_to_string(results.join("hosts/clients/history.jsonl")).ok()?;
+    let history = belljar_inputs::read_text(&results.join("hosts/clients/history.jsonl")).ok()?;
     let operations = history.lines().filter(|line| line.contains(r#""type":"invoke""#)).count();
     if operations == 0 {
         return None;

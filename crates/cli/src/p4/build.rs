@@ -38,7 +38,7 @@ pub struct Arguments {
 pub fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let options = options(arguments)?;
     let shown = arguments.file.display();
-    let bytes = std::fs::read(&arguments.file)
+    let bytes = belljar_inputs::read(&arguments.file)
         .map_err(|error| Failure::input(format!("error: {shown} cannot be read: {error}")))?;
     let text = String::from_utf8_lossy(&bytes);
     let compiled = compile(&shown.to_string(), &text, &options).map_err(Failure::input)?;

@@ -16,7 +16,7 @@ pub fn read(path: &Path) -> Result<Vec<Packet>, String> {
     let wrong = |error: &dyn std::fmt::Display| {
         format!("{}: {error}; name a pcap file of Ethernet frames", path.display())
     };
-    let file = File::open(path).map_err(|error| wrong(&error))?;
+    let file = belljar_inputs::open(path).map_err(|error| wrong(&error))?;
     let mut reader = PcapReader::new(BufReader::new(file)).map_err(|error| wrong(&error))?;
     let link = reader.header().datalink;
     if link != DataLink::ETHERNET {

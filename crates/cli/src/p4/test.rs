@@ -216,7 +216,7 @@ fn test(task: Task, trace: bool) -> Tested {
         Ok(loaded) => loaded,
         Err(error) => return wrong(error),
     };
-    let text = match std::fs::read_to_string(&task.script) {
+    let text = match belljar_inputs::read_text(&task.script) {
         Ok(text) => text,
         Err(error) => return wrong(format!("{name}: {error}")),
     };

@@ -286,7 +286,7 @@ impl Commands {
         if depth >= DEPTH {
             return Err(Failure::usage(format!("source {file}: files are nested more than {DEPTH} deep")));
         }
-        let text = std::fs::read_to_string(Path::new(file))
+        let text = belljar_inputs::read_text(Path::new(file))
             .map_err(|error| Failure::usage(format!("source {file}: {error}")))?;
         for line in text.lines() {
             if self.try_perform(line, depth + 1)? == Next::Leave {

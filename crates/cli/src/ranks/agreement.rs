@@ -139,7 +139,7 @@ fn introduction(file: &Path, experiment: &Experiment, workers: usize) -> io::Res
     Ok(Introduction {
         program: digest(File::open("/proc/self/exe")?)?,
         version: env!("CARGO_PKG_VERSION").to_owned(),
-        file: digest(File::open(file)?)?,
+        file: digest(belljar_inputs::open(file)?)?,
         resolved: digest(experiment.to_yaml().as_bytes())?,
         results: std::path::absolute(experiment.general.results())?,
         workers,

@@ -5,7 +5,6 @@ use belljar_base::Set;
 use belljar_config::Experiment;
 use belljar_machine::needed::{Needed, needed};
 use std::ffi::{OsStr, OsString};
-use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
@@ -36,7 +35,7 @@ fn closure(mut wanted: Vec<PathBuf>) -> Set<OsString> {
             continue;
         }
         // An unreadable file is reported by the comparison.
-        let Ok(content) = fs::read(&path) else { continue };
+        let Ok(content) = belljar_inputs::read(&path) else { continue };
         if let Some(script) = content.strip_prefix(b"#!") {
             let line = script.split(|byte| *byte == b'\n').next().unwrap_or_default();
             let words = line.split(|byte| byte.is_ascii_whitespace());
@@ -60,6 +59,7 @@ fn library(name: &[u8]) -> Option<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
     use std::os::unix::fs::PermissionsExt;
 
     #[test]

@@ -19,7 +19,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::geteuid;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, OpenOptions};
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
@@ -449,7 +449,7 @@ impl Meeting {
     fn read(path: &Path) -> io::Result<Meeting> {
         // Reading the folder makes a network file system look for new files.
         let _ = fs::read_dir(path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new(".")));
-        let mut file = File::open(path)?;
+        let mut file = belljar_inputs::open(path)?;
         let status = file.metadata()?;
         if status.uid() != geteuid().as_raw() || status.mode() & 0o077 != 0 {
             return Err(io::Error::other(format!("{} is not this user's alone", path.display())));

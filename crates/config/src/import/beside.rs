@@ -29,7 +29,7 @@ impl Beside {
     /// Text of a file; `None` if there is no such file.
     pub(super) fn text(&self, name: &str) -> Result<Option<Source>, Problem> {
         let path = self.path(name);
-        match std::fs::read_to_string(&path) {
+        match belljar_inputs::read_text(&path) {
             Ok(text) => Ok(Some(Source { name: name.to_owned(), text })),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(Problem::whole_file(format!("'{name}' cannot be read: {}", plain(&error)))),

@@ -158,7 +158,7 @@ pub struct Imported {
 }
 
 fn text_of(path: &Path) -> Result<String, ConfigError> {
-    std::fs::read_to_string(path).map_err(|error| {
+    belljar_inputs::read_text(path).map_err(|error| {
         let source = Source { name: path.display().to_string(), text: String::new() };
         let reason = crate::error::plain(&error);
         Problem::whole_file(format!("the topology cannot be read: {reason}")).into_error(&source)

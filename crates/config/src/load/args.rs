@@ -66,7 +66,7 @@ fn certificate(argument: &str) -> Option<u64> {
         return None;
     }
     let mut text = String::new();
-    std::fs::File::open(path).ok()?.take(LARGEST).read_to_string(&mut text).ok()?;
+    belljar_inputs::open(path).ok()?.take(LARGEST).read_to_string(&mut text).ok()?;
     not_before(&text)
 }
 

@@ -1,7 +1,7 @@
 //! Capture filters: `pcap_filter` among the options of hosts.
 
 use crate::error::Problem;
-use crate::model::{CaptureFilter, Experiment};
+use crate::model::{CaptureFilter, Experiment, Host, HostOptions};
 use crate::yaml::section::{self, mapping};
 use crate::yaml::{Node, Section, Value};
 use belljar_net::Filter;
@@ -32,6 +32,26 @@ fn one(node: &Node, key: &str) -> Result<Option<String>, Problem> {
         return Ok(None);
     }
     section::string(node, key).map(|text| Some(text.to_owned()))
+}
+
+/// Note about hosts with settings of captures that are not captured.
+pub(super) fn note(experiment: &Experiment) -> Option<String> {
+    let usual = HostOptions::default();
+    let is_idle = |host: &&Host| {
+        let options = &host.options;
+        let is_set =
+            options.pcap_filter != usual.pcap_filter || options.pcap_capture_size != usual.pcap_capture_size;
+        is_set && !options.pcap_enabled
+    };
+    let idle: Vec<&str> = experiment.hosts.iter().filter(is_idle).map(|host| host.name.as_str()).collect();
+    let hosts = match &idle[..] {
+        [] => return None,
+        [one] => format!("host '{one}'"),
+        [first, rest @ ..] => format!("host '{first}' and {} more", rest.len()),
+    };
+    Some(format!(
+        "'pcap_filter' and 'pcap_capture_size' have no effect on {hosts}: write pcap_enabled: true, or run with --pcap"
+    ))
 }
 
 /// Checks all filters of a file against the experiment loaded from it.

@@ -1,14 +1,15 @@
 //! Keys that are valid where they stand, and act on nothing in this experiment.
 
+use super::captures;
 use crate::error::Problem;
 use crate::events::{Action, Target};
-use crate::model::{Experiment, Process};
+use crate::model::Experiment;
 use crate::topology::DeviceKind;
-use crate::yaml::{Section, Value};
-use belljar_base::SimTime;
+use crate::yaml::{Node, Section, Value};
+use belljar_base::{HostId, SimTime};
 use belljar_net::QueueConfig;
 
-/// Refuses queues that no packet can ever wait in.
+/// Refuses settings of links that no packet can ever meet.
 pub(super) fn check(file: &Section, experiment: &Experiment) -> Result<(), Problem> {
     if experiment.hosts.iter().all(|host| host.node.is_none())
         && let Some(entry) = file.get("host_option_defaults").and_then(|node| node.entry("queue"))
@@ -30,8 +31,56 @@ pub(super) fn check(file: &Section, experiment: &Experiment) -> Result<(), Probl
                 Problem::at(entry.key_span, message).help("give the link a rate, or leave the queue out")
             );
         }
+        check_line(item, experiment, number)?;
     }
     Ok(())
+}
+
+/// Refuses an overhead that takes no time, and a token bucket that never delays a packet.
+fn check_line(item: &Node, experiment: &Experiment, number: usize) -> Result<(), Problem> {
+    let link = &experiment.topology.links[number];
+    let there = |key: &str| item.entry(key);
+    let back = |key: &str| item.entry("reverse").and_then(|reverse| reverse.value.entry(key));
+    let [free, free_back] = [0, 1].map(|end| is_free(experiment, number, end));
+    let is_free_everywhere = free && (free_back || back("overhead").is_some());
+    let idle = back("overhead").filter(|_| free_back);
+    if let Some(entry) = idle.or(there("overhead").filter(|_| is_free_everywhere)) {
+        let message = format!(
+            "'overhead' has no effect: bytes take no time at the unlimited rate of link '{}'",
+            link.name
+        );
+        return Err(Problem::at(entry.key_span, message).help("give the link a rate, or leave it out"));
+    }
+    for end in [0, 1].into_iter().filter(|end| is_overflowing(experiment, number, *end)) {
+        let line = &link.ends[end].properties;
+        let own = back("token_bucket").filter(|_| end == 1).or_else(|| there("token_bucket"));
+        if let (Some(entry), Some(bucket), Some(rate)) = (own, line.token_bucket, line.rate) {
+            let message = format!(
+                "'token_bucket' has no effect: link '{}' carries {rate} bit/s, and its bucket gains {} bit/s",
+                link.name, bucket.rate
+            );
+            return Err(Problem::at(entry.key_span, message)
+                .help("give the bucket a rate below that of the link, or leave it out"));
+        }
+    }
+    Ok(())
+}
+
+/// True if the bytes of a frame take no time in a direction of a link, for which it has an overhead all the same.
+fn is_free(experiment: &Experiment, number: usize, end: usize) -> bool {
+    let link = &experiment.topology.links[number];
+    let line = &link.ends[end].properties;
+    let device = experiment.device(link.ends[end].node);
+    let is_of_p4 = device.is_some_and(|device| matches!(device.kind, DeviceKind::P4(_)));
+    let is_paced = line.rate.is_some() || line.token_bucket.is_some();
+    line.overhead > 0 && !(is_paced || is_of_p4 || is_limited_later(experiment, number))
+}
+
+/// True if the token bucket of a direction of a link gains tokens faster than the link's rate spends them.
+fn is_overflowing(experiment: &Experiment, number: usize, end: usize) -> bool {
+    let line = &experiment.topology.links[number].ends[end].properties;
+    let is_full = line.token_bucket.zip(line.rate).is_some_and(|(bucket, rate)| bucket.rate >= rate);
+    is_full && !is_limited_later(experiment, number)
 }
 
 /// True if nothing waits in the queue at an end of a link, which is not the usual one or that of the other end.
@@ -47,13 +96,22 @@ fn is_idle(experiment: &Experiment, number: usize, end: usize) -> bool {
     !(is_paced(end) || is_usual || other_uses_it || is_of_p4 || is_limited_later(experiment, number))
 }
 
-/// Gives the usual queue to directions whose queue has lost its effect, because the run ends before the event that
-/// would have limited them.
-pub(super) fn reset_idle_queues(experiment: &mut Experiment) {
+/// Resets settings of links that have lost their effect, because the run ends before the event that would have limited
+/// the link.
+pub(super) fn reset_idle_lines(experiment: &mut Experiment) {
     let ends = (0..experiment.topology.links.len()).flat_map(|link| [(link, 0), (link, 1)]);
     let idle: Vec<(usize, usize)> = ends.filter(|(link, end)| is_idle(experiment, *link, *end)).collect();
     for (link, end) in idle {
         experiment.topology.links[link].ends[end].properties.queue = QueueConfig::default();
+    }
+    for link in 0..experiment.topology.links.len() {
+        for end in [0, 1].into_iter().filter(|end| is_free(experiment, link, *end)).collect::<Vec<_>>() {
+            experiment.topology.links[link].ends[end].properties.overhead = 0;
+        }
+        for end in [0, 1].into_iter().filter(|end| is_overflowing(experiment, link, *end)).collect::<Vec<_>>()
+        {
+            experiment.topology.links[link].ends[end].properties.token_bucket = None;
+        }
     }
 }
 
@@ -67,22 +125,80 @@ fn is_limited_later(experiment: &Experiment, link: usize) -> bool {
     })
 }
 
-/// Notes about times of processes that the simulation does not reach.
+impl Experiment {
+    /// Notes about settings without effect that the command line may still change after an experiment has been loaded.
+    pub fn idle_notes(&self) -> Vec<String> {
+        let (from, stop) = (self.general.bootstrap_end_time, self.general.stop_time);
+        let bootstrap = (from >= stop).then(|| {
+            format!(
+                "no rate and no loss of the network applies: 'bootstrap_end_time' is {} s, and the simulation stops at {} s",
+                from.as_secs_f64(),
+                stop.as_secs_f64()
+            )
+        });
+        bootstrap.into_iter().chain(captures::note(self)).collect()
+    }
+}
+
+/// Notes about sections and settings on which no packet depends.
+pub(super) fn notes(file: &Section, experiment: &Experiment) -> Vec<String> {
+    let mut notes = Vec::new();
+    let stop = experiment.general.stop_time;
+    if let Some(interval) =
+        experiment.belljar.metrics_interval.filter(|interval| SimTime::ZERO + *interval >= stop)
+    {
+        notes.push(format!(
+            "no metrics are sampled: their 'interval' is {} s, and the simulation stops at {} s",
+            (SimTime::ZERO + interval).as_secs_f64(),
+            stop.as_secs_f64()
+        ));
+    }
+    let hosts = &experiment.hosts;
+    if file.entry("network").is_some() && !hosts.is_empty() && hosts.iter().all(|host| host.node.is_none()) {
+        notes.push("section 'network' has no effect: no host is on the graph".to_owned());
+    }
+    let is_linked = |id: HostId| {
+        let ends = experiment.topology.links.iter().flat_map(|link| &link.ends);
+        ends.map(|end| end.node).any(|node| node == id)
+    };
+    for (number, device) in experiment.topology.devices.iter().enumerate() {
+        let is_waiting =
+            matches!(device.kind, DeviceKind::Switch(_) | DeviceKind::Router(_) | DeviceKind::P4(_));
+        if is_waiting && !is_linked(HostId((hosts.len() + number) as u32)) {
+            notes.push(format!(
+                "{} '{}' has no link: no packet reaches it",
+                device.kind.noun().0,
+                device.name
+            ));
+        }
+    }
+    notes
+}
+
+/// Notes about times of processes and models that the simulation does not reach.
 pub(super) fn late_times(experiment: &Experiment) -> Vec<String> {
     let stop = experiment.general.stop_time;
     let seconds = stop.as_secs_f64();
     let mut notes = Vec::new();
     for host in &experiment.hosts {
-        let mut note = |process: &Process, what: &str| {
-            let (name, path) = (&host.name, process.path.display());
-            notes.push(format!("host '{name}': '{path}' {what}, since the simulation stops at {seconds} s"));
-        };
-        for process in &host.processes {
-            if process.start_time >= stop && process.start_time != SimTime::MAX {
-                note(process, "never starts");
-            } else if process.shutdown_time.is_some_and(|at| at >= stop) {
-                note(process, "is not shut down");
-            }
+        let processes = host
+            .programs()
+            .iter()
+            .map(|process| (process.path.display().to_string(), process.start_time, process.shutdown_time));
+        let models = host
+            .models
+            .iter()
+            .map(|model| (format!("model {}", model.spec.name), model.start_time, model.shutdown_time));
+        for (name, start, shutdown) in processes.chain(models) {
+            let what = match () {
+                () if start >= stop && start != SimTime::MAX => "never starts",
+                () if shutdown.is_some_and(|at| at >= stop) => "is not shut down",
+                () => continue,
+            };
+            notes.push(format!(
+                "host '{}': '{name}' {what}, since the simulation stops at {seconds} s",
+                host.name
+            ));
         }
     }
     notes

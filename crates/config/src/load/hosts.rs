@@ -78,7 +78,7 @@ struct Draft<'a> {
     options: HostOptions,
     clock: ClockSettings,
     cpu: Option<CpuSettings>,
-    cpu_count: u32,
+    cpu_count: Option<u32>,
     memory: Option<u64>,
     processes: Vec<Process>,
     models: Vec<Model>,
@@ -251,7 +251,7 @@ fn draft_of<'a>(
         None => ClockSettings { reading: context.reading, ..ClockSettings::default() },
     };
     let cpu = s.read("cpu", cpu::cpu)?;
-    let cpu_count = s.read("cpu_count", cpu::count)?.unwrap_or(1);
+    let cpu_count = s.read("cpu_count", cpu::count)?;
     let memory = s.read("memory", cpu::memory)?;
     let root = files.map(|files| files.model);
     let machine = match s.get("machine") {

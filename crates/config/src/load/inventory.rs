@@ -50,7 +50,7 @@ impl Inventory {
     /// Loads the inventory at `path` for an experiment. Relative paths in it are relative to its folder.
     pub fn load(path: &Path, experiment: &Experiment) -> Result<Inventory, ConfigError> {
         let name = path.display().to_string();
-        let text = std::fs::read_to_string(path).map_err(|error| {
+        let text = belljar_inputs::read_text(path).map_err(|error| {
             let source = Source { name: name.clone(), text: String::new() };
             let message = format!("the inventory cannot be read: {}", crate::error::plain(&error));
             Problem::whole_file(message).into_error(&source)

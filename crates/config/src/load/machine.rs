@@ -210,6 +210,7 @@ fn process(qemu: &Path, programs: &[Process]) -> Process {
         } else {
             FinalState::Exited(WholeMachine::DONE)
         },
+        is_end_written: false,
         placement: PlacementSetting::Auto,
         is_setup: false,
     }
@@ -269,7 +270,7 @@ fn directory(node: &Node, key: &str, around: &PathContext) -> Result<PathBuf, Pr
 fn check_static(path: &Path) -> Result<(), String> {
     const PT_INTERP: u32 = 3;
     let name = path.display();
-    let image = std::fs::read(path).map_err(|error| format!("{name} cannot be read: {error}"))?;
+    let image = belljar_inputs::read(path).map_err(|error| format!("{name} cannot be read: {error}"))?;
     let number = |at: usize, bytes: usize| -> Option<usize> {
         Some(
             image

@@ -33,9 +33,7 @@ use crate::{GUEST_PATH, PathContext, Signal};
 use belljar_base::choices::Choices;
 use belljar_base::{Map, SimTime};
 use belljar_net::NodeIndex;
-use std::io::Read;
 use std::net::Ipv4Addr;
-use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
 pub use inventory::{Inventory, Machine};
@@ -152,6 +150,7 @@ impl Experiment {
             shutdown_time: None,
             shutdown_signal: Signal::TERM,
             expected_final_state: FinalState::Any,
+            is_end_written: false,
             placement: belljar.placement,
             is_setup: false,
         };
@@ -166,7 +165,7 @@ impl Experiment {
             options: HostOptions::default(),
             clock: Default::default(),
             cpu: None,
-            cpu_count: 1,
+            cpu_count: None,
             memory: None,
             processes: vec![process],
             models: Vec::new(),
@@ -194,27 +193,14 @@ impl Experiment {
 
 /// Text of an experiment file; `-` is standard input. The error is a sentence.
 pub(crate) fn read_file(path: &Path) -> Result<String, String> {
-    let read = || {
-        let mut bytes = Vec::new();
-        if path == Path::new("-") {
-            std::io::stdin().take(LARGEST + 1).read_to_end(&mut bytes)?;
-        } else {
-            // Opening a FIFO without a writer does not return, and reading a device does not end. A shell's
-            // process substitution is a pipe that is open.
-            let kind = std::fs::metadata(path)?;
-            let is_open = path.starts_with("/dev/fd") || path.starts_with("/proc/self/fd");
-            let is_pipe = is_open && kind.file_type().is_fifo();
-            if !(kind.is_file() || kind.is_dir() || is_pipe) {
-                return Err(std::io::Error::other("it is not a regular file; `-` reads standard input"));
-            }
-            std::fs::File::open(path)?.take(LARGEST + 1).read_to_end(&mut bytes)?;
-        }
-        match bytes.len() as u64 > LARGEST {
-            true => Err(std::io::Error::other(format!("it has more than {} MiB", LARGEST >> 20))),
-            false => Ok(bytes),
-        }
+    let read = || match path == Path::new("-") {
+        true => belljar_inputs::read_stream(std::io::stdin(), LARGEST),
+        false => belljar_inputs::read_at_most(path, LARGEST),
     };
-    let bytes = read().map_err(|e| format!("the experiment cannot be read: {}", plain(&e)))?;
+    let bytes = read().map_err(|error| {
+        let help = if belljar_inputs::is_irregular(&error) { "; `-` reads standard input" } else { "" };
+        format!("the experiment cannot be read: {}{help}", plain(&error))
+    })?;
     String::from_utf8(bytes)
         .map_err(|e| format!("this is not text: byte {} is not UTF-8", e.utf8_error().valid_up_to()))
 }
@@ -338,12 +324,14 @@ fn experiment(source: &Source, around: &PathContext, settings: &[Setting]) -> Re
         if !is_explored {
             experiment.settle_properties();
         }
-        effects::reset_idle_queues(&mut experiment);
+        effects::reset_idle_lines(&mut experiment);
     }
     captures::check(&file, &experiment)?;
     judged_packets::check(&file, &experiment)?;
     let late = effects::late_times(&experiment);
     experiment.notes.extend(late);
+    let idle = effects::notes(&file, &experiment);
+    experiment.notes.extend(idle);
     let of_arguments = args::notes(&experiment, around);
     experiment.notes.extend(of_arguments);
     Ok(experiment)

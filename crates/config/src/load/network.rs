@@ -107,7 +107,7 @@ fn read_file(node: &Node, around: &PathContext) -> Result<Source, Problem> {
     let failed = |error: &std::io::Error| {
         path_node.problem(format!("the graph file '{written}' cannot be read: {}", plain(error)))
     };
-    let mut bytes = std::fs::read(path).map_err(|e| failed(&e))?;
+    let mut bytes = belljar_inputs::read(path).map_err(|e| failed(&e))?;
     if s.read("compression", |n, k| section::choice(n, k, COMPRESSIONS))? == Some(Compression::Xz) {
         let mut unpacked = Vec::new();
         lzma_rs::xz_decompress(&mut bytes.as_slice(), &mut unpacked).map_err(|error| {

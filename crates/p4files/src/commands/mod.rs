@@ -77,7 +77,7 @@ type Result<T> = std::result::Result<T, String>;
 
 /// Executes the commands of a file; returns their output.
 pub fn apply_file(switch: &mut Switch, path: &Path) -> std::result::Result<String, LoadError> {
-    let text = std::fs::read_to_string(path).map_err(|error| {
+    let text = belljar_inputs::read_text(path).map_err(|error| {
         LoadError::new(
             "",
             format!("cannot be read: {error}"),

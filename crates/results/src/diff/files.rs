@@ -36,7 +36,7 @@ impl Side {
 
     fn read(&self, file: &Path) -> Result<Option<Vec<u8>>, ReadError> {
         let path = self.root.join(file);
-        match fs::read(&path) {
+        match belljar_inputs::read(&path) {
             Ok(bytes) => Ok(Some(bytes)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(ReadError::io(&path, &error)),
@@ -157,7 +157,7 @@ fn time_of_output(side: &Side, file: &Path, offset: u64) -> Option<SimTime> {
     let end = format!(".{}.strace", stem.rsplit('.').next()?);
     let logs = fs::read_dir(side.root.join(file).parent()?).ok()?.flatten();
     let mut logs = logs.filter(|entry| entry.file_name().to_string_lossy().ends_with(&end));
-    written_to(&String::from_utf8_lossy(&fs::read(logs.next()?.path()).ok()?), fd, offset)
+    written_to(&String::from_utf8_lossy(&belljar_inputs::read(&logs.next()?.path()).ok()?), fd, offset)
 }
 
 fn captures(file: &Path, sides: &[Side; 2]) -> Result<Option<Difference>, ReadError> {

@@ -4,7 +4,6 @@ use super::ReadError;
 use belljar_base::SimTime;
 use belljar_wire::{arp, ethernet, icmpv4, ipv4, ipv6, tcp, udp};
 use pcap_file::pcap::PcapReader;
-use std::fs::File;
 use std::io::BufReader;
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
@@ -38,7 +37,7 @@ pub fn each_packet(
 ) -> Result<(), ReadError> {
     let bad =
         |error: pcap_file::PcapError| ReadError::File { path: path.to_owned(), reason: error.to_string() };
-    let file = File::open(path).map_err(|error| ReadError::io(path, &error))?;
+    let file = belljar_inputs::open(path).map_err(|error| ReadError::io(path, &error))?;
     if file.metadata().is_ok_and(|meta| meta.len() == 0) {
         return Ok(());
     }
@@ -138,6 +137,7 @@ impl CapturedPacket {
 mod tests {
     use super::*;
     use crate::{CaptureWriter, Writer};
+    use std::fs::File;
 
     #[test]
     fn what_was_written_is_read_and_described() {

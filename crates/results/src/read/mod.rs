@@ -54,7 +54,7 @@ impl Results {
             return Err(ReadError::Missing(path.to_owned()));
         }
         let file = path.join(names::STATISTICS);
-        let text = match fs::read_to_string(&file) {
+        let text = match belljar_inputs::read_text(&file) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 return Err(ReadError::NotResults(path.to_owned()));
             }
@@ -75,7 +75,7 @@ impl Results {
     }
     /// The text of a file in the folder, if it exists.
     pub fn text(&self, name: &str) -> Option<String> {
-        let bytes = fs::read(self.path.join(name)).ok()?;
+        let bytes = belljar_inputs::read(&self.path.join(name)).ok()?;
         Some(String::from_utf8_lossy(&bytes).into_owned())
     }
     /// Paths of a host's files with the extension `kind`, with their stems, sorted.

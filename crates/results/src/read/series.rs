@@ -14,7 +14,7 @@ pub struct Series {
 
 /// Reads a table; a file that does not exist gives an empty table.
 pub fn series(path: &Path) -> Result<Series, ReadError> {
-    let text = match std::fs::read_to_string(path) {
+    let text = match belljar_inputs::read_text(path) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Series::default()),
         other => other.map_err(|error| ReadError::io(path, &error))?,
     };

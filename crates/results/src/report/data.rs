@@ -8,7 +8,6 @@ use crate::{Statistics, Topology};
 use belljar_base::Map;
 use belljar_net::units;
 use serde::Serialize;
-use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
@@ -262,7 +261,7 @@ fn outputs(results: &Results) -> (Vec<Output>, usize) {
 fn beginning(path: &Path) -> String {
     let mut bytes = Vec::new();
     // An unreadable file is shown as empty; its length reveals that there is more.
-    let _ = File::open(path).and_then(|file| file.take(OUTPUT_BYTES).read_to_end(&mut bytes));
+    let _ = belljar_inputs::open(path).and_then(|file| file.take(OUTPUT_BYTES).read_to_end(&mut bytes));
     String::from_utf8_lossy(&bytes).into_owned()
 }
 

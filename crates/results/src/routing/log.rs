@@ -3,7 +3,6 @@
 use crate::names;
 use crate::read::{ReadError, Results, files};
 use serde::Deserialize;
-use std::fs;
 use std::net::Ipv4Addr;
 
 /// A line of a log.
@@ -79,7 +78,7 @@ pub(super) fn read(results: &Results, hosts: &[&String]) -> Result<Vec<Entry>, R
     let mut all = Vec::new();
     for (name, path) in files(&results.path().join(names::ROUTES), "jsonl") {
         let Some(host) = hosts.iter().position(|host| **host == name) else { continue };
-        let text = fs::read_to_string(&path).map_err(|error| ReadError::io(&path, &error))?;
+        let text = belljar_inputs::read_text(&path).map_err(|error| ReadError::io(&path, &error))?;
         for (number, line) in text.lines().enumerate() {
             let entry = serde_json::from_str::<Line>(line).ok().and_then(|line| entry(host, line));
             let bad = || format!("line {} is not one of a route log", number + 1);

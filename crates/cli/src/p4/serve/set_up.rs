@@ -7,7 +7,6 @@ use belljar_p4::{Program, SwitchConfig, SwitchDevice};
 use belljar_p4c::ProgramFile;
 use belljar_p4files::{commands, runtime};
 use belljar_p4runtime::{Server, pipeline_config};
-use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -79,5 +78,6 @@ fn install(
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, Failure> {
-    fs::read(path).map_err(|error| Failure::usage(format!("{}: cannot be read: {error}", path.display())))
+    belljar_inputs::read(path)
+        .map_err(|error| Failure::usage(format!("{}: cannot be read: {error}", path.display())))
 }

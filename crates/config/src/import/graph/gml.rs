@@ -51,13 +51,14 @@ pub(super) fn read(text: &str) -> Result<Graph, Problem> {
     Ok(graph)
 }
 
-/// Scalar attributes by their names in lower case.
+/// Attributes by their names in lower case. Those that are lists have no text, and are noted unless they are known.
 fn attributes(items: Vec<Item>) -> Attributes {
-    let scalar = |item: Item| match item.value {
+    let attribute = |item: Item| match item.value {
         Value::Text(text) => Some((item.key, text)),
-        Value::List(_) => None,
+        Value::List(_) if super::KNOWN.contains(&&*item.key) => None,
+        Value::List(_) => Some((item.key, String::new())),
     };
-    items.into_iter().filter_map(scalar).collect()
+    items.into_iter().filter_map(attribute).collect()
 }
 
 fn of_line(line: usize) -> Span {

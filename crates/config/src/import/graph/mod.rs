@@ -280,7 +280,21 @@ fn cable(
     let mut cable = Cable::between(source.name.clone(), target.name.clone());
     match rate(edge)? {
         Some(bits) => cable.settings.push(("rate", bits)),
-        None => missing.speeds.push(edge.line),
+        None => {
+            if let Some(text) = edge.attributes.get("linkspeed") {
+                let unit = edge.attributes.get("linkspeedunits");
+                let written = format!("{text} {}", unit.map_or("", String::as_str));
+                draft.note_at(
+                    edge.line,
+                    format!(
+                        "the speed '{}' of this link is not understood: 1 Gbit, the default",
+                        written.trim()
+                    ),
+                );
+            } else {
+                missing.speeds.push(edge.line);
+            }
+        }
     }
     let latency = match (edge.attributes.get("latency"), source.position.zip(target.position)) {
         (Some(text), _) => {
@@ -374,7 +388,14 @@ fn note_attributes(draft: &mut Draft, graph: &Graph) {
         for key in unknown.filter(|key| {
             !matches!(
                 &***key,
-                "x" | "y" | "networkdate" | "geolocation" | "asn" | "network" | "key" | "doubted"
+                "x" | "y"
+                    | "graphics"
+                    | "networkdate"
+                    | "geolocation"
+                    | "asn"
+                    | "network"
+                    | "key"
+                    | "doubted"
             )
         }) {
             seen.entry((kind, key)).or_insert((line, 0)).1 += 1;

@@ -106,6 +106,10 @@ class TorusTopo(Topo):
             self.addLink(switch, names[(i + 1) % x, j])
 
 
+# Options of a network without an effect on what packets see.
+NEUTRAL_OF_NETWORKS = {"xterms", "cleanup", "waitConnected", "listenPort", "topo", "build"}
+
+
 class Mininet:
     def __init__(self, topo=None, switch=Switch, host=Host, controller=Controller, link=Link, intf=Intf, build=True,
                  ipBase="10.0.0.0/8", autoSetMacs=False, **options):
@@ -115,6 +119,13 @@ class Mininet:
         self.hosts, self.switches, self.controllers, self.links = [], [], [], []
         self.nameToNode, self.options = {}, options
         networks.append(self)
+        given = {key: value for key, value in options.items() if value not in (None, False) and key not in NEUTRAL_OF_NETWORKS}
+        if intf not in (Intf, TCIntf, None):
+            given["intf"] = intf
+        for key in sorted(given):
+            note(f"option '{key}' of Mininet is not taken over")
+        if controller not in (Controller, None):
+            note(f"controller '{getattr(controller, '__name__', controller)}' is left out: switches learn addresses by themselves")
         if topo and build:
             self.build()
 
@@ -122,15 +133,17 @@ class Mininet:
     def init(cls):
         pass
 
-    def make(self, cls, default, name, options):
+    def make(self, cls, default, name, options, plain=Host):
         made = cls or default
         try:
-            return made(name, **options)
+            node = made(name, **options)
         except TypeError:
-            # Constructors such as partial(OVSSwitch, protocols=...) and those of other packages.
-            node = (default if isinstance(default, type) else Host)(name, **options)
+            node = None
+        if not isinstance(node, Node):
+            # Constructors of other packages.
+            node = (default if isinstance(default, type) else plain)(name, **options)
             note(f"'{name}' is a plain node: {made} cannot be made without Mininet")
-            return node
+        return node
 
     def addHost(self, name, cls=None, **params):
         number = self.next_address
@@ -146,7 +159,7 @@ class Mininet:
     addNode = addHost
 
     def addSwitch(self, name, cls=None, **params):
-        node = self.make(cls, self.switch if isinstance(self.switch, type) else Switch, name, params)
+        node = self.make(cls, self.switch if callable(self.switch) else Switch, name, params, Switch)
         if node.kind != "switch":
             node.kind = "switch"
         self.switches.append(node)
@@ -179,6 +192,10 @@ class Mininet:
             params.pop(key, None)
         if isinstance(made, type) and issubclass(made, Link):
             return made(node1, node2, port1=port1, port2=port2, **params)
+        if isinstance(made, types.FunctionType):
+            link = made(node1, node2, port1=port1, port2=port2, **params)
+            if isinstance(link, Link):
+                return link
         return Link(node1, node2, port1=port1, port2=port2, **dict(getattr(made, "keywords", {}), **params))
 
     def build(self):
@@ -280,7 +297,7 @@ class Mininet:
         record["events"].append({"line": line(), "at": round(clock[0], 3), "link": number, "status": status})
 
     def staticArp(self):
-        pass
+        note("static ARP entries are not taken over: hosts ask for addresses")
 
     def waitConnected(self, *args, **options):
         return True

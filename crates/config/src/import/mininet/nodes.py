@@ -5,6 +5,7 @@ standard output is the record, in JSON. What the script itself prints goes to st
 """
 
 import builtins
+import functools
 import io
 import ipaddress
 import json
@@ -32,10 +33,16 @@ def line():
     return 0
 
 
-def note(text):
-    own = {"line": line(), "text": text}
+def note(text, at=None):
+    own = {"line": line() if at is None else at, "text": text}
     if own not in record["notes"]:
         record["notes"].append(own)
+
+
+def note_late(what):
+    """Notes a change of an address or a route after commands that it should not precede."""
+    if networks and networks[-1].started and any(node.commands for node in networks[-1].hosts):
+        note(f"{what} is there from the start: commands before this line see it too")
 
 
 class Quiet:
@@ -63,9 +70,13 @@ class Intf:
     def setIP(self, ip, prefixLen=None):
         if prefixLen is None and "/" in str(ip):
             ip, prefixLen = str(ip).split("/")
+        if str(ip) != self.ip:
+            note_late(f"address {ip} of {self.name}")
         self.ip, self.prefixLen = str(ip), prefixLen or self.prefixLen or 8
 
     def setMAC(self, mac):
+        if mac != self.mac:
+            note_late(f"hardware address {mac} of {self.name}")
         self.mac = mac
 
     def IP(self):
@@ -79,7 +90,7 @@ class Intf:
 
     def config(self, mac=None, ip=None, **options):
         if mac:
-            self.mac = mac
+            self.setMAC(mac)
         if ip:
             self.setIP(ip)
         if not (networks and networks[-1].started):
@@ -124,6 +135,10 @@ class Process(Quiet):
         return 0
 
 
+# Options of nodes without an effect on what packets see.
+NEUTRAL = {"dpid", "isSwitch", "ip", "mac"}
+
+
 class Node:
     kind = "host"
 
@@ -132,12 +147,17 @@ class Node:
         self.line, self.waiting, self.shell, self.pid = line(), False, True, 1
         self.lastCmd, self.inNamespace, self.is_configured = None, inNamespace, False
         self.routes = []
+        # Options that nothing has read: hosts have theirs read by `config`.
+        self.unread = dict(params) if self.kind == "switch" else {}
+        if self.kind == "host" and not inNamespace:
+            self.unread["inNamespace"] = inNamespace
 
     @classmethod
     def setup(cls):
         pass
 
-    def config(self, mac=None, ip=None, defaultRoute=None, lo="up", **_params):
+    def config(self, mac=None, ip=None, defaultRoute=None, lo="up", **params):
+        self.unread.update(params if lo == "up" else dict(params, lo=lo))
         if mac:
             self.setMAC(mac)
         if ip:
@@ -175,6 +195,8 @@ class Node:
         return "", "", 0
 
     def popen(self, *words, **options):
+        for key in sorted(set(options) - {"stdin", "stdout", "stderr", "shell", "universal_newlines", "text", "bufsize"}):
+            note(f"option '{key}' of popen is not taken over")
         if len(words) == 1 and isinstance(words[0], (list, tuple)):
             words = words[0]
         self.add_command([*words, "&"])
@@ -263,13 +285,14 @@ class Node:
             self.params["mac"] = mac
 
     def setDefaultRoute(self, route=None):
+        note_late(f"the default route of '{self.name}'")
         self.routes.append({"line": line(), "to": str(route)})
 
     def setHostRoute(self, ip, intf):
         self.cmd(f"ip route add {ip}/32 dev {intf}")
 
     def setARP(self, ip, mac):
-        pass
+        note(f"the ARP entry of '{self.name}' for {ip} is not taken over: hosts ask for the address")
 
     def setParam(self, results, method, **params):
         for value in params.values():
@@ -277,10 +300,11 @@ class Node:
                 getattr(self, method)(value)
 
     def terminate(self):
-        pass
+        if networks and networks[-1].started:
+            note(f"'{self.name}' is not stopped: write a crash event")
 
     def stop(self, deleteIntfs=False):
-        pass
+        self.terminate()
 
     def cleanup(self):
         pass

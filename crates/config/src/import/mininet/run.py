@@ -45,7 +45,7 @@ def modules():
 
     util = dict(dumpNodeConnections=nothing, dumpNetConnections=nothing, dumpPorts=nothing, quietRun=lambda *a, **o: "",
                 errRun=lambda *a, **o: ("", "", 0), errFail=lambda *a, **o: ("", "", 0), irange=lambda a, b: range(a, b + 1),
-                custom=lambda cls, **given: (lambda *a, **o: cls(*a, **dict(given, **o))), customClass=nothing,
+                custom=functools.partial, customClass=nothing,
                 pmonitor=lambda *a, **o: iter(()), waitListening=lambda *a, **o: True, ensureRoot=nothing, fixLimits=nothing,
                 ipAdd=ip_add, ipStr=local_ip, macColonHex=lambda n: ":".join(f"{n:012x}"[i:i + 2] for i in range(0, 12, 2)),
                 ipParse=lambda ip: int(ipaddress.ip_address(ip)), naturalSeq=lambda text: text, natural=lambda text: text,
@@ -89,14 +89,20 @@ def topologies(names):
 
 def options(link):
     """Properties of a link: those of an interface apply to what it sends, so both directions have them."""
-    first = {key: value for key, value in link.intf1.params.items() if isinstance(value, (str, int, float, bool))}
-    second = {key: value for key, value in link.intf2.params.items() if isinstance(value, (str, int, float, bool))}
-    return first, second
+    def own(intf):
+        given = {key: value for key, value in intf.params.items() if value is not None}
+        return {key: value if isinstance(value, (str, int, float, bool)) else str(value) for key, value in given.items()}
+
+    return own(link.intf1), own(link.intf2)
 
 
 def describe(net):
     numbers = {id(own): number for number, own in enumerate(net.links)}
     for node in net.hosts + net.switches:
+        if node.kind == "host" and not node.is_configured:
+            node.unread.update({key: value for key, value in node.params.items() if key != "defaultRoute"})
+        for key in sorted(key for key, value in node.unread.items() if value is not None and key not in NEUTRAL):
+            note(f"option '{key}' of '{node.name}' is not taken over", node.line)
         if node.kind != "switch" and node.interfaces and not node.interfaces[0].ip and node.params.get("ip"):
             node.interfaces[0].setIP(node.params["ip"])
         record["nodes"].append({

@@ -1,7 +1,7 @@
 //! Links of netlab: `r1-r2`, lists of nodes, mappings of nodes and attributes, groups of links.
 
 use super::addresses;
-use super::{Kind, Lab, find};
+use super::{Kind, Lab, find, unread};
 use crate::error::Problem;
 use crate::import::draft::{Cable, Member};
 use crate::yaml::section::{self, mapping};
@@ -9,22 +9,21 @@ use crate::yaml::{Entry, Node, Value};
 use std::net::Ipv4Addr;
 use std::rc::Rc;
 
-/// Attributes of links that are read.
-const KNOWN: [&str; 14] = [
+/// Attributes of links that are read, or that have no effect on the network.
+const READ: &[&str] = &[
     "interfaces",
     "type",
     "bandwidth",
     "mtu",
     "prefix",
     "name",
-    "ospf",
-    "isis",
+    "ospf.cost",
+    "isis.cost",
+    "isis.metric",
     "group",
     "members",
     "linkindex",
     "disable",
-    "role",
-    "module",
 ];
 
 /// An end of a link: the node's name in the file, and the attributes of its interface.
@@ -40,6 +39,9 @@ pub(super) fn add(lab: &mut Lab, link: &Rc<Node>) -> Result<(), Problem> {
 
 fn add_of(lab: &mut Lab, link: &Rc<Node>, inherited: &[Entry]) -> Result<(), Problem> {
     let (ends, attributes) = parts(lab, link)?;
+    for (line, key) in unread(&attributes, READ) {
+        lab.draft.note_at(line, format!("'{key}' of links is not taken over"));
+    }
     if let Some(members) = find(&attributes, "members") {
         let mut problems = crate::error::Problems::default();
         for member in section::list(&members, "members")? {
@@ -52,12 +54,6 @@ fn add_of(lab: &mut Lab, link: &Rc<Node>, inherited: &[Entry]) -> Result<(), Pro
     if value("disable").is_some_and(|own| section::boolean(&own, "disable").unwrap_or(false)) {
         lab.draft.note_at(line, "this link is disabled");
         return Ok(());
-    }
-    for entry in &attributes {
-        let key = entry.key.split('.').next().unwrap_or_default();
-        if !KNOWN.contains(&key) {
-            lab.draft.note_at(entry.key_span.line, format!("'{}' of links is not taken over", entry.key));
-        }
     }
     for end in &ends {
         if !lab.nodes.contains_key(&end.node) {

@@ -34,20 +34,28 @@ impl Importer for Netlab {
     }
 }
 
-/// Keys of the topology that are read, or that have no effect on the network.
-const KNOWN: [&str; 11] = [
+/// Keys of the topology that are read, or that have no effect on the network. A `*` stands for any name.
+const READ: &[&str] = &[
     "nodes",
     "links",
-    "defaults",
-    "groups",
-    "addressing",
+    "module",
+    "defaults.device",
+    "defaults.provider",
+    "groups._auto_create",
+    "groups.*.members",
+    "groups.*.device",
+    "groups.*._auto_create",
+    "addressing.lan.prefix",
+    "addressing.lan.ipv4",
+    "addressing.p2p.prefix",
+    "addressing.p2p.ipv4",
     "name",
     "provider",
     "message",
-    "module",
     "version",
-    "plugin",
 ];
+/// Such keys of a node.
+const READ_OF_NODES: &[&str] = &["name", "device", "id", "role", "provider", "license", "box", "image"];
 /// Devices of netlab that are hosts and bridges.
 const HOSTS: [&str; 2] = ["linux", "dnsmasq"];
 const BRIDGES: [&str; 2] = ["bridge", "ovs"];
@@ -78,10 +86,8 @@ fn draft(text: &str) -> Result<Draft, Problem> {
         nodes: Map::new(),
         pools: problems.take(addresses::Pools::read(top)).unwrap_or_default(),
     };
-    let first = |key: &str| key.split('.').next().unwrap_or_default().to_owned();
-    for other in top.iter().filter(|entry| !KNOWN.contains(&&*first(&entry.key))) {
-        let text = format!("'{}' of a topology is not taken over", other.key);
-        lab.draft.note_at(other.key_span.line, text);
+    for (line, key) in unread(top, READ) {
+        lab.draft.note_at(line, format!("'{key}' of a topology is not taken over"));
     }
     let none = Rc::new(Node { span: tree.span, value: Value::Sequence(Vec::new()) });
     let nodes = match (find(top, "nodes"), created_by_groups(top).is_empty()) {
@@ -198,25 +204,8 @@ impl Lab {
             let text = format!("devices '{device}' are routers with routes of shortest paths");
             self.draft.note(text);
         }
-        for entry in own {
-            let key = entry.key.split('.').next().unwrap_or_default();
-            if !matches!(
-                key,
-                "name"
-                    | "device"
-                    | "id"
-                    | "role"
-                    | "module"
-                    | "provider"
-                    | "license"
-                    | "box"
-                    | "image"
-                    | "memory"
-                    | "cpu"
-            ) {
-                let text = format!("'{}' of node '{written}' is not taken over", entry.key);
-                self.draft.note_at(entry.key_span.line, text);
-            }
+        for (line, key) in unread(own, READ_OF_NODES) {
+            self.draft.note_at(line, format!("'{key}' of node '{written}' is not taken over"));
         }
         self.draft.members.insert(name.clone(), Member::new(kind));
         self.nodes.insert(written.to_owned(), Device { name, kind, number, interfaces: 0 });
@@ -274,6 +263,36 @@ fn device_of_group(node: &str, top: &[Entry]) -> Option<String> {
         let device = find(own, "device").map(|device| scalars(&device)).unwrap_or_default();
         members.iter().any(|member| member == node).then(|| device.into_iter().next()).flatten()
     })
+}
+
+/// Keys below `entries` that are not in the list `read`, with their lines. The names of nested keys are joined by dots, as in
+/// the list, in which a `*` stands for any name. Of a mapping of which nothing is read, only the key is returned.
+fn unread(entries: &[Entry], read: &[&str]) -> Vec<(usize, String)> {
+    let mut found = Vec::new();
+    add_unread(entries, &[], read, &mut found);
+    found
+}
+
+fn add_unread(entries: &[Entry], above: &[&str], read: &[&str], found: &mut Vec<(usize, String)>) {
+    for entry in entries {
+        let path: Vec<&str> = above.iter().copied().chain(entry.key.split('.')).collect();
+        let begins = |known: &&&str| {
+            let mut parts = known.split('.');
+            path.iter().all(|own| parts.next().is_some_and(|part| part == "*" || part == *own))
+        };
+        let covers = |known: &&str| {
+            let mut own = path.iter();
+            known.split('.').all(|part| own.next().is_some_and(|own| part == "*" || part == *own))
+        };
+        match &entry.value.value {
+            _ if read.iter().any(covers) => {}
+            Value::Mapping(inner) if read.iter().any(|known| begins(&known)) => {
+                add_unread(inner, &path, read, found);
+            }
+            _ if entry.value.is_null() => {}
+            _ => found.push((entry.key_span.line, path.join("."))),
+        }
+    }
 }
 
 /// The value of a key, whose parts may be joined by dots or be keys of nested mappings.

@@ -51,7 +51,7 @@ fn sources(folder: &Path) -> Vec<PathBuf> {
     let files = std::fs::read_dir(folder).into_iter().flatten().filter_map(|file| Some(file.ok()?.path()));
     let sources = files.filter(|path| path.extension().is_some_and(|ending| ending == "p4"));
     let is_program =
-        |path: &PathBuf| std::fs::read_to_string(path).is_ok_and(|text| text.contains("V1Switch"));
+        |path: &PathBuf| belljar_inputs::read_text(path).is_ok_and(|text| text.contains("V1Switch"));
     sources.filter(is_program).collect()
 }
 

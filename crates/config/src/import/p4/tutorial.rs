@@ -84,7 +84,7 @@ fn switch(network: &mut Network, switch: &Entry, options: &Options) -> Result<()
 
 /// The compiled program to which a runtime file belongs.
 fn compiled(runtime: &std::path::Path) -> Option<String> {
-    let text = std::fs::read_to_string(runtime).ok()?;
+    let text = belljar_inputs::read_text(runtime).ok()?;
     let tree = yaml::parse(&text).ok()??;
     let named = entry(mapping(&tree, "").ok()?, "bmv2_json")?;
     section::string(&named.value, "").ok().map(str::to_owned)

@@ -335,7 +335,7 @@ fn bytes(node: &Node, key: &str, around: &PathContext) -> Result<(PathBuf, Vec<u
         node.problem(format!("there is no file '{written}'"))
             .help(format!("looked for {}", looked.join(" and ")))
     })?;
-    let bytes = std::fs::read(path)
+    let bytes = belljar_inputs::read(path)
         .map_err(|error| node.problem(format!("the file '{written}' cannot be read: {error}")))?;
     Ok((path.clone(), bytes))
 }

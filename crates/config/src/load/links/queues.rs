@@ -13,6 +13,8 @@ const KINDS: &[&str] = &["packets", "bytes", "codel", "fq_codel", "red", "priori
 const FORMS: &str =
     "write one of packets, bytes, codel, fq_codel, red and priority, such as { packets: 100 }";
 const MOST: u64 = 1_000_000_000;
+/// Upper bound on the length of a frame.
+const LONGEST_FRAME: usize = (64 << 10) + ethernet::HEADER_LEN;
 
 /// Loads a queue of one of the kinds.
 pub(in crate::load) fn queue(node: &Node) -> Result<QueueConfig, Problem> {
@@ -29,12 +31,12 @@ pub(in crate::load) fn queue(node: &Node) -> Result<QueueConfig, Problem> {
     Ok(match kind {
         "packets" => {
             let limit = Limit::Packets(packets(inner, kind)?);
-            let threshold = |node, key: &str| threshold(node, key, packets_limit);
+            let threshold = |node, key: &str| threshold(node, key, packets_limit, limit);
             QueueConfig::Fifo { limit, ecn_threshold: s.read("ecn_threshold", threshold)? }
         }
         "bytes" => {
             let limit = Limit::Bytes(bytes(inner, kind)?);
-            let threshold = |node, key: &str| threshold(node, key, bytes_limit);
+            let threshold = |node, key: &str| threshold(node, key, bytes_limit, limit);
             QueueConfig::Fifo { limit, ecn_threshold: s.read("ecn_threshold", threshold)? }
         }
         "codel" => {
@@ -66,10 +68,37 @@ fn threshold(
     node: &Node,
     key: &str,
     usual: fn(&Node, &str) -> Result<Limit, Problem>,
+    limit: Limit,
 ) -> Result<Limit, Problem> {
-    if !matches!(node.value, Value::Mapping(_)) {
-        return usual(node, key);
+    let threshold = match node.value {
+        Value::Mapping(_) => threshold_in_unit(node)?,
+        _ => usual(node, key)?,
+    };
+    // A packet that the threshold would mark is dropped first.
+    let is_idle = match (threshold, limit) {
+        (Limit::Packets(threshold), Limit::Packets(limit)) => threshold >= limit,
+        (Limit::Bytes(threshold), Limit::Bytes(limit)) => threshold >= limit,
+        (Limit::Packets(threshold), Limit::Bytes(limit)) => threshold > limit / ethernet::HEADER_LEN,
+        (Limit::Bytes(threshold), Limit::Packets(limit)) => threshold / LONGEST_FRAME >= limit,
+    };
+    let text = |limit: Limit| match limit {
+        Limit::Packets(packets) => format!("{packets} packets"),
+        Limit::Bytes(bytes) => format!("{bytes} bytes"),
+    };
+    match is_idle {
+        true => Err(node
+            .problem(format!(
+                "'{key}' has no effect: a queue of {} never exceeds {}",
+                text(limit),
+                text(threshold)
+            ))
+            .help("write a threshold below the length of the queue")),
+        false => Ok(threshold),
     }
+}
+
+/// `{ packets: 65 }`, or `{ bytes: 97 KB }`.
+fn threshold_in_unit(node: &Node) -> Result<Limit, Problem> {
     let s = Section::new(node, "'ecn_threshold'", &["packets", "bytes"], false)?;
     match (s.get("packets"), s.get("bytes")) {
         (Some(node), None) => packets_limit(node, "packets"),

@@ -70,7 +70,7 @@ fn file(node: &Node, key: &str, around: &PathContext) -> Result<(String, Source)
         node.problem(format!("there is no movement file '{written}'"))
             .help(format!("looked for {}", looked.join(" and ")))
     })?;
-    let bytes = std::fs::read(path)
+    let bytes = belljar_inputs::read(path)
         .map_err(|e| node.problem(format!("the movement file '{written}' cannot be read: {}", plain(&e))))?;
     let text = String::from_utf8(bytes)
         .map_err(|_| node.problem(format!("the movement file '{written}' is not text")))?;

@@ -461,3 +461,27 @@ fn upgrades_of_processes_that_are_not_alone_or_start_by_themselves() {
         "name them by their numbers in the list",
     );
 }
+
+#[test]
+fn properties_of_links_that_no_packet_meets() {
+    let link = |keys: &str| {
+        format!(
+            "{GENERAL}\nhosts: {{ a: {{ processes: [] }}, b: {{ processes: [] }} }}\n\
+             links:\n- {{ between: [a, b], name: wire, {keys} }}\n"
+        )
+    };
+    let message = "'overhead' has no effect: bytes take no time at the unlimited rate of link 'wire'";
+    let help = "give the link a rate, or leave it out";
+    check(&link("rate: unlimited, overhead: 18 B"), &format!("4:51 {message}"), help);
+    check(&link("rate: unlimited, reverse: { overhead: 18 B }"), &format!("4:62 {message}"), help);
+    check(
+        &link("rate: 1 Mbit, token_bucket: { rate: 5 Mbit, burst: 9 KB }"),
+        "4:48 'token_bucket' has no effect: link 'wire' carries 1000000 bit/s, and its bucket gains 5000000 bit/s",
+        "give the bucket a rate below that of the link, or leave it out",
+    );
+    check(
+        &link("queue: { packets: 3, ecn_threshold: 10 }"),
+        "4:70 'ecn_threshold' has no effect: a queue of 3 packets never exceeds 10 packets",
+        "write a threshold below the length of the queue",
+    );
+}
