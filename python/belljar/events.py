@@ -114,9 +114,10 @@ class Events:
         restart."""
         return self._add("crash", hosts, when, files=files, disk=disk)
 
-    def restart(self, hosts: Hosts, **when: Unpack[When]) -> Self:
-        """Restarts crashed hosts."""
-        return self._add("restart", hosts, when)
+    def restart(self, hosts: Hosts, *, root: str | None = None, keep: Sequence[str] | None = None, **when: Unpack[When]) -> Self:
+        """Restarts crashed hosts. With `root`, a directory or an image, hosts that run restart too, and have its files and programs from then on, except for the
+        folders of `keep`; after `lasting` they restart with their first root."""
+        return self._add("restart", hosts, when, root=root, keep=keep)
 
     def pause(self, hosts: Hosts, *, process: int | str | None = None, **when: Unpack[When]) -> Self:
         """Lets the hosts stand still: no instruction is executed, no timer fires, and packets wait. With `process` one of the hosts' lists

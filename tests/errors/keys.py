@@ -236,6 +236,8 @@ row("events", "disk_fault disk_heal sync_time sync_errors full read_errors bit_r
 row("events", "disk_fault disk_heal connection_reset call_faults", "machine", run="refused: its kernel is its own", deploy=NO_EVENTS)
 row("events", "memory limit", "host", emulate="refused: memory is this machine's", deploy=NO_EVENTS)
 row("events", "memory", "machine", run="refused: its kernel is its own", deploy=NO_EVENTS)
+row("events", "root keep", "host", emulate="refused: an emulated host has the same root to its end", deploy=NO_EVENTS)
+row("events", "root keep", "machine", run="refused: its files are its own", deploy=NO_EVENTS)
 row("events", "upgrade grace", "host", emulate="refused: an emulation does not wait for the end of a process", deploy=NO_EVENTS)
 row("events", "upgrade", "machine", run="refused: its kernel is its own", deploy=NO_EVENTS)
 row("events", "dns_answers names answer", "host", emulate="refused: its name server answers all hosts alike", deploy=NO_EVENTS)
@@ -259,8 +261,8 @@ row("properties", "eventually eventually.matches eventually.within eventually.af
 
 EXPLORES = "`belljar explore` alone draws faults"
 row("", "explore", run=EXPLORES, deploy=EXPLORES)
-row("explore", "hosts between faults for scheduling kinds kinds.calls kinds.calls.results kinds.calls.share kinds.disk kinds.disk.faults kinds.disk.sync_time kinds.reset kinds.reset.ends kinds.kill kinds.kill.names kinds.pause_process kinds.pause_process.names kinds.cpu kinds.cpu.share kinds.cpu.period kinds.memory kinds.memory.limit kinds.dns kinds.dns.names kinds.dns.answers kinds.clock kinds.clock.step kinds.crash kinds.crash.files kinds.crash.disk kinds.lossy kinds.lossy.packet_loss "
-    "kinds.one_way kinds.partition kinds.pause kinds.slow kinds.slow.latency kinds.stop kinds.upgrade kinds.upgrade.upgrades kinds.upgrade.upgrades.upgrade kinds.upgrade.upgrades.hosts kinds.upgrade.upgrades.to kinds.upgrade.upgrades.grace", run=EXPLORES, deploy=EXPLORES)
+row("explore", "hosts between faults for scheduling kinds kinds.calls kinds.calls.results kinds.calls.share kinds.disk kinds.disk.faults kinds.disk.sync_time kinds.reset kinds.reset.ends kinds.kill kinds.kill.names kinds.cpu kinds.cpu.period kinds.cpu.share kinds.pause_process kinds.pause_process.names kinds.memory kinds.memory.limit kinds.dns kinds.dns.names kinds.dns.answers kinds.clock kinds.clock.step kinds.crash kinds.crash.files kinds.crash.disk kinds.lossy kinds.lossy.packet_loss "
+    "kinds.one_way kinds.partition kinds.pause kinds.slow kinds.slow.latency kinds.stop kinds.upgrade kinds.upgrade.upgrades kinds.upgrade.upgrades.upgrade kinds.upgrade.upgrades.hosts kinds.upgrade.upgrades.to kinds.upgrade.upgrades.grace kinds.upgrade.upgrades.restart kinds.upgrade.upgrades.root kinds.upgrade.upgrades.keep", run=EXPLORES, deploy=EXPLORES)
 
 # --- values with keys of their own, wherever the key that has them acts
 row("scheduling", "priorities priorities.points priorities.calls priorities.instructions", emulate="the kernel schedules", deploy="the machines' kernels schedule")

@@ -14,8 +14,10 @@ pub(crate) use radio::position;
 pub(crate) use topology::p4_setups;
 
 use crate::CaptureFilter;
-use crate::model::{Experiment, FinalState, GraphSource, Host, HostOptions, Process, WholeMachine};
-use belljar_base::SimTime;
+use crate::model::{
+    Experiment, FinalState, GraphSource, Host, HostOptions, Process, WholeMachine, WrittenProgram,
+};
+use belljar_base::{Map, SimTime};
 use belljar_net::units::{format_bandwidth, format_duration};
 use std::fmt::Write;
 use std::path::Path;
@@ -259,20 +261,49 @@ fn capture_filter(out: &mut Writer, level: usize, filter: &CaptureFilter) {
     }
 }
 
-fn process(out: &mut Writer, process: &Process, stop: SimTime) {
+/// A program in a root, as the experiment has it: another root may have another program for it.
+fn written(out: &mut Writer, program: &WrittenProgram, placement: &str) {
+    match &program.path {
+        Some(path) => out.text(2, "- path", path),
+        None => out.plain(2, "- placement", placement),
+    }
+    if let Some(arg0) = &program.arg0 {
+        out.text(3, "arg0", arg0);
+    }
+    if let Some(args) = &program.args {
+        out.plain(3, "args", format_args!("[{}]", words(args)));
+    }
+    environment(out, &program.environment);
+    if let Some(user) = &program.user {
+        out.text(3, "user", user);
+    }
+}
+
+fn environment(out: &mut Writer, variables: &Map<String, String>) {
+    if !variables.is_empty() {
+        out.section(3, "environment");
+        for (name, value) in variables {
+            out.text(4, &quoted(name), value);
+        }
+    }
+}
+
+fn program(out: &mut Writer, process: &Process) {
     out.path(2, "- path", &process.path);
     if process.path.as_os_str() != process.arg0.as_str() {
         out.text(3, "arg0", &process.arg0);
     }
     out.plain(3, "args", format_args!("[{}]", words(&process.args)));
-    if !process.environment.is_empty() {
-        out.section(3, "environment");
-        for (name, value) in &process.environment {
-            out.text(4, &quoted(name), value);
-        }
-    }
+    environment(out, &process.environment);
     if let Some(user) = &process.user {
         out.text(3, "user", user);
+    }
+}
+
+fn process(out: &mut Writer, process: &Process, stop: SimTime) {
+    match &process.written {
+        Some(program) => written(out, program, process.placement.name()),
+        None => program(out, process),
     }
     match process.start_time {
         SimTime::MAX => out.plain(3, "start_time", "never"),
@@ -293,7 +324,9 @@ fn process(out: &mut Writer, process: &Process, stop: SimTime) {
         FinalState::Running => out.plain(3, "expected_final_state", "running"),
         FinalState::Any => out.plain(3, "expected_final_state", "any"),
     }
-    out.plain(3, "placement", process.placement.name());
+    if process.written.as_ref().is_none_or(|program| program.path.is_some()) {
+        out.plain(3, "placement", process.placement.name());
+    }
 }
 
 fn time(time: SimTime) -> String {

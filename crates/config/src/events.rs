@@ -1,12 +1,14 @@
 //! Events: changes of the simulated world during a run.
 
 use crate::Signal;
+use crate::model::{Program, Root};
 use crate::topology::P4Setup;
-use belljar_base::{HostId, SimDuration, SimTime};
+use belljar_base::{HostId, Map, SimDuration, SimTime};
 use belljar_machine::{CallFault, DiskFault};
 use belljar_net::dns::DnsFault;
 use belljar_net::link::PathChange;
 use belljar_radio::Point;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 /// A change of the world, or a schedule of changes.
@@ -52,7 +54,8 @@ impl Event {
                 let is_named = name.is_none() || *name == other.name;
                 Some(is_named && matches!(other.action, Action::Partition(_)))
             }
-            Action::Restart(own) => {
+            // A host gets another root whether it has crashed or not.
+            Action::Restart { hosts: own, root: None } => {
                 Some(matches!(&other.action, Action::Crash { hosts, .. } if own.may_share(hosts)))
             }
             Action::Resume(own) => {
@@ -308,6 +311,17 @@ impl ResetEnds {
     }
 }
 
+/// Root that replaces that of hosts.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NewRoot {
+    /// The root.
+    pub root: Root,
+    /// Folders of the hosts that stay as they are, by absolute paths; all other files are those of the root.
+    pub keep: Vec<PathBuf>,
+    /// Programs of the hosts' processes in that root, in the order of each host's list.
+    pub programs: Map<HostId, Vec<Program>>,
+}
+
 /// Action of an event.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Action {
@@ -339,8 +353,13 @@ pub enum Action {
         /// Fate of the files written by their programs.
         files: CrashFiles,
     },
-    /// Restarts crashed hosts and their processes.
-    Restart(HostSet),
+    /// Restarts hosts and their processes: those that have crashed or, with another root, also those that run.
+    Restart {
+        /// The affected hosts.
+        hosts: HostSet,
+        /// Root that the hosts have from then on; `None` if it stays the same.
+        root: Option<Arc<NewRoot>>,
+    },
     /// Lets hosts stand still: no instruction is executed, no timer fires, and packets wait.
     Pause(HostSet),
     /// Lets paused hosts go on.

@@ -23,6 +23,16 @@ pub struct Exploration {
     pub kinds: Vec<FaultKind>,
 }
 
+impl Exploration {
+    /// Actions of which upgrades are drawn.
+    pub(crate) fn upgrades_mut(&mut self) -> impl Iterator<Item = &mut Action> {
+        self.kinds.iter_mut().flat_map(|kind| match kind {
+            FaultKind::Upgrade { upgrades } => upgrades.iter_mut(),
+            _ => [].iter_mut(),
+        })
+    }
+}
+
 /// Fault of a disk that may be drawn, by its key in an event `disk_fault`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum DiskFaultKind {

@@ -31,14 +31,14 @@ mod yaml;
 pub use belljar_machine::{CallFault, CallResult, DiskFault, FAULTY_CALLS, ForcedResult};
 pub use error::ConfigError;
 pub use events::{
-    Action, ClockSettings, CpuShare, CrashFiles, DiskProfile, Event, HostSet, ProcessRef, ResetEnds, Target,
+    Action, ClockSettings, CpuShare, CrashFiles, DiskProfile, Event, HostSet, NewRoot, ProcessRef, ResetEnds, Target,
     When,
 };
 pub use exploration::{DiskFaultKind, Exploration, FaultKind};
 pub use load::{Inventory, Machine, STOP_TIME};
 pub use model::{
     CaptureFilter, Experiment, Experimental, Extensions, FinalState, General, GraphSource, Host, HostOptions,
-    LogLevel, MachineNic, Model, Network, PlacementSetting, Process, StraceMode, WholeMachine,
+    LogLevel, MachineNic, Model, Network, PlacementSetting, Process, Program, Root, StraceMode, WholeMachine,
 };
 pub use overrides::{Overrides, parse_time};
 pub use programs::{GUEST_PATH, PathContext};

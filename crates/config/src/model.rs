@@ -443,6 +443,38 @@ pub struct Process {
     pub placement: PlacementSetting,
     /// True for the process of the host's `setup`: the others start once it has exited with status 0.
     pub is_setup: bool,
+    /// What the experiment says of a program in a root, from which its path and more follow; `None` for a program of this machine.
+    pub written: Option<Box<WrittenProgram>>,
+}
+
+/// Keys of a process in a root; what is not given is that of the root's image.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct WrittenProgram {
+    /// Path in the root, or name in PATH.
+    pub path: Option<String>,
+    /// `argv[0]`.
+    pub arg0: Option<String>,
+    /// Arguments.
+    pub args: Option<Vec<String>>,
+    /// Additional environment variables.
+    pub environment: Map<String, String>,
+    /// User.
+    pub user: Option<String>,
+}
+
+/// Program of a process in another root than the one that its host has at first.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Program {
+    /// Path in the root.
+    pub path: PathBuf,
+    /// `argv[0]`.
+    pub arg0: String,
+    /// Arguments from `argv[1]` on.
+    pub args: Vec<String>,
+    /// Additional environment variables.
+    pub environment: Map<String, String>,
+    /// Name or number of the user; root if `None`.
+    pub user: Option<String>,
 }
 
 impl Process {

@@ -32,6 +32,7 @@ impl Process {
             is_end_written: false,
             placement,
             is_setup: true,
+            written: None,
         }
     }
 

@@ -161,6 +161,11 @@ fn of_event(experiment: &Experiment, occurrence: &Occurrence) -> Option<Refusal>
             "the memory of an emulated host is this machine's",
             "leave the event out, or run a simulation",
         )),
+        Action::Restart { root: Some(_), .. } => Some(Refusal::new(
+            path("root"),
+            "an emulated host has the same root to its end",
+            "leave 'root' and 'keep' out, or run a simulation",
+        )),
         Action::Upgrade { .. } => Some(Refusal::new(
             path("upgrade"),
             "an emulation does not wait for the end of a process to start another one",

@@ -312,6 +312,7 @@ impl<'a> Run<'a> {
                 | HostChange::MemoryHeal(_)
                 | HostChange::Kill { .. }
                 | HostChange::Revive(_)
+                | HostChange::NewRoot(_)
                 | HostChange::Upgrade { .. }
                 | HostChange::UpgradeEnd(_)
                 | HostChange::Bandwidth { .. }

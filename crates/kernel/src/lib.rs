@@ -38,6 +38,7 @@ mod mm;
 mod models;
 mod net;
 mod network;
+pub mod new_root;
 mod power;
 mod preemption;
 mod reaper;

@@ -91,18 +91,7 @@ impl Host {
         if !self.net.is_down {
             return;
         }
-        self.discipline.reset();
-        self.set_clock_drift(self.discipline.drift_ppb);
-        self.net.restore_power();
-        self.last_counter = 0;
-        let now = self.net.clock.now();
-        disk_faults::settle(self);
-        self.unmount_all();
-        VOLATILE.iter().for_each(|directory| self.empty_directory(directory));
-        self.schedule_start(now);
-        self.specs_started = self.config.unscheduled();
-        self.net.begin_bootstrap();
-        self.net.plan_arrivals();
+        power_on(self, &VOLATILE);
     }
 
     /// Starts the experiment's process with index `spec`, unless it runs.
@@ -191,6 +180,22 @@ impl Host {
             self.forget_if_unused(inode);
         }
     }
+}
+
+/// Starts a host that is down, without the content of some directories.
+pub(crate) fn power_on(host: &mut Host, emptied: &[&str]) {
+    host.discipline.reset();
+    host.set_clock_drift(host.discipline.drift_ppb);
+    host.net.restore_power();
+    host.last_counter = 0;
+    let now = host.net.clock.now();
+    disk_faults::settle(host);
+    host.unmount_all();
+    emptied.iter().for_each(|directory| host.empty_directory(directory));
+    host.schedule_start(now);
+    host.specs_started = host.config.unscheduled();
+    host.net.begin_bootstrap();
+    host.net.plan_arrivals();
 }
 
 /// Brings the files to a state that a crash leaves, by draw: what was synced is there.

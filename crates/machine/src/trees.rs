@@ -4,7 +4,7 @@ use crate::{HostFiles, NativeFile};
 use belljar_linux_abi::{Errno, c};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Bytes that are copied at once.
 const CHUNK: usize = 1 << 20;
@@ -40,4 +40,20 @@ pub fn remove_tree(files: &mut dyn HostFiles, directory: &Path) {
         }
     }
     let _ = files.remove_dir(directory);
+}
+
+/// Removes all that a native directory contains, except for some of the directories in it, by their paths, with all in them.
+pub fn remove_others(files: &mut dyn HostFiles, directory: &Path, kept: &[PathBuf]) {
+    for entry in files.read_dir(directory).unwrap_or_default() {
+        let path = directory.join(OsStr::from_bytes(&entry.name));
+        let is_directory = entry.kind == c::S_IFDIR;
+        if is_directory && kept.contains(&path) {
+            continue;
+        }
+        match (is_directory, kept.iter().any(|kept| kept.starts_with(&path))) {
+            (true, true) => remove_others(files, &path, kept),
+            (true, false) => remove_tree(files, &path),
+            (false, _) => drop(files.remove_file(&path)),
+        }
+    }
 }

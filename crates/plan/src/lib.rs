@@ -17,6 +17,7 @@ mod coverage;
 mod judged_packets;
 mod machine;
 mod network;
+mod new_root;
 mod occurrences;
 pub mod outcome;
 mod process;
@@ -31,6 +32,7 @@ pub use network::{
     Direction, NetChange, Partition, concerns_host, least_latency, link_direction, link_loss, link_nic,
     partitions,
 };
+pub use new_root::NewRoot;
 pub use occurrences::{Occurrence, all as occurrences, drawn_events, unreached, with_fixed_events};
 pub use process::{CLEAN_ENVIRONMENT, ProcessPlan};
 pub use properties::{cut_windows, judge_properties};

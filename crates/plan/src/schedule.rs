@@ -3,6 +3,7 @@
 //! that time.
 
 use crate::network::NetChange;
+use crate::new_root::NewRoot;
 use crate::occurrences::{self, Occurrence};
 use crate::routing::{self, PlannedRoute, RoutingState};
 use belljar_base::{HostId, Map, Set, SimTime};
@@ -41,6 +42,8 @@ pub enum HostChange {
     },
     /// Starts the host again.
     Restart,
+    /// Starts the host again, whether it runs or not, with another root.
+    NewRoot(Box<NewRoot>),
     /// Lets the host stand still.
     Pause,
     /// Lets the host go on after a pause.
@@ -267,7 +270,7 @@ impl Schedule {
             }
             Action::Bandwidth { hosts, .. }
             | Action::Crash { hosts, .. }
-            | Action::Restart(hosts)
+            | Action::Restart { hosts, .. }
             | Action::Pause(hosts)
             | Action::Resume(hosts)
             | Action::PauseProcess(hosts, _)
@@ -412,7 +415,11 @@ impl Schedule {
             let mut add = |change| changes.push((occurrence.at, change));
             match &occurrence.action {
                 Action::Crash { files, .. } => add(HostChange::Crash { files: *files }),
-                Action::Restart(_) => add(HostChange::Restart),
+                Action::Restart { root: None, .. } => add(HostChange::Restart),
+                Action::Restart { root: Some(new), .. } => {
+                    let id = HostId(index as u32);
+                    add(HostChange::NewRoot(NewRoot::of(settings, id, new, occurrence.ends)));
+                }
                 Action::Pause(_) => add(HostChange::Pause),
                 Action::Resume(_) => add(HostChange::Resume),
                 Action::PauseProcess(_, process) => {

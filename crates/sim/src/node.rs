@@ -303,7 +303,7 @@ impl HostNode {
                 killed.into_iter().for_each(|spec| self.host.change(at, HostChange::Start(spec)));
             }
             change => {
-                if matches!(change, HostChange::Crash { .. }) {
+                if matches!(change, HostChange::Crash { .. } | HostChange::NewRoot(_)) {
                     // At the restart all processes start.
                     self.killed.clear();
                 }
@@ -314,7 +314,7 @@ impl HostNode {
 
     /// Applies a change to this host while it is paused. All but the ends of the pause take effect later.
     fn change_paused(&mut self, at: SimTime, change: HostChange) {
-        let ends = matches!(change, HostChange::Resume | HostChange::Crash { .. });
+        let ends = matches!(change, HostChange::Resume | HostChange::Crash { .. } | HostChange::NewRoot(_));
         if let Some(deferred) = self.paused.as_mut().filter(|_| !ends) {
             return deferred.push(change);
         }

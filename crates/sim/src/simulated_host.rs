@@ -4,13 +4,13 @@ use belljar_base::activity::Phase;
 use belljar_base::{Footprint, Map, SimTime};
 use belljar_config::ProcessRef;
 use belljar_kernel::kill::Meant;
-use belljar_kernel::{Host, call_faults, disk_faults, memory, suspension, upgrade};
+use belljar_kernel::{Host, call_faults, disk_faults, memory, new_root, suspension, upgrade};
 use belljar_machine::CrashFiles;
 use belljar_model_host::{ModelHost, Models, Owner};
 use belljar_netstack::Stack;
 use belljar_netstack::event_loop::EventLoop;
 use belljar_netstack::tcp::{ConnectionEnd, break_connections};
-use belljar_plan::{HostChange, LinkChange};
+use belljar_plan::{HostChange, LinkChange, NewRoot, ProcessPlan};
 use std::net::IpAddr;
 
 /// Simulated host. See the [module](self).
@@ -171,6 +171,10 @@ impl SimulatedHost {
                 self.linux_mut().into_iter().for_each(|host| memory::end(host, event));
             }
             HostChange::Restart => both!(self, host => host.restart()),
+            HostChange::NewRoot(new) => {
+                let new = new_root_of(*new);
+                self.linux_mut().into_iter().for_each(|host| new_root::restart_with(host, new.clone()));
+            }
             HostChange::NameServer { down } => {
                 if let Some(resolver) = &mut self.stack_mut().config.resolver {
                     resolver.down = down;
@@ -232,5 +236,21 @@ pub fn meant(process: &ProcessRef) -> Meant<'_> {
     match process {
         ProcessRef::Number(spec) => Meant::Listed(*spec),
         ProcessRef::Program(name) => Meant::Named(name),
+    }
+}
+
+/// Another root as the kernel needs it.
+fn new_root_of(new: NewRoot) -> new_root::NewRoot {
+    let program = |process: ProcessPlan| new_root::RootProgram {
+        path: process.path,
+        args: process.args,
+        environment: process.environment,
+        user: process.user,
+    };
+    new_root::NewRoot {
+        directory: new.directory,
+        working_directory: new.working_directory,
+        keep: new.keep,
+        programs: new.processes.into_iter().map(program).collect(),
     }
 }

@@ -1,4 +1,4 @@
-//! Events `crash`, `restart`, `pause` and `resume`: hosts, or processes, that do not run.
+//! Events `crash`, `pause` and `resume`: hosts, or processes, that do not run.
 
 use super::kind::Kind;
 use super::programs::{process_text, processes};
@@ -42,7 +42,7 @@ impl Kind for Crash {
     }
     fn ending(&self, action: &Action) -> Action {
         match action {
-            Action::Crash { hosts, .. } => Action::Restart(hosts.clone()),
+            Action::Crash { hosts, .. } => Action::Restart { hosts: hosts.clone(), root: None },
             other => other.clone(),
         }
     }
@@ -64,29 +64,6 @@ pub(crate) fn check(items: &[Rc<Node>], events: &[Event]) -> Result<(), Problem>
         }
     }
     Ok(())
-}
-
-/// Restarts crashed hosts.
-pub(super) struct Restart;
-
-impl Kind for Restart {
-    fn key(&self) -> &'static str {
-        "restart"
-    }
-    fn may_last(&self) -> bool {
-        false
-    }
-    fn read(&self, value: &Node, _: &Section, world: &World) -> Result<Action, Problem> {
-        Ok(Action::Restart(host_set(value, "restart", world)?))
-    }
-    fn write(&self, action: &Action, experiment: &Experiment, out: &mut Writer) {
-        let Action::Restart(hosts) = action else { return };
-        out.plain(1, "restart", experiment.host_set(hosts));
-    }
-    fn hosts<'a>(&self, action: &'a mut Action) -> Vec<&'a mut HostSet> {
-        let Action::Restart(hosts) = action else { return Vec::new() };
-        vec![hosts]
-    }
 }
 
 /// Lets hosts or processes stand still.

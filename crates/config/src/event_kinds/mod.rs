@@ -19,6 +19,7 @@ mod p4;
 mod partition;
 mod programs;
 mod reset;
+mod restart;
 mod upgrade;
 
 pub(crate) use calls::results as call_results;
@@ -33,7 +34,7 @@ pub(crate) use programs::check_process_name;
 use crate::events::{Action, HostSet};
 
 /// Kinds that replace programs.
-pub(crate) const UPGRADES: &[&dyn Kind] = &[&upgrade::Upgrade];
+pub(crate) const UPGRADES: &[&dyn Kind] = &[&upgrade::Upgrade, &restart::Restart];
 
 /// All kinds, in the order in which messages list them.
 pub(crate) const KINDS: &[&dyn Kind] = &[
@@ -45,7 +46,7 @@ pub(crate) const KINDS: &[&dyn Kind] = &[
     &partition::Heal,
     &bandwidth::Bandwidth,
     &crash::Crash,
-    &crash::Restart,
+    &restart::Restart,
     &crash::Pause,
     &crash::Resume,
     &disk::Fault,
@@ -79,7 +80,7 @@ impl Action {
             Action::Heal(_) => &partition::Heal,
             Action::Bandwidth { .. } => &bandwidth::Bandwidth,
             Action::Crash { .. } => &crash::Crash,
-            Action::Restart(_) => &crash::Restart,
+            Action::Restart { .. } => &restart::Restart,
             Action::Pause(_) | Action::PauseProcess(..) => &crash::Pause,
             Action::Resume(_) | Action::ResumeProcess(..) => &crash::Resume,
             Action::Cpu { .. } => &cpu::Cpu,

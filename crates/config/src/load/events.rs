@@ -35,7 +35,7 @@ fn check_undoes(item: &Node, event: &Event, all: &[Event]) -> Result<(), Problem
         Action::LinkUp(_) => "link_down",
         Action::Reset(_) => "link_change",
         Action::Heal(_) => "partition",
-        Action::Restart(_) => "crash",
+        Action::Restart { .. } => "crash",
         Action::Resume(_) => "pause",
         Action::DiskHeal(_) => "disk_fault",
         _ => "dns_down",
@@ -52,7 +52,14 @@ pub(super) fn undated(node: &Node, kinds: &[&'static dyn Kind], world: &World) -
     let s = Section::new(node, "an event without a time", &keys, false)?;
     let kind = one_kind(&s, kinds)?;
     check_parameters(&s, kind, &keys)?;
-    kind.read(s.required(kind.key(), &format!("{}: ...", kind.key()))?, &s, world)
+    let action = kind.read(s.required(kind.key(), &format!("{}: ...", kind.key()))?, &s, world)?;
+    match action {
+        Action::Restart { root: None, .. } => {
+            Err(Problem::at(s.span, "a restart with the same root replaces no program")
+                .help("add root: IMAGE and keep: [/var/lib/data]"))
+        }
+        action => Ok(action),
+    }
 }
 
 /// Keys of events of these kinds, after those of `more`.

@@ -213,6 +213,7 @@ fn process(qemu: &Path, programs: &[Process]) -> Process {
         is_end_written: false,
         placement: PlacementSetting::Auto,
         is_setup: false,
+        written: None,
     }
 }
 

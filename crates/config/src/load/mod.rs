@@ -19,7 +19,7 @@ mod models;
 mod network;
 pub(crate) mod process;
 mod properties;
-mod root;
+pub(crate) mod root;
 mod scheduling;
 #[cfg(test)]
 mod tests;
@@ -153,6 +153,7 @@ impl Experiment {
             is_end_written: false,
             placement: belljar.placement,
             is_setup: false,
+            written: None,
         };
         let host = Host {
             name: "host".to_owned(),
@@ -281,8 +282,9 @@ fn experiment(source: &Source, around: &PathContext, settings: &[Setting]) -> Re
     let stop_time = (!is_overridden).then_some(general.stop_time);
     let world =
         events_values::World { hosts: &hosts, network: &network, topology: &topology, around, stop_time };
-    let events = file.get("events").map(|node| events::read(node, &world)).transpose()?.unwrap_or_default();
-    let explore = match file.entry("explore") {
+    let mut events =
+        file.get("events").map(|node| events::read(node, &world)).transpose()?.unwrap_or_default();
+    let mut explore = match file.entry("explore") {
         Some(entry) if entry.value.is_null() => Some(Exploration::of(&hosts, general.stop_time)),
         Some(entry) => Some(exploration::read(&entry.value, &world, general.stop_time)?),
         None => None,
@@ -291,7 +293,9 @@ fn experiment(source: &Source, around: &PathContext, settings: &[Setting]) -> Re
     let timeline = properties::Timeline { events: &events, is_explored, stop: general.stop_time };
     let properties = file.get("properties").map(|node| properties::read(node, &world, timeline));
     let properties = properties.transpose()?.unwrap_or_default();
-    properties::name_assertion_files(&mut hosts, &properties);
+    let upgrades = explore.iter_mut().flat_map(|explore| explore.upgrades_mut());
+    let actions = events.iter_mut().map(|event| &mut event.action).chain(upgrades);
+    properties::name_assertion_files(&mut hosts, actions, &properties);
     for host in &hosts {
         for (key, rate) in [("bandwidth_up", host.bandwidth_up), ("bandwidth_down", host.bandwidth_down)] {
             if let Some(bits) = rate.filter(|bits| *bits < SLOW) {

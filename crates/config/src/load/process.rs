@@ -2,7 +2,7 @@
 
 use super::root::Files;
 use crate::error::{Problem, Problems};
-use crate::model::{FinalState, PlacementSetting, Process};
+use crate::model::{FinalState, PlacementSetting, Process, WrittenProgram};
 use crate::yaml::section::{self, mapping};
 use crate::yaml::{Node, Section, Value};
 use crate::{GUEST_PATH, PathContext, Signal};
@@ -59,7 +59,8 @@ fn process(node: &Node, s: &Section<'_>, host: &Surroundings<'_>) -> Result<Proc
     let mut args = s.read("args", args)?;
     let own: Map<String, String> = s.read("environment", environment)?.unwrap_or_default();
     let mut variables = host.root.map(Files::environment).unwrap_or_default();
-    variables.extend(own);
+    variables.extend(own.clone());
+    let own_args = args.clone();
     let guest_path = variables.get("PATH").map_or(GUEST_PATH, String::as_str);
     // Without a command in the experiment, the image's is used.
     let of_image = match (s.get("path"), host.root) {
@@ -83,12 +84,21 @@ fn process(node: &Node, s: &Section<'_>, host: &Surroundings<'_>) -> Result<Proc
     let path = found.map_err(|(message, help)| path_node.problem(message).maybe_help(help))?;
     let start_time = s.read("start_time", start_time)?.unwrap_or(SimTime::ZERO);
     let shutdown_time = shutdown_time(s, start_time)?;
-    let arg0 = match (s.read("arg0", text)?, host.root) {
+    let own_arg0 = s.read("arg0", text)?;
+    let arg0 = match (own_arg0.clone(), host.root) {
         (Some(own), _) => own,
         (None, Some(_)) => written.to_owned(),
         (None, None) => host.around.arg0(written, &path, guest_path),
     };
-    let user = s.read("user", user)?.or_else(|| host.root.and_then(Files::user));
+    let own_user = s.read("user", user)?;
+    let user = own_user.clone().or_else(|| host.root.and_then(Files::user));
+    let as_written = WrittenProgram {
+        path: of_image.is_none().then(|| written.to_owned()),
+        arg0: own_arg0,
+        args: own_args,
+        environment: own,
+        user: own_user,
+    };
     Ok(Process {
         path,
         arg0,
@@ -104,6 +114,7 @@ fn process(node: &Node, s: &Section<'_>, host: &Surroundings<'_>) -> Result<Proc
             .read("placement", |n, k| section::choice(n, k, PlacementSetting::NAMES))?
             .unwrap_or(host.placement),
         is_setup: false,
+        written: host.root.map(|_| Box::new(as_written)),
     })
 }
 

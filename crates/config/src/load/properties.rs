@@ -3,11 +3,11 @@
 use super::events_values::{World, host_set, place_or_name};
 use super::judged_packets::{packets, passes};
 use crate::error::Problem;
-use crate::events::{Event, HostSet, ProcessRef};
+use crate::events::{Action, Event, HostSet, NewRoot, ProcessRef};
 use crate::model::{Host, Process};
 use crate::properties::{Claim, FileSet, Property};
 use crate::yaml::{Node, Section, Value, section};
-use belljar_base::{HostId, SimDuration, SimTime};
+use belljar_base::{HostId, Map, SimDuration, SimTime};
 use belljar_net::suggest::nearest;
 use belljar_net::units::format_duration;
 use belljar_properties::{
@@ -15,6 +15,7 @@ use belljar_properties::{
     TransactionKind, contradiction,
 };
 use std::path::PathBuf;
+use std::sync::Arc;
 
 const CLAIMS: [&str; 6] = ["always", "never", "sometimes", "eventually", "history", "assertions"];
 const KEYS: &[&str] = &[
@@ -231,9 +232,32 @@ fn assertion_file(node: &Node) -> Result<FileSet, Problem> {
 }
 
 /// Gives the processes of the hosts that a property `assertions` is about the path of its file, as the variables that SDKs read.
-pub(super) fn name_assertion_files(hosts: &mut [Host], properties: &[Property]) {
-    for property in properties.iter().filter(|property| property.claim == Claim::Assertions) {
-        let Some(FileSet::Matching(path)) = property.files.first() else { continue };
+pub(super) fn name_assertion_files<'a>(
+    hosts: &mut [Host],
+    actions: impl Iterator<Item = &'a mut Action>,
+    properties: &[Property],
+) {
+    let new_roots: Vec<&mut Arc<NewRoot>> = actions
+        .filter_map(|action| match action {
+            Action::Restart { root, .. } => root.as_mut(),
+            _ => None,
+        })
+        .collect();
+    let files = properties.iter().filter(|property| property.claim == Claim::Assertions);
+    let files = files.filter_map(|property| match property.files.first() {
+        Some(FileSet::Matching(path)) => Some((property, path)),
+        _ => None,
+    });
+    for root in new_roots {
+        for (property, path) in files.clone() {
+            let programs = Arc::make_mut(root).programs.iter_mut();
+            let concerned = programs.filter(|(id, _)| property.concerns(**id, &hosts[id.index()]));
+            for program in concerned.flat_map(|(_, programs)| programs) {
+                name_assertion_file(&mut program.environment, path);
+            }
+        }
+    }
+    for (property, path) in files {
         let concerned = hosts
             .iter_mut()
             .enumerate()
@@ -243,18 +267,22 @@ pub(super) fn name_assertion_files(hosts: &mut [Host], properties: &[Property]) 
             None => host.processes.iter_mut(),
         });
         for process in programs {
-            let mut offer = |name: &str, value: &str| {
-                process.environment.entry(name.to_owned()).or_insert(value.to_owned());
-            };
-            offer("ANTITHESIS_SDK_LOCAL_OUTPUT", path);
-            match path.rsplit_once('/') {
-                Some((folder, "sdk.jsonl")) => {
-                    offer("ANTITHESIS_OUTPUT_DIR", if folder.is_empty() { "/" } else { folder })
-                }
-                None if path == "sdk.jsonl" => offer("ANTITHESIS_OUTPUT_DIR", "."),
-                _ => {}
-            }
+            name_assertion_file(&mut process.environment, path);
         }
+    }
+}
+
+fn name_assertion_file(environment: &mut Map<String, String>, path: &str) {
+    let mut offer = |name: &str, value: &str| {
+        environment.entry(name.to_owned()).or_insert(value.to_owned());
+    };
+    offer("ANTITHESIS_SDK_LOCAL_OUTPUT", path);
+    match path.rsplit_once('/') {
+        Some((folder, "sdk.jsonl")) => {
+            offer("ANTITHESIS_OUTPUT_DIR", if folder.is_empty() { "/" } else { folder })
+        }
+        None if path == "sdk.jsonl" => offer("ANTITHESIS_OUTPUT_DIR", "."),
+        _ => {}
     }
 }
 

@@ -28,7 +28,7 @@ mod place;
 pub(crate) mod pty;
 pub(crate) mod readiness;
 pub(crate) mod regular;
-mod restore;
+pub(crate) mod restore;
 mod restrictions;
 pub(crate) mod sidecar;
 mod signalfd;

@@ -112,8 +112,7 @@ impl Host {
         };
         let device = self.files.inode(at).device;
         let inode = self.files.add_inode(device, node, meta);
-        self.files.inode(inode).changed = true;
-        self.files.add_name(at, name, inode);
+        put(self, at, name, inode);
         inode
     }
     fn take_place(&mut self, at: InodeKey, name: &[u8]) {
@@ -215,4 +214,11 @@ impl Host {
         }
         Ok(Some(self.place(at, name, node, &NativeStat::default())))
     }
+}
+
+/// Gives an inode a name, in place of what has had it.
+pub(crate) fn put(host: &mut Host, at: InodeKey, name: &[u8], inode: InodeKey) {
+    host.take_place(at, name);
+    host.files.inode(inode).changed = true;
+    host.files.add_name(at, name, inode);
 }

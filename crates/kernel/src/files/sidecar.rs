@@ -83,12 +83,17 @@ impl Host {
 
 /// Writes the sidecar of the present files, unless it would be empty, and removes nameless files.
 pub(crate) fn write(host: &mut Host) -> Result<(), Errno> {
+    write_of(host, &[(ROOT, "./fs".to_owned())])
+}
+
+/// Writes the sidecar of the host's own folder and of what these directories contain, at these encoded paths.
+pub(crate) fn write_of(host: &mut Host, directories: &[(InodeKey, String)]) -> Result<(), Errno> {
     host.remove_all_unnamed();
     let number = |inode: InodeKey| host.files.inodes.get(inode.0).map(|inode| inode.number);
     host.write_log.iter_mut().for_each(|log| log.settle(number, |inode| host.files.own_path(inode)));
     let mut text = String::from("#mtree\n");
     let written = text.len();
-    host.describe_directory(ROOT, "./fs", &mut text);
+    directories.iter().for_each(|(directory, path)| host.describe_directory(*directory, path, &mut text));
     if let Ok(Some(own)) = host.own_folder() {
         host.describe_directory(own, ".", &mut text);
     }

@@ -60,12 +60,17 @@ fn kinds_and_orders() {
     explore(
         "{ kinds: { upgrade: { upgrades: { crash: a } } } }",
         "44 'crash' is not a key of an event without a time",
-        "valid keys are upgrade, hosts, to, grace",
+        "valid keys are upgrade, hosts, to, grace, restart, root, keep",
     );
     explore(
         "{ kinds: { upgrade: { upgrades: { upgrade: 0, to: 0, hosts: a } } } }",
         "60 on host 'a' that is the process which ends",
         "add the new program to the host's list, with start_time: never",
+    );
+    explore(
+        "{ kinds: { upgrade: { upgrades: { restart: a } } } }",
+        "42 a restart with the same root replaces no program",
+        "add root: IMAGE and keep: [/var/lib/data]",
     );
     let two = WORLD.replace("{ path: sh }", "{ path: sh }, { path: sh, start_time: never }");
     let twice = "upgrades: [&u { upgrade: 0, to: 1, hosts: a }, *u]";
