@@ -436,9 +436,9 @@ pub struct Process {
     pub shutdown_signal: Signal,
     /// Expected final state.
     pub expected_final_state: FinalState,
-    /// True if the experiment writes the expected final state: a process that never starts then does not end as
-    /// expected.
-    pub is_end_written: bool,
+    /// True if the process does not end as expected although it never starts: the experiment writes its final state, and
+    /// starts it after the end of the run.
+    pub must_start: bool,
     /// Placement of its code.
     pub placement: PlacementSetting,
     /// True for the process of the host's `setup`: the others start once it has exited with status 0.

@@ -29,7 +29,7 @@ impl Process {
             shutdown_time: None,
             shutdown_signal: Signal::TERM,
             expected_final_state: FinalState::Exited(0),
-            is_end_written: false,
+            must_start: false,
             placement,
             is_setup: true,
             written: None,

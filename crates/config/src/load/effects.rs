@@ -3,7 +3,7 @@
 use super::captures;
 use crate::error::Problem;
 use crate::events::{Action, Target};
-use crate::model::Experiment;
+use crate::model::{Experiment, FinalState};
 use crate::topology::DeviceKind;
 use crate::yaml::{Node, Section, Value};
 use belljar_base::{HostId, SimTime};
@@ -173,6 +173,19 @@ pub(super) fn notes(file: &Section, experiment: &Experiment) -> Vec<String> {
         }
     }
     notes
+}
+
+/// Leaves the demand for a start to processes that start after the end of the run. The loader has set it for all with a
+/// final state.
+pub(super) fn settle_final_states(experiment: &mut Experiment) {
+    let stop = experiment.general.stop_time;
+    for host in &mut experiment.hosts {
+        let programs = host.machine.as_mut().map(|machine| &mut machine.programs).into_iter().flatten();
+        for process in host.processes.iter_mut().chain(programs) {
+            let is_late = process.start_time >= stop && process.start_time != SimTime::MAX;
+            process.must_start &= is_late && process.expected_final_state != FinalState::Any;
+        }
+    }
 }
 
 /// Notes about times of processes and models that the simulation does not reach.

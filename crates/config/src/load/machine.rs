@@ -210,7 +210,7 @@ fn process(qemu: &Path, programs: &[Process]) -> Process {
         } else {
             FinalState::Exited(WholeMachine::DONE)
         },
-        is_end_written: false,
+        must_start: false,
         placement: PlacementSetting::Auto,
         is_setup: false,
         written: None,

@@ -150,7 +150,7 @@ impl Experiment {
             shutdown_time: None,
             shutdown_signal: Signal::TERM,
             expected_final_state: FinalState::Any,
-            is_end_written: false,
+            must_start: false,
             placement: belljar.placement,
             is_setup: false,
             written: None,
@@ -332,6 +332,7 @@ fn experiment(source: &Source, around: &PathContext, settings: &[Setting]) -> Re
     }
     captures::check(&file, &experiment)?;
     judged_packets::check(&file, &experiment)?;
+    effects::settle_final_states(&mut experiment);
     let late = effects::late_times(&experiment);
     experiment.notes.extend(late);
     let idle = effects::notes(&file, &experiment);

@@ -109,7 +109,7 @@ fn process(node: &Node, s: &Section<'_>, host: &Surroundings<'_>) -> Result<Proc
         shutdown_time,
         shutdown_signal: s.read("shutdown_signal", signal)?.unwrap_or(Signal::TERM),
         expected_final_state: s.read("expected_final_state", final_state)?.unwrap_or(FinalState::Exited(0)),
-        is_end_written: s.get("expected_final_state").is_some(),
+        must_start: s.get("expected_final_state").is_some(),
         placement: s
             .read("placement", |n, k| section::choice(n, k, PlacementSetting::NAMES))?
             .unwrap_or(host.placement),
