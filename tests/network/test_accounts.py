@@ -8,11 +8,13 @@ import json
 import os
 import random
 import re
+import shutil
+import subprocess
 from collections import Counter
 
 import pytest
 import yaml
-from conftest import EXAMPLES, execute
+from conftest import EXAMPLES, ROOT, execute
 
 COUNT, BATCH = 300, 20
 
@@ -216,3 +218,79 @@ def test_all_numbers_agree(belljar, workdir, first, end):
         except AssertionError as error:
             raise AssertionError(f"seed {seed}: {error}") from error
     assert {("path_loss", "elsewhere"), ("no_socket", "stack")} <= reasons, reasons
+
+
+#: Statements of the program that count packets, with which counts of one reason can be left out: file, statement, statement in its place.
+COUNTS = [
+    ("net/src/nic/mod.rs", "self.drops[reason as usize] += 1;", "self.drops[reason as usize] += belljar_base::counted(reason.name());"),
+    ("net/src/link/direction.rs", "*self.drops.entry(reason).or_default() += 1;", "*self.drops.entry(reason).or_default() += belljar_base::counted(&format!(\"link: {}\", reason.name()));"),
+    ("net/src/switch.rs", "0 => self.no_port += 1,", "0 => self.no_port += belljar_base::counted(\"switch\"),"),
+    ("netstack/src/account.rs", "self.ended[usize::from(end.0) % COUNTERS] += 1;",
+     "let cause = DropCause::ALL.into_iter().find(|cause| PacketDisposition::dropped(*cause).0 == end.0);"
+     "self.ended[usize::from(end.0) % COUNTERS] += belljar_base::counted(cause.map_or(\"\", |cause| cause.name()));"),
+    ("p4/src/switch/mod.rs", "self.drops[reason as usize] += 1;\n        if let Some(trace)", "self.drops[reason as usize] += belljar_base::counted(\"p4\");\n        if let Some(trace)"),
+    ("radio/src/medium.rs", "self.flow.lost += copy;", "self.flow.lost += copy * belljar_base::counted(\"radio\");"),
+]
+#: Packets whose count is left out, with the reason under which they are counted otherwise.
+FORGOTTEN = {
+    "egress_full": "egress_full", "router_full": "router_full", "codel": "codel", "red": "red", "host_down": "host_down",
+    "link: path_loss": "path_loss", "link: link_down": "link_down", "no_socket": "no_socket", "switch": "no_port", "p4": "p4", "radio": "lost",
+}
+
+
+def build_that_forgets(workdir):
+    """A binary that does not count the packets named by BELLJAR_FORGET."""
+    tree = workdir / "tree"
+    for name in subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True, text=True).stdout.split("\0"):
+        if name and (ROOT / name).is_file():
+            (tree / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(ROOT / name, tree / name)
+    for name, statement, instead in COUNTS:
+        file = tree / "crates" / name
+        text = file.read_text()
+        assert text.count(statement) == 1, f"{name} does not count by {statement!r} any more"
+        file.write_text(text.replace(statement, instead))
+    library = tree / "crates/base/src/lib.rs"
+    library.write_text(library.read_text() + """
+/// Number of packets to count for one that belongs to `what`.
+pub fn counted(what: &str) -> u64 {
+    static FORGET: std::sync::OnceLock<Option<String>> = std::sync::OnceLock::new();
+    u64::from(FORGET.get_or_init(|| std::env::var("BELLJAR_FORGET").ok()).as_deref() != Some(what))
+}
+""")
+    built = execute([tree / "belljar", "--version"], timeout=3600, env={**os.environ, "CARGO_TARGET_DIR": str(workdir / "target")})
+    assert built.status == 0, built.err[-3000:]
+    return workdir / "target/release/belljar"
+
+
+@pytest.mark.slow
+def test_packets_that_are_not_counted_are_noticed(workdir):
+    """Eleven kinds of drops, each left out of the count in a build of its own: every time an account does not balance, and says where."""
+    program = build_that_forgets(workdir)
+    noticed, seed = {}, 0
+    while len(noticed) < len(FORGOTTEN):
+        assert seed < COUNT, f"no experiment drops packets by {set(FORGOTTEN) - set(noticed)}"
+        (workdir / "experiment.yaml").write_text(yaml.safe_dump(draw_experiment(seed), sort_keys=False))
+
+        def run(forgotten, name="with"):
+            data = workdir / name
+            done = execute([program, "run", workdir / "experiment.yaml", "-o", data, "--no-progress"], env={**os.environ, "BELLJAR_FORGET": forgotten})
+            assert done.status == 0, f"seed {seed}: {done}"
+            said = json.loads((data / "sim-stats.json").read_text())
+            shutil.rmtree(data)
+            return said, [what for what in said["warnings"] if "account does not balance" in what]
+
+        said, wrong = run("")
+        assert not wrong, f"seed {seed}: {wrong}"
+        for what, reason in FORGOTTEN.items():
+            if what in noticed:
+                continue
+            at = [location for location, account in said.get("packets", {}).items()
+                  if reason in account.get("drops", {}) or what == "p4" and location.startswith("p") and account.get("drops")]
+            if at:
+                noticed[what] = run(what)[1]
+                seen = [location for location in at if any(f" at {location}:" in line for line in noticed[what])]
+                if not seen:  # counted by another statement here
+                    del noticed[what]
+        seed += 1
+    shutil.rmtree(workdir / "target")

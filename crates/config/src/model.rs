@@ -478,12 +478,6 @@ pub struct Program {
 }
 
 impl Process {
-    /// True if the process does not end as expected unless it starts: the experiment gives it a start time and a final
-    /// state.
-    pub fn must_start(&self) -> bool {
-        self.is_end_written && self.expected_final_state != FinalState::Any && self.start_time != SimTime::MAX
-    }
-
     /// The file name of its program, or `setup`.
     pub fn program_name(&self) -> String {
         if self.is_setup {
