@@ -31,8 +31,8 @@ mod yaml;
 pub use belljar_machine::{CallFault, CallResult, DiskFault, FAULTY_CALLS, ForcedResult};
 pub use error::ConfigError;
 pub use events::{
-    Action, ClockSettings, CpuShare, CrashFiles, DiskProfile, Event, HostSet, NewRoot, ProcessRef, ResetEnds, Target,
-    When,
+    Action, ClockSettings, CpuShare, CrashFiles, DiskProfile, Event, HostSet, NewRoot, ProcessRef, ResetEnds,
+    Target, When,
 };
 pub use exploration::{DiskFaultKind, Exploration, FaultKind};
 pub use load::{Inventory, Machine, STOP_TIME};

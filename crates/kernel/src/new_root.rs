@@ -107,7 +107,7 @@ fn find<'a>(host: &mut Host, path: &'a Path) -> Result<Option<Kept<'a>>, Errno> 
     let inode = host.files.inode(at);
     let Node::Directory(directory) = &inode.node else { return Ok(None) };
     let empty = Directory { source: directory.source.clone(), own: directory.own, ..Directory::default() };
-    Ok(Some(Kept { path, inode: at, folder: (inode.device, empty, inode.meta.clone()) }))
+    Ok(Some(Kept { path, inode: at, folder: (inode.device, empty, inode.meta) }))
 }
 
 /// Puts a folder that stays into the tree of the new root; it hides what that root has there.
@@ -121,7 +121,7 @@ fn place(host: &mut Host, kept: Kept<'_>) -> Result<(), Errno> {
             Some(inode) => inode,
             None => {
                 let node = Node::Directory(Directory { parent: at, ..Directory::default() });
-                let inode = host.files.add_inode(device, node, Meta { mode: 0o755, ..meta.clone() });
+                let inode = host.files.add_inode(device, node, Meta { mode: 0o755, ..meta });
                 put(host, at, part, inode);
                 inode
             }

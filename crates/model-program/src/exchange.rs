@@ -1,6 +1,7 @@
 //! Exchange with a process: a line to its standard input, a line from its standard output, within a time.
 //!
 //! The process may do neither: not read, not write, or end. So nothing here waits for one pipe alone.
+#![expect(clippy::disallowed_methods, reason = "the process runs in real time, after the simulation")]
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
@@ -52,6 +53,8 @@ pub(crate) struct Exchange {
     errors: ChildStderr,
     /// Output that is not yet taken.
     read: Vec<u8>,
+    /// Number of bytes of it that have no end of a line.
+    searched: usize,
     /// End of standard error.
     noted: Vec<u8>,
 }
@@ -65,7 +68,8 @@ impl Exchange {
         else {
             return Err(io::Error::other("there are no pipes"));
         };
-        let exchange = Exchange { child, input, output, errors, read: Vec::new(), noted: Vec::new() };
+        let exchange =
+            Exchange { child, input, output, errors, read: Vec::new(), searched: 0, noted: Vec::new() };
         for pipe in [exchange.input.as_fd(), exchange.output.as_fd(), exchange.errors.as_fd()] {
             fcntl_setfl(pipe, fcntl_getfl(pipe)? | OFlags::NONBLOCK)?;
         }
@@ -106,12 +110,15 @@ impl Exchange {
         drain(&mut self.errors, &mut self.noted)?;
         self.noted.drain(..self.noted.len().saturating_sub(KEPT));
         let is_over = drain(&mut self.output, &mut self.read)?;
-        if let Some(end) = self.read.iter().position(|&byte| byte == b'\n') {
+        let new = self.read[self.searched..].iter().position(|&byte| byte == b'\n');
+        if let Some(end) = new.map(|at| self.searched + at) {
+            self.searched = 0;
             let rest = self.read.split_off(end + 1);
             let mut line = std::mem::replace(&mut self.read, rest);
             line.pop();
             return Ok(Some(line));
         }
+        self.searched = self.read.len();
         if self.read.len() > LONGEST {
             return Err(Trouble::Long);
         }

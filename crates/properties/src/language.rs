@@ -352,7 +352,7 @@ impl Domain for Positions {
     fn character(&self, leaf: Leaf, before: States) -> States {
         let mut after = 0;
         for kind in Positions::kinds(leaf) {
-            let may = (0..64_u32).any(|state| before >> state & 1 == 1 && state % 16 >> kind & 1 == 1);
+            let may = (0..64_u32).any(|state| before >> state & 1 == 1 && (state % 16) >> kind & 1 == 1);
             after |= if may { Positions::state(kind, ANY) } else { 0 };
         }
         after

@@ -102,7 +102,8 @@ mod tests {
     #[test]
     fn an_event_that_occurs_twice_ends_twice() {
         let mut suspension = Suspension::default();
-        (suspension.begin(7, 0), suspension.begin(7, 0));
+        suspension.begin(7, 0);
+        suspension.begin(7, 0);
         suspension.end_event(0);
         assert!(suspension.is_active());
         suspension.end_event(0);
