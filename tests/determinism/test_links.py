@@ -58,7 +58,7 @@ def draw_topology(seed):
         if draw.random() < 0.2:
             entry["reordering"] = {"probability": 0.2, "delay": "4 ms"}
         if draw.random() < 0.2:
-            entry["token_bucket"] = {"rate": "2 Mbit", "burst": "5 KB"}
+            entry["token_bucket"] = {"rate": "800 Kbit", "burst": "5 KB"}
         elif entry["rate"] == "unlimited":
             entry.pop("queue", None)  # refused: nothing waits
         return entry
