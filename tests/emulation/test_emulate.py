@@ -360,7 +360,7 @@ def test_properties_are_judged_and_those_that_need_times_refused(tmp_path):
 
 
 def test_packets_are_judged(tmp_path):
-    hosts = {"alice": {"network_node_id": 0, "processes": [{"path": "bash", "args": ["-c", "echo hello > /dev/udp/bob/9"], "start_time": "1 s"}]},
+    hosts = {"alice": {"network_node_id": 0, "processes": [{"path": "bash", "args": ["-c", "echo hello > /dev/udp/bob/9; sleep 1"], "start_time": "1 s"}]},
              "bob": {"network_node_id": 0, "processes": []}}
     claims = [{"name": "sent", "sometimes": r"UDP len 6$", "packets": "eth0", "hosts": "bob"}, {"name": "quiet", "never": {"filter": "udp port 9"}, "packets": "*"},
               {"name": "local", "never": "x", "packets": "lo"}, {"name": "in-time", "eventually": {"filter": "udp", "within": "60 s", "after": "500 ms"}, "packets": "eth0"}]

@@ -9,7 +9,7 @@ from conftest import best, execute
 SCRIPTS = {
     # A shell as root in namespaces of users, processes and mounts, with /proc of its own.
     "unshare": ("unshare", """
-        unshare -Urpfmu --mount-proc sh -c 'hostname inside; echo $$ $(id -u) $(hostname); ls /proc | grep -c "^[0-9]"; cat /proc/self/uid_map | tr -s " "'
+        unshare -Urpfmu --mount-proc sh -c 'hostname inside; echo $$ $(id -u) $(hostname); set -- /proc/[0-9]*; echo $#; cat /proc/self/uid_map | tr -s " "'
     """),
     # The same from outside: nsenter finds what was made, and lsns lists it.
     "nsenter": ("unshare nsenter lsns", """
@@ -25,7 +25,7 @@ SCRIPTS = {
     # A sandbox: everything read-only, of its own, and without a network.
     "bwrap": ("bwrap", """
         bwrap --ro-bind / / --unshare-all --hostname inside --uid 7 --gid 8 --proc /proc --dev /dev --tmpfs /tmp --die-with-parent \\
-            sh -c 'echo $$ $(id -u) $(id -g) $(hostname); ls /proc | grep -c "^[0-9]"; : > /dev/null; ls /dev/null /dev/ptmx; : > /tmp/x && ls /tmp;
+            sh -c 'echo $$ $(id -u) $(id -g) $(hostname); set -- /proc/[0-9]*; echo $#; : > /dev/null; ls /dev/null /dev/ptmx; : > /tmp/x && ls /tmp;
                    touch /etc/x 2>&1 | grep -o "Read-only"; cut -d: -f1 /proc/net/dev | tail -1 | tr -d " "'
     """),
     # The same as somebody who has no rights.

@@ -60,9 +60,7 @@ pub(crate) fn share(node: &Node, key: &str) -> Result<f64, Problem> {
     let problem = || node.problem(format!("'{key}' must be a number between 0 and 1, not '{text}'"));
     match number {
         Some(share) if share > 0.0 && share < 1.0 => Ok(share),
-        Some(0.0) => {
-            Err(problem().help("a host that does not run at all is paused: write pause: HOST"))
-        }
+        Some(0.0) => Err(problem().help("a host that does not run at all is paused: write pause: HOST")),
         _ => Err(problem().help("write 0.1 for programs that run for a tenth of the time")),
     }
 }
