@@ -280,7 +280,7 @@ def test_packets_that_are_not_counted_are_noticed(workdir):
             shutil.rmtree(data)
             return said, [what for what in said["warnings"] if "account does not balance" in what]
 
-        said, wrong = run("")
+        said, wrong = run("nothing")
         assert not wrong, f"seed {seed}: {wrong}"
         for what, reason in FORGOTTEN.items():
             if what in noticed:
