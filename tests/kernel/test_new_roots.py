@@ -7,7 +7,7 @@ import sys
 
 import pytest
 from conftest import ROOT, execute
-from sameness import assert_same
+from sameness import MODES, assert_same
 
 from test_root import WORLDS, busybox, layer, put, save
 
@@ -96,6 +96,14 @@ def test_a_new_version_reads_the_data_of_the_old_one_and_back(belljar, workdir, 
     assert len(set(re.findall(r"images/(\S+)/bin/busybox", read))) == 2, read
 
 
+def test_a_run_whose_programs_have_ended_waits_for_a_new_root(belljar, workdir, images):
+    program = {"path": "sh", "args": ["-c", "cat /app/version"], "environment": {"PATH": "/bin"}}
+    host = {**HOST, "processes": [program]}
+    _, results = run(belljar, workdir, [{"at": "5 s", "crash": "a"}, {"at": "7 s", **NEW}], hosts={"a": host})
+    assert said(results) == ["1", "2"], said(results)
+    assert not json.loads((results / "sim-stats.json").read_text()).get("unreached")
+
+
 def test_the_resolved_experiment_says_the_same(belljar, workdir, images):
     _, results = run(belljar, workdir, EVENTS)
     again = execute([belljar, "run", results / "processed-config.yaml", "-o", workdir / "again"], env={**os.environ, "BELLJAR_CACHE": str(workdir / "cache")})
@@ -152,8 +160,7 @@ def test_restarts_do_not_depend_on_how_the_run_is_computed(belljar, workdir, ima
     events = [{"every": "3 s", "restart": {"one_of": ["a", "b"]}, "root": "2", "keep": ["/var/lib/data"], "for": "2 s"}, {"at": "12 s", "crash": "a", "files": "unsynced", "for": "1 s"}]
     text = {"general": {"stop_time": "15 s"}, "network": {"graph": {"type": "1_gbit_switch"}}, "hosts": hosts, "events": events}
     (workdir / "same.yaml").write_text(json.dumps(text))
-    modes = [("--parallelism", "1"), ("--parallelism", "2"), ("--cells", "2"), ("--placement", "near"), ("--placement", "far")]
-    found = assert_same(belljar, workdir, workdir / "same.yaml", *modes)
+    found = assert_same(belljar, workdir, workdir / "same.yaml", *MODES)
     text = b"".join(content for name, content in found.items() if name.endswith(".stdout")).decode()
     assert text.count("version 1") > 4 and text.count("version 2") >= 3 and re.search(r"^\d+$", text, re.M), text
 

@@ -122,6 +122,7 @@ fn place(host: &mut Host, kept: Kept<'_>) -> Result<(), Errno> {
             None => {
                 let node = Node::Directory(Directory { parent: at, ..Directory::default() });
                 let inode = host.files.add_inode(device, node, Meta { mode: 0o755, ..meta });
+                host.take_place(at, part);
                 put(host, at, part, inode);
                 inode
             }
@@ -129,6 +130,7 @@ fn place(host: &mut Host, kept: Kept<'_>) -> Result<(), Errno> {
     }
     folder.parent = at;
     let inode = host.files.add_inode(device, Node::Directory(folder), meta);
+    host.take_place(at, name);
     put(host, at, name, inode);
     Ok(())
 }

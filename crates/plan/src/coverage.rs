@@ -1,8 +1,7 @@
 //! Coverage of programs instrumented for Antithesis, of all hosts together.
 
-use belljar_config::Experiment;
+use belljar_config::{Claim, Experiment, Property};
 use belljar_results::{Coverage, CoverageStatistics, ResultsError, ResultsFolder, names};
-use std::fs;
 
 /// Adds the coverage that each host has in its folder, and writes the sum into the folder of the results. Returns its modules; none if
 /// no program has reported any.
@@ -13,9 +12,13 @@ pub fn collect_coverage(
     experiment: &Experiment,
     folder: &ResultsFolder,
 ) -> Result<Vec<CoverageStatistics>, ResultsError> {
+    let has_library = |property: &Property| property.claim == Claim::Assertions;
+    if !experiment.properties.iter().any(has_library) {
+        return Ok(Vec::new());
+    }
     let mut all = Coverage::default();
     for host in &experiment.hosts {
-        let text = fs::read_to_string(folder.host(&host.name).join(names::SDK_COVERAGE));
+        let text = belljar_inputs::read_text(&folder.host(&host.name).join(names::SDK_COVERAGE));
         if let Some(coverage) = text.ok().and_then(|text| Coverage::parse(&text)) {
             all.add(coverage);
         }

@@ -50,8 +50,8 @@ impl Coverage {
 
 /// Ranges of edges that were not reached, from the first to the last one of each. Edges are numbered from 1, or from 0 where edge 0 was reached.
 fn unreached(edges: u64, counts: &Map<u64, u64>) -> Vec<[u64; 2]> {
-    let first = if counts.contains_key(&0) { 0 } else { 1 };
-    let end = first + edges;
+    let first: u64 = if counts.contains_key(&0) { 0 } else { 1 };
+    let end = first.saturating_add(edges);
     let mut ranges = Vec::new();
     let mut next = first;
     for edge in counts.keys().copied().chain([end]) {

@@ -99,11 +99,7 @@ fn read(
     let link = reader.header().datalink;
     while let Some(packet) = reader.next_packet() {
         let packet = packet.map_err(bad)?;
-        let wanted = match link {
-            DataLink::ETHERNET => filter.matches_frame(&packet.data),
-            _ => filter.matches(&packet.data),
-        };
-        if wanted {
+        if filter.matches_captured(&packet.data, link == DataLink::ETHERNET) {
             let (at, len) = (packet.timestamp, packet.orig_len);
             packets.push(Wanted { at, interface, len, data: packet.data.into_owned() });
         }

@@ -494,13 +494,25 @@ impl HostNode {
         }
         [self.next_arrival_or_timer(), change, devices].into_iter().flatten().min()
     }
+    /// Adds a change to those of the host, after the others of the same time.
+    pub(crate) fn plan_last(&mut self, at: SimTime, due: Due) {
+        let later = self.changes.partition_point(|(other, _)| *other > at);
+        self.changes.insert(later, (at, due));
+    }
     pub fn finished_at(&self) -> Option<SimTime> {
         let revives = |due: &Due| {
-            use HostChange::{MemoryHeal, Restart, Resume, Revive, Start, StartModel, Upgrade};
+            use HostChange::{MemoryHeal, NewRoot, Restart, Resume, Revive, Start, StartModel, Upgrade};
             matches!(
                 due,
                 Due::Change(
-                    Restart | Resume | Start(_) | StartModel(_) | Revive(_) | Upgrade { .. } | MemoryHeal(_)
+                    Restart
+                        | NewRoot(_)
+                        | Resume
+                        | Start(_)
+                        | StartModel(_)
+                        | Revive(_)
+                        | Upgrade { .. }
+                        | MemoryHeal(_)
                 )
             )
         };

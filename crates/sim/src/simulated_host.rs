@@ -172,8 +172,9 @@ impl SimulatedHost {
             }
             HostChange::Restart => both!(self, host => host.restart()),
             HostChange::NewRoot(new) => {
-                let new = new_root_of(*new);
-                self.linux_mut().into_iter().for_each(|host| new_root::restart_with(host, new.clone()));
+                if let Some(host) = self.linux_mut() {
+                    new_root::restart_with(host, new_root_of(*new));
+                }
             }
             HostChange::NameServer { down } => {
                 if let Some(resolver) = &mut self.stack_mut().config.resolver {

@@ -5,11 +5,10 @@ use super::programs::{process_text, processes};
 use crate::emit::Writer;
 use crate::error::Problem;
 use crate::events::{Action, CrashFiles, DiskProfile, Event, HostSet, ProcessRef};
-use crate::load::events_values::{World, host_set, set_disk, with_programs};
+use crate::load::events_values::{World, host_set, of, set_disk, with_programs};
 use crate::model::{Experiment, Host};
 use crate::topology::Interface;
 use crate::yaml::{Node, Section, section};
-use belljar_base::HostId;
 use std::rc::Rc;
 
 /// Stops hosts at once.
@@ -85,13 +84,9 @@ impl Kind for Pause {
             let has_device = |interface: &Interface| world.topology.links[interface.link].pci.is_some();
             host.machine.is_some() || host.interfaces.iter().any(has_device)
         };
-        let found = world
-            .hosts
-            .iter()
-            .enumerate()
-            .find(|(n, host)| drives(host) && hosts.may_hold(HostId(*n as u32)));
+        let found = of(&hosts, world).map(|(_, host)| host).find(|host| drives(host));
         match found {
-            Some((_, host)) => Err(value
+            Some(host) => Err(value
                 .problem(format!(
                     "host '{}' has a clock beside the simulated one: a machine, or a PCI device",
                     host.name

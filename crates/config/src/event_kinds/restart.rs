@@ -4,12 +4,11 @@ use super::kind::Kind;
 use crate::emit::{Writer, quoted};
 use crate::error::Problem;
 use crate::events::{Action, HostSet, NewRoot};
-use crate::load::events_values::{World, host_set, with_programs};
+use crate::load::events_values::{World, host_set, of, with_programs};
 use crate::load::root;
 use crate::model::{Experiment, Host};
 use crate::yaml::{Node, Section};
 use belljar_base::HostId;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 /// Restarts crashed hosts, and hosts that get another root.
@@ -66,11 +65,8 @@ fn new_root(
     world: &World,
 ) -> Result<NewRoot, Problem> {
     with_programs(value, "restart", hosts, world)?;
-    let concerned: Vec<(HostId, &Host)> = (0..)
-        .map(HostId)
-        .zip(world.hosts)
-        .filter(|(id, host)| hosts.may_hold(*id) && !host.processes.is_empty())
-        .collect();
+    let concerned: Vec<(usize, &Host)> =
+        of(hosts, world).filter(|(_, host)| !host.processes.is_empty()).collect();
     if let Some((_, host)) = concerned.iter().find(|(_, host)| host.root.is_none()) {
         return Err(value
             .problem(format!(
@@ -88,9 +84,8 @@ fn new_root(
         let found = files.programs_of(host, world.around).map_err(|(message, help)| {
             node.problem(format!("the programs of host '{}': {message}", host.name)).maybe_help(help)
         });
-        found.map(|programs| (*id, programs))
+        found.map(|programs| (HostId(*id as u32), programs))
     });
     let programs = programs.collect::<Result<_, _>>()?;
-    let keep: Vec<PathBuf> = keep;
     Ok(NewRoot { root: files.model, keep, programs })
 }

@@ -5,10 +5,10 @@ use super::programs::{on_hosts_with_programs, process_text};
 use crate::emit::Writer;
 use crate::error::Problem;
 use crate::events::{Action, HostSet};
-use crate::load::events_values::{World, process_ref};
+use crate::load::events_values::{World, of, process_ref};
 use crate::model::{Experiment, Host};
 use crate::yaml::{Node, Section, section};
-use belljar_base::{HostId, SimDuration, SimTime};
+use belljar_base::{SimDuration, SimTime};
 use belljar_net::units::format_duration;
 
 /// Time that a process has to end, as containers have.
@@ -29,8 +29,7 @@ impl Kind for Upgrade {
         let process = process_ref(value, "upgrade", &hosts, world)?;
         let node = s.required("to", "to: 1")?;
         let to = process_ref(node, "to", &hosts, world)?;
-        let of = world.hosts.iter().enumerate().filter(|(n, _)| hosts.may_hold(HostId(*n as u32)));
-        for (_, host) in of {
+        for (_, host) in of(&hosts, world) {
             check(host, host.processes_like(&process).collect(), host.processes_like(&to).collect())
                 .map_err(|(message, help)| node.problem(message).help(help))?;
         }

@@ -3,10 +3,10 @@
 use super::captures;
 use crate::error::Problem;
 use crate::events::{Action, Target};
-use crate::model::{Experiment, FinalState};
+use crate::model::{Experiment, FinalState, starts_late};
 use crate::topology::DeviceKind;
 use crate::yaml::{Node, Section, Value};
-use belljar_base::{HostId, SimTime};
+use belljar_base::{HostId, Set, SimTime};
 use belljar_net::QueueConfig;
 
 /// Refuses settings of links that no packet can ever meet.
@@ -100,16 +100,16 @@ fn is_idle(experiment: &Experiment, number: usize, end: usize) -> bool {
 /// the link.
 pub(super) fn reset_idle_lines(experiment: &mut Experiment) {
     let ends = (0..experiment.topology.links.len()).flat_map(|link| [(link, 0), (link, 1)]);
-    let idle: Vec<(usize, usize)> = ends.filter(|(link, end)| is_idle(experiment, *link, *end)).collect();
+    let idle: Vec<(usize, usize)> =
+        ends.clone().filter(|(link, end)| is_idle(experiment, *link, *end)).collect();
     for (link, end) in idle {
         experiment.topology.links[link].ends[end].properties.queue = QueueConfig::default();
     }
-    for link in 0..experiment.topology.links.len() {
-        for end in [0, 1].into_iter().filter(|end| is_free(experiment, link, *end)).collect::<Vec<_>>() {
+    for (link, end) in ends {
+        if is_free(experiment, link, end) {
             experiment.topology.links[link].ends[end].properties.overhead = 0;
         }
-        for end in [0, 1].into_iter().filter(|end| is_overflowing(experiment, link, *end)).collect::<Vec<_>>()
-        {
+        if is_overflowing(experiment, link, end) {
             experiment.topology.links[link].ends[end].properties.token_bucket = None;
         }
     }
@@ -157,14 +157,12 @@ pub(super) fn notes(file: &Section, experiment: &Experiment) -> Vec<String> {
     if file.entry("network").is_some() && !hosts.is_empty() && hosts.iter().all(|host| host.node.is_none()) {
         notes.push("section 'network' has no effect: no host is on the graph".to_owned());
     }
-    let is_linked = |id: HostId| {
-        let ends = experiment.topology.links.iter().flat_map(|link| &link.ends);
-        ends.map(|end| end.node).any(|node| node == id)
-    };
+    let ends = experiment.topology.links.iter().flat_map(|link| &link.ends);
+    let linked: Set<HostId> = ends.map(|end| end.node).collect();
     for (number, device) in experiment.topology.devices.iter().enumerate() {
         let is_waiting =
             matches!(device.kind, DeviceKind::Switch(_) | DeviceKind::Router(_) | DeviceKind::P4(_));
-        if is_waiting && !is_linked(HostId((hosts.len() + number) as u32)) {
+        if is_waiting && !linked.contains(&HostId((hosts.len() + number) as u32)) {
             notes.push(format!(
                 "{} '{}' has no link: no packet reaches it",
                 device.kind.noun().0,
@@ -182,8 +180,8 @@ pub(super) fn settle_final_states(experiment: &mut Experiment) {
     for host in &mut experiment.hosts {
         let programs = host.machine.as_mut().map(|machine| &mut machine.programs).into_iter().flatten();
         for process in host.processes.iter_mut().chain(programs) {
-            let is_late = process.start_time >= stop && process.start_time != SimTime::MAX;
-            process.must_start &= is_late && process.expected_final_state != FinalState::Any;
+            process.must_start &=
+                starts_late(process.start_time, stop) && process.expected_final_state != FinalState::Any;
         }
     }
 }
@@ -204,7 +202,7 @@ pub(super) fn late_times(experiment: &Experiment) -> Vec<String> {
             .map(|model| (format!("model {}", model.spec.name), model.start_time, model.shutdown_time));
         for (name, start, shutdown) in processes.chain(models) {
             let what = match () {
-                () if start >= stop && start != SimTime::MAX => "never starts",
+                () if starts_late(start, stop) => "never starts",
                 () if shutdown.is_some_and(|at| at >= stop) => "is not shut down",
                 () => continue,
             };

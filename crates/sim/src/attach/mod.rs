@@ -125,8 +125,7 @@ impl HostNode {
     /// Keeps a run that stands from ending before `last` while nothing happens: called for its first host.
     pub(crate) fn keep_running(&mut self, last: SimTime) {
         self.attached.keeps = true;
-        let later = self.changes.partition_point(|(other, _)| *other > last);
-        self.changes.insert(later, (last, Due::Exchange));
+        self.plan_last(last, Due::Exchange);
     }
 
     /// Connects the terminal of the host's first process to a client.

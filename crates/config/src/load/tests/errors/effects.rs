@@ -61,6 +61,7 @@ fn events_without_an_effect() {
         ("link_reset: wire", "link_change"),
         ("heal: all", "partition"),
         ("restart: a", "crash"),
+        ("resume: a", "pause"),
         ("dns_up: a", "dns_down"),
     ] {
         let key = event.split(':').next().unwrap();
@@ -70,6 +71,13 @@ fn events_without_an_effect() {
             &format!("leave it out, or add an event '{of}' for the same hosts or links"),
         );
     }
+    check(
+        &format!(
+            "{GENERAL}\n{NETWORK}\nhosts:\n  a: {{ network_node_id: 0, processes: [ {{ path: /bin/true }} ] }}\nevents:\n- {{ at: 1 s, resume: a, process: 0 }}\n"
+        ),
+        "6:3 'resume' undoes events 'pause', of which there are none for what it names",
+        "leave it out, or add an event 'pause' for the same hosts or links",
+    );
     let help = "name a link, such as link_change: { link: NAME }";
     for (event, column) in [
         ("link_down: [all, all]", 26),
