@@ -50,6 +50,18 @@ def belljar():
     return path.resolve()
 
 
+@contextlib.contextmanager
+def environment(**values):
+    """Variables of the environment for the commands run meanwhile."""
+    before = dict(os.environ)
+    os.environ.update({key: str(value) for key, value in values.items() if value is not None})
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
+
+
 def compile_c(source, name, *flags):
     """A C or C++ program of the benches, compiled when its source, or a header beside it, is newer."""
     out = BUILT / name

@@ -15,7 +15,6 @@ kind of weights, all weights with 10 messages and with 1, which is the dearest, 
 """
 
 import argparse
-import contextlib
 import fnmatch
 import functools
 import itertools
@@ -33,7 +32,7 @@ import hosts as startup
 import p2p
 import pgbench
 import tcp_matrix
-from common import BUILT, ROOT, belljar, compile_c, measure, remove, run_experiment, wait_for_listener, warm_memory
+from common import BUILT, ROOT, belljar, compile_c, environment, measure, remove, run_experiment, wait_for_listener, warm_memory
 from tables import markdown
 from turns import Case, measure_all
 
@@ -41,18 +40,6 @@ HERE = ROOT / "benches" / "report"
 LOGGED = 2_700  # bytes of captures and logs a message
 IN_FLIGHT = 100_000  # in all, at most: each goes round 20 times a second
 SHARED_MEMORY, ENOUGH = pathlib.Path("/dev/shm"), 8 << 30
-
-
-@contextlib.contextmanager
-def environment(**values):
-    """Variables of the environment for the commands run meanwhile."""
-    before = dict(os.environ)
-    os.environ.update({k: str(v) for k, v in values.items() if v is not None})
-    try:
-        yield
-    finally:
-        os.environ.clear()
-        os.environ.update(before)
 
 
 def slope(cpu, n):

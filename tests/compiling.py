@@ -7,8 +7,6 @@ import re
 import shutil
 import subprocess
 
-import pytest
-
 #: Messages of Go and Cargo where there is no network.
 OFFLINE = "dial tcp|Could not resolve|failed to download|lookup "
 
@@ -43,6 +41,8 @@ def compile_newer(out, command, *sources, reads=(), libraries=(), **options):
 
 def go_module(folder, out):
     """The program of a Go module whose dependencies are in Go's proxy, or a reason to skip."""
+    import pytest  # benches run without it
+
     if shutil.which("go") is None:
         pytest.skip("go is not installed")
     with locked(out.with_name(f".{out.name}.lock")):

@@ -278,6 +278,13 @@ def best(measure, holds, attempts=5):
     return found
 
 
+def in_namespaces(script, folder, holds):
+    """A script run in namespaces of this machine, in a folder of its own; again while its run does not hold, since a busy machine falls
+    behind the script's times."""
+    folder.mkdir()
+    return best(lambda: execute(["unshare", "-nm", "bash", "-c", script], cwd=folder), holds, attempts=3)
+
+
 def until(holds, said="it", patience=PATIENCE, pause=0.05):
     """Waits for a condition, and gives what it gives; a failure after a time in which everything comes."""
     late = time.monotonic() + patience

@@ -6,6 +6,8 @@ from conftest import contents_of, execute
 
 #: Files that name the placement.
 PLACED = ("processed-config.yaml", "manifest.sha256")
+#: Modes in which results are the same.
+MODES = [("--parallelism", "1"), ("--parallelism", "2"), ("--cells", "2"), ("--placement", "near"), ("--placement", "far")]
 
 
 def run(belljar, workdir, file, *args, statuses=(0, 1)):

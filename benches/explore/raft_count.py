@@ -157,19 +157,19 @@ class Node:
                 self.replicate(node)
 
 
-def write(*nodes):
-    """Asks all nodes, of which the leader writes."""
+def ask(nodes, values, done, pause):
+    """Asks all nodes, of which the leader writes, for one value after the other, with pauses of up to `pause` seconds."""
     client = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     client.settimeout(0.3)
-    for number in range(10**6):
+    for value in values:
         for node in nodes:
-            client.sendto(json.dumps({"write": number}).encode(), (node, PORT))
+            client.sendto(json.dumps({"write": value}).encode(), (node, PORT))
         try:
             client.recv(100)
-            print("written", number, flush=True)
+            print(done, value, flush=True)
         except TimeoutError:
             pass
-        time.sleep(random.uniform(0, 0.4))
+        time.sleep(random.uniform(0, pause))
 
 
 def serve(kind):
@@ -178,6 +178,6 @@ def serve(kind):
 
 if __name__ == "__main__":
     if sys.argv[1] == "write":
-        write(*sys.argv[2:])
+        ask(sys.argv[2:], range(10**6), "written", 0.4)
     else:
         serve(Node)

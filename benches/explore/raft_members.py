@@ -6,13 +6,10 @@
 
 The first four nodes are members in the beginning."""
 
-import json
 import random
-import socket
 import sys
-import time
 
-from raft_count import PORT, Node, serve
+from raft_count import Node, ask, serve
 
 
 class Member(Node):
@@ -74,23 +71,8 @@ class Member(Node):
         self.configure()
 
 
-def change(*nodes):
-    """Adds and removes nodes, one after the other."""
-    client = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-    client.settimeout(0.3)
-    while True:
-        changed = random.choice(nodes)
-        for node in nodes:
-            client.sendto(json.dumps({"write": changed}).encode(), (node, PORT))
-        try:
-            client.recv(100)
-            print("changed", changed, flush=True)
-        except TimeoutError:
-            pass
-        time.sleep(random.uniform(0, 1))
-
-
 if sys.argv[1] == "change":
-    change(*sys.argv[2:])
+    # Adds and removes nodes, one after the other.
+    ask(sys.argv[2:], iter(lambda: random.choice(sys.argv[2:]), None), "changed", 1)
 else:
     serve(Member)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import importlib.util
 import os
@@ -128,18 +127,6 @@ def experiment(name: str, figure: str, *, minutes: float, full: str, differs: st
         return measure
 
     return register
-
-
-@contextlib.contextmanager
-def environment(**values: Any) -> Any:
-    """Environment variables for the commands run meanwhile."""
-    before = dict(os.environ)
-    os.environ.update({key: str(value) for key, value in values.items() if value is not None})
-    try:
-        yield
-    finally:
-        os.environ.clear()
-        os.environ.update(before)
 
 
 def progress(text: str) -> None:

@@ -6,9 +6,7 @@ import types
 from typing import Any
 
 import p2p
-from common import Usage, compile_c, remove, run_experiment
-
-from .claims import environment
+from common import Usage, compile_c, environment, remove, run_experiment
 
 #: What the paper's defaults make of a host: 100 messages in flight that go round 200 times.
 PAPER_MESSAGES = 20_000

@@ -11,7 +11,7 @@ import sys
 
 import pytest
 import yaml
-from compiling import OFFLINE, go_module
+from compiling import OFFLINE, go_module, locked
 from conftest import ROOT, execute
 from sameness import assert_same
 
@@ -67,12 +67,14 @@ def sdk_of_python():
         # A namespace package has no file of its own.
         return os.path.dirname(next(iter(found.submodule_search_locations)))
     folder = ROOT / "target/antithesis/python"
-    if not (folder / "antithesis").is_dir():
+    with locked(folder.with_name(".python.lock")):
+        if (folder / "antithesis").is_dir():
+            return str(folder)
         command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(folder), "antithesis"]
         done = subprocess.run(command, capture_output=True, text=True)
-        if done.returncode != 0 and re.search("No matching distribution|Could not fetch|No module named pip", done.stderr):
-            pytest.skip("the SDK for Python cannot be downloaded")
-        assert done.returncode == 0, done.stderr
+    if done.returncode != 0 and re.search("No matching distribution|Could not fetch|No module named pip", done.stderr):
+        pytest.skip("the SDK for Python cannot be downloaded")
+    assert done.returncode == 0, done.stderr
     return str(folder)
 
 

@@ -1,4 +1,4 @@
-"""`belljar check` against porcupine, a checker by others in Go: the same verdict on 10,000 random histories."""
+"""`belljar check` against porcupine, a checker by others in Go: the same verdict on 12,000 random histories."""
 
 import collections
 import json

@@ -13,7 +13,7 @@ import yaml
 from compiling import compile_newer
 from conftest import ROOT, contents_of, execute
 
-from test_assertions import FILE, PROGRAMS, sdk_of_python, verdicts, world
+from test_assertions import FILE, PROGRAMS, run, sdk_of_python, verdicts, world
 
 LIBRARY = "/usr/lib/libvoidstar.so"
 FOLDER = ROOT / "target/antithesis/c"
@@ -31,13 +31,6 @@ def compiled(name, *sources, flags=(), compiler="gcc", link=("-ldl",)):
 @pytest.fixture(scope="module")
 def program():
     return compiled("library", "library.c")
-
-
-def run(belljar, workdir, experiment, *options, output="data", status=0):
-    (workdir / "e.yaml").write_text(yaml.safe_dump(experiment, sort_keys=False))
-    done = execute([belljar, "run", "e.yaml", "-o", output, "--no-progress", *options], cwd=workdir)
-    assert done.status == status, done
-    return done
 
 
 def two_hosts(*command, **more):
@@ -257,7 +250,6 @@ def test_results_do_not_depend_on_how_the_run_is_computed(belljar, workdir, prog
     for way in [*WAYS, ("--parallelism", "2")]:
         shutil.rmtree(workdir / "data", ignore_errors=True)
         run(belljar, workdir, experiment, "--record-choices", "recorded.txt", *way)
-        results = {str(name): content for name, content in contents_of(workdir / "data").items()}
-        kept = {name: content for name, content in results.items() if name.startswith("hosts/") or name == "sdk_coverage.json"}
+        kept = {name: content for name, content in contents_of(workdir / "data").items() if name.startswith("hosts/") or name == "sdk_coverage.json"}
         seen.append((kept, (workdir / "recorded.txt").read_text()))
     assert all(one == seen[0] for one in seen) and any("sdk_coverage.json" in name for name in seen[0][0])

@@ -5,7 +5,7 @@ import json
 import pytest
 import yaml
 from conftest import contents_of, execute, experiment, graph
-from sameness import assert_same
+from sameness import MODES, assert_same
 
 PYTHON = "/usr/bin/python3"
 # Writes, syncs and reads back, and speaks over connections that break; prints all that it meets.
@@ -130,8 +130,7 @@ def world(workdir):
 
 @pytest.mark.parametrize("seed", [1, 2])
 def test_faults_of_the_world_do_not_depend_on_how_the_run_is_computed(belljar, workdir, seed):
-    modes = [("--parallelism", "1"), ("--parallelism", "2"), ("--cells", "2"), ("--placement", "near"), ("--placement", "far")]
-    found = assert_same(belljar, workdir, world(workdir), *((*mode, "--seed", str(seed)) for mode in modes))
+    found = assert_same(belljar, workdir, world(workdir), *((*mode, "--seed", str(seed)) for mode in MODES))
     said = b"".join(content for name, content in found.items() if name.endswith(".stdout")).decode()
     for seen in ("signalled", "second", "none", "192.0.2.9 ", "192.0.2.7 ", "time="):
         assert seen in said, seen

@@ -645,8 +645,7 @@ ARGUED = [
     ("", "", "general network hosts host_option_defaults links events properties belljar experimental switches routers simulators radios nics memories gateways",
      "a section acts by its keys"),
     ("", "", "explore", "command/test_explore.py"),
-    ("explore", "", "hosts between faults for scheduling kinds kinds.calls kinds.calls.results kinds.calls.share kinds.disk kinds.disk.faults kinds.disk.sync_time kinds.reset kinds.reset.ends kinds.kill kinds.kill.names kinds.cpu kinds.cpu.period kinds.cpu.share kinds.pause_process kinds.pause_process.names kinds.memory kinds.memory.limit kinds.dns kinds.dns.names kinds.dns.answers kinds.clock kinds.clock.step kinds.crash kinds.crash.files kinds.crash.disk kinds.lossy kinds.lossy.packet_loss kinds.one_way "
-     "kinds.partition kinds.pause kinds.slow kinds.slow.latency kinds.stop kinds.upgrade kinds.upgrade.upgrades kinds.upgrade.upgrades.upgrade kinds.upgrade.upgrades.hosts kinds.upgrade.upgrades.to kinds.upgrade.upgrades.grace kinds.upgrade.upgrades.restart kinds.upgrade.upgrades.root kinds.upgrade.upgrades.keep", "crates/explore/src/tests.rs draws faults within their bounds"),
+    ("explore", "", keys.EXPLORE, "crates/explore/src/tests.rs draws faults within their bounds"),
     ("links", "gateway", f"name between cost {BOTH_SIDES}", "runs with gateways are in real time; a host's side of the link is that of a link to a simulator"),
     ("hosts", keys.MACHINE, "routing", "its routes are computed as those of a host on links"),
     ("links", "machine", "cost", "the machine's routes are those of a host on links"),

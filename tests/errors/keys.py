@@ -261,8 +261,9 @@ row("properties", "eventually eventually.matches eventually.within eventually.af
 
 EXPLORES = "`belljar explore` alone draws faults"
 row("", "explore", run=EXPLORES, deploy=EXPLORES)
-row("explore", "hosts between faults for scheduling kinds kinds.calls kinds.calls.results kinds.calls.share kinds.disk kinds.disk.faults kinds.disk.sync_time kinds.reset kinds.reset.ends kinds.kill kinds.kill.names kinds.cpu kinds.cpu.period kinds.cpu.share kinds.pause_process kinds.pause_process.names kinds.memory kinds.memory.limit kinds.dns kinds.dns.names kinds.dns.answers kinds.clock kinds.clock.step kinds.crash kinds.crash.files kinds.crash.disk kinds.lossy kinds.lossy.packet_loss "
-    "kinds.one_way kinds.partition kinds.pause kinds.slow kinds.slow.latency kinds.stop kinds.upgrade kinds.upgrade.upgrades kinds.upgrade.upgrades.upgrade kinds.upgrade.upgrades.hosts kinds.upgrade.upgrades.to kinds.upgrade.upgrades.grace kinds.upgrade.upgrades.restart kinds.upgrade.upgrades.root kinds.upgrade.upgrades.keep", run=EXPLORES, deploy=EXPLORES)
+EXPLORE = ("hosts between faults for scheduling kinds kinds.calls kinds.calls.results kinds.calls.share kinds.disk kinds.disk.faults kinds.disk.sync_time kinds.reset kinds.reset.ends kinds.kill kinds.kill.names kinds.cpu kinds.cpu.period kinds.cpu.share kinds.pause_process kinds.pause_process.names kinds.memory kinds.memory.limit kinds.dns kinds.dns.names kinds.dns.answers kinds.clock kinds.clock.step kinds.crash kinds.crash.files kinds.crash.disk kinds.lossy kinds.lossy.packet_loss "
+           "kinds.one_way kinds.partition kinds.pause kinds.slow kinds.slow.latency kinds.stop kinds.upgrade kinds.upgrade.upgrades kinds.upgrade.upgrades.upgrade kinds.upgrade.upgrades.hosts kinds.upgrade.upgrades.to kinds.upgrade.upgrades.grace kinds.upgrade.upgrades.restart kinds.upgrade.upgrades.root kinds.upgrade.upgrades.keep")
+row("explore", EXPLORE, run=EXPLORES, deploy=EXPLORES)
 
 # --- values with keys of their own, wherever the key that has them acts
 row("scheduling", "priorities priorities.points priorities.calls priorities.instructions", emulate="the kernel schedules", deploy="the machines' kernels schedule")

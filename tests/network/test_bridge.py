@@ -5,7 +5,7 @@ import json
 import re
 
 import pytest
-from conftest import EXAMPLES, best, contents_of, execute
+from conftest import EXAMPLES, contents_of, execute, in_namespaces
 
 # Interfaces as both kernels make them, without traffic of IPv6. `r` shows a command before its output, without what depends on the
 # build of the kernel or on memberships of multicast groups.
@@ -213,24 +213,23 @@ SCRIPTS = {
 }
 
 
-def native(script, folder, expected):
-    """What this machine's kernel says, asked again while it is not what is expected: a busy machine falls behind the script's times."""
+def compare(exec_guest, workdir, script):
+    """The output of a script in namespaces of this machine and on a simulated host."""
+    script = SETUP + script
+    ours = exec_guest(["bash", "-c", script])
     probe = "ip link add br0 type bridge && ip link add v0 type veth peer name v1"
     if execute(["unshare", "-nm", "sh", "-c", probe]).status != 0:
         pytest.skip("this machine's kernel has no bridges, or namespaces are denied")
-    folder.mkdir()
-    return best(lambda: execute(["unshare", "-nm", "bash", "-c", script], cwd=folder), lambda run: run.out == expected, attempts=3)
+    linux = in_namespaces(script, workdir / "real", lambda run: run.out == ours.out)
+    assert linux.out.count("\n") > 8, linux
+    assert ours.out == linux.out, f"{linux}\n{ours}"
 
 
 @pytest.mark.needs("ip", "bridge", "unshare", "ping")
 @pytest.mark.parametrize("name", SCRIPTS)
 def test_as_on_linux(exec_guest, workdir, name):
-    """The output of a script in namespaces of this machine and on a simulated host."""
-    script = SETUP + SCRIPTS[name]
-    ours = exec_guest(["bash", "-c", script])
-    linux = native(script, workdir / "real", ours.out)
-    assert linux.out.count("\n") > 8, linux
-    assert ours.out == linux.out, f"{linux}\n{ours}"
+    """Bridges and their settings."""
+    compare(exec_guest, workdir, SCRIPTS[name])
 
 VXLAN = {
     "settings": """
@@ -330,11 +329,7 @@ VXLAN = {
 @pytest.mark.parametrize("name", VXLAN)
 def test_vxlan_as_on_linux(exec_guest, workdir, name):
     """Settings and forwarding entries of VXLAN interfaces, and frames that they carry."""
-    script = SETUP + VXLAN[name]
-    ours = exec_guest(["bash", "-c", script])
-    linux = native(script, workdir / "real", ours.out)
-    assert linux.out.count("\n") > 8, linux
-    assert ours.out == linux.out, f"{linux}\n{ours}"
+    compare(exec_guest, workdir, VXLAN[name])
 
 
 def test_vlans_keep_ports_apart(exec_guest):
@@ -701,8 +696,4 @@ MACVLAN = {
 @pytest.mark.needs("ip", "unshare", "ping", "sysctl")
 @pytest.mark.parametrize("name", MACVLAN)
 def test_macvlan_as_on_linux(exec_guest, workdir, name):
-    script = SETUP + MACVLAN[name]
-    ours = exec_guest(["bash", "-c", script])
-    linux = native(script, workdir / "real", ours.out)
-    assert linux.out.count("\n") > 8, linux
-    assert ours.out == linux.out, f"{linux}\n{ours}"
+    compare(exec_guest, workdir, MACVLAN[name])

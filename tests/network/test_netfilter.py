@@ -4,7 +4,7 @@ kernel, and their rules act on packets."""
 import re
 
 import pytest
-from conftest import EXAMPLES, best, contents_of, execute
+from conftest import EXAMPLES, contents_of, execute, in_namespaces
 
 RULES = """
 table inet filter {
@@ -273,11 +273,8 @@ def test_as_on_linux(exec_guest, workdir, name):
     if execute(["unshare", "-nm", "nft", "list", "ruleset"]).status != 0:
         pytest.skip("this machine's kernel has no nf_tables, or namespaces are denied")
     script = SCRIPTS[name][1]
-    real = workdir / "real"
-    real.mkdir()
     ours = exec_guest(["bash", "-c", script])
-    # Asked again while it differs: a busy machine falls behind the script's times.
-    linux = best(lambda: execute(["unshare", "-nm", "bash", "-c", script], cwd=real), lambda run: run.out == ours.out, attempts=3)
+    linux = in_namespaces(script, workdir / "real", lambda run: run.out == ours.out)
     assert linux.out.strip(), linux
     assert ours.out == linux.out, f"{linux}\n{ours}"
     errors = [re.sub(r"line \d+: .*|bash: .*", "", run.err) for run in (linux, ours)]

@@ -5,7 +5,7 @@ import json
 import re
 
 import pytest
-from conftest import EXAMPLES, best, contents_of, execute
+from conftest import EXAMPLES, contents_of, execute, in_namespaces
 
 # Interfaces as both kernels make them, without traffic of IPv6. `r` shows a command before its output.
 SETUP = """
@@ -234,16 +234,13 @@ def test_as_on_linux(exec_guest, workdir, name):
         pytest.skip("this machine's kernel has no traffic control, or namespaces are denied")
     # Mounts are the script's own; a simulated host has them anyway.
     script = "mount -t tmpfs tmpfs /run\n" + SETUP + SCRIPTS[name]
-    real = workdir / "real"
-    real.mkdir()
 
     def shown(run):
         # Handles that the kernel chooses continue those of all namespaces since the start.
         return re.sub(r"\b80[0-9a-f]{2}:", "AUTO:", run.out)
 
     ours = exec_guest(["bash", "-c", script])
-    # Asked again while it differs: a busy machine falls behind the script's times.
-    linux = best(lambda: execute(["unshare", "-nm", "bash", "-c", script], cwd=real), lambda run: shown(run) == shown(ours), attempts=3)
+    linux = in_namespaces(script, workdir / "real", lambda run: shown(run) == shown(ours))
     assert shown(linux).count("\n") > 8, linux
     assert shown(ours) == shown(linux), f"{linux}\n{ours}"
 
