@@ -198,10 +198,6 @@ impl Buffer {
         hasher.write_u16(destination);
         (hasher.finish() >> 32) as u32
     }
-    /// Length of the packet that disciplines account for, in bytes.
-    pub fn accounted_len(&self) -> u32 {
-        self.len
-    }
 }
 
 /// `reciprocal_scale`: maps a hash to `0..range`.

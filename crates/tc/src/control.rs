@@ -67,10 +67,6 @@ impl TrafficControl {
             serial: 0,
         }
     }
-    /// True if the interface has a discipline of the administrator.
-    pub fn has_root(&self, interface: usize) -> bool {
-        self.ports.get(&interface).is_some_and(|port| port.root.is_some())
-    }
     /// True if packets that the interface receives pass filters.
     pub fn has_ingress(&self, interface: usize) -> bool {
         self.ports.get(&interface).is_some_and(|port| port.ingress.is_some())
@@ -78,14 +74,6 @@ impl TrafficControl {
     /// Kind of the interface's discipline, if the administrator has set one.
     pub fn root_kind(&self, interface: usize) -> Option<&'static str> {
         Some(self.ports.get(&interface)?.root.as_ref()?.discipline.kind())
-    }
-    /// True if no interface has a discipline or filters.
-    pub fn is_idle(&self) -> bool {
-        self.ports.values().all(|port| port.root.is_none() && port.ingress.is_none())
-    }
-    /// Interfaces with a discipline or filters.
-    pub fn interfaces(&self) -> Vec<usize> {
-        self.ports.keys().copied().collect()
     }
     /// Number of packets in all queues.
     pub fn held(&self) -> u64 {

@@ -269,18 +269,26 @@ pub(crate) trait Classful {
     /// True if the class exists.
     fn has(&self, class: u16) -> bool;
     /// Discipline below a class.
-    fn child(&self, class: u16) -> Option<&Node>;
+    fn child(&self, _class: u16) -> Option<&Node> {
+        None
+    }
     /// All disciplines below.
-    fn children(&self) -> Vec<&Node>;
+    fn children(&self) -> Vec<&Node> {
+        Vec::new()
+    }
     /// All disciplines below, to be changed.
-    fn children_mut(&mut self) -> Vec<&mut Node>;
+    fn children_mut(&mut self) -> Vec<&mut Node> {
+        Vec::new()
+    }
     /// Replaces the discipline below a class; `None` restores the default. Returns the former one.
     fn graft(
         &mut self,
-        class: u16,
-        node: Option<Node>,
-        setup: &mut Setup<'_>,
-    ) -> Result<Option<Node>, TcError>;
+        _class: u16,
+        _node: Option<Node>,
+        _setup: &mut Setup<'_>,
+    ) -> Result<Option<Node>, TcError> {
+        Err(Errno::EOPNOTSUPP.into())
+    }
     /// Creates a class, or changes one that exists. Returns its number.
     fn change_class(
         &mut self,

@@ -54,6 +54,19 @@ impl Parameters {
         let (target, interval) = (from_micros(5_000), from_micros(100_000));
         Parameters { target, interval, ce_threshold: DISABLED, mtu, ecn }
     }
+    /// Changes the times that options give; `ce_threshold` is the attribute of that threshold.
+    pub(super) fn change(&mut self, options: Attributes<'_>, ce_threshold: u16) -> Result<(), TcError> {
+        for (attribute, time) in [
+            (TARGET, &mut self.target),
+            (ce_threshold, &mut self.ce_threshold),
+            (INTERVAL, &mut self.interval),
+        ] {
+            if let Some(us) = options.u32(attribute)? {
+                *time = from_micros(us);
+            }
+        }
+        Ok(())
+    }
 }
 
 /// State of a queue (`struct codel_vars`).
@@ -263,15 +276,7 @@ impl Discipline for Codel {
     }
     fn change(&mut self, options: Option<Attributes<'_>>, setup: &mut Setup<'_>) -> Result<(), TcError> {
         let Some(options) = options else { return Ok(()) };
-        if let Some(target) = options.u32(TARGET)? {
-            self.parameters.target = from_micros(target);
-        }
-        if let Some(threshold) = options.u32(CE_THRESHOLD)? {
-            self.parameters.ce_threshold = from_micros(threshold);
-        }
-        if let Some(interval) = options.u32(INTERVAL)? {
-            self.parameters.interval = from_micros(interval);
-        }
+        self.parameters.change(options, CE_THRESHOLD)?;
         if let Some(limit) = options.u32(LIMIT)? {
             self.limit = limit;
         }

@@ -3,6 +3,7 @@
 use super::class_table::ClassTable;
 use super::default_child;
 use super::prio::dispose;
+use super::round::{self, Queue, Turn};
 use crate::attributes::{Attributes, Out};
 use crate::buffer::Buffer;
 use crate::error::{TcError, error, invalid};
@@ -20,11 +21,9 @@ const QUANTUM: u16 = 1;
 /// Class.
 #[derive(Debug)]
 struct Class {
-    quantum: u32,
-    deficit: i64,
+    queue: Queue,
     drops: u32,
     traffic: Traffic,
-    child: Node,
 }
 
 /// Classes, of which those with packets take turns.
@@ -64,12 +63,12 @@ impl Discipline for Drr {
             },
         };
         let Some(class) = self.classes.get_mut(&id) else { return Verdict::Stolen };
-        let first = class.child.len() == 0;
-        let verdict = class.child.enqueue(buffer, context);
+        let first = class.queue.child.len() == 0;
+        let verdict = class.queue.child.enqueue(buffer, context);
         match verdict {
             Verdict::Queued | Verdict::Congested if first => {
                 self.active.push_back(id);
-                class.deficit = i64::from(class.quantum);
+                class.queue.deficit = i64::from(class.queue.quantum);
             }
             Verdict::Dropped | Verdict::Vanished => class.drops += 1,
             _ => {}
@@ -77,35 +76,18 @@ impl Discipline for Drr {
         verdict
     }
     fn dequeue(&mut self, _: &mut Own, context: &mut Context<'_>) -> Option<Buffer> {
-        loop {
-            let id = *self.active.front()?;
-            let Some(class) = self.classes.get_mut(&id) else {
-                self.active.pop_front();
-                continue;
-            };
-            let Some(len) = class.child.peek(context).map(|packet| packet.len) else {
-                if class.child.len() == 0 {
-                    self.active.pop_front();
-                    continue;
-                }
-                return None;
-            };
-            if i64::from(len) <= class.deficit {
-                class.deficit -= i64::from(len);
-                let packet = class.child.dequeue(context)?;
-                class.traffic.count(&packet);
-                if class.child.len() == 0 {
-                    self.active.pop_front();
-                }
-                return Some(packet);
+        round::next(&mut self.active, |id| {
+            let class = self.classes.get_mut(&id)?;
+            let turn = class.queue.serve(context);
+            if let Turn::Packet(packet, _) = &turn {
+                class.traffic.count(packet);
             }
-            class.deficit += i64::from(class.quantum);
-            self.active.rotate_left(1);
-        }
+            Some(turn)
+        })
     }
     fn dump(&self, _: &mut Out) {}
     fn clear(&mut self, out: &mut Vec<Buffer>) {
-        self.classes.values_mut().for_each(|class| class.child.clear(out));
+        self.classes.values_mut().for_each(|class| class.queue.child.clear(out));
         self.active.clear();
     }
     fn classful(&self) -> Option<&dyn Classful> {
@@ -124,13 +106,13 @@ impl Classful for Drr {
         self.classes.contains_key(&class)
     }
     fn child(&self, class: u16) -> Option<&Node> {
-        self.classes.get(&class).map(|class| &class.child)
+        self.classes.get(&class).map(|class| &class.queue.child)
     }
     fn children(&self) -> Vec<&Node> {
-        self.classes.values().map(|class| &class.child).collect()
+        self.classes.values().map(|class| &class.queue.child).collect()
     }
     fn children_mut(&mut self) -> Vec<&mut Node> {
-        self.classes.values_mut().map(|class| &mut class.child).collect()
+        self.classes.values_mut().map(|class| &mut class.queue.child).collect()
     }
     fn graft(
         &mut self,
@@ -141,7 +123,7 @@ impl Classful for Drr {
         let node = node.unwrap_or_else(|| default_child(setup.handle | u32::from(class), setup));
         let found = self.classes.get_mut(&class).ok_or(Errno::ENOENT)?;
         self.active.retain(|active| *active != class);
-        Ok(Some(std::mem::replace(&mut found.child, node)))
+        Ok(Some(std::mem::replace(&mut found.queue.child, node)))
     }
     fn change_class(
         &mut self,
@@ -158,7 +140,7 @@ impl Classful for Drr {
         let id = (class & MINOR) as u16;
         let usual = setup.device.mtu + setup.device.header;
         if let Some(found) = self.classes.get_mut(&id) {
-            found.quantum = quantum.unwrap_or(found.quantum);
+            found.queue.quantum = quantum.unwrap_or(found.queue.quantum);
             return Ok(id);
         }
         if class & MAJOR != setup.handle || id == 0 {
@@ -166,7 +148,10 @@ impl Classful for Drr {
         }
         let child = default_child(class, setup);
         let quantum = quantum.unwrap_or(usual);
-        self.classes.insert(id, Class { quantum, deficit: 0, drops: 0, traffic: Traffic::default(), child });
+        self.classes.insert(
+            id,
+            Class { queue: Queue { quantum, deficit: 0, child }, drops: 0, traffic: Traffic::default() },
+        );
         self.order.insert(class);
         Ok(id)
     }
@@ -176,7 +161,7 @@ impl Classful for Drr {
         }
         let handle = self.order.iter().find(|handle| *handle as u16 == class);
         if let Some(mut found) = self.classes.remove(&class) {
-            found.child.clear(out);
+            found.queue.child.clear(out);
         }
         if let Some(handle) = handle {
             self.order.remove(handle);
@@ -186,18 +171,18 @@ impl Classful for Drr {
     }
     fn show(&self, class: u16, _: u32, now: SimTime) -> ClassShown {
         let Some(found) = self.classes.get(&class) else { return ClassShown::default() };
-        let below = found.child.statistics(now).queue;
+        let below = found.queue.child.statistics(now).queue;
         let queue = QueueCounters {
             drops: found.drops,
             len: below.len,
             backlog: below.backlog,
             ..QueueCounters::default()
         };
-        let deficit = if below.len > 0 { found.deficit as u32 } else { 0 };
+        let deficit = if below.len > 0 { found.queue.deficit as u32 } else { 0 };
         let mut options = Out::default();
-        options.nest(2, |out| out.u32(QUANTUM, found.quantum));
+        options.nest(2, |out| out.u32(QUANTUM, found.queue.quantum));
         let own = Some(deficit.to_ne_bytes().to_vec());
         let statistics = Some(Statistics { traffic: found.traffic, queue, own });
-        ClassShown { parent: ROOT, leaf: found.child.handle(), options, statistics }
+        ClassShown { parent: ROOT, leaf: found.queue.child.handle(), options, statistics }
     }
 }

@@ -3,6 +3,7 @@
 
 use super::default_child;
 use super::prio::{classify_band, dispose, show_child};
+use super::round::{self, Queue};
 use crate::attributes::{Attributes, Out};
 use crate::buffer::Buffer;
 use crate::error::{TcError, invalid};
@@ -20,21 +21,13 @@ const PRIOMAP_BAND: u16 = 6;
 /// `TCQ_ETS_MAX_BANDS`.
 const MAX_BANDS: u8 = 16;
 
-/// Band.
-#[derive(Debug)]
-struct Band {
-    /// Bytes per turn, 0 for a strict band.
-    quantum: u32,
-    deficit: i64,
-    child: Node,
-}
-
 /// Strict bands and bands that take turns.
 #[derive(Debug)]
 pub(super) struct Ets {
     map: [u8; 16],
     strict: usize,
-    bands: Vec<Band>,
+    /// Bands, of which strict ones have no quantum.
+    bands: Vec<Queue>,
     active: VecDeque<usize>,
 }
 
@@ -72,30 +65,7 @@ impl Discipline for Ets {
                 return Some(buffer);
             }
         }
-        loop {
-            let number = *self.active.front()?;
-            let Some(band) = self.bands.get_mut(number) else {
-                self.active.pop_front();
-                continue;
-            };
-            let Some(len) = band.child.peek(context).map(|packet| packet.len) else {
-                if band.child.len() == 0 {
-                    self.active.pop_front();
-                    continue;
-                }
-                return None;
-            };
-            if i64::from(len) <= band.deficit {
-                band.deficit -= i64::from(len);
-                let buffer = band.child.dequeue(context)?;
-                if band.child.len() == 0 {
-                    self.active.pop_front();
-                }
-                return Some(buffer);
-            }
-            band.deficit += i64::from(band.quantum);
-            self.active.rotate_left(1);
-        }
+        round::next(&mut self.active, |number| Some(self.bands.get_mut(number)?.serve(context)))
     }
     fn change(&mut self, options: Option<Attributes<'_>>, setup: &mut Setup<'_>) -> Result<(), TcError> {
         let options = options.ok_or(invalid("ETS options are required for this operation"))?;
@@ -137,7 +107,7 @@ impl Discipline for Ets {
         }
         for number in self.bands.len() as u32..u32::from(count) {
             let child = default_child(setup.handle | (number + 1), setup);
-            self.bands.push(Band { quantum: 0, deficit: 0, child });
+            self.bands.push(Queue { quantum: 0, deficit: 0, child });
         }
         self.active.clear();
         for (number, (band, quantum)) in self.bands.iter_mut().zip(quanta).enumerate() {

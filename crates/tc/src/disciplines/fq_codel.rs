@@ -1,15 +1,15 @@
 //! `fq_codel`: flows in deficit round robin, each under CoDel (RFC 8290; `net/sched/sch_fq_codel.c`,
 //! tc-fq_codel(8)).
 
-use super::codel::{Counts, DISABLED, Parameters, Queue, State, from_micros, to_micros};
+use super::codel::{Counts, DISABLED, Parameters, Queue, State, to_micros};
 use super::prio::dispose;
 use crate::attributes::{Attributes, Out, words};
 use crate::buffer::{Buffer, scale};
 use crate::error::{TcError, invalid};
 use crate::filters::Classified;
 use crate::node::{
-    ClassShown, Classful, Context, Discipline, MAJOR, MINOR, Node, Own, QueueCounters, Setup, Statistics,
-    TcDrop, Traffic, Verdict,
+    ClassShown, Classful, Context, Discipline, MAJOR, MINOR, Own, QueueCounters, Setup, Statistics, TcDrop,
+    Traffic, Verdict,
 };
 use belljar_base::{Map, SimTime};
 use belljar_linux_abi::Errno;
@@ -50,9 +50,7 @@ pub(super) struct FqCodel {
     over_limit: u32,
     over_memory: u32,
     new_flow_count: u32,
-    memory: u32,
-    packets: u32,
-    bytes: u32,
+    total: Total,
     flows: Map<u32, Flow>,
     new_flows: VecDeque<u32>,
     old_flows: VecDeque<u32>,
@@ -63,22 +61,28 @@ pub(super) struct FqCodel {
 struct Served<'a> {
     flow: &'a mut VecDeque<Buffer>,
     backlog: &'a mut u32,
-    packets: &'a mut u32,
-    bytes: &'a mut u32,
-    memory: &'a mut u32,
+    total: &'a mut Total,
+}
+
+/// Packets of all flows.
+#[derive(Debug, Default)]
+struct Total {
+    packets: u32,
+    bytes: u32,
+    memory: u32,
 }
 
 impl Queue for Served<'_> {
     fn take(&mut self) -> Option<Buffer> {
         let packet = self.flow.pop_front()?;
         *self.backlog = self.backlog.saturating_sub(packet.len);
-        *self.packets -= 1;
-        *self.bytes = self.bytes.saturating_sub(packet.len);
-        *self.memory = self.memory.saturating_sub(memory(&packet));
+        self.total.packets -= 1;
+        self.total.bytes = self.total.bytes.saturating_sub(packet.len);
+        self.total.memory = self.total.memory.saturating_sub(memory(&packet));
         Some(packet)
     }
     fn backlog(&self) -> u32 {
-        *self.bytes
+        self.total.bytes
     }
 }
 
@@ -101,9 +105,7 @@ impl FqCodel {
             over_limit: 0,
             over_memory: 0,
             new_flow_count: 0,
-            memory: 0,
-            packets: 0,
-            bytes: 0,
+            total: Total::default(),
             flows: Map::new(),
             new_flows: VecDeque::new(),
             old_flows: VecDeque::new(),
@@ -127,13 +129,8 @@ impl FqCodel {
         }
         let (number, backlog) = longest?;
         let flow = self.flows.get_mut(&number)?;
-        let mut served = Served {
-            flow: &mut flow.packets,
-            backlog: &mut flow.backlog,
-            packets: &mut self.packets,
-            bytes: &mut self.bytes,
-            memory: &mut self.memory,
-        };
+        let mut served =
+            Served { flow: &mut flow.packets, backlog: &mut flow.backlog, total: &mut self.total };
         let (mut dropped, mut len) = (0, 0);
         while let Some(packet) = served.take() {
             dropped += 1;
@@ -182,17 +179,17 @@ impl Discipline for FqCodel {
         buffer.queued = context.now;
         let flow = self.flows.entry(number).or_default();
         flow.backlog += buffer.len;
-        self.bytes += buffer.len;
-        self.packets += 1;
-        self.memory += memory(&buffer);
+        self.total.bytes += buffer.len;
+        self.total.packets += 1;
+        self.total.memory += memory(&buffer);
         flow.packets.push_back(buffer);
         if !flow.listed {
             (flow.listed, flow.deficit) = (true, i64::from(self.quantum));
             self.new_flows.push_back(number);
             self.new_flow_count += 1;
         }
-        let over_memory = self.memory > self.memory_limit;
-        if self.packets <= self.limit && !over_memory {
+        let over_memory = self.total.memory > self.memory_limit;
+        if self.total.packets <= self.limit && !over_memory {
             return Verdict::Queued;
         }
         let before = context.lost.len();
@@ -214,13 +211,8 @@ impl Discipline for FqCodel {
                 self.old_flows.push_back(number);
                 continue;
             }
-            let mut served = Served {
-                flow: &mut flow.packets,
-                backlog: &mut flow.backlog,
-                packets: &mut self.packets,
-                bytes: &mut self.bytes,
-                memory: &mut self.memory,
-            };
+            let mut served =
+                Served { flow: &mut flow.packets, backlog: &mut flow.backlog, total: &mut self.total };
             let taken = flow.state.dequeue(&self.parameters, &mut self.counts, &mut served, context);
             let Some(packet) = taken else {
                 list.pop_front();
@@ -250,15 +242,7 @@ impl Discipline for FqCodel {
             }
             self.quantum = quantum.max(256);
         }
-        if let Some(target) = options.u32(TARGET)? {
-            self.parameters.target = from_micros(target);
-        }
-        if let Some(threshold) = options.u32(CE_THRESHOLD)? {
-            self.parameters.ce_threshold = from_micros(threshold);
-        }
-        if let Some(interval) = options.u32(INTERVAL)? {
-            self.parameters.interval = from_micros(interval);
-        }
+        self.parameters.change(options, CE_THRESHOLD)?;
         if let Some(limit) = options.u32(LIMIT)? {
             self.limit = limit;
         }
@@ -272,14 +256,9 @@ impl Discipline for FqCodel {
             self.memory_limit = limit.min(1 << 31);
         }
         for flow in self.flows.values_mut() {
-            let mut served = Served {
-                flow: &mut flow.packets,
-                backlog: &mut flow.backlog,
-                packets: &mut self.packets,
-                bytes: &mut self.bytes,
-                memory: &mut self.memory,
-            };
-            while *served.packets > self.limit || *served.memory > self.memory_limit {
+            let mut served =
+                Served { flow: &mut flow.packets, backlog: &mut flow.backlog, total: &mut self.total };
+            while served.total.packets > self.limit || served.total.memory > self.memory_limit {
                 match served.take() {
                     Some(packet) => setup.purged.push(packet),
                     None => break,
@@ -306,7 +285,7 @@ impl Discipline for FqCodel {
     fn statistics(&self, _: &Own, _: SimTime) -> Option<Vec<u8>> {
         let Counts { max_packet, marks, ce_marks } = self.counts;
         let (new, old) = (self.new_flows.len() as u32, self.old_flows.len() as u32);
-        let FqCodel { over_limit, new_flow_count, memory, over_memory, .. } = *self;
+        let FqCodel { over_limit, new_flow_count, over_memory, .. } = *self;
         Some(words([
             0,
             max_packet,
@@ -316,7 +295,7 @@ impl Discipline for FqCodel {
             new,
             old,
             ce_marks,
-            memory,
+            self.total.memory,
             over_memory,
         ]))
     }
@@ -326,7 +305,7 @@ impl Discipline for FqCodel {
         }
         self.new_flows.clear();
         self.old_flows.clear();
-        (self.packets, self.bytes, self.memory) = (0, 0, 0);
+        self.total = Total::default();
     }
     fn classful(&self) -> Option<&dyn Classful> {
         Some(self)
@@ -343,18 +322,6 @@ impl Classful for FqCodel {
     }
     fn has(&self, _: u16) -> bool {
         false
-    }
-    fn child(&self, _: u16) -> Option<&Node> {
-        None
-    }
-    fn children(&self) -> Vec<&Node> {
-        Vec::new()
-    }
-    fn children_mut(&mut self) -> Vec<&mut Node> {
-        Vec::new()
-    }
-    fn graft(&mut self, _: u16, _: Option<Node>, _: &mut Setup<'_>) -> Result<Option<Node>, TcError> {
-        Err(Errno::EOPNOTSUPP.into())
     }
     fn show(&self, class: u16, handle: u32, now: SimTime) -> ClassShown {
         let Some(flow) = self.flows.get(&u32::from(class).wrapping_sub(1)) else {

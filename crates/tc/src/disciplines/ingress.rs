@@ -4,7 +4,7 @@ use crate::attributes::{Attributes, Out};
 use crate::buffer::Buffer;
 use crate::error::TcError;
 use crate::filters::Filters;
-use crate::node::{ClassShown, Classful, Context, Discipline, INGRESS, Node, Own, Setup, Verdict};
+use crate::node::{ClassShown, Classful, Context, Discipline, INGRESS, Own, Setup, Verdict};
 use belljar_base::SimTime;
 use belljar_linux_abi::Errno;
 
@@ -61,18 +61,6 @@ impl Classful for Ingress {
     }
     fn has(&self, class: u16) -> bool {
         !self.both || [MIN_INGRESS, MIN_EGRESS].contains(&class)
-    }
-    fn child(&self, _: u16) -> Option<&Node> {
-        None
-    }
-    fn children(&self) -> Vec<&Node> {
-        Vec::new()
-    }
-    fn children_mut(&mut self) -> Vec<&mut Node> {
-        Vec::new()
-    }
-    fn graft(&mut self, _: u16, _: Option<Node>, _: &mut Setup<'_>) -> Result<Option<Node>, TcError> {
-        Err(Errno::EOPNOTSUPP.into())
     }
     fn show(&self, _: u16, handle: u32, _: SimTime) -> ClassShown {
         ClassShown { parent: handle, ..ClassShown::default() }

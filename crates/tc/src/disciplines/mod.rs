@@ -13,9 +13,11 @@ mod htb_tree;
 mod ingress;
 mod netem;
 mod netem_loss;
+mod one_class;
 mod prio;
 mod prng;
 mod red;
+mod round;
 mod tbf;
 
 use crate::attributes::Attributes;

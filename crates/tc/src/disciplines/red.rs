@@ -1,11 +1,11 @@
 //! `red`: random early detection (Floyd and Jacobson, 1993; `net/sched/sch_red.c`, `include/net/red.h`, tc-red(8)).
 
 use super::Fifo;
-use super::prio::show_child;
+use super::one_class::OneClass;
 use crate::attributes::{Attributes, Out, word, words};
 use crate::buffer::Buffer;
 use crate::error::{TcError, error};
-use crate::node::{ClassShown, Classful, Context, Discipline, Node, Own, Setup, Verdict};
+use crate::node::{Classful, Context, Discipline, Node, Own, Setup, Verdict};
 use belljar_base::{SimTime, Stream};
 use belljar_linux_abi::Errno;
 
@@ -210,31 +210,14 @@ impl Discipline for Red {
     }
 }
 
-impl Classful for Red {
-    fn classes(&self) -> Vec<u16> {
-        vec![1]
+impl OneClass for Red {
+    fn below(&self) -> &Node {
+        &self.child
     }
-    fn has(&self, _: u16) -> bool {
-        true
+    fn below_mut(&mut self) -> &mut Node {
+        &mut self.child
     }
-    fn child(&self, _: u16) -> Option<&Node> {
-        Some(&self.child)
-    }
-    fn children(&self) -> Vec<&Node> {
-        vec![&self.child]
-    }
-    fn children_mut(&mut self) -> Vec<&mut Node> {
-        vec![&mut self.child]
-    }
-    fn graft(&mut self, _: u16, node: Option<Node>, setup: &mut Setup<'_>) -> Result<Option<Node>, TcError> {
-        let bytes = self.limit;
-        let node = node.unwrap_or_else(|| Node::hidden(setup.handle | 1, Box::new(Fifo::bytes(bytes))));
-        Ok(Some(std::mem::replace(&mut self.child, node)))
-    }
-    fn show(&self, _: u16, handle: u32, now: SimTime) -> ClassShown {
-        ClassShown { statistics: None, ..show_child(Some(&self.child), handle, now) }
-    }
-    fn has_filters(&self) -> bool {
-        false
+    fn limit(&self) -> u32 {
+        self.limit
     }
 }

@@ -1,12 +1,12 @@
 //! `tbf`: the token bucket filter (`net/sched/sch_tbf.c`, tc-tbf(8)).
 
 use super::Fifo;
+use super::one_class::OneClass;
 use crate::attributes::{Attributes, Out, word};
 use crate::buffer::Buffer;
 use crate::error::TcError;
-use crate::node::{ClassShown, Classful, Context, Discipline, Node, Own, Setup, Verdict};
+use crate::node::{Classful, Context, Discipline, Node, Own, Setup, Verdict};
 use crate::rate::{Rate, ns_to_ticks, ticks_to_ns};
-use belljar_base::SimTime;
 use belljar_linux_abi::Errno;
 
 const PARMS: u16 = 1;
@@ -165,31 +165,14 @@ impl Discipline for Tbf {
     }
 }
 
-impl Classful for Tbf {
-    fn classes(&self) -> Vec<u16> {
-        vec![1]
+impl OneClass for Tbf {
+    fn below(&self) -> &Node {
+        &self.child
     }
-    fn has(&self, _: u16) -> bool {
-        true
+    fn below_mut(&mut self) -> &mut Node {
+        &mut self.child
     }
-    fn child(&self, _: u16) -> Option<&Node> {
-        Some(&self.child)
-    }
-    fn children(&self) -> Vec<&Node> {
-        vec![&self.child]
-    }
-    fn children_mut(&mut self) -> Vec<&mut Node> {
-        vec![&mut self.child]
-    }
-    fn graft(&mut self, _: u16, node: Option<Node>, setup: &mut Setup<'_>) -> Result<Option<Node>, TcError> {
-        let bytes = self.limit;
-        let node = node.unwrap_or_else(|| Node::hidden(setup.handle | 1, Box::new(Fifo::bytes(bytes))));
-        Ok(Some(std::mem::replace(&mut self.child, node)))
-    }
-    fn show(&self, _: u16, handle: u32, _: SimTime) -> ClassShown {
-        ClassShown { parent: handle, leaf: self.child.handle(), ..ClassShown::default() }
-    }
-    fn has_filters(&self) -> bool {
-        false
+    fn limit(&self) -> u32 {
+        self.limit
     }
 }
