@@ -67,6 +67,11 @@ impl Filter {
         }
     }
 
+    /// True if the filter matches captured bytes, which may be truncated: an Ethernet frame or an IP packet.
+    pub fn matches_captured(&self, bytes: &[u8], ethernet: bool) -> bool {
+        if ethernet { self.matches_frame(bytes) } else { self.matches(bytes) }
+    }
+
     /// True if the filter matches an Ethernet frame, which may be truncated.
     pub fn matches_frame(&self, frame: &[u8]) -> bool {
         let (header, payload) = frame.split_at(frame.len().min(ethernet::HEADER_LEN));

@@ -193,13 +193,7 @@ impl Stack {
                     continue;
                 }
             }
-            if self.traffic.is_some() {
-                match traffic::input(self, LO, packet, false) {
-                    Some(passed) => packet = passed,
-                    None => continue,
-                }
-            }
-            let end = self.ip_input(LO, packet);
+            let end = traffic::packet_input(self, LO, packet);
             self.account.release(end);
         }
     }
@@ -281,16 +275,7 @@ impl Stack {
         }
         self.seen(at, GRAPH, &mut packet, PacketDirection::In);
         self.arrived_as_one = true;
-        if self.traffic.is_some() {
-            match traffic::input(self, GRAPH, packet, false) {
-                Some(passed) => packet = passed,
-                None => {
-                    self.account.receive(PacketDisposition::HELD);
-                    return self.flush_network();
-                }
-            }
-        }
-        let end = self.ip_input(GRAPH, packet);
+        let end = traffic::packet_input(self, GRAPH, packet);
         self.account.receive(end);
         self.flush_network();
     }

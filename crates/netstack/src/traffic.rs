@@ -38,6 +38,8 @@ const TOS_PRIORITY: [u32; 16] = [0, 0, 0, 0, 2, 2, 2, 2, 6, 6, 6, 6, 4, 4, 4, 4]
 pub fn request(stack: &mut Stack, request: &TcRequest<'_>) -> Result<TcReply, TcError> {
     let devices = devices(stack);
     let mut results = Results::default();
+    // A mere listing changes nothing, and packets are to pass as before.
+    let stays = stack.traffic.is_some() || !request.dump;
     let mut traffic = stack.traffic.take().unwrap_or_else(|| {
         let stream = stack.config.seed.stream(&["host", &stack.config.name, "tc"]).next_u64();
         let control = TrafficControl::new(Seed(stream ^ u64::from(stack.number)));
@@ -45,7 +47,9 @@ pub fn request(stack: &mut Stack, request: &TcRequest<'_>) -> Result<TcReply, Tc
         Box::new(Traffic { control, timer: None, blocked, received, nesting: 0 })
     });
     let reply = traffic.control.request(request, &devices, &mut results);
-    stack.traffic = Some(traffic);
+    if stays {
+        stack.traffic = Some(traffic);
+    }
     settle(stack, results);
     reply
 }
@@ -249,6 +253,16 @@ pub(crate) fn on_timer(stack: &mut Stack) {
     stack.flush_network();
 }
 
+/// Passes a received packet to IP, through the filters of the interface where there are any.
+#[inline]
+pub(crate) fn packet_input(stack: &mut Stack, interface: usize, packet: Packet) -> PacketDisposition {
+    let passed = match stack.traffic.is_some() {
+        true => input(stack, interface, packet, false),
+        false => Some(packet),
+    };
+    passed.map_or(PacketDisposition::HELD, |packet| stack.ip_input(interface, packet))
+}
+
 /// Receives a packet that an action has passed to the input of an interface.
 fn receive(stack: &mut Stack, interface: usize, buffer: Buffer, filtered: bool) -> PacketDisposition {
     if !stack.interfaces[interface].up {
@@ -259,16 +273,14 @@ fn receive(stack: &mut Stack, interface: usize, buffer: Buffer, filtered: bool) 
     match (framed, filtered) {
         (true, true) => ethernet_io::frame_classified(stack, interface, packet),
         (true, false) => stack.frame_input(interface, packet),
-        (false, filtered) => {
+        (false, true) => {
             stack.arrived_as_one = true;
-            if !filtered {
-                stack.seen(stack.clock.now(), interface, &mut packet, PacketDirection::In);
-                match input(stack, interface, packet, false) {
-                    Some(passed) => packet = passed,
-                    None => return PacketDisposition::HELD,
-                }
-            }
             stack.ip_input(interface, packet)
+        }
+        (false, false) => {
+            stack.arrived_as_one = true;
+            stack.seen(stack.clock.now(), interface, &mut packet, PacketDirection::In);
+            packet_input(stack, interface, packet)
         }
     }
 }

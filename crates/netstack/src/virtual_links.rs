@@ -138,16 +138,7 @@ impl Stack {
             let mut packet = Packet::new(bytes);
             self.seen(self.clock.now(), interface, &mut packet, PacketDirection::In);
             self.arrived_as_one = true;
-            if self.traffic.is_some() {
-                match traffic::input(self, interface, packet, false) {
-                    Some(passed) => packet = passed,
-                    None => {
-                        self.account.originate(Origin::Tun, PacketDisposition::HELD);
-                        return Ok(());
-                    }
-                }
-            }
-            self.ip_input(interface, packet)
+            traffic::packet_input(self, interface, packet)
         };
         self.account.originate(Origin::Tun, end);
         Ok(())

@@ -67,7 +67,7 @@ pub struct WireguardDevice {
     /// Networks of the peers.
     pub allowed: AllowedIps,
     up: bool,
-    peers: Map<Key, Peer>,
+    pub(crate) peers: Map<Key, Peer>,
     /// Public keys in the order in which peers were added.
     order: Vec<Key>,
     /// Peers by the indices of this end.

@@ -93,10 +93,6 @@ impl Peer {
         gone.extend(self.handshake.clear());
         gone
     }
-    /// Sets the far end; one that is the same keeps the host's address (`wg_socket_set_peer_endpoint`).
-    pub fn set_endpoint(&mut self, endpoint: PeerEndpoint) {
-        self.endpoint = Some(endpoint);
-    }
     /// Forgets from which of the host's addresses datagrams are sent.
     pub fn clear_source(&mut self) {
         if let Some(endpoint) = &mut self.endpoint {

@@ -94,7 +94,7 @@ impl Peer {
 impl WireguardDevice {
     /// Time of the next timer.
     pub fn next_timeout(&self) -> Option<SimTime> {
-        self.peers().filter_map(|(_, peer)| peer.timers.next()).min()
+        self.peers.values().filter_map(|peer| peer.timers.next()).min()
     }
 
     /// Handles the timers that are due.

@@ -123,18 +123,16 @@ impl WireguardDevice {
     /// Sets timers after transport data were sent, and begins a handshake if the key is old (`keep_key_fresh` of
     /// Linux's `send.c`).
     fn after_sending(&mut self, key: &Key, (sent_any, sent_data): (bool, bool), now: Now) {
-        let mut random = self.random.clone();
-        let Some(peer) = self.peer_mut(key).filter(|_| sent_any) else { return };
+        let Some(peer) = self.peers.get_mut(key).filter(|_| sent_any) else { return };
         peer.authenticated_sent(now.time);
         if sent_data {
-            peer.data_sent(now.time, &mut random);
+            peer.data_sent(now.time, &mut self.random);
         }
         let current = peer.keypairs.current.as_ref().filter(|pair| pair.sends);
         let is_old = current.is_some_and(|pair| {
             let aged = pair.is_initiator && pair.born + REKEY_AFTER_TIME <= now.time;
             pair.counter > REKEY_AFTER_MESSAGES || aged
         });
-        self.random = random;
         if is_old {
             self.initiate(key, false, now);
         }

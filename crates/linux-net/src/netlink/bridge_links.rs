@@ -231,13 +231,7 @@ pub(super) fn announce_port(admin: &mut Admin<'_>, number: usize) {
 }
 
 /// Message of family `AF_BRIDGE` about a bridge or a port (`br_fill_ifinfo`).
-pub(super) fn port_message(
-    admin: &Admin<'_>,
-    kind: u16,
-    number: usize,
-    filter: u32,
-    to: super::message::To,
-) -> Vec<u8> {
+fn port_message(admin: &Admin<'_>, kind: u16, number: usize, filter: u32, to: super::message::To) -> Vec<u8> {
     let (sequence, flags, port) = to;
     let interface = &admin.net.interfaces[number];
     let of_port = devices::port_of(admin.net, number);
@@ -636,10 +630,7 @@ fn change_port_setting(
         2 if given > 63 => return Err(Errno::ERANGE.into()),
         2 => bridge.set_port_priority(number, given as u8, now),
         3 if !(1..=65_535).contains(&given) => return Err(Errno::ERANGE.into()),
-        3 => {
-            port.cost_is_set = true;
-            bridge.set_path_cost(number, given as u32, now);
-        }
+        3 => bridge.set_path_cost(number, given as u32, now),
         // IFLA_BRPORT_FLUSH.
         24 => bridge.forget_port(number, false),
         31 if given & 7 != 0 => return Err(Errno::EINVAL.into()),

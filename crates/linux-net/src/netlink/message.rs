@@ -158,10 +158,7 @@ impl Message {
     }
     /// Appends an attribute.
     pub fn attribute(mut self, kind: u16, value: &[u8]) -> Message {
-        self.0.extend_from_slice(&((value.len() + 4) as u16).to_ne_bytes());
-        self.0.extend_from_slice(&kind.to_ne_bytes());
-        self.0.extend_from_slice(value);
-        self.0.resize(self.0.len().next_multiple_of(4), 0);
+        put(&mut self.0, kind, value);
         self
     }
     /// Fills in the length and returns the message, padded to four bytes.

@@ -1,5 +1,7 @@
 //! Attributes of generic netlink messages as bytes: nested attributes, numbers, texts and bit sets.
 
+pub(super) use super::message::put;
+
 /// `NLA_F_NESTED`.
 const NESTED: u16 = 0x8000;
 
@@ -12,14 +14,6 @@ pub(super) struct GenericRequest<'a> {
     pub attributes: &'a [u8],
     /// True if it is a dump.
     pub is_dump: bool,
-}
-
-/// Appends an attribute.
-pub fn put(all: &mut Vec<u8>, kind: u16, value: &[u8]) {
-    all.extend(((value.len() + 4) as u16).to_ne_bytes());
-    all.extend(kind.to_ne_bytes());
-    all.extend(value);
-    all.resize(all.len().next_multiple_of(4), 0);
 }
 
 /// Appends an attribute that contains others.

@@ -139,7 +139,6 @@ fn vxlan_wanted(admin: &Admin<'_>, data: &[u8], before: Option<&Vxlan>) -> Resul
         zero_csum6_rx: false,
         fdb: Map::new(),
         serial: 0,
-        dropped: 0,
     });
     let changes = before.is_some();
     for (kind, value) in attributes(data) {

@@ -299,7 +299,7 @@ fn set_peer(
             changed.remote.preshared = preshared;
         }
         if let Some(remote) = attribute(entry, peer::ENDPOINT).and_then(parse_socket_address) {
-            changed.set_endpoint(PeerEndpoint { remote, local: None });
+            changed.endpoint = Some(PeerEndpoint { remote, local: None });
         }
     }
     if flags & peer::REPLACE_ALLOWED_IPS != 0 {

@@ -67,6 +67,9 @@ impl DnsFaults {
     }
     /// Answer of the latest fault that concerns a queried name; the query is counted.
     pub fn of(&self, name: &str) -> Option<&DnsAnswer> {
+        if self.lasting.is_empty() {
+            return None;
+        }
         let name = name.to_ascii_lowercase();
         let concerns = |fault: &DnsFault| fault.names.iter().any(|pattern| matches_wildcard(pattern, &name));
         let found = self.lasting.iter().rev().find(|(_, fault)| concerns(fault))?;

@@ -107,8 +107,6 @@ pub struct Port {
     pub priority: u8,
     /// Path cost.
     pub cost: u32,
-    /// True if an administrator has set the path cost.
-    pub cost_is_set: bool,
     /// State.
     pub state: PortState,
     /// Flags.
@@ -322,7 +320,6 @@ impl Bridge {
             number,
             priority: 32,
             cost,
-            cost_is_set: false,
             state: PortState::Disabled,
             flags: PortFlags::default(),
             group_fwd_mask: 0,

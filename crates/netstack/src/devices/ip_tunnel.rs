@@ -3,7 +3,7 @@
 
 use super::ip_tunnel_state::{GENEVE_LEN, GRE_CSUM, GRE_KEY, GRE_SEQ, IpTunnel};
 use super::of;
-use super::tunnel::{Encapsulation, carry_congestion, encapsulate, encapsulate_udp, inner_hash, take_over};
+use super::tunnel::{Encapsulation, carry_congestion, encapsulate, encapsulate_udp, source_port, take_over};
 use crate::account::{DropCause, Origin, PacketDisposition, Receiver};
 use crate::interface::DeviceKind;
 use crate::ip::Inbound;
@@ -137,14 +137,7 @@ fn deliver(stack: &mut Stack, inbound: &Inbound, device: usize, mut bytes: Vec<u
 pub(super) fn enter(stack: &mut Stack, device: usize, mut packet: Packet) -> PacketDisposition {
     stack.seen(stack.clock.now(), device, &mut packet, PacketDirection::In);
     stack.arrived_as_one = true;
-    let passed = match stack.traffic.is_some() {
-        true => traffic::input(stack, device, packet, false),
-        false => Some(packet),
-    };
-    match passed {
-        Some(packet) => stack.ip_input(device, packet),
-        None => PacketDisposition::HELD,
-    }
+    traffic::packet_input(stack, device, packet)
 }
 
 /// Destination of a packet in a tunnel without a far end: its next hop, or the relay in a 6to4 address.
@@ -196,7 +189,6 @@ pub(super) fn output(
         df: if tunnel.pmtudisc && remote.is_ipv4() { 1 } else { 0 },
         mark: packet.mark(),
     };
-    let hash = inner_hash(stack, packet.open_bytes());
     let len = packet.len();
     let bytes = take_over(stack, device, packet);
     let within = if framed { bytes.get(HEADER_LEN..) } else { Some(&bytes[..]) };
@@ -212,8 +204,7 @@ pub(super) fn output(
         DeviceKind::Geneve => {
             let mut header = [0, 0, 0x65, 0x58, 0, 0, 0, 0];
             header[4..7].copy_from_slice(&tunnel.keys.1.to_be_bytes()[1..]);
-            let [low, high] = stack.sysctls.local_ports;
-            let source = low as u16 + ((hash as u32 as u64 * u64::from(high - low).max(1)) >> 32) as u16;
+            let source = source_port(stack, &bytes, stack.sysctls.local_ports.map(|port| port as u16));
             encapsulate_udp(stack, &given, (source, tunnel.port), (&header, &bytes), tunnel.udp_csum)
         }
         DeviceKind::Ip6tnl if tunnel.limit.is_some() => {

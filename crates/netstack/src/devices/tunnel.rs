@@ -60,8 +60,14 @@ fn packet_of(frame: &[u8]) -> Option<&[u8]> {
     (kind == ethertype::IPV4 || kind == ethertype::IPV6).then(|| &frame[HEADER_LEN..])
 }
 
+/// UDP port from which a frame is sent: by its flow, within a range (`udp_flow_src_port`).
+pub(super) fn source_port(stack: &Stack, frame: &[u8], [low, high]: [u16; 2]) -> u16 {
+    let spread = u64::from(high - low).max(1);
+    low + ((inner_hash(stack, frame) as u32 as u64 * spread) >> 32) as u16
+}
+
 /// Hash of the flow of a frame: its addresses and ports.
-pub(super) fn inner_hash(stack: &Stack, frame: &[u8]) -> u64 {
+fn inner_hash(stack: &Stack, frame: &[u8]) -> u64 {
     let mut hasher = SipHasher13::new_with_keys(stack.flow_key, 7);
     match packet_of(frame) {
         Some(packet) if packet.first().is_some_and(|first| first >> 4 == 4) && packet.len() >= 24 => {

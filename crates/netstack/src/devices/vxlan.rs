@@ -1,7 +1,7 @@
 //! VXLAN (RFC 7348): Ethernet frames in UDP datagrams, with a forwarding database of remote tunnel end points (VTEPs).
 
 use super::state::DeviceNews;
-use super::tunnel::{Encapsulation, carry_congestion, encapsulate_udp, inner_hash, take_over};
+use super::tunnel::{Encapsulation, carry_congestion, encapsulate_udp, source_port, take_over};
 use super::{copy, of, originate_copy};
 use crate::account::{DropCause, Origin, PacketDisposition, Receiver};
 use crate::ip::Inbound;
@@ -103,10 +103,7 @@ pub(super) fn output(stack: &mut Stack, device: usize, mut frame: Packet) -> Pac
         entry.remotes.clone()
     });
     let remotes = remotes.unwrap_or_default();
-    let Some((last, others)) = remotes.split_last() else {
-        vxlan.dropped += 1;
-        return LOST;
-    };
+    let Some((last, others)) = remotes.split_last() else { return LOST };
     for remote in others {
         let copied = copy(&frame);
         let end = send(stack, device, remote, copied);
@@ -134,13 +131,12 @@ fn send(stack: &mut Stack, device: usize, remote: &Remote, frame: Packet) -> Pac
     let checksum = if remote.ip.is_ipv4() { vxlan.udp_csum } else { !vxlan.zero_csum6_tx };
     let mut header = [HAS_VNI, 0, 0, 0, 0, 0, 0, 0];
     header[4..7].copy_from_slice(&remote.vni.to_be_bytes()[1..]);
-    let range: (u16, u16) = if low == 0 && high == 0 {
-        stack.sysctls.local_ports.map(|port| port as u16).into()
+    let range = if low == 0 && high == 0 {
+        stack.sysctls.local_ports.map(|port| port as u16)
     } else {
-        (low, high.max(low))
+        [low, high.max(low)]
     };
-    let spread = u64::from(range.1 - range.0).max(1);
-    let source = range.0 + ((inner_hash(stack, frame.open_bytes()) as u32 as u64 * spread) >> 32) as u16;
+    let source = source_port(stack, frame.open_bytes(), range);
     let len = frame.len();
     let bytes = take_over(stack, device, frame);
     let sent = encapsulate_udp(stack, &encapsulation, (source, remote.port), (&header, &bytes), checksum);

@@ -80,8 +80,6 @@ pub struct Vxlan {
     pub fdb: Map<[u8; 6], VxlanEntry>,
     /// Serial number of the next entry.
     pub serial: u64,
-    /// Number of dropped frames.
-    pub dropped: u64,
 }
 
 impl Vxlan {
