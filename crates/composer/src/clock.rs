@@ -2,6 +2,9 @@
 
 use std::time::{Duration, Instant};
 
+/// Interval at which the ends of commands are noticed.
+pub const NOTICE: Duration = Duration::from_millis(10);
+
 /// Time since the start of the program.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock(Instant);
@@ -14,6 +17,11 @@ impl Clock {
 
     pub fn now(self) -> Duration {
         self.0.elapsed()
+    }
+
+    /// Prints a line with the time.
+    pub fn log(self, text: &str) {
+        println!("{:.3} s: {text}", self.now().as_secs_f64());
     }
 
     /// Waits until a time.

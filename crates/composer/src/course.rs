@@ -4,13 +4,11 @@
 //! all others are killed, and one `finally_`, which waits for them. A command that ends with another status than 0 is a failure,
 //! unless it was killed.
 
+use crate::clock::NOTICE;
 use crate::fleet::Fleet;
 use crate::template::{Command, Kind, Template};
 use belljar_base::Stream;
 use std::time::Duration;
-
-/// Interval at which the ends of commands are noticed.
-const NOTICE: Duration = Duration::from_millis(10);
 
 /// How long, and how densely, commands are started.
 #[derive(Clone, Copy, Debug)]

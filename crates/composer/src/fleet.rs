@@ -46,7 +46,7 @@ impl Fleet {
 
     fn log(&self, command: &Command, text: &str) {
         let host = self.names.get(command.host).map_or(String::new(), |host| format!("{host}/"));
-        println!("{:.3} s: {host}{} {text}", self.clock.now().as_secs_f64(), command.name);
+        self.clock.log(&format!("{host}{} {text}", command.name));
     }
 
     /// Starts a command on its host.

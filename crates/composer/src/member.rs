@@ -1,6 +1,6 @@
 //! Member: a host that carries out the orders of the first one.
 
-use crate::clock::Clock;
+use crate::clock::{Clock, NOTICE};
 use crate::group::{JOINING, open, receive};
 use crate::link::{Following, Taken};
 use crate::message::{Order, Report, Request};
@@ -10,8 +10,6 @@ use std::net::{SocketAddr, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Interval at which the ends of commands are noticed.
-const NOTICE: Duration = Duration::from_millis(10);
 /// Time for which a host still answers when it has heard of the end, since its answer may be lost.
 const LINGER: Duration = Duration::from_secs(1);
 
@@ -154,6 +152,6 @@ impl Member {
     }
 
     fn log(&self, name: &str, text: &str) {
-        println!("{:.3} s: {name} {text}", self.clock.now().as_secs_f64());
+        self.clock.log(&format!("{name} {text}"));
     }
 }

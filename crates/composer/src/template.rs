@@ -63,6 +63,7 @@ pub struct Template(Map<Kind, Vec<Command>>);
 pub fn names(folder: &Path) -> Result<Vec<String>, String> {
     let names = sorted(folder)?.into_iter().filter(|path| path.is_dir());
     let names: Vec<String> = names.filter_map(|path| Some(path.file_name()?.to_str()?.to_owned())).collect();
+    names.iter().try_for_each(|name| check_name(folder, name))?;
     if names.is_empty() {
         return Err(format!(
             "{} has no templates: a template is a folder with commands such as parallel_driver_write",
@@ -70,6 +71,14 @@ pub fn names(folder: &Path) -> Result<Vec<String>, String> {
         ));
     }
     Ok(names)
+}
+
+/// Refuses a name that does not fit into a line of a message.
+fn check_name(folder: &Path, name: &str) -> Result<(), String> {
+    match name.contains('\n') {
+        true => Err(format!("{name:?} in {}: a name has no line break", folder.display())),
+        false => Ok(()),
+    }
 }
 
 fn sorted(folder: &Path) -> Result<Vec<PathBuf>, String> {
@@ -94,6 +103,7 @@ pub fn commands(folder: &Path) -> Result<Vec<String>, String> {
         if name.starts_with(HELPER) || name.starts_with('.') {
             continue;
         }
+        check_name(folder, name)?;
         if Kind::of(name).is_none() {
             let prefixes: Vec<&str> = Kind::ALL.iter().map(|(prefix, _)| *prefix).collect();
             return Err(format!(
@@ -101,9 +111,6 @@ pub fn commands(folder: &Path) -> Result<Vec<String>, String> {
                 path.display(),
                 prefixes.join(", ")
             ));
-        }
-        if name.contains('\n') {
-            return Err(format!("{name:?} in {}: a name has no line break", folder.display()));
         }
         let is_executable = fs::metadata(&path).is_ok_and(|data| data.permissions().mode() & 0o111 != 0);
         if !is_executable {

@@ -62,7 +62,7 @@ impl Trial {
     pub fn experiment(&self) -> Experiment {
         let mut experiment = Experiment::clone(&self.base);
         experiment.general.stop_time = self.stop;
-        let mut faults = self.faults.clone();
+        let mut faults: Vec<&Fault> = self.faults.iter().collect();
         // An upgrade may follow from one that shrinking has removed or moved.
         faults.sort_by_key(|fault| fault.events[0].first());
         upgrades::remove_impossible(&self.base, &mut faults);

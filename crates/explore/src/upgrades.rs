@@ -3,6 +3,7 @@
 use crate::faults::{Fault, pick, rounded, within};
 use belljar_base::{HostId, Map, Set, SimDuration, SimTime, Stream};
 use belljar_config::{Action, Event, Experiment, HostSet, ProcessRef, When};
+use std::borrow::Borrow;
 
 /// Draws one upgrade of several hosts: which of the hosts, their order, and whether they go back to what they had. Each host is a fault of
 /// its own, so that shrinking can leave some of them as they were.
@@ -13,11 +14,15 @@ pub(crate) fn draw(
     stream: &mut Stream,
 ) -> Vec<Fault> {
     let mut action = pick(upgrades, stream).clone();
-    let mut order = hosts_of(experiment, &mut action);
+    let set = action.hosts_mut().into_iter().next().map(|hosts| hosts.clone());
+    let is_one = matches!(set, Some(HostSet::OneOf(_)));
+    let mut order = match set {
+        Some(HostSet::Some(hosts) | HostSet::OneOf(hosts)) => hosts,
+        _ => (0..experiment.hosts.len() as u32).map(HostId).collect(),
+    };
     for last in (1..order.len()).rev() {
         order.swap(last, stream.below(last as u64 + 1) as usize);
     }
-    let is_one = action.hosts_mut().iter().any(|hosts| matches!(hosts, HostSet::OneOf(_)));
     let count = match (is_one, stream.chance(0.5)) {
         (true, _) => 1,
         (false, true) => order.len(),
@@ -26,7 +31,7 @@ pub(crate) fn draw(
     order.truncate(count);
     let goes_back = stream.chance(0.5);
     let parts = if goes_back { 2 * count } else { count };
-    let interval = lasting.as_nanos() / parts.max(1) as u64;
+    let interval = lasting.as_nanos() / parts as u64;
     let lasting = SimDuration::from_nanos(rounded(lasting.as_nanos() - interval * (count as u64 - 1), 1));
     let upgraded = (0..).zip(order).map(|(number, host)| {
         let mut action = action.clone();
@@ -39,19 +44,12 @@ pub(crate) fn draw(
     upgraded.collect()
 }
 
-/// Hosts of an action's first set.
-fn hosts_of(experiment: &Experiment, action: &mut Action) -> Vec<HostId> {
-    match action.hosts_mut().into_iter().next().map(|hosts| hosts.clone()) {
-        Some(HostSet::Some(hosts) | HostSet::OneOf(hosts)) => hosts,
-        _ => (0..experiment.hosts.len() as u32).map(HostId).collect(),
-    }
-}
-
 /// Removes the drawn upgrades that do not follow from those before them: of a program that does not run at that time, to one that runs, or of
 /// one that is to go back. `faults` are sorted by time.
-pub(crate) fn remove_impossible(experiment: &Experiment, faults: &mut Vec<Fault>) {
+pub(crate) fn remove_impossible<F: Borrow<Fault>>(experiment: &Experiment, faults: &mut Vec<F>) {
     let mut hosts: Map<HostId, Programs> = Map::new();
     faults.retain(|fault| {
+        let fault: &Fault = fault.borrow();
         let mut is_possible = true;
         for event in &fault.events {
             let Action::Upgrade { hosts: set, process, to, .. } = &event.action else { continue };

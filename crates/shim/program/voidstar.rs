@@ -7,7 +7,7 @@
 //! * [`fuzz_get_random`] asks the kernel for a choice of the host's stream `sdk`, by a flag of `getrandom(2)` that Linux does not have.
 //! * [`init_coverage_module`] and [`notify_coverage`] count how often each edge is reached, in a file that is mapped shared, so that an
 //!   edge costs no system call and the counts of killed processes stay. Edges of a module are numbered from 1.
-//!   The layout of the file is that which `belljar_plan` reads: see [`HEADER`].
+//!   The layout of the file is that which `belljar_sim` reads: see [`HEADER`].
 //! * The callbacks of `-fsanitize-coverage=trace-pc-guard` do the same for the edges of an executable or library, which is a module
 //!   by the name of its file.
 //!

@@ -82,19 +82,18 @@ impl Memo {
             option(&result),
             option(&process),
         ]);
-        let (questions, numbers) = (&mut self.questions, &mut self.numbers);
-        if let Some(&number) = numbers.get(&members) {
+        if let Some(&number) = self.numbers.get(&members) {
             return number;
         }
-        let number = questions.len() as u32;
-        questions.push(Question {
+        let number = self.questions.len() as u32;
+        self.questions.push(Question {
             function: operation.function.clone(),
             argument: operation.argument.clone(),
             result,
             process,
             lines: operation.lines(),
         });
-        numbers.insert(members, number);
+        self.numbers.insert(members, number);
         number
     }
 

@@ -151,22 +151,23 @@ impl Checker {
 
     /// Refuses values of `@pkginfo` and `@platform_property` that P4Info cannot hold; warns of unknown keys.
     fn check_properties(&mut self, annotation: &Annotation, values: &[Constant]) {
-        let name = annotation.name.name.clone();
-        let known: &[&str] = if &*name == "pkginfo" { &PACKAGE_PROPERTIES } else { &PLATFORM_PROPERTIES };
+        let name = &*annotation.name.name;
+        let is_package = name == "pkginfo";
+        let known: &[&str] = if is_package { &PACKAGE_PROPERTIES } else { &PLATFORM_PROPERTIES };
         for ((key, value), arg) in annotation.keys.iter().zip(values).zip(&annotation.args) {
-            let is_arch = &*name == "pkginfo" && &**key == "arch";
+            let is_arch = is_package && &**key == "arch";
             if !known.contains(&&**key) && !is_arch {
                 let help = format!("it has: {}", known.join(", "));
                 self.warn("invalid", arg.span, format!("@{name} has no key '{key}'")).help = Some(help);
                 continue;
             }
             let fits = match value {
-                Constant::Text(_) => &*name == "pkginfo",
-                Constant::Number(number) => &*name != "pkginfo" && number.to_i32().is_some(),
+                Constant::Text(_) => is_package,
+                Constant::Number(number) => !is_package && number.to_i32().is_some(),
                 Constant::Truth(_) => false,
             };
             if !fits {
-                let kind = if &*name == "pkginfo" { "a string" } else { "a number of 32 bits" };
+                let kind = if is_package { "a string" } else { "a number of 32 bits" };
                 self.error(arg.span, format!("'{key}' of @{name} must be {kind}"));
             } else if is_arch {
                 self.warn("invalid", arg.span, "'arch' of @pkginfo is known to the compiler".to_string());

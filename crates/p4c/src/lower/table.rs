@@ -13,6 +13,11 @@ use num_traits::ToPrimitive;
 /// Size of a table that declares none, or 0.
 const DEFAULT_SIZE: u64 = 1024;
 
+/// Places of a table whose program says this size.
+fn places(size: u64) -> u64 {
+    if size == 0 { DEFAULT_SIZE } else { size }
+}
+
 impl Lower<'_> {
     /// Index of a declaration's table; emits the computation of its keys.
     pub(super) fn table(&mut self, id: DeclId, out: &mut Vec<Stmt>) -> Result<usize> {
@@ -43,14 +48,10 @@ impl Lower<'_> {
         let index = self.out.tables.len();
         self.tables.insert((self.path.clone(), id), index);
         let name = self.full_name(id);
-        if let Some(other) = self.out.tables.iter().find(|table| table.name == name) {
-            let text = format!("another table has the name '{name}' in the control plane");
-            return Err(Diagnostic::error(self.decl(id).name.span, text)
-                .note(other.span, "the other")
-                .help("write @name(\"...\") before one of them"));
-        }
+        let span = self.decl(id).name.span;
+        self.claim("table", &name, span)?;
         self.out.tables.push(Table {
-            span: self.decl(id).name.span,
+            span,
             name: name.clone(),
             keys,
             actions: Vec::new(),
@@ -58,11 +59,8 @@ impl Lower<'_> {
             entries: Vec::new(),
             size: match &table.size {
                 Some(size) => match size.to_u64() {
-                    Some(0) => DEFAULT_SIZE,
-                    Some(size) => size,
-                    None => {
-                        return self.error(self.decl(id).name.span, format!("a size of {size} is too large"));
-                    }
+                    Some(size) => places(size),
+                    None => return self.error(span, format!("a size of {size} is too large")),
                 },
                 None => DEFAULT_SIZE,
             },
@@ -256,7 +254,7 @@ impl Lower<'_> {
                         return self
                             .error(span, "the size of a table must be a number known at compile time");
                     };
-                    self.out.tables[index].size = if size == 0 { DEFAULT_SIZE } else { size };
+                    self.out.tables[index].size = places(size);
                 }
                 _ => {
                     let text = format!("the target has no table property '{property}': it has no effect");
