@@ -136,6 +136,9 @@ pub fn conduct(backend: &impl Backend, began: Instant) -> Result<u8, Failure> {
 fn unreached(experiment: &Experiment, end: f64) -> Vec<Unreached> {
     let end = SimTime::from_nanos((end * 1e9).round() as u64);
     let stop = experiment.general.stop_time;
+    if end >= stop {
+        return Vec::new();
+    }
     let events = belljar_plan::unreached(experiment, end).into_iter();
     let mut all: Vec<(SimTime, String)> =
         events.map(|(at, event)| (at, format!("event {{ {} }}", experiment.event_text(event)))).collect();

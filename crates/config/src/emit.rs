@@ -16,6 +16,7 @@ pub(crate) use topology::p4_setups;
 use crate::CaptureFilter;
 use crate::model::{
     Experiment, FinalState, GraphSource, Host, HostOptions, Process, WholeMachine, WrittenProgram,
+    starts_late,
 };
 use belljar_base::{Map, SimTime};
 use belljar_net::units::{format_bandwidth, format_duration};
@@ -313,7 +314,7 @@ fn process(out: &mut Writer, process: &Process, stop: SimTime) {
         out.plain(3, "shutdown_time", time(shutdown));
     }
     out.plain(3, "shutdown_signal", process.shutdown_signal);
-    let never_starts = process.start_time >= stop && process.start_time != SimTime::MAX;
+    let never_starts = starts_late(process.start_time, stop);
     match process.expected_final_state {
         FinalState::Exited(0) if !process.must_start && never_starts => {}
         FinalState::Exited(status) => {

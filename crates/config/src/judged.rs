@@ -47,8 +47,7 @@ impl Experiment {
         let host = &self.hosts[id.index()];
         self.properties
             .iter()
-            .filter(move |property| property.concerns(id, host))
-            .filter_map(Property::packets)
+            .filter_map(move |property| property.packets().filter(|_| property.concerns(id, host)))
     }
 
     /// Filter of the packets at an interface that properties are about; `None` if there is no such property, and empty for all packets.

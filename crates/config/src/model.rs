@@ -214,7 +214,7 @@ pub struct Host {
     pub clock: ClockSettings,
     /// Simulated time that its work takes; `None` for no time.
     pub cpu: Option<CpuSettings>,
-    /// Number of processors that programs see; one thread runs at a time.
+    /// Number of processors that programs see, one if `None`; one thread runs at a time.
     pub cpu_count: Option<u32>,
     /// Memory in bytes; `None` for no limit.
     pub memory: Option<u64>,
@@ -475,6 +475,11 @@ pub struct Program {
     pub environment: Map<String, String>,
     /// Name or number of the user; root if `None`.
     pub user: Option<String>,
+}
+
+/// True if something that is to start does so only after the end of the run.
+pub(crate) fn starts_late(start: SimTime, stop: SimTime) -> bool {
+    start >= stop && start != SimTime::MAX
 }
 
 impl Process {

@@ -171,12 +171,7 @@ impl Captured {
             let packet = if *ethernet { Some(frame.bytes) } else { frame.bytes.get(HEADER_LEN..) };
             let is_ip = *ethernet || matches!(frame.bytes.get(12..14), Some([0x08, 0x00] | [0x86, 0xdd]));
             let Some(packet) = packet.filter(|_| is_ip) else { return };
-            let wanted = match filter {
-                None => true,
-                Some(filter) if *ethernet => filter.matches_frame(packet),
-                Some(filter) => filter.matches(packet),
-            };
-            if wanted {
+            if filter.as_ref().is_none_or(|filter| filter.matches_captured(packet, *ethernet)) {
                 file.write(at, packet);
             }
         };

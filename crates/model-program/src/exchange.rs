@@ -130,10 +130,9 @@ impl Exchange {
 
     /// Waits until something can be read or, if so wanted, written.
     fn wait(&self, writes: bool, at_most: Duration) -> Result<(), Trouble> {
-        let flags = if writes { PollFlags::OUT } else { PollFlags::empty() };
         let mut pipes = vec![PollFd::new(&self.output, PollFlags::IN)];
         if writes {
-            pipes.push(PollFd::new(&self.input, flags));
+            pipes.push(PollFd::new(&self.input, PollFlags::OUT));
         }
         // Standard error may be closed, and would then be ready all the time: it is looked at now and then.
         let slice = at_most.min(Duration::from_millis(50));
@@ -176,7 +175,7 @@ fn is_transient(error: &io::Error) -> bool {
 
 /// Reads what a pipe has. Returns true at its end.
 fn drain(pipe: &mut impl Read, into: &mut Vec<u8>) -> io::Result<bool> {
-    let mut buffer = [0; 64 << 10];
+    let mut buffer = [0; 4 << 10];
     loop {
         match pipe.read(&mut buffer) {
             Ok(0) => return Ok(true),

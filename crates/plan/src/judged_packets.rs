@@ -27,7 +27,7 @@ pub(crate) fn judge(
     let (filter, condition) = match (parse(&packets.filter), condition) {
         (Ok(filter), Ok(condition)) => (filter, condition),
         (Err(why), _) | (_, Err(why)) => {
-            return Verdict::failed(format!("in doubt: the filter cannot be read: {why}"));
+            return Verdict::in_doubt(&format!("the filter cannot be read: {why}"));
         }
     };
     let mut judge = LineJudge::of_packets(claim, window, &packets.filter);
@@ -40,12 +40,14 @@ pub(crate) fn judge(
         let captures = match captures(&folder.path().join(names::PACKETS).join(&host.name), packets) {
             Ok(captures) => captures,
             Err(why) => {
-                let reason = format!("in doubt: the packets of host '{}' cannot be read: {why}", host.name);
-                return Verdict::failed(reason);
+                return Verdict::in_doubt(&format!(
+                    "the packets of host '{}' cannot be read: {why}",
+                    host.name
+                ));
             }
         };
         if captures.is_empty() && property.hosts.is_some() {
-            return Verdict::failed(format!("in doubt: host '{}' has no {}", host.name, described(packets)));
+            return Verdict::in_doubt(&format!("host '{}' has no {}", host.name, described(packets)));
         }
         has_interface |= !captures.is_empty();
         for capture in captures {
@@ -53,10 +55,7 @@ pub(crate) fn judge(
             let mut number = 0;
             let read = each_packet(&path, epoch_secs, |packet| {
                 number += 1;
-                let passes = |filter: &Filter| match packet.ethernet {
-                    true => filter.matches_frame(&packet.bytes),
-                    false => filter.matches(&packet.bytes),
-                };
+                let passes = |filter: &Filter| filter.matches_captured(&packet.bytes, packet.ethernet);
                 if !passes(&filter) {
                     return;
                 }
@@ -72,13 +71,13 @@ pub(crate) fn judge(
                 judge.take_packet(location, &description, condition.as_ref().is_some_and(passes));
             });
             if let Err(why) = read {
-                return Verdict::failed(format!("in doubt: {why}"));
+                return Verdict::in_doubt(&why.to_string());
             }
         }
     }
     match has_interface {
         true => judge.finish(),
-        false => Verdict::failed(format!("in doubt: no host has {}", described(packets))),
+        false => Verdict::in_doubt(&format!("no host has {}", described(packets))),
     }
 }
 

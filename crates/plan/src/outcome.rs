@@ -94,7 +94,7 @@ pub fn judge(
     }
     let expected = settings.expected_final_state;
     result.as_expected = match (expected, status, result.pid) {
-        // A process whose start time had not come by the end of the run is as expected.
+        // A process whose start time had not come by the end of the run is as expected, unless it must start.
         (_, _, None) => settings.start_time >= now && !settings.must_start,
         // The experiment itself stopped its host.
         _ if crashed => true,

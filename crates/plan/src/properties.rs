@@ -12,6 +12,7 @@ use belljar_properties::{
 };
 use belljar_results::{PropertyStatistics, ResultsError, ResultsFolder, Statistics, names};
 use serde_json::Value;
+use std::cell::OnceCell;
 use std::fs;
 use std::io::{self, BufReader};
 use std::path::{Path, PathBuf};
@@ -31,11 +32,11 @@ pub fn judge_properties(
     folder: &ResultsFolder,
     statistics: &Statistics,
 ) -> Result<Vec<PropertyStatistics>, ResultsError> {
-    let mut records = Map::new();
+    let (mut records, last_fault) = (Map::new(), OnceCell::new());
     let mut all = Vec::new();
     for property in &experiment.properties {
         let (name, kind) = (&property.name, property.claim.key());
-        match judge(experiment, folder, statistics, property, &mut records)? {
+        match judge(experiment, folder, statistics, property, &mut records, &last_fault)? {
             Judged::One(verdict) => all.push(entry(name.clone(), kind, verdict)),
             Judged::Assertions(verdicts) if verdicts.is_empty() => {
                 all.push(entry(name.clone(), kind, Verdict::failed("no program has declared an assertion")));
@@ -93,11 +94,13 @@ fn judge(
     statistics: &Statistics,
     property: &Property,
     records: &mut Map<HostId, Record>,
+    last_fault: &OnceCell<SimTime>,
 ) -> Result<Judged, ResultsError> {
     let failed = |reason: String| Judged::One(Verdict::failed(reason));
+    let in_doubt = |why: &str| Judged::One(Verdict::in_doubt(why));
     let reached = SimTime::from_nanos((statistics.simulated_seconds * 1e9).round() as u64);
     if let (Some(packets), Claim::Lines(claim)) = (property.packets(), &property.claim) {
-        let window = window(experiment, reached, claim);
+        let window = window(experiment, reached, claim, last_fault);
         return Ok(Judged::One(judged_packets::judge(experiment, folder, property, packets, claim, window)));
     }
     let mut found = Vec::new();
@@ -115,14 +118,14 @@ fn judge(
                 }
             };
             if of_host.is_empty() && property.hosts.is_some() {
-                return Ok(failed(format!("in doubt: host '{}' has no {}", host.name, described(files))));
+                return Ok(in_doubt(&format!("host '{}' has no {}", host.name, described(files))));
             }
             missing[number] &= of_host.is_empty();
             found.extend(of_host.into_iter().map(|(name, path)| Found { host: id, name, path }));
         }
     }
     if let Some((files, _)) = property.files.iter().zip(&missing).find(|(_, missing)| **missing) {
-        return Ok(failed(format!("in doubt: no host has {}", described(files))));
+        return Ok(in_doubt(&format!("no host has {}", described(files))));
     }
     let name = |id: HostId| experiment.hosts[id.index()].name.as_str();
     let times = |found: &Found| records.get(&found.host).and_then(|record| record.times.get(&found.name));
@@ -131,7 +134,7 @@ fn judge(
     };
     match &property.claim {
         Claim::Lines(claim) => {
-            let mut judge = LineJudge::new(claim, window(experiment, reached, claim));
+            let mut judge = LineJudge::new(claim, window(experiment, reached, claim, last_fault));
             for found in &found {
                 let taken = belljar_inputs::open(&found.path).and_then(|file| {
                     judge.take(name(found.host), &found.name, times(found), BufReader::new(file))
@@ -179,7 +182,7 @@ fn judge(
 }
 
 /// Files in words, for a message.
-pub(crate) fn described(files: &FileSet) -> String {
+fn described(files: &FileSet) -> String {
     match files {
         FileSet::Stdout => "standard output of a process that has started".to_owned(),
         FileSet::Stderr => "standard error of a process that has started".to_owned(),
@@ -188,27 +191,34 @@ pub(crate) fn described(files: &FileSet) -> String {
     }
 }
 
-/// Window in which a line must appear.
-fn window(experiment: &Experiment, reached: SimTime, claim: &LineClaim) -> Option<Window> {
+/// Window in which a line must appear. The time of the last fault is worked out once, for the first property that needs it.
+fn window(
+    experiment: &Experiment,
+    reached: SimTime,
+    claim: &LineClaim,
+    last_fault: &OnceCell<SimTime>,
+) -> Option<Window> {
     let Quantifier::Eventually { within, after } = claim.quantifier else { return None };
     let from = match after {
         After::Time(at) => at,
-        After::Faults => {
-            let stop = experiment.general.stop_time;
-            let all = crate::occurrences(experiment).into_iter();
-            let faults = all.filter(|occurrence| occurrence.at < stop && occurrence.action.is_fault());
-            faults.map(|occurrence| occurrence.at).max().unwrap_or(SimTime::ZERO)
-        }
+        After::Faults => *last_fault.get_or_init(|| time_of_last_fault(experiment)),
     };
     Some(Window { from, to: from.saturating_add(within), reached })
 }
 
+fn time_of_last_fault(experiment: &Experiment) -> SimTime {
+    let stop = experiment.general.stop_time;
+    let all = crate::occurrences(experiment).into_iter();
+    let faults = all.filter(|occurrence| occurrence.at < stop && occurrence.action.is_fault());
+    faults.map(|occurrence| occurrence.at).max().unwrap_or(SimTime::ZERO)
+}
+
 /// Notes about properties whose window ends after the simulation does.
 pub fn cut_windows(experiment: &Experiment) -> Vec<String> {
-    let stop = experiment.general.stop_time;
+    let (stop, last_fault) = (experiment.general.stop_time, OnceCell::new());
     let notes = experiment.properties.iter().filter_map(|property| {
         let Claim::Lines(claim) = &property.claim else { return None };
-        let Window { from, to, .. } = window(experiment, stop, claim)?;
+        let Window { from, to, .. } = window(experiment, stop, claim, &last_fault)?;
         let time = |at: SimTime| format_duration(at.since(SimTime::ZERO));
         (to > stop).then(|| {
             let (name, from, to, stop) = (&property.name, time(from), time(to), time(stop));

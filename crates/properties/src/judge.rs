@@ -1,3 +1,4 @@
+use crate::verdict::doubt;
 use crate::{Condition, LineClaim, Location, Quantifier, Verdict, WriteTimes};
 use belljar_base::SimTime;
 use std::io::{self, BufRead, Read};
@@ -136,13 +137,13 @@ impl<'a> LineJudge<'a> {
             Some(lines) => Some(lines.captures(line)?),
             None => None,
         };
-        let own = match condition {
-            Condition::Matches(pattern) => pattern.captures(line),
-            Condition::Passes(_) => None,
-        };
-        let holds = match condition {
-            Condition::Matches(_) => own.is_some(),
-            Condition::Passes(_) => passes,
+        let (own, holds) = match condition {
+            Condition::Matches(pattern) => {
+                let own = pattern.captures(line);
+                let holds = own.is_some();
+                (own, holds)
+            }
+            Condition::Passes(_) => (None, passes),
         };
         if !holds {
             return Some(Outcome::Unsatisfied(self.unmatched()));
@@ -286,11 +287,6 @@ impl<'a> LineJudge<'a> {
         }
         reason
     }
-}
-
-/// Reason of a claim that cannot be judged.
-fn doubt(why: &str) -> String {
-    format!("in doubt: {why}")
 }
 
 /// Time in seconds.

@@ -31,4 +31,13 @@ impl Verdict {
     pub fn failed(reason: impl Into<String>) -> Verdict {
         Verdict { failure: Some(reason.into()), ..Verdict::default() }
     }
+    /// Verdict on a claim that cannot be judged: doubt fails.
+    pub fn in_doubt(why: &str) -> Verdict {
+        Verdict::failed(doubt(why))
+    }
+}
+
+/// Reason of a claim that cannot be judged.
+pub(crate) fn doubt(why: &str) -> String {
+    format!("in doubt: {why}")
 }

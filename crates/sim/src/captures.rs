@@ -34,8 +34,7 @@ impl Captures {
         match self.0.get(interface) {
             None => true,
             Some(None) => false,
-            Some(Some(filter)) if ethernet => filter.matches_frame(packet),
-            Some(Some(filter)) => filter.matches(packet),
+            Some(Some(filter)) => filter.matches_captured(packet, ethernet),
         }
     }
 }

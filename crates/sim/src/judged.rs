@@ -38,6 +38,9 @@ impl JudgedPackets {
             .packet_properties(id)
             .map(|packets| (packets.clone(), parse(&packets.filter)))
             .collect();
+        if properties.is_empty() {
+            return None;
+        }
         let settings = &experiment.hosts[id.index()];
         let is_linked = |name: &str| settings.interfaces.iter().any(|interface| interface.name == name);
         let judged = |name: &&str| properties.iter().any(|(packets, _)| packets.is_at(name));
@@ -45,9 +48,6 @@ impl JudgedPackets {
         let expected = expected.map(|name| (Arc::from(name), is_linked(name))).collect();
         let folder = Path::new(names::PACKETS).join(&settings.name);
         let (interfaces, captures) = (Map::new(), Map::new());
-        if properties.is_empty() {
-            return None;
-        }
         Some(Box::new(JudgedPackets { folder, properties, expected, interfaces, captures }))
     }
 
@@ -69,10 +69,7 @@ impl JudgedPackets {
         }
         let there = &interfaces[run.interface];
         let is_judged = |packet: &[u8]| {
-            there.iter().any(|number| match (&properties[*number].1, run.ethernet) {
-                (filter, true) => filter.matches_frame(packet),
-                (filter, false) => filter.matches(packet),
-            })
+            there.iter().any(|number| properties[*number].1.matches_captured(packet, run.ethernet))
         };
         let mut judged = run.iter().filter(|(_, packet)| is_judged(packet)).peekable();
         if judged.peek().is_none() {

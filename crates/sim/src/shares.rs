@@ -97,7 +97,7 @@ impl HostNode {
         self.shares.cycle = share.map(|share| Cycle::new(share, at));
         if let Some(share) = share {
             let now = at.max(self.host.stack().clock.now());
-            self.plan_slice(now.saturating_add(share.slice));
+            self.plan_last(now.saturating_add(share.slice), Due::Slice);
         }
         self.suspend(false);
     }
@@ -113,20 +113,14 @@ impl HostNode {
         };
         let runs = cycle.runs;
         self.suspend(!runs);
-        self.plan_slice(next);
+        self.plan_last(next, Due::Slice);
     }
 
     /// Puts the end or beginning of a slice off while the host is paused.
     pub(crate) fn defer_slice(&mut self, at: SimTime) {
         if let Some(cycle) = &self.shares.cycle {
-            self.plan_slice(at.saturating_add(cycle.share.period));
+            self.plan_last(at.saturating_add(cycle.share.period), Due::Slice);
         }
-    }
-
-    /// Adds the end or beginning of a slice to the events of the host, after the changes of the same time.
-    fn plan_slice(&mut self, at: SimTime) {
-        let later = self.changes.partition_point(|(other, _)| *other > at);
-        self.changes.insert(later, (at, Due::Slice));
     }
 
     fn suspend(&mut self, all: bool) {

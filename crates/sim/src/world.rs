@@ -80,9 +80,9 @@ pub fn hosts(
         let wanted =
             Captures::new(experiment, &settings.options.pcap_filter, interfaces.chain(["lo", "eth0"]));
         let mut output = output(experiment, folder, settings.options.pcap_capture_size, wanted, writer);
-        // Every interface has a capture file, even without packets, as in Shadow.
         output.is_captured = settings.options.pcap_enabled;
         output.judged = JudgedPackets::new(experiment, id);
+        // Every interface has a capture file, even without packets, as in Shadow.
         if settings.options.pcap_enabled && settings.options.pcap_filter == CaptureFilter::All {
             let links = settings.interfaces.iter().map(|interface| (Arc::from(&*interface.name), true));
             let graph = settings.node.is_some().then(|| (Arc::from("eth0"), false));

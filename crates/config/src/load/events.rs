@@ -36,7 +36,7 @@ fn check_undoes(item: &Node, event: &Event, all: &[Event]) -> Result<(), Problem
         Action::Reset(_) => "link_change",
         Action::Heal(_) => "partition",
         Action::Restart { .. } => "crash",
-        Action::Resume(_) => "pause",
+        Action::Resume(_) | Action::ResumeProcess(..) => "pause",
         Action::DiskHeal(_) => "disk_fault",
         _ => "dns_down",
     };

@@ -304,7 +304,7 @@ pub(crate) fn place_or_name(node: &Node, key: &str) -> Result<ProcessRef, Proble
 }
 
 /// The hosts of a set, with their indices.
-fn of<'a>(hosts: &'a HostSet, world: &'a World) -> impl Iterator<Item = (usize, &'a Host)> {
+pub(crate) fn of<'a>(hosts: &'a HostSet, world: &'a World) -> impl Iterator<Item = (usize, &'a Host)> {
     world.hosts.iter().enumerate().filter(|(n, _)| hosts.may_hold(HostId(*n as u32)))
 }
 

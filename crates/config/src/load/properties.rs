@@ -3,7 +3,7 @@
 use super::events_values::{World, host_set, place_or_name};
 use super::judged_packets::{packets, passes};
 use crate::error::Problem;
-use crate::events::{Action, Event, HostSet, NewRoot, ProcessRef};
+use crate::events::{Action, Event, HostSet, ProcessRef};
 use crate::model::{Host, Process};
 use crate::properties::{Claim, FileSet, Property};
 use crate::yaml::{Node, Section, Value, section};
@@ -237,18 +237,13 @@ pub(super) fn name_assertion_files<'a>(
     actions: impl Iterator<Item = &'a mut Action>,
     properties: &[Property],
 ) {
-    let new_roots: Vec<&mut Arc<NewRoot>> = actions
-        .filter_map(|action| match action {
-            Action::Restart { root, .. } => root.as_mut(),
-            _ => None,
-        })
-        .collect();
     let files = properties.iter().filter(|property| property.claim == Claim::Assertions);
     let files = files.filter_map(|property| match property.files.first() {
         Some(FileSet::Matching(path)) => Some((property, path)),
         _ => None,
     });
-    for root in new_roots {
+    for action in actions {
+        let Action::Restart { root: Some(root), .. } = action else { continue };
         for (property, path) in files.clone() {
             let programs = Arc::make_mut(root).programs.iter_mut();
             let concerned = programs.filter(|(id, _)| property.concerns(**id, &hosts[id.index()]));

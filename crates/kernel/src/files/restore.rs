@@ -115,7 +115,7 @@ impl Host {
         put(self, at, name, inode);
         inode
     }
-    fn take_place(&mut self, at: InodeKey, name: &[u8]) {
+    pub(crate) fn take_place(&mut self, at: InodeKey, name: &[u8]) {
         if let Some(Child::Known(old)) = self.files.directory(at).entries.remove(name) {
             self.files.inode(old).links.retain(|(parent, n)| *parent != at || &n[..] != name);
             self.forget_if_unused(old);
@@ -216,9 +216,8 @@ impl Host {
     }
 }
 
-/// Gives an inode a name, in place of what has had it.
+/// Gives an inode a name, which nothing else has.
 pub(crate) fn put(host: &mut Host, at: InodeKey, name: &[u8], inode: InodeKey) {
-    host.take_place(at, name);
     host.files.inode(inode).changed = true;
     host.files.add_name(at, name, inode);
 }

@@ -3,7 +3,7 @@
 
 use super::{Command, Host};
 use crate::error::Span;
-use std::net::Ipv4Addr;
+use belljar_net::InterfaceAddress;
 
 impl Host {
     /// Imports a command.
@@ -46,14 +46,9 @@ impl Host {
 pub(super) fn is_connected_route<'a>(command: &str, address: impl Fn(&str) -> Option<&'a str>) -> bool {
     let words: Vec<&str> = command.split_whitespace().collect();
     let ["ip", "route", "add", prefix, "dev", interface] = words[..] else { return false };
-    let parse = |text: &str| -> Option<(u32, u32)> {
-        let (address, length) = text.split_once('/')?;
-        let length: u32 = length.parse().ok().filter(|length| *length <= 32)?;
-        let mask = u32::MAX.checked_shl(32 - length).unwrap_or(0);
-        Some((u32::from(address.parse::<Ipv4Addr>().ok()?), mask))
-    };
+    let parse = |text: &str| text.contains('/').then(|| text.parse::<InterfaceAddress>().ok()).flatten();
     match (parse(prefix), address(interface).and_then(parse)) {
-        (Some((network, mask)), Some((own, own_mask))) => mask == own_mask && network == own & own_mask,
+        (Some(to), Some(own)) => to.len == own.len && to.ip == own.network().address(),
         _ => false,
     }
 }
