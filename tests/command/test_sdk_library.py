@@ -178,6 +178,11 @@ def test_edges_are_counted_by_module(belljar, workdir, program):
     assert statistics["coverage"][0] == {"module": "first.sym.tsv", "edges": 5, "reached": 2}
 
 
+def test_leases_count_every_hit(belljar, workdir, program):
+    run(belljar, workdir, world(program, "leases"))
+    assert coverage(workdir)["leases.sym.tsv"]["counts"] == [[1, 2000], [2, 42]]
+
+
 def test_guards_belong_to_the_program(belljar, workdir, program):
     done = run(belljar, workdir, world(program, "guards"))
     assert coverage(workdir)["library"] == {"module": str(program), "edges": 3, "reached": 1, "counts": [[3, 2]], "unreached": [[1, 2]]}

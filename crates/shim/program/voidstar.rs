@@ -8,6 +8,8 @@
 //! * [`init_coverage_module`] and [`notify_coverage`] count how often each edge is reached, in a file that is mapped shared, so that an
 //!   edge costs no system call and the counts of killed processes stay. Edges of a module are numbered from 1.
 //!   The layout of the file is that which `belljar_sim` reads: see [`HEADER`].
+//! * [`notify_coverage_v2`] does so for SDKs that count hits themselves under a lease. No lease is longer than a call here: each hit is
+//!   counted when it happens, so that the hits of a process that is killed are counted.
 //! * The callbacks of `-fsanitize-coverage=trace-pc-guard` do the same for the edges of an executable or library, which is a module
 //!   by the name of its file.
 //!
@@ -356,6 +358,48 @@ fn map_counts(edges: usize, name: &[u8]) -> *mut AtomicU64 {
 /// Counts that an edge is reached, by its number in the process. True: the next time is counted as well.
 #[unsafe(no_mangle)]
 pub extern "C" fn notify_coverage(edge_plus_module: usize) -> bool {
+    count(edge_plus_module, 1)
+}
+
+/// Latest version of the interface that the library has: the second has leases.
+const INTERFACE: u64 = 2;
+/// A lease as an SDK keeps it for each edge: its generation, from bit 40; how many hits the SDK counts itself, from bit 20; how many of
+/// them are left. No left hit, or another generation, makes the SDK call [`notify_coverage_v2`].
+const GENERATION: u64 = 1;
+const GENERATION_SHIFT: u32 = 40;
+const GRANTED_SHIFT: u32 = 20;
+const LONGEST_LEASE: u64 = (1 << 20) - 1;
+/// The generation of leases that are valid, where SDKs read it. No lease is ever revoked.
+static VALID_GENERATION: u64 = GENERATION;
+
+/// Latest version of the interface.
+#[unsafe(no_mangle)]
+pub extern "C" fn instrumentation_max_abi_version() -> u64 {
+    INTERFACE
+}
+
+/// The version that an SDK gets which asks for one: at most the latest.
+#[unsafe(no_mangle)]
+pub extern "C" fn instrumentation_request_abi_version(requested: u64) -> u64 {
+    requested.clamp(1, INTERFACE)
+}
+
+/// Address of the generation of valid leases.
+#[unsafe(no_mangle)]
+pub extern "C" fn coverage_lease_generation_addr() -> *const u64 {
+    &raw const VALID_GENERATION
+}
+
+/// Counts that an edge is reached, and was `hits` times under its last lease. Returns the next lease: an empty one, so that the next
+/// hit calls this function again; the longest one for an edge that is not counted.
+#[unsafe(no_mangle)]
+pub extern "C" fn notify_coverage_v2(edge_plus_module: usize, hits: u64) -> u64 {
+    let granted = if count(edge_plus_module, hits.saturating_add(1)) { 0 } else { LONGEST_LEASE };
+    GENERATION << GENERATION_SHIFT | granted << GRANTED_SHIFT | granted
+}
+
+/// Adds hits to an edge, by its number in the process. False if the edge is not counted.
+fn count(edge_plus_module: usize, hits: u64) -> bool {
     let known = COUNT.load(Relaxed).min(MODULES);
     for module in &TABLE[..known] {
         let counts = module.counts.load(Acquire);
@@ -364,7 +408,7 @@ pub extern "C" fn notify_coverage(edge_plus_module: usize) -> bool {
             continue;
         }
         // SAFETY: the module has this edge, and its counts stay mapped.
-        unsafe { &*counts.add(edge_plus_module - first) }.fetch_add(1, Relaxed);
+        unsafe { &*counts.add(edge_plus_module - first) }.fetch_add(hits, Relaxed);
         return true;
     }
     false

@@ -76,6 +76,38 @@ static int edges(const char *self)
 	return status != 0;
 }
 
+// An SDK that counts hits itself while its lease of the edge lasts. The child's hits are counted although it is killed.
+static int leases(void)
+{
+	uint64_t (*ask)(uint64_t) = function("instrumentation_request_abi_version");
+	uint64_t (*latest)(void) = function("instrumentation_max_abi_version");
+	const volatile uint64_t *(*generation)(void) = function("coverage_lease_generation_addr");
+	uint64_t (*notify)(size_t, uint64_t) = function("notify_coverage_v2");
+	size_t (*module)(size_t, const char *) = function("init_coverage_module");
+	if (latest() != 2 || ask(0) != 1 || ask(1) != 1 || ask(2) != 2 || ask(9) != 2)
+		return 5;
+	size_t first = module(5, "leases.sym.tsv");
+	const uint64_t field = (1 << 20) - 1;
+	uint64_t lease[7] = {0};
+	report("always", "true", "leases");
+	pid_t child = fork();
+	for (int n = 0; n < 1000; n++)
+		for (int edge = 1; edge <= 6; edge += 5) {
+			if (lease[edge] & field && lease[edge] >> 40 == (*generation() & 0xffffff)) {
+				lease[edge]--;
+				continue;
+			}
+			uint64_t left = lease[edge] & field, granted = lease[edge] >> 20 & field;
+			lease[edge] = notify(first + edge, granted - left);
+		}
+	if (child == 0)
+		kill(getpid(), SIGKILL);
+	waitpid(child, NULL, 0);
+	// Edge 6 is none of the module: the SDK is not to call for each of its hits.
+	notify(first + 2, 41);
+	return (lease[6] & field) < 1000;
+}
+
 static int guards(void)
 {
 	static uint32_t all[3];
@@ -101,6 +133,8 @@ int main(int argc, char **argv)
 		return draws(atoi(argv[2]));
 	if (!strcmp(what, "edges"))
 		return edges(argv[0]);
+	if (!strcmp(what, "leases"))
+		return leases();
 	if (!strcmp(what, "guards"))
 		return guards();
 	if (!strcmp(what, "edge")) {
