@@ -14,7 +14,7 @@ pub struct ConfigError {
     pub help: Option<String>,
     /// The offending line, and the number of underlined characters.
     shown: Option<Box<(String, usize)>>,
-    /// Further errors of the same file, in the order in which they were found.
+    /// Further errors of the same file, in its order.
     pub more: Vec<ConfigError>,
 }
 
@@ -69,23 +69,39 @@ pub(crate) struct Span {
     pub(crate) len: usize,
 }
 
+/// Another file with a problem, and the position in the experiment file of the part that names it, if there is one.
+#[derive(Clone, Debug)]
+pub(crate) struct Elsewhere {
+    source: Source,
+    named_at: Option<Span>,
+}
+
 /// A [`ConfigError`] without its file, which is the experiment file unless `elsewhere` is set.
 #[derive(Clone, Debug)]
 pub(crate) struct Problem {
     pub(crate) at: Option<Span>,
     pub(crate) message: String,
     pub(crate) help: Option<String>,
-    pub(crate) elsewhere: Option<Box<Source>>,
+    pub(crate) elsewhere: Option<Box<Elsewhere>>,
+    /// True if the problem may be the consequence of a part that is missing elsewhere.
+    pub(crate) is_relational: bool,
     /// Further problems of the same file.
     pub(crate) more: Vec<Problem>,
 }
 
 impl Problem {
     pub(crate) fn at(span: Span, message: impl Into<String>) -> Problem {
-        Problem { at: Some(span), message: message.into(), help: None, elsewhere: None, more: Vec::new() }
+        Problem { at: Some(span), ..Problem::whole_file(message) }
     }
     pub(crate) fn whole_file(message: impl Into<String>) -> Problem {
-        Problem { at: None, message: message.into(), help: None, elsewhere: None, more: Vec::new() }
+        Problem {
+            at: None,
+            message: message.into(),
+            help: None,
+            elsewhere: None,
+            is_relational: false,
+            more: Vec::new(),
+        }
     }
     pub(crate) fn help(self, help: impl Into<String>) -> Problem {
         Problem { help: Some(help.into()), ..self }
@@ -94,7 +110,29 @@ impl Problem {
         Problem { help, ..self }
     }
     pub(crate) fn in_source(self, source: Source) -> Problem {
-        Problem { elsewhere: Some(Box::new(source)), ..self }
+        Problem { elsewhere: Some(Box::new(Elsewhere { source, named_at: None })), ..self }
+    }
+    /// Places the problem in a file that a part of the experiment file names.
+    pub(crate) fn in_file(self, source: Source, named_at: Span) -> Problem {
+        Problem { elsewhere: Some(Box::new(Elsewhere { source, named_at: Some(named_at) })), ..self }
+    }
+    /// Position in the experiment file, if there is one.
+    pub(crate) fn place(&self) -> Option<Span> {
+        match &self.elsewhere {
+            Some(elsewhere) => elsewhere.named_at,
+            None => self.at,
+        }
+    }
+    /// Marks a problem that may be the consequence of a part that is missing elsewhere: it is not reported where such a part has a
+    /// problem of its own.
+    pub(crate) fn relational(self) -> Problem {
+        Problem { is_relational: true, ..self }
+    }
+
+    /// The problem and the further ones, each on its own.
+    pub(crate) fn separate(mut self) -> Vec<Problem> {
+        let more = std::mem::take(&mut self.more);
+        std::iter::once(self).chain(more).collect()
     }
 
     pub(crate) fn into_error(self, source: &Source) -> ConfigError {
@@ -110,7 +148,7 @@ impl Problem {
             more.push(Problem::whole_file(format!("there {words}")));
         }
         let more = more.into_iter().map(|problem| problem.into_error(source)).collect();
-        let source = self.elsewhere.as_deref().unwrap_or(source);
+        let source = self.elsewhere.as_deref().map_or(source, |elsewhere| &elsewhere.source);
         let shown = self.at.and_then(|at| {
             let line = source.text.lines().nth(at.line.checked_sub(1)?)?;
             Some(Box::new((line.trim_end().to_owned(), at.len)))
@@ -138,18 +176,31 @@ impl Problems {
 
     /// The value, or `None` where the part has a problem, which is kept.
     pub(crate) fn take<T>(&mut self, read: Result<T, Problem>) -> Option<T> {
-        read.map_err(|problem| self.add(problem)).ok()
+        read.map_err(|problem| _ = self.add(problem)).ok()
     }
 
-    /// Keeps a problem. One that was found before, in a part that is read twice, is kept once.
-    pub(crate) fn add(&mut self, mut problem: Problem) {
-        let more = std::mem::take(&mut problem.more);
-        for own in std::iter::once(problem).chain(more) {
+    /// Keeps a problem, and returns true. One that was found before, in a part that is read twice, is kept once.
+    pub(crate) fn add(&mut self, problem: Problem) -> bool {
+        let before = self.found.len();
+        for own in problem.separate() {
             let is_known = self.found.iter().any(|known| known.at == own.at && known.message == own.message);
             if !is_known {
                 self.found.push(own);
             }
         }
+        self.found.len() > before
+    }
+
+    /// True if there are more problems than are reported.
+    pub(crate) fn is_full(&self) -> bool {
+        self.found.len() > Problems::MOST
+    }
+
+    /// All problems in the order of the file, those without a position last; `None` if there are none.
+    pub(crate) fn in_order(mut self) -> Option<Problem> {
+        let place = |problem: &Problem| problem.place().map_or((usize::MAX, 0), |at| (at.line, at.column));
+        self.found.sort_by_key(place);
+        self.check().err()
     }
 
     /// The values of all parts, or all their problems.

@@ -36,10 +36,7 @@ impl Refusal {
             .iter()
             .map(|refusal| Problem {
                 at: tree.as_ref().map(|tree| position(tree, &refusal.path)),
-                message: refusal.message.clone(),
-                help: Some(refusal.help.clone()),
-                elsewhere: None,
-                more: Vec::new(),
+                ..Problem::whole_file(&refusal.message).help(&refusal.help)
             })
             .collect();
         problems.sort_by_key(|problem| problem.at.map(|at| (at.line, at.column)));

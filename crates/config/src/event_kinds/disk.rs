@@ -43,11 +43,13 @@ impl Kind for Fault {
         if (DiskFault { path: None, ..fault.clone() }) == DiskFault::default() {
             return Err(value
                 .problem("this 'disk_fault' does not say what fails")
+                .relational()
                 .help("add sync_time: 1 s, sync_errors: 1, full: true, read_errors: 0.01 or bit_rot: 0.01"));
         }
         if let Some(node) = s.get("path").filter(|_| fault.full) {
             return Err(node
                 .problem("'path' is not valid with 'full'")
+                .relational()
                 .help("a full disk is full for all files: leave 'path' out, or write two events"));
         }
         Ok(Action::DiskFault { hosts, fault: Box::new(fault) })

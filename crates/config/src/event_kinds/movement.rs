@@ -43,11 +43,13 @@ impl Kind for Move {
                     "host '{}' is no station of a radio, so it has no place to move from",
                     world.hosts[n].name
                 ))
+                .relational()
                 .help("add it to the 'stations' of a radio"));
         }
         if hosts == HostSet::All && !world.hosts.iter().any(is_station) {
             return Err(value
                 .problem("no host is a station of a radio")
+                .relational()
                 .help("add one to the 'stations' of a radio"));
         }
         let to = links::position(s.required("to", "to: [100, 250]")?, "to")?;

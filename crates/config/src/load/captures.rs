@@ -95,7 +95,8 @@ fn check_one(
     let Value::Mapping(entries) = &node.value else { return check_text(node, experiment) };
     for entry in entries {
         if !interfaces.contains(&entry.key.as_str()) {
-            let problem = Problem::at(entry.key_span, format!("{place} has no interface '{}'", entry.key));
+            let message = format!("{place} has no interface '{}'", entry.key);
+            let problem = Problem::at(entry.key_span, message).relational();
             let near =
                 nearest(&entry.key, interfaces.iter().copied()).map(|near| format!("did you mean '{near}'?"));
             return Err(problem.help(near.unwrap_or_else(|| format!("there are {}", interfaces.join(", ")))));

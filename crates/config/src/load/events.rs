@@ -16,13 +16,13 @@ pub(super) fn read(node: &Node, world: &World) -> Result<Vec<Event>, Problem> {
     let events = items.iter().enumerate();
     let events = Problems::all(events.map(|(number, item)| event(number as u32, item, world)))?;
     for (item, event) in items.iter().zip(&events) {
-        event_kinds::check_heal(item, event, &events)?;
+        event_kinds::check_heal(item, event, &events).map_err(Problem::relational)?;
     }
     for (item, event) in items.iter().zip(&events) {
-        check_undoes(item, event, &events)?;
+        check_undoes(item, event, &events).map_err(Problem::relational)?;
     }
-    event_kinds::check_p4(items, &events, world)?;
-    event_kinds::check_disks(items, &events)?;
+    event_kinds::check_p4(items, &events, world).map_err(Problem::relational)?;
+    event_kinds::check_disks(items, &events).map_err(Problem::relational)?;
     Ok(events)
 }
 

@@ -109,6 +109,7 @@ pub(crate) fn on_graph(node: &Node, hosts: &HostSet, world: &World) -> Result<()
     match off {
         Some((_, host)) => Err(node
             .problem(format!("host '{}' is not on the graph: it has links only", host.name))
+            .relational()
             .help("name a link, such as link_change: { link: NAME }")),
         None if world.has_graph() => Ok(()),
         None => Err(no_graph(node)),
@@ -118,6 +119,7 @@ pub(crate) fn on_graph(node: &Node, hosts: &HostSet, world: &World) -> Result<()
 /// The error for an event of the graph in an experiment without hosts on it.
 fn no_graph(node: &Node) -> Problem {
     node.problem("no host is on the graph: all have links only")
+        .relational()
         .help("name a link, such as link_change: { link: NAME }")
 }
 
@@ -231,12 +233,13 @@ fn edge(node: &Node, world: &World) -> Result<Target, Problem> {
         let index = graph.node_by_id(id);
         index
             .map(|index| (id, index))
-            .ok_or_else(|| node.problem(format!("there is no node {id} in the graph")))
+            .ok_or_else(|| node.problem(format!("there is no node {id} in the graph")).relational())
     };
     let ((from, first), (to, second)) = (read(from)?, read(to)?);
     if !graph.has_edge(first, second) {
         return Err(node
             .problem(format!("no edge of the graph leads from node {from} to node {to}"))
+            .relational()
             .help("for the path between two hosts, write [alice, bob]"));
     }
     Ok(Target::Edge(from, to))
@@ -331,7 +334,9 @@ fn each_has(
         Some(near) => format!("did you mean '{near}'?"),
         None => format!("it runs {}; numbers count from 0", known.join(", ")),
     };
-    Err(node.problem(message).help(help))
+    let problem = node.problem(message).help(help);
+    // Numbers count the processes before.
+    Err(if matches!(process, ProcessRef::Number(_)) { problem.relational() } else { problem })
 }
 
 pub(crate) fn probability(node: &Node, key: &str) -> Result<f64, Problem> {
@@ -376,9 +381,9 @@ pub(crate) fn no_machine(node: &Node, hosts: &HostSet, world: &World) -> Result<
 pub(crate) fn with_programs(node: &Node, key: &str, hosts: &HostSet, world: &World) -> Result<(), Problem> {
     no_machine(node, hosts, world)?;
     match of(hosts, world).find(|(_, host)| *hosts != HostSet::All && host.programs().is_empty()) {
-        Some((_, host)) => {
-            Err(node.problem(format!("host '{}' runs no program, so '{key}' has no effect on it", host.name)))
-        }
+        Some((_, host)) => Err(node
+            .problem(format!("host '{}' runs no program, so '{key}' has no effect on it", host.name))
+            .relational()),
         None => Ok(()),
     }
 }
@@ -390,6 +395,7 @@ pub(crate) fn set_disk(s: &Section, crashes: &mut [CrashFiles]) -> Result<(), Pr
     if !crashes.iter().any(|files| matches!(files, CrashFiles::Unsynced { .. })) {
         return Err(node
             .problem("'disk' is not valid without 'files: unsynced' or 'files: torn'")
+            .relational()
             .help("it says what a crash may take of files that are not synced"));
     }
     crashes.iter_mut().for_each(|files| *files = files.on(profile));

@@ -52,6 +52,8 @@ const CLOCK: &str = "clock";
 pub(super) struct Context<'a> {
     /// The graph, unless the file has none.
     pub(super) network: Option<&'a Network>,
+    /// True if the graph is unknown, so that hosts may be at any node of it.
+    pub(super) is_any_graph: bool,
     /// Names of the hosts, switches and routers at the ends of links.
     pub(super) linked: &'a Set<String>,
     pub(super) defaults: HostOptions,
@@ -159,24 +161,13 @@ fn draft_of<'a>(
     let keys: Vec<&str> = HOST_KEYS.iter().chain(links::HOST_KEYS).copied().collect();
     let mut s = Section::collecting(&entry.value, &place, &keys, false, problems)?;
     s.span = entry.key_span;
-    let in_graph = match (s.entry("network_node_id"), context.network) {
-        (None, _) if linked => None,
-        (_, Some(network)) => {
-            let id = s.required("network_node_id", "network_node_id: 0")?;
-            let index = graph_node(id, &network.graph)?;
-            Some((index, network.graph.node(index)))
-        }
-        (Some(entry), None) => {
-            return Err(Problem::at(
-                entry.key_span,
-                "there is no section 'network', so no graph to be attached to",
-            )
-            .help("leave 'network_node_id' out, or add network: { graph: { type: 1_gbit_switch } }"));
-        }
-        // The section `links` checks that the host has a link.
-        (None, None) => None,
-    };
-    if in_graph.is_none()
+    // Further errors of a host whose place is wrong are found.
+    let place_in_graph = problems.take(graph_place(&s, linked, context));
+    let is_placed = place_in_graph.is_some();
+    let in_graph = place_in_graph.flatten().zip(context.network);
+    let in_graph = in_graph.map(|(index, network)| (index, network.graph.node(index)));
+    if is_placed
+        && in_graph.is_none()
         && let Some(entry) =
             ["ip_addr", "ip6_addr", "bandwidth_up", "bandwidth_down"].iter().find_map(|key| s.entry(key))
     {
@@ -184,15 +175,17 @@ fn draft_of<'a>(
             entry.key_span,
             format!("'{}' is not valid for {place}, which is not on the graph", entry.key),
         )
+        .relational()
         .help("give addresses under 'interfaces' and rates to links"));
     }
-    if let (None, Some(options)) = (&in_graph, s.get("host_options"))
+    if let (true, None, Some(options)) = (is_placed, &in_graph, s.get("host_options"))
         && let Some(entry) = Section::new(options, "'host_options'", OPTION_KEYS, false)?.entry("queue")
     {
         return Err(Problem::at(
             entry.key_span,
             format!("'queue' is not valid for {place}, which is not on the graph"),
         )
+        .relational()
         .help("give the queue to a link: links: [ { between: [...], queue: { packets: 100 } } ]"));
     }
     let address = s.read("ip_addr", |n, k| address(n, k).map(|a| (n, a)))?;
@@ -295,6 +288,29 @@ fn draft_of<'a>(
     })
 }
 
+/// The node of the graph that a host is attached to, if it is on the graph.
+fn graph_place(s: &Section, linked: bool, context: &Context) -> Result<Option<NodeIndex>, Problem> {
+    match (s.entry("network_node_id"), context.network) {
+        (None, _) if linked => Ok(None),
+        (_, Some(network)) => {
+            // A link of the host may be missing instead.
+            let id = s.required("network_node_id", "network_node_id: 0").map_err(Problem::relational)?;
+            match context.is_any_graph {
+                true => Ok(Some(NodeIndex(0))),
+                false => graph_node(id, &network.graph).map(Some),
+            }
+        }
+        (Some(entry), None) => {
+            let message = "there is no section 'network', so no graph to be attached to";
+            Err(Problem::at(entry.key_span, message)
+                .help("leave 'network_node_id' out, or add network: { graph: { type: 1_gbit_switch } }")
+                .relational())
+        }
+        // The section `links` checks that the host has a link.
+        (None, None) => Ok(None),
+    }
+}
+
 /// Checks a host name by hostname(7): letters, digits, hyphens and dots; labels of 1 to 63 characters, 253 in
 /// all. Capital letters are refused, as in Shadow: names are case-insensitive.
 pub(super) fn check_name(name: &str, span: Span, what: &str) -> Result<(), Problem> {
@@ -356,7 +372,7 @@ pub(super) fn address(node: &Node, key: &str) -> Result<Ipv4Addr, Problem> {
 
 /// The error for IPv6 settings while IPv6 is disabled.
 pub(super) fn ipv6_is_off(node: &Node, what: &str) -> Problem {
-    node.problem(format!("{what}: IPv6 is off")).help("switch it on: belljar: { ipv6: true }")
+    node.problem(format!("{what}: IPv6 is off")).help("switch it on: belljar: { ipv6: true }").relational()
 }
 
 fn address6(node: &Node, key: &str, place: &str) -> Result<Ipv6Addr, Problem> {

@@ -19,6 +19,7 @@ mod models;
 mod network;
 pub(crate) mod process;
 mod properties;
+mod recovery;
 pub(crate) mod root;
 mod scheduling;
 #[cfg(test)]
@@ -28,7 +29,7 @@ use crate::error::{ConfigError, Problem, Problems, Source, plain};
 use crate::exploration::Exploration;
 use crate::model::{Experiment, Experimental, Extensions, FinalState, Host, HostOptions, Network, Process};
 use crate::yaml::section::mapping;
-use crate::yaml::{self, Section, Setting};
+use crate::yaml::{self, Node, Section, Setting, Value};
 use crate::{GUEST_PATH, PathContext, Signal};
 use belljar_base::choices::Choices;
 use belljar_base::{Map, SimTime};
@@ -213,17 +214,49 @@ fn experiment(source: &Source, around: &PathContext, settings: &[Setting]) -> Re
             .help("an experiment has at least the sections general, network and hosts")
     })?;
     let tree = yaml::set::apply(tree, settings)?;
+    let load = |tree: &Node, is_partial: bool| experiment_of(tree, source, around, settings, is_partial);
+    load(&tree, false).map_err(|problem| match has_nodes(&tree) {
+        true => recovery::all(&tree, problem, |rest| load(rest, true).map(|_| ())),
+        // Without them nothing of the rest can be judged.
+        false => problem,
+    })
+}
+
+/// True if a tree has hosts or simulators, by which the rest of it is understood.
+fn has_nodes(tree: &Node) -> bool {
+    ["hosts", "simulators"].iter().filter_map(|key| tree.entry(key)).any(|entry| match &entry.value.value {
+        Value::Mapping(entries) => !entries.is_empty(),
+        _ => false,
+    })
+}
+
+/// Loads a tree. If it `is_partial`, sections with problems have been left out of it, and nothing demands them.
+fn experiment_of(
+    tree: &Node,
+    source: &Source,
+    around: &PathContext,
+    settings: &[Setting],
+    is_partial: bool,
+) -> Result<Experiment, Problem> {
     let mut problems = Problems::default();
     // Sections with other keys are reported, and the rest is read.
-    let file = Section::collecting(&tree, "an experiment", KEYS, true, &mut problems)?;
+    let file = Section::collecting(tree, "an experiment", KEYS, true, &mut problems)?;
     let mut notes = Vec::new();
-    let general = file.required("general", "general: { stop_time: 10s }");
-    let general = problems.take(general.and_then(|node| general::read(node, around)));
+    let is_absent = |key: &str| is_partial && file.get(key).is_none();
+    let is_endless = is_absent("general");
+    let general = match is_endless {
+        true => Some(general::defaults(SimTime::MAX)),
+        false => {
+            let node = file.required("general", "general: { stop_time: 10s }");
+            problems.take(node.and_then(|node| general::read(node, around)))
+        }
+    };
     let graph_help = "network: { graph: { type: 1_gbit_switch } }";
     let linked = links::linked_names(&file);
     let has_links = file.get("links").is_some() || file.get("radios").is_some();
-    let has_graph = !has_links || file.entry("network").is_some();
-    let network = match has_graph {
+    let is_any_graph = is_absent("network");
+    let has_graph = !has_links || file.entry("network").is_some() || is_any_graph;
+    let network = match has_graph && !is_any_graph {
         true => {
             let node = file.required("network", graph_help);
             problems.take(node.and_then(|node| network::read(node, source, around)))
@@ -247,6 +280,7 @@ fn experiment(source: &Source, around: &PathContext, settings: &[Setting]) -> Re
     let name_server = belljar.dns_address;
     let context = hosts::Context {
         network: has_graph.then_some(&network),
+        is_any_graph,
         linked: &linked,
         defaults,
         reading,
@@ -263,6 +297,7 @@ fn experiment(source: &Source, around: &PathContext, settings: &[Setting]) -> Re
     // A run of simulators alone needs no host.
     let mut hosts = match file.entry("hosts") {
         None if context.simulators => Vec::new(),
+        _ if is_absent("hosts") => Vec::new(),
         _ => {
             let node = file.required("hosts", example);
             problems.take(node.and_then(|node| hosts::read(node, &context))).unwrap_or_default()
@@ -279,7 +314,7 @@ fn experiment(source: &Source, around: &PathContext, settings: &[Setting]) -> Re
             .help("give one of them another: belljar: { dns: { address: 10.9.9.9 } }"));
     }
     let is_overridden = settings.iter().any(|setting| setting.path == STOP_TIME);
-    let stop_time = (!is_overridden).then_some(general.stop_time);
+    let stop_time = (!is_overridden && !is_endless).then_some(general.stop_time);
     let world =
         events_values::World { hosts: &hosts, network: &network, topology: &topology, around, stop_time };
     let mut events =
@@ -322,7 +357,7 @@ fn experiment(source: &Source, around: &PathContext, settings: &[Setting]) -> Re
         choices: Choices::NONE,
         notes,
     };
-    effects::check(&file, &experiment)?;
+    effects::check(&file, &experiment).map_err(Problem::relational)?;
     if is_overridden {
         experiment.drop_late_events();
         if !is_explored {

@@ -53,7 +53,7 @@ pub(super) fn read(node: &Node, source: &Source, around: &PathContext) -> Result
             let source = read_file(file, around)?;
             let graph = Graph::from_gml(&source.text, use_shortest_path).map_err(|error| {
                 let at = Span { line: error.line, column: error.column, len: 1 };
-                Problem::at(at, error.message).maybe_help(error.help).in_source(source.clone())
+                Problem::at(at, error.message).maybe_help(error.help).in_file(source.clone(), file.span)
             })?;
             Ok(network(&source.text, graph, use_shortest_path))
         }

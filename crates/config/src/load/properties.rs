@@ -415,6 +415,7 @@ fn eventually(node: &Node, of: &Section, timeline: Timeline) -> Result<(Quantifi
             if !timeline.is_explored && !timeline.events.iter().any(Event::is_fault) {
                 return Err(node
                     .problem("there are no faults: no event changes the network, hosts or clocks")
+                    .relational()
                     .help("add one to 'events', let 'explore' draw them, or write a time: after: 10 s"));
             }
             After::Faults

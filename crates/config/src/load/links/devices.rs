@@ -76,6 +76,7 @@ fn connection(item: &Node, host: usize, stations: &[Station], drafts: &[Draft]) 
         };
         return Err(node
             .problem(format!("there is no device '{name}' among nics and simulators"))
+            .relational()
             .help(help));
     };
     let is_ours = matches!(stations[host].kind, Kind::Host { .. });

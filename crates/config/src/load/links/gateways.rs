@@ -21,6 +21,7 @@ pub(super) fn read(station: &Station, interfaces: &[Interface]) -> Result<Gatewa
     match interfaces {
         [] => {
             return Err(Problem::at(station.span, format!("gateway '{name}' is at the end of no link"))
+                .relational()
                 .help(format!("add it to one: links: [ {{ between: [alice, {name}] }} ]")));
         }
         [_] => {}

@@ -113,17 +113,17 @@ pub(super) fn read(
     let mut drafts = ends::read(nodes, &stations)?;
     radios::join(&stations, &mut drafts)?;
     devices::read(&stations, &mut drafts)?;
-    devices::check(&stations, &drafts)?;
-    mtu::check(&stations, &drafts)?;
+    devices::check(&stations, &drafts).map_err(Problem::relational)?;
+    mtu::check(&stations, &drafts).map_err(Problem::relational)?;
     let mut interfaces = interfaces(&stations, &drafts)?;
-    check_linked(&stations, &interfaces)?;
+    check_linked(&stations, &interfaces).map_err(Problem::relational)?;
     let has_ipv6: Vec<bool> =
         (0..stations.len()).map(|n| hosts.get(n).map_or(ipv6, |host| host.ipv6)).collect();
     addressing::read(&stations, &mut interfaces, &has_ipv6)?;
     devices::read_eeproms(&stations, &drafts, &mut interfaces)?;
-    addressing::assign(&stations, &drafts, &mut interfaces)?;
+    addressing::assign(&stations, &drafts, &mut interfaces).map_err(Problem::relational)?;
     addressing::assign6(&stations, &drafts, &mut interfaces, &has_ipv6);
-    addressing::check(&stations, &drafts, &interfaces)?;
+    addressing::check(&stations, &drafts, &interfaces).map_err(Problem::relational)?;
     let mut p4 = p4::Loader::new(context.around);
     let mut devices_made = Vec::new();
     let links = drafts.iter().map(|draft| Link {
@@ -158,7 +158,8 @@ pub(super) fn read(
                     let message =
                         format!("'{}' is not valid for host '{name}', which has no link", entry.key);
                     return Err(Problem::at(entry.key_span, message)
-                        .help("leave it out: to hosts on the graph packets need no routes"));
+                        .help("leave it out: to hosts on the graph packets need no routes")
+                        .relational());
                 }
                 let forwarding =
                     section.map(|s| s.read("forwarding", section::boolean)).transpose()?.flatten();
@@ -223,13 +224,13 @@ pub(super) fn read(
         pcap_capture_size: if linked { defaults.pcap_capture_size } else { 0 },
         pcap_filter: if linked { defaults.pcap_filter.clone() } else { Default::default() },
     };
-    wires::read(&mut topology, &drafts, &stations, hosts.len(), &roles)?;
+    wires::read(&mut topology, &drafts, &stations, hosts.len(), &roles).map_err(Problem::relational)?;
     for (host, station) in hosts.iter().zip(&stations) {
         let has_clock = |interface: &Interface| has_hardware_clock(&topology, hosts.len(), interface);
         if let Some(clock) = station.section.as_ref().and_then(|section| section.get("clock"))
             && !host.interfaces.iter().any(has_clock)
         {
-            events_values::check_hardware_clock(clock, &host.name)?;
+            events_values::check_hardware_clock(clock, &host.name).map_err(Problem::relational)?;
         }
     }
     Ok(topology)

@@ -178,6 +178,7 @@ pub(super) fn read(
     let name = &radio.name;
     let Some(s) = radio.section.as_ref().filter(|_| !interfaces.is_empty()) else {
         return Err(Problem::at(radio.span, format!("radio '{name}' has no stations"))
+            .relational()
             .help(format!("write {STATIONS}")));
     };
     let settings = settings(s)?;
@@ -207,6 +208,7 @@ pub(super) fn read(
                         end.span,
                         format!("station '{}' of radio '{name}' has no position", station.name),
                     )
+                    .relational()
                     .help(format!("write {STATIONS}")));
                 }
                 tracks::Mobility::Random(_) => None,
@@ -240,6 +242,7 @@ fn settings(s: &Section) -> Result<Settings, Problem> {
         (Propagation::Range { .. }, Some(node)) => {
             return Err(node
                 .problem("'capture' is only valid with 'log_distance'")
+                .relational()
                 .help("within a range all signals are equally strong: frames that overlap are lost"));
         }
         (Propagation::Range { .. }, None) => None,

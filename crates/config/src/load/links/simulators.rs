@@ -49,6 +49,7 @@ pub(super) fn read(
             station.span,
             format!("no channel reaches simulator '{name}': it is at the end of no link"),
         )
+        .relational()
         .help(format!("add it to one: links: [ {{ between: [alice, {name}:p1] }} ]")));
     }
     let latency = s.read("latency", section::duration)?.unwrap_or(LATENCY);
@@ -125,6 +126,7 @@ fn ports(
             station.name, interface.name
         );
         return Err(Problem::at(station.span, message)
+            .relational()
             .help(format!("write {EXAMPLE}, or the path of a socket for each port")));
     }
     Ok(ports)

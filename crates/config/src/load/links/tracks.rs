@@ -56,7 +56,7 @@ pub(super) fn mobility(node: &Node, around: &PathContext) -> Result<Mobility, Pr
                 0 => Problem::whole_file(message),
                 line => Problem::at(Span { line, column: 1, len }, message),
             };
-            Err(problem.help(help).in_source(source))
+            Err(problem.help(help).in_file(source, node.span))
         }
     }
 }

@@ -22,16 +22,33 @@ const GENERAL: &str = "general: { stop_time: 9 }";
 const NETWORK: &str = "network: { graph: { type: 1_gbit_switch } }";
 const HOSTS: &str = "hosts: { a: { network_node_id: 0, processes: [] } }";
 
-/// `expected` is "line:column message", with "-" for the whole file; no help is "".
+/// The only error of a text. `expected` is "line:column message", with "-" for the whole file; no help is "".
 #[track_caller]
 pub(super) fn check(text: &str, expected: &str, help: &str) {
+    let all = errors(text);
+    check_among(text, expected, help);
+    assert_eq!(all.len(), 1, "{all:#?}");
+}
+
+/// [`check`] for a text with other errors as well.
+#[track_caller]
+pub(super) fn check_among(text: &str, expected: &str, help: &str) {
+    let all = errors(text);
+    assert!(all.contains(&(expected.to_owned(), help.to_owned())), "{expected}, not {all:#?}");
+}
+
+/// The errors of a text in their order: "line:column message", and the help.
+#[track_caller]
+pub(super) fn errors(text: &str) -> Vec<(String, String)> {
     let error = match Experiment::parse_in("test.yaml", text, &around()) {
         Ok(_) => panic!("this loads:\n{text}"),
         Err(error) => error,
     };
-    let place = error.position.map_or("-".to_owned(), |(line, column)| format!("{line}:{column}"));
-    assert_eq!(format!("{place} {}", error.message), expected);
-    assert_eq!(error.help.as_deref().unwrap_or_default(), help);
+    let words = |error: &ConfigError| {
+        let place = error.position.map_or("-".to_owned(), |(line, column)| format!("{line}:{column}"));
+        (format!("{place} {}", error.message), error.help.clone().unwrap_or_default())
+    };
+    std::iter::once(&error).chain(&error.more).map(words).collect()
 }
 
 #[test]

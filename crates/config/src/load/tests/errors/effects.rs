@@ -421,17 +421,17 @@ fn keys_that_do_not_reach_into_a_machine() {
             "{GENERAL}\nhosts:\n  m: {{ machine: qemu, {keys} }}\n  b: {{ processes: [] }}\nlinks: [ {{ between: [m, b] }} ]\n"
         )
     };
-    check(
+    check_among(
         &machine("host_options: { shared: [ /tmp ] }, processes: []"),
         "3:39 'shared' is not valid for host 'm', which is a machine",
         "its kernel has files of its own: copy some in by 'files', or by a 'root'",
     );
-    check(
+    check_among(
         &machine("host_options: { scheduling: random }"),
         "3:39 'scheduling' is not valid for host 'm', which is a machine",
         "its kernel schedules: leave it out",
     );
-    check(
+    check_among(
         &machine("processes: [ { path: /bin/sh, arg0: other } ]"),
         "3:53 'arg0' is not valid for host 'm', which is a machine",
         "its processes have their path: leave 'arg0' out",

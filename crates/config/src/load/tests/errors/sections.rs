@@ -7,7 +7,7 @@ fn general(line: &str, expected: &str, help: &str) {
 
 #[track_caller]
 fn network(lines: &str, expected: &str, help: &str) {
-    check(&format!("{GENERAL}\n{HOSTS}\nnetwork:\n  {lines}\n"), expected, help);
+    check_among(&format!("{GENERAL}\n{HOSTS}\nnetwork:\n  {lines}\n"), expected, help);
 }
 
 #[track_caller]
@@ -17,25 +17,25 @@ fn top(line: &str, expected: &str, help: &str) {
 
 #[test]
 fn missing_sections() {
-    check(
+    check_among(
         "general: 5",
         "1:10 section 'general' must be a mapping, but is a number",
         "write keys and values, one per line: 'key: value'",
     );
-    check("general:", "1:1 'general' has no value", "write general: { stop_time: 10s }");
-    check("general: {}", "1:10 section 'general' has no 'stop_time'", "add stop_time: 10s");
-    check("genral: {}", "1:1 'genral' is not a key of an experiment", "did you mean 'general'?");
-    check(
+    check_among("general:", "1:1 'general' has no value", "write general: { stop_time: 10s }");
+    check_among("general: {}", "1:10 section 'general' has no 'stop_time'", "add stop_time: 10s");
+    check_among("genral: {}", "1:1 'genral' is not a key of an experiment", "did you mean 'general'?");
+    check_among(
         "general: { stop_time: 1 }",
         "1:1 an experiment has no 'network'",
         "add network: { graph: { type: 1_gbit_switch } }",
     );
-    check(
+    check_among(
         "general: { stop_time: 1 }\nnetwork: { graph: { type: 1_gbit_switch } }\n",
         "1:1 an experiment has no 'hosts'",
         "add hosts: { alice: { network_node_id: 0, processes: [] } }",
     );
-    check("general: { stop_time: 0 }", "1:23 'stop_time' must not be 0", "write stop_time: 10s");
+    check_among("general: { stop_time: 0 }", "1:23 'stop_time' must not be 0", "write stop_time: 10s");
 }
 
 #[test]
@@ -133,8 +133,8 @@ fn section_network() {
         "remove this, or write type: gml",
     );
     network(
-        "graph: { type: gml, inline: x, file: { path: y } }",
-        "4:40 the graph has both 'inline' and 'file'",
+        "graph: { type: gml, inline: 'graph [ node [ id 0 host_bandwidth_up \"1 Gbit\" host_bandwidth_down \"1 Gbit\" ] edge [ source 0 target 0 latency \"1 ms\" ] ]', file: { path: y } }",
+        "4:162 the graph has both 'inline' and 'file'",
         "keep one of them",
     );
     network(
@@ -319,6 +319,60 @@ fn all_errors_at_once() {
                 "'environment' must be a mapping, but is a string",
                 "write environment: { A: \"1\", B: \"2\" }"
             ),
+        ]
+    );
+}
+
+#[test]
+fn errors_of_all_sections_without_their_consequences() {
+    let text = "\
+general: { stop_time: 9 parsec }
+network: { graph: { type: gml, inline: 'graph [' } }
+hosts:
+  a: { network_node_id: 7, ip_addr: 1.2, cpu_count: none, processes: [{ path: /bin/sh, start_time: x }] }
+  b: { network_node_id: 7, bandwith_up: 1 Mbit, clock: { offset: far } }
+  c: { ip_addr: 300.0.0.1 }
+  d: {}
+  E: { processes: [{ path: /bin/sh, args: \"'\" }] }
+switches: [s]
+routers: { r: { routing: quick } }
+links:
+- { between: [d, s], name: one, rate: fast, queue: { packets: 9 } }
+- { between: [E, s], latency: soon }
+- { between: [d, r], jitter: 9 s }
+- { between: [f, r], mtu: 9 }
+events:
+- { at: 1 s, crash: g, for: ever }
+- { at: 2 s, link_up: one }
+- { at: 90 s, pause: E }
+- { at: never, link_down: one }
+- { at: 3 s, set_bandwith: a }
+properties:
+- { name: x, always: '(' }
+";
+    let found = errors(text);
+    let found: Vec<&str> = found.iter().map(|(message, _)| &**message).collect();
+    assert_eq!(
+        found,
+        [
+            "1:23 'stop_time': \"parsec\" is not a unit of time",
+            "2:40 in line 1, column 8 of this graph: expected 'node', 'edge' or ']', found the end of the text",
+            "4:37 '1.2' is not an IPv4 address",
+            "4:53 'cpu_count' must be a whole number, not 'none'",
+            "4:100 'start_time': \"x\" is not a time",
+            "5:28 'bandwith_up' is not a key of host 'b'",
+            "5:66 'offset': \"far\" is not a time",
+            "6:17 '300.0.0.1' is not an IPv4 address",
+            "8:3 'E' cannot be part of a host's name",
+            "10:26 'quick' is not a value of 'routing'",
+            "12:39 'rate': \"fast\" is not a bandwidth",
+            "14:30 the jitter of a link must be less than its latency",
+            "15:15 there is no host, switch, router, simulator, radio or gateway 'f'",
+            "17:21 there is no host 'g'",
+            "17:29 'for': \"ever\" is not a time",
+            "20:9 'at': \"never\" is not a time",
+            "21:14 'set_bandwith' is not a key of an event",
+            "23:22 the regular expression '(' cannot be compiled: found open group without closing ')'",
         ]
     );
 }
