@@ -11,10 +11,10 @@ import sys
 import tempfile
 
 import p2p
-from common import BUILT, ROOT, belljar, compile_newer, measure, results_folder
+from common import BUILT, ROOT, belljar, compile_newer, environment, measure, results_folder
 
 from . import messages
-from .claims import Claim, Plot, Result, Row, Size, environment, experiment, number, progress, slope
+from .claims import Claim, Plot, Result, Row, Size, experiment, number, progress, slope
 
 HERE = pathlib.Path(__file__).parent
 

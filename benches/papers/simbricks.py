@@ -18,9 +18,9 @@ from typing import Any
 
 import pcie
 import simulators
-from common import CPU, ROOT, TARGET, belljar, compile_c, measure, remove, results_folder, run_experiment
+from common import CPU, ROOT, TARGET, belljar, compile_c, environment, measure, remove, results_folder, run_experiment
 
-from .claims import Claim, Plot, Result, Row, Size, environment, experiment, is_there, number, positive, progress, ratio
+from .claims import Claim, Plot, Result, Row, Size, experiment, is_there, number, positive, progress, ratio
 from .programs import bench
 
 TRANSFER = ROOT / "benches" / "pcie" / "transfer.c"
