@@ -10,6 +10,7 @@ from conftest import ROOT
 CARGO = """#!/bin/sh
 [ "$1" != --version ] || { echo "cargo ${VERSION:-1.90.0} (0123456 2026-01-01)"; exit; }
 echo "cargo $* in $PWD" >> "$LOG"
+[ -z "$EDITED" ] || { sleep 0.05; echo >> "$EDITED"; sleep 0.05; }
 [ -z "$BROKEN" ] || { echo "error: it does not compile" >&2; exit 101; }
 case "$*" in *"--profile dist"*) built=$CARGO_TARGET_DIR/dist ;; *) built=$CARGO_TARGET_DIR/release ;; esac
 mkdir -p "$built"
@@ -29,7 +30,7 @@ def tree(workdir):
     shutil.copy(ROOT / "belljar", root)
     tools = workdir / "tools"
     tools.mkdir()
-    for tool in ("sh", "dirname", "readlink", "find", "head", "uname", "touch", "mkdir", "chmod", "sed"):
+    for tool in ("sh", "dirname", "readlink", "find", "head", "uname", "touch", "mkdir", "chmod", "sed", "date", "sleep"):
         (tools / tool).symlink_to(shutil.which(tool))
     for name, text in {"cargo": CARGO, "cc": "#!/bin/sh\n", "make": "#!/bin/sh\n"}.items():
         (tools / name).write_text(text)
@@ -59,6 +60,13 @@ def test_builds_again_when_a_source_is_newer(tree, source):
     os.utime(tree.root / source, (newer, newer))
     assert tree("x").stderr == ""
     assert len(tree.log.read_text().splitlines()) == 2 and "--quiet" in tree.log.read_text()
+
+
+def test_a_source_that_changes_during_a_build_is_built_by_the_next(tree):
+    tree(EDITED=str(tree.root / "crates/cli/main.rs"))
+    for _ in range(2):
+        tree("x")
+    assert len(tree.log.read_text().splitlines()) == 2
 
 
 def test_commands_that_the_first_build_leaves_out(tree):
