@@ -61,7 +61,7 @@ def postgres(unsafe):
 #: compared with its last state at each sync, so that what a run takes grows with the square of its length. SQLite is the machine's Python's: with a rollback journal, and with a write-ahead log.
 DATABASES = {
     "redis": (redis, 1.0, 100),
-    "etcd": (etcd, 3.0, 100),
+    "etcd": (etcd, 2.0, 100),
     "postgres": (postgres, 4.0, 100),
     "sqlite": (lambda unsafe: ([], {}), 0.5, 100),
     "sqlite-wal": (lambda unsafe: ([], {}), 0.5, 100),

@@ -169,7 +169,7 @@ def sqlite_promises(run_experiment, synchronous, journal, seed, name):
 
 
 @pytest.mark.needs("python3")
-@pytest.mark.parametrize("synchronous, journal", [("extra", "delete"), ("full", "wal"), pytest.param("full", "delete", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("synchronous, journal", [("full", "wal"), *(pytest.param(synchronous, "delete", marks=pytest.mark.slow) for synchronous in ("extra", "full"))])
 def test_sqlite_keeps_its_promise_if_it_syncs(run_experiment, synchronous, journal):
     """FULL does not sync the folder after the journal's removal, which commits: SQLite documents that EXTRA does."""
     crashes = 0

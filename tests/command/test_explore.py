@@ -148,6 +148,7 @@ def test_an_interrupted_campaign_reports_and_goes_on(belljar, workdir):
     assert json.loads((workdir / "exp.explore/report.json").read_text())["interrupted"]
 
 
+@pytest.mark.slow  # a campaign of 13 s without a finding
 def test_a_right_program_has_no_failure_and_the_report_says_what_that_is_worth(belljar, workdir):
     """The example: the server that forgets is found, the other one is not blamed."""
     command = [belljar, "explore", EXAMPLES / "explore.yaml", "--budget", "20runs"]
@@ -170,6 +171,7 @@ time.sleep(1000)
 """
 
 
+@pytest.mark.slow  # a campaign of 11 s; tests/kernel/test_new_roots.py draws upgrades as well
 def test_upgrades_are_drawn_and_shrunk_to_the_hosts_that_fail(belljar, workdir):
     """A new version writes what the old one cannot read: the upgrade of one host and its way back are left."""
     new = OLD.replace("assert", "#").replace("write_text('1')", "write_text('2')")

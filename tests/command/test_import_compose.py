@@ -108,6 +108,7 @@ def test_services_become_hosts_that_run(belljar, project):
     assert said == "page\n" * 4 + "no db\n", said
 
 
+@pytest.mark.slow  # a campaign of 20 s; test_explore.py has shorter ones
 def test_from_services_to_a_shrunk_failure(belljar, project):
     """The way of the guide: import, a property, explore."""
     put(project, "compose.yaml", """\

@@ -69,6 +69,7 @@ def test_runs_are_the_same(belljar, workdir, workload):
     assert other["hosts/clients/history.jsonl"] != found["hosts/clients/history.jsonl"]
 
 
+@pytest.mark.slow  # a campaign of 20 s; test_explore.py has shorter ones
 def test_exploring_finds_lost_messages(belljar, workdir):
     done = execute([belljar, "maelstrom", "--bin", NODES, "-w", "broadcast", *THREE, "--latency", "20", "--write", "m.yaml", "--", "broadcast", "wrong"], cwd=workdir)
     assert done.status == 0, done

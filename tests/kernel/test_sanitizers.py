@@ -154,7 +154,7 @@ func main() {
 
 
 @pytest.mark.needs("go", "gcc")
-@pytest.mark.parametrize("flags", [[], ["-ldflags=-s -w"]], ids=["plain", "stripped"])
+@pytest.mark.parametrize("flags", [pytest.param([], id="plain"), pytest.param(["-ldflags=-s -w"], id="stripped", marks=pytest.mark.slow)])
 def test_go_race_detector(exec_guest, workdir, flags):
     (workdir / "main.go").write_text(GO)
     command = ["go", "build", "-race", *flags, "-o", workdir / "race", workdir / "main.go"]

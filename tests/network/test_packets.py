@@ -25,9 +25,11 @@ ATTEMPTS = 10  # for a script on the kernel, alone: a busy machine is late now a
 def packet_host():
     """The program around our stack, in the profile in which `cargo test` has built what it is made of."""
     path = f"{os.environ['PATH']}:{pathlib.Path.home()}/.cargo/bin"
+    # ./test names the compiler that it has compiled the unit tests with.
+    linter = {"RUSTC_WORKSPACE_WRAPPER": os.environ["BELLJAR_LINTER"]} if "BELLJAR_LINTER" in os.environ else {}
     done = subprocess.run(
         ["cargo", "build", "--quiet", "--message-format=json", "--workspace", "--bin", "belljar-packet-host"],
-        cwd=ROOT, capture_output=True, text=True, env={**os.environ, "PATH": path})
+        cwd=ROOT, capture_output=True, text=True, env={**os.environ, "PATH": path, **linter})
     assert done.returncode == 0, done.stderr
     import json
     built = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]

@@ -197,6 +197,7 @@ def go_controller(tmp_path_factory):
     return folder / "controller"
 
 
+@pytest.mark.slow  # Go compiles gRPC for a minute; controllers in Python program the switch in the other tests
 def test_a_go_controller_programs_the_switch(belljar, workdir, go_controller):
     content = experiment()
     content["hosts"]["c"]["processes"] = [{"path": str(go_controller), "args": ["s1:9559", str(PROGRAM), str(P4INFO)], "start_time": "1 s"}]

@@ -82,6 +82,7 @@ def talk():
     return pair(TALK, [{"path": "busybox", "args": ["nc", "-l", "-p", "7"]}], stop="12 s")
 
 
+@pytest.mark.slow  # a machine boots for 17 s; test_example boots one
 def test_a_root_of_its_own_and_a_program_that_fails(run_experiment, workdir):
     """With a root the machine has its files and no others."""
     root = workdir / "root"

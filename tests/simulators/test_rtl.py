@@ -29,6 +29,7 @@ def switch(tmp_path_factory):
     return folder / "adapters/cosim/rtl/build/switch"
 
 
+@pytest.mark.slow  # it compiles the switch a second time
 def test_a_fresh_checkout_builds_the_switch(switch):
     assert os.access(switch, os.X_OK)
 
@@ -54,6 +55,7 @@ def test_a_switch_in_verilog_learns_and_writes_waveforms(run, switch, workdir): 
     assert "$var" in waves and "rx_tvalid" in waves and waves.count("\n#") > 1000
 
 
+@pytest.mark.slow  # Verilator compiles for a minute; test_a_switch_in_verilog_learns_and_writes_waveforms has the switch
 def test_a_driver_behind_a_switch_in_verilog_is_the_same_every_time(run, switch, workdir):  # noqa: F811
     """A host with a controller, RTL in the loop: three runs, equal bytes."""
     exp = yaml.safe_load((RTL / "switch.yaml").read_text())

@@ -310,6 +310,7 @@ def test_tables_of_a_result(workdir):
 """
 
 
+@pytest.mark.slow  # it takes 28 s; test_report_of_messages runs the same script
 @pytest.mark.alone  # Natively nginx opens the machine's own logs, which tests/programs/test_daemons.py watches.
 @pytest.mark.needs("nginx")
 def test_report_of_requests(belljar, workdir):

@@ -19,7 +19,7 @@ NOTHING_TO_COMPARE = 77
 pytestmark = pytest.mark.needs("gcc", "nm", "readelf")
 
 
-@pytest.mark.parametrize("workload", ["p2p", "flow", "getppid", "lseek", "p4", "switch", "router"])
+@pytest.mark.parametrize("workload", ["p2p", "flow", "getppid", "lseek", "p4", "switch", pytest.param("router", marks=pytest.mark.slow)])
 def test_as_committed(belljar, workload):
     done = execute([sys.executable, BENCH, "--check", "--workload", workload], env={**os.environ, "BELLJAR_BIN": str(belljar)})
     if done.status == NOTHING_TO_COMPARE:
