@@ -118,20 +118,41 @@ def tail_cdf(variants: Mapping[str, Runs], **options: Unpack[CdfOptions]) -> tup
 
 
 def _grouped(
-    frame: pd.DataFrame, x: str, y: str, variant: str | None, run: str, confidence: float
+    frame: pd.DataFrame, x: str, y: str, variant: str | None, run: str | None, confidence: float
 ) -> pd.DataFrame:
+    for column in (x, y, variant, run):
+        if column is not None and column not in frame:
+            raise ValueError(f"the frame has no column {column!r}: it has {', '.join(map(repr, frame.columns))}")
+    if run is None and "seed" in frame:
+        run = "seed"
+    if run is None:
+        run = "one run"
+        frame = frame.assign(**{run: 0})
+        _demand_one_row_each(frame, x, y, variant)
     if variant is None:
         frame, variant = frame.assign(variant=y), "variant"
     table = group_band(frame, y, [variant, x], run=run, confidence=confidence)
     return table.rename(columns={variant: "variant"})
 
 
+def _demand_one_row_each(frame: pd.DataFrame, x: str, y: str, variant: str | None) -> None:
+    """Rejects a frame of one run that has several values at a point: their mean is that of no run."""
+    by = [x] if variant is None else [x, variant]
+    if not frame.duplicated(by).any():
+        return
+    apart = [c for c in frame.columns if c not in (*by, y) and not frame.duplicated([x, c]).any()]
+    remedy = f"add variant={apart[0]!r}" if apart else "select the rows of one curve, or add variant= with the column that names the curve"
+    raise ValueError(f"several rows have the same {' and '.join(map(repr, by))}, and there is no column 'seed': "
+                     f"{remedy}; run= is the column that names the run, if there are several")
+
+
 def time_series(
-    frame: pd.DataFrame, *, value: str, time: str = "time", variant: str | None = None, run: str = "seed", xlabel: str = "simulated time / s",
+    frame: pd.DataFrame, *, value: str, time: str = "time", variant: str | None = None, run: str | None = None, xlabel: str = "simulated time / s",
     ylabel: str | None = None, path: str | os.PathLike[str] | None = None, confidence: float = 0.95,
 ) -> tuple[Figure, pd.DataFrame]:
     """Mean of `value` over runs at each time, with its band. The frame is tidy; all runs have the same times
-    (`Results.series(every=...)`)."""
+    (`Results.series(every=...)`). `run` is the column that names the run, "seed" if there is one; a frame without it
+    is of one run, such as `results.series(every=0.5)` with `variant="host"`."""
     table = _grouped(frame, time, value, variant, run, confidence)
     figure, axes = _axes(xlabel, ylabel or value)
     _curves(axes, table, time)
@@ -140,7 +161,7 @@ def time_series(
 
 
 def parameter_curve(
-    frame: pd.DataFrame, *, parameter: str, value: str, variant: str | None = None, run: str = "seed",
+    frame: pd.DataFrame, *, parameter: str, value: str, variant: str | None = None, run: str | None = None,
     xlabel: str | None = None, ylabel: str | None = None, path: str | os.PathLike[str] | None = None,
     confidence: float = 0.95, strip: bool = True,
 ) -> tuple[Figure, pd.DataFrame]:
@@ -158,7 +179,7 @@ def parameter_curve(
 
 
 def throughput_latency(
-    frame: pd.DataFrame, *, load: str, throughput: str, latency: str, variant: str | None = None, run: str = "seed",
+    frame: pd.DataFrame, *, load: str, throughput: str, latency: str, variant: str | None = None, run: str | None = None,
     xlabel: str | None = None, ylabel: str | None = None, path: str | os.PathLike[str] | None = None,
     confidence: float = 0.95,
 ) -> tuple[Figure, pd.DataFrame]:

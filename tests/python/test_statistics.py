@@ -139,6 +139,25 @@ class TestFigures:
             assert (workdir / f"{name}.csv").is_file() and len(table) == (18 if name in ("series", "parameter", "throughput") else 9), name
             assert (table["runs"] == 4).all()
 
+    def test_a_frame_of_one_run(self, np, workdir):
+        """As of `Results.series`, which has a row per host and no seed."""
+        import pandas as pd
+
+        from belljar import figures
+
+        frame = pd.DataFrame({"time": [0.5, 0.5, 1.0, 1.0], "host": ["a", "b"] * 2, "bytes_out": [1, 2, 3, 5], "drops": 0})
+        figure, table = figures.time_series(frame, value="bytes_out", variant="host")
+        assert table[table["variant"] == "b"]["mean"].tolist() == [2, 5] and (table["runs"] == 1).all()
+        assert [text.get_text() for text in figure.axes[0].get_legend().get_texts()] == ["a (1 run)", "b (1 run)"]
+        _, alone = figures.time_series(frame[frame["host"] == "a"], value="bytes_out")
+        assert alone["mean"].tolist() == [1, 3]
+        with pytest.raises(ValueError, match="same 'time', and there is no column 'seed': add variant='host'"):
+            figures.time_series(frame, value="bytes_out")
+        with pytest.raises(ValueError, match="no column 'byte_out': it has 'time', 'host', 'bytes_out', 'drops'"):
+            figures.time_series(frame, value="byte_out", variant="host")
+        with pytest.raises(ValueError, match="no column 'seed'"):
+            figures.parameter_curve(frame, parameter="time", value="bytes_out", variant="host", run="seed")
+
 
 def test_regular_series_with_any_pandas(np, tmp_path, monkeypatch):
     """Before 2.0 groups by one column in a list are named by the value, since then by a tuple of it."""
