@@ -11,8 +11,8 @@ import pathlib
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from . import drawing, showing
-from .statistics import FEWEST_RUNS, Band, failure_rate, mean_band
+from . import curves, drawing, showing
+from .statistics import Band, failure_rate, mean_band
 
 if TYPE_CHECKING:
     from .results import Results
@@ -27,12 +27,8 @@ _STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; color: var(--ink); background: var(--paper); max-width: 68rem; margin: 2rem auto; padding: 0 1rem; }
 table { border-collapse: collapse; margin: .5rem 0; display: block; overflow-x: auto; }
 th, td { text-align: left; padding: .2rem .8rem .2rem 0; border-bottom: 1px solid var(--faint); vertical-align: top; }
-figure { display: inline-block; margin: 0 1.5rem 1rem 0; } figcaption { font-weight: 600; }
+figure { display: inline-block; margin: 0 1.5rem 1rem 0; max-width: 100%; } svg { max-width: 100%; height: auto; } figcaption { font-weight: 600; }
 """
-_COLOURS = ("#2f6fde", "#e8833a", "#2a9d6f", "#c94f7c", "#8259d6", "#a98f12")
-_DASHES = ("", "6 3", "6 2 2 2", "2 3", "8 3 2 3 2 3", "10 4")
-#: Maximum number of lines in a figure.
-_LINES = 6
 #: Maximum number of rows in the tables of failures and slow runs.
 _ROWS = 12
 
@@ -166,16 +162,28 @@ def _figures(sweep: Sweep, table: Sequence[Row]) -> list[str]:
     given = [c for c in dict.fromkeys(key for row in table for key in row) if c not in fixed]
     # Measured values are preferred to the standard columns.
     own = [c for c in given if c not in ("simulated_seconds", "packets_out", "bytes_out", "drops", "unexpected")]
-    numeric = [n for n in names if all(_number(row.get(n)) for row in table) and len({row[n] for row in table}) > 1]
+    numeric = {name: base for name in names if (base := _base(table, name)) is not None}
     parts = []
     for value in own or ["bytes_out", "simulated_seconds"]:
         usable = [row for row in table if row["ok"] and _number(row.get(value))]
         if not usable:
             continue
-        parts += [_curves(usable, value, x, [n for n in names if n != x]) for x in numeric] or [_means(usable, value, names)]
+        parts += [_curves(usable, value, x, base, [n for n in names if n != x]) for x, base in numeric.items()] or [_means(usable, value, names)]
     if parts and not _has_bands():
         parts.append("<p>Without scipy there are no bands: pip install scipy.</p>")
     return ["<h2>Values</h2>", *parts] if parts else []
+
+
+def _base(table: Sequence[Row], name: str) -> str | None:
+    """Base unit of a parameter with different numbers, such as "s" for "10 ms" and "1 s"; `None` for other parameters."""
+    found = [curves.quantity(row.get(name)) for row in table]
+    known = [one for one in found if one is not None]
+    if len(known) < len(found) or len(set(known)) < 2 or len({base for _, base in known if base}) > 1:
+        return None
+    # Numbers without a unit beside others are of another unit only if they are not 0.
+    if any(not base and value for value, base in known) and any(base for _, base in known):
+        return None
+    return next((base for _, base in known if base), "")
 
 
 def _has_bands() -> bool:
@@ -196,88 +204,27 @@ def _variant(row: Row, names: Sequence[str]) -> str:
 
 
 def _means(table: Sequence[Row], value: str, names: Sequence[str]) -> str:
-    """Table of means, for sweeps without a numeric parameter."""
+    """Dots of the runs and a table of means, for sweeps without a numeric parameter."""
     groups: dict[str, list[float]] = {}
     for row in table:
         groups.setdefault(_variant(row, names), []).append(float(row[value]))
-    body = "".join(f"<tr><td>{html.escape(name)}</td><td>{_told(_band(values))}</td></tr>" for name, values in groups.items())
-    return f"<table><thead><tr><th>{html.escape(value)}</th><th>mean and interval</th></tr></thead><tbody>{body}</tbody></table>"
+    axis = curves.axis(value, [v for values in groups.values() for v in values])
+    bands = {name: _band(values) for name, values in groups.items()}
+    body = "".join(f"<tr><td>{html.escape(name)}</td><td>{curves.told(band, axis)}</td></tr>" for name, band in bands.items())
+    more = f"<p>and {len(groups) - curves.ROWS} more variants in the table</p>" if len(groups) > curves.ROWS else ""
+    return (f"<figure><figcaption>{html.escape(value)}</figcaption>{curves.dots(groups, bands, axis)}{more}</figure>"
+            f"<table><thead><tr><th>variant</th><th>{html.escape(axis.label)}: mean and interval</th></tr></thead><tbody>{body}</tbody></table>")
 
 
-def _told(band: Band) -> str:
-    if band.runs < FEWEST_RUNS or math.isnan(band.half_width):
-        return f"{band.mean:.6g} ({band.runs} {drawing.plural('run', band.runs)})"
-    return f"{band.mean:.6g} ± {band.half_width:.2g} ({band.runs} runs)"
-
-
-Place = tuple[float, float]
-Line = tuple[str, list[tuple[float, Band]]]
-
-
-def _curves(table: Sequence[Row], value: str, x: str, others: Sequence[str]) -> str:
+def _curves(table: Sequence[Row], value: str, x: str, base: str, others: Sequence[str]) -> str:
     """Mean of a value against a parameter with its band, one line per combination of the other parameters."""
     groups: dict[str, dict[float, list[float]]] = {}
     for row in table:
-        groups.setdefault(_variant(row, others), {}).setdefault(float(row[x]), []).append(float(row[value]))
-    lines: list[Line] = [(name, [(at, _band(values)) for at, values in sorted(by_x.items())]) for name, by_x in groups.items()]
-    more = f"<p>and {len(lines) - _LINES} more variants</p>" if len(lines) > _LINES else ""
-    return f"<figure><figcaption>{html.escape(value)} against {html.escape(x)}</figcaption>{_plot(lines[:_LINES], x, value)}{more}</figure>"
-
-
-def _plot(lines: Sequence[Line], x: str, y: str) -> str:
-    wide, high, left, bottom = 460, 260, 62, 34
-    bands = [(at, band) for _, points in lines for at, band in points]
-    heights = [v for _, b in bands for v in (b.mean, b.low, b.high) if not math.isnan(v)]
-    x_low, x_high = min(at for at, _ in bands), max(at for at, _ in bands)
-    # The axis starts at 0 unless all values are far from it.
-    y_low, y_high = min(heights), max(heights)
-    y_low = 0.0 if 0 < y_low < y_high / 2 else y_low
-    y_high = y_high if y_high > y_low else y_low + max(1.0, abs(y_low) * 1e-6)
-
-    def place(at: float, v: float) -> Place:
-        across = (at - x_low) / (x_high - x_low) if x_high > x_low else 0.5
-        return left + 8 + across * (wide - left - 20), 8 + (1 - (v - y_low) / (y_high - y_low)) * (high - bottom - 16)
-
-    parts = [f'<svg viewBox="0 0 {wide} {high + 16 * len(lines)}" width="{wide}" role="img" font-size="11" font-family="sans-serif" '
-             f'aria-label="{html.escape(y)} against {html.escape(x)}">']
-    for v in _scale(y_low, y_high):
-        _, row = place(x_low, v)
-        parts.append(f'<line x1="{left}" x2="{wide - 8}" y1="{row:.1f}" y2="{row:.1f}" stroke="currentColor" stroke-opacity="0.15"/>'
-                     f'<text x="{left - 5}" y="{row + 4:.1f}" text-anchor="end" fill="currentColor">{v:.4g}</text>')
-    for at in _ticks(sorted({at for at, _ in bands})):
-        column, _ = place(at, y_low)
-        parts.append(f'<text x="{column:.1f}" y="{high - bottom + 14}" text-anchor="middle" fill="currentColor">{at:g}</text>')
-    parts.append(f'<text x="{wide / 2}" y="{high - 5}" text-anchor="middle" fill="currentColor">{html.escape(x)}</text>')
-    for n, (name, points) in enumerate(lines):
-        colour, dashes = _COLOURS[n % len(_COLOURS)], _DASHES[n % len(_DASHES)]
-        known = [(at, b) for at, b in points if not math.isnan(b.low)]
-        if known:
-            edge = [place(at, b.high) for at, b in known] + [place(at, b.low) for at, b in reversed(known)]
-            parts.append(f'<polygon points="{_path(edge)}" fill="{colour}" fill-opacity="0.18"/>')
-        parts.append(f'<polyline points="{_path([place(at, b.mean) for at, b in points])}" fill="none" stroke="{colour}" stroke-width="1.8" '
-                     f'stroke-dasharray="{dashes}"/>')
-        for at, band in points:
-            column, row = place(at, band.mean)
-            told = f"{x}={at:g}: {_told(band)}"
-            parts.append(f'<circle cx="{column:.1f}" cy="{row:.1f}" r="3" fill="{colour}"><title>{html.escape(told)}</title></circle>')
-        row = high + 16 * n + 8
-        runs = min(b.runs for _, b in points)
-        parts.append(f'<line x1="{left}" x2="{left + 26}" y1="{row - 4}" y2="{row - 4}" stroke="{colour}" stroke-width="2" stroke-dasharray="{dashes}"/>'
-                     f'<text x="{left + 32}" y="{row}" fill="currentColor">{html.escape(name)} ({runs} {drawing.plural("run", runs)} each)</text>')
-    return "".join([*parts, "</svg>"])
-
-
-def _scale(low: float, high: float) -> list[float]:
-    """Three to seven round numbers from `low` to `high`."""
-    power = 10.0 ** math.floor(math.log10((high - low) / 6))
-    step = next(power * n for n in (1, 2, 5, 10) if (high - low) / (power * n) <= 6)
-    return [step * n for n in range(math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9) + 1)]
-
-
-def _ticks(values: Sequence[float]) -> list[float]:
-    step = math.ceil(len(values) / 8)
-    return list(values[::step])
-
-
-def _path(places: Sequence[Place]) -> str:
-    return " ".join(f"{column:.1f},{row:.1f}" for column, row in places)
+        at, _ = curves.quantity(row[x]) or (math.nan, "")
+        groups.setdefault(_variant(row, others), {}).setdefault(at, []).append(float(row[value]))
+    lines: list[curves.Line] = [(name, [(at, _band(values)) for at, values in sorted(by_x.items())]) for name, by_x in groups.items()]
+    across = curves.axis(x, [at for by_x in groups.values() for at in by_x], base)
+    up = curves.axis(value, [band.mean for _, points in lines for _, band in points])
+    more = len(lines) - curves.LINES
+    rest = f"<p>and {more} more {drawing.plural('variant', more)} in grey</p>" if more > 0 else ""
+    return f"<figure><figcaption>{html.escape(value)} against {html.escape(x)}</figcaption>{curves.plot(lines, across, up)}{rest}</figure>"
