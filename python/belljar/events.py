@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypedDict, Union
 
 from .keywords import check_keywords
+from .sites import part
 
 if TYPE_CHECKING:
     from typing_extensions import Self, Unpack
@@ -60,7 +61,7 @@ class Events:
     def event(self, *, lasting: Time | None = None, **what: Any) -> Self:
         """Adds an entry with the keys of the experiment file: event(at="10 s", crash="leader", lasting="5 s").
         `lasting` stands for `for`, a Python keyword."""
-        self.events.append({**what, **({} if lasting is None else {"for": lasting})})
+        self.events.append(part({**what, **({} if lasting is None else {"for": lasting})}))
         return self
 
     def _add(self, what: str, value: Any, when: When, **more: Any) -> Self:

@@ -19,6 +19,7 @@ from .events import Events
 from .keywords import check_keywords
 from .models import Model
 from .properties import Properties
+from .sites import Site, caller, located, site_of
 from .topology import Addresses, Links, Route, Station
 from .units import with_units
 
@@ -87,6 +88,8 @@ class Process:
     shutdown_signal: str = "SIGTERM"
     expect: int | str | Mapping[str, Any] = 0
     placement: str | None = None
+    #: Line of the program that added it.
+    site: Site | None = dataclasses.field(default=None, compare=False, repr=False)
 
     def to_dict(self) -> dict[str, Any]:
         """Representation in the experiment file."""
@@ -112,6 +115,7 @@ class ModelItem:
     model: Model | Mapping[str, Any]
     start_time: str | float = 0
     shutdown_time: str | float | None = None
+    site: Site | None = dataclasses.field(default=None, compare=False, repr=False)
 
     def to_dict(self) -> dict[str, Any]:
         """Representation in the experiment file."""
@@ -237,7 +241,7 @@ class Host(Station):
         """Adds a program. `expect` is its exit status, the name of the signal that ends it, "running" or "any". With
         start="never" it is started by an event. Returns the host for chaining."""
         self.processes.append(
-            Process(os.fspath(path), [str(a) for a in args], dict(env or {}), start, stop, signal, expect, placement)
+            Process(os.fspath(path), [str(a) for a in args], dict(env or {}), start, stop, signal, expect, placement, caller())
         )
         return self
 
@@ -255,7 +259,7 @@ class Host(Station):
             check_keywords("model", settings, [*models.keys(model), "start", "stop"])
         elif settings:
             raise TypeError(f"model() takes settings {', '.join(settings)} with the name of a type, and not with a model: give them to {type(model).__name__}()")
-        self.processes.append(ModelItem({"type": model, **settings} if isinstance(model, str) else model, start, stop))
+        self.processes.append(ModelItem({"type": model, **settings} if isinstance(model, str) else model, start, stop, caller()))
         return self
 
     def pci_devices(self) -> Sequence[Mapping[str, Any]]:
@@ -291,12 +295,16 @@ class Network:
         self._ids: dict[object, int] = {}
         self._nodes: dict[int, dict[str, str]] = {}
         self._edges: list[tuple[int, int, dict[str, object]]] = []
+        # Lines of the program that made the nodes and edges.
+        self._node_sites: list[Site | None] = []
+        self._edge_sites: list[Site | None] = []
 
     def node(self, name: object, *, up: str | None = None, down: str | None = None) -> int:
         """Number of a graph node, which is created on first use. `up` and `down` are the bandwidths of its hosts."""
         if name not in self._ids:
             self._ids[name] = len(self._ids)
             self._nodes[self._ids[name]] = {"label": str(name)}
+            self._node_sites.append(caller())
         number = self._ids[name]
         for key, value in (("host_bandwidth_up", up), ("host_bandwidth_down", down)):
             if value is not None:
@@ -313,6 +321,7 @@ class Network:
         if jitter is not None:
             more["jitter"] = jitter
         self._edges.append((self.node(source), self.node(target), more))
+        self._edge_sites.append(caller())
         return self
 
     @classmethod
@@ -376,6 +385,11 @@ class Network:
             lines.append(f"  edge [ source {source} target {target} {entry_text} ]")
         return "\n".join([*lines, "]", ""])
 
+    def site_of_line(self, number: int) -> Site | None:
+        """Line of the program that made the node or edge in a line of `to_gml()`, which has two lines before them."""
+        made = [*self._node_sites, *self._edge_sites]
+        return made[number - 3] if 0 <= number - 3 < len(made) else None
+
     def to_dict(self) -> dict[str, Any]:
         """Representation in the experiment file."""
         if not self._nodes:
@@ -426,6 +440,7 @@ class Experiment(Events, Links, Properties):
         """`general` are further keys of that section; `metrics_interval` enables time series, `route_log` the log of
         route changes."""
         check_keywords("Experiment", general, [*General.__annotations__, "stop_time", "seed", "network", "metrics_interval", "route_log"])
+        self.sites = {("", ""): caller()}
         Events.__init__(self)
         Links.__init__(self)
         Properties.__init__(self)
@@ -451,6 +466,7 @@ class Experiment(Events, Links, Properties):
         if isinstance(cpu := options.get("cpu"), Mapping):
             check_keywords("cpu", cpu, Cpu.__annotations__)
         self.hosts[name] = host = Host(name, node, **options)
+        self.sites["hosts", name] = caller()
         return host
 
     @classmethod
@@ -492,7 +508,9 @@ class Experiment(Events, Links, Properties):
 
     def to_yaml(self) -> str:
         """The experiment file as text."""
-        return str(yaml.dump(self.to_dict(), Dumper=_Plain, sort_keys=False, allow_unicode=True))
+        entry = self.to_dict()
+        _check_values(entry, [], self)
+        return str(yaml.dump(entry, Dumper=_Plain, sort_keys=False, allow_unicode=True))
 
     def save(self, path: str | os.PathLike[str]) -> pathlib.Path:
         """Writes the experiment file."""
@@ -560,9 +578,10 @@ class Experiment(Events, Links, Properties):
 
     def _drawn(self, format: str) -> bytes:
         command = [str(find_binary()), "draw", "-", "--format", format]
-        done = subprocess.run(command, input=self.to_yaml().encode(), capture_output=True)
+        text = self.to_yaml()
+        done = subprocess.run(command, input=text.encode(), capture_output=True)
         if done.returncode:
-            raise BelljarError(done.stderr.decode().strip())
+            raise BelljarError(located(done.stderr.decode().strip(), text, self))
         return done.stdout
 
     def run(self, output: str | os.PathLike[str] | None = None, **options: Unpack[RunOptions]) -> Results:
@@ -571,7 +590,27 @@ class Experiment(Events, Links, Properties):
         from .run import run
 
         check_keywords("run", options, RunOptions.__annotations__)
-        return run(self, output, **options)
+        try:
+            return run(self, output, **options)
+        except BelljarError as error:
+            # The message says what is wrong; the calls within the package do not.
+            raise error.with_traceback(None) from None
+
+
+def _check_values(value: Any, path: list[str | int], experiment: Experiment) -> None:
+    """Rejects values that YAML does not have, such as numbers of numpy, with the line that gave them."""
+    if isinstance(value, Mapping):
+        for key, inner in value.items():
+            _check_values(inner, [*path, key], experiment)
+    elif isinstance(value, (list, tuple)):
+        for n, inner in enumerate(value):
+            _check_values(inner, [*path, n], experiment)
+    elif type(value) not in _Plain.yaml_representers:
+        site = site_of(path, experiment)
+        kind = type(value)
+        raise BelljarError(
+            f"{site or 'the experiment'}: {'.'.join(map(str, path))} is {value!r} of type {kind.__module__}.{kind.__qualname__}: "
+            "an experiment has texts, numbers, lists and mappings, such as str(...) or float(...) of it")
 
 
 def _programs(host: Host) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypedDict, Union
 
 from .keywords import check_keywords
+from .sites import part
 
 if TYPE_CHECKING:
     from typing_extensions import Self, Unpack
@@ -47,7 +48,7 @@ class Properties:
         """Adds an entry with the keys of the experiment file: property("no-panic", never="panicked", files="stderr")."""
         if any(known["name"] == name for known in self.properties):
             raise ValueError(f"there is a property '{name}' already")
-        self.properties.append({"name": name, **{key: value for key, value in claim.items() if value is not None}})
+        self.properties.append(part({"name": name, **{key: value for key, value in claim.items() if value is not None}}))
         return self
 
     def _claim(self, name: str, kind: str, value: Any, lines: Lines) -> Self:

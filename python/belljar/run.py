@@ -17,6 +17,7 @@ from . import progress as bars
 from .binary import BelljarError, find_binary
 from .experiment import Experiment
 from .results import Results
+from .sites import located
 
 
 #: Exit status of a command that refuses its input.
@@ -81,7 +82,12 @@ def run(
                       parallelism=parallelism, check=check, overwrite=overwrite, timeout=timeout, progress=progress, binary=binary, arguments=arguments)
     data = new_folder() if output is None else pathlib.Path(output)
     if isinstance(experiment, Experiment):
-        return run_text(experiment.to_yaml(), data, options)
+        text = experiment.to_yaml()
+        try:
+            return run_text(text, data, options)
+        except RunFailed as failed:
+            failed.args = (located(str(failed), text, experiment),)
+            raise failed.with_traceback(None) from None
     return _run([os.fspath(experiment)], None, data, options, None, False)
 
 

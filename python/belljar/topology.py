@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict, Union
 
 from . import drawing
 from .keywords import check_keywords
+from .sites import Site, caller, part
 
 if TYPE_CHECKING:
     import networkx
@@ -362,6 +363,9 @@ class Memory:
 class Links:
     """Links of an experiment, with its switches, routers and radio channels."""
 
+    #: Lines of the program that made the parts, by section and name.
+    sites: dict[tuple[str, str], Site | None]
+
     def __init__(self) -> None:
         self.switches: dict[str, Switch | P4Switch] = {}
         self.routers: dict[str, Router] = {}
@@ -374,7 +378,7 @@ class Links:
 
     def switch(self, name: str, *, ageing: Time | None = None) -> Switch:
         """Adds a switch."""
-        self.switches[self._new(name)] = made = Switch(name, ageing)
+        self.switches[self._new("switches", name)] = made = Switch(name, ageing)
         return made
 
     def p4_switch(
@@ -392,7 +396,7 @@ class Links:
         served = Management() if management is True else management or None
         made = P4Switch(name, p4, runtime, commands, served, include, dict(define or {}), p4info, cpu_port, latency,
                         packets_per_second, input_packets, queue_packets, queue_bytes, queues, timestamps, trace)
-        self.switches[self._new(name)] = made
+        self.switches[self._new("switches", name)] = made
         return made
 
     def router(
@@ -401,7 +405,7 @@ class Links:
     ) -> Router:
         """Adds a router."""
         made = Router(name, clamp_mss, interfaces=dict(interfaces or {}), routes=routes, routing=routing)
-        self.routers[self._new(name)] = made
+        self.routers[self._new("routers", name)] = made
         return made
 
     def simulator(
@@ -417,7 +421,7 @@ class Links:
         made = Simulator(
             name, command, dict(ports or {}), sync, latency, sync_interval, dict(environment or {}), working_directory, start_timeout,
             ends, devices)
-        self.simulators[self._new(name)] = made
+        self.simulators[self._new("simulators", name)] = made
         return made
 
     def radio(
@@ -429,7 +433,7 @@ class Links:
         check_keywords("radio", what, RadioOptions.__annotations__)
         given = dict(stations) if isinstance(stations, Mapping) else list(stations)
         more = {} if mobility is None else {"mobility": dict(mobility)}
-        self.radios[self._new(name)] = {"stations": given, **more, **what}
+        self.radios[self._new("radios", name)] = {"stations": given, **more, **what}
         return self
 
     def gateway(
@@ -438,24 +442,25 @@ class Links:
         """Adds a gateway to an interface of this machine: the name of an existing one, "tap:NAME" or "unix:PATH". The
         experiment then runs in real time. `address` is the machine's at a TAP interface; a frame sent later than
         `hard_limit` ends the run."""
-        self.gateways[self._new(name)] = made = Gateway(name, interface, address, namespace, hard_limit)
+        self.gateways[self._new("gateways", name)] = made = Gateway(name, interface, address, namespace, hard_limit)
         return made
 
     def nic(
         self, name: str, *, mac: str | None = None, fetch: Time | None = None, write_back: Time | None = None, register: Time | None = None,
     ) -> Nic:
         """Adds a network controller of the e1000 family, driven by a host or a simulator."""
-        self.nics[self._new(name)] = made = Nic(name, mac, fetch, write_back, register)
+        self.nics[self._new("nics", name)] = made = Nic(name, mac, fetch, write_back, register)
         return made
 
     def memory(self, name: str, size: str | int, *, access: Time | None = None) -> Memory:
         """Adds a memory for simulators: `exp.simulator(..., devices=[{"memory": name}])`."""
-        self.memories[self._new(name)] = made = Memory(name, size, access)
+        self.memories[self._new("memories", name)] = made = Memory(name, size, access)
         return made
 
-    def _new(self, name: str) -> str:
+    def _new(self, section: str, name: str) -> str:
         if any(name in there for there in (self.switches, self.routers, self.simulators, self.radios, self.gateways, self.nics, self.memories)):
             raise ValueError(f"there is a switch, router, simulator, radio, gateway, nic or memory '{name}' already")
+        self.sites[section, name] = caller()
         return name
 
     def link(self, first: End, second: End, **what: Unpack[LinkOptions]) -> Self:
@@ -464,7 +469,7 @@ class Links:
         check_keywords("link", what, LinkOptions.__annotations__)
         check_keywords("reverse", what.get("reverse") or {}, Line.__annotations__)
         ends = [end if isinstance(end, str) else getattr(end, "name") for end in (first, second)]
-        self.links.append({"between": ends, **what})
+        self.links.append(part({"between": ends, **what}))
         return self
 
     def linked(self) -> set[str]:
@@ -533,7 +538,7 @@ class Links:
             for key in ("latency", "jitter"):
                 if isinstance(link.get(key), (int, float)):
                     link[key] = f"{link[key]} ms"
-            self.links.append({"between": [names[source], names[target]], **link})
+            self.links.append(part({"between": [names[source], names[target]], **link}))
 
 
 def _interface(own: Addresses) -> Any:

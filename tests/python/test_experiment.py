@@ -1,8 +1,11 @@
 """Writing experiments, running them and reading results."""
 
+import os
+import sys
+
 import pytest
 import yaml
-from conftest import execute
+from conftest import ROOT, execute
 
 from belljar import BelljarError, Experiment, Network, Results, RunFailed, exponential, find_binary, models, run
 
@@ -167,6 +170,37 @@ def test_an_experiment_that_cannot_run_has_none(workdir):
     with pytest.raises(RunFailed, match="no program '/no/such/program'") as failure:
         e.run(workdir / "out")
     assert failure.value.results is None and not (workdir / "out").exists()
+
+
+@pytest.mark.parametrize("wrong,said", [
+    ("exp.host('b').run('/no/such/program')", "there is no program"),
+    ("exp.link('a', 's', rate='fast')", "fast"),
+    ("exp.crash('nobody', at='1 s')", "nobody"),
+    ("exp.switch('x', ageing='soon')", "soon"),
+    ("exp.network.edge('here', 'there', latency='5 parsecs'), exp.host('b', at='here')", "parsecs"),
+    ("exp.never('p', '(', files='stdout')", "cannot be compiled"),
+    ("exp.host('b', sysctls={'net.ipv4.tcp_ecn': complex(1)})", "hosts.b.host_options.sysctls.net.ipv4.tcp_ecn is (1+0j) of type builtins.complex"),
+    ("Experiment.__init__(exp, stop_time='never ever'), exp.host('a').run('/bin/true')", "never ever"),
+])
+def test_errors_name_the_line_that_made_what_is_wrong(belljar, workdir, wrong, said):
+    """The file is Python's: positions in it say nothing to whoever wrote the program."""
+    program = workdir / "program.py"
+    program.write_text(f"from belljar import Experiment\nexp = Experiment(stop_time='2 s')\nexp.host('a').run('/bin/true')\n"
+                       f"exp.switch('s')\nexp.link('a', 's')\n{wrong}\nexp.save_drawing('net.dot') if 'fast' in {wrong!r} else exp.run('out')\n")
+    env = {**os.environ, "PYTHONPATH": str(ROOT / "python"), "BELLJAR_BIN": str(belljar)}
+    done = execute([sys.executable, program], cwd=workdir, env=env)
+    assert done.status == 1 and said in done.err and f"{program}:6" in done.err, done.err
+    assert "standard input" not in done.err, done.err
+    assert done.err.count("python/belljar/") == (2 if "fast" in wrong else 1), done.err
+
+
+def test_errors_of_the_whole_experiment_name_its_line(workdir):
+    e = Experiment(stop_time="2 s")
+    e.host("a")
+    e.switch("s")
+    e.link("a", "s").link("a", "s")
+    with pytest.raises(RunFailed, match=rf"(?s)both in the network.*--> {__file__}:\d+\n"):
+        e.run(workdir / "out")
 
 
 def test_settings_reach_the_experiment(workdir):
