@@ -57,16 +57,17 @@ def postgres(unsafe):
     return [{"path": "/bin/sh", "args": ["-ec", POSTGRES.replace("OPTIONS", options)]}], {}
 
 
-#: Processes and environment of each, seconds between two crashes, and most crashes of a run. A file that is mapped shared, as LMDB's, is
-#: compared with its last state at each sync, so that what a run takes grows with the square of its length. SQLite is the machine's Python's: with a rollback journal, and with a write-ahead log.
+#: Most crashes of one run.
+AT_ONCE = 100
+#: Processes and environment of each, and seconds between two crashes. SQLite is the machine's Python's: with a rollback journal, and with a write-ahead log.
 DATABASES = {
-    "redis": (redis, 1.0, 100),
-    "etcd": (etcd, 2.0, 100),
-    "postgres": (postgres, 4.0, 100),
-    "sqlite": (lambda unsafe: ([], {}), 0.5, 100),
-    "sqlite-wal": (lambda unsafe: ([], {}), 0.5, 100),
-    "lmdb": (lambda unsafe: ([], {"PYTHONPATH": str(pypi("lmdb", "1.6.2"))}), 0.3, 20),
-    "rocksdb": (lambda unsafe: ([], {"PYTHONPATH": str(pypi("rocksdict", "0.3.29"))}), 0.5, 100),
+    "redis": (redis, 1.0),
+    "etcd": (etcd, 2.0),
+    "postgres": (postgres, 2.0),
+    "sqlite": (lambda unsafe: ([], {}), 0.5),
+    "sqlite-wal": (lambda unsafe: ([], {}), 0.5),
+    "lmdb": (lambda unsafe: ([], {"PYTHONPATH": str(pypi("lmdb", "1.6.2"))}), 0.3),
+    "rocksdb": (lambda unsafe: ([], {"PYTHONPATH": str(pypi("rocksdict", "0.3.29"))}), 0.5),
 }
 
 
@@ -77,13 +78,13 @@ def experiment(name, unsafe, crashes, seed, files):
     driver = {"path": "/usr/bin/python3", "args": [str(DRIVER), name, *(["unsafe"] if unsafe else [])], "environment": environment}
     first = START + 2 * every
     return {
-        "general": {"stop_time": f"{first + every * crashes} s", "seed": seed},
+        "general": {"stop_time": f"{first + every * crashes:.3f} s", "seed": seed},
         "network": {"graph": {"type": "gml", "inline": 'graph [ node [ id 0 host_bandwidth_up "1 Gbit" host_bandwidth_down "1 Gbit" ] edge [ source 0 target 0 latency "1 ms" ] ]'}},
         "hosts": {
             "base": {"network_node_id": 0, "cpu": {"syscall": "20 us"}, "processes": [{**process, **common} for process in [*processes, driver]]},
             "witness": {"network_node_id": 0, "processes": [{"path": "/usr/bin/python3", "args": ["-c", WITNESS], "expected_final_state": "running"}]},
         },
-        "events": [{"every": f"{every} s", "between": [f"{first} s", f"{first + every * (crashes - 0.5)} s"], "crash": "base", "files": files[0], "disk": files[1], "for": f"{DOWN} s", "name": "power"}],
+        "events": [{"every": f"{every} s", "between": [f"{first} s", f"{first + every * (crashes - 0.5):.3f} s"], "crash": "base", "files": files[0], "disk": files[1], "for": f"{DOWN} s", "name": "power"}],
     }, first, every
 
 
@@ -122,7 +123,7 @@ def measure(name, unsafe, crashes, seed, files):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("databases", nargs="*", default=list(DATABASES), metavar="DATABASE", help="of " + ", ".join(DATABASES))
-    parser.add_argument("--crashes", type=int, default=1000, help="crashes of each, in several runs [default: 1000]")
+    parser.add_argument("--crashes", type=int, default=1000, help=f"crashes of each, in runs of at most {AT_ONCE} [default: 1000]")
     parser.add_argument("--unsafe", action="store_true", help="the controls alone: one run of each with syncs off")
     parser.add_argument("--disk", default="any", choices=["any", "ordered"], help="profile of the disk")
     parser.add_argument("--json", metavar="FILE", help="result [default: target/benches/crashes.json]")
@@ -133,8 +134,7 @@ def main():
         parser.error("--crashes must be at least 1")
     rows = []
     for name in options.databases:
-        at_once = DATABASES[name][2]
-        runs = [min(at_once, options.crashes - done) for done in range(0, options.crashes, at_once)]
+        runs = [min(AT_ONCE, options.crashes - done) for done in range(0, options.crashes, AT_ONCE)]
         if options.unsafe:
             del runs[1:]
         sums = [sum(parts) for parts in zip(*(measure(name, options.unsafe, each, seed, ("torn", options.disk)) for seed, each in enumerate(runs, 1)))]

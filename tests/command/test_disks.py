@@ -8,7 +8,7 @@ from conftest import EXAMPLES, ROOT, execute, experiment, graph
 
 # Writes and syncs in several ways; after a crash it prints what is there.
 WRITER = r"""
-import mmap, os, pathlib, time
+import ctypes, mmap, os, pathlib, time
 folder = pathlib.Path("/var/lib/disk")
 if folder.exists():
     for path in sorted(folder.iterdir()):
@@ -32,6 +32,17 @@ with open(folder / "mapped", "wb+") as mapped:
     memory = mmap.mmap(mapped.fileno(), 8192)
     memory[:] = b"m" * 8192
     memory.flush()
+# A mapping that may be written to only after a while.
+libc = ctypes.CDLL(None)
+libc.mmap.restype = ctypes.c_void_p
+with open(folder / "protected", "wb+") as mapped:
+    mapped.write(b"o" * 8192)
+    mapped.flush()
+    address = ctypes.c_void_p(libc.mmap(None, ctypes.c_size_t(8192), mmap.PROT_READ, mmap.MAP_SHARED, mapped.fileno(), ctypes.c_long(0)))
+    os.fsync(mapped.fileno())
+assert libc.mprotect(address, ctypes.c_size_t(8192), mmap.PROT_READ | mmap.PROT_WRITE) == 0
+ctypes.memset(address, ord("p"), 8192)
+assert libc.msync(address, ctypes.c_size_t(8192), 4) == 0
 sync(folder)
 pathlib.Path("here").write_text("x")
 (folder / "unsynced").write_bytes(b"u" * 10_000)
@@ -62,7 +73,7 @@ def test_what_is_synced_is_there_and_the_rest_may_not_be(run_experiment, files, 
     for seed in range(1, 9):
         lines, losses = crashed(run_experiment, files, disk, seed, f"run{seed}")
         # These were synced, with their names.
-        for line in ("synced s 10000", "direct d 10000", "mapped m 8192"):
+        for line in ("synced s 10000", "direct d 10000", "mapped m 8192", "protected p 8192"):
             assert line in lines, (seed, lines)
         replaced = [line for line in lines if line.startswith("replaced ")]
         # What it replaces was synced, so that a name without a file would be a loss.

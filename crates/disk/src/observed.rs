@@ -26,6 +26,11 @@ impl Observed {
     }
 }
 
+/// The addresses of a call.
+fn range(addr: u64, len: u64) -> Range<u64> {
+    addr..addr.saturating_add(len)
+}
+
 impl GuestMemory for Observed {
     fn read(&self, space: SpaceId, addr: u64, out: &mut [u8]) -> Result<(), Errno> {
         self.machine.read(space, addr, out)
@@ -64,7 +69,9 @@ impl Platform for Observed {
         self.machine.create_space(slot, placement)
     }
     fn fork_space(&mut self, space: SpaceId) -> Result<SpaceId, Errno> {
-        self.machine.fork_space(space)
+        let child = self.machine.fork_space(space)?;
+        self.observer.forked(space, child);
+        Ok(child)
     }
     fn call_ways(&self, space: SpaceId) -> CallWays {
         self.machine.call_ways(space)
@@ -73,6 +80,7 @@ impl Platform for Observed {
         self.machine.native_reads(space)
     }
     fn destroy_space(&mut self, space: SpaceId) {
+        self.observer.ended(space);
         self.machine.destroy_space(space);
     }
     fn prefetcher(&self) -> fn(&[u8]) {
@@ -104,15 +112,19 @@ impl Platform for Observed {
         prot: Prot,
         backing: Backing,
     ) -> Result<(), Errno> {
-        if let Backing::SharedFile { file, .. } = backing {
-            self.observer.mapping(&mut *self.machine, file);
-        }
+        let file = match backing {
+            Backing::SharedFile { file, .. } => Some(file),
+            _ => None,
+        };
+        self.observer.mapping(&mut *self.machine, (space, range(addr, len)), prot, file);
         self.machine.map(space, addr, len, prot, backing)
     }
     fn unmap(&mut self, space: SpaceId, addr: u64, len: u64) -> Result<(), Errno> {
+        self.observer.unmapping(space, &range(addr, len));
         self.machine.unmap(space, addr, len)
     }
     fn protect(&mut self, space: SpaceId, addr: u64, len: u64, prot: Prot) -> Result<(), Errno> {
+        self.observer.protecting(&mut *self.machine, space, &range(addr, len), prot);
         self.machine.protect(space, addr, len, prot)
     }
     fn relocate(
@@ -123,6 +135,7 @@ impl Platform for Observed {
         to: u64,
         new_len: u64,
     ) -> Result<(), Errno> {
+        self.observer.relocating(space, &range(from, old_len), range(to, new_len));
         self.machine.relocate(space, from, old_len, to, new_len)
     }
     fn advise(&mut self, space: SpaceId, addr: u64, len: u64, advice: i32) -> Result<(), Errno> {

@@ -4,12 +4,13 @@
 //! A host's files are native files below its folder: those in its working directory, and its own layer in `fs`. The
 //! kernel calls [`HostFiles`] by native paths and descriptors; [`Observed`](crate::Observed) passes these calls through and tells
 //! the observer. Removed files are moved to a folder of *kept* files for as long as a crash may bring them back, so
-//! their contents take no memory. Programs' writes to shared mappings are not calls: a mapped file has a copy in memory,
-//! which is compared when the file is synced and at the crash.
+//! their contents take no memory. Programs' writes to shared mappings are not calls: a file that is mapped for writing has a copy in
+//! memory, which is compared when the file is synced and at the crash.
 
 mod crash;
 mod losses;
 mod names;
+mod read_only;
 mod sidecar;
 #[cfg(test)]
 mod tests;
@@ -17,9 +18,11 @@ mod tests;
 use crate::{Contents, Disk, InodeId, Operation, PAGE, Profile, Slot, Sync, Tearing};
 use belljar_base::{Map, SimTime, Stream};
 use belljar_linux_abi::Errno;
-use belljar_machine::{DiskEvent, HostFiles, NativeFile, OpenHow};
+use belljar_machine::{DiskEvent, HostFiles, NativeFile, OpenHow, Prot, SpaceId};
 use losses::Loss;
 pub use names::Found;
+use read_only::ReadOnly;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 /// Folder of the own layer in the host's folder.
@@ -56,6 +59,8 @@ pub struct Observer {
     kept: Map<InodeId, ()>,
     /// Files that programs have mapped for shared writing.
     mapped: Map<InodeId, Mapped>,
+    /// Shared mappings that may only be read.
+    read_only: ReadOnly,
     /// True if the next removal of a name is part of a rename.
     is_replacing: bool,
     /// Entries whose exchange is under way.
@@ -115,6 +120,7 @@ impl Observer {
             unnamed: Map::new(),
             kept: Map::new(),
             mapped: Map::new(),
+            read_only: ReadOnly::default(),
             is_replacing: false,
             exchanged: None,
             unwatched: Vec::new(),
@@ -190,9 +196,49 @@ impl Observer {
         self.disk.apply(operation(inode), &mut Native { files, file, copy });
     }
 
-    /// A native file is mapped for shared writing.
-    pub fn mapping(&mut self, files: &mut dyn HostFiles, file: NativeFile) {
-        let Some(inode) = self.open.get(&file.0).copied() else { return };
+    /// Something is mapped in a range of an address space: a native file with its writes shared, if one is given.
+    pub fn mapping(
+        &mut self,
+        files: &mut dyn HostFiles,
+        (space, range): (SpaceId, Range<u64>),
+        prot: Prot,
+        file: Option<NativeFile>,
+    ) {
+        match file.and_then(|file| self.open.get(&file.0).copied()) {
+            Some(inode) if prot.contains(Prot::WRITE) => {
+                self.read_only.remove(space, &range);
+                self.watch(files, inode);
+            }
+            Some(inode) => self.read_only.add(space, range, inode),
+            None => self.read_only.remove(space, &range),
+        }
+    }
+    /// A range of an address space is unmapped.
+    pub fn unmapping(&mut self, space: SpaceId, range: &Range<u64>) {
+        self.read_only.remove(space, range);
+    }
+    /// What is mapped in a range is moved.
+    pub fn relocating(&mut self, space: SpaceId, from: &Range<u64>, to: Range<u64>) {
+        self.read_only.relocate(space, from, to);
+    }
+    /// The protection of a range changes.
+    pub fn protecting(&mut self, files: &mut dyn HostFiles, space: SpaceId, range: &Range<u64>, prot: Prot) {
+        if prot.contains(Prot::WRITE) {
+            for inode in self.read_only.files(space, range) {
+                self.watch(files, inode);
+            }
+        }
+    }
+    /// An address space was copied.
+    pub fn forked(&mut self, space: SpaceId, child: SpaceId) {
+        self.read_only.fork(space, child);
+    }
+    /// An address space has ended.
+    pub fn ended(&mut self, space: SpaceId) {
+        self.read_only.end(space);
+    }
+    /// Compares a file with its copy from now on, because programs may write to it without a call.
+    fn watch(&mut self, files: &mut dyn HostFiles, inode: InodeId) {
         if self.mapped.contains_key(&inode) {
             return;
         }

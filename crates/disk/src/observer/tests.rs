@@ -452,7 +452,20 @@ fn writes_to_a_mapping_are_found_and_lost() {
         let mut fixture = Fixture::new(Profile::Any, seed);
         fixture.write("a", true, 0, &[1; 8192]);
         fixture.event(DiskEvent::SyncedAll);
-        fixture.with_file("a", false, |fixture, file| fixture.observer.mapping(&mut fixture.files, file));
+        let (space, range) = (SpaceId(1), 0x10_0000..0x10_2000);
+        fixture.with_file("a", false, |Fixture { observer, files, .. }, file| {
+            // Every other time the mapping may be written to only later, in a child.
+            if seed % 2 == 0 {
+                return observer.mapping(files, (space, range.clone()), Prot::READ | Prot::WRITE, Some(file));
+            }
+            observer.mapping(files, (space, range.clone()), Prot::READ, Some(file));
+            assert!(observer.mapped.is_empty());
+            observer.forked(space, SpaceId(2));
+            observer.ended(space);
+            observer.protecting(files, SpaceId(2), &range, Prot::READ);
+            assert!(observer.mapped.is_empty());
+            observer.protecting(files, SpaceId(2), &range, Prot::READ | Prot::WRITE);
+        });
         let store = |fixture: &mut Fixture, at: usize, byte| {
             let Node::File(file) = fixture.files.paths[&fixture.path("a")] else { panic!("no file") };
             fixture.files.contents.get_mut(&file).unwrap()[at] = byte;
