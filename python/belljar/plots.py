@@ -162,13 +162,28 @@ def plot_sequence(
         axes.annotate("", (x2, y2), (x1, row["sent"]), arrowprops={"arrowstyle": "->", "color": colour, "linewidth": 1})
         if lost:
             axes.plot(x2, y2, marker="x", color=colour)
-        axes.text(0.03 if x1 == 0 else 0.97, row["sent"], row["label"], ha="left" if x1 == 0 else "right", va="bottom", fontsize="x-small", color=colour)
+    # Labels stand outside, where no arrow goes; those that would touch are one, with the number of the packets.
+    line = 0.15 * (high - low + 6 * pad) / (0.8 * figure.get_size_inches()[1])
+    for x, side in ((-0.03, first), (1.03, second)):
+        for at, text in _labels(shown[shown["source"] == side], line):
+            axes.text(x, at, text, ha="right" if x < 0.5 else "left", va="center", fontsize="x-small", color=COLOURS[0 if side == first else 2])
     axes.set_ylim(high + 2 * pad, low - 4 * pad)
-    axes.set_xlim(-0.1, 1.1)
+    axes.set_xlim(-0.5, 1.5)
     axes.set_xticks([])
     axes.spines[["bottom"]].set_visible(False)
     _save(figure, shown, path)
     return figure, shown
+
+
+def _labels(sent: pd.DataFrame, apart: float) -> list[tuple[float, str]]:
+    """Labels of packets by the time of sending, at least `apart` from each other."""
+    made: list[tuple[float, str, int]] = []
+    for at, label in zip(sent["sent"], sent["label"]):
+        if made and at - made[-1][0] < apart:
+            made[-1] = (*made[-1][:2], made[-1][2] + 1)
+        else:
+            made.append((at, label, 0))
+    return [(at, label if not more else f"{label} and {more} more") for at, label, more in made]
 
 
 def _own(results: Results, host: str, interface: str) -> Iterator[Packet]:

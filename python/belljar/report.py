@@ -27,7 +27,7 @@ _STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; color: var(--ink); background: var(--paper); max-width: 68rem; margin: 2rem auto; padding: 0 1rem; }
 table { border-collapse: collapse; margin: .5rem 0; display: block; overflow-x: auto; }
 th, td { text-align: left; padding: .2rem .8rem .2rem 0; border-bottom: 1px solid var(--faint); vertical-align: top; }
-figure { display: inline-block; margin: 0 1.5rem 1rem 0; max-width: 100%; } svg { max-width: 100%; height: auto; } figcaption { font-weight: 600; }
+figure { display: inline-block; margin: 0 1.5rem 1rem 0; max-width: 100%; } figure svg { max-width: 100%; height: auto; } figcaption { font-weight: 600; }
 """
 #: Maximum number of rows in the tables of failures and slow runs.
 _ROWS = 12

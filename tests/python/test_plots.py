@@ -54,6 +54,12 @@ def test_sequence(results, workdir):
     assert len(shown) == 10 and (workdir / "sequence.png").exists()
 
 
+def test_labels_of_a_sequence_keep_apart():
+    pd = pytest.importorskip("pandas")
+    sent = pd.DataFrame({"sent": [1.0, 1.1, 1.25, 2.0], "label": ["SYN", "ACK", "PSH", "FIN"]})
+    assert plots._labels(sent, 0.2) == [(1.0, "SYN and 1 more"), (1.25, "PSH"), (2.0, "FIN")]
+
+
 def test_networkx_and_drawings(belljar, workdir):
     networkx = pytest.importorskip("networkx")
     exp = Experiment(stop_time="5 s")
