@@ -269,6 +269,35 @@ def test_a_script_of_mininet(take, run_experiment, belljar, workdir):
     assert "0 received" in second, second
 
 
+@pytest.mark.needs("iptables", "curl")
+def test_a_nat_of_mininet(take, run_experiment):
+    output, notes = take("nat.py", {"nat.py": """\
+        from mininet.net import Mininet
+        from mininet.node import NAT
+        net = Mininet()
+        s1 = net.addSwitch("s1")
+        h1 = net.addHost("h1")
+        net.addLink(h1, s1)
+        nat = net.addNAT()
+        web = net.addHost("web", ip="192.0.2.80/24")
+        link = net.addLink(nat, web)
+        other = net.addNAT("nat1", connect=False)
+        net.addLink(other, s1)
+        net.start()
+        nat.setIP("192.0.2.1/24", intf="nat0-eth1")
+        web.cmd("python3 -m http.server 80 &")
+        h1.cmd("sleep 2; curl -s -o page http://192.0.2.80/ && echo fetched")
+        web.cmd("sleep 3; kill %1")
+        """}, "--run-script")
+    assert any(note.startswith("nat.py: line 10: NAT 'nat1' translates addresses and has no outer link") for note in notes), notes
+    assert not any("'nat0'" in note for note in notes), notes
+    ran = run_experiment(output)
+    assert ran.text("h1", "bash") == "fetched\n"
+    # The server sees the outer address of the NAT.
+    log = next((ran.path / "hosts/web").glob("*.stderr")).read_text()
+    assert "192.0.2.1 - - " in log and "10.0.0.1" not in log, log
+
+
 def test_scripts_of_mininet_without_a_network(belljar, workdir):
     for name, text, said in (
         ("empty.py", "x = 1\n", "the script makes no network"),
@@ -278,6 +307,101 @@ def test_scripts_of_mininet_without_a_network(belljar, workdir):
         (workdir / name).write_text(text)
         done = execute([belljar, "import", "--run-script", name], cwd=workdir)
         assert done.status == 2 and said in done.err, done
+
+
+SIMBRICKS = """\
+    from simbricks.components.i40e import system as i40e_sys
+    from simbricks.components.i40e.simulation import behavioral as i40e_sim
+    from simbricks.orchestration import simulation as sim
+    from simbricks.orchestration import system
+    from simbricks.orchestration.helpers import instantiation as inst_helpers
+    from simbricks.orchestration.helpers import simulation as sim_helpers
+
+    class Said(system.BaseLinuxApplication):
+        def run_cmds(self, inst):
+            return ["echo from $(hostname)", "ip -4 -o addr show eth0"]
+
+    sys = system.System()
+    hosts, nics = [], []
+    for number in (1, 2):
+        host = i40e_sys.I40ELinuxHost(sys)
+        host.add_disk(system.DistroDiskImage(sys, "base"))
+        nic = i40e_sys.IntelI40eNIC(sys)
+        nic.add_ipv4(f"10.0.0.{number}")
+        host.connect_pcie_dev(nic).latency = 800
+        hosts.append(host)
+        nics.append(nic)
+    hosts[1].name = "The Server"
+    wire = system.EthWire(sys)
+    for nic in nics:
+        wire.connect_eth_peer_if(nic._eth_if).latency = 2 * 10**6
+    ping = system.PingClient(hosts[0], nics[1]._ip)
+    ping.wait = True
+    hosts[0].add_app(ping)
+    hosts[0].add_app(Said(hosts[0]))
+    hosts[1].add_app(system.Sleep(hosts[1], infinite=True))
+    simulation = sim_helpers.simple_simulation(sys, compmap={
+        system.FullSystemHost: sim.QemuSim, i40e_sys.IntelI40eNIC: i40e_sim.I40eNicSim, system.EthWire: sim.WireNet})
+    instantiations = [inst_helpers.simple_instantiation(simulation)] * 2
+    """
+
+
+def test_a_script_of_simbricks(take, run_experiment, belljar, workdir):
+    output, notes = take("ping.py", {"ping.py": SIMBRICKS}, "--run-script")
+    assert [note for note in notes if "'The Server' is called 'the-server' here" in note] and len(notes) == 6, notes
+    assert "ping.py: the script makes 2 experiments: the first is imported" in notes, notes
+    ran = run_experiment(output)
+    said = ran.text("host0", "bash")
+    assert "10 received" in said and "from host0\n" in said and "inet 10.0.0.1/24" in said, said
+    # Two channels of 2 ms in each direction, and what the controllers take.
+    times = [float(time) for time in re.findall(r"time=([\d.]+) ms", said)]
+    assert len(times) == 10 and all(8 < time < 8.2 for time in times[1:]), times
+    refused = execute([belljar, "import", workdir / "ping.py"])
+    assert refused.status == 2 and "a script of SimBricks is a program" in refused.err and "--run-script" in refused.err, refused
+
+
+def test_all_of_a_script_of_simbricks_that_has_no_counterpart(belljar, workdir):
+    script = SIMBRICKS.replace("sim.WireNet", "sim.TofinoNet").replace(
+        "sys = system.System()", "sys = system.System(); ssd = system.NVMeSSD(sys); inner = system.Host(sys)").replace(
+        "i40e_sim.I40eNicSim", "i40e_sim.I40eVerilatorSim if False else sim.CorundumVerilatorNICSim") + "raise ValueError('late')\n"
+    (workdir / "wrong.py").write_text(textwrap.dedent(script))
+    done = execute([belljar, "import", "--run-script", workdir / "wrong.py"])
+    found = re.findall(r"^error: (.*)\n *--> .*?wrong\.py:(\d+)", done.err, re.M)
+    assert done.status == 2 and [(message, int(line)) for message, line in found] == [
+        ("component 'NVMeSSD' has no counterpart", 12),
+        ("host 'host0' is part of a network simulator: make it a host of its own", 12),
+        ("simulator 'CorundumVerilatorNICSim' of controller 'nic0' has no counterpart", 31),
+        ("simulator 'CorundumVerilatorNICSim' of controller 'nic1' has no counterpart", 31),
+        ("simulator 'TofinoNet' of network 'wire0' has no counterpart", 31),
+        ("the script failed here: ValueError: late", 34),
+    ], done.err
+
+
+def test_an_earlier_script_of_simbricks(take):
+    output, notes = take("pair.py", {"pair.py": """\
+        import simbricks.orchestration.experiments as exp
+        import simbricks.orchestration.nodeconfig as node
+        import simbricks.orchestration.simulators as sim
+        from simbricks.orchestration.simulator_utils import create_basic_hosts
+        e = exp.Experiment("pair")
+        net = sim.SwitchNet()
+        net.sync = True
+        e.add_network(net)
+        servers = create_basic_hosts(e, 2, "server", net, sim.I40eNIC, sim.Gem5Host, node.I40eDCTCPNode, node.IperfTCPServer)
+        clients = create_basic_hosts(e, 1, "client", net, sim.CorundumBMNIC, sim.QemuHost, node.CorundumLinuxNode, node.IperfTCPClient, ip_start=3)
+        for client in clients:
+            client.wait = True
+            client.node_config.app.server_ip = servers[0].node_config.ip
+        experiments = [e]
+        """}, "--run-script")
+    text = yaml.safe_load(output.read_text())
+    assert sorted(text["hosts"]) == ["client.0", "server.0", "server.1"] and text["switches"] == ["switch0"]
+    (client,) = text["hosts"]["client.0"]["processes"]
+    assert client["start_time"] == "1 s" and "iperf -l 32M -w 32M -c 10.0.0.1 -i 1 -P 1\n" in client["args"][1]
+    (server,) = text["hosts"]["server.1"]["processes"]
+    assert server["expected_final_state"] == "any" and "tcp_congestion_control=dctcp" in server["args"][1]
+    assert text["hosts"]["server.1"]["devices"] == [{"pci": "nic1", "driver": "e1000", "interface": "eth0", "latency": "500 ns"}]
+    assert text["links"][2] == {"between": ["nic2", "switch0"], "rate": "10 Gbit", "latency": "500 ns"}, text["links"]
 
 
 def test_a_topology_for_mn_custom(take):

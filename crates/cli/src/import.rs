@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 /// Writes an experiment with the nodes and links of another tool's file: a topology file of Containerlab or netlab, a
-/// lab.conf of Kathara, a script of Mininet, a topology.json of the P4 tutorials, a p4app.json of p4-utils, a graph in
+/// lab.conf of Kathara, a script of Mininet or SimBricks, a topology.json of the P4 tutorials, a p4app.json of p4-utils, a graph in
 /// GraphML or GML as of the Topology Zoo, or CAIDA's AS relationships. Notes list each line that is not taken over.
 /// Commands of the file run on the hosts, and one that fails fails the run.
 #[derive(Args)]
@@ -22,7 +22,7 @@ pub struct Arguments {
     /// The experiment file to write; standard output if left out
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Format of the file, if its name does not show it (.yml: Containerlab, netlab or Compose, .conf: Kathara, .py: Mininet, .json: P4, .graphml, .gml, .txt: AS relationships)
+    /// Format of the file, if its name does not show it (.yml: Containerlab, netlab or Compose, .conf: Kathara, .py: Mininet or SimBricks, .json: P4, .graphml, .gml, .txt: AS relationships)
     #[arg(long, value_parser = format_parser())]
     format: Option<Format>,
     /// P4 program of the switches for which the file names none
@@ -31,7 +31,7 @@ pub struct Arguments {
     /// Let commands of the file fail: their processes have 'expected_final_state: any', and notes list the commands
     #[arg(long)]
     tolerate_failures: bool,
-    /// Run the file, which is a script of Mininet: its code runs with your rights
+    /// Run the file, which is a script of Mininet or SimBricks: its code runs with your rights
     #[arg(long)]
     run_script: bool,
     /// Number of autonomous systems to draw from a file of AS relationships

@@ -12,9 +12,11 @@ mod mininet;
 mod mounts;
 mod netlab;
 mod p4;
+mod record;
 mod relationships;
 mod script;
 mod settings;
+mod simbricks;
 mod translate;
 mod write;
 
@@ -55,11 +57,12 @@ trait Importer: Sync {
 }
 
 /// All importers.
-const IMPORTERS: [&dyn Importer; 10] = [
+const IMPORTERS: [&dyn Importer; 11] = [
     &containerlab::Containerlab,
     &netlab::Netlab,
     &kathara::Kathara,
     &mininet::Mininet,
+    &simbricks::SimBricks,
     &p4::Tutorial,
     &p4::P4app,
     &graph::GraphMl,

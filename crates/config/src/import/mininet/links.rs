@@ -1,9 +1,10 @@
 //! Links of a Mininet script with the options of TCLink, and the events of `configLinkStatus`.
 
-use super::{get, has, line, of_line, seconds, text};
+use super::{has, seconds};
 use crate::error::Problem;
 use crate::import::draft::{Cable, Draft};
 use crate::import::interface_name;
+use crate::import::record::{get, line, of_line, text};
 use crate::yaml::Node;
 use crate::yaml::section::{self, mapping};
 use belljar_base::Map;

@@ -4,18 +4,24 @@
 mod links;
 
 use super::draft::{At, Command, CommandKind, Draft, Kind, Member};
+use super::record::{self, items, line, of_line, text};
 use super::{Imported, Importer, Input, hardware_address, interface_name, node_name};
-use crate::error::{Problem, Problems, Span};
-use crate::yaml::section::{self, mapping};
-use crate::yaml::{self, Node};
+use crate::error::{Problem, Problems};
+use crate::yaml::Node;
+use crate::yaml::section::mapping;
 use belljar_base::Map;
-use std::io::Write;
-use std::process::Stdio;
 use std::rc::Rc;
 
 /// Modules of Mininet that record.
-const STUB: &str =
-    concat!(include_str!("nodes.py"), "\n\n", include_str!("network.py"), "\n\n", include_str!("run.py"));
+const STUB: &str = concat!(
+    include_str!("../script.py"),
+    "\n\n",
+    include_str!("nodes.py"),
+    "\n\n",
+    include_str!("network.py"),
+    "\n\n",
+    include_str!("run.py")
+);
 
 /// A script of Mininet.
 pub(super) struct Mininet;
@@ -31,61 +37,13 @@ impl Importer for Mininet {
         extension == "py"
     }
     fn read(&self, input: &Input) -> Result<Imported, Problem> {
-        if !input.options.run_script {
-            return Err(Problem::whole_file("a script of Mininet is a program, which must be run to be imported")
-                .help("read it, then add --run-script: its code runs with your rights, only Mininet's own modules are replaced"));
-        }
-        let text = run(input)?;
-        let record = yaml::parse(&text)?.ok_or_else(|| Problem::whole_file("the script left no record"))?;
+        let record = record::of_script(input, "Mininet", STUB)?;
         Ok(draft(&record)?.finish(&input.source.name, input.options))
     }
 }
 
-/// Runs the script. Returns the record of its network.
-fn run(input: &Input) -> Result<String, Problem> {
-    let failed = |what: &str, error: &std::io::Error| {
-        Problem::whole_file(format!("{what}: {}", crate::error::plain(error)))
-    };
-    let mut command = std::process::Command::new("python3");
-    command.arg("-").arg(&input.source.name).stdin(Stdio::piped()).stdout(Stdio::piped());
-    let mut child = command.spawn().map_err(|error| failed("python3 cannot be started", &error))?;
-    let mut pipe = child.stdin.take().expect("it is a pipe");
-    // A Python that ends early says why.
-    let _ = pipe.write_all(STUB.as_bytes());
-    drop(pipe);
-    let output = child.wait_with_output().map_err(|error| failed("python3 cannot be waited for", &error))?;
-    let text = String::from_utf8_lossy(&output.stdout);
-    match text.lines().next_back() {
-        Some(record) if output.status.success() => Ok(record.to_owned()),
-        _ => Err(Problem::whole_file(format!("the script was not run to its end: Python {}", output.status))),
-    }
-}
-
-/// A position in the script.
-fn of_line(line: usize) -> Span {
-    Span { line, column: 1, len: 1 }
-}
-
-/// The value of a key of the record.
-fn get(node: &Node, key: &str) -> Rc<Node> {
-    let own = node.entry(key).map(|entry| entry.value.clone());
-    own.unwrap_or_else(|| panic!("the record has '{key}'"))
-}
-
-fn text(node: &Node, key: &str) -> Result<String, Problem> {
-    section::string(&get(node, key), key).map(str::to_owned)
-}
-
-fn line(node: &Node) -> Result<usize, Problem> {
-    section::whole(&get(node, "line"), "line", u64::from(u32::MAX)).map(|line| line as usize)
-}
-
 fn seconds(node: &Node) -> Result<f64, Problem> {
     Ok(text(node, "at")?.parse().unwrap_or_default())
-}
-
-fn items(node: &Node, key: &str) -> Result<Vec<Rc<Node>>, Problem> {
-    section::list(&get(node, key), key).map(<[_]>::to_vec)
 }
 
 fn draft(record: &Node) -> Result<Draft, Problem> {

@@ -177,9 +177,11 @@ class Mininet:
         return node
 
     def addNAT(self, name="nat0", connect=True, inNamespace=False, **params):
+        params.setdefault("subnet", str(self.base))
         nat = self.addHost(name, cls=NAT, **params)
         if connect:
-            self.addLink(nat, self.switches[0])
+            switch = self.switches[0] if connect is True else self.get(connect)
+            self.addLink(nat, switch)
             for host in self.hosts:
                 if host is not nat and not host.routes:
                     host.setDefaultRoute(f"via {nat.IP()}")
@@ -187,6 +189,10 @@ class Mininet:
 
     def addLink(self, node1, node2, port1=None, port2=None, cls=None, **params):
         node1, node2 = self.get(node1), self.get(node2)
+        for node in (node1, node2):
+            # A node that the script has made itself, such as one in the machine's own namespace.
+            if isinstance(node, Node) and node not in self.hosts + self.switches + self.controllers:
+                (self.switches if node.kind == "switch" else self.hosts).append(node)
         made = cls or self.link
         for key in ("port1", "port2"):
             params.pop(key, None)

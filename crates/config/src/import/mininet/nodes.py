@@ -1,60 +1,18 @@
-"""The modules of Mininet as far as scripts use them, without a network: nodes, links and commands are recorded.
-
-Read by Belljar's importer from standard input of Python, with the script and its arguments as arguments. The last line of
-standard output is the record, in JSON. What the script itself prints goes to standard error.
+"""The nodes of Mininet as far as scripts use them, without a network: nodes, links and commands are recorded. Part of one program: it
+follows `script.py`.
 """
 
-import builtins
-import functools
-import io
-import ipaddress
-import json
-import os
-import runpy
-import sys
-import time
-import types
-
-SCRIPT = os.path.abspath(sys.argv[1])
 # Seconds between two commands of the script, so that commands of different hosts start in their order.
 STEP = 0.1
-record = {"nodes": [], "links": [], "events": [], "notes": []}
+record.update(nodes=[], links=[], events=[])
 clock = [0.0]
 networks = []
-
-
-def line():
-    """The line of the script that is being run."""
-    frame = sys._getframe(1)
-    while frame is not None:
-        if os.path.abspath(frame.f_code.co_filename) == SCRIPT:
-            return frame.f_lineno
-        frame = frame.f_back
-    return 0
-
-
-def note(text, at=None):
-    own = {"line": line() if at is None else at, "text": text}
-    if own not in record["notes"]:
-        record["notes"].append(own)
 
 
 def note_late(what):
     """Notes a change of an address or a route after commands that it should not precede."""
     if networks and networks[-1].started and any(node.commands for node in networks[-1].hosts):
         note(f"{what} is there from the start: commands before this line see it too")
-
-
-class Quiet:
-    """An object of which every attribute is a function that does nothing."""
-
-    def __init__(self, *args, **options):
-        pass
-
-    def __getattr__(self, name):
-        if name.startswith("__"):
-            raise AttributeError(name)
-        return lambda *args, **options: None
 
 
 class Intf:
@@ -372,13 +330,23 @@ class OVSController(Controller):
 
 
 class NAT(Node):
-    def __init__(self, name, subnet="10.0/8", localIntf=None, **params):
+    """A host that translates the addresses of a subnet to its own on all but one of its interfaces."""
+
+    def __init__(self, name, subnet="10.0.0.0/8", localIntf=None, inetIntf=None, flush=False, **params):
         super().__init__(name, **params)
+        self.subnet, self.localIntf, self.translates = ("10.0.0.0/8" if subnet == "10.0/8" else subnet), localIntf, False
 
     def config(self, **params):
         super().config(**params)
+        if self.translates:
+            return
+        self.translates = True
+        inner = self.localIntf or (self.interfaces[0].name if self.interfaces else f"{self.name}-eth0")
         self.cmd("sysctl net.ipv4.ip_forward=1")
-        note(f"NAT '{self.name}' leads nowhere: see 'gateways' for links out of an experiment")
+        self.cmd(f"iptables -A FORWARD -i {inner} -d {self.subnet} -j DROP")
+        self.cmd(f"iptables -A FORWARD -i {inner} -s {self.subnet} -j ACCEPT")
+        self.cmd(f"iptables -A FORWARD -o {inner} -d {self.subnet} -j ACCEPT")
+        self.cmd(f"iptables -t nat -A POSTROUTING -s {self.subnet} ! -d {self.subnet} -j MASQUERADE")
 
 
 class Link:

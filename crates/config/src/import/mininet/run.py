@@ -20,6 +20,12 @@ def nothing(*args, **options):
     return None
 
 
+def unknown(name):
+    if name.startswith("__"):
+        raise AttributeError(name)
+    return nothing
+
+
 def kinds(base, *names):
     return {name: type(name, (base,), {}) for name in names}
 
@@ -52,6 +58,8 @@ def modules():
                 numCores=lambda: 1, moveIntf=nothing, isShellBuiltin=lambda text: False, specialClass=nothing,
                 makeIntfPair=nothing, retry=nothing, run=nothing, decode=lambda text: text, encode=lambda text: text,
                 netParse=lambda text: (0, 8), checkRun=nothing, Python3=True, BaseString=str)
+    # Scripts of tools built upon Mininet import more, which a network does not depend on.
+    util["__getattr__"] = unknown
     module("mininet", __version__="2.3.0")
     module("mininet.topo", **topos)
     module("mininet.topolib", TreeTopo=TreeTopo, TorusTopo=TorusTopo,
@@ -105,6 +113,9 @@ def describe(net):
             note(f"option '{key}' of '{node.name}' is not taken over", node.line)
         if node.kind != "switch" and node.interfaces and not node.interfaces[0].ip and node.params.get("ip"):
             node.interfaces[0].setIP(node.params["ip"])
+        if isinstance(node, NAT) and len(node.interfaces) < 2:
+            note(f"NAT '{node.name}' translates addresses and has no outer link: add one to a host, or to one of 'gateways' for this machine's networks",
+                 node.line)
         record["nodes"].append({
             "name": node.name, "kind": node.kind, "line": node.line, "commands": node.commands, "routes": node.routes,
             "interfaces": [{"name": own.name, "ip": f"{own.ip}/{own.prefixLen}" if own.ip else "", "mac": own.mac or ""}
@@ -120,28 +131,7 @@ def main():
     modules()
     time.sleep = sleep
     output, sys.stdout = sys.stdout, sys.stderr
-    # Some scripts refuse to run without root.
-    os.getuid = os.geteuid = lambda: 0
-    builtins.input = lambda *args: ""
-    sys.argv = sys.argv[1:]
-    sys.path.insert(0, os.path.dirname(SCRIPT))
-    names, failure = {}, None
-    try:
-        names = runpy.run_path(SCRIPT, run_name="__main__")
-    except SystemExit as end:
-        if end.code not in (None, 0):
-            failure = {"line": 0, "text": f"the script ended with status {end.code}"}
-    except SyntaxError as error:
-        python2 = "print" in str(error) or "Missing parentheses" in str(error)
-        help = ": it is written for Python 2" if python2 else ""
-        failure = {"line": error.lineno or 0, "text": f"the script cannot be read by Python 3{help}: {error.msg}"}
-    except BaseException as error:
-        where, trace = 0, error.__traceback__
-        while trace is not None:
-            if os.path.abspath(trace.tb_frame.f_code.co_filename) == SCRIPT:
-                where = trace.tb_lineno
-            trace = trace.tb_next
-        failure = {"line": where, "text": f"the script failed here: {type(error).__name__}: {error}"}
+    names, failure = run_script()
     if not networks and not failure:
         try:
             topo = topologies(names)

@@ -38,6 +38,8 @@ impl Importer for Netlab {
 const READ: &[&str] = &[
     "nodes",
     "links",
+    "vlans.*.links",
+    "vrfs.*.links",
     "module",
     "defaults.device",
     "defaults.provider",
@@ -97,11 +99,14 @@ fn draft(text: &str) -> Result<Draft, Problem> {
     };
     lab.note_modules(top);
     problems.take(lab.nodes(&nodes, top));
-    let Some(links) = find(top, "links") else {
+    let links = all_links(top);
+    if links.is_empty() {
         return Err(Problem::at(tree.span, "this topology has no 'links'"));
-    };
-    for link in section::list(&links, "links")? {
-        problems.take(links::add(&mut lab, link));
+    }
+    for links in links {
+        for link in section::list(&links, "links")? {
+            problems.take(links::add(&mut lab, link));
+        }
     }
     problems.check()?;
     lab.finish()
@@ -220,6 +225,20 @@ impl Lab {
         self.draft.remove_unlinked();
         Ok(self.draft)
     }
+}
+
+/// Lists of links: of the topology, and of its VLANs and VRFs, which have links of their own.
+fn all_links(top: &[Entry]) -> Vec<Rc<Node>> {
+    let mut all: Vec<Rc<Node>> = find(top, "links").into_iter().collect();
+    for section in ["vlans", "vrfs"].iter().filter_map(|key| find(top, key)) {
+        let Value::Mapping(members) = &section.value else { continue };
+        let own = members.iter().filter_map(|member| match &member.value.value {
+            Value::Mapping(entries) => find(entries, "links"),
+            _ => None,
+        });
+        all.extend(own);
+    }
+    all
 }
 
 /// Members of the groups that create their members: all with `_auto_create`, or those with it.
