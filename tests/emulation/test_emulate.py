@@ -286,8 +286,8 @@ links:
     for link, directions in counted["links"].items():
         for direction, own in directions.items():
             assert own["drops"] == counted["packets"].get(f"{link}: {direction}", {}).get("drops", {}), (link, direction, own)
-    lost = counted["links"]["lossy"]["alice to bob"]["drops"]["path_loss"]
-    assert lost > 0 and counted["hosts"]["alice"]["drops"]["path_loss"] == lost, "drops on the link count for its host"
+    lost = counted["links"]["lossy"]["alice to bob"]["drops"]["packet_loss"]
+    assert lost > 0 and counted["hosts"]["alice"]["drops"]["packet_loss"] == lost, "drops on the link count for its host"
     assert {"host alice", "host far"} <= set(truth["unaccounted"])
 
 

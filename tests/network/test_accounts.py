@@ -217,7 +217,7 @@ def test_all_numbers_agree(belljar, workdir, first, end):
             reasons |= check_agreement(belljar, data)
         except AssertionError as error:
             raise AssertionError(f"seed {seed}: {error}") from error
-    assert {("path_loss", "elsewhere"), ("no_socket", "stack")} <= reasons, reasons
+    assert {("packet_loss", "elsewhere"), ("no_socket", "stack")} <= reasons, reasons
 
 
 #: Statements of the program that count packets, with which counts of one reason can be left out: file, statement, statement in its place.
@@ -234,7 +234,7 @@ COUNTS = [
 #: Packets whose count is left out, with the reason under which they are counted otherwise.
 FORGOTTEN = {
     "egress_full": "egress_full", "router_full": "router_full", "codel": "codel", "red": "red", "host_down": "host_down",
-    "link: path_loss": "path_loss", "link: link_down": "link_down", "no_socket": "no_socket", "switch": "no_port", "p4": "p4", "radio": "lost",
+    "link: packet_loss": "packet_loss", "link: link_down": "link_down", "no_socket": "no_socket", "switch": "no_port", "p4": "p4", "radio": "lost",
 }
 
 

@@ -39,10 +39,10 @@ def test_each_impairment_has_its_share_and_disturbs_no_other(run_experiment):
     impairments = {"packet_loss": 0.1, "reordering": {"probability": 0.2, "delay": "5.5 ms"}, "duplication": 0.15, "corruption": 0.05}
     all_on, times, direction, _ = sent(run_experiment, impairments)
     counted = direction["impairments"]
-    assert 70 < direction["drops"]["path_loss"] < 130 and 140 < counted["reordered"] < 220, direction
+    assert 70 < direction["drops"]["packet_loss"] < 130 and 140 < counted["reordered"] < 220, direction
     assert 100 < counted["duplicated"] < 180 and 25 < counted["corrupted"] < 70, direction
     # an Ethernet header that is wrong leads nowhere, and checksums find the rest
-    whole = 1000 - direction["drops"]["path_loss"]
+    whole = 1000 - direction["drops"]["packet_loss"]
     assert whole - counted["corrupted"] <= len(set(all_on)) <= whole
     late = [n for n, before in zip(all_on, itertools.accumulate(all_on, max)) if n < before]
     ahead = [max(all_on[:all_on.index(n)]) - n for n in late if n > 20 and all_on.count(n) == 1]

@@ -141,7 +141,7 @@ def test_and_they_give_the_same_bytes(belljar, workdir):
     last = sampled.groupby(["link", "from", "to"])["bytes"].last()
     for _, row in totals[totals["bytes"] > 0].iterrows():
         assert last[(row["link"], *row["direction"].split(" to "))] == row["bytes"], row
-    assert sampled["time"].is_monotonic_increasing and {"path_loss", "link_down", "queue"} <= set(sampled.columns)
+    assert sampled["time"].is_monotonic_increasing and {"packet_loss", "link_down", "queue"} <= set(sampled.columns)
     regular = two.link_series(every=0.5)
     assert len(regular) == round(two.statistics["simulated_seconds"] / 0.5) * len(last) and (regular.groupby(["link", "from", "to"])["bytes"].last() == last).all()
     assert (one.path / "metrics/links.csv").read_bytes() == (two.path / "metrics/links.csv").read_bytes()

@@ -40,7 +40,7 @@ fn reasons(kind: &str) -> &'static [&'static str] {
         "dns" => &["wrong_dns_answers"],
         "disk" => &["slow_syncs", "failed_", "rotten_bits", "no_room"],
         "kill" => &["processes_killed"],
-        "lossy" => &["path_loss"],
+        "lossy" => &["packet_loss"],
         "memory" => &["out_of_memory_kills"],
         "one_way" => &["link_down"],
         "partition" => &["partition"],

@@ -163,7 +163,7 @@ fn both_backends_give_the_same_verdicts() {
         for end in 0..2 {
             let [simulated, emulated] = carried(&experiment, end);
             frames += simulated.0.len();
-            lost += simulated.1.get(&DropReason::PathLoss).copied().unwrap_or_default();
+            lost += simulated.1.get(&DropReason::PacketLoss).copied().unwrap_or_default();
             blocked += simulated.1.get(&DropReason::LinkDown).copied().unwrap_or_default();
             assert_eq!(simulated, emulated, "history {number}, end {end}: {:#?}", experiment.events);
         }

@@ -15,7 +15,7 @@ fn ports() -> [Counters; 2] {
 
 fn line() -> LineCounters {
     LineCounters {
-        drops: [(DropReason::PathLoss, 4), (DropReason::EgressFull, 3)].into_iter().collect(),
+        drops: [(DropReason::PacketLoss, 4), (DropReason::EgressFull, 3)].into_iter().collect(),
         overflowed: 1,
         impaired: ImpairmentCounts { duplicated: 5, ..ImpairmentCounts::default() },
         ..LineCounters::default()
@@ -37,7 +37,7 @@ fn a_relayed_direction_balances() {
     assert_eq!((account.received, account.sent, account.held), (13, 30, 5));
     assert_eq!(account.originated, [("segments", 30), ("duplicates", 5)].into_iter().collect());
     let dropped =
-        [("missed", 4), ("path_loss", 4), ("egress_full", 3), ("overflow", 1), ("interface_down", 1)];
+        [("missed", 4), ("packet_loss", 4), ("egress_full", 3), ("overflow", 1), ("interface_down", 1)];
     assert_eq!(account.dropped, dropped.into_iter().collect());
     assert_eq!(account.imbalance(), 0);
 }

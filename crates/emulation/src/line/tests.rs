@@ -101,7 +101,7 @@ fn loss_follows_from_the_seed() {
     let (first, counters) = thousand(&config, 1);
     assert_eq!(thousand(&config, 1).0, first);
     assert_ne!(thousand(&config, 2).0, first);
-    let lost = counters.drops[&DropReason::PathLoss];
+    let lost = counters.drops[&DropReason::PacketLoss];
     assert!((150..250).contains(&lost), "{counters:?}");
     assert_eq!(counters.delivered + lost, 1000);
     let jitter = LinkProperties {
@@ -163,7 +163,7 @@ fn changes_act_on_frames_that_depart_later() {
     line.offer(at(10), &[2; 60]);
     line.offer(at(20), &[3; 60]);
     assert_eq!(run(&mut line), [(at(100), at(100), 1), (at(511), at(511), 2)]);
-    assert_eq!(line.counters().drops, Map::from([(DropReason::PathLoss, 1)]));
+    assert_eq!(line.counters().drops, Map::from([(DropReason::PacketLoss, 1)]));
     assert_eq!(line.least_latency(), SimDuration::from_micros(100));
 }
 

@@ -101,7 +101,7 @@ impl LinkDirection {
         }
         let loss_free = departs < self.loss_free_until;
         let impairment = if loss_free { FrameImpairment::default() } else { self.impairments.draw() };
-        let lost = self.current.blocked().or(impairment.lost.then_some(DropReason::PathLoss));
+        let lost = self.current.blocked().or(impairment.lost.then_some(DropReason::PacketLoss));
         let jitter = &mut self.jitter;
         let flow = self.current.flow().expect("a link has a path from the start");
         if let Some(reason) = lost {

@@ -40,7 +40,7 @@ impl GraphPath {
         let flow = self.current.flow().ok_or(DropReason::NoRoute)?;
         match departs < loss_free_until {
             true => Ok(flow.carry_without_loss(departs, &mut self.streams.jitter)),
-            false => flow.carry(departs, &mut self.streams).ok_or(DropReason::PathLoss),
+            false => flow.carry(departs, &mut self.streams).ok_or(DropReason::PacketLoss),
         }
     }
 }

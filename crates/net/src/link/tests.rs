@@ -72,7 +72,7 @@ fn frames_are_delivered_duplicated_or_dropped() {
     }
     let account = direction.packet_account();
     assert_eq!((account.received, account.sent), (1_000, arrivals));
-    assert!(account.originated["duplicates"] > 50 && account.dropped["path_loss"] > 100);
+    assert!(account.originated["duplicates"] > 50 && account.dropped["packet_loss"] > 100);
     assert_eq!(account.dropped["link_down"], 50);
 }
 

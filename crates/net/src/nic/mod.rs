@@ -115,7 +115,7 @@ pub enum DropReason {
     /// Random early detection dropped the packet.
     Red,
     /// The path or link lost the packet at random.
-    PathLoss,
+    PacketLoss,
     /// No host has the destination address, or no path leads to it.
     NoRoute,
     /// The link or path is down.
@@ -133,7 +133,7 @@ impl DropReason {
         DropReason::RouterFull,
         DropReason::Codel,
         DropReason::Red,
-        DropReason::PathLoss,
+        DropReason::PacketLoss,
         DropReason::NoRoute,
         DropReason::LinkDown,
         DropReason::Partition,
@@ -147,7 +147,7 @@ impl DropReason {
             DropReason::RouterFull => "router_full",
             DropReason::Codel => "codel",
             DropReason::Red => "red",
-            DropReason::PathLoss => "path_loss",
+            DropReason::PacketLoss => "packet_loss",
             DropReason::NoRoute => "no_route",
             DropReason::LinkDown => "link_down",
             DropReason::Partition => "partition",

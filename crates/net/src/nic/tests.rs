@@ -216,9 +216,9 @@ fn codel_never_starves_the_link() {
 #[test]
 fn drops_elsewhere_are_counted_by_reason() {
     let mut nic = nic(None, None);
-    nic.count_drop(DropReason::PathLoss);
+    nic.count_drop(DropReason::PacketLoss);
     nic.count_drop(DropReason::NoRoute);
-    assert_eq!(nic.counters().dropped(DropReason::PathLoss), 1);
+    assert_eq!(nic.counters().dropped(DropReason::PacketLoss), 1);
     assert_eq!(nic.counters().dropped_in_total(), 2);
 }
 

@@ -278,7 +278,7 @@ mod tests {
     fn counters_become_what_each_stretch_of_time_added() {
         let curves = host_curves(
             &table(
-                "time,host,packets_in,bytes_in,packets_out,bytes_out,codel,path_loss,egress_queue,syscalls\n\
+                "time,host,packets_in,bytes_in,packets_out,bytes_out,codel,packet_loss,egress_queue,syscalls\n\
                  1.0,a,0,5,0,10,0,1,0,3\n2.0,a,0,5,0,30,2,1,0,4\n2.0,b,0,0,0,7,0,0,0,0",
             ),
             &Bins::new(2.0, Some(1.0)),

@@ -90,7 +90,7 @@ mod tests {
 
     #[test]
     fn each_direction_has_what_it_sent_lost_and_let_wait() {
-        let text = "time,link,from,to,frames,bytes,egress_full,path_loss,queue\n1,l,a,b,1,10,0,0,3\n1,l,b,a,1,7,0,0,0\n\
+        let text = "time,link,from,to,frames,bytes,egress_full,packet_loss,queue\n1,l,a,b,1,10,0,0,3\n1,l,b,a,1,7,0,0,0\n\
                     3,l,a,b,2,30,1,1,0";
         let mut lines = text.lines().map(|line| line.split(',').map(str::to_owned).collect());
         let table = Series { columns: lines.next().unwrap(), rows: lines.collect() };
