@@ -5,7 +5,8 @@ import shutil
 import subprocess
 
 import pytest
-from conftest import execute, experiment, graph
+import yaml
+from conftest import EXAMPLES, execute, experiment, graph
 
 
 @pytest.fixture
@@ -139,6 +140,50 @@ def test_filters_by_host_and_interface(run_experiment):
     kinds = {file: {row[2] for row in rows if row[0] == file} for file in {row[0] for row in rows}}
     assert kinds == {"hosts/home/eth0.pcap": {"17"}, "switches/lan/p1.pcap": {"6"}, "switches/lan/p2.pcap": {"", "6", "17"},
                      "routers/r/eth0.pcap": {"", "6", "17"}}, kinds
+
+
+def pipe(belljar, workdir, *arguments, reader="cat > piped.pcap"):
+    """A run of the example that writes packets to a reader, in a shell."""
+    words = " ".join(map(str, (belljar, "run", EXAMPLES / "first.yaml", "-o data --force", *arguments)))
+    return execute(["bash", "-c", f"set -o pipefail; {words} | {reader}"], cwd=workdir)
+
+
+def test_packets_as_they_come(belljar, workdir):
+    done = pipe(belljar, workdir, "--pcap --pcap-pipe berlin:eth0 -v")
+    written = (workdir / "data/hosts/berlin/eth0.pcap").read_bytes()
+    assert done.status == 0 and len(written) > 2000 and (workdir / "piped.pcap").read_bytes() == written, done
+    # All else is on standard error.
+    assert not done.out and "all 4 processes ended as expected" in done.err and "info: 4 hosts, 4 programs; seed 1, until 30 s" in done.err, done
+    assert f"info: results in {workdir / 'data'}\n" in done.err and re.search(r"info: host 'berlin': curl\.1000 exited 0 at 2\.\d+ s", done.err), done
+    # The filter applies, and without --pcap there are no files.
+    done = pipe(belljar, workdir, "--pcap-pipe berlin:eth0 --set host_option_defaults.pcap_filter='src host server'")
+    assert done.status == 0 and 100 < len((workdir / "piped.pcap").read_bytes()) < len(written) and not list(workdir.glob("data/hosts/*/*.pcap")), done
+    # A reader may leave.
+    done = pipe(belljar, workdir, "--pcap-pipe berlin:eth0", reader="head -c 24 > piped.pcap")
+    assert done.status == 0 and "note: the reader of the packets left before the end of the run" in done.err, done
+
+
+def test_packets_of_a_port(belljar, workdir):
+    hosts = {name: {"processes": [{"path": "/bin/ping", "args": ["-c", "1", other]}] if name == "a" else []} for name, other in (("a", "b"), ("b", "a"))}
+    file = {"general": {"stop_time": "3 s"}, "hosts": hosts, "switches": ["s"], "links": [{"between": ["a:eth0", "s:p1"]}, {"between": ["b:eth0", "s:p2"]}]}
+    (workdir / "ports.yaml").write_text(yaml.safe_dump(file))
+    run = lambda *arguments: subprocess.run([belljar, "run", "ports.yaml", *arguments], cwd=workdir, capture_output=True, timeout=600)
+    done = run("--pcap-pipe", "s:p2", "-o", "piped")
+    assert run("--pcap", "-o", "written").returncode == 0
+    assert done.returncode == 0 and done.stdout == (workdir / "written/switches/s/p2.pcap").read_bytes() != b"", done
+
+
+@pytest.mark.parametrize("arguments, message", [
+    ("--pcap-pipe sever:eth0", "error: --pcap-pipe: there is no host or device 'sever': did you mean 'server'?"),
+    ("--pcap-pipe server:eth7", "error: --pcap-pipe: 'server' has no interface 'eth7': did you mean 'eth0'?"),
+    ("--pcap-pipe server", "write a host and an interface of it, as in alice:eth0"),
+    ("--pcap-pipe server:eth0 --cells 2", "error: --pcap-pipe is for a run of one process: leave out --cells"),
+    ("--pcap-pipe server:eth0 --set general.progress=true", "error: --pcap-pipe needs standard output for the packets: leave out general.progress"),
+    ("--pcap-pipe server:eth0 --log", "cannot be used with"),
+])
+def test_packets_that_cannot_come(belljar, workdir, arguments, message):
+    done = pipe(belljar, workdir, arguments)
+    assert done.status == 2 and message in done.err and not (workdir / "piped.pcap").read_bytes(), done
 
 
 def test_a_wrong_option(belljar, workdir):

@@ -144,7 +144,7 @@ def test_an_interrupted_campaign_reports_and_goes_on(belljar, workdir):
         begun(run, lambda: verdicts.is_file() and len(verdicts.read_bytes().splitlines()) >= 5)
         run.send_signal(signal.SIGINT)
         out, err = run.communicate(timeout=60)
-    assert run.returncode == 1 and "interrupted: the same command goes on from here" in out, out + err
+    assert run.returncode == 130 and "interrupted: the same command goes on from here" in out, out + err
     assert json.loads((workdir / "exp.explore/report.json").read_text())["interrupted"]
 
 

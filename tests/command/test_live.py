@@ -19,6 +19,7 @@ import urllib.request
 import pytest
 import yaml
 from conftest import EXAMPLES, PATIENCE, execute, look, until
+from terminal import Terminal
 
 EVENTS = [{"at": "4 s", "partition": [["berlin"], ["server"]], "for": "2 s"}, {"at": "9 s", "crash": "tokyo"}]
 
@@ -167,8 +168,19 @@ def test_pausing_and_stepping_change_no_byte(live, run_experiment, workdir):
 def test_a_paused_run_can_be_ended(live):
     run = live(cities(), "--pause-at", "2 s")
     run.paused()
-    run.process.send_signal(signal.SIGINT)
-    assert "interrupted" in run.end(1)
+    run.process.send_signal(signal.SIGTERM)
+    assert "interrupted" in run.end(143)
+
+
+def test_the_progress_says_that_the_run_is_paused(belljar, workdir):
+    command = [belljar, "run", EXAMPLES / "first.yaml", "-o", workdir / "data", "--live", "--pause-at", "2 s"]
+    terminal = Terminal(command, columns=160, env={"TERM": "xterm"})
+    try:
+        assert " left" not in terminal.expect(r"paused at [12]\.\d{3} s").rpartition("paused")[2]
+        terminal.process.send_signal(signal.SIGINT)
+        assert terminal.end() == 130
+    finally:
+        terminal.close()
 
 
 def test_only_who_has_the_address_is_answered(live):

@@ -42,6 +42,30 @@ def test_every_command_has_a_page(belljar, workdir):
     assert done.status == 1 and done.err.startswith("error: /proc/none cannot be written: "), done
 
 
+def options_of(help):
+    return set(re.findall(r"^ +(?:-\w, |-\w \S+, )?(--[a-z][a-z0-9-]+)", help, re.M)) - {"--help", "--version"}
+
+
+def test_completions_and_pages_have_every_option(belljar, workdir):
+    """Those of the commands that Python parses as well."""
+    fish = execute([belljar, "completions", "fish"]).out.splitlines()
+    assert execute([belljar, "man", workdir]).status == 0
+    env = {**os.environ, "BELLJAR_PYTHON": sys.executable, "PYTHONPATH": str(ROOT / "python")}
+    number = 0
+    for command in commands_of(belljar):
+        if command == "help":
+            continue
+        help = execute([belljar, command, "--help"], env=env)
+        assert help.status == 0, help
+        options = options_of(help.out)
+        completed = {f"--{name}" for line in fish if re.search(rf"using_subcommand {command}[\s\";]", line) for name in re.findall(r" -l (\S+)", line)}
+        page = (workdir / f"belljar-{command}.1").read_text().replace("\\", "")
+        missing = [(option, "completions") for option in options - completed] + [(option, "page") for option in options if option not in page]
+        assert not missing, (command, missing)
+        number += len(options)
+    assert number > 100
+
+
 def sweep(belljar, workdir, *arguments, **environment):
     env = {**os.environ, "BELLJAR_PYTHON": sys.executable, **environment}
     return execute([belljar, "sweep", *arguments], cwd=workdir, env=env)

@@ -64,7 +64,7 @@ def test_interrupted(running, workdir):
     process, cells = running
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=600)
-    assert process.returncode == 1 and "interrupted" in (out + err).lower(), out + err
+    assert process.returncode == 130 and "interrupted" in (out + err).lower(), out + err
     assert_gone(cells)
     for n in range(4):
         (written,) = (workdir / "data").glob(f"hosts/host{n}/echo.*.stdout")

@@ -312,6 +312,17 @@ def test_called_as_shadow(belljar, workdir):
         # A capture of each interface, header and all, though no packet has passed.
         for interface in ("lo", "eth0"):
             assert len((results / f"{interface}.pcap").read_bytes()) == 24
+    for command in ([link], [belljar, "shadow"]):
+        done = execute([*command, "--version"])
+        assert done.status == 0 and re.fullmatch(r"Shadow \d+\.\d+\.\d+ \u2014 Belljar \d+\.\d+\.\d+\n", done.out), done
+        info = execute([*command, "--show-build-info"])
+        assert info.status == 0 and not info.out and info.err.startswith(done.out + "Built for "), info
+    left = workdir / "tmp"
+    left.mkdir()
+    cleaned = execute([link, "--shm-cleanup"], env={**os.environ, "TMPDIR": str(left)})
+    assert (cleaned.status, cleaned.out, cleaned.err) == (0, "", "") and not list(left.iterdir())
+    refused = execute([link, "--shm-cleanup", file])
+    assert refused.status == 2 and "'--shm-cleanup' takes no other arguments" in refused.err, refused
     wrong = execute([link, "--strace-logging-mode", "loud", file])
     assert wrong.status == 2 and "strace_logging_mode" in wrong.err, wrong
 

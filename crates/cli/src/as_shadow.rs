@@ -2,8 +2,10 @@
 //! experiment as `shadow ...` does, for scripts and tools that start Shadow themselves. Shadow's options for
 //! sections of the experiment become `--set`; its short options become Belljar's.
 
+use belljar_results::Scratch;
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
+use std::process::ExitCode;
 
 /// Options of Shadow that set a key of section `experimental`. The key has the option's name, with `_` for
 /// `-`.
@@ -51,19 +53,64 @@ const SHORT: &[(&str, &str)] =
 /// Shadow's name of the results folder.
 const DEFAULT_OUTPUT: &str = "--default-output=shadow.data";
 
+/// Version of Shadow whose command line and format of experiments are understood.
+const SHADOW: &str = "3.3.0";
+
+/// Answers options of Shadow that run nothing: `--version`, `--show-build-info` and `--shm-cleanup`. `None` for all else, and for
+/// commands of Belljar.
+pub fn answer(arguments: &[OsString]) -> Option<ExitCode> {
+    let rest = match is_shadow(arguments) {
+        true if is_named_shadow(arguments) => &arguments[1..],
+        true => &arguments[2..],
+        false => return None,
+    };
+    let version = || format!("Shadow {SHADOW} \u{2014} Belljar {}", env!("CARGO_PKG_VERSION"));
+    let option = |names: &[&str]| rest.iter().any(|argument| names.iter().any(|name| argument == name));
+    if option(&["--version", "-V"]) {
+        println!("{}", version());
+        return Some(ExitCode::SUCCESS);
+    }
+    let name = ["--show-build-info", "--shm-cleanup"].into_iter().find(|name| option(&[name]))?;
+    if rest.len() > 1 {
+        eprintln!("error: '{name}' takes no other arguments\n = help: leave out the others");
+        return Some(ExitCode::from(2));
+    }
+    match name {
+        // On standard error, as Shadow does.
+        "--show-build-info" => {
+            let commands =
+                if cfg!(feature = "all-commands") { "all commands" } else { "the quick build's commands" };
+            let kind = if cfg!(debug_assertions) { "debug" } else { "release" };
+            eprintln!("{}", version());
+            eprintln!("Built for {} Linux, {kind}, with {commands}", std::env::consts::ARCH);
+            eprintln!("For what differs from Shadow, see docs/guide/coming-from-shadow.md");
+        }
+        // Shared memory has no names here and ends with its run; folders for temporary files may be left.
+        _ => Scratch::sweep(&std::env::temp_dir()),
+    }
+    Some(ExitCode::SUCCESS)
+}
+
+/// True if this program was called by the name `shadow`.
+fn is_named_shadow(arguments: &[OsString]) -> bool {
+    arguments.first().is_some_and(|path| Path::new(path).file_name() == Some(OsStr::new("shadow")))
+}
+
+/// True if the command line is Shadow's.
+fn is_shadow(arguments: &[OsString]) -> bool {
+    is_named_shadow(arguments) || arguments.get(1).is_some_and(|command| command == "shadow")
+}
+
 /// Translates Shadow's options in the arguments of `shadow` and of `belljar run`. Other commands' arguments
 /// are returned unchanged.
 pub fn translated(mut arguments: Vec<OsString>) -> Vec<OsString> {
-    let name = arguments.first().map_or(OsStr::new(""), |path| Path::new(path).file_name().unwrap_or(path));
-    let mut is_shadow = true;
-    if name == "shadow" {
+    let is_shadow = is_shadow(&arguments);
+    if is_named_shadow(&arguments) {
         arguments.insert(1, "run".into());
-    } else {
-        match arguments.get(1).and_then(|command| command.to_str()) {
-            Some("shadow") => arguments[1] = "run".into(),
-            Some("run") => is_shadow = false,
-            _ => return arguments,
-        }
+    } else if is_shadow {
+        arguments[1] = "run".into();
+    } else if arguments.get(1).is_none_or(|command| command != "run") {
+        return arguments;
     }
     let rest = arguments.split_off(2);
     if is_shadow {

@@ -2,7 +2,7 @@
 
 use crate::failure::Failure;
 use crate::tty::{self, Input, Leave, Raw};
-use crate::{control, progress};
+use crate::{control, progress, signals};
 use belljar_channel::with_socket_path;
 use belljar_emulation::attach::{self as emulated, Answer, Order};
 use belljar_emulation::world::SCRATCH;
@@ -52,9 +52,9 @@ pub fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
         command => Program { command: command.to_vec(), title: command.join(" ") },
     };
     let input = if tty::is_here() { Input::Terminal } else { Input::Standard };
-    let _ = ctrlc::set_handler(|| {
+    let _ = signals::handle(|| {
         tty::restore();
-        std::process::exit(i32::from(tty::LEFT));
+        signals::exit();
     });
     let connection = Connection::open(&arguments.folder, &arguments.host, program, input, false)?;
     let (status, remark) = connection.relay(input)?;

@@ -3,10 +3,11 @@
 use crate::experiment_options;
 use crate::failure::Failure;
 use crate::log::Log;
+use crate::signals;
 use belljar_base::SimTime;
 use belljar_config::{Experiment, Refusal, Setting};
 use belljar_plan::{collect_coverage, cut_windows, drawn_events, judge_properties};
-use belljar_results::{ResultsFolder, Scratch, Statistics, Summary, Unreached, names};
+use belljar_results::{ProcessStatistics, ResultsFolder, Scratch, Statistics, Summary, Unreached, names};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -22,6 +23,10 @@ pub trait Backend {
     /// True if this process reports on the run; other ranks of the same run do not.
     fn reports(&self) -> bool {
         true
+    }
+    /// True if standard output has something else than the summary.
+    fn has_output(&self) -> bool {
+        false
     }
     /// Note on what differs from a simulation.
     fn note(&self, _experiment: &Experiment, _settings: &Self::Settings) -> Option<String> {
@@ -100,6 +105,10 @@ pub fn conduct(backend: &impl Backend, began: Instant) -> Result<u8, Failure> {
     }
     let log = if backend.reports() { options.log(&experiment) } else { Log::new(false, &experiment) };
     let folder = backend.create_folder(&experiment)?;
+    if options.is_verbose() && backend.reports() {
+        info(&size(&experiment));
+        info(&format!("results in {}", folder.path().display()));
+    }
     let job = Job { experiment: &experiment, folder: &folder, log: &log, began };
     let mut complete = match backend.run(&job, settings)? {
         Outcome::Part(status) => return Ok(status),
@@ -124,12 +133,62 @@ pub fn conduct(backend: &impl Backend, began: Instant) -> Result<u8, Failure> {
         emulated: complete.emulated,
     };
     log.finished(&complete.statistics);
-    if !options.is_quiet() {
-        println!("{summary}");
-        print!("{}", complete.appendix);
+    if options.is_verbose() {
+        endings(&complete.statistics).iter().for_each(|line| info(line));
     }
-    let good = complete.statistics.as_expected() && complete.interrupted.is_none();
-    Ok(u8::from(!good))
+    if !options.is_quiet() {
+        let text = format!("{summary}\n{}", complete.appendix);
+        match backend.has_output() {
+            true => eprint!("{text}"),
+            false => print!("{text}"),
+        }
+    }
+    match complete.interrupted {
+        Some(_) => Ok(signals::status().unwrap_or(1)),
+        None => Ok(u8::from(!complete.statistics.as_expected())),
+    }
+}
+
+/// Prints a line that only a verbose run has.
+pub fn info(text: &str) {
+    eprintln!("{}", crate::paint::message(&format!("info: {text}")));
+}
+
+/// Size of an experiment in a line.
+fn size(experiment: &Experiment) -> String {
+    let count = |number: usize, what: &str| match number {
+        0 => None,
+        1 => Some(format!("1 {what}")),
+        _ => Some(format!("{number} {what}s")),
+    };
+    let hosts = &experiment.hosts;
+    let parts = [
+        count(hosts.len(), "host"),
+        count(experiment.topology.devices.len(), "device"),
+        count(experiment.topology.links.len(), "link"),
+        count(hosts.iter().map(|host| host.programs().len()).sum(), "program"),
+        count(hosts.iter().map(|host| host.models.len()).sum(), "model"),
+        count(experiment.events.len(), "event"),
+    ];
+    let parts: Vec<String> = parts.into_iter().flatten().collect();
+    format!(
+        "{}; seed {}, until {} s",
+        parts.join(", "),
+        experiment.general.seed,
+        experiment.general.stop_time.as_secs_f64()
+    )
+}
+
+/// End of each process, in a line each.
+fn endings(statistics: &Statistics) -> Vec<String> {
+    let of_hosts =
+        statistics.hosts.iter().flat_map(|(name, host)| host.processes.iter().map(move |p| (name, p)));
+    let line = |(name, process): (&String, &ProcessStatistics)| {
+        let at = process.ended.map_or(String::new(), |at| format!(" at {at} s"));
+        let pid = process.pid.map_or(String::new(), |pid| format!(".{pid}"));
+        format!("host '{name}': {}{pid} {}{at}", process.program, process.state)
+    };
+    of_hosts.map(line).collect()
 }
 
 /// Events and settings of an experiment that act only after the end of its run.

@@ -4,6 +4,7 @@ use crate::backend::{self, Backend, Job, Outcome};
 use crate::experiment_options;
 use crate::failure::Failure;
 use crate::progress::{self, Progress};
+use crate::signals;
 use belljar_config::{Experiment, Inventory};
 use belljar_deployment::{MachineReport, Order, check, deploy};
 use belljar_results::names;
@@ -71,10 +72,10 @@ impl Backend for Arguments {
         let &Job { experiment, folder, log, .. } = job;
         let stop = Arc::new(AtomicBool::new(false));
         let of_handler = stop.clone();
-        ctrlc::set_handler(move || {
+        signals::handle(move || {
             if of_handler.swap(true, Relaxed) {
                 // The machines detect that their connections close.
-                std::process::exit(130);
+                signals::exit();
             }
         })
         .map_err(Failure::run)?;
@@ -82,7 +83,7 @@ impl Backend for Arguments {
         let Settings { inventory, base } = &settings;
         let order = Order { experiment, inventory, base, folder, stop: &stop };
         let ended = deploy(&order, &|now| {
-            shown.show(now, None);
+            shown.show(now, false, None);
             log.heartbeat(now);
         });
         shown.finish();

@@ -5,7 +5,7 @@ use crate::compare::truthfulness;
 use crate::failure::Failure;
 use crate::progress::{self, Progress};
 use crate::prompt::READY;
-use crate::{experiment_options, launch, log, p4, run, tdf};
+use crate::{experiment_options, launch, log, p4, run, signals, tdf};
 use belljar_base::SimTime;
 use belljar_config::Experiment;
 use belljar_emulation::p4::SwitchPlan;
@@ -278,9 +278,9 @@ fn conduct(order: &Order, progress: &Progress, log: &log::Log, with_prompt: bool
     let orders = Arc::new(Mutex::new(orders));
     let asked = AtomicBool::new(false);
     let of_handler = orders.clone();
-    ctrlc::set_handler(move || {
+    signals::handle(move || {
         if asked.swap(true, Relaxed) {
-            std::process::exit(130);
+            signals::exit();
         }
         let _ = writeln!(of_handler.lock().unwrap_or_else(PoisonError::into_inner), "stop");
     })
@@ -307,7 +307,7 @@ fn follow(
                 if with_prompt && !std::mem::replace(&mut has_begun, true) {
                     println!("{READY}");
                 }
-                progress.show(now, None);
+                progress.show(now, false, None);
                 log.heartbeat(now);
             }
             Ok(Report::Done { interrupted }) => return Ok(interrupted),

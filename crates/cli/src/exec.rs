@@ -162,6 +162,7 @@ pub fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
         idle_processor: leave_one_idle(1),
         debug: control::hub(&folder, &experiment),
         live,
+        packet_pipe: None,
         wait_for_debugger: Vec::new(),
     };
     let log = Log::new(false, &experiment);

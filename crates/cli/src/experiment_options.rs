@@ -46,6 +46,10 @@ pub struct Arguments {
     /// Print errors only: no notes, no progress, no summary. The exit status says whether all went as expected
     #[arg(short, long, env = "BELLJAR_QUIET", value_parser = FalseyValueParser::new(), conflicts_with = "log")]
     quiet: bool,
+    /// Say more on standard error: the size of the experiment, the results folder, the workers, the progress
+    /// where there is no terminal, and the end of each process
+    #[arg(short, long, env = "BELLJAR_VERBOSE", value_parser = FalseyValueParser::new(), conflicts_with = "quiet")]
+    verbose: bool,
     /// Set a value of the experiment, whatever the file says: keys joined by dots, items of lists by
     /// their number from 0. The value is YAML
     #[arg(long, value_name = "KEY=VALUE", env = "BELLJAR_SET", value_parser = Setting::parse)]
@@ -100,6 +104,16 @@ impl Arguments {
         self.quiet
     }
 
+    /// True if more is printed than usual.
+    pub fn is_verbose(&self) -> bool {
+        self.verbose
+    }
+
+    /// True if the run writes a log to standard output.
+    pub fn writes_log(&self, experiment: &Experiment) -> bool {
+        self.log || experiment.general.progress
+    }
+
     /// Results folder as named by the user.
     pub fn results<'a>(&'a self, experiment: &'a Experiment) -> &'a Path {
         self.output().unwrap_or(experiment.general.results())
@@ -132,14 +146,19 @@ impl Arguments {
 
     /// Creates the log in Shadow's format, enabled by an option or by the experiment.
     pub fn log(&self, experiment: &Experiment) -> log::Log {
-        log::Log::new(self.log || experiment.general.progress, experiment)
+        log::Log::new(self.writes_log(experiment), experiment)
     }
 
-    /// Mode of the progress display: a progress line on a terminal, notes otherwise.
+    /// Mode of the progress display: a progress line on a terminal, otherwise notes, and lines now and then if the run is
+    /// verbose.
     pub fn display(&self) -> Display {
         if self.quiet {
             return Display::Elsewhere;
         }
-        if !self.no_progress && std::io::stderr().is_terminal() { Display::Line } else { Display::Notes }
+        match (self.no_progress, std::io::stderr().is_terminal()) {
+            (false, true) => Display::Line,
+            (false, false) if self.verbose => Display::Lines,
+            _ => Display::Notes,
+        }
     }
 }

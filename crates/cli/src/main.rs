@@ -46,6 +46,7 @@ mod manual;
 mod p4;
 mod paint;
 mod parts;
+mod pipe;
 mod placement;
 mod plan;
 mod profile;
@@ -60,6 +61,7 @@ mod schema;
 mod secret;
 mod session;
 mod shadow_options;
+mod signals;
 mod stack;
 mod sweep;
 #[cfg(feature = "all-commands")]
@@ -169,7 +171,11 @@ enum Command {
 
 fn main() -> ExitCode {
     bug::allow_readers_to_leave();
-    let arguments = as_shadow::translated(std::env::args_os().collect());
+    let given: Vec<_> = std::env::args_os().collect();
+    if let Some(status) = as_shadow::answer(&given) {
+        return status;
+    }
+    let arguments = as_shadow::translated(given);
     // Only the complete build knows the options of all commands.
     #[cfg(not(feature = "all-commands"))]
     if arguments.get(1).is_some_and(|first| first == "help") && arguments.len() > 2 {

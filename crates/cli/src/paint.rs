@@ -19,7 +19,12 @@ pub fn message(text: &str) -> String {
 }
 
 fn painted(text: &str) -> String {
-    let words = [("error:", "\x1b[1;31m"), ("note:", "\x1b[1;36m"), ("warning:", "\x1b[1;33m")];
+    let words = [
+        ("error:", "\x1b[1;31m"),
+        ("note:", "\x1b[1;36m"),
+        ("info:", "\x1b[36m"),
+        ("warning:", "\x1b[1;33m"),
+    ];
     let line = |line: &str| {
         let found = words.iter().find(|(word, _)| line.starts_with(word));
         match found {

@@ -17,6 +17,15 @@ except ImportError as error:
 sys.exit(main(sys.argv[2:]))
 ";
 
+/// Options of the experiments' command, for completions and the manual page.
+#[cfg(feature = "all-commands")]
+pub const OPTIONS: &[crate::manual::PythonOption] = &[
+    (Some('o'), "output", Some("DIR"), "The folder for results [default: papers.data]"),
+    (None, "full", None, "The size of the paper"),
+    (None, "small", None, "The size of a test, which shows that it works and no more"),
+    (None, "page", None, "Write docs/papers.md anew, with the results of the usual size in DIR"),
+];
+
 /// Repeats an experiment of a paper: `belljar reproduce --help` tells more, without a name it lists all.
 #[derive(clap::Args)]
 #[command(disable_help_flag = true)]

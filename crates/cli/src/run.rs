@@ -7,7 +7,9 @@ use crate::placement::PlacementOption;
 use crate::progress::Display;
 use crate::ranks::{self, Ranks};
 use crate::workers::{self, Workers};
-use crate::{choices, control, experiment_options, launch, live, parts, profile, progress, session, watch};
+use crate::{
+    choices, control, experiment_options, launch, live, paint, parts, pipe, profile, progress, session, watch,
+};
 use belljar_base::activity::Board;
 use belljar_config::{Experiment, Host, Overrides};
 use belljar_results::{ResultsFolder, names};
@@ -22,7 +24,7 @@ use std::sync::Arc;
 /// ended as the experiment expects.
 #[derive(clap::Args)]
 #[command(
-    after_help = "Examples:\n  belljar run examples/first.yaml\n  belljar run exp.yaml -o results --seed 7 --pcap\n  belljar run exp.yaml --profile\n  belljar run exp.yaml --pcap-filter 'tcp port 80 and host server'\n  belljar run exp.yaml --set general.stop_time=\"5 s\" --set hosts.alice.bandwidth_up=\"1 Mbit\"\n\nEvery option can be given as an environment variable too, as shown beside it."
+    after_help = "Examples:\n  belljar run examples/first.yaml\n  belljar run exp.yaml -o results --seed 7 --pcap\n  belljar run exp.yaml --profile\n  belljar run exp.yaml --pcap-filter 'tcp port 80 and host server'\n  belljar run exp.yaml --pcap-pipe client:eth0 | wireshark -k -i -\n  belljar run exp.yaml --set general.stop_time=\"5 s\" --set hosts.alice.bandwidth_up=\"1 Mbit\"\n\nEvery option can be given as an environment variable too, as shown beside it."
 )]
 pub struct Arguments {
     /// The experiment file, in Shadow's format (`-` reads standard input)
@@ -37,6 +39,11 @@ pub struct Arguments {
     /// Write the messages of other simulators' channels with their times (simulators/NAME/channels.csv)
     #[arg(long, env = "BELLJAR_TRACE_CHANNELS", value_parser = FalseyValueParser::new())]
     trace_channels: bool,
+    /// Write the packets of an interface to standard output in pcap format, as they come, and all else to standard error:
+    /// for wireshark -k -i -
+    #[arg(long, value_name = "HOST:IF", env = "BELLJAR_PCAP_PIPE", value_parser = pipe::parse,
+          conflicts_with_all = ["log", "show_config", "watch"])]
+    pcap_pipe: Option<(String, String)>,
     /// Placement of all processes
     #[arg(long, value_enum, env = "BELLJAR_PLACEMENT")]
     placement: Option<PlacementOption>,
@@ -127,6 +134,9 @@ fn load(arguments: &Arguments, ranks: Option<&Ranks>) -> Result<Experiment, Fail
     parts::check(&experiment)?;
     control::check_debuggees(&arguments.gdb, &experiment)?;
     let writes_log = arguments.experiment.log(&experiment).is_wanted();
+    if let Some((node, interface)) = &arguments.pcap_pipe {
+        pipe::check(&experiment, node, interface, together, arguments.experiment.writes_log(&experiment))?;
+    }
     arguments.live.check(together, in_real_time(arguments, &experiment), writes_log)?;
     arguments.choices.apply(&mut experiment, ranks.is_some())?;
     Ok(experiment)
@@ -165,6 +175,10 @@ impl Backend for Simulation<'_> {
 
     fn reports(&self) -> bool {
         self.ranks.is_none_or(Ranks::is_first)
+    }
+
+    fn has_output(&self) -> bool {
+        self.arguments.pcap_pipe.is_some()
     }
 
     fn prepare(&self) -> Result<(Experiment, Settings), Failure> {
@@ -220,6 +234,13 @@ impl Backend for Simulation<'_> {
             (_, Some(live)) => AttachHub::new(names, Course::Live(live.clone())),
             _ => AttachHub::new(names, Course::Free),
         };
+        if arguments.experiment.is_verbose() && self.reports() {
+            let processes = ranks.map_or(cells, |_| 1);
+            backend::info(&format!("{} workers in each of {processes} processes", workers.count));
+        }
+        let pipe = arguments.pcap_pipe.as_ref();
+        let packet_pipe =
+            pipe.map(|(node, interface)| pipe::open(experiment, node, interface)).transpose()?;
         let run_options = RunOptions {
             attach: attach.clone(),
             console: None,
@@ -240,6 +261,7 @@ impl Backend for Simulation<'_> {
             paced: arguments.real_time,
             idle_processor: workers::leave_one_idle(workers.count * ranks.map_or(cells, Ranks::here)),
             debug: control::hub(folder, experiment),
+            packet_pipe: packet_pipe.clone(),
             wait_for_debugger: arguments.gdb.clone(),
         };
         if let (Some(ranks), false) = (ranks, self.reports()) {
@@ -262,6 +284,9 @@ impl Backend for Simulation<'_> {
         let exchange = exchange.as_deref();
         let (part, seen) = session::run(experiment, folder, &run_options, &workers, log, display, exchange)?;
         drop(view);
+        if packet_pipe.is_some_and(|pipe| pipe.is_abandoned()) {
+            eprintln!("{}", paint::message("note: the reader of the packets left before the end of the run"));
+        }
         clock.simulated();
         let (parts, failure) = match (others, ranks) {
             (Some(cells), _) => cells.finish(),

@@ -7,6 +7,7 @@ use crate::live;
 use crate::log::Log;
 use crate::profile::WorkerTimes;
 use crate::progress::{self, Display, Progress};
+use crate::signals;
 use crate::tty;
 use crate::waits::Lookout;
 use crate::workers::{Workers, thread_time_ns};
@@ -22,8 +23,6 @@ use std::time::Duration;
 
 /// Interval between updates of the progress display, in real time.
 const REFRESH: Duration = Duration::from_millis(100);
-/// Exit status after a second Ctrl-C, as shells report SIGINT.
-const INTERRUPTED: i32 = 130;
 
 /// State shared between the simulating thread and the watching one.
 #[derive(Default)]
@@ -55,11 +54,11 @@ pub fn run(
     let of_handler = shared.clone();
     // Another rank may have been interrupted first; the launcher's signal is then this rank's first.
     let signalled = AtomicBool::new(false);
-    ctrlc::set_handler(move || {
+    signals::handle(move || {
         if signalled.swap(true, Relaxed) {
             live::restore_terminal();
             tty::restore();
-            std::process::exit(INTERRUPTED);
+            signals::exit();
         }
         of_handler.stop.store(true, Relaxed);
     })
@@ -119,7 +118,7 @@ pub fn run(
                 progress.note(&note);
                 options.live.iter().for_each(|live| live.note(&note));
             }
-            progress.show(shared.committed(), lookout.most());
+            progress.show(shared.committed(), is_paused, lookout.most());
             thread::park_timeout(REFRESH);
         }
         progress.finish();

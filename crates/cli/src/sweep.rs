@@ -18,6 +18,31 @@ except ImportError as error:
 sys.exit(main(['sweep', *sys.argv[1:]]))
 ";
 
+/// Options of the package's command, for completions and the manual page.
+#[cfg(feature = "all-commands")]
+pub const OPTIONS: &[crate::manual::PythonOption] = &[
+    (Some('o'), "output", Some("DIR"), "The sweep's folder [default: FILE's name with .sweep]"),
+    (None, "seeds", Some("N"), "So many seeds from 1 on, or seeds such as 5-9 or 1,4,7-9 [default: 10]"),
+    (None, "set", Some("KEY=VALUE"), "A value of the experiment, for all runs"),
+    (None, "vary", Some("KEY=[V,...]"), "Values of which each gets runs of its own"),
+    (None, "measure", Some("NAME=WHAT"), "A number of each run, for the table and the report"),
+    (
+        None,
+        "until",
+        Some("WIDTH"),
+        "Add seeds until the first measure's mean is known so narrowly: \"5 %\", or a number",
+    ),
+    (None, "most-seeds", Some("N"), "With --until: no more than this [default: 1000]"),
+    (None, "on", Some("WHERE"), "local, slurm, dask or dask:ADDRESS [default: local]"),
+    (None, "slurm", Some("KEY=VALUE"), "A parameter of submitit, such as slurm_partition=short"),
+    (None, "workers", Some("N"), "Runs at a time [default: as many as there are processors]"),
+    (None, "retries", Some("N"), "How often a run is made again whose worker is lost [default: 2]"),
+    (None, "timeout", Some("SECONDS"), "Real time that a run may take"),
+    (None, "strace", None, "Log system calls"),
+    (None, "pcap", None, "Capture packets"),
+    (None, "no-progress", None, "Show no progress bar"),
+];
+
 /// Runs an experiment under many seeds and settings: `belljar sweep --help` tells more.
 #[derive(clap::Args)]
 #[command(disable_help_flag = true)]

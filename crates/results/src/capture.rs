@@ -23,15 +23,7 @@ impl CaptureWriter {
     /// Starts a capture in an empty file. Simulated time 0 is `epoch_secs` after 1970, and at most `keep`
     /// bytes of each packet are written.
     pub fn new(file: Arc<Growing>, epoch_secs: u64, keep: usize, ethernet: bool) -> CaptureWriter {
-        let header = PcapHeader {
-            snaplen: keep as u32,
-            datalink: if ethernet { DataLink::ETHERNET } else { DataLink::RAW },
-            ts_resolution: TsResolution::NanoSecond,
-            endianness: pcap_file::Endianness::Little,
-            ..PcapHeader::default()
-        };
-        let begun = PcapWriter::with_header(Vec::new(), header).expect("a vector takes all that is written");
-        file.add(&begun.into_writer());
+        file.add(&file_header(keep, ethernet));
         CaptureWriter { file, epoch: Duration::from_secs(epoch_secs), keep }
     }
 
@@ -74,16 +66,38 @@ impl CaptureWriter {
         self.file.finish()
     }
 
-    /// Record header of a packet of `len` bytes (draft-ietf-opsawg-pcap, section 5).
     fn header(&self, at: SimTime, len: usize) -> [u8; Self::HEADER] {
-        let time = self.epoch + Duration::from_nanos(at.as_nanos());
-        let words = [time.as_secs() as u32, time.subsec_nanos(), len.min(self.keep) as u32, len as u32];
-        let mut header = [0; Self::HEADER];
-        for (place, word) in header.chunks_exact_mut(4).zip(words) {
-            place.copy_from_slice(&word.to_le_bytes());
-        }
-        header
+        record_header(self.epoch, self.keep, at, len)
     }
+}
+
+/// Header of a capture that keeps at most `keep` bytes of each packet.
+pub(crate) fn file_header(keep: usize, ethernet: bool) -> Vec<u8> {
+    let header = PcapHeader {
+        snaplen: keep as u32,
+        datalink: if ethernet { DataLink::ETHERNET } else { DataLink::RAW },
+        ts_resolution: TsResolution::NanoSecond,
+        endianness: pcap_file::Endianness::Little,
+        ..PcapHeader::default()
+    };
+    let begun = PcapWriter::with_header(Vec::new(), header).expect("a vector takes all that is written");
+    begun.into_writer()
+}
+
+/// Record header of a packet of `len` bytes (draft-ietf-opsawg-pcap, section 5).
+pub(crate) fn record_header(
+    epoch: Duration,
+    keep: usize,
+    at: SimTime,
+    len: usize,
+) -> [u8; CaptureWriter::HEADER] {
+    let time = epoch + Duration::from_nanos(at.as_nanos());
+    let words = [time.as_secs() as u32, time.subsec_nanos(), len.min(keep) as u32, len as u32];
+    let mut header = [0; CaptureWriter::HEADER];
+    for (place, word) in header.chunks_exact_mut(4).zip(words) {
+        place.copy_from_slice(&word.to_le_bytes());
+    }
+    header
 }
 
 #[cfg(test)]

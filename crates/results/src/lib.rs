@@ -1,6 +1,6 @@
 //! Results of a run, in Shadow's layout, and their evaluation: reports, tables, comparisons.
 //!
-//! Writing: the results `folder`, growing files (`writer`), `capture`s, time series (`metrics`), the drawn
+//! Writing: the results `folder`, growing files (`writer`), `capture`s and the `pipe` of a live one, time series (`metrics`), the drawn
 //! network (`topology`), its `connectivity` for the analysis of `routing`, `statistics` with the accounts of `packets`, and the `summary` at the end. `scratch` has temporary folders elsewhere. `read` opens results again; based on it,
 //! `diff` compares two runs, `tables` and `report` show one, `trace` converts one.
 #![forbid(unsafe_code)]
@@ -14,6 +14,7 @@ mod folder;
 mod merge;
 pub mod names;
 mod packets;
+mod pipe;
 pub mod read;
 mod report;
 pub mod routing;
@@ -35,6 +36,7 @@ pub use flow_monitor::flow_monitor;
 pub use folder::{ResultsError, ResultsFolder};
 pub use merge::{MergeError, merge};
 pub use packets::{Dropped, LocationAccount};
+pub use pipe::PacketPipe;
 pub use report::report;
 pub use scratch::{Scratch, lock_new};
 pub use statistics::{

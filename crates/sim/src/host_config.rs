@@ -181,7 +181,9 @@ pub fn stack_config(context: &Context<'_>, settings: &HostSettings, id: HostId) 
         },
         bootstrap_end: experiment.general.bootstrap_end_time,
         buffers: buffers(experiment),
-        capture: settings.options.pcap_enabled || experiment.packet_properties(id).next().is_some(),
+        capture: settings.options.pcap_enabled
+            || experiment.packet_properties(id).next().is_some()
+            || context.options.packet_pipe.as_ref().is_some_and(|pipe| pipe.is_of(&settings.name)),
         sysctls: sysctls(settings),
         interface_settings: interface_settings(settings),
         log_routes: experiment.belljar.route_log,

@@ -10,6 +10,7 @@ use belljar_base::activity::Board;
 use belljar_engine::Verdict;
 use belljar_kernel::Output;
 use belljar_p4::servers::CreateServers;
+use belljar_results::PacketPipe;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -49,6 +50,8 @@ pub struct RunOptions {
     pub idle_processor: bool,
     /// Live view of the run, which may pause it. Only for runs of one cell that do not depend on real time.
     pub live: Option<Arc<Live>>,
+    /// Stream of the packets of an interface while the run goes on. Only for runs of one cell.
+    pub packet_pipe: Option<Arc<PacketPipe>>,
     /// Host and program (file name) of the processes that wait for a debugger before their first
     /// instruction.
     pub wait_for_debugger: Vec<(String, String)>,

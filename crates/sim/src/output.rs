@@ -4,7 +4,7 @@ use crate::captures::{self, Capture, Captures};
 use crate::judged::{self, JudgedPackets};
 use belljar_base::{Map, SimTime};
 use belljar_netstack::{CAPTURE_ROOM, CapturedRun};
-use belljar_results::{CaptureWriter, Growing, ResultsError, ResultsFolder, Writer};
+use belljar_results::{CaptureWriter, Growing, PacketPipe, ResultsError, ResultsFolder, Writer};
 use std::mem;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -20,10 +20,12 @@ pub struct Output {
     pub epoch_secs: u64,
     /// Filters of the captures.
     pub wanted: Captures,
-    /// False if a host's packets are captured for [`judged`](Self::judged) alone.
+    /// False if packets are captured for [`judged`](Self::judged) or [`pipe`](Self::pipe) alone.
     pub is_captured: bool,
     /// Captures of the packets that properties are about.
     pub judged: Option<Box<JudgedPackets>>,
+    /// Stream of the packets of one of the interfaces.
+    pub pipe: Option<Arc<PacketPipe>>,
     /// Bytes kept of each captured packet.
     pub capture_len: usize,
     /// Captures by interface, with the paths of their files.
@@ -42,7 +44,13 @@ pub struct Output {
 impl Output {
     /// Writes a frame to the capture of an interface, in a folder relative to the results.
     pub fn capture(&mut self, folder: &Path, interface: &Arc<str>, at: SimTime, frame: &[u8]) {
-        if self.wanted.wants(interface, frame, true) {
+        if !self.wanted.wants(interface, frame, true) {
+            return;
+        }
+        if let Some(pipe) = self.pipe.as_ref().filter(|pipe| pipe.is_at(interface)) {
+            pipe.write(std::iter::once((at, frame)));
+        }
+        if self.is_captured {
             self.write_captured(folder, interface, true, |writer, _| writer.write(at, frame));
         }
     }
@@ -54,10 +62,13 @@ impl Output {
             });
             self.note(created);
         }
+        let (interface, ethernet) = (run.interface, run.ethernet);
+        if let Some(pipe) = self.pipe.as_ref().filter(|pipe| pipe.is_at(interface)) {
+            pipe.write(run.iter().filter(|(_, packet)| self.wanted.wants(interface, packet, ethernet)));
+        }
         if !self.is_captured {
             return;
         }
-        let (interface, ethernet) = (run.interface, run.ethernet);
         // The file is created for the first packet.
         if self.captures.contains_key(interface)
             || run.iter().any(|(_, packet)| self.wanted.wants(interface, packet, ethernet))

@@ -82,6 +82,7 @@ pub fn hosts(
         let mut output = output(experiment, folder, settings.options.pcap_capture_size, wanted, writer);
         output.is_captured = settings.options.pcap_enabled;
         output.judged = JudgedPackets::new(experiment, id);
+        output.pipe = options.packet_pipe.clone().filter(|pipe| pipe.is_of(&settings.name));
         // Every interface has a capture file, even without packets, as in Shadow.
         if settings.options.pcap_enabled && settings.options.pcap_filter == CaptureFilter::All {
             let links = settings.interfaces.iter().map(|interface| (Arc::from(&*interface.name), true));
@@ -130,14 +131,16 @@ pub fn devices(
     let devices = mine.map(|((id, settings), changes)| {
         let interfaces = || settings.interfaces.iter().map(|interface| interface.name.as_str());
         let wanted = Captures::new(experiment, &experiment.topology.pcap_filter, interfaces());
-        let output = output(experiment, folder, experiment.topology.pcap_capture_size, wanted, writer);
+        let mut output = output(experiment, folder, experiment.topology.pcap_capture_size, wanted, writer);
+        output.is_captured = experiment.topology.pcap_enabled;
+        output.pipe = options.packet_pipe.clone().filter(|pipe| pipe.is_of(&settings.name));
         let (_, in_results) = settings.kind.noun();
         let name = |interface: &Interface| {
             let is_pci = experiment.topology.links[interface.link].pci.is_some();
             (!is_pci).then(|| Arc::from(&*interface.name))
         };
-        let capture =
-            experiment.topology.pcap_enabled.then(|| settings.interfaces.iter().map(name).collect());
+        let is_seen = output.is_captured || output.pipe.is_some();
+        let capture = is_seen.then(|| settings.interfaces.iter().map(name).collect());
         DeviceNode::new(
             id,
             device::new(experiment, id, fabric, options.control_servers, simulators, gateways),
@@ -185,6 +188,7 @@ fn output(
         wanted,
         is_captured: true,
         judged: None,
+        pipe: None,
         epoch_secs: experiment.belljar.start_date,
         capture_len: keep as usize,
         captures: Map::new(),

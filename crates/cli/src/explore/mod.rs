@@ -7,7 +7,7 @@ mod report;
 mod store;
 
 use crate::failure::Failure;
-use crate::progress;
+use crate::{progress, signals};
 use belljar_base::SimTime;
 use belljar_config::{Claim, Experiment, Exploration, Overrides, Setting};
 use belljar_explore::{Explored, Finding, ForcedChoice, Shrunk, Tally, Trial, Verdict, shrink};
@@ -129,7 +129,7 @@ pub fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let store = Store::open(&folder, &experiment, arguments.force)?;
     let stop = Arc::new(AtomicBool::new(false));
     let of_handler = stop.clone();
-    ctrlc::set_handler(move || of_handler.store(true, Relaxed)).map_err(Failure::run)?;
+    signals::handle(move || of_handler.store(true, Relaxed)).map_err(Failure::run)?;
     let executor = Executor::new(store, arguments.timeout, stop.clone())?;
     let jobs = arguments
         .jobs
@@ -164,7 +164,8 @@ pub fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
     };
     print!("{}", report.text());
     report.write_json()?;
-    Ok(ExitCode::from(u8::from(!tally.findings.is_empty() || report.is_interrupted)))
+    let status = u8::from(!tally.findings.is_empty() || report.is_interrupted);
+    Ok(ExitCode::from(signals::status().unwrap_or(status)))
 }
 
 fn load(arguments: &Arguments) -> Result<Experiment, Failure> {

@@ -12,7 +12,7 @@ mod network;
 mod world;
 
 use crate::failure::Failure;
-use crate::tty;
+use crate::{signals, tty};
 use belljar_base::SimTime;
 use belljar_config::{Setting, parse_time};
 use commands::{Commands, Next};
@@ -60,7 +60,7 @@ pub struct Arguments {
 /// Starts the run and obeys until the user leaves.
 pub fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let (world, experiment) = World::start(arguments)?;
-    let _ = ctrlc::set_handler(|| {
+    let _ = signals::handle(|| {
         // Between commands, and the second time, it is for the prompt. The run ends with it.
         if !tty::RUNNING.load(Relaxed) || tty::INTERRUPTED.swap(true, Relaxed) {
             tty::restore();

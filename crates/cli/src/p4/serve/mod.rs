@@ -7,6 +7,7 @@ mod real_time;
 mod set_up;
 
 use crate::failure::Failure;
+use crate::signals;
 use belljar_base::{SimDuration, SimTime};
 use belljar_emulation::p4::SwitchPlan;
 use belljar_p4::SwitchDevice;
@@ -235,9 +236,9 @@ fn wait(polled: &mut [PollFd<'_>]) -> Result<(), Failure> {
 fn stop_signal() -> Result<UnixStream, Failure> {
     let (mut to, from) = UnixStream::pair().map_err(Failure::run)?;
     let mut stopped = false;
-    ctrlc::set_handler(move || {
+    signals::handle(move || {
         if stopped {
-            std::process::exit(130);
+            signals::exit();
         }
         stopped = true;
         // The reader may have been closed already.
