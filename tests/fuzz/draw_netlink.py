@@ -1,7 +1,7 @@
 """Draws requests of rtnetlink: links, addresses, routes, next hops, rules, neighbours; most of them nearly right.
 
 Links that are made are veth pairs, as kernels without dummies and VLANs are common. Not drawn, as Belljar names it unsupported or a host of an experiment cannot have it: links other than veth pairs, dummies and VLANs; masters, XDP,
-virtual functions, the operational state and the dormant mode, an MTU of lo that is too short for IPv4; other network namespaces; links with an index over 4096; renaming, moving and deleting `eth0`; encapsulation, realms, routes of type broadcast, anycast,
+virtual functions, the operational state and the modes dormant and testing, an MTU of lo that is too short for IPv4; other network namespaces; links with an index over 4096; renaming, moving and deleting `eth0`; encapsulation, realms, routes of type broadcast, anycast,
 multicast, nat and xresolve, routes in the table local, IPv6 routes by source; next hops with encapsulation, resilient groups and those of bridges; a deletion of the rule of the table local; rules by tunnel,
 VRF, interface group, flow label and masks of ports; neighbours that are being probed, proxies, those of bridges and of lo, and their protocols.
 """
@@ -112,7 +112,11 @@ class Message:
                 if (self.group, where) in ((ROUTE, 2), (ROUTE, 7), (ROUTE, 8), (ROUTE, 9), (RULE, 4), (NEIGHBOUR, 8), (NEIGHBOUR, 9), (NEIGHBOUR, 10)):
                     return
                 if where < len(self.header):
+                    before = self.header
                     self.header = self.header[:where] + bytes([self.header[where] ^ d.one(1, 2, 4, 0x80, 0xff)]) + self.header[where + 1:]
+                    # So is a change of the table of the host's own addresses.
+                    if self.group == ROUTE and self.header[4] == 255:
+                        self.header = before
             case _:
                 allowed = ALLOWED[self.group]
                 # A group that is deleted may be that of eth0.
@@ -223,7 +227,10 @@ def change_link(d):
                 m.word(4, d.one(1500, 1400, 1280, 1279, 68, 9000, 65535, 65536, -1))
             case 20:
                 m.name(20, d.r.randrange(21))
-            case 17 | 39:
+            # Modes of links that change their state are not drawn: the kernel applies them up to a second late, or not at all.
+            case 17:
+                m.byte(kind, d.one(0, 5, 6, 9))
+            case 39:
                 m.byte(kind, d.one(0, 2, 5, 6, 9))
             case _:
                 m.word(kind, d.one(0, 1, 100, 1000, -1))

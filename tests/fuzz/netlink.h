@@ -193,6 +193,23 @@ static size_t header_of(int kind) {
     }
     return 4;
 }
+/* A link's mode is applied when the kernel notices a changed carrier, within a second or more, and not at all if it is back by then. */
+static void hide_state_of_mode(const struct nlmsghdr *m, struct ifinfomsg *link) {
+    enum { LOWER_UP = 0x10000 };
+    unsigned char *state = NULL;
+    int mode = 0;
+    size_t rest = IFLA_PAYLOAD(m);
+    for (struct rtattr *a = IFLA_RTA(link); RTA_OK(a, rest); a = RTA_NEXT(a, rest)) {
+        if (a->rta_type == IFLA_LINKMODE)
+            mode = *(unsigned char *)RTA_DATA(a);
+        if (a->rta_type == IFLA_OPERSTATE)
+            state = RTA_DATA(a);
+    }
+    if (mode != 0 && link->ifi_flags & LOWER_UP && state) {
+        link->ifi_flags &= ~(unsigned)IFF_RUNNING;
+        *state = 0;
+    }
+}
 static void say_message(const struct nlmsghdr *m) {
     int kind = m->nlmsg_type;
     size_t header = header_of(kind), length = m->nlmsg_len - sizeof *m;
@@ -204,6 +221,7 @@ static void say_message(const struct nlmsghdr *m) {
         struct ifinfomsg *link = (void *)body;
         index = link->ifi_index;
         link->ifi_change = 0; /* the bits that changed, in notifications */
+        hide_state_of_mode(m, link);
     }
     /* Multicast addresses have neighbours where the host has sent to them, which is not the request's affair. */
     if (kind == RTM_NEWNEIGH && body[8] == NUD_NOARP && body[header] == 20 && (body[header + 4] == 0xff || body[header + 4] >> 4 == 0xe))
@@ -335,6 +353,17 @@ static void collect(const struct nlmsghdr *m, void *with) {
 }
 /* The hash table of neighbours has a random seed. */
 static void sort_entries(void) { qsort(entries, (size_t)entry_count, sizeof *entries, by_text); }
+/* Routes to link-local addresses of random hardware addresses: they stand together, in an order that is random. */
+static void sort_random_routes(void) {
+    for (int first = 0; first < entry_count; first++) {
+        int end = first;
+        while (end < entry_count && strstr(entries[end], " 1=random"))
+            end++;
+        qsort(entries + first, (size_t)(end - first), sizeof *entries, by_text);
+        if (end > first)
+            first = end;
+    }
+}
 
 /* Next hops of the routes with several of a family: the hash that chooses one has a random seed. */
 struct next_hop {
@@ -473,6 +502,8 @@ static void say_table(const char *name, int type, const void *header, size_t len
     receive_answers(collect, NULL);
     if (sorted)
         sort_entries();
+    else if (type == RTM_GETROUTE)
+        sort_random_routes();
     for (int i = 0; i < entry_count; i++) {
         line_length = 0;
         say("%d %s%s\n", line_number, name, entries[i]);
