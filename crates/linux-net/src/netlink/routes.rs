@@ -413,8 +413,10 @@ fn options_asked(request: &Request<'_>) -> Result<Through, Errno> {
         let value = attribute(kind).and_then(|bytes| bytes.first_chunk::<2>().copied());
         value.map_or(0, u16::from_be_bytes)
     };
+    // Without a protocol, IPv4 looks up the route of a UDP datagram (`inet_rtm_getroute`).
+    let usual = if request.body.first() == Some(&(c::AF_INET as u8)) { c::IPPROTO_UDP as u8 } else { 0 };
     let sender = FlowKey {
-        protocol: attribute(RTA_IP_PROTO).and_then(|bytes| bytes.first().copied()).unwrap_or(0),
+        protocol: attribute(RTA_IP_PROTO).and_then(|bytes| bytes.first().copied()).unwrap_or(usual),
         ports: (port(RTA_SPORT), port(RTA_DPORT)),
         uid: request.number(RTMSG, RTA_UID)?.unwrap_or(0),
     };

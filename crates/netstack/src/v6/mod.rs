@@ -75,10 +75,27 @@ pub fn mtu_changed(net: &mut Stack, number: usize, before: usize) {
         net.v6.loopback_stopped |= number == LO;
     } else if mtu >= ipv6::MIN_MTU && before < ipv6::MIN_MTU && number != LO && net.interfaces[number].up {
         net.interface_is_up6(number);
+    } else if mtu >= ipv6::MIN_MTU {
+        adapt_route_mtus(net, number, before);
     }
 }
 
-/// Handles a change of the carrier of a veth interface, which gets its link-local address with it.
+/// Sets the MTU of the routes by an interface to the interface's new one, where it is larger or was the interface's
+/// (`rt6_mtu_change`).
+fn adapt_route_mtus(net: &mut Stack, number: usize, before: usize) {
+    let mtu = net.interfaces[number].mtu as u32;
+    net.retain_routes::<Ipv6Addr>(|route| {
+        let over = route.hops.iter().any(|hop| hop.interface == number);
+        let metrics = &mut route.metrics;
+        let adapts = metrics.mtu.is_some_and(|own| own >= mtu || own as usize == before);
+        if over && adapts && !metrics.mtu_locked {
+            metrics.mtu = Some(mtu);
+        }
+        true
+    });
+}
+
+/// Handles a new carrier of an interface: one that has waited for it gets its link-local address.
 pub fn carrier_changed(net: &mut Stack, number: usize) {
     if net.interfaces[number].is_running() && !net.v6.is_configured(number) {
         net.interface_is_up6(number);
