@@ -35,7 +35,7 @@ impl Stack {
         };
         let (ip, mac, target) = (heard.sender_protocol, heard.sender_hardware, heard.target_protocol);
         let own = match self.interfaces.has_vrfs {
-            true => vrf::owns(self, target.into(), vrf::of_interface(self, interface)),
+            true => vrf::is_local_within(self, interface, target.into()),
             false => self.interfaces.with_address(target).is_some() || self.is_of_local_network(target),
         };
         let for_us = own && !target.is_loopback();
