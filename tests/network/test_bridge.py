@@ -108,6 +108,25 @@ SCRIPTS = {
         r ip link show v0
         r ip link show type bridge
     """,
+    # A veth interface, then a bridge, that loses its carrier loses its neighbours and next hops.
+    "carriers": """
+        ip link add br0 type bridge; ip link set br0 up
+        ip link set v0 up; ip link set w0 up; ip link set v1 master br0 up; ip link set w1 up; settle
+        for n in 0 1; do
+            device=$([ $n = 0 ] && echo v0 || echo br0)
+            ip addr add 10.$n.0.1/24 dev $device
+            ip neigh add 10.$n.0.2 lladdr 02:00:00:00:09:02 nud stale dev $device
+            ip neigh add 10.$n.0.3 lladdr 02:00:00:00:09:03 nud permanent dev $device
+            ip nexthop add id $((7 + n)) via 10.$n.0.2 dev $device
+        done
+        r ip neigh | sort; r ip nexthop
+        ip link set w0 down; settle
+        r ip neigh | sort; r ip nexthop; r ip route | grep -v default
+        ip link set w1 down; settle
+        r ip neigh | sort; r ip nexthop; r ip route | grep -v default; r ip link show br0
+        ip link set w0 up; ip link set w1 up; settle
+        r ip neigh | sort; r ip nexthop; r ip route | grep -v default; r ip link show br0
+    """,
     "entries": """
         ip link add br0 address 02:00:00:00:02:00 type bridge
         for n in 0 1; do ip link set v$n master br0 up; ip link set w$n up; done
@@ -332,6 +351,29 @@ def test_vxlan_as_on_linux(exec_guest, workdir, name):
     compare(exec_guest, workdir, VXLAN[name])
 
 
+def test_carriers_of_vlans(exec_guest):
+    """A change of the carrier reaches VLANs, VLANs on these, and the bridge whose port one is (`vlan_device_event`)."""
+    out = exec_guest(["bash", "-c", SETUP + """
+        ip link add br0 type bridge; ip link set br0 up
+        ip link add link v0 name five type vlan id 5; ip link add link five name six type vlan id 6; ip link set six master br0
+        for n in v0 five six; do ip link set $n up; done
+        ip addr add 10.5.0.1/24 dev five
+        show() {
+            for n in five six br0; do ip link show $n | grep -o 'state [A-Z]*'; done
+            bridge link show | grep -o 'state [a-z]*'; ip neigh show dev five
+        }
+        show
+        ip link set w0 up
+        ip neigh add 10.5.0.2 lladdr 02:00:00:00:09:02 nud stale dev five
+        show
+        ip link set w0 down
+        show
+    """]).out
+    without, carried = ["LOWERLAYERDOWN", "LOWERLAYERDOWN", "DOWN", "disabled"], ["UP", "UP", "UP", "forwarding"]
+    assert re.findall("state (.*)", out) == [*without, *carried, *without], out
+    assert out.count("10.5.0.2 lladdr") == 1, out
+
+
 def test_vlans_keep_ports_apart(exec_guest):
     """A bridge with VLAN filtering: untagged and tagged members, the VLAN of a port, and the bridge's own VLANs."""
     out = exec_guest(["bash", "-c", SETUP + """
@@ -426,6 +468,11 @@ def test_vrfs(exec_guest):
         loss on blue1 ping -q -c 1 -W 0.3 10.9.0.1
         loss on red1 ping -q -c 1 -W 0.3 10.9.0.1
         ip route get 10.2.0.2 vrf blue
+        # A network that is local as a whole, asked for by ARP from outside of the VRFs.
+        ip netns add out; ip link add out type veth peer name eth0 netns out; ip link set out up
+        ip -n out addr add 10.3.0.2/24 dev eth0; ip -n out link set eth0 up; ip addr add 10.3.0.1/24 dev out
+        ip route add local 10.77.0.0/16 dev lo; ip -n out route add 10.77.0.0/16 dev eth0
+        loss on out ping -q -c 1 -W 0.3 10.77.1.2
         # Outside of the VRF again.
         ip link set red1 nomaster
         ip route show
@@ -434,7 +481,7 @@ def test_vrfs(exec_guest):
         ip route show table 20
     """]).out
     losses = re.findall(r"(\d+)% packet loss", out)
-    assert losses == ["0"] * 6 + ["100", "0", "100"], out
+    assert losses == ["0"] * 6 + ["100", "0", "100", "0"], out
     assert "1000:\tfrom all lookup [l3mdev-table]" in out, out
     for shown in ("vrf table 10", "vrf_slave table 10", "10.1.0.0/24 dev red1 proto kernel scope link src 10.1.0.1"):
         assert shown in out, out

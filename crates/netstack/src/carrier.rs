@@ -14,26 +14,26 @@ impl Stack {
         self.interfaces[interface].set_carrier(carrier);
         self.route_log.carrier(self.clock.now(), &self.interfaces[interface]);
         if !self.is_down {
-            self.carrier_changed(interface);
+            changed(self, interface);
         }
         self.log_routes();
     }
+}
 
-    /// Handles a change of the carrier of an interface. One that has lost it loses its neighbours and next-hop
-    /// objects (`neigh_carrier_down`, `nexthop_flush_dev`).
-    pub fn carrier_changed(&mut self, number: usize) {
-        let carrier = self.interfaces[number].carrier;
-        if carrier {
-            v6::carrier_changed(self, number);
-        } else {
-            self.neighbours.flush(number, false);
-            self.v6.neighbours.flush(number, false);
-            self.flush_nexthops(number);
-        }
-        devices::state_changed(self, number);
-        for vlan in self.interfaces.vlans_of(number) {
-            pass_carrier(self, vlan, carrier);
-        }
+/// Handles a change of the carrier of an interface. One that has lost it loses its neighbours and next-hop
+/// objects (`neigh_carrier_down`, `nexthop_flush_dev`).
+pub fn changed(stack: &mut Stack, number: usize) {
+    let carrier = stack.interfaces[number].carrier;
+    if carrier {
+        v6::carrier_changed(stack, number);
+    } else {
+        stack.neighbours.flush(number, false);
+        stack.v6.neighbours.flush(number, false);
+        stack.flush_nexthops(number);
+    }
+    devices::state_changed(stack, number);
+    for vlan in stack.interfaces.vlans_of(number) {
+        pass_carrier(stack, vlan, carrier);
     }
 }
 
@@ -42,6 +42,6 @@ pub(crate) fn pass_carrier(stack: &mut Stack, number: usize, carrier: bool) {
     if stack.interfaces[number].carrier != carrier {
         stack.interfaces[number].set_carrier(carrier);
         stack.effects.push(Effect::Device(Box::new(DeviceNews::Link(number))));
-        stack.carrier_changed(number);
+        changed(stack, number);
     }
 }

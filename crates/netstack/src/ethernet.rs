@@ -244,32 +244,6 @@ impl Stack {
         frame_classified(self, interface, packet)
     }
 
-    /// Sets the carrier of a link. An interface that loses its carrier loses its neighbours. The caller then
-    /// invokes [`flush_network`](Self::flush_network).
-    pub fn set_carrier(&mut self, link: usize, carrier: bool) {
-        let interface = self.interfaces.at_link(link);
-        self.config.links[link].carrier = carrier;
-        self.links[link].nic.set_carrier(self.clock.now(), carrier);
-        self.interfaces[interface].set_carrier(carrier);
-        self.interfaces[interface].apply_link_mode();
-        for vlan in self.interfaces.vlans_of(interface) {
-            self.interfaces[vlan].set_carrier(carrier);
-            self.interfaces[vlan].apply_link_mode();
-        }
-        self.route_log.carrier(self.clock.now(), &self.interfaces[interface]);
-        if !self.is_down && !carrier {
-            for number in std::iter::once(interface).chain(self.interfaces.vlans_of(interface)) {
-                self.neighbours.flush(number, false);
-                self.v6.neighbours.flush(number, false);
-                self.flush_nexthops(number);
-            }
-        }
-        if self.devices.is_some() {
-            devices::state_changed(self, interface);
-        }
-        self.log_routes();
-    }
-
     /// Changes the queue or bandwidth of a link.
     pub fn change_nic(&mut self, link: usize, change: &NicChange) {
         self.config.links[link].nic.change(change);

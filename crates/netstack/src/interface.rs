@@ -395,13 +395,14 @@ impl Interface {
     pub fn routes_networks6(&self) -> bool {
         self.is_link() || matches!(self.attachment, Attachment::Made(_))
     }
-    /// Sets the carrier, and counts a change.
+    /// Sets the carrier, counts a change and applies the link mode.
     pub fn set_carrier(&mut self, carrier: bool) {
         if carrier != self.carrier {
             let (up, down) = &mut self.carrier_changes;
             *(if carrier { up } else { down }) += 1;
             self.carrier = carrier;
         }
+        self.apply_link_mode();
     }
     /// True if the interface has not been deleted.
     pub fn exists(&self) -> bool {

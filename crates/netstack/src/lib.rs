@@ -75,6 +75,7 @@ mod arrivals;
 pub mod bind;
 pub mod buffers;
 mod captured;
+pub mod carrier;
 pub mod clock;
 pub mod conf;
 mod config;

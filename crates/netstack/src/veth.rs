@@ -99,7 +99,6 @@ impl Interfaces {
         for (end, far) in [(one, other), (other, one)] {
             let up = self[far].up;
             self[end].set_carrier(up);
-            self[end].apply_link_mode();
         }
     }
 }

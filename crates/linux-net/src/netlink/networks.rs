@@ -9,9 +9,8 @@ use super::refusal::{Refusal, refusal};
 use crate::ioctl::interface_flags;
 use crate::{Admin, NetworkName};
 use belljar_linux_abi::{Errno, c};
-use belljar_netstack::devices;
+use belljar_netstack::carrier;
 use belljar_netstack::interface::{Attachment, Interface};
-use belljar_netstack::v6;
 use belljar_netstack::veth::PeerNews;
 use belljar_netstack::virtual_links::add_virtual_at;
 
@@ -136,10 +135,8 @@ impl Admin<'_> {
         let interface = &self.net.interfaces[number];
         if matches!(interface.attachment, Attachment::Veth { .. }) && interface.carrier != carrier {
             self.net.interfaces[number].set_carrier(carrier);
-            self.net.interfaces[number].apply_link_mode();
-            v6::carrier_changed(self.net, number);
             self.link_changed(number);
-            devices::state_changed(self.net, number);
+            carrier::changed(self.net, number);
         }
     }
 

@@ -24,10 +24,11 @@ pub mod vxlan_state;
 pub mod wireguard;
 
 use crate::account::{DropCause, Origin, PacketDisposition};
+use crate::carrier::pass_carrier;
 use crate::interface::{Attachment, DeviceKind};
 use crate::ip::Inbound;
 use crate::virtual_links::TAGGED;
-use crate::{Effect, Stack, StackTimer, link, v6};
+use crate::{Effect, Stack, StackTimer, link};
 use belljar_net::Packet;
 use belljar_wire::ethernet::HEADER_LEN;
 use bridge::{Bridge, BridgeOutput, Port};
@@ -349,7 +350,7 @@ pub fn state_changed(stack: &mut Stack, number: usize) {
     }
     let carrier = stack.interfaces[number].has_lower_up();
     for (upper, _) in macvlan::on(stack, number) {
-        set_carrier(stack, upper, carrier);
+        pass_carrier(stack, upper, carrier);
     }
     port_state_changed(stack, number);
 }
@@ -383,23 +384,8 @@ pub fn settle(stack: &mut Stack, number: usize) {
             }
         }
     }
-    set_carrier(stack, number, carrier);
+    pass_carrier(stack, number, carrier);
     set_timer(stack);
-}
-
-/// Sets the carrier of a device and of the VLANs on it.
-fn set_carrier(stack: &mut Stack, number: usize, carrier: bool) {
-    if stack.interfaces[number].carrier == carrier {
-        return;
-    }
-    let vlans = stack.interfaces.vlans_of(number);
-    for each in std::iter::once(number).chain(vlans) {
-        stack.interfaces[each].set_carrier(carrier);
-        stack.interfaces[each].apply_link_mode();
-        v6::carrier_changed(stack, each);
-        stack.effects.push(Effect::Device(Box::new(DeviceNews::Link(each))));
-        state_changed(stack, each);
-    }
 }
 
 /// Handles the timer of the devices.

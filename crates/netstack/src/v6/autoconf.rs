@@ -21,7 +21,7 @@ impl Stack {
     pub fn interface_is_up6(&mut self, interface: usize) {
         let there = &self.interfaces[interface];
         let needs_carrier = match there.attachment {
-            Attachment::Veth { .. } => true,
+            Attachment::Veth { .. } | Attachment::Vlan { .. } => true,
             Attachment::Made(kind) => kind.has_carrier(),
             _ => false,
         };
