@@ -142,7 +142,7 @@ def run(text, arguments, warm, rate, seconds):
         truth = folder / "out/emulation.json"
         truth = json.loads(truth.read_text()) if truth.exists() else {}
         frames = truth.get("frames", 0)
-        return {"mbit": got, "share": got / (rate * PAYLOAD), "verdict": truth.get("verdict", "exact"), "tdf": truth.get("tdf"),
+        return {"mbit": got, "share": got / (rate * PAYLOAD), "verdict": truth.get("verdict", "exact"), "reasons": truth.get("reasons", []), "tdf": truth.get("tdf"),
                 "late_p99_us": ((truth.get("lateness") or {}).get("p99", 0.0) * 1e6), "busy": truth.get("cpu", {}).get("busy"),
                 "short": max(truth.get("cpu", {}).get("short", {}).values(), default=0.0), "quanta": truth.get("quanta"),
                 "factors": [[change["at"], change["tdf"]] for change in truth.get("tdf_changes", [])],

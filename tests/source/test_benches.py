@@ -166,6 +166,17 @@ def test_dilated_line(belljar, workdir):
     assert set(result["readings"]) == {"clock_gettime", "syscall_clock", "getppid", "poll_now", "fstat"}
 
 
+@pytest.mark.slow
+@pytest.mark.alone
+@pytest.mark.needs("iperf")
+def test_overload(belljar, workdir):
+    """Verdicts of overloaded emulations are not too kind; the bench fails where one is."""
+    if os.geteuid() != 0 and subprocess.run(["unshare", "-Urn", "true"], capture_output=True, check=False).returncode != 0:
+        pytest.skip("needs root, or user namespaces, which this machine does not allow")
+    rows = bench(belljar, workdir, "overload", "--only", "(bridges|p4)-16-(one-hogs|many-quiet)|direct-1", "--seconds", 1)["rows"]
+    assert len(rows) == 5 and not any(row["too_kind"] for row in rows), rows
+
+
 def test_costs(belljar, workdir):
     result = bench(belljar, workdir, "costs", "--scale", 0.01, "--others", 16, "--repeat", 1)
     assert set(result["us"]["fork 20 MiB"]) == {"near", "far", "native"} and set(result["us"]["handoff"]) == {"native"}
