@@ -25,7 +25,10 @@ pub struct NextHopObject {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NextHopKind {
     /// Packets are silently discarded.
-    Blackhole,
+    Blackhole {
+        /// `RTNH_F_ONLINK` of the request, which is only reported.
+        on_link: bool,
+    },
     /// Packets go to a gateway or, without one, directly to hosts of the link.
     Hop {
         /// The number of the output interface.
@@ -140,10 +143,10 @@ impl NextHops {
     pub fn expand<A: Family>(&self, id: u32) -> Option<(RouteKind, Vec<NextHop<A>>)> {
         let object = self.get(id)?;
         match &object.kind {
-            NextHopKind::Blackhole if i32::from(object.family) == A::AF || A::AF == c::AF_INET => {
+            NextHopKind::Blackhole { .. } if i32::from(object.family) == A::AF || A::AF == c::AF_INET => {
                 Some((RouteKind::Blackhole, Vec::new()))
             }
-            NextHopKind::Blackhole => None,
+            NextHopKind::Blackhole { .. } => None,
             NextHopKind::Hop { interface, gateway, on_link, scope } => {
                 let (gateway, gateway6) = match gateway {
                     Some(ip) if A::of(*ip).is_some() => (A::of(*ip), None),

@@ -496,6 +496,7 @@ impl Admin<'_> {
             metric: request.number(IFADDRMSG, IFA_RT_PRIORITY)?.unwrap_or(0),
             peer: peer.filter(|peer| !peer.is_unspecified()),
             origin: origin_given(request),
+            peer_missed: false,
         };
         let existing = self.net.interfaces[number].addresses6.iter().copied().find(|other| other.ip == ip);
         if let Some(existing) = existing {

@@ -1,7 +1,7 @@
 //! Checks of next hops: whether the gateway can be reached over the interface (`fib_check_nh` and `fib6_nh_init`
 //! of Linux).
 
-use super::local_table::{LocalEntry, local_entries};
+use super::local_table::{LocalEntry, in_order, local_entries};
 use super::refusal::{Refusal, invalid, refusal};
 use super::routes::type_of;
 use belljar_linux_abi::{Errno, c};
@@ -223,9 +223,10 @@ pub(super) fn address_type(net: &Stack, ip: Ipv4Addr) -> u8 {
     if ip.is_multicast() {
         return c::RTN_MULTICAST;
     }
-    let entries = local_entries(net);
-    let best =
-        entries.iter().filter(|entry| entry.prefix.contains(ip)).max_by_key(|entry| entry.prefix.bits());
+    let entries = in_order(net, local_entries(net));
+    // An address may be that of the host and of a broadcast: the older route counts.
+    let covering = entries.iter().rev().filter(|entry| entry.prefix.contains(ip));
+    let best = covering.max_by_key(|entry| entry.prefix.bits());
     best.map_or(c::RTN_UNICAST, |entry| entry.kind)
 }
 

@@ -59,7 +59,7 @@ impl Admin<'_> {
         let shown = |(_, object): &(u32, &NextHopObject)| {
             let on = |index| match object.kind {
                 NextHopKind::Hop { interface, .. } => interface_index(interface) == index,
-                NextHopKind::Blackhole => interface_index(LO) == index,
+                NextHopKind::Blackhole { .. } => interface_index(LO) == index,
                 NextHopKind::Group(_) => false,
             };
             (!groups || object.is_group())
@@ -239,7 +239,7 @@ impl Admin<'_> {
             }
         };
         match blackhole {
-            true => object(NextHopKind::Blackhole),
+            true => object(NextHopKind::Blackhole { on_link }),
             false => object(NextHopKind::Hop { interface, gateway, on_link, scope }),
         }
     }
@@ -252,7 +252,7 @@ impl Admin<'_> {
                 Some(NextHopKind::Group(_)) => {
                     return invalid("Hash-threshold group can not be a nexthop within a group");
                 }
-                Some(NextHopKind::Blackhole) if members.len() > 1 => {
+                Some(NextHopKind::Blackhole { .. }) if members.len() > 1 => {
                     return invalid("Blackhole nexthop can not be used in a group with more than 1 path");
                 }
                 Some(_) => {}
@@ -271,7 +271,7 @@ impl Admin<'_> {
         let groups = self.net.nexthops.groups_of(id);
         let shared =
             |group: &u32| self.net.nexthops.get(*group).is_some_and(|group| group.members().len() > 1);
-        if new.kind == NextHopKind::Blackhole && groups.iter().any(shared) {
+        if matches!(new.kind, NextHopKind::Blackhole { .. }) && groups.iter().any(shared) {
             return invalid("Blackhole nexthop can not be a member of a group with more than one path");
         }
         // An object that IPv6 routes use must remain an IPv6 object.
@@ -346,10 +346,12 @@ fn named(request: &Request<'_>, policy: &Policy) -> Result<u32, Refusal> {
 
 /// Message of type `kind` about an object.
 fn message(id: u32, object: &NextHopObject, kind: u16, (sequence, flags, port): To) -> Vec<u8> {
-    let (scope, hop_flags) = match object.kind {
-        NextHopKind::Hop { on_link, scope, .. } => (scope, if on_link { RTNH_F_ONLINK } else { 0 }),
-        _ => (c::RT_SCOPE_UNIVERSE, 0),
+    let (scope, on_link) = match object.kind {
+        NextHopKind::Hop { on_link, scope, .. } => (scope, on_link),
+        NextHopKind::Blackhole { on_link } => (c::RT_SCOPE_UNIVERSE, on_link),
+        NextHopKind::Group(_) => (c::RT_SCOPE_UNIVERSE, false),
     };
+    let hop_flags = if on_link { RTNH_F_ONLINK } else { 0 };
     let message = Message::new(kind, flags, sequence, port)
         .put(&[object.family, scope, object.protocol, 0])
         .put(&u32::from(hop_flags).to_ne_bytes())
@@ -365,7 +367,7 @@ fn message(id: u32, object: &NextHopObject, kind: u16, (sequence, flags, port): 
                 .attribute(GROUP, &members.iter().flat_map(entry).collect::<Vec<u8>>())
                 .attribute(OP_FLAGS, &RESERVED_IS_ZERO.to_ne_bytes())
         }
-        NextHopKind::Blackhole => message.attribute(BLACKHOLE, &[]),
+        NextHopKind::Blackhole { .. } => message.attribute(BLACKHOLE, &[]),
         NextHopKind::Hop { interface, gateway, .. } => {
             let message = message.attribute(OIF, &interface_index(*interface).to_ne_bytes());
             match gateway {

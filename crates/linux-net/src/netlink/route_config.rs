@@ -68,6 +68,15 @@ impl<A: Ip> Wanted<'_, A> {
             scope: self.scope,
         }
     }
+    /// Flags reported with the route: those of the request, but of an only next hop in `RTA_MULTIPATH` its own
+    /// (`fib_get_nhs`).
+    pub(super) fn reported_flags(&self) -> u32 {
+        let hops = self.several.map(|several| entries(several).0).unwrap_or_default();
+        match &hops[..] {
+            [only] => self.flags & !0xff | u32::from(only.flags),
+            _ => self.flags,
+        }
+    }
 }
 
 fn v4(value: &[u8]) -> Ipv4Addr {

@@ -77,7 +77,9 @@ impl Filter {
 
     fn shows_entry<A: Announced>(&self, entry: &Entry<A>) -> bool {
         let kind = type_of(entry.route.kind);
-        let lo = entry.route.hops.is_empty().then_some(belljar_netstack::LO);
+        // Routes that refuse packets are over `lo`, but of IPv4 those alone that a next-hop object makes so.
+        let over_lo = entry.route.hops.is_empty() && (A::AF == c::AF_INET6 || entry.route.object.is_some());
+        let lo = over_lo.then_some(belljar_netstack::LO);
         let interfaces = entry.route.hops.iter().map(|hop| hop.interface).chain(lo);
         self.shows(entry.table, entry.route.protocol, kind, interfaces)
     }

@@ -278,7 +278,7 @@ impl Admin<'_> {
             preference: if kind == RouteKind::Unicast && !over_lo { wanted.preference } else { 0 },
             metrics,
             object: checked.object.map(|object| object.id),
-            flags: if v4 { wanted.flags } else { 0 },
+            flags: if v4 { wanted.reported_flags() } else { 0 },
         };
         let metric = if !v4 && wanted.metric == 0 { A::METRIC } else { wanted.metric };
         let prefix = wanted.prefix();

@@ -74,6 +74,8 @@ impl Stack {
         } else if asks {
             let at = self.v6.delay(self.clock.now());
             self.v6.tentative.push(Tentative { interface, ip: own.ip, at, asked: false });
+        } else if !there.up {
+            self.v6.miss_peer(interface, own.ip);
         }
         self.v6.set_timer(&mut self.timers, self.clock.now());
     }

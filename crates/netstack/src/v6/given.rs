@@ -24,12 +24,14 @@ pub struct AddressAttributes6 {
     pub peer: Option<Ipv6Addr>,
     /// `IFA_PROTO`: the originator of the address.
     pub origin: u8,
+    /// True if the address became usable while its interface was down: the peer is not routed when the interface comes up.
+    pub peer_missed: bool,
 }
 
 impl AddressAttributes6 {
     /// The networks routed for a new address with these attributes: its own one and the peer.
     fn networks(self, own: InterfaceAddress<Ipv6Addr>) -> impl Iterator<Item = Prefix<Ipv6Addr>> {
-        let peer = self.peer.map(|peer| Prefix::new(peer, 128));
+        let peer = self.peer.filter(|_| !self.peer_missed).map(|peer| Prefix::new(peer, 128));
         [Some(own.network()).filter(|_| self.is_routed()), peer].into_iter().flatten()
     }
     /// The metric of routes to the networks.
@@ -128,6 +130,13 @@ impl Ipv6 {
             self.connect(interface, network, metric);
         }
         true
+    }
+
+    /// Notes that an address with a peer has become usable while its interface is down.
+    pub(super) fn miss_peer(&mut self, interface: usize, ip: Ipv6Addr) {
+        if let Some(given) = self.given.get_mut(&(interface, ip)) {
+            given.peer_missed = given.peer.is_some();
+        }
     }
 
     /// Sets the originator of an address that the kernel has added, `IFAPROT_*`.
