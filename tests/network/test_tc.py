@@ -225,15 +225,53 @@ END
 }
 
 
+# Timestamps (1: queued, 0: sent) of a datagram by each device: an ifb that drops it, a bridge over a port, the port, and a device whose filter
+# moves it to the ifb and from there back to the discipline of the device.
+STAMPS = """
+import socket, struct, subprocess, time
+def run(line): subprocess.run(line, shell=True, check=True)
+DEVICES = ("ifb0", "br0", "v0", "w0")
+run("ip link set lo up; ip link add ifb0 type ifb; ip link add br0 type bridge; ip link add v0 type veth peer name w0; ip link set v0 master br0")
+for n, device in enumerate(DEVICES):
+    run(f"echo 1 > /proc/sys/net/ipv6/conf/{device}/disable_ipv6; ip link set {device} up; ip addr add 10.{n}.0.1/24 dev {device}")
+    run(f"ip neigh replace 10.{n}.0.2 lladdr 02:00:00:00:09:02 dev {device}")
+run("tc qdisc add dev w0 clsact; tc filter add dev w0 egress protocol ip u32 match u32 0 0 action mirred egress redirect dev ifb0")
+run("tc qdisc add dev w0 root handle 5: htb default 1; tc class add dev w0 parent 5: classid 5:1 htb rate 10mbit; tc qdisc add dev ifb0 root handle 6: pfifo")
+time.sleep(0.5)
+for n, device in enumerate(DEVICES):
+    s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    s.setsockopt(socket.SOL_SOCKET, 37, 1 << 8 | 1 << 1 | 1 << 4 | 1 << 7 | 1 << 11)
+    s.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, device.encode())
+    s.sendto(b"x", (f"10.{n}.0.2", 9))
+    time.sleep(0.1)
+    stamps = []
+    while True:
+        try: _, ancillary, _, _ = s.recvmsg(1, 999, socket.MSG_ERRQUEUE | socket.MSG_DONTWAIT)
+        except BlockingIOError: break
+        stamps += [struct.unpack_from("IBBBBII", data)[5] for level, _, data in ancillary if level == 0]
+    print(device, stamps, flush=True)
+for device in ("w0", "ifb0"): run(f"tc -s qdisc show dev {device} | grep -o 'qdisc [a-z]* [0-9]*:\\|Sent.*pkt'")
+"""
+
+
+@pytest.mark.needs("tc", "ip", "unshare", "python3")
+def test_stamps_and_disciplines_of_moved_packets(exec_guest, workdir):
+    compare(exec_guest, workdir, f"python3 - <<'END'\n{STAMPS}\nEND")
+
+
 @pytest.mark.needs("tc", "ip", "unshare", "python3")
 @pytest.mark.parametrize("name", SCRIPTS)
 def test_as_on_linux(exec_guest, workdir, name):
     """The output of a script in namespaces of this machine and on a simulated host."""
+    compare(exec_guest, workdir, SETUP + SCRIPTS[name])
+
+
+def compare(exec_guest, workdir, script):
     probe = "ip link add i0 type ifb && tc qdisc add dev lo root handle 1: htb && tc filter add dev lo parent 1: protocol ip u32 match u32 0 0"
     if execute(["unshare", "-nm", "sh", "-c", probe]).status != 0:
         pytest.skip("this machine's kernel has no traffic control, or namespaces are denied")
     # Mounts are the script's own; a simulated host has them anyway.
-    script = "mount -t tmpfs tmpfs /run\n" + SETUP + SCRIPTS[name]
+    script = "mount -t tmpfs tmpfs /run\n" + script
 
     def shown(run):
         # Handles that the kernel chooses continue those of all namespaces since the start.

@@ -93,8 +93,7 @@ impl Stack {
 
     /// Queues a complete Ethernet frame.
     pub(crate) fn send_framed(&mut self, interface: usize, frame: Packet) -> PacketDisposition {
-        let attachment = self.interfaces[interface].attachment;
-        if is_stamped(frame.cookie()) && !matches!(attachment, Attachment::Vlan { .. }) {
+        if is_stamped(frame.cookie()) {
             stamping::scheduled(self, interface, &frame);
         }
         if self.traffic.is_some() {

@@ -13,7 +13,6 @@ use crate::account::{DropCause, Origin, PacketDisposition, Receiver};
 use crate::ethernet as ethernet_io;
 use crate::interface::Attachment;
 use crate::packet_io;
-use crate::stamping;
 use crate::timestamps::is_stamped;
 use crate::traffic_state::Traffic;
 use crate::{PacketDirection, Stack, StackTimer, interface_index};
@@ -340,11 +339,14 @@ fn settle(stack: &mut Stack, results: Results) {
 
 /// Passes a packet to the interface that an action names.
 fn redirect(stack: &mut Stack, redirected: Redirected) {
-    let Redirected { buffer, interface, ingress, copy } = redirected;
+    let Redirected { mut buffer, interface, ingress, copy } = redirected;
     if copy {
         stack.account.originate(Origin::TrafficControl, PacketDisposition::HELD);
     }
-    let (cookie, len, framed) = (buffer.packet.cookie(), buffer.packet.len(), buffer.framed);
+    // A sent packet is redirected as a clone (`tcf_mirred_to_dev`).
+    if let Some((cookie, len)) = buffer.disown() {
+        left(stack, cookie, len, buffer.framed);
+    }
     let up = stack.interfaces.get(interface).is_some_and(|interface| interface.exists() && interface.up);
     let Some(traffic) = &mut stack.traffic else { return };
     let end = if !up || traffic.nesting >= NEST_LIMIT {
@@ -362,9 +364,6 @@ fn redirect(stack: &mut Stack, redirected: Redirected) {
         end
     };
     stack.account.release(end);
-    if !end.is_queued() {
-        left(stack, cookie, len, framed);
-    }
 }
 
 /// Sends a packet on an ifb interface: it continues where an action has taken it from. Another one is dropped.
@@ -383,14 +382,17 @@ fn ifb_output(stack: &mut Stack, interface: usize, mut buffer: Buffer) -> Packet
         return PacketDisposition::HELD;
     }
     match stack.interfaces.get(origin.interface).is_some_and(|interface| interface.up) {
-        true => transmit(stack, origin.interface, None, buffer),
+        true => {
+            // It passes the discipline there, but not the actions that have taken it.
+            buffer.skips_actions = true;
+            send(stack, origin.interface, None, buffer)
+        }
         false => PacketDisposition::dropped(DropCause::InterfaceDown),
     }
 }
 
 /// Sends a frame on an ifb interface, which only carries packets that actions pass to it.
 pub(crate) fn ifb_frame(stack: &mut Stack, interface: usize, frame: Packet) -> PacketDisposition {
-    stamping::scheduled(stack, interface, &frame);
     ifb_output(stack, interface, Buffer::new(frame, true, 0))
 }
 

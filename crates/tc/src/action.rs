@@ -245,6 +245,9 @@ impl Actions {
     }
     /// Executes actions on a packet until one decides (`tcf_action_exec`).
     pub(crate) fn execute(keys: &[ActionKey], buffer: &mut Buffer, context: &mut Context<'_>) -> i32 {
+        if std::mem::take(&mut buffer.skips_actions) {
+            return verdict::OK;
+        }
         let (mut at, mut result, mut jumps) = (0, verdict::OK, 0);
         while let Some(key) = keys.get(at) {
             let (now, interface) = (context.now, context.interface);

@@ -28,6 +28,9 @@ pub struct Buffer {
     pub priority: u32,
     /// Action that has moved the packet here, if one has.
     pub redirection: Option<Redirection>,
+    /// True if the next filter with actions does not execute them, as the packet has passed an ifb
+    /// (`skb_skip_tc_classify`).
+    pub skips_actions: bool,
     /// True if the packet's sender waits for its departure even from a discipline that delays it.
     pub keeps_owner: bool,
     /// `qdisc_pkt_len`: length that disciplines account for.
@@ -49,6 +52,7 @@ impl Buffer {
             framed,
             priority: 0,
             redirection: None,
+            skips_actions: false,
             keeps_owner: false,
             len: 0,
             header,
@@ -83,8 +87,13 @@ impl Buffer {
     /// Releases the packet from its sender's account (`skb_orphan_partial`). Returns the cookie, if it had one, and
     /// the packet's length.
     pub(crate) fn orphan(&mut self) -> Option<(u64, usize)> {
+        if self.keeps_owner { None } else { self.disown() }
+    }
+    /// Releases the packet from its sender's account and its timestamps, as a clone is (`skb_clone`). Returns the cookie,
+    /// if it had one, and the packet's length.
+    pub fn disown(&mut self) -> Option<(u64, usize)> {
         let (cookie, len) = (self.packet.cookie(), self.packet.len());
-        if cookie == 0 || self.keeps_owner {
+        if cookie == 0 {
             return None;
         }
         let packet = std::mem::replace(&mut self.packet, Packet::new(Vec::new()));
