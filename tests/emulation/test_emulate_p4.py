@@ -10,7 +10,7 @@ import pytest
 import test_emulate
 from conftest import as_expected, execute, measured, timely
 from dilating import emulates, program  # noqa: F401
-from test_emulate import ROOT, in_time, output, statistics
+from test_emulate import ROOT, in_time, output, statistics, verdict
 
 pytestmark = [pytest.mark.waits, emulates]
 P4 = ROOT / "tests" / "p4"
@@ -103,6 +103,12 @@ def test_events_change_a_switch_at_their_times(tmp_path):
     # Without entries the program passes nothing.
     timely(answers and 5 <= int(answers[0][1]) <= 20 or not in_time(results), answers)
     assert answers, done.stdout + done.stderr
+    # The switch's process accounts for all packets, those that its program dropped before among them.
+    counted = statistics(results)
+    account = counted["packets"]["s1"]
+    assert "s1" not in " ".join(verdict(results)["unaccounted"]), verdict(results)
+    assert not [text for text in counted["warnings"] if "does not balance" in text], counted["warnings"]
+    assert account["received"] >= account["sent"] >= 2 * len(answers) and sum(account["drops"].values()) > 0, account
 
 
 @measured(4)

@@ -12,9 +12,11 @@
 //! when they leave. It has no count of arrivals: a packet that it discarded there without counting it is not
 //! noticed.
 //!
+//! * the name of a P4 switch: its process counts the packets from the kernel to the switch and back, and logs
+//!   them at its end.
+//!
 //! The kernel does not count everything that happens to packets in the stacks of hosts and routers and in
-//! bridges, and a P4 switch is a process of its own: these locations are listed as
-//! [unaccounted](Accounts::unaccounted).
+//! bridges: these locations are listed as [unaccounted](Accounts::unaccounted).
 
 use crate::graph::GraphReport;
 use crate::line::LineCounters;
@@ -26,6 +28,7 @@ use belljar_config::Experiment;
 use belljar_config::topology::DeviceKind;
 use belljar_net::DropReason;
 use belljar_packetio::{Counters, Remainder};
+use belljar_results::LocationAccount;
 
 /// Reason of a drop: too many frames were in flight on a line.
 pub const OVERFLOW: &str = "overflow";
@@ -38,9 +41,10 @@ pub const INTERFACE_DOWN: &str = "interface_down";
 pub const NOT_IP: &str = "not_ip";
 pub const MULTICAST: &str = "multicast";
 pub const MALFORMED: &str = "malformed";
-/// Origins of packets: copies made by a line, and frames into which large segments are cut.
+/// Origin of packets: copies made by a line.
 const DUPLICATES: &str = "duplicates";
-const SEGMENTS: &str = "segments";
+/// Origin of packets: frames into which large segments are cut.
+pub const SEGMENTS: &str = "segments";
 /// Reason for which a stack has no account.
 const STACK: &str = "the kernel does not count all packets of its stack";
 /// Attempts at reading the counts of both ends of a direct link while they stand still.
@@ -51,6 +55,8 @@ const ATTEMPTS: usize = 10;
 pub struct Accounts {
     /// Account by location.
     pub by_location: Map<String, PacketAccount>,
+    /// Account of each P4 switch.
+    pub of_switches: Map<String, LocationAccount>,
     /// Locations without an account, with the reason.
     pub unaccounted: Map<String, String>,
 }
@@ -154,6 +160,7 @@ pub(crate) fn accounts(
     discarded_for: &'static str,
     links: &[LinkReport],
     graph: Option<&GraphReport>,
+    switches: &Map<String, LocationAccount>,
 ) -> Accounts {
     let mut accounts = Accounts::default();
     let relayed: Map<usize, &LinkReport> = links.iter().map(|report| (report.link, report)).collect();
@@ -184,7 +191,13 @@ pub(crate) fn accounts(
         let reason = match device.kind {
             DeviceKind::Router(_) => STACK,
             DeviceKind::Switch(_) => "the kernel counts neither copies nor drops of a bridge",
-            DeviceKind::P4(_) => "its process reports its ports alone",
+            DeviceKind::P4(_) => match switches.get(&device.name) {
+                Some(account) => {
+                    accounts.of_switches.insert(device.name.clone(), account.clone());
+                    continue;
+                }
+                None => "its process has not ended in time",
+            },
             // A gateway is the end of a link.
             _ => continue,
         };

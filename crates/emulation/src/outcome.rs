@@ -12,8 +12,8 @@ use belljar_net::DropReason;
 use belljar_packetio::Namespace;
 use belljar_plan::outcome::{self, Observation};
 use belljar_results::{
-    DirectionStatistics, GatewayStatistics, HostStatistics, Quantiles, RouterStatistics, Statistics,
-    add_counts,
+    DirectionStatistics, GatewayStatistics, HostStatistics, LocationAccount, Quantiles, RouterStatistics,
+    Statistics, add_counts,
 };
 use belljar_wire::ethernet::HEADER_LEN;
 use std::fs;
@@ -28,6 +28,8 @@ pub struct Outcome<'a> {
     pub links: Vec<LinkReport>,
     /// Report of the graph network.
     pub graph: Option<GraphReport>,
+    /// Accounts of the P4 switches.
+    pub switches: Map<String, LocationAccount>,
     /// Packets that the kernel dropped because its backlog was full.
     pub backlog_dropped: u64,
     /// Warnings with their counts.
@@ -48,10 +50,14 @@ impl Outcome<'_> {
             self.discarded_for(),
             &self.links,
             self.graph.as_ref(),
+            &self.switches,
         );
         let mut statistics = self.of_counters(nodes, &counters);
         for (location, account) in &accounts.by_location {
             statistics.add_account(location, account);
+        }
+        for (switch, account) in &accounts.of_switches {
+            statistics.packets.entry(switch.clone()).or_default().add(account);
         }
         statistics.check_accounts();
         (statistics, accounts)

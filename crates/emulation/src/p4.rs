@@ -1,17 +1,18 @@
 //! P4 switches of an emulation: each is a process of this program in the switch's namespace, which reads a
 //! [`SwitchPlan`] and then runs as `belljar p4 serve` does.
 
+pub use crate::account::{INTERFACE_DOWN, MISSED, SEGMENTS};
 use crate::dilation::Dilation;
 use crate::error::{Doing, Error, Result};
 use crate::freeze;
 use crate::nodes::Node;
 use crate::world::SCRATCH;
-use belljar_base::{Map, SimTime};
+use belljar_base::{Map, PacketAccount, SimTime};
 use belljar_config::Experiment;
 use belljar_config::topology::{Device, DeviceKind, P4Management, P4Setup, P4Switch};
 use belljar_packetio::{Namespace, slot_len};
 use belljar_plan::{DeviceChange, Schedule};
-use belljar_results::ResultsFolder;
+use belljar_results::{LocationAccount, ResultsFolder};
 use belljar_wire::ethernet::HEADER_LEN;
 use nix::mount::{MsFlags, mount};
 use nix::sched::{CloneFlags, unshare};
@@ -31,6 +32,8 @@ pub const SWITCH_COMMAND: &str = "emulate-switch";
 const PLANS: &str = ".switches";
 /// Prefix of the line that a switch logs when it starts to forward packets.
 const READY: &str = "P4Runtime: ";
+/// Prefix of the line with the account of a switch's packets, which it logs at its end.
+const ACCOUNT: &str = "account: ";
 /// Prefix of the line that a switch logs when it refuses an event.
 pub const EVENT_REFUSED: &str = "event refused: ";
 /// Total bytes of the receive rings of all switches, and bounds of the ring of one interface.
@@ -171,6 +174,21 @@ pub struct PortCounters {
     pub missed: u64,
 }
 
+/// Packets of a switch, as its process has logged them at its end.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    /// Frames at all ports.
+    pub ports: PortCounters,
+    /// Account of all packets from the kernel to the switch and back; `None` if the log has none.
+    pub account: Option<LocationAccount>,
+}
+
+/// Line that a switch logs at its end: the account of its packets.
+pub fn account_line(account: &PacketAccount) -> String {
+    let account = serde_json::to_string(&LocationAccount::from(account)).expect("counts by name");
+    format!("{ACCOUNT}{account}")
+}
+
 /// Names of the experiment's P4 switches.
 pub fn names(experiment: &Experiment) -> Vec<&str> {
     let devices = experiment.topology.devices.iter();
@@ -257,9 +275,9 @@ pub fn ended(served: &mut [Served]) -> Option<&str> {
     served.iter_mut().find_map(|s| (!matches!(s.child.try_wait(), Ok(None))).then_some(&*s.name))
 }
 
-/// Ends the switches in order, and returns the counters that they log then, summed over the ports of each. A
-/// switch that does not end in time has none.
-pub fn finish(served: &mut [Served]) -> Map<String, PortCounters> {
+/// Ends the switches in order, and returns what they log of their packets then. A switch that does not end in
+/// time has no report.
+pub fn finish(served: &mut [Served]) -> Map<String, Report> {
     for switch in served.iter() {
         // A process that has ended is not waited for yet, so that its id is still its own.
         let _ = kill(Pid::from_raw(switch.child.id() as i32), Signal::SIGTERM);
@@ -273,9 +291,14 @@ pub fn finish(served: &mut [Served]) -> Map<String, PortCounters> {
     let ended = served.iter_mut().filter_map(|switch| {
         let has_ended = matches!(switch.child.try_wait(), Ok(Some(_)));
         let log = fs::read_to_string(&switch.log).ok().filter(|_| has_ended)?;
-        Some((switch.name.clone(), port_counters(&log)))
+        Some((switch.name.clone(), report(&log)))
     });
     ended.collect()
+}
+
+fn report(log: &str) -> Report {
+    let account = log.lines().find_map(|line| serde_json::from_str(line.strip_prefix(ACCOUNT)?).ok());
+    Report { ports: port_counters(log), account }
 }
 
 /// Sum of the counters of all ports in a switch's log: `port 1 (eth1): 5 frames in, 4 out, 3 dropped`.
@@ -359,6 +382,10 @@ mod tests {
         let log = "P4Runtime: device 0 on 127.0.0.1:9559\nport 1 (eth1): 5 frames in, 4 out, 3 dropped\n\
                    warning: port 2 has no interface any more: gone\nport 2 (eth2): 10 frames in, 20 out, 0 dropped\n";
         assert_eq!(port_counters(log), PortCounters { received: 15, sent: 24, missed: 3 });
+        let mut account = PacketAccount { received: 15, sent: 13, held: 1, ..PacketAccount::default() };
+        account.drop_for(MISSED, 1);
+        let report = report(&format!("{log}{}\n", account_line(&account)));
+        assert_eq!((report.ports.sent, report.account), (24, Some(LocationAccount::from(&account))));
     }
 
     #[test]

@@ -288,8 +288,8 @@ fn emulate(order: &Order, machine: &Machine, stop: &AtomicBool) -> Result<bool> 
     for failure in p4::refused_events(&switches) {
         run.warn(failure);
     }
-    truth.frames += at_switches.values().map(|ports| ports.received).sum::<u64>();
-    truth.missed += at_switches.values().map(|ports| ports.missed).sum::<u64>();
+    truth.frames += at_switches.values().map(|report| report.ports.received).sum::<u64>();
+    truth.missed += at_switches.values().map(|report| report.ports.missed).sum::<u64>();
     let mut lateness = Lateness::default();
     truth.cpu.line_seconds += pools.iter().map(|pool| pool.cpu_seconds).sum::<f64>();
     let mut links: Vec<_> = pools.into_iter().flat_map(|pool| pool.links).collect();
@@ -319,7 +319,10 @@ fn emulate(order: &Order, machine: &Machine, stop: &AtomicBool) -> Result<bool> 
     let attended = run.take_attended();
     let (observed, warnings) = run.take();
     let backlog_dropped = truth.load.dropped;
-    let outcome = Outcome { experiment: &experiment, observed, links, graph, backlog_dropped, warnings, now };
+    let switches =
+        at_switches.into_iter().filter_map(|(name, report)| Some((name, report.account?))).collect();
+    let outcome =
+        Outcome { experiment: &experiment, observed, links, graph, switches, backlog_dropped, warnings, now };
     let (mut statistics, accounts) = outcome.statistics(&mut nodes);
     statistics.attended = attended;
     truth.unaccounted = accounts.unaccounted;

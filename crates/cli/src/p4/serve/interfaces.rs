@@ -1,7 +1,8 @@
 //! Network interfaces at the switch's ports.
 
 use crate::failure::Failure;
-use belljar_base::{Set, SimTime};
+use belljar_base::{PacketAccount, Set, SimTime};
+use belljar_emulation::p4::{INTERFACE_DOWN, MISSED, SEGMENTS};
 use belljar_p4::SwitchDevice;
 use belljar_packetio::{MIN_FRAME, PacketOptions, Port, Sent, TapOptions};
 use rustix::event::{PollFd, PollFlags};
@@ -50,13 +51,20 @@ struct Interface {
     carrier: Option<PathBuf>,
     waiting: VecDeque<Vec<u8>>,
     blocked: bool,
-    dropped: u64,
+    /// Frames dropped because the queue for the busy interface was full.
+    overflowed: u64,
+    /// Frames that the interface did not take: it was down or gone, or they were too long for it.
+    refused: u64,
     /// True once the interface was removed.
     lost: bool,
 }
 
 /// All interfaces of the switch.
-pub struct Interfaces(Vec<Interface>);
+pub struct Interfaces {
+    open: Vec<Interface>,
+    /// Account of the interfaces that were removed, and of packets to ports without an interface.
+    account: PacketAccount,
+}
 
 impl Interfaces {
     /// Opens the interfaces of the command line. `ring_bytes` is the size of each receive ring.
@@ -82,21 +90,22 @@ impl Interfaces {
                 carrier,
                 waiting: VecDeque::new(),
                 blocked: false,
-                dropped: 0,
+                overflowed: 0,
+                refused: 0,
                 lost: false,
             });
         }
-        Ok(Self(all))
+        Ok(Self { open: all, account: PacketAccount::default() })
     }
 
     /// Number of interfaces.
     pub fn len(&self) -> usize {
-        self.0.len()
+        self.open.len()
     }
 
     /// Adds the descriptors to poll, one per interface.
     pub fn polled<'a>(&'a self, polled: &mut Vec<PollFd<'a>>) {
-        polled.extend(self.0.iter().map(|interface| {
+        polled.extend(self.open.iter().map(|interface| {
             let flags = if interface.blocked { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN };
             PollFd::from_borrowed_fd(interface.port.fd(), flags)
         }));
@@ -104,7 +113,7 @@ impl Interfaces {
 
     /// Passes received frames to the switch.
     pub fn receive(&mut self, ready: &[PollFlags], device: &mut SwitchDevice, now: SimTime) {
-        for (interface, ready) in self.0.iter_mut().zip(ready) {
+        for (interface, ready) in self.open.iter_mut().zip(ready) {
             if ready.is_empty() {
                 continue;
             }
@@ -116,11 +125,11 @@ impl Interfaces {
                 if error.is_fatal() {
                     interface.lost = true;
                     eprintln!("warning: port {number} has no interface any more: {error}");
-                    interface.report();
+                    interface.finish(&mut self.account);
                 }
             }
         }
-        self.0.retain(|interface| !interface.lost);
+        self.open.retain(|interface| !interface.lost);
     }
 
     /// Transmits the packets that leave the switch. Returns true if there were any.
@@ -128,24 +137,24 @@ impl Interfaces {
         let mut any = false;
         while let Some(leaving) = device.poll(now) {
             any = true;
-            let Some(interface) = self.0.iter_mut().find(|interface| interface.number == leaving.port) else {
-                continue;
-            };
-            interface.send(leaving.packet);
+            match self.open.iter_mut().find(|interface| interface.number == leaving.port) {
+                Some(interface) => interface.send(leaving.packet),
+                None => self.account.drop_for(INTERFACE_DOWN, 1),
+            }
         }
         any
     }
 
     /// Flushes the queued frames to the kernel.
     pub fn flush(&mut self) {
-        for interface in &mut self.0 {
+        for interface in &mut self.open {
             interface.flush();
         }
     }
 
     /// Reports the state of each interface's carrier to the switch.
     pub fn look_at_carriers(&self, device: &mut SwitchDevice, now: SimTime) {
-        for interface in &self.0 {
+        for interface in &self.open {
             let up = match &interface.carrier {
                 // The carrier of an interface that is down cannot be read.
                 Some(path) => std::fs::read_to_string(path).is_ok_and(|text| text.trim() == "1"),
@@ -155,22 +164,33 @@ impl Interfaces {
         }
     }
 
-    /// Prints the counters of all interfaces.
-    pub fn report(&mut self) {
-        self.0.iter_mut().for_each(Interface::report);
+    /// Ends reception at all interfaces and prints their counters. Returns the account of the packets between the
+    /// kernel and the switch.
+    pub fn finish(mut self) -> PacketAccount {
+        self.open.iter_mut().for_each(|interface| interface.finish(&mut self.account));
+        self.account
     }
 }
 
 impl Interface {
-    fn report(&mut self) {
+    fn finish(&mut self, account: &mut PacketAccount) {
+        let rest = self.port.finish();
         let counters = self.port.counters();
+        let read = counters.packets + counters.dropped_kernel + counters.dropped_port;
+        let missed = counters.dropped_kernel + counters.dropped_port + counters.failed - counters.failed_down;
+        account.received += rest.offered.unwrap_or(read);
+        account.sent += counters.sent.frames;
+        account.held += rest.unread + rest.unsent + self.waiting.len() as u64;
+        account.originate(SEGMENTS, counters.received.frames.saturating_sub(counters.packets));
+        account.drop_for(MISSED, self.overflowed + missed);
+        account.drop_for(INTERFACE_DOWN, self.refused + counters.failed_down);
         eprintln!(
             "port {} ({}): {} frames in, {} out, {} dropped",
             self.number,
             self.port.name(),
             counters.received.frames,
             counters.sent.frames,
-            self.dropped + counters.dropped_kernel + counters.dropped_port + counters.failed
+            self.overflowed + self.refused + missed + counters.failed_down
         );
     }
 
@@ -185,7 +205,7 @@ impl Interface {
         match self.port.send(&frame) {
             Ok(Sent::Queued) => {}
             Ok(Sent::Full) => self.wait(frame),
-            Err(_) => self.dropped += 1,
+            Err(_) => self.refused += 1,
         }
     }
 
@@ -194,7 +214,7 @@ impl Interface {
         if self.waiting.len() < WAITING {
             self.waiting.push_back(frame);
         } else {
-            self.dropped += 1;
+            self.overflowed += 1;
         }
     }
 
@@ -203,7 +223,7 @@ impl Interface {
             match self.port.send(frame) {
                 Ok(Sent::Queued) => {}
                 Ok(Sent::Full) => break,
-                Err(_) => self.dropped += 1,
+                Err(_) => self.refused += 1,
             }
             self.waiting.pop_front();
         }

@@ -8,7 +8,7 @@ mod set_up;
 
 use crate::failure::Failure;
 use crate::signals;
-use belljar_base::{SimDuration, SimTime};
+use belljar_base::{PacketAccount, SimDuration, SimTime};
 use belljar_emulation::p4::SwitchPlan;
 use belljar_p4::SwitchDevice;
 use belljar_p4runtime::{Server, thrift};
@@ -83,7 +83,8 @@ pub fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
         thrift: arguments.thrift,
         write_time: SimDuration::ZERO,
     };
-    run(switch, interfaces, &servers, None)
+    run(switch, interfaces, &servers, None)?;
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Servers for controllers: where they listen, and how long an update takes.
@@ -115,7 +116,9 @@ pub fn planned(plan: &SwitchPlan) -> Result<ExitCode, Failure> {
         },
     };
     let events = Events::open(plan)?;
-    run(switch, Interfaces::open(&attachments, plan.ring_bytes)?, &servers, events)
+    let account = run(switch, Interfaces::open(&attachments, plan.ring_bytes)?, &servers, events)?;
+    eprintln!("{}", belljar_emulation::p4::account_line(&account));
+    Ok(ExitCode::SUCCESS)
 }
 
 fn run(
@@ -123,7 +126,7 @@ fn run(
     mut interfaces: Interfaces,
     servers: &ManagementAddresses,
     mut events: Option<Events>,
-) -> Result<ExitCode, Failure> {
+) -> Result<PacketAccount, Failure> {
     let device_id = servers.device_id;
     server.set_write_time(servers.write_time);
     let p4runtime = (server, Controllers::listen(&servers.p4runtime)?);
@@ -142,8 +145,9 @@ fn run(
         eprintln!("Thrift: on {}", controllers.address());
     }
     serve(&mut device, p4runtime, thrift, &mut interfaces, &mut events, &stop, &clock)?;
-    interfaces.report();
-    Ok(ExitCode::SUCCESS)
+    let mut account = interfaces.finish();
+    account.include(&device.packet_account());
+    Ok(account)
 }
 
 fn serve(
