@@ -42,6 +42,24 @@ def test_graphviz_and_graphml(belljar, workdir):
     assert [link.get("latency") for link in content["links"]] == ["1 ms", "1 ms", "5 ms", "10 ms", "10 ms"]
 
 
+def test_what_runs_may_be_missing(belljar, workdir):
+    """Programs, roots, machines and models of properties are not drawn, so none of them is needed."""
+    experiment = {
+        "general": {"stop_time": "1 s"}, "switches": ["lan"],
+        "hosts": {"a": {"processes": [{"path": "/no/such/program"}]}, "b": {"root": "no-such-image.tar", "processes": [{"args": ["serve"]}]},
+                  "c": {"machine": {"type": "qemu", "kernel": "/no/such/kernel"}, "processes": [{"path": "/sbin/no-such-init"}]}},
+        "links": [{"between": [name, "lan"]} for name in "abc"],
+        "events": [{"at": "500 ms", "kill": {"host": "b", "process": "serve"}}], "properties": [{"name": "p", "history": "x", "model": "./no-such-model.py"}]}
+    file = workdir / "missing.yaml"
+    file.write_text(yaml.safe_dump(experiment))
+    done = execute([belljar, "draw", file, "--format", "dot"])
+    assert done.status == 0 and done.out.count(" -- ") == 3, done
+    experiment["links"][0]["rate"] = "fast"
+    file.write_text(yaml.safe_dump(experiment))
+    done = execute([belljar, "draw", file])
+    assert done.status == 2 and "'rate'" in done.err, "the network is checked"
+
+
 def test_formats_that_are_none(belljar, workdir):
     done = execute([belljar, "draw", EXAMPLES / "first.yaml", "-o", workdir / "x.jpeg"])
     assert done.status == 2 and "end it in .svg, .png, .dot or .graphml" in done.err

@@ -22,6 +22,8 @@ pub struct PathContext {
     pub cache: Option<PathBuf>,
     /// Default kernel of whole machines; `None` for the newest in `/boot`.
     pub kernel: Option<PathBuf>,
+    /// Programs, roots and machines may be missing: the network alone is of interest.
+    pub network_only: bool,
 }
 
 impl PathContext {
@@ -37,6 +39,7 @@ impl PathContext {
             current_dir,
             cache: belljar_image::default_cache(),
             kernel: std::env::var_os("BELLJAR_KERNEL").filter(|path| !path.is_empty()).map(PathBuf::from),
+            network_only: false,
         }
     }
 
@@ -70,6 +73,9 @@ impl PathContext {
         };
         if let Some(found) = places.iter().find(|place| is_program(place)) {
             return Ok(without_parents(found));
+        }
+        if self.network_only {
+            return Ok(places.into_iter().next().unwrap_or(expanded));
         }
         let existing = places.iter().find_map(|place| Some((place, std::fs::metadata(place).ok()?)));
         Err(match existing {

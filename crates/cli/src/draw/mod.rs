@@ -87,7 +87,7 @@ pub fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
             ))
         })?,
     };
-    let experiment = Experiment::load_with(&arguments.file, &arguments.set).map_err(Failure::input)?;
+    let experiment = Experiment::load_network(&arguments.file, &arguments.set).map_err(Failure::input)?;
     let is_picture = matches!(format, Format::Svg | Format::Png);
     let most = if is_picture { MOST_NODES } else { usize::MAX };
     let network = crate::topology::topology_of(&experiment, most, usize::MAX);

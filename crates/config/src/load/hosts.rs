@@ -217,7 +217,9 @@ fn draft_of<'a>(
     };
     // A host without processes still answers pings and performs the kernel's own functions.
     let list = s.get("processes").map_or(Ok(&[][..]), |node| section::list(node, "processes"))?;
-    let files = s.get("root").map(|node| root::read(node, context.around)).transpose()?;
+    let files = s.get("root").map(|node| root::of_host(node, context.around)).transpose()?.flatten();
+    // The programs of a root that is missing are not known.
+    let list = if files.is_none() && s.get("root").is_some() { &[] } else { list };
     let within = process::Surroundings {
         host: &entry.key,
         placement: context.placement,
@@ -248,6 +250,7 @@ fn draft_of<'a>(
     let memory = s.read("memory", cpu::memory)?;
     let root = files.map(|files| files.model);
     let machine = match s.get("machine") {
+        Some(_) if context.around.network_only => None,
         Some(node) => {
             if let Some(model) = models.first() {
                 return Err(node

@@ -80,6 +80,14 @@ impl Experiment {
         Experiment::load_into(path, settings, None)
     }
 
+    /// [`load_with`](Self::load_with) for readers of the network alone: programs, roots and machines that are missing
+    /// are accepted.
+    pub fn load_network(path: &Path, settings: &[Setting]) -> Result<Experiment, ConfigError> {
+        let (name, text, base_dir) = read_experiment(path)?;
+        let around = PathContext { network_only: true, ..PathContext::of_this_process(base_dir) };
+        Experiment::parse_around(&name, &text, &around, settings)
+    }
+
     /// [`load_with`](Self::load_with) with the results folder of an experiment that names none, in place of the file's
     /// name with `.data` in the current folder.
     pub fn load_into(
@@ -87,15 +95,9 @@ impl Experiment {
         settings: &[Setting],
         results: Option<&Path>,
     ) -> Result<Experiment, ConfigError> {
-        let stdin = path == Path::new("-");
-        let name = if stdin { "standard input".to_owned() } else { path.display().to_string() };
-        let text = read_file(path).map_err(|message| {
-            let source = Source { name: name.clone(), text: String::new() };
-            Problem::whole_file(message).into_error(&source)
-        })?;
-        let base_dir = if stdin { Path::new("") } else { path.parent().unwrap_or(Path::new("")) };
+        let (name, text, base_dir) = read_experiment(path)?;
         let mut experiment = Experiment::parse_with(&name, &text, base_dir, settings)?;
-        let of_file = path.file_stem().filter(|_| !stdin).map(|stem| {
+        let of_file = path.file_stem().filter(|_| !is_stdin(path)).map(|stem| {
             let mut name = stem.to_owned();
             name.push(".data");
             PathBuf::from(name)
@@ -118,16 +120,23 @@ impl Experiment {
         base_dir: &Path,
         settings: &[Setting],
     ) -> Result<Experiment, ConfigError> {
+        Experiment::parse_around(name, text, &PathContext::of_this_process(base_dir), settings)
+    }
+
+    fn parse_around(
+        name: &str,
+        text: &str,
+        around: &PathContext,
+        settings: &[Setting],
+    ) -> Result<Experiment, ConfigError> {
         let source = Source { name: name.to_owned(), text: text.to_owned() };
-        let around = PathContext::of_this_process(base_dir);
-        experiment(&source, &around, settings)
+        experiment(&source, around, settings)
             .map_err(|problem| yaml::set::located(problem, settings).into_error(&source))
     }
 
     /// [`parse`](Self::parse) in a given context, independent of this process.
     pub fn parse_in(name: &str, text: &str, around: &PathContext) -> Result<Experiment, ConfigError> {
-        let source = Source { name: name.to_owned(), text: text.to_owned() };
-        experiment(&source, around, &[]).map_err(|problem| problem.into_error(&source))
+        Experiment::parse_around(name, text, around, &[])
     }
 
     /// An experiment of one host, named `host`, that runs `command` (a program and its arguments) with any
@@ -193,9 +202,25 @@ impl Experiment {
     }
 }
 
+/// True for the path that stands for standard input.
+fn is_stdin(path: &Path) -> bool {
+    path == Path::new("-")
+}
+
+/// Name of an experiment file in messages, its text, and the base of relative paths in it.
+fn read_experiment(path: &Path) -> Result<(String, String, &Path), ConfigError> {
+    let name = if is_stdin(path) { "standard input".to_owned() } else { path.display().to_string() };
+    let text = read_file(path).map_err(|message| {
+        let source = Source { name: name.clone(), text: String::new() };
+        Problem::whole_file(message).into_error(&source)
+    })?;
+    let base_dir = path.parent().filter(|_| !is_stdin(path)).unwrap_or(Path::new(""));
+    Ok((name, text, base_dir))
+}
+
 /// Text of an experiment file; `-` is standard input. The error is a sentence.
 pub(crate) fn read_file(path: &Path) -> Result<String, String> {
-    let read = || match path == Path::new("-") {
+    let read = || match is_stdin(path) {
         true => belljar_inputs::read_stream(std::io::stdin(), LARGEST),
         false => belljar_inputs::read_at_most(path, LARGEST),
     };
@@ -317,16 +342,19 @@ fn experiment_of(
     let stop_time = (!is_overridden && !is_endless).then_some(general.stop_time);
     let world =
         events_values::World { hosts: &hosts, network: &network, topology: &topology, around, stop_time };
-    let mut events =
-        file.get("events").map(|node| events::read(node, &world)).transpose()?.unwrap_or_default();
-    let mut explore = match file.entry("explore") {
+    // The sections that act on the hosts' programs.
+    let acting = |key: &str| file.entry(key).filter(|_| !around.network_only);
+    let events = acting("events").filter(|entry| !entry.value.is_null());
+    let mut events = events.map(|entry| events::read(&entry.value, &world)).transpose()?.unwrap_or_default();
+    let mut explore = match acting("explore") {
         Some(entry) if entry.value.is_null() => Some(Exploration::of(&hosts, general.stop_time)),
         Some(entry) => Some(exploration::read(&entry.value, &world, general.stop_time)?),
         None => None,
     };
     let is_explored = explore.is_some();
     let timeline = properties::Timeline { events: &events, is_explored, stop: general.stop_time };
-    let properties = file.get("properties").map(|node| properties::read(node, &world, timeline));
+    let properties = acting("properties").filter(|entry| !entry.value.is_null());
+    let properties = properties.map(|entry| properties::read(&entry.value, &world, timeline));
     let properties = properties.transpose()?.unwrap_or_default();
     let upgrades = explore.iter_mut().flat_map(|explore| explore.upgrades_mut());
     let actions = events.iter_mut().map(|event| &mut event.action).chain(upgrades);
@@ -357,6 +385,9 @@ fn experiment_of(
         choices: Choices::NONE,
         notes,
     };
+    if around.network_only {
+        return Ok(experiment);
+    }
     effects::check(&file, &experiment).map_err(Problem::relational)?;
     if is_overridden {
         experiment.drop_late_events();

@@ -18,6 +18,14 @@ pub(crate) struct Files {
     root: belljar_image::Root,
 }
 
+/// The root that `node` names; `None` if it is missing and the network alone is of interest.
+pub(super) fn of_host(node: &Node, around: &PathContext) -> Result<Option<Files>, Problem> {
+    match read(node, around) {
+        Err(_) if around.network_only => Ok(None),
+        files => files.map(Some),
+    }
+}
+
 pub(crate) fn read(node: &Node, around: &PathContext) -> Result<Files, Problem> {
     let written = section::string(node, "root")?;
     let expanded = around.expand(written).map_err(|message| node.problem(message))?;

@@ -41,6 +41,7 @@ pub(super) fn around() -> PathContext {
         search_path: vec![PathBuf::from("/bin")],
         cache: None,
         kernel: None,
+        network_only: false,
     }
 }
 
