@@ -219,11 +219,15 @@ def test_the_page_in_a_browser(live, browser, workdir):
 
     dom = until(loaded)
     assert 'data-paused="yes"' in re.search(r"<body([^>]*)>", dom)[1]
-    for heading in ("Hosts", "Schedule", "Speed", "Queues", "Warnings and notes"):
+    for heading in ("Topology", "Hosts", "Schedule", "Speed", "Queues", "Warnings and notes"):
         assert re.search(rf"<h2[^>]*>{heading}\b", dom), heading
     for text in ("paused", "5.000", "partition", "end of", "lan to box", "Go on"):
         assert text in dom, text
     assert len(re.findall(r'<i title="\w+" style="opacity', dom)) == 6
+    # The slower link carried most of its rate in one direction.
+    titles = re.findall(r"<title>[^,<]*, (\w+ to \w+): ([\d.]+ \w+/s) of (\d+ \w+/s) \((\d+) %\)</title>", dom)
+    assert len(titles) == 4 and any(way == "lan to box" and most == "1 Mbit/s" and int(share) > 80 for way, _, most, share in titles), titles
+    assert "edge loaded half" in dom and dom.count('<g class="host"') == 6
     for scheme in ("light", "dark"):
         shot = workdir / f"{scheme}.png"
         colours = ["--blink-settings=preferredColorScheme=0"] if scheme == "dark" else []

@@ -89,6 +89,31 @@ def test_links_are_drawn_and_have_curves(belljar, run_experiment, workdir, brows
     assert re.search(r"uplink +border to web +\d+ +2\.\d MB +\d+ +(19|20) +egress_full \d+", shown), shown
 
 
+def marks(dom):
+    """Texts at the axes of the curves."""
+    return re.findall(r"<text [^>]*class=\"soft\">(-?[\d.]+) ?([a-zA-Z/µ]*)</text>", dom)
+
+
+def test_a_radio_channel_is_no_unlimited_link_and_a_sum_hides_no_curve(belljar, run_experiment, workdir, browser):
+    sender = {"processes": [{"model": {"type": "constant_rate", "to": "h00:9", "rate": "300 Kbit", "datagram_size": "500 B", "duration": "2 s"}}]}
+    hosts = {f"h{n:02}": sender if n else {"processes": [{"model": {"type": "sink", "port": 9, "protocol": "udp"}}]} for n in range(30)}
+    ran = run_experiment({"general": {"stop_time": "2.3 s"}, "belljar": {"metrics": {"interval": "100 ms"}}, "hosts": hosts,
+                          "radios": {"air": {"rate": "54 Mbit", "stations": {name: [n, 0] for n, name in enumerate(hosts)}}}})
+    execute([belljar, "report", ran.path, "-o", workdir / "radio.html"])
+    dom = look(browser, workdir, workdir / "radio.html", "--dump-dom")
+    drawn = dom[dom.index("<h2>Topology"):dom.index("<h2>Sent")]
+    assert drawn.count("radio, 54 Mbit/s") >= 30 and "unlimited" not in drawn and drawn.count('class="station radio"') == 3
+    assert "press its name to see it" in dom and re.search(r'<span class="off"[^>]*>(?:<[^>]*></[^>]*>)?7 others', dom)
+    # The scale is that of the hosts, not of their sum; its marks are round.
+    sent = dom[dom.index("<h2>Sent"):dom.index("<h2>Received")]
+    rates = [float(number) * {"bit/s": 1, "kbit/s": 1e3, "Mbit/s": 1e6}[unit] for number, unit in marks(sent) if unit.endswith("bit/s")]
+    data = json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', dom, re.S)[1])
+    one, together = (8 / data["width"] * max(max(host["bytes_out"]) for host in data["hosts"] if host["is_sum"] == is_sum) for is_sum in (False, True))
+    assert 3 <= len(rates) <= 6 and rates[0] == 0 and one <= rates[-1] < together, (rates, one, together)
+    assert f"{rates[1]:e}"[:3] in ("1.0", "2.0", "2.5", "5.0") and all(rate == n * rates[1] for n, rate in enumerate(rates))
+    assert ("1", "s") in marks(sent) and ("0.5", "s") in marks(sent)
+
+
 def test_without_time_series_or_processes(belljar, run_experiment, workdir, browser):
     ran = run_experiment({"general": {"stop_time": "1 s"}, "network": {"graph": {"type": "1_gbit_switch"}},
                           "hosts": {"idle": {"network_node_id": 0, "processes": []}}})

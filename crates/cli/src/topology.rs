@@ -115,6 +115,10 @@ fn add_links(
     }
     for link in &experiment.topology.links {
         let [a, b] = &link.ends;
+        let radio_rate = [a, b].into_iter().find_map(|end| match &experiment.device(end.node)?.kind {
+            DeviceKind::Radio(radio) => Some(radio.settings.rate),
+            _ => None,
+        });
         edges.push(TopologyEdge {
             source: first + a.node.0,
             target: first + b.node.0,
@@ -122,7 +126,7 @@ fn add_links(
             jitter_ns: a.properties.jitter.as_nanos(),
             loss: a.properties.loss.mean(),
             link: Some(link.name.clone()),
-            rate: a.properties.rate,
+            rate: radio_rate.or(a.properties.rate),
             interfaces: Some([a, b].map(|end| experiment.node_interfaces(end.node)[end.port].name.clone())),
         });
     }

@@ -49,7 +49,8 @@ pub struct TopologyEdge {
     /// Name of the link, if the edge is one: its properties are those from `source` to `target`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub link: Option<String>,
-    /// Rate of a link in bits per second; `None` for unlimited.
+    /// Rate of a link in bits per second; `None` for unlimited. Between a station and its radio channel, the
+    /// channel's rate for unicast frames.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate: Option<u64>,
     /// Interfaces of a link, at `source` and at `target`.

@@ -1,9 +1,10 @@
 //! `belljar run --live`: a view of the running simulation, as a page on localhost or in the terminal.
 //!
 //! `watch` is the common model: the run's state from [`belljar_sim::Live`] and the experiment, the `schedule`
-//! of coming events, and the commands. `page` serves the page; `terminal` draws and reads keys. Neither
+//! of coming events, the `network` with its loads, and the commands. `page` serves the page; `terminal` draws and reads keys. Neither
 //! writes to the results.
 
+mod network;
 mod page;
 mod schedule;
 mod terminal;

@@ -3,12 +3,6 @@
 const $ = (id) => document.getElementById(id);
 const node = (tag, text, props) => Object.assign(document.createElement(tag), text === undefined ? {} : { textContent: text }, props || {});
 const count = (value) => value.toLocaleString("en");
-const bytes = (value) => {
-  const units = ["B", "kB", "MB", "GB", "TB"];
-  let n = 0;
-  for (; value >= 1000 && n < units.length - 1; n++) value /= 1000;
-  return `${value.toFixed(n && value < 100 ? 1 : 0)} ${units[n]}`;
-};
 const seconds = (ns, digits = 6) => `${(ns / 1e9).toLocaleString("en", { minimumFractionDigits: digits, maximumFractionDigits: digits })} s`;
 
 async function ask(question) {
@@ -140,6 +134,60 @@ function showTiles() {
   });
 }
 
+// Each half of a line is the direction that its end sends: the wider the more, coloured by its share of the link's rate.
+let network = null;
+function halves(edge, n, a, b, { label }) {
+  const middle = { x: (a.x + b.x) / 2, y: (a.y + b.y) / 2 };
+  const few = network.topology.edges.length <= 40 && edge.link;
+  return [a, b].flatMap((from, way) => {
+    // On the line or beside it, with room for the longest text; the load is in it later.
+    const at = (share) => [[0, 4], [0, -9], [0, 18], [44, 4], [-44, 4]].map(([dx, dy]) =>
+      [from.x + (middle.x - from.x) * share + dx, from.y + (middle.y - from.y) * share + dy]);
+    const text = few && label("888 Mbit/s", "halo load", [0.55, 0.75, 0.4].flatMap(at));
+    if (text) Object.assign(text.dataset, { edge: n, way }), text.replaceChildren();
+    return [make("line", { x1: from.x, y1: from.y, x2: middle.x, y2: middle.y, class: "edge", "data-edge": n, "data-way": way }, make("title", {}))];
+  });
+}
+
+function showLoads() {
+  if (!network || !state) return;
+  const { edges, hosts } = state.loads, { topology, rates } = network;
+  const ends = (edge) => [edge.source, edge.target].map((id) => network.names.get(id));
+  for (const line of $("network").querySelectorAll("line[data-edge]")) {
+    const { edge: n, way } = line.dataset, edge = topology.edges[n], load = edges[n]?.[way] ?? 0, most = rates[n][way];
+    const share = most ? load / most : 0;
+    line.classList.toggle("loaded", load > 0);
+    line.classList.toggle("half", share >= 0.5);
+    line.classList.toggle("full", share >= 0.9);
+    line.setAttribute("stroke-width", load ? Math.max(2, Math.min(Math.log10(load) - 1, 8)) : 1.5);
+    const [from, to] = way === "0" ? ends(edge) : ends(edge).reverse();
+    line.firstChild.textContent = edge.link
+      ? `${edge.link}, ${from} to ${to}: ${rate(load)}${most ? ` of ${rate(most)} (${(100 * share).toFixed(0)} %)` : ""}` : edgeText(edge, []);
+  }
+  for (const text of $("network").querySelectorAll("text.load")) {
+    const load = edges[text.dataset.edge]?.[text.dataset.way] ?? 0;
+    text.textContent = load ? rate(load) : "";
+  }
+  const most = Math.max(...hosts, 1), crowd = $("network").querySelector("svg").dataset.crowd === "true";
+  const order = new Map(topology.hosts.map((host, n) => [host.name, n]));
+  for (const mark of $("network").querySelectorAll(".host")) {
+    const n = order.get(mark.dataset.host), circle = mark.querySelector("circle");
+    circle.setAttribute("r", markSize(crowd, (hosts[n] ?? 0) / most));
+    mark.querySelector("title").textContent = `${mark.dataset.host} ${topology.hosts[n].address}: ${rate(hosts[n] ?? 0)}`;
+  }
+}
+
+async function drawNetwork() {
+  network = await ask({ ask: "network" });
+  const { topology } = network;
+  // Names of the drawing's nodes: hosts on links have theirs in the list of hosts.
+  network.names = new Map(topology.nodes.map((node) => [node.id, node.label ?? topology.hosts.find((host) => host.node === node.id)?.name ?? `node ${node.id}`]));
+  if (!topology.nodes.length) return;
+  $("h-network").parentElement.hidden = false;
+  $("network").append(drawTopology(topology, { traffic: () => 1, line: halves, pick: choose, drawn: showLoads }));
+  if (topology.omitted_nodes) $("omitted").textContent = `${count(topology.omitted_nodes)} nodes of the graph without hosts are left out.`;
+}
+
 function showEvents() {
   const item = (entry, className) => {
     const line = node("li", undefined, { className });
@@ -212,6 +260,7 @@ function show() {
   }
   showTiles();
   showMap();
+  showLoads();
   showHosts();
   showEvents();
   showLinks();
@@ -271,6 +320,7 @@ async function refresh() {
   busy = true;
   try {
     if (!names.length) names = await ask({ ask: "names" });
+    if (!network) await drawNetwork();
     const [filter, order] = [$("filter").value, by];
     state = await ask({ ask: "state", filter, by: order, limit: SHOWN });
     show();

@@ -8,6 +8,7 @@ use super::watch::{Selection, Watch};
 use crate::failure::Failure;
 use crate::secret;
 use belljar_net::units::parse_duration;
+use belljar_results::{DRAWING_SCRIPTS, DRAWING_STYLE};
 use serde::Deserialize;
 use std::io::{Cursor, Read};
 use std::net::{Ipv4Addr, SocketAddr};
@@ -37,6 +38,7 @@ enum Request {
         limit: usize,
     },
     Names,
+    Network,
     Tables {
         node: String,
     },
@@ -152,6 +154,7 @@ fn ask(watch: &Watch, question: &str) -> Result<String, String> {
             let state = watch.state(&Selection { filter: &filter, by: &by, limit });
             return serde_json::to_string(&state).map_err(|error| error.to_string());
         }
+        Request::Network => return serde_json::to_string(watch.network()).map_err(|error| error.to_string()),
         Request::Names => return serde_json::to_string(watch.names()).map_err(|error| error.to_string()),
         Request::Tables { node } => {
             let (time_ns, tables) = watch.tables(&node)?;
@@ -171,7 +174,8 @@ fn ask(watch: &Watch, question: &str) -> Result<String, String> {
 fn page(name: &str, nonce: &str) -> String {
     let name = name.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
     let page = PAGE.replace("{{name}}", &name).replace("{{nonce}}", nonce);
-    page.replace("{{style}}", STYLE).replace("{{script}}", SCRIPT)
+    let script = [&DRAWING_SCRIPTS[..], &[SCRIPT]].concat().join("\n");
+    page.replace("{{style}}", &[DRAWING_STYLE, STYLE].concat()).replace("{{script}}", &script)
 }
 
 fn respond(status: u16, kind: &str, body: String, policy: &str) -> Answer {

@@ -1,5 +1,6 @@
 //! Model of the live view: the run's state, and the commands that control it.
 
+use super::network::{Loads, Network};
 use super::schedule::{Entry, entries};
 use crate::progress::now;
 use belljar_base::{HostId, Map, SimDuration, SimTime};
@@ -35,6 +36,7 @@ pub struct Watch {
     host_count: usize,
     /// Names of each node's outgoing link directions, by node.
     links: Vec<Vec<String>>,
+    network: Network,
     schedule: Vec<Entry>,
     notes: Vec<String>,
     seen: Mutex<Seen>,
@@ -46,6 +48,8 @@ struct Seen {
     taken: Option<Instant>,
     /// Activity of each host as a digit 0 to 9, by host.
     activity: String,
+    /// Loads between the last two pictures of different times.
+    loads: Loads,
     /// Pairs of real and simulated time, to compute the speed.
     times: VecDeque<(Instant, SimTime)>,
     /// True if the last attempt to take a picture timed out, because a window takes long.
@@ -93,6 +97,7 @@ pub struct State {
     pub total: HostView,
     /// Activity digits of the hosts, in the order of their names.
     pub activity: String,
+    pub loads: Loads,
     /// Selected hosts, and the number of hosts that match the filter.
     pub hosts: Vec<Host>,
     pub matching: usize,
@@ -165,6 +170,7 @@ impl Watch {
             nodes: experiment.node_names().map(str::to_owned).collect(),
             host_count: experiment.hosts.len(),
             links: ids.map(directions).collect(),
+            network: Network::new(experiment),
             schedule: entries(experiment),
             notes: experiment.notes.clone(),
             seen: Mutex::default(),
@@ -174,6 +180,11 @@ impl Watch {
     /// Names of all hosts and devices.
     pub fn names(&self) -> &[String] {
         &self.nodes
+    }
+
+    /// The network to draw.
+    pub fn network(&self) -> &Network {
+        &self.network
     }
 
     /// Name of the run.
@@ -243,6 +254,7 @@ impl Watch {
             device_count: self.nodes.len() - self.host_count,
             total,
             activity: seen.activity.clone(),
+            loads: seen.loads.clone(),
             hosts,
             matching,
             links,
@@ -268,6 +280,9 @@ impl Watch {
             match self.live.look(TablesOf::Nobody) {
                 Some(picture) => {
                     seen.activity = activity(&seen.picture, &picture);
+                    if let Some(loads) = self.network.loads(&seen.picture, &picture) {
+                        seen.loads = loads;
+                    }
                     seen.picture = Arc::new(picture);
                     seen.is_late = false;
                 }

@@ -1,34 +1,49 @@
-// Curves over simulated time, with a legend that hides and a line under the pointer that tells values.
+// Curves over simulated time, with a legend that hides them and a line under the pointer that shows their values.
 
 const tip = document.createElement("div");
 tip.className = "tip";
 document.body.append(tip);
 
-function rounded(most) {
-  const scale = 10 ** Math.floor(Math.log10(most || 1));
-  return [1, 2, 2.5, 5, 10].map((m) => m * scale).find((m) => m >= most) || 1;
+// Round numbers from `low` to beyond `high`, 1, 2, 2.5 or 5 times a power of ten apart, about `most` of them.
+function ticks(low, high, most, whole) {
+  const least = (high - low || 1) / most, power = 10 ** Math.floor(Math.log10(least));
+  const apart = [1, 2, 2.5, 5, 10].map((m) => m * power).find((step) => step >= least * 0.999 && (!whole || step % 1 === 0)) ?? 1;
+  const first = Math.ceil(low / apart - 1e-9), count = Math.ceil((high - low) / apart - 1e-9);
+  // Products of whole numbers have fewer digits to round than sums of steps.
+  return [...Array(Math.max(count, 1) + 1).keys()].map((n) => +((first + n) * apart).toPrecision(12));
 }
 
-// curves: [{name, colour, points: [[x, y], ...], steps}]; a curve with `steps` keeps its value until the next point.
+// Texts of times, all in the unit of the latest.
+function timeTexts(all) {
+  const [unit, size] = [["s", 1], ["ms", 1e-3], ["µs", 1e-6], ["ns", 1e-9]].find(([, size]) => all.at(-1) >= size * 0.999) ?? ["ns", 1e-9];
+  return all.map((t) => `${+(t / size).toPrecision(6)} ${unit}`);
+}
+
+// curves: [{name, colour, points: [[x, y], ...], steps, hidden}]; a curve with `steps` keeps its value until the next point, a hidden one
+// is drawn when its legend is pressed.
 function chart(curves, { start = 0, end, show, unit = "", height = 230 }) {
-  const box = document.createElement("div"), width = 580, left = 84, right = 10, top = 10, bottom = 24;
-  const hidden = new Set();
-  const svg = make("svg", { viewBox: `0 0 ${width} ${height}` });
+  const box = document.createElement("div"), right = 14, top = 10, bottom = 24;
+  const hidden = new Set(curves.filter((c) => c.hidden).map((c) => c.name));
+  const svg = make("svg", {}), whole = curves.every((c) => c.points.every((p) => p[1] % 1 === 0));
+  let width = 580, left = 84;
   const x = (t) => left + ((t - start) / (end - start)) * (width - left - right);
   function draw(cross) {
+    svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
     svg.replaceChildren();
     const seen = curves.filter((c) => !hidden.has(c.name));
-    const high = rounded(Math.max(0, ...seen.flatMap((c) => c.points.map((p) => p[1]))));
+    const values = ticks(0, seen.reduce((high, c) => c.points.reduce((most, p) => Math.max(most, p[1]), high), 0) || 1, 4, whole);
+    const high = values.at(-1), texts = values.map(show);
+    left = 14 + Math.max(...texts.map(textWidth));
     const y = (v) => height - bottom - (v / high) * (height - top - bottom);
-    for (let n = 0; n <= 4; n++) {
-      const v = (high * n) / 4;
-      svg.append(make("line", { x1: left, x2: width - right, y1: y(v), y2: y(v), class: "grid" }),
-        make("text", { x: left - 8, y: y(v) + 4, "text-anchor": "end", class: "soft" }, show(v)));
-    }
-    for (let n = 0; n <= 5; n++) {
-      const t = start + ((end - start) * n) / 5;
-      svg.append(make("text", { x: x(t), y: height - 6, "text-anchor": n ? (n < 5 ? "middle" : "end") : "start", class: "soft" }, `${+t.toPrecision(3)} s`));
-    }
+    values.forEach((v, n) => svg.append(make("line", { x1: left, x2: width - right, y1: y(v), y2: y(v), class: "grid" }),
+      make("text", { x: left - 8, y: y(v) + 4, "text-anchor": "end", class: "soft" }, texts[n])));
+    const moments = ticks(start, end, Math.max(2, Math.floor((width - left) / 85))).filter((t) => t <= end + (end - start) * 1e-9);
+    timeTexts(moments).forEach((text, n) => {
+      // Half of the last text may not find room at its mark.
+      const anchor = x(moments[n]) + textWidth(text) / 2 > width ? "end" : x(moments[n]) - textWidth(text) / 2 < left - 30 ? "start" : "middle";
+      svg.append(make("line", { x1: x(moments[n]), x2: x(moments[n]), y1: height - bottom, y2: height - bottom + 4, class: "mark" }),
+        make("text", { x: anchor === "end" ? width : x(moments[n]), y: height - 6, "text-anchor": anchor, class: "soft" }, text));
+    });
     for (const curve of seen) {
       let path = "", before;
       for (const p of curve.points) {
@@ -68,6 +83,7 @@ function chart(curves, { start = 0, end, show, unit = "", height = 230 }) {
     const label = document.createElement("span"), mark = document.createElement("i");
     mark.style.background = curve.colour;
     label.append(mark, curve.name);
+    label.classList.toggle("off", hidden.has(curve.name));
     pressable(label, "", () => {
       hidden.has(curve.name) ? hidden.delete(curve.name) : hidden.add(curve.name);
       label.classList.toggle("off", hidden.has(curve.name));
@@ -76,11 +92,15 @@ function chart(curves, { start = 0, end, show, unit = "", height = 230 }) {
     });
     legend.append(label);
   }
-  draw();
   box.append(svg);
+  fitted(box, width, (now) => {
+    width = Math.max(now, 260);
+    draw();
+  });
   if (curves.length > 1) box.append(legend);
   box.only = (name) => {
     hidden.clear();
+    if (!name) curves.forEach((c) => c.hidden && hidden.add(c.name));
     if (name && curves.some((c) => c.name === name)) curves.forEach((c) => c.name !== name && hidden.add(c.name));
     [...legend.children].forEach((label, n) => label.classList.toggle("off", hidden.has(curves[n].name)));
     draw();

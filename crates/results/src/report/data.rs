@@ -49,6 +49,8 @@ pub(super) struct Data<'a> {
 #[derive(Serialize)]
 struct HostCurves {
     name: String,
+    /// True for the sum of the hosts without curves of their own.
+    is_sum: bool,
     bytes_out: Vec<u64>,
     bytes_in: Vec<u64>,
     drops: Vec<u64>,
@@ -149,6 +151,7 @@ fn host_curves(table: &Series, bins: &Bins) -> Vec<HostCurves> {
         .into_iter()
         .map(|(name, ([bytes_out, bytes_in, drops, syscalls], _))| HostCurves {
             name: name.to_owned(),
+            is_sum: false,
             bytes_out,
             bytes_in,
             drops,
@@ -164,6 +167,7 @@ fn host_curves(table: &Series, bins: &Bins) -> Vec<HostCurves> {
         };
         all.push(HostCurves {
             name: format!("{} others", rest.len()),
+            is_sum: true,
             bytes_out: sum(|c| &c.bytes_out),
             bytes_in: sum(|c| &c.bytes_in),
             drops: sum(|c| &c.drops),
@@ -298,6 +302,7 @@ mod tests {
         let curves = host_curves(&table(text.trim_end()), &Bins::new(1.0, None));
         assert_eq!(curves.len(), CURVES);
         assert_eq!(curves.last().unwrap().name, "77 others");
+        assert_eq!(curves.iter().position(|curves| curves.is_sum), Some(CURVES - 1));
         assert_eq!(curves.iter().flat_map(|c| &c.bytes_out).sum::<u64>(), 99 * 100 / 2);
     }
 

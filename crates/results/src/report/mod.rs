@@ -8,9 +8,14 @@ mod links;
 use crate::read::{ReadError, Results};
 
 const PAGE: &str = include_str!("page.html");
+/// Style of drawings of a network; it has the colours of the page's variables.
+pub const DRAWING_STYLE: &str = include_str!("drawing.css");
 const STYLE: &str = include_str!("page.css");
-const SCRIPTS: [&str; 4] = [
-    include_str!("topology.js"),
+/// Scripts that draw a network, from the JSON of [`Topology`](crate::Topology): other pages include them before theirs.
+pub const DRAWING_SCRIPTS: [&str; 2] = [include_str!("drawing.js"), include_str!("topology.js")];
+const SCRIPTS: [&str; 5] = [
+    DRAWING_SCRIPTS[0],
+    DRAWING_SCRIPTS[1],
     include_str!("charts.js"),
     include_str!("radio.js"),
     include_str!("page.js"),
@@ -26,7 +31,7 @@ pub fn report(results: &Results) -> Result<String, ReadError> {
     // The data is inserted last: the output of programs must not be taken for a placeholder.
     Ok(PAGE
         .replace("{{title}}", &escaped(&name))
-        .replace("{{style}}", STYLE)
+        .replace("{{style}}", &[DRAWING_STYLE, STYLE].concat())
         .replace("{{script}}", &SCRIPTS.join("\n"))
         .replacen("{{data}}", &data, 1))
 }

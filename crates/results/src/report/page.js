@@ -16,26 +16,6 @@ function element(name, text, className) {
   return node;
 }
 
-// Lets something that is no button of HTML's be pressed like one, by pointer and by keys.
-function pressable(node, name, press) {
-  node.setAttribute("role", "button");
-  node.setAttribute("tabindex", "0");
-  if (name) node.setAttribute("aria-label", name);
-  node.addEventListener("click", press);
-  node.addEventListener("keydown", (event) => {
-    if (event.key !== "Enter" && event.key !== " ") return;
-    event.preventDefault();
-    press();
-  });
-}
-
-function scaled(value, units, step = 1000) {
-  let n = 0;
-  while (value >= step && n + 1 < units.length) { value /= step; n += 1; }
-  return `${n || value % 1 ? +value.toPrecision(3) : value} ${units[n]}`.trim();
-}
-const bytes = (v) => scaled(v, ["B", "kB", "MB", "GB", "TB"]);
-const rate = (v) => scaled(v, ["bit/s", "kbit/s", "Mbit/s", "Gbit/s", "Tbit/s"]);
 const count = (v) => scaled(v, ["", "k", "M", "G"]);
 const exact = (v) => v.toLocaleString("en");
 const plural = (n, word) => `${exact(n)} ${word}${n === 1 ? "" : word.endsWith("s") ? "es" : "s"}`;
@@ -119,16 +99,28 @@ main.append(tiles);
 
 const charts = [];
 let picked;
+const dimHosts = () => document.querySelectorAll(".host").forEach((g) => g.classList.toggle("dim", picked !== undefined && g.dataset.host !== picked));
 function pick(name) {
   picked = picked === name ? undefined : name;
   charts.forEach((c) => c.only(picked));
-  document.querySelectorAll(".host").forEach((g) => g.classList.toggle("dim", picked !== undefined && g.dataset.host !== picked));
+  dimHosts();
+}
+const most = Math.max(1, ...hosts.map(([, h]) => h.bytes_out + h.bytes_in));
+const traffic = (name) => (stats.hosts[name] ? (stats.hosts[name].bytes_out + stats.hosts[name].bytes_in) / most : 0);
+// An edge, with what a link carried in its title.
+function edgeLine(edge, n, a, b, { text, crowd }) {
+  const carried = Object.entries(stats.links?.[edge.link] ?? {}).map(([way, w]) => `\n${way}: ${bytes(w.bytes)}`).join("");
+  return [make("line", { x1: a.x, y1: a.y, x2: b.x, y2: b.y, class: "edge", "stroke-width": crowd ? 0.8 : 2 },
+    make("title", {}, `${edge.link ? `${edge.link}: ` : ""}${text}${carried}`))];
 }
 if (data.topology.nodes?.length) {
   const box = panel("Topology", true, "topology");
-  box.append(drawTopology(data, pick));
+  box.append(drawTopology(data.topology, { traffic, line: edgeLine, pick, drawn: dimHosts, labels: true }));
   const notes = ["The area of a host is its traffic; click one to see it alone below."];
-  if (data.topology.nodes.some((n) => n.kind === "switch" || n.kind === "router")) notes.push("Boxes are switches, diamonds routers; lines tell what they carried.");
+  const kinds = new Set(data.topology.nodes.map((n) => n.kind));
+  const shapes = [["boxes", "switches", kinds.has("switch") || kinds.has("P4 switch")], ["diamonds", "routers", kinds.has("router")],
+    ["rings", "radio channels", kinds.has("radio")]].filter(([, , is]) => is).map(([shape, what], n) => `${shape}${n ? "" : " are"} ${what}`).join(", ");
+  if (shapes) notes.push(`${shapes[0].toUpperCase()}${shapes.slice(1)}; point at a line to see what it carried.`);
   if (data.topology.omitted_nodes) notes.push(`${plural(data.topology.omitted_nodes, "node")} of the graph without hosts left out.`);
   box.append(element("p", notes.join(" "), "soft"));
 }
@@ -142,14 +134,17 @@ for (const radio of data.topology.radios ?? []) {
 if (data.has_series) {
   const width = data.width;
   const curves = (of, scale) => data.hosts.map((h) => ({
-    name: h.name, colour: hostColour(h.name), points: h[of].map((v, n) => [(n + 0.5) * width, v * scale]) }));
+    name: h.name, colour: hostColour(h.name), hidden: h.is_sum, points: h[of].map((v, n) => [(n + 0.5) * width, v * scale]) }));
   for (const [title, of, scale, show] of [["Sent", "bytes_out", 8 / width, rate], ["Received", "bytes_in", 8 / width, rate],
     ["Packets dropped", "drops", 1, count], ["System calls", "syscalls", 1 / width, (v) => `${count(v)}/s`]]) {
-    if (of === "drops" && !dropped) continue;
+    // What devices have dropped is in the table of drops.
+    if (of === "drops" && !data.hosts.some((h) => h.drops.some(Boolean))) continue;
     const box = panel(title, false, of === "bytes_out" ? "traffic" : undefined, "Traffic");
     const drawn = chart(curves(of, scale), { end: data.span, show });
     charts.push(drawn);
     box.append(drawn);
+    const sum = data.hosts.find((h) => h.is_sum);
+    if (of === "bytes_out" && sum) box.append(element("p", `The curve of the ${sum.name} is their sum; press its name to see it.`, "soft"));
     if (of === "bytes_out" && data.span < 0.999 * end)
       box.append(element("p", `Nothing is sent in the last ${+(end - data.span).toPrecision(3)} s, which are left out.`, "soft"));
   }
@@ -162,7 +157,7 @@ if (data.links.length) {
   const box = panel("Links", true, "links"), select = element("select"), place = element("div");
   const links = [...new Set(data.links.map((l) => l.link))];
   [["", "all links"], ...links.map((l) => [l, l])].forEach(([value, text]) => select.append(Object.assign(element("option", text), { value })));
-  place.style.cssText = "display:grid;gap:16px;grid-template-columns:repeat(auto-fit,minmax(320px,1fr));margin-top:12px";
+  place.style.cssText = "display:grid;gap:16px;grid-template-columns:repeat(auto-fit,minmax(min(320px,100%),1fr));margin-top:12px";
   const fill = () => {
     const shown = data.links.filter((l) => !select.value || l.link === select.value);
     place.replaceChildren(...[["sent", "bytes", 8 / data.width, rate], ["frames that wait", "queue", 1, count], ["frames dropped", "drops", 1, count]]
@@ -177,6 +172,9 @@ if (data.links.length) {
   select.addEventListener("change", fill);
   box.querySelector("h2").append(select);
   box.append(place);
+  const directions = Object.values(stats.links ?? {}).reduce((n, ways) => n + Object.keys(ways).length, 0);
+  if (directions > data.links.length)
+    box.append(element("p", `The ${data.links.length} of ${exact(directions)} directions that carried the most bytes; Link totals has all.`, "soft"));
   fill();
 }
 
@@ -184,7 +182,7 @@ if (data.connections.length) {
   const box = panel("TCP connections", true, "tcp"), select = element("select"), place = element("div");
   const title = (c) => `${c.host}: ${c.local} → ${c.remote}, ${bytes(c.bytes)}${c.retransmitted ? `, ${c.retransmitted} retransmitted` : ""}`;
   data.connections.forEach((c, n) => select.append(Object.assign(element("option", title(c)), { value: n })));
-  place.style.cssText = "display:grid;gap:16px;grid-template-columns:repeat(auto-fit,minmax(320px,1fr));margin-top:12px";
+  place.style.cssText = "display:grid;gap:16px;grid-template-columns:repeat(auto-fit,minmax(min(320px,100%),1fr));margin-top:12px";
   const fill = () => {
     const c = data.connections[select.value], times = c.points.map((p) => p[0]);
     const from = Math.min(...times), to = Math.max(...times), margin = Math.max((to - from) * 0.1, end / 1000);

@@ -10,12 +10,12 @@ function placeAt(path, time) {
 }
 
 // The drawing of a channel, and a function that moves it to a time.
-function drawRadio(radio, pick) {
+function drawRadio(radio, width, pick) {
   const all = radio.stations.flatMap((station) => station.path);
   const bounds = [1, 2].map((n) => [Math.min(...all.map((w) => w[n])), Math.max(...all.map((w) => w[n]))]);
   const size = Math.max(...bounds.map(([low, high]) => high - low), radio.range / 2, 1);
-  const width = 1180, margin = 60;
-  const height = Math.min(Math.max(((bounds[1][1] - bounds[1][0]) / size) * width, 160), 640);
+  const margin = Math.max(...radio.stations.map((station) => textWidth(station.node) / 2), 30) + 8;
+  const height = Math.min(Math.max(((bounds[1][1] - bounds[1][0]) / size) * (width - 2 * margin) + 2 * margin, 160), 640);
   const scale = Math.min((width - 2 * margin) / Math.max(bounds[0][1] - bounds[0][0], size / 4), (height - 2 * margin) / Math.max(bounds[1][1] - bounds[1][0], 1));
   const middle = bounds.map(([low, high]) => (low + high) / 2);
   // North is up.
@@ -58,7 +58,8 @@ function drawRadio(radio, pick) {
 
 // The drawing with its controls: a slider over the run, and a button that plays it in half a minute.
 function playRadio(radio, end, pick) {
-  const box = element("div"), { svg, move } = drawRadio(radio, pick);
+  const box = element("div"), picture = element("div");
+  let move;
   const controls = element("p", undefined, "controls"), play = element("button", "play"), time = element("span");
   const slider = element("input");
   Object.assign(slider, { type: "range", min: 0, max: 1000, value: 0 });
@@ -81,8 +82,14 @@ function playRadio(radio, end, pick) {
     }, 30);
   });
   slider.addEventListener("input", show);
-  show();
   controls.append(play, slider, time);
-  box.append(svg, controls);
+  box.append(picture, controls);
+  fitted(picture, 1180, (width) => {
+    const drawn = drawRadio(radio, width, pick);
+    move = drawn.move;
+    picture.replaceChildren(drawn.svg);
+    show();
+    dimHosts();
+  });
   return box;
 }

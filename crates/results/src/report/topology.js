@@ -1,25 +1,7 @@
-// The drawing of the network: places of the graph, hosts around them.
+// The drawing of the network: places of the graph and devices, hosts at them, and what links are.
 
-const SVG = "http://www.w3.org/2000/svg";
-const PALETTE = ["#2f6fde", "#e8833a", "#2a9d6f", "#c94f7c", "#8259d6", "#b59b1f", "#1b98b0", "#d1493f",
-  "#6b7f99", "#7aa52c", "#a0643c", "#4e57c9"];
-const colour = (n) => PALETTE[n % PALETTE.length];
-
-function make(name, attributes, ...children) {
-  const node = document.createElementNS(SVG, name);
-  for (const [key, value] of Object.entries(attributes)) node.setAttribute(key, value);
-  node.append(...children);
-  return node;
-}
-
-function duration(ns) {
-  for (const [unit, size] of [["s", 1e9], ["ms", 1e6], ["µs", 1e3]])
-    if (ns >= size) return `${+(ns / size).toPrecision(4)} ${unit}`;
-  return `${ns} ns`;
-}
-
-// Springs along the edges, repulsion between all, from a circle: the same places for the same network.
-function layout(count, edges, width, height) {
+// Springs along the edges, repulsion between all, from a circle: the same places for the same network, from 0 to 1 each way.
+function layout(count, edges) {
   const at = [...Array(count).keys()].map((n) => {
     const angle = (2 * Math.PI * n) / count;
     return { x: Math.cos(angle), y: Math.sin(angle) };
@@ -44,74 +26,114 @@ function layout(count, edges, width, height) {
       p.x += (force[n].x / f) * move; p.y += (force[n].y / f) * move;
     });
   }
-  const xs = at.map((p) => p.x), ys = at.map((p) => p.y);
-  const fit = (v, all, size, margin) => {
+  const share = (v, all) => {
     const low = Math.min(...all), high = Math.max(...all);
-    return high - low < 1e-6 ? size / 2 : margin + ((v - low) / (high - low)) * (size - 2 * margin);
+    return high - low < 1e-6 ? 0.5 : (v - low) / (high - low);
   };
-  return at.map((p) => ({ x: fit(p.x, xs, width, 120), y: fit(p.y, ys, height, 76) }));
+  const xs = at.map((p) => p.x), ys = at.map((p) => p.y);
+  return at.map((p) => ({ x: share(p.x, xs), y: share(p.y, ys) }));
 }
 
-function drawTopology(data, pick) {
-  const { nodes, edges, hosts } = data.topology;
-  const width = 1180, crowd = nodes.length > 30 || hosts.length > 60;
-  const height = nodes.length > 8 || crowd ? 560 : nodes.length > 2 ? 400 : 300;
-  const index = new Map(nodes.map((node, n) => [node.id, n]));
+// What an edge is: "" for the tie of a host on the graph that has links as well.
+function edgeText(edge, kinds) {
+  if (edge.link && kinds.includes("radio")) return edge.rate ? `radio, ${rate(edge.rate)}` : "radio";
+  if (!edge.link && !edge.latency_ns) return "";
+  const speed = edge.link ? `${edge.rate ? rate(edge.rate) : "unlimited"}, ` : "";
+  const jitter = edge.jitter_ns ? ` ± ${duration(edge.jitter_ns)}` : "";
+  const loss = edge.loss ? `, ${+(edge.loss * 100).toPrecision(3)} % lost` : "";
+  return `${speed}${duration(edge.latency_ns)}${jitter}${loss}`;
+}
+
+// The shape of a node.
+function nodeShape(kind, name, x, y, r) {
+  const title = make("title", {}, kind && kind !== "host" ? `${kind} ${name}` : name);
+  if (kind === "switch" || kind === "P4 switch")
+    return make("rect", { x: x - 1.4 * r, y: y - r, width: 2.8 * r, height: 2 * r, rx: 3, class: "station switch" }, title);
+  if (kind === "router")
+    return make("path", { d: `M${x - 1.5 * r},${y}L${x},${y - 1.3 * r}L${x + 1.5 * r},${y}L${x},${y + 1.3 * r}Z`, class: "station router" }, title);
+  if (kind === "radio")
+    return make("g", {}, title, ...[1.5, 1, 0.5].map((part) => make("circle", { cx: x, cy: y, r: part * r, class: "station radio" })));
+  return make("circle", { cx: x, cy: y, r, class: "place" }, title);
+}
+
+// Radius of a host's mark, for its share of the traffic from 0 to 1.
+const markSize = (crowd, share) => (crowd ? 3 + 4 * Math.sqrt(share) : 9 + 10 * Math.sqrt(share));
+
+// The network in a box that draws it anew for another width of the page. `traffic` gives a host's share of the traffic, `line` the elements
+// of an edge from a to b, `pick` is called for a host that is pressed, and `drawn` after each drawing. With `labels`, edges say what they are.
+function drawTopology(topology, { traffic, line, pick, drawn, labels }) {
+  const { nodes, edges } = topology, index = new Map(nodes.map((node, n) => [node.id, n]));
   const links = edges.map((e) => [index.get(e.source), index.get(e.target)]).filter(([a, b]) => a !== undefined && b !== undefined);
-  const at = layout(nodes.length, links, width, height);
-  const svg = make("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": "topology" });
-  const labels = make("g", {});
-  edges.forEach((edge, n) => {
-    const [a, b] = [at[index.get(edge.source)], at[index.get(edge.target)]];
-    if (!a || !b) return;
-    const speed = edge.link ? `${edge.rate ? rate(edge.rate) : "unlimited"}, ` : "";
-    const carried = Object.entries(data.statistics.links?.[edge.link] ?? {}).map(([way, w]) => `\n${way}: ${bytes(w.bytes)}`).join("");
-    const loss = edge.loss ? `, ${+(edge.loss * 100).toPrecision(3)} % lost` : "";
-    const jitter = edge.jitter_ns ? ` ± ${duration(edge.jitter_ns)}` : "";
-    const where = edges.length > 12 ? 0.36 : 0.5;
-    // A host that is on the graph as well stands beside its place there.
-    const tie = !edge.link && !edge.latency_ns;
-    const text = tie ? "" : `${speed}${duration(edge.latency_ns)}${jitter}${loss}`;
-    svg.append(make("line", { x1: a.x, y1: a.y, x2: b.x, y2: b.y, class: "edge", "stroke-width": crowd ? 0.8 : 2 },
-      make("title", {}, `${edge.link ? `${edge.link}: ` : ""}${text}${carried}`)));
-    if (edges.length <= 40 && text)
-      // Long edges cross in the middle: their labels stand nearer to one end.
-      labels.append(make("text", { x: a.x + (b.x - a.x) * where, y: a.y + (b.y - a.y) * where - 5, "text-anchor": "middle", class: "soft halo" }, text));
+  const unit = layout(nodes.length, links), box = document.createElement("div");
+  fitted(box, 1180, (width) => {
+    box.replaceChildren(topologyDrawing(topology, { index, unit, width, traffic, line, pick, labels }));
+    drawn();
   });
-  svg.append(labels);
-  const most = Math.max(1, ...Object.values(data.statistics.hosts).map((h) => h.bytes_out + h.bytes_in));
+  return box;
+}
+
+function topologyDrawing({ nodes, edges, hosts }, { index, unit, width, traffic, line, pick, labels }) {
+  const here = nodes.map((node) => hosts.map((host, order) => ({ ...host, order })).filter((host) => host.node === node.id));
+  const crowd = nodes.length > 30 || hosts.length > 60 || here.some((all) => all.length > 20);
+  const height = nodes.length > 8 || crowd ? 560 : nodes.length > 2 ? 400 : 300;
+  // Hosts that share a place stand around it.
+  const ring = (count) => (count < 2 ? 0 : Math.max(62, count * 7));
+  const around = Math.max(0, ...here.map((all) => (crowd ? 0 : ring(all.length))));
+  const [across, down] = [Math.max(Math.min(120, 0.12 * width), around + 22), Math.max(48, 0.8 * around + 40)];
+  const at = unit.map((p) => ({ x: across + p.x * (width - 2 * across), y: down + p.y * (height - 2 * down) }));
+  const svg = make("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": "topology", "data-crowd": String(crowd) });
+  const room = roomOf(width, height), texts = make("g", {}), ties = make("g", {}), shapes = make("g", {}), marks = make("g", {});
+  const label = (text, className, places) => {
+    const n = room.free(places.map(([x, y]) => textBox(text, x, y)));
+    if (n < 0) return null;
+    const [x, y] = places[n], node = make("text", { x, y, "text-anchor": "middle", class: className }, text);
+    texts.append(node);
+    return node;
+  };
+  const named = [];
   nodes.forEach((node, n) => {
-    const here = hosts.filter((host) => host.node === node.id), { x, y } = at[n];
-    const name = node.label ?? `node ${node.id}`;
-    const r = crowd ? 4 : 9;
-    if (node.kind === "switch")
-      svg.append(make("rect", { x: x - 1.4 * r, y: y - r, width: 2.8 * r, height: 2 * r, rx: 3, class: "station switch" }, make("title", {}, `switch ${name}`)));
-    else if (node.kind === "router")
-      svg.append(make("path", { d: `M${x - 1.5 * r},${y}L${x},${y - 1.3 * r}L${x + 1.5 * r},${y}L${x},${y + 1.3 * r}Z`, class: "station router" }, make("title", {}, `router ${name}`)));
-    else if ((here.length !== 1 || crowd) && node.kind !== "host")
-      svg.append(make("circle", { cx: x, cy: y, r, class: "place" }, make("title", {}, name)));
-    const ring = here.length === 1 ? 0 : Math.max(62, here.length * 7);
+    const { x, y } = at[n], name = node.label ?? `node ${node.id}`, r = crowd ? 4 : 9, all = here[n];
+    if ((all.length !== 1 || crowd) && node.kind !== "host") shapes.append(nodeShape(node.kind, name, x, y, r));
+    room.take([x - 1.5 * r, y - 1.5 * r, x + 1.5 * r, y + 1.5 * r]);
     // Those of a crowd stand as seeds of a sunflower do, close enough for all to be on the page.
-    const apart = Math.min(9, (height / 2 - 24) / 0.8 / Math.sqrt(here.length + 1));
-    here.forEach((host, k) => {
-      const angle = -Math.PI / 2 + (crowd ? 2.39996 * k : (2 * Math.PI * k) / here.length);
-      const away = crowd ? apart * Math.sqrt(k + 1) : ring;
+    const apart = Math.min(9, (height / 2 - 24) / 0.8 / Math.sqrt(all.length + 1), (width / 2 - 24) / Math.sqrt(all.length + 1));
+    all.forEach((host, k) => {
+      const angle = -Math.PI / 2 + (crowd ? 2.39996 * k : (2 * Math.PI * k) / all.length);
+      const away = crowd ? apart * Math.sqrt(k + 1) : ring(all.length);
       const hx = x + away * Math.cos(angle), hy = y + away * 0.8 * Math.sin(angle);
-      const traffic = data.statistics.hosts[host.name], order = hosts.indexOf(host);
-      const r = (crowd ? 3 : 9) + (crowd ? 4 : 10) * Math.sqrt(traffic ? (traffic.bytes_out + traffic.bytes_in) / most : 0);
-      const group = make("g", { class: "host", "data-host": host.name },
-        make("circle", { cx: hx, cy: hy, r, fill: colour(order) }),
+      const size = markSize(crowd, traffic(host.name));
+      const mark = make("g", { class: "host", "data-host": host.name },
+        make("circle", { cx: hx, cy: hy, r: size, fill: colour(host.order) }),
         make("title", {}, `${host.name} ${host.address}${node.kind ? "" : `, at ${name}`}`));
-      if (away && !crowd) svg.append(make("line", { x1: x, y1: y, x2: hx, y2: hy, class: "edge", "stroke-dasharray": "2 3" }));
+      if (away && !crowd) ties.append(make("line", { x1: x, y1: y, x2: hx, y2: hy, class: "edge", "stroke-dasharray": "2 3" }));
+      room.take([hx - size, hy - size, hx + size, hy + size]);
       // Names stand outside of the ring.
-      const above = away > 0 && Math.sin(angle) < -0.1;
-      if (!crowd && here.length <= 14)
-        group.append(make("text", { x: hx, y: above ? hy - r - 6 : hy + r + 15, "text-anchor": "middle", class: "halo" }, host.name));
-      pressable(group, host.name, () => pick(host.name));
-      svg.append(group);
+      const side = textWidth(host.name) / 2 + size + 5, centre = centred(host.name, hx, width);
+      const places = [[centre, hy + size + 14], [centre, hy - size - 6], [hx + side, hy + 4], [hx - side, hy + 4]];
+      if (away > 0 && Math.sin(angle) < -0.1) places.unshift(...places.splice(1, 1));
+      if (!crowd && all.length <= 14) named.push([host.name, "halo", places]);
+      pressable(mark, host.name, () => pick(host.name));
+      marks.append(mark);
     });
-    const label = make("text", { x, y: y - (here.length === 1 && !crowd ? 26 : 14), "text-anchor": "middle", class: "soft halo" }, name);
-    if (nodes.length <= 40 && node.kind !== "host" && (nodes.length > 1 || node.label)) svg.append(label);
+    const up = all.length === 1 && !crowd ? 26 : 14, centre = centred(name, x, width);
+    if (nodes.length <= 40 && node.kind !== "host" && (nodes.length > 1 || node.label))
+      named.push([name, "soft halo", [[centre, y - up], [centre, y + up + 10], [x + textWidth(name) / 2 + 18, y + 4], [x - textWidth(name) / 2 - 18, y + 4]]]);
   });
+  named.forEach((one) => label(...one));
+  edges.forEach((edge, n) => {
+    const [from, to] = [index.get(edge.source), index.get(edge.target)], [a, b] = [at[from], at[to]];
+    if (!a || !b) return;
+    const text = edgeText(edge, [nodes[from].kind, nodes[to].kind]);
+    svg.append(...line(edge, n, a, b, { text, crowd, label }));
+    // Of an edge without room for its label, the title tells the same.
+    if (labels && edges.length <= 40 && text) {
+      const along = (share) => [a.x + (b.x - a.x) * share, a.y + (b.y - a.y) * share + 4];
+      const node = label(text, "soft", [0.5, 0.4, 0.6, 0.3, 0.7].map(along));
+      // The label interrupts its line, which would strike it through.
+      const [left, top, right, bottom] = node ? textBox(text, +node.getAttribute("x"), +node.getAttribute("y")) : [];
+      node?.before(make("rect", { x: left, y: top, width: right - left, height: bottom - top, class: "paper" }));
+    }
+  });
+  svg.append(ties, shapes, texts, marks);
   return svg;
 }
