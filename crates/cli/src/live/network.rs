@@ -104,7 +104,7 @@ mod tests {
     fn loads_are_those_of_the_time_between() {
         let experiment = Experiment::parse_in("test.yaml", TEXT, &PathContext::default());
         let network = Network::new(&experiment.unwrap_or_else(|error| panic!("{error}")));
-        assert_eq!(network.rates, [[Some(1_000_000), Some(2_000_000)], [None, None]]);
+        assert_eq!(network.rates, [[Some(1_000_000), Some(2_000_000)], [Some(1_000_000_000); 2]]);
         let first = picture(SimTime::from_secs(1), [1_000, 500, 0]);
         let later = picture(SimTime::from_secs(3), [2_000, 500, 4_000]);
         let loads = network.loads(&first, &later).expect("time has passed");
