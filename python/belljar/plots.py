@@ -164,9 +164,9 @@ def plot_sequence(
             axes.plot(x2, y2, marker="x", color=colour)
     # Labels stand outside, where no arrow goes; those that would touch are one, with the number of the packets.
     line = 0.15 * (high - low + 6 * pad) / (0.8 * figure.get_size_inches()[1])
-    for x, side in ((-0.03, first), (1.03, second)):
+    for place, side in ((-0.03, first), (1.03, second)):
         for at, text in _labels(shown[shown["source"] == side], line):
-            axes.text(x, at, text, ha="right" if x < 0.5 else "left", va="center", fontsize="x-small", color=COLOURS[0 if side == first else 2])
+            axes.text(place, at, text, ha="right" if place < 0.5 else "left", va="center", fontsize="x-small", color=COLOURS[0 if side == first else 2])
     axes.set_ylim(high + 2 * pad, low - 4 * pad)
     axes.set_xlim(-0.5, 1.5)
     axes.set_xticks([])

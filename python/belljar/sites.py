@@ -37,6 +37,11 @@ class Part(dict[str, Any]):
     site: Site | None = None
 
 
+# Programs may write the entries of `Experiment.events` themselves.
+for _representer in (yaml.representer.SafeRepresenter, yaml.representer.Representer):
+    _representer.add_representer(Part, _representer.represent_dict)
+
+
 def part(entry: Mapping[str, Any]) -> Part:
     """The entry with the line that called the package."""
     made = Part(entry)

@@ -34,7 +34,8 @@ def test_explore(belljar, workdir):
 
 @pytest.mark.needs("redis-server")
 def test_crashes(belljar, workdir):
-    (row,) = bench(belljar, workdir, "crashes", "redis", "--crashes", 8)["rows"]
+    # With `any`, Redis does not start after some crashes, which the guide says.
+    (row,) = bench(belljar, workdir, "crashes", "redis", "--crashes", 8, "--disk", "ordered")["rows"]
     assert row["crashes"] == 8 and row["acknowledged"] > 1000 and row["missing"] == row["broken"] == 0, row
     (row,) = bench(belljar, workdir, "crashes", "redis", "--crashes", 8, "--unsafe", file="unsafe.json")["rows"]
     assert row["missing"] + row["broken"] > 0, row
