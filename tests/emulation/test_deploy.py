@@ -202,7 +202,7 @@ def test_the_first_interrupt_ends_the_run_with_its_results(machines, start, tmp_
     begun(run, lambda: list(machines.folder.glob("alpha/*/state/*.start")))
     until(lambda: any(file.read_bytes() == b"begun\n" for file in machines.folder.glob("alpha/*/state/*.stdout")))
     run.send_signal(signal.SIGINT)
-    out, _ = finish(run, 1)
+    out, _ = finish(run, 130)
     assert "stopped early: interrupted" in out and output(tmp_path, "alpha", "sh") == "begun\n"
     nothing_left(machines)
 

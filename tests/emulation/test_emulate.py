@@ -473,7 +473,7 @@ def test_an_interrupt_ends_in_order(tmp_path):
     command = started(tmp_path, lambda: asleep() == 3)
     command.send_signal(signal.SIGINT)
     out, err = command.communicate(timeout=600)
-    assert command.returncode == 1 and "stopped early: interrupted" in out and "verdict" in out, out + err
+    assert command.returncode == 130 and "stopped early: interrupted" in out and "verdict" in out, out + err
     assert [p["state"] for p in statistics(tmp_path / "emu")["hosts"]["a"]["processes"]] == ["running"]
 
 

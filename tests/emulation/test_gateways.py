@@ -116,7 +116,7 @@ def end(run):
     """Ends a run before its time."""
     run.send_signal(signal.SIGINT)
     out, _ = run.communicate(timeout=600)
-    assert run.returncode == 1 and "stopped early: interrupted" in out, out
+    assert run.returncode == 130 and "stopped early: interrupted" in out, out
 
 
 def test_a_socket_reaches_a_simulated_host_in_real_time(start, wire, tmp_path):
