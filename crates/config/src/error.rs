@@ -112,12 +112,12 @@ impl Problem {
     pub(crate) fn in_source(self, source: Source) -> Problem {
         Problem { elsewhere: Some(Box::new(Elsewhere { source, named_at: None })), ..self }
     }
-    /// Places the problem in a file that a part of the experiment file names.
+    /// Sets the file of the problem, which a part of the experiment file names.
     pub(crate) fn in_file(self, source: Source, named_at: Span) -> Problem {
         Problem { elsewhere: Some(Box::new(Elsewhere { source, named_at: Some(named_at) })), ..self }
     }
     /// Position in the experiment file, if there is one.
-    pub(crate) fn place(&self) -> Option<Span> {
+    pub(crate) fn position(&self) -> Option<Span> {
         match &self.elsewhere {
             Some(elsewhere) => elsewhere.named_at,
             None => self.at,
@@ -179,11 +179,14 @@ impl Problems {
         read.map_err(|problem| _ = self.add(problem)).ok()
     }
 
-    /// Keeps a problem, and returns true. One that was found before, in a part that is read twice, is kept once.
+    /// Keeps a problem and its further ones. Returns false if all of them were found before, in a part that is read twice.
     pub(crate) fn add(&mut self, problem: Problem) -> bool {
         let before = self.found.len();
         for own in problem.separate() {
-            let is_known = self.found.iter().any(|known| known.at == own.at && known.message == own.message);
+            let is_own = |known: &Problem| {
+                known.at == own.at && known.position() == own.position() && known.message == own.message
+            };
+            let is_known = self.found.iter().any(is_own);
             if !is_known {
                 self.found.push(own);
             }
@@ -198,8 +201,9 @@ impl Problems {
 
     /// All problems in the order of the file, those without a position last; `None` if there are none.
     pub(crate) fn in_order(mut self) -> Option<Problem> {
-        let place = |problem: &Problem| problem.place().map_or((usize::MAX, 0), |at| (at.line, at.column));
-        self.found.sort_by_key(place);
+        let position =
+            |problem: &Problem| problem.position().map_or((usize::MAX, 0), |at| (at.line, at.column));
+        self.found.sort_by_key(position);
         self.check().err()
     }
 

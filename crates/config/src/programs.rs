@@ -22,7 +22,7 @@ pub struct PathContext {
     pub cache: Option<PathBuf>,
     /// Default kernel of whole machines; `None` for the newest in `/boot`.
     pub kernel: Option<PathBuf>,
-    /// Programs, roots and machines may be missing: the network alone is of interest.
+    /// Files, programs, roots and machines of hosts may be missing: the network alone is of interest.
     pub network_only: bool,
 }
 

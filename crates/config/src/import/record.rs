@@ -17,7 +17,7 @@ pub(super) fn of_script(input: &Input, tool: &str, modules: &str) -> Result<Rc<N
         );
         return Err(Problem::whole_file(message).help(help));
     }
-    let text = run(input, modules)?;
+    let text = run(input, &[include_str!("script.py"), "\n\n", modules].concat())?;
     yaml::parse(&text)?.ok_or_else(|| Problem::whole_file("the script left no record"))
 }
 
@@ -38,6 +38,20 @@ fn run(input: &Input, modules: &str) -> Result<String, Problem> {
         Some(record) if output.status.success() => Ok(record.to_owned()),
         _ => Err(Problem::whole_file(format!("the script was not run to its end: Python {}", output.status))),
     }
+}
+
+/// The failure of the script in its record, if it has failed.
+pub(super) fn failure(record: &Node) -> Option<Rc<Node>> {
+    record.entry("failure").map(|entry| entry.value.clone())
+}
+
+/// The problem that an item of the record is: its text, with its line if it has one.
+pub(super) fn problem(item: &Node) -> Result<Problem, Problem> {
+    let message = text(item, "text")?;
+    Ok(match line(item)? {
+        0 => Problem::whole_file(message),
+        at => Problem::at(of_line(at), message),
+    })
 }
 
 /// A position in the script.

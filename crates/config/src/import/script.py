@@ -11,6 +11,7 @@ import importlib.machinery
 import inspect
 import io
 import ipaddress
+import itertools
 import json
 import os
 import re

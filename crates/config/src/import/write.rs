@@ -9,7 +9,20 @@ use belljar_base::{Map, Set};
 use std::fmt::Write;
 
 /// End of the simulated time of imported experiments, in seconds.
-const STOP_TIME: u64 = 60;
+pub(super) const STOP_TIME: u64 = 60;
+
+/// The first line of an imported experiment, which names the file that it was.
+pub(super) fn heading(file: &str) -> String {
+    format!("# Imported from {}.\n", file.replace(char::is_control, " "))
+}
+
+/// A note on a line of a file, or on the file as a whole if the line is 0.
+pub(super) fn noted(file: &str, line: usize, text: &str) -> String {
+    match line {
+        0 => format!("{file}: {text}"),
+        line => format!("{file}: line {line}: {text}"),
+    }
+}
 
 impl Draft {
     /// Converts the commands and writes the experiment.
@@ -20,7 +33,7 @@ impl Draft {
         if options.tolerate_failures {
             self.note_tolerated();
         }
-        let mut out = format!("# Imported from {}.\n", name.replace(char::is_control, " "));
+        let mut out = heading(name);
         for comment in &self.comments {
             let _ = writeln!(out, "# {}", comment.replace(char::is_control, " "));
         }
@@ -64,10 +77,7 @@ impl Draft {
                 (Some(file), Some(folder)) => folder.join(file).display().to_string(),
                 (file, _) => file.clone().unwrap_or_else(|| name.to_owned()),
             };
-            match at.line {
-                0 => format!("{file}: {text}"),
-                line => format!("{file}: line {line}: {text}"),
-            }
+            noted(&file, at.line, &text)
         });
         Imported { yaml: out, notes: notes.collect() }
     }
@@ -149,7 +159,7 @@ impl std::fmt::Display for Route {
 }
 
 /// IPv6 addresses are quoted: in YAML a colon at the end of a word makes a mapping.
-fn quoted_address(text: &str) -> String {
+pub(super) fn quoted_address(text: &str) -> String {
     if text.contains(':') { format!("\"{text}\"") } else { text.to_owned() }
 }
 

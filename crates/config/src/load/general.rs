@@ -55,7 +55,7 @@ pub(super) fn read(node: &Node, around: &PathContext) -> Result<General, Problem
     if let Some(node) = s.get("data_directory") {
         general.data_directory = Some(path(node, "data_directory", around)?);
     }
-    if let Some(node) = s.get("template_directory") {
+    if let Some(node) = s.get("template_directory").filter(|_| !around.network_only) {
         let places = around.candidates(&path(node, "template_directory", around)?);
         let found = places.iter().find(|place| place.is_dir()).cloned();
         general.template_directory = Some(found.ok_or_else(|| {

@@ -161,12 +161,12 @@ fn draft_of<'a>(
     let keys: Vec<&str> = HOST_KEYS.iter().chain(links::HOST_KEYS).copied().collect();
     let mut s = Section::collecting(&entry.value, &place, &keys, false, problems)?;
     s.span = entry.key_span;
-    // Further errors of a host whose place is wrong are found.
-    let place_in_graph = problems.take(graph_place(&s, linked, context));
-    let is_placed = place_in_graph.is_some();
-    let in_graph = place_in_graph.flatten().zip(context.network);
+    // Further errors of a host whose attachment to the graph is wrong are found.
+    let attachment = problems.take(graph_attachment(&s, linked, context));
+    let is_attachment_known = attachment.is_some();
+    let in_graph = attachment.flatten().zip(context.network);
     let in_graph = in_graph.map(|(index, network)| (index, network.graph.node(index)));
-    if is_placed
+    if is_attachment_known
         && in_graph.is_none()
         && let Some(entry) =
             ["ip_addr", "ip6_addr", "bandwidth_up", "bandwidth_down"].iter().find_map(|key| s.entry(key))
@@ -178,7 +178,7 @@ fn draft_of<'a>(
         .relational()
         .help("give addresses under 'interfaces' and rates to links"));
     }
-    if let (true, None, Some(options)) = (is_placed, &in_graph, s.get("host_options"))
+    if let (true, None, Some(options)) = (is_attachment_known, &in_graph, s.get("host_options"))
         && let Some(entry) = Section::new(options, "'host_options'", OPTION_KEYS, false)?.entry("queue")
     {
         return Err(Problem::at(
@@ -292,7 +292,7 @@ fn draft_of<'a>(
 }
 
 /// The node of the graph that a host is attached to, if it is on the graph.
-fn graph_place(s: &Section, linked: bool, context: &Context) -> Result<Option<NodeIndex>, Problem> {
+fn graph_attachment(s: &Section, linked: bool, context: &Context) -> Result<Option<NodeIndex>, Problem> {
     match (s.entry("network_node_id"), context.network) {
         (None, _) if linked => Ok(None),
         (_, Some(network)) => {

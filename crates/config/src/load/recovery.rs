@@ -13,7 +13,7 @@
 
 use crate::error::{Problem, Problems, Span};
 use crate::yaml::{Entry, Node, Value};
-use belljar_base::Set;
+use belljar_base::{Map, Set};
 use std::rc::Rc;
 
 /// Number of times that the rest of a file is loaded at most.
@@ -30,12 +30,16 @@ pub(super) fn all(
     let mut cuts = Cuts::default();
     let mut found = Problems::default();
     let mut next = first.separate();
-    for round in 0..ROUNDS {
+    for problem in &next {
+        found.add(problem.clone());
+    }
+    let rounds = if found.is_full() { 0 } else { ROUNDS };
+    for round in 0..rounds {
         let is_whole = round == 0;
         let judged: Vec<_> = next
             .into_iter()
             .map(|problem| {
-                let chain = chain_to(tree, problem.place());
+                let chain = chain_to(tree, problem.position());
                 (is_whole || cuts.is_independent(&problem, &chain), chain, problem)
             })
             .collect();
@@ -60,14 +64,14 @@ pub(super) fn all(
 /// An entry of a mapping, by the position of its key, or an item of a list, by its own. Aliases share positions, and are cut together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Part {
-    Entry(Place),
-    Item(Place),
+    Entry(Position),
+    Item(Position),
 }
 
 /// Line and column.
-type Place = (usize, usize);
+type Position = (usize, usize);
 
-fn place(span: Span) -> Place {
+fn position(span: Span) -> Position {
     (span.line, span.column)
 }
 
@@ -82,16 +86,28 @@ struct Link<'a> {
 /// Parts that contain a position, from the section down to the smallest; none for the file as a whole.
 fn chain_to(tree: &Node, at: Option<Span>) -> Vec<Link<'_>> {
     let Some(at) = at.filter(|at| *at != tree.span) else { return Vec::new() };
-    let mut search = Search { at, chain: Vec::new(), best: None };
+    let mut search = Search { at, chain: Vec::new(), best: None, seen: Seen::default() };
     search.descend(tree);
     search.best.map(|(_, chain)| chain).unwrap_or_default()
+}
+
+/// Nodes of the tree that were visited. Aliases share them, so that few lines can stand for a tree that fills the memory.
+#[derive(Default)]
+struct Seen(Set<*const Node>);
+
+impl Seen {
+    /// True if a node with parts of its own is visited for the first time, and for every scalar.
+    fn is_first(&mut self, node: &Node) -> bool {
+        matches!(node.value, Value::Scalar(_)) || self.0.insert(node)
+    }
 }
 
 struct Search<'a> {
     at: Span,
     chain: Vec<Link<'a>>,
     /// Deepest chain so far: one with exactly this position, or else the last one that begins before.
-    best: Option<((bool, Place, usize), Vec<Link<'a>>)>,
+    best: Option<((bool, Position, usize), Vec<Link<'a>>)>,
+    seen: Seen,
 }
 
 impl<'a> Search<'a> {
@@ -100,13 +116,13 @@ impl<'a> Search<'a> {
             Value::Scalar(_) => {}
             Value::Sequence(items) => {
                 for item in items {
-                    let part = Part::Item(place(item.span));
+                    let part = Part::Item(position(item.span));
                     self.visit(Link { part, key: None, node: item }, &[item.span]);
                 }
             }
             Value::Mapping(entries) => {
                 for Entry { key, key_span, value } in entries {
-                    let part = Part::Entry(place(*key_span));
+                    let part = Part::Entry(position(*key_span));
                     self.visit(Link { part, key: Some(key), node: value }, &[*key_span, value.span]);
                 }
             }
@@ -115,13 +131,15 @@ impl<'a> Search<'a> {
 
     fn visit(&mut self, link: Link<'a>, spans: &[Span]) {
         self.chain.push(link);
-        for span in spans.iter().filter(|span| place(**span) <= place(self.at)) {
-            let rank = (*span == self.at, place(*span), self.chain.len());
+        for span in spans.iter().filter(|span| position(**span) <= position(self.at)) {
+            let rank = (*span == self.at, position(*span), self.chain.len());
             if self.best.as_ref().is_none_or(|(best, _)| rank > *best) {
                 self.best = Some((rank, self.chain.clone()));
             }
         }
-        self.descend(link.node);
+        if self.seen.is_first(link.node) {
+            self.descend(link.node);
+        }
         self.chain.pop();
     }
 }
@@ -143,7 +161,7 @@ impl Cuts {
     fn is_independent(&self, problem: &Problem, chain: &[Link]) -> bool {
         let Some(last) = chain.last() else { return !(problem.is_relational && self.has_influence) };
         let is_around = self.around.contains(&last.part) || self.parts.contains(&last.part);
-        let is_of_key = problem.place().is_some_and(|at| last.part == Part::Entry(place(at)));
+        let is_of_key = problem.position().is_some_and(|at| last.part == Part::Entry(position(at)));
         let word = match (last.key, &last.node.value) {
             (Some(key), _) if is_of_key => Some(key),
             (_, Value::Scalar(scalar)) => Some(scalar.text.as_str()),
@@ -167,32 +185,47 @@ impl Cuts {
         self.around.extend(chain[..depth - 1].iter().map(|link| link.part));
         self.has_influence |= !chain[0].key.is_some_and(|section| ALONE.contains(&section));
         self.names.extend(link.key.map(str::to_owned).filter(|_| depth == 2));
-        self.learn(link.node);
+        self.learn(link.node, &mut Seen::default());
         true
     }
 
-    fn learn(&mut self, node: &Node) {
+    fn learn(&mut self, node: &Node, seen: &mut Seen) {
+        if !seen.is_first(node) {
+            return;
+        }
         match &node.value {
             Value::Scalar(scalar) => self.names.extend(names_in(&scalar.text).map(str::to_owned)),
-            Value::Sequence(items) => items.iter().for_each(|item| self.learn(item)),
-            Value::Mapping(entries) => entries.iter().for_each(|entry| self.learn(&entry.value)),
+            Value::Sequence(items) => items.iter().for_each(|item| self.learn(item, seen)),
+            Value::Mapping(entries) => entries.iter().for_each(|entry| self.learn(&entry.value, seen)),
         }
     }
 
     /// The tree without the parts that were cut.
-    fn rest(&self, node: &Rc<Node>) -> Rc<Node> {
+    fn rest(&self, tree: &Rc<Node>) -> Rc<Node> {
+        self.rest_of(tree, &mut Map::new())
+    }
+
+    /// A node without the parts that were cut. `made` has those that were made so far: aliases share them again.
+    fn rest_of(&self, node: &Rc<Node>, made: &mut Map<*const Node, Rc<Node>>) -> Rc<Node> {
+        if let Some(known) = made.get(&Rc::as_ptr(node)) {
+            return Rc::clone(known);
+        }
         let value = match &node.value {
             Value::Scalar(_) => return Rc::clone(node),
             Value::Sequence(items) => {
-                let kept = items.iter().filter(|item| !self.parts.contains(&Part::Item(place(item.span))));
-                Value::Sequence(kept.map(|item| self.rest(item)).collect())
+                let kept = items.iter().filter(|item| !self.parts.contains(&Part::Item(position(item.span))));
+                Value::Sequence(kept.map(|item| self.rest_of(item, made)).collect())
             }
             Value::Mapping(entries) => {
-                let kept = entries.iter().filter(|e| !self.parts.contains(&Part::Entry(place(e.key_span))));
-                Value::Mapping(kept.map(|e| Entry { value: self.rest(&e.value), ..e.clone() }).collect())
+                let kept =
+                    entries.iter().filter(|e| !self.parts.contains(&Part::Entry(position(e.key_span))));
+                let kept = kept.map(|e| Entry { value: self.rest_of(&e.value, made), ..e.clone() });
+                Value::Mapping(kept.collect())
             }
         };
-        Rc::new(Node { span: node.span, value })
+        let rest = Rc::new(Node { span: node.span, value });
+        made.insert(Rc::as_ptr(node), Rc::clone(&rest));
+        rest
     }
 }
 

@@ -5,6 +5,7 @@ use super::values::Reader;
 use crate::emit::quoted;
 use crate::error::Problem;
 use crate::import::Imported;
+use crate::import::write::{heading, noted};
 use belljar_base::{Map, Set};
 use std::fmt::Write;
 use std::net::Ipv4Addr;
@@ -16,7 +17,7 @@ const STOP_TIME: u64 = 60;
 /// The experiment, with the notes.
 pub(super) fn experiment(services: &[Service], reader: &mut Reader<'_>) -> Result<Imported, Problem> {
     let addresses = addresses(services)?;
-    let mut out = format!("# Imported from {}.\n", reader.source.replace(char::is_control, " "));
+    let mut out = heading(reader.source);
     let last = services.iter().map(|service| service.start).max().unwrap_or_default();
     let _ = writeln!(out, "general: {{stop_time: {} s}}", last.div_ceil(1_000) + STOP_TIME);
     out.push_str("network: {graph: {type: 1_gbit_switch}}\n");
@@ -47,8 +48,7 @@ pub(super) fn experiment(services: &[Service], reader: &mut Reader<'_>) -> Resul
     if !events.is_empty() {
         let _ = write!(out, "events:   # services without a common network\n{events}");
     }
-    let name = reader.source;
-    let note = |(at, text): &(crate::import::At, String)| format!("{name}: line {}: {text}", at.line);
+    let note = |(at, text): &(crate::import::At, String)| noted(reader.source, at.line, text);
     Ok(Imported { yaml: out, notes: reader.notes.iter().map(note).collect() })
 }
 

@@ -13,15 +13,8 @@ use belljar_base::Map;
 use std::rc::Rc;
 
 /// Modules of Mininet that record.
-const STUB: &str = concat!(
-    include_str!("../script.py"),
-    "\n\n",
-    include_str!("nodes.py"),
-    "\n\n",
-    include_str!("network.py"),
-    "\n\n",
-    include_str!("run.py")
-);
+const STUB: &str =
+    concat!(include_str!("nodes.py"), "\n\n", include_str!("network.py"), "\n\n", include_str!("run.py"));
 
 /// A script of Mininet.
 pub(super) struct Mininet;
@@ -49,14 +42,12 @@ fn seconds(node: &Node) -> Result<f64, Problem> {
 fn draft(record: &Node) -> Result<Draft, Problem> {
     let mut draft = Draft::default();
     let nodes = items(record, "nodes")?;
-    if let Some(failure) = record.entry("failure").map(|entry| entry.value.clone()) {
-        let (at, message) = (line(&failure)?, text(&failure, "text")?);
+    if let Some(failure) = record::failure(record) {
         if nodes.is_empty() {
-            let problem =
-                if at == 0 { Problem::whole_file(message) } else { Problem::at(of_line(at), message) };
-            return Err(problem);
+            return Err(record::problem(&failure)?);
         }
-        draft.note_at(at, format!("{message}: what it would have done later is missing"));
+        let message = text(&failure, "text")?;
+        draft.note_at(line(&failure)?, format!("{message}: what it would have done later is missing"));
     }
     if nodes.is_empty() {
         return Err(

@@ -9,6 +9,7 @@ mod programs;
 mod tests;
 mod tutorial;
 
+use super::write::{STOP_TIME, heading, noted};
 use super::{Imported, Importer, Input, Options, node_name};
 use crate::emit::quoted;
 use crate::error::{Problem, Source, Span};
@@ -191,7 +192,8 @@ impl Network {
             self.note_tolerated();
         }
         let path = |path: &Path| quoted(&programs::relative(options.folder, path));
-        let mut out = format!("# Imported from {name}.\ngeneral: {{stop_time: 60 s}}\nswitches:\n");
+        let mut out = heading(name);
+        let _ = writeln!(out, "general: {{stop_time: {STOP_TIME} s}}\nswitches:");
         for (name, switch) in &self.switches {
             let mut parts = vec![format!("p4: {}", path(&switch.program))];
             parts.extend(switch.runtime.as_deref().map(|file| format!("runtime: {}", path(file))));
@@ -211,7 +213,7 @@ impl Network {
             let [a, b] = link.ends.each_ref().map(|end| quoted(end));
             let _ = writeln!(out, "- {{between: [{a}, {b}]{settings}}}");
         }
-        let notes = self.notes.into_iter().map(|(line, text)| format!("{name}: line {line}: {text}"));
+        let notes = self.notes.into_iter().map(|(line, text)| noted(name, line, &text));
         Ok(Imported { yaml: out, notes: notes.collect() })
     }
 }

@@ -7,6 +7,7 @@ mod bird;
 mod frr;
 mod sample;
 
+use super::write::{heading, noted};
 use super::{Imported, Importer, Input};
 use crate::error::{Problem, Problems, Span};
 use belljar_base::{Map, Seed, Set};
@@ -243,8 +244,7 @@ impl Internet {
             return Err(Problem::whole_file(format!("AS {} has no neighbour in the sample", first.number))
                 .help("take a larger sample"));
         }
-        let name = input.source.name.replace(char::is_control, " ");
-        let mut out = format!("# Imported from {name}.\n");
+        let mut out = heading(&input.source.name);
         let (systems, links) = (self.systems.len(), self.links.len());
         let _ = writeln!(
             out,
@@ -258,7 +258,7 @@ impl Internet {
         for [first, second] in &self.links {
             let _ = writeln!(out, "- {{between: [\"{first}\", \"{second}\"], latency: {LATENCY}}}");
         }
-        let notes = notes.into_iter().map(|text| format!("{name}: {text}")).collect();
+        let notes = notes.iter().map(|text| noted(&input.source.name, 0, text)).collect();
         Ok(Imported { yaml: out, notes })
     }
 

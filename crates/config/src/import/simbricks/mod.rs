@@ -6,7 +6,8 @@
 use super::draft::{At, Command, CommandKind};
 use super::record::{self, get, items, line, of_line, text};
 use super::script::Script;
-use super::{Imported, Importer, Input, Options, node_name};
+use super::write::{STOP_TIME, heading, noted, quoted_address};
+use super::{Imported, Importer, Input, node_name};
 use crate::emit::quoted;
 use crate::error::{Problem, Problems};
 use crate::yaml::Node;
@@ -17,19 +18,10 @@ use std::fmt::Write;
 use std::rc::Rc;
 
 /// Modules of SimBricks that record.
-const MODULES: &str = concat!(
-    include_str!("../script.py"),
-    "\n\n",
-    include_str!("system.py"),
-    "\n\n",
-    include_str!("earlier.py"),
-    "\n\n",
-    include_str!("run.py")
-);
+const MODULES: &str =
+    concat!(include_str!("system.py"), "\n\n", include_str!("earlier.py"), "\n\n", include_str!("run.py"));
 /// Rate of the links: channels of SimBricks have none, and its controllers send as fast as theirs.
 const RATE: &str = "10 Gbit";
-/// End of the simulated time in seconds. SimBricks ends when the applications do that are waited for.
-const STOP_TIME: u64 = 60;
 /// Start of the hosts that are waited for, in seconds after the servers.
 const CLIENTS: u64 = 1;
 
@@ -53,19 +45,11 @@ impl Importer for SimBricks {
         let record = record::of_script(input, "SimBricks", MODULES)?;
         let mut problems = Problems::default();
         for missing in items(&record, "missing")? {
-            let problem = Problem::at(of_line(line(&missing)?), text(&missing, "text")?);
-            problems.add(
-                problem.help(
-                    "remove it, or write the experiment by hand: see the guide on coming from SimBricks",
-                ),
-            );
+            let help = "remove it, or write the experiment by hand: see the guide on coming from SimBricks";
+            problems.add(record::problem(&missing)?.help(help));
         }
-        if let Some(failure) = record.entry("failure").map(|entry| entry.value.clone()) {
-            let message = text(&failure, "text")?;
-            problems.add(match line(&failure)? {
-                0 => Problem::whole_file(message),
-                at => Problem::at(of_line(at), message),
-            });
+        if let Some(failure) = record::failure(&record) {
+            problems.add(record::problem(&failure)?);
         }
         if let Some(problem) = problems.in_order() {
             return Err(problem);
@@ -90,11 +74,7 @@ struct Experiment<'a> {
 
 impl Experiment<'_> {
     fn note(&mut self, line: usize, text: &str) {
-        let file = &self.input.source.name;
-        self.notes.push(match line {
-            0 => format!("{file}: {text}"),
-            line => format!("{file}: line {line}: {text}"),
-        });
+        self.notes.push(noted(&self.input.source.name, line, text));
     }
 
     fn write(&mut self, record: &Node) -> Result<(), Problem> {
@@ -107,8 +87,8 @@ impl Experiment<'_> {
         for node in hosts.iter().chain(&nics).chain(&switches) {
             self.name(node)?;
         }
-        let name = self.input.source.name.replace(char::is_control, " ");
-        let _ = write!(self.out, "# Imported from {name}.\ngeneral: {{stop_time: {STOP_TIME} s}}\n");
+        self.out.push_str(&heading(&self.input.source.name));
+        let _ = writeln!(self.out, "general: {{stop_time: {STOP_TIME} s}}");
         self.note(0, &format!("SimBricks ends when the applications do that are waited for: the run ends after {STOP_TIME} s"));
         if !nics.is_empty() {
             self.note(0, "the network controllers are Belljar's, of the e1000 family");
@@ -119,12 +99,10 @@ impl Experiment<'_> {
         let waits: Vec<bool> = hosts.iter().map(waits).collect::<Result<_, _>>()?;
         let has_servers = waits.contains(&true) && waits.contains(&false);
         if has_servers {
-            self.note(
-                0,
-                &format!(
-                    "hosts that are waited for start {CLIENTS} s after the others, which may end in any state"
-                ),
-            );
+            self.note(0, &format!("hosts that are waited for start {CLIENTS} s after the others"));
+        }
+        if waits.contains(&false) {
+            self.note(0, "hosts that are not waited for may end in any state");
         }
         self.out.push_str("hosts:\n");
         for (host, waits) in hosts.iter().zip(waits) {
@@ -169,7 +147,7 @@ impl Experiment<'_> {
                 devices.push(format!("{{pci: {nic}, driver: e1000, interface: {own}, latency: {latency}}}"));
             }
             if !address.is_empty() {
-                addresses.push(format!("{own}: {{addresses: [{address}]}}"));
+                addresses.push(format!("{own}: {{addresses: [{}]}}", quoted_address(&address)));
             }
         }
         if !devices.is_empty() {
@@ -194,8 +172,11 @@ impl Experiment<'_> {
         if waits && has_servers {
             let _ = writeln!(self.out, "      start_time: {CLIENTS} s");
         }
-        let Options { tolerate_failures, .. } = self.input.options;
-        if !waits || *tolerate_failures {
+        let is_tolerated = self.input.options.tolerate_failures;
+        for command in commands.iter().filter(|_| is_tolerated && waits) {
+            self.note(line(host)?, &format!("'{name}' may fail at '{}'", command.text.trim()));
+        }
+        if !waits || is_tolerated {
             self.out.push_str("      expected_final_state: any\n");
         }
         Ok(())
@@ -205,12 +186,14 @@ impl Experiment<'_> {
     fn name(&mut self, node: &Node) -> Result<(), Problem> {
         let (written, at) = (text(node, "name")?, line(node)?);
         let name = node_name(&written);
-        if name.is_empty() || self.names.values().any(|known| *known == name) {
-            return Err(Problem::at(
-                of_line(at),
-                format!("there are two components that would be called '{name}'"),
-            )
-            .help("names differ in more than case and spaces here: rename one of them"));
+        if name.is_empty() {
+            let message = format!("no letter or digit of the name '{written}' can be in a host's name");
+            return Err(Problem::at(of_line(at), message).help("give the component another name"));
+        }
+        if self.names.values().any(|known| *known == name) {
+            let message = format!("there are two components that would be called '{name}'");
+            return Err(Problem::at(of_line(at), message)
+                .help("names differ in more than case and spaces here: rename one of them"));
         }
         if name != written {
             self.note(at, &format!("'{written}' is called '{name}' here"));

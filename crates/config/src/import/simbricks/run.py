@@ -76,12 +76,15 @@ class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 def name_of(own, kind):
     """The name of a component, which need not have one: its kind and a number."""
     if id(own) not in names:
-        count = sum(1 for known in names.values() if known[1] == kind)
-        names[id(own)] = (str(own.name) if own.name else f"{kind}{count}", kind)
-    return names[id(own)][0]
+        numbered = (f"{kind}{number}" for number in itertools.count())
+        names[id(own)] = str(own.name) if own.name else next(name for name in numbered if name not in given_names)
+        given_names.add(names[id(own)])
+    return names[id(own)]
 
 
 names = {}
+# Names of the script's, and those that components without one have got.
+given_names = set()
 
 
 def words(value):
@@ -92,12 +95,12 @@ def commands(own, *arguments):
     """Commands of a host or an application: those before a checkpoint, after it, and the run's."""
     all = []
     for method in ("prepare_pre_cp", "prepare_post_cp", "run_cmds"):
-        function = getattr(own, method)
+        function, given = getattr(own, method), arguments
         try:
-            inspect.signature(function).bind(*arguments)
+            inspect.signature(function).bind(*given)
         except TypeError:
-            arguments = ()
-        all += words(function(*arguments))
+            given = ()
+        all += words(function(*given))
     return all
 
 
@@ -106,6 +109,8 @@ def of_application(application, *arguments):
     if getattr(kind, "run_cmds", None) is None or (application.parameters if isinstance(application, Application) else {}).get("type_id"):
         missing(f"the commands of application '{kind.__name__}' are not known", application.line)
         return []
+    if getattr(application, "start_delay", None) or getattr(application, "end_delay", None):
+        note("'start_delay' and 'end_delay' are not taken over", application.line)
     try:
         return commands(application, *arguments)
     except Exception as error:
@@ -129,6 +134,7 @@ def nic(own, ends):
 def describe(simulation):
     system = simulation.system
     ends = {}
+    given_names.update(str(own.name) for own in system.components if own.name)
     for own in system.components:
         where = own.simulator
         at = where.line if where else own.line
@@ -177,20 +183,29 @@ def describe(simulation):
     joined = set()
     for channel in system.channels:
         sides = [channel.a.component, channel.b.component]
-        if isinstance(channel, PCIeChannel) or any(isinstance(side, Host) for side in sides):
+        if isinstance(channel, PCIeChannel):
+            continue
+        if any(isinstance(side, FullSystemHost) for side in sides):
+            missing("a host has this channel without a controller", channel.line)
             continue
         latency = channel.latency
         # A wire is a link between its two ends.
         for number, side in enumerate(sides):
             if isinstance(side, EthWire):
                 other = next((own.channel for own in side.ifs if own.channel and own.channel is not channel), None)
+                if other is None:
+                    missing("this channel ends at a wire that has no other end", channel.line)
                 if other is None or id(side) in joined:
                     sides = []
                     break
                 joined.add(id(side))
                 sides[number] = (other.b if other.a.component is side else other.a).component
                 latency += other.latency
-        if sides and all(id(side) in ends for side in sides):
+        if not sides:
+            continue
+        if not all(id(side) in ends for side in sides):
+            missing("this channel has an end that is not imported", channel.line)
+        else:
             record["links"].append({"line": channel.line, "first": ends[id(sides[0])], "second": ends[id(sides[1])], "latency": latency})
 
 
@@ -200,6 +215,7 @@ def is_like(own, kinds):
 
 def describe_earlier(experiment):
     ends = {}
+    given_names.update(str(own.name) for own in [*experiment.hosts, *experiment.networks, *experiment.others] if own.name)
     # Some scripts add every simulator by the same method.
     experiment.networks += [own for own in experiment.others if is_like(own, NETWORKS)]
     experiment.others = [own for own in experiment.others if not is_like(own, NETWORKS) and not is_like(own, NICS)]
