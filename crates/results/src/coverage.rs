@@ -32,7 +32,10 @@ impl Coverage {
     pub fn add(&mut self, other: Coverage) {
         for (module, counts) in other.0 {
             let sums = self.0.entry(module).or_default();
-            counts.into_iter().for_each(|(edge, count)| *sums.entry(edge).or_default() += count);
+            counts.into_iter().for_each(|(edge, count)| {
+                let sum = sums.entry(edge).or_default();
+                *sum = sum.saturating_add(count);
+            });
         }
     }
 
@@ -58,7 +61,7 @@ fn unreached(edges: u64, counts: &Map<u64, u64>) -> Vec<[u64; 2]> {
         if edge > next {
             ranges.push([next, edge - 1]);
         }
-        next = next.max(edge + 1);
+        next = next.max(edge.saturating_add(1));
     }
     ranges
 }
@@ -75,6 +78,7 @@ mod tests {
         assert_eq!(unreached(3, &reached(&[0, 2])), [[1, 1]]);
         assert_eq!(unreached(3, &reached(&[1, 2, 3])), [[0; 2]; 0]);
         assert_eq!(unreached(2, &reached(&[0, 1, 2])), [[0; 2]; 0]);
+        assert_eq!(unreached(u64::MAX, &reached(&[1, u64::MAX])), [[2, u64::MAX - 1]]);
     }
 
     #[test]

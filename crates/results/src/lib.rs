@@ -37,7 +37,7 @@ pub use folder::{ResultsError, ResultsFolder};
 pub use merge::{MergeError, merge};
 pub use packets::{Dropped, LocationAccount};
 pub use pipe::PacketPipe;
-pub use report::{DRAWING_SCRIPTS, DRAWING_STYLE, report};
+pub use report::{DRAWING_SCRIPT, DRAWING_STYLE, report};
 pub use scratch::{Scratch, lock_new};
 pub use statistics::{
     AttendedProgram, CoverageStatistics, CpuStatistics, DirectionStatistics, GatewayStatistics,

@@ -23,9 +23,9 @@ function timeTexts(all) {
 // is drawn when its legend is pressed.
 function chart(curves, { start = 0, end, show, unit = "", height = 230 }) {
   const box = document.createElement("div"), right = 14, top = 10, bottom = 24;
-  const hidden = new Set(curves.filter((c) => c.hidden).map((c) => c.name));
+  const usual = curves.filter((c) => c.hidden).map((c) => c.name), hidden = new Set(usual);
   const svg = make("svg", {}), whole = curves.every((c) => c.points.every((p) => p[1] % 1 === 0));
-  let width = 580, left = 84;
+  let width = 580, left;
   const x = (t) => left + ((t - start) / (end - start)) * (width - left - right);
   function draw(cross) {
     svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
@@ -100,7 +100,7 @@ function chart(curves, { start = 0, end, show, unit = "", height = 230 }) {
   if (curves.length > 1) box.append(legend);
   box.only = (name) => {
     hidden.clear();
-    if (!name) curves.forEach((c) => c.hidden && hidden.add(c.name));
+    if (!name) usual.forEach((own) => hidden.add(own));
     if (name && curves.some((c) => c.name === name)) curves.forEach((c) => c.name !== name && hidden.add(c.name));
     [...legend.children].forEach((label, n) => label.classList.toggle("off", hidden.has(curves[n].name)));
     draw();

@@ -11,15 +11,10 @@ const PAGE: &str = include_str!("page.html");
 /// Style of drawings of a network; it has the colours of the page's variables.
 pub const DRAWING_STYLE: &str = include_str!("drawing.css");
 const STYLE: &str = include_str!("page.css");
-/// Scripts that draw a network, from the JSON of [`Topology`](crate::Topology): other pages include them before theirs.
-pub const DRAWING_SCRIPTS: [&str; 2] = [include_str!("drawing.js"), include_str!("topology.js")];
-const SCRIPTS: [&str; 5] = [
-    DRAWING_SCRIPTS[0],
-    DRAWING_SCRIPTS[1],
-    include_str!("charts.js"),
-    include_str!("radio.js"),
-    include_str!("page.js"),
-];
+/// Script that draws a network, from the JSON of [`Topology`](crate::Topology): other pages include it before theirs.
+pub const DRAWING_SCRIPT: &str = concat!(include_str!("drawing.js"), "\n", include_str!("topology.js"));
+const SCRIPTS: [&str; 4] =
+    [DRAWING_SCRIPT, include_str!("charts.js"), include_str!("radio.js"), include_str!("page.js")];
 
 /// The HTML page.
 pub fn report(results: &Results) -> Result<String, ReadError> {

@@ -154,13 +154,12 @@ if (data.has_series) {
 }
 
 if (data.links.length) {
-  const box = panel("Links", true, "links"), select = element("select"), place = element("div");
+  const box = panel("Links", true, "links"), select = element("select"), cells = element("div", undefined, "cells");
   const links = [...new Set(data.links.map((l) => l.link))];
   [["", "all links"], ...links.map((l) => [l, l])].forEach(([value, text]) => select.append(Object.assign(element("option", text), { value })));
-  place.style.cssText = "display:grid;gap:16px;grid-template-columns:repeat(auto-fit,minmax(min(320px,100%),1fr));margin-top:12px";
   const fill = () => {
     const shown = data.links.filter((l) => !select.value || l.link === select.value);
-    place.replaceChildren(...[["sent", "bytes", 8 / data.width, rate], ["frames that wait", "queue", 1, count], ["frames dropped", "drops", 1, count]]
+    cells.replaceChildren(...[["sent", "bytes", 8 / data.width, rate], ["frames that wait", "queue", 1, count], ["frames dropped", "drops", 1, count]]
       .filter(([, of]) => of !== "drops" || shown.some((l) => l.drops.some(Boolean))).map(([title, of, scale, show]) => {
         const cell = element("div");
         const curves = shown.map((l, n) => ({ name: `${select.value ? "" : `${l.link}: `}${l.from} → ${l.to}`, colour: colour(n),
@@ -171,7 +170,7 @@ if (data.links.length) {
   };
   select.addEventListener("change", fill);
   box.querySelector("h2").append(select);
-  box.append(place);
+  box.append(cells);
   const directions = Object.values(stats.links ?? {}).reduce((n, ways) => n + Object.keys(ways).length, 0);
   if (directions > data.links.length)
     box.append(element("p", `The ${data.links.length} of ${exact(directions)} directions that carried the most bytes; Link totals has all.`, "soft"));
@@ -179,15 +178,14 @@ if (data.links.length) {
 }
 
 if (data.connections.length) {
-  const box = panel("TCP connections", true, "tcp"), select = element("select"), place = element("div");
+  const box = panel("TCP connections", true, "tcp"), select = element("select"), cells = element("div", undefined, "cells");
   const title = (c) => `${c.host}: ${c.local} → ${c.remote}, ${bytes(c.bytes)}${c.retransmitted ? `, ${c.retransmitted} retransmitted` : ""}`;
   data.connections.forEach((c, n) => select.append(Object.assign(element("option", title(c)), { value: n })));
-  place.style.cssText = "display:grid;gap:16px;grid-template-columns:repeat(auto-fit,minmax(min(320px,100%),1fr));margin-top:12px";
   const fill = () => {
     const c = data.connections[select.value], times = c.points.map((p) => p[0]);
     const from = Math.min(...times), to = Math.max(...times), margin = Math.max((to - from) * 0.1, end / 1000);
     const life = { start: Math.max(0, from - margin), end: Math.min(end, to + margin) };
-    place.replaceChildren(...[["congestion window, segments", 1, count], ["smoothed round-trip time, ms", 2, count],
+    cells.replaceChildren(...[["congestion window, segments", 1, count], ["smoothed round-trip time, ms", 2, count],
       ["not yet acknowledged, bytes", 3, bytes]].map(([name, column, show], n) => {
       const cell = element("div");
       cell.append(element("div", name, "soft"), chart([{ name, colour: colour(n), steps: true, points: c.points.map((p) => [p[0], p[column]]) }], { ...life, show }));
@@ -196,7 +194,7 @@ if (data.connections.length) {
   };
   select.addEventListener("change", fill);
   box.querySelector("h2").append(select);
-  box.append(place);
+  box.append(cells);
   fill();
 }
 

@@ -65,15 +65,16 @@ function drawTopology(topology, { traffic, line, pick, drawn, labels }) {
   const { nodes, edges } = topology, index = new Map(nodes.map((node, n) => [node.id, n]));
   const links = edges.map((e) => [index.get(e.source), index.get(e.target)]).filter(([a, b]) => a !== undefined && b !== undefined);
   const unit = layout(nodes.length, links), box = document.createElement("div");
+  const here = nodes.map(() => []);
+  topology.hosts.forEach((host, order) => here[index.get(host.node)]?.push({ ...host, order }));
   fitted(box, 1180, (width) => {
-    box.replaceChildren(topologyDrawing(topology, { index, unit, width, traffic, line, pick, labels }));
+    box.replaceChildren(topologyDrawing(topology, { index, here, unit, width, traffic, line, pick, labels }));
     drawn();
   });
   return box;
 }
 
-function topologyDrawing({ nodes, edges, hosts }, { index, unit, width, traffic, line, pick, labels }) {
-  const here = nodes.map((node) => hosts.map((host, order) => ({ ...host, order })).filter((host) => host.node === node.id));
+function topologyDrawing({ nodes, edges, hosts }, { index, here, unit, width, traffic, line, pick, labels }) {
   const crowd = nodes.length > 30 || hosts.length > 60 || here.some((all) => all.length > 20);
   const height = nodes.length > 8 || crowd ? 560 : nodes.length > 2 ? 400 : 300;
   // Hosts that share a place stand around it.
@@ -83,10 +84,13 @@ function topologyDrawing({ nodes, edges, hosts }, { index, unit, width, traffic,
   const at = unit.map((p) => ({ x: across + p.x * (width - 2 * across), y: down + p.y * (height - 2 * down) }));
   const svg = make("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": "topology", "data-crowd": String(crowd) });
   const room = roomOf(width, height), texts = make("g", {}), ties = make("g", {}), shapes = make("g", {}), marks = make("g", {});
-  const label = (text, className, places) => {
-    const n = room.free(places.map(([x, y]) => textBox(text, x, y)));
+  // A label at the first of the positions that is free, on paper of its own where it would be struck through.
+  const label = (text, className, positions, hasPaper) => {
+    const boxes = positions.map(([x, y]) => textBox(text, x, y)), n = room.free(boxes);
     if (n < 0) return null;
-    const [x, y] = places[n], node = make("text", { x, y, "text-anchor": "middle", class: className }, text);
+    const [x, y] = positions[n], [left, top, right, bottom] = boxes[n];
+    const node = make("text", { x, y, "text-anchor": "middle", class: className }, text);
+    if (hasPaper) texts.append(make("rect", { x: left, y: top, width: right - left, height: bottom - top, class: "paper" }));
     texts.append(node);
     return node;
   };
@@ -109,9 +113,9 @@ function topologyDrawing({ nodes, edges, hosts }, { index, unit, width, traffic,
       room.take([hx - size, hy - size, hx + size, hy + size]);
       // Names stand outside of the ring.
       const side = textWidth(host.name) / 2 + size + 5, centre = centred(host.name, hx, width);
-      const places = [[centre, hy + size + 14], [centre, hy - size - 6], [hx + side, hy + 4], [hx - side, hy + 4]];
-      if (away > 0 && Math.sin(angle) < -0.1) places.unshift(...places.splice(1, 1));
-      if (!crowd && all.length <= 14) named.push([host.name, "halo", places]);
+      const positions = [[centre, hy + size + 14], [centre, hy - size - 6], [hx + side, hy + 4], [hx - side, hy + 4]];
+      if (away > 0 && Math.sin(angle) < -0.1) positions.unshift(...positions.splice(1, 1));
+      if (!crowd && all.length <= 14) named.push([host.name, "halo", positions]);
       pressable(mark, host.name, () => pick(host.name));
       marks.append(mark);
     });
@@ -125,13 +129,10 @@ function topologyDrawing({ nodes, edges, hosts }, { index, unit, width, traffic,
     if (!a || !b) return;
     const text = edgeText(edge, [nodes[from].kind, nodes[to].kind]);
     svg.append(...line(edge, n, a, b, { text, crowd, label }));
-    // Of an edge without room for its label, the title tells the same.
+    // An edge without room for its label has it in its title alone.
     if (labels && edges.length <= 40 && text) {
       const along = (share) => [a.x + (b.x - a.x) * share, a.y + (b.y - a.y) * share + 4];
-      const node = label(text, "soft", [0.5, 0.4, 0.6, 0.3, 0.7].map(along));
-      // The label interrupts its line, which would strike it through.
-      const [left, top, right, bottom] = node ? textBox(text, +node.getAttribute("x"), +node.getAttribute("y")) : [];
-      node?.before(make("rect", { x: left, y: top, width: right - left, height: bottom - top, class: "paper" }));
+      label(text, "soft", [0.5, 0.4, 0.6, 0.3, 0.7].map(along), true);
     }
   });
   svg.append(ties, shapes, texts, marks);
