@@ -3,6 +3,7 @@
 use crate::experiment_options;
 use crate::failure::Failure;
 use crate::log::Log;
+use crate::paint::info;
 use crate::signals;
 use belljar_base::SimTime;
 use belljar_config::{Experiment, Refusal, Setting};
@@ -149,11 +150,6 @@ pub fn conduct(backend: &impl Backend, began: Instant) -> Result<u8, Failure> {
     }
 }
 
-/// Prints a line that only a verbose run has.
-pub fn info(text: &str) {
-    eprintln!("{}", crate::paint::message(&format!("info: {text}")));
-}
-
 /// Size of an experiment in a line.
 fn size(experiment: &Experiment) -> String {
     let count = |number: usize, what: &str| match number {
@@ -218,7 +214,7 @@ fn unreached(experiment: &Experiment, end: f64) -> Vec<Unreached> {
 /// Prints a note, unless the run is quiet.
 fn note_on(options: &experiment_options::Arguments, note: &str) {
     if !options.is_quiet() {
-        eprintln!("{}", crate::paint::message(&format!("note: {note}")));
+        crate::paint::note(note);
     }
 }
 

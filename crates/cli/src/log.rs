@@ -38,11 +38,6 @@ impl Log {
         }
     }
 
-    /// True if the log is enabled.
-    pub fn is_wanted(&self) -> bool {
-        self.wanted
-    }
-
     /// Writes a message. `host` has the form `name:address`.
     pub fn line(&self, level: LogLevel, at: Option<SimTime>, host: Option<&str>, from: &str, message: &str) {
         let own = host.and_then(|host| self.levels.get(host.split(':').next()?));

@@ -18,6 +18,16 @@ pub fn message(text: &str) -> String {
     }
 }
 
+/// Prints a note on standard error.
+pub fn note(text: &str) {
+    eprintln!("{}", message(&format!("note: {text}")));
+}
+
+/// Prints a line on standard error that only a verbose run has.
+pub fn info(text: &str) {
+    eprintln!("{}", message(&format!("info: {text}")));
+}
+
 fn painted(text: &str) -> String {
     let words = [
         ("error:", "\x1b[1;31m"),

@@ -62,14 +62,14 @@ impl Progress {
                 format!(", waiting for {name} ({:.0} %)", 100.0 * share)
             });
             bar.set_message(format!("{}{waiting}", pace.text(self.stop)));
-        } else if pace.elapsed >= pace.next_line {
-            pace.next_line = pace.elapsed + LINES;
-            crate::backend::info(&pace.text(self.stop));
+        } else if pace.last >= pace.next_line {
+            pace.next_line = pace.last + LINES;
+            crate::paint::info(&pace.text(self.stop));
         }
     }
     /// Prints a note above the line.
     pub fn note(&self, text: &str) {
-        let print = || eprintln!("{}", crate::paint::message(&format!("note: {text}")));
+        let print = || crate::paint::note(text);
         match &self.bar {
             Some(bar) => bar.suspend(print),
             None if self.display != Display::Elsewhere => print(),
@@ -87,10 +87,8 @@ impl Progress {
 /// Speed of a run while it goes on.
 struct Pace {
     last: Instant,
-    /// Real time since the start.
-    elapsed: Duration,
     /// Time of the next line where there is no terminal.
-    next_line: Duration,
+    next_line: Instant,
     /// Real time in which the run went on.
     running: Duration,
     committed: SimTime,
@@ -103,8 +101,7 @@ impl Pace {
     fn new(now: Instant) -> Pace {
         Pace {
             last: now,
-            elapsed: Duration::ZERO,
-            next_line: LINES,
+            next_line: now + LINES,
             running: Duration::ZERO,
             committed: SimTime::ZERO,
             is_paused: false,
@@ -116,7 +113,6 @@ impl Pace {
     fn update(&mut self, now: Instant, committed: SimTime, is_paused: bool) {
         let passed = now.saturating_duration_since(self.last);
         self.last = now;
-        self.elapsed += passed;
         if !(self.is_paused && is_paused) {
             self.running += passed;
         }

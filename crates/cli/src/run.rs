@@ -133,9 +133,9 @@ fn load(arguments: &Arguments, ranks: Option<&Ranks>) -> Result<Experiment, Fail
     }
     parts::check(&experiment)?;
     control::check_debuggees(&arguments.gdb, &experiment)?;
-    let writes_log = arguments.experiment.log(&experiment).is_wanted();
+    let writes_log = arguments.experiment.writes_log(&experiment);
     if let Some((node, interface)) = &arguments.pcap_pipe {
-        pipe::check(&experiment, node, interface, together, arguments.experiment.writes_log(&experiment))?;
+        pipe::check(&experiment, node, interface, together, writes_log)?;
     }
     arguments.live.check(together, in_real_time(arguments, &experiment), writes_log)?;
     arguments.choices.apply(&mut experiment, ranks.is_some())?;
@@ -235,8 +235,10 @@ impl Backend for Simulation<'_> {
             _ => AttachHub::new(names, Course::Free),
         };
         if arguments.experiment.is_verbose() && self.reports() {
-            let processes = ranks.map_or(cells, |_| 1);
-            backend::info(&format!("{} workers in each of {processes} processes", workers.count));
+            let processes = ranks.map_or(cells, Ranks::count);
+            let each =
+                if processes == 1 { String::new() } else { format!(" in each of {processes} processes") };
+            paint::info(&format!("{} workers{each}", workers.count));
         }
         let pipe = arguments.pcap_pipe.as_ref();
         let packet_pipe =
@@ -285,7 +287,7 @@ impl Backend for Simulation<'_> {
         let (part, seen) = session::run(experiment, folder, &run_options, &workers, log, display, exchange)?;
         drop(view);
         if packet_pipe.is_some_and(|pipe| pipe.is_abandoned()) {
-            eprintln!("{}", paint::message("note: the reader of the packets left before the end of the run"));
+            paint::note("the reader of the packets left before the end of the run");
         }
         clock.simulated();
         let (parts, failure) = match (others, ranks) {

@@ -1,7 +1,7 @@
 //! An experiment's network as `belljar report` draws it.
 
 use belljar_base::{HostId, Set};
-use belljar_config::topology::DeviceKind;
+use belljar_config::topology::{DeviceKind, Link};
 use belljar_config::{Experiment, Host};
 use belljar_net::NodeIndex;
 use belljar_results::{Topology, TopologyEdge, TopologyHost, TopologyNode, TopologyRadio, TopologyStation};
@@ -115,10 +115,6 @@ fn add_links(
     }
     for link in &experiment.topology.links {
         let [a, b] = &link.ends;
-        let radio_rate = [a, b].into_iter().find_map(|end| match &experiment.device(end.node)?.kind {
-            DeviceKind::Radio(radio) => Some(radio.settings.rate),
-            _ => None,
-        });
         edges.push(TopologyEdge {
             source: first + a.node.0,
             target: first + b.node.0,
@@ -126,12 +122,21 @@ fn add_links(
             jitter_ns: a.properties.jitter.as_nanos(),
             loss: a.properties.loss.mean(),
             link: Some(link.name.clone()),
-            rate: radio_rate.or(a.properties.rate),
+            rate: rates(experiment, link)[0],
             interfaces: Some([a, b].map(|end| experiment.node_interfaces(end.node)[end.port].name.clone())),
         });
     }
     let shown: Set<u32> = nodes.iter().map(|node| node.id).collect();
     edges.retain(|edge| shown.contains(&edge.source) && shown.contains(&edge.target));
+}
+
+/// Returns the rates of a link in both directions, in bits per second, those of the channel for a radio's; `None` for unlimited.
+pub fn rates(experiment: &Experiment, link: &Link) -> [Option<u64>; 2] {
+    let of_radio = link.ends.iter().find_map(|end| match &experiment.device(end.node)?.kind {
+        DeviceKind::Radio(radio) => Some(radio.settings.rate),
+        _ => None,
+    });
+    link.ends.each_ref().map(|end| of_radio.or(end.properties.rate))
 }
 
 /// Returns all addresses of a host.

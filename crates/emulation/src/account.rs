@@ -44,7 +44,7 @@ pub const MALFORMED: &str = "malformed";
 /// Origin of packets: copies made by a line.
 const DUPLICATES: &str = "duplicates";
 /// Origin of packets: frames into which large segments are cut.
-pub const SEGMENTS: &str = "segments";
+const SEGMENTS: &str = "segments";
 /// Reason for which a stack has no account.
 const STACK: &str = "the kernel does not count all packets of its stack";
 /// Attempts at reading the counts of both ends of a direct link while they stand still.
@@ -63,11 +63,7 @@ pub struct Accounts {
 
 /// Account of packets from the first of two ports to the second, whose counters and remainders these are,
 /// without what lies between. `missed` packets were dropped at the ports because the machine was too slow.
-pub(crate) fn of_ports(
-    [from, to]: [Counters; 2],
-    [unread, unsent]: [Remainder; 2],
-    missed: u64,
-) -> PacketAccount {
+pub fn of_ports([from, to]: [Counters; 2], [unread, unsent]: [Remainder; 2], missed: u64) -> PacketAccount {
     let read = from.packets + from.dropped_kernel + from.dropped_port;
     let mut account = PacketAccount {
         received: unread.offered.unwrap_or(read),

@@ -1,7 +1,7 @@
 //! P4 switches of an emulation: each is a process of this program in the switch's namespace, which reads a
 //! [`SwitchPlan`] and then runs as `belljar p4 serve` does.
 
-pub use crate::account::{INTERFACE_DOWN, MISSED, SEGMENTS};
+pub use crate::account::{INTERFACE_DOWN, MISSED, of_ports};
 use crate::dilation::Dilation;
 use crate::error::{Doing, Error, Result};
 use crate::freeze;

@@ -1,5 +1,6 @@
 //! The network as the page draws it, and the load of its links and hosts.
 
+use crate::topology::rates;
 use belljar_base::{HostId, Map};
 use belljar_config::Experiment;
 use belljar_results::Topology;
@@ -32,15 +33,13 @@ pub struct Loads {
 impl Network {
     pub fn new(experiment: &Experiment) -> Network {
         let topology = crate::topology::topology(experiment);
-        let links: Map<&str, _> =
-            experiment.topology.links.iter().map(|link| (link.name.as_str(), &link.ends)).collect();
-        let ends = topology.edges.iter().map(|edge| links.get(edge.link.as_deref()?));
-        let ends: Vec<_> = ends.collect();
-        let rates = ends.iter().map(|ends| match ends {
-            Some([a, b]) => [a.properties.rate, b.properties.rate],
-            None => [None; 2],
-        });
-        let senders = ends.iter().map(|ends| ends.map(|[a, b]| [(a.node, a.port), (b.node, b.port)]));
+        let by_name: Map<&str, _> =
+            experiment.topology.links.iter().map(|link| (link.name.as_str(), link)).collect();
+        let links: Vec<_> =
+            topology.edges.iter().map(|edge| by_name.get(edge.link.as_deref()?).copied()).collect();
+        let rates = links.iter().map(|link| link.map_or([None; 2], |link| rates(experiment, link)));
+        let senders =
+            links.iter().map(|link| link.map(|link| link.ends.each_ref().map(|end| (end.node, end.port))));
         Network {
             rates: rates.collect(),
             senders: senders.collect(),

@@ -139,36 +139,37 @@ let network = null;
 function halves(edge, n, a, b, { label }) {
   const middle = { x: (a.x + b.x) / 2, y: (a.y + b.y) / 2 };
   const few = network.topology.edges.length <= 40 && edge.link;
-  return [a, b].flatMap((from, way) => {
+  return [a, b].flatMap((from, direction) => {
     // On the line or beside it, with room for the longest text; the load is in it later.
     const at = (share) => [[0, 4], [0, -9], [0, 18], [44, 4], [-44, 4]].map(([dx, dy]) =>
       [from.x + (middle.x - from.x) * share + dx, from.y + (middle.y - from.y) * share + dy]);
     const text = few && label("888 Mbit/s", "halo load", [0.55, 0.75, 0.4].flatMap(at));
-    if (text) Object.assign(text.dataset, { edge: n, way }), text.replaceChildren();
-    return [make("line", { x1: from.x, y1: from.y, x2: middle.x, y2: middle.y, class: "edge", "data-edge": n, "data-way": way }, make("title", {}))];
+    if (text) Object.assign(text.dataset, { edge: n, direction }), text.replaceChildren();
+    return [make("line", { x1: from.x, y1: from.y, x2: middle.x, y2: middle.y, class: "edge", "data-edge": n, "data-direction": direction }, make("title", {}))];
   });
 }
 
 function showLoads() {
-  if (!network || !state) return;
+  const svg = $("network").querySelector("svg");
+  if (!svg || !state) return;
   const { edges, hosts } = state.loads, { topology, rates } = network;
   const ends = (edge) => [edge.source, edge.target].map((id) => network.names.get(id));
   for (const line of $("network").querySelectorAll("line[data-edge]")) {
-    const { edge: n, way } = line.dataset, edge = topology.edges[n], load = edges[n]?.[way] ?? 0, most = rates[n][way];
+    const { edge: n, direction } = line.dataset, edge = topology.edges[n], load = edges[n]?.[direction] ?? 0, most = rates[n][direction];
     const share = most ? load / most : 0;
     line.classList.toggle("loaded", load > 0);
     line.classList.toggle("half", share >= 0.5);
     line.classList.toggle("full", share >= 0.9);
     line.setAttribute("stroke-width", load ? Math.max(2, Math.min(Math.log10(load) - 1, 8)) : 1.5);
-    const [from, to] = way === "0" ? ends(edge) : ends(edge).reverse();
+    const [from, to] = direction === "0" ? ends(edge) : ends(edge).reverse();
     line.firstChild.textContent = edge.link
       ? `${edge.link}, ${from} to ${to}: ${rate(load)}${most ? ` of ${rate(most)} (${(100 * share).toFixed(0)} %)` : ""}` : edgeText(edge, []);
   }
   for (const text of $("network").querySelectorAll("text.load")) {
-    const load = edges[text.dataset.edge]?.[text.dataset.way] ?? 0;
+    const load = edges[text.dataset.edge]?.[text.dataset.direction] ?? 0;
     text.textContent = load ? rate(load) : "";
   }
-  const most = Math.max(...hosts, 1), crowd = $("network").querySelector("svg").dataset.crowd === "true";
+  const most = hosts.reduce((a, b) => Math.max(a, b), 1), crowd = svg.dataset.crowd === "true";
   const order = new Map(topology.hosts.map((host, n) => [host.name, n]));
   for (const mark of $("network").querySelectorAll(".host")) {
     const n = order.get(mark.dataset.host), circle = mark.querySelector("circle");

@@ -8,7 +8,7 @@ use super::watch::{Selection, Watch};
 use crate::failure::Failure;
 use crate::secret;
 use belljar_net::units::parse_duration;
-use belljar_results::{DRAWING_SCRIPTS, DRAWING_STYLE};
+use belljar_results::{DRAWING_SCRIPT, DRAWING_STYLE};
 use serde::Deserialize;
 use std::io::{Cursor, Read};
 use std::net::{Ipv4Addr, SocketAddr};
@@ -174,7 +174,7 @@ fn ask(watch: &Watch, question: &str) -> Result<String, String> {
 fn page(name: &str, nonce: &str) -> String {
     let name = name.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
     let page = PAGE.replace("{{name}}", &name).replace("{{nonce}}", nonce);
-    let script = [&DRAWING_SCRIPTS[..], &[SCRIPT]].concat().join("\n");
+    let script = [DRAWING_SCRIPT, SCRIPT].join("\n");
     page.replace("{{style}}", &[DRAWING_STYLE, STYLE].concat()).replace("{{script}}", &script)
 }
 

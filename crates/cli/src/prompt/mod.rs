@@ -64,7 +64,7 @@ pub fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
         // Between commands, and the second time, it is for the prompt. The run ends with it.
         if !tty::RUNNING.load(Relaxed) || tty::INTERRUPTED.swap(true, Relaxed) {
             tty::restore();
-            std::process::exit(i32::from(tty::LEFT));
+            signals::exit();
         }
     });
     let mut commands = Commands::new(world, experiment);

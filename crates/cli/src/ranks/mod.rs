@@ -193,6 +193,10 @@ impl Ranks {
     pub fn is_first(&self) -> bool {
         self.place.rank == 0
     }
+    /// Number of all ranks.
+    pub fn count(&self) -> usize {
+        self.place.count
+    }
     /// Number of ranks on this machine.
     pub fn here(&self) -> usize {
         self.roster.neighbours(self.place.rank).len()

@@ -2,7 +2,7 @@
 
 use crate::failure::Failure;
 use belljar_base::{PacketAccount, Set, SimTime};
-use belljar_emulation::p4::{INTERFACE_DOWN, MISSED, SEGMENTS};
+use belljar_emulation::p4::{INTERFACE_DOWN, of_ports};
 use belljar_p4::SwitchDevice;
 use belljar_packetio::{MIN_FRAME, PacketOptions, Port, Sent, TapOptions};
 use rustix::event::{PollFd, PollFlags};
@@ -176,13 +176,12 @@ impl Interface {
     fn finish(&mut self, account: &mut PacketAccount) {
         let rest = self.port.finish();
         let counters = self.port.counters();
-        let read = counters.packets + counters.dropped_kernel + counters.dropped_port;
         let missed = counters.dropped_kernel + counters.dropped_port + counters.failed - counters.failed_down;
-        account.received += rest.offered.unwrap_or(read);
-        account.sent += counters.sent.frames;
-        account.held += rest.unread + rest.unsent + self.waiting.len() as u64;
-        account.originate(SEGMENTS, counters.received.frames.saturating_sub(counters.packets));
-        account.drop_for(MISSED, self.overflowed + missed);
+        let own = of_ports([counters; 2], [rest; 2], self.overflowed + missed);
+        account.received += own.received;
+        account.sent += own.sent;
+        account.include(&own);
+        account.held += self.waiting.len() as u64;
         account.drop_for(INTERFACE_DOWN, self.refused + counters.failed_down);
         eprintln!(
             "port {} ({}): {} frames in, {} out, {} dropped",
