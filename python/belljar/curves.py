@@ -9,6 +9,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from .drawing import plural
 from .statistics import FEWEST_RUNS, Band
 
 COLOURS = ("#2f6fde", "#e8833a", "#2a9d6f", "#c94f7c", "#8259d6", "#a98f12")
@@ -19,14 +20,20 @@ ROWS = 12
 #: Width of a character of 11 px.
 _CHARACTER = 6.2
 
-_PREFIXES = {"K": 1e3, "kilo": 1e3, "Ki": 2**10, "M": 1e6, "mega": 1e6, "Mi": 2**20, "G": 1e9, "giga": 1e9, "Gi": 2**30, "T": 1e12, "Ti": 2**40}
-_TIMES = {"ns": 1e-9, "us": 1e-6, "μs": 1e-6, "ms": 1e-3, "s": 1.0, "sec": 1.0, "secs": 1.0, "second": 1.0, "seconds": 1.0, "m": 60.0, "min": 60.0,
-          "mins": 60.0, "minute": 60.0, "minutes": 60.0, "h": 3600.0, "hr": 3600.0, "hrs": 3600.0, "hour": 3600.0, "hours": 3600.0}
-#: Units of the experiment file: the base unit and the size in it.
+#: Prefixes and times of the experiment file, as crates/net/src/units.rs has them.
+_PREFIXES = {
+    "": 1.0, "K": 1e3, "kilo": 1e3, "Ki": 2**10, "kibi": 2**10, "M": 1e6, "mega": 1e6, "Mi": 2**20, "mebi": 2**20,
+    "G": 1e9, "giga": 1e9, "Gi": 2**30, "gibi": 2**30, "T": 1e12, "tera": 1e12, "Ti": 2**40, "tebi": 2**40,
+}
+_TIMES = {
+    1e-9: ("ns", "nanosecond", "nanoseconds"), 1e-6: ("us", "μs", "microsecond", "microseconds"), 1e-3: ("ms", "millisecond", "milliseconds"),
+    1.0: ("s", "sec", "secs", "second", "seconds"), 60.0: ("m", "min", "mins", "minute", "minutes"), 3600.0: ("h", "hr", "hrs", "hour", "hours"),
+}
+#: Units of the experiment file: the base unit and the size in it. A prefix alone can be of bits or of bytes, and is none.
 _UNITS: dict[str, tuple[str, float]] = {
-    **{name: ("s", size) for name, size in _TIMES.items()},
-    **{prefix + unit: ("bit/s", size) for prefix, size in {"": 1.0, **_PREFIXES}.items() for unit in ("bit", "bits")},
-    **{prefix + unit: ("B", size) for prefix, size in {"": 1.0, **_PREFIXES}.items() for unit in ("B", "byte", "bytes")},
+    **{name: ("s", size) for size, names in _TIMES.items() for name in names},
+    **{prefix + unit: ("bit/s", size) for prefix, size in _PREFIXES.items() for unit in ("bit", "bits")},
+    **{prefix + unit: ("B", size) for prefix, size in _PREFIXES.items() for unit in ("B", "byte", "bytes")},
 }
 #: Units of an axis, from the largest: the first one that the largest value reaches is taken.
 _SHOWN: dict[str, Sequence[tuple[str, float]]] = {
@@ -44,10 +51,15 @@ class Axis:
     unit: float = 1.0
 
 
+def is_number(value: Any) -> bool:
+    """True for a finite number."""
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+
+
 def quantity(value: Any) -> tuple[float, str] | None:
     """A number and its base unit: 5 is (5.0, ""), "10 ms" is (0.01, "s"), "1 Mbit" is (1e6, "bit/s"). `None` for
     other values."""
-    if isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value):
+    if is_number(value):
         return float(value), ""
     found = re.fullmatch(r"\s*([-+]?(?:\d+\.?\d*|\.\d+))\s*([A-Za-zμ]+)\s*", value) if isinstance(value, str) else None
     if found is None or found[2] not in _UNITS:
@@ -69,10 +81,10 @@ def axis(name: str, values: Sequence[float], base: str = "") -> Axis:
     return Axis(f"{name} / {unit}", size)
 
 
-def told(band: Band, axis: Axis = Axis("")) -> str:
+def in_words(band: Band, axis: Axis = Axis("")) -> str:
     """A band in words, in the unit of an axis."""
     if band.runs < FEWEST_RUNS or math.isnan(band.half_width):
-        return f"{band.mean / axis.unit:.6g} ({band.runs} {'run' if band.runs == 1 else 'runs'})"
+        return f"{band.mean / axis.unit:.6g} ({band.runs} {plural('run', band.runs)})"
     return f"{band.mean / axis.unit:.6g} ± {band.half_width / axis.unit:.2g} ({band.runs} runs)"
 
 
@@ -93,14 +105,17 @@ def plot(lines: Sequence[Line], x: Axis, y: Axis) -> str:
     left = 26 + _CHARACTER * max(map(len, texts))
     across = _Across([at for at, _ in bands], left + 8, wide - right - 8)
 
+    def down(v: float) -> float:
+        return 10 + (1 - (v - y_low) / (y_high - y_low)) * (high - bottom - 18)
+
     def place(at: float, v: float) -> Place:
-        return across(at), 10 + (1 - (v - y_low) / (y_high - y_low)) * (high - bottom - 18)
+        return across(at), down(v)
 
     named = lines[:LINES]
     parts = [f'<svg viewBox="0 0 {wide} {high + 16 * len(named)}" width="{wide}" role="img" font-size="11" font-family="sans-serif" '
              f'aria-label="{html.escape(y.label)} against {html.escape(x.label)}">', _vertical(y.label, (high - bottom) / 2)]
     for v, text in zip(values, texts):
-        _, row = place(0, v)
+        row = down(v)
         parts.append(f'<line x1="{left:.1f}" x2="{wide - right}" y1="{row:.1f}" y2="{row:.1f}" stroke="currentColor" stroke-opacity="0.15"/>'
                      f'<text x="{left - 5:.1f}" y="{row + 4:.1f}" text-anchor="end" fill="currentColor">{text}</text>')
     for at, column in across.marks(wide):
@@ -121,11 +136,11 @@ def plot(lines: Sequence[Line], x: Axis, y: Axis) -> str:
         for at, band in points:
             column, row = place(at, band.mean)
             parts.append(f'<circle cx="{column:.1f}" cy="{row:.1f}" r="3" fill="{colour}">'
-                         f"<title>{html.escape(f'{x.label} = {at:g}: {told(band)}')}</title></circle>")
+                         f"<title>{html.escape(f'{x.label} = {at:g}: {in_words(band)}')}</title></circle>")
         row = high + 16 * n + 8
         runs = min(b.runs for _, b in points)
         parts.append(f'<line x1="{left:.1f}" x2="{left + 26:.1f}" y1="{row - 4}" y2="{row - 4}" stroke="{colour}" stroke-width="2" stroke-dasharray="{dashes}"/>'
-                     f'<text x="{left + 32:.1f}" y="{row}" fill="currentColor">{html.escape(name)} ({runs} {"run" if runs == 1 else "runs"} each)</text>')
+                     f'<text x="{left + 32:.1f}" y="{row}" fill="currentColor">{html.escape(name)} ({runs} {plural("run", runs)} each)</text>')
     return "".join([*parts, "</svg>"])
 
 
@@ -136,7 +151,7 @@ def dots(groups: Mapping[str, Sequence[float]], bands: Mapping[str, Band], x: Ax
     values = scale(low, high)
     low, high = min(low, values[0]), max(high, values[-1])
     wide, step, names = 520, 30, min(200.0, 12 + _CHARACTER * max(map(len, rows)))
-    across = _Across([low, high], names + 12, wide - 24, linear=True)
+    across = _Across([low, high], names + 12, wide - 24)
     bottom = 10 + step * len(rows)
     parts = [f'<svg viewBox="0 0 {wide} {bottom + 38}" width="{wide}" role="img" font-size="11" font-family="sans-serif" aria-label="{html.escape(x.label)}">']
     for v in values:
@@ -150,7 +165,7 @@ def dots(groups: Mapping[str, Sequence[float]], bands: Mapping[str, Band], x: Ax
         if not math.isnan(band.low):
             parts.append(f'<line x1="{across(band.low):.1f}" x2="{across(band.high):.1f}" y1="{y}" y2="{y}" stroke="{colour}" stroke-width="2.5"/>')
         parts.append(f'<line x1="{across(band.mean):.1f}" x2="{across(band.mean):.1f}" y1="{y - 8}" y2="{y + 8}" stroke="{colour}" stroke-width="2.5">'
-                     f"<title>{html.escape(told(band))}</title></line>")
+                     f"<title>{html.escape(in_words(band))}</title></line>")
     parts.append(f'<text x="{(names + wide) / 2:.1f}" y="{bottom + 32}" text-anchor="middle" fill="currentColor">{html.escape(x.label)}</text>')
     return "".join([*parts, "</svg>"])
 
@@ -158,15 +173,15 @@ def dots(groups: Mapping[str, Sequence[float]], bands: Mapping[str, Band], x: Ax
 class _Across:
     """Positions of values along the horizontal axis, logarithmic where values span more than 50 to 1."""
 
-    def __init__(self, values: Sequence[float], left: float, right: float, linear: bool = False) -> None:
+    def __init__(self, values: Sequence[float], left: float, right: float) -> None:
         self.values = sorted(set(values))
         self.left, self.right = left, right
-        self.logarithmic = not linear and len(self.values) > 3 and self.values[0] > 0 and self.values[-1] / self.values[0] >= 50
+        self.logarithmic = len(self.values) > 3 and self.values[0] > 0 and self.values[-1] / self.values[0] >= 50
 
     def __call__(self, value: float) -> float:
         low, high, at = self.values[0], self.values[-1], value
         if self.logarithmic:
-            low, high, at = math.log(low), math.log(high), math.log(value) if value > 0 else math.log(low)
+            low, high, at = math.log(low), math.log(high), math.log(value)
         return self.left + ((at - low) / (high - low) if high > low else 0.5) * (self.right - self.left)
 
     def marks(self, wide: float) -> list[tuple[float, float]]:

@@ -440,7 +440,7 @@ class Experiment(Events, Links, Properties):
         """`general` are further keys of that section; `metrics_interval` enables time series, `route_log` the log of
         route changes."""
         check_keywords("Experiment", general, [*General.__annotations__, "stop_time", "seed", "network", "metrics_interval", "route_log"])
-        self.sites = {("", ""): caller()}
+        self.site = caller()
         Events.__init__(self)
         Links.__init__(self)
         Properties.__init__(self)
@@ -509,8 +509,11 @@ class Experiment(Events, Links, Properties):
     def to_yaml(self) -> str:
         """The experiment file as text."""
         entry = self.to_dict()
-        _check_values(entry, [], self)
-        return str(yaml.dump(entry, Dumper=_Plain, sort_keys=False, allow_unicode=True))
+        try:
+            return str(yaml.dump(entry, Dumper=_Plain, sort_keys=False, allow_unicode=True))
+        except yaml.representer.RepresenterError:
+            _name_foreign(entry, [], self)
+            raise
 
     def save(self, path: str | os.PathLike[str]) -> pathlib.Path:
         """Writes the experiment file."""
@@ -597,20 +600,21 @@ class Experiment(Events, Links, Properties):
             raise error.with_traceback(None) from None
 
 
-def _check_values(value: Any, path: list[str | int], experiment: Experiment) -> None:
-    """Rejects values that YAML does not have, such as numbers of numpy, with the line that gave them."""
-    if isinstance(value, Mapping):
-        for key, inner in value.items():
-            _check_values(inner, [*path, key], experiment)
-    elif isinstance(value, (list, tuple)):
-        for n, inner in enumerate(value):
-            _check_values(inner, [*path, n], experiment)
-    elif type(value) not in _Plain.yaml_representers:
+def _name_foreign(value: Any, path: list[Any], experiment: Experiment) -> None:
+    """Names the first key or value that YAML does not have, such as a number of numpy, with the line that gave it."""
+    kind = type(value)
+    if kind not in _Plain.yaml_representers:
         site = site_of(path, experiment)
-        kind = type(value)
         raise BelljarError(
             f"{site or 'the experiment'}: {'.'.join(map(str, path))} is {value!r} of type {kind.__module__}.{kind.__qualname__}: "
             "an experiment has texts, numbers, lists and mappings, such as str(...) or float(...) of it")
+    if isinstance(value, Mapping):
+        for key, inner in value.items():
+            _name_foreign(key, [*path, key], experiment)
+            _name_foreign(inner, [*path, key], experiment)
+    elif isinstance(value, (list, tuple)):
+        for n, inner in enumerate(value):
+            _name_foreign(inner, [*path, n], experiment)
 
 
 def _programs(host: Host) -> str:

@@ -151,10 +151,6 @@ def _link(point: Point, folder: pathlib.Path) -> str:
     return f'<a href="{html.escape(os.path.relpath(point.path, folder))}/">{html.escape(name)}</a>'
 
 
-def _number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
-
-
 def _figures(sweep: Sweep, table: Sequence[Row]) -> list[str]:
     """One figure per value and numeric parameter, or one over the variants if no parameter is numeric."""
     names = list(dict.fromkeys(key for point in sweep.points for key in point.parameters))
@@ -165,7 +161,7 @@ def _figures(sweep: Sweep, table: Sequence[Row]) -> list[str]:
     numeric = {name: base for name in names if (base := _base(table, name)) is not None}
     parts = []
     for value in own or ["bytes_out", "simulated_seconds"]:
-        usable = [row for row in table if row["ok"] and _number(row.get(value))]
+        usable = [row for row in table if row["ok"] and curves.is_number(row.get(value))]
         if not usable:
             continue
         parts += [_curves(usable, value, x, base, [n for n in names if n != x]) for x, base in numeric.items()] or [_means(usable, value, names)]
@@ -210,7 +206,7 @@ def _means(table: Sequence[Row], value: str, names: Sequence[str]) -> str:
         groups.setdefault(_variant(row, names), []).append(float(row[value]))
     axis = curves.axis(value, [v for values in groups.values() for v in values])
     bands = {name: _band(values) for name, values in groups.items()}
-    body = "".join(f"<tr><td>{html.escape(name)}</td><td>{curves.told(band, axis)}</td></tr>" for name, band in bands.items())
+    body = "".join(f"<tr><td>{html.escape(name)}</td><td>{curves.in_words(band, axis)}</td></tr>" for name, band in bands.items())
     more = f"<p>and {len(groups) - curves.ROWS} more variants in the table</p>" if len(groups) > curves.ROWS else ""
     return (f"<figure><figcaption>{html.escape(value)}</figcaption>{curves.dots(groups, bands, axis)}{more}</figure>"
             f"<table><thead><tr><th>variant</th><th>{html.escape(axis.label)}: mean and interval</th></tr></thead><tbody>{body}</tbody></table>")

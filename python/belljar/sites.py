@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import pathlib
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import yaml
@@ -14,7 +15,7 @@ import yaml
 if TYPE_CHECKING:
     from .experiment import Experiment
 
-_PACKAGE = str(pathlib.Path(__file__).parent)
+_PACKAGE = str(pathlib.Path(__file__).parent) + os.sep
 _POSITION = re.compile(r"((?:in line (\d+), column \d+ of this graph[^\n]*\n)? *--> )standard input(?::(\d+):(\d+))?")
 #: Sections whose parts are in a list, and those whose parts have names.
 _LISTS = ("links", "events", "properties")
@@ -54,7 +55,7 @@ def caller() -> Site | None:
     frame = sys._getframe(1)
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
         frame = frame.f_back
-    # The constructors of dataclasses are code without a file.
+    # The outermost frame is one of the package where that is run as a module.
     return None if frame.f_code.co_filename.startswith(_PACKAGE) else Site(frame.f_code.co_filename, frame.f_lineno)
 
 
@@ -81,12 +82,16 @@ def site_of(path: list[str | int], experiment: Experiment) -> Site | None:
     match path:
         case ["hosts", str(name), "processes", int(n), *_] if name in experiment.hosts and n < len(experiment.hosts[name].processes):
             return experiment.hosts[name].processes[n].site or experiment.sites.get(("hosts", name))
-        case [str(section), int(n), *_] if section in _LISTS:
-            parts = getattr(experiment, section)
-            return getattr(parts[n], "site", None) if n < len(parts) else None
+        case [str(section), int(n), *_] if section in _LISTS and (site := _site_of_entry(getattr(experiment, section), n)):
+            return site
         case [str(section), str(name), *_] if (section, name) in experiment.sites:
             return experiment.sites[section, name]
-    return experiment.sites.get(("", ""))
+    return experiment.site
+
+
+def _site_of_entry(entries: Sequence[Mapping[str, Any]], n: int) -> Site | None:
+    """Line that added an entry; `None` where the program has made the entry itself."""
+    return getattr(entries[n], "site", None) if n < len(entries) else None
 
 
 def _path(node: yaml.Node | None, line: int, column: int) -> list[str | int]:

@@ -363,10 +363,9 @@ class Memory:
 class Links:
     """Links of an experiment, with its switches, routers and radio channels."""
 
-    #: Lines of the program that made the parts, by section and name.
-    sites: dict[tuple[str, str], Site | None]
-
     def __init__(self) -> None:
+        #: Lines of the program that made the parts, by section and name.
+        self.sites: dict[tuple[str, str], Site | None] = {}
         self.switches: dict[str, Switch | P4Switch] = {}
         self.routers: dict[str, Router] = {}
         self.simulators: dict[str, Simulator] = {}
