@@ -26,8 +26,8 @@ while True:
     print(f"{time.time() - 946684800:.6f} {number}", flush=True)
 """
 START, DOWN = 1.0, 0.1
-#: More seconds after the last crash: a database that is not up then is broken.
-LAST = 5.0
+#: Seconds for recovery after the last crash: a database that is not up then is broken.
+RECOVERY = 5.0
 
 POSTGRES = """
 version=$(ls /usr/lib/postgresql | sort -n | tail -1)
@@ -80,7 +80,7 @@ def experiment(name, unsafe, crashes, seed, files):
     driver = {"path": "/usr/bin/python3", "args": [str(DRIVER), name, *(["unsafe"] if unsafe else [])], "environment": environment}
     first = START + 2 * every
     return {
-        "general": {"stop_time": f"{first + every * crashes + LAST:.3f} s", "seed": seed},
+        "general": {"stop_time": f"{first + every * crashes + RECOVERY:.3f} s", "seed": seed},
         "network": {"graph": {"type": "gml", "inline": 'graph [ node [ id 0 host_bandwidth_up "1 Gbit" host_bandwidth_down "1 Gbit" ] edge [ source 0 target 0 latency "1 ms" ] ]'}},
         "hosts": {
             "base": {"network_node_id": 0, "cpu": {"syscall": "20 us"}, "processes": [{**process, **common} for process in [*processes, driver]]},

@@ -19,7 +19,7 @@ import p4_chain
 from common import save, table
 
 # Shares of the rate below which a run is not truthful, and below which it is untruthful.
-KEPT, HALF_KEPT = 0.9, 0.6
+TRUTHFUL_SHARE, DOUBTFUL_SHARE = 0.9, 0.6
 VERDICTS = ["truthful", "doubtful", "untruthful"]
 # Mbit/s of each link. A frame costs the machine microseconds at each: these are several times what two processors carry.
 RATES = {("bridges", 16): 2_000, ("bridges", 64): 1_000, ("p4", 16): 500, ("p4", 64): 200}
@@ -82,7 +82,7 @@ def cases(seconds):
 
 def is_too_kind(row):
     """True if the verdict of a run is kinder than what its slowest flow reached."""
-    least = 2 if row["share"] < HALF_KEPT else 1 if row["share"] < KEPT else 0
+    least = 2 if row["share"] < DOUBTFUL_SHARE else 1 if row["share"] < TRUTHFUL_SHARE else 0
     return VERDICTS.index(row["verdict"]) < least
 
 

@@ -207,7 +207,7 @@ def test_scales_have_round_numbers():
     for low, high in ((0, 1), (-0.3052, 0.8408), (0, 116861), (1e-9, 3e-9), (99.5, 100.25), (0, 7)):
         marks = curves.scale(low, high)
         step = marks[1] - marks[0]
-        assert 3 <= len(marks) <= 8 and low - step < marks[0] <= low and high * (1 - 1e-12) <= marks[-1] < high + step, marks
+        assert 4 <= len(marks) <= 7 and low - step < marks[0] <= low and high * (1 - 1e-12) <= marks[-1] < high + step, marks
         assert all(len(f"{mark:.12g}".replace("-", "").replace(".", "").strip("0").partition("e")[0]) <= 4 for mark in marks), marks
 
 
