@@ -55,9 +55,9 @@ def p2p(a):
 
 
 def flow(a):
-    """A section of 20 segments, after slow start. At a high rate TCP hands over dozens of segments at once, and a section would have all of
+    """A section of ten segments, after slow start. At a high rate TCP hands over dozens of segments at once, and a section would have all of
     them or none; at this one it hands over two."""
-    client = f"{guest('stream', 'server', start_time='1 s')}, {section(2, 24_000_000)}"
+    client = f"{guest('stream', 'server', start_time='1 s')}, {section(2, 12_000_000)}"
     return two_hosts("10 Mbit", a.latency, guest("drain"), client, stop=2.05, parallelism=1), 1 / 1448
 
 
@@ -152,7 +152,7 @@ def main():
     sizes.add_argument("--latency", type=float, default=0.1, help="ms, of the flow, one way")
     sizes.add_argument("--switches", type=int, default=16, help="of the lines of learning switches and of routers")
     sizes.add_argument("--p4-switches", type=int, default=5)
-    sizes.add_argument("--train", type=int, default=6, help="datagrams at each switch of a line")
+    sizes.add_argument("--train", type=int, default=3, help="datagrams at each switch of a line")
     sizes.add_argument("--logging", action="store_true", help="with captures and logs of system calls")
     parser.add_argument("--limit", type=int, default=100_000_000, help="instructions of a section, at most")
     parser.add_argument("--functions", type=int, default=40, help="how many are shown")

@@ -3,6 +3,7 @@
 import array
 import bisect
 import collections
+import functools
 import itertools
 import os
 import pathlib
@@ -43,6 +44,7 @@ def compiler(binary):
     return " and ".join(f"rustc {release.strip()}" for release in sorted(set(found)))
 
 
+@functools.cache
 def plain(name):
     """A function's name without what differs from build to build: hashes, suffixes of the optimiser, paths of type arguments."""
     name = re.sub(r"(::h[0-9a-f]{16}|\.llvm\.\d+|\.cold|\.isra|\.part|\.constprop|\.\d+)+$", "", name)
@@ -64,7 +66,7 @@ class Code:
         self.binary = str(binary)
         self.base = min((start for start, _, path in self.mappings if path == self.binary), default=0)
         symbols = (line.split(" ", 2) for line in tool("nm", "-C", "-n", "--defined-only", binary).splitlines())
-        named = [(int(at, 16), plain(name)) for at, kind, name in symbols if kind in "tTwW"]
+        named = [(int(at, 16), name) for at, kind, name in symbols if kind in "tTwW"]
         self.addresses, self.names = zip(*named) if named else ((), ())
 
     def place(self, rip):
@@ -75,7 +77,7 @@ class Code:
             return "(unknown)", False
         if path == self.binary:
             at = bisect.bisect_right(self.addresses, rip - self.base) - 1
-            name = self.names[at] if at >= 0 else "(no symbols)"
+            name = plain(self.names[at]) if at >= 0 else "(no symbols)"
             # The allocator reads the machine's clock: what it gives back, and when, differs from run to run.
             return name, not name.startswith(ALLOCATOR)
         if rip >= SIMULATOR:
