@@ -348,7 +348,7 @@ SIMBRICKS = """\
 
 def test_a_script_of_simbricks(take, run_experiment, belljar, workdir):
     output, notes = take("ping.py", {"ping.py": SIMBRICKS}, "--run-script")
-    assert [note for note in notes if "'The Server' is called 'the-server' here" in note] and len(notes) == 6, notes
+    assert [note for note in notes if "'The Server' is called 'the-server' here" in note] and len(notes) == 7, notes
     assert "ping.py: the script makes 2 experiments: the first is imported" in notes, notes
     ran = run_experiment(output)
     said = ran.text("host0", "bash")

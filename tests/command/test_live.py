@@ -226,7 +226,7 @@ def test_the_page_in_a_browser(live, browser, workdir):
     assert len(re.findall(r'<i title="\w+" style="opacity', dom)) == 6
     # The slower link carried most of its rate in one direction.
     titles = re.findall(r"<title>[^,<]*, (\w+ to \w+): ([\d.]+ \w+/s) of (\d+ \w+/s) \((\d+) %\)</title>", dom)
-    assert len(titles) == 4 and any(way == "lan to box" and most == "1 Mbit/s" and int(share) > 80 for way, _, most, share in titles), titles
+    assert len(titles) == 4 and any(way == "lan to box" and most == "1 Mbit/s" and int(share) > 60 for way, _, most, share in titles), titles
     assert "edge loaded half" in dom and dom.count('<g class="host"') == 6
     for scheme in ("light", "dark"):
         shot = workdir / f"{scheme}.png"

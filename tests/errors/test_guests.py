@@ -65,7 +65,7 @@ class TestGuests:
     def test_loop_without_a_call(self, run_experiment, workdir):
         """It is preempted, the stop time comes, and the summary names it: such a run is not deterministic."""
         program = compiled(workdir, COMPUTE, "computer")
-        done = run_experiment(one_guest(program, stop="100 ms"), status=None)
+        done = run_experiment(one_guest(program, stop="50 ms"), status=None)
         said = done.out + done.err
         assert done.status not in (0, "killed") and "computer" in said and re.search("(?i)preempt.*determinis", said), said
 
@@ -78,8 +78,8 @@ class TestGuests:
     def test_looping_guest_lets_others_run(self, run_experiment, workdir):
         program = compiled(workdir, COMPUTE, "computer")
         hosts = {"alice": (0, [{"path": str(program), "expected_final_state": "running"}]),
-                 "bob": (0, [("/bin/sh", "-c", "sleep 0.1; echo done")])}
-        assert run_experiment(experiment(hosts, stop="200 ms")).text("bob") == "done\n"
+                 "bob": (0, [("/bin/sh", "-c", "sleep 0.02; echo done")])}
+        assert run_experiment(experiment(hosts, stop="50 ms")).text("bob") == "done\n"
 
     @pytest.mark.parametrize("sig", [signal.SIGINT, signal.SIGTERM])
     def test_interrupted(self, belljar, workdir, sig):

@@ -13,14 +13,15 @@ from conftest import ROOT, TARGET, Run, best, execute, experiment
 
 GUESTS = pathlib.Path(__file__).parents[1] / "guests"
 SOURCES = sorted(GUESTS.glob("*.c"))
-FLAGS = ["-std=gnu11", "-O1", "-g", "-Wall", "-Wextra", "-Werror", "-pthread", "-Wno-unused-result",
+FLAGS = ["-std=gnu11", "-O1", "-fPIE", "-Wall", "-Wextra", "-Werror", "-pthread", "-Wno-unused-result",
          # on purpose: calls with pointers and lengths that cannot work
          "-Wno-stringop-overflow", "-Wno-stringop-overread", "-Wno-nonnull"]
+# linkage: (compiler, flags of the linker). What one compiler has compiled serves all of its linkages.
 LINKAGES = {
-    "dynamic": ["gcc"],
-    "static": ["gcc", "-static"],
-    "static-pie": ["gcc", "-static-pie"],
-    "musl": ["musl-gcc", "-static"],
+    "dynamic": ("gcc", []),
+    "static": ("gcc", ["-static"]),
+    "static-pie": ("gcc", ["-static-pie"]),
+    "musl": ("musl-gcc", ["-static"]),
 }
 GO = {"exe": [], "pie": ["-buildmode=pie"]}
 # A static glibc loads its name services at run time, which is not a static program any more.
@@ -32,7 +33,9 @@ NOT = {("names", "static"), ("names", "static-pie"), ("paths", "musl"), ("mounts
 PRIVILEGED = {"checksums", "netlinks", "offloads", "packets", "raws", "sixes", "timestamps", "tuns", "udplites"}
 CASES = [(s, k) for s in SOURCES for k in LINKAGES if (s.stem, k) not in NOT]
 CASES += [(s, k) for s in sorted(GUESTS.glob("*.go")) for k in GO]
-IDS = [f"{s.stem}-{k}" for s, k in CASES]
+#: Programs that compute for seconds: their instructions are the same in each linkage, so that one of a kind is enough without --all.
+LONG = {("processor", "static-pie"), ("processor", "musl"), ("alarms", "static-pie"), ("alarms", "musl"), ("runtime", "pie")}
+EACH = [pytest.param(s, k, id=f"{s.stem}-{k}", marks=[pytest.mark.slow] if (s.stem, k) in LONG else []) for s, k in CASES]
 #: Calls that each program has made in `test_belljar`.
 CALLS = {}
 
@@ -40,13 +43,15 @@ CALLS = {}
 def build(source, linkage):
     """The program's path, compiled when its source is newer."""
     out = TARGET / "guests" / linkage / source.stem
-    if source.suffix == ".go":
-        command = ["go", "build", *GO[linkage]]
-    else:
-        command = [*LINKAGES[linkage], *FLAGS]
-    if shutil.which(command[0]) is None:
-        pytest.skip(f"{command[0]} is not installed")
-    compile_newer(out, command, source, reads=GUESTS.glob("*.h"), env={**os.environ, "CGO_ENABLED": "0"})
+    compiler, flags = ("go", GO[linkage]) if source.suffix == ".go" else LINKAGES[linkage]
+    if shutil.which(compiler) is None:
+        pytest.skip(f"{compiler} is not installed")
+    if compiler == "go":
+        compile_newer(out, ["go", "build", *flags], source, env={**os.environ, "CGO_ENABLED": "0"})
+        return out
+    compiled = TARGET / "guests" / compiler / f"{source.stem}.o"
+    compile_newer(compiled, [compiler, *FLAGS, "-c"], source, reads=GUESTS.glob("*.h"))
+    compile_newer(out, [compiler, *flags, "-pthread"], compiled)
     return out
 
 
@@ -69,7 +74,7 @@ def judge(run):
     assert results and run.status == 0, str(run)
 
 
-@pytest.mark.parametrize("source, linkage", CASES, ids=IDS)
+@pytest.mark.parametrize("source, linkage", EACH)
 def test_native(source, linkage, workdir):
     own_network = []
     if source.stem in PRIVILEGED:
@@ -93,7 +98,7 @@ def test_native(source, linkage, workdir):
     judge(run)
 
 
-@pytest.mark.parametrize("source, linkage", CASES, ids=IDS)
+@pytest.mark.parametrize("source, linkage", EACH)
 def test_belljar(source, linkage, exec_guest, workdir):
     program = build(source, linkage)
     judge(exec_guest([program], env={**os.environ, "BELLJAR_OUTPUT": str(workdir / "results")}))
@@ -109,7 +114,7 @@ def test_every_fully_supported_call_is_made_by_a_program(run_experiment):
     """A system call is "fully supported" only where a guest program asserts on it. What `test_belljar` has not run before is run here."""
     full = set(re.findall(r"^\| \d+ \| (\w+) \| full \|", (ROOT / "docs/syscalls.md").read_text(), re.M))
     assert len(full) > 150
-    programs = [build(source, linkage) for source, linkage in CASES if linkage in ("dynamic", "musl", "exe")]
+    programs = [build(s, k) for s, k in CASES if k in ("dynamic", "musl", "exe") and (s.stem, k) not in LONG]
     hosts = {f"{p.stem}-{p.parent.name}": (0, [{"path": str(p), "expected_final_state": "any"}]) for p in programs if p not in CALLS}
     made = set().union(*(CALLS.get(p, set()) for p in programs))
     if hosts:

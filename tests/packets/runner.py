@@ -1,20 +1,24 @@
 """Runs packet scripts: makes the calls, sends the packets and compares what comes back with what is written."""
 
+import ctypes
 import dataclasses
 import errno
+import json
 import os
 import socket
 import struct
 import sys
+import traceback
 
 import wire
-from backends import LOCAL, LOCAL6, REMOTE, REMOTE6, In, Out
+from backends import LOCAL, LOCAL6, REMOTE, REMOTE6, In, Linux, Out
 from language import DEFAULT, Assertions, Call, Fragment, Icmp, Segment, Setting, is_v6, parse
 
 BIND_PORT, REMOTE_PORT = 8080, 40000
 MSG_FASTOPEN = 0x20000000
 TOLERANCE = 10_000_000  # nanoseconds: Linux' timers count jiffies of up to 10 ms
 LATE = 8_000_000  # nanoseconds of delay by which a machine is too busy for its kernel to be judged
+CLONE_NEWNET = 0x40000000  # of sched.h
 INCONCLUSIVE = 75  # the exit status that says so, EX_TEMPFAIL of sysexits(3)
 TCP_INFO = struct.Struct("=8B24I4Q2I4I2Q4Q2I2Q6I")
 TCP_INFO_NAMES = (
@@ -364,11 +368,9 @@ class Run:
             raise Mismatch(f"does not hold: {error}") from None
 
 
-def main():
-    """Runs scripts against this machine's kernel; to be called in a network namespace of its own.
-
-    Ends with 1 if the kernel does something else, with INCONCLUSIVE if that was while the machine was late."""
-    from backends import Linux
+def on_linux(paths):
+    """Runs scripts against this machine's kernel, in the network namespace of this process, and exits: with 1 if the kernel does
+    something else, with INCONCLUSIVE if that was while the machine was late."""
 
     status = 0
     try:
@@ -376,7 +378,7 @@ def main():
         os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(10))
     except PermissionError:
         pass
-    for path in sys.argv[1:]:
+    for path in paths:
         backend = Linux()
         backend.begin()
         try:
@@ -393,6 +395,35 @@ def main():
             backend.watch.stop()
     sys.stdout.flush()
     os._exit(status)
+
+
+def apart(path):
+    """Runs a script in a process and network namespace of its own: (exit status, words). A fork has what is imported already."""
+    source, sink = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            os.dup2(sink, 1)
+            os.dup2(sink, 2)
+            if ctypes.CDLL(None, use_errno=True).unshare(CLONE_NEWNET) != 0:
+                raise OSError(ctypes.get_errno(), "unshare")
+            on_linux([path])
+        except BaseException:
+            traceback.print_exc()
+            os._exit(1)
+    os.close(sink)
+    with open(source) as words:
+        said = words.read()
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), said
+
+
+def main():
+    """Runs the scripts named as arguments against this machine's kernel, in the namespace of this process. With `--each` before them, each
+    in one of its own, and prints a line of JSON for each: its path, its exit status and what it said."""
+    if sys.argv[1] != "--each":
+        on_linux(sys.argv[1:])
+    for path in sys.argv[2:]:
+        print(json.dumps([path, *apart(path)]), flush=True)
 
 
 if __name__ == "__main__":

@@ -271,18 +271,18 @@ def dask_cluster(workdir):
 def test_dask_with_a_worker_killed_in_the_middle(workdir, dask_cluster):
     pytest.importorskip("pandas")
     address, workers, _ = dask_cluster
-    sweep(lossy, workdir / "local", seeds=20, **OPTIONS)
+    sweep(lossy, workdir / "local", seeds=10, **OPTIONS)
     done = []
 
     def watch(point):
         done.append(point)
-        if len(done) == 10:
+        if len(done) == 5:
             workers[0].kill()
 
-    made = sweep(lossy, workdir / "dask", seeds=20, on=f"dask:{address}", on_done=watch, **OPTIONS)
-    assert len(made) == 40 and workers[0].wait(600) != 0 and not any(p.reused for p in made)
+    made = sweep(lossy, workdir / "dask", seeds=10, on=f"dask:{address}", on_done=watch, **OPTIONS)
+    assert len(made) == 20 and workers[0].wait(600) != 0 and not any(p.reused for p in made)
     assert table(workdir / "dask") == table(workdir / "local")
-    assert all(p.reused for p in sweep(lossy, workdir / "dask", seeds=20, on=f"dask:{address}", **OPTIONS))
+    assert all(p.reused for p in sweep(lossy, workdir / "dask", seeds=10, on=f"dask:{address}", **OPTIONS))
 
 
 @pytest.fixture

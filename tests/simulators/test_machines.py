@@ -115,7 +115,8 @@ def test_a_kernel_without_ports_is_refused(run_experiment, kernel, workdir):
 
 @pytest.mark.parametrize("nic", [pytest.param("e1000", marks=pytest.mark.slow), "virtio-net"])
 def test_a_machine_behind_each_kind_of_controller(run_experiment, nic):
-    """Programs' output arrives, TCP works in both directions, frames leave and arrive in time, and another run gives the same bytes."""
+    """Programs' output arrives, TCP works in both directions, frames leave and arrive in time, and a run on one worker, with its processes
+    far, gives the same bytes."""
     experiment = talk()
     experiment["hosts"]["m1"]["machine"]["nic"] = nic
     done = run_experiment(experiment)
@@ -123,7 +124,8 @@ def test_a_machine_behind_each_kind_of_controller(run_experiment, nic):
     pings = times_of(replies)
     assert len(pings) == 3 and all(2 < ms < 2.5 for ms in pings[1:]), pings
     assert re.match(r"[0-9a-f-]{36}\n.* 2000\n$", talked) and said(done, "server") == ["hello\n"], talked
-    assert contents_of(run_experiment(experiment).path / "hosts") == contents_of(done.path / "hosts")
+    again = run_experiment(experiment, args=["--parallelism", "1", "--placement", "far"])
+    assert contents_of(again.path / "hosts") == contents_of(done.path / "hosts")
 
 
 def validate(belljar, workdir, experiment, **env):

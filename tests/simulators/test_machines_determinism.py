@@ -22,14 +22,13 @@ def first(kernel, belljar, tmp_path_factory):
 
 
 @pytest.mark.parametrize("args", [
-    # Those on other numbers of workers compare runs already.
-    pytest.param([], id="again", marks=pytest.mark.slow),
-    pytest.param(["--parallelism", "1"], id="one worker", marks=pytest.mark.slow),
-    pytest.param(["--parallelism", "2"], id="two workers", marks=pytest.mark.slow),
-    pytest.param(["--placement", "far"], id="far", marks=pytest.mark.slow),
-    # What differs by one of them differs by both.
+    pytest.param([], id="again"),
+    pytest.param(["--parallelism", "1"], id="one worker"),
+    pytest.param(["--parallelism", "2"], id="two workers"),
+    pytest.param(["--placement", "far"], id="far"),
     pytest.param(["--parallelism", "1", "--placement", "far"], id="one worker, far"),
 ])
+@pytest.mark.slow  # test_a_machine_behind_each_kind_of_controller compares a run with one on one worker and far
 def test_the_same_bytes_every_time(run_experiment, first, args):
     """Console, output, captures: again, on other numbers of workers, and with the processes far."""
     assert contents_of(run_experiment(talk(), args=args).path / "hosts") == contents_of(first.path / "hosts")
