@@ -30,7 +30,7 @@ def can_make_namespaces():
     return subprocess.run(["unshare", "-Urn", "true"], capture_output=True).returncode == 0
 
 
-pytestmark = [pytest.mark.alone, pytest.mark.skipif(not (IS_ROOT or can_make_namespaces()), reason="needs root, or user namespaces")]
+pytestmark = [pytest.mark.waits, pytest.mark.skipif(not (IS_ROOT or can_make_namespaces()), reason="needs root, or user namespaces")]
 
 
 class User:

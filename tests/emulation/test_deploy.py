@@ -15,7 +15,7 @@ from conftest import begun, free_port, until
 IS_ROOT = os.geteuid() == 0
 SSHD = shutil.which("sshd") or shutil.which("/usr/sbin/sshd")
 pytestmark = [
-    pytest.mark.alone,
+    pytest.mark.waits,
     pytest.mark.needs("ssh", "ssh-keygen"),
     pytest.mark.skipif(SSHD is None, reason="sshd is not installed: apt install openssh-server"),
     pytest.mark.skipif(IS_ROOT and not shutil.which("ip"), reason="ip is not installed: apt install iproute2"),
