@@ -77,6 +77,11 @@ def located(said: str, text: str, experiment: Experiment) -> str:
     return _POSITION.sub(named, said)
 
 
+def located_in_file(said: str, file: pathlib.Path) -> str:
+    """Error output of the command, which names the file whose text was on its standard input."""
+    return _POSITION.sub(lambda found: found[0].replace("standard input", str(file)), said)
+
+
 def site_of(path: list[str | int], experiment: Experiment) -> Site | None:
     """Line that made the part of the experiment with this path in its file, or the part that contains it."""
     match path:

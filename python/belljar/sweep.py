@@ -22,6 +22,7 @@ from .experiment import Experiment, RunOptions
 from .keywords import check_keywords
 from .results import Results
 from .run import RunFailed
+from .sites import located, located_in_file
 from .statistics import FailureRate, failure_rate
 from .until import HalfWidth
 from .worker import Inputs, Outcome, Task, WorkersDiffer, fingerprint, identity, run_task, unpack
@@ -49,6 +50,11 @@ class Point:
     #: Real time of the run in seconds, and the machine that executed it.
     seconds: float = 0.0
     machine: str = ""
+
+    @property
+    def name(self) -> str:
+        """Parameters and seed as errors name them."""
+        return _point_name(self.parameters, self.seed)
 
     @property
     def results(self) -> Results:
@@ -159,7 +165,7 @@ def sweep(
     folders: set[tuple[str, int]] = set()
     for values, seed in wave:
         if (_name(values), seed) in folders:
-            raise BelljarError(f"{_name(values)} with seed {seed} is asked for twice, and a run has a folder of its own: leave one out")
+            raise BelljarError(f"{_point_name(values, seed)} is asked for twice, and a run has a folder of its own: leave one out")
         folders.add((_name(values), seed))
     if isinstance(make, (str, os.PathLike)):
         # An unreadable file is an error before workers start.
@@ -170,14 +176,17 @@ def sweep(
     bar = bars.bar(progress, total=len(wave), unit=" runs", desc="sweep")
     campaign.bar = bar
     try:
-        points = campaign.run([(*_source(make, values), values, seed) for values, seed in wave])
+        points = campaign.run([(_source(make, values), values, seed) for values, seed in wave])
         while until is not None and measure is not None:
             wave = until.more(points, measure)
             if not wave:
                 break
             if bar is not None:
                 bar.total += len(wave)
-            points += campaign.run([(*_source(make, values), values, seed) for values, seed in wave])
+            points += campaign.run([(_source(make, values), values, seed) for values, seed in wave])
+    except RunFailed as failed:
+        # The message names the run and the line; the calls within the package do not.
+        raise failed.with_traceback(None) from None
     finally:
         campaign.close()
         if bar is not None:
@@ -189,19 +198,39 @@ def sweep(
     return made
 
 
-def _source(make: Any, values: Parameters) -> tuple[str, str, dict[str, Any]]:
-    """Experiment as text, the base directory of its paths, and its parameters as settings."""
+@dataclasses.dataclass(frozen=True)
+class _Source:
+    """Experiment of a run as text, with the base directory of its paths and its parameters as settings."""
+
+    text: str
+    directory: str
+    settings: dict[str, Any]
+    origin: Experiment | pathlib.Path
+
+    def located(self, said: str) -> str:
+        """Output of a run, whose positions on standard input are replaced by those in the user's program or file."""
+        if isinstance(self.origin, Experiment):
+            return located(said, self.text, self.origin)
+        return located_in_file(said, self.origin)
+
+
+def _source(make: Any, values: Parameters) -> _Source:
     if isinstance(make, (str, os.PathLike)):
         file = pathlib.Path(make)
         if file.exists() and not (file.is_file() or file.is_dir()):
             # Opening a FIFO without a writer does not return, and reading a device does not end.
             raise BelljarError(f"{file} cannot be read: it is not a regular file")
         try:
-            return file.read_text(), str(file.resolve().parent), values
+            return _Source(file.read_text(), str(file.resolve().parent), values, file)
         except OSError as error:
             raise BelljarError(f"{file} cannot be read: {error.strerror}") from error
     experiment = make if isinstance(make, Experiment) else make(**values)
-    return experiment.to_yaml(), os.getcwd(), {}
+    return _Source(experiment.to_yaml(), os.getcwd(), {}, experiment)
+
+
+def _point_name(values: Parameters, seed: int) -> str:
+    text = ", ".join(f"{key}={value}" for key, value in values.items())
+    return f"{text} with seed {seed}" if text else f"seed {seed}"
 
 
 def _name(values: Parameters) -> str:
@@ -212,7 +241,7 @@ def _name(values: Parameters) -> str:
     return plain or "all"
 
 
-_Job = tuple[str, str, dict[str, Any], Parameters, int]
+_Job = tuple[_Source, Parameters, int]
 
 
 @dataclasses.dataclass
@@ -220,6 +249,7 @@ class _Pending:
     """Submitted run."""
 
     task: Task
+    source: _Source
     point: Point
     future: backends.Future
     lost: int = 0
@@ -250,16 +280,18 @@ class _Campaign:
     def run(self, jobs: Sequence[_Job]) -> list[Point]:
         """Executes the missing runs; returns all of them in the order of the jobs."""
         points: list[Point] = []
-        new: list[tuple[Task, Point]] = []
-        for text, directory, settings, values, seed in jobs:
+        new: list[tuple[Task, _Source, Point]] = []
+        for source, values, seed in jobs:
             path = self.root / _name(values) / str(seed)
-            options = {**self.options, **({"settings": {**self.options.get("settings", {}), **settings}} if settings else {})}
-            task = Task(text, directory, seed, str(path.resolve()), options, None if self.backend.local else self.program,
+            options = dict(self.options)
+            if source.settings:
+                options["settings"] = {**options.get("settings", {}), **source.settings}
+            task = Task(source.text, source.directory, seed, str(path.resolve()), options, None if self.backend.local else self.program,
                         (str(self.token), self.program))
             known = self._known(task, path)
             point = Point(values, seed, path, True)
             if known is None:
-                new.append((task, point))
+                new.append((task, source, point))
             else:
                 point = Point(values, seed, path, known["ok"], known["problem"], True, known["seconds"], known["machine"])
                 self._done(point)
@@ -287,9 +319,9 @@ class _Campaign:
     def _version(self) -> str:
         return self.program.partition(", build ")[0]
 
-    def _make(self, new: Sequence[tuple[Task, Point]]) -> None:
-        futures = self.backend.submit(run_task, [task for task, _ in new])
-        pending = [_Pending(task, point, future) for (task, point), future in zip(new, futures)]
+    def _make(self, new: Sequence[tuple[Task, _Source, Point]]) -> None:
+        futures = self.backend.submit(run_task, [task for task, _, _ in new])
+        pending = [_Pending(*one, future) for one, future in zip(new, futures)]
         try:
             while pending:
                 ended = [one for one in pending if one.future.done()]
@@ -312,19 +344,19 @@ class _Campaign:
             outcome = Outcome("lost", f"{type(error).__name__}: {error}")
         if outcome.kind == "lost":
             if one.lost >= self.retries:
-                raise BelljarError(f"the run with seed {task.seed} ({_name(point.parameters)}) was lost {one.lost + 1} times with its "
-                                   f"worker, the last time so:\n{outcome.problem}")
+                raise BelljarError(f"the run of {point.name} was lost {one.lost + 1} times with its worker, "
+                                   f"the last time so:\n{outcome.problem}")
             again = self.backend.submit(run_task, [task])[0]
-            return [_Pending(task, point, again, one.lost + 1)]
+            return [dataclasses.replace(one, future=again, lost=one.lost + 1)]
         if outcome.kind == "differs":
             raise WorkersDiffer(outcome.problem or "")
         if outcome.kind == "mistake":
-            raise RunFailed(outcome.problem or "", None, outcome.problem or "")
+            raise RunFailed(f"{point.name}: {one.source.located(outcome.problem or '')}", None, outcome.problem or "")
         if outcome.archive is not None:
             unpack(outcome.archive, point.path)
         if self.inputs:
             self.inputs.add(point.path, outcome.machine)
-        point.ok, point.problem = outcome.problem is None, outcome.problem
+        point.ok, point.problem = outcome.problem is None, one.source.located(outcome.problem) if outcome.problem else None
         point.seconds, point.machine = outcome.seconds, outcome.machine
         record = {"fingerprint": fingerprint(task), "version": self._version(), "parameters": point.parameters, "seed": point.seed,
                   "ok": point.ok, "problem": point.problem, "seconds": round(point.seconds, 3), "machine": point.machine,

@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import threading
+import traceback
 
 import pytest
 import slurm_cluster
@@ -236,6 +237,27 @@ def test_what_cannot_be_meant(workdir):
         sweep(exp, workdir / "sweep", seeds=3)
     with pytest.raises(BelljarError, match="missing.yaml cannot be read: No such file"):
         sweep(workdir / "missing.yaml", workdir / "sweep", seeds=1)
+
+
+def test_errors_of_a_sweep_name_the_run_and_the_line(workdir):
+    def make(late=0):
+        exp = Experiment(stop_time="2 s")
+        exp.host("a").run("/bin/true", start="x s" if late else 0)
+        return exp
+
+    wrong = make.__code__.co_firstlineno + 2
+    with pytest.raises(RunFailed) as refused:
+        sweep(make, workdir / "made", seeds=1, parameters={"late": [0, 1]})
+    said = str(refused.value)
+    assert said.startswith("late=1 with seed 1: ") and f"{__file__}:{wrong} (line" in said and "standard input" not in said, said
+    assert len(traceback.extract_tb(refused.value.__traceback__)) == 2, "this test's line and sweep()"
+
+    file = workdir / "exp.yaml"
+    file.write_text("general: {stop_time: 2 s}\nhosts:\n  a:\n    network_node_id: 0\n    processes: [{path: /bin/true, arg: x}]\n")
+    with pytest.raises(RunFailed) as refused:
+        sweep(file, workdir / "file", seeds=1)
+    said = str(refused.value)
+    assert said.startswith("seed 1: ") and f"--> {file}:5:35" in said and "standard input" not in said, said
 
 
 @pytest.fixture
