@@ -165,6 +165,7 @@ def marks(outcomes: Sequence[tuple[str, str]], width: int = 320) -> str:
     size, gap = 9, 3
     per_row = max(1, width // (size + gap))
     rows = max(1, math.ceil(len(outcomes) / per_row))
+    width = max(1, min(len(outcomes), per_row)) * (size + gap)
     parts = []
     for n, (state, title) in enumerate(outcomes):
         x, y = (n % per_row) * (size + gap) + 1, (n // per_row) * (size + gap) + 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import yaml
@@ -54,6 +54,7 @@ def plot_tcp(results: Results, host: str | None = None, path: str | os.PathLike[
         table.loc[part.index, "rate"] = part["bytes_acked"].diff() * 8 / part["time"].diff()
         rate.step(part["time"], table.loc[part.index, "rate"] / 1e6, where="pre", **look)
         queue.step(part["time"], (part["unacked"] + part["unsent"]) / 1000, where="post", **look)
+    window.plot([], [], color="gray", linestyle=":", linewidth=0.9, label="slow-start threshold")
     for axes, label in ((window, "congestion window\n/ segments"), (rate, "acknowledged\n/ Mbit/s"), (queue, "in flight and\nunsent / kB")):
         axes.set_ylabel(label)
         axes.set_ylim(bottom=0)
@@ -103,7 +104,8 @@ def plot_faults(results: Results, path: str | os.PathLike[str] | None = None) ->
         else:
             axes.plot(row["start"], lane, marker="d", color=colour)
     axes.set_yticks(range(len(lanes)), [_short(f"{kind} {of}") for kind, of in lanes])
-    axes.invert_yaxis()
+    # From above, with room for the marks of the first and the last.
+    axes.set_ylim(len(lanes) - 0.5, -0.5)
     axes.set_xlim(0, max(float(results.statistics["simulated_seconds"]), float(table["end"].max())))
     _save(figure, table, path)
     return figure, table
@@ -111,28 +113,17 @@ def plot_faults(results: Results, path: str | os.PathLike[str] | None = None) ->
 
 def sequence(results: Results, first: str, second: str, *, interfaces: tuple[str, str] = ("eth0", "eth0")) -> pd.DataFrame:
     """Packets between two hosts, matched in both captures (`pcap=True`): sent, received (NaN if the packet did not arrive),
-    source, destination, length and label."""
+    source, destination, length and label. Between the two, addresses and ports may be translated."""
     import pandas as pd
 
     captures = [list(_own(results, host, interface)) for host, interface in zip((first, second), interfaces)]
-    known = [_addresses(results, host) for host in (first, second)]
-    rows = []
-    for sender, receiver in ((0, 1), (1, 0)):
-        arrived: dict[bytes, list[float]] = defaultdict(list)
-        for packet in captures[receiver]:
-            if _source(packet) in known[sender]:
-                arrived[_identity(packet)].append(packet.time)
-        for packet in captures[sender]:
-            if _source(packet) not in known[sender] or _destination(packet) not in known[receiver]:
-                continue
-            times = arrived[_identity(packet)]
-            # A packet arrives after it was sent: of equal ones the first that does.
-            at = next((time for time in times if time >= packet.time), None)
-            if at is not None:
-                times.remove(at)
-            names = (first, second) if sender == 0 else (second, first)
-            rows.append((packet.time, at, *names, len(packet.ip), _label(packet)))
-    frame = pd.DataFrame(rows, columns=["sent", "received", "source", "destination", "length", "label"])
+    own = [_addresses(results, host) for host in (first, second)]
+    rows = _matched(captures, own, own, _identity)
+    if all(at is None for _, _, at in rows):
+        rows = _matched(captures, own, _seen(captures, own), _translated_identity) or rows
+    names = (first, second)
+    frame = pd.DataFrame([(packet.time, at, names[sender], names[1 - sender], len(packet.ip), _label(packet)) for packet, sender, at in rows],
+                         columns=["sent", "received", "source", "destination", "length", "label"])
     return frame.astype({"received": float}).sort_values("sent", kind="stable", ignore_index=True)
 
 
@@ -186,6 +177,42 @@ def _labels(sent: pd.DataFrame, apart: float) -> list[tuple[float, str]]:
     return [(at, label if not more else f"{label} and {more} more") for at, label, more in made]
 
 
+def _matched(
+    captures: Sequence[Sequence[Packet]], own: Sequence[set[str]], seen: Sequence[set[str]], identity: Callable[[Packet], bytes],
+) -> list[tuple[Packet, int, float | None]]:
+    """Packets that one of two hosts sent to the other, with the number of the sender and the time of reception. `own` are the
+    addresses of each host, `seen` those that it has for the other."""
+    rows: list[tuple[Packet, int, float | None]] = []
+    for sender, receiver in ((0, 1), (1, 0)):
+        arrived: dict[bytes, list[float]] = defaultdict(list)
+        for packet in captures[receiver]:
+            if _source(packet) in seen[sender]:
+                arrived[identity(packet)].append(packet.time)
+        for packet in captures[sender]:
+            if _source(packet) not in own[sender] or _destination(packet) not in seen[receiver]:
+                continue
+            times = arrived[identity(packet)]
+            # A packet arrives after it was sent: of equal ones the first that does.
+            at = next((time for time in times if time >= packet.time), None)
+            if at is not None:
+                times.remove(at)
+            rows.append((packet, sender, at))
+    return rows
+
+
+def _seen(captures: Sequence[Sequence[Packet]], own: Sequence[set[str]]) -> list[set[str]]:
+    """Addresses that each host has for the other, where they are translated in between."""
+    seen: list[set[str]] = [set(), set()]
+    for sender, receiver in ((0, 1), (1, 0)):
+        arrived = {_translated_identity(packet): _source(packet) for packet in captures[receiver] if _destination(packet) in own[receiver]}
+        for packet in captures[sender]:
+            source = arrived.get(_translated_identity(packet)) if _source(packet) in own[sender] else None
+            if source is not None:
+                seen[sender].add(source)
+                seen[receiver].add(_destination(packet))
+    return seen
+
+
 def _own(results: Results, host: str, interface: str) -> Iterator[Packet]:
     return (packet for packet in results.packets(host, interface) if packet.ip)
 
@@ -216,6 +243,18 @@ def _identity(packet: Packet) -> bytes:
     """The bytes of a packet that routers leave as they are."""
     ip = packet.ip
     return ip[2:8] + ip[9:10] + ip[12:] if ip[0] >> 4 == 4 else ip[4:7] + ip[8:]
+
+
+def _translated_identity(packet: Packet) -> bytes:
+    """The bytes of a packet that a translation of addresses and ports leaves as they are, too."""
+    ip = packet.ip
+    start, protocol, head = ((ip[0] & 15) * 4, ip[9], ip[2:8] + ip[9:10]) if ip[0] >> 4 == 4 else (40, ip[6], ip[4:7])
+    if protocol == 6:
+        return head + ip[start + 4:start + 16] + ip[start + 18:]
+    if protocol == 17:
+        return head + ip[start + 4:start + 6] + ip[start + 8:]
+    # The number of a query takes the place of a port.
+    return head + (ip[start:start + 2] + ip[start + 6:] if protocol in (1, 58) else ip[start:])
 
 
 def _label(packet: Packet) -> str:

@@ -23,11 +23,12 @@ Row = dict[str, Any]
 _STYLE = """
 :root { color-scheme: light dark; --ink: #1c1f24; --paper: #fff; --faint: #d8dbe0; }
 @media (prefers-color-scheme: dark) { :root { --ink: #e6e8ec; --paper: #16181c; --faint: #3a3e46; } }
-@media print { :root { --ink: #000; --paper: #fff; } figure, tr { break-inside: avoid } }
+@media print { :root { --ink: #000; --paper: #fff; } figure, tr { break-inside: avoid } h2, h2 + p, thead { break-after: avoid } }
 body { font: 15px/1.5 system-ui, sans-serif; color: var(--ink); background: var(--paper); max-width: 68rem; margin: 2rem auto; padding: 0 1rem; }
 table { border-collapse: collapse; margin: .5rem 0; display: block; overflow-x: auto; }
 th, td { text-align: left; padding: .2rem .8rem .2rem 0; border-bottom: 1px solid var(--faint); vertical-align: top; }
-figure { display: inline-block; margin: 0 1.5rem 1rem 0; max-width: 100%; } figure svg { max-width: 100%; height: auto; } figcaption { font-weight: 600; }
+td:first-child { white-space: nowrap; }
+figure { display: inline-block; vertical-align: top; margin: 0 1.5rem 1rem 0; max-width: 100%; } figure svg { max-width: 100%; height: auto; } figcaption { font-weight: 600; }
 """
 #: Maximum number of rows in the tables of failures and slow runs.
 _ROWS = 12
@@ -216,8 +217,9 @@ def _curves(table: Sequence[Row], value: str, x: str, base: str, others: Sequenc
     """Mean of a value against a parameter with its band, one line per combination of the other parameters."""
     groups: dict[str, dict[float, list[float]]] = {}
     for row in table:
-        at, _ = curves.quantity(row[x]) or (math.nan, "")
-        groups.setdefault(_variant(row, others), {}).setdefault(at, []).append(float(row[value]))
+        given = curves.quantity(row[x])
+        assert given is not None, "_base() accepts a parameter only if all of its values are quantities"
+        groups.setdefault(_variant(row, others), {}).setdefault(given[0], []).append(float(row[value]))
     lines: list[curves.Line] = [(name, [(at, _band(values)) for at, values in sorted(by_x.items())]) for name, by_x in groups.items()]
     across = curves.axis(x, [at for by_x in groups.values() for at in by_x], base)
     up = curves.axis(value, [band.mean for _, points in lines for _, band in points])

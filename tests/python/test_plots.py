@@ -5,7 +5,7 @@ import re
 import pytest
 from conftest import ROOT
 
-from belljar import Experiment, __version__, models, plots
+from belljar import Experiment, Route, __version__, models, plots
 
 
 def test_the_version_is_that_of_the_program():
@@ -52,6 +52,22 @@ def test_sequence(results, workdir):
     assert cut["received"].isna().all() and table["received"].isna().mean() < 0.2
     figure, shown = results.plot_sequence("client", "server", start=2.0, most=10, path=workdir / "sequence.png")
     assert len(shown) == 10 and (workdir / "sequence.png").exists()
+
+
+@pytest.mark.needs("iptables")
+def test_a_sequence_through_nat(workdir, belljar):
+    pytest.importorskip("pandas")
+    exp = Experiment(stop_time="5 s")
+    exp.host("home", interfaces={"eth0": "192.168.0.2/24"}, routes=[Route("default", via="192.168.0.1")]).model(
+        models.Bulk(to="203.0.113.9:5001", size="20 KB"), start="1 s")
+    exp.host("nat", interfaces={"eth0": "192.168.0.1/24", "eth1": "203.0.113.1/24"}, forwarding=True,
+             setup=["iptables -t nat -A POSTROUTING -o eth1 -j MASQUERADE"])
+    exp.host("web", interfaces={"eth0": "203.0.113.9/24"}).model(models.Sink(port=5001))
+    exp.link("home", "nat:eth0", latency="1 ms")
+    exp.link("nat:eth1", "web", latency="2 ms")
+    table = plots.sequence(exp.run(workdir / "out", pcap=True, binary=belljar), "home", "web")
+    assert table["label"].tolist()[:3] == ["SYN", "SYN ACK", "ACK"] and set(table["source"]) == {"home", "web"}
+    assert table["received"].notna().all() and (table["received"] - table["sent"]).min() == pytest.approx(0.003, abs=1e-3)
 
 
 def test_labels_of_a_sequence_keep_apart():
