@@ -117,6 +117,13 @@ def test_programs_are_added_to_a_host_with_the_clients_streams(user):
     assert user.run("attach", user.data, "h1", status=2).stderr == f"error: no experiment that runs writes its results to {user.data}\n"
 
 
+def test_a_run_that_ends_at_once_names_what_was_attached(user):
+    """The hosts take programs before the experiment begins."""
+    user.emulate()
+    user.attach("h1", "hostname")
+    assert "attended: 'hostname' on h1, by hand: this run cannot be reproduced" in user.end()
+
+
 def test_a_shell_has_a_terminal_of_the_host(user):
     user.emulate()
     terminal = user.terminal("attach", user.data, "h1", "--", "sh", rows=30, columns=100)

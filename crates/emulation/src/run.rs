@@ -439,8 +439,11 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// Ends all hosts.
-    pub fn finish(&mut self, news: &Receiver<HostNews>) -> Result<()> {
+    /// Ends all hosts. What they have reported before is taken into account.
+    pub fn finish(&mut self, news: &Receiver<HostNews>, clock: &ExperimentClock) -> Result<()> {
+        while let Ok((host, news)) = news.try_recv() {
+            self.hear(host, news, clock)?;
+        }
         for node in self.nodes.iter().filter(|node| node.connection.is_some()) {
             node.tell(&Request::Finish)?;
         }
@@ -449,7 +452,9 @@ impl<'a> Run<'a> {
                 Ok((host, News::Finished { cpu_seconds })) => {
                     (self.hosts[host].cpu_seconds, self.hosts[host].finished) = (cpu_seconds, true);
                 }
-                Ok((host, News::Warning(text))) => self.warn_of(host, text),
+                Ok((host, news @ (News::Warning(_) | News::Attended { .. }))) => {
+                    self.hear(host, news, clock)?
+                }
                 // Other notifications result from the end of the hosts.
                 Ok(_) => {}
                 Err(_) => {

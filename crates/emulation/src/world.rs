@@ -275,7 +275,7 @@ fn emulate(order: &Order, machine: &Machine, stop: &AtomicBool) -> Result<bool> 
             truth.tdf = tdf.map(|tdf| mean_factor(tdf, &truth.tdf_changes, now.as_secs_f64()));
         }
     }
-    run.finish(&news)?;
+    run.finish(&news, clock)?;
     if in_user_namespace() && ids::has_several_users() {
         ids::take_over(&order.folder);
     }
