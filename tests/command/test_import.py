@@ -303,6 +303,8 @@ def test_scripts_of_mininet_without_a_network(belljar, workdir):
         ("empty.py", "x = 1\n", "the script makes no network"),
         ("old.py", "print 'two'\n", "it is written for Python 2"),
         ("broken.py", "from mininet.topo import Topo\nraise KeyError('k')\n", "--> broken.py:2:1"),
+        ("endless.py", "import time\nfrom mininet.util import quietRun\nwhile 'up' not in quietRun('ovs-vsctl show'):\n    time.sleep(1)\n", "do not wait for their output"),
+        ("nameless.py", "from mininet.net import Mininet\nMininet().addHost('...')\n", "no letter or digit of the name '...' can be in a host's name"),
     ):
         (workdir / name).write_text(text)
         done = execute([belljar, "import", "--run-script", name], cwd=workdir)
@@ -557,3 +559,8 @@ def test_speeds_of_graphs_that_are_not_understood(take):
     assert "the speed '10' of this link is not understood: 1 Gbit, the default" in said[5], notes
     assert 6 not in said and not any("no speed" in note for note in notes), notes
     assert said[3] == ["attribute 'vendor' of 1 nodes is not taken over, the first here"], notes
+
+
+def test_compressed_files_are_named(belljar, workdir):
+    done = execute([belljar, "import", workdir / "20260101.as-rel.txt.bz2"])
+    assert done.status == 2 and f"as-rel.txt.bz2 is compressed: unpack it first, by bunzip2 {workdir}" in done.err, done

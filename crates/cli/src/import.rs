@@ -74,6 +74,20 @@ pub fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
         Some(format) => Some(format),
         None => Format::of(&arguments.file).map_err(Failure::input)?,
     };
+    let extension = arguments.file.extension().and_then(|extension| extension.to_str());
+    let unpacks = match extension {
+        Some("bz2") => Some("bunzip2"),
+        Some("gz") => Some("gunzip"),
+        Some("xz") => Some("unxz"),
+        Some("zip") => Some("unzip"),
+        _ => None,
+    };
+    if let Some(unpacks) = unpacks {
+        let file = arguments.file.display();
+        return Err(Failure::input(format!(
+            "error: {file} is compressed: unpack it first, by {unpacks} {file}"
+        )));
+    }
     let format = format.ok_or_else(|| {
         let names: Vec<&str> = Format::all().map(Format::name).collect();
         let (last, others) = names.split_last().unwrap_or((&"", &[]));

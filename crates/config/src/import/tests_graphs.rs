@@ -102,6 +102,27 @@ fn samples_follow_the_seed_and_reach_each_other() {
 }
 
 #[test]
+fn relationships_of_older_files() {
+    // AS 3 and AS 4 are customers; AS 23456 is nobody's number.
+    let text = "# before 2013\n1 3 1\n4 1 -1\n3 4 2\n23456 1 -1\n3\t1\t-1\n";
+    assert!(relationships::Relationships.recognises(text));
+    assert!(!relationships::Relationships.recognises("some words here\n"));
+    let imported = import(&relationships::Relationships, text, &[], false).unwrap();
+    assert_eq!(
+        imported.notes[1..],
+        [
+            "relationships of AS 23456 are left out (1): the number stands for systems with longer ones (RFC 6793)",
+            "siblings are peers here (1)",
+        ]
+    );
+    let script = &imported.yaml;
+    for (number, role) in [(3, "customer"), (4, "customer"), (1, "provider"), (4, "peer")] {
+        let session = format!("as {number}; connect delay time 1; ipv4 {{ import filter from_{role};");
+        assert!(script.contains(&session), "{session}: {script}");
+    }
+}
+
+#[test]
 fn wrong_relationships() {
     let wrong =
         import(&relationships::Relationships, "1|2|-1\n2|1|-1\n1|x|0\n1|1|0\n1|2\n1|3|7\n", &[], false);
@@ -137,8 +158,9 @@ links:
 - r1-r2
 - { r1: , h1: , mtu: 1400 }
 - [ r2 ]
-- r1: { ipv4: 10.9.0.1/24 }
+- r1: { ipv4: 10.9.0.1 }
   r2: { ipv4: 10.9.0.2/24 }
+  prefix: 10.9.0.0/24
   bandwidth: 10000
   ospf.cost: 5
 "#,
@@ -181,6 +203,13 @@ fn a_netlab_without_hosts_and_one_with_errors() {
     let messages: Vec<&str> =
         std::iter::once(&failed).chain(&failed.more).map(|error| &*error.message).collect();
     assert_eq!(messages, ["there is no node 'c'", "this link has no node: it has d", "there is no node 'e'"]);
+    assert_eq!(failed.help, None);
+    let made =
+        import(&netlab::Netlab, "plugin: [fabric]\nnodes: [a]\nlinks: [a-L1]\n", &[], false).unwrap_err();
+    assert_eq!(
+        made.help.unwrap(),
+        "a plugin (fabric) makes them: let netlab write the topology with 'netlab create -o yaml'"
+    );
 }
 
 #[test]

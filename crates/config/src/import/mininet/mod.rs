@@ -84,8 +84,11 @@ fn draft(record: &Node) -> Result<Draft, Problem> {
 fn add_node(draft: &mut Draft, node: &Node, names: &mut Map<String, String>) -> Result<(), Problem> {
     let (written, at) = (text(node, "name")?, line(node)?);
     let name = node_name(&written);
-    let is_double = draft.members.contains_key(&name);
-    if name.is_empty() || is_double {
+    if name.is_empty() {
+        let message = format!("no letter or digit of the name '{written}' can be in a host's name");
+        return Err(Problem::at(of_line(at), message).help("give the node another name"));
+    }
+    if draft.members.contains_key(&name) {
         return Err(Problem::at(of_line(at), format!("there are two nodes that would be called '{name}'"))
             .help("names differ in more than case here: rename one of them"));
     }

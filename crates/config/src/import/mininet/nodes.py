@@ -6,6 +6,8 @@ follows `script.py`.
 STEP = 0.1
 record.update(nodes=[], links=[], events=[])
 clock = [0.0]
+#: Number of commands and waits of the script.
+steps = [0]
 networks = []
 
 
@@ -13,6 +15,13 @@ def note_late(what):
     """Notes a change of an address or a route after commands that it should not precede."""
     if networks and networks[-1].started and any(node.commands for node in networks[-1].hosts):
         note(f"{what} is there from the start: commands before this line see it too")
+
+
+def step():
+    """Ends a loop that waits for what a command prints: commands print nothing before the run."""
+    steps[0] += 1
+    if steps[0] > 100_000:
+        raise RuntimeError("after 100,000 commands and waits it still runs: commands print nothing before the run, so do not wait for their output")
 
 
 class Intf:
@@ -132,6 +141,7 @@ class Node:
         if len(words) == 1 and isinstance(words[0], (list, tuple)):
             words = words[0]
         text = " ".join(str(word) for word in words)
+        step()
         if self.kind == "switch":
             note(f"'{self.name}' does not run '{text}': it is no host")
         else:

@@ -2,6 +2,7 @@
 
 
 def sleep(seconds):
+    step()
     clock[0] += float(seconds)
 
 

@@ -57,7 +57,8 @@ fn add_of(lab: &mut Lab, link: &Rc<Node>, inherited: &[Entry]) -> Result<(), Pro
     }
     for end in &ends {
         if !lab.nodes.contains_key(&end.node) {
-            return Err(link.problem(format!("there is no node '{}'", end.node)));
+            let problem = link.problem(format!("there is no node '{}'", end.node));
+            return Err(problem.maybe_help(lab.advice.clone()));
         }
     }
     let kind = value("type").map(|own| section::string(&own, "type").map(str::to_owned)).transpose()?;
@@ -160,6 +161,9 @@ fn interface(
             Value::Scalar(scalar) if scalar.as_bool().is_some() => None,
             Value::Scalar(scalar) => match (scalar.text.parse::<u32>(), network) {
                 (Ok(host), Some(network)) => at(network, host),
+                (Err(_), Some((_, length))) if scalar.text.parse::<Ipv4Addr>().is_ok() => {
+                    Some(format!("{}/{length}", scalar.text))
+                }
                 _ => Some(section::string(&node, "ipv4")?.to_owned()),
             },
             _ => return Err(node.problem("'ipv4' is an address or the number of a host")),

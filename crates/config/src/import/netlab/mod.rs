@@ -68,6 +68,8 @@ struct Lab {
     /// Nodes by their names in the file.
     nodes: Map<String, Device>,
     pools: addresses::Pools,
+    /// Advice for nodes that the file does not have but uses.
+    advice: Option<String>,
 }
 
 /// A node of the file.
@@ -87,6 +89,7 @@ fn draft(text: &str) -> Result<Draft, Problem> {
         draft: Draft::default(),
         nodes: Map::new(),
         pools: problems.take(addresses::Pools::read(top)).unwrap_or_default(),
+        advice: advice(top),
     };
     for (line, key) in unread(top, READ) {
         lab.draft.note_at(line, format!("'{key}' of a topology is not taken over"));
@@ -262,14 +265,15 @@ fn created_by_groups(top: &[Entry]) -> Vec<String> {
 
 /// The problem of a topology without nodes of its own.
 fn without_nodes(tree: &Node, top: &[Entry]) -> Problem {
-    let problem = Problem::at(tree.span, "this topology has no 'nodes'");
-    match find(top, "plugin") {
-        Some(plugins) => problem.help(format!(
-            "a plugin ({}) makes them: let netlab write the topology with 'netlab create -o yaml'",
-            scalars(&plugins).join(", ")
-        )),
-        None => problem,
-    }
+    Problem::at(tree.span, "this topology has no 'nodes'").maybe_help(advice(top))
+}
+
+/// Advice for a topology with plugins, which may make nodes.
+fn advice(top: &[Entry]) -> Option<String> {
+    let plugins = scalars(&*find(top, "plugin")?).join(", ");
+    Some(format!(
+        "a plugin ({plugins}) makes them: let netlab write the topology with 'netlab create -o yaml'"
+    ))
 }
 
 /// The device of the groups to which a node belongs.

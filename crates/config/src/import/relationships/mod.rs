@@ -1,5 +1,5 @@
 //! AS relationships of CAIDA, "serial-1" and "serial-2": `A|B|-1` where A is a provider of B, `A|B|0` where both
-//! are peers. Each autonomous system becomes a host with a routing daemon, each relationship a link with a BGP
+//! are peers; or of the years before 2013: `A B 1` where A is a provider of B, `A B -1` where B is one of A. Each autonomous system becomes a host with a routing daemon, each relationship a link with a BGP
 //! session whose policies are those of Gao and Rexford: routes of customers go to all neighbours, others to
 //! customers only.
 
@@ -21,6 +21,8 @@ const STOP_TIME: u64 = 60;
 const CONVERGED: u64 = 40;
 /// Latency of all links: the files have none.
 const LATENCY: &str = "5 ms";
+/// AS_TRANS of RFC 6793: stands for any system with a number of 32 bits, and has no sessions of its own.
+const AS_TRANS: u32 = 23_456;
 /// Start of the program that shows the routes, in seconds.
 const ROUTES: u64 = CONVERGED - 5;
 
@@ -48,7 +50,8 @@ impl Importer for Relationships {
         extension == "txt"
     }
     fn recognises(&self, text: &str) -> bool {
-        text.contains('|')
+        let mut lines = text.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
+        lines.next().is_some_and(|line| fields(line).is_some())
     }
     fn read(&self, input: &Input) -> Result<Imported, Problem> {
         let all = Relations::read(&input.source.text)?;
@@ -106,15 +109,38 @@ impl Role {
     }
 }
 
-/// All relationships of a file: neighbours by autonomous system.
+/// All relationships of a file.
+#[derive(Default)]
 struct Relations {
+    /// Neighbours by autonomous system.
     neighbours: Map<u32, Map<u32, Role>>,
+    /// Number of lines with siblings, which become peers.
+    siblings: usize,
+    /// Number of lines with `AS_TRANS`, which are left out.
+    of_trans: usize,
+}
+
+/// Numbers of two autonomous systems and the kind of their relationship, with the sign of today's files.
+fn fields(line: &str) -> Option<(&str, &str, &str)> {
+    let parts = |separator: &dyn Fn(char) -> bool| -> Vec<&str> {
+        line.split(separator).map(str::trim).filter(|part| !part.is_empty()).collect()
+    };
+    if let [first, second, kind, ..] = parts(&|c| c == '|')[..] {
+        return Some((first, second, kind));
+    }
+    let [first, second, kind] = parts(&char::is_whitespace)[..] else { return None };
+    let kind = match kind {
+        "-1" => "1",
+        "1" => "-1",
+        other => other,
+    };
+    first.parse::<u32>().is_ok().then_some((first, second, kind))
 }
 
 impl Relations {
     fn read(text: &str) -> Result<Relations, Problem> {
         let mut problems = Problems::default();
-        let mut all = Relations { neighbours: Map::new() };
+        let mut all = Relations::default();
         for (n, line) in text.lines().enumerate() {
             let span = Span { line: n + 1, column: 1, len: line.chars().count().max(1) };
             let line = line.trim();
@@ -129,10 +155,8 @@ impl Relations {
     fn line(&mut self, line: &str, span: Span) -> Result<(), Problem> {
         let wrong =
             |message: String| Problem::at(span, message).help("write provider|customer|-1 or peer|peer|0");
-        let fields: Vec<&str> = line.split('|').map(str::trim).collect();
-        let [first, second, kind, ..] = fields[..] else {
-            return Err(wrong("this line is not a relationship".to_owned()));
-        };
+        let fields = fields(line).ok_or_else(|| wrong("this line is not a relationship".to_owned()));
+        let (first, second, kind) = fields?;
         let number = |text: &str| {
             let number = text.parse::<u32>().ok().filter(|number| *number > 0);
             number.ok_or_else(|| wrong(format!("'{text}' is not the number of an autonomous system")))
@@ -143,10 +167,18 @@ impl Relations {
             "0" => Role::Peer,
             // As in older files.
             "1" => Role::Provider,
+            "2" => {
+                self.siblings += 1;
+                Role::Peer
+            }
             other => return Err(wrong(format!("'{other}' is not a relationship"))),
         };
         if first == second {
             return Err(wrong(format!("AS {first} is a neighbour of itself")));
+        }
+        if [first, second].contains(&AS_TRANS) {
+            self.of_trans += 1;
+            return Ok(());
         }
         let own = self.neighbours.entry(first).or_default().insert(second, role);
         if own.is_some_and(|own| own != role) {
@@ -190,6 +222,8 @@ impl System {
 struct Internet {
     systems: Map<u32, System>,
     links: Vec<[String; 2]>,
+    /// Notes on relationships that the file has and the experiment does not.
+    notes: Vec<String>,
     /// Number of pairs of systems without a valley-free path, and one of them.
     unreachable: (usize, Option<(u32, u32)>),
 }
@@ -223,13 +257,22 @@ impl Internet {
             }
         }
         let unreachable = sample::unreachable(all, chosen);
-        Internet { systems, links, unreachable }
+        let mut notes = Vec::new();
+        if all.of_trans > 0 {
+            let reason = "the number stands for systems with longer ones (RFC 6793)";
+            notes.push(format!("relationships of AS {AS_TRANS} are left out ({}): {reason}", all.of_trans));
+        }
+        if all.siblings > 0 {
+            notes.push(format!("siblings are peers here ({})", all.siblings));
+        }
+        Internet { systems, links, notes, unreachable }
     }
 
     fn write(&self, input: &Input) -> Result<Imported, Problem> {
         let mut notes = vec![format!(
             "links have a latency of {LATENCY} and the default rate of 1 Gbit: the file has neither"
         )];
+        notes.extend_from_slice(&self.notes);
         if let (count, Some((from, to))) = self.unreachable {
             let text = "pairs of autonomous systems have no valley-free path";
             notes.push(format!("{count} {text}, such as AS {from} and AS {to}"));
