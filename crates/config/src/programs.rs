@@ -116,6 +116,10 @@ impl PathContext {
         let beside = self.candidates(Path::new(name)).into_iter().find(|place| place.is_file());
         let help = match beside {
             Some(_) => format!("a file of this name lies beside: write './{name}'"),
+            None if name == "belljar-routed" => {
+                "in a checkout, make -C examples built/belljar-routed makes it: give its path with a '/'"
+                    .to_owned()
+            }
             None => "install it, or give its path with a '/'".to_owned(),
         };
         (format!("there is no program '{name}' in PATH"), Some(help))

@@ -47,6 +47,14 @@ pub enum ResultsError {
         /// Reason why it is kept.
         reason: &'static str,
     },
+    /// The folder whose content is to be copied cannot be read.
+    #[error("the template_directory {path} cannot be read: {}", plain(error))]
+    Template {
+        /// The folder.
+        path: PathBuf,
+        /// The system's error.
+        error: io::Error,
+    },
     /// A system call failed.
     #[error("cannot write {path}: {}; {}", plain(error), remedy(error))]
     Write {
@@ -195,7 +203,7 @@ impl ResultsFolder {
 }
 
 fn copy_tree(from: &Path, to: &Path) -> Result<(), ResultsError> {
-    let failed = |error| ResultsError::Write { path: to.to_owned(), error };
+    let failed = |error| ResultsError::Template { path: from.to_owned(), error };
     let mut entries =
         fs::read_dir(from).and_then(|all| all.collect::<io::Result<Vec<_>>>()).map_err(failed)?;
     entries.sort_by_key(|entry| entry.file_name());
@@ -298,6 +306,8 @@ mod tests {
         }
         let folder = ResultsFolder::create(&dir.path().join("data"), ["alice"].into_iter()).unwrap();
         folder.fill(&template).unwrap();
+        let missing = folder.fill(&dir.path().join("missing")).unwrap_err().to_string();
+        assert!(missing.ends_with("missing cannot be read: no such file or directory"), "{missing}");
         assert_eq!(fs::read_to_string(folder.host("alice").join("link")).unwrap(), "x");
         let time = |path: &Path| fs::metadata(path).unwrap().modified().unwrap();
         for name in ["hosts/alice", "hosts/alice/torrc"] {

@@ -88,7 +88,10 @@ fn named(node: &Node, key: &str, world: &World, count: usize) -> Result<Vec<Host
         return Err(node.problem(format!("no host's name is like '{text}'")));
     }
     let names = world.names().take(count);
+    let device = world.names().skip(count).position(|name| name == text).map(|index| index + count);
+    let links = device.map(|index| links_of(HostId(index as u32), world)).unwrap_or_default();
     let help = match nearest(text, names.clone()) {
+        _ if !links.is_empty() => format!("'{text}' is a device; events take its links by name: {links}"),
         Some(near) => format!("did you mean '{near}'?"),
         None => {
             let some: Vec<&str> = names.take(5).collect();
@@ -98,6 +101,12 @@ fn named(node: &Node, key: &str, world: &World, count: usize) -> Result<Vec<Host
         }
     };
     Err(node.problem(format!("there is no host '{text}'")).help(help))
+}
+
+/// Names of the first links of a device.
+fn links_of(device: HostId, world: &World) -> String {
+    let links = world.topology.links.iter().filter(|link| link.ends.iter().any(|end| end.node == device));
+    links.take(5).map(|link| &*link.name).collect::<Vec<_>>().join(", ")
 }
 
 /// Fails unless all of these hosts are on the graph.

@@ -2,7 +2,7 @@
 
 use crate::PathContext;
 use crate::error::plain;
-use crate::error::{Problem, Source, Span};
+use crate::error::{Problem, Problems, Source, Span};
 use crate::model::{GraphSource, Network};
 use crate::yaml::{Node, Section, Style, Value, section};
 use belljar_net::{Graph, GraphError};
@@ -46,15 +46,17 @@ pub(super) fn read(node: &Node, source: &Source, around: &PathContext) -> Result
         (GraphType::Gml, Some(inline), None) => {
             let text = section::string(inline, "inline")?;
             let graph = Graph::from_gml(text, use_shortest_path)
-                .map_err(|error| inline_problem(inline, source, text, error))?;
+                .map_err(|error| all_of(error, |error| inline_problem(inline, source, text, error)))?;
             Ok(network(text, graph, use_shortest_path))
         }
         (GraphType::Gml, None, Some(file)) => {
             let source = read_file(file, around)?;
-            let graph = Graph::from_gml(&source.text, use_shortest_path).map_err(|error| {
+            let problem = |error: GraphError| {
                 let at = Span { line: error.line, column: error.column, len: 1 };
                 Problem::at(at, error.message).maybe_help(error.help).in_file(source.clone(), file.span)
-            })?;
+            };
+            let graph =
+                Graph::from_gml(&source.text, use_shortest_path).map_err(|error| all_of(error, problem))?;
             Ok(network(&source.text, graph, use_shortest_path))
         }
         (GraphType::Gml, Some(_), Some(second)) => {
@@ -68,6 +70,17 @@ pub(super) fn read(node: &Node, source: &Source, around: &PathContext) -> Result
 
 fn network(text: &str, graph: Graph, use_shortest_path: bool) -> Network {
     Network { source: GraphSource::Gml(text.into()), use_shortest_path, graph: Arc::new(graph) }
+}
+
+/// Converts an error of a graph, and those that it found besides.
+fn all_of(mut error: GraphError, problem: impl Fn(GraphError) -> Problem) -> Problem {
+    let more = std::mem::take(&mut error.more);
+    let mut problems = Problems::default();
+    problems.add(problem(error));
+    for error in more {
+        problems.add(problem(error));
+    }
+    problems.check().expect_err("there is a problem")
 }
 
 /// Converts a graph's error to one of the experiment file. The lines of a literal block correspond to lines

@@ -47,7 +47,7 @@ impl<'a> Section<'a> {
                 continue;
             }
             let near = nearest(&entry.key, keys.iter().copied());
-            let help = match (of_shadow(&entry.key), near) {
+            let help = match (of_shadow(&entry.key, place), near) {
                 (Some(help), _) => help.to_owned(),
                 (None, Some(near)) => format!("did you mean '{near}'?"),
                 (None, None) => format!("valid keys are {}", keys.join(", ")),
@@ -110,8 +110,11 @@ impl<'a> Section<'a> {
 }
 
 /// Remedy for keys of other versions of Shadow.
-fn of_shadow(key: &str) -> Option<&'static str> {
+fn of_shadow(key: &str, place: &str) -> Option<&'static str> {
+    let is_process = place.starts_with("a process");
     Some(match key {
+        "quantity" if is_process => "write the process as often as it is to run",
+        "stop_time" if is_process => "it is called shutdown_time",
         "quantity" => {
             "write each host with a name of its own, or make them in a loop with the Python package"
         }

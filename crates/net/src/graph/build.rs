@@ -30,6 +30,8 @@ struct Reader<'a> {
     raised: usize,
     limited: usize,
     ignored: Set<String>,
+    /// Keys that resemble known ones.
+    misspelt: Vec<GraphError>,
 }
 
 pub(super) fn graph_from_gml(text: &str, shortest_paths: bool) -> Result<Graph, GraphError> {
@@ -42,8 +44,16 @@ pub(super) fn graph_from_gml(text: &str, shortest_paths: bool) -> Result<Graph, 
         raised: 0,
         limited: 0,
         ignored: Set::new(),
+        misspelt: Vec::new(),
     };
-    reader.read_text()?;
+    if let Err(error) = reader.read_text() {
+        reader.misspelt.push(error);
+    }
+    let mut misspelt = std::mem::take(&mut reader.misspelt).into_iter();
+    if let Some(mut first) = misspelt.next() {
+        first.more.extend(misspelt);
+        return Err(first);
+    }
     reader.finish(shortest_paths)
 }
 
@@ -262,9 +272,9 @@ impl<'a> Reader<'a> {
             && let Some(near) = nearest(key, known.iter().copied())
         {
             let help = Some(format!("did you mean '{near}'?"));
-            return Err(self.lexer.error(at, format!("'{key}' is not a key of {place}"), help));
-        }
-        if place != "the text" {
+            let error = self.lexer.error(at, format!("'{key}' is not a key of {place}"), help);
+            self.misspelt.push(error);
+        } else if place != "the text" {
             self.ignored.insert(key.to_owned());
         }
         let mut depth = 0u32;

@@ -13,6 +13,8 @@ pub struct GraphError {
     pub message: String,
     /// Suggested correction.
     pub help: Option<String>,
+    /// Further errors of the text.
+    pub more: Vec<GraphError>,
 }
 
 impl fmt::Display for GraphError {
@@ -72,6 +74,7 @@ impl<'a> Lexer<'a> {
             column: before[line_start..].trim_start_matches('\u{feff}').chars().count() + 1,
             message: message.into(),
             help,
+            more: Vec::new(),
         }
     }
 

@@ -56,6 +56,11 @@ fn events_without_an_effect() {
         "7:33 host 'a' is not on the graph: it has links only",
         "name a link, such as link_change: { link: NAME }",
     );
+    event(
+        "{ at: 1 s, link_down: [a, s] }",
+        "7:29 there is no host 's'",
+        "'s' is a device; events take its links by name: wire, b:eth0-s:p2",
+    );
     for (event, of) in [
         ("link_up: wire", "link_down"),
         ("link_reset: wire", "link_change"),

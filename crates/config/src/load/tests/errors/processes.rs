@@ -20,6 +20,11 @@ fn programs() {
         "did you mean 'args'?",
     );
     process(
+        "path: belljar-routed",
+        "7:13 there is no program 'belljar-routed' in PATH",
+        "in a checkout, make -C examples built/belljar-routed makes it: give its path with a '/'",
+    );
+    process(
         "path: no-such",
         "7:13 there is no program 'no-such' in PATH",
         "install it, or give its path with a '/'",

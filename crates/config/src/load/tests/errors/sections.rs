@@ -310,7 +310,7 @@ fn all_errors_at_once() {
             (
                 5,
                 "'quantity' is not a key of a process of host 'a'",
-                "write each host with a name of its own, or make them in a loop with the Python package"
+                "write the process as often as it is to run"
             ),
             (5, "'start_time': \"y\" is not a time", "write a number and a unit, such as \"10 ms\""),
             (6, "'start_time': \"x\" is not a time", "write a number and a unit, such as \"10 ms\""),
@@ -393,6 +393,25 @@ fn keys_of_other_versions_of_shadow() {
         let text = format!("{GENERAL}\n{NETWORK}\n{HOSTS}\n{key}: 1");
         check(&text, &format!("4:1 '{key}' is not a key of an experiment"), help);
     }
+}
+
+#[test]
+fn keys_of_older_graphs_and_processes() {
+    let graph = "graph [ node [ id 0 bandwidth_up \"1 Mbit\" bandwidth_down \"1 Mbit\" ] ]";
+    let text = format!(
+        "{GENERAL}\nnetwork: {{ graph: {{ type: gml, inline: '{graph}' }} }}\nhosts: {{ a: {{ network_node_id: 0, processes: [ {{ path: /bin/true, stop_time: 1 s }} ] }} }}"
+    );
+    let error = Experiment::parse_in("test.yaml", &text, &around()).unwrap_err();
+    let all: Vec<&str> =
+        std::iter::once(&error).chain(&error.more).map(|error| error.help.as_deref().unwrap()).collect();
+    assert_eq!(
+        all,
+        [
+            "did you mean 'host_bandwidth_up'?",
+            "did you mean 'host_bandwidth_down'?",
+            "it is called shutdown_time"
+        ]
+    );
 }
 
 #[test]
