@@ -53,25 +53,26 @@ pub(super) fn svg(drawing: &Drawing, has_labels: bool) -> String {
             let [(x1, y1), (x2, y2)] = edge.ends.map(|end| at[end]);
             let label = edge.label();
             if !label.is_empty() {
-                // The label has a background of the page's colour, so that the link does not strike through it.
+                let (x, y) = beside((x1, y1), (x2, y2), 5.2 * label.chars().count() as f64);
                 let _ = writeln!(
                     out,
-                    "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\" font-size=\"9\" fill=\"currentColor\" stroke=\"white\" stroke-width=\"3\" paint-order=\"stroke\">{}</text>",
-                    (x1 + x2) / 2.0,
-                    (y1 + y2) / 2.0 + 3.0,
+                    "<text x=\"{x:.1}\" y=\"{:.1}\" text-anchor=\"middle\" font-size=\"9\" fill=\"currentColor\" stroke=\"white\" stroke-width=\"3\" paint-order=\"stroke\">{}</text>",
+                    y + 3.0,
                     escaped(&label)
                 );
             }
         }
     }
     let size = if count <= NAMED { 6.0 } else { 3.5 };
-    // Mean direction of the links of each node to the right.
-    let mut leans = vec![0.0; count];
+    // Directions of the links of each node.
+    let mut leave: Vec<Vec<(f64, f64)>> = vec![Vec::new(); count];
     for [a, b] in &links {
-        leans[*a] += at[*b].0 - at[*a].0;
-        leans[*b] += at[*a].0 - at[*b].0;
+        let (dx, dy) = (at[*b].0 - at[*a].0, at[*b].1 - at[*a].1);
+        let length = dx.hypot(dy).max(1.0);
+        leave[*a].push((dx / length, dy / length));
+        leave[*b].push((-dx / length, -dy / length));
     }
-    for ((node, (x, y)), lean) in drawing.nodes.iter().zip(&at).zip(&leans) {
+    for ((node, (x, y)), leave) in drawing.nodes.iter().zip(&at).zip(&leave) {
         let title = [&[format!("{} ({})", node.name, node.kind)], &node.addresses[..]].concat().join(" ");
         let (colour, title) = (fill(&node.kind), escaped(&title));
         let _ = match node.kind == "host" {
@@ -88,15 +89,18 @@ pub(super) fn svg(drawing: &Drawing, has_labels: bool) -> String {
             ),
         };
         if count <= NAMED {
-            // Names stand on the side with fewer links, within the picture.
-            let is_beyond = x + size + 3.0 + 6.2 * node.name.chars().count() as f64 > width;
-            let (dx, anchor) =
-                if *lean > 0.0 || is_beyond { (-size - 3.0, "end") } else { (size + 3.0, "start") };
+            let room = width - x - size - 3.0 - 6.2 * node.name.chars().count() as f64;
+            let (dx, dy, anchor) = match side(leave, room > 0.0) {
+                Side::Right => (size + 3.0, 4.0, "start"),
+                Side::Left => (-size - 3.0, 4.0, "end"),
+                Side::Above => (0.0, -size - 4.0, "middle"),
+                Side::Below => (0.0, size + 12.0, "middle"),
+            };
             let _ = writeln!(
                 out,
                 "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"{anchor}\" fill=\"currentColor\" stroke=\"white\" stroke-width=\"3\" paint-order=\"stroke\">{}</text>",
                 x + dx,
-                y + 4.0,
+                y + dy,
                 escaped(&node.name)
             );
         }
@@ -104,6 +108,45 @@ pub(super) fn svg(drawing: &Drawing, has_labels: bool) -> String {
     legend(&mut out, drawing, height);
     out.push_str("</svg>\n");
     out
+}
+
+/// Side of a node on which its name stands.
+#[derive(Clone, Copy)]
+enum Side {
+    Right,
+    Left,
+    Above,
+    Below,
+}
+
+/// The side that is farthest from the directions of all links, preferably right or left.
+fn side(leave: &[(f64, f64)], fits_right: bool) -> Side {
+    const SIDES: [(Side, (f64, f64), f64); 4] = [
+        (Side::Right, (1.0, 0.0), 0.0),
+        (Side::Left, (-1.0, 0.0), 0.0),
+        (Side::Below, (0.0, 1.0), 0.3),
+        (Side::Above, (0.0, -1.0), 0.3),
+    ];
+    let struck = |(own, (x, y), cost): &(Side, (f64, f64), f64)| {
+        let nearest = leave.iter().map(|(dx, dy)| dx * x + dy * y).fold(-1.0, f64::max);
+        let beyond = if matches!(own, Side::Right) && !fits_right { 10.0 } else { 0.0 };
+        nearest + cost + beyond
+    };
+    let best = SIDES.iter().min_by(|a, b| struck(a).total_cmp(&struck(b)));
+    best.map_or(Side::Right, |(own, ..)| *own)
+}
+
+/// Centre of a text of 9 px with this width, close to the middle of a line and above it, so that the line does not strike
+/// through it.
+fn beside((x1, y1): (f64, f64), (x2, y2): (f64, f64), width: f64) -> (f64, f64) {
+    let (dx, dy) = (x2 - x1, y2 - y1);
+    let length = dx.hypot(dy).max(1.0);
+    let (mut across, mut down) = (-dy / length, dx / length);
+    if down > 0.0 {
+        (across, down) = (-across, -down);
+    }
+    let apart = width / 2.0 * across.abs() + 5.0 * down.abs() + 3.0;
+    ((x1 + x2) / 2.0 + apart * across, (y1 + y2) / 2.0 + apart * down)
 }
 
 /// The kinds of nodes with their colours.

@@ -139,11 +139,14 @@ let network = null;
 function halves(edge, n, a, b, { label }) {
   const middle = { x: (a.x + b.x) / 2, y: (a.y + b.y) / 2 };
   const few = network.topology.edges.length <= 40 && edge.link;
+  const [dx, dy] = [b.x - a.x, b.y - a.y], length = Math.hypot(dx, dy) || 1, [across, down] = [-dy / length, dx / length];
+  // Distance from the line of the middle of a text of 72 by 16 px that does not touch it.
+  const apart = 36 * Math.abs(across) + 8 * Math.abs(down) + 5;
   return [a, b].flatMap((from, direction) => {
-    // On the line or beside it, with room for the longest text; the load is in it later.
-    const at = (share) => [[0, 4], [0, -9], [0, 18], [44, 4], [-44, 4]].map(([dx, dy]) =>
-      [from.x + (middle.x - from.x) * share + dx, from.y + (middle.y - from.y) * share + dy]);
-    const text = few && label("888 Mbit/s", "halo load", [0.55, 0.75, 0.4].flatMap(at));
+    // Beside the line or, without room there, on it; the load is in the text later.
+    const at = (side) => [0.55, 0.75, 0.4].map((share) => [from.x + (middle.x - from.x) * share + side * apart * across,
+      from.y + (middle.y - from.y) * share + side * apart * down + 4]);
+    const text = few && label("888 Mbit/s", "halo load", [-1, 1, 0].flatMap(at));
     if (text) Object.assign(text.dataset, { edge: n, direction }), text.replaceChildren();
     return [make("line", { x1: from.x, y1: from.y, x2: middle.x, y2: middle.y, class: "edge", "data-edge": n, "data-direction": direction }, make("title", {}))];
   });

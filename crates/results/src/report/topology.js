@@ -95,6 +95,23 @@ function topologyDrawing({ nodes, edges, hosts }, { index, here, unit, width, tr
     return node;
   };
   const named = [];
+  // Directions of the edges of each node.
+  const leave = nodes.map(() => []);
+  for (const { source, target } of edges) {
+    const [from, to] = [index.get(source), index.get(target)];
+    if (from === undefined || to === undefined || from === to) continue;
+    const [dx, dy] = [at[to].x - at[from].x, at[to].y - at[from].y], length = Math.hypot(dx, dy) || 1;
+    leave[from].push([dx / length, dy / length]);
+    leave[to].push([-dx / length, -dy / length]);
+  }
+  // Positions of a label at a node, first those in whose direction no edge leaves.
+  const clear = (n, positions) => {
+    const struck = ([x, y]) => {
+      const [dx, dy] = [x - at[n].x, y - 4 - at[n].y], length = Math.hypot(dx, dy) || 1;
+      return leave[n].some(([ex, ey]) => (dx * ex + dy * ey) / length > 0.7);
+    };
+    return [...positions.filter((one) => !struck(one)), ...positions.filter(struck)];
+  };
   nodes.forEach((node, n) => {
     const { x, y } = at[n], name = node.label ?? `node ${node.id}`, r = crowd ? 4 : 9, all = here[n];
     if ((all.length !== 1 || crowd) && node.kind !== "host") shapes.append(nodeShape(node.kind, name, x, y, r));
@@ -103,7 +120,8 @@ function topologyDrawing({ nodes, edges, hosts }, { index, here, unit, width, tr
     const apart = Math.min(9, (height / 2 - 24) / 0.8 / Math.sqrt(all.length + 1), (width / 2 - 24) / Math.sqrt(all.length + 1));
     all.forEach((host, k) => {
       const angle = -Math.PI / 2 + (crowd ? 2.39996 * k : (2 * Math.PI * k) / all.length);
-      const away = crowd ? apart * Math.sqrt(k + 1) : ring(all.length);
+      // A host alone stands at its place, where its edges end.
+      const away = all.length < 2 ? 0 : crowd ? apart * Math.sqrt(k + 1) : ring(all.length);
       const hx = x + away * Math.cos(angle), hy = y + away * 0.8 * Math.sin(angle);
       const size = markSize(crowd, traffic(host.name));
       const mark = make("g", { class: "host", "data-host": host.name },
@@ -115,13 +133,14 @@ function topologyDrawing({ nodes, edges, hosts }, { index, here, unit, width, tr
       const side = textWidth(host.name) / 2 + size + 5, centre = centred(host.name, hx, width);
       const positions = [[centre, hy + size + 14], [centre, hy - size - 6], [hx + side, hy + 4], [hx - side, hy + 4]];
       if (away > 0 && Math.sin(angle) < -0.1) positions.unshift(...positions.splice(1, 1));
-      if (!crowd && all.length <= 14) named.push([host.name, "halo", positions]);
+      if ((!crowd || hosts.length <= 60) && all.length <= 14) named.push([host.name, "halo", away ? positions : clear(n, positions)]);
       pressable(mark, host.name, () => pick(host.name));
       marks.append(mark);
     });
-    const up = all.length === 1 && !crowd ? 26 : 14, centre = centred(name, x, width);
+    const up = all.length === 1 && !crowd ? 26 : 18, centre = centred(name, x, width);
     if (nodes.length <= 40 && node.kind !== "host" && (nodes.length > 1 || node.label))
-      named.push([name, "soft halo", [[centre, y - up], [centre, y + up + 10], [x + textWidth(name) / 2 + 18, y + 4], [x - textWidth(name) / 2 - 18, y + 4]]]);
+      named.push([name, "soft halo", clear(n, [[centre, y - up], [centre, y + up + 10], [x + textWidth(name) / 2 + 18, y + 4],
+        [x - textWidth(name) / 2 - 18, y + 4]])]);
   });
   named.forEach((one) => label(...one));
   edges.forEach((edge, n) => {
