@@ -381,7 +381,8 @@ class Results:
 
         file = self.path / "metrics" / name
         if not file.is_file():
-            raise BelljarError(f"{self.path} has no time series: give the experiment metrics_interval=\"100 ms\"")
+            raise BelljarError(f"{self.path} has no time series: give the experiment metrics_interval=\"100 ms\", "
+                               "or its file belljar: {metrics: {interval: 100 ms}}")
         return pd.read_csv(file)
 
     def p4_tables(self, switch: str | None = None) -> pd.DataFrame:
