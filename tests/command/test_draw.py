@@ -30,6 +30,20 @@ def test_labels_of_links(belljar):
     assert ">5 ms, 1 Gbit<" in with_labels and ">5 ms, 1 Gbit</text>" not in without
 
 
+def test_no_link_strikes_through_a_label(belljar):
+    tree = xml.etree.ElementTree.fromstring(execute([belljar, "draw", EXAMPLES / "routers.yaml"]).out)
+    lines = [[float(line.get(key)) for key in ("x1", "y1", "x2", "y2")] for line in tree.iter(f"{SVG}line")]
+    points = [(x1 + (x2 - x1) * k / 200, y1 + (y2 - y1) * k / 200) for x1, y1, x2, y2 in lines for k in range(201)]
+    labels = [text for text in tree.iter(f"{SVG}text") if text.get("stroke")]
+    assert len(labels) == 10
+    for text in labels:
+        width = len(text.text) * (4.5 if text.get("font-size") == "9" else 5.5)
+        left = float(text.get("x")) - {"start": 0, "middle": width / 2, "end": width}[text.get("text-anchor")]
+        below = float(text.get("y"))
+        struck = [(x, y) for x, y in points if left < x < left + width and below - 6 < y < below]
+        assert not struck, (text.text, struck)
+
+
 def test_graphviz_and_graphml(belljar, workdir):
     dot = execute([belljar, "draw", EXAMPLES / "routers.yaml", "--format", "dot"]).out
     assert dot.startswith("graph experiment {") and '[label="5 ms, 1 Gbit"]' in dot

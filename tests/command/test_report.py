@@ -89,6 +89,20 @@ def test_links_are_drawn_and_have_curves(belljar, run_experiment, workdir, brows
     assert re.search(r"uplink +border to web +\d+ +2\.\d MB +\d+ +(19|20) +egress_full \d+", shown), shown
 
 
+def test_hosts_of_a_large_network_stand_at_their_links(belljar, run_experiment, workdir, browser):
+    names = [f"h{n:02}" for n in range(40)]
+    ran = run_experiment({"general": {"stop_time": "1 s"}, "hosts": {name: {"processes": []} for name in names},
+                          "links": [{"between": [a, b]} for a, b in zip(names, names[1:])]})
+    execute([belljar, "report", ran.path, "-o", workdir / "chain.html"])
+    dom = look(browser, workdir, workdir / "chain.html", "--dump-dom")
+    drawn = dom[dom.index("<h2>Topology"):]
+    drawn = drawn[:drawn.index("</svg>")]
+    ends = {end for x1, y1, x2, y2 in re.findall(r'<line x1="(.*?)" y1="(.*?)" x2="(.*?)" y2="(.*?)"', drawn) for end in ((x1, y1), (x2, y2))}
+    hosts = set(re.findall(r'<circle cx="(.*?)" cy="(.*?)"', drawn))
+    assert 'data-crowd="true"' in drawn and len(hosts) == 40 and hosts == ends
+    assert sum(f">{name}</text>" in drawn for name in names) > 30
+
+
 def marks(dom):
     """Texts at the axes of the curves."""
     return re.findall(r"<text [^>]*class=\"soft\">(-?[\d.]+) ?([a-zA-Z/µ]*)</text>", dom)
