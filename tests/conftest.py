@@ -31,6 +31,10 @@ PATIENCE = 600
 # Debian's own programs first: what a version manager puts before them on PATH are shell scripts.
 os.environ["PATH"] = "/usr/bin:/bin:/usr/sbin:/sbin:" + os.environ.get("PATH", "") + ":/usr/local/go/bin"
 
+# Without it each `belljar run` and `exec` starts itself a second time on processors with AVX-512 (crates/cli/src/vectors.rs), in 10 ms.
+# Here are thousands.
+os.environ.setdefault("GLIBC_TUNABLES", "glibc.cpu.hwcaps=-AVX512F,-AVX512VL")
+
 # The kernel of whole machines, which ./test unpacks: a test that needs one says what is missing.
 if unpacked := sorted(path for path in TARGET.glob("machine/boot/vmlinuz-*") if "cloud" not in path.name):
     os.environ.setdefault("BELLJAR_KERNEL", str(unpacked[-1]))

@@ -183,7 +183,11 @@ fn main() -> ExitCode {
         return ExitCode::FAILURE;
     }
     let command = Arguments::parse_from(arguments).command;
-    if matches!(command, Command::Run(_) | Command::Exec(_)) {
+    let has_guests = match &command {
+        Command::Run(arguments) => arguments.has_guests(),
+        command => matches!(command, Command::Exec(_)),
+    };
+    if has_guests {
         stack::bound();
         vectors::do_without_avx512();
     }

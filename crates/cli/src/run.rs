@@ -84,6 +84,13 @@ fn parse_debuggee(text: &str) -> Result<(String, String), String> {
     }
 }
 
+impl Arguments {
+    /// True if guests are to run.
+    pub fn has_guests(&self) -> bool {
+        !self.show_config
+    }
+}
+
 /// Runs the experiment, alone or as one of several ranks.
 pub fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let began = progress::now();
