@@ -327,7 +327,8 @@ def page():
         "Every key of the [experiment file](reference.md) at every thing that takes it, on every backend: it acts; it is refused; or it has no effect by nature, for",
         "the reason given. A refusal names file, line and remedy, before anything starts; `belljar validate --for emulate FILE` (`dilated`, `deploy`) tries those of",
         "other backends. `--cells` does as `run`, and `emulate --tdf` as `emulate`, unless a row says otherwise. The table is generated from `tests/errors/keys.py`;",
-        "tests hold it against the schema, the loader, and pairs of runs that differ in one key (`tests/errors/acting.py`).",
+        "tests hold it against the schema, the loader, pairs of runs that differ in one key (`tests/errors/acting.py`), the same runs in cells, and an emulated run",
+        "that shows the keys of links, hosts and events (`tests/emulation/test_emulated_keys.py`).",
         "",
     ]
     titles = {"": "Sections", "hosts": "Hosts", "links": "Links", "events": "Events"}
@@ -351,9 +352,16 @@ def page():
     return "\n".join(lines).rstrip() + "\n"
 
 
-if __name__ == "__main__":
-    schema = json.loads(SCHEMA.read_text())
-    PAGE.write_text(page())
+def main(schema):
+    """Writes the page. The status is not 0 if a key of the schema has no row, or a row no key."""
     listed = {(row.section, key) for row in ROWS for key in row.keys}
-    print("without a row:", sorted(keys_of_schema(schema) - listed))
-    print("not in the schema:", sorted(listed - keys_of_schema(schema)))
+    without, unknown = sorted(keys_of_schema(schema) - listed), sorted(listed - keys_of_schema(schema))
+    print(f"without a row: {without}\nnot in the schema: {unknown}")
+    if without or unknown:
+        return 1
+    PAGE.write_text(page())
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(json.loads(SCHEMA.read_text())))

@@ -44,6 +44,14 @@ def test_every_key_has_a_verdict_at_each_thing():
         assert things["events", key] == set(keys.TARGETS), key
 
 
+def test_the_generator_refuses_a_key_without_a_row(capsys):
+    schema = json.loads(keys.SCHEMA.read_text())
+    schema["properties"]["general"]["properties"]["brand_new"] = {"type": "string"}
+    before = keys.PAGE.read_text()
+    assert keys.main(schema) == 1 and "without a row: [('general', 'brand_new')]" in capsys.readouterr().out
+    assert keys.PAGE.read_text() == before
+
+
 def test_the_page_is_up_to_date():
     assert keys.PAGE.read_text() == keys.page(), "write docs/keys.md again: python tests/errors/keys.py"
 

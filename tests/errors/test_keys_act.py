@@ -104,15 +104,15 @@ REAL = re.compile(rb"^\d\d:\d\d:\d\d\.\d+ \[\d+:\w+\] |^.* simulated in .*$|^.*[
 SELF = {"processed-config.yaml", "manifest.sha256"}
 
 
-def seen(belljar, folder, experiment):
+def seen(belljar, folder, experiment, *options):
     """What a run of the experiment shows: exit status, output, files of the results. One that is refused shows its error."""
     text = yaml.safe_dump(experiment, sort_keys=False)
-    name = hashlib.sha256(text.encode()).hexdigest()[:16]
+    name = hashlib.sha256(repr((text, options)).encode()).hexdigest()[:16]
     file = folder / f"{name}.yaml"
     file.write_text(text)
     own = "data_directory" in experiment["general"]
     out = folder / experiment["general"].get("data_directory", f"{name}.data")
-    done = subprocess.run([belljar, "run", file, *([] if own else ["-o", out])], capture_output=True, cwd=folder, timeout=120, check=False)
+    done = subprocess.run([belljar, "run", file, *options, *([] if own else ["-o", out])], capture_output=True, cwd=folder, timeout=120, check=False)
     shown = REAL.sub(b"", done.stdout)
     files = {os.path.relpath(path, folder if own else out): path.read_bytes() for path in sorted(out.rglob("*")) if path.is_file() and path.name not in SELF}
     shutil.rmtree(out, ignore_errors=True)
@@ -169,6 +169,30 @@ def test_each_key_acts(belljar, files, number):
         wrong += [f"{key}: {result}" for result in results if isinstance(result, str)]
         if results[0] == results[1]:
             wrong.append(f"{key} has no effect in\n{yaml.safe_dump(group.pair(key)[1])}")
+    assert not wrong, f"{group.section} at {group.things}:\n" + "\n".join(wrong)
+
+
+def first_difference(one, other):
+    """Names of what differs between the sights of two runs."""
+    if isinstance(one, str) or isinstance(other, str):
+        return [text for text in (one, other) if isinstance(text, str)]
+    files = [name for name in sorted({*one[2], *other[2]}) if one[2].get(name) != other[2].get(name)]
+    return [f"status {one[0]}, {other[0]}"] * (one[0] != other[0]) + files
+
+
+# Cells do as `run` does: with another value of a key, both give the same files, which `test_each_key_acts` tells from those without it. One group of
+# twelve is tried each time, all with --all, but for other simulators and machines, which print times of their own.
+@pytest.mark.parametrize("number", [pytest.param(number, marks=pytest.mark.slow) if number % 12 else number for number in NUMBERS
+                                    if not acting.GROUPS[number].slow and acting.GROUPS[number].section != "simulators"])
+def test_each_key_acts_the_same_in_cells(belljar, files, number):
+    group = acting.GROUPS[number]
+    wrong = []
+    for key in group.values:
+        experiment = group.pair(key)[1]
+        if "data_directory" in experiment["general"]:
+            continue
+        one, other = seen(belljar, files, experiment), seen(belljar, files, experiment, "--cells", "2")
+        wrong += [f"{key}: {name}" for name in first_difference(one, other)]
     assert not wrong, f"{group.section} at {group.things}:\n" + "\n".join(wrong)
 
 
