@@ -227,6 +227,27 @@ def test_the_command_line_gives_settings_their_effect(belljar, workdir):
     assert done.status == 0 and "no rate and no loss of the network applies" in done.err, done
 
 
+@pytest.mark.needs("unshare")
+def test_a_full_disk_of_the_machine_is_named(belljar, workdir):
+    """What programs write goes to the disk of the results: if that is full, they see errors that the experiment does not have."""
+    if execute(["unshare", "-rm", "mount", "-t", "tmpfs", "tmpfs", workdir]).status != 0:
+        pytest.skip("mount namespaces are denied")
+    text = {"general": {"stop_time": "4 s"}, **HOSTS}
+    text["hosts"] = {"a": {"network_node_id": 0, "processes": [{"path": "/bin/sh", "args": "-c 'head -c 900000 /dev/zero > big; rm big'"}]}}
+    (workdir / "test.yaml").write_text(yaml.safe_dump(text))
+    full = workdir / "full"
+    full.mkdir()
+    done = execute(["unshare", "-rm", "sh", "-c", f'mount -t tmpfs -o size=400k tmpfs {full} && exec "$0" "$@"', belljar, "run", workdir / "test.yaml", "-o", full / "data"])
+    assert done.status == 0 and "warning: the disk of this machine refuses writes of programs (ENOSPC): the results depend on it" in done.out, done
+
+
+@pytest.mark.parametrize("command", ["validate", "run --show-config", "run"])
+def test_standard_output_that_cannot_be_written(belljar, workdir, command):
+    (workdir / "test.yaml").write_text(yaml.safe_dump({"general": {"stop_time": "4 s"}, **HOSTS}))
+    done = execute(["sh", "-c", f'exec "$0" {command} test.yaml > /dev/full', belljar], cwd=workdir)
+    assert (done.status, done.err.splitlines()[-1]) == (1, "error: stdout cannot be written: No space left on device (os error 28)"), done
+
+
 def test_all_files_of_users_are_read_by_one_function():
     """Crates that read files which users name do so by `belljar_inputs`, which never blocks."""
     banned = re.compile(r"\b(fs::read(_to_string)?|File::open)\(")

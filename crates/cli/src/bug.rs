@@ -1,6 +1,7 @@
 //! Internal faults of the simulator: one message per fault, independent of the thread that panics.
 
 use crate::failure::Failure;
+use std::io::Write;
 use std::panic::{self, PanicHookInfo};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
@@ -25,17 +26,23 @@ pub fn watch() {
     }));
 }
 
-/// Installs a panic hook that exits silently, with the status of SIGPIPE, when standard output or standard
-/// error is a closed pipe (`belljar doctor | head -1`): `println!` panics then.
-pub fn allow_readers_to_leave() {
+/// Installs a panic hook for failed writes of standard output and standard error, at which `println!` panics. It exits
+/// silently, with the status of SIGPIPE, where the reader of a pipe has gone (`belljar doctor | head -1`), and with a
+/// message where the disk is full.
+pub fn expect_failed_prints() {
     let usual = panic::take_hook();
     panic::set_hook(Box::new(move |info| {
         let text = info.payload().downcast_ref::<String>();
-        if text.is_some_and(|text| text.starts_with("failed printing to std") && text.contains("Broken pipe"))
-        {
+        let Some(text) = text.and_then(|text| text.strip_prefix("failed printing to ")) else {
+            return usual(info);
+        };
+        if text.contains("Broken pipe") {
             std::process::exit(128 + SIGPIPE);
         }
-        usual(info);
+        let (stream, reason) = text.split_once(": ").unwrap_or((text, "unknown error"));
+        // Standard error may be what fails.
+        let _ = writeln!(std::io::stderr(), "error: {stream} cannot be written: {reason}");
+        std::process::exit(1);
     }));
 }
 

@@ -172,7 +172,7 @@ fn write_part(
         call.host.copy_up(inode, u64::MAX)?;
         let native = call.host.native_of(inode)?;
         if let Some(written) = call.host.write_directly(call.process, addr, len, native, at) {
-            let written = written?;
+            let written = written.map_err(|errno| machine_refused(call.host, errno))?;
             call.host.bytes_written(inode, at, written);
             return Ok(written);
         }
@@ -180,6 +180,17 @@ fn write_part(
     let data = call.gather(buffers, moved, CHUNK.min(wanted - moved) as usize)?;
     call.host.write_inode(inode, at, &data)?;
     Ok(data.len() as u64)
+}
+
+/// Counts a warning if the disk of the machine, which is none of the experiment, refuses what a program writes.
+#[cold]
+fn machine_refused(host: &mut Host, errno: Errno) -> Errno {
+    if matches!(errno, Errno::ENOSPC | Errno::EDQUOT | Errno::EFBIG | Errno::EIO) {
+        host.warn(format!(
+            "the disk of this machine refuses writes of programs ({errno}): the results depend on it"
+        ));
+    }
+    errno
 }
 
 /// Reports that an open file or directory was synced.
@@ -344,7 +355,7 @@ impl Host {
     pub(crate) fn write_inode(&mut self, inode: InodeKey, offset: u64, data: &[u8]) -> Result<(), Errno> {
         self.copy_up(inode, u64::MAX)?;
         let native = self.native_of(inode)?;
-        self.machine.write_at(native, offset, data)?;
+        self.machine.write_at(native, offset, data).map_err(|errno| machine_refused(self, errno))?;
         self.bytes_written(inode, offset, data.len() as u64);
         Ok(())
     }
