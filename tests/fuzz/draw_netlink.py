@@ -78,7 +78,8 @@ class Message:
                 del attributes[at]
             case "twice" if at is not None:
                 again = attributes[at]
-                if plain and d.r.random() < 0.5:
+                # Another table of a deleted rule may be the table local.
+                if plain and (self.group, self.operation, again[1]) != (RULE, DELETE, 15) and d.r.random() < 0.5:
                     again = (*again[:3], *[word ^ d.one(0, 1, 0x100) for word in again[3:]])
                 attributes.insert(d.r.randrange(len(attributes) + 1), again)
             case "length" if plain:
@@ -89,9 +90,9 @@ class Message:
                 attributes[at] = ("nl_claim", kind, d.one(0, 3, 4, length + 3, length + 5, 200), length, *rest[:5])
             case "unknown":
                 attributes.insert(d.r.randrange(len(attributes) + 1), ("nl_put", d.one(70, 100, 0, 0x3fff), d.one(0, 4, 8), 1))
-            # A new link without the bytes of its index would have an index of many thousands.
+            # Without the bytes of its index, a new link would have an index of many thousands, and a deletion could be that of eth0.
             case "header":
-                least = 8 if (self.group, self.operation) == (LINK, NEW) else 0
+                least = 8 if (self.group, self.operation) in ((LINK, NEW), (LINK, DELETE)) else 0
                 self.length = max(least, d.one(0, 1, 4, self.length - 1, self.length - 4, self.length + 1))
             # Links have no family; the rules of all families are those of multicast routing as well.
             case "family" if self.group != LINK:
@@ -119,8 +120,8 @@ class Message:
                         self.header = before
             case _:
                 allowed = ALLOWED[self.group]
-                # A group that is deleted may be that of eth0.
-                kind = d.one(*(kind for kind in allowed if (self.group, self.operation, kind) != (LINK, DELETE, 27)))
+                # A group that is deleted may be that of eth0, and a rule that of the table local.
+                kind = d.one(*(kind for kind in allowed if (self.group, self.operation, kind) not in ((LINK, DELETE, 27), (RULE, DELETE, 15))))
                 length = d.one(4, 4, 1, 2, 8, 16)
                 attributes.insert(d.r.randrange(len(attributes) + 1), ("nl_put", kind, length, d.one(0, 1, 2, 7, 254, 0xffffffff)))
 

@@ -9,7 +9,7 @@
 #include <linux/rtnetlink.h>
 #include <net/if.h>
 
-enum { NESTS = 6, LONGEST_VALUE = 512, NETLINK_FD = 910, SETTLE_TRIES = 300 };
+enum { NESTS = 6, LONGEST_VALUE = 512, NETLINK_FD = 910, SETTLE_TRIES = 3000 };
 
 static const char *const name_of[] = {
     "eth0", "lo", "first", "second", "veth0", "veth1", "none0", "", "eth0:1", "a/b", "a b", ".", "fifteen-letters", "sixteen-letters!", "n%d",
