@@ -7,13 +7,14 @@ use crate::netlink::vxlan_links::vxlan_mtu;
 use crate::netlink::{RT_SCOPE_NOWHERE, group};
 use belljar_linux_abi::{Errno, c};
 use belljar_net::InterfaceAddress;
-use belljar_net::routes::{Route, protocol};
+use belljar_net::routes::{NextHop, Route, protocol};
 use belljar_netstack::conf;
 use belljar_netstack::devices::{self, vrf, wireguard};
 use belljar_netstack::interface::{Attachment, DeviceKind};
 use belljar_netstack::ip::filtering;
 use belljar_netstack::lifetimes::Lifetime;
 use belljar_netstack::own_addresses::{AddressAttributes, AddressConflict};
+use belljar_netstack::routing::{rest_hops, wake_hops};
 use belljar_netstack::traffic;
 use belljar_netstack::v6::{ORIGIN_LOOPBACK, insert_address};
 use belljar_netstack::veth::PeerNews;
@@ -87,6 +88,7 @@ impl Admin<'_> {
         }
         interface.settings.taken_down = (!up && was_running).then_some(now);
         if up {
+            wake_hops::<Ipv4Addr>(self.net, number);
             self.net.interface_is_up6(number);
             if number == LO {
                 self.net.v6.loopback_stopped = false;
@@ -105,7 +107,8 @@ impl Admin<'_> {
                     self.announce_route(prefix, metric, &route, false);
                 }
             }
-            self.net.drop_hops::<Ipv4Addr>(|hop| hop.interface == number && hop.scope != RT_SCOPE_NOWHERE);
+            rest_hops::<Ipv4Addr>(self.net, |hop| hop.interface == number && hop.scope != RT_SCOPE_NOWHERE);
+            rest_hops::<Ipv6Addr>(self.net, |hop| hop.interface == number);
             self.net.flush_nexthops(number);
             self.net.neighbours.flush(number, true);
             self.net.redirects.forget(number);
@@ -122,10 +125,13 @@ impl Admin<'_> {
         self.tell_carrier(number);
     }
 
-    /// Assigns the loopback addresses when `lo` comes up, as Linux does (`inetdev_event`, `init_loopback`).
+    /// Assigns the loopback addresses when `lo` comes up, as Linux does (`inetdev_event`, `init_loopback`). With an MTU that
+    /// is too short, it has no IPv4.
     fn address_loopback(&mut self) {
         let own = InterfaceAddress::new(Ipv4Addr::LOCALHOST, 8);
-        if self.net.interfaces.add_address(LO, own, None).is_ok() {
+        if self.net.interfaces[LO].mtu >= LEAST_MTU as usize
+            && self.net.interfaces.add_address(LO, own, None).is_ok()
+        {
             self.announce_address(LO, &own, true);
         }
         self.address_loopback6();
@@ -172,7 +178,10 @@ impl Admin<'_> {
         self.set_interface_up(number, false);
         // An interface that was down already may have had addresses, routes of host scope and neighbours.
         self.net.interface_is_down6(number);
-        self.net.drop_hops::<Ipv4Addr>(|hop| hop.interface == number);
+        // With an interface go IPv4 routes that have other next hops, too.
+        let over = |hop: &NextHop| hop.interface == number;
+        self.net.retain_routes(|route: &mut Route| route.object.is_some() || !route.hops.iter().any(over));
+        self.net.drop_hops::<Ipv6Addr>(|hop| hop.interface == number);
         self.net.neighbours.flush(number, true);
         self.net.interfaces[number].set_carrier(false);
         traffic::interface_removed(self.net, number);
@@ -233,6 +242,9 @@ impl Admin<'_> {
         self.net.set_lifetime(number, own, lifetime);
         self.announce_address(number, &own, true);
         self.connect_networks(number);
+        if self.net.interfaces[number].up {
+            wake_hops::<Ipv4Addr>(self.net, number);
+        }
         self.forget_broadcasts(number, &own);
         Ok(())
     }
@@ -292,7 +304,7 @@ impl Admin<'_> {
         }
         self.connect_networks(number);
         if self.net.interfaces[number].addresses.is_empty() {
-            self.net.drop_hops::<Ipv4Addr>(|hop| hop.interface == number);
+            rest_hops::<Ipv4Addr>(self.net, |hop| hop.interface == number);
             self.net.neighbours.flush(number, true);
         }
         Ok(())

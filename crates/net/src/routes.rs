@@ -181,13 +181,16 @@ pub struct NextHop<A = Ipv4Addr> {
     pub entry: u8,
     /// Scope of the route to the gateway, `RT_SCOPE_*`: an address of this host has that of hosts.
     pub scope: u8,
+    /// True for one of several next hops whose interface has gone down: it is kept, and not used until the interface is up
+    /// again (`RTNH_F_DEAD`).
+    pub dead: bool,
 }
 
 impl<A> NextHop<A> {
     /// Creates a next hop over an interface, by a gateway or on-link.
     pub fn new(interface: usize, gateway: Option<A>) -> NextHop<A> {
         let scope = if gateway.is_some() { LINK_SCOPE } else { HOST_SCOPE };
-        NextHop { interface, gateway, gateway6: None, on_link: false, entry: 0, scope }
+        NextHop { interface, gateway, gateway6: None, on_link: false, entry: 0, scope, dead: false }
     }
 }
 
@@ -281,6 +284,9 @@ pub const LINK_SCOPE: u8 = 253;
 /// `RT_SCOPE_HOST`: the scope of routes to addresses of the host.
 const HOST_SCOPE: u8 = 254;
 
+/// `RTNH_F_OFFLOAD` and `RTNH_F_TRAP`: flags of routes that are reported as given, and irrelevant to their identity.
+pub const SHOWN_FLAGS: u32 = 8 | 64;
+
 /// Originators of routes, `RTPROT_*`.
 pub mod protocol {
     /// Kernel, on adding an address.
@@ -319,12 +325,13 @@ impl<A: Ip> Route<A> {
         if self.kind != RouteKind::Unicast {
             return Some(None);
         }
-        let mut hops = self.hops.iter().filter(|hop| usable(hop));
+        let usable = |hop: &&NextHop<A>| !hop.dead && usable(hop);
+        let mut hops = self.hops.iter().filter(usable);
         let first = hops.next()?;
         match hops.count() as u64 {
             0 => Some(Some(*first)),
             others => {
-                let mut hops = self.hops.iter().filter(|hop| usable(hop));
+                let mut hops = self.hops.iter().filter(usable);
                 Some(hops.nth((hash() % (others + 1)) as usize).copied())
             }
         }
@@ -379,6 +386,8 @@ pub struct RouteTable<A = Ipv4Addr> {
     few: Vec<(Prefix<A>, Route<A>)>,
     /// Changes since they were last taken, if they are recorded.
     changes: Option<Vec<RouteChange<A>>>,
+    /// True once a route had flags of [`SHOWN_FLAGS`].
+    shows_flags: bool,
 }
 
 /// Change of a routing table.
@@ -408,7 +417,14 @@ impl<A> RouteTable<A> {
 impl<A: Ip> Default for RouteTable<A> {
     fn default() -> RouteTable<A> {
         let lengths = vec![0; usize::from(A::BITS) + 1];
-        RouteTable { routes: Map::new(), lengths, present: 0, few: Vec::new(), changes: None }
+        RouteTable {
+            routes: Map::new(),
+            lengths,
+            present: 0,
+            few: Vec::new(),
+            changes: None,
+            shows_flags: false,
+        }
     }
 }
 
@@ -426,6 +442,7 @@ impl<A: Ip> RouteTable<A> {
     pub fn insert(&mut self, prefix: Prefix<A>, metric: u32, route: Route<A>) -> Option<Route<A>> {
         let rank = Rank::new(route.tos, metric);
         let rank = self.alike(prefix, rank).next().map_or(rank, |(rank, _)| rank);
+        self.shows_flags |= route.flags & SHOWN_FLAGS != 0;
         let recorded = self.changes.is_some().then(|| route.clone());
         let old = self.routes.insert(key(prefix, rank), route);
         if let (Some(changes), Some(route)) = (&mut self.changes, recorded)
@@ -448,6 +465,7 @@ impl<A: Ip> RouteTable<A> {
             self.insert(prefix, metric, route);
             return;
         };
+        self.shows_flags |= route.flags & SHOWN_FLAGS != 0;
         let turn = if behind { last.saturating_add(1) } else { first.saturating_sub(1) };
         if let Some(changes) = self.changes.as_mut().filter(|_| !behind) {
             changes.push(RouteChange { prefix, metric, route: Some(route.clone()) });
@@ -593,6 +611,10 @@ impl<A: Ip> RouteTable<A> {
             }
         }
         None
+    }
+    /// True if a route may have flags of [`SHOWN_FLAGS`].
+    pub fn shows_flags(&self) -> bool {
+        self.shows_flags
     }
     /// True if the table has no routes.
     pub fn is_empty(&self) -> bool {

@@ -13,9 +13,9 @@ impl Stack {
                 self.interfaces.address_network(number, &own),
                 self.interfaces.address_attributes(number, &own),
             );
-            let usable = !own.ip.is_multicast() && !own.ip.is_broadcast() && own.ip.octets()[0] != 0;
+            let usable = !own.ip.is_multicast() && !own.ip.is_broadcast() && !own.ip.is_unspecified();
             let connected = usable
-                && network.address().octets()[0] != 0
+                && !network.address().is_unspecified()
                 && given.is_routed()
                 && (own.len < 32 || given.peer.is_some())
                 && self.interfaces.primary_of(number, &own) == own;

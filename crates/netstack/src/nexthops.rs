@@ -156,7 +156,15 @@ impl NextHops {
                     None => (None, None),
                 };
                 let (on_link, scope) = (*on_link, *scope);
-                let hop = NextHop { interface: *interface, gateway, gateway6, on_link, entry: 0, scope };
+                let hop = NextHop {
+                    interface: *interface,
+                    gateway,
+                    gateway6,
+                    on_link,
+                    entry: 0,
+                    scope,
+                    dead: false,
+                };
                 Some((RouteKind::Unicast, vec![hop]))
             }
             NextHopKind::Group(members) => {

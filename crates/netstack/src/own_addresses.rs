@@ -14,6 +14,9 @@ use std::net::Ipv4Addr;
 /// `IFA_F_NOPREFIXROUTE`.
 pub(crate) const NO_PREFIX_ROUTE: u32 = 0x200;
 
+/// Longest label of an address in bytes (`IFNAMSIZ` without the end).
+const MAX_LABEL: usize = 15;
+
 /// Attributes of an address other than its network, as set by the administrator.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AddressAttributes {
@@ -193,6 +196,24 @@ impl Interfaces {
         let before = given.metric;
         self.address_attributes.insert((number, own), AddressAttributes { metric, origin, ..given });
         before
+    }
+
+    /// Gives the addresses of a renamed interface their labels (`inetdev_changename`): the first has the name alone,
+    /// another one its suffix behind the name, or its number.
+    pub fn relabel(&mut self, number: usize) {
+        for (at, own) in self[number].addresses.clone().into_iter().enumerate() {
+            let given = self.address_attributes(number, &own);
+            let suffix = match given.label.as_deref().and_then(|label| Some(&label[label.find(':')?..])) {
+                _ if at == 0 => String::new(),
+                Some(suffix) => suffix.to_owned(),
+                None => format!(":{}", at + 1),
+            };
+            let name = &self[number].name;
+            let kept = name.len().min(MAX_LABEL.saturating_sub(suffix.len()));
+            let label = format!("{}{suffix}", name.get(..kept).unwrap_or(name));
+            let label = Some(label.into()).filter(|_| at > 0);
+            self.address_attributes.insert((number, own), AddressAttributes { label, ..given });
+        }
     }
 
     /// Sets the broadcast address of an address.

@@ -71,7 +71,7 @@ fn line<A: Ip>(out: &mut String, now: SimTime, interfaces: &[Interface], change:
         if route.kind != RouteKind::Unicast {
             let _ = write!(out, ", \"kind\": \"{}\"", format!("{:?}", route.kind).to_lowercase());
         }
-        let hops = route.hops.iter().map(|hop| {
+        let hops = route.hops.iter().filter(|hop| !hop.dead).map(|hop| {
             let name = interfaces.get(hop.interface).map_or("", |interface| &*interface.name);
             let via = hop.router().map(|via| format!(", \"via\": \"{via}\"")).unwrap_or_default();
             format!("{{\"dev\": {}{via}}}", quoted(name))

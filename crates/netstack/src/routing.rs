@@ -63,6 +63,28 @@ impl Routed for Ipv6Addr {
     }
 }
 
+/// Handles next hops whose interface went down or lost its addresses: routes without another next hop are removed, others
+/// keep it, unused (`fib_sync_down_dev`, `fib6_ifdown`).
+pub fn rest_hops<A: Routed>(net: &mut Stack, down: impl Fn(&NextHop<A>) -> bool) {
+    net.retain_routes(|route: &mut Route<A>| {
+        if route.object.is_some() || !route.hops.iter().any(&down) {
+            return true;
+        }
+        for hop in &mut route.hops {
+            hop.dead |= down(hop);
+        }
+        route.hops.iter().any(|hop| !hop.dead)
+    });
+}
+
+/// Lets routes use next hops over an interface again that is up (`fib_sync_up`, `rt6_sync_up`).
+pub fn wake_hops<A: Routed>(net: &mut Stack, interface: usize) {
+    net.retain_routes(|route: &mut Route<A>| {
+        route.hops.iter_mut().filter(|hop| hop.interface == interface).for_each(|hop| hop.dead = false);
+        true
+    });
+}
+
 impl Stack {
     /// Looks up the best route over interfaces that are up. Fails with the action of a policy rule that
     /// rejects the packet.

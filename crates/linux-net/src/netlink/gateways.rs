@@ -23,8 +23,6 @@ pub(super) const DEAD: u32 = 1;
 pub(super) const PERVASIVE: u32 = 2;
 pub(super) const ON_LINK: u32 = 4;
 pub(super) const LINK_DOWN: u32 = 16;
-/// `RTNH_F_OFFLOAD` and `RTNH_F_TRAP`: reported as given, and irrelevant to the identity of a route.
-pub(super) const SHOWN_FLAGS: u32 = 8 | 64;
 
 /// Next hop in a request, before its check.
 #[derive(Clone, Copy, Debug, Default)]
@@ -408,7 +406,7 @@ fn check_gateway_v6(
 fn check_on_link_v6(net: &Stack, gateway: Ipv6Addr, device: usize) -> Result<usize, Refusal> {
     let found = best((table::MAIN, &net.v6.routes), gateway, |_, _| true);
     match found {
-        Some(found) if !rejects(found.kind) && found.bits != 0 => {
+        Some(found) if !rejects(found.kind) && !found.loops && found.bits != 0 => {
             if found.kind != c::RTN_UNICAST || found.interface != device {
                 let words = "Nexthop has invalid gateway or device mismatch";
                 return Err(refusal(Errno::EINVAL, words));

@@ -52,9 +52,11 @@ pub(super) fn gateway_attribute(gateway: IpAddr, v4: bool) -> (u16, Vec<u8>) {
 
 /// `RTNH_F_*` of a next hop.
 pub(super) fn hop_flags<A: Announced>(net: &Stack, hop: &NextHop<A>) -> u8 {
+    const RTNH_F_DEAD: u8 = 1;
     const RTNH_F_LINKDOWN: u8 = 16;
-    let down = !net.interfaces[hop.interface].carrier;
-    (if hop.on_link { RTNH_F_ONLINK } else { 0 }) | if down { RTNH_F_LINKDOWN } else { 0 }
+    let dead = if hop.dead { RTNH_F_DEAD } else { 0 };
+    let down = hop.dead || !net.interfaces[hop.interface].carrier;
+    dead | (if hop.on_link { RTNH_F_ONLINK } else { 0 }) | if down { RTNH_F_LINKDOWN } else { 0 }
 }
 
 /// Encodes a `struct rtnexthop` with its gateway and this weight.

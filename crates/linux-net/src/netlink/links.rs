@@ -425,6 +425,10 @@ impl Admin<'_> {
             return Err(Errno::EBUSY.into());
         }
         self.net.interfaces[number].name = name.into();
+        self.net.interfaces.relabel(number);
+        for own in self.net.interfaces[number].addresses.clone() {
+            self.announce_address(number, &own, true);
+        }
         Ok(())
     }
 

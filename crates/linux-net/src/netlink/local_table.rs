@@ -141,9 +141,9 @@ pub(super) fn local_entries6(net: &Stack) -> Vec<LocalEntry<Ipv6Addr>> {
     });
     let mut all: Vec<_> = own.map(|(prefix, number)| entry(prefix, c::RTN_LOCAL, number, 0)).collect();
     let groups = Prefix::new(Ipv6Addr::new(0xff00, 0, 0, 0, 0, 0, 0, 0), 8);
-    let linked = interfaces()
-        .filter(|(number, interface)| *number != LO && interface.up && net.v6.has_groups(*number));
-    all.extend(linked.map(|(number, _)| entry(groups, c::RTN_MULTICAST, number, ADDRCONF_METRIC)));
+    let linked =
+        net.v6.grouped().iter().filter(|number| **number != LO && net.interfaces[**number].up).copied();
+    all.extend(linked.map(|number| entry(groups, c::RTN_MULTICAST, number, ADDRCONF_METRIC)));
     all
 }
 

@@ -360,7 +360,13 @@ impl Admin<'_> {
         if !self.net.interfaces[number].up {
             return;
         }
+        let of_network = self.net.interfaces.address_network(number, own);
+        let given = self.net.interfaces.address_attributes(number, own).broadcast;
         for ip in self.net.interfaces.broadcasts(number, own) {
+            // A network that begins with 0.0.0.0 has no broadcast address of its own (`fib_add_ifaddr`).
+            if of_network.address().is_unspecified() && given != Some(ip) {
+                continue;
+            }
             let known = self.net.neighbours.get(number, ip);
             if known.is_some_and(|neighbour| !neighbour.state.is_valid()) {
                 remove(&mut self.net.neighbours, self.net.clock.now(), number, ip);

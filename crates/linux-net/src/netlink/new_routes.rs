@@ -1,13 +1,13 @@
 //! New routes: their checks, and their insertion among the routes to the same prefix (`fib_table_insert` and
 //! `fib6_add_rt2node` of Linux).
 
-use super::gateways::{ON_LINK, SHOWN_FLAGS};
+use super::gateways::ON_LINK;
 use super::hops::{NamedObject, object_named};
 use super::refusal::{Refusal, invalid, refusal};
 use super::route_config::Wanted;
 use belljar_linux_abi::{Errno, c};
 use belljar_net::Prefix;
-use belljar_net::routes::{Ip, NextHop, Rank, Route, RouteTable};
+use belljar_net::routes::{Ip, NextHop, Rank, Route, RouteTable, SHOWN_FLAGS};
 use belljar_netstack::{LO, Stack};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -111,11 +111,24 @@ fn is_same(old: &Route, new: &Route) -> bool {
     flags == new.flags && Route { flags, ..old.clone() } == *new
 }
 
+/// Flags of the routes of a table that share their attributes with a new IPv4 route: in Linux they have one
+/// `struct fib_info`, which has the flags of the first of them.
+fn shared_flags(table: &RouteTable, metric: u32, new: &Route) -> Option<u32> {
+    if !table.shows_flags() && new.flags & SHOWN_FLAGS == 0 {
+        return None;
+    }
+    let same = |old: &Route| is_same(&Route { tos: new.tos, ..old.clone() }, new);
+    table.iter().find(|(_, of_old, old)| *of_old == metric && same(old)).map(|(.., old)| old.flags)
+}
+
 /// Inserts an IPv4 route: before the routes of its prefix, type of service and metric, or with `NLM_F_APPEND`
 /// behind them.
 pub(super) fn put_v4(table: &mut RouteTable, new: NewRoute<Ipv4Addr>, flags: u16) -> Result<(), Refusal> {
-    let NewRoute { prefix, metric, route } = new;
+    let NewRoute { prefix, metric, mut route } = new;
     let rank = Rank::new(route.tos, metric);
+    if let Some(flags) = shared_flags(table, metric, &route) {
+        route.flags = flags;
+    }
     let same = table.all_alike(prefix, rank).position(|other| is_same(other, &route));
     if table.get(prefix, rank).is_none() {
         if !has(flags, c::NLM_F_CREATE) {

@@ -2,7 +2,7 @@
 
 use super::Announced;
 use super::attributes;
-use super::gateways::{LINK_DOWN, ON_LINK, SHOWN_FLAGS, find_v6};
+use super::gateways::{LINK_DOWN, ON_LINK, find_v6};
 use super::hops::{RTA_NH_ID, gateway_attribute, hop_bytes, hop_flags};
 use super::local_table::local_source;
 use super::message::{Message, Request, To};
@@ -16,7 +16,7 @@ use crate::Admin;
 use belljar_linux_abi::{Errno, c};
 use belljar_net::Prefix;
 use belljar_net::policy::table;
-use belljar_net::routes::{Ip, NextHop, Rank, Route, RouteKind, RouteTable, protocol};
+use belljar_net::routes::{Ip, NextHop, Rank, Route, RouteKind, RouteTable, SHOWN_FLAGS, protocol};
 use belljar_netstack::devices::vrf;
 use belljar_netstack::family::{Family, FlowKey, RouteQuery};
 use belljar_netstack::ip::route::{ResolvedRoute, Through};
@@ -174,7 +174,9 @@ impl Admin<'_> {
     ) -> Result<Vec<u8>, Refusal> {
         let through = options_asked(request)?;
         let device = through.device.filter(|index| *index != 0);
-        let oif = device.map(|index| self.net.interfaces.by_index(index).ok_or(Errno::ENODEV)).transpose()?;
+        // An interface that is not there is one without routes.
+        let number = |index| self.net.interfaces.by_index(index).ok_or(Errno::ENETUNREACH);
+        let oif = device.map(number).transpose()?;
         let from = source.and_then(<Ipv6Addr as Family>::of);
         let found = find_v6(self.net, (to, from), oif, &through).ok_or(Errno::ENETUNREACH)?;
         match found.kind {
@@ -192,7 +194,8 @@ impl Admin<'_> {
             .attribute(c::RTA_DST, &to.octets())
             .attribute(c::RTA_SRC, &ip_bytes(source.unwrap_or(Ipv6Addr::UNSPECIFIED.into())));
         let chosen = || self.net.source_for(to, found.interface).map(IpAddr::V6);
-        if let Some(source) = found.source.or_else(chosen) {
+        // The source of a route is reported twice: as the chosen one, and as its own (`rt6_fill_node`).
+        for source in [found.source.or_else(chosen), found.source].into_iter().flatten() {
             message = message.attribute(c::RTA_PREFSRC, &ip_bytes(source));
         }
         message =
@@ -263,6 +266,8 @@ impl Admin<'_> {
             _ => *asked,
         };
         let over_lo = checked.hops.first().is_some_and(|hop| hop.interface == LO && hop.is_direct());
+        // Linux replaces the flags of a route that refuses packets, unless it has an object.
+        let prefers = checked.object.is_some() || kind == RouteKind::Unicast && !over_lo;
         let route = Route {
             kind,
             tos: wanted.tos,
@@ -275,7 +280,7 @@ impl Admin<'_> {
             source: wanted.source,
             protocol: wanted.protocol,
             scope: wanted.scope,
-            preference: if kind == RouteKind::Unicast && !over_lo { wanted.preference } else { 0 },
+            preference: if prefers { wanted.preference } else { 0 },
             metrics,
             object: checked.object.map(|object| object.id),
             flags: if v4 { wanted.reported_flags() } else { 0 },

@@ -11,7 +11,7 @@ use belljar_wire::ipv6;
 use std::net::Ipv6Addr;
 
 /// True if an IPv6 address has no end (`IFA_F_PERMANENT`).
-fn is_permanent(net: &Stack, interface: usize, ip: Ipv6Addr) -> bool {
+pub(super) fn is_permanent(net: &Stack, interface: usize, ip: Ipv6Addr) -> bool {
     let lifetime = net.lifetimes.lifetime(interface, ip);
     net.v6.valid_until(interface, ip).is_none()
         && lifetime.is_none_or(|lifetime| lifetime.valid == SimTime::MAX)
@@ -99,6 +99,6 @@ impl Stack {
             return;
         }
         let name = self.interfaces[interface].name.clone();
-        self.effects.note(format!("IPv6 address {ip} of {name} is used by another net on the link"));
+        self.effects.note(format!("IPv6 address {ip} of {name} is used by another host on the link"));
     }
 }

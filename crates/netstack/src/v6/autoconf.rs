@@ -2,10 +2,12 @@
 //! `net/ipv6/addrconf.c` of Linux).
 
 use super::ADDRCONF_METRIC;
+use super::addresses::is_permanent;
 use super::advertised::{Advertised, FOREVER, PROBE_TIME, What};
 use crate::conf::v6;
 use crate::interface::Attachment;
 use crate::lifetimes::Lifetime;
+use crate::routing::wake_hops;
 use crate::{LO, Stack};
 use belljar_base::{SimDuration, SimTime};
 use belljar_net::InterfaceAddress;
@@ -31,12 +33,17 @@ impl Stack {
         if !self.v6.on && interface != LO || !super::is_possible(self, interface) {
             return;
         }
-        // Addresses may have been added while the interface was down. Peers are routed once they are usable.
-        self.v6.add_networks(&self.interfaces, interface);
+        // Addresses may have been added while the interface was down. The networks of permanent ones are routed now
+        // (`addrconf_permanent_addr`), peers once their addresses are usable.
+        let own = self.interfaces[interface].addresses6.clone();
+        let permanent =
+            own.iter().filter(|own| is_permanent(self, interface, own.ip)).copied().collect::<Vec<_>>();
+        self.v6.add_networks(interface, &permanent);
         if waits {
             return;
         }
-        self.v6.add_connected(&self.interfaces, interface);
+        wake_hops::<Ipv6Addr>(self, interface);
+        self.v6.add_peers(interface, &own);
         if !self.interfaces[interface].is_link() {
             if let Some(ip) = self.config.address6.filter(|_| interface == crate::ETH0) {
                 self.new_address6(

@@ -31,8 +31,11 @@ pub struct AddressAttributes6 {
 impl AddressAttributes6 {
     /// The networks routed for a new address with these attributes: its own one and the peer.
     fn networks(self, own: InterfaceAddress<Ipv6Addr>) -> impl Iterator<Item = Prefix<Ipv6Addr>> {
-        let peer = self.peer.filter(|_| !self.peer_missed).map(|peer| Prefix::new(peer, 128));
-        [Some(own.network()).filter(|_| self.is_routed()), peer].into_iter().flatten()
+        [Some(own.network()).filter(|_| self.is_routed()), self.routed_peer()].into_iter().flatten()
+    }
+    /// The peer as a network that is routed.
+    fn routed_peer(self) -> Option<Prefix<Ipv6Addr>> {
+        self.peer.filter(|_| !self.peer_missed).map(|peer| Prefix::new(peer, 128))
     }
     /// The metric of routes to the networks.
     fn route_metric(self) -> u32 {
@@ -176,12 +179,22 @@ impl Ipv6 {
         }
     }
 
-    /// Adds routes to the networks of an interface's addresses, but not to their peers.
-    pub(super) fn add_networks(&mut self, interfaces: &Interfaces, interface: usize) {
-        for own in &interfaces[interface].addresses6 {
+    /// Adds routes to the networks of these addresses of an interface, but not to their peers.
+    pub(super) fn add_networks(&mut self, interface: usize, addresses: &[InterfaceAddress<Ipv6Addr>]) {
+        for own in addresses {
             let given = self.attributes(interface, own.ip);
             if given.is_routed() {
                 self.connect(interface, own.network(), given.route_metric());
+            }
+        }
+    }
+
+    /// Adds routes to the peers of these addresses of an interface.
+    pub(super) fn add_peers(&mut self, interface: usize, addresses: &[InterfaceAddress<Ipv6Addr>]) {
+        for own in addresses {
+            let given = self.attributes(interface, own.ip);
+            if let Some(peer) = given.routed_peer() {
+                self.connect(interface, peer, given.route_metric());
             }
         }
     }

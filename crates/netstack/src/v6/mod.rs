@@ -40,7 +40,7 @@ impl Stack {
                     insert_address(&mut self.interfaces[number].addresses6, own);
                     self.v6.set_origin(number, own.ip, ORIGIN_LINK_LOCAL);
                     self.v6.configured.insert(number);
-                    self.v6.grouped.insert(number);
+                    self.v6.route_groups(number);
                     self.v6.add_connected(&self.interfaces, number);
                     let solicits = self.interface_settings.router_solicits(number);
                     if !self.interface_settings.forwards(&self.sysctls, true, number) && solicits > 0 {
@@ -62,7 +62,7 @@ impl Stack {
             self.set_lifetime(number, own.ip, None);
         }
         self.v6.forget_interface(number);
-        self.drop_hops::<Ipv6Addr>(|hop| hop.interface == number);
+        self.drop_hops::<Ipv6Addr>(|hop| hop.interface == number && !hop.dead);
         self.v6.neighbours.flush(number, true);
     }
 }

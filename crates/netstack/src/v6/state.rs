@@ -45,8 +45,8 @@ pub struct Ipv6 {
     pub(super) configured: Set<usize>,
     /// True if `lo` has lost its addresses to a short MTU while it was up. It has ::1 again at the next change.
     pub loopback_stopped: bool,
-    /// Interfaces by which packets to groups are routed.
-    pub(super) grouped: Set<usize>,
+    /// Interfaces by which packets to groups are routed, in the order in which their routes were added.
+    grouped: Vec<usize>,
     pub(super) timer: Option<TimerId>,
     /// Path MTUs reported by routers, with their expiry times.
     pub(super) path_mtus: Map<Ipv6Addr, (usize, SimTime)>,
@@ -95,7 +95,7 @@ impl Ipv6 {
             given: Map::from_iter([((LO, Ipv6Addr::LOCALHOST), loopback)]),
             configured: Set::new(),
             loopback_stopped: false,
-            grouped: Set::new(),
+            grouped: Vec::new(),
             announced: Vec::new(),
             solicits: Map::new(),
             link_mtus: Map::new(),
@@ -119,13 +119,15 @@ impl Ipv6 {
     pub(super) fn is_configured(&self, interface: usize) -> bool {
         self.configured.contains(&interface)
     }
-    /// True if packets to groups are routed by an interface.
-    pub fn has_groups(&self, interface: usize) -> bool {
-        self.grouped.contains(&interface)
+    /// Interfaces by which packets to groups are routed, in the order in which their routes were added.
+    pub fn grouped(&self) -> &[usize] {
+        &self.grouped
     }
     /// Routes packets to groups by an interface.
     pub fn route_groups(&mut self, interface: usize) {
-        self.grouped.insert(interface);
+        if !self.grouped.contains(&interface) {
+            self.grouped.push(interface);
+        }
     }
     /// True if another host uses the address.
     pub fn is_duplicate(&self, interface: usize, ip: Ipv6Addr) -> bool {
@@ -231,7 +233,7 @@ impl Ipv6 {
         self.announced.retain(|a| a.interface != number);
         self.solicits.remove(&number);
         self.configured.remove(&number);
-        self.grouped.remove(&number);
+        self.grouped.retain(|interface| *interface != number);
         self.hop_limits.remove(&number);
         self.reports.retain(|report| report.interface != number);
     }
