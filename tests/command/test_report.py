@@ -103,6 +103,18 @@ def test_hosts_of_a_large_network_stand_at_their_links(belljar, run_experiment, 
     assert sum(f">{name}</text>" in drawn for name in names) > 30
 
 
+def test_properties_are_judged_on_the_page(belljar, run_experiment, workdir, browser):
+    says = {"processes": [{"path": "/bin/echo", "args": ["three failed"]}]}
+    ran = run_experiment({"general": {"stop_time": "1 s"}, "network": {"graph": {"type": "1_gbit_switch"}}, "hosts": {"a": {"network_node_id": 0, **says}},
+                          "properties": [{"name": "calm", "never": "failed", "files": "*stdout"}, {"name": "counts", "sometimes": "three", "files": "*stdout"}]},
+                         status=1)
+    execute([belljar, "report", ran.path, "-o", workdir / "judged.html"])
+    dom = look(browser, workdir, workdir / "judged.html", "--dump-dom")
+    assert re.search(r"<h2>Properties\b", dom) and ">1 not held</b>" in dom and ">all as expected</b>" in dom
+    assert re.search(r"broken</td><td[^>]*>calm</td><td[^>]*>never</td>.*?a: echo.1000.stdout:1; three failed</td>", dom)
+    assert re.search(r"holds</td><td[^>]*>counts</td>", dom)
+
+
 def marks(dom):
     """Texts at the axes of the curves."""
     return re.findall(r"<text [^>]*class=\"soft\">(-?[\d.]+) ?([a-zA-Z/µ]*)</text>", dom)

@@ -77,6 +77,7 @@ const sum = (of) => hosts.reduce((total, [, h]) => total + of(h), 0);
 const drops = Object.entries(stats.packets ?? {}).flatMap(([at, account]) => Object.entries(account.drops ?? {}).map(([why, n]) => [at, why, n]));
 const dropped = stats.packets ? drops.reduce((total, [, , n]) => total + n, 0) : sum((h) => Object.values(h.drops).reduce((a, b) => a + b, 0));
 const bad = processes.filter((p) => !p.as_expected);
+const properties = stats.properties ?? [], broken = properties.filter((p) => !p.holds);
 const calls = Object.values(stats.syscalls).reduce((a, b) => a + b, 0);
 document.getElementById("subtitle").textContent =
   `${plural(hosts.length, "host")}, ${plural(processes.length, "process")}, ${+end.toPrecision(6)} s of simulated time, seed ${data.topology.seed ?? "unknown"}`;
@@ -85,6 +86,7 @@ const tiles = element("div", undefined, "tiles wide");
 for (const [value, label, className] of [
   ...(stats.interrupted ? [["ended early", stats.interrupted, "bad"]] : []),
   [bad.length ? `${bad.length} failed` : "all as expected", "processes", bad.length ? "bad" : "good"],
+  ...(properties.length ? [[broken.length ? `${broken.length} not held` : "all hold", "properties", broken.length ? "bad" : "good"]] : []),
   [bytes(sum((h) => h.bytes_out)), `sent in ${plural(sum((h) => h.packets_out), "packet")}`],
   [exact(dropped), "packets dropped", dropped ? "warn" : ""],
   [exact(calls), "system calls"],
@@ -202,6 +204,13 @@ const seconds = (v) => v === null ? null : { text: v.toFixed(6), sort: v };
 panel("Processes", true, "processes").append(table(["", "host", "process", "#started / s", "#ended / s", "state", "problem"],
   processes.map((p) => [{ text: p.as_expected ? "ok" : "failed", className: p.as_expected ? "good" : "bad" }, p.host,
     p.pid === null ? p.program : `${p.program}.${p.pid}`, seconds(p.started), seconds(p.ended), p.state, p.problem ?? ""])));
+
+if (properties.length) {
+  const judged = (p) => [p.reason, p.host && `${p.host}: ${p.file}${p.line === null ? "" : `:${p.line}`}`, p.text].filter(Boolean).join("; ");
+  panel("Properties", true, "properties").append(table(["", "property", "kind", "#judged", "why"],
+    properties.map((p) => [{ text: p.holds ? "holds" : "broken", className: p.holds ? "good" : "bad" }, p.name, p.kind, p.judged,
+      p.holds ? "" : judged(p)])));
+}
 
 const models = Object.entries(stats.models ?? {});
 if (models.length) {
