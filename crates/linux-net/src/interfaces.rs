@@ -2,6 +2,7 @@
 
 use crate::Admin;
 use crate::netlink::bridge_links::leave_master;
+use crate::netlink::ipvlan_links::adapt_ipvlans;
 use crate::netlink::macvlan_links::{adapt_macvlans, check_macvlan_address, macvlan_mtu};
 use crate::netlink::vxlan_links::vxlan_mtu;
 use crate::netlink::{RT_SCOPE_NOWHERE, group};
@@ -9,7 +10,7 @@ use belljar_linux_abi::{Errno, c};
 use belljar_net::InterfaceAddress;
 use belljar_net::routes::{NextHop, Route, protocol};
 use belljar_netstack::conf;
-use belljar_netstack::devices::{self, vrf, wireguard};
+use belljar_netstack::devices::{self, ipvlan, vrf, wireguard};
 use belljar_netstack::interface::{Attachment, DeviceKind};
 use belljar_netstack::ip::filtering;
 use belljar_netstack::lifetimes::Lifetime;
@@ -89,6 +90,7 @@ impl Admin<'_> {
         interface.settings.taken_down = (!up && was_running).then_some(now);
         if up {
             wake_hops::<Ipv4Addr>(self.net, number);
+            ipvlan::open(self.net, number);
             self.net.interface_is_up6(number);
             if number == LO {
                 self.net.v6.loopback_stopped = false;
@@ -197,7 +199,9 @@ impl Admin<'_> {
     /// Changes the hardware address of an interface: `EADDRNOTAVAIL` for a multicast or zero address,
     /// `EINVAL` for a wrong length.
     pub(crate) fn set_mac(&mut self, number: usize, bytes: &[u8]) -> Result<(), Errno> {
-        if self.net.interfaces[number].attachment == Attachment::Made(DeviceKind::Wireguard) {
+        if let Attachment::Made(DeviceKind::Wireguard | DeviceKind::Ipvlan) =
+            self.net.interfaces[number].attachment
+        {
             return Err(Errno::EOPNOTSUPP);
         }
         let mac: [u8; 6] = bytes.try_into().map_err(|_| Errno::EINVAL)?;
@@ -225,6 +229,9 @@ impl Admin<'_> {
         self.net.interfaces[number].mtu = mtu as usize;
         devices::mtu_changed(self.net, number);
         for upper in adapt_macvlans(self.net, number) {
+            self.link_changed(upper);
+        }
+        for upper in adapt_ipvlans(self.net, number) {
             self.link_changed(upper);
         }
         Ok(())

@@ -2,6 +2,7 @@
 //! netdevice(7). The caller copies the structures in and out.
 
 use crate::Admin;
+use crate::netlink::ipvlan_links::check_ipvlan_ip;
 use belljar_linux_abi::{Errno, c};
 use belljar_net::InterfaceAddress;
 use belljar_net::neighbour::{NeighbourState, NoAddress};
@@ -253,6 +254,7 @@ impl Admin<'_> {
         given: Option<AddressAttributes>,
         lifetime: Option<Lifetime>,
     ) -> Result<(), Errno> {
+        check_ipvlan_ip(self.net, interface, own.ip.into()).map_err(|refusal| refusal.errno)?;
         self.insert_address(interface, own, given, lifetime).map_err(|conflict| match conflict {
             AddressConflict::Present => Errno::EEXIST,
             AddressConflict::Scope => Errno::EINVAL,

@@ -254,6 +254,8 @@ pub enum DropCause {
     TrafficFilter,
     /// A bridge does not forward the frame: by the states of its ports, its VLANs or flags, or for lack of another port.
     Bridge,
+    /// An ipvlan does not pass the packet on: to another one in private mode, or to a group in mode l3.
+    Ipvlan,
     /// A tunnel has no destination or no route for the packet, or does not take the one received.
     Tunnel,
     /// No peer of a WireGuard interface has the network of the destination.
@@ -284,7 +286,7 @@ pub enum DropCause {
 
 impl DropCause {
     /// All reasons, in the order of their values.
-    pub const ALL: [DropCause; 35] = [
+    pub const ALL: [DropCause; 36] = [
         DropCause::Malformed,
         DropCause::Checksum,
         DropCause::NoSocket,
@@ -308,6 +310,7 @@ impl DropCause {
         DropCause::NetemLoss,
         DropCause::TrafficFilter,
         DropCause::Bridge,
+        DropCause::Ipvlan,
         DropCause::Tunnel,
         DropCause::WireguardNoPeer,
         DropCause::WireguardNoEndpoint,
@@ -348,6 +351,7 @@ impl DropCause {
             DropCause::NetemLoss => "netem_loss",
             DropCause::TrafficFilter => "tc_filter",
             DropCause::Bridge => "bridge",
+            DropCause::Ipvlan => "ipvlan",
             DropCause::Tunnel => "tunnel",
             DropCause::WireguardNoPeer => "wireguard_no_peer",
             DropCause::WireguardNoEndpoint => "wireguard_no_endpoint",

@@ -134,13 +134,15 @@ pub enum DeviceKind {
     Geneve,
     /// An interface with a hardware address of its own on another one.
     Macvlan,
+    /// An interface with IP addresses of its own on another one.
+    Ipvlan,
     /// A WireGuard tunnel.
     Wireguard,
 }
 
 impl DeviceKind {
     /// All kinds.
-    pub const ALL: [DeviceKind; 11] = [
+    pub const ALL: [DeviceKind; 12] = [
         DeviceKind::Bridge,
         DeviceKind::Vxlan,
         DeviceKind::Vrf,
@@ -151,6 +153,7 @@ impl DeviceKind {
         DeviceKind::Ip6tnl,
         DeviceKind::Geneve,
         DeviceKind::Macvlan,
+        DeviceKind::Ipvlan,
         DeviceKind::Wireguard,
     ];
     /// Name of the kind in rtnetlink.
@@ -166,13 +169,14 @@ impl DeviceKind {
             DeviceKind::Ip6tnl => "ip6tnl",
             DeviceKind::Geneve => "geneve",
             DeviceKind::Macvlan => "macvlan",
+            DeviceKind::Ipvlan => "ipvlan",
             DeviceKind::Wireguard => "wireguard",
         }
     }
     /// True if the device sends and receives Ethernet frames.
     pub fn is_ethernet(self) -> bool {
         match self {
-            DeviceKind::Bridge | DeviceKind::Vxlan | DeviceKind::Macvlan => true,
+            DeviceKind::Bridge | DeviceKind::Vxlan | DeviceKind::Macvlan | DeviceKind::Ipvlan => true,
             DeviceKind::Gretap | DeviceKind::Geneve => true,
             DeviceKind::Vrf | DeviceKind::Wireguard => false,
             DeviceKind::Gre | DeviceKind::Ipip | DeviceKind::Sit | DeviceKind::Ip6tnl => false,
@@ -180,7 +184,7 @@ impl DeviceKind {
     }
     /// True if the device has a carrier of its own, which may be lost.
     pub fn has_carrier(self) -> bool {
-        matches!(self, DeviceKind::Bridge | DeviceKind::Vrf | DeviceKind::Macvlan)
+        matches!(self, DeviceKind::Bridge | DeviceKind::Vrf | DeviceKind::Macvlan | DeviceKind::Ipvlan)
     }
     fn hardware_type(self) -> u16 {
         match self {
@@ -377,7 +381,9 @@ impl Interface {
     pub fn waits_for_below(&self) -> bool {
         let lies_upon = matches!(
             self.attachment,
-            Attachment::Vlan { .. } | Attachment::Veth { .. } | Attachment::Made(DeviceKind::Macvlan)
+            Attachment::Vlan { .. }
+                | Attachment::Veth { .. }
+                | Attachment::Made(DeviceKind::Macvlan | DeviceKind::Ipvlan)
         );
         self.up && !self.carrier && lies_upon
     }

@@ -333,7 +333,8 @@ pub(crate) fn send_packet_now(
             | DeviceKind::Vxlan
             | DeviceKind::Gretap
             | DeviceKind::Geneve
-            | DeviceKind::Macvlan,
+            | DeviceKind::Macvlan
+            | DeviceKind::Ipvlan,
         )
         | Attachment::Ifb => match packet.open_bytes().first().map(|first| first >> 4) {
             Some(4) => stack.link_output(interface, gateway, packet),

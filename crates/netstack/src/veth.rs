@@ -69,11 +69,16 @@ impl Stack {
                 self.clock.charge();
             }
             let there = &self.interfaces[interface];
-            let receives =
-                matches!(there.attachment, Attachment::Veth { .. } | Attachment::Made(DeviceKind::Macvlan));
-            let end = if there.up && receives {
+            let counts = matches!(
+                there.attachment,
+                Attachment::Veth { .. } | Attachment::Made(DeviceKind::Macvlan | DeviceKind::Ipvlan)
+            );
+            // Frames from ipvlans to their lower interface are not counted there.
+            let end = if there.up && there.exists() {
                 self.clock.work_on_packet(frame.len());
-                self.interfaces.count_virtual(interface, frame.len(), PacketDirection::In);
+                if counts {
+                    self.interfaces.count_virtual(interface, frame.len(), PacketDirection::In);
+                }
                 self.frame_input(interface, frame)
             } else {
                 PacketDisposition::dropped(DropCause::InterfaceDown)

@@ -2,6 +2,7 @@
 
 use super::attributes;
 use super::group;
+use super::ipvlan_links::check_ipvlan_ip;
 use super::links::bare;
 use super::message::{MULTI, Message, Request, To};
 use super::policies;
@@ -266,6 +267,7 @@ impl Admin<'_> {
         if flags & IFA_F_MCAUTOJOIN != 0 && !far.ip.is_multicast() {
             return Err(refusal(Errno::EINVAL, "ipv4: Multicast auto join failed"));
         }
+        check_ipvlan_ip(self.net, number, own.ip.into())?;
         self.warn_of_flags(flags);
         self.insert_address(number, own, Some(given), lifetime).map_err(|conflict| match conflict {
             AddressConflict::Present => refusal(Errno::EEXIST, "ipv4: Address already assigned"),
@@ -518,6 +520,7 @@ impl Admin<'_> {
             return invalid("ipv6: address with \"mngtmpaddr\" flag must have a prefix length of 64");
         }
         self.check_new_address6(number, ip, flags)?;
+        check_ipvlan_ip(self.net, number, ip.into())?;
         self.warn_of_flags(flags);
         let interface = &self.net.interfaces[number];
         let connected = (interface.routes_networks6() || number == LO) && interface.up;

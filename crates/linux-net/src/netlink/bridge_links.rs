@@ -15,7 +15,7 @@ use belljar_linux_abi::{Errno, c};
 use belljar_netstack::devices::bridge::{Bridge, Port, PortFlags, PortState};
 use belljar_netstack::devices::state::DeviceNews;
 use belljar_netstack::devices::vlans::VlanSet;
-use belljar_netstack::devices::{self, macvlan, vrf};
+use belljar_netstack::devices::{self, ipvlan, macvlan, vrf};
 use belljar_netstack::interface::{Attachment, DeviceKind};
 use belljar_netstack::{LO, interface_index};
 
@@ -310,6 +310,11 @@ pub(super) fn set_master(admin: &mut Admin<'_>, number: usize, index: u32) -> Re
         return Ok(());
     }
     let master = admin.net.interfaces.by_index(index).ok_or(Errno::EINVAL)?;
+    let is = |number: usize, kind| admin.net.interfaces[number].attachment == Attachment::Made(kind);
+    // It has no handler of frames (`IFF_NO_RX_HANDLER`).
+    if is(number, DeviceKind::Ipvlan) && is(master, DeviceKind::Bridge) {
+        return Err(Errno::EINVAL.into());
+    }
     if devices::lies_upon(admin.net, number, master) {
         return Err(Errno::EBUSY.into());
     }
@@ -346,7 +351,8 @@ fn enslave_to_bridge(admin: &mut Admin<'_>, bridge: usize, number: usize) -> Res
     if interface.attachment == Attachment::Made(DeviceKind::Bridge) {
         return Err(refusal(Errno::ELOOP, "Can not enslave a bridge to a bridge"));
     }
-    if !macvlan::on(admin.net, number).is_empty() {
+    // It could not receive for both (`netdev_rx_handler_register`).
+    if !macvlan::on(admin.net, number).is_empty() || ipvlan::port(admin.net, number).is_some() {
         return Err(Errno::EBUSY.into());
     }
     if !devices::attach(admin.net, bridge, number) {

@@ -4,6 +4,7 @@ use super::addresses::LEAST_MTU;
 use super::attributes;
 use super::bridge_links::set_master;
 use super::group;
+use super::ipvlan_links::stays_with_lower;
 use super::message::{MULTI, Message, Request, To, attribute};
 use super::new_links::{INFO_DATA, INFO_KIND, INFO_SLAVE_DATA, KindWanted, kind_of, link_info};
 use super::policies;
@@ -284,7 +285,7 @@ impl Admin<'_> {
     ) -> Result<(), Refusal> {
         let data = request.attribute(IFINFOMSG, IFLA_LINKINFO);
         if let Some(data) = data.and_then(|info| attribute(info, INFO_DATA)) {
-            self.change_device(number, (wanted, data))?;
+            self.change_device(request, number, (wanted, data))?;
         }
         if let Some(data) = data.and_then(|info| attribute(info, INFO_SLAVE_DATA)) {
             self.change_port_data(request, number, data)?;
@@ -321,9 +322,11 @@ impl Admin<'_> {
         let movable = matches!(attachment, Attachment::Dummy | Attachment::Veth { .. } | Attachment::Ifb);
         let renamable = movable || matches!(attachment, Attachment::Made(_));
         if network.is_some() && !movable {
-            if !matches!(attachment, Attachment::Loopback | Attachment::Made(_)) {
+            if stays_with_lower(attachment)
+                || !matches!(attachment, Attachment::Loopback | Attachment::Made(_))
+            {
                 self.warn(
-                    "rtnetlink: interfaces of the experiment and VLANs stay in their network namespace",
+                    "rtnetlink: interfaces of the experiment, VLANs, macvlans and ipvlans stay in their network namespace",
                 );
             }
             return Err(refusal(Errno::EINVAL, "The interface netns is immutable"));

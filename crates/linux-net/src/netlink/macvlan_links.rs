@@ -3,8 +3,9 @@
 use super::message::{Request, attribute, put};
 use super::refusal::{Refusal, refusal};
 use belljar_linux_abi::Errno;
-use belljar_netstack::devices::macvlan;
 use belljar_netstack::devices::macvlan_state::{Macvlan, MacvlanMode};
+use belljar_netstack::devices::{ipvlan, macvlan};
+use belljar_netstack::interface::{Attachment, DeviceKind};
 use belljar_netstack::{Stack, devices};
 
 /// Length of `struct ifinfomsg` in bytes.
@@ -70,7 +71,8 @@ pub(super) fn make_macvlan(
         below = other.below;
     }
     let lower = &net.interfaces[below];
-    if !lower.is_link() || lower.hardware_type() != 1 {
+    let is_ipvlan = lower.attachment == Attachment::Made(DeviceKind::Ipvlan);
+    if !lower.is_link() || lower.hardware_type() != 1 || is_ipvlan {
         return Err(Errno::EINVAL.into());
     }
     let (mac, mtu, carrier) = (lower.mac, lower.mtu, lower.has_lower_up());
@@ -80,7 +82,7 @@ pub(super) fn make_macvlan(
     {
         return Err(Errno::EINVAL.into());
     }
-    if devices::port_of(net, below).is_some() {
+    if devices::port_of(net, below).is_some() || ipvlan::port(net, below).is_some() {
         return Err(Errno::EBUSY.into());
     }
     let interface = &mut net.interfaces[number];

@@ -11,6 +11,7 @@ mod fdb;
 mod gateways;
 mod generic;
 mod hops;
+pub(crate) mod ipvlan_links;
 mod links;
 mod local_table;
 pub(crate) mod macvlan_links;

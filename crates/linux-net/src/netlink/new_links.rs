@@ -3,6 +3,8 @@
 use super::attributes;
 use super::bridge_links::{bridge_data, port_data};
 use super::bridge_links::{change_bridge, change_port, check_bridge_data, set_master};
+use super::ipvlan_links::{self, ipvlan_data, stays_with_lower};
+use super::ipvlan_links::{change_ipvlan, ipvlan_wanted, make_ipvlan};
 use super::links::{
     IFINFOMSG, IFLA_GROUP, IFLA_LINK, IFLA_LINKINFO, IFLA_MASTER, NAME_MAX, bare, check_addresses,
 };
@@ -21,7 +23,7 @@ use crate::Admin;
 use crate::interfaces::LEAST_MTU;
 use belljar_linux_abi::{Errno, c};
 use belljar_netstack::Stack;
-use belljar_netstack::devices::{self, vrf, wireguard};
+use belljar_netstack::devices::{self, ipvlan, vrf, wireguard};
 use belljar_netstack::interface::{Attachment, DeviceKind, Interface};
 use belljar_netstack::virtual_links::{TAGGED, add_virtual_at};
 
@@ -98,6 +100,7 @@ fn kind_info(net: &Stack, number: usize) -> (Vec<u8>, Option<usize>) {
                 DeviceKind::Macvlan => {
                     net.devices.as_ref().and_then(|devices| devices.macvlans.get(&number)).map(macvlan_data)
                 }
+                DeviceKind::Ipvlan => ipvlan::settings(net, number).as_ref().map(ipvlan_data),
                 DeviceKind::Vrf => vrf::table(net, number).map(|table| {
                     let mut data = Vec::new();
                     put(&mut data, VRF_TABLE, &table.to_ne_bytes());
@@ -118,7 +121,7 @@ fn kind_info(net: &Stack, number: usize) -> (Vec<u8>, Option<usize>) {
                 DeviceKind::Wireguard => None,
             };
             data.iter().for_each(|data| put(&mut info, INFO_DATA, data));
-            return (info, below(net, number));
+            return (info, below(net, number).or_else(|| ipvlan_links::below(net, number)));
         }
         _ => {}
     }
@@ -160,8 +163,8 @@ pub(super) fn checked_name(name: &str) -> Result<(), Errno> {
 /// Kind of a tunnel with two ends, by its name in rtnetlink.
 fn tunnel_kind(name: &str) -> Option<DeviceKind> {
     let kind = DeviceKind::ALL.into_iter().find(|kind| kind.name() == name)?;
-    use DeviceKind::{Bridge, Macvlan, Vrf, Vxlan, Wireguard};
-    (!matches!(kind, Bridge | Vxlan | Vrf | Macvlan | Wireguard)).then_some(kind)
+    use DeviceKind::{Bridge, Ipvlan, Macvlan, Vrf, Vxlan, Wireguard};
+    (!matches!(kind, Bridge | Vxlan | Vrf | Macvlan | Ipvlan | Wireguard)).then_some(kind)
 }
 
 /// Kind of an interface, as in `IFLA_INFO_KIND`; empty without one.
@@ -233,6 +236,10 @@ impl Admin<'_> {
                 check_ethernet(request.attribute(IFINFOMSG, c::IFLA_ADDRESS), None)?;
                 macvlan_wanted(&mut |text| self.warn(text), data)?;
             }
+            Some("ipvlan") => {
+                check_ethernet(request.attribute(IFINFOMSG, c::IFLA_ADDRESS), None)?;
+                ipvlan_wanted(request, data)?;
+            }
             Some("vrf") => {
                 check_ethernet(request.attribute(IFINFOMSG, c::IFLA_ADDRESS), None)?;
                 let table = data.and_then(|data| attribute(data, VRF_TABLE));
@@ -275,6 +282,7 @@ impl Admin<'_> {
             "vxlan" => Attachment::Made(DeviceKind::Vxlan),
             "vrf" => Attachment::Made(DeviceKind::Vrf),
             "macvlan" => Attachment::Made(DeviceKind::Macvlan),
+            "ipvlan" => Attachment::Made(DeviceKind::Ipvlan),
             "wireguard" => Attachment::Made(DeviceKind::Wireguard),
             kind if let Some(kind) = tunnel_kind(kind) => Attachment::Made(kind),
             "vlan" => {
@@ -290,6 +298,12 @@ impl Admin<'_> {
                 return Err(refusal(Errno::EOPNOTSUPP, "Unknown device type"));
             }
         };
+        if network.is_some() && stays_with_lower(attachment) {
+            self.warn(format!(
+                "{kind}: interfaces in another network namespace than their lower one are refused"
+            ));
+            return Err(refusal(Errno::EOPNOTSUPP, "attribute not supported"));
+        }
         check_addresses(request)?;
         self.look_through(request, &attributes::NEW_LINK)?;
         let mtu = request.number(IFINFOMSG, c::IFLA_MTU)?;
@@ -383,6 +397,7 @@ impl Admin<'_> {
             | DeviceKind::Ip6tnl
             | DeviceKind::Geneve => make_tunnel(self.net, number, kind, data.unwrap_or_default(), given.1),
             DeviceKind::Macvlan => make_macvlan(self.net, request, number, data, given.1),
+            DeviceKind::Ipvlan => make_ipvlan(self, request, number, data, given.1),
             DeviceKind::Wireguard => {
                 let interface = &mut self.net.interfaces[number];
                 interface.mac = [0; 6];
@@ -402,6 +417,7 @@ impl Admin<'_> {
     /// Changes a device by the data of its kind.
     pub(super) fn change_device(
         &mut self,
+        request: &Request<'_>,
         number: usize,
         (wanted, data): (&KindWanted, &[u8]),
     ) -> Result<(), Refusal> {
@@ -410,6 +426,7 @@ impl Admin<'_> {
                 DeviceKind::Bridge => change_bridge(self, number, data),
                 DeviceKind::Vxlan => change_vxlan(self, number, data),
                 DeviceKind::Macvlan => change_macvlan(self.net, number, data),
+                DeviceKind::Ipvlan => change_ipvlan(self, request, number, data),
                 DeviceKind::Vrf | DeviceKind::Wireguard => Err(Errno::EOPNOTSUPP.into()),
                 _ => change_tunnel(self.net, number, data),
             },

@@ -258,6 +258,10 @@ pub(super) const BRIDGE_PORT: Policy = Policy {
     ],
 };
 
+/// `IFLA_IPVLAN_*`, in `IFLA_INFO_DATA` of an ipvlan.
+pub(super) const IPVLAN: Policy =
+    Policy { max: 2, strict_from: 0, attributes: &[(1, plain(U16)), (2, plain(U16))] };
+
 /// `IFLA_GRE_*`, in `IFLA_INFO_DATA` of a GRE tunnel.
 pub(super) const GRE: Policy = Policy {
     max: 24,

@@ -10,6 +10,8 @@ pub mod bridge;
 mod forward;
 mod ip_tunnel;
 pub mod ip_tunnel_state;
+pub mod ipvlan;
+pub mod ipvlan_state;
 pub mod macvlan;
 pub mod macvlan_state;
 pub mod state;
@@ -59,14 +61,14 @@ pub fn port_of(stack: &Stack, interface: usize) -> Option<(&Bridge, &Port)> {
     Some((bridge, bridge.port(interface)?))
 }
 
-/// The macvlans and VXLAN interfaces on an interface, which are deleted with it.
+/// The macvlans, ipvlans and VXLAN interfaces on an interface, which are deleted with it.
 pub fn uppers_of(stack: &Stack, number: usize) -> Vec<usize> {
     let Some(devices) = &stack.devices else { return Vec::new() };
     let macvlans =
         devices.macvlans.iter().filter(|(_, macvlan)| macvlan.below == number).map(|(upper, _)| *upper);
     let vxlans =
         devices.vxlans.iter().filter(|(_, vxlan)| vxlan.link == Some(number)).map(|(upper, _)| *upper);
-    macvlans.chain(vxlans).collect()
+    macvlans.chain(vxlans).chain(ipvlan::on(stack, number)).collect()
 }
 
 /// True if an interface lies upon another one, directly or with others between them.
@@ -77,6 +79,7 @@ pub fn lies_upon(stack: &Stack, upper: usize, lower: usize) -> bool {
     }
     if let Some(devices) = &stack.devices {
         below.extend(devices.macvlans.get(&upper).map(|macvlan| macvlan.below));
+        below.extend(devices.ipvlans.get(&upper).map(|ipvlan| ipvlan.below));
         below.extend(devices.vxlans.get(&upper).and_then(|vxlan| vxlan.link));
     }
     below.into_iter().any(|next| next == lower || lies_upon(stack, next, lower))
@@ -93,7 +96,8 @@ pub(crate) fn receive(
 ) -> Result<Packet, PacketDisposition> {
     let master = stack.interfaces[interface].master;
     let has_macvlans = of(stack).macvlans.values().any(|macvlan| macvlan.below == interface);
-    if master.is_none() && !has_macvlans {
+    let has_ipvlans = of(stack).ipvlan_ports.contains_key(&interface);
+    if master.is_none() && !has_macvlans && !has_ipvlans {
         return Ok(frame);
     }
     // VLANs on the interface come first.
@@ -105,6 +109,9 @@ pub(crate) fn receive(
     }
     if has_macvlans {
         return macvlan::receive(stack, interface, frame);
+    }
+    if has_ipvlans {
+        return ipvlan::receive(stack, interface, frame);
     }
     let Some(master) = master else { return Ok(frame) };
     match stack.interfaces[master].attachment {
@@ -165,6 +172,7 @@ pub(crate) fn output(
         DeviceKind::Bridge => forward::output(stack, interface, frame),
         DeviceKind::Vxlan => vxlan::output(stack, interface, frame),
         DeviceKind::Macvlan => macvlan::output(stack, interface, frame),
+        DeviceKind::Ipvlan => ipvlan::output(stack, interface, frame),
         DeviceKind::Gretap | DeviceKind::Geneve => ip_tunnel::output(stack, interface, None, frame),
         // These have no frames.
         _ => PacketDisposition::dropped(DropCause::UnknownProtocol),
@@ -209,6 +217,7 @@ pub fn create(stack: &mut Stack, number: usize, kind: DeviceKind) {
 /// Removes the state of a device, whose ports have left.
 pub fn delete(stack: &mut Stack, number: usize) {
     wireguard::delete(stack, number);
+    ipvlan::delete(stack, number);
     if let Some(devices) = &mut stack.devices {
         devices.bridges.remove(&number);
         devices.vxlans.remove(&number);
@@ -284,9 +293,12 @@ pub fn set_bridge_mac(stack: &mut Stack, number: usize, mac: [u8; 6]) {
     }
 }
 
-/// Handles a change of the hardware address of an interface: that of a port or a bridge.
+/// Handles a change of the hardware address of an interface: that of a port or a bridge, or one with ipvlans on it.
 pub fn mac_changed(stack: &mut Stack, number: usize, before: [u8; 6]) {
     let (now, mac) = (stack.clock.now(), stack.interfaces[number].mac);
+    for upper in ipvlan::on(stack, number) {
+        stack.interfaces[upper].mac = mac;
+    }
     if let Some(bridge) = bridge_mut(stack, number) {
         bridge.mac_is_set = true;
         stack.interfaces[number].mac = before;
@@ -350,6 +362,9 @@ pub fn state_changed(stack: &mut Stack, number: usize) {
     }
     let carrier = stack.interfaces[number].has_lower_up();
     for (upper, _) in macvlan::on(stack, number) {
+        pass_carrier(stack, upper, carrier);
+    }
+    for upper in ipvlan::on(stack, number) {
         pass_carrier(stack, upper, carrier);
     }
     port_state_changed(stack, number);

@@ -2,6 +2,7 @@
 
 use super::bridge::{Bridge, FdbEntry};
 use super::ip_tunnel_state::IpTunnel;
+use super::ipvlan_state::{Ipvlan, IpvlanPort};
 use super::macvlan_state::Macvlan;
 use super::vxlan_state::{Vxlan, VxlanEntry};
 use crate::timer::TimerId;
@@ -17,6 +18,10 @@ pub struct Devices {
     pub vxlans: Map<usize, Vxlan>,
     /// macvlans by the number of their interface.
     pub macvlans: Map<usize, Macvlan>,
+    /// ipvlans by the number of their interface.
+    pub ipvlans: Map<usize, Ipvlan>,
+    /// Settings of the ipvlans on an interface, by its number.
+    pub ipvlan_ports: Map<usize, IpvlanPort>,
     /// Tunnels by the number of their interface.
     pub tunnels: Map<usize, IpTunnel>,
     /// WireGuard interfaces by number.

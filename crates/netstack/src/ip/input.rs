@@ -128,10 +128,13 @@ impl Stack {
     /// Delivers a packet for this host: a complete datagram, or an IPv6 fragment.
     #[inline(always)]
     fn local_input(&mut self, mut inbound: Inbound) -> PacketDisposition {
-        if !self.hooks.is_empty()
-            && let Err(cause) = self.pass_input_hooks(HookPoint::Input, &mut inbound)
-        {
-            return PacketDisposition::dropped(cause);
+        if !self.hooks.is_empty() {
+            if let Err(cause) = self.pass_input_hooks(HookPoint::Input, &mut inbound) {
+                return PacketDisposition::dropped(cause);
+            }
+            if self.devices.is_some() {
+                devices::ipvlan::after_hooks(self, &mut inbound);
+            }
         }
         match inbound.header.is_fragment() {
             true => self.fragment_input(inbound, false),

@@ -20,4 +20,5 @@ pub use icmp::Unreachable;
 pub use input::Inbound;
 pub use membership::{MAX_SOURCES, Membership, SourceChange};
 pub use options::IpOptions;
+pub(crate) use output::pass_local;
 pub use output::{Onward, Outbound, SendOutcome};

@@ -155,14 +155,7 @@ impl Stack {
         packet: Packet,
         onward: &Onward,
     ) -> SendOutcome {
-        self.counters.ip[version(dst)].out_requests += 1;
-        let end = match self.hooks.is_empty() {
-            true => {
-                self.counters.count_sent(dst, packet.len());
-                self.ip_finish_output(packet, onward)
-            }
-            false => filtering::output(self, dst, packet, onward),
-        };
+        let end = pass_local(self, dst, packet, onward);
         self.account.originate(origin, end);
         match end {
             end if end.is_queued() => SendOutcome::Queued,
@@ -335,4 +328,22 @@ fn fragment_v6(packet: &[u8], mtu: usize, ident: u32) -> Vec<Vec<u8>> {
         bytes
     };
     payload.chunks(step).enumerate().map(piece).collect()
+}
+
+/// Passes a local packet by the hooks of the output, and sends it. Its disposition is for the caller to count.
+#[inline(always)]
+pub(crate) fn pass_local(
+    stack: &mut Stack,
+    dst: &IpAddr,
+    packet: Packet,
+    onward: &Onward,
+) -> PacketDisposition {
+    stack.counters.ip[version(dst)].out_requests += 1;
+    match stack.hooks.is_empty() {
+        true => {
+            stack.counters.count_sent(dst, packet.len());
+            stack.ip_finish_output(packet, onward)
+        }
+        false => filtering::output(stack, dst, packet, onward),
+    }
 }

@@ -5,6 +5,7 @@ use super::ADDRCONF_METRIC;
 use super::addresses::is_permanent;
 use super::advertised::{Advertised, FOREVER, PROBE_TIME, What};
 use crate::conf::v6;
+use crate::devices::ipvlan;
 use crate::interface::Attachment;
 use crate::lifetimes::Lifetime;
 use crate::routing::wake_hops;
@@ -61,7 +62,8 @@ impl Stack {
         self.v6.route_groups(interface);
         // Addresses that were added before wait no longer.
         self.v6.tentative.retain(|t| (t.interface, t.at) != (interface, SimTime::MAX));
-        let own = super::link_local(self.interfaces[interface].mac);
+        let ip = ipvlan::eui64(self, interface, ipv6::LINK_LOCAL);
+        let own = InterfaceAddress::new(ip, 64);
         self.v6.set_origin(interface, own.ip, super::ORIGIN_LINK_LOCAL);
         self.new_address6(interface, own, true, true);
         self.v6.replace_computed(&self.interfaces, &self.config.routes6);
@@ -148,7 +150,7 @@ impl Stack {
         let most = usize::try_from(settings.of6(v6::MAX_ADDRESSES, interface)).unwrap_or(0);
         let temporary = settings.of6(v6::USE_TEMPADDR, interface) > 0;
         if prefix.autonomous && prefix.len == 64 && settings.of6(v6::AUTOCONF, interface) != 0 {
-            let ip = ipv6::eui64(prefix.prefix, self.interfaces[interface].mac);
+            let ip = ipvlan::eui64(self, interface, prefix.prefix);
             let there = self.interfaces[interface].addresses6.iter().any(|own| own.ip == ip);
             let room = self.interfaces[interface].addresses6.len() < most || most == 0;
             if !there && !room {
