@@ -25,6 +25,8 @@ DEVICES = {
                  "ip link set t0 up; ip addr add 10.9.0.{n}/24 dev t0",
     "vlan": "ip link add t0 link eth0 type vlan id 5; ip link set t0 up; ip addr add 10.9.0.{n}/24 dev t0",
     "macvlan": "ip link add t0 link eth0 type macvlan mode bridge; ip link set t0 up; ip addr add 10.9.0.{n}/24 dev t0",
+    "ipvlan": "ip link add t0 link eth0 type ipvlan mode l2; ip link set t0 up; ip addr add 10.9.0.{n}/24 dev t0",
+    "routed ipvlan": "ip link add t0 link eth0 type ipvlan mode l3s; ip link set t0 up; ip addr add 10.9.0.{n}/24 dev t0; ip route add 10.9.0.{o} via 10.0.0.{o} dev eth0",
     "bridge": "ip link add br0 type bridge; ip link set br0 up; ip link set eth0 master br0; ip addr del 10.0.0.{n}/24 dev eth0; ip addr add 10.0.0.{n}/24 dev br0; "
               "ip addr add 10.9.0.{n}/24 dev br0; ip link add v0 type veth peer name v1; ip link set v0 up master br0; ip link set v1 up",
     "namespace": "ip netns add n; ip link add v0 type veth peer name v1 netns n; ip link set v0 up; ip addr add 10.9.{n}.1/24 dev v0; sysctl -qw net.ipv4.ip_forward=1; "
