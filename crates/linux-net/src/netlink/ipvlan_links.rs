@@ -4,7 +4,6 @@ use super::message::{Request, attribute, put};
 use super::policies;
 use super::policy::LIBERAL;
 use super::refusal::{Refusal, refusal};
-use crate::Admin;
 use belljar_linux_abi::Errno;
 use belljar_netstack::devices::ipvlan_state::{Ipvlan, IpvlanMode, IpvlanPort, PRIVATE, VEPA};
 use belljar_netstack::devices::{self, ipvlan, macvlan};
@@ -42,17 +41,17 @@ pub(super) fn ipvlan_wanted(
     Ok((mode.map(|mode| IpvlanMode::of(mode).ok_or(Errno::EINVAL)).transpose()?, flags))
 }
 
-/// Creates the state of a new ipvlan (`ipvlan_link_new`). `mtu_given` is true for an MTU in the request.
+/// Creates the state of a new ipvlan (`ipvlan_link_new`). `mtu_given` is true for an MTU in the request. Returns the others
+/// that have changed.
 pub(super) fn make_ipvlan(
-    admin: &mut Admin<'_>,
+    net: &mut Stack,
     request: &Request<'_>,
     number: usize,
     data: Option<&[u8]>,
     mtu_given: bool,
-) -> Result<(), Refusal> {
+) -> Result<Vec<usize>, Refusal> {
     let (mode, flags) = ipvlan_wanted(request, data)?;
     let index = request.number(IFINFOMSG, IFLA_LINK)?.ok_or(Errno::EINVAL)?;
-    let net = &mut *admin.net;
     let found = net.interfaces.by_index(index).filter(|below| *below != number);
     let mut below = found.ok_or(Errno::ENODEV)?;
     // On an ipvlan, the new one is on the same interface.
@@ -78,30 +77,26 @@ pub(super) fn make_ipvlan(
     port.next_id = id.checked_add(1).unwrap_or(1);
     // The settings are those of all ipvlans on the interface.
     port.flags = flags.unwrap_or(port.flags);
-    for other in ipvlan::set_mode(net, below, mode.unwrap_or(IpvlanMode::L3)) {
-        admin.link_changed(other);
-    }
-    devices::of(admin.net).ipvlans.insert(number, Ipvlan { below, id });
-    Ok(())
+    let changed = ipvlan::set_mode(net, below, mode.unwrap_or(IpvlanMode::L3));
+    devices::of(net).ipvlans.insert(number, Ipvlan { below, id });
+    Ok(changed)
 }
 
-/// Changes the mode and flags of an ipvlan, and of the others on its interface (`ipvlan_nl_changelink`).
+/// Changes the mode and flags of an ipvlan, and of the others on its interface (`ipvlan_nl_changelink`). Returns those that have
+/// changed.
 pub(super) fn change_ipvlan(
-    admin: &mut Admin<'_>,
+    net: &mut Stack,
     request: &Request<'_>,
     number: usize,
     data: &[u8],
-) -> Result<(), Refusal> {
+) -> Result<Vec<usize>, Refusal> {
     let (mode, flags) = ipvlan_wanted(request, Some(data))?;
-    let Some(below) = below(admin.net, number) else { return Ok(()) };
-    let changed = mode.map_or(Vec::new(), |mode| ipvlan::set_mode(admin.net, below, mode));
-    for upper in changed {
-        admin.link_changed(upper);
-    }
-    if let (Some(flags), Some(port)) = (flags, devices::of(admin.net).ipvlan_ports.get_mut(&below)) {
+    let Some(below) = below(net, number) else { return Ok(Vec::new()) };
+    let changed = mode.map_or(Vec::new(), |mode| ipvlan::set_mode(net, below, mode));
+    if let (Some(flags), Some(port)) = (flags, devices::of(net).ipvlan_ports.get_mut(&below)) {
         port.flags = flags;
     }
-    Ok(())
+    Ok(changed)
 }
 
 /// Checks a new IP address of an ipvlan: no other one on the same interface may have it (`ipvlan_addr_busy`).

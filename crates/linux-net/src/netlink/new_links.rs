@@ -397,7 +397,8 @@ impl Admin<'_> {
             | DeviceKind::Ip6tnl
             | DeviceKind::Geneve => make_tunnel(self.net, number, kind, data.unwrap_or_default(), given.1),
             DeviceKind::Macvlan => make_macvlan(self.net, request, number, data, given.1),
-            DeviceKind::Ipvlan => make_ipvlan(self, request, number, data, given.1),
+            DeviceKind::Ipvlan => make_ipvlan(self.net, request, number, data, given.1)
+                .map(|changed| self.links_changed(changed)),
             DeviceKind::Wireguard => {
                 let interface = &mut self.net.interfaces[number];
                 interface.mac = [0; 6];
@@ -426,12 +427,18 @@ impl Admin<'_> {
                 DeviceKind::Bridge => change_bridge(self, number, data),
                 DeviceKind::Vxlan => change_vxlan(self, number, data),
                 DeviceKind::Macvlan => change_macvlan(self.net, number, data),
-                DeviceKind::Ipvlan => change_ipvlan(self, request, number, data),
+                DeviceKind::Ipvlan => {
+                    change_ipvlan(self.net, request, number, data).map(|changed| self.links_changed(changed))
+                }
                 DeviceKind::Vrf | DeviceKind::Wireguard => Err(Errno::EOPNOTSUPP.into()),
                 _ => change_tunnel(self.net, number, data),
             },
             _ => Err(Errno::EOPNOTSUPP.into()),
         }
+    }
+
+    fn links_changed(&mut self, changed: Vec<usize>) {
+        changed.into_iter().for_each(|number| self.link_changed(number));
     }
 
     /// Changes a port by `IFLA_INFO_SLAVE_DATA`.
