@@ -94,7 +94,8 @@ def timeouts_as_set(tmp_path, options, others):
     _, results = emulate(tmp_path, ONE.format(stop="60 s", path=program, args="[]") + others, *options)
     said = output(results, "a", "timeouts")
     results_of = lambda text: [line.split()[:3] for line in text.splitlines()]
-    assert results_of(said) == results_of(natively)
+    # Where the machine is busy, what interrupts a wait may come after its end, natively too.
+    timely(results_of(said) == results_of(natively), f"{said}natively:\n{natively}")
     for name, _, _, took, least in map(str.split, said.splitlines()[:-1]):
         assert float(took) >= float(least), said
         timely(float(took) < float(least) + 0.03 or not in_time(results), said)
@@ -110,7 +111,8 @@ def timers_on_time(tmp_path, options, others, scale):
     ignored = ("cputime", "itimer") if "auto,3" in options else ()
     said, natively = ([line for line in text.splitlines() if not line.startswith(ignored)] for text in (output(results, "a", "timers"), natively))
     results_of = lambda lines: [line.split()[:3] for line in lines]
-    assert results_of(said) == results_of(natively)
+    # Where the machine is busy, what interrupts a wait may come after its end, natively too.
+    timely(results_of(said) == results_of(natively), f"{said}natively:\n{natively}")
     for _, _, _, took, least in map(str.split, said[:-1]):
         assert float(took) >= float(least), said
         timely(float(took) < float(least) + 0.03 or not in_time(results), said)

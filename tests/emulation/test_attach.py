@@ -60,7 +60,8 @@ class User:
     def emulate(self, *options):
         command = self.command("emulate", "exp.yaml", "-o", self.data, "--no-progress", *options)
         self.process = subprocess.Popen(command, cwd=self.folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-        until(lambda: (self.data / ".emulation/h2/attach.sock").exists() or self.process.poll() is not None, "the hosts")
+        sockets = [self.data / f".emulation/{host}/attach.sock" for host in ("h1", "h2")]
+        until(lambda: all(socket.exists() for socket in sockets) or self.process.poll() is not None, "the hosts")
         return self.process
 
     def end(self):

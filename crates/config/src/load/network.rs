@@ -80,7 +80,7 @@ fn all_of(mut error: GraphError, problem: impl Fn(GraphError) -> Problem) -> Pro
     for error in more {
         problems.add(problem(error));
     }
-    problems.check().expect_err("there is a problem")
+    problems.in_order().expect("the first error is one of them")
 }
 
 /// Converts a graph's error to one of the experiment file. The lines of a literal block correspond to lines
