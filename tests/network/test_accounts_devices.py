@@ -27,6 +27,10 @@ DEVICES = {
     "macvlan": "ip link add t0 link eth0 type macvlan mode bridge; ip link set t0 up; ip addr add 10.9.0.{n}/24 dev t0",
     "ipvlan": "ip link add t0 link eth0 type ipvlan mode l2; ip link set t0 up; ip addr add 10.9.0.{n}/24 dev t0",
     "routed ipvlan": "ip link add t0 link eth0 type ipvlan mode l3s; ip link set t0 up; ip addr add 10.9.0.{n}/24 dev t0; ip route add 10.9.0.{o} via 10.0.0.{o} dev eth0",
+    "bond": "ip link add b0 type bond mode active-backup miimon 50; ip addr flush dev eth0; ip link set eth0 down; ip link set eth0 master b0; ip link set b0 up; "
+            "ip addr add 10.0.0.{n}/24 dev b0; ip addr add 10.9.0.{n}/24 dev b0",
+    "broadcasting bond": "ip link add b0 type bond mode broadcast; ip link add v0 type veth peer name v1; ip link set v1 up; for p in eth0 v0; do ip addr flush dev $p; ip link set $p down; "
+                         "ip link set $p master b0; done; ip link set b0 up; ip addr add 10.0.0.{n}/24 dev b0; ip addr add 10.9.0.{n}/24 dev b0",
     "bridge": "ip link add br0 type bridge; ip link set br0 up; ip link set eth0 master br0; ip addr del 10.0.0.{n}/24 dev eth0; ip addr add 10.0.0.{n}/24 dev br0; "
               "ip addr add 10.9.0.{n}/24 dev br0; ip link add v0 type veth peer name v1; ip link set v0 up master br0; ip link set v1 up",
     "namespace": "ip netns add n; ip link add v0 type veth peer name v1 netns n; ip link set v0 up; ip addr add 10.9.{n}.1/24 dev v0; sysctl -qw net.ipv4.ip_forward=1; "

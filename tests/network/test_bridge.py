@@ -656,7 +656,7 @@ def test_same_bytes(run_experiment):
 
 def test_not_supported_is_refused_and_named(exec_guest):
     run = exec_guest(["bash", "-c", """
-        ip link add b0 type bond
+        ip link add b0 type team
         ip link add br0 type bridge mcast_querier 1
         ip link add br0 type bridge
         ip link set br0 type bridge nf_call_iptables 1
@@ -668,7 +668,7 @@ def test_not_supported_is_refused_and_named(exec_guest):
         bridge fdb add 02:00:00:00:00:01 dev v1 self
     """])
     assert run.err.count("Error: attribute not supported.") == 5 and "Unknown device type" in run.err, run
-    for named in ("interfaces of kind 'bond'", "IFLA_BR_*", "IFLA_BRPORT_*", "neigh_suppress of ports is accepted without effect",
+    for named in ("interfaces of kind 'team'", "IFLA_BR_*", "IFLA_BRPORT_*", "neigh_suppress of ports is accepted without effect",
                   "vxlan: 'external'", "gre: metadata mode", "address filters of interfaces"):
         assert named in run.err, run.err
 

@@ -1,16 +1,18 @@
 //! Administrative changes of interfaces and addresses by rtnetlink or `ioctl`, with their notifications.
 
 use crate::Admin;
+use crate::netlink::bond_links::ports_of_bond;
 use crate::netlink::bridge_links::leave_master;
 use crate::netlink::ipvlan_links::adapt_ipvlans;
 use crate::netlink::macvlan_links::{adapt_macvlans, check_macvlan_address, macvlan_mtu};
+use crate::netlink::refusal::{Refusal, refusal};
 use crate::netlink::vxlan_links::vxlan_mtu;
 use crate::netlink::{RT_SCOPE_NOWHERE, group};
 use belljar_linux_abi::{Errno, c};
 use belljar_net::InterfaceAddress;
 use belljar_net::routes::{NextHop, Route, protocol};
 use belljar_netstack::conf;
-use belljar_netstack::devices::{self, ipvlan, vrf, wireguard};
+use belljar_netstack::devices::{self, bond, ipvlan, macvlan, vrf, wireguard};
 use belljar_netstack::interface::{Attachment, DeviceKind};
 use belljar_netstack::ip::filtering;
 use belljar_netstack::lifetimes::Lifetime;
@@ -19,6 +21,7 @@ use belljar_netstack::routing::{rest_hops, wake_hops};
 use belljar_netstack::traffic;
 use belljar_netstack::v6::{ORIGIN_LOOPBACK, insert_address};
 use belljar_netstack::veth::PeerNews;
+use belljar_netstack::virtual_links::random_mac;
 use belljar_netstack::{InitialRoute, LO};
 use belljar_wire::ipv6;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -210,7 +213,14 @@ impl Admin<'_> {
         }
         check_macvlan_address(self.net, number, mac)?;
         let before = std::mem::replace(&mut self.net.interfaces[number].mac, mac);
+        if let Some(bond) = bond::bond_mut(self.net, number) {
+            bond.mac_is_set = true;
+        }
         devices::mac_changed(self.net, number, before);
+        for port in ports_of_bond(self.net, number) {
+            self.set_mac(port, bytes)?;
+            self.link_changed(port);
+        }
         Ok(())
     }
 
@@ -230,6 +240,10 @@ impl Admin<'_> {
         devices::mtu_changed(self.net, number);
         for upper in adapt_macvlans(self.net, number) {
             self.link_changed(upper);
+        }
+        for port in ports_of_bond(self.net, number) {
+            self.set_mtu(port, mtu)?;
+            self.link_changed(port);
         }
         for upper in adapt_ipvlans(self.net, number) {
             self.link_changed(upper);
@@ -340,4 +354,68 @@ impl Admin<'_> {
         }
         promoted
     }
+}
+
+/// Makes an interface a port of a bond (`bond_enslave`).
+pub(crate) fn enslave_to_bond(admin: &mut Admin<'_>, bond: usize, port: usize) -> Result<(), Refusal> {
+    let interface = &admin.net.interfaces[port];
+    if !macvlan::on(admin.net, port).is_empty() || ipvlan::port(admin.net, port).is_some() {
+        return Err(refusal(Errno::EBUSY, "Device is in use and cannot be enslaved"));
+    }
+    if port == bond {
+        return Err(refusal(Errno::EPERM, "Cannot enslave bond to itself."));
+    }
+    if interface.up {
+        return Err(refusal(Errno::EPERM, "Device can not be enslaved while up"));
+    }
+    if !interface.is_link() || interface.hardware_type() != 1 {
+        let words = "Device type is different from other slaves";
+        return Err(refusal(Errno::EINVAL, words));
+    }
+    if interface.attachment == Attachment::Made(DeviceKind::Ipvlan) {
+        let words =
+            "Slave device does not support setting the MAC address, but fail_over_mac is not set to active";
+        return Err(refusal(Errno::EOPNOTSUPP, words));
+    }
+    let own = (interface.mac, interface.mtu);
+    let made = bond::bond(admin.net, bond).ok_or(Errno::ENODEV)?;
+    if made.ports.is_empty() && !made.mac_is_set {
+        take_mac(admin, bond, own.0);
+    }
+    let (mac, mtu) = (admin.net.interfaces[bond].mac, admin.net.interfaces[bond].mtu);
+    admin.set_mtu(port, mtu as u32)?;
+    admin.set_mac(port, &mac)?;
+    bond::mark(admin.net, port, true);
+    admin.set_interface_up(port, true);
+    bond::attach(admin.net, (bond, port), own);
+    admin.link_changed(port);
+    admin.link_changed(bond);
+    Ok(())
+}
+
+fn take_mac(admin: &mut Admin<'_>, bond: usize, mac: [u8; 6]) {
+    let before = std::mem::replace(&mut admin.net.interfaces[bond].mac, mac);
+    if let Some(made) = bond::bond_mut(admin.net, bond) {
+        made.mac_is_set = true;
+    }
+    devices::mac_changed(admin.net, bond, before);
+}
+
+/// Takes a port out of its bond: it goes down, and gets back its hardware address and MTU.
+pub(crate) fn release(admin: &mut Admin<'_>, port: usize) {
+    let Some(bond) = bond::of_port(admin.net, port) else { return };
+    let Some((mac, mtu)) = bond::detach(admin.net, port) else { return };
+    admin.set_interface_up(port, false);
+    // The values are those that the interface had.
+    let _ = admin.set_mac(port, &mac);
+    let _ = admin.set_mtu(port, mtu as u32);
+    admin.link_changed(port);
+    if bond::bond(admin.net, bond).is_some_and(|bond| bond.ports.is_empty()) {
+        let random = random_mac(&mut admin.net.tun_addresses);
+        take_mac(admin, bond, random);
+        if let Some(bond) = bond::bond_mut(admin.net, bond) {
+            bond.mac_is_set = false;
+        }
+    }
+    admin.link_changed(bond);
 }

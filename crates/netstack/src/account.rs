@@ -254,6 +254,8 @@ pub enum DropCause {
     TrafficFilter,
     /// A bridge does not forward the frame: by the states of its ports, its VLANs or flags, or for lack of another port.
     Bridge,
+    /// A bond has no port for the frame, or received it by a port that is not active.
+    Bond,
     /// An ipvlan does not pass the packet on: to another one in private mode, or to a group in mode l3.
     Ipvlan,
     /// A tunnel has no destination or no route for the packet, or does not take the one received.
@@ -286,7 +288,7 @@ pub enum DropCause {
 
 impl DropCause {
     /// All reasons, in the order of their values.
-    pub const ALL: [DropCause; 36] = [
+    pub const ALL: [DropCause; 37] = [
         DropCause::Malformed,
         DropCause::Checksum,
         DropCause::NoSocket,
@@ -310,6 +312,7 @@ impl DropCause {
         DropCause::NetemLoss,
         DropCause::TrafficFilter,
         DropCause::Bridge,
+        DropCause::Bond,
         DropCause::Ipvlan,
         DropCause::Tunnel,
         DropCause::WireguardNoPeer,
@@ -351,6 +354,7 @@ impl DropCause {
             DropCause::NetemLoss => "netem_loss",
             DropCause::TrafficFilter => "tc_filter",
             DropCause::Bridge => "bridge",
+            DropCause::Bond => "bond",
             DropCause::Ipvlan => "ipvlan",
             DropCause::Tunnel => "tunnel",
             DropCause::WireguardNoPeer => "wireguard_no_peer",

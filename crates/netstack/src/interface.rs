@@ -116,6 +116,8 @@ pub enum Attachment {
 pub enum DeviceKind {
     /// A bridge (IEEE 802.1D).
     Bridge,
+    /// An interface of interfaces that carry its frames.
+    Bond,
     /// A VXLAN tunnel end point.
     Vxlan,
     /// A VRF: an interface of interfaces with a routing table of their own.
@@ -142,8 +144,9 @@ pub enum DeviceKind {
 
 impl DeviceKind {
     /// All kinds.
-    pub const ALL: [DeviceKind; 12] = [
+    pub const ALL: [DeviceKind; 13] = [
         DeviceKind::Bridge,
+        DeviceKind::Bond,
         DeviceKind::Vxlan,
         DeviceKind::Vrf,
         DeviceKind::Gre,
@@ -160,6 +163,7 @@ impl DeviceKind {
     pub fn name(self) -> &'static str {
         match self {
             DeviceKind::Bridge => "bridge",
+            DeviceKind::Bond => "bond",
             DeviceKind::Vxlan => "vxlan",
             DeviceKind::Vrf => "vrf",
             DeviceKind::Gre => "gre",
@@ -176,7 +180,8 @@ impl DeviceKind {
     /// True if the device sends and receives Ethernet frames.
     pub fn is_ethernet(self) -> bool {
         match self {
-            DeviceKind::Bridge | DeviceKind::Vxlan | DeviceKind::Macvlan | DeviceKind::Ipvlan => true,
+            DeviceKind::Bridge | DeviceKind::Bond | DeviceKind::Vxlan => true,
+            DeviceKind::Macvlan | DeviceKind::Ipvlan => true,
             DeviceKind::Gretap | DeviceKind::Geneve => true,
             DeviceKind::Vrf | DeviceKind::Wireguard => false,
             DeviceKind::Gre | DeviceKind::Ipip | DeviceKind::Sit | DeviceKind::Ip6tnl => false,
@@ -184,7 +189,14 @@ impl DeviceKind {
     }
     /// True if the device has a carrier of its own, which may be lost.
     pub fn has_carrier(self) -> bool {
-        matches!(self, DeviceKind::Bridge | DeviceKind::Vrf | DeviceKind::Macvlan | DeviceKind::Ipvlan)
+        matches!(
+            self,
+            DeviceKind::Bridge
+                | DeviceKind::Bond
+                | DeviceKind::Vrf
+                | DeviceKind::Macvlan
+                | DeviceKind::Ipvlan
+        )
     }
     fn hardware_type(self) -> u16 {
         match self {
@@ -201,6 +213,7 @@ impl DeviceKind {
             DeviceKind::Gre | DeviceKind::Ipip | DeviceKind::Sit | DeviceKind::Ip6tnl => c::IFF_NOARP,
             DeviceKind::Wireguard => c::IFF_POINTOPOINT | c::IFF_NOARP,
             DeviceKind::Vrf => c::IFF_MASTER | c::IFF_NOARP,
+            DeviceKind::Bond => c::IFF_MASTER | c::IFF_BROADCAST | c::IFF_MULTICAST,
             _ => c::IFF_BROADCAST | c::IFF_MULTICAST,
         }
     }

@@ -330,6 +330,7 @@ pub(crate) fn send_packet_now(
         | Attachment::Veth { .. }
         | Attachment::Made(
             DeviceKind::Bridge
+            | DeviceKind::Bond
             | DeviceKind::Vxlan
             | DeviceKind::Gretap
             | DeviceKind::Geneve

@@ -219,6 +219,8 @@ pub enum DirectorySource {
         /// True for IPv6.
         v6: bool,
     },
+    /// `/proc/net/bonding`: a file for each bond.
+    Bonds,
     /// A directory below `conf`: a file for each setting.
     SettingsOf {
         /// True for IPv6.

@@ -9,13 +9,14 @@ use super::policy::LIBERAL;
 use super::refusal::{Refusal, invalid, refusal};
 use super::vxlan_links::announce_vxlan;
 use crate::Admin;
+use crate::interfaces::{enslave_to_bond, release};
 use crate::ioctl::interface_flags;
 use belljar_base::{SimDuration, SimTime};
 use belljar_linux_abi::{Errno, c};
 use belljar_netstack::devices::bridge::{Bridge, Port, PortFlags, PortState};
 use belljar_netstack::devices::state::DeviceNews;
 use belljar_netstack::devices::vlans::VlanSet;
-use belljar_netstack::devices::{self, ipvlan, macvlan, vrf};
+use belljar_netstack::devices::{self, bond, ipvlan, macvlan, vrf};
 use belljar_netstack::interface::{Attachment, DeviceKind};
 use belljar_netstack::{LO, interface_index};
 
@@ -319,6 +320,7 @@ pub(super) fn set_master(admin: &mut Admin<'_>, number: usize, index: u32) -> Re
         return Err(Errno::EBUSY.into());
     }
     match admin.net.interfaces[master].attachment {
+        Attachment::Made(DeviceKind::Bond) => enslave_to_bond(admin, master, number),
         Attachment::Made(DeviceKind::Bridge) => enslave_to_bridge(admin, master, number),
         Attachment::Made(DeviceKind::Vrf) => {
             let interface = &admin.net.interfaces[number];
@@ -368,6 +370,10 @@ pub(crate) fn leave_master(admin: &mut Admin<'_>, number: usize) {
     let Some(master) = admin.net.interfaces[number].master else { return };
     if vrf::of_interface(admin.net, master).is_some() {
         change_vrf(admin, number, None);
+        return;
+    }
+    if bond::of_port(admin.net, number).is_some() {
+        release(admin, number);
         return;
     }
     let message = port_message(admin, c::RTM_DELLINK, number, 0, (0, 0, 0));

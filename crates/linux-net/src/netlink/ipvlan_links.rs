@@ -6,7 +6,7 @@ use super::policy::LIBERAL;
 use super::refusal::{Refusal, refusal};
 use belljar_linux_abi::Errno;
 use belljar_netstack::devices::ipvlan_state::{Ipvlan, IpvlanMode, IpvlanPort, PRIVATE, VEPA};
-use belljar_netstack::devices::{self, ipvlan, macvlan};
+use belljar_netstack::devices::{self, bond, ipvlan, macvlan};
 use belljar_netstack::interface::{Attachment, DeviceKind};
 use belljar_netstack::{LO, Stack};
 use std::net::IpAddr;
@@ -62,7 +62,10 @@ pub(super) fn make_ipvlan(
     if below == LO || !lower.is_link() || lower.hardware_type() != 1 {
         return Err(Errno::EINVAL.into());
     }
-    if devices::port_of(net, below).is_some() || !macvlan::on(net, below).is_empty() {
+    if bond::of_port(net, below).is_some()
+        || devices::port_of(net, below).is_some()
+        || !macvlan::on(net, below).is_empty()
+    {
         return Err(Errno::EBUSY.into());
     }
     let (mac, mtu, carrier) = (lower.mac, lower.mtu, lower.has_lower_up());

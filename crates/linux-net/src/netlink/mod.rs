@@ -3,6 +3,7 @@
 
 mod addresses;
 mod attributes;
+pub(crate) mod bond_links;
 pub(crate) mod bridge_links;
 mod bridges;
 mod diag;
@@ -25,7 +26,7 @@ mod new_routes;
 mod nexthops;
 mod policies;
 mod policy;
-mod refusal;
+pub(crate) mod refusal;
 mod requests;
 mod route_config;
 mod route_dumps;

@@ -1,6 +1,7 @@
 //! Creation and deletion of interfaces by rtnetlink: `RTM_NEWLINK` with a kind, and `RTM_DELLINK`.
 
 use super::attributes;
+use super::bond_links::{bond_data, bond_port_data, change_bond, check_bond_data};
 use super::bridge_links::{bridge_data, port_data};
 use super::bridge_links::{change_bridge, change_port, check_bridge_data, set_master};
 use super::ipvlan_links::{self, ipvlan_data, stays_with_lower};
@@ -23,7 +24,7 @@ use crate::Admin;
 use crate::interfaces::LEAST_MTU;
 use belljar_linux_abi::{Errno, c};
 use belljar_netstack::Stack;
-use belljar_netstack::devices::{self, ipvlan, vrf, wireguard};
+use belljar_netstack::devices::{self, bond, ipvlan, vrf, wireguard};
 use belljar_netstack::interface::{Attachment, DeviceKind, Interface};
 use belljar_netstack::virtual_links::{TAGGED, add_virtual_at};
 
@@ -62,6 +63,11 @@ pub(super) fn link_info(net: &Stack, number: usize) -> Option<(Vec<u8>, Option<u
         put(&mut info, INFO_SLAVE_KIND, b"bridge\0");
         put(&mut info, INFO_SLAVE_DATA, &port_data(port, net.clock.now()));
     }
+    let bond = net.interfaces[number].master.and_then(|master| bond::bond(net, master));
+    if let Some(port) = bond.and_then(|bond| bond.port(number)) {
+        put(&mut info, INFO_SLAVE_KIND, b"bond\0");
+        put(&mut info, INFO_SLAVE_DATA, &bond_port_data(port));
+    }
     if let Some(table) = net.interfaces[number].master.and_then(|master| vrf::table(net, master)) {
         let mut data = Vec::new();
         put(&mut data, VRF_TABLE, &table.to_ne_bytes());
@@ -97,6 +103,7 @@ fn kind_info(net: &Stack, number: usize) -> (Vec<u8>, Option<usize>) {
                 DeviceKind::Bridge => {
                     devices::bridge(net, number).map(|bridge| bridge_data(bridge, net.clock.now()))
                 }
+                DeviceKind::Bond => bond::bond(net, number).map(bond_data),
                 DeviceKind::Macvlan => {
                     net.devices.as_ref().and_then(|devices| devices.macvlans.get(&number)).map(macvlan_data)
                 }
@@ -163,8 +170,8 @@ pub(super) fn checked_name(name: &str) -> Result<(), Errno> {
 /// Kind of a tunnel with two ends, by its name in rtnetlink.
 fn tunnel_kind(name: &str) -> Option<DeviceKind> {
     let kind = DeviceKind::ALL.into_iter().find(|kind| kind.name() == name)?;
-    use DeviceKind::{Bridge, Ipvlan, Macvlan, Vrf, Vxlan, Wireguard};
-    (!matches!(kind, Bridge | Vxlan | Vrf | Macvlan | Ipvlan | Wireguard)).then_some(kind)
+    use DeviceKind::{Bond, Bridge, Ipvlan, Macvlan, Vrf, Vxlan, Wireguard};
+    (!matches!(kind, Bridge | Bond | Vxlan | Vrf | Macvlan | Ipvlan | Wireguard)).then_some(kind)
 }
 
 /// Kind of an interface, as in `IFLA_INFO_KIND`; empty without one.
@@ -254,6 +261,12 @@ impl Admin<'_> {
                 check_ethernet(mac, None)?;
                 check_vxlan_data(self, request, data)?;
             }
+            Some("bond") => {
+                check_ethernet(request.attribute(IFINFOMSG, c::IFLA_ADDRESS), None)?;
+                if let Some(data) = data {
+                    check_bond_data(&mut |text| self.warn(text), request, data)?;
+                }
+            }
             Some("bridge") => {
                 check_ethernet(request.attribute(IFINFOMSG, c::IFLA_ADDRESS), None)?;
                 if let Some(data) = data {
@@ -279,6 +292,7 @@ impl Admin<'_> {
             "dummy" | "veth" => Attachment::Dummy,
             "ifb" => Attachment::Ifb,
             "bridge" => Attachment::Made(DeviceKind::Bridge),
+            "bond" => Attachment::Made(DeviceKind::Bond),
             "vxlan" => Attachment::Made(DeviceKind::Vxlan),
             "vrf" => Attachment::Made(DeviceKind::Vrf),
             "macvlan" => Attachment::Made(DeviceKind::Macvlan),
@@ -380,6 +394,12 @@ impl Admin<'_> {
                 }
                 data.map_or(Ok(()), |data| change_bridge(self, number, data))
             }
+            DeviceKind::Bond => {
+                if let Some(bond) = bond::bond_mut(self.net, number) {
+                    bond.mac_is_set = given.0;
+                }
+                data.map_or(Ok(()), |data| change_bond(self.net, request, number, data))
+            }
             DeviceKind::Vrf => {
                 let table = data.and_then(|data| attribute(data, VRF_TABLE));
                 let table =
@@ -425,6 +445,7 @@ impl Admin<'_> {
         match self.net.interfaces[number].attachment {
             Attachment::Made(kind) if Some(kind.name()) == wanted.kind.as_deref() => match kind {
                 DeviceKind::Bridge => change_bridge(self, number, data),
+                DeviceKind::Bond => change_bond(self.net, request, number, data),
                 DeviceKind::Vxlan => change_vxlan(self, number, data),
                 DeviceKind::Macvlan => change_macvlan(self.net, number, data),
                 DeviceKind::Ipvlan => {

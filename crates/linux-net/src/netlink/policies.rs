@@ -181,6 +181,47 @@ pub(super) const LINK_INFO: Policy = Policy {
 /// `VETH_INFO_*`, in `IFLA_INFO_DATA` of a veth pair.
 pub(super) const VETH: Policy = Policy { max: 1, strict_from: 0, attributes: &[(1, plain(Any(16)))] };
 
+/// `IFLA_BOND_*`, in `IFLA_INFO_DATA` of a bond.
+pub(super) const BOND: Policy = Policy {
+    max: 33,
+    strict_from: 0,
+    attributes: &[
+        (1, plain(U8)),
+        (2, plain(U32)),
+        (3, plain(U32)),
+        (4, plain(U32)),
+        (5, plain(U32)),
+        (6, plain(U8)),
+        (7, plain(U32)),
+        (8, plain(Nested(None))),
+        (9, plain(U32)),
+        (10, plain(U32)),
+        (11, plain(U32)),
+        (12, plain(U8)),
+        (13, plain(U8)),
+        (14, plain(U8)),
+        (15, plain(U32)),
+        (16, plain(U8)),
+        (17, plain(U8)),
+        (18, plain(U32)),
+        (19, plain(U32)),
+        (20, plain(U32)),
+        (21, plain(U8)),
+        (22, plain(U8)),
+        (23, plain(Nested(None))),
+        (24, plain(U16)),
+        (25, plain(U16)),
+        (26, plain(Any(6))),
+        (27, plain(U8)),
+        (28, plain(U32)),
+        (29, plain(U8)),
+        (30, plain(U8)),
+        (31, plain(Nested(None))),
+        (32, plain(U8)),
+        (33, plain(U8)),
+    ],
+};
+
 /// `IFLA_BR_*`, in `IFLA_INFO_DATA` of a bridge.
 pub(super) const BRIDGE: Policy = Policy {
     max: 49,

@@ -1,5 +1,6 @@
 //! Texts of the files in `/proc/net`, in Linux's columns, generated from a stack.
 
+mod bonding;
 mod conntrack;
 mod files;
 mod interfaces;
@@ -8,6 +9,7 @@ mod snmp;
 mod sockets;
 mod v6;
 
+pub use bonding::{bond_named, bond_names, proc_net_bonding};
 pub use conntrack::set_conntrack;
 pub use files::{NetworkFile, network_files, tunable};
 pub use interfaces::{

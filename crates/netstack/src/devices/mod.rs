@@ -6,6 +6,10 @@
 //! the states of interfaces ([`state_changed`]). A packet that passes a device stays the same packet; copies originate
 //! ([`Origin::DeviceCopies`]).
 
+pub mod bond;
+pub mod bond_state;
+#[cfg(test)]
+mod bond_tests;
 pub mod bridge;
 mod forward;
 mod ip_tunnel;
@@ -115,6 +119,7 @@ pub(crate) fn receive(
     }
     let Some(master) = master else { return Ok(frame) };
     match stack.interfaces[master].attachment {
+        Attachment::Made(DeviceKind::Bond) => Err(bond::receive(stack, (master, interface), frame)),
         Attachment::Made(DeviceKind::Bridge) => forward::receive(stack, (master, interface), frame),
         _ => Ok(frame),
     }
@@ -170,6 +175,7 @@ pub(crate) fn output(
 ) -> PacketDisposition {
     nested(stack, |stack| match kind {
         DeviceKind::Bridge => forward::output(stack, interface, frame),
+        DeviceKind::Bond => bond::output(stack, interface, frame),
         DeviceKind::Vxlan => vxlan::output(stack, interface, frame),
         DeviceKind::Macvlan => macvlan::output(stack, interface, frame),
         DeviceKind::Ipvlan => ipvlan::output(stack, interface, frame),
@@ -207,6 +213,10 @@ pub fn create(stack: &mut Stack, number: usize, kind: DeviceKind) {
             made.outputs.clear();
             of(stack).bridges.insert(number, made);
         }
+        DeviceKind::Bond => {
+            of(stack).bonds.insert(number, bond_state::Bond::default());
+            stack.interfaces[number].carrier = false;
+        }
         DeviceKind::Wireguard => wireguard::create(stack, number),
         _ => {
             of(stack);
@@ -219,6 +229,7 @@ pub fn delete(stack: &mut Stack, number: usize) {
     wireguard::delete(stack, number);
     ipvlan::delete(stack, number);
     if let Some(devices) = &mut stack.devices {
+        devices.bonds.remove(&number);
         devices.bridges.remove(&number);
         devices.vxlans.remove(&number);
         devices.vrfs.remove(&number);
@@ -360,6 +371,7 @@ pub fn state_changed(stack: &mut Stack, number: usize) {
     if let Attachment::Made(DeviceKind::Wireguard) = stack.interfaces[number].attachment {
         wireguard::state_changed(stack, number);
     }
+    bond::state_changed(stack, number);
     let carrier = stack.interfaces[number].has_lower_up();
     for (upper, _) in macvlan::on(stack, number) {
         pass_carrier(stack, upper, carrier);
@@ -425,6 +437,7 @@ pub(crate) fn on_timer(stack: &mut Stack) {
         vxlan::report(stack, number, mac, &entry, false);
     }
     wireguard::on_timer(stack);
+    bond::on_timer(stack);
     set_timer(stack);
     stack.flush_network();
 }

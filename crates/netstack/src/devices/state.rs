@@ -1,5 +1,6 @@
 //! State of the devices made inside a host: see [`devices`](super).
 
+use super::bond_state::Bond;
 use super::bridge::{Bridge, FdbEntry};
 use super::ip_tunnel_state::IpTunnel;
 use super::ipvlan_state::{Ipvlan, IpvlanPort};
@@ -14,6 +15,8 @@ use belljar_wireguard::WireguardDevice;
 pub struct Devices {
     /// Bridges by the number of their interface.
     pub bridges: Map<usize, Bridge>,
+    /// Bonds by the number of their interface.
+    pub bonds: Map<usize, Bond>,
     /// VXLAN interfaces by number.
     pub vxlans: Map<usize, Vxlan>,
     /// macvlans by the number of their interface.
@@ -69,7 +72,8 @@ impl Devices {
         let bridges = self.bridges.values().filter_map(Bridge::next_timeout);
         let vxlans = self.vxlans.values().filter_map(Vxlan::next_timeout);
         let wireguards = self.wireguards.values().filter_map(WireguardDevice::next_timeout);
-        bridges.chain(vxlans).chain(wireguards).min()
+        let bonds = self.bonds.values().filter_map(Bond::next_timeout);
+        bridges.chain(vxlans).chain(wireguards).chain(bonds).min()
     }
     /// Number of packets that wait in devices.
     pub(crate) fn held(&self) -> usize {

@@ -11,6 +11,7 @@ use crate::lifetimes::Lifetime;
 use crate::routing::wake_hops;
 use crate::{LO, Stack};
 use belljar_base::{SimDuration, SimTime};
+use belljar_linux_abi::c;
 use belljar_net::InterfaceAddress;
 use belljar_net::routes::Prefix;
 use belljar_wire::ethernet::Address;
@@ -23,6 +24,10 @@ impl Stack {
     /// solicitations.
     pub fn interface_is_up6(&mut self, interface: usize) {
         let there = &self.interfaces[interface];
+        // Ports of bonds have no addresses.
+        if there.lasting_flags() & c::IFF_SLAVE as u32 != 0 {
+            return;
+        }
         let needs_carrier = match there.attachment {
             Attachment::Veth { .. } | Attachment::Vlan { .. } => true,
             Attachment::Made(kind) => kind.has_carrier(),

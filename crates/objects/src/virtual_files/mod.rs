@@ -37,6 +37,8 @@ pub enum VirtualFile {
     InterfaceSetting(InterfaceFileSetting),
     /// File of `/sys/class/net/<interface>`, by interface index.
     Interface(usize, InterfaceFile),
+    /// `/proc/net/bonding/<bond>`, by the number of the interface.
+    Bond(usize),
     /// Text last written to a setting.
     Written(Vec<u8>),
     /// File of `/proc/<pid>`.

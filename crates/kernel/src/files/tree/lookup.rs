@@ -2,6 +2,7 @@
 
 use super::Found;
 use crate::files::Files;
+use crate::files::virtual_files::is_of_interfaces;
 use crate::host::Host;
 use crate::ids::{InodeKey, MountKey};
 use belljar_linux_abi::{Errno, c};
@@ -221,11 +222,20 @@ impl Host {
             }
         }
         let Node::Directory(dir) = &self.files.inode(directory).node else { return Err(Errno::ENOTDIR) };
-        let number = match dir.entries.get(name) {
-            Some(Child::Known(inode)) => {
-                let inode = *inode;
-                return Ok(self.still_there(inode).then_some(inode));
+        if let Some(Child::Known(inode)) = dir.entries.get(name) {
+            let inode = *inode;
+            if self.still_there(inode) {
+                return Ok(Some(inode));
             }
+            if !is_of_interfaces(&self.files.inode(inode).node) {
+                return Ok(None);
+            }
+            // Another interface may have the name now.
+            self.files.remove_name(directory, name);
+        }
+        let Node::Directory(dir) = &self.files.inode(directory).node else { return Err(Errno::ENOTDIR) };
+        let number = match dir.entries.get(name) {
+            Some(Child::Known(inode)) => return Ok(Some(*inode)),
             Some(Child::Whiteout) if !dir.shared => return Ok(None),
             Some(Child::Whiteout) => None,
             Some(Child::Listed(number, _)) => Some(*number),

@@ -10,6 +10,8 @@ mod processes;
 mod status;
 mod system;
 
+pub(crate) use processes::is_of_interfaces;
+
 use crate::call::Call;
 use crate::credentials::capability;
 use crate::guest::{GuestBuffers, total_len};
@@ -18,7 +20,7 @@ use crate::ids::{FileKey, InodeKey};
 use crate::memory as limits;
 use crate::outcome::{SysResult, done};
 use belljar_linux_abi::Errno;
-use belljar_linux_net::proc::{NetworkFile, set_conntrack};
+use belljar_linux_net::proc::{self, NetworkFile, set_conntrack};
 use belljar_objects::file_kind::FileKind;
 use belljar_objects::inode::Node;
 use belljar_objects::namespaces::NamespaceKind;
@@ -74,8 +76,10 @@ fn made_content(host: &mut Host, inode: InodeKey) -> Result<Vec<u8>, Errno> {
             Ok(host.stack(host.network_of_caller()).interface_setting_text(setting).into_bytes())
         }
         VirtualFile::Interface(number, file) => {
-            Ok(belljar_linux_net::proc::interface_file(host.stack(host.network_of_caller()), number, file)?
-                .into_bytes())
+            Ok(proc::interface_file(host.stack(host.network_of_caller()), number, file)?.into_bytes())
+        }
+        VirtualFile::Bond(number) => {
+            Ok(proc::proc_net_bonding(host.stack(host.network_of_caller()), number).into_bytes())
         }
         VirtualFile::Written(bytes) => Ok(bytes),
         VirtualFile::Process(pid, file) => {

@@ -8,6 +8,7 @@ use crate::ids::{FileKey, InodeKey, ProcessKey};
 use crate::process::Processes;
 use crate::rights::AccessIds;
 use belljar_linux_abi::{Errno, c, interface_settings};
+use belljar_linux_net::proc::{bond_named, bond_names};
 use belljar_linux_net::socket_inode;
 use belljar_netstack::conf::{InterfaceFileSetting, Scope};
 use belljar_objects::file_kind::FileKind;
@@ -110,6 +111,20 @@ impl Files {
     }
 }
 
+/// True if a virtual file is that of an interface, or a directory of such files.
+pub(crate) fn is_of_interfaces(node: &Node) -> bool {
+    match node {
+        Node::Directory(directory) => {
+            matches!(directory.source, DirectorySource::SettingsOf { .. } | DirectorySource::Bonds)
+        }
+        node => matches!(node, Node::Virtual(VirtualFile::Bond(_))),
+    }
+}
+
+fn has_bonds(host: &Host) -> bool {
+    !bond_names(host.stack(host.network_of_caller())).is_empty()
+}
+
 impl Host {
     /// True if a file known to the tree still exists: those of processes, descriptors and interfaces
     /// disappear.
@@ -118,6 +133,7 @@ impl Host {
             Node::Directory(directory) => match directory.source {
                 DirectorySource::Process(pid) => self.processes.is_shown(pid),
                 DirectorySource::Thread(pid, tid) => self.threads.is_thread_of(&self.processes, pid, tid),
+                DirectorySource::Bonds => has_bonds(self),
                 DirectorySource::SettingsOf { scope: Scope::Interface(number), .. } => {
                     let there = self
                         .stack(self.network_of_caller())
@@ -129,6 +145,11 @@ impl Host {
                 }
                 _ => true,
             },
+            Node::Virtual(VirtualFile::Bond(number)) => {
+                let name = self.files.inodes[inode.0].links.first().map(|(_, name)| &name[..]);
+                let stack = self.stack(self.network_of_caller());
+                name.is_none_or(|name| bond_named(stack, name) == Some(*number))
+            }
             Node::Magic(MagicLink::Descriptor(pid, fd)) => {
                 self.files.descriptor(&self.processes, *pid, *fd).is_some()
             }
@@ -168,6 +189,17 @@ impl Host {
                 let Some(entry) = entry else { return Ok(None) };
                 device_entry(entry, directory)
             }
+            // It is there while there are bonds.
+            DirectorySource::Table("/proc/net") if name == b"bonding" => {
+                if !has_bonds(self) {
+                    return Ok(None);
+                }
+                proc_directory(directory, DirectorySource::Bonds)
+            }
+            DirectorySource::Bonds => match bond_named(self.stack(self.network_of_caller()), name) {
+                Some(number) => (Node::Virtual(VirtualFile::Bond(number)), 0o444),
+                None => return Ok(None),
+            },
             DirectorySource::Table(path) => match system_entry(directory, path, name) {
                 Some(entry) => entry,
                 None => return Ok(None),
@@ -257,10 +289,12 @@ impl Host {
                 let more = match path {
                     "/proc/sys/net/ipv4" | "/proc/sys/net/ipv6" => Some("conf"),
                     "/sys" => Some("devices"),
+                    "/proc/net" if has_bonds(self) => Some("bonding"),
                     _ => None,
                 };
                 system_names(path).into_iter().chain(more).map(String::from).collect()
             }
+            DirectorySource::Bonds => bond_names(self.stack(self.network_of_caller())),
             DirectorySource::InterfaceSettings { .. } => {
                 let stack = self.stack(self.network_of_caller());
                 let interfaces = stack.interfaces.iter().filter(|interface| interface.exists());
