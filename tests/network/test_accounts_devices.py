@@ -108,7 +108,7 @@ def test_every_sum_holds_with_devices_of_hosts(belljar, workdir, first, end):
     for seed in range(first, end):
         reasons |= account_of(belljar, "run", workdir, seed, draw_experiment(seed))
     if end - first == BATCH:
-        assert len(reasons) > 3, reasons
+        assert len(reasons) > 2, reasons
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="an ordinary user may lack the namespaces of an emulation")
