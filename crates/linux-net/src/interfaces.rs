@@ -238,16 +238,14 @@ impl Admin<'_> {
         }
         self.net.interfaces[number].mtu = mtu as usize;
         devices::mtu_changed(self.net, number);
-        for upper in adapt_macvlans(self.net, number) {
-            self.link_changed(upper);
-        }
+        let uppers = adapt_macvlans(self.net, number);
+        self.links_changed(uppers);
         for port in ports_of_bond(self.net, number) {
             self.set_mtu(port, mtu)?;
             self.link_changed(port);
         }
-        for upper in adapt_ipvlans(self.net, number) {
-            self.link_changed(upper);
-        }
+        let uppers = adapt_ipvlans(self.net, number);
+        self.links_changed(uppers);
         Ok(())
     }
 

@@ -59,8 +59,8 @@ pub(super) fn bond_data(bond: &Bond) -> Vec<u8> {
         put(&mut data, kind::ACTIVE_SLAVE, &interface_index(active).to_ne_bytes());
     }
     put(&mut data, kind::MIIMON, &own.miimon.to_ne_bytes());
-    put(&mut data, kind::UPDELAY, &own.updelay.wrapping_mul(own.miimon).to_ne_bytes());
-    put(&mut data, kind::DOWNDELAY, &own.downdelay.wrapping_mul(own.miimon).to_ne_bytes());
+    put(&mut data, kind::UPDELAY, &own.updelay_ms().to_ne_bytes());
+    put(&mut data, kind::DOWNDELAY, &own.downdelay_ms().to_ne_bytes());
     if let Some(primary) = own.primary {
         put(&mut data, kind::PRIMARY, &interface_index(primary).to_ne_bytes());
     }

@@ -6,7 +6,7 @@ use super::policy::LIBERAL;
 use super::refusal::{Refusal, refusal};
 use belljar_linux_abi::Errno;
 use belljar_netstack::devices::ipvlan_state::{Ipvlan, IpvlanMode, IpvlanPort, PRIVATE, VEPA};
-use belljar_netstack::devices::{self, bond, ipvlan, macvlan};
+use belljar_netstack::devices::{self, ipvlan};
 use belljar_netstack::interface::{Attachment, DeviceKind};
 use belljar_netstack::{LO, Stack};
 use std::net::IpAddr;
@@ -62,10 +62,7 @@ pub(super) fn make_ipvlan(
     if below == LO || !lower.is_link() || lower.hardware_type() != 1 {
         return Err(Errno::EINVAL.into());
     }
-    if bond::of_port(net, below).is_some()
-        || devices::port_of(net, below).is_some()
-        || !macvlan::on(net, below).is_empty()
-    {
+    if devices::handler(net, below).is_some_and(|handler| handler != DeviceKind::Ipvlan) {
         return Err(Errno::EBUSY.into());
     }
     let (mac, mtu, carrier) = (lower.mac, lower.mtu, lower.has_lower_up());
@@ -94,7 +91,7 @@ pub(super) fn change_ipvlan(
     data: &[u8],
 ) -> Result<Vec<usize>, Refusal> {
     let (mode, flags) = ipvlan_wanted(request, Some(data))?;
-    let Some(below) = below(net, number) else { return Ok(Vec::new()) };
+    let Some(below) = ipvlan::below(net, number) else { return Ok(Vec::new()) };
     let changed = mode.map_or(Vec::new(), |mode| ipvlan::set_mode(net, below, mode));
     if let (Some(flags), Some(port)) = (flags, devices::of(net).ipvlan_ports.get_mut(&below)) {
         port.flags = flags;
@@ -124,9 +121,4 @@ pub(crate) fn adapt_ipvlans(net: &mut Stack, below: usize) -> Vec<usize> {
 /// True for an interface that stays in the network namespace of the one that it lies on, unlike in Linux.
 pub(super) fn stays_with_lower(attachment: Attachment) -> bool {
     matches!(attachment, Attachment::Made(DeviceKind::Macvlan | DeviceKind::Ipvlan))
-}
-
-/// Number of the lower interface of an ipvlan.
-pub(super) fn below(net: &Stack, number: usize) -> Option<usize> {
-    Some(net.devices.as_ref()?.ipvlans.get(&number)?.below)
 }

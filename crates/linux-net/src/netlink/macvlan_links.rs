@@ -3,8 +3,8 @@
 use super::message::{Request, attribute, put};
 use super::refusal::{Refusal, refusal};
 use belljar_linux_abi::Errno;
+use belljar_netstack::devices::macvlan;
 use belljar_netstack::devices::macvlan_state::{Macvlan, MacvlanMode};
-use belljar_netstack::devices::{bond, ipvlan, macvlan};
 use belljar_netstack::interface::{Attachment, DeviceKind};
 use belljar_netstack::{Stack, devices};
 
@@ -82,10 +82,7 @@ pub(super) fn make_macvlan(
     {
         return Err(Errno::EINVAL.into());
     }
-    if bond::of_port(net, below).is_some()
-        || devices::port_of(net, below).is_some()
-        || ipvlan::port(net, below).is_some()
-    {
+    if devices::handler(net, below).is_some_and(|handler| handler != DeviceKind::Macvlan) {
         return Err(Errno::EBUSY.into());
     }
     let interface = &mut net.interfaces[number];

@@ -4,8 +4,8 @@ use super::attributes;
 use super::bond_links::{bond_data, bond_port_data, change_bond, check_bond_data};
 use super::bridge_links::{bridge_data, port_data};
 use super::bridge_links::{change_bridge, change_port, check_bridge_data, set_master};
-use super::ipvlan_links::{self, ipvlan_data, stays_with_lower};
 use super::ipvlan_links::{change_ipvlan, ipvlan_wanted, make_ipvlan};
+use super::ipvlan_links::{ipvlan_data, stays_with_lower};
 use super::links::{
     IFINFOMSG, IFLA_GROUP, IFLA_LINK, IFLA_LINKINFO, IFLA_MASTER, NAME_MAX, bare, check_addresses,
 };
@@ -63,8 +63,7 @@ pub(super) fn link_info(net: &Stack, number: usize) -> Option<(Vec<u8>, Option<u
         put(&mut info, INFO_SLAVE_KIND, b"bridge\0");
         put(&mut info, INFO_SLAVE_DATA, &port_data(port, net.clock.now()));
     }
-    let bond = net.interfaces[number].master.and_then(|master| bond::bond(net, master));
-    if let Some(port) = bond.and_then(|bond| bond.port(number)) {
+    if let Some(port) = bond::port(net, number) {
         put(&mut info, INFO_SLAVE_KIND, b"bond\0");
         put(&mut info, INFO_SLAVE_DATA, &bond_port_data(port));
     }
@@ -128,7 +127,7 @@ fn kind_info(net: &Stack, number: usize) -> (Vec<u8>, Option<usize>) {
                 DeviceKind::Wireguard => None,
             };
             data.iter().for_each(|data| put(&mut info, INFO_DATA, data));
-            return (info, below(net, number).or_else(|| ipvlan_links::below(net, number)));
+            return (info, below(net, number).or_else(|| ipvlan::below(net, number)));
         }
         _ => {}
     }
@@ -458,7 +457,8 @@ impl Admin<'_> {
         }
     }
 
-    fn links_changed(&mut self, changed: Vec<usize>) {
+    /// Notifies of changed interfaces.
+    pub(crate) fn links_changed(&mut self, changed: Vec<usize>) {
         changed.into_iter().for_each(|number| self.link_changed(number));
     }
 

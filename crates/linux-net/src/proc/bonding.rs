@@ -49,8 +49,8 @@ pub fn proc_net_bonding(net: &Stack, number: usize) -> String {
         out,
         "MII Status: {up}\nMII Polling Interval (ms): {}\nUp Delay (ms): {}\nDown Delay (ms): {}\nPeer Notification Delay (ms): 0",
         own.miimon,
-        own.updelay.wrapping_mul(own.miimon),
-        own.downdelay.wrapping_mul(own.miimon)
+        own.updelay_ms(),
+        own.downdelay_ms()
     );
     for port in &bond.ports {
         let interface = &net.interfaces[port.interface];

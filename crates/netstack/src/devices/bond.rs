@@ -1,7 +1,7 @@
 //! Bonds: interfaces that send by one or all of their ports, and receive by them (`bond_main.c` of Linux).
 
-use super::bond_state::Bond;
-use super::{copy, nested, of, originate_copy};
+use super::bond_state::{Bond, BondPort};
+use super::{copy, frame_received, nested, of, originate_copy};
 use crate::account::{DropCause, Origin, PacketDisposition};
 use crate::carrier::pass_carrier;
 use crate::devices::state::DeviceNews;
@@ -11,11 +11,9 @@ use belljar_net::Packet;
 use belljar_net::frame::{arp_frame, arp_request};
 use belljar_wire::ethernet::Address;
 use belljar_wire::icmpv6::Discovery;
-use std::net::Ipv6Addr;
+use belljar_wire::ipv6;
 
 const DROPPED: PacketDisposition = PacketDisposition::dropped(DropCause::Bond);
-/// Group of all nodes.
-const ALL_NODES: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1);
 
 /// The bond of an interface number.
 pub fn bond(stack: &Stack, number: usize) -> Option<&Bond> {
@@ -27,10 +25,14 @@ pub fn bond_mut(stack: &mut Stack, number: usize) -> Option<&mut Bond> {
     stack.devices.as_mut()?.bonds.get_mut(&number)
 }
 
+/// The port that an interface is in a bond.
+pub fn port(stack: &Stack, interface: usize) -> Option<&BondPort> {
+    bond(stack, stack.interfaces[interface].master?)?.port(interface)
+}
+
 /// Number of the bond of which an interface is a port.
 pub fn of_port(stack: &Stack, interface: usize) -> Option<usize> {
-    let master = stack.interfaces[interface].master?;
-    bond(stack, master)?.port(interface).map(|_| master)
+    port(stack, interface).and(stack.interfaces[interface].master)
 }
 
 /// Receives a frame at a port (`bond_handle_frame`).
@@ -39,12 +41,11 @@ pub(super) fn receive(
     (number, interface): (usize, usize),
     frame: Packet,
 ) -> PacketDisposition {
-    let takes = bond(stack, number).and_then(|bond| bond.port(interface)).is_some_and(|port| !port.is_backup);
+    let takes = port(stack, interface).is_some_and(|port| !port.is_backup);
     if !takes || !stack.interfaces[number].up {
         return DROPPED;
     }
-    stack.interfaces.count_virtual(number, frame.len(), PacketDirection::In);
-    nested(stack, |stack| stack.frame_input(number, frame))
+    nested(stack, |stack| frame_received(stack, number, frame))
 }
 
 /// Sends a frame on a bond (`bond_start_xmit`).
@@ -154,7 +155,7 @@ fn announce(stack: &mut Stack, number: usize) {
                 overrides: true,
                 address: Some(mac),
             };
-            stack.send_discovery(each, address.ip, ALL_NODES, None, &message);
+            stack.send_discovery(each, address.ip, ipv6::ALL_NODES, None, &message);
         }
     }
 }

@@ -129,6 +129,17 @@ pub struct BondSettings {
     pub notifications: u8,
 }
 
+impl BondSettings {
+    /// `updelay` in milliseconds, as Linux shows it.
+    pub fn updelay_ms(&self) -> u32 {
+        self.updelay.wrapping_mul(self.miimon)
+    }
+    /// `downdelay` in milliseconds, as Linux shows it.
+    pub fn downdelay_ms(&self) -> u32 {
+        self.downdelay.wrapping_mul(self.miimon)
+    }
+}
+
 impl Default for BondSettings {
     fn default() -> BondSettings {
         BondSettings {

@@ -5,7 +5,7 @@
 //! the frame and not looked at.
 
 use super::bridge::{Bridge, Port, PortState};
-use super::{bridge, bridge_mut, copy, nested, originate_copy, settle};
+use super::{bridge, bridge_mut, copy, frame_received, nested, originate_copy, settle};
 use crate::account::{DropCause, Origin, PacketDisposition, Receiver};
 use crate::{PacketDirection, Stack};
 use belljar_net::Packet;
@@ -179,7 +179,7 @@ fn enter(bridge: &Bridge, source: Option<usize>, packet: Packet) -> Option<Bridg
 }
 
 /// The packet with other bytes before its network header.
-fn changed(packet: Packet, change: impl FnOnce(&mut Vec<u8>)) -> Packet {
+pub(super) fn changed(packet: Packet, change: impl FnOnce(&mut Vec<u8>)) -> Packet {
     let (cookie, checksum, mark) = (packet.cookie(), packet.checksum(), packet.mark());
     let mut bytes = packet.into_bytes();
     change(&mut bytes);
@@ -212,8 +212,7 @@ fn pass_up(stack: &mut Stack, number: usize, frame: Bridged) -> PacketDispositio
         return DROPPED;
     }
     let Some(packet) = leave(stack, number, None, frame) else { return DROPPED };
-    stack.interfaces.count_virtual(number, packet.len(), PacketDirection::In);
-    stack.frame_input(number, packet)
+    frame_received(stack, number, packet)
 }
 
 /// True if a frame leaves by a port (`should_deliver`).

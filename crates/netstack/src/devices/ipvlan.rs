@@ -1,10 +1,9 @@
-//! ipvlan: interfaces on another interface that share its hardware address and are told apart by their IP addresses
+//! ipvlan: interfaces on another interface that share its hardware address and differ in their IP addresses
 //! (`ipvlan_core.c` of Linux).
 
-use super::forward::address;
+use super::forward::{address, changed};
 use super::ipvlan_state::{IpvlanMode, IpvlanPort, PRIVATE, VEPA};
-use super::tunnel::take_over;
-use super::{copy, of, originate_copy};
+use super::{copy, cross, frame_received, of, originate_copy};
 use crate::account::{DropCause, PacketDisposition};
 use crate::ip::{Inbound, Onward, pass_local};
 use crate::veth::cross_now;
@@ -37,9 +36,14 @@ pub fn port(stack: &Stack, below: usize) -> Option<IpvlanPort> {
     stack.devices.as_ref()?.ipvlan_ports.get(&below).copied()
 }
 
+/// Number of the lower interface of an ipvlan.
+pub fn below(stack: &Stack, number: usize) -> Option<usize> {
+    Some(stack.devices.as_ref()?.ipvlans.get(&number)?.below)
+}
+
 /// The settings of an ipvlan.
 pub fn settings(stack: &Stack, number: usize) -> Option<IpvlanPort> {
-    port(stack, stack.devices.as_ref()?.ipvlans.get(&number)?.below)
+    port(stack, below(stack, number)?)
 }
 
 /// Sets whether an ipvlan has neighbours (`IFF_NOARP`), by its mode.
@@ -72,8 +76,7 @@ pub fn set_mode(stack: &mut Stack, below: usize, mode: IpvlanMode) -> Vec<usize>
 
 /// The ipvlan on the same interface as `number`, or itself, that has an IP address.
 pub fn with_address(stack: &Stack, number: usize, ip: IpAddr) -> Option<usize> {
-    let below = stack.devices.as_ref()?.ipvlans.get(&number)?.below;
-    on(stack, below).into_iter().find(|upper| stack.interfaces.has_address(*upper, ip))
+    on(stack, below(stack, number)?).into_iter().find(|upper| stack.interfaces.has_address(*upper, ip))
 }
 
 /// IPv6 address of an interface in a network, by its hardware address. That of ipvlans has their number in it
@@ -132,16 +135,15 @@ fn address_in(frame: &[u8], field: Field) -> Option<IpAddr> {
     }
 }
 
-/// The ipvlan of a frame. Those that are down have no addresses.
-fn find(stack: &Stack, below: usize, frame: &[u8], field: Field) -> Option<usize> {
-    let ip = address_in(frame, field)?;
+/// The ipvlan on an interface that receives packets to an IP address. Those that are down receive none.
+fn receiver(stack: &Stack, below: usize, ip: IpAddr) -> Option<usize> {
     let has = |upper: &usize| stack.interfaces[*upper].up && stack.interfaces.has_address(*upper, ip);
     on(stack, below).into_iter().find(has)
 }
 
-fn deliver(stack: &mut Stack, upper: usize, frame: Packet) -> PacketDisposition {
-    stack.interfaces.count_virtual(upper, frame.len(), PacketDirection::In);
-    stack.frame_input(upper, frame)
+/// The ipvlan of a frame.
+fn find(stack: &Stack, below: usize, frame: &[u8], field: Field) -> Option<usize> {
+    receiver(stack, below, address_in(frame, field)?)
 }
 
 /// Receives a frame at the lower interface (`ipvlan_handle_frame`). Returns a frame that the interface keeps.
@@ -165,7 +167,7 @@ pub(super) fn receive(stack: &mut Stack, below: usize, frame: Packet) -> Result<
             for upper in on(stack, below) {
                 if stack.interfaces[upper].up {
                     let copied = copy(&frame);
-                    let end = deliver(stack, upper, copied);
+                    let end = frame_received(stack, upper, copied);
                     originate_copy(stack, end);
                 }
             }
@@ -173,7 +175,7 @@ pub(super) fn receive(stack: &mut Stack, below: usize, frame: Packet) -> Result<
         return Ok(frame);
     }
     match find(stack, below, bytes, Field::Destination) {
-        Some(upper) => Err(deliver(stack, upper, frame)),
+        Some(upper) => Err(frame_received(stack, upper, frame)),
         None => Ok(frame),
     }
 }
@@ -186,10 +188,7 @@ pub(crate) fn after_hooks(stack: &mut Stack, inbound: &mut Inbound) {
     if port(stack, below).is_none_or(|port| port.mode != IpvlanMode::L3s) {
         return;
     }
-    let has = |upper: &usize| {
-        stack.interfaces[*upper].up && stack.interfaces.has_address(*upper, inbound.header.dst)
-    };
-    if let Some(upper) = on(stack, below).into_iter().find(has) {
+    if let Some(upper) = receiver(stack, below, inbound.header.dst) {
         stack.interfaces.count_virtual(upper, inbound.packet.len() + HEADER_LEN, PacketDirection::In);
         inbound.interface = upper;
     }
@@ -197,10 +196,7 @@ pub(crate) fn after_hooks(stack: &mut Stack, inbound: &mut Inbound) {
 
 /// The IP packet of a frame, which remains charged to its sender.
 fn without_header(frame: Packet) -> Packet {
-    let (cookie, checksum, mark) = (frame.cookie(), frame.checksum(), frame.mark());
-    let mut bytes = frame.into_bytes();
-    bytes.drain(..HEADER_LEN.min(bytes.len()));
-    Packet::with_cookie(bytes, cookie).with_checksum(checksum).with_mark(mark)
+    changed(frame, |bytes| drop(bytes.drain(..HEADER_LEN.min(bytes.len()))))
 }
 
 /// Sends a frame on an ipvlan (`ipvlan_queue_xmit`).
@@ -215,8 +211,7 @@ pub(super) fn output(stack: &mut Stack, number: usize, mut frame: Packet) -> Pac
 }
 
 fn pass(stack: &mut Stack, number: usize, frame: Packet) -> PacketDisposition {
-    let below = of(stack).ipvlans.get(&number).map(|ipvlan| ipvlan.below);
-    let Some((below, port)) = below.and_then(|below| Some((below, port(stack, below)?))) else {
+    let Some((below, port)) = below(stack, number).zip(settings(stack, number)) else {
         return PacketDisposition::dropped(DropCause::InterfaceDown);
     };
     let bytes = frame.open_bytes();
@@ -247,14 +242,6 @@ fn pass(stack: &mut Stack, number: usize, frame: Packet) -> PacketDisposition {
         return PacketDisposition::dropped(DropCause::InterfaceDown);
     }
     stack.send_framed(below, frame)
-}
-
-/// Passes a frame from one interface of the host to another.
-fn cross(stack: &mut Stack, (number, to): (usize, usize), frame: Packet) -> PacketDisposition {
-    let (checksum, mark) = (frame.checksum(), frame.mark());
-    let bytes = take_over(stack, number, frame);
-    cross_now(stack, to, Packet::new(bytes).with_checksum(checksum).with_mark(mark));
-    PacketDisposition::HELD
 }
 
 /// Sends the packet in a frame by the routes of the lower interface (`ipvlan_process_outbound`).

@@ -2,8 +2,7 @@
 
 use super::forward::address;
 use super::macvlan_state::{Macvlan, MacvlanMode};
-use super::tunnel::take_over;
-use super::{copy, of, originate_copy};
+use super::{copy, cross, frame_received, of, originate_copy};
 use crate::account::{DropCause, PacketDisposition};
 use crate::veth::cross_now;
 use crate::{PacketDirection, Stack};
@@ -21,8 +20,7 @@ fn deliver(stack: &mut Stack, upper: usize, frame: Packet) -> PacketDisposition 
     if !stack.interfaces[upper].up {
         return PacketDisposition::dropped(DropCause::InterfaceDown);
     }
-    stack.interfaces.count_virtual(upper, frame.len(), PacketDirection::In);
-    stack.frame_input(upper, frame)
+    frame_received(stack, upper, frame)
 }
 
 /// Receives a frame at the lower interface (`macvlan_handle_frame`). Returns a frame that the interface keeps.
@@ -84,10 +82,7 @@ pub(super) fn output(stack: &mut Stack, number: usize, mut frame: Packet) -> Pac
                 originate_copy(stack, PacketDisposition::HELD);
             }
         } else if let Some(other) = others.into_iter().find(|other| stack.interfaces[*other].mac == to) {
-            let (checksum, mark) = (frame.checksum(), frame.mark());
-            let bytes = take_over(stack, number, frame);
-            cross_now(stack, other, Packet::new(bytes).with_checksum(checksum).with_mark(mark));
-            return PacketDisposition::HELD;
+            return cross(stack, (number, other), frame);
         }
     }
     stack.send_framed(below, frame)

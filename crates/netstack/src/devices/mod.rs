@@ -33,13 +33,15 @@ use crate::account::{DropCause, Origin, PacketDisposition};
 use crate::carrier::pass_carrier;
 use crate::interface::{Attachment, DeviceKind};
 use crate::ip::Inbound;
+use crate::veth::cross_now;
 use crate::virtual_links::TAGGED;
-use crate::{Effect, Stack, StackTimer, link};
+use crate::{Effect, PacketDirection, Stack, StackTimer, link};
 use belljar_net::Packet;
 use belljar_wire::ethernet::HEADER_LEN;
 use bridge::{Bridge, BridgeOutput, Port};
 use state::{DeviceNews, Devices};
 use std::net::IpAddr;
+use tunnel::take_over;
 
 /// `XMIT_RECURSION_LIMIT`: number of devices that a packet may pass within one call.
 const NEST_LIMIT: u32 = 8;
@@ -89,6 +91,21 @@ pub fn lies_upon(stack: &Stack, upper: usize, lower: usize) -> bool {
     below.into_iter().any(|next| next == lower || lies_upon(stack, next, lower))
 }
 
+/// Kind of the device that receives the frames of an interface: its bridge or bond, or the macvlans or ipvlans on it
+/// (`rx_handler`).
+pub fn handler(stack: &Stack, interface: usize) -> Option<DeviceKind> {
+    if !macvlan::on(stack, interface).is_empty() {
+        return Some(DeviceKind::Macvlan);
+    }
+    if ipvlan::port(stack, interface).is_some() {
+        return Some(DeviceKind::Ipvlan);
+    }
+    match stack.interfaces[stack.interfaces[interface].master?].attachment {
+        Attachment::Made(kind @ (DeviceKind::Bridge | DeviceKind::Bond)) => Some(kind),
+        _ => None,
+    }
+}
+
 /// Passes a received frame to the device whose port the interface is. Returns a frame that continues to the interface, or
 /// the disposition of another one.
 #[cold]
@@ -98,12 +115,7 @@ pub(crate) fn receive(
     interface: usize,
     frame: Packet,
 ) -> Result<Packet, PacketDisposition> {
-    let master = stack.interfaces[interface].master;
-    let has_macvlans = of(stack).macvlans.values().any(|macvlan| macvlan.below == interface);
-    let has_ipvlans = of(stack).ipvlan_ports.contains_key(&interface);
-    if master.is_none() && !has_macvlans && !has_ipvlans {
-        return Ok(frame);
-    }
+    let Some(handler) = handler(stack, interface) else { return Ok(frame) };
     // VLANs on the interface come first.
     if let Some([a, b, c, d]) = frame.open_bytes().get(HEADER_LEN - 2..HEADER_LEN + 2)
         && u16::from_be_bytes([*a, *b]) == TAGGED
@@ -111,16 +123,11 @@ pub(crate) fn receive(
     {
         return Ok(frame);
     }
-    if has_macvlans {
-        return macvlan::receive(stack, interface, frame);
-    }
-    if has_ipvlans {
-        return ipvlan::receive(stack, interface, frame);
-    }
-    let Some(master) = master else { return Ok(frame) };
-    match stack.interfaces[master].attachment {
-        Attachment::Made(DeviceKind::Bond) => Err(bond::receive(stack, (master, interface), frame)),
-        Attachment::Made(DeviceKind::Bridge) => forward::receive(stack, (master, interface), frame),
+    match (handler, stack.interfaces[interface].master) {
+        (DeviceKind::Macvlan, _) => macvlan::receive(stack, interface, frame),
+        (DeviceKind::Ipvlan, _) => ipvlan::receive(stack, interface, frame),
+        (DeviceKind::Bond, Some(master)) => Err(bond::receive(stack, (master, interface), frame)),
+        (DeviceKind::Bridge, Some(master)) => forward::receive(stack, (master, interface), frame),
         _ => Ok(frame),
     }
 }
@@ -195,6 +202,20 @@ fn nested(stack: &mut Stack, pass: impl FnOnce(&mut Stack) -> PacketDisposition)
     let end = pass(stack);
     of(stack).nesting -= 1;
     end
+}
+
+/// Receives a frame at a device.
+fn frame_received(stack: &mut Stack, number: usize, frame: Packet) -> PacketDisposition {
+    stack.interfaces.count_virtual(number, frame.len(), PacketDirection::In);
+    stack.frame_input(number, frame)
+}
+
+/// Passes a frame that is sent on a device to another interface of the host.
+fn cross(stack: &mut Stack, (number, to): (usize, usize), frame: Packet) -> PacketDisposition {
+    let (checksum, mark) = (frame.checksum(), frame.mark());
+    let bytes = take_over(stack, number, frame);
+    cross_now(stack, to, Packet::new(bytes).with_checksum(checksum).with_mark(mark));
+    PacketDisposition::HELD
 }
 
 /// Copy of a packet, which counts as one of its own. Only the original is charged to its sender.
