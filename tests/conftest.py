@@ -12,6 +12,7 @@ import re
 import shutil
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import tempfile
@@ -458,7 +459,7 @@ def bind(listener, path):
 
 
 def contents_of(folder):
-    """Every file of a results folder, links as what they name."""
+    """Every file of a folder, links as what they name."""
     found = {}
     for path in sorted(folder.rglob("*")):
         name = str(path.relative_to(folder))
@@ -467,6 +468,28 @@ def contents_of(folder):
         elif path.is_file():
             found[name] = path.read_bytes()
     return found
+
+
+def assert_same_hosts(runs):
+    """Asserts that the hosts of all runs have the same files, byte by byte."""
+    first, *others = (contents_of(run.path / "hosts") for run in runs)
+    assert first and others
+    for other in others:
+        assert first == other
+
+
+def recorded(folder, name):
+    """A script that ran on Linux, behind what sets it up, and its output there."""
+    return (folder / "setup.sh").read_text() + (folder / f"{name}.sh").read_text(), (folder / f"{name}.out").read_text()
+
+
+def frames_of(capture):
+    """The frames of a capture."""
+    data, at = capture.read_bytes(), 24
+    while at < len(data):
+        size = struct.unpack("<I", data[at + 8:at + 12])[0]
+        yield data[at + 16:at + 16 + size]
+        at += 16 + size
 
 
 def graph(*edges, directed=0, bandwidth="1 Gbit"):

@@ -3,11 +3,10 @@
 import json
 import os
 import re
-import struct
 
 import pytest
 import yaml
-from conftest import execute
+from conftest import execute, frames_of
 from errors import keys
 
 SHOW = """echo $0; printenv LEVEL; id -u; cat /proc/sys/net/ipv4/ip_default_ttl; cat /proc/net/if_inet6 | wc -l; ip -o addr show; ip route; cat /etc/resolv.conf; getent hosts www.example.com; cat shared.txt; cat from-template
@@ -107,14 +106,9 @@ def test_keys_act_in_an_emulation(belljar, workdir):
     assert "interrupted\n" in text["a"] and re.search(r"exited 3 +at 1\.\d", done.out) and "signaled SIGTERM" in done.out, done
     dropped = {reason for account in json.loads((data / "sim-stats.json").read_text())["packets"].values() for reason in account.get("drops", {})}
     assert {"egress_full", "packet_loss"} <= dropped and dropped & {"interface_down", "link_down"}, dropped
-    capture = (data / "hosts/a/eth0.pcap").read_bytes()
-    lengths, at = [], 24
-    while at < len(capture):
-        length = struct.unpack("<I", capture[at + 8:at + 12])[0]
-        frame, at = capture[at + 16:at + 16 + length], at + 16 + length
-        lengths.append(length)
-        assert frame[23] == 1, "not ICMP"
-    assert lengths and max(lengths) == 60 and not (data / "hosts/b/eth0.pcap").exists(), lengths
+    frames = list(frames_of(data / "hosts/a/eth0.pcap"))
+    assert all(frame[23] == 1 for frame in frames), "not ICMP"
+    assert frames and max(map(len, frames)) == 60 and not (data / "hosts/b/eth0.pcap").exists(), frames
 
 
 def test_the_table_says_that_they_act():

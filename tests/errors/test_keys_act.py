@@ -180,7 +180,7 @@ def first_difference(one, other):
     return [f"status {one[0]}, {other[0]}"] * (one[0] != other[0]) + files
 
 
-# Cells do as `run` does: with another value of a key, both give the same files, which `test_each_key_acts` tells from those without it. One group of
+# Cells do as `run` does: with another value of a key, both give the same files, which differ from those without it (`test_each_key_acts`). One group of
 # twelve is tried each time, all with --all, but for other simulators and machines, which print times of their own.
 @pytest.mark.parametrize("number", [pytest.param(number, marks=pytest.mark.slow) if number % 12 else number for number in NUMBERS
                                     if not acting.GROUPS[number].slow and acting.GROUPS[number].section != "simulators"])

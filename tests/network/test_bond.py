@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from conftest import contents_of
+from conftest import assert_same_hosts, recorded
 
 RECORDS = Path(__file__).parent / "bond"
 
@@ -12,9 +12,9 @@ RECORDS = Path(__file__).parent / "bond"
 @pytest.mark.parametrize("name", ["settings", "failover"])
 def test_as_on_linux(exec_guest, name):
     """The output of a script that was recorded on Linux."""
-    script = (RECORDS / "setup.sh").read_text() + (RECORDS / f"{name}.sh").read_text()
+    script, expected = recorded(RECORDS, name)
     ours = exec_guest(["bash", "-c", script])
-    assert ours.out == (RECORDS / f"{name}.out").read_text(), ours
+    assert ours.out == expected, ours
 
 
 def shell(*lines):
@@ -41,9 +41,7 @@ def test_a_port_takes_over_when_a_link_of_the_experiment_fails(run_experiment):
     received, *lines = runs[0].text("a", "bash").splitlines()
     assert int(received.split()[0]) >= 39, received
     assert lines == ["Currently Active Slave: eth1", "MII Status: up", "MII Status: up", "Link Failure Count: 1", "MII Status: up", "Link Failure Count: 0", "bond0"], lines
-    hosts = [{name: text for name, text in contents_of(run.path).items() if str(name).startswith("hosts/")} for run in runs]
-    assert hosts[0]
-    assert hosts[0] == hosts[1] == hosts[2]
+    assert_same_hosts(runs)
 
 
 @pytest.mark.needs("ip")

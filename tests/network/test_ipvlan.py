@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 
 import pytest
-from conftest import contents_of
+from conftest import assert_same_hosts, recorded
 
 RECORDS = Path(__file__).parent / "ipvlan"
 
@@ -30,9 +30,9 @@ def lab(mode, **hosts):
 @pytest.mark.parametrize("name", ["settings", "traffic"])
 def test_as_on_linux(exec_guest, name):
     """The output of a script that was recorded on Linux."""
-    script = (RECORDS / "setup.sh").read_text() + (RECORDS / f"{name}.sh").read_text()
+    script, expected = recorded(RECORDS, name)
     ours = exec_guest(["bash", "-c", script])
-    assert ours.out == (RECORDS / f"{name}.out").read_text(), ours
+    assert ours.out == expected, ours
 
 
 ASK = "sleep 1; for n in 11 12; do ping -q -c 2 -i 0.2 -W 0.5 10.1.0.$n | grep -o '[0-9]* received'; done; ip neigh | sort | cut -d' ' -f1-5"
@@ -50,9 +50,7 @@ def test_hosts_of_the_experiment(run_experiment, mode):
     assert asked.count("2 received") == 2, asked
     assert asked.count("lladdr") == (2 if mode == "l2" else 1), asked
     assert runs[0].text("a", "bash").count("2 received") == 2
-    hosts = [{name: text for name, text in contents_of(run.path).items() if str(name).startswith("hosts/")} for run in runs]
-    assert hosts[0]
-    assert hosts[0] == hosts[1] == hosts[2]
+    assert_same_hosts(runs)
 
 
 @pytest.mark.needs("ip", "nft", "ping")

@@ -4,7 +4,7 @@ kernel, and their rules act on packets."""
 import re
 
 import pytest
-from conftest import EXAMPLES, contents_of, execute, in_namespaces
+from conftest import EXAMPLES, assert_same_hosts, execute, in_namespaces
 
 RULES = """
 table inet filter {
@@ -286,6 +286,4 @@ def test_same_bytes(run_experiment):
     """A run with translation is the same far and near, and with more workers."""
     runs = [run_experiment(EXAMPLES / "nat.yaml", args=args, pcap=True, name=f"nat{n}")
             for n, args in enumerate((["--parallelism", "1"], ["--parallelism", "2"], ["--placement", "far"]))]
-    hosts = [{name: text for name, text in contents_of(run.path).items() if str(name).startswith("hosts/")} for run in runs]
-    assert hosts[0] and hosts[0] == hosts[1]
-    assert hosts[0] == hosts[2]
+    assert_same_hosts(runs)

@@ -1,5 +1,6 @@
 """Packet scripts against our stack in virtual time, and against this machine's kernel, whose answers they describe."""
 
+import concurrent.futures
 import json
 import os
 import pathlib
@@ -36,17 +37,17 @@ def packet_host():
     return program
 
 
-def on_linux(path):
-    """What the kernel makes of a script: (exit status, words)."""
-    done = subprocess.run(["unshare", "--net", sys.executable, HERE / "runner.py", path], capture_output=True, text=True, timeout=600)
-    return done.returncode, done.stdout + done.stderr
+def on_linux(paths):
+    """What the kernel makes of scripts, one after the other: (exit status, words) by path."""
+    done = subprocess.run([sys.executable, "runner.py", "--each", *map(str, paths)], cwd=HERE, stdout=subprocess.PIPE, text=True, check=True, timeout=600)
+    return {path: (status, words) for path, status, words in map(json.loads, done.stdout.splitlines())}
 
 
 def judge_linux(path):
     """Fails if the kernel does something else than the script says, while the machine was in time to judge it."""
     failures = 0
     for _ in range(ATTEMPTS):
-        status, words = on_linux(path)
+        status, words = on_linux([path])[str(path)]
         if status == 0:
             return
         failures += status != INCONCLUSIVE
@@ -71,10 +72,9 @@ def linux_lacks():
 def linux_results():
     if reason := linux_lacks():
         return reason
-    command = [sys.executable, "runner.py", "--each"]
-    runners = [subprocess.Popen([*command, *(f"scripts/{script}" for script in SCRIPTS[n::4])], cwd=HERE, stdout=subprocess.PIPE, text=True) for n in range(4)]
-    said = [json.loads(line) for runner in runners for line in runner.communicate(timeout=600)[0].splitlines()]
-    return {path.removeprefix("scripts/"): (status, words) for path, status, words in said}
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        parts = pool.map(on_linux, ([HERE / "scripts" / script for script in SCRIPTS[n::4]] for n in range(4)))
+        return {path.removeprefix(f"{HERE}/scripts/"): result for part in parts for path, result in part.items()}
 
 
 @pytest.mark.parametrize("script", SCRIPTS)

@@ -5,7 +5,7 @@ import json
 import re
 
 import pytest
-from conftest import EXAMPLES, contents_of, execute, in_namespaces
+from conftest import EXAMPLES, assert_same_hosts, execute, in_namespaces
 
 # Interfaces as both kernels make them, without traffic of IPv6. `r` shows a command before its output.
 SETUP = """
@@ -446,10 +446,7 @@ def test_same_bytes(run_experiment):
     """A run with disciplines that draw is the same far and near, and with more workers."""
     runs = [run_experiment(EXAMPLES / "shaping.yaml", args=args, pcap=True, name=f"shaping{n}")
             for n, args in enumerate((["--parallelism", "1"], ["--parallelism", "2"], ["--parallelism", "3"], ["--placement", "far"]))]
-    hosts = [{name: text for name, text in contents_of(run.path).items() if str(name).startswith("hosts/")} for run in runs]
-    assert hosts[0]
-    for other in hosts[1:]:
-        assert hosts[0] == other
+    assert_same_hosts(runs)
 
 
 def test_a_link_with_a_rate_leaves_packets_to_the_discipline(run_experiment):

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
-from conftest import EXAMPLES, contents_of
+from conftest import EXAMPLES, assert_same_hosts, recorded
 
 RECORDS = Path(__file__).parent / "wireguard"
 KEYS = {
@@ -46,11 +46,11 @@ def tunnel(name, peer, number):
 @pytest.mark.parametrize("name", ["settings", "traffic", "quick"])
 def test_as_on_linux(run_experiment, name):
     """The output of a script that was recorded on Linux."""
-    script = (RECORDS / "setup.sh").read_text() + (RECORDS / f"{name}.sh").read_text()
+    script, expected = recorded(RECORDS, name)
     experiment = links("a", "b")
     experiment["hosts"]["a"]["processes"] = [shell("exec 2>&1\nip link set eth0 down\n" + script)]
     ours = run_experiment(experiment).text("a", "bash")
-    assert constant(ours) == constant((RECORDS / f"{name}.out").read_text())
+    assert constant(ours) == constant(expected)
 
 
 @pytest.mark.needs("wg", "wireguard-go", "ip", "ping")
@@ -109,10 +109,7 @@ def test_same_bytes(run_experiment):
     """A run with WireGuard is the same far and near, and with more workers."""
     runs = [run_experiment(EXAMPLES / "wireguard.yaml", args=args, pcap=True, name=f"sites{n}")
             for n, args in enumerate((["--parallelism", "1"], ["--parallelism", "1"], ["--parallelism", "3"], ["--placement", "far"]))]
-    hosts = [{name: text for name, text in contents_of(run.path).items() if str(name).startswith("hosts/")} for run in runs]
-    assert hosts[0]
-    for other in hosts[1:]:
-        assert hosts[0] == other
+    assert_same_hosts(runs)
 
 
 @pytest.mark.needs("wg", "ip")

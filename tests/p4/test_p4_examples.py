@@ -7,7 +7,7 @@ import statistics
 import struct
 
 import pytest
-from conftest import EXAMPLES, contents_of, execute
+from conftest import EXAMPLES, contents_of, execute, frames_of
 
 P4 = EXAMPLES / "p4"
 pytestmark = pytest.mark.needs("ip")
@@ -23,15 +23,6 @@ def example(run_experiment):
 
 def lines(done, host, program):
     return [line for file in done.streams(host, program) for line in file.read_text().splitlines()]
-
-
-def frames(capture):
-    """The frames of a capture."""
-    data, at = capture.read_bytes(), 24
-    while at < len(data):
-        size = struct.unpack("<I", data[at + 8:at + 12])[0]
-        yield data[at + 16:at + 16 + size]
-        at += 16 + size
 
 
 def is_right(header):
@@ -95,7 +86,7 @@ def test_mri(example):
     assert all(depth == 0 for at, depth in depths.items() if at < 5 or at > 12)
     assert 25 < max(depths.values()) < 64, depths
     # The checksums cover the traces.
-    headers = [frame[14:14 + 4 * (frame[14] & 15)] for frame in frames(done.pcap("h2")) if frame[12:15] == b"\x08\0\x4a"]
+    headers = [frame[14:14 + 4 * (frame[14] & 15)] for frame in frames_of(done.pcap("h2")) if frame[12:15] == b"\x08\0\x4a"]
     assert len(headers) == 140 and all(is_right(header) for header in headers)
 
 
